@@ -1,0 +1,74 @@
+package sdk
+
+import "fmt"
+
+// Code is a stable snake_case error code. Clients switch on it; the list only grows.
+type Code string
+
+// The registry of error codes. Their HTTP statuses are in sdk/wire/errors.go.
+const (
+	CodeInvalidJSON       Code = "invalid_json"           // not JSON, duplicate key, trailing data, bad UTF-8
+	CodeBadRequest        Code = "bad_request"            // malformed HTTP or framing
+	CodeInvalidField      Code = "invalid_field"          // well-formed, but a field's value is not allowed
+	CodeMissingField      Code = "missing_field"          // a required field is absent
+	CodeUnauthenticated   Code = "unauthenticated"        // no key, or none that we know
+	CodeKeyRevoked        Code = "key_revoked"            // right secret, revoked key
+	CodeKeyExpired        Code = "key_expired"            // right secret, expired key
+	CodeMissingScope      Code = "missing_scope"          // the key lacks the scope named in the detail
+	CodeAgentNotAllowed   Code = "agent_not_allowed"      // agent_id is outside the key's agents
+	CodeSelfApproval      Code = "self_approval"          // the approver asked for it, or acts as the agent that did
+	CodeNotFound          Code = "not_found"              // no such path
+	CodeUnknownDefer      Code = "unknown_defer"          // no such defer, or not this key's to see
+	CodeUnknownKey        Code = "unknown_key"            // no such key id
+	CodeMethodNotAllowed  Code = "method_not_allowed"     //
+	CodeConflict          Code = "conflict"               // the state does not allow it
+	CodeAlreadyResolved   Code = "already_resolved"       // the defer has an end already
+	CodeNameTaken         Code = "name_taken"             // a live key has that name
+	CodeDeferExpired      Code = "defer_expired"          //
+	CodeTooLarge          Code = "too_large"              // a size limit, named in the detail
+	CodeUnsupportedCoding Code = "unsupported_coding"     // Content-Encoding other than identity
+	CodeIdempotencyReused Code = "idempotency_key_reused" // same key, other body
+	CodeTooManyRequests   Code = "too_many_requests"      // a rate or count limit, named in the detail
+	CodeAuditUnavailable  Code = "audit_unavailable"      // nothing can be recorded, so nothing is permitted
+	CodeDraining          Code = "draining"               // the server is going down
+	CodeTimeout           Code = "timeout"                // the whole request took longer than its limit
+	CodeInternal          Code = "internal"               // says nothing more on purpose
+)
+
+// Error is the one error type that operations return to transports. Msg is shown to the caller; Err never is.
+type Error struct {
+	Code  Code
+	Op    string            // what we were doing
+	Msg   string            // one sentence for the caller
+	Field string            // the field at fault, if one is
+	Err   error             // the cause, for our own log
+	More  map[string]string // extra members of the problem document
+}
+
+// Error joins what we were doing, the code, the message and the cause.
+func (e *Error) Error() string {
+	s := string(e.Code)
+	if e.Op != "" {
+		s = e.Op + ": " + s
+	}
+	if e.Msg != "" {
+		s += ": " + e.Msg
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Errf makes an Error with a formatted message for the caller.
+func Errf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Msg: fmt.Sprintf(format, args...)}
+}
+
+// FieldErrf makes an Error about one field.
+func FieldErrf(code Code, field, format string, args ...any) *Error {
+	return &Error{Code: code, Field: field, Msg: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,25 @@
+package sdk
+
+// Reason codes of decisions and scans. They are part of the wire; a rule's or a plugin's own code passes unchanged.
+const (
+	ReasonRulePermit       = "RULE_PERMIT"
+	ReasonRuleDeny         = "RULE_DENY"
+	ReasonRuleDefer        = "RULE_DEFER"
+	ReasonUnmatchedDeny    = "UNMATCHED_DENY"
+	ReasonRateExceeded     = "RATE_EXCEEDED"
+	ReasonApprovalConsumed = "APPROVAL_CONSUMED"
+	ReasonApprovalMismatch = "APPROVAL_MISMATCH"
+	ReasonApprovalGranted  = "APPROVAL_GRANTED"
+	ReasonApprovalDenied   = "APPROVAL_DENIED"
+	ReasonApprovalTimeout  = "APPROVAL_TIMEOUT"
+	ReasonCallIDConflict   = "CALL_ID_CONFLICT"
+	ReasonStepTimeout      = "STEP_TIMEOUT"
+	ReasonStepError        = "STEP_ERROR"
+	ReasonStepUnavailable  = "STEP_UNAVAILABLE"
+	ReasonAuditUnavailable = "AUDIT_UNAVAILABLE"
+	ReasonDraining         = "DRAINING"
+	ReasonScanOK           = "SCAN_OK"
+	ReasonScanUnavailable  = "SCAN_UNAVAILABLE"
+	ReasonOutputSize       = "OUTPUT_SIZE_EXCEEDED"
+	ReasonOutputFinding    = "OUTPUT_FINDING" // a finding whose kind has no field name of its own
+)
