@@ -1,0 +1,99 @@
+// Package audit owns what an audit record is: its bytes, its place in the Merkle tree, signed checkpoints and the export
+// format. It never writes to disk and never decides: core/store gives it records in order and keeps what it makes.
+// The formats are fixed: a record is one line of JSON, its leaf hash is RFC 6962's over exactly those bytes, and a
+// checkpoint is a C2SP tlog-checkpoint note signed with Ed25519.
+package audit
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// TimeFormat is RFC 3339 in UTC with nanoseconds, always the same width, so that records sort as text.
+const TimeFormat = "2006-01-02T15:04:05.000000000Z"
+
+// RecordVersion is the value of every record's first member.
+const RecordVersion = 1
+
+// Begin starts a record at the end of dst: {"v","seq","store_id","time","type"}. The caller adds members and closes it.
+// seq counts from 1 without gaps; the leaf index of a record is seq-1.
+func Begin(dst []byte, store string, seq uint64, at time.Time, typ string) wire.Writer {
+	o := wire.Object(dst)
+	o.Raw("v", strconv.AppendInt(nil, RecordVersion, 10))
+	o.Int("seq", int64(seq))
+	o.Str("store_id", store)
+	o.Str("time", at.UTC().Format(TimeFormat))
+	o.Str("type", typ)
+	return o
+}
+
+// Tree is the right edge of an RFC 6962 tree: what is needed to append to it. One goroutine's.
+type Tree struct {
+	size  uint64
+	peaks []tlog.Hash // complete subtrees from left to right, largest first
+}
+
+// Size is the number of leaves.
+func (t *Tree) Size() uint64 { return t.size }
+
+// Append adds one leaf and appends the hashes that become final to dst, in the order of tlog's stored hash index.
+func (t *Tree) Append(record []byte, dst []byte) []byte {
+	h := tlog.RecordHash(record)
+	dst = append(dst, h[:]...)
+	for n := t.size; n&1 == 1; n >>= 1 {
+		last := len(t.peaks) - 1
+		h = tlog.NodeHash(t.peaks[last], h)
+		t.peaks = t.peaks[:last]
+		dst = append(dst, h[:]...)
+	}
+	t.peaks = append(t.peaks, h)
+	t.size++
+	return dst
+}
+
+// Root is the tree's root hash.
+func (t *Tree) Root() tlog.Hash {
+	if t.size == 0 {
+		h, _ := tlog.TreeHash(0, nil)
+		return h
+	}
+	h := t.peaks[len(t.peaks)-1]
+	for i := len(t.peaks) - 2; i >= 0; i-- {
+		h = tlog.NodeHash(t.peaks[i], h)
+	}
+	return h
+}
+
+// StoredHashes is how many hashes a tree of size leaves has stored.
+func StoredHashes(size uint64) int64 {
+	if size == 0 {
+		return 0
+	}
+	return tlog.StoredHashIndex(0, int64(size))
+}
+
+// Resume rebuilds the right edge of a tree of size leaves from its stored hashes.
+func Resume(size uint64, r tlog.HashReader) (*Tree, error) {
+	t := &Tree{size: size}
+	var index []int64
+	offset := uint64(0)
+	for level := 63; level >= 0; level-- {
+		if size&(1<<level) != 0 {
+			index = append(index, tlog.StoredHashIndex(level, int64(offset>>level)))
+			offset += 1 << level
+		}
+	}
+	if len(index) == 0 {
+		return t, nil
+	}
+	hashes, err := r.ReadHashes(index)
+	if err != nil {
+		return nil, err
+	}
+	t.peaks = hashes
+	return t, nil
+}

@@ -1,0 +1,146 @@
+package wire
+
+import (
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// AuthorizeRequest asks whether one call may run.
+type AuthorizeRequest struct {
+	AgentID            string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
+	ToolID             string      `json:"tool_id" yett:"required,name" doc:"The tool; without a slash and with an operation the tool is tool_id/operation."`
+	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
+	Operation          string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
+	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
+	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`
+	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
+	Explain            bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
+	DryRun             bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
+	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller means to run the call, milliseconds. Recorded."`
+}
+
+// Retry tells a caller whether asking again can help.
+type Retry struct {
+	Class        string `json:"class" doc:"never, after or on_approval."`
+	AfterSeconds int    `json:"after_seconds,omitempty"`
+}
+
+// Check is what one step of the chain said.
+type Check struct {
+	Name       string `json:"name"`
+	Kind       string `json:"kind" doc:"rules, wasm or process."`
+	Version    string `json:"version,omitempty"`
+	Mode       string `json:"mode" doc:"enforce or shadow."`
+	Effect     string `json:"effect"`
+	ReasonCode string `json:"reason_code,omitempty"`
+	Micros     int64  `json:"micros"`
+	Error      string `json:"error,omitempty"`
+}
+
+// Shadow is what a step in shadow mode would have said.
+type Shadow struct {
+	Step       string `json:"step"`
+	Effect     string `json:"effect"`
+	ReasonCode string `json:"reason_code,omitempty"`
+}
+
+// AuthorizeResponse is a decision. Effect is PERMIT, DENY or DEFER, nothing else ever.
+type AuthorizeResponse struct {
+	Effect         string   `json:"effect" doc:"PERMIT, DENY or DEFER."`
+	ReasonCode     string   `json:"reason_code"`
+	Reason         string   `json:"reason,omitempty"`
+	RuleID         string   `json:"rule_id,omitempty"`
+	DeferToken     string   `json:"defer_token,omitempty" doc:"With DEFER: poll it, and send it back to redeem the approval."`
+	DeferExpiresAt string   `json:"defer_expires_at,omitempty"`
+	DecisionID     string   `json:"decision_id"`
+	CallID         string   `json:"call_id"`
+	PolicyVersion  string   `json:"policy_version"`
+	LatencyMS      int64    `json:"latency_ms"`
+	Retry          *Retry   `json:"retry,omitempty"`
+	Message        string   `json:"message,omitempty" doc:"Safe to show to a model."`
+	Repeat         bool     `json:"repeat,omitempty" doc:"The answer of an earlier identical call."`
+	DryRun         bool     `json:"dry_run,omitempty"`
+	Shadow         []Shadow `json:"shadow,omitempty"`
+	Checks         []Check  `json:"checks,omitempty"`
+}
+
+// AppendJSON appends the response.
+func (r *AuthorizeResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Str("effect", r.Effect)
+	o.Str("reason_code", r.ReasonCode)
+	o.Opt("reason", r.Reason)
+	o.Opt("rule_id", r.RuleID)
+	o.Opt("defer_token", r.DeferToken)
+	o.Opt("defer_expires_at", r.DeferExpiresAt)
+	o.Str("decision_id", r.DecisionID)
+	o.Str("call_id", r.CallID)
+	o.Str("policy_version", r.PolicyVersion)
+	o.Int("latency_ms", r.LatencyMS)
+	if r.Retry != nil {
+		in := Object(nil)
+		in.Str("class", r.Retry.Class)
+		if r.Retry.AfterSeconds > 0 {
+			in.Int("after_seconds", int64(r.Retry.AfterSeconds))
+		}
+		o.Raw("retry", in.Close())
+	}
+	o.Opt("message", r.Message)
+	if r.Repeat {
+		o.Bool("repeat", true)
+	}
+	if r.DryRun {
+		o.Bool("dry_run", true)
+	}
+	if len(r.Shadow) > 0 {
+		o.List("shadow", len(r.Shadow), func(i int, w *Writer) {
+			w.Str("step", r.Shadow[i].Step)
+			w.Str("effect", r.Shadow[i].Effect)
+			w.Opt("reason_code", r.Shadow[i].ReasonCode)
+		})
+	}
+	if len(r.Checks) > 0 {
+		o.List("checks", len(r.Checks), func(i int, w *Writer) { r.Checks[i].members(w) })
+	}
+	return o.Close()
+}
+
+func (c *Check) members(w *Writer) {
+	w.Str("name", c.Name)
+	w.Str("kind", c.Kind)
+	w.Opt("version", c.Version)
+	w.Str("mode", c.Mode)
+	w.Str("effect", c.Effect)
+	w.Opt("reason_code", c.ReasonCode)
+	w.Int("micros", c.Micros)
+	w.Opt("error", c.Error)
+}
+
+// ToolOf joins tool_id and operation as the contract says.
+func ToolOf(tool, operation string) string {
+	if operation == "" {
+		return tool
+	}
+	for i := range len(tool) {
+		if tool[i] == '/' {
+			return tool
+		}
+	}
+	return tool + "/" + operation
+}
+
+// RetryFor is the retry advice for a decision.
+func RetryFor(effect sdk.Effect, code string) *Retry {
+	switch {
+	case effect == sdk.Defer:
+		return &Retry{Class: "on_approval"}
+	case effect == sdk.Permit:
+		return nil
+	}
+	switch code {
+	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded, sdk.ReasonDraining, sdk.ReasonAuditUnavailable:
+		return &Retry{Class: "after", AfterSeconds: 1}
+	}
+	return &Retry{Class: "never"}
+}

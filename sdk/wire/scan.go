@@ -1,0 +1,93 @@
+package wire
+
+// ScanRequest gives one text to the scan chain.
+type ScanRequest struct {
+	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is."`
+	Output      string `json:"output" yett:"required" doc:"The text."`
+	AgentID     string `json:"agent_id,omitempty" yett:"name"`
+	SessionID   string `json:"session_id,omitempty" yett:"name"`
+	ContentType string `json:"content_type,omitempty" yett:"name" doc:"What the text is, for example application/json."`
+	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"A text that comes in pieces; scoped to key and tool."`
+	Offset      int    `json:"offset,omitempty" doc:"With stream_id: bytes sent before this piece."`
+	Final       bool   `json:"final,omitempty" doc:"With stream_id: this is the last piece."`
+}
+
+// ScanFinding is one span. Offsets are bytes into the input; the matched text is never there.
+type ScanFinding struct {
+	Kind       string  `json:"kind"`
+	Scanner    string  `json:"scanner"`
+	Start      int     `json:"start"`
+	End        int     `json:"end"`
+	Confidence float32 `json:"confidence"`
+	Severity   string  `json:"severity"`
+	Action     string  `json:"action" doc:"allow, flag, redact, replace or deny."`
+}
+
+// Receipt says what one scanner did.
+type Receipt struct {
+	Scanner     string `json:"scanner"`
+	Version     string `json:"version,omitempty"`
+	Digest      string `json:"digest,omitempty"`
+	Bytes       int    `json:"bytes"`
+	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped (match does not hold)."`
+	Micros      int64  `json:"micros"`
+	Prefiltered bool   `json:"prefiltered"`
+	Shadow      bool   `json:"shadow,omitempty"`
+	Error       string `json:"error,omitempty"`
+}
+
+// ScanResponse is what may be released.
+type ScanResponse struct {
+	Outcome         string        `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
+	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"Absent when DENIED."`
+	ReasonCode      string        `json:"reason_code"`
+	Reason          string        `json:"reason,omitempty"`
+	Findings        []ScanFinding `json:"findings"`
+	ScannedBy       []Receipt     `json:"scanned_by"`
+	ScanID          string        `json:"scan_id"`
+	PolicyVersion   string        `json:"policy_version"`
+	LatencyMS       int64         `json:"latency_ms"`
+}
+
+// AppendJSON appends the response.
+func (r *ScanResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Str("outcome", r.Outcome)
+	if r.SanitizedOutput != nil {
+		o.Str("sanitized_output", *r.SanitizedOutput)
+	}
+	o.Str("reason_code", r.ReasonCode)
+	o.Opt("reason", r.Reason)
+	o.List("findings", len(r.Findings), func(i int, w *Writer) { r.Findings[i].Members(w) })
+	o.List("scanned_by", len(r.ScannedBy), func(i int, w *Writer) { r.ScannedBy[i].Members(w) })
+	o.Str("scan_id", r.ScanID)
+	o.Str("policy_version", r.PolicyVersion)
+	o.Int("latency_ms", r.LatencyMS)
+	return o.Close()
+}
+
+// Members writes the finding's members.
+func (f *ScanFinding) Members(w *Writer) {
+	w.Str("kind", f.Kind)
+	w.Str("scanner", f.Scanner)
+	w.Int("start", int64(f.Start))
+	w.Int("end", int64(f.End))
+	w.Float32("confidence", f.Confidence)
+	w.Str("severity", f.Severity)
+	w.Str("action", f.Action)
+}
+
+// Members writes the receipt's members.
+func (r *Receipt) Members(w *Writer) {
+	w.Str("scanner", r.Scanner)
+	w.Opt("version", r.Version)
+	w.Opt("digest", r.Digest)
+	w.Int("bytes", int64(r.Bytes))
+	w.Str("outcome", r.Outcome)
+	w.Int("micros", r.Micros)
+	w.Bool("prefiltered", r.Prefiltered)
+	if r.Shadow {
+		w.Bool("shadow", true)
+	}
+	w.Opt("error", r.Error)
+}

@@ -1,0 +1,154 @@
+// Package wire owns what travels: request and response types, how JSON becomes a request, how a response becomes JSON, and
+// which HTTP status an error code has. Server and clients share it, so neither can drift. It must never decide anything,
+// know a transport, or import more than sdk and the standard library. Field tags are the schema that /openapi.json is
+// made from: json names the member, yett its rules (required, name), doc is the sentence readers see.
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+func sortedKeys(m map[string]string) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// field is one member of a request type, worked out once per type.
+type field struct {
+	name     string
+	index    int
+	required bool
+	isName   bool
+}
+
+var plans sync.Map // reflect.Type → []field
+
+var valueType = reflect.TypeFor[exact.Value]()
+
+func planOf(t reflect.Type) []field {
+	if p, ok := plans.Load(t); ok {
+		return p.([]field)
+	}
+	var plan []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "" || name == "-" {
+			continue
+		}
+		rules := strings.Split(f.Tag.Get("yett"), ",")
+		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name")})
+	}
+	plans.Store(t, plan)
+	return plan
+}
+
+// Decode fills dst, a pointer to a request struct, from a parsed object. Unknown members are ignored; a member of the
+// wrong type, a missing required one and a name that is too long (nameMax bytes) or not printable is an *sdk.Error.
+// Strings are parts of the parsed text.
+func Decode(v exact.Value, dst any, nameMax int) error {
+	if v.Kind() != exact.Object {
+		return sdk.Errf(sdk.CodeInvalidField, "the body must be a JSON object, not %v", v.Kind())
+	}
+	rv := reflect.ValueOf(dst).Elem()
+	for _, f := range planOf(rv.Type()) {
+		m := v.Get(f.name)
+		if !m.Exists() || m.Kind() == exact.Null {
+			if f.required {
+				return sdk.FieldErrf(sdk.CodeMissingField, f.name, "%s is required", f.name)
+			}
+			continue
+		}
+		if err := assign(rv.Field(f.index), m, f, nameMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
+	wrong := func(want string) error {
+		return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be %s, not %v", f.name, want, m.Kind())
+	}
+	if dst.Type() == valueType {
+		if m.Kind() != exact.Object {
+			return wrong("an object")
+		}
+		dst.Set(reflect.ValueOf(m))
+		return nil
+	}
+	if dst.Kind() == reflect.Pointer {
+		dst.Set(reflect.New(dst.Type().Elem()))
+		dst = dst.Elem()
+	}
+	switch dst.Kind() {
+	case reflect.String:
+		if m.Kind() != exact.String {
+			return wrong("a string")
+		}
+		s := m.Str()
+		if f.isName {
+			if err := CheckName(f.name, s, nameMax, f.required); err != nil {
+				return err
+			}
+		}
+		dst.SetString(s)
+	case reflect.Bool:
+		if m.Kind() != exact.Bool {
+			return wrong("true or false")
+		}
+		dst.SetBool(m.Bool())
+	case reflect.Int:
+		n, ok := m.Decimal().Int64()
+		if m.Kind() != exact.Number || !ok {
+			return wrong("a whole number")
+		}
+		dst.SetInt(n)
+	default:
+		return fmt.Errorf("wire: no decoder for %v", dst.Type())
+	}
+	return nil
+}
+
+// CheckName checks an identifier that a caller made up: at most limit bytes of printable text without bidirectional,
+// zero-width or otherwise invisible characters, so that what a human reads is what was matched.
+func CheckName(field, s string, limit int, required bool) error {
+	switch {
+	case required && s == "":
+		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must not be empty", field)
+	case len(s) > limit:
+		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s is %d bytes long, more than the limit of %d (limits.name)", field, len(s), limit)
+	}
+	for i, r := range s {
+		if r < utf8.RuneSelf && r >= 0x20 && r != 0x7f {
+			continue
+		}
+		if !unicode.IsPrint(r) || invisible(r) {
+			return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a character that cannot be seen (U+%04X at byte %d)", field, r, i)
+		}
+	}
+	return nil
+}
+
+// invisible lists what unicode.IsPrint lets through although it shows nothing (default-ignorable marks and fillers).
+func invisible(r rune) bool {
+	switch {
+	case r == 0x034F, r >= 0x115F && r <= 0x1160, r >= 0x17B4 && r <= 0x17B5, r >= 0x180B && r <= 0x180F,
+		r == 0x3164, r == 0xFFA0, r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0100 && r <= 0xE01EF:
+		return true
+	}
+	return false
+}
