@@ -1,0 +1,162 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// ErrUnavailable is what a step returns when it could not even start: its pool is full, its process is down.
+var ErrUnavailable = errors.New("the step is not available")
+
+// Match says which calls concern a step. An empty list holds for everything.
+type Match struct {
+	Tools    []string // globs: "*" within one "/" segment, "**" across
+	Agents   []string
+	Sessions []string
+}
+
+// Holds reports whether the step concerns that call.
+func (m *Match) Holds(tool, agent, session string) bool {
+	return (len(m.Tools) == 0 || anyGlob(m.Tools, tool)) && sdk.MatchAgent(m.Agents, agent) && sdk.MatchAgent(m.Sessions, session)
+}
+
+func anyGlob(globs []string, s string) bool {
+	for _, g := range globs {
+		if sdk.MatchGlob(g, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// Step is one step of an authorize chain.
+type Step struct {
+	Name    string
+	Kind    string // rules, wasm
+	Version string
+	Match   Match
+	Timeout time.Duration // 0: what is left of the budget
+	OnError sdk.Effect    // Deny, Defer or Abstain, when the step did not run to its end
+	Shadow  bool          // runs and is recorded, changes nothing
+	Inline  bool          // pure and bounded by its own cost limit: gets no deadline of its own
+	Checker Checker
+}
+
+// Authorizer is an authorize chain. It is immutable and safe for concurrent use.
+type Authorizer struct {
+	Steps   []Step
+	Budget  time.Duration
+	Default sdk.Effect // when all abstain
+	Now     func() time.Time
+}
+
+// Row is what one step said.
+type Row struct {
+	Step    *Step
+	Verdict sdk.Verdict // after on_error
+	Took    time.Duration
+	Err     error // the step did not run to its end
+}
+
+// Result is what a chain said.
+type Result struct {
+	Verdict sdk.Verdict // never Abstain
+	Rows    []Row
+}
+
+// Run asks the steps in order, until one that enforces says DENY, and combines their verdicts: deny > defer > permit >
+// abstain. Reason and rule are those of the first step in list order among those with the winning effect. rows is
+// reused for the result.
+func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
+	end := a.Now().Add(a.Budget)
+	res := Result{Rows: rows[:0]}
+	for i := range a.Steps {
+		s := &a.Steps[i]
+		if !s.Match.Holds(c.ToolID, c.AgentID, c.SessionID) {
+			continue
+		}
+		row := a.ask(ctx, s, c, end)
+		res.Rows = append(res.Rows, row)
+		if s.Shadow {
+			continue
+		}
+		if row.Verdict.Effect > res.Verdict.Effect {
+			res.Verdict = row.Verdict
+		}
+		if row.Verdict.Effect == sdk.Deny {
+			break
+		}
+	}
+	if res.Verdict.Effect == sdk.Abstain {
+		res.Verdict = a.unmatched()
+	}
+	return res
+}
+
+// unmatched is the verdict when nobody spoke. Anything but an explicit permit or defer is a deny.
+func (a *Authorizer) unmatched() sdk.Verdict {
+	switch a.Default {
+	case sdk.Permit:
+		return sdk.Verdict{Effect: sdk.Permit, Code: "UNMATCHED_PERMIT", Reason: "no step spoke; the chain's default is permit"}
+	case sdk.Defer:
+		return sdk.Verdict{Effect: sdk.Defer, Code: "UNMATCHED_DEFER", Reason: "no step spoke; the chain's default is defer"}
+	}
+	return sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonUnmatchedDeny, Reason: "no rule permits this call"}
+}
+
+func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) Row {
+	start := a.Now()
+	var v sdk.Verdict
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case !start.Before(end):
+		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", a.Budget, context.DeadlineExceeded)
+	case s.Inline:
+		v, err = s.Checker.Check(ctx, c)
+	default:
+		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
+	}
+	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
+	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
+		row.Err = errors.New("the step answered with an unknown effect or without a reason code")
+	}
+	if row.Err != nil {
+		row.Verdict = onError(s.Name, s.OnError, row.Err)
+	}
+	return row
+}
+
+// limited runs fn under the sooner of the step's timeout and the chain's end.
+func limited[T any](ctx context.Context, timeout time.Duration, start, end time.Time, fn func(context.Context) (T, error)) (T, error) {
+	if timeout > 0 && start.Add(timeout).Before(end) {
+		end = start.Add(timeout)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end)
+	defer cancel()
+	return fn(ctx)
+}
+
+// onError is the one place where a step's failure becomes an effect.
+func onError(name string, effect sdk.Effect, err error) sdk.Verdict {
+	v := sdk.Verdict{Effect: effect, Code: CodeOf(err), Reason: fmt.Sprintf("step %s did not run to its end: %v", name, err)}
+	if effect == sdk.Permit || effect > sdk.Deny {
+		v.Effect = sdk.Deny // config refuses it; here it must not matter
+	}
+	return v
+}
+
+// CodeOf is the reason code of a step's failure.
+func CodeOf(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return sdk.ReasonStepTimeout
+	case errors.Is(err, ErrUnavailable):
+		return sdk.ReasonStepUnavailable
+	}
+	return sdk.ReasonStepError
+}

@@ -1,0 +1,218 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// The outcomes of a scan.
+const (
+	Pass     = "PASS"
+	Warned   = "WARNED"
+	Redacted = "REDACTED"
+	Denied   = "DENIED"
+)
+
+// ScanStep is one step of a scan chain.
+type ScanStep struct {
+	Name    string
+	Match   Match
+	Timeout time.Duration
+	OnError sdk.Effect // Deny: the text is not released; Abstain: the operator does without this scanner
+	Shadow  bool
+	Scanner Scanner
+}
+
+// ActionRule maps findings to an action. Empty lists hold for everything. The first rule that holds decides.
+type ActionRule struct {
+	Kinds         []string // globs
+	Scanners      []string
+	Tools         []string
+	Severity      sdk.Severity // at least; with Exact, just this one
+	Exact         bool
+	MinConfidence float32
+	Action        sdk.Action
+	Replacement   string // for Redact: "{kind}" stands for the finding's kind
+}
+
+// ScanChain is a scan chain. It is immutable and safe for concurrent use.
+type ScanChain struct {
+	Steps   []ScanStep
+	Budget  time.Duration
+	Actions []ActionRule
+	Now     func() time.Time
+}
+
+// Receipt says what one scanner did.
+type Receipt struct {
+	Step    *ScanStep
+	About   About
+	Outcome string // ok, error, timeout, skipped
+	Bytes   int
+	Took    time.Duration
+	Err     error
+}
+
+// ScanResult is what may be released, and why.
+type ScanResult struct {
+	Outcome  string
+	Text     string // what may be released; "" when Denied
+	Code     string
+	Reason   string
+	Findings []sdk.Finding // of enforcing steps, sorted
+	Shadow   []sdk.Finding // of shadow steps, sorted
+	Receipts []Receipt
+}
+
+// Run gives the original text to every step and merges what they found. The same text and chain give the same result,
+// always. A step that did not cover the whole text and whose on_error is deny makes the outcome DENIED.
+func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
+	end := c.Now().Add(c.Budget)
+	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
+	var failed *Receipt
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		rec, found := c.scan(ctx, s, in, end)
+		res.Receipts = append(res.Receipts, rec)
+		if s.Shadow {
+			res.Shadow = append(res.Shadow, found...)
+			continue
+		}
+		res.Findings = append(res.Findings, found...)
+		if rec.Err != nil && s.OnError != sdk.Abstain && failed == nil {
+			failed = &res.Receipts[len(res.Receipts)-1]
+		}
+	}
+	res.Findings = c.judge(in, res.Findings)
+	res.Shadow = c.judge(in, res.Shadow)
+	switch {
+	case len(c.Steps) == 0:
+		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured, so nothing can be called clean")
+	case failed != nil:
+		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
+	default:
+		c.settle(&res, in)
+	}
+	return res
+}
+
+func (r *ScanResult) deny(code, reason string) {
+	r.Outcome, r.Code, r.Reason, r.Text = Denied, code, reason, ""
+}
+
+func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, end time.Time) (Receipt, []sdk.Finding) {
+	rec := Receipt{Step: s, About: s.Scanner.About(), Bytes: len(in.Text), Outcome: "ok"}
+	if !s.Match.Holds(in.ToolID, in.AgentID, "") {
+		rec.Outcome, rec.Bytes = "skipped", 0
+		return rec, nil
+	}
+	start := c.Now()
+	var found []sdk.Finding
+	err := ctx.Err()
+	if err == nil && !start.Before(end) {
+		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", c.Budget, context.DeadlineExceeded)
+	}
+	if err == nil {
+		found, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) ([]sdk.Finding, error) { return s.Scanner.Scan(ctx, in) })
+	}
+	if err == nil {
+		err = valid(found, len(in.Text))
+	}
+	rec.Took = c.Now().Sub(start)
+	if err == nil {
+		return rec, found
+	}
+	rec.Err, rec.Outcome = err, "error"
+	if errors.Is(err, context.DeadlineExceeded) {
+		rec.Outcome = "timeout"
+	}
+	return rec, nil
+}
+
+// valid refuses findings that no scanner may give, whatever the host in between has checked.
+func valid(found []sdk.Finding, n int) error {
+	for _, f := range found {
+		if f.Start < 0 || f.Start > f.End || f.End > n {
+			return fmt.Errorf("a finding spans bytes %d to %d of %d", f.Start, f.End, n)
+		}
+		if f.Kind == "" || math.IsNaN(float64(f.Confidence)) || f.Confidence < 0 || f.Confidence > 1 {
+			return errors.New("a finding without a kind or with a confidence outside 0 to 1")
+		}
+	}
+	return nil
+}
+
+// judge sorts findings, drops exact doubles and gives each its action.
+func (c *ScanChain) judge(in *Input, found []sdk.Finding) []sdk.Finding {
+	slices.SortFunc(found, func(a, b sdk.Finding) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Scanner, b.Scanner),
+			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested), strings.Compare(a.Replacement, b.Replacement))
+	})
+	found = slices.CompactFunc(found, func(a, b sdk.Finding) bool {
+		return a.Start == b.Start && a.End == b.End && a.Kind == b.Kind && a.Scanner == b.Scanner
+	})
+	for i := range found {
+		found[i].Action, found[i].Replacement = c.action(in, &found[i])
+	}
+	return found
+}
+
+// action is the first rule's that holds; with none, the finding is flagged.
+func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
+	for i := range c.Actions {
+		r := &c.Actions[i]
+		if len(r.Kinds) > 0 && !anyGlob(r.Kinds, f.Kind) || len(r.Scanners) > 0 && !anyGlob(r.Scanners, f.Scanner) || len(r.Tools) > 0 && !anyGlob(r.Tools, in.ToolID) {
+			continue
+		}
+		if f.Severity < r.Severity || r.Exact && f.Severity != r.Severity || f.Confidence < r.MinConfidence {
+			continue
+		}
+		return r.Action, strings.ReplaceAll(cmp.Or(r.Replacement, "[{kind}]"), "{kind}", f.Kind)
+	}
+	return sdk.Flag, ""
+}
+
+// settle turns judged findings into the outcome and the text.
+func (c *ScanChain) settle(res *ScanResult, in *Input) {
+	top := sdk.Allow
+	var first *sdk.Finding
+	for i := range res.Findings {
+		if f := &res.Findings[i]; first == nil || f.Action > top {
+			top, first = f.Action, f
+		}
+	}
+	if first == nil || top == sdk.Allow {
+		res.Text = in.Text
+		return
+	}
+	res.Code, res.Reason = codeOf(first.Kind), fmt.Sprintf("%s found by %s", first.Kind, first.Scanner)
+	switch {
+	case top == sdk.Drop:
+		res.deny(res.Code, res.Reason)
+	case top == sdk.Flag:
+		res.Outcome, res.Text = Warned, in.Text
+	default:
+		text, err := redact(in.Text, res.Findings)
+		if err != nil {
+			res.deny(sdk.ReasonScanUnavailable, "the text could not be redacted: "+err.Error())
+			return
+		}
+		res.Outcome, res.Text = Redacted, text
+	}
+}
+
+// codeOf is the reason code of a finding's kind.
+func codeOf(kind string) string {
+	if strings.HasPrefix(kind, "INJECTION") {
+		return "OUTPUT_INJECTION"
+	}
+	return "OUTPUT_" + kind
+}

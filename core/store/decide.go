@@ -1,0 +1,324 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }
+
+// Decide settles one call: what the chain said becomes the decision, unless the key died meanwhile, an approval is
+// redeemed, the call is a repeat, or the defer joins or exceeds what is pending. One decision function: every surface
+// that decides commits this.
+type Decide struct {
+	Key       *Key
+	By        Who
+	AgentID   string
+	SessionID string
+	ToolID    string
+	Operation string
+	CallID    string     // the caller's, or made
+	Repeats   [][16]byte // hashes of key, operation and the caller's call_id and Idempotency-Key, if it sent them
+	Digest    [32]byte
+	Args      []byte // as the audit policy stores them: JSON, or nil
+	Policy    string
+	Verdict   sdk.Verdict // of the chain; never Abstain
+	Checks    []wire.Check
+	Shadow    []wire.Shadow
+	LatencyUS int64
+	TimeoutMS int
+	DryRun    bool
+	Redeem    string // a defer token
+	Resume    string // or the call_id of the deferred call ("-resume" form)
+	NewID     string // the decision's id
+	NewToken  string // the defer's token; only with a Defer verdict
+	View      []byte // the call as approvers see it; only with a Defer verdict
+	DeferTTL  time.Duration
+	MaxDefers int // pending per key
+
+	Out Decision
+}
+
+// Decision is what was decided.
+type Decision struct {
+	Effect     sdk.Effect
+	Code       string
+	Reason     string
+	RuleID     string
+	Message    string
+	DecisionID string
+	Token      string
+	Expires    time.Time
+	Repeat     bool
+	joined     bool
+}
+
+func (c *Decide) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID, Message: c.Verdict.Message, DecisionID: c.NewID}
+	var err error
+	switch {
+	case c.DryRun || c.Verdict.Effect == sdk.Deny && c.Redeem == "" && c.Resume == "" && len(c.Repeats) == 0:
+	case c.Redeem != "" || c.Resume != "":
+		err = c.redeem(tx)
+	case len(c.Repeats) > 0:
+		err = c.repeat(tx)
+	default:
+		c.settle(tx)
+	}
+	if err != nil {
+		return err
+	}
+	if c.Out.Effect != sdk.Permit && c.Out.Effect != sdk.Defer {
+		c.Out.Effect = sdk.Deny // no corruption of a verdict can look like a permit
+	}
+	c.Key.Touch(tx.now)
+	c.record(tx)
+	return nil
+}
+
+func (c *Decide) deny(code, reason string) {
+	c.Out.Effect, c.Out.Code, c.Out.Reason, c.Out.RuleID, c.Out.Message = sdk.Deny, code, reason, "", ""
+}
+
+// settle turns a Defer verdict into a pending defer.
+func (c *Decide) settle(tx *tx) {
+	if c.Verdict.Effect != sdk.Defer {
+		return
+	}
+	if d := tx.st.byDigest[c.Digest]; d != nil && !tx.expireOne(d) {
+		c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
+		return
+	}
+	if tx.st.pending[c.Key.ID] >= c.MaxDefers {
+		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+" calls pending already (limits.pending_per_key)")
+		return
+	}
+	need := max(c.Verdict.Approvals, 1)
+	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, CallID: c.CallID,
+		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
+		View: json.RawMessage(c.View), Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Need: need}
+	tx.st.add(d)
+	tx.putDefer(d)
+	tx.set(keyStr(prefixLive, d.Token), nil)
+	c.Out.Token, c.Out.Expires = d.Token, d.Expires
+	tx.deferRecord("defer_created", d, c.By, d.Reason)
+}
+
+// redeem spends an approval, once, for exactly the call that was approved.
+func (c *Decide) redeem(tx *tx) error {
+	token := c.Redeem
+	if token == "" {
+		token = tx.st.byCall[callKey{c.Key.ID, c.Resume}]
+	}
+	d, err := tx.find(token)
+	if err != nil {
+		return err
+	}
+	fits := d != nil && d.KeyID == c.Key.ID && d.AgentID == c.AgentID && d.SessionID == c.SessionID && d.Digest == c.Digest
+	if fits && !tx.expireOne(d) && d.Status == Approved {
+		if c.Verdict.Effect == sdk.Deny {
+			return nil // today's rules win; the approval is not spent
+		}
+		tx.dropRevoked(d)
+		if c.Verdict.Effect == sdk.Defer && c.Verdict.Approvals > d.Need {
+			d.Need = c.Verdict.Approvals
+		}
+		if len(d.Signed) < d.Need {
+			tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
+			tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
+			c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
+			c.Out.Reason = "more approvals are needed than were given"
+			return nil
+		}
+		tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
+		c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
+		c.Out.Reason, c.Out.RuleID = "approved by "+d.ResolvedBy, d.RuleID
+		return nil
+	}
+	if c.Verdict.Effect == sdk.Deny {
+		return nil
+	}
+	c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
+	return nil
+}
+
+// repeat answers a call_id or Idempotency-Key that was seen before as it was answered then, unless the chain denies today.
+func (c *Decide) repeat(tx *tx) error {
+	for _, hash := range c.Repeats {
+		digest, answer, found, err := tx.remembered(prefixRepeat, hash, RepeatFor)
+		switch {
+		case err != nil:
+			return err
+		case !found:
+		case digest != c.Digest:
+			c.deny(sdk.ReasonCallIDConflict, "the call_id or Idempotency-Key was used for another call within 10 minutes")
+			return nil
+		case c.Verdict.Effect == sdk.Deny:
+			return nil
+		default:
+			return c.recall(answer)
+		}
+	}
+	if c.Verdict.Effect != sdk.Deny {
+		c.settle(tx)
+	}
+	for _, hash := range c.Repeats {
+		tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, c.Out.memo())
+	}
+	return nil
+}
+
+// memo is what of a decision is remembered for repeats: fields joined by a byte that no JSON text or id has.
+func (d *Decision) memo() []byte {
+	expires := ""
+	if !d.Expires.IsZero() {
+		expires = strconv.FormatInt(d.Expires.UnixNano(), 10)
+	}
+	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token, expires}, "\xff"))
+}
+
+func (c *Decide) recall(answer []byte) error {
+	f := strings.Split(string(answer), "\xff")
+	if len(f) != 8 {
+		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
+	}
+	effect, ok := sdk.ParseEffect(f[0])
+	if !ok {
+		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
+	}
+	c.Out = Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6], Repeat: true}
+	if ns, err := strconv.ParseInt(f[7], 10, 64); err == nil {
+		c.Out.Expires = time.Unix(0, ns).UTC()
+	}
+	return nil
+}
+
+func (c *Decide) record(tx *tx) {
+	o := tx.record("decision")
+	c.By.write(&o)
+	o.Str("decision_id", c.Out.DecisionID)
+	o.Str("call_id", c.CallID)
+	o.Str("agent_id", c.AgentID)
+	o.Str("session_id", c.SessionID)
+	o.Str("tool_id", c.ToolID)
+	o.Opt("operation", c.Operation)
+	o.Str("effect", c.Out.Effect.String())
+	o.Str("reason_code", c.Out.Code)
+	o.Opt("reason", c.Out.Reason)
+	o.Opt("rule_id", c.Out.RuleID)
+	o.Opt("defer_token", c.Out.Token)
+	o.Str("policy_version", c.Policy)
+	o.Int("latency_us", c.LatencyUS)
+	var hexed [64]byte
+	hex.Encode(hexed[:], c.Digest[:])
+	o.Str("digest", string(hexed[:]))
+	if c.Args != nil {
+		o.Raw("args", c.Args)
+	}
+	if c.DryRun {
+		o.Bool("dry_run", true)
+	}
+	if c.Out.Repeat {
+		o.Bool("repeat", true)
+	}
+	if c.Out.joined {
+		o.Bool("joined", true)
+	}
+	if c.TimeoutMS != 0 {
+		o.Int("execution_timeout_ms", int64(c.TimeoutMS))
+	}
+	o.List("checks", len(c.Checks), func(i int, w *wire.Writer) {
+		k := &c.Checks[i]
+		w.Str("name", k.Name)
+		w.Str("effect", k.Effect)
+		w.Opt("reason_code", k.ReasonCode)
+		w.Opt("error", k.Error)
+		if k.Mode == "shadow" {
+			w.Bool("shadow", true)
+		}
+	})
+	tx.end(o)
+}
+
+// Scanned records one scan.
+type Scanned struct {
+	Key       *Key
+	By        Who
+	ScanID    string
+	AgentID   string
+	SessionID string
+	ToolID    string
+	Bytes     int
+	Outcome   string
+	Code      string
+	Reason    string
+	Policy    string
+	Findings  []ScannedFinding
+	Receipts  []wire.Receipt
+	LatencyUS int64
+}
+
+// ScannedFinding is a finding as the log keeps it: where and what kind, with a keyed hash of the text, never the text.
+type ScannedFinding struct {
+	Kind, Scanner, Severity, Action string
+	Start, End                      int
+	Hash                            string
+}
+
+func (c *Scanned) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	c.Key.Touch(tx.now)
+	o := tx.record("scan")
+	c.By.write(&o)
+	o.Str("scan_id", c.ScanID)
+	o.Str("agent_id", c.AgentID)
+	o.Str("session_id", c.SessionID)
+	o.Str("tool_id", c.ToolID)
+	o.Int("bytes", int64(c.Bytes))
+	o.Str("outcome", c.Outcome)
+	o.Str("reason_code", c.Code)
+	o.Opt("reason", c.Reason)
+	o.Str("policy_version", c.Policy)
+	o.Int("latency_us", c.LatencyUS)
+	o.List("findings", len(c.Findings), func(i int, w *wire.Writer) {
+		f := &c.Findings[i]
+		w.Str("kind", f.Kind)
+		w.Str("scanner", f.Scanner)
+		w.Int("start", int64(f.Start))
+		w.Int("end", int64(f.End))
+		w.Str("severity", f.Severity)
+		w.Str("action", f.Action)
+		w.Str("hash", f.Hash)
+	})
+	o.List("scanned_by", len(c.Receipts), func(i int, w *wire.Writer) { c.Receipts[i].Members(w) })
+	tx.end(o)
+	return nil
+}
+
+// Note records something that happened without changing state: a start, a configuration, refused keys.
+type Note struct {
+	Type   string
+	By     Who
+	Fields [][2]string
+}
+
+func (c *Note) apply(tx *tx) error {
+	o := tx.record(c.Type)
+	c.By.write(&o)
+	for _, f := range c.Fields {
+		o.Str(f[0], f[1])
+	}
+	tx.end(o)
+	return nil
+}

@@ -1,0 +1,271 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Key is one API key. The fields are fixed when it is made; what changes later is behind methods. Safe for concurrent use.
+type Key struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Environment string    `json:"environment,omitempty"`
+	Scopes      []string  `json:"scopes"`
+	Agents      []string  `json:"agents,omitempty"` // globs; empty means every agent
+	CreatedAt   time.Time `json:"created_at"`
+	CreatedBy   string    `json:"created_by"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	Note        string    `json:"note,omitempty"`
+	MAC         []byte    `json:"mac"` // HMAC-SHA-256 of the value; the value itself is nowhere
+
+	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored; ask Revoked for the state now
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
+
+	scope   sdk.Scope
+	revoked atomic.Pointer[Revocation]
+	used    atomic.Int64 // Unix seconds
+}
+
+// Revocation says when and by whom a key was revoked. At may lie ahead: a rolled key lives on for its grace time.
+type Revocation struct {
+	At time.Time
+	By string
+}
+
+// Scope is the key's set of scopes.
+func (k *Key) Scope() sdk.Scope { return k.scope }
+
+// Revoked is the revocation if the key is revoked at that time, else nil.
+func (k *Key) Revoked(now time.Time) *Revocation {
+	if r := k.revoked.Load(); r != nil && !now.Before(r.At) {
+		return r
+	}
+	return nil
+}
+
+// Expired reports whether the key's time is over.
+func (k *Key) Expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// ActsAs reports whether the key acts as that agent: it has scope authorize and its agents cover it.
+func (k *Key) ActsAs(agent string) bool {
+	return k.scope&sdk.ScopeAuthorize != 0 && sdk.MatchAgent(k.Agents, agent)
+}
+
+// Sees reports whether the key's agents cover that agent.
+func (k *Key) Sees(agent string) bool { return sdk.MatchAgent(k.Agents, agent) }
+
+// Touch notes that the key was used.
+func (k *Key) Touch(now time.Time) {
+	if sec := now.Unix(); sec/60 != k.used.Load()/60 {
+		k.used.Store(sec)
+	}
+}
+
+// LastUsedAt is the last use, to the minute; zero if never.
+func (k *Key) LastUsedAt() time.Time {
+	if sec := k.used.Load(); sec != 0 {
+		return time.Unix(sec, 0).UTC()
+	}
+	return time.Time{}
+}
+
+// live is nil or the error for a key that must not be used at that time.
+func (k *Key) live(now time.Time) error {
+	if r := k.Revoked(now); r != nil {
+		return sdk.Errf(sdk.CodeKeyRevoked, "the API key was revoked")
+	}
+	if k.Expired(now) {
+		return sdk.Errf(sdk.CodeKeyExpired, "the API key is expired")
+	}
+	return nil
+}
+
+// Key is the key with that id, revoked ones too, or nil.
+func (s *Store) Key(id string) *Key {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	return s.keys.byID[id]
+}
+
+// Keys lists all keys, tombstones too, by name and then id.
+func (s *Store) Keys() []*Key {
+	s.keys.mu.RLock()
+	out := make([]*Key, 0, len(s.keys.byID))
+	for _, k := range s.keys.byID {
+		out = append(out, k)
+	}
+	s.keys.mu.RUnlock()
+	slices.SortFunc(out, func(a, b *Key) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return out
+}
+
+func (s *Store) loadKeys() error {
+	s.keys.byID, s.keys.names = map[string]*Key{}, map[string]string{}
+	return s.scan(prefixKey, func(key, value []byte) error {
+		k := &Key{}
+		if err := json.Unmarshal(value, k); err != nil {
+			return fmt.Errorf("key %q: %w", key[1:], err)
+		}
+		if err := k.ready(); err != nil {
+			return fmt.Errorf("key %q: %w", key[1:], err)
+		}
+		s.keys.byID[k.ID] = k
+		if k.RevokedAt.IsZero() {
+			s.keys.names[k.Name] = k.ID
+		}
+		return nil
+	})
+}
+
+// ready works out what is not stored.
+func (k *Key) ready() error {
+	for _, name := range k.Scopes {
+		s, ok := sdk.ParseScope(name)
+		if !ok {
+			return fmt.Errorf("unknown scope %q", name)
+		}
+		k.scope |= s
+	}
+	if !k.RevokedAt.IsZero() {
+		k.revoked.Store(&Revocation{k.RevokedAt, k.RevokedBy})
+	}
+	if !k.LastUsed.IsZero() {
+		k.used.Store(k.LastUsed.Unix())
+	}
+	return nil
+}
+
+func (tx *tx) putKey(k *Key) {
+	row, err := json.Marshal(k)
+	tx.keep(err)
+	tx.set(keyStr(prefixKey, k.ID), row)
+}
+
+func (tx *tx) keyRecord(typ string, k *Key, by Who) {
+	o := tx.record(typ)
+	by.write(&o)
+	o.Str("key_id", k.ID)
+	o.Str("name", k.Name)
+	o.Strs("scopes", k.Scopes)
+	o.Strs("agents", k.Agents)
+	if typ == "key_revoked" {
+		o.Str("revoked_at", k.RevokedAt.UTC().Format(time.RFC3339Nano))
+	}
+	tx.end(o)
+}
+
+// Who caused a change: a key or a console user, over which surface, from where.
+type Who struct {
+	Principal string // key id, "console:<user>" or "admin:<uid>"
+	Method    string // api_key, console, peer_uid, system
+	Surface   string // http, socket, console, admin, system
+	Peer      string // address or uid
+	RequestID string
+}
+
+func (w Who) write(o *wire.Writer) {
+	o.Str("principal_id", w.Principal)
+	o.Str("principal_method", w.Method)
+	o.Str("surface", w.Surface)
+	o.Opt("peer", w.Peer)
+	o.Opt("request_id", w.RequestID)
+}
+
+// CreateKey makes a key. Names are unique among live keys.
+type CreateKey struct {
+	Key *Key
+	By  Who
+}
+
+func (c *CreateKey) apply(tx *tx) error {
+	t := &tx.s.keys
+	if err := c.Key.ready(); err != nil {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "%v", err)
+	}
+	if _, taken := t.names[c.Key.Name]; taken {
+		return sdk.FieldErrf(sdk.CodeNameTaken, "name", "a live key is called %q already; revoke it first or choose another name", c.Key.Name)
+	}
+	if _, taken := t.byID[c.Key.ID]; taken {
+		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
+	}
+	tx.putKey(c.Key)
+	tx.keyRecord("key_created", c.Key, c.By)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byID[c.Key.ID] = c.Key
+	t.names[c.Key.Name] = c.Key.ID
+	return nil
+}
+
+// RevokeKey ends a key for ever, and denies what it had pending. Revoking a revoked key is an error.
+type RevokeKey struct {
+	ID string
+	By Who
+}
+
+func (c *RevokeKey) apply(tx *tx) error {
+	k := tx.s.keys.byID[c.ID]
+	if k == nil {
+		return sdk.Errf(sdk.CodeUnknownKey, "there is no key %q", c.ID)
+	}
+	if r := k.Revoked(tx.now); r != nil {
+		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
+	}
+	tx.revoke(k, tx.now, c.By)
+	return nil
+}
+
+func (tx *tx) revoke(k *Key, at time.Time, by Who) {
+	gone := &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt,
+		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, RevokedAt: at, RevokedBy: by.Principal, LastUsed: k.LastUsedAt()}
+	tx.putKey(gone)
+	tx.keyRecord("key_revoked", gone, by)
+	k.revoked.Store(&Revocation{at, by.Principal})
+	t := &tx.s.keys
+	t.mu.Lock()
+	if t.names[k.Name] == k.ID {
+		delete(t.names, k.Name)
+	}
+	t.mu.Unlock()
+	if !at.After(tx.now) {
+		tx.denyPendingOf(k, by)
+	}
+}
+
+// RollKey makes a new key with the settings of an old one, and revokes the old one now or after a grace time.
+type RollKey struct {
+	ID    string
+	New   *Key // ID, MAC, CreatedAt, CreatedBy; the rest is copied
+	Grace time.Duration
+	By    Who
+}
+
+func (c *RollKey) apply(tx *tx) error {
+	old := tx.s.keys.byID[c.ID]
+	if old == nil {
+		return sdk.Errf(sdk.CodeUnknownKey, "there is no key %q", c.ID)
+	}
+	if r := old.revoked.Load(); r != nil {
+		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
+	}
+	if tx.s.keys.byID[c.New.ID] != nil {
+		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
+	}
+	n := c.New
+	n.Name, n.Environment, n.Scopes, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Agents, old.ExpiresAt, old.Note
+	tx.revoke(old, tx.now.Add(c.Grace), c.By)
+	return (&CreateKey{n, c.By}).apply(tx)
+}

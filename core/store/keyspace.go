@@ -1,0 +1,40 @@
+// Package store keeps keys, defers, repeats and the audit log in Pebble behind one write door: Commit hands a command to
+// the sequencer, which gives records their seq, applies changes and records in one batch, syncs once, and then lets the
+// answers go. State and its record cannot differ, because they are one write. It must never answer before the disk has
+// answered, never retry a failed write, and never read a clock or make randomness of its own: both come with commands.
+// Commands come from core/ops through core/cluster; nothing else may import Pebble.
+package store
+
+import (
+	"encoding/binary"
+)
+
+// Every key of the database starts with one of these bytes. A new kind of row adds its prefix here, with its layout.
+const (
+	prefixRecords = 'a' // a|u64 first seq           → (u32 length, record)…: all records of one commit
+	prefixHashes  = 'h' // h|u64 first stored index  → 32-byte hashes…: the tree's hashes of one commit (tlog order)
+	prefixKey     = 'k' // k|key id                  → API key, JSON; tombstones stay
+	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay
+	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
+	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
+	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered
+	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version
+)
+
+// layoutVersion is refused when it is not ours: an older binary must not write to a newer store.
+const layoutVersion = "1"
+
+func keyU64(prefix byte, n uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefix}, n)
+}
+
+func keyStr(prefix byte, s string) []byte {
+	return append([]byte{prefix}, s...)
+}
+
+func keyWindow(prefix byte, window uint32, hash [16]byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{prefix}, window), hash[:]...)
+}
+
+// upper is the first key behind all keys with the prefix.
+func upper(prefix byte) []byte { return []byte{prefix + 1} }

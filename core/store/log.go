@@ -1,0 +1,121 @@
+package store
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/core/audit"
+)
+
+// groupOf reads the key of one commit's records and counts them.
+func groupOf(key, value []byte) (first, count uint64, err error) {
+	if len(key) != 9 {
+		return 0, 0, errors.New("a record key of the wrong length")
+	}
+	first = binary.BigEndian.Uint64(key[1:])
+	err = eachRecord(value, func([]byte) error { count++; return nil })
+	return first, count, err
+}
+
+// eachRecord splits one commit's value.
+func eachRecord(value []byte, fn func(record []byte) error) error {
+	for len(value) > 0 {
+		if len(value) < 4 {
+			return errors.New("a cut record group")
+		}
+		n := int(binary.BigEndian.Uint32(value))
+		if n > len(value)-4 {
+			return errors.New("a cut record group")
+		}
+		if err := fn(value[4 : 4+n]); err != nil {
+			return err
+		}
+		value = value[4+n:]
+	}
+	return nil
+}
+
+// Records calls fn with every record from seq on, in order, up to what is on disk when it starts. The bytes are only
+// valid during the call. An error of fn ends the walk and is returned.
+func (s *Store) Records(from uint64, fn func(seq uint64, record []byte) error) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
+	if err != nil {
+		return fmt.Errorf("read log: %w", err)
+	}
+	if from > 1 && it.SeekLT(keyU64(prefixRecords, from+1)) {
+		// the group that from is in may have begun before it
+	} else {
+		it.First()
+	}
+	for ; it.Valid(); it.Next() {
+		seq := binary.BigEndian.Uint64(it.Key()[1:])
+		err := eachRecord(it.Value(), func(rec []byte) error {
+			defer func() { seq++ }()
+			if seq < from {
+				return nil
+			}
+			return fn(seq, rec)
+		})
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// hashReader gives tlog the stored hashes.
+type hashReader struct{ s *Store }
+
+// ReadHashes implements tlog.HashReader.
+func (r hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	it, err := r.s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixHashes}, UpperBound: upper(prefixHashes)})
+	if err != nil {
+		return nil, fmt.Errorf("read tree: %w", err)
+	}
+	out := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		if !it.SeekLT(keyU64(prefixHashes, uint64(x)+1)) {
+			return nil, errors.Join(fmt.Errorf("read tree: hash %d is missing", x), it.Close())
+		}
+		off := (uint64(x) - binary.BigEndian.Uint64(it.Key()[1:])) * tlog.HashSize
+		v := it.Value()
+		if off+tlog.HashSize > uint64(len(v)) {
+			return nil, errors.Join(fmt.Errorf("read tree: hash %d is missing", x), it.Close())
+		}
+		copy(out[i][:], v[off:])
+	}
+	return out, it.Close()
+}
+
+// Export writes the whole log as of now: a header line with a checkpoint of exactly these records, then one line per record.
+func (s *Store) Export(w io.Writer, signer *audit.Signer) error {
+	size := s.Seq()
+	root, err := tlog.TreeHash(int64(size), hashReader{s})
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	header, err := signer.Header(1, size, root)
+	if err != nil {
+		return fmt.Errorf("export: %w", err)
+	}
+	bw := bufio.NewWriterSize(w, 1<<16)
+	bw.Write(header)
+	bw.WriteByte('\n')
+	err = s.Records(1, func(seq uint64, rec []byte) error {
+		if seq > size {
+			return io.EOF
+		}
+		bw.Write(rec)
+		return bw.WriteByte('\n')
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("export: %w", err)
+	}
+	return bw.Flush()
+}
