@@ -51,6 +51,9 @@ func (k *Key) Revoked(now time.Time) *Revocation {
 	return nil
 }
 
+// Revocation is the key's revocation, one that lies ahead too, or nil.
+func (k *Key) Revocation() *Revocation { return k.revoked.Load() }
+
 // Expired reports whether the key's time is over.
 func (k *Key) Expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
 
@@ -174,6 +177,7 @@ type Who struct {
 	Surface   string // http, socket, console, admin, system
 	Peer      string // address or uid
 	RequestID string
+	Trace     string // W3C trace id, hex
 }
 
 func (w Who) write(o *wire.Writer) {
@@ -182,6 +186,7 @@ func (w Who) write(o *wire.Writer) {
 	o.Str("surface", w.Surface)
 	o.Opt("peer", w.Peer)
 	o.Opt("request_id", w.RequestID)
+	o.Opt("trace_id", w.Trace)
 }
 
 // CreateKey makes a key. Names are unique among live keys.

@@ -153,6 +153,9 @@ func (q *sequencer) run(tx *tx) {
 		q.s.fatal(err)
 		return
 	}
+	if q.broken() != nil {
+		return // Pebble reports a failed commit through its logger and then returns as if nothing had been
+	}
 	q.size.Store(q.tree.Size())
 	q.release(batch)
 	tx.after()
@@ -239,6 +242,12 @@ func (q *sequencer) fail(err error) {
 	q.refuse(q.flying, err)
 	q.refuse(q.queue, err)
 	q.queue = nil
+}
+
+func (q *sequencer) broken() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.failed
 }
 
 func (q *sequencer) healthy() error {

@@ -131,6 +131,9 @@ func (s *Store) ID() string { return s.id }
 // Close waits for what is being written and closes the database. Commit must not be called any more.
 func (s *Store) Close() error {
 	s.seq.close()
+	if err := s.seq.broken(); err != nil {
+		return fmt.Errorf("the store has failed and was left as it is: %w", err)
+	}
 	return s.db.Close()
 }
 

@@ -12,9 +12,11 @@ func Main() {}
 // maxBuffer refuses windows that no host sends; bytes.
 const maxBuffer = 256 << 20
 
-// buffer is what the host writes to, as words so that it is 8-aligned. It only grows: a call within the size of an
-// earlier one allocates nothing.
-var buffer []uint64
+// buffer is what the host writes to, as words so that it is 8-aligned. It only grows, and starts with room for the usual
+// window and its hits: an instance whose memory grows after init is thrown away by the host.
+var buffer = make([]uint64, firstBuffer/8)
+
+const firstBuffer = 160 << 10
 
 //go:wasmimport yett_v1 emit
 func hostEmit(kind unsafe.Pointer, kindLen, start, end int32, confidence float32, severity, action int32, repl unsafe.Pointer, replLen int32) int32
@@ -36,15 +38,15 @@ func exportBuffer(n int32) int32 {
 	if n < 0 || n > maxBuffer {
 		return 0
 	}
-	if words := (int(n) + 7) / 8; words > len(buffer) || buffer == nil {
-		buffer = make([]uint64, max(words, 1024))
+	if words := (int(n) + 7) / 8; words > len(buffer) {
+		buffer = make([]uint64, words)
 	}
 	return int32(uintptr(unsafe.Pointer(&buffer[0])))
 }
 
 // bytes is the buffer as the host filled it; n is checked against its size.
 func bytes(n int) ([]byte, bool) {
-	if n < 0 || n > len(buffer)*8 || buffer == nil {
+	if n < 0 || n > len(buffer)*8 {
 		return nil, false
 	}
 	return unsafe.Slice((*byte)(unsafe.Pointer(&buffer[0])), n), true

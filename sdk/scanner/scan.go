@@ -2,7 +2,6 @@ package scanner
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"slices"
 	"strconv"
@@ -173,7 +172,7 @@ func harder(a, b Action) Action {
 // decode reads the host's hits and checks each against the text, since a scanner trusts them to be what they say.
 func (f *finder) decode(text, raw []byte, hits []Hit) ([]Hit, error) {
 	for ; len(raw) >= abi.HitSize; raw = raw[abi.HitSize:] {
-		t, at := binary.LittleEndian.Uint32(raw), binary.LittleEndian.Uint32(raw[4:])
+		t, at := uint32At(raw), uint32At(raw[4:])
 		if t >= uint32(len(f.triggers)) || at >= uint32(len(text)) {
 			return nil, errors.New("the host's hits do not fit the text")
 		}
@@ -184,4 +183,9 @@ func (f *finder) decode(text, raw []byte, hits []Hit) ([]Hit, error) {
 		hits = append(hits, Hit{int(t), int(at), end})
 	}
 	return hits, nil
+}
+
+// uint32At reads a little-endian number; encoding/binary would bring reflection into every module.
+func uint32At(b []byte) uint32 {
+	return uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24
 }

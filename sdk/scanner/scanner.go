@@ -139,6 +139,10 @@ func newMachine(spec Spec) (*machine, error) {
 		}
 		m.kinds[k.Name] = k.Severity
 	}
+	if len(spec.Triggers) > 0 {
+		m.in.hits = make([]Hit, 0, 4096)
+	}
+	m.out.found = make([]Finding, 0, abi.MaxFindings)
 	var err error
 	m.find, err = newFinder(spec.Triggers)
 	return m, err

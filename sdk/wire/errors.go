@@ -61,7 +61,11 @@ func AppendProblem(dst []byte, err *sdk.Error, requestID string) []byte {
 	o := Object(dst)
 	o.Str("type", "https://yett.dev/problems/"+string(err.Code))
 	o.Str("title", st.Title)
-	o.Int("status", int64(st.HTTP))
+	if named, ok := err.More["status"]; ok { // polls look for the defer's status under this name
+		o.Str("status", named)
+	} else {
+		o.Int("status", int64(st.HTTP))
+	}
 	o.Str("detail", detail)
 	o.Str("code", string(err.Code))
 	o.Str("error", string(err.Code))
@@ -70,7 +74,9 @@ func AppendProblem(dst []byte, err *sdk.Error, requestID string) []byte {
 		o.Str("field", err.Field)
 	}
 	for _, k := range sortedKeys(err.More) {
-		o.Str(k, err.More[k])
+		if k != "status" {
+			o.Str(k, err.More[k])
+		}
 	}
 	return o.Close()
 }

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk"
+)
+
+//go:embed dev/yett.yaml
+var devConfig []byte
+
+//go:embed dev/rules.yaml
+var devRules []byte
+
+// devFlags are dev's flags.
+type devFlags struct {
+	config, data, listen, socket, metrics, output string
+}
+
+func devCommand() *cobra.Command {
+	var f devFlags
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a gateway to try things out, with keys and curl lines to copy",
+		Long: "Run one process with default chains: reads are permitted, the plainly destructive is denied, money movement\n" +
+			"and deletion are deferred, secrets in outputs are redacted. Without --data everything is thrown away at the end.\n" +
+			"With -o json one line goes to stdout once it is ready: url, socket, metrics, console, data, keys.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.output != "text" && f.output != "json" {
+				return usage("-o %s: want text or json", f.output)
+			}
+			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.config, "config", "", "configuration file instead of the default chains")
+	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
+	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
+	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (this version has none and says so)")
+	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (this version has none and says so)")
+	fs.StringVarP(&f.output, "output", "o", "text", "text, or json: one line when ready")
+	return cmd
+}
+
+func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	log := logger(stderr)
+	data := f.data
+	if data == "" {
+		if data, err = os.MkdirTemp("", "yett-dev-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	} else if data, err = filepath.Abs(data); err != nil {
+		return err
+	}
+	cfg, err := f.load(data)
+	if err != nil {
+		return err
+	}
+	for name, value := range map[string]string{"--socket": f.socket, "--metrics": f.metrics} {
+		if value != "" {
+			log("%s %s: this version has no such listener; it is null in the output of -o json", name, value)
+		}
+	}
+	opts := core.Options{Version: version(), Log: log}
+	if cache, err := os.UserCacheDir(); err == nil && f.data == "" {
+		opts.CacheDir = filepath.Join(cache, "yett", "modules")
+	}
+	return runGateway(ctx, cfg, opts, func(g *core.Gateway) error {
+		keys, err := devKeys(ctx, g.Service())
+		if err != nil {
+			return err
+		}
+		if f.output == "json" {
+			return printReady(stdout, g.URL(), data, keys)
+		}
+		return printTour(stdout, g.URL(), data, f.data == "", keys)
+	})
+}
+
+// load lays the flags over the given configuration, or over the default chains.
+func (f *devFlags) load(data string) (*config.Config, error) {
+	flags := map[string]any{"storage.path": data}
+	if f.listen != "" {
+		flags["server.listen"] = f.listen
+	}
+	src := config.Sources{File: f.config, Env: os.Environ(), Flags: flags, Builtins: scanners.Names(), Serve: true}
+	if f.config == "" {
+		src.Default, src.DefaultDir = devConfig, "builtin"
+		src.Files = map[string][]byte{filepath.Join("builtin", "rules.yaml"): devRules}
+	}
+	return config.Load(src)
+}
+
+// devKeySet are the values of the three keys.
+type devKeySet struct {
+	Agent    string `json:"agent"`
+	Approver string `json:"approver"`
+	Operator string `json:"operator"`
+}
+
+// devKeys makes three new keys. Earlier ones on the same data stay valid, so a name that is taken gets a number.
+func devKeys(ctx context.Context, s *ops.Service) (devKeySet, error) {
+	var out devKeySet
+	by := store.Who{Principal: "dev", Method: "system", Surface: "system"}
+	for _, k := range []struct {
+		preset string
+		value  *string
+	}{{"agent", &out.Agent}, {"approver", &out.Approver}, {"operator", &out.Operator}} {
+		for n := 1; ; n++ {
+			name := "dev-" + k.preset
+			if n > 1 {
+				name = fmt.Sprintf("%s-%d", name, n)
+			}
+			made, err := s.CreateKey(ctx, ops.KeySpec{Name: name, Preset: k.preset}, by)
+			var refused *sdk.Error
+			if errors.As(err, &refused) && refused.Code == sdk.CodeNameTaken {
+				continue
+			}
+			if err != nil {
+				return out, err
+			}
+			*k.value = made.Value
+			break
+		}
+	}
+	return out, nil
+}
+
+func printReady(w io.Writer, url, data string, keys devKeySet) error {
+	return json.NewEncoder(w).Encode(struct {
+		URL     string    `json:"url"`
+		Socket  *string   `json:"socket"`
+		Metrics *string   `json:"metrics"`
+		Console *string   `json:"console"`
+		Data    string    `json:"data"`
+		Keys    devKeySet `json:"keys"`
+	}{URL: url, Data: data, Keys: keys})
+}
+
+// sampleSecret is shaped like a GitHub token and is none. It is put together here so that no file holds it.
+func sampleSecret() string {
+	return "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
+}
+
+func printTour(w io.Writer, url, data string, thrown bool, keys devKeySet) error {
+	var b strings.Builder
+	kept := ""
+	if thrown {
+		kept = " (thrown away at the end)"
+	}
+	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n\nkeys, shown once:\n  agent     %s\n  approver  %s\n  operator  %s\n", url, data, kept, keys.Agent, keys.Approver, keys.Operator)
+	for _, step := range tour(url, keys, sampleSecret()) {
+		fmt.Fprintf(&b, "\n# %s\n%s\n", step.title, step.line)
+	}
+	b.WriteString("\nStop with Ctrl-C.\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+type tourStep struct{ title, line string }
+
+// tour are the curl lines that show what Yett does. Each is one line of shell.
+func tour(url string, keys devKeySet, secret string) []tourStep {
+	post := func(key, path, body string) string {
+		return fmt.Sprintf(`curl -s %s%s -H "Authorization: Bearer %s" -d '%s'`, url, path, key, body)
+	}
+	refund := `{"agent_id":"demo","tool_id":"payments/refund","args":{"order":"A-17","amount":120.50}`
+	return []tourStep{
+		{"a read is permitted", post(keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)},
+		{"the plainly destructive is denied", post(keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"shell/run","args":{"command":"rm -rf /"}}`)},
+		{"money movement waits for a human", "TOKEN=$(" + post(keys.Agent, "/v1/authorize", refund+"}") + ` | tee /dev/stderr | sed 's/.*"defer_token":"\([^"]*\)".*/\1/')`},
+		{"another key approves it", strings.ReplaceAll(post(keys.Approver, "/v1/approve", `{"defer_token":"'"$TOKEN"'","approved":true,"reason":"order checked"}`), "''", "")},
+		{"the agent redeems the approval, once", post(keys.Agent, "/v1/authorize", refund+`,"defer_token":"'"$TOKEN"'"}`)},
+		{"a secret in an output is redacted", post(keys.Agent, "/v1/scan_output", `{"tool_id":"files/read","output":"export GITHUB_TOKEN=`+secret+`"}`)},
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core/admin"
+)
+
+// target is how an administrative command finds the running server.
+type target struct{ data, config string }
+
+func (t *target) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.data, "data", "", "data directory of the running server")
+	cmd.Flags().StringVar(&t.config, "config", "", "configuration file that names it (storage.path)")
+}
+
+func (t *target) dir() (string, error) {
+	switch {
+	case t.data != "" && t.config != "":
+		return "", usage("give --data or --config, not both")
+	case t.data != "":
+		return t.data, nil
+	case t.config == "":
+		return "", usage("--data DIR or --config FILE is required")
+	}
+	cfg, err := loadConfig(t.config, nil, true)
+	if err != nil {
+		return "", err
+	}
+	return string(cfg.Storage.Path), nil
+}
+
+// with runs fn with a client of the running server.
+func (t *target) with(fn func(c *admin.Client) error) error {
+	dir, err := t.dir()
+	if err != nil {
+		return err
+	}
+	c, err := admin.Dial(dir)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return fn(c)
+}
+
+func keysCommand() *cobra.Command {
+	return group("keys", "Make, list, revoke and roll API keys of a running server", keysCreate(), keysList(), keysRevoke(), keysRoll())
+}
+
+func printNewKey(cmd *cobra.Command, out *output, k admin.NewKey) error {
+	if out.format == "table" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "The key %s (%s) is shown this once:\n", k.Name, strings.Join(k.Scopes, " "))
+		_, err := fmt.Fprintln(cmd.OutOrStdout(), k.Key)
+		return err
+	}
+	return out.print(cmd.OutOrStdout(), []any{k}, true, nil, nil)
+}
+
+func keysCreate() *cobra.Command {
+	var t target
+	var out output
+	var in admin.CreateRequest
+	var expires time.Duration
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Make a key; its value is shown once",
+		Long: "Make a key. A name is enough: then it is an agent's (scopes authorize and scan, every agent).\n" +
+			"Presets: agent, approver (approve), auditor (audit), operator (approve grants kill audit).",
+		Example: "  yett keys create billing --data /var/lib/yett --agents 'billing-*' -o json",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			in.Name = args[0]
+			if expires < 0 {
+				return usage("--expires %v: want a positive time", expires)
+			}
+			if expires > 0 {
+				in.ExpiresAt = time.Now().Add(expires).UTC()
+			}
+			return t.with(func(c *admin.Client) error {
+				var k admin.NewKey
+				if err := c.Do(cmd.Context(), "POST", "/keys", in, &k); err != nil {
+					return err
+				}
+				return printNewKey(cmd, &out, k)
+			})
+		},
+	}
+	t.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().StringVar(&in.Preset, "preset", "", "agent, approver, auditor or operator (default agent)")
+	cmd.Flags().StringSliceVar(&in.Scopes, "scopes", nil, "instead of a preset: authorize,scan,approve,grants,kill,audit")
+	cmd.Flags().StringSliceVar(&in.Agents, "agents", nil, "globs of the agents it covers (default every agent)")
+	cmd.Flags().StringVar(&in.Environment, "environment", "", "a word of yours, such as production")
+	cmd.Flags().StringVar(&in.Note, "note", "", "a note")
+	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it lives, such as 720h (default for ever)")
+	return cmd
+}
+
+func keysList() *cobra.Command {
+	var t target
+	var out output
+	cmd := &cobra.Command{Use: "list", Short: "List keys, revoked ones too", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.with(func(c *admin.Client) error { return listKeys(cmd.Context(), cmd, c, &out) })
+	}}
+	t.bind(cmd)
+	out.bind(cmd)
+	return cmd
+}
+
+func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *output) error {
+	var rows []admin.KeyRow
+	if err := c.Do(ctx, "GET", "/keys", nil, &rows); err != nil {
+		return err
+	}
+	if len(rows) == 0 && out.format == "table" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "There are no keys yet: yett keys create NAME makes one.")
+		return nil
+	}
+	var list []any
+	for _, r := range rows {
+		list = append(list, r)
+	}
+	return out.print(cmd.OutOrStdout(), list, false, []string{"ID", "NAME", "SCOPES", "AGENTS", "STATE", "LAST USED"}, func(row any) []string {
+		r := row.(admin.KeyRow)
+		state, used, agents := "live", "never", "every agent"
+		switch now := time.Now(); {
+		case !r.RevokedAt.IsZero() && !r.RevokedAt.After(now):
+			state = "revoked " + r.RevokedAt.UTC().Format(time.RFC3339)
+		case !r.RevokedAt.IsZero():
+			state = "revoked from " + r.RevokedAt.UTC().Format(time.RFC3339)
+		case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
+			state = "expired " + r.ExpiresAt.UTC().Format(time.RFC3339)
+		}
+		if !r.LastUsedAt.IsZero() {
+			used = r.LastUsedAt.Format(time.RFC3339)
+		}
+		if len(r.Agents) > 0 {
+			agents = strings.Join(r.Agents, ",")
+		}
+		return []string{r.ID, r.Name, strings.Join(r.Scopes, ","), agents, state, used}
+	})
+}
+
+func keysRevoke() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{Use: "revoke ID", Short: "Revoke a key, at once and for ever", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		return t.with(func(c *admin.Client) error {
+			var ok struct{ ID string }
+			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/revoke", nil, &ok); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "The key %s is revoked.\n", ok.ID)
+			return err
+		})
+	}}
+	t.bind(cmd)
+	return cmd
+}
+
+func keysRoll() *cobra.Command {
+	var t target
+	var out output
+	var grace time.Duration
+	cmd := &cobra.Command{Use: "roll ID", Short: "Make a new key with the same settings and revoke the old one", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		return t.with(func(c *admin.Client) error {
+			var k admin.NewKey
+			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/roll", admin.RollRequest{GraceSeconds: int(grace / time.Second)}, &k); err != nil {
+				return err
+			}
+			return printNewKey(cmd, &out, k)
+		})
+	}}
+	t.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the old key stays valid (default: it is revoked now)")
+	return cmd
+}

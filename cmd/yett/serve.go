@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/scanners"
+)
+
+func serveCommand() *cobra.Command {
+	var file, listen, data string
+	cmd := &cobra.Command{
+		Use:   "serve --config FILE",
+		Short: "Run the gateway with a configuration",
+		Long: "Run the gateway. On an empty data directory it makes its secrets (pepper, audit.key) and authorizes nothing\n" +
+			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it. A bad configuration is exit 78.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return usage("serve needs --config FILE")
+			}
+			cfg, err := loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
+			if err != nil {
+				return err
+			}
+			log := logger(cmd.ErrOrStderr())
+			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log}, func(g *core.Gateway) error {
+				log("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
+				if len(g.Service().Keys()) == 0 {
+					log("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().StringVar(&listen, "listen", "", "instead of server.listen")
+	cmd.Flags().StringVar(&data, "data", "", "instead of storage.path")
+	return cmd
+}
+
+// loadConfig reads a configuration file (or none) with flags on top; empty flags count as not given.
+func loadConfig(file string, flags map[string]string, serve bool) (*config.Config, error) {
+	set := map[string]any{}
+	for k, v := range flags {
+		if v != "" {
+			set[k] = v
+		}
+	}
+	return config.Load(config.Sources{File: file, Env: os.Environ(), Flags: set, Builtins: scanners.Names(), Serve: serve})
+}
+
+// logger writes one line a message to w, with the time.
+func logger(w io.Writer) func(format string, args ...any) {
+	var mu sync.Mutex
+	return func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
+	}
+}
+
+// grace is how long refusals may take to go out after the store has failed.
+const grace = 200 * time.Millisecond
+
+// runGateway runs a gateway until ctx ends. ready is called once it answers.
+func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, ready func(*core.Gateway) error) error {
+	fatal := make(chan error, 1)
+	opts.OnFatal = func(err error) {
+		opts.Log("the store has failed, the process ends: %v", err)
+		select {
+		case fatal <- err:
+		default:
+		}
+		time.AfterFunc(grace, func() { os.Exit(exitIO) })
+	}
+	g, err := core.New(ctx, cfg, opts)
+	if err != nil {
+		return &exitCode{startCode(err), err}
+	}
+	if err := g.Start(ctx); err != nil {
+		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	}
+	err = ready(g)
+	if err == nil {
+		err = g.Wait(ctx)
+	}
+	opts.Log("stopping")
+	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
+	select {
+	case cause := <-fatal:
+		return &exitCode{exitIO, cause}
+	default:
+		return err
+	}
+}
+
+// startCode tells a bad configuration (rules, modules) from a machine that does not play along.
+func startCode(err error) int {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return exitError
+	}
+	if core.IsConfigError(err) {
+		return exitConfig
+	}
+	return exitError
+}

@@ -1,0 +1,246 @@
+// Package admin serves the admin socket: what an operator on the same machine does with `yett keys` and `yett audit`. It
+// owns who may come in (the server's own uid or root, never a descendant process of the server) and the small HTTP
+// protocol on the socket. It makes and revokes keys and reads; it must never approve, decide or undo a kill. Commands of
+// cmd/yett come in through Client; work goes to the same operations as everything else.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Exporter writes the audit log.
+type Exporter interface {
+	// Export writes the whole log as of now with a header that signs exactly it.
+	Export(w io.Writer, signer *audit.Signer) error
+}
+
+// Settings are what a Server needs.
+type Settings struct {
+	Service *ops.Service
+	Export  Exporter
+	Signer  *audit.Signer
+	Version string
+	URL     string // of the HTTP API
+	Log     func(format string, args ...any)
+}
+
+// Server is the admin socket of one running gateway.
+type Server struct {
+	set  Settings
+	dir  *os.File
+	path string
+	ln   net.Listener
+	http *http.Server
+}
+
+// socketDir is the socket's own directory (0700) in the data directory.
+const socketDir = "admin"
+
+// Listen opens the socket in the data directory. A socket left by a dead server is replaced: the store's own lock keeps a
+// second live one out.
+func Listen(data string, set Settings) (*Server, error) {
+	dir := filepath.Join(data, socketDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	if st, err := os.Stat(dir); err != nil || st.Mode().Perm()&0o077 != 0 {
+		return nil, errors.Join(err, fmt.Errorf("admin socket: %s must be mode 0700", dir))
+	}
+	s := &Server{set: set, path: filepath.Join(dir, "sock")}
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	fd, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("admin socket: %w", err)
+	}
+	s.dir = fd
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: short(fd), Net: "unix"})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
+	}
+	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
+	s.ln = &guarded{ln, set.Log}
+	s.http = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	return s, os.Chmod(s.path, 0o600)
+}
+
+// short names the socket by its open directory: a Unix socket's path is limited to 107 bytes, data directories are not.
+func short(dir *os.File) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/sock"
+}
+
+// Serve answers until Close.
+func (s *Server) Serve() error {
+	if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("admin socket: %w", err)
+	}
+	return nil
+}
+
+// Close waits for what runs until ctx ends and removes the socket.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if lnErr := s.ln.Close(); lnErr != nil && !errors.Is(lnErr, net.ErrClosed) {
+		err = errors.Join(err, lnErr)
+	}
+	if rmErr := os.Remove(s.path); rmErr != nil && !errors.Is(rmErr, os.ErrNotExist) {
+		err = errors.Join(err, rmErr)
+	}
+	return errors.Join(err, s.dir.Close())
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "pid": os.Getpid()}, nil)
+	})
+	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
+		out := []KeyRow{}
+		for _, k := range s.set.Service.Keys() {
+			out = append(out, rowOf(k))
+		}
+		answer(w, out, nil)
+	})
+	mux.HandleFunc("POST /keys", s.create)
+	mux.HandleFunc("POST /keys/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]any{"ok": true, "id": r.PathValue("id")}, s.set.Service.RevokeKey(r.Context(), r.PathValue("id"), who(r)))
+	})
+	mux.HandleFunc("POST /keys/{id}/roll", s.roll)
+	mux.HandleFunc("GET /audit/key", func(w http.ResponseWriter, r *http.Request) {
+		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
+	})
+	mux.HandleFunc("GET /audit/export", func(w http.ResponseWriter, r *http.Request) {
+		if err := s.set.Export.Export(w, s.set.Signer); err != nil {
+			s.set.Log("admin: %v", err)
+			panic(http.ErrAbortHandler) // the client must not take a cut export for a whole one
+		}
+	})
+	return mux
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request) {
+	var in CreateRequest
+	if err := read(r, &in); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	n, err := s.set.Service.CreateKey(r.Context(), ops.KeySpec{Name: in.Name, Environment: in.Environment, Preset: in.Preset, Scopes: in.Scopes, Agents: in.Agents, ExpiresAt: in.ExpiresAt, Note: in.Note}, who(r))
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	answer(w, NewKey{ID: n.Key.ID, Key: n.Value, Name: n.Key.Name, Scopes: n.Key.Scopes}, nil)
+}
+
+func (s *Server) roll(w http.ResponseWriter, r *http.Request) {
+	var in RollRequest
+	if err := read(r, &in); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	n, err := s.set.Service.RollKey(r.Context(), r.PathValue("id"), time.Duration(in.GraceSeconds)*time.Second, who(r))
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	answer(w, NewKey{ID: n.Key.ID, Key: n.Value, Name: n.Key.Name, Scopes: n.Key.Scopes}, nil)
+}
+
+func read(r *http.Request, dst any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(nil, r.Body, 64<<10))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(dst); err != nil {
+		return sdk.Errf(sdk.CodeInvalidJSON, "the request cannot be read: %v", err)
+	}
+	return nil
+}
+
+func answer(w http.ResponseWriter, v any, err error) {
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		var e *sdk.Error
+		if !errors.As(err, &e) {
+			e = &sdk.Error{Code: sdk.CodeInternal, Err: err}
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(wire.StatusOf(e.Code).HTTP)
+		w.Write(wire.AppendProblem(nil, e, ""))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(v)
+}
+
+func who(r *http.Request) store.Who {
+	uid := r.RemoteAddr // guarded sets it
+	return store.Who{Principal: "admin:" + uid, Method: "peer_uid", Surface: "admin", Peer: uid}
+}
+
+// KeyRow is one key in a list.
+type KeyRow struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	Environment string    `json:"environment,omitempty"`
+	Scopes      []string  `json:"scopes"`
+	Agents      []string  `json:"agents"`
+	CreatedAt   time.Time `json:"created_at"`
+	CreatedBy   string    `json:"created_by"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	LastUsedAt  time.Time `json:"last_used_at,omitzero"`
+	RevokedAt   time.Time `json:"revoked_at,omitzero"`
+	RevokedBy   string    `json:"revoked_by,omitempty"`
+	Note        string    `json:"note,omitempty"`
+}
+
+func rowOf(k *store.Key) KeyRow {
+	row := KeyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy,
+		ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt(), Note: k.Note}
+	if row.Agents == nil {
+		row.Agents = []string{}
+	}
+	if r := k.Revocation(); r != nil {
+		row.RevokedAt, row.RevokedBy = r.At.UTC(), r.By
+	}
+	return row
+}
+
+// CreateRequest asks for a key. A name is enough.
+type CreateRequest struct {
+	Name        string    `json:"name"`
+	Environment string    `json:"environment,omitempty"`
+	Preset      string    `json:"preset,omitempty"`
+	Scopes      []string  `json:"scopes,omitempty"`
+	Agents      []string  `json:"agents,omitempty"`
+	ExpiresAt   time.Time `json:"expires_at,omitzero"`
+	Note        string    `json:"note,omitempty"`
+}
+
+// RollRequest asks for a new key in place of an old one.
+type RollRequest struct {
+	GraceSeconds int `json:"grace_seconds"`
+}
+
+// NewKey is a key just made, with the value that is shown this once.
+type NewKey struct {
+	ID     string   `json:"id"`
+	Key    string   `json:"key"`
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes"`
+}

@@ -1,0 +1,100 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// guarded lets in only who may administer.
+type guarded struct {
+	*net.UnixListener
+	log func(format string, args ...any)
+}
+
+// Accept drops everyone else and goes on.
+func (g *guarded) Accept() (net.Conn, error) {
+	for {
+		c, err := g.AcceptUnix()
+		if err != nil {
+			return nil, err
+		}
+		uid, err := admit(c)
+		if err == nil {
+			return &peerConn{c, peerAddr(uid)}, nil
+		}
+		g.log("admin: refused a connection: %v", err)
+		c.Close()
+	}
+}
+
+// peerConn shows the peer's uid as its address.
+type peerConn struct {
+	net.Conn
+	addr peerAddr
+}
+
+type peerAddr string
+
+func (a peerAddr) Network() string { return "unix" }
+func (a peerAddr) String() string  { return string(a) }
+
+// RemoteAddr is the peer's uid.
+func (c *peerConn) RemoteAddr() net.Addr { return c.addr }
+
+// admit checks the peer's credentials: the server's own uid or root, and no process that the server started.
+func admit(c *net.UnixConn) (uid string, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return "", err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || credErr != nil {
+		return "", errors.Join(err, credErr)
+	}
+	if cred.Uid != 0 && int(cred.Uid) != os.Getuid() {
+		return "", fmt.Errorf("uid %d is neither the server's nor root", cred.Uid)
+	}
+	child, err := descends(int(cred.Pid), os.Getpid())
+	if err != nil {
+		return "", fmt.Errorf("process %d cannot be traced: %w", cred.Pid, err)
+	}
+	if child {
+		return "", fmt.Errorf("process %d was started by this server", cred.Pid)
+	}
+	return strconv.Itoa(int(cred.Uid)), nil
+}
+
+// descends reports whether pid is ancestor or was started, at whatever remove, by it.
+func descends(pid, ancestor int) (bool, error) {
+	for steps := 0; pid > 1 && steps < 1000; steps++ {
+		if pid == ancestor {
+			return steps > 0, nil // the server's own process may administer itself: tests do
+		}
+		parent, err := parentOf(pid)
+		if err != nil {
+			return false, err
+		}
+		pid = parent
+	}
+	return false, nil
+}
+
+func parentOf(pid int) (int, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, ok := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " ")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) < 2 {
+		return 0, errors.New("unreadable /proc entry")
+	}
+	return strconv.Atoi(fields[1])
+}

@@ -1,0 +1,248 @@
+// Package core wires everything: config to store, modules, rules, chains, operations and transports. It owns the order
+// in which things start and stop, and nothing else: no decision, no format and no protocol lives here. Only cmd imports it.
+package core
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/httpd"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// Options are what the program gives besides the configuration.
+type Options struct {
+	Version  string
+	CacheDir string // compiled modules; "" puts them into the data directory
+	Log      func(format string, args ...any)
+	OnFatal  func(err error) // the store failed: refusals go out, and the process has to end
+}
+
+// Gateway is a running gateway.
+//
+//	config ──▶ store ◀── sequencer (one write door)
+//	   │         ▲
+//	   ├─▶ wasmhost, rules ─▶ chains (one generation)
+//	   │         │
+//	   └─▶ ops ◀─┘ ◀── httpd (agents)   ◀── admin socket (operators)
+type Gateway struct {
+	cfg     *config.Config
+	opts    Options
+	store   *store.Store
+	signer  *audit.Signer
+	gen     *generation
+	service *ops.Service
+	http    *httpd.Server
+	ln      net.Listener
+	admin   *admin.Server
+	served  chan error
+}
+
+// New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
+func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 2)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.release(ctx))
+		}
+	}()
+	dir := string(cfg.Storage.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return g, fmt.Errorf("data directory: %w", err)
+	}
+	pepper, err := secretFile(filepath.Join(dir, "pepper"), 32)
+	if err != nil {
+		return g, fmt.Errorf("pepper: %w", err)
+	}
+	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal}); err != nil {
+		return g, err
+	}
+	if g.signer, err = audit.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
+		return g, err
+	}
+	cache := opts.CacheDir
+	if cache == "" {
+		cache = filepath.Join(dir, "cache")
+	}
+	if g.gen, err = newGeneration(ctx, cfg, cache, opts.Log); err != nil {
+		return g, configError{err}
+	}
+	g.service = g.newService(pepper)
+	return g, g.listen(dir)
+}
+
+func (g *Gateway) newService(pepper []byte) *ops.Service {
+	l, d := g.cfg.Limits, g.cfg.Defers
+	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Generation }, Pepper: pepper, Now: time.Now, Random: random,
+		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey,
+		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey})
+}
+
+func (g *Gateway) listen(dir string) (err error) {
+	l := g.cfg.Limits
+	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version, DenyStatus: g.cfg.Server.DenyStatus,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
+		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections, InFlight: l.InFlight,
+		Timeout: longest, Log: g.opts.Log}
+	if set.TLS, err = tlsConfig(g.cfg.Server.TLS); err != nil {
+		return err
+	}
+	g.http = httpd.New(set)
+	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
+		return fmt.Errorf("server.listen: %w", err)
+	}
+	g.admin, err = admin.Listen(dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(), Log: g.opts.Log})
+	return err
+}
+
+// longest bounds one operation; a long poll of 60 s fits in.
+const longest = 75 * time.Second
+
+func (g *Gateway) ready() []httpd.Part {
+	parts := []httpd.Part{{Name: "store", OK: true}, {Name: "audit", OK: true}}
+	if err := g.store.Healthy(); err != nil {
+		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
+		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
+	}
+	for _, m := range g.gen.modules {
+		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: true, Detail: m.about})
+	}
+	return parts
+}
+
+// Start begins to answer and records the start. Wait tells when it ends.
+func (g *Gateway) Start(ctx context.Context) error {
+	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Policy}, [2]string{"version", g.opts.Version}); err != nil {
+		return err
+	}
+	go func() { g.served <- g.http.Serve(g.ln) }()
+	go func() { g.served <- g.admin.Serve() }()
+	return nil
+}
+
+// Wait returns when ctx ends (nil) or a listener fails.
+func (g *Gateway) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-g.served:
+		if err == nil {
+			err = errors.New("a listener ended by itself")
+		}
+		return err
+	}
+}
+
+// Close drains: no new decisions, those in flight are answered (for at most server.drain), and the store is closed.
+func (g *Gateway) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Server.Drain.Std())
+	defer cancel()
+	return g.release(ctx)
+}
+
+func (g *Gateway) release(ctx context.Context) error {
+	var errs []error
+	if g.http != nil {
+		errs = append(errs, g.http.Shutdown(ctx))
+	}
+	if g.ln != nil {
+		if err := g.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+			errs = append(errs, err)
+		}
+	}
+	if g.admin != nil {
+		errs = append(errs, g.admin.Close(ctx))
+	}
+	if g.store != nil {
+		errs = append(errs, g.store.Close())
+	}
+	if g.gen != nil {
+		errs = append(errs, g.gen.close(context.WithoutCancel(ctx)))
+	}
+	return errors.Join(errs...)
+}
+
+// URL is the address of the HTTP API.
+func (g *Gateway) URL() string {
+	scheme := "http"
+	if g.cfg.Server.TLS.Enabled() {
+		scheme = "https"
+	}
+	return scheme + "://" + g.ln.Addr().String()
+}
+
+// Service runs operations in this process, for the keys that dev makes.
+func (g *Gateway) Service() *ops.Service { return g.service }
+
+func random(b []byte) {
+	_, _ = rand.Read(b) // never fails: it ends the process instead
+}
+
+// newID makes prefixed ids of 128 random bits in base 32.
+func newID(prefix string) func() string {
+	return func() string { return prefix + rand.Text() }
+}
+
+// secretFile reads a file of n random bytes, making it (mode 0600) when it is not there. It refuses one that others may read.
+func secretFile(path string, n int) ([]byte, error) {
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		b = make([]byte, n)
+		random(b)
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		_, err = f.Write(b)
+		return b, errors.Join(err, f.Sync(), f.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.Mode().Perm()&0o077 != 0:
+		return nil, fmt.Errorf("%s is readable by others (mode %#o, want 0600)", path, st.Mode().Perm())
+	case len(b) != n:
+		return nil, fmt.Errorf("%s is %d bytes long, want %d", path, len(b), n)
+	}
+	return b, nil
+}
+
+func tlsConfig(c config.TLS) (*tls.Config, error) {
+	if !c.Enabled() {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
+	if err != nil {
+		return nil, fmt.Errorf("server.tls: %w", err)
+	}
+	out := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	if c.ClientCA != "" {
+		pem, err := os.ReadFile(string(c.ClientCA))
+		if err != nil {
+			return nil, fmt.Errorf("server.tls.client_ca: %w", err)
+		}
+		out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+		if !out.ClientCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("server.tls.client_ca: %s has no certificate in it", c.ClientCA)
+		}
+	}
+	return out, nil
+}

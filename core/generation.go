@@ -1,0 +1,220 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/rules"
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// generation is one set of rules and modules, built from one configuration.
+type generation struct {
+	ops.Generation
+	host    *wasmhost.Host
+	modules []loaded
+}
+
+type loaded struct {
+	name, about string
+	m           *wasmhost.Module
+}
+
+// newGeneration builds all or nothing.
+func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log func(string, ...any)) (g *generation, err error) {
+	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, g.close(ctx))
+			g = nil
+		}
+	}()
+	if g.Authorize, err = authorizer(cfg); err != nil {
+		return g, err
+	}
+	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, Log: func(module string, level int, line string) {
+		log("module %s: level %d: %q", module, level, line)
+	}}); err != nil {
+		return g, err
+	}
+	modules := map[string]*wasmhost.Module{}
+	for name, p := range cfg.Plugins {
+		if modules[name], err = g.load(ctx, name, p); err != nil {
+			return g, fmt.Errorf("plugins.%s: %w", name, err)
+		}
+	}
+	if err := g.bind(cfg, modules); err != nil {
+		return g, err
+	}
+	g.Scan, err = scanChain(cfg, modules)
+	return g, err
+}
+
+func (g *generation) close(ctx context.Context) error {
+	var errs []error
+	for _, m := range g.modules {
+		errs = append(errs, m.m.Close(ctx))
+	}
+	if g.host != nil {
+		errs = append(errs, g.host.Close(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (g *generation) load(ctx context.Context, name string, p config.Plugin) (*wasmhost.Module, error) {
+	code, err := moduleBytes(p)
+	if err != nil {
+		return nil, err
+	}
+	iso := wasmhost.Fresh
+	if p.Isolation == config.IsolationPooled {
+		iso = wasmhost.Pooled
+	}
+	m, err := g.host.Load(ctx, wasmhost.Spec{Name: name, Code: code, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
+		Instances: p.Limits.Instances, Isolation: iso})
+	if err != nil {
+		return nil, err
+	}
+	g.modules = append(g.modules, loaded{name, m.About().Version, m})
+	if p.Kind == config.KindScanner && !m.Scans() {
+		return nil, errors.New("the module has no yett_scan, so it is no scanner")
+	}
+	if p.Kind == config.KindAuthorizer && !m.Checks() {
+		return nil, errors.New("the module has no yett_check, so it is no authorizer")
+	}
+	return m, nil
+}
+
+// moduleBytes reads a module once and checks those bytes: what runs is what was checked.
+func moduleBytes(p config.Plugin) ([]byte, error) {
+	if p.Builtin != "" {
+		code, ok := scanners.Builtin(p.Builtin)
+		if !ok {
+			return nil, fmt.Errorf("no scanner called %q is built in; there are %v", p.Builtin, scanners.Names())
+		}
+		return code, nil
+	}
+	code, err := os.ReadFile(string(p.Wasm))
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(code)
+	if got := "sha256:" + hex.EncodeToString(sum[:]); got != p.Digest {
+		return nil, fmt.Errorf("%s has digest %s, the configuration says %s", p.Wasm, got, p.Digest)
+	}
+	return code, nil
+}
+
+func effect(name string) sdk.Effect {
+	switch name {
+	case "permit":
+		return sdk.Permit
+	case "defer":
+		return sdk.Defer
+	case "abstain":
+		return sdk.Abstain
+	}
+	return sdk.Deny
+}
+
+// authorizer builds the authorize chain's steps; those that use a module are bound later.
+func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
+	c := cfg.Chains.Authorize
+	out := &chain.Authorizer{Budget: c.Budget.Std(), Default: effect(c.Default), Now: time.Now}
+	var errs []error
+	for _, s := range c.Steps {
+		step := chain.Step{Name: s.Name, Kind: "wasm", Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
+			Timeout: s.Timeout.Std(), OnError: effect(s.OnError), Shadow: s.Mode == "shadow"}
+		if s.Use == "" {
+			set, err := ruleSet(s.Rules)
+			errs = append(errs, err)
+			step.Kind, step.Inline, step.Checker = "rules", true, set
+		}
+		out.Steps = append(out.Steps, step)
+	}
+	return out, errors.Join(errs...)
+}
+
+func ruleSet(files []config.RuleSet) (*rules.Set, error) {
+	var all []rules.Rule
+	for _, f := range files {
+		for _, r := range f.Rules {
+			all = append(all, rules.Rule{ID: r.ID, Tools: r.Tools, Agents: r.Agents, When: r.When, Effect: effect(r.Effect), Code: r.Code, Reason: r.Reason,
+				Message: r.Message, Approvals: r.Approvals, Expires: r.Expires.Std(), Pos: r.Pos.String()})
+		}
+	}
+	return rules.Compile(all)
+}
+
+func (g *generation) bind(cfg *config.Config, modules map[string]*wasmhost.Module) error {
+	for i, s := range cfg.Chains.Authorize.Steps {
+		if s.Use == "" {
+			continue
+		}
+		m := modules[s.Use]
+		if m == nil {
+			return fmt.Errorf("chains.authorize.steps: there is no plugin %q", s.Use)
+		}
+		g.Authorize.Steps[i].Checker, g.Authorize.Steps[i].Version = m, m.About().Version
+	}
+	return nil
+}
+
+func scanChain(cfg *config.Config, modules map[string]*wasmhost.Module) (*chain.ScanChain, error) {
+	c := cfg.Chains.ScanOutput
+	out := &chain.ScanChain{Budget: c.Budget.Std(), Now: time.Now}
+	for _, s := range c.Steps {
+		m := modules[s.Use]
+		if m == nil {
+			return nil, fmt.Errorf("chains.scan_output.steps: there is no plugin %q", s.Use)
+		}
+		out.Steps = append(out.Steps, chain.ScanStep{Name: s.Name, Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents}, Timeout: s.Timeout.Std(),
+			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Scanner: m})
+	}
+	for _, a := range c.Actions {
+		severity, atLeast := a.MinSeverity()
+		rule := chain.ActionRule{Kinds: a.Kinds, Scanners: a.Scanners, Tools: a.Tools, Exact: !atLeast, MinConfidence: float32(a.MinConfidence), Replacement: a.Replacement}
+		var ok bool
+		if rule.Action, ok = sdk.ParseAction(a.Action); !ok {
+			return nil, fmt.Errorf("chains.scan_output.actions: unknown action %q", a.Action)
+		}
+		if severity == "" {
+			rule.Exact = false
+		} else if rule.Severity, ok = sdk.ParseSeverity(severity); !ok {
+			return nil, fmt.Errorf("chains.scan_output.actions: unknown severity %q", severity)
+		}
+		out.Actions = append(out.Actions, rule)
+	}
+	return out, nil
+}
+
+// Check builds what a configuration describes and throws it away: it finds what config alone cannot, such as conditions
+// that do not type-check and modules that do not load. It touches no data directory.
+func Check(ctx context.Context, cfg *config.Config) error {
+	g, err := newGeneration(ctx, cfg, "", func(string, ...any) {})
+	if err != nil {
+		return err
+	}
+	return g.close(ctx)
+}
+
+// configError marks what only a changed configuration can mend.
+type configError struct{ error }
+
+func (e configError) Unwrap() error { return e.error }
+
+// IsConfigError reports whether New failed because of what the operator wrote (rules, modules, chains).
+func IsConfigError(err error) bool {
+	var c configError
+	return errors.As(err, &c)
+}

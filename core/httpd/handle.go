@@ -1,0 +1,287 @@
+package httpd
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// work is what one request needs and gives back.
+type work struct {
+	doc exact.Doc
+	req ops.Request
+	ctx lazyContext
+	out []byte
+}
+
+var works = sync.Pool{New: func() any { return &work{out: make([]byte, 0, 1024)} }}
+
+func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	rid := s.requestID(ctx)
+	ctx.Response.Header.Set("X-Request-Id", rid)
+	r := s.routes[string(ctx.Path())]
+	switch {
+	case r == nil:
+		s.problem(ctx, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is"), rid)
+	case string(ctx.Method()) != r.method:
+		ctx.Response.Header.Set("Allow", r.method)
+		s.problem(ctx, sdk.Errf(sdk.CodeMethodNotAllowed, "this path takes %s", r.method), rid)
+	case r.page != nil:
+		r.page(s, ctx, rid)
+	default:
+		s.operate(ctx, r.op, rid)
+	}
+}
+
+func (s *Server) operate(ctx *fasthttp.RequestCtx, op *ops.Op, rid string) {
+	w := works.Get().(*work)
+	defer func() {
+		w.ctx.release()
+		w.req = ops.Request{}
+		works.Put(w)
+	}()
+	resp, err := s.run(ctx, op, rid, w)
+	var replay *ops.Replay
+	if errors.As(err, &replay) {
+		resp, err = replay.Response(), nil
+	}
+	if err != nil {
+		s.failed(ctx, op, err, rid)
+		return
+	}
+	w.out = resp.AppendJSON(w.out[:0])
+	ctx.Response.Header.SetContentType("application/json")
+	if d, ok := resp.(*wire.AuthorizeResponse); ok {
+		s.verdict(ctx, d)
+	}
+	ctx.Response.SetBody(w.out)
+}
+
+// verdict repeats a decision in headers for proxies, and in the status for those that only look at that.
+func (s *Server) verdict(ctx *fasthttp.RequestCtx, d *wire.AuthorizeResponse) {
+	if d.Effect != "PERMIT" && s.denyStatus(ctx) == 403 {
+		ctx.SetStatusCode(403)
+	}
+	if d.DryRun {
+		return
+	}
+	ctx.Response.Header.Set("X-Yett-Effect", d.Effect)
+	ctx.Response.Header.Set("X-Yett-Reason-Code", headerSafe(d.ReasonCode))
+	ctx.Response.Header.Set("X-Yett-Decision-Id", d.DecisionID)
+}
+
+// headerSafe keeps a rule's own reason code from breaking a header.
+func headerSafe(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r <= ' ' || r > '~' {
+			return '_'
+		}
+		return r
+	}, s)
+}
+
+func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
+	if string(ctx.QueryArgs().Peek("deny_status")) == "403" {
+		return 403
+	}
+	return s.set.DenyStatus
+}
+
+// run reads the request whole, finds who asks, and runs the operation.
+func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) (ops.Response, error) {
+	if s.inFlight.Add(1) > int64(s.set.InFlight) {
+		s.inFlight.Add(-1)
+		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", s.set.InFlight)
+	}
+	defer s.inFlight.Add(-1)
+	if s.draining.Load() {
+		return nil, drainingError(op)
+	}
+	key, err := s.set.Service.Authenticate(string(ctx.Request.Header.Peek("Authorization")))
+	if err != nil {
+		return nil, err
+	}
+	if err := s.checkHead(ctx, op); err != nil {
+		return nil, err
+	}
+	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
+	start := s.set.Now()
+	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key"))}
+	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: ctx.RemoteAddr().String(), RequestID: rid, Trace: traceID(ctx)}
+	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
+	w.req.Ctx = &w.ctx
+	if err := s.parse(ctx, op, w); err != nil {
+		return nil, err
+	}
+	return s.set.Service.Run(op, &w.req)
+}
+
+func drainingError(op *ops.Op) error {
+	e := sdk.Errf(sdk.CodeDraining, "the server is going down; ask again in a second")
+	if op.Decides {
+		e.More = map[string]string{"effect": sdk.Deny.String(), "reason_code": sdk.ReasonDraining}
+	}
+	return e
+}
+
+// checkHead refuses what the headers already show to be too large or in a coding that we do not read.
+func (s *Server) checkHead(ctx *fasthttp.RequestCtx, op *ops.Op) error {
+	if c := ctx.Request.Header.ContentEncoding(); len(c) > 0 && !bytes.EqualFold(c, []byte("identity")) {
+		return sdk.Errf(sdk.CodeUnsupportedCoding, "Content-Encoding must be identity")
+	}
+	limit, name := s.set.AuthorizeBody, "limits.authorize_body"
+	if op.Body == ops.ScanBody {
+		limit, name = s.set.ScanBody, "limits.scan_body"
+	}
+	if n := len(ctx.PostBody()); int64(n) > limit {
+		return sdk.Errf(sdk.CodeTooLarge, "the body is %d bytes long, more than the limit of %d (%s)", n, limit, name)
+	}
+	if v := ctx.Request.Header.Peek("Idempotency-Key"); len(v) > 0 {
+		return wire.CheckName("Idempotency-Key", string(v), s.set.NameBytes, true)
+	}
+	return nil
+}
+
+// parse reads the body strictly. Operations whose members may come in the query take an empty body for {}.
+func (s *Server) parse(ctx *fasthttp.RequestCtx, op *ops.Op, w *work) error {
+	text := w.req.Raw
+	if len(op.Query) > 0 && strings.TrimSpace(text) == "" {
+		o := wire.Object(nil)
+		for _, name := range op.Query {
+			if v := ctx.QueryArgs().Peek(name); v != nil {
+				o.Str(name, string(v))
+			}
+		}
+		text = string(o.Close())
+	}
+	if err := w.doc.Parse(text, s.set.JSON); err != nil {
+		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
+	}
+	w.req.Body = w.doc.Root()
+	return nil
+}
+
+// failed is the one place where an error becomes an HTTP answer.
+func (s *Server) failed(ctx *fasthttp.RequestCtx, op *ops.Op, err error, rid string) {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		e = &sdk.Error{Code: sdk.CodeInternal, Err: err}
+	}
+	if wire.StatusOf(e.Code).HTTP >= 500 {
+		s.set.Log("http: %s: request %s: %v", op.Name, rid, err)
+	}
+	if e.Code == sdk.CodeInternal && op.Decides {
+		marked := *e
+		marked.Msg, marked.More = "", map[string]string{"effect": sdk.Deny.String()}
+		e = &marked
+	}
+	s.problem(ctx, e, rid)
+}
+
+func (s *Server) problem(ctx *fasthttp.RequestCtx, e *sdk.Error, rid string) {
+	st := wire.StatusOf(e.Code)
+	switch st.HTTP {
+	case 401:
+		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
+	case 429, 503:
+		ctx.Response.Header.Set("Retry-After", "1")
+	}
+	ctx.Response.Header.SetContentType("application/problem+json")
+	ctx.SetStatusCode(st.HTTP)
+	ctx.Response.SetBody(wire.AppendProblem(nil, e, rid))
+}
+
+// framing answers what never became a request, and ends the connection.
+func (s *Server) framing(ctx *fasthttp.RequestCtx, err error) {
+	rid := s.set.NewID()
+	e := sdk.Errf(sdk.CodeBadRequest, "the request is not acceptable HTTP/1.1")
+	var small *fasthttp.ErrSmallBuffer
+	if se, ok := strictErrorOf(err); ok {
+		e = sdk.Errf(sdk.Code(se.Code), "%s", se.Reason)
+	} else if errors.Is(err, fasthttp.ErrBodyTooLarge) || errors.As(err, &small) {
+		e = sdk.Errf(sdk.CodeTooLarge, "the request is larger than the limits (limits.headers is %d bytes, limits.scan_body %d)", s.set.HeaderBytes, s.set.ScanBody)
+	}
+	ctx.Response.Header.Set("X-Request-Id", rid)
+	s.problem(ctx, e, rid)
+	ctx.SetConnectionClose()
+}
+
+// requestID is the caller's when it is sane, else made.
+func (s *Server) requestID(ctx *fasthttp.RequestCtx) string {
+	id := ctx.Request.Header.Peek("X-Request-Id")
+	if len(id) == 0 || len(id) > 128 {
+		return s.set.NewID()
+	}
+	for _, c := range id {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && strings.IndexByte("._:-", c) < 0 {
+			return s.set.NewID()
+		}
+	}
+	return string(id)
+}
+
+// traceID is the trace id of a valid W3C traceparent header, "" else.
+func traceID(ctx *fasthttp.RequestCtx) string {
+	v := ctx.Request.Header.Peek("traceparent")
+	if len(v) < 55 || v[2] != '-' || v[35] != '-' || v[52] != '-' || v[0] == 'f' && v[1] == 'f' {
+		return ""
+	}
+	zero := true
+	for _, c := range v[3:35] {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return ""
+		}
+		zero = zero && c == '0'
+	}
+	if zero {
+		return ""
+	}
+	return string(v[3:35])
+}
+
+func (s *Server) healthz(ctx *fasthttp.RequestCtx, _ string) {
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBodyString(`{"status":"ok"}`)
+}
+
+func (s *Server) readyz(ctx *fasthttp.RequestCtx, _ string) {
+	parts := s.set.Ready()
+	if s.draining.Load() {
+		parts = append(parts, Part{"server", false, "draining"})
+	} else {
+		parts = append(parts, Part{"server", true, ""})
+	}
+	ok := true
+	for _, p := range parts {
+		ok = ok && p.OK
+	}
+	o := wire.Object(nil)
+	status := "ready"
+	if !ok {
+		status = "not_ready"
+		ctx.SetStatusCode(503)
+		ctx.Response.Header.Set("Retry-After", "1")
+	}
+	o.Str("status", status)
+	o.List("parts", len(parts), func(i int, w *wire.Writer) {
+		w.Str("name", parts[i].Name)
+		w.Bool("ok", parts[i].OK)
+		w.Opt("detail", parts[i].Detail)
+	})
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBody(o.Close())
+}
+
+func (s *Server) openapi(ctx *fasthttp.RequestCtx, _ string) {
+	ctx.Response.Header.SetContentType("application/json")
+	ctx.Response.SetBody(OpenAPI(s.set.Version))
+}

@@ -1,0 +1,118 @@
+// Package httpd serves the table of operations over HTTP/1.1 with fasthttp. It owns what HTTP is about: strict framing,
+// routes, headers, limits, request ids, problem documents and draining. It never decides, and never hands a request on
+// that it has not read whole and strictly. Requests become ops.Request; answers and errors come back as bytes.
+package httpd
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// Settings are what a Server needs.
+type Settings struct {
+	Service       *ops.Service
+	Ready         func() []Part // the rows of /readyz
+	Now           func() time.Time
+	NewID         func() string // request ids
+	Version       string        // shown in /openapi.json
+	TLS           *tls.Config   // nil: in clear
+	DenyStatus    int           // 200, or 403 for proxies that let every 2xx through
+	AuthorizeBody int64         // bytes
+	ScanBody      int64
+	HeaderBytes   int
+	JSON          exact.Limits
+	NameBytes     int
+	HeaderRead    time.Duration
+	WholeRead     time.Duration
+	Idle          time.Duration
+	Connections   int
+	InFlight      int
+	Timeout       time.Duration // one operation, long polls apart
+	Log           func(format string, args ...any)
+}
+
+// Part is one row of /readyz.
+type Part struct {
+	Name   string
+	OK     bool
+	Detail string
+}
+
+// Server is the HTTP adapter. Safe for concurrent use.
+type Server struct {
+	set      Settings
+	fast     *fasthttp.Server
+	routes   map[string]*route
+	base     context.Context
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	inFlight atomic.Int64
+}
+
+// route is one path.
+type route struct {
+	op     *ops.Op // nil for the open pages
+	method string
+	page   func(s *Server, ctx *fasthttp.RequestCtx, rid string)
+}
+
+// New makes a Server for every HTTP operation of the table.
+func New(set Settings) *Server {
+	s := &Server{set: set, routes: map[string]*route{
+		"/healthz":      {method: "GET", page: (*Server).healthz},
+		"/readyz":       {method: "GET", page: (*Server).readyz},
+		"/openapi.json": {method: "GET", page: (*Server).openapi},
+	}}
+	for i := range ops.Table {
+		if op := &ops.Table[i]; op.Path != "" {
+			s.routes[op.Path] = &route{op: op, method: op.Method}
+		}
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	s.fast = &fasthttp.Server{
+		Handler:                      s.handle,
+		ErrorHandler:                 s.framing,
+		ReadBufferSize:               set.HeaderBytes + 1024,
+		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
+		Concurrency:                  set.Connections,
+		WriteTimeout:                 30 * time.Second,
+		NoDefaultServerHeader:        true,
+		NoDefaultContentType:         true,
+		CloseOnShutdown:              true,
+		DisablePreParseMultipartForm: true,
+		Logger:                       quiet{set.Log},
+	}
+	return s
+}
+
+// quiet takes fasthttp's messages; it has one kind only.
+type quiet struct{ log func(string, ...any) }
+
+func (q quiet) Printf(format string, args ...any) { q.log("http: "+format, args...) }
+
+// Serve answers on ln until Shutdown. It closes ln.
+func (s *Server) Serve(ln net.Listener) error {
+	if s.set.TLS != nil {
+		ln = tls.NewListener(ln, s.set.TLS)
+	}
+	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
+		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody)}))
+}
+
+// Drain makes /readyz answer 503 and refuses new decisions, so that a balancer looks elsewhere. What runs goes on.
+func (s *Server) Drain() { s.draining.Store(true) }
+
+// Shutdown drains, ends long polls, and waits for what runs until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.Drain()
+	s.cancel()
+	return s.fast.ShutdownWithContext(ctx)
+}

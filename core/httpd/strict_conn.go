@@ -1,0 +1,358 @@
+package httpd
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	strictBufBytes = 4 << 10 // first size of a connection's own buffer; it grows up to HeaderBytes
+	lingerTime     = 500 * time.Millisecond
+	lingerBytes    = 256 << 10
+	continueLine   = "HTTP/1.1 100 Continue\r\n\r\n"
+)
+
+var strictBufs = sync.Pool{New: func() any { return new([strictBufBytes]byte) }}
+
+// strictConn is the guard around one connection. Read and Write belong to the one goroutine that serves the connection;
+// Close may be called from any.
+type strictConn struct {
+	net.Conn
+	lim StrictLimits
+	p   strictParser
+
+	own  *[strictBufBytes]byte // from the pool; nil while the connection is idle
+	buf  []byte                // own, or a larger one when a head needs it
+	r, w int                   // buf[r:w] was read from the client and is not handed on yet
+
+	out  []byte   // bytes we made that go out before buf: chunk framing
+	room [32]byte // what out is a part of: two CRLFs and 16 digits
+	data int      // so many bytes at buf[r:] are checked and may go out
+
+	begun  bool // a byte of this request was handed to fasthttp
+	chunks bool // a chunk of this request was announced to fasthttp
+	wrote  bool // an answer was written since this request was complete
+	over   bool // nothing may be read any more: the next Read is io.EOF
+	fail   error
+
+	start time.Time // when this request's first byte was seen; zero when not needed yet
+	armed armed
+	since time.Time // when armedIdle was set
+
+	last   atomic.Bool // closeAfterAnswer was called
+	linger atomic.Bool // the client may still be sending when we close
+}
+
+func newStrictConn(c net.Conn, lim StrictLimits) *strictConn {
+	return &strictConn{
+		Conn: c,
+		lim:  lim,
+		p:    strictParser{headMax: lim.HeaderBytes, bodyMax: lim.BodyBytes},
+	}
+}
+
+// closeAfterAnswer makes the current request the connection's last one. Any goroutine may call it.
+func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
+
+// strictConnOf finds the guard in what fasthttp's RequestCtx.Conn returns. It is false when the server wraps connections
+// once more (MaxConnsPerIP).
+func strictConnOf(nc net.Conn) (*strictConn, bool) {
+	switch c := nc.(type) {
+	case *strictConn:
+		return c, true
+	case *strictTLSConn:
+		return c.strictConn, true
+	}
+	return nil, false
+}
+
+// SetReadDeadline does nothing: the guard owns the read deadline.
+func (c *strictConn) SetReadDeadline(time.Time) error { return nil }
+
+// SetDeadline sets the write deadline only: the guard owns the read deadline.
+func (c *strictConn) SetDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(t) }
+
+// Read hands on checked bytes of the current request: its head, or a part of its body, never both. After a violation, a
+// timeout or a lost connection within a request it returns a *StrictError; it returns io.EOF where a connection may end.
+func (c *strictConn) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	if err := c.turn(); err != nil {
+		return 0, err
+	}
+	if c.fresh(b) {
+		if n, done := c.readFresh(b); done {
+			return n, nil
+		}
+	}
+	for {
+		if n := c.drain(b); n > 0 {
+			return n, nil
+		}
+		if c.fail != nil {
+			return 0, c.fail
+		}
+		if c.advance() {
+			continue
+		}
+		if n := c.readBody(b); n > 0 {
+			return n, nil
+		}
+		if c.fail == nil {
+			c.fill()
+		}
+	}
+}
+
+// turn goes on to the next request when the current one was handed over completely.
+func (c *strictConn) turn() error {
+	if c.over {
+		return io.EOF
+	}
+	if !c.handedOver() {
+		return nil
+	}
+	if c.p.closing || c.last.Load() {
+		c.over = true
+		return io.EOF
+	}
+	if !c.wrote {
+		// fasthttp wants more of a request that is complete: we and it read the framing differently.
+		return c.refuse(malformed("the framing of the request is ambiguous"))
+	}
+	c.p.reset()
+	c.begun, c.chunks, c.wrote = false, false, false
+	c.start = time.Time{}
+	if c.armed != armedIdle {
+		c.armed = armedNone
+	}
+	c.dropBuf()
+	return nil
+}
+
+// handedOver reports whether fasthttp has every byte of the current request.
+func (c *strictConn) handedOver() bool {
+	return c.p.phase == phaseEnd && c.data == 0 && len(c.out) == 0 && c.fail == nil
+}
+
+// drain copies what may go out.
+func (c *strictConn) drain(b []byte) int {
+	n := copy(b, c.out)
+	c.out = c.out[n:]
+	k := copy(b[n:], c.buf[c.r:c.r+c.data])
+	c.r += k
+	c.data -= k
+	if n+k > 0 {
+		c.begun = true
+	}
+	return n + k
+}
+
+// advance takes the next unit from the buffer. It reports false when more input is needed.
+func (c *strictConn) advance() bool {
+	n, unit, err := c.p.next(c.buf[c.r:c.w])
+	switch {
+	case err != nil:
+		c.refuse(err)
+		return true
+	case unit == unitMore:
+		return false
+	case unit == unitHead || unit == unitData:
+		c.data = n
+	default:
+		c.r += n
+	}
+	if c.checkSurplus(); c.fail == nil {
+		c.announce(unit)
+	}
+	return true
+}
+
+// announce writes chunk framing anew, so that fasthttp never reads the client's: no extensions, no leading zeros, no trailers.
+func (c *strictConn) announce(unit strictUnit) {
+	if unit != unitLast && (unit != unitChunk || c.p.rest == 0) {
+		return
+	}
+	out := c.room[:0]
+	if c.chunks {
+		out = append(out, "\r\n"...) // the end of the chunk before
+	}
+	if unit == unitLast {
+		out = append(out, "0\r\n\r\n"...)
+	} else {
+		out = append(strconv.AppendInt(out, c.p.rest, 16), "\r\n"...)
+	}
+	c.out, c.chunks = out, true
+}
+
+// checkSurplus refuses a last request that is followed by more. Blank lines are no request and are left alone.
+func (c *strictConn) checkSurplus() {
+	if c.p.phase != phaseEnd || !c.p.closing {
+		return
+	}
+	if surplus := c.buf[c.r+c.data : c.w]; len(bytes.Trim(surplus, "\r\n")) > 0 {
+		c.refuse(malformed("bytes after a request that closes the connection"))
+	}
+}
+
+// refuse ends the connection's input with err. fasthttp closes without a word when an error comes before a request's first
+// byte, so it is given a byte that begins one; within a request it calls its ErrorHandler. Within chunks the error comes
+// where fasthttp waits for a size or for data, never inside a size line, where it would hide the error's type.
+func (c *strictConn) refuse(err *StrictError) error {
+	c.data, c.out = 0, nil
+	c.fail = err
+	if !c.begun {
+		c.out = append(c.room[:0], 'X')
+	}
+	return err
+}
+
+// fresh reports whether a request may be read straight into b: nothing of it was seen, and b is no scrap.
+func (c *strictConn) fresh(b []byte) bool {
+	return c.r == c.w && c.fail == nil && !c.begun && c.p.phase == phaseHead && len(b) >= strictBufBytes/2
+}
+
+// readFresh reads into b, so that a head that comes in one piece is not copied and an idle connection needs no buffer.
+// What is not a head goes to the connection's buffer; done is false when b holds nothing to return.
+func (c *strictConn) readFresh(b []byte) (head int, done bool) {
+	c.arm()
+	k, err := c.Conn.Read(b)
+	if k == 0 {
+		c.lost(err)
+		return 0, false
+	}
+	n, unit, perr := c.p.next(b[:k])
+	if perr != nil {
+		c.refuse(perr)
+		return 0, false
+	}
+	if unit != unitHead {
+		n = 0
+	}
+	if unit == unitSkip {
+		c.p.lead = false // the buffer gets the CRLF too, to be skipped there
+	}
+	c.keep(b[n:k])
+	if n == 0 {
+		return 0, false
+	}
+	if c.checkSurplus(); c.fail != nil {
+		return 0, false
+	}
+	c.begun = true
+	return n, true
+}
+
+// keep puts b into the empty buffer.
+func (c *strictConn) keep(b []byte) {
+	if len(b) == 0 {
+		return
+	}
+	c.needBuf(len(b))
+	c.r, c.w = 0, copy(c.buf, b)
+}
+
+// readBody reads body bytes straight into b while at least a buffer full of them is to come. The last part goes through the
+// buffer, where what follows the request is seen.
+func (c *strictConn) readBody(b []byte) int {
+	inBody := c.p.phase == phaseBody || c.p.phase == phaseData
+	if !inBody || c.r != c.w || c.p.rest <= strictBufBytes || c.fail != nil {
+		return 0
+	}
+	c.arm()
+	n, err := c.Conn.Read(b[:min(int64(len(b)), c.p.rest-1)])
+	if n == 0 {
+		c.lost(err)
+		return 0
+	}
+	if _, _, perr := c.p.next(b[:n]); perr != nil {
+		c.refuse(perr)
+		return 0
+	}
+	c.begun = true
+	return n
+}
+
+// fill reads more into the buffer, behind what is there.
+func (c *strictConn) fill() {
+	c.arm()
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+	}
+	if c.w == len(c.buf) {
+		c.w = copy(c.buf, c.buf[c.r:c.w])
+		c.r = 0
+		c.needBuf(c.w + 1)
+	}
+	n, err := c.Conn.Read(c.buf[c.w:])
+	c.w += n
+	if n == 0 {
+		c.lost(err)
+	}
+}
+
+// needBuf makes room for n bytes in all, keeping what is in the buffer.
+func (c *strictConn) needBuf(n int) {
+	if c.buf == nil {
+		c.own = strictBufs.Get().(*[strictBufBytes]byte)
+		c.buf = c.own[:]
+	}
+	if n > len(c.buf) {
+		larger := make([]byte, max(2*len(c.buf), n))
+		copy(larger, c.buf[:c.w])
+		c.putBuf()
+		c.buf = larger
+	}
+}
+
+func (c *strictConn) putBuf() {
+	if c.own != nil {
+		strictBufs.Put(c.own)
+	}
+	c.own, c.buf = nil, nil
+}
+
+// dropBuf gives an empty buffer back, so that an idle connection holds none.
+func (c *strictConn) dropBuf() {
+	if c.r == c.w {
+		c.r, c.w = 0, 0
+		c.putBuf()
+	}
+}
+
+// Write passes an answer on. An answer that comes before its request was read to the end is the last one: where the next
+// request begins is then unsure, and the client may still be sending.
+func (c *strictConn) Write(b []byte) (int, error) {
+	switch {
+	case c.begun && !c.handedOver() && c.p.expect && string(b) == continueLine:
+	case c.begun && !c.handedOver():
+		c.over = true
+		c.linger.Store(true)
+	default:
+		c.wrote = string(b) != continueLine
+	}
+	return c.Conn.Write(b)
+}
+
+// Close closes the connection. After a refusal it first says that no more comes and reads for a moment what the client is
+// still sending: closing at once would reset the connection and could take the answer with it.
+func (c *strictConn) Close() error {
+	half, ok := c.Conn.(interface{ CloseWrite() error })
+	if !ok || !c.linger.CompareAndSwap(true, false) || half.CloseWrite() != nil {
+		return c.Conn.Close()
+	}
+	if c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		b := strictBufs.Get().(*[strictBufBytes]byte)
+		for n, total := 1, 0; n > 0 && total < lingerBytes; total += n {
+			n, _ = c.Conn.Read(b[:]) // an error comes with the end, which is all that matters here
+		}
+		strictBufs.Put(b)
+	}
+	return c.Conn.Close()
+}

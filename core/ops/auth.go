@@ -1,0 +1,152 @@
+package ops
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"hash"
+	"hash/crc32"
+	"math/big"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// The form of a key's value: yett_<id>_<secret><checksum>.
+const (
+	keyPrefix   = "yett_"
+	keyIDLen    = 12
+	secretLen   = 43 // base62 of 256 bits
+	checksumLen = 6  // base62 of CRC32 over everything before
+	keyLen      = len(keyPrefix) + keyIDLen + 1 + secretLen + checksumLen
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// appendBase62 appends n in exactly width digits.
+func appendBase62(dst []byte, n *big.Int, width int) []byte {
+	n = new(big.Int).Set(n)
+	digits := make([]byte, width)
+	m, base := new(big.Int), big.NewInt(62)
+	for i := width - 1; i >= 0; i-- {
+		n.DivMod(n, base, m)
+		digits[i] = base62[m.Int64()]
+	}
+	return append(dst, digits...)
+}
+
+func checksum(s string) string {
+	n := crc32.ChecksumIEEE([]byte(s))
+	var b [checksumLen]byte
+	for i := checksumLen - 1; i >= 0; i-- {
+		b[i] = base62[n%62]
+		n /= 62
+	}
+	return string(b[:])
+}
+
+// newValue makes a key id and the value that is shown once.
+func (s *Service) newValue() (id, value string) {
+	var raw [32 + 9]byte
+	s.set.Random(raw[:])
+	id = string(appendBase62(nil, new(big.Int).SetBytes(raw[32:]), keyIDLen))
+	body := keyPrefix + id + "_" + string(appendBase62(nil, new(big.Int).SetBytes(raw[:32]), secretLen))
+	return id, body + checksum(body)
+}
+
+// macPool computes HMAC-SHA-256 of key values without an allocation per request.
+type macPool struct{ p *sync.Pool }
+
+func newMACPool(pepper []byte) macPool {
+	return macPool{&sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
+}
+
+func (m macPool) sum(value string) (out [32]byte) {
+	h := m.p.Get().(hash.Hash)
+	h.Reset()
+	var buf [keyLen]byte
+	h.Write(buf[:copy(buf[:], value)])
+	h.Sum(out[:0])
+	m.p.Put(h)
+	return out
+}
+
+func unauthenticated() *sdk.Error {
+	return sdk.Errf(sdk.CodeUnauthenticated, "send a valid API key as Authorization: Bearer <key>")
+}
+
+// Authenticate finds the live key of an Authorization header's value. Missing, malformed and unknown keys and wrong secrets are one error; only
+// who has the right secret learns that the key is revoked or expired. An unknown id costs what a known one does.
+func (s *Service) Authenticate(header string) (*store.Key, error) {
+	scheme, value, ok := strings.Cut(header, " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return nil, unauthenticated()
+	}
+	return s.KeyOf(value)
+}
+
+// KeyOf finds the live key with that value.
+func (s *Service) KeyOf(value string) (*store.Key, error) {
+	if len(value) != keyLen || !strings.HasPrefix(value, keyPrefix) || value[len(keyPrefix)+keyIDLen] != '_' ||
+		checksum(value[:keyLen-checksumLen]) != value[keyLen-checksumLen:] {
+		return nil, unauthenticated()
+	}
+	sum := s.macs.sum(value)
+	k := s.set.Store.Key(value[len(keyPrefix) : len(keyPrefix)+keyIDLen])
+	want := sum[:]
+	if k != nil {
+		want = k.MAC
+	}
+	same := subtle.ConstantTimeCompare(sum[:], want) == 1
+	if k == nil || !same {
+		return nil, unauthenticated()
+	}
+	now := s.set.Now()
+	if r := k.Revoked(now); r != nil {
+		return nil, sdk.Errf(sdk.CodeKeyRevoked, "the API key %q was revoked at %s", k.Name, r.At.UTC().Format(time.RFC3339))
+	}
+	if k.Expired(now) {
+		return nil, sdk.Errf(sdk.CodeKeyExpired, "the API key %q expired at %s", k.Name, k.ExpiresAt.UTC().Format(time.RFC3339))
+	}
+	return k, nil
+}
+
+// actsAs refuses an agent id that the key does not act as.
+func actsAs(k *store.Key, agent string) error {
+	if agent != "" && !k.Sees(agent) {
+		return sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not act for this agent", k.Name)
+	}
+	return nil
+}
+
+// rateLimits is one token bucket per key.
+type rateLimits struct {
+	perSecond int
+	mu        sync.Mutex
+	byKey     map[string]*rate.Limiter
+}
+
+func (r *rateLimits) take(key string, now time.Time) error {
+	if r.perSecond == 0 {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.byKey[key]
+	if l == nil {
+		if r.byKey == nil {
+			r.byKey = map[string]*rate.Limiter{}
+		}
+		l = rate.NewLimiter(rate.Limit(r.perSecond), r.perSecond)
+		r.byKey[key] = l
+	}
+	if !l.AllowN(now, 1) {
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key is limited to %d requests a second (limits.rate_per_key)", r.perSecond)
+	}
+	return nil
+}

@@ -1,0 +1,197 @@
+package ops
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// scratch is what one authorize needs and gives back.
+type scratch struct {
+	call  chain.Call
+	rows  []chain.Row
+	canon []byte
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// Authorize decides one call. Whatever surface asked, this is the way: shape, digest, chain, and then the store settles
+// redemption, repeats and defers in the same write that records the decision.
+func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.AuthorizeResponse, error) {
+	if err := actsAs(r.Key, in.AgentID); err != nil {
+		return nil, err
+	}
+	tool := wire.ToolOf(in.ToolID, in.Operation)
+	if len(tool) > s.set.NameBytes {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation", "tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool), s.set.NameBytes)
+	}
+	if in.ExecutionTimeoutMS < 0 {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
+	}
+	sc := scratches.Get().(*scratch)
+	defer scratches.Put(sc)
+	gen := s.set.Generation()
+	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
+		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start}
+	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
+	res := gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
+	sc.rows = res.Rows
+
+	cmd := &store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
+		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun, Redeem: in.DeferToken, NewID: s.ids.id("dec_"),
+		DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
+	cmd.Checks, cmd.Shadow = checks(res.Rows)
+	cmd.Args = s.storedArgs(r.Ctx, gen, &sc.call)
+	s.callIdentity(r, in, cmd)
+	if res.Verdict.Effect == sdk.Defer {
+		cmd.NewToken = s.ids.token("dfr_")
+		cmd.View = s.view(r.Ctx, gen, &sc.call)
+	}
+	clear(sc.rows)
+	sc.call = chain.Call{}
+	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, denied(err)
+	}
+	return s.decision(r, in, cmd), nil
+}
+
+// denied marks an error of recording as what it is to an agent: a DENY.
+func denied(err error) error {
+	var e *sdk.Error
+	if errors.As(err, &e) && e.Code == sdk.CodeAuditUnavailable {
+		marked := *e
+		marked.More = map[string]string{"effect": sdk.Deny.String(), "reason_code": sdk.ReasonAuditUnavailable}
+		return &marked
+	}
+	return err
+}
+
+// callIdentity works out what the call may be a repeat or a resumption of.
+func (s *Service) callIdentity(r *Request, in *wire.AuthorizeRequest, cmd *store.Decide) {
+	if id, ok := strings.CutSuffix(in.CallID, "-resume"); ok && in.DeferToken == "" && id != "" {
+		cmd.Resume = id
+		return
+	}
+	if in.CallID == "" {
+		cmd.CallID = s.ids.id("call_")
+	} else {
+		cmd.Repeats = append(cmd.Repeats, hash16("authorize", r.Key.ID, "call_id", in.CallID))
+	}
+	if r.Idempotency != "" {
+		cmd.Repeats = append(cmd.Repeats, hash16("authorize", r.Key.ID, "idempotency-key", r.Idempotency))
+	}
+}
+
+func (s *Service) deferTTL(v sdk.Verdict) time.Duration {
+	switch {
+	case v.Expires <= 0:
+		return s.set.DeferTTL
+	case v.Expires > s.set.MaxDeferTTL:
+		return s.set.MaxDeferTTL
+	}
+	return v.Expires
+}
+
+// digest appends the call's canonical form and hashes it: {key, agent_id, session_id, tool_id, args, context} as RFC 8785.
+func digest(dst []byte, c *chain.Call) ([]byte, [32]byte) {
+	dst = exact.AppendString(append(dst, `{"agent_id":`...), c.AgentID)
+	dst = append(dst, `,"args":`...)
+	dst = orEmpty(dst, c.Args)
+	dst = append(dst, `,"context":`...)
+	dst = orEmpty(dst, c.Context)
+	dst = exact.AppendString(append(dst, `,"key":`...), c.KeyID)
+	dst = exact.AppendString(append(dst, `,"session_id":`...), c.SessionID)
+	dst = exact.AppendString(append(dst, `,"tool_id":`...), c.ToolID)
+	dst = append(dst, '}')
+	return dst, sha256.Sum256(dst)
+}
+
+// orEmpty appends the canonical form; no args are the same call as empty args.
+func orEmpty(dst []byte, v exact.Value) []byte {
+	if !v.Exists() {
+		return append(dst, '{', '}')
+	}
+	return v.AppendCanonical(dst)
+}
+
+// storedArgs is what of the arguments goes into the log. nil stores the digest alone.
+func (s *Service) storedArgs(ctx context.Context, gen *Generation, c *chain.Call) []byte {
+	if !c.Args.Exists() || gen.Args == "digest" {
+		return nil
+	}
+	args := c.Args.AppendCanonical(nil)
+	if gen.Args == "full" {
+		return args
+	}
+	return masked(ctx, gen, c, args)
+}
+
+// masked is JSON as the scan chain's redactor leaves it, or a note that it could not be masked: then nothing is kept.
+func masked(ctx context.Context, gen *Generation, c *chain.Call, text []byte) []byte {
+	if string(text) == "{}" {
+		return text
+	}
+	res := gen.Scan.Run(ctx, &chain.Input{Text: string(text), ToolID: c.ToolID, AgentID: c.AgentID, ContentType: "application/json"})
+	if res.Outcome == chain.Denied {
+		return wireNote("withheld", res.Code)
+	}
+	return []byte(res.Text)
+}
+
+func wireNote(name, value string) []byte {
+	o := wire.Object(nil)
+	o.Str(name, value)
+	return o.Close()
+}
+
+// view is the canonical call as approvers see it, secrets masked.
+func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) []byte {
+	o := wire.Object(nil)
+	o.Str("agent_id", c.AgentID)
+	o.Raw("args", masked(ctx, gen, c, orEmpty(nil, c.Args)))
+	o.Raw("context", masked(ctx, gen, c, orEmpty(nil, c.Context)))
+	o.Str("session_id", c.SessionID)
+	o.Str("tool_id", c.ToolID)
+	return o.Close()
+}
+
+func checks(rows []chain.Row) ([]wire.Check, []wire.Shadow) {
+	out := make([]wire.Check, len(rows))
+	var shadow []wire.Shadow
+	for i := range rows {
+		r := &rows[i]
+		out[i] = wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Version: r.Step.Version, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
+		if r.Err != nil {
+			out[i].Error = r.Err.Error()
+		}
+		if r.Step.Shadow {
+			out[i].Mode = "shadow"
+			shadow = append(shadow, wire.Shadow{Step: r.Step.Name, Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code})
+		}
+	}
+	return out, shadow
+}
+
+func (s *Service) decision(r *Request, in *wire.AuthorizeRequest, cmd *store.Decide) *wire.AuthorizeResponse {
+	d := &cmd.Out
+	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
+		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
+		Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow}
+	if !d.Expires.IsZero() {
+		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
+	}
+	if in.Explain {
+		out.Checks = cmd.Checks
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package ops
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// reasonBytes bounds what an approver may write.
+const reasonBytes = 1024
+
+// maxWait bounds a long poll, seconds.
+const maxWait = 60
+
+// replayed is an earlier answer, byte for byte.
+type replayed []byte
+
+// AppendJSON appends the answer.
+func (r replayed) AppendJSON(dst []byte) []byte { return append(dst, r...) }
+
+// Approve signs a deferred call off, or denies it.
+func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveResponse, error) {
+	switch {
+	case in.ModifiedArgs.Exists():
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "this version cannot approve a call with other arguments; nothing was approved")
+	case in.Grant.Exists():
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "grant", "this version has no standing grants; nothing was approved")
+	case len(in.Reason) > reasonBytes:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
+	}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL}
+	cmd.Answer = func(d *store.Defer) []byte { return approval(d).AppendJSON(nil) }
+	if r.Idempotency != "" {
+		cmd.Idem = &store.Idempotency{Hash: hash16("approve_defer", r.Key.ID, r.Idempotency), Body: sha256.Sum256([]byte(r.Raw))}
+	}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	if cmd.Idem != nil && cmd.Idem.Replay != nil {
+		return nil, &Replay{cmd.Idem.Replay}
+	}
+	return approval(&cmd.Out), nil
+}
+
+// Replay is the way out of an operation with an earlier answer instead of a new one.
+type Replay struct{ Answer []byte }
+
+func (*Replay) Error() string { return "an earlier answer is to be sent again" }
+
+// Response is the earlier answer.
+func (p *Replay) Response() Response { return replayed(p.Answer) }
+
+func approval(d *store.Defer) *wire.ApproveResponse {
+	return &wire.ApproveResponse{OK: true, Status: d.Status, DeferToken: d.Token, Approvals: len(d.Signed), ApprovalsRequired: d.Need}
+}
+
+// DeferStatus says where a deferred call stands, and waits for its end if asked to.
+func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.DeferStatusResponse, error) {
+	token := in.DeferToken
+	if token == "" {
+		token = in.Token
+	}
+	switch {
+	case token == "":
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "defer_token", "defer_token is required, in the body or as ?token=")
+	case in.DeferToken != "" && in.Token != "" && in.DeferToken != in.Token:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "token", "token and defer_token differ")
+	case in.WaitSeconds < 0 || in.WaitSeconds > maxWait:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "wait_seconds", "wait_seconds must be 0 to %d, not %d", maxWait, in.WaitSeconds)
+	}
+	d, err := s.await(r, token, time.Duration(in.WaitSeconds)*time.Second)
+	if err != nil {
+		return nil, unknownStatus(err)
+	}
+	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason, ResolvedBy: d.ResolvedBy,
+		ExpiresAt: d.Expires.UTC().Format(time.RFC3339Nano), Approvals: len(d.Signed), ApprovalsRequired: d.Need}
+	switch d.Status {
+	case store.Approved:
+		out.Effect = sdk.Permit.String()
+	case store.Denied, store.Expired, store.Consumed:
+		out.Effect = sdk.Deny.String()
+	}
+	return out, nil
+}
+
+// unknownStatus gives the problem of an unknown token the member that pollers look at.
+func unknownStatus(err error) error {
+	if e, ok := err.(*sdk.Error); ok && e.Code == sdk.CodeUnknownDefer {
+		marked := *e
+		marked.More = map[string]string{"status": "unknown"} // replaces the HTTP status member: see AppendProblem
+		return &marked
+	}
+	return err
+}
+
+// await reads the defer, and while it is pending waits up to that long for it to move.
+func (s *Service) await(r *Request, token string, wait time.Duration) (*store.Defer, error) {
+	if wait > 0 {
+		if err := s.polls.enter(r.Key.ID); err != nil {
+			return nil, err
+		}
+		defer s.polls.leave(r.Key.ID)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		cmd := &store.DeferStatus{Token: token, Key: r.Key, Watch: wait > 0}
+		if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+			return nil, err
+		}
+		if cmd.Changed == nil {
+			return &cmd.Out, nil
+		}
+		select {
+		case <-cmd.Changed:
+			continue
+		case <-timer.C:
+		case <-r.Ctx.Done():
+		}
+		if err := s.set.Store.Commit(context.WithoutCancel(r.Ctx), &store.StopWatch{Token: token, Changed: cmd.Changed}); err != nil {
+			return nil, err
+		}
+		return &cmd.Out, nil
+	}
+}
+
+// pollCounter bounds long polls per key.
+type pollCounter struct {
+	max   int
+	mu    sync.Mutex
+	byKey map[string]int
+}
+
+func (p *pollCounter) enter(key string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byKey == nil {
+		p.byKey = map[string]int{}
+	}
+	if p.byKey[key] >= p.max {
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d long polls open already (limits.long_polls_per_key)", p.max)
+	}
+	p.byKey[key]++
+	return nil
+}
+
+func (p *pollCounter) leave(key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byKey[key]--; p.byKey[key] <= 0 {
+		delete(p.byKey, key)
+	}
+}

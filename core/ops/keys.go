@@ -1,0 +1,129 @@
+package ops
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// KeySpec is what an operator says of a new key. A name is enough.
+type KeySpec struct {
+	Name        string
+	Environment string
+	Preset      string   // agent if neither preset nor scopes are given
+	Scopes      []string // instead of a preset
+	Agents      []string // globs; empty means every agent
+	ExpiresAt   time.Time
+	Note        string
+}
+
+// NewKey is a key just made, with the value that is shown this once.
+type NewKey struct {
+	Key   *store.Key
+	Value string
+}
+
+func (k *KeySpec) scopes() ([]string, error) {
+	if len(k.Scopes) > 0 && k.Preset != "" {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "give a preset or scopes, not both")
+	}
+	if len(k.Scopes) == 0 {
+		preset := k.Preset
+		if preset == "" {
+			preset = "agent"
+		}
+		s, ok := sdk.Presets[preset]
+		if !ok {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "preset", "unknown preset %q; presets are agent, approver, auditor, operator", preset)
+		}
+		return s.Names(), nil
+	}
+	var set sdk.Scope
+	for _, name := range k.Scopes {
+		s, ok := sdk.ParseScope(name)
+		if !ok {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "unknown scope %q; scopes are authorize, scan, approve, grants, kill, audit", name)
+		}
+		set |= s
+	}
+	return set.Names(), nil
+}
+
+// check refuses a spec that makes no sense, naming the field.
+func (s *Service) check(k *KeySpec, now time.Time) error {
+	if err := wire.CheckName("name", k.Name, s.set.NameBytes, true); err != nil {
+		return err
+	}
+	if strings.TrimSpace(k.Name) != k.Name {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "name must not begin or end with a space")
+	}
+	for _, g := range k.Agents {
+		if err := wire.CheckName("agents", g, s.set.NameBytes, true); err != nil {
+			return err
+		}
+	}
+	if len(k.Agents) > 100 {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "agents", "%d agent patterns, more than the limit of 100", len(k.Agents))
+	}
+	if len(k.Note) > reasonBytes || len(k.Environment) > s.set.NameBytes {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes, s.set.NameBytes)
+	}
+	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(now) {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at", "expires_at lies in the past")
+	}
+	return nil
+}
+
+func (s *Service) blank(by store.Who) *NewKey {
+	id, value := s.newValue()
+	sum := s.macs.sum(value)
+	return &NewKey{&store.Key{ID: id, MAC: sum[:], CreatedAt: s.set.Now().UTC(), CreatedBy: by.Principal}, value}
+}
+
+// CreateKey makes a key. Its value is in the answer and nowhere else.
+func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*NewKey, error) {
+	scopes, err := spec.scopes()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.check(&spec, s.set.Now()); err != nil {
+		return nil, err
+	}
+	n := s.blank(by)
+	k := n.Key
+	k.Name, k.Environment, k.Scopes, k.Agents, k.ExpiresAt, k.Note = spec.Name, spec.Environment, scopes, slices.Clone(spec.Agents), spec.ExpiresAt, spec.Note
+	if err := s.set.Store.Commit(ctx, &store.CreateKey{Key: k, By: by}); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// RevokeKey ends a key for ever, by id.
+func (s *Service) RevokeKey(ctx context.Context, id string, by store.Who) error {
+	return s.set.Store.Commit(ctx, &store.RevokeKey{ID: id, By: by})
+}
+
+// RollKey makes a key with the settings of an old one and revokes the old one after grace (0 = now, at most 30 days).
+func (s *Service) RollKey(ctx context.Context, id string, grace time.Duration, by store.Who) (*NewKey, error) {
+	if grace < 0 || grace > 30*24*time.Hour {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "grace", "grace must be 0 to 30 days (720h), not %v", grace)
+	}
+	n := s.blank(by)
+	if err := s.set.Store.Commit(ctx, &store.RollKey{ID: id, New: n.Key, Grace: grace, By: by}); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// Keys lists all keys, tombstones too.
+func (s *Service) Keys() []*store.Key { return s.set.Store.Keys() }
+
+// Note writes a record of something that is no operation: a start, a configuration.
+func (s *Service) Note(ctx context.Context, typ string, fields ...[2]string) error {
+	return s.set.Store.Commit(ctx, &store.Note{Type: typ, By: store.Who{Principal: "system", Method: "system", Surface: "system"}, Fields: fields})
+}

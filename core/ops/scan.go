@@ -1,0 +1,74 @@
+package ops
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Scan gives one text to the scan chain and says what of it may be released.
+func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, error) {
+	if in.StreamID != "" || in.Offset != 0 {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "stream_id", "this version scans whole texts only: send the whole output without stream_id and offset")
+	}
+	if err := actsAs(r.Key, in.AgentID); err != nil {
+		return nil, err
+	}
+	gen := s.set.Generation()
+	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
+	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
+		Findings: findings(res.Findings), ScannedBy: receipts(res.Receipts)}
+	if res.Outcome != chain.Denied {
+		out.SanitizedOutput = &res.Text
+	}
+	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: in.ToolID, Bytes: len(in.Output),
+		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: s.recorded(in.Output, res.Findings), Receipts: out.ScannedBy,
+		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	out.LatencyMS = s.set.Now().Sub(r.Start).Milliseconds()
+	return out, nil
+}
+
+func findings(found []sdk.Finding) []wire.ScanFinding {
+	out := make([]wire.ScanFinding, len(found))
+	for i, f := range found {
+		out[i] = wire.ScanFinding{Kind: f.Kind, Scanner: f.Scanner, Start: f.Start, End: f.End, Confidence: f.Confidence, Severity: f.Severity.String(), Action: f.Action.String()}
+	}
+	return out
+}
+
+func receipts(rs []chain.Receipt) []wire.Receipt {
+	out := make([]wire.Receipt, len(rs))
+	for i := range rs {
+		r := &rs[i]
+		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes, Outcome: r.Outcome, Micros: r.Took.Microseconds(), Shadow: r.Step.Shadow}
+		if r.Err != nil {
+			out[i].Error = r.Err.Error()
+		}
+	}
+	return out
+}
+
+// recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
+// again and nobody can guess it from the log.
+func (s *Service) recorded(text string, found []sdk.Finding) []store.ScannedFinding {
+	if len(found) == 0 {
+		return nil
+	}
+	h := hmac.New(sha256.New, s.set.Pepper)
+	out := make([]store.ScannedFinding, len(found))
+	for i, f := range found {
+		h.Reset()
+		h.Write([]byte("finding\x00"))
+		h.Write([]byte(text[f.Start:f.End]))
+		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16])}
+	}
+	return out
+}

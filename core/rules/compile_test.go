@@ -1,0 +1,161 @@
+package rules
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// badRules are what an operator can get wrong, one thing each; the messages are in testdata/errors.golden.
+var badRules = []Rule{
+	{Effect: sdk.Deny},
+	{ID: strings.Repeat("x", maxID+1), Effect: sdk.Deny},
+	{ID: "twice", Effect: sdk.Deny},
+	{ID: "twice", Effect: sdk.Deny},
+	{ID: "no effect"},
+	{ID: "abstain", Effect: sdk.Abstain},
+	{ID: "bad effect", Effect: 9},
+	{ID: "approvals without defer", Effect: sdk.Permit, Approvals: 1},
+	{ID: "approvals", Effect: sdk.Defer, Approvals: -1},
+	{ID: "many approvals", Effect: sdk.Defer, Approvals: maxApprovals + 1},
+	{ID: "expires without defer", Effect: sdk.Deny, Expires: time.Second},
+	{ID: "expires", Effect: sdk.Defer, Expires: -time.Second},
+	{ID: "reason", Effect: sdk.Deny, Reason: strings.Repeat("x", maxText+1)},
+	{ID: "message", Effect: sdk.Deny, Message: "\xff"},
+	{ID: "patterns", Effect: sdk.Deny, Tools: []string{"", "a***b", "a?"}, Agents: []string{"{a,b}"}},
+	{ID: "many patterns", Effect: sdk.Deny, Tools: make([]string, maxPatterns+1)},
+	{ID: "syntax", Effect: sdk.Deny, When: "args.amount <\n  "},
+	{ID: "unknown name", Effect: sdk.Deny, When: "true &&\n  arg.amount < 1 && amount > 2"},
+	{ID: "unknown function", Effect: sdk.Deny, When: `args.s.lower() == "x"`},
+	{ID: "hidden function", Effect: sdk.Deny, When: `@eq(1, 1)`},
+	{ID: "not a bool", Effect: sdk.Deny, When: "args.amount"},
+	{ID: "a number", Effect: sdk.Deny, When: "1 + 1"},
+	{ID: "types", Effect: sdk.Deny, When: `agent < 1`},
+	{ID: "decimal and int", Effect: sdk.Deny, When: `size(args) == 1.0`},
+	{ID: "key field", Effect: sdk.Deny, When: `key.nam == "x" || has(key.colour)`},
+	{ID: "shadow", Effect: sdk.Deny, When: `[1].exists(args, args == 1)`},
+	{ID: "pattern of the call", Effect: sdk.Deny, When: `args.s.matches(args.pattern)`},
+	{ID: "bad expression", Effect: sdk.Deny, When: `args.s.matches("(")`},
+	{ID: "large expression", Effect: sdk.Deny, When: `args.s.matches("((a{50}){10}){2}")`},
+	{ID: "bad time", Effect: sdk.Deny, When: `now > timestamp("yesterday")`},
+	{ID: "bad duration", Effect: sdk.Deny, When: `duration("1 week") > duration("1s")`},
+	{ID: "zone of the call", Effect: sdk.Deny, When: `now.getHours(args.zone) < 6`},
+	{ID: "decimal quotient", Effect: sdk.Deny, When: `args.n / 0.5 == 1`},
+	{ID: "decimal key", Effect: sdk.Deny, When: `{0.5: 1}[0.5] == 1`},
+	{ID: "large integer", Effect: sdk.Deny, When: `args.n < 99999999999999999999`},
+	{ID: "large decimal", Effect: sdk.Deny, When: `args.n < 1e999`},
+	{ID: "deep loops", Effect: sdk.Deny, When: `[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))`},
+	{ID: "long", Effect: sdk.Deny, When: strings.Repeat(" ", maxWhen) + "true"},
+	{ID: "nested", Effect: sdk.Deny, When: strings.Repeat("(", 2*maxDepth) + "true" + strings.Repeat(")", 2*maxDepth)},
+	{ID: "many nodes", Effect: sdk.Deny, When: "true" + strings.Repeat("||true", maxNodes/2)},
+}
+
+func TestCompileErrors(t *testing.T) {
+	var b strings.Builder
+	for i := range badRules {
+		badRules[i].Pos = "rules.yaml:" + string(rune('a'+i%26)) + ":3"
+	}
+	_, err := Compile(badRules)
+	if err == nil {
+		t.Fatal("the bad rules compile")
+	}
+	var one *Error
+	if !errors.As(err, &one) || one.Pos != badRules[0].Pos {
+		t.Errorf("the first error is %+v", one)
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if len(line) > 400 {
+			line = line[:40] + "…" + line[len(line)-120:]
+		}
+		b.WriteString(line + "\n")
+	}
+	for _, r := range badRules[3:] {
+		if r.ID != "" && !strings.Contains(err.Error(), `"`+r.ID+`"`) {
+			t.Errorf("rule %q compiles", r.ID)
+		}
+	}
+	golden(t, "testdata/errors.golden", b.String())
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if os.Getenv("GOLDEN") == "write" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("%v; write it with GOLDEN=write go test", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is out of date; look at the difference, then GOLDEN=write go test:\n%s", path, got)
+	}
+}
+
+func TestTooManyRules(t *testing.T) {
+	if _, err := Compile(make([]Rule, MaxRules+1)); err == nil || !strings.Contains(err.Error(), "the limit is 1000000") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Everyday conditions must not pay for the meter, and those whose cost a call controls must not go without.
+func TestMeter(t *testing.T) {
+	for when, want := range map[string]bool{
+		`args.amount <= 1000000`:                          false,
+		`has(args.a) && args.a.b.c in ["x", "y"]`:         false,
+		`args.path.startsWith("/tmp/") && agent == "x"`:   false,
+		`[1, 2, 3].exists(x, x == args.n)`:                false,
+		`args.l.all(x, x > 0)`:                            true,
+		`args.exists(k, args[k] == 1)`:                    true,
+		`args.s.matches("^[a-z]+(-[a-z]+)*@example.com")`: true,
+	} {
+		c, faults := compileCondition(when)
+		if len(faults) > 0 {
+			t.Fatalf("%s: %s", when, faults[0].Msg)
+		}
+		if c.metered != want {
+			t.Errorf("%s: metered %v, want %v", when, c.metered, want)
+		}
+	}
+}
+
+// A source that compiles must be safe to run, whatever the call.
+func FuzzCondition(f *testing.F) {
+	for _, when := range []string{
+		`args.a <= 0.1`, `[1, 2.5].map(x, x * args.a) == args.l`, `{args.a: 1}[3] in [args.l[0]]`, `-args.a + 1e3 > .5`,
+		`args.l.filter(x, x > 1).size() % 2 == 1`, `string(args.a) + "x" in ["1x"]`, `args.o == {"a": [1, null]}`, `- 0.5 < 1`,
+	} {
+		f.Add(when, `{"a":3,"l":[1,2.5],"o":{"a":[1,null]}}`)
+	}
+	f.Fuzz(func(t *testing.T, when, args string) {
+		if len(when) > 200 {
+			return
+		}
+		c, faults := compileCondition(when)
+		if len(faults) > 0 {
+			if faults[0].Msg == "" {
+				t.Errorf("%q: an error without a text", when)
+			}
+			return
+		}
+		call := callWith(t, "")
+		if v, ok := tryDocument(args); ok {
+			call.Args = v
+		}
+		sc := newScope(call)
+		defer sc.release()
+		first, err := c.eval(t.Context(), sc)
+		second, again := c.eval(t.Context(), sc)
+		if first != second || !errors.Is(again, err) {
+			t.Errorf("%q: %v %v, then %v %v", when, first, err, second, again)
+		}
+		if err != nil && first {
+			t.Errorf("%q holds and fails", when)
+		}
+	})
+}

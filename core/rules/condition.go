@@ -1,0 +1,252 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/cost"
+	"cel.dev/cel-go/common/decls"
+	"cel.dev/cel-go/common/functions"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+)
+
+// Limits on one condition. None is configurable: they are far above what a rule needs and below what could hurt.
+const (
+	maxWhen       = 16 << 10 // characters of source
+	maxNodes      = 5_000    // nodes of the tree, macros expanded
+	maxDepth      = 100      // nesting of the source
+	maxLoops      = 3        // nesting of all, exists, exists_one, map and filter
+	maxExpression = 500      // size of a compiled matches() expression, in RE2 instructions
+
+	// costLimit bounds one evaluation in CEL's units, about one operation each: between 0.1 and 0.2 s all in all.
+	costLimit = 1_000_000
+
+	// quickCost is the worst case, by CEL's estimate when rules are loaded, up to which a condition runs without the meter
+	// and without looking at its context: some ten milliseconds on the largest call there can be.
+	quickCost = 150_000
+
+	// What a call can carry at most, for that estimate; the wire's limits.
+	maxTextBytes = 1 << 20
+	maxListItems = 100_000
+
+	// interruptEvery is how many loop steps pass between two looks at the context.
+	interruptEvery = 64
+)
+
+var (
+	variables = []string{"agent", "session", "tool", "operation", "args", "context", "key", "now"}
+	keyFields = []string{"id", "name"}
+)
+
+func isVariable(name string) bool { return slices.Contains(variables, name) }
+
+// condition is one compiled `when`. It is immutable and safe for concurrent use.
+type condition struct {
+	program cel.Program
+	metered bool
+}
+
+// eval answers the condition for the call in sc. An error has one of the classes of classify and carries no values.
+func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
+	sc.steps = maxSteps
+	v, err := c.run(ctx, sc)
+	if sc.spent() {
+		return false, errBudget
+	}
+	if err != nil {
+		return false, classify(err)
+	}
+	b, ok := v.(types.Bool)
+	if !ok {
+		return false, errNotBool
+	}
+	return bool(b), nil
+}
+
+func (c *condition) run(ctx context.Context, sc *scope) (any, error) {
+	if c.metered {
+		v, _, err := c.program.ContextEval(ctx, sc)
+		return v, err
+	}
+	v, _, err := c.program.Eval(sc)
+	return v, err
+}
+
+// The classes of evaluation errors beside those of number.go.
+var (
+	errNoKey       = errors.New("no such key")
+	errBounds      = errors.New("index out of bounds")
+	errZero        = errors.New("division by zero")
+	errInterrupted = errors.New("interrupted")
+	errOther       = errors.New("evaluation failed")
+)
+
+// classify reduces an error to its class, because CEL's texts quote keys and values of the call.
+func classify(err error) error {
+	var cancelled interpreter.EvalCancelledError
+	switch {
+	case errors.As(err, &cancelled):
+		return errBudget
+	case errors.Is(err, interpreter.InterruptError{}):
+		return errInterrupted
+	}
+	for _, known := range []error{errRange, errDigits, errBudget, errTooLong, errShape, errNoKey, errBounds, errOverload} {
+		if errors.Is(err, known) || strings.HasPrefix(err.Error(), known.Error()) {
+			return known
+		}
+	}
+	text := err.Error()
+	switch {
+	case text == "division by zero", text == "modulus by zero":
+		return errZero
+	case strings.HasSuffix(text, "overflow"), strings.HasPrefix(text, "range error"):
+		return errRange
+	}
+	return errOther
+}
+
+// environment is built once, when the first rules are loaded, and shared by all conditions.
+var environment = sync.OnceValues(newEnvironment)
+
+func newEnvironment() (*cel.Env, error) {
+	opts := []cel.EnvOption{
+		cel.Variable("agent", cel.StringType),
+		cel.Variable("session", cel.StringType),
+		cel.Variable("tool", cel.StringType),
+		cel.Variable("operation", cel.StringType),
+		cel.Variable("args", cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable("context", cel.MapType(cel.StringType, cel.DynType)),
+		cel.Variable("key", cel.MapType(cel.StringType, cel.StringType)),
+		cel.Variable("now", cel.TimestampType),
+		cel.Constant("decimal", types.NewTypeTypeWithParam(decimalType), decimalType),
+		cel.CrossTypeNumericComparisons(true),
+		cel.EnableErrorOnBadPresenceTest(true),
+		cel.EnableHiddenAccumulatorName(true),
+		cel.DefaultUTCTimeZone(true),
+		cel.ParserExpressionSizeLimit(maxWhen),
+		cel.ParserRecursionLimit(maxDepth),
+		cel.ExpressionNodeLimit(maxNodes),
+		cel.RegexProgramSizeLimit(maxExpression),
+		cel.ASTValidators(
+			cel.ValidateRegexLiterals(),
+			cel.ValidateDurationLiterals(),
+			cel.ValidateTimestampLiterals(),
+			cel.ValidateComprehensionNestingLimit(maxLoops),
+		),
+	}
+	opts = append(opts, ourOperators()...)
+	return cel.NewEnv(append(opts, mixedArithmetic()...)...)
+}
+
+// ourOperators binds the names that rewrite puts in. No source text can spell them: they begin with @.
+func ourOperators() []cel.EnvOption {
+	var opts []cel.EnvOption
+	for name, fn := range map[string]functions.BinaryOp{
+		"@lt": less, "@le": lessEqual, "@gt": greater, "@ge": greaterEqual, "@eq": equal, "@ne": notEqual,
+		"@within": contains, "@add": add, "@sub": subtract, "@mul": multiply, "@div": divide, "@mod": modulo,
+	} {
+		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
+			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType}, cel.DynType, cel.BinaryBinding(fn))))
+	}
+	for name, fn := range map[string]functions.UnaryOp{
+		"@neg": negate, "@int": toInt, "@uint": toUint, "@double": toDouble, "@string": toString,
+		"@index": toIndex, "@short": shortText,
+	} {
+		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
+			cel.Overload(name, []*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(fn))))
+	}
+	return opts
+}
+
+// mixedArithmetic makes the checker see that args.n * 2 may be a decimal. Without it the checker would call the
+// product an int and refuse to add 0.5 to it.
+func mixedArithmetic() []cel.EnvOption {
+	var opts []cel.EnvOption
+	for _, op := range []string{operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo} {
+		for _, t := range []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType} {
+			id := "decimal" + op + t.String()
+			opts = append(opts, cel.Function(op,
+				cel.Overload(id, []*cel.Type{decimalType, t}, cel.DynType),
+				cel.Overload(id+"_left", []*cel.Type{t, decimalType}, cel.DynType)))
+		}
+	}
+	return opts
+}
+
+// compileCondition checks a `when` and plans it. The faults carry CEL's own line and column.
+func compileCondition(source string) (*condition, []Error) {
+	env, err := environment()
+	if err != nil {
+		return nil, []Error{{Msg: "building the CEL environment: " + err.Error()}}
+	}
+	checked, issues := env.Compile(source)
+	if issues.Err() != nil {
+		return nil, issueErrors(issues)
+	}
+	tree := checked.NativeRep()
+	if checked.OutputType() != cel.BoolType {
+		return nil, []Error{{Line: 1, Column: 1,
+			Msg: "the condition is a " + checked.OutputType().String() + ", not a bool; compare it with something, as in x == true"}}
+	}
+	estimate, err := env.EstimateCost(checked, sizes{})
+	if err != nil {
+		return nil, []Error{{Msg: "estimating its cost: " + err.Error()}}
+	}
+	if estimate.Min > costLimit {
+		return nil, []Error{{Line: 1, Column: 1, Msg: "the condition costs more than the limit on every call"}}
+	}
+	if faults := rewrite(tree, source); len(faults) > 0 {
+		var out []Error
+		for _, f := range faults {
+			at := tree.SourceInfo().GetStartLocation(f.id)
+			out = append(out, Error{Line: at.Line(), Column: at.Column() + 1, Msg: f.msg})
+		}
+		return nil, out
+	}
+	c := &condition{metered: estimate.Max > quickCost}
+	opts := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
+	if c.metered {
+		opts = append(opts, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(interruptEvery))
+	}
+	if c.program, err = env.Program(checked, opts...); err != nil {
+		return nil, []Error{{Line: 1, Column: 1, Msg: err.Error()}}
+	}
+	return c, nil
+}
+
+func issueErrors(issues *cel.Issues) []Error {
+	var out []Error
+	for _, e := range issues.Errors() {
+		msg := strings.TrimSuffix(e.Message, " (in container '')")
+		out = append(out, Error{Line: e.Location.Line(), Column: e.Location.Column() + 1, Msg: msg})
+	}
+	return out
+}
+
+// sizes tells CEL's estimate how large a call's documents can be.
+type sizes struct{}
+
+// EstimateSize bounds texts and lists by the wire's limits. A size CEL knows better is left to it.
+func (sizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
+	if node.ComputedSize() != nil {
+		return nil
+	}
+	switch node.Type().Kind() {
+	case types.ListKind, types.MapKind:
+		return &cost.SizeEstimate{Max: maxListItems}
+	case types.DynKind, types.StringKind, types.BytesKind:
+		return &cost.SizeEstimate{Max: maxTextBytes}
+	}
+	return nil
+}
+
+// EstimateCallCost leaves the cost of functions to CEL.
+func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
+	return nil
+}

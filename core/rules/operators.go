@@ -1,0 +1,224 @@
+package rules
+
+import (
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
+	"cel.dev/cel-go/common/types/traits"
+)
+
+// compare orders two values for < <= > >=. Numbers compare exactly whatever their kinds; a number and anything else
+// have no order, which is an error and not false.
+func compare(lhs, rhs ref.Val, holds func(cmp int) bool) ref.Val {
+	if a, ok := asNumber(lhs); ok {
+		b, ok := asNumber(rhs)
+		if !ok {
+			return fail(errOverload)
+		}
+		return types.Bool(holds(a.cmp(b)))
+	}
+	c, ok := lhs.(traits.Comparer)
+	if !ok {
+		return fail(errOverload)
+	}
+	order, ok := c.Compare(rhs).(types.Int)
+	if !ok { // of another type
+		return fail(errOverload)
+	}
+	return types.Bool(holds(int(order)))
+}
+
+func less(lhs, rhs ref.Val) ref.Val {
+	return compare(lhs, rhs, func(c int) bool { return c < 0 })
+}
+
+func lessEqual(lhs, rhs ref.Val) ref.Val {
+	return compare(lhs, rhs, func(c int) bool { return c <= 0 })
+}
+
+func greater(lhs, rhs ref.Val) ref.Val {
+	return compare(lhs, rhs, func(c int) bool { return c > 0 })
+}
+
+func greaterEqual(lhs, rhs ref.Val) ref.Val {
+	return compare(lhs, rhs, func(c int) bool { return c >= 0 })
+}
+
+// equal compares as CEL does across kinds: values of different kinds are unequal, all numbers are one kind, lists and
+// maps compare by what is in them.
+func equal(lhs, rhs ref.Val) ref.Val {
+	if a, ok := asNumber(lhs); ok {
+		b, ok := asNumber(rhs)
+		return types.Bool(ok && a.cmp(b) == 0)
+	}
+	if _, ok := asNumber(rhs); ok {
+		return types.False
+	}
+	switch a := lhs.(type) {
+	case traits.Lister:
+		if b, ok := rhs.(traits.Lister); ok {
+			return equalLists(a, b)
+		}
+		return types.False
+	case traits.Mapper:
+		if b, ok := rhs.(traits.Mapper); ok {
+			return equalMaps(a, b)
+		}
+		return types.False
+	}
+	return types.Equal(lhs, rhs)
+}
+
+func notEqual(lhs, rhs ref.Val) ref.Val {
+	eq := equal(lhs, rhs)
+	if b, ok := eq.(types.Bool); ok {
+		return !b
+	}
+	return eq
+}
+
+func equalLists(a, b traits.Lister) ref.Val {
+	if a.Size() != b.Size() {
+		return types.False
+	}
+	for x, y := a.Iterator(), b.Iterator(); x.HasNext() == types.True; {
+		if eq := equal(x.Next(), y.Next()); eq != types.True {
+			return eq
+		}
+	}
+	return types.True
+}
+
+func equalMaps(a, b traits.Mapper) ref.Val {
+	if a.Size() != b.Size() {
+		return types.False
+	}
+	for keys := a.Iterator(); keys.HasNext() == types.True; {
+		key := keys.Next()
+		mine, _ := a.Find(key)
+		theirs, ok := b.Find(key)
+		if !ok || mine == nil {
+			return types.False
+		}
+		if eq := equal(mine, theirs); eq != types.True {
+			return eq
+		}
+	}
+	return types.True
+}
+
+// contains is the operator in.
+func contains(v, in ref.Val) ref.Val {
+	switch in := in.(type) {
+	case traits.Lister:
+		for it := in.Iterator(); it.HasNext() == types.True; {
+			if eq := equal(v, it.Next()); eq != types.False {
+				return eq
+			}
+		}
+		return types.False
+	case traits.Mapper:
+		key := ref.Val(v)
+		if n, ok := v.(*number); ok {
+			i, whole := n.int64()
+			if !whole {
+				return fail(errOverload)
+			}
+			key = types.Int(i)
+		}
+		got, found := in.Find(key)
+		if !found && got != nil {
+			return got
+		}
+		return types.Bool(found)
+	}
+	return fail(errOverload)
+}
+
+// arith applies an operator to two numbers if either operand is a document's number or a decimal, and leaves integers,
+// strings, lists, times and durations to CEL.
+func arith(lhs, rhs ref.Val, exactly func(a, b *number) ref.Val, native func(lhs, rhs ref.Val) ref.Val) ref.Val {
+	_, l := lhs.(*number)
+	_, r := rhs.(*number)
+	if !l && !r {
+		return native(lhs, rhs)
+	}
+	a, aok := asNumber(lhs)
+	b, bok := asNumber(rhs)
+	if !aok || !bok {
+		return fail(errOverload)
+	}
+	return exactly(a, b)
+}
+
+func add(lhs, rhs ref.Val) ref.Val {
+	return arith(lhs, rhs, (*number).add, func(lhs, rhs ref.Val) ref.Val {
+		if x, ok := lhs.(traits.Adder); ok {
+			return x.Add(rhs)
+		}
+		return fail(errOverload)
+	})
+}
+
+func subtract(lhs, rhs ref.Val) ref.Val {
+	exactly := func(a, b *number) ref.Val { return a.add(b.neg()) }
+	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+		if x, ok := lhs.(traits.Subtractor); ok {
+			return x.Subtract(rhs)
+		}
+		return fail(errOverload)
+	})
+}
+
+func multiply(lhs, rhs ref.Val) ref.Val {
+	return arith(lhs, rhs, (*number).mul, func(lhs, rhs ref.Val) ref.Val {
+		if x, ok := lhs.(traits.Multiplier); ok {
+			return x.Multiply(rhs)
+		}
+		return fail(errOverload)
+	})
+}
+
+// wholly divides as CEL divides integers. There is no exact quotient of two decimals in general, so anything that is
+// not an integer in int64's range is an error.
+func wholly(divide func(a, b types.Int) ref.Val) func(a, b *number) ref.Val {
+	return func(a, b *number) ref.Val {
+		x, xok := a.int64()
+		y, yok := b.int64()
+		if !xok || !yok {
+			return fail(errOverload)
+		}
+		return divide(types.Int(x), types.Int(y))
+	}
+}
+
+func divide(lhs, rhs ref.Val) ref.Val {
+	exactly := wholly(func(a, b types.Int) ref.Val { return a.Divide(b) })
+	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+		if x, ok := lhs.(traits.Divider); ok {
+			return x.Divide(rhs)
+		}
+		return fail(errOverload)
+	})
+}
+
+func modulo(lhs, rhs ref.Val) ref.Val {
+	exactly := wholly(func(a, b types.Int) ref.Val { return a.Modulo(b) })
+	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+		if x, ok := lhs.(traits.Modder); ok {
+			return x.Modulo(rhs)
+		}
+		return fail(errOverload)
+	})
+}
+
+func negate(v ref.Val) ref.Val {
+	switch v := v.(type) {
+	case *number:
+		return v.neg()
+	case types.Int:
+		return v.Negate()
+	case types.Duration:
+		return v.Negate()
+	}
+	return fail(errOverload)
+}

@@ -1,0 +1,150 @@
+// Package rules is the built-in step of the authorize chain: an ordered list of rules of which the first that matches a
+// call speaks. It owns compiling rules (names, patterns, CEL conditions, all checked at load), the index that keeps a
+// call from looking at rules that cannot match it, and evaluation with exact numbers under a budget. It is pure: the
+// call, its documents and its time come in as a chain.Call, a verdict goes out, nothing is kept. It must never round a
+// number, never let an error in a condition end in a permit, and never put a value of a call into a reason.
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// Rule is one rule as an operator wrote it.
+type Rule struct {
+	ID        string        // unique in its list
+	Tools     []string      // patterns, see Glob; none means all tools
+	Agents    []string      // patterns; none means all agents
+	When      string        // a CEL condition; "" always holds
+	Effect    sdk.Effect    // Permit, Deny or Defer
+	Code      string        // reason code; "" means RULE_PERMIT, RULE_DENY or RULE_DEFER
+	Reason    string        // for humans and logs
+	Message   string        // safe to show to a model
+	Approvals int           // with Defer: different approvers needed; 0 means 1
+	Expires   time.Duration // with Defer: how long it may stay pending; 0 means the configured default
+	Pos       string        // where it was written, "file:line:column", for errors
+}
+
+// MaxRules is the most rules a Set takes.
+const MaxRules = 1_000_000
+
+// Error is one thing wrong with one rule.
+type Error struct {
+	Pos          string // the rule's
+	RuleID       string //
+	Field        string // the key at fault: "id", "tools", "agents", "when", "effect", …
+	Line, Column int    // inside `when`, from 1; 0 where they say nothing
+	Msg          string
+}
+
+// Error says where, which rule, which field and what.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Pos != "" {
+		b.WriteString(e.Pos + ": ")
+	}
+	fmt.Fprintf(&b, "rule %q: %s", e.RuleID, e.Field)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d:%d", e.Line, e.Column)
+	}
+	b.WriteString(": " + e.Msg)
+	return b.String()
+}
+
+type compiled struct {
+	tools, agents []*Glob
+	when          *condition // nil always holds
+	verdict       sdk.Verdict
+}
+
+// Set is a compiled list of rules. It is immutable and safe for concurrent use.
+type Set struct {
+	rules []compiled
+	index *index
+}
+
+var _ chain.Checker = (*Set)(nil)
+
+// Compile checks and compiles rules. All faults of all rules come back, joined, each an *Error; there is no Set then.
+func Compile(rules []Rule) (*Set, error) {
+	if len(rules) > MaxRules {
+		return nil, fmt.Errorf("%d rules, the limit is %d", len(rules), MaxRules)
+	}
+	c := &compiler{seen: make(map[string]string, len(rules)), conditions: map[string]*condition{}, globs: map[string]*Glob{}}
+	s := &Set{rules: make([]compiled, len(rules))}
+	for i := range rules {
+		s.rules[i] = c.compile(&rules[i])
+	}
+	if len(c.errs) > 0 {
+		return nil, errors.Join(c.errs...)
+	}
+	s.index = newIndex(s.rules)
+	return s, nil
+}
+
+// Check gives the verdict of the first rule that matches the call, or the zero Verdict if none does. A condition that
+// fails counts as not holding for a permit and as holding for a deny or a defer. The error is ctx's: then the list was
+// not walked to its end and there is no verdict.
+func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) {
+	sc := newScope(call)
+	defer sc.release()
+	s.index.start(&sc.cand, call.ToolID)
+	for i := sc.cand.next(call.ToolID); i >= 0; i = sc.cand.next(call.ToolID) {
+		r := &s.rules[i]
+		if len(r.agents) > 0 && !matchAny(r.agents, call.AgentID) {
+			continue
+		}
+		holds, err := r.holds(ctx, sc)
+		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
+			return sdk.Verdict{}, fmt.Errorf("evaluating rules: %w", context.Cause(ctx))
+		}
+		if matches, v := r.speak(holds, err); matches {
+			return v, nil
+		}
+	}
+	return sdk.Verdict{}, nil
+}
+
+// holds answers the condition, if there is one. A context that is done is an error like any other.
+func (r *compiled) holds(ctx context.Context, sc *scope) (bool, error) {
+	if r.when == nil {
+		return true, nil
+	}
+	if ctx.Err() != nil {
+		return false, errInterrupted
+	}
+	return r.when.eval(ctx, sc)
+}
+
+// speak is the one place where an error in a condition becomes an effect.
+func (r *compiled) speak(holds bool, err error) (bool, sdk.Verdict) {
+	if err == nil {
+		return holds, r.verdict
+	}
+	if r.verdict.Effect != sdk.Deny && r.verdict.Effect != sdk.Defer {
+		return false, sdk.Verdict{}
+	}
+	v := r.verdict
+	note := "its condition failed: " + err.Error()
+	if v.Reason == "" {
+		v.Reason = note
+	} else {
+		v.Reason += " (" + note + ")"
+	}
+	return true, v
+}
+
+func matchAny(globs []*Glob, name string) bool {
+	for _, g := range globs {
+		if g.Match(name) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package rules
+
+import (
+	"sync"
+
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+const (
+	// maxSteps is what one evaluation may read of a call's documents, in members and elements passed over plus one for
+	// every bytesPerStep bytes of text and digits. A step takes a few nanoseconds.
+	maxSteps     = 10_000_000
+	bytesPerStep = 64
+)
+
+// scope is what one Check works with: the variables of the call at hand, the budget of the evaluation at hand and the
+// memory of the candidate walk. It is one goroutine's and goes back to a pool.
+type scope struct {
+	call    *chain.Call
+	args    object
+	context object
+	steps   int // left; negative once the budget is spent
+	cand    candidates
+}
+
+var scopes = sync.Pool{New: func() any { return new(scope) }}
+
+func newScope(c *chain.Call) *scope {
+	sc := scopes.Get().(*scope)
+	sc.call = c
+	sc.args = object{v: c.Args, sc: sc}
+	sc.context = object{v: c.Context, sc: sc}
+	return sc
+}
+
+func (sc *scope) release() {
+	sc.call = nil
+	sc.args, sc.context = object{}, object{}
+	clear(sc.cand.lists[:cap(sc.cand.lists)]) // lists of a rule set that a reload has replaced must not be kept alive
+	scopes.Put(sc)
+}
+
+// charge takes n steps off the budget and reports whether it still holds. Readers that cannot answer with an error
+// stop early; spent then turns the whole evaluation into one, whatever it came to.
+func (sc *scope) charge(n int) bool {
+	if sc.steps >= 0 {
+		sc.steps -= n
+	}
+	return sc.steps >= 0
+}
+
+func (sc *scope) spent() bool { return sc.steps < 0 }
+
+// ResolveName gives CEL a variable. See vars for their types.
+func (sc *scope) ResolveName(name string) (any, bool) {
+	c := sc.call
+	switch name {
+	case "args":
+		return documentOf(&sc.args), true
+	case "context":
+		return documentOf(&sc.context), true
+	case "agent":
+		return types.String(c.AgentID), true
+	case "session":
+		return types.String(c.SessionID), true
+	case "tool":
+		return types.String(c.ToolID), true
+	case "operation":
+		return types.String(c.Operation), true
+	case "key":
+		return map[string]string{"id": c.KeyID, "name": c.KeyName}, true
+	case "now":
+		return types.Timestamp{Time: c.Now}, true
+	}
+	return nil, false
+}
+
+// Parent is nil: there are no outer variables.
+func (sc *scope) Parent() interpreter.Activation { return nil }
+
+func documentOf(o *object) any {
+	if k := o.v.Kind(); k != exact.Object && k != exact.Absent {
+		return fail(errShape)
+	}
+	return o
+}
