@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"golang.org/x/time/rate"
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -88,15 +89,29 @@ func New(set Settings) *Server {
 		NoDefaultContentType:         true,
 		CloseOnShutdown:              true,
 		DisablePreParseMultipartForm: true,
-		Logger:                       quiet{set.Log},
+		Logger:                       quiet{set.Log, rate.NewLimiter(10, 10), new(atomic.Int64)},
 	}
 	return s
 }
 
-// quiet takes fasthttp's messages; it has one kind only.
-type quiet struct{ log func(string, ...any) }
+// quiet takes fasthttp's messages. Every refused request makes one, so a hostile client could fill the log: ten a second
+// are written, and the rest is counted.
+type quiet struct {
+	log   func(string, ...any)
+	limit *rate.Limiter
+	lost  *atomic.Int64
+}
 
-func (q quiet) Printf(format string, args ...any) { q.log("http: "+format, args...) }
+func (q quiet) Printf(format string, args ...any) {
+	if !q.limit.Allow() {
+		q.lost.Add(1)
+		return
+	}
+	if n := q.lost.Swap(0); n > 0 {
+		q.log("http: %d messages were not written: more than ten a second", n)
+	}
+	q.log("http: "+format, args...)
+}
 
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {

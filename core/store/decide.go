@@ -141,7 +141,7 @@ func (c *Decide) redeem(tx *tx) error {
 		}
 		tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
 		c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
-		c.Out.Reason, c.Out.RuleID = "approved by "+d.ResolvedBy, d.RuleID
+		c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
 		return nil
 	}
 	if c.Verdict.Effect == sdk.Deny {

@@ -34,6 +34,14 @@ const (
 	Deny    Action = abi.ActionDeny
 )
 
+// What a scanner does with a text that comes in pieces, and how many findings one call may report.
+const (
+	StreamNone     = abi.StreamNone
+	StreamWindow   = abi.StreamWindow
+	StreamStateful = abi.StreamStateful
+	MaxFindings    = abi.MaxFindings
+)
+
 // Kind is one kind of finding and its default severity. Names are UPPER_SNAKE.
 type Kind struct {
 	Name     string
@@ -52,8 +60,8 @@ type Spec struct {
 	Kinds   []Kind // every kind Scan may emit; another one fails the call
 	// Triggers let the host skip texts that hold none of them. None: Scan sees every text, and In.Hits is empty.
 	Triggers []Trigger
-	Stream   string // abi.StreamNone (also when empty), abi.StreamWindow or abi.StreamStateful
-	// Lookbehind in bytes, for abi.StreamWindow: no finding is longer, context that a finding needs included. A longer
+	Stream   string // StreamNone (also when empty), StreamWindow or StreamStateful
+	// Lookbehind in bytes, for StreamWindow: no finding is longer, context that a finding needs included. A longer
 	// finding fails the call, in one piece as in a stream.
 	Lookbehind int
 	Config     string // JSON Schema of the configuration, as JSON text; empty: any object that Init accepts
