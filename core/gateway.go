@@ -19,6 +19,7 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/httpd"
+	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -49,12 +50,14 @@ type Gateway struct {
 	http    *httpd.Server
 	ln      net.Listener
 	admin   *admin.Server
+	metrics *obs.Metrics
+	shown   *obs.Server // nil: server.metrics is off
 	served  chan error
 }
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
-	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 2)}
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 3), metrics: obs.New(opts.Version)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.release(ctx))
@@ -89,7 +92,7 @@ func (g *Gateway) newService(pepper []byte) *ops.Service {
 	l, d := g.cfg.Limits, g.cfg.Defers
 	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Generation }, Pepper: pepper, Now: time.Now, Random: random,
 		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey,
-		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey})
+		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Observer: g.metrics})
 }
 
 func (g *Gateway) listen(dir string) (err error) {
@@ -104,6 +107,12 @@ func (g *Gateway) listen(dir string) (err error) {
 	g.http = httpd.New(set)
 	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
 		return fmt.Errorf("server.listen: %w", err)
+	}
+	if !g.cfg.Server.MetricsOff() {
+		g.gauges()
+		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics); err != nil {
+			return err
+		}
 	}
 	g.admin, err = admin.Listen(dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(), Log: g.opts.Log})
 	return err
@@ -124,6 +133,22 @@ func (g *Gateway) ready() []httpd.Part {
 	return parts
 }
 
+// gauges shows what is kept elsewhere.
+func (g *Gateway) gauges() {
+	g.metrics.Gauge("yett_store_up", "1 while the store takes writes.", nil, func() float64 {
+		if g.store.Healthy() != nil {
+			return 0
+		}
+		return 1
+	})
+	g.metrics.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
+	for _, m := range g.gen.modules {
+		labels := map[string]string{"module": m.name}
+		g.metrics.Counter("yett_module_calls_total", "Calls of a module.", labels, func() float64 { return float64(m.m.Stats().Calls) })
+		g.metrics.Counter("yett_module_errors_total", "Calls of a module that did not run to their end.", labels, func() float64 { return float64(m.m.Stats().Errors) })
+	}
+}
+
 // Start begins to answer and records the start. Wait tells when it ends.
 func (g *Gateway) Start(ctx context.Context) error {
 	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Policy}, [2]string{"version", g.opts.Version}); err != nil {
@@ -131,6 +156,9 @@ func (g *Gateway) Start(ctx context.Context) error {
 	}
 	go func() { g.served <- g.http.Serve(g.ln) }()
 	go func() { g.served <- g.admin.Serve() }()
+	if g.shown != nil {
+		go func() { g.served <- g.shown.Serve() }()
+	}
 	return nil
 }
 
@@ -167,6 +195,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	if g.admin != nil {
 		errs = append(errs, g.admin.Close(ctx))
 	}
+	if g.shown != nil {
+		errs = append(errs, g.shown.Close(ctx))
+	}
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}
@@ -183,6 +214,14 @@ func (g *Gateway) URL() string {
 		scheme = "https"
 	}
 	return scheme + "://" + g.ln.Addr().String()
+}
+
+// MetricsURL is the address of the metrics, "" when they are off.
+func (g *Gateway) MetricsURL() string {
+	if g.shown == nil {
+		return ""
+	}
+	return g.shown.URL()
 }
 
 // Service runs operations in this process, for the keys that dev makes.

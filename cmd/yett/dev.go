@@ -53,7 +53,7 @@ func devCommand() *cobra.Command {
 	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
 	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (this version has none and says so)")
-	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (this version has none and says so)")
+	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (default a free port of 127.0.0.1; \"off\" for none)")
 	fs.StringVarP(&f.output, "output", "o", "text", "text, or json: one line when ready")
 	return cmd
 }
@@ -73,10 +73,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"--socket": f.socket, "--metrics": f.metrics} {
-		if value != "" {
-			log("%s %s: this version has no such listener; it is null in the output of -o json", name, value)
-		}
+	if f.socket != "" {
+		log("--socket %s: this version has no socket; it is null in the output of -o json", f.socket)
 	}
 	opts := core.Options{Version: version(), Log: log}
 	if cache, err := os.UserCacheDir(); err == nil && f.data == "" {
@@ -88,7 +86,7 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 			return err
 		}
 		if f.output == "json" {
-			return printReady(stdout, g.URL(), data, keys)
+			return printReady(stdout, g.URL(), g.MetricsURL(), data, keys)
 		}
 		return printTour(stdout, g.URL(), data, f.data == "", keys)
 	})
@@ -97,6 +95,9 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 // load lays the flags over the given configuration, or over the default chains.
 func (f *devFlags) load(data string) (*config.Config, error) {
 	flags := map[string]any{"storage.path": data}
+	if f.metrics != "" {
+		flags["server.metrics"] = f.metrics
+	}
 	if f.listen != "" {
 		flags["server.listen"] = f.listen
 	}
@@ -143,7 +144,11 @@ func devKeys(ctx context.Context, s *ops.Service) (devKeySet, error) {
 	return out, nil
 }
 
-func printReady(w io.Writer, url, data string, keys devKeySet) error {
+func printReady(w io.Writer, url, metrics, data string, keys devKeySet) error {
+	var shown *string
+	if metrics != "" {
+		shown = &metrics
+	}
 	return json.NewEncoder(w).Encode(struct {
 		URL     string    `json:"url"`
 		Socket  *string   `json:"socket"`
@@ -151,7 +156,7 @@ func printReady(w io.Writer, url, data string, keys devKeySet) error {
 		Console *string   `json:"console"`
 		Data    string    `json:"data"`
 		Keys    devKeySet `json:"keys"`
-	}{URL: url, Data: data, Keys: keys})
+	}{URL: url, Metrics: shown, Data: data, Keys: keys})
 }
 
 // sampleSecret is shaped like a GitHub token and is none. It is put together here so that no file holds it.

@@ -7,6 +7,7 @@ package ops
 
 import (
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
@@ -91,6 +92,12 @@ type Store interface {
 	Keys() []*store.Key
 }
 
+// Observer counts operations.
+type Observer interface {
+	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's outcome.
+	Operated(operation, result string, code sdk.Code, took time.Duration)
+}
+
 // Generation is one immutable set of rules and scanners.
 type Generation struct {
 	Policy    string // hash of what the operator wrote
@@ -113,6 +120,7 @@ type Settings struct {
 	MaxDefers   int
 	LongPolls   int
 	RatePerKey  int // requests a second, 0 = no limit
+	Observer    Observer
 }
 
 // Service runs the operations. Safe for concurrent use.
@@ -132,6 +140,12 @@ func New(set Settings) *Service {
 // Run authenticates nothing: it checks scope and rate and runs the operation. Transports call it for every request, so
 // that none can be served without.
 func (s *Service) Run(op *Op, r *Request) (Response, error) {
+	resp, err := s.run(op, r)
+	s.set.Observer.Operated(op.Name, result(resp), codeOf(err), s.set.Now().Sub(r.Start))
+	return resp, err
+}
+
+func (s *Service) run(op *Op, r *Request) (Response, error) {
 	if r.Key.Scope()&op.Needs == 0 {
 		return nil, sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", r.Key.Name, op.Needs)
 	}
@@ -139,4 +153,31 @@ func (s *Service) Run(op *Op, r *Request) (Response, error) {
 		return nil, err
 	}
 	return op.Run.Call(s, r)
+}
+
+// result is what of an answer is counted.
+func result(resp Response) string {
+	switch r := resp.(type) {
+	case *wire.AuthorizeResponse:
+		if r != nil {
+			return r.Effect
+		}
+	case *wire.ScanResponse:
+		if r != nil {
+			return r.Outcome
+		}
+	}
+	return ""
+}
+
+func codeOf(err error) sdk.Code {
+	var e *sdk.Error
+	var replay *Replay
+	switch {
+	case err == nil, errors.As(err, &replay):
+		return ""
+	case errors.As(err, &e):
+		return e.Code
+	}
+	return sdk.CodeInternal
 }

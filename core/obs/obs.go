@@ -1,0 +1,111 @@
+// Package obs owns the metrics: their names, labels and the listener that shows them. It only counts what it is told and
+// reads what it is given functions for; it must never see a request's content, a key or an argument, and nothing waits
+// for it. Counts come from core/ops through its Observer; Prometheus comes for them over HTTP.
+package obs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// Metrics counts. Safe for concurrent use.
+type Metrics struct {
+	reg       *prometheus.Registry
+	decisions map[string]prometheus.Counter // by effect
+	scans     map[string]prometheus.Counter // by outcome
+	refused   *prometheus.CounterVec
+	latency   *prometheus.HistogramVec
+}
+
+// New makes the metrics of one gateway.
+func New(version string) *Metrics {
+	m := &Metrics{reg: prometheus.NewRegistry(), decisions: map[string]prometheus.Counter{}, scans: map[string]prometheus.Counter{}}
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_decisions_total", Help: "Decisions answered, by effect."}, []string{"effect"})
+	scans := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_scans_total", Help: "Scans answered, by outcome."}, []string{"outcome"})
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_refused_total", Help: "Operations that ended in an error, by operation and code."}, []string{"operation", "code"})
+	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_operation_seconds", Help: "Time of one operation, from the parsed request to the answer.",
+		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}, []string{"operation"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."}, []string{"version"})
+	build.WithLabelValues(version).Set(1)
+	m.reg.MustRegister(decisions, scans, m.refused, m.latency, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, e := range []sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer} {
+		m.decisions[e.String()] = decisions.WithLabelValues(e.String())
+	}
+	for _, o := range []string{"PASS", "WARNED", "REDACTED", "DENIED"} {
+		m.scans[o] = scans.WithLabelValues(o)
+	}
+	return m
+}
+
+// Gauge shows what value gives at the time of asking. labels are constant name/value pairs.
+func (m *Metrics) Gauge(name, help string, labels map[string]string, value func() float64) {
+	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+}
+
+// Counter shows what value gives at the time of asking, for counts that are kept elsewhere.
+func (m *Metrics) Counter(name, help string, labels map[string]string, value func() float64) {
+	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, value))
+}
+
+// Operated counts one operation. result is the effect of a decision or the outcome of a scan, "" for all others; code is
+// the error's, "" without one.
+func (m *Metrics) Operated(operation, result string, code sdk.Code, took time.Duration) {
+	m.latency.WithLabelValues(operation).Observe(took.Seconds())
+	if code != "" {
+		m.refused.WithLabelValues(operation, string(code)).Inc()
+		return
+	}
+	if c := m.decisions[result]; c != nil {
+		c.Inc()
+	}
+	if c := m.scans[result]; c != nil {
+		c.Inc()
+	}
+}
+
+// Server shows the metrics on a listener of its own.
+type Server struct {
+	ln   net.Listener
+	http *http.Server
+}
+
+// Listen opens the listener; Serve answers on it.
+func (m *Metrics) Listen(addr string) (*Server, error) {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("server.metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
+	return &Server{ln, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
+}
+
+// URL is where the metrics are.
+func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/metrics" }
+
+// Serve answers until Close.
+func (s *Server) Serve() error {
+	if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}
+
+// Close ends the listener and waits for what runs until ctx ends.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if lnErr := s.ln.Close(); lnErr != nil && !errors.Is(lnErr, net.ErrClosed) {
+		err = errors.Join(err, lnErr)
+	}
+	return err
+}

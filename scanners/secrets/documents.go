@@ -1,0 +1,149 @@
+package main
+
+import "github.com/yett-dev/yett/sdk/scanner"
+
+// Credentials in documents of a known form.
+
+// kubernetes takes the values under data and stringData of a manifest of kind Secret.
+func (s *scan) kubernetes(h scanner.Hit) {
+	if h.End < len(s.t) && isWord(s.t[h.End]) || h.Start < s.done.kubernetes {
+		return // SecretStore, or a manifest we have read
+	}
+	start, end := max(0, h.Start-4096), min(len(s.t), h.End+4096)
+	for i := h.Start; i > start+4; i-- {
+		if string(s.t[i-4:i]) == "\n---" {
+			start = i
+			break
+		}
+	}
+	for i := h.End; i+4 < end; i++ {
+		if string(s.t[i:i+4]) == "\n---" {
+			end = i
+			break
+		}
+	}
+	s.done.kubernetes = end
+	inside := -1 // indent of the data: line we are under
+	for i := start; i < end; {
+		stop := i
+		for stop < end && s.t[stop] != '\n' {
+			stop++
+		}
+		inside = s.manifestLine(i, stop, inside)
+		i = stop + 1
+	}
+}
+
+// manifestLine looks at one line and gives the indent of the data block it leaves us in, or -1.
+func (s *scan) manifestLine(i, stop, inside int) int {
+	indent := i
+	for indent < stop && (s.t[indent] == ' ' || s.t[indent] == '\t') {
+		indent++
+	}
+	line := s.t[indent:stop]
+	depth := indent - i
+	if len(line) == 0 || line[0] == '#' {
+		return inside
+	}
+	colon := 0
+	for colon < len(line) && line[colon] != ':' {
+		colon++
+	}
+	if colon == len(line) { // a line of a block scalar
+		if inside >= 0 && depth > inside {
+			s.manifestValue(indent, trim(line))
+		}
+		return inside
+	}
+	name := trim(line[:colon])
+	if string(name) == "data" || string(name) == "stringData" {
+		return depth
+	}
+	if inside < 0 || depth <= inside {
+		return -1
+	}
+	value := trim(line[colon+1:])
+	at := indent + colon + 1
+	for at < stop && len(value) > 0 && s.t[at] != value[0] {
+		at++
+	}
+	s.manifestValue(at, value)
+	return inside
+}
+
+func (s *scan) manifestValue(at int, value []byte) {
+	if len(value) >= 10 && tokenEnd(value, 0, base64url) == len(value) && !filler(value) {
+		s.add("KUBERNETES_SECRET", at, at+len(value), rankSpecial, 0.85)
+	}
+}
+
+// trim takes blanks, quotes and a comma off both ends.
+func trim(v []byte) []byte {
+	for len(v) > 0 && (isSpace(v[0]) || v[0] == '"' || v[0] == '\'') {
+		v = v[1:]
+	}
+	for len(v) > 0 && (isSpace(v[len(v)-1]) || v[len(v)-1] == '"' || v[len(v)-1] == '\'' || v[len(v)-1] == ',') {
+		v = v[:len(v)-1]
+	}
+	return v
+}
+
+// jwk takes the private part of a JSON Web Key: the member d (k of a symmetric key) near kty, in one object.
+func (s *scan) jwk(h scanner.Hit) {
+	if h.Start == 0 || h.End == len(s.t) || isWord(s.t[h.End]) || nameByte(s.t[h.Start-1]) {
+		return
+	}
+	start, end := h.Start, h.End
+	for start > s.done.jwk && h.Start-start < 4096 && s.t[start-1] != '{' {
+		start--
+	}
+	for end = max(end, s.done.jwk); end < len(s.t) && end-h.End < 4096 && s.t[end] != '}'; end++ {
+	}
+	start = max(start, s.done.jwk)
+	s.done.jwk = max(s.done.jwk, end)
+	for i := max(start, 1); i < end; i++ {
+		if c := s.t[i]; c != 'd' && c != 'k' || nameByte(s.t[i-1]) {
+			continue
+		}
+		j := i + 1
+		for j < end && j-i < 8 && (s.t[j] == '"' || s.t[j] == '\'' || s.t[j] == ':' || s.t[j] == ' ' || s.t[j] == '\\') {
+			j++
+		}
+		stop := tokenEnd(s.t[:end], j, segment)
+		if j-i >= 2 && stop-j >= 20 && entropy(s.t[j:stop]) >= 300 && !filler(s.t[j:stop]) {
+			s.add("JWK", j, stop, rankSpecial, 0.9)
+		}
+	}
+}
+
+// publishedKeys are values that documentation, samples and browsers show to everyone: FNV-1a hashes, so that they do not
+// stand here themselves.
+var publishedKeys = map[uint64]bool{
+	0xc800bf2100a21c67: true,
+	0x6acbd824bd32bbd4: true,
+	0x29a336c7244f48dd: true,
+	0x08b545962adc7d8b: true,
+	0x01f98b38d15629f6: true,
+	0x99b2726346a1e92a: true,
+	0x12113c2e6979f447: true,
+	0x828818f833257868: true,
+	0x6835e0f288832a40: true,
+	0x816cd10fdb11ead0: true,
+	0x113c8681ebde063f: true,
+	0xdb9422f1dd332dcc: true,
+	0x515cb771a4238032: true,
+	0xe754678ea2b14ef1: true,
+	0xc73f1e61952e6987: true,
+	0x294c63f8344d5df1: true,
+}
+
+// published tells whether v is a credential that everybody has.
+func published(v []byte) bool { return publishedKeys[fnv(v)] }
+
+func fnv(v []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range v {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	return h
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/scanner"
+)
+
+func runner(t testing.TB, config string) *scanner.Runner {
+	t.Helper()
+	r, err := scanner.New(spec, []byte(config))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func scanFor(t testing.TB, r *scanner.Runner, text string) []sdk.Finding {
+	t.Helper()
+	found, err := r.Scan([]byte(text))
+	if err != nil {
+		t.Fatalf("%v in %.200q", err, text)
+	}
+	return found
+}
+
+// expand makes the text of one case from its notation and gives the marked spans.
+func expand(line string, seed int64) (text string, marks [][2]int) {
+	line = strings.NewReplacer(`\n`, "\n", "¶", "").Replace(line)
+	for {
+		before, rest, marked := strings.Cut(line, "⟦")
+		text += before
+		if !marked {
+			return text, marks
+		}
+		inside, after, _ := strings.Cut(rest, "⟧")
+		start := len(text)
+		text += sampleOf(inside, seed)
+		marks = append(marks, [2]int{start, len(text)})
+		line, seed = after, seed+1
+	}
+}
+
+// cases reads the lines of a folder of texts, comments left out.
+func cases(t *testing.T, folder string) (lines []string) {
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in %s: %v", folder, err)
+	}
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewScanner(f)
+		for in.Scan() {
+			if line := in.Text(); line != "" && line[0] != '#' {
+				lines = append(lines, line)
+			}
+		}
+		if err := f.Close(); err != nil || in.Err() != nil {
+			t.Fatal(err, in.Err())
+		}
+	}
+	return lines
+}
+
+func TestHits(t *testing.T) {
+	r := runner(t, "")
+	for _, line := range cases(t, "hit") {
+		kind, notation, ok := strings.Cut(line, " | ")
+		if !ok {
+			t.Fatalf("not KIND | text: %s", line)
+		}
+		for seed := range int64(20) {
+			text, marks := expand(notation, seed*100)
+			found := scanFor(t, r, text)
+			if len(found) != len(marks) {
+				t.Errorf("%s: want %d findings, got %+v\n%s", kind, len(marks), found, text)
+				break
+			}
+			for i, f := range found {
+				if f.Kind != "SECRET_"+kind || f.Start != marks[i][0] || f.End != marks[i][1] {
+					t.Errorf("%s: want %v, got %s %d…%d\n%s", kind, marks[i], f.Kind, f.Start, f.End, text)
+				}
+			}
+		}
+	}
+}
+
+func TestClean(t *testing.T) {
+	r := runner(t, "")
+	for _, line := range cases(t, "clean") {
+		for seed := range int64(20) {
+			text, _ := expand(line, seed*100)
+			if found := scanFor(t, r, text); len(found) > 0 {
+				t.Errorf("found %+v in\n%s", found, text)
+				break
+			}
+		}
+	}
+}
+
+// Every pattern of every token rule finds its own samples, whole, and nothing of the kind in what only resembles them.
+func TestTokenRules(t *testing.T) {
+	r := runner(t, "")
+	for _, rule := range tokenRules {
+		for i, src := range rule.patterns {
+			misses := 0
+			for seed := range int64(50) {
+				sample := strings.TrimRight(sampleOf(src, seed), "=-_.")
+				if rule.kind == "ANTHROPIC_API_KEY" && len(sample) > 100 {
+					sample = sample[:len(sample)-2] + "AA"
+				}
+				text := "see " + sample + " there"
+				if !hasSpan(scanFor(t, r, text), 4, 4+len(sample)) {
+					misses++
+				}
+				for _, no := range lookalikes(src, sample) {
+					for _, f := range scanFor(t, r, no) {
+						if f.Kind == "SECRET_"+rule.kind {
+							t.Errorf("%s %s: found in %q", rule.kind, src, no)
+						}
+					}
+				}
+			}
+			if misses > 5 { // chance makes a sample too plain now and then
+				t.Errorf("%s pattern %d %s: %d of 50 samples missed", rule.kind, i, src, misses)
+			}
+		}
+	}
+}
+
+func hasSpan(found []sdk.Finding, start, end int) bool {
+	for _, f := range found {
+		if f.Start <= start && f.End >= end {
+			return true
+		}
+	}
+	return false
+}
+
+// lookalikes are texts that no rule may take for the sample: part of a longer word, masked.
+func lookalikes(src, sample string) []string {
+	p := compile(src)
+	no := []string{"Abc" + sample}
+	if p.leftLen == 0 && !strings.Contains(src, ":0-") && len(sample) >= len(p.lit)+20 {
+		no = append(no, p.lit+strings.Repeat("x", len(sample)-len(p.lit)), p.lit+strings.Repeat("*", 8))
+	}
+	if strings.HasPrefix(src, "hooks.") || strings.HasPrefix(src, "discord") || strings.HasPrefix(src, "webhook.") || p.leftLen > 0 || p.lit[0] < '0' {
+		return no[1:] // a host name may have something in front of it
+	}
+	return no
+}
+
+// Every vendor's value is found under the vendor's name in every syntax, and not under another.
+func TestVendorRules(t *testing.T) {
+	r := runner(t, "")
+	syntaxes := []string{
+		"%sToken = \"%s\"", "%s_TOKEN='%s'", "\"%s_token\": \"%s\"", "%sToken := `%s`", "\"%sToken\" => \"%s\"",
+		"var %sToken string = \"%s\"", "<%sToken>\n    %s\n</x>", "set(\"%s_TOKEN\", \"%s\")", "%s_token: %s", "%s_TOKEN ?= \"%s\"",
+	}
+	for _, rule := range vendorRules {
+		for _, src := range rule.patterns {
+			misses, tries := 0, 0
+			for i, syntax := range syntaxes {
+				value := sampleOf(src, int64(i))
+				text := fmt.Sprintf(syntax, rule.names[0], value)
+				at := strings.Index(text, value)
+				tries++
+				if !hasSpan(scanFor(t, r, text), at, at+len(value)) {
+					misses++
+				}
+				for _, f := range scanFor(t, r, fmt.Sprintf(syntax, "colour", strings.Repeat("x", len(value)))) {
+					t.Errorf("%s: %+v under another name", rule.kind, f)
+				}
+			}
+			if misses > 2 {
+				t.Errorf("%s %s: %d of %d missed", rule.kind, src, misses, tries)
+			}
+		}
+	}
+}
+
+func TestThereAreEnoughKinds(t *testing.T) {
+	if n := len(kinds()); n < 100 {
+		t.Errorf("%d kinds, want at least 100", n)
+	}
+	for _, k := range kinds() {
+		if strings.Trim(k.Name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "" || !strings.HasPrefix(k.Name, "SECRET_") {
+			t.Errorf("kind %q is not SECRET_UPPER_SNAKE", k.Name)
+		}
+	}
+}

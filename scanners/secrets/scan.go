@@ -1,0 +1,237 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/yett-dev/yett/sdk/scanner"
+)
+
+// What a trigger leads to.
+type job uint8
+
+const (
+	jobToken  job = iota // patterns of tokenRules
+	jobVendor            // a vendor's name: vendorRules
+	jobSecret            // a word for a secret: the generic rules
+	jobSpecial
+)
+
+// task is one thing to try at the hits of one trigger.
+type task struct {
+	job     job
+	rule    int // index into tokenRules or vendorRules
+	pattern *pattern
+	special func(*scan, scanner.Hit)
+}
+
+// engine is what init makes of the tables: for each trigger its tasks.
+type engine struct {
+	triggers []scanner.Trigger
+	tasks    [][]task
+	vendor   [][]pattern // by vendorRules
+}
+
+func newEngine() *engine {
+	e := &engine{}
+	at := map[scanner.Trigger]int{}
+	add := func(t scanner.Trigger, k task) {
+		i, known := at[t]
+		if !known {
+			i = len(e.triggers)
+			at[t] = i
+			e.triggers = append(e.triggers, t)
+			e.tasks = append(e.tasks, nil)
+		}
+		e.tasks[i] = append(e.tasks[i], k)
+	}
+	for i, r := range tokenRules {
+		for _, src := range r.patterns {
+			p := compile(src)
+			add(scanner.Trigger{Literal: p.lit}, task{job: jobToken, rule: i, pattern: &p})
+		}
+	}
+	for i, r := range vendorRules {
+		var shapes []pattern
+		for _, src := range r.patterns {
+			shapes = append(shapes, compile(src))
+		}
+		e.vendor = append(e.vendor, shapes)
+		for _, name := range r.names {
+			add(scanner.Trigger{Literal: name, Fold: true}, task{job: jobVendor, rule: i})
+		}
+	}
+	for _, word := range secretWords {
+		add(scanner.Trigger{Literal: word, Fold: true}, task{job: jobSecret})
+	}
+	for _, s := range specials {
+		for _, t := range s.triggers {
+			add(t, task{job: jobSpecial, special: s.find})
+		}
+	}
+	return e
+}
+
+// kindNames gives the full name of each kind of the tables, made once so that a scan allocates nothing.
+var kindNames = func() map[string]string {
+	names := map[string]string{}
+	for _, k := range kinds() {
+		names[k.Name[len("SECRET_"):]] = k.Name
+	}
+	return names
+}()
+
+// candidate is a possible finding; the higher rank wins where one covers the other.
+type candidate struct {
+	kind       string
+	start, end int
+	rank       uint8
+	confidence float32
+}
+
+const (
+	rankGeneric = iota
+	rankVendor
+	rankHeader
+	rankToken
+	rankSpecial
+)
+
+// scan is the work on one text.
+type scan struct {
+	t     []byte
+	e     *engine
+	set   settings
+	found []candidate
+
+	last   assignment // the assignment around the last keyword: neighbours in one name share it
+	lastOK bool
+	bare   bareRun
+	judged bool // the generic rules have seen last
+
+	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new, and
+	// a text that repeats a trigger must not make us read it again each time.
+	done struct{ jwt, jwtBase64, curl, jwk, kubernetes int }
+}
+
+// work is kept between texts for its buffer; calls of one scanner never overlap.
+var work = scan{found: make([]candidate, 0, 256)}
+
+func scanText(in *scanner.In, out *scanner.Out) error {
+	hits, err := in.Hits()
+	if err != nil {
+		return err
+	}
+	s := &work
+	s.t, s.e, s.set, s.found = in.Text, rules, config, s.found[:0]
+	s.last, s.lastOK, s.judged, s.bare = assignment{}, false, false, bareRun{}
+	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes int }{}
+	for _, h := range hits {
+		for _, k := range s.e.tasks[h.Trigger] {
+			switch k.job {
+			case jobToken:
+				s.token(k, h)
+			case jobVendor:
+				s.vendor(k.rule, h)
+			case jobSecret:
+				s.generic(h)
+			default:
+				k.special(s, h)
+			}
+		}
+	}
+	s.emit(out)
+	return nil
+}
+
+// token tries one pattern of a rule.
+func (s *scan) token(k task, h scanner.Hit) {
+	start, end, ok := k.pattern.at(s.t, h.Start)
+	if !ok || !startsClean(s.t, start) || !endsClean(s.t, end) {
+		return
+	}
+	r := &tokenRules[k.rule]
+	v := s.t[start:end]
+	if r.entropy > 0 && (entropy(v) < r.entropy || filler(v)) || published(v) {
+		return
+	}
+	if end < len(s.t) && s.t[end] == '#' || end+2 < len(s.t) && string(s.t[end:end+3]) == "..." {
+		return // cut short or masked
+	}
+	if r.kind == "ANTHROPIC_API_KEY" && end-start > 100 && string(v[len(v)-2:]) != "AA" {
+		return
+	}
+	if isURLKind(r.kind) {
+		start = urlStart(s.t, start)
+	}
+	s.add(r.kind, start, end, rankToken, 0.95)
+}
+
+// vendor tries the shapes of a rule on the value of the name around a hit.
+func (s *scan) vendor(rule int, h scanner.Hit) {
+	if h.Start > 0 && isAlpha(s.t[h.Start-1]) && !(isLower(s.t[h.Start-1]) && isUpper(s.t[h.Start])) {
+		return // inside another word
+	}
+	if n := h.End - h.Start; n <= 5 && isLower(s.t[h.End-2]) && isUpper(s.t[h.End-1]) {
+		return // a short name made of the ends of two words: sumOf
+	}
+	if !s.assignmentAt(h) {
+		return
+	}
+	r := &vendorRules[rule]
+	v := s.t[s.last.start:s.last.end]
+	for i := range s.e.vendor[rule] {
+		if !s.e.vendor[rule][i].whole(v) {
+			continue
+		}
+		if entropy(v) >= r.entropy && !filler(v) && (digits(v) > 0 || r.kind == "SIDEKIQ_SECRET") {
+			s.add(r.kind, s.last.start, s.last.end, rankVendor, 0.8)
+		}
+		return
+	}
+}
+
+func digits(v []byte) (n int) {
+	for _, c := range v {
+		if isDigit(c) {
+			n++
+		}
+	}
+	return n
+}
+
+// assignmentAt reads the assignment of the name that holds the hit into s.last.
+func (s *scan) assignmentAt(h scanner.Hit) bool {
+	if s.last.nameEnd >= h.End && s.last.nameStart <= h.Start {
+		return s.lastOK
+	}
+	s.judged = false
+	s.last, s.lastOK = assigned(s.t, h.Start, h.End, &s.bare)
+	return s.lastOK
+}
+
+func (s *scan) add(kind string, start, end int, rank uint8, confidence float32) {
+	s.found = append(s.found, candidate{kind, start, end, rank, confidence})
+}
+
+// emit reports what is left when candidates inside better or larger ones are dropped. A disabled kind still covers what
+// lies inside it, so that disabling a kind does not bring its values back under a general name.
+func (s *scan) emit(out *scanner.Out) {
+	slices.SortStableFunc(s.found, func(a, b candidate) int {
+		return cmp.Or(a.start-b.start, b.end-a.end, int(b.rank)-int(a.rank), cmp.Compare(a.kind, b.kind))
+	})
+	var reach [rankSpecial + 1]int // by rank: how far candidates of that rank reach
+	for _, c := range s.found {
+		covered := false
+		for _, end := range reach[c.rank:] {
+			covered = covered || end >= c.end
+		}
+		if covered {
+			continue
+		}
+		reach[c.rank] = max(reach[c.rank], c.end)
+		if name := kindNames[c.kind]; !s.set.disabled[name] {
+			out.Redact(name, c.start, c.end, c.confidence)
+		}
+	}
+}

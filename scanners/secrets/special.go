@@ -1,0 +1,188 @@
+package main
+
+import "github.com/yett-dev/yett/sdk/scanner"
+
+// maxSpan bounds every finding and what is looked at around a hit, so that a stream cut anywhere finds the same; bytes.
+const maxSpan = 16 << 10
+
+// specialRule is a credential that needs code: where it may begin, and what finds it there.
+type specialRule struct {
+	kinds    []string // without SECRET_
+	severity scanner.Severity
+	triggers []scanner.Trigger
+	find     func(*scan, scanner.Hit)
+}
+
+func literal(s string) scanner.Trigger { return scanner.Trigger{Literal: s} }
+func folded(s string) scanner.Trigger  { return scanner.Trigger{Literal: s, Fold: true} }
+
+var specials = []specialRule{
+	{[]string{"PRIVATE_KEY"}, crit, []scanner.Trigger{literal("-----BEGIN ")}, (*scan).pem},
+	{[]string{"PRIVATE_KEY"}, crit, []scanner.Trigger{literal("Private-Lines: ")}, (*scan).putty},
+	{[]string{"URL_CREDENTIALS", "CONNECTION_STRING"}, crit, []scanner.Trigger{literal("://")}, (*scan).url},
+	{[]string{"CURL_USER"}, high, []scanner.Trigger{literal("curl")}, (*scan).curl},
+	{[]string{"BEARER_TOKEN"}, high, []scanner.Trigger{folded("bearer ")}, (*scan).bearer},
+	{[]string{"BASIC_AUTH"}, high, []scanner.Trigger{literal("Basic "), literal("basic ")}, (*scan).basic},
+	{[]string{"AUTHORIZATION_HEADER"}, high, []scanner.Trigger{folded("authorization:"), folded("x-api-key:"), folded("x-auth-token:")}, (*scan).header},
+	{[]string{"JWT"}, high, []scanner.Trigger{literal("eyJ")}, (*scan).jwt},
+	{[]string{"JWT_BASE64"}, high, []scanner.Trigger{literal("ZXlK")}, (*scan).jwtBase64},
+	{[]string{"SENTRY_TOKEN"}, crit, []scanner.Trigger{literal("sntrys_eyJ")}, (*scan).sentryOrg},
+	{[]string{"KUBERNETES_SECRET"}, high, []scanner.Trigger{folded("kind: secret"), folded("kind: 'secret"), folded("kind: \"secret"), folded("kind\": \"secret"), folded("kind\":\"secret")}, (*scan).kubernetes},
+	{[]string{"JWK"}, crit, []scanner.Trigger{literal("kty")}, (*scan).jwk},
+	{[]string{"FACEBOOK_APP_TOKEN"}, high, []scanner.Trigger{folded("facebook ")}, (*scan).facebookApp},
+}
+
+// around is the text within maxSpan bytes behind i.
+func (s *scan) around(i int) []byte { return s.t[i:min(len(s.t), i+maxSpan)] }
+
+// pem takes a private key from its first dash to its last, body included; one whose end is not in sight, up to where the
+// base64 stops.
+func (s *scan) pem(h scanner.Hit) {
+	t := s.around(h.Start)
+	i := len("-----BEGIN ")
+	for i < len(t) && i < 60 && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' ') {
+		i++
+	}
+	label := t[len("-----BEGIN "):i]
+	if !contains(label, "PRIVATE KEY") || i+5 > len(t) || string(t[i:i+5]) != "-----" {
+		return
+	}
+	body := i + 5
+	for i = body; i < len(t) && pemByte(t[i]); i++ {
+		if t[i] == '-' && i+9 <= len(t) && (string(t[i:i+9]) == "-----END " || string(t[i:i+9]) == "-----BEGI") {
+			break
+		}
+	}
+	size := 0
+	for _, c := range t[body:i] {
+		if isWord(c) || c == '+' || c == '/' {
+			size++
+		}
+	}
+	if size < 40 || filler(t[body:min(i, body+64)]) {
+		return
+	}
+	if i+9 <= len(t) && string(t[i:i+9]) == "-----END " {
+		for i += 9; i < len(t) && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' '); i++ {
+		}
+		for n := 0; n < 5 && i < len(t) && t[i] == '-'; n++ {
+			i++
+		}
+	}
+	s.add("PRIVATE_KEY", h.Start, h.Start+i, rankSpecial, 1)
+}
+
+// pemByte tells whether a byte may stand in the body of a key, also inside the string of a program or a JSON document.
+func pemByte(c byte) bool {
+	switch c {
+	case '+', '/', '=', '\\', '-', ':', ',', '"', '\'', '.', '(', ')', '@', '>', '<', '#', '|', '*', ';', '_', '$', '`':
+		return true
+	}
+	return isWord(c) || isSpace(c)
+}
+
+// putty takes the private lines of a PuTTY key.
+func (s *scan) putty(h scanner.Hit) {
+	t := s.around(h.End)
+	i := 0
+	for i < len(t) && isDigit(t[i]) {
+		i++
+	}
+	start := i
+	for i < len(t) && (isSpace(t[i]) || isWord(t[i]) || t[i] == '+' || t[i] == '/' || t[i] == '=') {
+		i++
+	}
+	for j := start; j < i; j++ { // what follows is "Private-MAC:": stop at the line before
+		if t[j] == '\n' && i-j > 8 && string(t[j+1:j+8]) == "Private" {
+			i = j
+		}
+	}
+	for start < i && isSpace(t[start]) {
+		start++
+	}
+	if i-start >= 40 {
+		s.add("PRIVATE_KEY", h.End+start, h.End+i, rankSpecial, 1)
+	}
+}
+
+var base64url = setOf("b=+/")
+
+func tokenEnd(t []byte, i int, set *byteSet) int {
+	for i < len(t) && set[t[i]] {
+		i++
+	}
+	return i
+}
+
+var segment = setOf("b")
+
+// jwt takes a signed or encrypted token: at least a header and a body that are JSON objects in base64.
+func (s *scan) jwt(h scanner.Hit) {
+	if h.Start < s.done.jwt || !startsClean(s.t, h.Start) {
+		return
+	}
+	t := s.around(h.Start)
+	i := tokenEnd(t, 0, segment)
+	s.done.jwt = h.Start + i
+	if i < 14 || i+4 >= len(t) || t[i] != '.' {
+		return
+	}
+	encrypted := string(t[i+1:i+3]) != "ey"
+	parts := 1
+	for i < len(t) && t[i] == '.' && parts < 5 {
+		j := tokenEnd(t, i+1, segment)
+		if j == i+1 && !(encrypted && parts == 1) && parts < 2 {
+			return
+		}
+		i = j
+		parts++
+	}
+	if encrypted && parts != 5 || i < 40 {
+		return
+	}
+	i = tokenEnd(t, i, setOf("w=_/+-"))
+	if !filler(t[:i]) || i > 80 {
+		s.add("JWT", h.Start, h.Start+i, rankSpecial, 0.95)
+	}
+}
+
+// jwtBase64 takes a token that was encoded a second time.
+func (s *scan) jwtBase64(h scanner.Hit) {
+	if h.Start < s.done.jwtBase64 || !startsClean(s.t, h.Start) {
+		return
+	}
+	t := s.around(h.Start)
+	i := tokenEnd(t, 0, base64url)
+	s.done.jwtBase64 = h.Start + i
+	if i < 60 {
+		return
+	}
+	for _, dot := range [...]string{"LmV5S", "5leU", "uZXlK"} { // ".eyJ" at the three places a byte can have in base64
+		if contains(t[:i], dot) {
+			s.add("JWT_BASE64", h.Start, h.Start+i, rankSpecial, 0.9)
+			return
+		}
+	}
+}
+
+// sentryOrg takes an organisation token: JSON in base64 that names a url, then 43 bytes behind an underscore.
+func (s *scan) sentryOrg(h scanner.Hit) {
+	t := s.around(h.Start)
+	i := tokenEnd(t, len("sntrys_"), setOf("s"))
+	j := tokenEnd(t, min(i+1, len(t)), setOf("s"))
+	if startsClean(s.t, h.Start) && i < len(t) && t[i] == '_' && i > 60 && j-i-1 == 43 {
+		s.add("SENTRY_TOKEN", h.Start, h.Start+j, rankSpecial, 0.95)
+	}
+}
+
+// facebookApp takes an application's id and secret joined by a bar.
+func (s *scan) facebookApp(h scanner.Hit) {
+	t := s.around(h.End)
+	i := tokenEnd(t, 0, setOf("d"))
+	if i < 15 || i > 16 || i == len(t) || t[i] != '|' {
+		return
+	}
+	if j := tokenEnd(t, i+1, segment); j-i-1 == 27 {
+		s.add("FACEBOOK_APP_TOKEN", h.End, h.End+j, rankSpecial, 0.9)
+	}
+}
