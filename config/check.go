@@ -1,0 +1,179 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// maxModule is the largest module that Check reads, in bytes.
+const maxModule = 16 << 20
+
+// Check finds what Load lets pass and an operator will hardly have meant: modules whose file is missing or differs from its
+// digest, rules that can never speak, chains in which nothing is enforced, deadlines beyond the budget, scanners that no
+// chain uses, secrets in clear. It reads modules' files and changes nothing. The list is sorted by place; empty is good.
+func (c *Config) Check() []Problem {
+	r := &report{origins: c.origins}
+	c.checkPlugins(r)
+	c.checkAuthorize(r)
+	c.checkScan(r)
+	return sorted(r.problems)
+}
+
+func (c *Config) checkPlugins(r *report) {
+	used := map[string]bool{}
+	for _, s := range c.Chains.Authorize.Steps {
+		used[s.Use] = true
+	}
+	for _, s := range c.Chains.ScanOutput.Steps {
+		used[s.Use] = true
+	}
+	for _, name := range sortedKeys(c.Plugins) {
+		p, key := c.Plugins[name], join("plugins", name)
+		if !used[name] {
+			r.errorf(key, "no chain uses this %s", p.Kind)
+		}
+		if p.Wasm != "" {
+			checkDigest(r, p, key)
+		}
+		_, _ = mapStrings(p.Config.written, join(key, "config"), func(at, s string) (string, error) {
+			if inClear(at, s) {
+				r.errorf(at, "looks like a secret in clear; refer to it: ${file:path} or ${env:NAME}")
+			}
+			return s, nil
+		})
+	}
+}
+
+func checkDigest(r *report, p Plugin, key string) {
+	data, err := readFile(string(p.Wasm), maxModule)
+	if err != nil {
+		r.errorf(join(key, "wasm"), "%s", err)
+		return
+	}
+	sum := sha256.Sum256(data)
+	if got := "sha256:" + hex.EncodeToString(sum[:]); got != p.Digest {
+		r.errorf(join(key, "digest"), "the file %s has %s", p.Wasm, got)
+	}
+}
+
+// A chain that nobody wrote down is no mistake as long as the other one is there.
+func (c *Config) checkAuthorize(r *report) {
+	const key = "chains.authorize"
+	enforcing := false
+	for i, s := range c.Chains.Authorize.Steps {
+		at := fmt.Sprintf("%s.steps[%d]", key, i)
+		enforcing = enforcing || s.Mode == "enforce"
+		checkTimeout(r, at, s.Timeout, c.Chains.Authorize.Budget, key)
+		checkShadowed(r, s.Rules)
+		if s.ScanArgs && len(c.Chains.ScanOutput.Steps) == 0 {
+			r.errorf(join(at, "scan_args"), "chains.scan_output has no steps that could scan args")
+		}
+	}
+	if !enforcing && (c.writtenIn(key) || !c.writtenIn("chains.scan_output")) {
+		r.errorf(key, "no step is enforced; every call gets the default, %s", c.Chains.Authorize.Default)
+	}
+}
+
+func (c *Config) checkScan(r *report) {
+	const key = "chains.scan_output"
+	enforcing := false
+	for i, s := range c.Chains.ScanOutput.Steps {
+		enforcing = enforcing || s.Mode == "enforce"
+		checkTimeout(r, fmt.Sprintf("%s.steps[%d]", key, i), s.Timeout, c.Chains.ScanOutput.Budget, key)
+	}
+	if !enforcing && c.writtenIn(key) {
+		r.errorf(key, "no step is enforced; no text is stopped or changed")
+	}
+	actions := c.Chains.ScanOutput.Actions
+	for i := range actions {
+		for j := range i {
+			if covers(&actions[j], &actions[i]) {
+				r.errorf(fmt.Sprintf("%s.actions[%d]", key, i), "is never reached: the entry at %s matches everything that it matches", actions[j].Pos)
+				break
+			}
+		}
+	}
+}
+
+func checkTimeout(r *report, key string, timeout, budget Duration, chain string) {
+	if timeout > budget {
+		r.errorf(join(key, "timeout"), "%s is longer than %s.budget (%s)", timeout, chain, budget)
+	}
+}
+
+// checkShadowed finds rules behind one without a condition that speaks whenever they would. Patterns are compared as text and
+// by the two simple ways one can contain another, so what it reports is certain, and what it does not report may still be
+// shadowed.
+func checkShadowed(r *report, sets []RuleSet) {
+	byTool := map[string][]*Rule{} // rules that speak for every call they match, by each of their patterns
+	for _, set := range sets {
+		for i := range set.Rules {
+			u := &set.Rules[i]
+			if b := shadowing(byTool, u); b != nil {
+				r.add(u.Pos, "rule "+u.ID, "is never reached: rule %s at %s matches every call that it matches", b.ID, b.Pos)
+			} else if u.When == "" {
+				for _, p := range u.Tools {
+					byTool[p] = append(byTool[p], u)
+				}
+			}
+		}
+	}
+}
+
+// shadowing gives a rule that matches all that u matches, or nil. It must have a pattern that covers u's first one, so only the
+// few patterns that could are looked up: thousands of rules take no time.
+func shadowing(byTool map[string][]*Rule, u *Rule) *Rule {
+	p := u.Tools[0]
+	could := append([]*Rule(nil), byTool[p]...)
+	for i := range len(p) + 1 {
+		could = append(could, byTool[p[:i]+"**"]...)
+		could = append(could, byTool[p[:i]+"*"]...)
+	}
+	for _, b := range could {
+		if allCovered(b.Tools, u.Tools) && allCovered(b.Agents, u.Agents) {
+			return b
+		}
+	}
+	return nil
+}
+
+// allCovered says whether every name that a pattern of list matches is matched by one of wide. An empty list matches all.
+func allCovered(wide, list []string) bool {
+	if len(wide) == 0 {
+		return true
+	}
+	if len(list) == 0 {
+		return slices.Contains(wide, "**")
+	}
+	for _, p := range list {
+		if !slices.ContainsFunc(wide, func(w string) bool { return covered(w, p) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// covered says whether pattern wide surely matches all that p matches.
+func covered(wide, p string) bool {
+	if wide == p || wide == "**" {
+		return true
+	}
+	if prefix, ok := strings.CutSuffix(wide, "**"); ok && !strings.Contains(prefix, "*") {
+		return strings.HasPrefix(p, prefix) && p != prefix
+	}
+	if prefix, ok := strings.CutSuffix(wide, "*"); ok && !strings.Contains(prefix, "*") {
+		rest, ok := strings.CutPrefix(p, prefix)
+		return ok && rest != "" && !strings.Contains(rest, "/") && !strings.Contains(rest, "**")
+	}
+	return false
+}
+
+func covers(a, b *Action) bool {
+	name, orHigher := a.MinSeverity()
+	severity := a.Severity == "" || a.Severity == b.Severity || orHigher && name == "info"
+	return severity && a.MinConfidence <= b.MinConfidence &&
+		allCovered(a.Kinds, b.Kinds) && allCovered(a.Scanners, b.Scanners) && allCovered(a.Tools, b.Tools)
+}

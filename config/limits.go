@@ -1,0 +1,28 @@
+package config
+
+// Limits bound what one request, one key and the whole server may use. Whatever runs into one is told which.
+type Limits struct {
+	AuthorizeBody   Size     `koanf:"authorize_body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest body of an authorize call or an action."`
+	ScanBody        Size     `koanf:"scan_body" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a scan."`
+	Headers         Size     `koanf:"headers" default:"16KiB" min:"1KiB" max:"1MiB" doc:"Largest request line with all headers."`
+	Depth           int      `koanf:"depth" default:"64" min:"4" max:"1024" doc:"Deepest nesting of a JSON document."`
+	Tokens          int      `koanf:"tokens" default:"100000" min:"64" max:"10000000" doc:"Most values and names in a JSON document."`
+	Name            int      `koanf:"name" default:"256" min:"16" max:"4096" doc:"Longest agent_id, tool_id, session_id and call_id, in bytes."`
+	HeaderRead      Duration `koanf:"header_read" default:"5s" min:"100ms" max:"5m" doc:"How long a client may take to send its headers."`
+	WholeRead       Duration `koanf:"whole_read" default:"10s" min:"100ms" max:"10m" doc:"How long a client may take to send a whole request."`
+	Idle            Duration `koanf:"idle" default:"60s" min:"1s" max:"1h" doc:"How long a connection may wait between requests."`
+	Connections     int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
+	PendingPerKey   int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
+	LongPollsPerKey int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`
+	RatePerKey      int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`
+	InFlight        int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once."`
+}
+
+func (l *Limits) validate(r *report) {
+	if l.HeaderRead > l.WholeRead {
+		r.errorf("limits.header_read", "%s is longer than limits.whole_read (%s)", l.HeaderRead, l.WholeRead)
+	}
+	if Size(l.Name) > l.AuthorizeBody {
+		r.errorf("limits.name", "%d bytes is more than limits.authorize_body (%s)", l.Name, l.AuthorizeBody)
+	}
+}

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// Server is where the HTTP adapter listens.
+type Server struct {
+	Listen     string   `koanf:"listen" default:"127.0.0.1:8420" format:"addr" restart:"true" doc:"Address and port of the HTTP API. Port 0 takes a free one. Off loopback only with tls."`
+	Metrics    string   `koanf:"metrics" default:"127.0.0.1:8421" restart:"true" doc:"Address and port of the Prometheus metrics, on loopback only; \"off\" or \"\" turns them off."`
+	TLS        TLS      `koanf:"tls" restart:"true" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
+	DenyStatus int      `koanf:"deny_status" default:"200" enum:"200|403" doc:"HTTP status of a DENY or DEFER on /v1/authorize. 403 is for proxies that let every 2xx through."`
+	Drain      Duration `koanf:"drain" default:"10s" max:"5m" doc:"How long a stopping server waits for calls in flight."`
+}
+
+// TLS names the files of a certificate. The zero TLS is off.
+type TLS struct {
+	Cert     Path `koanf:"cert" example:"/etc/yett/tls.crt" doc:"PEM file with the certificate and its chain."`
+	Key      Path `koanf:"key" example:"/etc/yett/tls.key" doc:"PEM file with the private key of cert."`
+	ClientCA Path `koanf:"client_ca" example:"/etc/yett/clients.crt" doc:"PEM file with the authorities that sign clients; when set, a client without such a certificate is refused."`
+}
+
+// Enabled says whether the API is served over TLS.
+func (t TLS) Enabled() bool { return t.Cert != "" }
+
+// MetricsOff says whether no metrics are served.
+func (s Server) MetricsOff() bool { return s.Metrics == "" || s.Metrics == "off" }
+
+func (s *Server) validate(r *report) {
+	switch {
+	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
+		r.errorf("server.tls", "needs both cert and key")
+	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
+		r.errorf("server.tls.client_ca", "needs cert and key")
+	}
+	if checkAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
+		r.errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served", quote(s.Listen))
+	}
+	if s.MetricsOff() {
+		return
+	}
+	switch err := checkAddr(s.Metrics); {
+	case err != nil:
+		r.errorf("server.metrics", "%s; off turns metrics off", err)
+	case !loopback(s.Metrics):
+		r.errorf("server.metrics", "%s is not a loopback address; metrics are in clear and need no key", quote(s.Metrics))
+	case s.Metrics == s.Listen && !anyPort(s.Listen):
+		r.errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off", quote(s.Metrics))
+	}
+}
+
+// checkAddr wants host:port with a host that is an IP address, localhost, a name or empty, and a port from 0 to 65535.
+func checkAddr(s string) error {
+	host, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return wantf("an address and port such as 127.0.0.1:8420", s)
+	}
+	n, err := strconv.Atoi(port)
+	if err != nil || n < 0 || n > 65535 || strconv.Itoa(n) != port {
+		return wantf("a port from 0 to 65535", s)
+	}
+	for _, c := range host {
+		if c <= ' ' || c > '~' || c == '/' || c == '@' {
+			return wantf("an address and port such as 127.0.0.1:8420", s)
+		}
+	}
+	return nil
+}
+
+// loopback is true only for what surely stays on this machine: a name other than localhost could resolve to anything.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+func anyPort(addr string) bool {
+	_, port, err := net.SplitHostPort(addr)
+	return err == nil && port == "0"
+}

@@ -1,0 +1,13 @@
+package config
+
+// Storage is where keys, defers, grants and the audit log live.
+type Storage struct {
+	Path   Path   `koanf:"path" example:"/var/lib/yett" restart:"true" doc:"Directory of the database; made if it does not exist. Required to serve."`
+	Engine string `koanf:"engine" default:"pebble" enum:"pebble" later:"etcd" restart:"true" doc:"What keeps the data. etcd is reserved until it exists."`
+}
+
+func (s *Storage) validate(r *report, serve bool) {
+	if serve && s.Path == "" {
+		r.errorf("storage.path", "is required to serve: the directory that holds keys, approvals and the audit log")
+	}
+}

@@ -1,0 +1,128 @@
+package wasmhost
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What can be wrong with a call. Each is matched with errors.Is on what Scan, Check and Load return.
+var (
+	ErrClosed   = errors.New("module is closed")
+	ErrBusy     = errors.New("no free instance")
+	ErrNoExport = errors.New("module does not export it")
+	ErrInput    = errors.New("input cannot be handed over")
+
+	ErrTrap        = errors.New("guest trapped")
+	ErrExit        = errors.New("guest called proc_exit")
+	ErrInterrupted = errors.New("guest was interrupted")
+	ErrStatus      = errors.New("guest returned an error")
+	ErrBuffer      = errors.New("guest gave no usable buffer")
+
+	ErrPointer     = errors.New("pointer outside the guest's memory")
+	ErrMisplaced   = errors.New("host function called where it has no meaning")
+	ErrKind        = errors.New("undeclared kind")
+	ErrSpan        = errors.New("span outside the window")
+	ErrConfidence  = errors.New("confidence outside 0…1")
+	ErrSeverity    = errors.New("unknown severity")
+	ErrAction      = errors.New("unknown action")
+	ErrReplacement = errors.New("bad replacement")
+	ErrFindings    = errors.New("too many findings")
+	ErrDecision    = errors.New("bad decision")
+	ErrDecideTwice = errors.New("second decision")
+	ErrNoDecision  = errors.New("no decision")
+	ErrPut         = errors.New("bad put")
+	ErrHostCalls   = errors.New("too many host calls")
+)
+
+// CallError is a call that failed. errors.Is finds Fault, and the context's error when the call was interrupted.
+type CallError struct {
+	Module string
+	Export string // the exported function that ran; "" before one did
+	Fault  error  // one of the Err… above
+	Detail string // one clause; may quote the guest, cut and made printable
+	Err    error  // the cause, if there is one beside Fault
+}
+
+func (e *CallError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "module %q", e.Module)
+	if e.Export != "" {
+		b.WriteString(", " + e.Export)
+	}
+	b.WriteString(": " + e.Fault.Error())
+	if e.Detail != "" {
+		b.WriteString(": " + e.Detail)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap gives the fault and the cause.
+func (e *CallError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Fault}
+	}
+	return []error{e.Fault, e.Err}
+}
+
+// StatusError is a non-zero status of an export, with the text the author put for it. errors.Is finds ErrStatus.
+type StatusError struct {
+	Status uint32 // abi.Status…; from abi.AuthorStatus on the author's own
+	Text   string // printable, at most 512 bytes; "" if the author put none
+}
+
+func (e *StatusError) Error() string {
+	name := "status " + fmt.Sprint(e.Status)
+	switch e.Status {
+	case 0:
+		name = "an error text with status 0"
+	case 1:
+		name += " (bad config)"
+	case 2:
+		name += " (input unsupported)"
+	case 3:
+		name += " (internal)"
+	}
+	if e.Text == "" {
+		return name
+	}
+	return name + ": " + e.Text
+}
+
+// RefusedError says why a module's bytes were not let in. No guest code has run.
+type RefusedError struct{ Reason string }
+
+func (e *RefusedError) Error() string { return "module refused: " + e.Reason }
+
+func refusef(format string, args ...any) error {
+	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
+}
+
+// cut makes a guest's text fit for a message: at most n bytes, valid UTF-8, nothing that moves a terminal's cursor.
+func cut(s string, n int) string {
+	short := len(s) > n
+	if short {
+		s = s[:n]
+		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
+			s = s[:len(s)-1]
+		}
+		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
+			s = s[:len(s)-1]
+		}
+	}
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return '\uFFFD'
+	}, s)
+	if short {
+		s += "…"
+	}
+	return s
+}
