@@ -28,7 +28,7 @@ type AuthorizeStep struct {
 	Timeout   Duration  `koanf:"timeout" min:"1ms" max:"60s" example:"25ms" doc:"Time for this step; the plugin's limit, and never more than the budget, if not given."`
 	OnError   string    `koanf:"on_error" default:"deny" enum:"deny|defer|abstain" doc:"What the step says when it did not run to its end: deny, defer or abstain."`
 	Mode      string    `koanf:"mode" default:"enforce" enum:"enforce|shadow" doc:"enforce, or shadow: run and recorded, without effect."`
-	ScanArgs  bool      `koanf:"scan_args" default:"false" doc:"Run the scan_output chain over the args of the call as well."`
+	ScanArgs  bool      `koanf:"scan_args" default:"false" doc:"Run the scan_output chain over the args first: what it would redact or deny is denied."`
 	Rules     []RuleSet `koanf:"-"` // the files of RuleFiles, read
 	Pos       Pos       `koanf:"-"`
 }

@@ -56,8 +56,16 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 	if err := g.bind(cfg, modules); err != nil {
 		return g, err
 	}
-	g.Scan, err = scanChain(cfg, modules)
-	return g, err
+	if g.Scan, err = scanChain(cfg, modules); err != nil {
+		return g, err
+	}
+	for i, s := range cfg.Chains.Authorize.Steps {
+		if s.ScanArgs {
+			step := &g.Authorize.Steps[i]
+			step.Checker, step.Inline = chain.ScanArgs(g.Scan, step.Checker), false
+		}
+	}
+	return g, nil
 }
 
 func (g *generation) close(ctx context.Context) error {
