@@ -67,9 +67,15 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
+	if err := g.secretsComplete(dir); err != nil {
+		return g, err
+	}
 	pepper, err := secretFile(filepath.Join(dir, "pepper"), 32)
 	if err != nil {
 		return g, fmt.Errorf("pepper: %w", err)
+	}
+	if _, err := secretFile(filepath.Join(dir, "audit.key"), 32); err != nil { // before the store: a crash between must not part them
+		return g, fmt.Errorf("audit signing key: %w", err)
 	}
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal}); err != nil {
 		return g, err
@@ -86,6 +92,20 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	}
 	g.service = g.newService(pepper)
 	return g, g.listen(dir)
+}
+
+// secretsComplete refuses a store whose secrets are gone: a new pepper would make every key invalid without a word, and a
+// new signing key would make every checkpoint a stranger's.
+func (g *Gateway) secretsComplete(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "db")); err != nil {
+		return nil // a new store makes its own
+	}
+	for _, name := range []string{"pepper", "audit.key"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("%s has a store but no %s: put the file back from where it was saved, or start on an empty directory", dir, name)
+		}
+	}
+	return nil
 }
 
 func (g *Gateway) newService(pepper []byte) *ops.Service {
@@ -247,7 +267,7 @@ func secretFile(path string, n int) ([]byte, error) {
 			return nil, err
 		}
 		_, err = f.Write(b)
-		return b, errors.Join(err, f.Sync(), f.Close())
+		return b, errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(path)))
 	}
 	if err != nil {
 		return nil, err
@@ -262,6 +282,15 @@ func secretFile(path string, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%s is %d bytes long, want %d", path, len(b), n)
 	}
 	return b, nil
+}
+
+// syncDir makes new names in a directory survive a power cut.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func tlsConfig(c config.TLS) (*tls.Config, error) {

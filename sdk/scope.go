@@ -66,26 +66,43 @@ func MatchAgent(globs []string, agent string) bool {
 	return false
 }
 
-// MatchGlob matches one pattern: "*" is any run within one "/" segment, "**" any run at all; all else is literal.
+// MatchGlob matches one pattern: "*" is any run within one "/" segment, "**" any run at all; all else is literal. On a
+// mismatch only the last star of each kind is tried again, so hostile names cost no exponential time; that is enough,
+// because the shortest run of an earlier star leaves the most to the later ones.
 func MatchGlob(pattern, s string) bool {
-	for pattern != "" {
-		if pattern[0] != '*' {
-			if s == "" || s[0] != pattern[0] {
-				return false
+	p, i := 0, 0
+	starP, starI := -1, 0 // behind the last "*", and where it ends in s for now
+	crossP, crossI := -1, 0
+	for {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			n := 1
+			for p+n < len(pattern) && pattern[p+n] == '*' {
+				n++
 			}
-			pattern, s = pattern[1:], s[1:]
+			p += n
+			if n > 1 {
+				crossP, crossI, starP = p, i, -1
+			} else {
+				starP, starI = p, i
+			}
+			continue
+		case p == len(pattern) && i == len(s):
+			return true
+		case p < len(pattern) && i < len(s) && pattern[p] == s[i]:
+			p++
+			i++
 			continue
 		}
-		cross := strings.HasPrefix(pattern, "**")
-		rest := strings.TrimLeft(pattern, "*")
-		for i := 0; ; i++ {
-			if MatchGlob(rest, s[i:]) {
-				return true
-			}
-			if i == len(s) || s[i] == '/' && !cross {
-				return false
-			}
+		switch {
+		case starP >= 0 && starI < len(s) && s[starI] != '/':
+			starI++
+			p, i = starP, starI
+		case crossP >= 0 && crossI < len(s):
+			crossI++
+			p, i, starP = crossP, crossI, -1
+		default:
+			return false
 		}
 	}
-	return s == ""
 }

@@ -19,14 +19,14 @@ const TimeFormat = "2006-01-02T15:04:05.000000000Z"
 // RecordVersion is the value of every record's first member.
 const RecordVersion = 1
 
-// Begin starts a record at the end of dst: {"v","seq","store_id","time","type"}. The caller adds members and closes it.
+// Begin starts a record at the end of dst: {"v","seq","store_id","timestamp","type"}. The caller adds members and closes it.
 // seq counts from 1 without gaps; the leaf index of a record is seq-1.
 func Begin(dst []byte, store string, seq uint64, at time.Time, typ string) wire.Writer {
 	o := wire.Object(dst)
 	o.Raw("v", strconv.AppendInt(nil, RecordVersion, 10))
 	o.Int("seq", int64(seq))
 	o.Str("store_id", store)
-	o.Str("time", at.UTC().Format(TimeFormat))
+	o.Str("timestamp", at.UTC().Format(TimeFormat))
 	o.Str("type", typ)
 	return o
 }

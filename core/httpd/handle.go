@@ -108,6 +108,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) 
 	}
 	key, err := s.set.Service.Authenticate(string(ctx.Request.Header.Peek("Authorization")))
 	if err != nil {
+		s.set.Service.Refused(s.base, err, ctx.RemoteAddr().String())
 		return nil, err
 	}
 	if err := s.checkHead(ctx, op); err != nil {
@@ -115,7 +116,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) 
 	}
 	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
 	start := s.set.Now()
-	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key"))}
+	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key")), Stopping: s.stopping}
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: ctx.RemoteAddr().String(), RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,8 @@ type Server struct {
 	base     context.Context
 	cancel   context.CancelFunc
 	draining atomic.Bool
+	stopping chan struct{} // closed by Drain
+	once     sync.Once
 	inFlight atomic.Int64
 }
 
@@ -67,7 +70,7 @@ type route struct {
 
 // New makes a Server for every HTTP operation of the table.
 func New(set Settings) *Server {
-	s := &Server{set: set, routes: map[string]*route{
+	s := &Server{set: set, stopping: make(chan struct{}), routes: map[string]*route{
 		"/healthz":      {method: "GET", page: (*Server).healthz},
 		"/readyz":       {method: "GET", page: (*Server).readyz},
 		"/openapi.json": {method: "GET", page: (*Server).openapi},
@@ -123,11 +126,14 @@ func (s *Server) Serve(ln net.Listener) error {
 }
 
 // Drain makes /readyz answer 503 and refuses new decisions, so that a balancer looks elsewhere. What runs goes on.
-func (s *Server) Drain() { s.draining.Store(true) }
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.once.Do(func() { close(s.stopping) })
+}
 
-// Shutdown drains, ends long polls, and waits for what runs until ctx ends.
+// Shutdown drains, lets long polls answer, waits for what runs until ctx ends, and then ends it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
-	s.cancel()
+	defer s.cancel()
 	return s.fast.ShutdownWithContext(ctx)
 }

@@ -1,12 +1,14 @@
 package ops
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"hash"
 	"hash/crc32"
 	"math/big"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -149,4 +151,38 @@ func (r *rateLimits) take(key string, now time.Time) error {
 		return sdk.Errf(sdk.CodeTooManyRequests, "this key is limited to %d requests a second (limits.rate_per_key)", r.perSecond)
 	}
 	return nil
+}
+
+// refusals counts keys that were not let in, so that guessing shows in the log without filling it.
+type refusals struct {
+	mu    sync.Mutex
+	count int
+	last  time.Time
+}
+
+// every is how often refused keys are recorded at most.
+const every = time.Second
+
+// take counts one refusal and gives the number to record now, 0 for none.
+func (r *refusals) take(now time.Time) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count++
+	if now.Sub(r.last) < every {
+		return 0
+	}
+	n := r.count
+	r.count, r.last = 0, now
+	return n
+}
+
+// Refused records that a key was not let in, at most once a second, with the number of refusals since the last record.
+func (s *Service) Refused(ctx context.Context, cause error, peer string) {
+	n := s.wrong.take(s.set.Now())
+	if n == 0 {
+		return
+	}
+	who := store.Who{Principal: "unknown", Method: "api_key", Surface: "http", Peer: peer}
+	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write says so itself.
+	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
 }

@@ -120,6 +120,7 @@ func (s *Service) await(r *Request, token string, wait time.Duration) (*store.De
 		case <-cmd.Changed:
 			continue
 		case <-timer.C:
+		case <-r.Stopping:
 		case <-r.Ctx.Done():
 		}
 		if err := s.set.Store.Commit(context.WithoutCancel(r.Ctx), &store.StopWatch{Token: token, Changed: cmd.Changed}); err != nil {

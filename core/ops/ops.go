@@ -78,8 +78,9 @@ type Request struct {
 	Who         store.Who
 	Start       time.Time
 	Body        exact.Value
-	Raw         string // the body as sent
-	Idempotency string // the Idempotency-Key header
+	Raw         string          // the body as sent
+	Idempotency string          // the Idempotency-Key header
+	Stopping    <-chan struct{} // closed when the server drains: whoever waits answers now
 }
 
 // Store is what operations need of the state.
@@ -129,6 +130,7 @@ type Service struct {
 	macs  macPool
 	ids   *idSource
 	polls pollCounter
+	wrong refusals
 	rates rateLimits
 }
 

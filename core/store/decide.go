@@ -80,7 +80,7 @@ func (c *Decide) apply(tx *tx) error {
 	if c.Out.Effect != sdk.Permit && c.Out.Effect != sdk.Defer {
 		c.Out.Effect = sdk.Deny // no corruption of a verdict can look like a permit
 	}
-	c.Key.Touch(tx.now)
+	tx.touch(c.Key)
 	c.record(tx)
 	return nil
 }
@@ -278,7 +278,7 @@ func (c *Scanned) apply(tx *tx) error {
 	if err := c.Key.live(tx.now); err != nil {
 		return err
 	}
-	c.Key.Touch(tx.now)
+	tx.touch(c.Key)
 	o := tx.record("scan")
 	c.By.write(&o)
 	o.Str("scan_id", c.ScanID)

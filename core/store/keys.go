@@ -65,11 +65,22 @@ func (k *Key) ActsAs(agent string) bool {
 // Sees reports whether the key's agents cover that agent.
 func (k *Key) Sees(agent string) bool { return sdk.MatchAgent(k.Agents, agent) }
 
-// Touch notes that the key was used.
-func (k *Key) Touch(now time.Time) {
-	if sec := now.Unix(); sec/60 != k.used.Load()/60 {
+// touch notes that the key was used. The row follows once a minute, in the batch of what it was used for.
+func (tx *tx) touch(k *Key) {
+	if sec := tx.now.Unix(); sec/60 != k.used.Load()/60 {
 		k.used.Store(sec)
+		row := k.copy()
+		if r := k.revoked.Load(); r != nil {
+			row.RevokedAt, row.RevokedBy = r.At, r.By
+		}
+		tx.putKey(row)
 	}
+}
+
+// copy is what of a key is stored, but for its revocation.
+func (k *Key) copy() *Key {
+	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt,
+		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, LastUsed: k.LastUsedAt()}
 }
 
 // LastUsedAt is the last use, to the minute; zero if never.
@@ -234,8 +245,8 @@ func (c *RevokeKey) apply(tx *tx) error {
 }
 
 func (tx *tx) revoke(k *Key, at time.Time, by Who) {
-	gone := &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt,
-		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, RevokedAt: at, RevokedBy: by.Principal, LastUsed: k.LastUsedAt()}
+	gone := k.copy()
+	gone.RevokedAt, gone.RevokedBy = at, by.Principal
 	tx.putKey(gone)
 	tx.keyRecord("key_revoked", gone, by)
 	k.revoked.Store(&Revocation{at, by.Principal})
