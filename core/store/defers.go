@@ -126,7 +126,9 @@ func (st *state) add(d *Defer) {
 
 // unpend takes d off the lists of pending ones.
 func (st *state) unpend(d *Defer) {
-	delete(st.byDigest, d.Digest)
+	if st.byDigest[d.Digest] == d {
+		delete(st.byDigest, d.Digest)
+	}
 	if st.pending[d.KeyID]--; st.pending[d.KeyID] <= 0 {
 		delete(st.pending, d.KeyID)
 	}
@@ -135,6 +137,9 @@ func (st *state) unpend(d *Defer) {
 // find is the defer with that token in any state, or nil.
 func (tx *tx) find(token string) (*Defer, error) {
 	if d := tx.st.live[token]; d != nil {
+		return d, nil
+	}
+	if d := tx.closed[token]; d != nil {
 		return d, nil
 	}
 	row, found, err := tx.s.get(keyStr(prefixDefer, token))
@@ -163,7 +168,9 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		tx.st.unpend(d)
 	}
 	if d.Status == Approved && status == Pending {
-		tx.st.byDigest[d.Digest] = d
+		if tx.st.byDigest[d.Digest] == nil { // the same call may have been deferred again meanwhile
+			tx.st.byDigest[d.Digest] = d
+		}
 		tx.st.pending[d.KeyID]++
 	}
 	d.Status, d.Expires = status, expires
@@ -175,8 +182,14 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 	}
 	tx.putDefer(d)
 	if !d.open() {
+		if tx.closed == nil {
+			tx.closed = map[string]*Defer{}
+		}
+		tx.closed[d.Token] = d
 		delete(tx.st.live, d.Token)
-		delete(tx.st.byCall, callKey{d.KeyID, d.CallID})
+		if asked := (callKey{d.KeyID, d.CallID}); tx.st.byCall[asked] == d.Token {
+			delete(tx.st.byCall, asked)
+		}
 		tx.del(keyStr(prefixLive, d.Token))
 	}
 	if waiting := tx.st.watchers[d.Token]; len(waiting) > 0 {

@@ -19,7 +19,8 @@ import (
 // Command is one change, or a read that must be in order with the changes. Commands are the types of this package; they
 // carry their inputs, and their results once Commit has returned nil.
 type Command interface {
-	// apply checks everything first and changes state and tx only when it returns nil. It runs on the sequencer's goroutine.
+	// apply checks everything first, and does what the command asks only when it returns nil; a refusal may still leave what
+	// time alone has changed, an expiry. It runs on the sequencer's goroutine.
 	apply(tx *tx) error
 }
 
@@ -31,12 +32,13 @@ const (
 )
 
 type ticket struct {
-	cmd   Command
-	done  chan struct{}
-	err   error
-	state atomic.Int32
-	first uint64 // seq of its first record, 0 if it made none
-	last  uint64
+	cmd    Command
+	done   chan struct{}
+	result error // what apply said; the sequencer's alone
+	err    error // what Commit returns; written once, by whoever moves state away from waiting
+	state  atomic.Int32
+	first  uint64 // seq of its first record, 0 if it made none
+	last   uint64
 }
 
 var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}
@@ -118,6 +120,7 @@ func (q *sequencer) loop() {
 		case <-q.wake:
 		case <-q.quit:
 			q.run(tx) // what was queued before close
+			q.run(tx) // and the mark on what of it had been refused
 			return
 		}
 		// Requests that are about to enqueue get to: fewer, larger batches.
@@ -146,7 +149,7 @@ func (q *sequencer) run(tx *tx) {
 	tx.expire()
 	for _, t := range batch {
 		tx.ticket = t
-		t.err = t.cmd.apply(tx)
+		t.result = t.cmd.apply(tx)
 	}
 	tx.ticket = nil
 	if err := tx.write(); err != nil {
@@ -163,10 +166,14 @@ func (q *sequencer) run(tx *tx) {
 
 // release lets the answers go. What the watcher has refused meanwhile is remembered, to be marked in the log.
 func (q *sequencer) release(batch []*ticket) {
+	q.mu.Lock()
+	q.flying, q.since = nil, time.Time{} // from here on nobody else looks at the batch
+	q.mu.Unlock()
 	var late []uint64
 	for i, t := range batch {
 		batch[i] = nil
 		if t.state.CompareAndSwap(waiting, answered) {
+			t.err = t.result
 			t.done <- struct{}{}
 			continue
 		}
@@ -176,7 +183,7 @@ func (q *sequencer) release(batch []*ticket) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flying, q.since, q.stalled = nil, time.Time{}, false
+	q.stalled = false
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.due
@@ -292,6 +299,7 @@ type tx struct {
 	start   int               // of the record being written
 	fresh   map[string][]byte // rows of this batch that it may have to read again
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
+	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
 	err     error
 }
 
@@ -302,6 +310,7 @@ func (tx *tx) begin(now time.Time) {
 	tx.batch = tx.s.db.NewBatch()
 	tx.onDone = tx.onDone[:0]
 	clear(tx.fresh)
+	clear(tx.closed)
 	tx.err = nil
 	tx.forget()
 }
