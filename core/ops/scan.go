@@ -27,7 +27,7 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 		out.SanitizedOutput = &res.Text
 	}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: in.ToolID, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: s.recorded(in.Output, res.Findings), Receipts: out.ScannedBy,
+		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, res.Findings, false), s.recorded(in.Output, res.Shadow, true)...), Receipts: out.ScannedBy,
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func receipts(rs []chain.Receipt) []wire.Receipt {
 
 // recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
 // again and nobody can guess it from the log.
-func (s *Service) recorded(text string, found []sdk.Finding) []store.ScannedFinding {
+func (s *Service) recorded(text string, found []sdk.Finding, shadow bool) []store.ScannedFinding {
 	if len(found) == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (s *Service) recorded(text string, found []sdk.Finding) []store.ScannedFind
 		h.Reset()
 		h.Write([]byte("finding\x00"))
 		h.Write([]byte(text[f.Start:f.End]))
-		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16])}
+		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16]), Shadow: shadow}
 	}
 	return out
 }

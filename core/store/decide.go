@@ -272,6 +272,7 @@ type ScannedFinding struct {
 	Kind, Scanner, Severity, Action string
 	Start, End                      int
 	Hash                            string
+	Shadow                          bool // of a step in shadow mode: without effect
 }
 
 func (c *Scanned) apply(tx *tx) error {
@@ -300,6 +301,9 @@ func (c *Scanned) apply(tx *tx) error {
 		w.Str("severity", f.Severity)
 		w.Str("action", f.Action)
 		w.Str("hash", f.Hash)
+		if f.Shadow {
+			w.Bool("shadow", true)
+		}
 	})
 	o.List("scanned_by", len(c.Receipts), func(i int, w *wire.Writer) { c.Receipts[i].Members(w) })
 	tx.end(o)

@@ -33,7 +33,7 @@ func init() {
 				start := at + i
 				for at = start + len("TICKET"); at < len(in.Text) && in.Text[at] >= '0' && in.Text[at] <= '9'; at++ {
 				}
-				out.Emit(scanner.Finding{Kind: "TICKET", Start: start, End: at, Confidence: 1, Severity: scanner.Low})
+				out.Redact("TICKET", start, at, 1)
 			}
 		},
 		Check: func(call []byte, d *scanner.Decision) error {
