@@ -1,0 +1,138 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+func decode(text string, dst any) error {
+	var d exact.Doc
+	if err := d.Parse(text, exact.DefaultLimits); err != nil {
+		return err
+	}
+	return wire.Decode(d.Root(), dst, 256)
+}
+
+func TestDecode(t *testing.T) {
+	var in wire.AuthorizeRequest
+	text := `{"agent_id":"a","tool_id":"t/é","args":{"n":1.0},"explain":true,"execution_timeout_ms":12e2,"Agent_ID":"other case is another name","future":[1],"session_id":null}`
+	if err := decode(text, &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.AgentID != "a" || in.ToolID != "t/é" || !in.Explain || in.ExecutionTimeoutMS != 1200 || in.SessionID != "" || string(in.Args.AppendCanonical(nil)) != `{"n":1}` || in.Context.Exists() {
+		t.Errorf("%+v", in)
+	}
+}
+
+func TestDecodeRefuses(t *testing.T) {
+	long := strings.Repeat("x", 257)
+	for _, c := range []struct {
+		name, text string
+		code       sdk.Code
+		field      string
+		says       string
+	}{
+		{"not an object", `[]`, sdk.CodeInvalidField, "", "must be a JSON object, not an array"},
+		{"missing", `{"tool_id":"t"}`, sdk.CodeMissingField, "agent_id", "required"},
+		{"null is missing", `{"agent_id":null,"tool_id":"t"}`, sdk.CodeMissingField, "agent_id", "required"},
+		{"empty", `{"agent_id":"","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "empty"},
+		{"wrong type", `{"agent_id":7,"tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "a string, not a number"},
+		{"args not an object", `{"agent_id":"a","tool_id":"t","args":[1]}`, sdk.CodeInvalidField, "args", "an object, not an array"},
+		{"explain as text", `{"agent_id":"a","tool_id":"t","explain":"true"}`, sdk.CodeInvalidField, "explain", "true or false"},
+		{"fraction", `{"agent_id":"a","tool_id":"t","execution_timeout_ms":1.5}`, sdk.CodeInvalidField, "execution_timeout_ms", "whole number"},
+		{"too big", `{"agent_id":"a","tool_id":"t","execution_timeout_ms":1e400}`, sdk.CodeInvalidField, "execution_timeout_ms", "whole number"},
+		{"long name", `{"agent_id":"` + long + `","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "limit of 256 (limits.name)"},
+		{"control", `{"agent_id":"a\u0007","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+0007"},
+		{"newline", `{"agent_id":"a\nb","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+000A"},
+		{"bidi", `{"agent_id":"a","tool_id":"t\u202e"}`, sdk.CodeInvalidField, "tool_id", "U+202E"},
+		{"bidi isolate", `{"agent_id":"a","tool_id":"t\u2066"}`, sdk.CodeInvalidField, "tool_id", "U+2066"},
+		{"zero width", `{"agent_id":"a\u200bb","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+200B"},
+		{"joiner", `{"agent_id":"a\u200db","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+200D"},
+		{"soft hyphen", `{"agent_id":"a\u00adb","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+00AD"},
+		{"word joiner mark", `{"agent_id":"a\u034fb","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+034F"},
+		{"hangul filler", `{"agent_id":"a","tool_id":"t","session_id":"\u3164"}`, sdk.CodeInvalidField, "session_id", "U+3164"},
+		{"no-break space", `{"agent_id":"a\u00a0b","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+00A0"},
+		{"delete", `{"agent_id":"a\u007f","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+007F"},
+		{"variation selector", `{"agent_id":"a\ufe0f","tool_id":"t"}`, sdk.CodeInvalidField, "agent_id", "U+FE0F"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var in wire.AuthorizeRequest
+			var e *sdk.Error
+			if err := decode(c.text, &in); !errors.As(err, &e) || e.Code != c.code || e.Field != c.field || !strings.Contains(e.Msg, c.says) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestApproveNeedsAnAnswer(t *testing.T) {
+	var in wire.ApproveRequest
+	var e *sdk.Error
+	if err := decode(`{"defer_token":"t"}`, &in); !errors.As(err, &e) || e.Field != "approved" || e.Code != sdk.CodeMissingField {
+		t.Errorf("an approve without approved: %v", err)
+	}
+	if err := decode(`{"defer_token":"t","approved":false}`, &in); err != nil || in.Approved == nil || *in.Approved {
+		t.Errorf("%v %+v", err, in)
+	}
+}
+
+func TestEveryCodeHasAStatus(t *testing.T) {
+	for _, c := range []sdk.Code{sdk.CodeInvalidJSON, sdk.CodeBadRequest, sdk.CodeInvalidField, sdk.CodeMissingField, sdk.CodeUnauthenticated, sdk.CodeKeyRevoked, sdk.CodeKeyExpired,
+		sdk.CodeMissingScope, sdk.CodeAgentNotAllowed, sdk.CodeSelfApproval, sdk.CodeNotFound, sdk.CodeUnknownDefer, sdk.CodeUnknownKey, sdk.CodeMethodNotAllowed, sdk.CodeConflict,
+		sdk.CodeAlreadyResolved, sdk.CodeNameTaken, sdk.CodeDeferExpired, sdk.CodeTooLarge, sdk.CodeUnsupportedCoding, sdk.CodeIdempotencyReused, sdk.CodeTooManyRequests,
+		sdk.CodeAuditUnavailable, sdk.CodeDraining, sdk.CodeTimeout, sdk.CodeInternal} {
+		if _, ok := wire.Statuses[c]; !ok {
+			t.Errorf("%s has no row in Statuses", c)
+		}
+	}
+	if wire.StatusOf("nobody_knows") != wire.Statuses[sdk.CodeInternal] {
+		t.Error("an unknown code is not internal")
+	}
+}
+
+func TestProblem(t *testing.T) {
+	e := &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token", Msg: "no \"such\"\nthing", Err: errors.New("inner detail"), More: map[string]string{"status": "unknown", "zeta": "z", "alpha": "a"}}
+	text := string(wire.AppendProblem(nil, e, "req_1"))
+	want := `{"type":"https://yett.dev/problems/unknown_defer","title":"No such deferred call","status":"unknown","detail":"no \"such\"\nthing","code":"unknown_defer","error":"unknown_defer","request_id":"req_1","field":"defer_token","alpha":"a","zeta":"z"}`
+	if text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	if text := string(wire.AppendProblem(nil, &sdk.Error{Code: sdk.CodeInternal, Err: errors.New("a secret path")}, "r")); strings.Contains(text, "secret") || !strings.Contains(text, `"status":500`) {
+		t.Errorf("an internal error says %s", text)
+	}
+}
+
+func TestToolOf(t *testing.T) {
+	for _, c := range [][3]string{{"http", "get", "http/get"}, {"http/get", "post", "http/get"}, {"http", "", "http"}} {
+		if got := wire.ToolOf(c[0], c[1]); got != c[2] {
+			t.Errorf("ToolOf(%q, %q) = %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// FuzzDecode: whatever is accepted has names within the limits, and answers made from it are JSON.
+func FuzzDecode(f *testing.F) {
+	f.Add(`{"agent_id":"a","tool_id":"t","args":{"x":[1,"é"]},"call_id":"c"}`)
+	f.Add(`{"agent_id":"a\u202e","tool_id":"t"}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var in wire.AuthorizeRequest
+		if decode(text, &in) != nil {
+			return
+		}
+		for _, name := range []string{in.AgentID, in.ToolID, in.SessionID, in.Operation, in.CallID, in.DeferToken} {
+			if len(name) > 256 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e || r == 0x200b }) {
+				t.Fatalf("accepted the name %q", name)
+			}
+		}
+		out := wire.AuthorizeResponse{Effect: "DENY", Reason: in.AgentID, RuleID: in.ToolID, Message: text}
+		if !json.Valid(out.AppendJSON(nil)) {
+			t.Fatalf("no JSON: %s", out.AppendJSON(nil))
+		}
+	})
+}
