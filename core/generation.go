@@ -42,7 +42,7 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 	if g.Authorize, err = authorizer(cfg); err != nil {
 		return g, err
 	}
-	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, Log: func(module string, level int, line string) {
+	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: func(module string, level int, line string) {
 		log("module %s: level %d: %q", module, level, line)
 	}}); err != nil {
 		return g, err

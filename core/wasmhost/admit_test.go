@@ -123,6 +123,8 @@ func TestHostileBinaries(t *testing.T) {
 		{"2^32-1 bytes of data", section(secData, 7, cat([]byte{1, 1}, huge)...)},
 		{"2^32-1 locals", cat(section(secType, 4, 1, 0x60, 0, 0), []byte{secFunction, 2, 1, 0},
 			[]byte{secCode, 10, 1, 8, 1}, huge, []byte{valI32, 0x0b})},
+		{"locals in two groups", cat(section(secType, 4, 1, 0x60, 0, 0), []byte{secFunction, 2, 1, 0},
+			[]byte{secCode, 10, 1, 8, 2, 0xf0, 0x2e, valI32, 0xf0, 0x2e, valI32, 0x0b})},
 		{"2^32-1 table", section(secTable, 8, cat([]byte{1, valFuncref, 0}, huge)...)},
 		{"section longer than the file", section(secType, 100, 0)},
 		{"section shorter than its content", section(secType, 3, 0, 0, 0)},

@@ -96,6 +96,7 @@ type custom struct{ name, body string }
 type mod struct {
 	imports  []imp
 	funcs    []fn
+	tables   [][]byte // type and limits
 	memories [][]byte // limits
 	globals  [][]byte
 	exports  []exp
@@ -145,6 +146,7 @@ func (m *mod) encode() []byte {
 	section(secType, types)
 	section(secImport, imports)
 	section(secFunction, funcs)
+	section(secTable, m.tables)
 	section(secMemory, m.memories)
 	section(secGlobal, m.globals)
 	section(secExport, exports)

@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -19,7 +20,8 @@ const (
 const (
 	maxTypes, maxImports, maxFuncs, maxTables = 20_000, 256, 200_000, 16
 	maxGlobals, maxExports, maxSegments       = 20_000, 4_000, 100_000
-	maxTableMin                               = 200_000
+	maxTableMin                               = 200_000   // entries, and the most a table can grow to
+	maxElements                               = 1_000_000 // in all element segments together
 	maxParams, maxLocals                      = 1_000, 10_000
 	maxExternName, maxCustoms                 = 1_000, 1_000
 )
@@ -40,6 +42,7 @@ type exported struct {
 }
 
 type limits struct {
+	of     byte // element type of a table
 	min    uint32
 	max    uint32
 	capped bool // max is given
@@ -99,7 +102,11 @@ func inspect(wasm []byte) (*shape, error) {
 			last = rank(id)
 			s.section(id, in)
 			in.end("a section")
-			s.code = append(s.code, wasm[from:c.i]...)
+			if id == secTable {
+				s.code = append(s.code, s.boundedTables()...)
+			} else {
+				s.code = append(s.code, wasm[from:c.i]...)
+			}
 		}
 		if in.err != nil {
 			return nil, in.err
@@ -230,14 +237,38 @@ func (s *shape) readExports(c *cursor) {
 }
 
 func readTable(c *cursor) limits {
-	if t := c.byte(); c.err == nil && t != valFuncref && t != valExtern {
-		c.fail("table of type %#x", t)
+	of := c.byte()
+	if c.err == nil && of != valFuncref && of != valExtern {
+		c.fail("table of type %#x", of)
 	}
 	l := readLimits(c)
-	if l.min > maxTableMin {
+	l.of = of
+	switch {
+	case l.shared:
+		c.fail("a table cannot be shared")
+	case l.min > maxTableMin:
 		c.fail("table of %d elements: at most %d are allowed", l.min, maxTableMin)
+	case l.capped && l.max < l.min:
+		c.fail("table of at least %d and at most %d elements", l.min, l.max)
 	}
 	return l
+}
+
+// boundedTables writes the table section anew with a maximum for every table: tables lie outside the runtime's memory
+// limit, and without one a single table.grow takes gigabytes of ours. A guest sees a growth beyond it fail, as it must
+// expect of any. The element type, the sizes and the order stay, so no index changes.
+func (s *shape) boundedTables() []byte {
+	body := binary.AppendUvarint(nil, uint64(len(s.tables)))
+	for _, t := range s.tables {
+		bound := uint32(maxTableMin)
+		if t.capped {
+			bound = min(bound, t.max)
+		}
+		body = append(body, t.of, 1)
+		body = binary.AppendUvarint(body, uint64(t.min))
+		body = binary.AppendUvarint(body, uint64(bound))
+	}
+	return append(binary.AppendUvarint([]byte{secTable}, uint64(len(body))), body...)
 }
 
 func readLimits(c *cursor) limits {

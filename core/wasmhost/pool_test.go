@@ -14,9 +14,14 @@ import (
 
 func TestTimeout(t *testing.T) {
 	m := load(t, finder(), func(s *Spec) { s.Timeout = 20 * time.Millisecond })
-	_, err := scan(m, "a@")
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_, err := m.ScanHits(ctx, "a@", nil, false)
 	wantErr(t, err, context.DeadlineExceeded)
 	wantErr(t, err, ErrInterrupted)
+	if ctx.Err() != nil {
+		t.Error("it was the caller's deadline that ended it")
+	}
 	if s := m.Stats(); s.Discarded != 1 || s.Live != 0 {
 		t.Errorf("stats %+v", s)
 	}
@@ -170,6 +175,22 @@ func TestMemoryLimit(t *testing.T) {
 	}
 	_, err := scan(m, "1234567")
 	wantErr(t, err, ErrStatus)
+}
+
+func TestTablesAreBounded(t *testing.T) {
+	// Status 64 if table i can grow by n entries.
+	growing := func(i, n int) guest {
+		return guest{scan: cat([]byte{0xd0, valFuncref}, i32(n), []byte{0xfc, 15}, leb(uint64(i)), i32(-1), ne, ifThen, i32(64), ret, end, i32(0)),
+			edit: func(m *mod) { m.tables = [][]byte{{valFuncref, 0, 10}, {valFuncref, 1, 10, 20}} }}
+	}
+	for _, c := range []struct {
+		table, n int
+		want     uint32
+	}{{0, maxTableMin - 10, 64}, {0, maxTableMin - 9, 0}, {0, 1 << 30, 0}, {1, 10, 64}, {1, 11, 0}} {
+		if got := statusOf(t, growing(c.table, c.n)); got != c.want {
+			t.Errorf("table %d, %d more: status %d, want %d", c.table, c.n, got, c.want)
+		}
+	}
 }
 
 func TestBadBuffers(t *testing.T) {

@@ -161,6 +161,15 @@ func TestBudgetsAreReachable(t *testing.T) {
 	}
 }
 
+func TestReplacementBudget(t *testing.T) {
+	m := load(t, guest{scan: cat(host("emit", i32(kindAt), i32(kindLen), i32(0), i32(0), f32(0), i32(0), i32(2), i32(zerosAt), get(1)))}, nil)
+	if got, err := scan(m, strings.Repeat("x", abi.MaxReplacement)); err != nil || len(got[0].Replacement) != abi.MaxReplacement {
+		t.Errorf("%d bytes: %v", abi.MaxReplacement, err)
+	}
+	_, err := scan(m, strings.Repeat("x", abi.MaxReplacement+1))
+	wantErr(t, err, ErrReplacement) // though it is less than twice the window
+}
+
 func TestStatusCarriesTheAuthorsText(t *testing.T) {
 	m := load(t, guest{scan: cat(host("put", i32(0), i32(textAt), i32(11)), drop, i32(70))}, nil)
 	_, err := scan(m, "x")

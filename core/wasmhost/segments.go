@@ -31,6 +31,7 @@ func skipConst(c *cursor) {
 
 // readElements passes the element segments. The three low bits of their flags say which parts are there.
 func readElements(c *cursor) {
+	total := 0
 	for range c.count("element segments", 2, maxSegments) {
 		flags := c.uint()
 		if flags > 7 {
@@ -46,7 +47,11 @@ func readElements(c *cursor) {
 		if !active || explicit {
 			c.byte() // element kind or reference type
 		}
-		for range c.count("elements", 1, maxTableMin) {
+		n := c.count("elements", 1, maxTableMin)
+		if total += n; total > maxElements {
+			c.fail("more than %d elements in all segments", maxElements)
+		}
+		for range n {
 			if exprs {
 				skipConst(c)
 			} else {

@@ -20,7 +20,7 @@ const (
 
 	ImportEmit   = "emit"   // (kind_ptr,kind_len,start,end i32, confidence f32, severity,action i32, repl_ptr,repl_len i32)->i32
 	ImportDecide = "decide" // (effect, code_ptr,code_len, reason_ptr,reason_len, ttl_ms i32)->i32
-	ImportPut    = "put"    // (slot, ptr, len i32)
+	ImportPut    = "put"    // (slot, ptr, len i32)->i32
 	ImportLog    = "log"    // (level, ptr, len i32)
 
 	// MetaSection is the custom section that holds Metadata as JSON.
