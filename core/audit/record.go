@@ -5,7 +5,6 @@
 package audit
 
 import (
-	"strconv"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -23,10 +22,11 @@ const RecordVersion = 1
 // seq counts from 1 without gaps; the leaf index of a record is seq-1.
 func Begin(dst []byte, store string, seq uint64, at time.Time, typ string) wire.Writer {
 	o := wire.Object(dst)
-	o.Raw("v", strconv.AppendInt(nil, RecordVersion, 10))
+	o.Int("v", RecordVersion)
 	o.Int("seq", int64(seq))
 	o.Str("store_id", store)
-	o.Str("timestamp", at.UTC().Format(TimeFormat))
+	var stamp [len(TimeFormat)]byte
+	o.Ascii("timestamp", at.UTC().AppendFormat(stamp[:0], TimeFormat))
 	o.Str("type", typ)
 	return o
 }

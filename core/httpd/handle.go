@@ -50,13 +50,13 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, op *ops.Op, rid string) {
 		works.Put(w)
 	}()
 	resp, err := s.run(ctx, op, rid, w)
-	var replay *ops.Replay
-	if errors.As(err, &replay) {
-		resp, err = replay.Response(), nil
-	}
 	if err != nil {
-		s.failed(ctx, op, err, rid)
-		return
+		var replay *ops.Replay
+		if !errors.As(err, &replay) {
+			s.failed(ctx, op, err, rid)
+			return
+		}
+		resp = replay.Response()
 	}
 	w.out = resp.AppendJSON(w.out[:0])
 	ctx.Response.Header.SetContentType("application/json")
@@ -106,9 +106,10 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) 
 	if s.draining.Load() {
 		return nil, drainingError(op)
 	}
-	key, err := s.set.Service.Authenticate(string(ctx.Request.Header.Peek("Authorization")))
+	c := clientOf(ctx)
+	key, err := s.set.Service.Authenticate(c.header(ctx.Request.Header.Peek("Authorization")))
 	if err != nil {
-		s.set.Service.Refused(s.base, err, ctx.RemoteAddr().String())
+		s.set.Service.Refused(s.base, err, c.addr)
 		return nil, err
 	}
 	if err := s.checkHead(ctx, op); err != nil {
@@ -117,7 +118,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) 
 	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
 	start := s.set.Now()
 	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key")), Stopping: s.stopping}
-	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: ctx.RemoteAddr().String(), RequestID: rid, Trace: traceID(ctx)}
+	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: c.addr, RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
 	if err := s.parse(ctx, op, w); err != nil {
@@ -207,13 +208,31 @@ func (s *Server) framing(ctx *fasthttp.RequestCtx, err error) {
 	e := sdk.Errf(sdk.CodeBadRequest, "the request is not acceptable HTTP/1.1")
 	var small *fasthttp.ErrSmallBuffer
 	if se, ok := strictErrorOf(err); ok {
-		e = sdk.Errf(sdk.Code(se.Code), "%s", se.Reason)
+		e = sdk.Errf(sdk.Code(se.Code), "%s%s", se.Reason, s.limitNamed(se))
 	} else if errors.Is(err, fasthttp.ErrBodyTooLarge) || errors.As(err, &small) {
 		e = sdk.Errf(sdk.CodeTooLarge, "the request is larger than the limits (limits.headers is %d bytes, limits.scan_body %d)", s.set.HeaderBytes, s.set.ScanBody)
 	}
 	ctx.Response.Header.Set("X-Request-Id", rid)
 	s.problem(ctx, e, rid)
 	ctx.SetConnectionClose()
+}
+
+// limitNamed is the config key of the limit that a request ran into, in parentheses, for the caller's operator.
+func (s *Server) limitNamed(e *StrictError) string {
+	what, _, _ := strings.Cut(e.Reason, ":")
+	switch {
+	case e.Status == fasthttp.StatusRequestTimeout && what == "headers":
+		return " (limits.header_read)"
+	case e.Status == fasthttp.StatusRequestTimeout:
+		return " (limits.whole_read)"
+	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body" && s.set.AuthorizeBody > s.set.ScanBody:
+		return " (limits.authorize_body)" // the guard has the larger of the two
+	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body":
+		return " (limits.scan_body)"
+	case e.Status == fasthttp.StatusRequestEntityTooLarge:
+		return " (limits.headers)"
+	}
+	return ""
 }
 
 // requestID is the caller's when it is sane, else made.

@@ -86,7 +86,7 @@ func New(set Settings) *Server {
 		ErrorHandler:                 s.framing,
 		ReadBufferSize:               set.HeaderBytes + 1024,
 		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
-		Concurrency:                  set.Connections,
+		Concurrency:                  2*set.Connections + 64, // never reached: boundedListener says no before, and says why
 		WriteTimeout:                 30 * time.Second,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -118,6 +118,7 @@ func (q quiet) Printf(format string, args ...any) {
 
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
+	ln = newBoundedListener(ln, s.set.Connections, s.set.TLS != nil, s.set.NewID)
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}

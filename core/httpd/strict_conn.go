@@ -44,6 +44,8 @@ type strictConn struct {
 	armed armed
 	since time.Time // when armedIdle was set
 
+	client client // of the handler's goroutine only
+
 	last   atomic.Bool // closeAfterAnswer was called
 	linger atomic.Bool // the client may still be sending when we close
 }

@@ -42,14 +42,18 @@ func appendBase62(dst []byte, n *big.Int, width int) []byte {
 	return append(dst, digits...)
 }
 
-func checksum(s string) string {
-	n := crc32.ChecksumIEEE([]byte(s))
-	var b [checksumLen]byte
+// checksum is that of a value without it. The loop is crc32.ChecksumIEEE, which would want the text as bytes on the heap.
+func checksum(s string) (out [checksumLen]byte) {
+	n := ^uint32(0)
+	for i := range len(s) {
+		n = crc32.IEEETable[byte(n)^s[i]] ^ n>>8
+	}
+	n = ^n
 	for i := checksumLen - 1; i >= 0; i-- {
-		b[i] = base62[n%62]
+		out[i] = base62[n%62]
 		n /= 62
 	}
-	return string(b[:])
+	return out
 }
 
 // newValue makes a key id and the value that is shown once.
@@ -58,24 +62,32 @@ func (s *Service) newValue() (id, value string) {
 	s.set.Random(raw[:])
 	id = string(appendBase62(nil, new(big.Int).SetBytes(raw[32:]), keyIDLen))
 	body := keyPrefix + id + "_" + string(appendBase62(nil, new(big.Int).SetBytes(raw[:32]), secretLen))
-	return id, body + checksum(body)
+	sum := checksum(body)
+	return id, body + string(sum[:])
 }
 
 // macPool computes HMAC-SHA-256 of key values without an allocation per request.
 type macPool struct{ p *sync.Pool }
 
-func newMACPool(pepper []byte) macPool {
-	return macPool{&sync.Pool{New: func() any { return hmac.New(sha256.New, pepper) }}}
+type macState struct {
+	h     hash.Hash
+	value [keyLen]byte
+	sum   [sha256.Size]byte
 }
 
-func (m macPool) sum(value string) (out [32]byte) {
-	h := m.p.Get().(hash.Hash)
-	h.Reset()
-	var buf [keyLen]byte
-	h.Write(buf[:copy(buf[:], value)])
-	h.Sum(out[:0])
-	m.p.Put(h)
-	return out
+func newMACPool(pepper []byte) macPool {
+	return macPool{&sync.Pool{New: func() any { return &macState{h: hmac.New(sha256.New, pepper)} }}}
+}
+
+func (m macPool) sum(value string) [sha256.Size]byte {
+	st := m.p.Get().(*macState)
+	defer m.p.Put(st)
+	v := st.value[:copy(st.value[:], value)]
+	st.h.Reset()
+	st.h.Write(v)
+	st.h.Sum(st.sum[:0])
+	clear(v)
+	return st.sum
 }
 
 func unauthenticated() *sdk.Error {
@@ -94,8 +106,10 @@ func (s *Service) Authenticate(header string) (*store.Key, error) {
 
 // KeyOf finds the live key with that value.
 func (s *Service) KeyOf(value string) (*store.Key, error) {
-	if len(value) != keyLen || !strings.HasPrefix(value, keyPrefix) || value[len(keyPrefix)+keyIDLen] != '_' ||
-		checksum(value[:keyLen-checksumLen]) != value[keyLen-checksumLen:] {
+	if len(value) != keyLen || !strings.HasPrefix(value, keyPrefix) || value[len(keyPrefix)+keyIDLen] != '_' {
+		return nil, unauthenticated()
+	}
+	if check := checksum(value[:keyLen-checksumLen]); string(check[:]) != value[keyLen-checksumLen:] {
 		return nil, unauthenticated()
 	}
 	sum := s.macs.sum(value)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +18,11 @@ import (
 
 // scratch is what one authorize needs and gives back.
 type scratch struct {
-	call  chain.Call
-	rows  []chain.Row
-	canon []byte
+	call   chain.Call
+	rows   []chain.Row
+	canon  []byte
+	cmd    store.Decide
+	checks []wire.Check
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
@@ -38,7 +41,6 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
 	}
 	sc := scratches.Get().(*scratch)
-	defer scratches.Put(sc)
 	gen := s.set.Generation()
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
 		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start}
@@ -46,23 +48,28 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 	res := gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
 	sc.rows = res.Rows
 
-	cmd := &store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
+	cmd := &sc.cmd
+	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun, Redeem: in.DeferToken, NewID: s.ids.id("dec_"),
 		DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
-	cmd.Checks, cmd.Shadow = checks(res.Rows)
+	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
+	cmd.Checks = sc.checks
 	cmd.Args = s.storedArgs(r.Ctx, gen, &sc.call)
 	s.callIdentity(r, in, cmd)
 	if res.Verdict.Effect == sdk.Defer {
 		cmd.NewToken = s.ids.token("dfr_")
 		cmd.View = s.view(r.Ctx, gen, &sc.call)
 	}
-	clear(sc.rows)
-	sc.call = chain.Call{}
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
-		return nil, denied(err)
+		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
-	return s.decision(r, in, cmd), nil
+	out := s.decision(r, in, cmd)
+	clear(sc.rows)
+	clear(sc.checks)
+	sc.call, sc.cmd = chain.Call{}, store.Decide{}
+	scratches.Put(sc)
+	return out, nil
 }
 
 // denied marks an error of recording as what it is to an agent: a DENY.
@@ -165,19 +172,20 @@ func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) []by
 	return o.Close()
 }
 
-func checks(rows []chain.Row) ([]wire.Check, []wire.Shadow) {
-	out := make([]wire.Check, len(rows))
+// checks appends the rows as the log and explain show them.
+func checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
 	var shadow []wire.Shadow
 	for i := range rows {
 		r := &rows[i]
-		out[i] = wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Version: r.Step.Version, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
+		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Version: r.Step.Version, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
 		if r.Err != nil {
-			out[i].Error = r.Err.Error()
+			c.Error = r.Err.Error()
 		}
 		if r.Step.Shadow {
-			out[i].Mode = "shadow"
+			c.Mode = "shadow"
 			shadow = append(shadow, wire.Shadow{Step: r.Step.Name, Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code})
 		}
+		out = append(out, c)
 	}
 	return out, shadow
 }
@@ -191,7 +199,7 @@ func (s *Service) decision(r *Request, in *wire.AuthorizeRequest, cmd *store.Dec
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}
 	if in.Explain {
-		out.Checks = cmd.Checks
+		out.Checks = slices.Clone(cmd.Checks)
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
@@ -62,8 +63,13 @@ func typed[Req, Resp any, P interface {
 	*Resp
 	Response
 }](fn func(*Service, *Request, *Req) (P, error)) Runner {
+	reqs := sync.Pool{New: func() any { return new(Req) }} // fn must not keep its request
 	return Runner{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[Resp](), Call: func(s *Service, r *Request) (Response, error) {
-		req := new(Req)
+		req := reqs.Get().(*Req)
+		defer func() {
+			*req = *new(Req)
+			reqs.Put(req)
+		}()
 		if err := wire.Decode(r.Body, req, s.set.NameBytes); err != nil {
 			return nil, err
 		}
@@ -173,10 +179,13 @@ func result(resp Response) string {
 }
 
 func codeOf(err error) sdk.Code {
+	if err == nil {
+		return "" // before anything that errors.As would put on the heap
+	}
 	var e *sdk.Error
 	var replay *Replay
 	switch {
-	case err == nil, errors.As(err, &replay):
+	case errors.As(err, &replay):
 		return ""
 	case errors.As(err, &e):
 		return e.Code

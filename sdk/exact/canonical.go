@@ -15,6 +15,9 @@ func (v Value) AppendCanonical(dst []byte) []byte {
 	n := v.node()
 	switch n.kind {
 	case Number:
+		if raw := v.Raw(); canonicalNumber(raw) {
+			return append(dst, raw...)
+		}
 		return v.Decimal().Append(dst)
 	case String:
 		return AppendString(dst, v.d.text(n))
@@ -99,6 +102,40 @@ func unit(r rune) uint32 {
 	return uint32(hi)<<16 | uint32(lo)
 }
 
+// canonicalNumber reports whether a number in JSON syntax is its own canonical text, as nearly all are.
+func canonicalNumber(raw string) bool {
+	if len(raw) > 20 || raw == "-0" {
+		return false
+	}
+	point := false
+	for i := range len(raw) {
+		if raw[i]|0x20 == 'e' {
+			return false
+		}
+		point = point || raw[i] == '.'
+	}
+	return !point || raw[len(raw)-1] != '0'
+}
+
+// plainRun is how many bytes s begins with that a JSON string holds as they are and that need no look at their encoding:
+// ASCII from the space on, without the quote and the backslash. It looks at eight at a time.
+func plainRun(s string) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	i := 0
+	for ; i+8 <= len(s); i += 8 {
+		w := s[i : i+8]
+		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 | uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
+		// A byte's top bit is set in one of these if it is not plain; a borrow can only come from such a byte.
+		if (x|(x-ones*0x20)|((x^ones*'"')-ones)|((x^ones*'\\')-ones))&tops != 0 {
+			break
+		}
+	}
+	for i < len(s) && s[i] >= 0x20 && s[i] < utf8.RuneSelf && s[i] != '"' && s[i] != '\\' {
+		i++
+	}
+	return i
+}
+
 const hexDigits = "0123456789abcdef"
 
 // AppendString appends s as a JSON string with the escapes of RFC 8785: \" \\ \b \f \n \r \t and \u00xx below 0x20.
@@ -117,8 +154,8 @@ func AppendString(dst []byte, s string) []byte {
 			i += n
 			continue
 		}
-		if c >= 0x20 && c != '"' && c != '\\' {
-			i++
+		if n := plainRun(s[i:]); n > 0 {
+			i += n
 			continue
 		}
 		dst = append(dst, s[start:i]...)

@@ -204,6 +204,7 @@ func (p *parser) str() (int32, error) {
 	i := p.i + 1
 	esc, wide := false, false
 	for {
+		i += plainRun(p.s[i:])
 		if i >= len(p.s) {
 			return -1, p.fail(start, "a string without an end")
 		}
@@ -225,7 +226,7 @@ func (p *parser) str() (int32, error) {
 			}
 			i += n
 		default:
-			wide = wide || c >= 0x80
+			wide = true
 			i++
 		}
 	}
@@ -335,8 +336,10 @@ func (p *parser) number() error {
 		return p.fail(start, "a malformed number")
 	}
 	p.i += n
-	if _, err := ParseDecimal(p.s[start:p.i]); err != nil {
-		return p.fail(start, "%v", err)
+	if strings.ContainsAny(p.s[start:p.i], "eE") {
+		if _, err := ParseDecimal(p.s[start:p.i]); err != nil { // its exponent may be too large
+			return p.fail(start, "%v", err)
+		}
 	}
 	_, err := p.push(node{kind: Number, start: int32(start), end: int32(p.i)})
 	return err

@@ -104,6 +104,12 @@ func (w *Writer) Str(name, v string) {
 	w.b = exact.AppendString(w.b, v)
 }
 
+// Ascii adds a string member from bytes that need no escapes: times, digests, ids.
+func (w *Writer) Ascii(name string, v []byte) {
+	w.name(name)
+	w.b = append(append(append(w.b, '"'), v...), '"')
+}
+
 // Opt adds a string member unless it is empty.
 func (w *Writer) Opt(name, v string) {
 	if v != "" {

@@ -87,7 +87,7 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 		if m.Kind() != exact.Object {
 			return wrong("an object")
 		}
-		dst.Set(reflect.ValueOf(m))
+		*dst.Addr().Interface().(*exact.Value) = m // reflect.ValueOf would put it on the heap
 		return nil
 	}
 	if dst.Kind() == reflect.Pointer {
