@@ -50,7 +50,7 @@ func benchGateway(tb testing.TB, args string) (*Gateway, *store.Key) {
 		tb.Fatal(err)
 	}
 	ctx := context.Background()
-	opts := Options{Version: "bench", CacheDir: filepath.Join(os.TempDir(), "yett-bench-modules"), Log: tb.Logf, OnFatal: func(err error) { tb.Error(err) }}
+	opts := Options{Version: "bench", Log: tb.Logf, OnFatal: func(err error) { tb.Error(err) }}
 	g, err := New(ctx, cfg, opts)
 	if err != nil {
 		tb.Fatal(err)

@@ -184,7 +184,7 @@ func (f *loadFlags) drive() (*drive, error) {
 }
 
 func (f *loadFlags) print(w io.Writer, out *driven) error {
-	r := loadResult{Rate: f.rate, Seconds: f.seconds, Conns: f.conns, Achieved: float64(out.good) / f.seconds, Good: out.good, Bad: out.bad, FirstBad: out.firstBad, Late: out.late,
+	r := loadResult{Rate: f.rate, Seconds: f.seconds, Conns: f.conns, Achieved: float64(out.inTime) / f.seconds, Good: out.good, Bad: out.bad, FirstBad: out.firstBad, Late: out.late,
 		P50: micros(out.latency.at(0.5)), P90: micros(out.latency.at(0.9)), P99: micros(out.latency.at(0.99)), P999: micros(out.latency.at(0.999)), Max: micros(out.latency.max)}
 	var err error
 	if f.format == "json" {

@@ -47,7 +47,7 @@ func (m *bodyMaker) call(i int) map[string]any {
 		"limit":  10 * (1 + m.r.IntN(20)),
 		"amount": json.Number(fmt.Sprintf("%d.%02d", m.r.IntN(900), m.r.IntN(100))),
 		"filter": map[string]any{"state": pick(m, benchWords), "archived": m.r.IntN(2) == 0, "tags": []string{pick(m, benchWords), pick(m, benchWords)}},
-		"text":   m.prose(60 + int(m.r.ExpFloat64()*150)),
+		"text":   m.prose(190 + int(m.r.ExpFloat64()*150)),
 	}
 	if m.r.IntN(3) == 0 {
 		args["ids"] = []int{m.r.IntN(1e6), m.r.IntN(1e6), m.r.IntN(1e6)}

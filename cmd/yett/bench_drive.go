@@ -30,7 +30,8 @@ type drive struct {
 
 // driven is what a run gave.
 type driven struct {
-	good     int // answers in the measured time that were as expected
+	good     int // answers after the warm-up that were as expected
+	inTime   int // of them, those that came before the end
 	all      int // the same, warm-up included
 	bad      int // of the whole run
 	firstBad string
@@ -284,7 +285,8 @@ func (l *loadRun) serve(i int, events uint32) error {
 	return l.send(i, time.Now())
 }
 
-// count takes one whole answer. Without a rate what counts is when it came; with one, when it was due.
+// count takes one whole answer. It is measured when it comes after the warm-up; a call that was due before and had to wait
+// until then is, so that an overload shows.
 func (l *loadRun) count(c *loadConn, ok bool) {
 	if !ok {
 		if l.out.bad++; l.out.firstBad == "" {
@@ -293,10 +295,13 @@ func (l *loadRun) count(c *loadConn, ok bool) {
 		return
 	}
 	l.out.all++
-	if l.began.IsZero() || l.rate > 0 && c.due.Before(l.from) {
+	if l.began.IsZero() {
 		return
 	}
 	l.out.good++
+	if l.ended.IsZero() {
+		l.out.inTime++
+	}
 	l.out.latency.add(time.Since(c.due))
 }
 

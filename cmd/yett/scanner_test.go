@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -276,5 +277,28 @@ func TestEvalErrorsCount(t *testing.T) {
 	}
 	if err := f.judge(&rep); err == nil || codeFor(err) != exitError || !strings.Contains(err.Error(), "2 rows could not be scanned") {
 		t.Errorf("judged %v", err)
+	}
+}
+
+// TestInstancesAreCompared gives the second instance another config, as a stand-in for one that remembers.
+func TestInstancesAreCompared(t *testing.T) {
+	code, _ := scanners.Builtin("secrets")
+	pair, err := loadPair(context.Background(), "secrets", code, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := loadPair(context.Background(), "secrets", code, json.RawMessage(`{"disable":["SECRET_GITHUB_PAT"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(pair.close(context.Background()), other.close(context.Background())); err != nil {
+			t.Error(err)
+		}
+	}()
+	pair.second = other.first
+	_, errs := pair.scan(context.Background(), []labelled{{text: "x"}, {text: "token=" + sampleSecret()}})
+	if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "two instances gave different findings") {
+		t.Errorf("%v", errs)
 	}
 }

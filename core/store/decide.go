@@ -220,7 +220,7 @@ func (c *Decide) record(tx *tx) {
 	o.Int("latency_us", c.LatencyUS)
 	var hexed [64]byte
 	hex.Encode(hexed[:], c.Digest[:])
-	o.Str("digest", string(hexed[:]))
+	o.Ascii("digest", hexed[:])
 	if c.Args != nil {
 		o.Raw("args", c.Args)
 	}

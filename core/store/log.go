@@ -44,6 +44,7 @@ func eachRecord(value []byte, fn func(record []byte) error) error {
 // Records calls fn with every record from seq on, in order, up to what is on disk when it starts. The bytes are only
 // valid during the call. An error of fn ends the walk and is returned.
 func (s *Store) Records(from uint64, fn func(seq uint64, record []byte) error) error {
+	size := s.Seq() // Pebble shows a batch before it has synced it
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
 	if err != nil {
 		return fmt.Errorf("read log: %w", err)
@@ -55,6 +56,9 @@ func (s *Store) Records(from uint64, fn func(seq uint64, record []byte) error) e
 	}
 	for ; it.Valid(); it.Next() {
 		seq := binary.BigEndian.Uint64(it.Key()[1:])
+		if seq > size {
+			break
+		}
 		err := eachRecord(it.Value(), func(rec []byte) error {
 			defer func() { seq++ }()
 			if seq < from {

@@ -51,6 +51,7 @@ type sequencer struct {
 	size  atomic.Uint64 // records on disk
 	wake  chan struct{}
 	quit  chan struct{}
+	dead  chan struct{} // closed once the store has failed
 	wg    sync.WaitGroup
 
 	mu       sync.Mutex // never held across the disk
@@ -65,10 +66,8 @@ type sequencer struct {
 	spareBuf []*ticket
 }
 
-func newSequencer(s *Store, tree *audit.Tree) *sequencer {
-	q := &sequencer{s: s, tree: tree, state: newState(), wake: make(chan struct{}, 1), quit: make(chan struct{})}
-	q.size.Store(tree.Size())
-	return q
+func newSequencer(s *Store) *sequencer {
+	return &sequencer{s: s, tree: &audit.Tree{}, state: newState(), wake: make(chan struct{}, 1), quit: make(chan struct{}), dead: make(chan struct{})}
 }
 
 func (q *sequencer) start() {
@@ -157,7 +156,7 @@ func (q *sequencer) run(tx *tx) {
 		return
 	}
 	if q.broken() != nil {
-		return // Pebble reports a failed commit through its logger and then returns as if nothing had been
+		return // Pebble has given up elsewhere: everybody here has been refused
 	}
 	q.size.Store(q.tree.Size())
 	q.release(batch)
@@ -245,6 +244,7 @@ func (q *sequencer) fail(err error) {
 	defer q.mu.Unlock()
 	if q.failed == nil {
 		q.failed = err
+		close(q.dead)
 	}
 	q.refuse(q.flying, err)
 	q.refuse(q.queue, err)

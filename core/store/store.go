@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -33,6 +34,8 @@ type Store struct {
 	id   string
 	keys keyTable
 	seq  *sequencer
+
+	opened atomic.Bool // before, a failure is Open's answer
 }
 
 // Open opens or creates the store in set.Dir and brings back all live state. One process at a time: a second one is refused.
@@ -44,21 +47,44 @@ func Open(set Settings) (*Store, error) {
 		set.Stall = 500 * time.Millisecond
 	}
 	s := &Store{set: set}
+	s.seq = newSequencer(s)
 	opts := &pebble.Options{
-		FS:                 set.FS,
+		FS:                 disk{set.FS, s.gone},
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             logger{s},
 	}
-	db, err := pebble.Open(filepath.Join(set.Dir, "db"), opts)
+	err := s.guarded(func() (err error) {
+		s.db, err = pebble.Open(filepath.Join(set.Dir, "db"), opts)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	s.db = db
-	if err := s.load(); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), db.Close())
+	if err := s.guarded(s.load); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.guarded(s.db.Close))
+	}
+	s.opened.Store(true) // from here on it is OnFatal that learns of a failure
+	if err := s.seq.broken(); err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
 	s.seq.start()
 	return s, nil
+}
+
+// guarded runs what calls Pebble outside of a commit. When the store fails meanwhile, fn stays where it is for ever and
+// the failure is the answer.
+func (s *Store) guarded(fn func() error) error {
+	if err := s.seq.broken(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	select {
+	case err := <-done:
+		return err
+	case <-s.seq.dead:
+		return s.seq.broken()
+	}
 }
 
 func (s *Store) load() error {
@@ -72,7 +98,8 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	s.seq = newSequencer(s, tree)
+	s.seq.tree = tree
+	s.seq.size.Store(tree.Size())
 	return s.loadDefers(s.seq.state)
 }
 
@@ -83,7 +110,9 @@ func (s *Store) identify() error {
 		return err
 	}
 	if !found {
-		s.id = s.set.NewID()
+		if s.id = s.set.NewID(); s.id == "" {
+			return errors.New("there is no store yet, and a command that only reads makes none")
+		}
 		b := s.db.NewBatch()
 		defer b.Close()
 		if err := errors.Join(b.Set(keyStr(prefixMeta, "store"), []byte(s.id), nil), b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil)); err != nil {
@@ -130,11 +159,17 @@ func (s *Store) ID() string { return s.id }
 
 // Close waits for what is being written and closes the database. Commit must not be called any more.
 func (s *Store) Close() error {
-	s.seq.close()
-	if err := s.seq.broken(); err != nil {
-		return fmt.Errorf("the store has failed and was left as it is: %w", err)
+	err := s.guarded(func() error {
+		s.seq.close()
+		if err := s.seq.broken(); err != nil {
+			return err
+		}
+		return s.db.Close()
+	})
+	if broken := s.seq.broken(); broken != nil {
+		return fmt.Errorf("the store has failed and was left as it is: %w", broken)
 	}
-	return s.db.Close()
+	return err
 }
 
 // Healthy is nil while the store takes writes; else it says why not.
@@ -143,23 +178,28 @@ func (s *Store) Healthy() error { return s.seq.healthy() }
 // Seq is the number of records so far.
 func (s *Store) Seq() uint64 { return s.seq.size.Load() }
 
-// logger receives Pebble's messages. Pebble calls Fatalf when it cannot go on: then neither can we.
+// logger receives Pebble's messages.
 type logger struct{ s *Store }
 
 func (l logger) Infof(string, ...any) {}
 func (l logger) Errorf(format string, args ...any) {
 	l.s.set.Log("store: "+format, args...)
 }
-func (l logger) Fatalf(format string, args ...any) {
-	l.s.fatal(fmt.Errorf("store: "+format, args...))
+
+// Fatalf does not return: Pebble counts on that. If it went on, it would tell a failed commit's caller that all is well,
+// and delete files that a manifest it could not write still names.
+func (l logger) Fatalf(format string, args ...any) { l.s.gone(fmt.Errorf("store: "+format, args...)) }
+
+// gone ends the store and never returns: refusals go out on other goroutines, and then the process ends.
+func (s *Store) gone(err error) {
+	s.fatal(err)
+	select {}
 }
 
 // fatal ends all waiting with a refusal and tells the process to end.
 func (s *Store) fatal(err error) {
-	if s.seq != nil {
-		s.seq.fail(err)
-	}
-	if s.set.OnFatal != nil {
+	s.seq.fail(err)
+	if s.opened.Load() && s.set.OnFatal != nil {
 		s.set.OnFatal(err)
 	}
 }

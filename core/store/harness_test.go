@@ -1,0 +1,294 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// clock is a clock that a test moves.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// newClock starts at the beginning of a repeat window and of an idempotency window.
+func newClock() *clock { return &clock{now: time.Unix(86_400*20_000, 0).UTC()} }
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	return c.now
+}
+
+// rig is a store on a memory disk that can be closed and opened again.
+type rig struct {
+	t     testing.TB
+	fs    vfs.FS
+	clock *clock
+	s     *Store
+	n     int
+}
+
+func newRig(t testing.TB) *rig {
+	r := &rig{t: t, fs: vfs.NewMem(), clock: newClock()}
+	r.open()
+	t.Cleanup(func() { r.close() })
+	return r
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	s, err := Open(settings(r.fs, r.clock, func(err error) { r.t.Errorf("fatal: %v", err) }))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.s = s
+}
+
+func (r *rig) close() {
+	r.t.Helper()
+	if err := r.s.Close(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) reopen() {
+	r.t.Helper()
+	r.close()
+	r.open()
+}
+
+// id makes ids that are unique within the rig.
+func (r *rig) id(prefix string) string { r.n++; return fmt.Sprintf("%s%04d", prefix, r.n) }
+
+func (r *rig) commit(c Command) error { return r.s.Commit(context.Background(), c) }
+
+func (r *rig) must(c Command) {
+	r.t.Helper()
+	if err := r.commit(c); err != nil {
+		r.t.Fatalf("%T: %v", c, err)
+	}
+}
+
+// refused commits and expects that error code.
+func (r *rig) refused(c Command, code sdk.Code) {
+	r.t.Helper()
+	if got := codeOf(r.commit(c)); got != code {
+		r.t.Fatalf("%T: got %q, want %q", c, got, code)
+	}
+}
+
+func (r *rig) key(id string, agents []string, scopes ...string) *Key {
+	r.t.Helper()
+	k := &Key{ID: id, Name: "name of " + id, Scopes: scopes, Agents: agents, MAC: []byte(id), CreatedAt: r.clock.Now()}
+	r.must(&CreateKey{Key: k, By: system})
+	return r.s.Key(id)
+}
+
+// call is a call by that key whose digest is made from args.
+func (r *rig) call(k *Key, args string, v sdk.Verdict) *Decide {
+	if v.Code == "" {
+		v.Code = "RULE_" + v.Effect.String()
+	}
+	c := &Decide{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent", SessionID: "session", ToolID: "tool", CallID: r.id("call"), Policy: "p",
+		NewID: r.id("dec_"), Verdict: v, DeferTTL: 5 * time.Minute, MaxDefers: 1000}
+	copy(c.Digest[:], k.ID+"|"+args)
+	if v.Effect == sdk.Defer {
+		c.NewToken, c.View = r.id("dfr_"), []byte(`{"args":{}}`)
+	}
+	return c
+}
+
+// deferred makes a pending defer and gives its token.
+func (r *rig) deferred(k *Key, args string, v sdk.Verdict) string {
+	r.t.Helper()
+	v.Effect = sdk.Defer
+	c := r.call(k, args, v)
+	r.must(c)
+	if c.Out.Effect != sdk.Defer || c.Out.Token == "" {
+		r.t.Fatalf("not deferred: %+v", c.Out)
+	}
+	return c.Out.Token
+}
+
+func (r *rig) answer(k *Key, token string, yes bool) *Approve {
+	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes, Reason: "because", ApprovedTTL: 5 * time.Minute,
+		Answer: func(d *Defer) []byte { return []byte(d.Status) }}
+}
+
+// redeem asks again with the token; the chain says v.
+func (r *rig) redeem(k *Key, args, token string, v sdk.Verdict) *Decide {
+	c := r.call(k, args, v)
+	c.Redeem = token
+	return c
+}
+
+// status is a defer's status as its asking key sees it.
+func (r *rig) status(k *Key, token string) string {
+	r.t.Helper()
+	c := &DeferStatus{Token: token, Key: k}
+	r.must(c)
+	return c.Out.Status
+}
+
+func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
+	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string { return "sto_test" }, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour}
+}
+
+func codeOf(err error) sdk.Code {
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	if err != nil {
+		return sdk.Code("not an sdk.Error: " + err.Error())
+	}
+	return ""
+}
+
+// row is what the tests need of a record.
+type row struct {
+	Seq        uint64   `json:"seq"`
+	StoreID    string   `json:"store_id"`
+	Type       string   `json:"type"`
+	KeyID      string   `json:"key_id"`
+	RevokedAt  string   `json:"revoked_at"`
+	DeferToken string   `json:"defer_token"`
+	Status     string   `json:"status"`
+	DecisionID string   `json:"decision_id"`
+	ScanID     string   `json:"scan_id"`
+	Effect     string   `json:"effect"`
+	ReasonCode string   `json:"reason_code"`
+	Repeat     bool     `json:"repeat"`
+	Seqs       []uint64 `json:"seqs"`
+	Approvals  int      `json:"approvals"`
+}
+
+// logOf reads the whole log and checks it: seq without gaps, and a tree whose stored hashes give the root that the
+// records give when it is worked out from nothing.
+func logOf(s *Store) (rows []row, root tlog.Hash, err error) {
+	var leaves []tlog.Hash
+	err = s.Records(1, func(seq uint64, rec []byte) error {
+		var r row
+		if err := json.Unmarshal(rec, &r); err != nil {
+			return fmt.Errorf("record %d: %w", seq, err)
+		}
+		if want := uint64(len(rows) + 1); seq != want || r.Seq != want || r.StoreID != s.ID() {
+			return fmt.Errorf("record %d says it is %d of %s, want %d of %s", seq, r.Seq, r.StoreID, want, s.ID())
+		}
+		rows, leaves = append(rows, r), append(leaves, tlog.RecordHash(rec))
+		return nil
+	})
+	if err != nil {
+		return nil, root, err
+	}
+	if n := s.Seq(); n != uint64(len(rows)) {
+		return nil, root, fmt.Errorf("the store counts %d records and has %d", n, len(rows))
+	}
+	root = merkle(leaves)
+	stored, err := tlog.TreeHash(int64(len(rows)), hashReader{s})
+	if err != nil {
+		return nil, root, err
+	}
+	if edge := s.seq.tree.Root(); stored != root || edge != root {
+		return nil, root, fmt.Errorf("roots differ: records %v, stored hashes %v, edge %v", root, stored, edge)
+	}
+	return rows, root, nil
+}
+
+// merkle is RFC 6962's tree head, written down once more from the text of the RFC.
+func merkle(leaves []tlog.Hash) tlog.Hash {
+	switch n := len(leaves); n {
+	case 0:
+		h, _ := tlog.TreeHash(0, nil)
+		return h
+	case 1:
+		return leaves[0]
+	default:
+		k := 1
+		for k*2 < n {
+			k *= 2
+		}
+		return tlog.NodeHash(merkle(leaves[:k]), merkle(leaves[k:]))
+	}
+}
+
+// consistent checks that the state rows say what the records say: no more, no less.
+func consistent(s *Store) error {
+	rows, _, err := logOf(s)
+	if err != nil {
+		return err
+	}
+	keys, defers := map[string]bool{}, map[string]string{}
+	for _, r := range rows {
+		switch {
+		case r.Type == "key_created":
+			keys[r.KeyID] = true
+		case r.Type == "key_revoked":
+			keys[r.KeyID] = false
+		case r.Type == "decision" && r.ReasonCode == sdk.ReasonApprovalConsumed && !r.Repeat:
+			if defers[r.DeferToken] != Approved {
+				return fmt.Errorf("record %d consumes %s, which is %q", r.Seq, r.DeferToken, defers[r.DeferToken])
+			}
+			defers[r.DeferToken] = Consumed
+		case r.Status != "":
+			defers[r.DeferToken] = r.Status
+		}
+	}
+	for _, k := range s.Keys() {
+		live, known := keys[k.ID]
+		if !known || live != (k.Revocation() == nil) {
+			return fmt.Errorf("key %s: the log says known=%v live=%v, its row says revocation %v", k.ID, known, live, k.Revocation())
+		}
+		delete(keys, k.ID)
+	}
+	if len(keys) > 0 {
+		return fmt.Errorf("keys without a row: %v", keys)
+	}
+	return sameDefers(s, defers)
+}
+
+func sameDefers(s *Store, want map[string]string) error {
+	rows := 0
+	err := s.scan(prefixDefer, func(key, value []byte) error {
+		var d Defer
+		if err := json.Unmarshal(value, &d); err != nil {
+			return err
+		}
+		rows++
+		_, marked, err := s.get(keyStr(prefixLive, d.Token))
+		live := s.seq.state.live[d.Token]
+		switch {
+		case err != nil:
+			return err
+		case want[d.Token] != d.Status:
+			return fmt.Errorf("defer %s: the log says %q, its row %q", d.Token, want[d.Token], d.Status)
+		case marked != d.open() || (live != nil) != d.open():
+			return fmt.Errorf("defer %s is %s, but marked live %v, in memory %v", d.Token, d.Status, marked, live != nil)
+		case live != nil && live.Status != d.Status:
+			return fmt.Errorf("defer %s: memory says %s, the row %s", d.Token, live.Status, d.Status)
+		}
+		return nil
+	})
+	if err == nil && rows != len(want) {
+		err = fmt.Errorf("%d defers in the log, %d rows", len(want), rows)
+	}
+	return err
+}

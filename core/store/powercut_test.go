@@ -1,0 +1,345 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// journal is what a test knows to have been answered, kept outside the store.
+type journal struct {
+	mu      sync.Mutex
+	ids     []string          // of decisions and scans
+	permits []string          // of decisions that said PERMIT
+	live    []string          // keys made
+	revoked []string          // keys revoked
+	defers  map[string]string // token → the last answered status
+	ended   map[string]bool   // a state that cannot change any more
+	refused int               // commits answered with audit_unavailable
+	other   []error           // answers that nobody should get
+}
+
+func newJournal() *journal { return &journal{defers: map[string]string{}, ended: map[string]bool{}} }
+
+// note takes down an answer. An error other than audit_unavailable is kept as a failure of the test.
+func (j *journal) note(err error, fn func()) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch code := codeOf(err); code {
+	case "":
+		fn()
+	case sdk.CodeAuditUnavailable:
+		j.refused++
+	default:
+		j.other = append(j.other, err)
+	}
+	return err == nil
+}
+
+// copy is the journal as it is now.
+func (j *journal) copy() *journal {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended)}
+}
+
+// rank orders a defer's states: what was answered may have moved on, never back.
+var rank = map[string]int{Pending: 1, Approved: 2, Consumed: 3, Denied: 3, Expired: 3}
+
+// verify checks that everything in the journal is in the store.
+func (j *journal) verify(s *Store) error {
+	if err := consistent(s); err != nil {
+		return err
+	}
+	rows, _, err := logOf(s)
+	if err != nil {
+		return err
+	}
+	known, permitted := map[string]bool{}, map[string]bool{}
+	for _, r := range rows {
+		known[r.DecisionID], known[r.ScanID] = true, true
+		if r.Effect == "PERMIT" {
+			permitted[r.DecisionID] = true
+		}
+	}
+	for _, id := range j.ids {
+		if !known[id] {
+			return fmt.Errorf("answered and missing: %s", id)
+		}
+	}
+	for _, id := range j.permits {
+		if !permitted[id] {
+			return fmt.Errorf("a permit without a record: %s", id)
+		}
+	}
+	for _, id := range j.live {
+		if s.Key(id) == nil {
+			return fmt.Errorf("a key was answered and is missing: %s", id)
+		}
+	}
+	for _, id := range j.revoked {
+		if k := s.Key(id); k == nil || k.Revocation() == nil {
+			return fmt.Errorf("a revoke was answered and does not hold: %s", id)
+		}
+	}
+	for token, status := range j.defers {
+		d, err := (&tx{s: s, st: s.seq.state}).find(token)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return fmt.Errorf("a defer was answered and is missing: %s", token)
+		case d.Status != status && (j.ended[token] || rank[d.Status] <= rank[status]):
+			return fmt.Errorf("defer %s was answered %s and is %s", token, status, d.Status)
+		}
+	}
+	return nil
+}
+
+// client is one user of a store under test: it makes a key, asks, defers, approves, redeems, scans, and revokes.
+type client struct {
+	s    *Store
+	j    *journal
+	name string
+	n    int
+	boss *Key
+	me   *Key
+}
+
+func (c *client) id(kind string) string { c.n++; return fmt.Sprintf("%s_%s_%d", kind, c.name, c.n) }
+
+func (c *client) do(cmd Command, fn func()) bool {
+	return c.j.note(c.s.Commit(context.Background(), cmd), fn)
+}
+
+func (c *client) key(scopes ...string) *Key {
+	k := &Key{ID: c.id("key"), Scopes: scopes, MAC: []byte("mac")}
+	k.Name = k.ID
+	if !c.do(&CreateKey{Key: k, By: system}, func() { c.j.live = append(c.j.live, k.ID) }) {
+		return nil
+	}
+	return c.s.Key(k.ID)
+}
+
+func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
+	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p", NewID: c.id("dec"), NewToken: c.id("dfr"), Redeem: redeem,
+		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000, Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
+	copy(d.Digest[:], c.name+args)
+	return d
+}
+
+// ask commits a decision and journals it.
+func (c *client) ask(d *Decide, after func()) bool {
+	return c.do(d, func() {
+		c.j.ids = append(c.j.ids, d.Out.DecisionID)
+		if d.Out.Effect == sdk.Permit {
+			c.j.permits = append(c.j.permits, d.Out.DecisionID)
+		}
+		after()
+	})
+}
+
+// life runs the client's whole story, rounds times, until the store refuses.
+func (c *client) life(rounds int, between func(round int)) {
+	if c.boss = c.key("approve"); c.boss == nil {
+		return
+	}
+	for i := range rounds {
+		if c.me = c.key("authorize", "scan"); c.me == nil || !c.round(i) {
+			return
+		}
+		between(i)
+	}
+}
+
+func (c *client) round(i int) bool {
+	if !c.ask(c.decide("permit", sdk.Permit, ""), func() {}) || !c.ask(c.decide("deny", sdk.Deny, ""), func() {}) {
+		return false
+	}
+	scan := &Scanned{Key: c.me, By: system, ScanID: c.id("scn"), ToolID: "tool", Outcome: "PASS", Code: "SCAN_OK"}
+	if !c.do(scan, func() { c.j.ids = append(c.j.ids, scan.ScanID) }) {
+		return false
+	}
+	what := fmt.Sprint("defer", i)
+	ask := c.decide(what, sdk.Defer, "")
+	if !c.ask(ask, func() { c.j.defers[ask.Out.Token] = Pending }) {
+		return false
+	}
+	token := ask.Out.Token
+	yes := &Approve{Token: token, Key: c.boss, By: system, Yes: i%3 != 2, ApprovedTTL: time.Hour}
+	if !c.do(yes, func() { c.j.defers[token] = yes.Out.Status; c.j.ended[token] = yes.Out.Status == Denied }) {
+		return false
+	}
+	spent := c.decide(what, sdk.Defer, token)
+	if i%3 == 0 && !c.ask(spent, func() { c.j.defers[token] = Consumed; c.j.ended[token] = true }) {
+		return false
+	}
+	key := c.me.ID
+	return i%2 == 1 || c.do(&RevokeKey{ID: key, By: system}, func() { c.j.revoked = append(c.j.revoked, key) })
+}
+
+// workload runs clients against a store, with flush flushing now and then so that tables, logs and manifests change hands. It
+// opens the store twice. On an error of the first life the store is given back as it is.
+func workload(set Settings, flush bool, j *journal, clients, rounds int) (s *Store, err error) {
+	for life := range 2 {
+		if s, err = Open(set); err != nil {
+			return nil, err
+		}
+		var wg sync.WaitGroup
+		for i := range clients {
+			c := &client{s: s, j: j, name: string(rune('a'+i)) + fmt.Sprint(life)}
+			wg.Go(func() {
+				c.life(rounds, func(round int) {
+					if flush && i == 0 && round%3 == 1 {
+						_, _ = s.db.AsyncFlush() // its failure shows in what follows
+					}
+				})
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(j.other...); err != nil || s.Healthy() != nil {
+			return s, err
+		}
+		if life == 0 {
+			if err := s.Close(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// cut is the state after a power cut and what had been answered by then.
+type cut struct {
+	op   int
+	size uint64
+	root tlog.Hash
+}
+
+// powerCuts runs the workload and cuts the power at every file-system operation, keeping that share of what was not synced.
+func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []cut, err error) {
+	base := vfs.NewCrashableMem()
+	j := newJournal()
+	rng := rand.New(rand.NewPCG(1, uint64(percent)))
+	var mu sync.Mutex
+	ops, failure := 0, error(nil)
+	look := func(errorfs.Op) error {
+		mu.Lock()
+		defer mu.Unlock()
+		ops++
+		if failure != nil {
+			return nil
+		}
+		known := j.copy()
+		clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+		c, err := afterCut(clone, known)
+		if err != nil {
+			failure = fmt.Errorf("power cut at operation %d, %d answers before it: %w", ops, len(known.ids), err)
+		}
+		c.op = ops
+		cuts = append(cuts, c)
+		return nil
+	}
+	s, err := workload(settings(errorfs.Wrap(wrap(base), errorfs.InjectorFunc(look)), newClock(), func(error) {}), true, j, clients, rounds)
+	if err != nil {
+		return cuts, err
+	}
+	err = errors.Join(j.verify(s), prefixes(s, cuts), s.Close())
+	return cuts, errors.Join(failure, err)
+}
+
+// afterCut opens what the power cut left.
+func afterCut(fs vfs.FS, known *journal) (cut, error) {
+	s, err := Open(settings(fs, newClock(), func(error) {}))
+	if err != nil {
+		return cut{}, err
+	}
+	_, root, err := logOf(s)
+	c := cut{size: s.Seq(), root: root}
+	return c, errors.Join(err, known.verify(s), s.Close())
+}
+
+// prefixes checks that what each cut left was the beginning of the log that came to be, not another one.
+func prefixes(s *Store, cuts []cut) error {
+	for _, c := range cuts {
+		root, err := tlog.TreeHash(int64(c.size), hashReader{s})
+		if err != nil {
+			return err
+		}
+		if root != c.root {
+			return fmt.Errorf("the cut at operation %d left another log of %d records", c.op, c.size)
+		}
+	}
+	return nil
+}
+
+func honest(fs vfs.FS) vfs.FS { return fs }
+
+func TestPowerCutAtEveryOperation(t *testing.T) {
+	for _, percent := range []int{0, 10, 50, 100} {
+		for clients, rounds := range map[int]int{1: 6, 6: 3} {
+			if os.Getenv("YETT_FULL") != "" {
+				rounds *= 3
+			}
+			t.Run(fmt.Sprintf("%d%% kept, %d clients", percent, clients), func(t *testing.T) {
+				if testing.Short() && (percent != 0 || clients != 1) {
+					t.Skip("only one of the cases with -short")
+				}
+				cuts, err := powerCuts(honest, percent, clients, rounds)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(cuts) < 100 {
+					t.Fatalf("only %d cuts: the workload does not reach the disk", len(cuts))
+				}
+				t.Logf("%d cuts", len(cuts))
+			})
+		}
+	}
+}
+
+// liar is a disk that says it has synced and has not.
+type liar struct{ vfs.FS }
+
+type liarFile struct{ vfs.File }
+
+func (liarFile) Sync() error                { return nil }
+func (liarFile) SyncData() error            { return nil }
+func (liarFile) SyncTo(int64) (bool, error) { return true, nil }
+
+// Create lies about logs only: a store whose tables are not synced cannot even be opened, which is too easy to see.
+func (l liar) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := l.FS.Create(name, c)
+	if strings.HasSuffix(name, ".log") {
+		f = liarFile{f}
+	}
+	return f, err
+}
+
+func (l liar) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	f, err := l.FS.ReuseForWrite(from, to, c)
+	return liarFile{f}, err
+}
+
+// The check above would see a store that does not sync.
+func TestPowerCutCheckCatchesALyingSync(t *testing.T) {
+	_, err := powerCuts(func(fs vfs.FS) vfs.FS { return liar{fs} }, 0, 1, 3)
+	if err == nil || !strings.Contains(err.Error(), "missing") {
+		t.Fatalf("a disk that never syncs was not noticed as an answer that is missing: %v", err)
+	}
+	t.Logf("caught: %v", err)
+}
