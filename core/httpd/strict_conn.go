@@ -13,7 +13,7 @@ import (
 const (
 	strictBufBytes = 4 << 10 // first size of a connection's own buffer; it grows up to HeaderBytes
 	lingerTime     = 500 * time.Millisecond
-	lingerBytes    = 256 << 10
+	lingerBytes    = 16 << 20
 	continueLine   = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
