@@ -153,6 +153,7 @@ func (c *Decide) redeem(tx *tx) error {
 
 // repeat answers a call_id or Idempotency-Key that was seen before as it was answered then, unless the chain denies today.
 func (c *Decide) repeat(tx *tx) error {
+	var before []byte
 	for _, hash := range c.Repeats {
 		digest, answer, found, err := tx.remembered(prefixRepeat, hash, RepeatFor)
 		switch {
@@ -162,11 +163,16 @@ func (c *Decide) repeat(tx *tx) error {
 		case digest != c.Digest:
 			c.deny(sdk.ReasonCallIDConflict, "the call_id or Idempotency-Key was used for another call within 10 minutes")
 			return nil
-		case c.Verdict.Effect == sdk.Deny:
-			return nil
-		default:
-			return c.recall(answer)
+		case before == nil:
+			before = answer
 		}
+	}
+	switch {
+	case before == nil:
+	case c.Verdict.Effect == sdk.Deny:
+		return nil
+	default:
+		return c.recall(before)
 	}
 	if c.Verdict.Effect != sdk.Deny {
 		c.settle(tx)

@@ -37,9 +37,18 @@ func (c *clock) advance(d time.Duration) time.Time {
 	return c.now
 }
 
+// reporter is what a test and a rapid check have in common.
+type reporter interface {
+	Helper()
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
+}
+
 // rig is a store on a memory disk that can be closed and opened again.
 type rig struct {
-	t     testing.TB
+	t     reporter
 	fs    vfs.FS
 	clock *clock
 	s     *Store

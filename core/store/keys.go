@@ -27,6 +27,7 @@ type Key struct {
 
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored; ask Revoked for the state now
 	RevokedBy string    `json:"revoked_by,omitempty"`
+	Grace     bool      `json:"grace,omitempty"`       // as stored: RevokedAt lay ahead when the key was rolled
 	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
 
 	scope   sdk.Scope
@@ -34,10 +35,12 @@ type Key struct {
 	used    atomic.Int64 // Unix seconds
 }
 
-// Revocation says when and by whom a key was revoked. At may lie ahead: a rolled key lives on for its grace time.
+// Revocation says when and by whom a key was revoked. With Grace, At lay ahead: a rolled key lives on until then. Without
+// it no clock is asked, so that one that is set back brings nothing back to life.
 type Revocation struct {
-	At time.Time
-	By string
+	At    time.Time
+	By    string
+	Grace bool
 }
 
 // Scope is the key's set of scopes.
@@ -45,7 +48,7 @@ func (k *Key) Scope() sdk.Scope { return k.scope }
 
 // Revoked is the revocation if the key is revoked at that time, else nil.
 func (k *Key) Revoked(now time.Time) *Revocation {
-	if r := k.revoked.Load(); r != nil && !now.Before(r.At) {
+	if r := k.revoked.Load(); r != nil && (!r.Grace || !now.Before(r.At)) {
 		return r
 	}
 	return nil
@@ -71,7 +74,7 @@ func (tx *tx) touch(k *Key) {
 		k.used.Store(sec)
 		row := k.copy()
 		if r := k.revoked.Load(); r != nil {
-			row.RevokedAt, row.RevokedBy = r.At, r.By
+			row.RevokedAt, row.RevokedBy, row.Grace = r.At, r.By, r.Grace
 		}
 		tx.putKey(row)
 	}
@@ -154,7 +157,7 @@ func (k *Key) ready() error {
 		k.scope |= s
 	}
 	if !k.RevokedAt.IsZero() {
-		k.revoked.Store(&Revocation{k.RevokedAt, k.RevokedBy})
+		k.revoked.Store(&Revocation{k.RevokedAt, k.RevokedBy, k.Grace})
 	}
 	if !k.LastUsed.IsZero() {
 		k.used.Store(k.LastUsed.Unix())
@@ -246,17 +249,17 @@ func (c *RevokeKey) apply(tx *tx) error {
 
 func (tx *tx) revoke(k *Key, at time.Time, by Who) {
 	gone := k.copy()
-	gone.RevokedAt, gone.RevokedBy = at, by.Principal
+	gone.RevokedAt, gone.RevokedBy, gone.Grace = at, by.Principal, at.After(tx.now)
 	tx.putKey(gone)
 	tx.keyRecord("key_revoked", gone, by)
-	k.revoked.Store(&Revocation{at, by.Principal})
+	k.revoked.Store(&Revocation{at, by.Principal, gone.Grace})
 	t := &tx.s.keys
 	t.mu.Lock()
 	if t.names[k.Name] == k.ID {
 		delete(t.names, k.Name)
 	}
 	t.mu.Unlock()
-	if !at.After(tx.now) {
+	if !gone.Grace {
 		tx.denyPendingOf(k, by)
 	}
 }

@@ -205,7 +205,7 @@ func workload(set Settings, flush bool, j *journal, clients, rounds int) (s *Sto
 			wg.Go(func() {
 				c.life(rounds, func(round int) {
 					if flush && i == 0 && round%3 == 1 {
-						_, _ = s.db.AsyncFlush() // its failure shows in what follows
+						_ = s.guarded(s.db.Flush) // its failure shows in what follows
 					}
 				})
 			})

@@ -1,0 +1,139 @@
+package lint
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// row says what a package may import besides the standard library. A new package adds a row with one sentence why.
+type row struct {
+	pkg    string   // folder; a last element * stands for each folder at that place
+	ours   []string // of ours; a trailing /... stands for everything below
+	others []string // modules of others
+	why    string
+}
+
+// allowed is the allow-list. Imports go one way, from cmd down to sdk, and a library has one package that may know it.
+var allowed = []row{
+	{pkg: "sdk", why: "the nouns are the bottom: everything stands on them"},
+	{pkg: "sdk/abi", why: "constants that a guest and the host read"},
+	{pkg: "sdk/exact", why: "strict JSON and exact numbers are needed below sdk's other packages"},
+	{pkg: "sdk/wire", ours: []string{"sdk", "sdk/exact"}, why: "codecs that server and clients share"},
+	{pkg: "sdk/scanner", ours: []string{"sdk", "sdk/abi", "sdk/exact"}, why: "what a scanner's author imports stays small"},
+
+	{pkg: "config", others: []string{"github.com/knadh/koanf/v2", "github.com/go-viper/mapstructure/v2", "go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6"},
+		why: "the only package that knows the configuration library; others get its structs"},
+
+	{pkg: "core", ours: []string{"core/...", "config", "sdk/...", "sdk", "scanners"}, why: "the wiring is the top: nothing but cmd imports it"},
+	{pkg: "core/chain", ours: []string{"sdk", "sdk/exact"}, why: "verdicts are pure: no I/O of their own"},
+	{pkg: "core/rules", ours: []string{"sdk", "sdk/exact", "core/chain"}, others: []string{"cel.dev/cel-go"}, why: "rules are one kind of step; only they know CEL"},
+	{pkg: "core/wasmhost", ours: []string{"sdk", "sdk/abi", "sdk/exact", "core/chain"}, others: []string{"github.com/tetratelabs/wazero"},
+		why: "modules are one kind of step; only the host knows wazero"},
+	{pkg: "core/audit", ours: []string{"sdk", "sdk/wire"}, others: []string{"golang.org/x/mod"}, why: "what a record is depends on no database"},
+	{pkg: "core/store", ours: []string{"sdk", "sdk/wire", "core/audit"}, others: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/mod"},
+		why: "state and record are one write; only the store knows Pebble"},
+	{pkg: "core/ops", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/chain", "core/store"}, others: []string{"github.com/oklog/ulid/v2", "golang.org/x/time"},
+		why: "operations ask the chain and hand commands (nouns of core/store) to whoever commits"},
+	{pkg: "core/httpd", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"github.com/valyala/fasthttp", "golang.org/x/time"},
+		why: "a transport knows operations and the nouns Key and Who; only it knows fasthttp"},
+	{pkg: "core/admin", ours: []string{"sdk", "sdk/wire", "core/ops", "core/store", "core/audit"}, others: []string{"golang.org/x/sys"},
+		why: "a transport for operators on the machine, and the log's export"},
+	{pkg: "core/obs", ours: []string{"sdk"}, others: []string{"github.com/prometheus/client_golang"}, why: "metrics know codes, not operations"},
+
+	{pkg: "scanners", why: "built-ins are bytes: nothing of a scanner's code runs in the gateway"},
+	{pkg: "scanners/*", ours: []string{"sdk", "sdk/scanner"}, why: "a scanner uses what any author can use"},
+
+	{pkg: "cmd/yett", ours: []string{"core", "core/...", "config", "sdk", "sdk/...", "scanners"},
+		others: []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "github.com/HdrHistogram/hdrhistogram-go"}, why: "subcommands, some of which work offline on one package of core"},
+	{pkg: "cmd/internal/lint", why: "the house rules read files only"},
+	{pkg: "examples/*", ours: []string{"sdk", "sdk/..."}, why: "an example may use what an outsider can"},
+}
+
+// forTests are libraries that any test may import. No test gets another package's library by them.
+var forTests = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/anishathalye/porcupine", "github.com/getkin/kin-openapi",
+	"github.com/rogpeppe/go-internal", "github.com/cockroachdb/datadriven", "go.yaml.in/yaml/v3", "golang.org/x/mod", "golang.org/x/sys"}
+
+// belowCore says which packages core stands on: their tests may not reach up into it.
+func belowCore(pkg string) bool {
+	return pkg == "config" || pkg == "sdk" || strings.HasPrefix(pkg, "sdk/") || strings.HasPrefix(pkg, "scanners")
+}
+
+func imports(tr *tree) []string {
+	var out []string
+	missing := map[string]bool{}
+	for _, f := range tr.goFiles(true) {
+		r := rowOf(f.dir())
+		if r == nil {
+			if !missing[f.dir()] {
+				out = append(out, fmt.Sprintf("%s: the package has no row in cmd/internal/lint/imports_test.go: add what it may import and one sentence why", f.dir()))
+			}
+			missing[f.dir()] = true
+			continue
+		}
+		for _, im := range f.ast.Imports {
+			if why := r.refuses(strings.Trim(im.Path.Value, `"`), f); why != "" {
+				out = append(out, tr.at(im)+why)
+			}
+		}
+	}
+	return out
+}
+
+func rowOf(dir string) *row {
+	for i, r := range allowed {
+		if r.pkg == dir {
+			return &allowed[i]
+		}
+	}
+	for i, r := range allowed {
+		if path.Base(r.pkg) == "*" && path.Dir(r.pkg) == path.Dir(dir) {
+			return &allowed[i]
+		}
+	}
+	return nil
+}
+
+// refuses gives the reason why a file may not import something, or "".
+func (r *row) refuses(name string, f *file) string {
+	switch rest, ours := strings.CutPrefix(name, ourModule+"/"); {
+	case ours:
+		if rest == f.dir() || matches(r.ours, rest) {
+			return ""
+		}
+		if rest == "core" {
+			return "only cmd imports core: hand over what is needed from there"
+		}
+		if f.test() && !(belowCore(r.pkg) && strings.HasPrefix(rest, "core/")) && !strings.HasPrefix(rest, "cmd/") {
+			return "" // a test may use its neighbours, but nothing that stands above
+		}
+		return fmt.Sprintf("%s may not import %s (%s): move the code, or declare an interface here and let the caller fill it", r.pkg, rest, r.why)
+	case name == "C":
+		return "no cgo: the gateway is one static binary"
+	case !strings.Contains(strings.Split(name, "/")[0], "."):
+		return "" // standard library
+	}
+	if within(r.others, name) || f.test() && within(forTests, name) {
+		return ""
+	}
+	for _, other := range allowed {
+		if within(other.others, name) {
+			return fmt.Sprintf("%s may not import %s: only %s knows that library, ask it", r.pkg, name, other.pkg)
+		}
+	}
+	return fmt.Sprintf("%s may not import %s: use the standard library, or add the module to its row with the reason", r.pkg, name)
+}
+
+func matches(patterns []string, pkg string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if base, all := strings.CutSuffix(p, "/..."); all {
+			return strings.HasPrefix(pkg, base+"/")
+		}
+		return p == pkg
+	})
+}
+
+func within(modules []string, name string) bool {
+	return slices.ContainsFunc(modules, func(m string) bool { return name == m || strings.HasPrefix(name, m+"/") })
+}

@@ -1,0 +1,136 @@
+package ops_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// toolName is a chain that answers with what the tool is called.
+type toolName struct{}
+
+func (toolName) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
+	effect, ok := sdk.ParseEffect(strings.ToUpper(c.ToolID))
+	if !ok {
+		return sdk.Verdict{}, errors.New("no such effect")
+	}
+	return sdk.Verdict{Effect: effect, Code: "TEST"}, nil
+}
+
+type silent struct{}
+
+func (silent) Operated(string, string, sdk.Code, time.Duration) {}
+
+// bench is a service on a real store.
+type bench struct {
+	t      testing.TB
+	store  *store.Store
+	svc    *ops.Service
+	offset atomic.Int64 // how far the clock is ahead
+	tick   ticker
+}
+
+func (b *bench) now() time.Time { return time.Now().Add(time.Duration(b.offset.Load())) }
+
+var admin = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}
+
+// newBench opens a store in a new directory. wrap puts something between service and store; nil puts nothing there.
+func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
+	b := &bench{t: t}
+	var err error
+	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string { return "sto_test" }, Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	var st ops.Store = b.store
+	if wrap != nil {
+		st = wrap(st)
+	}
+	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
+	b.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Observer: silent{}})
+	return b
+}
+
+// finds is a scanner that finds nothing.
+type finds struct{}
+
+func (finds) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) { return nil, nil }
+func (finds) About() chain.About                                        { return chain.About{} }
+
+func (b *bench) newKey(name, preset string) *ops.NewKey {
+	b.t.Helper()
+	k, err := b.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset}, admin)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return k
+}
+
+// run is one request as a transport makes it: authentication first, then the operation.
+func (b *bench) run(value, op, body string) (string, error) {
+	key, err := b.svc.KeyOf(value)
+	if err != nil {
+		return "", err
+	}
+	var doc exact.Doc
+	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
+		return "", err
+	}
+	for i := range ops.Table {
+		if ops.Table[i].Name != op {
+			continue
+		}
+		resp, err := b.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body})
+		if err != nil {
+			return "", err
+		}
+		return string(resp.AppendJSON(nil)), nil
+	}
+	return "", fmt.Errorf("no operation %s", op)
+}
+
+// code is an error's code, "" for none.
+func code(err error) string {
+	var e *sdk.Error
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &e):
+		return string(e.Code)
+	}
+	return err.Error()
+}
+
+// full picks the larger number when YETT_FULL is set.
+func full(usual, all int) int {
+	if os.Getenv("YETT_FULL") != "" {
+		return all
+	}
+	return usual
+}
+
+// member is a string member of an answer.
+func member(answer, name string) string {
+	_, rest, _ := strings.Cut(answer, `"`+name+`":"`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}

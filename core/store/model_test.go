@@ -1,0 +1,305 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"pgregory.net/rapid"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// modelKey, modelDefer and modelAnswer are the store as a few maps would keep it.
+type (
+	modelKey struct {
+		revokedAt time.Time // zero: live
+		approver  bool
+	}
+	modelDefer struct {
+		key, args, status, code string
+		expires                 time.Time
+		need                    int
+		signed                  []string
+	}
+	modelAnswer struct {
+		at                time.Time
+		args, outcome, id string
+	}
+)
+
+// modelled is a store and its model side by side.
+type modelled struct {
+	*rig
+	keys    map[string]*modelKey
+	defers  map[string]*modelDefer
+	tokens  []string
+	answers map[string]modelAnswer // by key and call_id
+}
+
+func (m *modelled) now() time.Time { return m.clock.Now() }
+
+func (m *modelled) live(id string) bool {
+	k := m.keys[id]
+	return k.revokedAt.IsZero() || m.now().Before(k.revokedAt)
+}
+
+// pass is what time does: whatever has run out is expired.
+func (m *modelled) pass() {
+	for _, d := range m.defers {
+		if (d.status == Pending || d.status == Approved) && !m.now().Before(d.expires) {
+			d.status = Expired
+		}
+	}
+}
+
+func (m *modelled) pick(t *rapid.T, approver bool) string {
+	var ids []string
+	for id, k := range m.keys {
+		if k.approver == approver {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if len(ids) == 0 {
+		t.Skip("no such key yet")
+	}
+	return rapid.SampledFrom(ids).Draw(t, "key")
+}
+
+func (m *modelled) token(t *rapid.T) string {
+	if len(m.tokens) == 0 {
+		t.Skip("no defer yet")
+	}
+	return rapid.SampledFrom(m.tokens).Draw(t, "token")
+}
+
+func (m *modelled) create(t *rapid.T) {
+	approver, scope := rapid.Bool().Draw(t, "approver"), "authorize"
+	if approver {
+		scope = "approve"
+	}
+	id := m.id("key")
+	m.must(&CreateKey{Key: &Key{ID: id, Name: id, Scopes: []string{scope}}, By: system})
+	m.keys[id] = &modelKey{approver: approver}
+}
+
+// gone is what a revocation does in the model.
+func (m *modelled) gone(id string, at time.Time) {
+	m.keys[id].revokedAt = at
+	for _, d := range m.defers {
+		if d.key == id && !at.After(m.now()) && (d.status == Pending || d.status == Approved) {
+			d.status = Denied
+		}
+	}
+}
+
+func (m *modelled) revoke(t *rapid.T) {
+	id := m.pick(t, rapid.Bool().Draw(t, "approver"))
+	m.pass()
+	want := sdk.Code("")
+	if !m.live(id) {
+		want = sdk.CodeConflict
+	}
+	m.refused(&RevokeKey{ID: id, By: system}, want)
+	if want == "" {
+		m.gone(id, m.now())
+	}
+}
+
+func (m *modelled) roll(t *rapid.T) {
+	id, grace := m.pick(t, rapid.Bool().Draw(t, "approver")), rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "grace")
+	m.pass()
+	fresh := m.id("key")
+	want := sdk.Code("")
+	if !m.keys[id].revokedAt.IsZero() {
+		want = sdk.CodeConflict
+	}
+	m.refused(&RollKey{ID: id, New: &Key{ID: fresh}, Grace: grace, By: system}, want)
+	if want == "" {
+		m.keys[fresh] = &modelKey{approver: m.keys[id].approver}
+		m.gone(id, m.now().Add(grace))
+	}
+}
+
+// decide asks, with or without a call_id, and redeems when a token is drawn.
+func (m *modelled) decide(t *rapid.T, token string) {
+	id := m.pick(t, false)
+	args := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "args")
+	v := sdk.Verdict{Effect: rapid.SampledFrom([]sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer, sdk.Defer}).Draw(t, "verdict"), Approvals: rapid.IntRange(0, 2).Draw(t, "approvals")}
+	call := rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(t, "call_id")
+	c := m.call(m.s.Key(id), args, v)
+	c.Redeem, c.MaxDefers = token, 2
+	if call != "" {
+		c.Repeats = [][16]byte{{call[1]}}
+		copy(c.Repeats[0][1:], id)
+	}
+	m.pass()
+	err := m.commit(c)
+	if !m.live(id) {
+		if codeOf(err) != sdk.CodeKeyRevoked {
+			t.Fatalf("a revoked key: %v", err)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	if token != "" {
+		want = m.redeemed(id, args, v, m.defers[token])
+	} else {
+		want = m.asked(id, args, call, v, c)
+	}
+	if got := c.Out.Effect.String() + " " + c.Out.Code; got != want {
+		t.Fatalf("got %s (%s), want %s", got, c.Out.Reason, want)
+	}
+	if c.Out.Effect == sdk.Permit && v.Effect == sdk.Deny {
+		t.Fatal("a DENY of the chain became a PERMIT")
+	}
+}
+
+// redeemed is what redeeming d answers, and what it does to the model.
+func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) string {
+	switch {
+	case v.Effect == sdk.Deny:
+		return "DENY RULE_DENY"
+	case d.key != id || d.args != args || d.status != Approved:
+		return "DENY APPROVAL_MISMATCH"
+	}
+	d.dropRevoked(m)
+	if v.Effect == sdk.Defer {
+		d.need = max(d.need, v.Approvals)
+	}
+	if len(d.signed) < d.need {
+		d.status, d.expires = Pending, m.now().Add(5*time.Minute)
+		return "DEFER " + d.code
+	}
+	d.status = Consumed
+	return "PERMIT APPROVAL_CONSUMED"
+}
+
+func (d *modelDefer) dropRevoked(m *modelled) {
+	d.signed = slices.DeleteFunc(d.signed, func(id string) bool { return !m.live(id) })
+}
+
+// asked is what a call without a token answers, and what it does to the model.
+func (m *modelled) asked(id, args, call string, v sdk.Verdict, c *Decide) string {
+	if call != "" {
+		if a, ok := m.answers[id+call]; ok && m.now().Sub(a.at) < 10*time.Minute {
+			switch {
+			case a.args != args:
+				return "DENY CALL_ID_CONFLICT"
+			case v.Effect == sdk.Deny:
+				return "DENY RULE_DENY"
+			case !c.Out.Repeat || c.Out.DecisionID != a.id:
+				return "repeat of " + a.id
+			}
+			return a.outcome
+		}
+	}
+	out := v.Effect.String() + " RULE_" + v.Effect.String()
+	if v.Effect == sdk.Defer {
+		out = m.deferOf(id, args, v, c, out)
+	}
+	if call != "" {
+		m.answers[id+call] = modelAnswer{at: m.now(), args: args, outcome: out, id: c.NewID}
+	}
+	return out
+}
+
+func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string) string {
+	pending, joinable := 0, []string{}
+	for token, d := range m.defers {
+		if d.key == id && d.status == Pending {
+			pending++
+			if d.args == args {
+				joinable = append(joinable, token)
+			}
+		}
+	}
+	switch {
+	case len(joinable) > 0:
+		if !slices.Contains(joinable, c.Out.Token) {
+			return fmt.Sprint("joined one of ", joinable)
+		}
+	case pending >= 2:
+		return "DENY RATE_EXCEEDED"
+	default:
+		m.defers[c.NewToken] = &modelDefer{key: id, args: args, status: Pending, code: c.Verdict.Code, expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
+		m.tokens = append(m.tokens, c.NewToken)
+	}
+	return out
+}
+
+func (m *modelled) sign(t *rapid.T) {
+	id, token, yes := m.pick(t, true), m.token(t), rapid.Bool().Draw(t, "yes") || rapid.Bool().Draw(t, "yes after all")
+	m.pass()
+	d, want := m.defers[token], sdk.Code("")
+	switch {
+	case !m.live(id):
+		want = sdk.CodeKeyRevoked
+	case d.status == Expired:
+		want = sdk.CodeDeferExpired
+	case d.status != Pending:
+		want = sdk.CodeAlreadyResolved
+	}
+	m.refused(m.answer(m.s.Key(id), token, yes), want)
+	switch {
+	case want != "":
+	case !yes:
+		d.status = Denied
+	default:
+		if d.dropRevoked(m); !slices.Contains(d.signed, id) {
+			if d.signed = append(d.signed, id); len(d.signed) >= d.need {
+				d.status, d.expires = Approved, m.now().Add(5*time.Minute)
+			}
+		}
+	}
+}
+
+// same compares everything that can be seen.
+func (m *modelled) same(t *rapid.T) {
+	m.must(&Note{Type: "tick", By: system}) // time passes with commands
+	m.pass()
+	for token, d := range m.defers {
+		got, err := (&tx{s: m.s, st: m.s.seq.state}).find(token)
+		if err != nil || got == nil || got.Status != d.status || len(got.Signed) != len(d.signed) {
+			t.Fatalf("defer %s is %+v %v, the model has %+v", token, got, err, d)
+		}
+	}
+	for id := range m.keys {
+		if live := m.s.Key(id).live(m.now()) == nil; live != m.live(id) {
+			t.Fatalf("key %s: live %v, the model says %v", id, live, m.live(id))
+		}
+	}
+	if err := consistent(m.s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, defers: map[string]*modelDefer{}, answers: map[string]modelAnswer{}}
+		m.open()
+		defer m.close()
+		rt.Repeat(map[string]func(*rapid.T){
+			"create key": m.create,
+			"revoke key": m.revoke,
+			"roll key":   m.roll,
+			"ask":        func(t *rapid.T) { m.decide(t, "") },
+			"ask again":  func(t *rapid.T) { m.decide(t, "") },
+			"redeem":     func(t *rapid.T) { m.decide(t, m.token(t)) },
+			"redeem it":  func(t *rapid.T) { m.decide(t, m.token(t)) },
+			"sign":       m.sign,
+			"sign again": m.sign,
+			"wait": func(t *rapid.T) {
+				m.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute}).Draw(t, "how long"))
+			},
+			"restart": func(*rapid.T) { m.reopen() },
+			"":        m.same,
+		})
+	})
+}

@@ -1,0 +1,160 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// stuck is a disk whose syncs wait while it is held.
+type stuck struct {
+	mu    sync.Mutex
+	hold  chan struct{}
+	begun chan struct{}
+}
+
+func (d *stuck) delay() {
+	d.mu.Lock()
+	hold, begun := d.hold, d.begun
+	d.mu.Unlock()
+	if hold != nil {
+		begun <- struct{}{}
+		<-hold
+	}
+}
+
+func (d *stuck) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.hold, d.begun = make(chan struct{}), make(chan struct{}, 16)
+}
+
+func (d *stuck) goOn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.hold)
+	d.hold = nil
+}
+
+// A disk that hangs: who waits is refused at the stall limit, who comes later at once, and when it moves again the store
+// does too and says in the log which records bind nobody.
+func TestStalledDisk(t *testing.T) {
+	disk, now := &stuck{}, newClock()
+	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
+	set.Delay, set.Stall = disk.delay, 20*time.Millisecond
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, clock: now, s: s}
+	agent, boss := r.key("agent", nil, "authorize"), r.key("boss", nil, "approve")
+	token := r.deferred(agent, "held", sdk.Verdict{})
+	r.must(r.answer(boss, token, true))
+	before := s.Seq()
+
+	disk.stop()
+	var wg sync.WaitGroup
+	inFlight := []*Decide{r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit}), r.redeem(agent, "held", token, sdk.Verdict{Effect: sdk.Defer})}
+	errs := make([]error, 2)
+	wg.Go(func() { errs[0] = s.Commit(context.Background(), inFlight[0]) })
+	<-disk.begun
+	wg.Go(func() { errs[1] = s.Commit(context.Background(), inFlight[1]) }) // waits behind it
+	for queued := 0; queued == 0; {
+		s.seq.mu.Lock()
+		queued = len(s.seq.queue)
+		s.seq.mu.Unlock()
+	}
+	if err := s.Healthy(); err != nil {
+		t.Errorf("it is called stalled too early: %v", err)
+	}
+	now.advance(20 * time.Millisecond)
+	wg.Wait() // nothing moves the disk: only the stall limit can end this
+	for i, err := range errs {
+		if codeOf(err) != sdk.CodeAuditUnavailable {
+			t.Errorf("waiting %d: got %v", i, err)
+		}
+	}
+	if s.Healthy() == nil {
+		t.Error("a stalled store calls itself healthy")
+	}
+	r.refused(r.call(agent, "later", sdk.Verdict{Effect: sdk.Permit}), sdk.CodeAuditUnavailable)
+
+	disk.goOn()
+	for s.Healthy() != nil { // the sequencer's own goroutine gets there
+	}
+	r.must(r.call(agent, "after", sdk.Verdict{Effect: sdk.Permit}))
+	if got := r.status(agent, token); got != Approved {
+		t.Errorf("the queued redemption was refused, and yet the approval is %s", got)
+	}
+	checkUnanswered(t, s, before, inFlight[0].NewID)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkUnanswered expects that the refused decision is in the log and that a mark names it.
+func checkUnanswered(t *testing.T, s *Store, before uint64, id string) {
+	t.Helper()
+	rows, _, err := logOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var landed uint64
+	var marked []uint64
+	for _, r := range rows[before:] {
+		if r.DecisionID == id {
+			landed = r.Seq
+		}
+		if r.Type == "unanswered" {
+			marked = append(marked, r.Seqs...)
+		}
+	}
+	if landed == 0 || !slices.Equal(marked, []uint64{landed}) {
+		text, _ := json.Marshal(rows[before:])
+		t.Errorf("the refused record is %d, marked are %v\n%s", landed, marked, text)
+	}
+}
+
+// A store that closes while the mark is still owed writes it first.
+func TestStallThenClose(t *testing.T) {
+	disk, now := &stuck{}, newClock()
+	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
+	set.Delay, set.Stall = disk.delay, 20*time.Millisecond
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, clock: now, s: s}
+	agent := r.key("agent", nil, "authorize")
+	before := s.Seq()
+	disk.stop()
+	c := r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit})
+	done := make(chan error)
+	go func() { done <- s.Commit(context.Background(), c) }()
+	<-disk.begun
+	now.advance(time.Second)
+	if err := <-done; codeOf(err) != sdk.CodeAuditUnavailable {
+		t.Fatalf("got %v", err)
+	}
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	disk.goOn()
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	set.Delay = nil
+	if s, err = Open(set); err != nil {
+		t.Fatal(err)
+	}
+	checkUnanswered(t, s, before, c.NewID)
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
