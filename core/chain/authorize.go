@@ -84,8 +84,11 @@ func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 		if s.Shadow {
 			continue
 		}
-		if row.Verdict.Effect > res.Verdict.Effect {
+		switch {
+		case row.Verdict.Effect > res.Verdict.Effect:
 			res.Verdict = row.Verdict
+		case row.Verdict.Effect == sdk.Defer && res.Verdict.Effect == sdk.Defer: // the quorum is the strictest step's, wherever it stands
+			res.Verdict.Approvals = max(res.Verdict.Approvals, row.Verdict.Approvals)
 		}
 		if row.Verdict.Effect == sdk.Deny {
 			break

@@ -68,10 +68,10 @@ func splice(text string, spans []span) string {
 	return b.String()
 }
 
-// isJSON reports whether a text is a JSON object or array; single scalars are text like any other.
+// isJSON reports whether a text is a JSON object, array or string; other scalars are text like any other.
 func isJSON(text string) bool {
 	t := strings.TrimLeft(text, " \t\r\n")
-	return t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(text))
+	return t != "" && strings.IndexByte(`{["`, t[0]) >= 0 && json.Valid([]byte(text))
 }
 
 // jsonSpans cuts spans to the tokens of a valid JSON text: the insides of strings, and whole numbers and words.

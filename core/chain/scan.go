@@ -156,9 +156,7 @@ func (c *ScanChain) judge(in *Input, found []sdk.Finding) []sdk.Finding {
 		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Scanner, b.Scanner),
 			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested), strings.Compare(a.Replacement, b.Replacement))
 	})
-	found = slices.CompactFunc(found, func(a, b sdk.Finding) bool {
-		return a.Start == b.Start && a.End == b.End && a.Kind == b.Kind && a.Scanner == b.Scanner
-	})
+	found = slices.Compact(found)
 	for i := range found {
 		found[i].Action, found[i].Replacement = c.action(in, &found[i])
 	}

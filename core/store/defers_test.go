@@ -154,7 +154,7 @@ func TestJoining(t *testing.T) {
 }
 
 func TestPendingPerKey(t *testing.T) {
-	r, agent, boss := cast(t)
+	r, agent, _ := cast(t)
 	ask := func(k *Key, args string) *Decide {
 		c := r.call(k, args, waits)
 		c.MaxDefers = 2
@@ -167,7 +167,7 @@ func TestPendingPerKey(t *testing.T) {
 	r.wants(ask(agent, "2"), "DEFER RULE_DEFER") // joins
 	r.wants(ask(r.key("other", nil, "authorize"), "3"), "DEFER RULE_DEFER")
 	r.reopen()
-	agent, boss = r.s.Key("agent"), r.s.Key("boss")
+	agent, boss := r.s.Key("agent"), r.s.Key("boss")
 	r.wants(ask(agent, "3"), "DENY RATE_EXCEEDED")
 	r.must(r.answer(boss, one.Out.Token, true)) // approved is not pending
 	r.wants(ask(agent, "3"), "DEFER RULE_DEFER")

@@ -130,4 +130,3 @@ func TestEachRecordRefusesCutGroups(t *testing.T) {
 		t.Error("a length beyond the group was believed")
 	}
 }
-

@@ -40,7 +40,7 @@ var (
 	ifThen, unreachable         = []byte{0x04, 0x40}, []byte{0x00}
 	add, sub, eq, ne, geU       = []byte{0x6a}, []byte{0x6b}, []byte{0x46}, []byte{0x47}, []byte{0x4f}
 	load8, load32, store32      = []byte{0x2d, 0, 0}, []byte{0x28, 0, 0}, []byte{0x36, 0, 0}
-	memGrow, wrap               = []byte{0x40, 0}, []byte{0xa7}
+	memGrow                     = []byte{0x40, 0}
 )
 
 func i32(v int) []byte    { return cat([]byte{0x41}, sleb(int64(int32(v)))) }
