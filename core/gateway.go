@@ -77,6 +77,9 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if _, err := secretFile(filepath.Join(dir, "audit.key"), 32); err != nil { // before the store: a crash between must not part them
 		return g, fmt.Errorf("audit signing key: %w", err)
 	}
+	if err := private(filepath.Join(dir, "db")); err != nil {
+		return g, fmt.Errorf("data directory: %w", err)
+	}
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal}); err != nil {
 		return g, err
 	}
@@ -94,10 +97,19 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	return g, g.listen(dir)
 }
 
+// private makes a directory that nobody else can enter, or closes one that others could: the log, live tokens and the
+// keys' MACs lie in it, and Pebble makes its files readable.
+func private(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o700)
+}
+
 // secretsComplete refuses a store whose secrets are gone: a new pepper would make every key invalid without a word, and a
 // new signing key would make every checkpoint a stranger's.
 func (g *Gateway) secretsComplete(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, "db")); err != nil {
+	if rows, err := os.ReadDir(filepath.Join(dir, "db")); err != nil || len(rows) == 0 {
 		return nil // a new store makes its own
 	}
 	for _, name := range []string{"pepper", "audit.key"} {
@@ -262,12 +274,7 @@ func secretFile(path string, n int) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		b = make([]byte, n)
 		random(b)
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		_, err = f.Write(b)
-		return b, errors.Join(err, f.Sync(), f.Close(), syncDir(filepath.Dir(path)))
+		return b, writeWhole(path, b)
 	}
 	if err != nil {
 		return nil, err
@@ -282,6 +289,22 @@ func secretFile(path string, n int) ([]byte, error) {
 		return nil, fmt.Errorf("%s is %d bytes long, want %d", path, len(b), n)
 	}
 	return b, nil
+}
+
+// writeWhole makes a file (mode 0600) that is there whole or not at all, after a crash too.
+func writeWhole(path string, b []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // syncDir makes new names in a directory survive a power cut.

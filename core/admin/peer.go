@@ -73,9 +73,12 @@ func admit(c *net.UnixConn) (uid string, err error) {
 
 // descends reports whether pid is ancestor or was started, at whatever remove, by it.
 func descends(pid, ancestor int) (bool, error) {
-	for steps := 0; pid > 1 && steps < 1000; steps++ {
+	for steps := 0; steps < 1000; steps++ {
 		if pid == ancestor {
 			return steps > 0, nil // the server's own process may administer itself: tests do
+		}
+		if pid <= 1 {
+			return false, nil
 		}
 		parent, err := parentOf(pid)
 		if err != nil {

@@ -246,6 +246,9 @@ func (s *Server) requestID(ctx *fasthttp.RequestCtx) string {
 			return s.set.NewID()
 		}
 	}
+	if ops.HoldsKey(string(id)) {
+		return s.set.NewID() // it would be echoed and recorded
+	}
 	return string(id)
 }
 

@@ -6,7 +6,9 @@ package httpd
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,7 +115,8 @@ func (q quiet) Printf(format string, args ...any) {
 	if n := q.lost.Swap(0); n > 0 {
 		q.log("http: %d messages were not written: more than ten a second", n)
 	}
-	q.log("http: "+format, args...)
+	line, _, _ := strings.Cut(fmt.Sprintf(format, args...), ", contents:") // never the client's bytes
+	q.log("http: %s", line)
 }
 
 // Serve answers on ln until Shutdown. It closes ln.

@@ -200,3 +200,28 @@ func (s *Service) Refused(ctx context.Context, cause error, peer string) {
 	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write says so itself.
 	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
 }
+
+// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value.
+func HoldsKey(s string) bool {
+	for {
+		i := strings.Index(s, keyPrefix)
+		if i < 0 || len(s)-i < keyLen {
+			return false
+		}
+		v := s[i : i+keyLen]
+		if sum := checksum(v[:keyLen-checksumLen]); string(sum[:]) == v[keyLen-checksumLen:] {
+			return true
+		}
+		s = s[i+1:]
+	}
+}
+
+// noKeys refuses texts that would be kept and hold a key's value: a raw value is written nowhere.
+func noKeys(texts ...string) error {
+	for _, t := range texts {
+		if HoldsKey(t) {
+			return sdk.Errf(sdk.CodeInvalidField, "a name, a reason or an Idempotency-Key holds the value of an API key; it was not written anywhere")
+		}
+	}
+	return nil
+}

@@ -40,6 +40,9 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 	if in.ExecutionTimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
 	}
+	if err := noKeys(r.Idempotency, in.AgentID, tool, in.SessionID, in.CallID); err != nil {
+		return nil, err
+	}
 	sc := scratches.Get().(*scratch)
 	gen := s.set.Generation()
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
@@ -54,12 +57,8 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 		DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
 	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
-	cmd.Args = s.storedArgs(r.Ctx, gen, &sc.call)
+	s.kept(r.Ctx, gen, &sc.call, cmd)
 	s.callIdentity(r, in, cmd)
-	if res.Verdict.Effect == sdk.Defer {
-		cmd.NewToken = s.ids.token("dfr_")
-		cmd.View = s.view(r.Ctx, gen, &sc.call)
-	}
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
@@ -131,28 +130,54 @@ func orEmpty(dst []byte, v exact.Value) []byte {
 	return v.AppendCanonical(dst)
 }
 
-// storedArgs is what of the arguments goes into the log. nil stores the digest alone.
-func (s *Service) storedArgs(ctx context.Context, gen *Generation, c *chain.Call) []byte {
-	if !c.Args.Exists() || gen.Args == "digest" {
-		return nil
+// maskBytes bounds the args that are masked for the log: beyond it the digest alone is kept, and the record says so. It
+// keeps one caller's huge args from taking the scanners' time from everybody's outputs.
+const maskBytes = 64 << 10
+
+// storedArgs is what of the arguments goes into the log. nil stores the digest alone. An error means that the policy asks
+// for masked args and they could not be masked.
+func (s *Service) storedArgs(ctx context.Context, gen *Generation, c *chain.Call) ([]byte, error) {
+	if c.Args.Len() == 0 || gen.Args == "digest" {
+		return nil, nil
 	}
 	args := c.Args.AppendCanonical(nil)
-	if gen.Args == "full" {
-		return args
+	switch {
+	case gen.Args == "full":
+		return args, nil
+	case len(args) > maskBytes:
+		return wireNote("withheld", "too_large"), nil
 	}
-	return masked(ctx, gen, c, args)
+	text, err := masked(ctx, gen, c, args)
+	if errors.Is(err, chain.ErrNoScanner) {
+		return wireNote("withheld", "no_scanner"), nil
+	}
+	return text, err
 }
 
-// masked is JSON as the scan chain's redactor leaves it, or a note that it could not be masked: then nothing is kept.
-func masked(ctx context.Context, gen *Generation, c *chain.Call, text []byte) []byte {
+// masked is JSON without what the scan chain's scanners find in it.
+func masked(ctx context.Context, gen *Generation, c *chain.Call, text []byte) ([]byte, error) {
 	if string(text) == "{}" {
-		return text
+		return text, nil
 	}
-	res := gen.Scan.Run(ctx, &chain.Input{Text: string(text), ToolID: c.ToolID, AgentID: c.AgentID, ContentType: "application/json"})
-	if res.Outcome == chain.Denied {
-		return wireNote("withheld", res.Code)
+	out, err := gen.Scan.Mask(ctx, &chain.Input{Text: string(text), ToolID: c.ToolID, AgentID: c.AgentID, ContentType: "application/json"})
+	return []byte(out), err
+}
+
+// kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. A call
+// that cannot be kept as the policy asks is denied: it would be permitted without a whole record, or approved unseen.
+func (s *Service) kept(ctx context.Context, gen *Generation, c *chain.Call, cmd *store.Decide) {
+	var err error
+	if cmd.Args, err = s.storedArgs(ctx, gen, c); err == nil && cmd.Verdict.Effect == sdk.Defer && !cmd.DryRun {
+		cmd.NewToken = s.ids.token("dfr_")
+		cmd.View, err = s.view(ctx, gen, c)
 	}
-	return []byte(res.Text)
+	if err == nil {
+		return
+	}
+	cmd.Args = wireNote("withheld", sdk.ReasonScanUnavailable)
+	if cmd.Verdict.Effect != sdk.Deny {
+		cmd.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Reason: "the args could not be masked for the record: " + err.Error()}
+	}
 }
 
 func wireNote(name, value string) []byte {
@@ -161,15 +186,27 @@ func wireNote(name, value string) []byte {
 	return o.Close()
 }
 
-// view is the canonical call as approvers see it, secrets masked.
-func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) []byte {
+// view is the canonical call as approvers see it, secrets masked. Without any scanner it is shown as it is.
+func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) ([]byte, error) {
 	o := wire.Object(nil)
 	o.Str("agent_id", c.AgentID)
-	o.Raw("args", masked(ctx, gen, c, orEmpty(nil, c.Args)))
-	o.Raw("context", masked(ctx, gen, c, orEmpty(nil, c.Context)))
+	for _, part := range []struct {
+		name string
+		v    exact.Value
+	}{{"args", c.Args}, {"context", c.Context}} {
+		plain := orEmpty(nil, part.v)
+		text, err := masked(ctx, gen, c, plain)
+		if errors.Is(err, chain.ErrNoScanner) {
+			text, err = plain, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.Raw(part.name, text)
+	}
 	o.Str("session_id", c.SessionID)
 	o.Str("tool_id", c.ToolID)
-	return o.Close()
+	return o.Close(), nil
 }
 
 // checks appends the rows as the log and explain show them.

@@ -33,6 +33,9 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	case len(in.Reason) > reasonBytes:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
 	}
+	if err := noKeys(in.Reason, r.Idempotency); err != nil {
+		return nil, err
+	}
 	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL}
 	cmd.Answer = func(d *store.Defer) []byte { return approval(d).AppendJSON(nil) }
 	if r.Idempotency != "" {

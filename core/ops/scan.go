@@ -19,6 +19,9 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
+	if err := noKeys(in.ToolID, in.AgentID, in.SessionID); err != nil {
+		return nil, err
+	}
 	gen := s.set.Generation()
 	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/hex"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"time"
@@ -105,9 +104,10 @@ func (c *Decide) settle(tx *tx) {
 	need := max(c.Verdict.Approvals, 1)
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
-		View: json.RawMessage(c.View), Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Need: need}
+		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Need: need}
 	tx.st.add(d)
 	tx.putDefer(d)
+	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires
 	tx.deferRecord("defer_created", d, c.By, d.Reason)
@@ -154,12 +154,14 @@ func (c *Decide) redeem(tx *tx) error {
 // repeat answers a call_id or Idempotency-Key that was seen before as it was answered then, unless the chain denies today.
 func (c *Decide) repeat(tx *tx) error {
 	var before []byte
+	var missing [][16]byte
 	for _, hash := range c.Repeats {
 		digest, answer, found, err := tx.remembered(prefixRepeat, hash, RepeatFor)
 		switch {
 		case err != nil:
 			return err
 		case !found:
+			missing = append(missing, hash)
 		case digest != c.Digest:
 			c.deny(sdk.ReasonCallIDConflict, "the call_id or Idempotency-Key was used for another call within 10 minutes")
 			return nil
@@ -172,6 +174,9 @@ func (c *Decide) repeat(tx *tx) error {
 	case c.Verdict.Effect == sdk.Deny:
 		return nil
 	default:
+		for _, hash := range missing {
+			tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, before)
+		}
 		return c.recall(before)
 	}
 	if c.Verdict.Effect != sdk.Deny {

@@ -28,27 +28,26 @@ type SignOff struct {
 
 // Defer is one deferred call. Outside the sequencer it is only ever seen as a copy.
 type Defer struct {
-	Token      string          `json:"token"`
-	Status     string          `json:"status"`
-	KeyID      string          `json:"key_id"`
-	AgentID    string          `json:"agent_id"`
-	SessionID  string          `json:"session_id,omitempty"`
-	ToolID     string          `json:"tool_id"`
-	CallID     string          `json:"call_id"`
-	DecisionID string          `json:"decision_id"`
-	Digest     [32]byte        `json:"digest"`
-	RuleID     string          `json:"rule_id,omitempty"`
-	Code       string          `json:"code"`
-	Reason     string          `json:"reason,omitempty"`
-	Policy     string          `json:"policy"`
-	View       json.RawMessage `json:"view,omitempty"` // the canonical call as approvers see it, secrets masked
-	Created    time.Time       `json:"created_at"`
-	Expires    time.Time       `json:"expires_at"`
-	Need       int             `json:"approvals_required"`
-	Signed     []SignOff       `json:"approvals,omitempty"`
-	ResolvedBy string          `json:"resolved_by,omitempty"`
-	ResolvedAt time.Time       `json:"resolved_at,omitzero"`
-	EndReason  string          `json:"end_reason,omitempty"`
+	Token      string    `json:"token"`
+	Status     string    `json:"status"`
+	KeyID      string    `json:"key_id"`
+	AgentID    string    `json:"agent_id"`
+	SessionID  string    `json:"session_id,omitempty"`
+	ToolID     string    `json:"tool_id"`
+	CallID     string    `json:"call_id"`
+	DecisionID string    `json:"decision_id"`
+	Digest     [32]byte  `json:"digest"`
+	RuleID     string    `json:"rule_id,omitempty"`
+	Code       string    `json:"code"`
+	Reason     string    `json:"reason,omitempty"`
+	Policy     string    `json:"policy"`
+	Created    time.Time `json:"created_at"`
+	Expires    time.Time `json:"expires_at"`
+	Need       int       `json:"approvals_required"`
+	Signed     []SignOff `json:"approvals,omitempty"`
+	ResolvedBy string    `json:"resolved_by,omitempty"`
+	ResolvedAt time.Time `json:"resolved_at,omitzero"`
+	EndReason  string    `json:"end_reason,omitempty"`
 }
 
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
@@ -282,11 +281,15 @@ func (c *Approve) apply(tx *tx) error {
 	if d == nil || !c.Key.Sees(d.AgentID) {
 		return sdk.FieldErrf(sdk.CodeUnknownDefer, "defer_token", "there is no such deferred call, or it is not this key's to answer")
 	}
-	if c.Key.ID == d.KeyID || c.Key.ActsAs(d.AgentID) {
+	if tx.s.sameLine(c.Key.ID, d.KeyID) || c.Key.ActsAs(d.AgentID) {
 		return sdk.Errf(sdk.CodeSelfApproval, "a key that asked for a call, or acts as the agent that did, cannot answer it")
 	}
 	if tx.expireOne(d) {
 		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+	}
+	if asker := tx.s.keys.byID[d.KeyID]; d.Status == Pending && (asker == nil || asker.Revoked(tx.now) != nil) {
+		tx.move(d, Denied, "system", "the asking key was revoked", d.Expires)
+		tx.deferRecord("defer_resolved", d, system, "the asking key was revoked")
 	}
 	if d.Status != Pending {
 		return &sdk.Error{Code: sdk.CodeAlreadyResolved, Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy, d.ResolvedAt.UTC().Format(time.RFC3339)),
@@ -309,7 +312,7 @@ func (c *Approve) settle(tx *tx, d *Defer) {
 	}
 	tx.dropRevoked(d)
 	for _, s := range d.Signed {
-		if s.Key == c.Key.ID {
+		if tx.s.sameLine(s.Key, c.Key.ID) {
 			tx.deferRecord("defer_signed", d, c.By, "signed before")
 			tx.putDefer(d)
 			return
@@ -324,6 +327,15 @@ func (c *Approve) settle(tx *tx, d *Defer) {
 	tx.deferRecord("defer_signed", d, c.By, c.Reason)
 	tx.move(d, Approved, c.Key.ID, c.Reason, tx.now.Add(c.ApprovedTTL))
 	tx.deferRecord("defer_resolved", d, c.By, c.Reason)
+}
+
+// sameLine reports whether two keys are one key and its rolled successors.
+func (s *Store) sameLine(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ka, kb := s.keys.byID[a], s.keys.byID[b]
+	return ka != nil && kb != nil && ka.root() == kb.root()
 }
 
 // dropRevoked forgets sign-offs whose key was revoked since.

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -31,18 +33,31 @@ func failAt(k int64, clients int) (end string, reached bool, err error) {
 	base := vfs.NewCrashableMem()
 	fs, failed := failing(base, k)
 	j := newJournal()
-	var fatal atomic.Bool
-	s, err := workload(settings(fs, newClock(), func(error) { fatal.Store(true) }), true, j, clients, 4)
+	told := make(chan struct{})
+	tell := sync.OnceFunc(func() { close(told) })
+	s, err := workload(settings(fs, newClock(), func(error) { tell() }), true, j, clients, 4)
 	op := failed.Load()
 	if op == nil {
 		return "", false, errors.Join(err, overIt(s, base, j))
 	}
-	end = fmt.Sprintf("open=%v fatal=%v refused=%v", s != nil, fatal.Load(), j.refused > 0)
+	if j.refused > 0 { // refusals go out before OnFatal is called; only a defect lets this wait end
+		select {
+		case <-told:
+		case <-time.After(30 * time.Second):
+		}
+	}
+	fatal := false
+	select {
+	case <-told:
+		fatal = true
+	default:
+	}
+	end = fmt.Sprintf("open=%v fatal=%v refused=%v", s != nil, fatal, j.refused > 0)
 	switch {
 	case err != nil && !strings.Contains(err.Error(), "injected"):
-	case j.refused > 0 && !fatal.Load():
+	case j.refused > 0 && !fatal:
 		err = fmt.Errorf("%d commits were refused and nobody was told that the process has to end", j.refused)
-	case s != nil && !fatal.Load():
+	case s != nil && !fatal:
 		err = overIt(s, base, j)
 	case s != nil && s.Healthy() == nil:
 		err = errors.New("the store has failed and calls itself healthy")

@@ -27,6 +27,7 @@ type Key struct {
 
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored; ask Revoked for the state now
 	RevokedBy string    `json:"revoked_by,omitempty"`
+	Root      string    `json:"root,omitempty"`        // id of the first of a line of rolled keys; "" for itself
 	Grace     bool      `json:"grace,omitempty"`       // as stored: RevokedAt lay ahead when the key was rolled
 	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
 
@@ -41,6 +42,14 @@ type Revocation struct {
 	At    time.Time
 	By    string
 	Grace bool
+}
+
+// root identifies a key and all that it was rolled from: they are one approver and one asker.
+func (k *Key) root() string {
+	if k.Root != "" {
+		return k.Root
+	}
+	return k.ID
 }
 
 // Scope is the key's set of scopes.
@@ -83,7 +92,7 @@ func (tx *tx) touch(k *Key) {
 // copy is what of a key is stored, but for its revocation.
 func (k *Key) copy() *Key {
 	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt,
-		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, LastUsed: k.LastUsedAt()}
+		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root, LastUsed: k.LastUsedAt()}
 }
 
 // LastUsedAt is the last use, to the minute; zero if never.
@@ -283,7 +292,11 @@ func (c *RollKey) apply(tx *tx) error {
 	if tx.s.keys.byID[c.New.ID] != nil {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
 	}
+	if old.Expired(tx.now) {
+		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; create a new key", old.ExpiresAt.UTC().Format(time.RFC3339))
+	}
 	n := c.New
+	n.Root = old.root()
 	n.Name, n.Environment, n.Scopes, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Agents, old.ExpiresAt, old.Note
 	tx.revoke(old, tx.now.Add(c.Grace), c.By)
 	return (&CreateKey{n, c.By}).apply(tx)

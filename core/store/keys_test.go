@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -86,5 +87,30 @@ func TestRollWithGrace(t *testing.T) {
 	r.refused(r.call(r.s.Key("newer"), "x", permit), sdk.CodeKeyRevoked)
 	if err := consistent(r.s); err != nil {
 		t.Error(err)
+	}
+}
+
+// A rolled key is the same person's: it neither doubles a sign-off nor answers what its predecessor asked.
+func TestRolledKeyIsTheSameApprover(t *testing.T) {
+	s, _ := openGated(t)
+	agent, boss, second := newKey(t, s, "agent", "authorize"), newKey(t, s, "boss", "approve"), newKey(t, s, "second", "approve")
+	next := &Key{ID: "boss-2", MAC: []byte("boss-2")}
+	ctx := context.Background()
+	if err := s.Commit(ctx, &RollKey{ID: boss.ID, New: next, Grace: time.Hour, By: system}); err != nil {
+		t.Fatal(err)
+	}
+	c := ask(agent, "rolled", sdk.Defer)
+	c.NewToken, c.Verdict.Approvals = "rolled", 2
+	if err := s.Commit(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range []*Key{boss, next, second} {
+		a := &Approve{Token: "rolled", Key: k, By: system, Yes: true, ApprovedTTL: time.Hour}
+		if err := s.Commit(ctx, a); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{Pending, Pending, Approved}[i]; a.Out.Status != want {
+			t.Errorf("after %s: %s with %d sign-offs, want %s", k.ID, a.Out.Status, len(a.Out.Signed), want)
+		}
 	}
 }

@@ -15,6 +15,7 @@ const (
 	prefixHashes  = 'h' // h|u64 first stored index  → 32-byte hashes…: the tree's hashes of one commit (tlog order)
 	prefixKey     = 'k' // k|key id                  → API key, JSON; tombstones stay
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay
+	prefixView    = 'v' // v|defer token             → the canonical call as approvers see it, secrets masked, JSON
 	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
 	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
 	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered
