@@ -17,6 +17,7 @@ type (
 	modelKey struct {
 		revokedAt time.Time // zero: live
 		approver  bool
+		root      string // the first of a line of rolled keys
 	}
 	modelDefer struct {
 		key, args, status, code string
@@ -83,7 +84,7 @@ func (m *modelled) create(t *rapid.T) {
 	}
 	id := m.id("key")
 	m.must(&CreateKey{Key: &Key{ID: id, Name: id, Scopes: []string{scope}}, By: system})
-	m.keys[id] = &modelKey{approver: approver}
+	m.keys[id] = &modelKey{approver: approver, root: id}
 }
 
 // gone is what a revocation does in the model.
@@ -119,7 +120,7 @@ func (m *modelled) roll(t *rapid.T) {
 	}
 	m.refused(&RollKey{ID: id, New: &Key{ID: fresh}, Grace: grace, By: system}, want)
 	if want == "" {
-		m.keys[fresh] = &modelKey{approver: m.keys[id].approver}
+		m.keys[fresh] = &modelKey{approver: m.keys[id].approver, root: m.keys[id].root}
 		m.gone(id, m.now().Add(grace))
 	}
 }
@@ -243,6 +244,8 @@ func (m *modelled) sign(t *rapid.T) {
 		want = sdk.CodeKeyRevoked
 	case d.status == Expired:
 		want = sdk.CodeDeferExpired
+	case d.status == Pending && !m.live(d.key): // its grace has run out
+		d.status, want = Denied, sdk.CodeAlreadyResolved
 	case d.status != Pending:
 		want = sdk.CodeAlreadyResolved
 	}
@@ -252,7 +255,7 @@ func (m *modelled) sign(t *rapid.T) {
 	case !yes:
 		d.status = Denied
 	default:
-		if d.dropRevoked(m); !slices.Contains(d.signed, id) {
+		if d.dropRevoked(m); !slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }) {
 			if d.signed = append(d.signed, id); len(d.signed) >= d.need {
 				d.status, d.expires = Approved, m.now().Add(5*time.Minute)
 			}
