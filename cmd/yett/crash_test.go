@@ -207,9 +207,17 @@ func TestKillUnderLoad(t *testing.T) {
 			})
 		}
 		wg.Go((&worker{outside: known, s: s, round: round}).manage)
-		<-reached
+		ended := make(chan struct{})
+		go func() {
+			wg.Wait()
+			close(ended)
+		}()
+		select {
+		case <-reached:
+		case <-ended: // all workers gave up: known.wrong says why
+		}
 		s.kill()
-		wg.Wait()
+		<-ended
 		if err := errors.Join(known.wrong...); err != nil {
 			t.Fatal(err)
 		}

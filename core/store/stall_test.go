@@ -48,7 +48,7 @@ func (d *stuck) goOn() {
 func TestStalledDisk(t *testing.T) {
 	disk, now := &stuck{}, newClock()
 	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
-	set.Delay, set.Stall = disk.delay, 20*time.Millisecond
+	set.Delay = disk.delay // the stall limit is an hour: the watcher's ticker does not come in between
 	s, err := Open(set)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,11 @@ func TestStalledDisk(t *testing.T) {
 	if err := s.Healthy(); err != nil {
 		t.Errorf("it is called stalled too early: %v", err)
 	}
-	now.advance(20 * time.Millisecond)
+	s.seq.look(now.advance(time.Hour - 1))
+	if err := s.Healthy(); err != nil {
+		t.Errorf("a moment before the limit: %v", err)
+	}
+	s.seq.look(now.advance(1))
 	wg.Wait() // nothing moves the disk: only the stall limit can end this
 	for i, err := range errs {
 		if codeOf(err) != sdk.CodeAuditUnavailable {
