@@ -48,7 +48,7 @@ func (d *stuck) goOn() {
 func TestStalledDisk(t *testing.T) {
 	disk, now := &stuck{}, newClock()
 	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
-	set.Delay = disk.delay // the stall limit is an hour: the watcher's ticker does not come in between
+	set.Delay, set.Stall = disk.delay, time.Hour // the stall limit is an hour: the watcher's ticker does not come in between
 	s, err := Open(set)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,9 @@ func TestStalledDisk(t *testing.T) {
 	r := &rig{t: t, clock: now, s: s}
 	agent, boss := r.key("agent", nil, "authorize"), r.key("boss", nil, "approve")
 	token := r.deferred(agent, "held", sdk.Verdict{})
-	r.must(r.answer(boss, token, true))
+	yes := r.answer(boss, token, true)
+	yes.ApprovedTTL = 24 * time.Hour
+	r.must(yes)
 	before := s.Seq()
 
 	disk.stop()
