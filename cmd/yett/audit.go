@@ -78,8 +78,10 @@ func export(ctx context.Context, dir string, w io.Writer) error {
 
 // offline opens the store of a stopped server. It never makes one.
 func offline(dir string, fn func(*store.Store, *audit.Signer) error) error {
-	if _, err := os.Stat(filepath.Join(dir, "db")); err != nil {
-		return fmt.Errorf("there is no store in %s: %w", dir, err)
+	for _, name := range []string{"db", "audit.key"} { // reading makes neither
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("there is no whole store in %s: %w", dir, err)
+		}
 	}
 	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string { return "" }, Log: func(string, ...any) {}})
 	if err != nil {
