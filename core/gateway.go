@@ -63,7 +63,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 			err = errors.Join(err, g.release(ctx))
 		}
 	}()
-	dir := string(cfg.Storage.Path)
+	dir, err := filepath.Abs(string(cfg.Storage.Path)) // the working directory is not ours to rely on
+	if err != nil {
+		return g, fmt.Errorf("data directory: %w", err)
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
