@@ -38,3 +38,23 @@ func TestMask(t *testing.T) {
 		})
 	}
 }
+
+// A text that no enforcing scanner looked at is not clean, whatever the reason.
+func TestUnscannedIsNotClean(t *testing.T) {
+	skipped := chain.ScanStep{Name: "elsewhere", Match: chain.Match{Tools: []string{"elsewhere/**"}}, Scanner: wordScanner{"bad", nil}}
+	shadow := chain.ScanStep{Name: "shadow", Shadow: true, Scanner: wordScanner{"bad", nil}}
+	looks := chain.ScanStep{Name: "looks", Scanner: wordScanner{"bad", nil}}
+	for _, c := range []struct {
+		name  string
+		steps []chain.ScanStep
+		want  string
+	}{{"no step", nil, chain.Denied}, {"all skipped", []chain.ScanStep{skipped}, chain.Denied}, {"shadow only", []chain.ScanStep{shadow}, chain.Denied},
+		{"skipped and shadow", []chain.ScanStep{skipped, shadow}, chain.Denied}, {"one looks", []chain.ScanStep{skipped, shadow, looks}, chain.Pass}} {
+		t.Run(c.name, func(t *testing.T) {
+			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps}
+			if res := scan.Run(context.Background(), &chain.Input{Text: "fine", ToolID: "t"}); res.Outcome != c.want {
+				t.Errorf("got %s %s", res.Outcome, res.Reason)
+			}
+		})
+	}
+}

@@ -78,6 +78,7 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	end := c.Now().Add(c.Budget)
 	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
 	var failed *Receipt
+	concerned := false // an enforcing step has looked at the text, or failed to
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		rec, found := c.scan(ctx, s, in, end)
@@ -86,6 +87,7 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 			res.Shadow = append(res.Shadow, found...)
 			continue
 		}
+		concerned = concerned || rec.Outcome != "skipped"
 		res.Findings = append(res.Findings, found...)
 		if rec.Err != nil && s.OnError != sdk.Abstain && failed == nil {
 			failed = &res.Receipts[len(res.Receipts)-1]
@@ -94,8 +96,8 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	res.Findings = c.judge(in, res.Findings)
 	res.Shadow = c.judge(in, res.Shadow)
 	switch {
-	case len(c.Steps) == 0:
-		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured, so nothing can be called clean")
+	case !concerned:
+		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
 	case failed != nil:
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
 	default:
