@@ -20,6 +20,17 @@ const (
 	CodeNotFound          Code = "not_found"              // no such path
 	CodeUnknownDefer      Code = "unknown_defer"          // no such defer, or not this key's to see
 	CodeUnknownKey        Code = "unknown_key"            // no such key id
+	CodeUnknownGrant      Code = "unknown_grant"          // no such grant, or not this key's to see
+	CodeUnknownAction     Code = "unknown_action"         // no such action, or not this key's to see
+	CodeUnknownKill       Code = "unknown_kill"           // nothing is killed under that name
+	CodeUnknownOperation  Code = "unknown_operation"      // the socket has no such operation
+	CodeNoCommonVersion   Code = "no_common_version"      // hello: no protocol version both sides know
+	CodeWrongToken        Code = "wrong_token"            // the approval token is not this action's
+	CodeUndoRefused       Code = "undo_refused"           // who is killed, or acts as who is, does not undo it
+	CodeModifiedDenied    Code = "modified_args_denied"   // the rules deny the call with the modified arguments
+	CodeInvalidPolicy     Code = "invalid_policy"         // a policy text that does not compile
+	CodeActionExpired     Code = "action_expired"         // decided too long ago to be started
+	CodeNotDurable        Code = "in_effect_not_durable"  // a kill is in effect in memory, but could not be written
 	CodeMethodNotAllowed  Code = "method_not_allowed"     //
 	CodeConflict          Code = "conflict"               // the state does not allow it
 	CodeAlreadyResolved   Code = "already_resolved"       // the defer has an end already

@@ -46,6 +46,40 @@ type Verdict struct {
 	Approvals int           // on Defer: how many different approvers are needed; 0 means 1
 	Expires   time.Duration // on Defer: how long it may stay pending; 0 means the configured default
 	TTL       time.Duration // how long the answer may be cached by the caller; 0 means not at all
+	From      []string      // on Defer: only these may approve, "key:<name>" or "role:<preset>"; none means everybody who may approve
+	Priority  Priority      // how much an approver should care
+	Limits    []Limit       // what a permit must stay within. Shared: never written to
+}
+
+// Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.
+type Priority string
+
+// The priorities.
+const (
+	PriorityLow    Priority = "low"
+	PriorityMedium Priority = "medium"
+	PriorityHigh   Priority = "high"
+)
+
+// LimitKind says what a Limit counts.
+type LimitKind uint8
+
+// The kinds of limits.
+const (
+	LimitRate   LimitKind = iota + 1 // permits in a window; RATE_EXCEEDED
+	LimitBudget                      // the sum of an amount in a window; BUDGET_SESSION_EXCEEDED per session, BUDGET_DAILY_EXCEEDED else
+	LimitLoop                        // permits of one and the same call in a window; LOOP_DETECTED
+)
+
+// Limit is one count or sum that a permit must stay within. It is checked and charged in the permit's own commit, on
+// windows of fixed length that begin at the Unix epoch (UTC).
+type Limit struct {
+	Kind   LimitKind
+	Rule   string        // the rule that asks for it
+	Per    string        // agent, session or key; "" with LimitLoop
+	Window time.Duration // whole seconds
+	Amount string        // to be added, a canonical decimal that is not negative: "1" for rate and loop
+	Max    string        // the most that the window takes, a canonical decimal
 }
 
 // Severity of a finding.

@@ -122,6 +122,19 @@ func (s *Service) KeyOf(value string) (*store.Key, error) {
 	if k == nil || !same {
 		return nil, unauthenticated()
 	}
+	return s.living(k)
+}
+
+// KeyByID finds the live key with that id, for transports that let a connection or a peer stand for a key.
+func (s *Service) KeyByID(id string) (*store.Key, error) {
+	k := s.set.Store.Key(id)
+	if k == nil {
+		return nil, unauthenticated()
+	}
+	return s.living(k)
+}
+
+func (s *Service) living(k *store.Key) (*store.Key, error) {
 	now := s.set.Now()
 	if r := k.Revoked(now); r != nil {
 		return nil, sdk.Errf(sdk.CodeKeyRevoked, "the API key %q was revoked at %s", k.Name, r.At.UTC().Format(time.RFC3339))

@@ -27,9 +27,53 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// Authorize decides one call. Whatever surface asked, this is the way: shape, digest, chain, and then the store settles
-// redemption, repeats and defers in the same write that records the decision.
+// ask is one call to be decided, as every surface that decides hands it over.
+type ask struct {
+	AgentID, ToolID string // of the request; with an operation the tool is what wire.ToolOf makes of both
+	Operation       string
+	SessionID       string
+	CallID          string // the caller's, or ""
+	Args, Context   exact.Value
+	DeferToken      string
+	TimeoutMS       int
+	DryRun          bool
+	NoDefer         bool               // decide and charge, but make no defer and spend no grant or approval
+	Action          store.ActionChange // what happens to an action in the same write; nil for a plain call
+}
+
+// Authorize decides one call.
 func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.AuthorizeResponse, error) {
+	return s.decide(r, &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
+		DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+}
+
+// Govern is Authorize as the socket's clients ask it.
+func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernResponse, error) {
+	tool := in.ToolID
+	switch {
+	case tool == "":
+		tool = in.Tool
+	case in.Tool != "" && in.Tool != tool:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "tool", "tool and tool_id differ")
+	}
+	if tool == "" {
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "tool_id", "tool_id is required")
+	}
+	operation := in.Operation
+	if operation == "" {
+		operation = in.ActionType
+	}
+	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
+		DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.GovernResponse{Decision: d, Denial: wire.DenialOf(d)}, nil
+}
+
+// decide is the one decision function. Whatever surface asked, this is the way: shape, digest, kill, chain, and then the
+// store settles kill again, redemption, repeats, limits, grants and defers in the same write that records the decision.
+func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResponse, error) {
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
@@ -37,7 +81,7 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 	if len(tool) > s.set.NameBytes {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation", "tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool), s.set.NameBytes)
 	}
-	if in.ExecutionTimeoutMS < 0 {
+	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
 	}
 	if err := noKeys(r.Idempotency, in.AgentID, tool, in.SessionID, in.CallID); err != nil {
@@ -53,8 +97,8 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 
 	cmd := &sc.cmd
 	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
-		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun, Redeem: in.DeferToken, NewID: s.ids.id("dec_"),
-		DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
+		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
+		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
 	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.kept(r.Ctx, gen, &sc.call, cmd)
@@ -63,7 +107,7 @@ func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.Author
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
-	out := s.decision(r, in, cmd)
+	out := s.decision(r, explain, cmd)
 	clear(sc.rows)
 	clear(sc.checks)
 	sc.call, sc.cmd = chain.Call{}, store.Decide{}
@@ -83,7 +127,7 @@ func denied(err error) error {
 }
 
 // callIdentity works out what the call may be a repeat or a resumption of.
-func (s *Service) callIdentity(r *Request, in *wire.AuthorizeRequest, cmd *store.Decide) {
+func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	if id, ok := strings.CutSuffix(in.CallID, "-resume"); ok && in.DeferToken == "" && id != "" {
 		cmd.Resume = id
 		return
@@ -167,7 +211,7 @@ func masked(ctx context.Context, gen *Generation, c *chain.Call, text []byte) ([
 // that cannot be kept as the policy asks is denied: it would be permitted without a whole record, or approved unseen.
 func (s *Service) kept(ctx context.Context, gen *Generation, c *chain.Call, cmd *store.Decide) {
 	var err error
-	if cmd.Args, err = s.storedArgs(ctx, gen, c); err == nil && cmd.Verdict.Effect == sdk.Defer && !cmd.DryRun {
+	if cmd.Args, err = s.storedArgs(ctx, gen, c); err == nil && cmd.Verdict.Effect == sdk.Defer && !cmd.DryRun && !cmd.NoDefer {
 		cmd.NewToken = s.ids.token("dfr_")
 		cmd.View, err = s.view(ctx, gen, c)
 	}
@@ -227,7 +271,7 @@ func checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
 	return out, shadow
 }
 
-func (s *Service) decision(r *Request, in *wire.AuthorizeRequest, cmd *store.Decide) *wire.AuthorizeResponse {
+func (s *Service) decision(r *Request, explain bool, cmd *store.Decide) *wire.AuthorizeResponse {
 	d := &cmd.Out
 	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
 		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
@@ -235,7 +279,7 @@ func (s *Service) decision(r *Request, in *wire.AuthorizeRequest, cmd *store.Dec
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}
-	if in.Explain {
+	if explain {
 		out.Checks = slices.Clone(cmd.Checks)
 	}
 	return out

@@ -91,6 +91,18 @@ func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.De
 	return out, nil
 }
 
+// PollDefer is DeferStatus as the socket's clients ask it.
+func (s *Service) PollDefer(r *Request, in *wire.PollDeferRequest) (*wire.PollDeferResponse, error) {
+	d, err := s.DeferStatus(r, &wire.DeferStatusRequest{DeferToken: in.DeferToken, WaitSeconds: in.WaitSeconds})
+	if codeOf(err) == sdk.CodeUnknownDefer {
+		return &wire.PollDeferResponse{DeferToken: in.DeferToken, Status: "unknown"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &wire.PollDeferResponse{DeferToken: d.DeferToken, Status: d.Status, ModifiedArgs: d.ModifiedArgs, Reason: d.Reason, ExpiresAt: d.ExpiresAt, Approvals: d.Approvals, Required: d.ApprovalsRequired}, nil
+}
+
 // unknownStatus gives the problem of an unknown token the member that pollers look at.
 func unknownStatus(err error) error {
 	if e, ok := err.(*sdk.Error); ok && e.Code == sdk.CodeUnknownDefer {

@@ -22,9 +22,11 @@ import (
 // Table is every operation there is. A new one is a row here, a file beside this one and its types in sdk/wire.
 var Table = []Op{
 	{Name: "authorize", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/authorize", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Authorize), Doc: "Decide whether one call may run."},
-	{Name: "scan_output", Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
-	{Name: "approve_defer", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call."},
-	{Name: "poll_defer", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
+	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
+	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
+	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call."},
+	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
+	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
 }
 
 // BodyLimit names the limit that an operation's body has.
@@ -40,13 +42,50 @@ const (
 type Op struct {
 	Name    string
 	Needs   sdk.Scope // any one of these
-	Method  string
-	Path    string
+	Socket  bool   // served on the socket, under its name
+	Method  string // of HTTP
+	Path    string // of HTTP, "" if it is not served there; {name} stands for one segment
 	Body    BodyLimit
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Query   []string // members that may come in the query instead of the body
 	Doc     string
-	Run     Runner
+	Run     Runner // either Run
+	Stream  Opener // or Stream
+}
+
+// Stream is an open subscription. Its methods are called by one goroutine, Close excepted.
+type Stream interface {
+	// First is the answer that opens the stream; nil where lines alone are sent.
+	First() Response
+	// Next waits and gives whole lines, each with its line end; the bytes are the caller's. Once the stream has ended it
+	// gives what is left with io.EOF. It returns ctx's error when ctx ends.
+	Next(ctx context.Context) ([]byte, error)
+	// Closing is the last line for a reader that does not read, with the seq it got last: it resumes behind it.
+	Closing() []byte
+	// Close gives everything back. It may be called at any time, more than once.
+	Close()
+}
+
+// Opener is a subscribing operation with its types erased.
+type Opener struct {
+	Open      func(s *Service, r *Request) (Stream, error)
+	Req, Resp reflect.Type
+}
+
+// stream turns a subscribing operation's function into a table entry.
+func stream[Req any](fn func(*Service, *Request, *Req) (Stream, error)) Opener {
+	return Opener{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[wire.SubscribeResponse](), Open: func(s *Service, r *Request) (Stream, error) {
+		req := new(Req)
+		if err := decode(s, r, req); err != nil {
+			return nil, err
+		}
+		return fn(s, r, req)
+	}}
+}
+
+// decode fills a request from its body, and from what came in the path and the query.
+func decode(s *Service, r *Request, dst any) error {
+	return wire.Decode(r.Body, dst, s.set.NameBytes)
 }
 
 // Response is what an operation answers.
@@ -70,7 +109,7 @@ func typed[Req, Resp any, P interface {
 			*req = *new(Req)
 			reqs.Put(req)
 		}()
-		if err := wire.Decode(r.Body, req, s.set.NameBytes); err != nil {
+		if err := decode(s, r, req); err != nil {
 			return nil, err
 		}
 		return fn(s, r, req)
@@ -154,13 +193,32 @@ func (s *Service) Run(op *Op, r *Request) (Response, error) {
 }
 
 func (s *Service) run(op *Op, r *Request) (Response, error) {
-	if r.Key.Scope()&op.Needs == 0 {
-		return nil, sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", r.Key.Name, op.Needs)
-	}
-	if err := s.rates.take(r.Key.ID, r.Start); err != nil {
+	if err := s.admit(op, r); err != nil {
 		return nil, err
 	}
 	return op.Run.Call(s, r)
+}
+
+// Open is Run for a row with a Stream.
+func (s *Service) Open(op *Op, r *Request) (Stream, error) {
+	st, err := s.open(op, r)
+	s.set.Observer.Operated(op.Name, "", codeOf(err), s.set.Now().Sub(r.Start))
+	return st, err
+}
+
+func (s *Service) open(op *Op, r *Request) (Stream, error) {
+	if err := s.admit(op, r); err != nil {
+		return nil, err
+	}
+	return op.Stream.Open(s, r)
+}
+
+// admit is the one place where scopes and rates are looked at.
+func (s *Service) admit(op *Op, r *Request) error {
+	if r.Key.Scope()&op.Needs == 0 {
+		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", r.Key.Name, op.Needs)
+	}
+	return s.rates.take(r.Key.ID, r.Start)
 }
 
 // result is what of an answer is counted.
@@ -169,6 +227,10 @@ func result(resp Response) string {
 	case *wire.AuthorizeResponse:
 		if r != nil {
 			return r.Effect
+		}
+	case *wire.GovernResponse:
+		if r != nil {
+			return r.Decision.Effect
 		}
 	case *wire.ScanResponse:
 		if r != nil {

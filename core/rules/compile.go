@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
@@ -13,14 +14,20 @@ const (
 	maxPatterns  = 1_000 // in tools, and in agents
 	maxText      = 4096  // bytes of reason, and of message
 	maxApprovals = 100
+	maxFrom      = 100 // who may approve
 )
 
 // compiler compiles one list. Conditions and patterns that are written twice are compiled once.
 type compiler struct {
 	seen       map[string]string // rule id → position
 	conditions map[string]*condition
+	amounts    map[string]*condition
 	globs      map[string]*Glob
 	errs       []error
+}
+
+func newCompiler(rules int) *compiler {
+	return &compiler{seen: make(map[string]string, rules), conditions: map[string]*condition{}, amounts: map[string]*condition{}, globs: map[string]*Glob{}}
 }
 
 func (c *compiler) fault(r *Rule, field, format string, args ...any) {
@@ -31,12 +38,15 @@ func (c *compiler) compile(r *Rule) compiled {
 	c.checkID(r)
 	c.checkTexts(r)
 	c.checkDefer(r)
-	return compiled{
+	c.checkFrom(r)
+	out := compiled{
 		tools:   c.patterns(r, "tools", r.Tools),
 		agents:  c.patterns(r, "agents", r.Agents),
-		when:    c.condition(r),
+		when:    c.when(r),
 		verdict: c.verdict(r),
 	}
+	out.verdict.Limits, out.amounts = c.limits(r)
+	return out
 }
 
 func (c *compiler) checkID(r *Rule) {
@@ -80,6 +90,39 @@ func (c *compiler) checkDefer(r *Rule) {
 	}
 }
 
+// checkFrom wants names that somebody who may approve can have, and enough of them.
+func (c *compiler) checkFrom(r *Rule) {
+	if len(r.From) > 0 && r.Effect != sdk.Defer {
+		c.fault(r, "approvals.from", "only a rule that defers can ask for approvals")
+	}
+	if len(r.From) > maxFrom {
+		c.fault(r, "approvals.from", "%d entries, the limit is %d", len(r.From), maxFrom)
+	}
+	seen, keys := map[string]bool{}, 0
+	for _, from := range r.From {
+		kind, name, _ := strings.Cut(from, ":")
+		switch {
+		case kind == "key" && name != "":
+			keys++
+		case kind == "role" && sdk.Presets[name]&sdk.ScopeApprove != 0:
+		default:
+			c.fault(r, "approvals.from", "%q, must be key:<name>, role:approver or role:operator", from)
+		}
+		if seen[from] {
+			c.fault(r, "approvals.from", "%q stands there twice", from)
+		}
+		seen[from] = true
+	}
+	if keys > 0 && keys == len(r.From) && r.Approvals > keys {
+		c.fault(r, "approvals", "%d, but only %d keys are named that may approve", r.Approvals, keys)
+	}
+	switch r.Priority {
+	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
+	default:
+		c.fault(r, "priority", "%q, must be low, medium or high", r.Priority)
+	}
+}
+
 func (c *compiler) patterns(r *Rule, field string, texts []string) []*Glob {
 	if len(texts) > maxPatterns {
 		c.fault(r, field, "%d patterns, the limit is %d", len(texts), maxPatterns)
@@ -101,20 +144,25 @@ func (c *compiler) patterns(r *Rule, field string, texts []string) []*Glob {
 	return globs
 }
 
-func (c *compiler) condition(r *Rule) *condition {
+func (c *compiler) when(r *Rule) *condition {
 	if r.When == "" {
 		return nil
 	}
-	if cond, known := c.conditions[r.When]; known {
+	return c.expression(r, "when", r.When, c.conditions, compileCondition)
+}
+
+// expression compiles what a rule's field says, once for all rules that say the same.
+func (c *compiler) expression(r *Rule, field, source string, known map[string]*condition, compile func(string) (*condition, []Error)) *condition {
+	if cond, ok := known[source]; ok {
 		return cond
 	}
-	cond, faults := compileCondition(r.When)
+	cond, faults := compile(source)
 	for _, f := range faults {
-		f.Pos, f.RuleID, f.Field = r.Pos, r.ID, "when"
+		f.Pos, f.RuleID, f.Field = r.Pos, r.ID, field
 		c.errs = append(c.errs, &f)
 	}
 	if len(faults) == 0 {
-		c.conditions[r.When] = cond
+		known[source] = cond
 	}
 	return cond
 }
@@ -122,7 +170,7 @@ func (c *compiler) condition(r *Rule) *condition {
 func (c *compiler) verdict(r *Rule) sdk.Verdict {
 	v := sdk.Verdict{
 		Effect: r.Effect, Code: r.Code, Reason: r.Reason, RuleID: r.ID, Message: r.Message,
-		Approvals: r.Approvals, Expires: r.Expires,
+		Approvals: r.Approvals, Expires: r.Expires, From: r.From, Priority: r.Priority,
 	}
 	code := ""
 	switch r.Effect {

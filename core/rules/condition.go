@@ -13,6 +13,7 @@ import (
 	"cel.dev/cel-go/common/functions"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
 )
 
@@ -46,7 +47,7 @@ var (
 
 func isVariable(name string) bool { return slices.Contains(variables, name) }
 
-// condition is one compiled `when`. It is immutable and safe for concurrent use.
+// condition is one compiled expression: a `when`, the amount of a budget. It is immutable and safe for concurrent use.
 type condition struct {
 	program cel.Program
 	metered bool
@@ -54,13 +55,9 @@ type condition struct {
 
 // eval answers the condition for the call in sc. An error has one of the classes of classify and carries no values.
 func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
-	sc.steps = maxSteps
-	v, err := c.run(ctx, sc)
-	if sc.spent() {
-		return false, errBudget
-	}
+	v, err := c.value(ctx, sc)
 	if err != nil {
-		return false, classify(err)
+		return false, err
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
@@ -69,7 +66,20 @@ func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
 	return bool(b), nil
 }
 
-func (c *condition) run(ctx context.Context, sc *scope) (any, error) {
+// value evaluates for the call in sc under a budget of its own. The error is as eval's.
+func (c *condition) value(ctx context.Context, sc *scope) (ref.Val, error) {
+	sc.steps = maxSteps
+	v, err := c.run(ctx, sc)
+	if sc.spent() {
+		return nil, errBudget
+	}
+	if err != nil {
+		return nil, classify(err)
+	}
+	return v, nil
+}
+
+func (c *condition) run(ctx context.Context, sc *scope) (ref.Val, error) {
 	if c.metered {
 		v, _, err := c.program.ContextEval(ctx, sc)
 		return v, err
@@ -181,6 +191,28 @@ func mixedArithmetic() []cel.EnvOption {
 
 // compileCondition checks a `when` and plans it. The faults carry CEL's own line and column.
 func compileCondition(source string) (*condition, []Error) {
+	return compileExpression(source, func(t *cel.Type) string {
+		if t == cel.BoolType {
+			return ""
+		}
+		return "the condition is a " + t.String() + ", not a bool; compare it with something, as in x == true"
+	})
+}
+
+// compileAmount checks the amount of a budget and plans it. What only the call knows, such as args.amount, is looked at
+// when there is one.
+func compileAmount(source string) (*condition, []Error) {
+	return compileExpression(source, func(t *cel.Type) string {
+		switch t.Kind() {
+		case types.IntKind, types.UintKind, types.DoubleKind, types.DynKind:
+			return ""
+		}
+		return "the amount is a " + t.String() + ", not a number"
+	})
+}
+
+// compileExpression checks and plans. misfit says what is wrong with a type, "" if nothing is.
+func compileExpression(source string, misfit func(*cel.Type) string) (*condition, []Error) {
 	env, err := environment()
 	if err != nil {
 		return nil, []Error{{Msg: "building the CEL environment: " + err.Error()}}
@@ -190,16 +222,15 @@ func compileCondition(source string) (*condition, []Error) {
 		return nil, issueErrors(issues)
 	}
 	tree := checked.NativeRep()
-	if checked.OutputType() != cel.BoolType {
-		return nil, []Error{{Line: 1, Column: 1,
-			Msg: "the condition is a " + checked.OutputType().String() + ", not a bool; compare it with something, as in x == true"}}
+	if msg := misfit(checked.OutputType()); msg != "" {
+		return nil, []Error{{Line: 1, Column: 1, Msg: msg}}
 	}
 	estimate, err := env.EstimateCost(checked, sizes{})
 	if err != nil {
 		return nil, []Error{{Msg: "estimating its cost: " + err.Error()}}
 	}
 	if estimate.Min > costLimit {
-		return nil, []Error{{Line: 1, Column: 1, Msg: "the condition costs more than the limit on every call"}}
+		return nil, []Error{{Line: 1, Column: 1, Msg: "costs more than the limit on every call"}}
 	}
 	if faults := rewrite(tree, source); len(faults) > 0 {
 		var out []Error

@@ -30,31 +30,55 @@ type Considered struct {
 // maxExplained bounds the lines of one explanation.
 const maxExplained = 1_000
 
-// Explain lists the rules that Check would look at for this call, in order and up to the one that speaks, at most
-// 1 000 of them. total is how many rules the Set has. It ends early, with what there is, when ctx does.
-func (s *Set) Explain(ctx context.Context, call *chain.Call) (lines []Considered, total int) {
+// Explanation is what a Set made of a call and how it came to it.
+type Explanation struct {
+	Lines   []Considered // in order and up to the rule that spoke, which comes last; at most 1 000
+	Cut     int          // how many more were considered before the last line
+	Rules   int          // how many rules the Set has
+	Verdict sdk.Verdict  // what Check says
+	Err     error        // what Check says
+}
+
+// Explain does what Check does and tells about it.
+func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 	sc := newScope(call)
 	defer sc.release()
-	s.index.start(&sc.cand, call.ToolID)
-	for i := sc.cand.next(call.ToolID); i >= 0 && len(lines) < maxExplained; i = sc.cand.next(call.ToolID) {
+	out := Explanation{Rules: len(s.rules)}
+	s.index.startAll(&sc.cand, call.ToolID)
+	for i := sc.cand.next(call.ToolID); i >= 0; i = sc.cand.next(call.ToolID) {
 		r := &s.rules[i]
 		line := Considered{RuleID: r.verdict.RuleID, Effect: r.verdict.Effect, Outcome: OtherAgent}
 		if len(r.agents) > 0 && !matchAny(r.agents, call.AgentID) {
-			lines = append(lines, line)
+			out.add(line)
 			continue
 		}
 		holds, err := r.holds(ctx, sc)
-		spoke, _ := r.speak(holds, err)
+		spoke, v := r.speak(holds, err)
 		line.Outcome = outcomeOf(spoke, err)
 		if err != nil {
 			line.Error = err.Error()
 		}
-		lines = append(lines, line)
-		if spoke || ctx.Err() != nil {
-			break
+		out.add(line)
+		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
+			out.Err = interrupted(ctx)
+			return out
+		}
+		if spoke {
+			out.Verdict, out.Err = r.limited(ctx, sc, v)
+			return out
 		}
 	}
-	return lines, len(s.rules)
+	return out
+}
+
+// add keeps the first lines and the last one.
+func (e *Explanation) add(line Considered) {
+	if len(e.Lines) < maxExplained {
+		e.Lines = append(e.Lines, line)
+		return
+	}
+	e.Lines[maxExplained-1] = line
+	e.Cut++
 }
 
 func outcomeOf(spoke bool, err error) Outcome {

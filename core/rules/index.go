@@ -2,15 +2,25 @@ package rules
 
 import "slices"
 
-// entry is one tool pattern of one rule. glob is nil where being found already proves the match.
+// entry is one pattern of one rule. glob is the rule's tool pattern, nil where being found already proves the match.
 type entry struct {
 	rule int
 	glob *Glob
 }
 
+// bucket holds the entries whose pattern has one literal at its end, in rule order. Where there are many, agents finds
+// those that an agent can match, again without looking at the others.
+type bucket struct {
+	all    []entry
+	agents *index
+}
+
+// crowded is how many entries a bucket has before it is worth looking for the agent too.
+const crowded = 16
+
 // anchors holds patterns by the literal at one of their ends, and the lengths of those literals, ascending.
 type anchors struct {
-	byText map[string][]entry
+	byText map[string]*bucket
 	sizes  []size
 }
 
@@ -35,36 +45,78 @@ func (s *size) mayHave(text string) bool {
 	return s.seen[word]&mask != 0
 }
 
-// index finds the rules whose tool pattern can match a name without looking at the others: exact names by hash, the
-// rest by the longer of the literals at their two ends. Every list is in rule order.
+// index finds the entries whose pattern can match a name without looking at the others: exact names by hash, the rest
+// by the longer of the literals at their two ends.
 type index struct {
-	exact  map[string][]entry
+	exact  map[string]*bucket
 	prefix anchors
 	suffix anchors
 }
 
-func newIndex(rules []compiled) *index {
-	x := &index{
-		exact:  map[string][]entry{},
-		prefix: anchors{byText: map[string][]entry{}},
-		suffix: anchors{byText: map[string][]entry{}},
+func emptyIndex() *index {
+	return &index{
+		exact:  map[string]*bucket{},
+		prefix: anchors{byText: map[string]*bucket{}},
+		suffix: anchors{byText: map[string]*bucket{}},
 	}
+}
+
+// newIndex indexes rules by tool and, where many share one literal, by agent below that.
+func newIndex(rules []compiled) *index {
+	x := emptyIndex()
 	for i := range rules {
 		if len(rules[i].tools) == 0 {
 			x.prefix.add("", entry{rule: i})
 		}
 		for _, g := range rules[i].tools {
-			switch {
-			case g.exact:
-				x.exact[g.text] = append(x.exact[g.text], entry{rule: i})
-			case len(g.suffix) > len(g.prefix):
-				x.suffix.add(g.suffix, entry{i, g})
-			default:
-				x.prefix.add(g.prefix, entry{i, g})
+			e := entry{i, g}
+			if g.exact {
+				e.glob = nil
 			}
+			x.add(g, e)
+		}
+	}
+	for _, in := range []map[string]*bucket{x.exact, x.prefix.byText, x.suffix.byText} {
+		for _, b := range in {
+			b.byAgent(rules)
 		}
 	}
 	return x
+}
+
+// byAgent indexes a crowded bucket's entries by their rules' agents. An entry that a look-up finds still has to be
+// compared with all of its rule's agents.
+func (b *bucket) byAgent(rules []compiled) {
+	if len(b.all) < crowded {
+		return
+	}
+	x := emptyIndex()
+	for _, e := range b.all {
+		if len(rules[e.rule].agents) == 0 {
+			x.prefix.add("", e)
+		}
+		for _, g := range rules[e.rule].agents {
+			x.add(g, e)
+		}
+	}
+	b.agents = x
+}
+
+// add files an entry under the pattern g.
+func (x *index) add(g *Glob, e entry) {
+	switch {
+	case g.exact:
+		b := x.exact[g.text]
+		if b == nil {
+			b = &bucket{}
+			x.exact[g.text] = b
+		}
+		b.all = append(b.all, e)
+	case len(g.suffix) > len(g.prefix):
+		x.suffix.add(g.suffix, e)
+	default:
+		x.prefix.add(g.prefix, e)
+	}
 }
 
 func (a *anchors) add(text string, e entry) {
@@ -74,43 +126,85 @@ func (a *anchors) add(text string, e entry) {
 	}
 	word, mask := bit(text)
 	a.sizes[at].seen[word] |= mask
-	a.byText[text] = append(a.byText[text], e)
+	b := a.byText[text]
+	if b == nil {
+		b = &bucket{}
+		a.byText[text] = b
+	}
+	b.all = append(b.all, e)
+}
+
+// find appends the buckets whose literal name has.
+func (x *index) find(name string, out []*bucket) []*bucket {
+	if b := x.exact[name]; b != nil {
+		out = append(out, b)
+	}
+	for i := range x.prefix.sizes {
+		s := &x.prefix.sizes[i]
+		if s.n > len(name) {
+			break
+		}
+		if text := name[:s.n]; s.mayHave(text) {
+			out = appendFound(out, x.prefix.byText[text])
+		}
+	}
+	for i := range x.suffix.sizes {
+		s := &x.suffix.sizes[i]
+		if s.n > len(name) {
+			break
+		}
+		if text := name[len(name)-s.n:]; s.mayHave(text) {
+			out = appendFound(out, x.suffix.byText[text])
+		}
+	}
+	return out
+}
+
+func appendFound(out []*bucket, b *bucket) []*bucket {
+	if b == nil {
+		return out
+	}
+	return append(out, b)
 }
 
 // candidates walks the rules that cover one tool, in rule order and each once. Its memory is reused.
 type candidates struct {
 	lists [][]entry
+	found []*bucket
 	last  int
 }
 
-// start makes c ready to walk the rules that cover tool.
-func (x *index) start(c *candidates, tool string) {
+// start makes c ready to walk the rules that cover tool and may cover agent.
+func (x *index) start(c *candidates, tool, agent string) {
 	c.lists, c.last = c.lists[:0], -1
-	c.push(x.exact[tool])
-	for i := range x.prefix.sizes {
-		s := &x.prefix.sizes[i]
-		if s.n > len(tool) {
-			break
+	c.found = x.find(tool, c.found[:0])
+	for i, n := 0, len(c.found); i < n; i++ {
+		b := c.found[i]
+		if b.agents == nil {
+			c.lists = append(c.lists, b.all)
+			continue
 		}
-		if text := tool[:s.n]; s.mayHave(text) {
-			c.push(x.prefix.byText[text])
+		c.found = b.agents.find(agent, c.found)
+		for _, sub := range c.found[n:] {
+			c.lists = append(c.lists, sub.all)
 		}
-	}
-	for i := range x.suffix.sizes {
-		s := &x.suffix.sizes[i]
-		if s.n > len(tool) {
-			break
-		}
-		if text := tool[len(tool)-s.n:]; s.mayHave(text) {
-			c.push(x.suffix.byText[text])
-		}
+		c.found = c.found[:n]
 	}
 }
 
-func (c *candidates) push(list []entry) {
-	if len(list) > 0 {
-		c.lists = append(c.lists, list)
+// startAll is start without regard to the agent.
+func (x *index) startAll(c *candidates, tool string) {
+	c.lists, c.last = c.lists[:0], -1
+	c.found = x.find(tool, c.found[:0])
+	for _, b := range c.found {
+		c.lists = append(c.lists, b.all)
 	}
+}
+
+// release drops what c refers to: a rule set that a reload has replaced must not be kept alive.
+func (c *candidates) release() {
+	clear(c.lists[:cap(c.lists)])
+	clear(c.found[:cap(c.found)])
 }
 
 // next is the number of the next rule that covers tool, or -1 when there are no more.

@@ -26,6 +26,8 @@ var (
 	errBudget   = errors.New("cost limit exceeded")
 	errTooLong  = errors.New("text too long for matches")
 	errNotBool  = errors.New("not a boolean")
+	errNotNum   = errors.New("not a number")
+	errNegative = errors.New("a negative number")
 	errShape    = errors.New("args or context is not an object")
 )
 

@@ -27,7 +27,12 @@ type Rule struct {
 	Reason    string        // for humans and logs
 	Message   string        // safe to show to a model
 	Approvals int           // with Defer: different approvers needed; 0 means 1
+	From      []string      // with Defer: who may approve, "key:<name>" or "role:<preset>"; none means everybody who may
 	Expires   time.Duration // with Defer: how long it may stay pending; 0 means the configured default
+	Priority  sdk.Priority  // how much an approver should care
+	Rates     []Rate        // with Permit and Defer: how many permits
+	Budgets   []Budget      // with Permit and Defer: how large a sum
+	Loops     []Loop        // with Permit and Defer: how often the same call
 	Pos       string        // where it was written, "file:line:column", for errors
 }
 
@@ -61,6 +66,7 @@ type compiled struct {
 	tools, agents []*Glob
 	when          *condition // nil always holds
 	verdict       sdk.Verdict
+	amounts       []amount // what of verdict.Limits is known only with the call
 }
 
 // Set is a compiled list of rules. It is immutable and safe for concurrent use.
@@ -76,7 +82,7 @@ func Compile(rules []Rule) (*Set, error) {
 	if len(rules) > MaxRules {
 		return nil, fmt.Errorf("%d rules, the limit is %d", len(rules), MaxRules)
 	}
-	c := &compiler{seen: make(map[string]string, len(rules)), conditions: map[string]*condition{}, globs: map[string]*Glob{}}
+	c := newCompiler(len(rules))
 	s := &Set{rules: make([]compiled, len(rules))}
 	for i := range rules {
 		s.rules[i] = c.compile(&rules[i])
@@ -89,12 +95,12 @@ func Compile(rules []Rule) (*Set, error) {
 }
 
 // Check gives the verdict of the first rule that matches the call, or the zero Verdict if none does. A condition that
-// fails counts as not holding for a permit and as holding for a deny or a defer. The error is ctx's: then the list was
-// not walked to its end and there is no verdict.
+// fails counts as not holding for a permit and as holding for a deny or a defer; a budget's amount that fails makes the
+// verdict a deny with SCHEMA_INVALID. The error is ctx's: then the list was not walked to its end and there is no verdict.
 func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) {
 	sc := newScope(call)
 	defer sc.release()
-	s.index.start(&sc.cand, call.ToolID)
+	s.index.start(&sc.cand, call.ToolID, call.AgentID)
 	for i := sc.cand.next(call.ToolID); i >= 0; i = sc.cand.next(call.ToolID) {
 		r := &s.rules[i]
 		if len(r.agents) > 0 && !matchAny(r.agents, call.AgentID) {
@@ -102,13 +108,17 @@ func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) 
 		}
 		holds, err := r.holds(ctx, sc)
 		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
-			return sdk.Verdict{}, fmt.Errorf("evaluating rules: %w", context.Cause(ctx))
+			return sdk.Verdict{}, interrupted(ctx)
 		}
 		if matches, v := r.speak(holds, err); matches {
-			return v, nil
+			return r.limited(ctx, sc, v)
 		}
 	}
 	return sdk.Verdict{}, nil
+}
+
+func interrupted(ctx context.Context) error {
+	return fmt.Errorf("evaluating rules: %w", context.Cause(ctx))
 }
 
 // holds answers the condition, if there is one. A context that is done is an error like any other.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -86,7 +87,7 @@ func TestFirstMatchSpeaks(t *testing.T) {
 	}
 	got, err := s.Check(t.Context(), callWith(t, `{"amount":1}`))
 	want := sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Reason: "why", RuleID: "defer", Message: "wait", Approvals: 2, Expires: time.Minute}
-	if err != nil || got != want {
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	got, _ = s.Check(t.Context(), callWith(t, `{"amount":11}`))
@@ -103,14 +104,14 @@ func TestFirstMatchSpeaks(t *testing.T) {
 func TestNoMatchAbstains(t *testing.T) {
 	s := compileOne(t, Rule{Tools: []string{"mail"}, Effect: sdk.Permit})
 	got, err := s.Check(t.Context(), callWith(t, `{}`))
-	if err != nil || got != (sdk.Verdict{}) {
+	if err != nil || !reflect.DeepEqual(got, sdk.Verdict{}) {
 		t.Errorf("got %+v, %v; want the zero verdict", got, err)
 	}
 	empty, err := Compile(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := empty.Check(t.Context(), callWith(t, `{}`)); err != nil || got != (sdk.Verdict{}) {
+	if got, err := empty.Check(t.Context(), callWith(t, `{}`)); err != nil || !reflect.DeepEqual(got, sdk.Verdict{}) {
 		t.Errorf("no rules: got %+v, %v", got, err)
 	}
 }
@@ -143,7 +144,7 @@ func TestErrorsFailClosed(t *testing.T) {
 				want = s.rules[0].verdict
 				want.Reason = "why (its condition failed: " + tt.class + ")"
 			}
-			if got != want {
+			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%v when %s: got %+v, want %+v", effect, tt.when, got, want)
 			}
 		}
@@ -197,7 +198,7 @@ func TestCancellation(t *testing.T) {
 	call := callWith(t, bigList(300))
 	const loop = `args.l.all(x, args.l.all(y, x + y == 2))`
 	permit := compileOne(t, Rule{When: loop, Effect: sdk.Permit})
-	if v, err := permit.Check(ctx, call); !errors.Is(err, context.Canceled) || v != (sdk.Verdict{}) {
+	if v, err := permit.Check(ctx, call); !errors.Is(err, context.Canceled) || !reflect.DeepEqual(v, sdk.Verdict{}) {
 		t.Errorf("permit: got %+v, %v", v, err)
 	}
 	deny := compileOne(t, Rule{When: loop, Effect: sdk.Deny})

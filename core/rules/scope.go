@@ -40,7 +40,7 @@ func newScope(c *chain.Call) *scope {
 func (sc *scope) release() {
 	sc.call = nil
 	sc.args, sc.context = object{}, object{}
-	clear(sc.cand.lists[:cap(sc.cand.lists)]) // lists of a rule set that a reload has replaced must not be kept alive
+	sc.cand.release()
 	scopes.Put(sc)
 }
 

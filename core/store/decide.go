@@ -2,6 +2,7 @@ package store
 
 import (
 	"encoding/hex"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,8 @@ type Decide struct {
 	LatencyUS int64
 	TimeoutMS int
 	DryRun    bool
+	NoDefer   bool         // a DEFER makes no pending call, and no grant or approval is spent
+	Action    ActionChange // what happens to an action in the same write; nil for a plain call
 	Redeem    string // a defer token
 	Resume    string // or the call_id of the deferred call ("-resume" form)
 	NewID     string // the decision's id
@@ -64,8 +67,13 @@ func (c *Decide) apply(tx *tx) error {
 	}
 	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID, Message: c.Verdict.Message, DecisionID: c.NewID}
 	var err error
+	if c.Action != nil {
+		if done, err := c.Action.begin(tx, c); done || err != nil {
+			return err
+		}
+	}
 	switch {
-	case c.DryRun || c.Verdict.Effect == sdk.Deny && c.Redeem == "" && c.Resume == "" && len(c.Repeats) == 0:
+	case c.DryRun || c.NoDefer || c.Verdict.Effect == sdk.Deny && c.Redeem == "" && c.Resume == "" && len(c.Repeats) == 0:
 	case c.Redeem != "" || c.Resume != "":
 		err = c.redeem(tx)
 	case len(c.Repeats) > 0:
@@ -81,6 +89,9 @@ func (c *Decide) apply(tx *tx) error {
 	}
 	tx.touch(c.Key)
 	c.record(tx)
+	if c.Action != nil {
+		c.Action.decided(tx, c)
+	}
 	return nil
 }
 
@@ -95,6 +106,7 @@ func (c *Decide) settle(tx *tx) {
 	}
 	if d := tx.st.byDigest[c.Digest]; d != nil && !tx.expireOne(d) {
 		c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
+		c.attach(tx, d)
 		return
 	}
 	if tx.st.pending[c.Key.ID] >= c.MaxDefers {
@@ -106,11 +118,21 @@ func (c *Decide) settle(tx *tx) {
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Need: need}
 	tx.st.add(d)
+	c.attach(tx, d)
 	tx.putDefer(d)
 	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires
 	tx.deferRecord("defer_created", d, c.By, d.Reason)
+}
+
+// attach lets an action follow its defer.
+func (c *Decide) attach(tx *tx, d *Defer) {
+	if c.Action == nil || c.Action.id() == "" || slices.Contains(d.Actions, c.Action.id()) {
+		return
+	}
+	d.Actions = append(slices.Clip(d.Actions), c.Action.id())
+	tx.putDefer(d)
 }
 
 // redeem spends an approval, once, for exactly the call that was approved.
@@ -257,6 +279,9 @@ func (c *Decide) record(tx *tx) {
 			w.Bool("shadow", true)
 		}
 	})
+	if c.Action != nil {
+		c.Action.members(&o)
+	}
 	tx.end(o)
 }
 

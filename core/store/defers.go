@@ -48,6 +48,7 @@ type Defer struct {
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
+	Actions    []string  `json:"actions,omitempty"` // actions that wait for it
 }
 
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
@@ -180,6 +181,7 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		d.ResolvedBy, d.EndReason, d.ResolvedAt = by, reason, tx.now
 	}
 	tx.putDefer(d)
+	tx.actionsMoved(d)
 	if !d.open() {
 		if tx.closed == nil {
 			tx.closed = map[string]*Defer{}
@@ -217,6 +219,9 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 	o.Int("approvals", int64(len(d.Signed)))
 	o.Int("approvals_required", int64(d.Need))
 	o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
+	if len(d.Actions) > 0 {
+		o.Strs("action_ids", d.Actions)
+	}
 	tx.end(o)
 }
 

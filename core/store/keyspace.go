@@ -20,6 +20,9 @@ const (
 	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
 	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered
 	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version
+
+	prefixOperator = 'o' // o|name                  → console operator, JSON
+	prefixSession  = 's' // s|SHA-256 of its id     → console session, JSON; gone when it ends
 )
 
 // layoutVersion is refused when it is not ours: an older binary must not write to a newer store.

@@ -57,6 +57,7 @@ type AuthorizeResponse struct {
 	CallID         string   `json:"call_id"`
 	PolicyVersion  string   `json:"policy_version"`
 	LatencyMS      int64    `json:"latency_ms"`
+	GrantID        string   `json:"grant_id,omitempty" doc:"The standing grant that was spent."`
 	Retry          *Retry   `json:"retry,omitempty"`
 	Message        string   `json:"message,omitempty" doc:"Safe to show to a model."`
 	Repeat         bool     `json:"repeat,omitempty" doc:"The answer of an earlier identical call."`
@@ -68,6 +69,11 @@ type AuthorizeResponse struct {
 // AppendJSON appends the response.
 func (r *AuthorizeResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
+	r.members(&o)
+	return o.Close()
+}
+
+func (r *AuthorizeResponse) members(o *Writer) {
 	o.Str("effect", r.Effect)
 	o.Str("reason_code", r.ReasonCode)
 	o.Opt("reason", r.Reason)
@@ -78,6 +84,7 @@ func (r *AuthorizeResponse) AppendJSON(dst []byte) []byte {
 	o.Str("call_id", r.CallID)
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
+	o.Opt("grant_id", r.GrantID)
 	if r.Retry != nil {
 		in := Object(nil)
 		in.Str("class", r.Retry.Class)
@@ -103,7 +110,6 @@ func (r *AuthorizeResponse) AppendJSON(dst []byte) []byte {
 	if len(r.Checks) > 0 {
 		o.List("checks", len(r.Checks), func(i int, w *Writer) { r.Checks[i].members(w) })
 	}
-	return o.Close()
 }
 
 func (c *Check) members(w *Writer) {

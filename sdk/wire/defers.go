@@ -7,8 +7,16 @@ type ApproveRequest struct {
 	DeferToken   string      `json:"defer_token" yett:"required,name" doc:"The deferred call."`
 	Approved     *bool       `json:"approved" yett:"required" doc:"true signs it off, false ends it."`
 	Reason       string      `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
-	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Not supported by this version: refused."`
-	Grant        exact.Value `json:"grant,omitempty" doc:"Not supported by this version: refused."`
+	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Approve the call with these arguments instead; earlier sign-offs are void."`
+	Grant        exact.Value `json:"grant,omitempty" doc:"Approve and stand: {ttl_seconds, max_uses, session_id?}. Also needs scope grants."`
+	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note; the approver is the key."`
+}
+
+// ApproveGrant is the grant that an approval may ask for.
+type ApproveGrant struct {
+	TTLSeconds int    `json:"ttl_seconds" yett:"required" doc:"How long it lasts, 1 to 2592000 (30 days)."`
+	MaxUses    int    `json:"max_uses,omitempty" doc:"How many calls it permits; 0 is no limit."`
+	SessionID  string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
 }
 
 // ApproveResponse says where the deferred call stands now.
@@ -18,6 +26,7 @@ type ApproveResponse struct {
 	DeferToken        string `json:"defer_token"`
 	Approvals         int    `json:"approvals"`
 	ApprovalsRequired int    `json:"approvals_required"`
+	GrantID           string `json:"grant_id,omitempty" doc:"The standing grant that the approval made."`
 }
 
 // AppendJSON appends the response.
@@ -28,6 +37,7 @@ func (r *ApproveResponse) AppendJSON(dst []byte) []byte {
 	o.Str("defer_token", r.DeferToken)
 	o.Int("approvals", int64(r.Approvals))
 	o.Int("approvals_required", int64(r.ApprovalsRequired))
+	o.Opt("grant_id", r.GrantID)
 	return o.Close()
 }
 
@@ -43,6 +53,7 @@ type DeferStatusResponse struct {
 	Status            string `json:"status" doc:"pending, approved, denied, expired or consumed."`
 	Token             string `json:"token"`
 	DeferToken        string `json:"defer_token"`
+	ModifiedArgs      []byte `json:"modified_args,omitempty" doc:"The arguments that were approved instead of those asked for: redeem with exactly these."`
 	Effect            string `json:"effect,omitempty" doc:"What asking again with the token gives: PERMIT when approved, DENY when not."`
 	Reason            string `json:"reason,omitempty"`
 	ResolvedBy        string `json:"resolved_by,omitempty"`
@@ -57,11 +68,107 @@ func (r *DeferStatusResponse) AppendJSON(dst []byte) []byte {
 	o.Str("status", r.Status)
 	o.Str("token", r.Token)
 	o.Str("defer_token", r.DeferToken)
+	if r.ModifiedArgs != nil {
+		o.Raw("modified_args", r.ModifiedArgs)
+	}
 	o.Opt("effect", r.Effect)
 	o.Opt("reason", r.Reason)
 	o.Opt("resolved_by", r.ResolvedBy)
 	o.Str("expires_at", r.ExpiresAt)
 	o.Int("approvals", int64(r.Approvals))
 	o.Int("approvals_required", int64(r.ApprovalsRequired))
+	return o.Close()
+}
+
+// PollDeferRequest asks on the socket where a deferred call stands.
+type PollDeferRequest struct {
+	DeferToken  string `json:"defer_token" yett:"required,name"`
+	AgentID     string `json:"agent_id,omitempty" yett:"name" doc:"A note; what may be seen is the key's."`
+	WaitSeconds int    `json:"wait_seconds,omitempty" doc:"Wait up to so long (0 to 60) for the end of pending."`
+}
+
+// PollDeferResponse says where a deferred call stands; unknown for a token that never was or is not this key's to see.
+type PollDeferResponse struct {
+	DeferToken   string `json:"defer_token"`
+	Status       string `json:"status" doc:"pending, approved, denied, expired, consumed or unknown."`
+	ModifiedArgs []byte `json:"modified_args,omitempty"`
+	Reason       string `json:"reason,omitempty"`
+	ExpiresAt    string `json:"expires_at,omitempty"`
+	Approvals    int    `json:"approvals"`
+	Required     int    `json:"approvals_required"`
+}
+
+// AppendJSON appends the response.
+func (r *PollDeferResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Str("defer_token", r.DeferToken)
+	o.Str("status", r.Status)
+	if r.ModifiedArgs != nil {
+		o.Raw("modified_args", r.ModifiedArgs)
+	}
+	o.Opt("reason", r.Reason)
+	o.Opt("expires_at", r.ExpiresAt)
+	if r.ExpiresAt != "" {
+		o.Int("approvals", int64(r.Approvals))
+		o.Int("approvals_required", int64(r.Required))
+	}
+	return o.Close()
+}
+
+// ApprovalListRequest lists the pending deferred calls that the key may answer, soonest expiry first.
+type ApprovalListRequest struct {
+	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only calls of this agent."`
+	Limit   int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 100 if not given."`
+}
+
+// Approval is one pending deferred call as approvers see it.
+type Approval struct {
+	DeferToken string   `json:"defer_token"`
+	Status     string   `json:"status"`
+	AgentID    string   `json:"agent_id"`
+	SessionID  string   `json:"session_id,omitempty"`
+	ToolID     string   `json:"tool_id"`
+	RuleID     string   `json:"rule_id,omitempty"`
+	ReasonCode string   `json:"reason_code"`
+	Reason     string   `json:"reason,omitempty"`
+	Priority   string   `json:"priority,omitempty"`
+	Call       []byte   `json:"call" doc:"The canonical call that was hashed, secrets masked."`
+	CreatedAt  string   `json:"created_at"`
+	ExpiresAt  string   `json:"expires_at"`
+	Approvals  int      `json:"approvals"`
+	Required   int      `json:"approvals_required"`
+	From       []string `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
+}
+
+// ApprovalListResponse is the list.
+type ApprovalListResponse struct {
+	Approvals []Approval `json:"approvals"`
+	Total     int        `json:"total" doc:"How many there are, also beyond the limit."`
+}
+
+// AppendJSON appends the response.
+func (r *ApprovalListResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.List("approvals", len(r.Approvals), func(i int, w *Writer) {
+		a := &r.Approvals[i]
+		w.Str("defer_token", a.DeferToken)
+		w.Str("status", a.Status)
+		w.Str("agent_id", a.AgentID)
+		w.Opt("session_id", a.SessionID)
+		w.Str("tool_id", a.ToolID)
+		w.Opt("rule_id", a.RuleID)
+		w.Str("reason_code", a.ReasonCode)
+		w.Opt("reason", a.Reason)
+		w.Opt("priority", a.Priority)
+		w.Raw("call", a.Call)
+		w.Str("created_at", a.CreatedAt)
+		w.Str("expires_at", a.ExpiresAt)
+		w.Int("approvals", int64(a.Approvals))
+		w.Int("approvals_required", int64(a.Required))
+		if len(a.From) > 0 {
+			w.Strs("approvals_from", a.From)
+		}
+	})
+	o.Int("total", int64(r.Total))
 	return o.Close()
 }

@@ -32,6 +32,7 @@ type field struct {
 	index    int
 	required bool
 	isName   bool
+	anyKind  bool // an exact.Value that need not be an object
 }
 
 var plans sync.Map // reflect.Type → []field
@@ -50,7 +51,7 @@ func planOf(t reflect.Type) []field {
 			continue
 		}
 		rules := strings.Split(f.Tag.Get("yett"), ",")
-		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name")})
+		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"), slices.Contains(rules, "any")})
 	}
 	plans.Store(t, plan)
 	return plan
@@ -84,7 +85,7 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be %s, not %v", f.name, want, m.Kind())
 	}
 	if dst.Type() == valueType {
-		if m.Kind() != exact.Object {
+		if m.Kind() != exact.Object && !f.anyKind {
 			return wrong("an object")
 		}
 		*dst.Addr().Interface().(*exact.Value) = m // reflect.ValueOf would put it on the heap
@@ -117,10 +118,41 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 			return wrong("a whole number")
 		}
 		dst.SetInt(n)
+	case reflect.Slice:
+		list, err := names(m, f, nameMax)
+		if err != nil {
+			return err
+		}
+		dst.Set(reflect.ValueOf(list))
 	default:
 		return fmt.Errorf("wire: no decoder for %v", dst.Type())
 	}
 	return nil
+}
+
+// MaxList bounds a list of names in a request.
+const MaxList = 100
+
+// names reads a list of strings.
+func names(m exact.Value, f field, nameMax int) ([]string, error) {
+	if m.Kind() != exact.Array {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of strings, not %v", f.name, m.Kind())
+	}
+	if m.Len() > MaxList {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s has %d entries, more than the limit of %d", f.name, m.Len(), MaxList)
+	}
+	var list []string
+	for i := range m.Len() {
+		e := m.Index(i)
+		if e.Kind() != exact.String {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of strings; entry %d is %v", f.name, i, e.Kind())
+		}
+		if err := CheckName(f.name, e.Str(), nameMax, true); err != nil {
+			return nil, err
+		}
+		list = append(list, e.Str())
+	}
+	return list, nil
 }
 
 // CheckName checks an identifier that a caller made up: at most limit bytes of printable text without bidirectional,

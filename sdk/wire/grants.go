@@ -1,0 +1,114 @@
+package wire
+
+// GrantAddRequest makes a standing grant: calls that a rule would defer are permitted while it lasts.
+type GrantAddRequest struct {
+	AgentID       string `json:"agent_id" yett:"required,name" doc:"The agent, exact or a pattern: * within one / segment, ** across."`
+	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"The tools: * within one / segment, ** across."`
+	TTLSeconds    int    `json:"ttl_seconds" yett:"required" doc:"How long it lasts, 1 to 2592000 (30 days)."`
+	MaxUses       int    `json:"max_uses,omitempty" doc:"How many calls it permits; 0 is no limit."`
+	SessionID     string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
+	PolicyVersion string `json:"policy_version,omitempty" yett:"name" doc:"Only while this policy is in force."`
+	RuleID        string `json:"rule_id,omitempty" yett:"name" doc:"Only calls that this rule defers."`
+	ArgsMatch     string `json:"args_match,omitempty" doc:"A CEL condition over the call; an error in it is no match. At most 2048 bytes."`
+	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note; the issuer is the key."`
+	Note          string `json:"note,omitempty" doc:"Why. At most 1024 bytes."`
+}
+
+// Grant is a standing grant.
+type Grant struct {
+	ID            string   `json:"id"`
+	AgentID       string   `json:"agent_id"`
+	ToolPattern   string   `json:"tool_pattern"`
+	SessionID     string   `json:"session_id,omitempty"`
+	PolicyVersion string   `json:"policy_version,omitempty"`
+	RuleID        string   `json:"rule_id,omitempty"`
+	ArgsMatch     string   `json:"args_match,omitempty"`
+	ExpiresAt     string   `json:"expires_at"`
+	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
+	Uses          int      `json:"uses"`
+	Status        string   `json:"status" doc:"live, used_up, expired or revoked."`
+	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made it."`
+	Issuers       []string `json:"issuers" doc:"Every key that signed it."`
+	Note          string   `json:"note,omitempty"`
+	CreatedAt     string   `json:"created_at"`
+	RevokedAt     string   `json:"revoked_at,omitempty"`
+	RevokedBy     string   `json:"revoked_by,omitempty"`
+}
+
+// Members appends the grant's members.
+func (g *Grant) Members(o *Writer) {
+	o.Str("id", g.ID)
+	o.Str("agent_id", g.AgentID)
+	o.Str("tool_pattern", g.ToolPattern)
+	o.Opt("session_id", g.SessionID)
+	o.Opt("policy_version", g.PolicyVersion)
+	o.Opt("rule_id", g.RuleID)
+	o.Opt("args_match", g.ArgsMatch)
+	o.Str("expires_at", g.ExpiresAt)
+	o.Int("max_uses", int64(g.MaxUses))
+	o.Int("uses", int64(g.Uses))
+	o.Str("status", g.Status)
+	o.Str("issued_by", g.IssuedBy)
+	o.Strs("issuers", g.Issuers)
+	o.Opt("note", g.Note)
+	o.Str("created_at", g.CreatedAt)
+	o.Opt("revoked_at", g.RevokedAt)
+	o.Opt("revoked_by", g.RevokedBy)
+}
+
+// GrantAddResponse is the grant just made.
+type GrantAddResponse struct {
+	OK    bool  `json:"ok"`
+	Grant Grant `json:"grant"`
+}
+
+// AppendJSON appends the response.
+func (r *GrantAddResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Bool("ok", r.OK)
+	in := Object(nil)
+	r.Grant.Members(&in)
+	o.Raw("grant", in.Close())
+	return o.Close()
+}
+
+// GrantRevokeRequest ends a standing grant.
+type GrantRevokeRequest struct {
+	GrantID string `json:"grant_id" yett:"required,name"`
+}
+
+// OKResponse says that it was done.
+type OKResponse struct {
+	OK bool `json:"ok"`
+}
+
+// AppendJSON appends the response.
+func (r *OKResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Bool("ok", r.OK)
+	return o.Close()
+}
+
+// GrantListRequest lists standing grants that the key may see, newest first.
+type GrantListRequest struct {
+	AgentID        string `json:"agent_id,omitempty" yett:"name,query" doc:"Only grants that cover this agent."`
+	IncludeExpired bool   `json:"include_expired,omitempty" yett:"query" doc:"Also grants that are expired, used up or revoked."`
+	Limit          int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 100 if not given."`
+	Cursor         string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+}
+
+// GrantListResponse is one page of grants.
+type GrantListResponse struct {
+	OK         bool    `json:"ok"`
+	Grants     []Grant `json:"grants"`
+	NextCursor string  `json:"next_cursor,omitempty" doc:"Absent on the last page."`
+}
+
+// AppendJSON appends the response.
+func (r *GrantListResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Bool("ok", r.OK)
+	o.List("grants", len(r.Grants), func(i int, w *Writer) { r.Grants[i].Members(w) })
+	o.Opt("next_cursor", r.NextCursor)
+	return o.Close()
+}

@@ -1,0 +1,65 @@
+package wire
+
+// KillRequest stops, or with undo lets go on, everything of one agent, session, key or tool, or everything.
+type KillRequest struct {
+	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"Short for scope agent and this target."`
+	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
+	Target  string `json:"target,omitempty" yett:"name" doc:"Whom: an agent or tool (exact or a pattern), a session, a key id. Not with global."`
+	Reason  string `json:"reason,omitempty" doc:"Recorded. At most 1024 bytes."`
+	Undo    bool   `json:"undo,omitempty" doc:"Let go on again."`
+}
+
+// Killed is one kill in effect, or one that was undone.
+type Killed struct {
+	Scope  string `json:"scope"`
+	Target string `json:"target,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	By     string `json:"by"`
+	At     string `json:"at"`
+	Active bool   `json:"active" doc:"false after an undo."`
+}
+
+// Members appends the kill's members.
+func (k *Killed) Members(o *Writer) {
+	o.Str("scope", k.Scope)
+	o.Opt("target", k.Target)
+	o.Opt("reason", k.Reason)
+	o.Str("by", k.By)
+	o.Str("at", k.At)
+	o.Bool("active", k.Active)
+}
+
+// KillResponse says what is stopped now.
+type KillResponse struct {
+	OK            bool   `json:"ok"`
+	Killed        Killed `json:"killed"`
+	PendingDenied int    `json:"pending_denied" doc:"Deferred calls that this denied."`
+}
+
+// AppendJSON appends the response.
+func (r *KillResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Bool("ok", r.OK)
+	in := Object(nil)
+	r.Killed.Members(&in)
+	o.Raw("killed", in.Close())
+	o.Int("pending_denied", int64(r.PendingDenied))
+	return o.Close()
+}
+
+// KillListRequest lists the kills in effect.
+type KillListRequest struct{}
+
+// KillListResponse is every kill in effect.
+type KillListResponse struct {
+	OK    bool     `json:"ok"`
+	Kills []Killed `json:"kills"`
+}
+
+// AppendJSON appends the response.
+func (r *KillListResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Bool("ok", r.OK)
+	o.List("kills", len(r.Kills), func(i int, w *Writer) { r.Kills[i].Members(w) })
+	return o.Close()
+}
