@@ -23,6 +23,7 @@ import (
 type Config struct {
 	Version int               `koanf:"version" default:"1" enum:"1" doc:"Version of this format. Required in a file."`
 	Server  Server            `koanf:"server" doc:"The HTTP adapter."`
+	Socket  Socket            `koanf:"socket" doc:"The socket adapter, for agents on the same machine."`
 	Storage Storage           `koanf:"storage" doc:"The database."`
 	Limits  Limits            `koanf:"limits" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" doc:"Calls that wait for a person."`
@@ -35,7 +36,7 @@ type Config struct {
 }
 
 // reserved lists the keys that later versions will know.
-func (Config) reserved() []string { return []string{"socket", "console", "trust", "cluster"} }
+func (Config) reserved() []string { return []string{"console", "trust", "cluster"} }
 
 var configType = reflect.TypeFor[Config]()
 
@@ -211,6 +212,7 @@ func unwrapped(err error) error {
 func (l *loader) finish() {
 	c, r := l.config, l.report
 	c.Server.validate(r)
+	c.Socket.validate(r)
 	c.Storage.validate(r, l.src.Serve)
 	c.Limits.validate(r)
 	c.Defers.validate(r)

@@ -134,12 +134,12 @@ func (c *Config) originOf(key string) string {
 }
 
 // Hash identifies what is decided by: "pol_" and the first 16 hex digits of a SHA-256 over every value in effect, the contents of
-// all rules files and the digests of modules. Where the server listens and stores, paths, and the values of secrets do not count:
+// all rules files and the digests of modules. Where the server listens (HTTP and socket) and stores, paths, and the values of secrets do not count:
 // the same policy has the same hash on every machine. It is the policy_version of decisions.
 func (c *Config) Hash() string {
 	h := sha256.New()
 	for _, s := range c.settings(false) {
-		if !s.place && !strings.HasPrefix(s.key, "server.") && !strings.HasPrefix(s.key, "storage.") {
+		if !s.place && !strings.HasPrefix(s.key, "server.") && !strings.HasPrefix(s.key, "socket.") && !strings.HasPrefix(s.key, "storage.") {
 			fmt.Fprintf(h, "%q=%q\n", s.key, s.text)
 		}
 	}

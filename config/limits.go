@@ -14,6 +14,8 @@ type Limits struct {
 	Connections     int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
 	PendingPerKey   int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
 	LongPollsPerKey int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`
+	StreamsPerKey   int      `koanf:"streams_per_key" default:"16" min:"1" max:"100000" doc:"Most subscriptions of one key that are open at once."`
+	Grants          int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
 	RatePerKey      int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`
 	InFlight        int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once."`
 }

@@ -170,6 +170,9 @@ func (p *printer) examples(t reflect.Type, indent int) {
 		case isSection(f.typ):
 			p.line(indent, "%s:", f.key)
 			p.examples(f.typ, indent+2)
+		case f.one && isSection(f.typ.Elem()):
+			p.line(indent, "%s:", f.key)
+			p.examples(f.typ.Elem(), indent+2)
 		case f.typ == valuesType:
 			p.line(indent, "%s: {}", f.key)
 		case f.hasDef:

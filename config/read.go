@@ -116,6 +116,12 @@ func (d *reader) value(f field, t reflect.Type, n *yaml.Node, key string) (any, 
 	switch {
 	case t == valuesType:
 		return d.values(n, key)
+	case t == documentType:
+		return d.document(n, key)
+	case isSection(t) && f.short != "" && n.Kind == yaml.ScalarNode:
+		short, _ := fieldOf(t, f.short)
+		x, ok := d.value(short, short.typ, n, key)
+		return map[string]any{f.short: x}, ok
 	case isSection(t):
 		return d.section(t, n, key)
 	case t.Kind() == reflect.Map:
@@ -162,12 +168,20 @@ func (d *reader) named(elem reflect.Type, n *yaml.Node, key string) (any, bool) 
 }
 
 func (d *reader) list(f field, elem reflect.Type, n *yaml.Node, key string) (any, bool) {
+	if f.one && n.Kind != yaml.SequenceNode {
+		x, ok := d.value(f, elem, n, key+"[0]")
+		return []any{x}, ok
+	}
 	if n.Kind != yaml.SequenceNode {
 		d.errorf(n, key, "wants a list, not %s", what(n))
 		return nil, false
 	}
 	if len(n.Content) == 0 && !f.emptyOK {
 		d.errorf(n, key, "is an empty list; give it an entry, or remove the key")
+		return nil, false
+	}
+	if f.most > 0 && len(n.Content) > f.most {
+		d.errorf(n, key, "has %d entries; at most %d are read", len(n.Content), f.most)
 		return nil, false
 	}
 	out := make([]any, 0, len(n.Content))
@@ -238,6 +252,9 @@ func (d *reader) free(n *yaml.Node, key string, depth int) (any, bool) {
 }
 
 func (d *reader) freeScalar(n *yaml.Node, key string) (any, bool) {
+	if n.Style == 0 && jsonNumber.MatchString(n.Value) {
+		return json.Number(n.Value), true // beyond what a float holds, such as 1e400, YAML says it is text
+	}
 	switch n.ShortTag() {
 	case "!!bool":
 		if n.Value == "true" || n.Value == "false" {
@@ -246,9 +263,6 @@ func (d *reader) freeScalar(n *yaml.Node, key string) (any, bool) {
 		d.errorf(n, key, "write true or false in lower case, or quote it")
 		return nil, false
 	case "!!int", "!!float":
-		if jsonNumber.MatchString(n.Value) {
-			return json.Number(n.Value), true
-		}
 		d.errorf(n, key, "is a number in a form that JSON does not have; write it in decimal, or quote it")
 		return nil, false
 	}
@@ -268,6 +282,8 @@ func wanted(t reflect.Type) string {
 		return "a duration with a unit, such as 50ms"
 	case t == pathType:
 		return "the path of a file"
+	case t == decimalType:
+		return "an exact number such as 1000.50"
 	case t.Kind() == reflect.String:
 		return "text"
 	case t.Kind() == reflect.Bool:
@@ -289,6 +305,8 @@ func scalar(f field, t reflect.Type, n *yaml.Node) (any, error) {
 			return nil, mismatch
 		}
 		return measure(f, t, s)
+	case t == decimalType:
+		return s, checkDecimal(s)
 	case t.Kind() == reflect.String:
 		if !isText {
 			return nil, fmt.Errorf("%w; quote it if text is meant", mismatch)

@@ -1,12 +1,14 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 )
 
@@ -18,7 +20,9 @@ type field struct {
 	enum, later            []string
 	hasDef, required       bool
 	emptyOK, restart       bool
-	maxLen                 int
+	one                    bool   // a list may be written as its only entry
+	short                  string // a section may be written as the value of this key of it
+	maxLen, most           int    // bytes of a text, entries of a list (0: any number)
 	index                  int
 	typ                    reflect.Type
 }
@@ -31,6 +35,8 @@ var (
 	durationType = reflect.TypeFor[Duration]()
 	pathType     = reflect.TypeFor[Path]()
 	valuesType   = reflect.TypeFor[Values]()
+	decimalType  = reflect.TypeFor[Decimal]()
+	documentType = reflect.TypeFor[Document]()
 )
 
 // reserver is a section that knows the keys of later versions, so that it can tell them from slips of the pen.
@@ -60,6 +66,10 @@ func readTags(t reflect.Type) []field {
 			f.def, f.hasDef = tag.Lookup("default")
 			if n, err := strconv.Atoi(tag.Get("maxlen")); err == nil {
 				f.maxLen = n
+			}
+			f.one, f.short = tag.Get("one") == "ok", tag.Get("short")
+			if n, err := strconv.Atoi(tag.Get("most")); err == nil {
+				f.most = n
 			}
 			if f.restart {
 				f.doc += " Takes effect after a restart."
@@ -139,6 +149,7 @@ var (
 	idForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 	codeForm   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	signerForm = regexp.MustCompile(`^(key:.+|role:(approver|operator))$`)
 )
 
 // checkFormat checks a text against a field's format tag.
@@ -156,6 +167,13 @@ func checkFormat(format, s string) error {
 		return match(codeForm, s, "a code of at most 64 capitals, digits and _")
 	case "digest":
 		return match(digestForm, s, `"sha256:" and 64 hex digits in lower case`)
+	case "signer":
+		return errors.Join(match(signerForm, s, "key:NAME, role:approver or role:operator"), checkText(s, ""))
+	case "time":
+		if _, err := time.Parse(time.RFC3339, s); err != nil {
+			return wantf("a time such as 2026-03-04T05:06:07Z", s)
+		}
+		return nil
 	case "text":
 		return checkText(s, "\n\t")
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +17,21 @@ type Duration time.Duration
 
 // Std gives the standard library's type.
 func (d Duration) Std() time.Duration { return time.Duration(d) }
+
+// Decimal is an exact number above 0, kept as it was written. It may be written as a number or as text.
+type Decimal string
+
+var decimalForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,29})(\.[0-9]{1,18})?$`)
+
+func checkDecimal(s string) error {
+	switch {
+	case !decimalForm.MatchString(s):
+		return wantf("an exact number such as 1000 or 1000.50 (no sign, no exponent, at most 30 digits before the point and 18 behind it)", s)
+	case strings.Trim(s, "0.") == "":
+		return fmt.Errorf("is %s; it must be more than 0", s)
+	}
+	return nil
+}
 
 type unit struct {
 	name string

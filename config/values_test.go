@@ -184,7 +184,7 @@ func TestRulesAreLoaded(t *testing.T) {
 	got := fmt.Sprintf("%+v", step.Rules[0].Rules[1])
 	want := `{ID:big-payments Tools:[payments/**] Agents:[billing-*] When:args.amount > 1000 Effect:defer Code:BIG_PAYMENT ` +
 		`Reason:payments above 1000 need two people Message:Asked two people; try again later.` + "\n" +
-		` Approvals:2 Expires:10m Pos:testdata/rules/house.yaml:3:5}`
+		` Priority: Approvals:{N:2 From:[]} Expires:10m Rates:[] Budgets:[] Loops:[] Pos:testdata/rules/house.yaml:3:5}`
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -207,6 +207,28 @@ func TestRulesAreLoaded(t *testing.T) {
 	want = "[testdata/api-token.txt testdata/full.good.yaml testdata/rules/house.yaml]"
 	if got := fmt.Sprint(c.Files()); got != want {
 		t.Errorf("files %s, want %s", got, want)
+	}
+}
+
+func TestLimitsAreLoaded(t *testing.T) {
+	c, err := Load(Sources{File: "testdata/limits.good.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := c.Chains.Authorize.Steps[0].Rules[0].Rules
+	for i, want := range []string{
+		"high {N:0 From:[]} [{Limit:10 Window:1m Per:agent}] [{Amount:args.amount Limit:1000.50 Window:1h Per:session} " +
+			"{Amount: args.amount  Limit:5000 Window:1d Per:agent} {Amount:has(args.fee) ? args.fee : 0 Limit:0.01 Window:366d Per:key}] [{Limit:3 Window:1m}]",
+		"low {N:2 From:[key:alice key:Bob's phone role:operator]} [{Limit:1 Window:1s Per:session} {Limit:1000000000 Window:1d Per:key}] [] " +
+			"[{Limit:1 Window:10s} {Limit:5 Window:1h}]",
+		" {N:1 From:[role:approver]} [] [] []",
+		" {N:3 From:[]} [] [] []",
+		"medium {N:0 From:[]} [] [] []",
+	} {
+		u := rules[i]
+		if got := fmt.Sprintf("%s %+v %+v %+v %+v", u.Priority, u.Approvals, u.Rates, u.Budgets, u.Loops); got != want {
+			t.Errorf("rule %s: got  %s\nwant %s", u.ID, got, want)
+		}
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -127,8 +128,11 @@ func (g *Gateway) newService(pepper []byte) *ops.Service {
 	l, d := g.cfg.Limits, g.cfg.Defers
 	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Generation }, Pepper: pepper, Now: time.Now, Random: random,
 		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey,
-		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Observer: g.metrics})
+		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, Streams: l.StreamsPerKey, Match: match, Log: g.store, Observer: g.metrics})
 }
+
+// match compiles a standing grant's args_match.
+func match(expr string) (ops.Matcher, error) { return rules.CompileMatch(expr) }
 
 func (g *Gateway) listen(dir string) (err error) {
 	l := g.cfg.Limits

@@ -144,7 +144,7 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 		step := chain.Step{Name: s.Name, Kind: "wasm", Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
 			Timeout: s.Timeout.Std(), OnError: effect(s.OnError), Shadow: s.Mode == "shadow"}
 		if s.Use == "" {
-			set, err := ruleSet(s.Rules)
+			set, err := CompileRules(s.Rules)
 			errs = append(errs, err)
 			step.Kind, step.Inline, step.Checker = "rules", true, set
 		}
@@ -153,12 +153,23 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	return out, errors.Join(errs...)
 }
 
-func ruleSet(files []config.RuleSet) (*rules.Set, error) {
+// CompileRules compiles rules files as one list, as a step of the authorize chain runs them. The error is rules.Compile's.
+func CompileRules(files []config.RuleSet) (*rules.Set, error) {
 	var all []rules.Rule
 	for _, f := range files {
 		for _, r := range f.Rules {
-			all = append(all, rules.Rule{ID: r.ID, Tools: r.Tools, Agents: r.Agents, When: r.When, Effect: effect(r.Effect), Code: r.Code, Reason: r.Reason,
-				Message: r.Message, Approvals: r.Approvals, Expires: r.Expires.Std(), Pos: r.Pos.String()})
+			one := rules.Rule{ID: r.ID, Tools: r.Tools, Agents: r.Agents, When: r.When, Effect: effect(r.Effect), Code: r.Code, Reason: r.Reason,
+				Message: r.Message, Approvals: r.Approvals.N, From: r.Approvals.From, Expires: r.Expires.Std(), Priority: sdk.Priority(r.Priority), Pos: r.Pos.String()}
+			for _, x := range r.Rates {
+				one.Rates = append(one.Rates, rules.Rate{Limit: int64(x.Limit), Window: x.Window.Std(), Per: x.Per})
+			}
+			for _, x := range r.Budgets {
+				one.Budgets = append(one.Budgets, rules.Budget{Amount: x.Amount, Limit: string(x.Limit), Window: x.Window.Std(), Per: x.Per})
+			}
+			for _, x := range r.Loops {
+				one.Loops = append(one.Loops, rules.Loop{Limit: int64(x.Limit), Window: x.Window.Std()})
+			}
+			all = append(all, one)
 		}
 	}
 	return rules.Compile(all)

@@ -26,6 +26,7 @@ const (
 	CodeUnknownOperation  Code = "unknown_operation"      // the socket has no such operation
 	CodeNoCommonVersion   Code = "no_common_version"      // hello: no protocol version both sides know
 	CodeWrongToken        Code = "wrong_token"            // the approval token is not this action's
+	CodeNotApprover       Code = "not_an_approver"        // the rule names who may approve, and the key is not among them
 	CodeUndoRefused       Code = "undo_refused"           // who is killed, or acts as who is, does not undo it
 	CodeModifiedDenied    Code = "modified_args_denied"   // the rules deny the call with the modified arguments
 	CodeInvalidPolicy     Code = "invalid_policy"         // a policy text that does not compile

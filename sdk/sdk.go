@@ -51,6 +51,12 @@ type Verdict struct {
 	Limits    []Limit       // what a permit must stay within. Shared: never written to
 }
 
+// Quorum is how many different approvers, and of which, one step asks for.
+type Quorum struct {
+	N    int      `json:"n"`
+	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
+}
+
 // Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.
 type Priority string
 

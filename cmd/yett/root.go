@@ -96,7 +96,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usage("%w (see %s --help)", err, cmd.CommandPath())
 	})
-	root.AddCommand(devCommand(), serveCommand(), keysCommand(), auditCommand(), configCommand(), versionCommand())
+	root.AddCommand(devCommand(), serveCommand(), keysCommand(), auditCommand(), configCommand(), rulesCommand(), versionCommand())
 	root.AddCommand(toolCommands()...)
 	eachCommand(root, func(c *cobra.Command) {
 		if args := c.Args; args != nil {

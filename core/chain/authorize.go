@@ -62,10 +62,18 @@ type Row struct {
 	Err     error // the step did not run to its end
 }
 
+// StepLimit is a limit with the step that asks for it.
+type StepLimit struct {
+	Step string
+	sdk.Limit
+}
+
 // Result is what a chain said.
 type Result struct {
 	Verdict sdk.Verdict // never Abstain
 	Rows    []Row
+	Quorums []sdk.Quorum // on Defer: what each step that defers asks for; all of them hold
+	Limits  []StepLimit  // unless Deny: what every step that permits or defers asks for; all of them hold
 }
 
 // Run asks the steps in order, until one that enforces says DENY, and combines their verdicts: deny > defer > permit >
@@ -84,20 +92,37 @@ func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 		if s.Shadow {
 			continue
 		}
-		switch {
-		case row.Verdict.Effect > res.Verdict.Effect:
+		if row.Verdict.Effect > res.Verdict.Effect {
 			res.Verdict = row.Verdict
-		case row.Verdict.Effect == sdk.Defer && res.Verdict.Effect == sdk.Defer: // the quorum is the strictest step's, wherever it stands
-			res.Verdict.Approvals = max(res.Verdict.Approvals, row.Verdict.Approvals)
 		}
+		res.asks(s, &row.Verdict)
 		if row.Verdict.Effect == sdk.Deny {
 			break
 		}
 	}
-	if res.Verdict.Effect == sdk.Abstain {
+	switch res.Verdict.Effect {
+	case sdk.Abstain:
 		res.Verdict = a.unmatched()
+		res.asks(&Step{}, &res.Verdict)
+	case sdk.Deny:
+		res.Quorums, res.Limits = nil, nil
+	}
+	for _, q := range res.Quorums {
+		res.Verdict.Approvals = max(res.Verdict.Approvals, q.N)
 	}
 	return res
+}
+
+// asks collects what a step asks for beside its effect: whoever wins, what the others ask for holds too.
+func (res *Result) asks(s *Step, v *sdk.Verdict) {
+	if v.Effect == sdk.Defer {
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From})
+	}
+	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
+		for _, l := range v.Limits {
+			res.Limits = append(res.Limits, StepLimit{s.Name, l})
+		}
+	}
 }
 
 // unmatched is the verdict when nobody spoke. Anything but an explicit permit or defer is a deny.

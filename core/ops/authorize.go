@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -92,7 +93,12 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
 		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
-	res := gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
+	var res chain.Result
+	if k := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, tool); k != nil {
+		res = chain.Result{Verdict: sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonKillSwitch}, Rows: sc.rows[:0]} // the store says the same again, and which kill it was
+	} else {
+		res = gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
+	}
 	sc.rows = res.Rows
 
 	cmd := &sc.cmd
@@ -101,6 +107,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
 	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
+	s.weigh(r, &sc.call, &res, cmd)
 	s.kept(r.Ctx, gen, &sc.call, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
@@ -115,6 +122,44 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	return out, nil
 }
 
+// weigh hands the store what beside the verdict decides: limits, quorums, grants, and what an approval is bound to.
+func (s *Service) weigh(r *Request, c *chain.Call, res *chain.Result, cmd *store.Decide) {
+	if cmd.DryRun {
+		return
+	}
+	if cmd.Redeem != "" || strings.HasSuffix(cmd.CallID, resumeSuffix) || res.Verdict.Effect == sdk.Defer {
+		cmd.ArgsHash, cmd.ContextHash = sha256.Sum256(orEmpty(nil, c.Args)), sha256.Sum256(orEmpty(nil, c.Context))
+	}
+	if res.Verdict.Effect == sdk.Defer {
+		cmd.Quorums = res.Quorums
+		if !cmd.NoDefer && cmd.Redeem == "" {
+			cmd.Grants = s.candidates(r, c, &res.Verdict, cmd.Policy)
+		}
+	}
+	for i := range res.Limits {
+		l := &res.Limits[i]
+		cmd.Charges = append(cmd.Charges, store.Charge{Step: l.Step, Limit: l.Limit, Counter: counterOf(r.Key, c, l)})
+	}
+}
+
+// counterOf names what a limit is counted on: the rule, and whom it concerns. A session belongs to its agent, and a key
+// that is rolled goes on with what was counted.
+func counterOf(k *store.Key, c *chain.Call, l *chain.StepLimit) [16]byte {
+	kind, window := strconv.Itoa(int(l.Kind)), l.Window.String()
+	switch l.Per {
+	case "agent":
+		return hash16(l.Step, l.Rule, kind, window, "agent", c.AgentID)
+	case "session":
+		return hash16(l.Step, l.Rule, kind, window, "session", c.AgentID, c.SessionID)
+	case "key":
+		return hash16(l.Step, l.Rule, kind, window, "key", k.Line())
+	}
+	return hash16(l.Step, l.Rule, kind, window, "call", string(c.Digest[:]))
+}
+
+// resumeSuffix makes the call_id of a deferred call the one that redeems its approval.
+const resumeSuffix = "-resume"
+
 // denied marks an error of recording as what it is to an agent: a DENY.
 func denied(err error) error {
 	var e *sdk.Error
@@ -128,17 +173,21 @@ func denied(err error) error {
 
 // callIdentity works out what the call may be a repeat or a resumption of.
 func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
-	if id, ok := strings.CutSuffix(in.CallID, "-resume"); ok && in.DeferToken == "" && id != "" {
+	if id, ok := strings.CutSuffix(in.CallID, resumeSuffix); ok && in.DeferToken == "" && id != "" {
 		cmd.Resume = id
 		return
+	}
+	operation := "authorize"
+	if in.NoDefer {
+		operation = "gate"
 	}
 	if in.CallID == "" {
 		cmd.CallID = s.ids.id("call_")
 	} else {
-		cmd.Repeats = append(cmd.Repeats, hash16("authorize", r.Key.ID, "call_id", in.CallID))
+		cmd.Repeats = append(cmd.Repeats, hash16(operation, r.Key.ID, "call_id", in.CallID))
 	}
-	if r.Idempotency != "" {
-		cmd.Repeats = append(cmd.Repeats, hash16("authorize", r.Key.ID, "idempotency-key", r.Idempotency))
+	if r.Idempotency != "" && in.Action == nil { // an action finds its repeats itself
+		cmd.Repeats = append(cmd.Repeats, hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency))
 	}
 }
 
@@ -232,13 +281,9 @@ func wireNote(name, value string) []byte {
 
 // view is the canonical call as approvers see it, secrets masked. Without any scanner it is shown as it is.
 func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) ([]byte, error) {
-	o := wire.Object(nil)
-	o.Str("agent_id", c.AgentID)
-	for _, part := range []struct {
-		name string
-		v    exact.Value
-	}{{"args", c.Args}, {"context", c.Context}} {
-		plain := orEmpty(nil, part.v)
+	var parts [2][]byte
+	for i, v := range [2]exact.Value{c.Args, c.Context} {
+		plain := orEmpty(nil, v)
 		text, err := masked(ctx, gen, c, plain)
 		if errors.Is(err, chain.ErrNoScanner) {
 			text, err = plain, nil
@@ -246,11 +291,19 @@ func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) ([]b
 		if err != nil {
 			return nil, err
 		}
-		o.Raw(part.name, text)
+		parts[i] = text
 	}
+	return viewOf(c, parts[0], parts[1]), nil
+}
+
+func viewOf(c *chain.Call, args, context []byte) []byte {
+	o := wire.Object(nil)
+	o.Str("agent_id", c.AgentID)
+	o.Raw("args", args)
+	o.Raw("context", context)
 	o.Str("session_id", c.SessionID)
 	o.Str("tool_id", c.ToolID)
-	return o.Close(), nil
+	return o.Close()
 }
 
 // checks appends the rows as the log and explain show them.
@@ -275,7 +328,10 @@ func (s *Service) decision(r *Request, explain bool, cmd *store.Decide) *wire.Au
 	d := &cmd.Out
 	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
 		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
-		Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow}
+		Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow, GrantID: d.GrantID}
+	if out.Retry != nil && out.Retry.Class == "after" && d.RetryAfter > 0 {
+		out.Retry.AfterSeconds = int((d.RetryAfter + time.Second - 1) / time.Second)
+	}
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"crypto/sha256"
 	"sync"
 	"time"
 
@@ -23,33 +22,6 @@ type replayed []byte
 // AppendJSON appends the answer.
 func (r replayed) AppendJSON(dst []byte) []byte { return append(dst, r...) }
 
-// Approve signs a deferred call off, or denies it.
-func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveResponse, error) {
-	switch {
-	case in.ModifiedArgs.Exists():
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "this version cannot approve a call with other arguments; nothing was approved")
-	case in.Grant.Exists():
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "grant", "this version has no standing grants; nothing was approved")
-	case len(in.Reason) > reasonBytes:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
-	}
-	if err := noKeys(in.Reason, r.Idempotency); err != nil {
-		return nil, err
-	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL}
-	cmd.Answer = func(d *store.Defer) []byte { return approval(d).AppendJSON(nil) }
-	if r.Idempotency != "" {
-		cmd.Idem = &store.Idempotency{Hash: hash16("approve_defer", r.Key.ID, r.Idempotency), Body: sha256.Sum256([]byte(r.Raw))}
-	}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
-		return nil, err
-	}
-	if cmd.Idem != nil && cmd.Idem.Replay != nil {
-		return nil, &Replay{cmd.Idem.Replay}
-	}
-	return approval(&cmd.Out), nil
-}
-
 // Replay is the way out of an operation with an earlier answer instead of a new one.
 type Replay struct{ Answer []byte }
 
@@ -57,10 +29,6 @@ func (*Replay) Error() string { return "an earlier answer is to be sent again" }
 
 // Response is the earlier answer.
 func (p *Replay) Response() Response { return replayed(p.Answer) }
-
-func approval(d *store.Defer) *wire.ApproveResponse {
-	return &wire.ApproveResponse{OK: true, Status: d.Status, DeferToken: d.Token, Approvals: len(d.Signed), ApprovalsRequired: d.Need}
-}
 
 // DeferStatus says where a deferred call stands, and waits for its end if asked to.
 func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.DeferStatusResponse, error) {
@@ -81,7 +49,8 @@ func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.De
 		return nil, unknownStatus(err)
 	}
 	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason, ResolvedBy: d.ResolvedBy,
-		ExpiresAt: d.Expires.UTC().Format(time.RFC3339Nano), Approvals: len(d.Signed), ApprovalsRequired: d.Need}
+		ExpiresAt: d.Expires.UTC().Format(time.RFC3339Nano), Approvals: len(d.Signed), ApprovalsRequired: d.Required,
+		ModifiedArgs: d.Modified}
 	switch d.Status {
 	case store.Approved:
 		out.Effect = sdk.Permit.String()

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -96,6 +97,9 @@ func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*N
 	}
 	n := s.blank(by)
 	k := n.Key
+	if len(spec.Scopes) == 0 {
+		k.Preset = cmp.Or(spec.Preset, "agent")
+	}
 	k.Name, k.Environment, k.Scopes, k.Agents, k.ExpiresAt, k.Note = spec.Name, spec.Environment, scopes, slices.Clone(spec.Agents), spec.ExpiresAt, spec.Note
 	if err := s.set.Store.Commit(ctx, &store.CreateKey{Key: k, By: by}); err != nil {
 		return nil, err

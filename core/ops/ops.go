@@ -7,6 +7,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 	"sync"
@@ -27,6 +28,14 @@ var Table = []Op{
 	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call."},
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
+	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
+	{Name: "standing_grant_add", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants", Body: AuthorizeBody, Run: typed((*Service).AddGrant), Doc: "Make a standing grant."},
+	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Run: typed((*Service).RevokeGrant), Doc: "End a standing grant."},
+	{Name: "standing_grant_list", Socket: true, Needs: sdk.ScopeGrants, Method: "GET", Path: "/v1/grants", Run: typed((*Service).ListGrants), Doc: "List standing grants."},
+	{Name: "kill", Socket: true, Needs: sdk.ScopeKill, Method: "POST", Path: "/v1/kill", Body: AuthorizeBody, Run: typed((*Service).KillSwitch), Doc: "Stop an agent, a session, a key, a tool or everything; or let it go on again."},
+	{Name: "kill_list", Needs: sdk.ScopeKill | sdk.ScopeAudit, Method: "GET", Path: "/v1/kill", Run: typed((*Service).KillList), Doc: "List the kills in effect."},
+	{Name: "audit_subscribe", Socket: true, Needs: sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).AuditSubscribe), Doc: "Follow the audit log."},
+	{Name: "callback_subscribe", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).CallbackSubscribe), Doc: "Follow what happens to calls."},
 }
 
 // BodyLimit names the limit that an operation's body has.
@@ -42,9 +51,9 @@ const (
 type Op struct {
 	Name    string
 	Needs   sdk.Scope // any one of these
-	Socket  bool   // served on the socket, under its name
-	Method  string // of HTTP
-	Path    string // of HTTP, "" if it is not served there; {name} stands for one segment
+	Socket  bool      // served on the socket, under its name
+	Method  string    // of HTTP
+	Path    string    // of HTTP, "" if it is not served there; {name} stands for one segment
 	Body    BodyLimit
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Query   []string // members that may come in the query instead of the body
@@ -130,12 +139,42 @@ type Request struct {
 
 // Store is what operations need of the state.
 type Store interface {
+	Keys
+	Grants
+	Kills
 	// Commit returns when the command's record is on disk, or with the reason why it is not.
 	Commit(ctx context.Context, cmd store.Command) error
+	// View is a deferred call as approvers see it; nil if there is none.
+	View(token string) (json.RawMessage, error)
+}
+
+// Keys is what operations read of keys.
+type Keys interface {
 	// Key is the key with that id, revoked ones too, or nil.
 	Key(id string) *store.Key
 	// Keys lists all keys, tombstones too.
 	Keys() []*store.Key
+}
+
+// Grants is what operations read of standing grants.
+type Grants interface {
+	// GrantsFor lists the grants that may permit such a call, the narrowest first, args_match apart.
+	GrantsFor(c *store.GrantCall) []*store.Grant
+	// Grants calls fn with grants, newest first, from behind an id on, until it says no.
+	Grants(after string, fn func(*store.Grant) bool) error
+}
+
+// Kills is what operations read of kills, and how one comes into effect before it is on disk.
+type Kills interface {
+	// Killed is a kill that covers such a call, or nil.
+	Killed(k *store.Key, agent, session, tool string) *store.Kill
+	// KillOf is the kill of exactly that scope and target, or nil.
+	KillOf(k store.Kill) *store.Kill
+	// Kills lists the kills in effect.
+	Kills() []store.Kill
+	// Hold puts a kill in effect in memory; Release takes it back.
+	Hold(k store.Kill) *store.Kill
+	Release(held, was *store.Kill)
 }
 
 // Observer counts operations.
@@ -165,8 +204,12 @@ type Settings struct {
 	ApprovedTTL time.Duration
 	MaxDefers   int
 	LongPolls   int
-	RatePerKey  int // requests a second, 0 = no limit
+	Grants      int                                // live standing grants
+	Match       func(expr string) (Matcher, error) // compiles an args_match
+	RatePerKey  int                                // requests a second, 0 = no limit
 	Observer    Observer
+	Log         Log // what streams follow
+	Streams     int // open ones of one key
 }
 
 // Service runs the operations. Safe for concurrent use.
@@ -177,11 +220,15 @@ type Service struct {
 	polls pollCounter
 	wrong refusals
 	rates rateLimits
+	hub   *hub
+
+	matchers matchers
+	flights  *flights
 }
 
 // New makes a Service.
 func New(set Settings) *Service {
-	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}}
+	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights()}
 }
 
 // Run authenticates nothing: it checks scope and rate and runs the operation. Transports call it for every request, so

@@ -37,6 +37,7 @@ func (c *compiler) fault(r *Rule, field, format string, args ...any) {
 func (c *compiler) compile(r *Rule) compiled {
 	c.checkID(r)
 	c.checkTexts(r)
+	c.checkPriority(r)
 	c.checkDefer(r)
 	c.checkFrom(r)
 	out := compiled{
@@ -75,6 +76,14 @@ func (c *compiler) checkTexts(r *Rule) {
 	}
 }
 
+func (c *compiler) checkPriority(r *Rule) {
+	switch r.Priority {
+	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
+	default:
+		c.fault(r, "priority", "%q, must be low, medium or high", r.Priority)
+	}
+}
+
 func (c *compiler) checkDefer(r *Rule) {
 	switch {
 	case r.Approvals < 0 || r.Approvals > maxApprovals:
@@ -92,11 +101,15 @@ func (c *compiler) checkDefer(r *Rule) {
 
 // checkFrom wants names that somebody who may approve can have, and enough of them.
 func (c *compiler) checkFrom(r *Rule) {
-	if len(r.From) > 0 && r.Effect != sdk.Defer {
+	if len(r.From) == 0 {
+		return
+	}
+	if r.Effect != sdk.Defer {
 		c.fault(r, "approvals.from", "only a rule that defers can ask for approvals")
 	}
 	if len(r.From) > maxFrom {
 		c.fault(r, "approvals.from", "%d entries, the limit is %d", len(r.From), maxFrom)
+		return
 	}
 	seen, keys := map[string]bool{}, 0
 	for _, from := range r.From {
@@ -115,11 +128,6 @@ func (c *compiler) checkFrom(r *Rule) {
 	}
 	if keys > 0 && keys == len(r.From) && r.Approvals > keys {
 		c.fault(r, "approvals", "%d, but only %d keys are named that may approve", r.Approvals, keys)
-	}
-	switch r.Priority {
-	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
-	default:
-		c.fault(r, "priority", "%q, must be low, medium or high", r.Priority)
 	}
 }
 

@@ -16,7 +16,7 @@ type bucket struct {
 }
 
 // crowded is how many entries a bucket has before it is worth looking for the agent too.
-const crowded = 16
+const crowded = 4
 
 // anchors holds patterns by the literal at one of their ends, and the lengths of those literals, ascending.
 type anchors struct {

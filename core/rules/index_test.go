@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -19,28 +20,44 @@ func TestIndexEqualsScan(t *testing.T) {
 		return err == nil
 	})
 	rapid.Check(t, func(rt *rapid.T) {
-		rules := make([]Rule, rapid.IntRange(0, 40).Draw(rt, "rules"))
+		rules := make([]Rule, rapid.IntRange(0, 3*crowded).Draw(rt, "rules"))
+		some := rapid.SliceOfN(pattern, 1, rapid.IntRange(1, 20).Draw(rt, "patterns")).Draw(rt, "some") // few make crowded buckets
 		for i := range rules {
-			rules[i] = Rule{ID: fmt.Sprint(i), Effect: sdk.Deny, Tools: rapid.SliceOfN(pattern, 0, 4).Draw(rt, "tools")}
+			rules[i] = Rule{ID: fmt.Sprint(i), Effect: sdk.Deny, Tools: rapid.SliceOfN(rapid.SampledFrom(some), 0, 4).Draw(rt, "tools"),
+				Agents: rapid.SliceOfN(pattern, 0, 3).Draw(rt, "agents")}
 		}
 		s, err := Compile(rules)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		tool := rapid.StringMatching(`[ab/]{0,8}`).Draw(rt, "tool")
-		var got, want []int
+		name := rapid.StringMatching(`[ab/]{0,8}`)
+		tool, agent := name.Draw(rt, "tool"), name.Draw(rt, "agent")
+		forAgent := func(i int) bool { return len(rules[i].Agents) == 0 || matchAny(s.rules[i].agents, agent) }
 		var c candidates
-		s.index.start(&c, tool)
-		for i := c.next(tool); i >= 0; i = c.next(tool) {
-			got = append(got, i)
+		walk := func(keep func(i int) bool) (out []int) {
+			for i := c.next(tool); i >= 0; i = c.next(tool) {
+				if keep(i) {
+					out = append(out, i)
+				}
+			}
+			return out
 		}
+		var want, covering []int
 		for i, r := range rules {
 			if len(r.Tools) == 0 || matchAny(s.rules[i].tools, tool) {
-				want = append(want, i)
+				covering = append(covering, i)
+				if forAgent(i) {
+					want = append(want, i)
+				}
 			}
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) {
-			rt.Errorf("tool %q: got %v, want %v", tool, got, want)
+		s.index.start(&c, tool, agent)
+		if got := walk(forAgent); fmt.Sprint(got) != fmt.Sprint(want) {
+			rt.Errorf("tool %q, agent %q: got %v, want %v", tool, agent, got, want)
+		}
+		s.index.startAll(&c, tool)
+		if got := walk(func(int) bool { return true }); fmt.Sprint(got) != fmt.Sprint(covering) {
+			rt.Errorf("tool %q: got %v, want %v", tool, got, covering)
 		}
 	})
 }
@@ -58,30 +75,50 @@ func manyRules(n int, when string) []Rule {
 
 // A call looks only at the rules that can match it, however many others there are.
 func TestLooksAtFewRules(t *testing.T) {
-	s, err := Compile(manyRules(10_000, ""))
-	if err != nil {
-		t.Fatal(err)
+	for name, rules := range map[string][]Rule{"tools": manyRules(10_000, ""), "agents": manyAgents(10_000)} {
+		s, err := Compile(rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c candidates
+		s.index.start(&c, "pay/refund", "bot-7")
+		looked := 0
+		for _, list := range c.lists {
+			looked += len(list)
+		}
+		if looked != 1 {
+			t.Errorf("%s: a call looks at %d rules, want 1", name, looked)
+		}
 	}
-	var c candidates
-	s.index.start(&c, "pay/refund")
-	looked := 0
-	for _, list := range c.lists {
-		looked += len(list)
+}
+
+// manyAgents has n rules for one tool, each for other agents; the last is bot-7's.
+func manyAgents(n int) []Rule {
+	rules := make([]Rule, n)
+	for i := range rules {
+		agents := []string{fmt.Sprintf("agent%d", i), fmt.Sprintf("team%d/*", i), fmt.Sprintf("**-of-%d", i)}
+		rules[i] = Rule{ID: fmt.Sprint(i), Tools: []string{"pay/*"}, Agents: agents[i%3 : i%3+1], Effect: sdk.Deny}
 	}
-	if looked != 1 {
-		t.Errorf("a call looks at %d rules, want 1", looked)
-	}
+	rules[n-1] = Rule{ID: "it", Tools: []string{"pay/*"}, Agents: []string{"bot-7"}, Effect: sdk.Permit}
+	return rules
 }
 
 func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools at random")
 	}
+	rate := Rule{Rates: []Rate{{Limit: 10, Window: time.Minute, Per: "agent"}}, Loops: []Loop{{Limit: 3, Window: time.Minute}}}
+	budget := Rule{Budgets: []Budget{{Amount: "args.amount", Limit: "1000", Window: time.Hour, Per: "session"},
+		{Amount: "args.amount", Limit: "5000", Window: time.Hour, Per: "agent"}}}
 	for _, tt := range []struct {
-		when string
-		most float64
-	}{{"", 0}, {`args.amount <= 1000000`, 1}} {
-		s, err := Compile(manyRules(1_000, tt.when))
+		when   string
+		limits Rule
+		most   float64
+	}{{"", Rule{}, 0}, {`args.amount <= 1000000`, Rule{}, 1}, {"", rate, 0}, {"", budget, 6}} {
+		rules := manyRules(1_000, tt.when)
+		last := &rules[len(rules)-1]
+		last.Rates, last.Loops, last.Budgets = tt.limits.Rates, tt.limits.Loops, tt.limits.Budgets
+		s, err := Compile(rules)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,6 +143,11 @@ func BenchmarkCheck(b *testing.B) {
 			}
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) { run(b, s, callWith(b, `{"amount":250000.75,"to":"acc-1"}`)) })
 		}
+		s, err := Compile(manyAgents(n))
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("agents/%d", n), func(b *testing.B) { run(b, s, callWith(b, `{}`)) })
 	}
 }
 

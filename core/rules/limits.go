@@ -66,9 +66,16 @@ var pers = []string{"agent", "session", "key"}
 func (c *compiler) limits(r *Rule) ([]sdk.Limit, []amount) {
 	var out []sdk.Limit
 	var amounts []amount
+	if len(r.Rates)+len(r.Budgets)+len(r.Loops) == 0 {
+		return nil, nil
+	}
+	before := len(c.errs)
 	c.checkLimits(r, "rate", len(r.Rates))
 	c.checkLimits(r, "budget", len(r.Budgets))
 	c.checkLimits(r, "loop", len(r.Loops))
+	if len(c.errs) > before {
+		return nil, nil
+	}
 	seen := map[sdk.Limit]bool{}
 	for i, rate := range r.Rates {
 		field := fmt.Sprintf("rate[%d]", i)

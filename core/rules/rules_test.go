@@ -229,15 +229,37 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, total := s.Explain(t.Context(), callWith(t, `{"amount":5}`))
+	got := s.Explain(t.Context(), callWith(t, `{"amount":5}`))
 	want := []Considered{
 		{"stranger", sdk.Deny, OtherAgent, ""},
 		{"small", sdk.Deny, NotHolding, ""},
 		{"broken", sdk.Permit, FailedApart, "no such key"},
 		{"shut", sdk.Defer, FailedShut, "no such key"},
 	}
-	if total != 6 || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %v of %d, want %v", got, total, want)
+	if got.Rules != 6 || got.Cut != 0 || got.Err != nil || got.Verdict.RuleID != "shut" || !reflect.DeepEqual(got.Lines, want) {
+		t.Errorf("got %+v, want %v", got, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := s.Explain(ctx, callWith(t, `{"amount":5}`)); got.Verdict.Effect != sdk.Deny || got.Verdict.RuleID != "small" {
+		t.Errorf("a context that is done: %+v", got)
+	}
+	permits := compileOne(t, Rule{When: "args.amount < 1", Effect: sdk.Permit})
+	if got := permits.Explain(ctx, callWith(t, `{"amount":0}`)); !errors.Is(got.Err, context.Canceled) || got.Verdict.Effect != sdk.Abstain {
+		t.Errorf("a context that is done, a permit: %+v", got)
+	}
+}
+
+// A long explanation is cut, says so, and still ends with the rule that spoke.
+func TestExplainIsBounded(t *testing.T) {
+	rules := manyAgents(maxExplained + 50)
+	s, err := Compile(rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := s.Explain(t.Context(), callWith(t, ""))
+	if len(got.Lines) != maxExplained || got.Cut != 50 || got.Lines[maxExplained-1] != (Considered{"it", sdk.Permit, Matched, ""}) || got.Verdict.RuleID != "it" {
+		t.Errorf("%d lines, %d cut, verdict %+v", len(got.Lines), got.Cut, got.Verdict)
 	}
 }
 

@@ -36,13 +36,19 @@ type Decide struct {
 	DryRun    bool
 	NoDefer   bool         // a DEFER makes no pending call, and no grant or approval is spent
 	Action    ActionChange // what happens to an action in the same write; nil for a plain call
-	Redeem    string // a defer token
-	Resume    string // or the call_id of the deferred call ("-resume" form)
-	NewID     string // the decision's id
-	NewToken  string // the defer's token; only with a Defer verdict
-	View      []byte // the call as approvers see it; only with a Defer verdict
+	Redeem    string       // a defer token
+	Resume    string       // or the call_id of the deferred call ("-resume" form)
+	NewID     string       // the decision's id
+	NewToken  string       // the defer's token; only with a Defer verdict
+	View      []byte       // the call as approvers see it; only with a Defer verdict
 	DeferTTL  time.Duration
 	MaxDefers int // pending per key
+
+	Quorums     []sdk.Quorum // with a Defer verdict: what has to be signed
+	Charges     []Charge     // what a permit must stay within
+	Grants      []*Grant     // with a Defer verdict: what may be spent instead, the narrowest first, args_match looked at
+	ArgsHash    [32]byte     // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
+	ContextHash [32]byte
 
 	Out Decision
 }
@@ -57,6 +63,8 @@ type Decision struct {
 	DecisionID string
 	Token      string
 	Expires    time.Time
+	GrantID    string
+	RetryAfter time.Duration // 0: nobody knows
 	Repeat     bool
 	joined     bool
 }
@@ -66,20 +74,26 @@ func (c *Decide) apply(tx *tx) error {
 		return err
 	}
 	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID, Message: c.Verdict.Message, DecisionID: c.NewID}
+	if c.Quorums == nil && c.Verdict.Effect == sdk.Defer {
+		c.Quorums = []sdk.Quorum{{N: max(c.Verdict.Approvals, 1), From: c.Verdict.From}}
+	}
 	var err error
 	if c.Action != nil {
 		if done, err := c.Action.begin(tx, c); done || err != nil {
 			return err
 		}
 	}
+	kill := tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID)
 	switch {
-	case c.DryRun || c.NoDefer || c.Verdict.Effect == sdk.Deny && c.Redeem == "" && c.Resume == "" && len(c.Repeats) == 0:
+	case kill != nil:
+		c.killed(kill)
+	case c.DryRun:
 	case c.Redeem != "" || c.Resume != "":
 		err = c.redeem(tx)
 	case len(c.Repeats) > 0:
 		err = c.repeat(tx)
 	default:
-		c.settle(tx)
+		err = c.fresh(tx)
 	}
 	if err != nil {
 		return err
@@ -99,11 +113,47 @@ func (c *Decide) deny(code, reason string) {
 	c.Out.Effect, c.Out.Code, c.Out.Reason, c.Out.RuleID, c.Out.Message = sdk.Deny, code, reason, "", ""
 }
 
+// killed turns whatever was to be decided into the denial of a kill.
+func (c *Decide) killed(k *Kill) {
+	c.deny(sdk.ReasonKillSwitch, "stopped by a kill of scope "+k.Scope)
+}
+
+// fresh settles a call that redeems and repeats nothing: its limits, then a standing grant, then a defer.
+func (c *Decide) fresh(tx *tx) error {
+	if c.Verdict.Effect != sdk.Permit && c.Verdict.Effect != sdk.Defer {
+		return nil
+	}
+	sums, over, err := tx.within(c.Charges, 0)
+	switch {
+	case err != nil:
+		return err
+	case over != nil:
+		c.overrun(over)
+		return nil
+	case c.Verdict.Effect == sdk.Permit:
+		tx.charge(c.Charges, sums, 0)
+		return nil
+	case c.NoDefer:
+		return nil
+	}
+	if g := tx.spend(c.Grants, c.Quorums); g != nil {
+		tx.charge(c.Charges, sums, 0)
+		tx.use(g, c)
+		c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
+		c.Out.Reason = "permitted by standing grant " + g.ID
+		return nil
+	}
+	c.settle(tx)
+	return nil
+}
+
+func (c *Decide) overrun(o *overrun) {
+	c.deny(o.code(), o.why())
+	c.Out.RuleID, c.Out.RetryAfter = o.Rule, o.left
+}
+
 // settle turns a Defer verdict into a pending defer.
 func (c *Decide) settle(tx *tx) {
-	if c.Verdict.Effect != sdk.Defer {
-		return
-	}
 	if d := tx.st.byDigest[c.Digest]; d != nil && !tx.expireOne(d) {
 		c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
 		c.attach(tx, d)
@@ -113,10 +163,10 @@ func (c *Decide) settle(tx *tx) {
 		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+" calls pending already (limits.pending_per_key)")
 		return
 	}
-	need := max(c.Verdict.Approvals, 1)
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
-		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Need: need}
+		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
+		Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
 	tx.st.add(d)
 	c.attach(tx, d)
 	tx.putDefer(d)
@@ -145,32 +195,51 @@ func (c *Decide) redeem(tx *tx) error {
 	if err != nil {
 		return err
 	}
-	fits := d != nil && d.KeyID == c.Key.ID && d.AgentID == c.AgentID && d.SessionID == c.SessionID && d.Digest == c.Digest
-	if fits && !tx.expireOne(d) && d.Status == Approved {
-		if c.Verdict.Effect == sdk.Deny {
-			return nil // today's rules win; the approval is not spent
+	if d == nil || !c.fits(d) || tx.expireOne(d) || d.Status != Approved {
+		if c.Verdict.Effect != sdk.Deny {
+			c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
 		}
-		tx.dropRevoked(d)
-		if c.Verdict.Effect == sdk.Defer && c.Verdict.Approvals > d.Need {
-			d.Need = c.Verdict.Approvals
-		}
-		if len(d.Signed) < d.Need {
-			tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
-			tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
-			c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
-			c.Out.Reason = "more approvals are needed than were given"
-			return nil
-		}
-		tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
-		c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
-		c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
 		return nil
 	}
 	if c.Verdict.Effect == sdk.Deny {
+		return nil // today's rules win; the approval is not spent
+	}
+	tx.dropRevoked(d)
+	if c.Verdict.Effect == sdk.Defer {
+		d.Quorums = merged(d.Quorums, c.Quorums)
+	}
+	if !tx.enough(d.Quorums, d.signers()) {
+		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
+		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
+		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
+		c.Out.Reason = "more approvals are needed than were given"
 		return nil
 	}
-	c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
+	sums, over, err := tx.within(c.Charges, 0)
+	if err != nil {
+		return err
+	}
+	if over != nil {
+		c.overrun(over) // the approval is not spent
+		return nil
+	}
+	tx.charge(c.Charges, sums, 0)
+	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
+	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
+	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
 	return nil
+}
+
+// fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
+// one with the arguments that the approver put in their place.
+func (c *Decide) fits(d *Defer) bool {
+	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID {
+		return false
+	}
+	if d.Modified != nil {
+		return d.ModifiedHash == c.ArgsHash && d.ContextHash == c.ContextHash
+	}
+	return d.Digest == c.Digest
 }
 
 // repeat answers a call_id or Idempotency-Key that was seen before as it was answered then, unless the chain denies today.
@@ -199,10 +268,10 @@ func (c *Decide) repeat(tx *tx) error {
 		for _, hash := range missing {
 			tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, before)
 		}
-		return c.recall(before)
+		return c.recall(tx, before)
 	}
-	if c.Verdict.Effect != sdk.Deny {
-		c.settle(tx)
+	if err := c.fresh(tx); err != nil {
+		return err
 	}
 	for _, hash := range c.Repeats {
 		tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, c.Out.memo())
@@ -216,21 +285,33 @@ func (d *Decision) memo() []byte {
 	if !d.Expires.IsZero() {
 		expires = strconv.FormatInt(d.Expires.UnixNano(), 10)
 	}
-	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token, expires}, "\xff"))
+	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token, expires, d.GrantID}, "\xff"))
 }
 
-func (c *Decide) recall(answer []byte) error {
+func (c *Decide) recall(tx *tx, answer []byte) error {
 	f := strings.Split(string(answer), "\xff")
-	if len(f) != 8 {
+	if len(f) != 9 {
 		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
 	}
 	effect, ok := sdk.ParseEffect(f[0])
 	if !ok {
 		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
 	}
-	c.Out = Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6], Repeat: true}
+	c.Out = Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6], GrantID: f[8], Repeat: true}
 	if ns, err := strconv.ParseInt(f[7], 10, 64); err == nil {
 		c.Out.Expires = time.Unix(0, ns).UTC()
+	}
+	if effect != sdk.Permit {
+		return nil
+	}
+	sums, over, err := tx.within(c.Charges, sdk.LimitRate) // a repeat spends nothing twice, but it is a call
+	switch {
+	case err != nil:
+		return err
+	case over != nil:
+		c.overrun(over)
+	default:
+		tx.charge(c.Charges, sums, sdk.LimitRate)
 	}
 	return nil
 }
@@ -249,6 +330,7 @@ func (c *Decide) record(tx *tx) {
 	o.Opt("reason", c.Out.Reason)
 	o.Opt("rule_id", c.Out.RuleID)
 	o.Opt("defer_token", c.Out.Token)
+	o.Opt("grant_id", c.Out.GrantID)
 	o.Str("policy_version", c.Policy)
 	o.Int("latency_us", c.LatencyUS)
 	var hexed [64]byte

@@ -24,6 +24,14 @@ type SignOff struct {
 	Key    string    `json:"key"`
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason,omitempty"`
+	Grant  *GrantAsk `json:"grant,omitempty"`
+}
+
+// GrantAsk is the standing grant that an approval asks for beside the call itself.
+type GrantAsk struct {
+	TTL       time.Duration `json:"ttl"`
+	MaxUses   uint64        `json:"max_uses,omitempty"` // 0 is no limit
+	SessionID string        `json:"session_id,omitempty"`
 }
 
 // Defer is one deferred call. Outside the sequencer it is only ever seen as a copy.
@@ -43,12 +51,28 @@ type Defer struct {
 	Policy     string    `json:"policy"`
 	Created    time.Time `json:"created_at"`
 	Expires    time.Time `json:"expires_at"`
-	Need       int       `json:"approvals_required"`
 	Signed     []SignOff `json:"approvals,omitempty"`
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
 	Actions    []string  `json:"actions,omitempty"` // actions that wait for it
+
+	Quorums      []sdk.Quorum    `json:"quorums"`
+	Priority     sdk.Priority    `json:"priority,omitempty"`
+	ArgsHash     [32]byte        `json:"args_hash"`
+	ContextHash  [32]byte        `json:"context_hash"`
+	Modified     json.RawMessage `json:"modified_args,omitempty"` // what the approver put in place of the args
+	ModifiedHash [32]byte        `json:"modified_hash,omitzero"`
+	Required     int             `json:"-"` // approvals in all, as far as can be known; set on the copies that leave the store
+}
+
+// signers are the approvers so far.
+func (d *Defer) signers() []string {
+	out := make([]string, len(d.Signed))
+	for i, s := range d.Signed {
+		out[i] = s.Key
+	}
+	return out
 }
 
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
@@ -62,11 +86,13 @@ type state struct {
 	byCall   map[callKey]string  // token of a live defer, by the call that asked
 	pending  map[string]int      // per key
 	watchers map[string][]chan struct{}
+	counters counters
+	dropped  uint64    // the minute in which old counters went last
 	due      time.Time // no live defer expires before it; zero if there is none
 }
 
 func newState() *state {
-	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}}
+	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}}
 }
 
 // recount works out when the first live defer expires. It looks at all of them, so it runs only when some have expired;
@@ -217,12 +243,20 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 	o.Opt("rule_id", d.RuleID)
 	o.Opt("reason", reason)
 	o.Int("approvals", int64(len(d.Signed)))
-	o.Int("approvals_required", int64(d.Need))
+	o.Int("approvals_required", int64(tx.required(d)))
+	if typ == "defer_resolved" {
+		o.Bool("approved", d.Status == Approved)
+		o.Str("approver_id", d.ResolvedBy)
+	}
+	if d.Modified != nil {
+		o.Raw("modified_args", d.Modified)
+	}
 	o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
 	if len(d.Actions) > 0 {
 		o.Strs("action_ids", d.Actions)
 	}
 	tx.end(o)
+	tx.actionsRecorded(d, by)
 }
 
 var system = Who{Principal: "system", Method: "system", Surface: "system"}
@@ -256,104 +290,6 @@ func (tx *tx) denyPendingOf(k *Key, by Who) {
 	}
 }
 
-// Approve signs a deferred call off, or ends it.
-type Approve struct {
-	Token       string
-	Key         *Key
-	By          Who
-	Yes         bool
-	Reason      string
-	ApprovedTTL time.Duration // how long an approval may be redeemed
-	Idem        *Idempotency  // nil without an Idempotency-Key
-	Answer      func(d *Defer) []byte
-
-	Out Defer
-}
-
-func (c *Approve) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
-		return err
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
-	}
-	d, err := tx.find(c.Token)
-	if err != nil {
-		return err
-	}
-	if d == nil || !c.Key.Sees(d.AgentID) {
-		return sdk.FieldErrf(sdk.CodeUnknownDefer, "defer_token", "there is no such deferred call, or it is not this key's to answer")
-	}
-	if tx.s.sameLine(c.Key.ID, d.KeyID) || c.Key.ActsAs(d.AgentID) {
-		return sdk.Errf(sdk.CodeSelfApproval, "a key that asked for a call, or acts as the agent that did, cannot answer it")
-	}
-	if tx.expireOne(d) {
-		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
-	}
-	if asker := tx.s.keys.byID[d.KeyID]; d.Status == Pending && (asker == nil || asker.Revoked(tx.now) != nil) {
-		tx.move(d, Denied, "system", "the asking key was revoked", d.Expires)
-		tx.deferRecord("defer_resolved", d, system, "the asking key was revoked")
-	}
-	if d.Status != Pending {
-		return &sdk.Error{Code: sdk.CodeAlreadyResolved, Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy, d.ResolvedAt.UTC().Format(time.RFC3339)),
-			More: map[string]string{"resolved_by": d.ResolvedBy, "resolved_at": d.ResolvedAt.UTC().Format(time.RFC3339), "resolution": d.Status}}
-	}
-	c.settle(tx, d)
-	c.Out = *d
-	if c.Idem != nil {
-		c.Idem.keep(tx, c.Answer(&c.Out))
-	}
-	return nil
-}
-
-// settle adds one sign-off to a pending defer and resolves it when that is enough.
-func (c *Approve) settle(tx *tx, d *Defer) {
-	if !c.Yes {
-		tx.move(d, Denied, c.Key.ID, c.Reason, d.Expires)
-		tx.deferRecord("defer_resolved", d, c.By, c.Reason)
-		return
-	}
-	tx.dropRevoked(d)
-	for _, s := range d.Signed {
-		if tx.s.sameLine(s.Key, c.Key.ID) {
-			tx.deferRecord("defer_signed", d, c.By, "signed before")
-			tx.putDefer(d)
-			return
-		}
-	}
-	d.Signed = append(d.Signed, SignOff{c.Key.ID, tx.now, c.Reason})
-	if len(d.Signed) < d.Need {
-		tx.deferRecord("defer_signed", d, c.By, c.Reason)
-		tx.putDefer(d)
-		return
-	}
-	tx.deferRecord("defer_signed", d, c.By, c.Reason)
-	tx.move(d, Approved, c.Key.ID, c.Reason, tx.now.Add(c.ApprovedTTL))
-	tx.deferRecord("defer_resolved", d, c.By, c.Reason)
-}
-
-// sameLine reports whether two keys are one key and its rolled successors.
-func (s *Store) sameLine(a, b string) bool {
-	if a == b {
-		return true
-	}
-	ka, kb := s.keys.byID[a], s.keys.byID[b]
-	return ka != nil && kb != nil && ka.root() == kb.root()
-}
-
-// dropRevoked forgets sign-offs whose key was revoked since.
-func (tx *tx) dropRevoked(d *Defer) {
-	kept := d.Signed[:0:0]
-	for _, s := range d.Signed {
-		if k := tx.s.keys.byID[s.Key]; k != nil && k.Revoked(tx.now) == nil {
-			kept = append(kept, s)
-		}
-	}
-	d.Signed = kept
-}
-
 // DeferStatus reads one deferred call, in order with the changes. With Watch set and the defer still pending, Changed is
 // closed when it moves.
 type DeferStatus struct {
@@ -378,7 +314,7 @@ func (c *DeferStatus) apply(tx *tx) error {
 		return &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token", Msg: "there is no such deferred call, or it is not this key's to see"}
 	}
 	tx.expireOne(d)
-	c.Out = *d
+	c.Out = tx.shown(d)
 	if c.Watch && d.Status == Pending {
 		c.Changed = make(chan struct{})
 		tx.st.watchers[d.Token] = append(tx.st.watchers[d.Token], c.Changed)

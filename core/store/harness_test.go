@@ -139,7 +139,7 @@ func (r *rig) deferred(k *Key, args string, v sdk.Verdict) string {
 
 func (r *rig) answer(k *Key, token string, yes bool) *Approve {
 	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes, Reason: "because", ApprovedTTL: 5 * time.Minute,
-		Answer: func(d *Defer) []byte { return []byte(d.Status) }}
+		Answer: func(c *Approve) []byte { return []byte(c.Out.Status) }, MostGrants: 1000}
 }
 
 // redeem asks again with the token; the chain says v.

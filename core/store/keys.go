@@ -18,6 +18,7 @@ type Key struct {
 	Name        string    `json:"name"`
 	Environment string    `json:"environment,omitempty"`
 	Scopes      []string  `json:"scopes"`
+	Preset      string    `json:"preset,omitempty"` // what it was made with: its role where a rule asks for one
 	Agents      []string  `json:"agents,omitempty"` // globs; empty means every agent
 	CreatedAt   time.Time `json:"created_at"`
 	CreatedBy   string    `json:"created_by"`
@@ -51,6 +52,9 @@ func (k *Key) root() string {
 	}
 	return k.ID
 }
+
+// Line identifies a key and all that it was rolled from and to.
+func (k *Key) Line() string { return k.root() }
 
 // Scope is the key's set of scopes.
 func (k *Key) Scope() sdk.Scope { return k.scope }
@@ -91,7 +95,7 @@ func (tx *tx) touch(k *Key) {
 
 // copy is what of a key is stored, but for its revocation.
 func (k *Key) copy() *Key {
-	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt,
+	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Preset: k.Preset, Agents: k.Agents, CreatedAt: k.CreatedAt,
 		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root, LastUsed: k.LastUsedAt()}
 }
 
@@ -201,6 +205,7 @@ type Who struct {
 	Peer      string // address or uid
 	RequestID string
 	Trace     string // W3C trace id, hex
+	Note      string // what the caller says of who it is: nothing hangs on it
 }
 
 func (w Who) write(o *wire.Writer) {
@@ -210,6 +215,7 @@ func (w Who) write(o *wire.Writer) {
 	o.Opt("peer", w.Peer)
 	o.Opt("request_id", w.RequestID)
 	o.Opt("trace_id", w.Trace)
+	o.Opt("who_note", w.Note)
 }
 
 // CreateKey makes a key. Names are unique among live keys.
@@ -297,7 +303,7 @@ func (c *RollKey) apply(tx *tx) error {
 	}
 	n := c.New
 	n.Root = old.root()
-	n.Name, n.Environment, n.Scopes, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Agents, old.ExpiresAt, old.Note
+	n.Name, n.Environment, n.Scopes, n.Preset, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Preset, old.Agents, old.ExpiresAt, old.Note
 	tx.revoke(old, tx.now.Add(c.Grace), c.By)
 	return (&CreateKey{n, c.By}).apply(tx)
 }

@@ -19,6 +19,11 @@ const (
 	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
 	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
 	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered
+	prefixCounter = 'c' // c|u64 window end|16-byte hash → decimal text: what limits have counted (see counters.go)
+	prefixGrant   = 'g' // g|grant id                → standing grant, JSON; ended ones stay
+	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
+	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
+	prefixAction  = 't' // t|r|action id → action, JSON; t|a|agent|0|action id → ""; t|e|u64 seq → agent: the record has events of actions
 	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON

@@ -236,6 +236,7 @@ type PutSession struct {
 
 func (c *PutSession) apply(tx *tx) error {
 	sess := c.Session
+	sess.written = sess.Seen
 	c.In.mu.Lock()
 	defer c.In.mu.Unlock()
 	op := c.In.byName[sess.Operator]

@@ -49,6 +49,7 @@ type sequencer struct {
 	state *state
 	tree  *audit.Tree
 	size  atomic.Uint64 // records on disk
+	tail  tail          // the newest of them, for those who follow the log
 	wake  chan struct{}
 	quit  chan struct{}
 	dead  chan struct{} // closed once the store has failed
@@ -159,7 +160,12 @@ func (q *sequencer) run(tx *tx) {
 		return // Pebble has given up elsewhere: everybody here has been refused
 	}
 	q.size.Store(q.tree.Size())
+	for i, fn := range tx.onSync {
+		fn()
+		tx.onSync[i] = nil
+	}
 	q.release(batch)
+	q.tail.add(tx.first, q.tree.Size(), tx.records)
 	tx.after()
 }
 
@@ -295,7 +301,8 @@ type tx struct {
 	hashes  []byte
 	first   uint64 // seq of the first record
 	firstH  uint64
-	onDone  []func()
+	onSync  []func()          // once the batch is on disk, before the answers go
+	onDone  []func()          // after the answers have gone
 	start   int               // of the record being written
 	fresh   map[string][]byte // rows of this batch that it may have to read again
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
@@ -308,11 +315,12 @@ func (tx *tx) begin(now time.Time) {
 	tx.records, tx.hashes = tx.records[:0], tx.hashes[:0]
 	tx.first, tx.firstH = tx.q.tree.Size()+1, uint64(audit.StoredHashes(tx.q.tree.Size()))
 	tx.batch = tx.s.db.NewBatch()
-	tx.onDone = tx.onDone[:0]
+	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
 	clear(tx.closed)
 	tx.err = nil
 	tx.forget()
+	tx.dropCounters()
 }
 
 // record starts the next record. The caller adds members and calls tx.end with the writer, before anything else.

@@ -29,11 +29,13 @@ type Settings struct {
 
 // Store is an open store. Its methods are safe for concurrent use.
 type Store struct {
-	set  Settings
-	db   *pebble.DB
-	id   string
-	keys keyTable
-	seq  *sequencer
+	set    Settings
+	db     *pebble.DB
+	id     string
+	keys   keyTable
+	kills  killTable
+	grants grantTable
+	seq    *sequencer
 
 	opened atomic.Bool // before, a failure is Open's answer
 }
@@ -92,6 +94,12 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadKeys(); err != nil {
+		return err
+	}
+	if err := s.loadKills(); err != nil {
+		return err
+	}
+	if err := s.loadGrants(); err != nil {
 		return err
 	}
 	tree, err := s.loadTree()

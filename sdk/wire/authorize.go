@@ -145,7 +145,7 @@ func RetryFor(effect sdk.Effect, code string) *Retry {
 		return nil
 	}
 	switch code {
-	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded, sdk.ReasonDraining, sdk.ReasonAuditUnavailable:
+	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded, sdk.ReasonBudgetSession, sdk.ReasonBudgetDaily, sdk.ReasonLoopDetected, sdk.ReasonDraining, sdk.ReasonAuditUnavailable:
 		return &Retry{Class: "after", AfterSeconds: 1}
 	}
 	return &Retry{Class: "never"}

@@ -27,6 +27,7 @@ type ApproveResponse struct {
 	Approvals         int    `json:"approvals"`
 	ApprovalsRequired int    `json:"approvals_required"`
 	GrantID           string `json:"grant_id,omitempty" doc:"The standing grant that the approval made."`
+	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although one was asked for."`
 }
 
 // AppendJSON appends the response.
@@ -38,6 +39,7 @@ func (r *ApproveResponse) AppendJSON(dst []byte) []byte {
 	o.Int("approvals", int64(r.Approvals))
 	o.Int("approvals_required", int64(r.ApprovalsRequired))
 	o.Opt("grant_id", r.GrantID)
+	o.Opt("grant_note", r.GrantNote)
 	return o.Close()
 }
 

@@ -51,6 +51,9 @@ func planOf(t reflect.Type) []field {
 			continue
 		}
 		rules := strings.Split(f.Tag.Get("yett"), ",")
+		if slices.Contains(rules, "path") {
+			continue // never from a body: see DecodeParams
+		}
 		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"), slices.Contains(rules, "any")})
 	}
 	plans.Store(t, plan)

@@ -1,0 +1,119 @@
+package console
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+)
+
+// limited accepts at most so many connections at a time. The next ones wait in the kernel's queue.
+type limited struct {
+	net.Listener
+	slots  chan struct{}
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newLimited(ln net.Listener, n int) *limited {
+	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
+}
+
+// Accept waits for a free place and then for a connection.
+func (l *limited) Accept() (net.Conn, error) {
+	select {
+	case l.slots <- struct{}{}:
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &counted{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
+}
+
+// Close ends Accept.
+func (l *limited) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return l.Listener.Close()
+}
+
+type counted struct {
+	net.Conn
+	free func()
+}
+
+// Close gives the place back.
+func (c *counted) Close() error {
+	c.free()
+	return c.Conn.Close()
+}
+
+// loopbackNames are what a browser on this machine calls it.
+var loopbackNames = map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true}
+
+// refusesHost gives the reason why a request for that name is not answered, or "". A page elsewhere can make a name of its
+// own point at this machine (DNS rebinding) and would then count as the same site: the name gives it away.
+func (c *Console) refusesHost(r *http.Request) string {
+	host := strings.ToLower(r.Host)
+	name, port := host, ""
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		name, port = host[:i], host[i+1:]
+	}
+	switch {
+	case port == "" && r.TLS != nil:
+		port = "443"
+	case port == "":
+		port = "80"
+	}
+	local := loopbackNames[name]
+	switch {
+	case c.hosts[host]:
+	case local && port == listeningPort(r):
+	case local:
+		return "The console does not listen on this port. To reach it through a forwarded port, add this name with its port to the console's hosts."
+	default:
+		return "The console does not answer under this name. Use http://localhost with its port on this machine, or add the name to the console's hosts."
+	}
+	if !local && !c.set.Secure {
+		return "The console answers under this name over https only: a browser would not keep its session cookie."
+	}
+	return ""
+}
+
+// listeningPort is the port that the request came in at, "" if that is not known.
+func listeningPort(r *http.Request) string {
+	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if addr == nil {
+		return ""
+	}
+	_, port, err := net.SplitHostPort(addr.String())
+	if err != nil {
+		return ""
+	}
+	return port
+}
+
+// peer is the address that a request came from.
+func peer(r *http.Request) string {
+	if ap, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		return ap.Addr().Unmap().WithZone("").String()
+	}
+	return r.RemoteAddr
+}
+
+// network is what counts as one address for guesses: whoever has an IPv6 address has a /64 of them.
+func network(r *http.Request) string {
+	a, err := netip.ParseAddr(peer(r))
+	if err != nil || a.Is4() {
+		return peer(r)
+	}
+	p, err := a.Prefix(64)
+	if err != nil {
+		return peer(r)
+	}
+	return p.String()
+}

@@ -1,0 +1,191 @@
+package ops
+
+import (
+	"crypto/sha256"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Approve signs a deferred call off, or denies it.
+func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveResponse, error) {
+	if len(in.Reason) > reasonBytes {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
+	}
+	if err := noKeys(in.Reason, in.ApproverID, r.Idempotency); err != nil {
+		return nil, err
+	}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants}
+	cmd.Answer = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }
+	if in.ApproverID != "" {
+		cmd.By.Note = in.ApproverID
+	}
+	cmd.Idem = idempotency(r, "approve_defer")
+	if !*in.Approved && (in.ModifiedArgs.Exists() || in.Grant.Exists()) {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant go with an approval, not with a denial")
+	}
+	if err := s.askGrant(r, in, cmd); err != nil {
+		return nil, err
+	}
+	if err := s.modify(r, in, cmd); err != nil {
+		return nil, err
+	}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	if cmd.Idem != nil && cmd.Idem.Replay != nil {
+		return nil, &Replay{cmd.Idem.Replay}
+	}
+	return approval(cmd), nil
+}
+
+// idempotency is what the request's Idempotency-Key asks for; nil without one.
+func idempotency(r *Request, operation string) *store.Idempotency {
+	if r.Idempotency == "" {
+		return nil
+	}
+	return &store.Idempotency{Hash: hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency), Body: sha256.Sum256([]byte(r.Raw))}
+}
+
+func approval(c *store.Approve) *wire.ApproveResponse {
+	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed), ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.NoGrant}
+}
+
+// askGrant reads the standing grant that an approval asks for.
+func (s *Service) askGrant(r *Request, in *wire.ApproveRequest, cmd *store.Approve) error {
+	if !in.Grant.Exists() {
+		return nil
+	}
+	if r.Key.Scope()&sdk.ScopeGrants == 0 {
+		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope grants, which an approval with a grant needs; nothing was approved", r.Key.Name)
+	}
+	var g wire.ApproveGrant
+	if err := wire.Decode(in.Grant, &g, s.set.NameBytes); err != nil {
+		var e *sdk.Error
+		if errors.As(err, &e) && e.Field != "" {
+			within := *e
+			within.Field = "grant." + e.Field
+			return &within
+		}
+		return err
+	}
+	ttl, err := grantTTL("grant.ttl_seconds", g.TTLSeconds)
+	if err != nil {
+		return err
+	}
+	if err := usesInRange("grant.max_uses", g.MaxUses); err != nil {
+		return err
+	}
+	cmd.Grant, cmd.NewGrant = &store.GrantAsk{TTL: ttl, MaxUses: uint64(g.MaxUses), SessionID: g.SessionID}, s.ids.id("stg_")
+	return nil
+}
+
+// modify works out an approval with other arguments: the rules see the call as it would be, before anything is signed.
+func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve) error {
+	if !in.ModifiedArgs.Exists() {
+		return nil
+	}
+	look := &store.LookAt{Token: in.DeferToken, Key: r.Key}
+	if err := s.set.Store.Commit(r.Ctx, look); err != nil {
+		return err
+	}
+	d, gen := &look.Out, s.set.Generation()
+	call, view, err := s.deferredCall(d)
+	if err != nil {
+		return err
+	}
+	call.Args, call.Now = in.ModifiedArgs, r.Start
+	cmd.Modified = in.ModifiedArgs.AppendCanonical(nil)
+	cmd.ModifiedHash = sha256.Sum256(cmd.Modified)
+	_, call.Digest = digest(nil, call)
+	switch text, err := masked(r.Ctx, gen, call, cmd.Modified); {
+	case errors.Is(err, chain.ErrNoScanner):
+	case err != nil:
+		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args could not be scanned, so nothing was approved")
+	case string(text) != string(cmd.Modified):
+		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold something that the scanners would redact; it would be kept until the call is redeemed, so nothing was approved")
+	}
+	if HoldsKey(string(cmd.Modified)) {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold the value of an API key; nothing was approved")
+	}
+	res := gen.Authorize.Run(r.Ctx, call, nil)
+	if res.Verdict.Effect == sdk.Deny {
+		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",
+			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
+	}
+	cmd.Quorums, cmd.Seen = res.Quorums, d.Seen()
+	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()))
+	return nil
+}
+
+// deferredCall is a deferred call as the chain sees it, but for its args. Its context is kept with secrets masked; one that
+// had some is not known any more, and rules cannot be asked about it.
+func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error) {
+	text, err := s.set.Store.View(d.Token)
+	if err != nil || text == nil {
+		return nil, exact.Value{}, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+	}
+	var doc exact.Doc
+	if err := doc.Parse(string(text), exact.Limits{Depth: 1 << 16, Tokens: 1 << 30}); err != nil {
+		return nil, exact.Value{}, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+	}
+	view := doc.Root()
+	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, CallID: d.CallID, Context: view.Get("context")}
+	if k := s.set.Store.Key(d.KeyID); k != nil {
+		call.KeyName = k.Name
+	}
+	if sha256.Sum256(orEmpty(nil, call.Context)) != d.ContextHash {
+		return nil, exact.Value{}, sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "the call's context held secrets, which are not kept, so the rules cannot be asked about other arguments; approve or deny it as it is")
+	}
+	return call, view, nil
+}
+
+// ApprovalsList lists the pending calls that the key may answer.
+func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire.ApprovalListResponse, error) {
+	limit, err := pageSize(in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	out := &wire.ApprovalListResponse{Total: cmd.Total}
+	for i := range cmd.Out {
+		d := &cmd.Out[i]
+		view, err := s.set.Store.View(d.Token)
+		if err != nil || view == nil {
+			return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+		}
+		a := wire.Approval{DeferToken: d.Token, Status: d.Status, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
+			Reason: d.Reason, Priority: string(d.Priority), Call: view, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
+		for _, q := range d.Quorums {
+			for _, f := range q.From {
+				if !slices.Contains(a.From, f) {
+					a.From = append(a.From, f)
+				}
+			}
+		}
+		out.Approvals = append(out.Approvals, a)
+	}
+	return out, nil
+}
+
+// pageSize reads a limit of a list, 1 to 1000, 100 if none is given.
+func pageSize(n int) (int, error) {
+	switch {
+	case n == 0:
+		return 100, nil
+	case n < 0 || n > 1000:
+		return 0, sdk.FieldErrf(sdk.CodeInvalidField, "limit", "limit must be 1 to 1000, not %d", n)
+	}
+	return n, nil
+}
+
+func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -1,0 +1,64 @@
+package ops
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// flights knows which deciding requests have been let in and whose answer has not left yet, so that a kill returns only
+// when no PERMIT of an earlier call can be sent any more. Requests count themselves in one of two generations; a kill
+// turns to the other one and waits until the first is empty. It does that twice, because a request may have read the
+// generation just before the turn (as in sleepable read-copy-update).
+type flights struct {
+	turn  atomic.Uint32
+	open  [2]paddedCount
+	turns chan struct{} // one kill at a time turns
+}
+
+type paddedCount struct {
+	n atomic.Int64
+	_ [56]byte // a cache line each
+}
+
+// drainFor bounds how long a kill waits for answers on their way. A commit takes at most the stall limit of 500 ms and a
+// write to a connection is immediate unless its client does not read; what the chain still works on is denied anyway.
+const drainFor = 2 * time.Second
+
+func newFlights() *flights { return &flights{turns: make(chan struct{}, 1)} }
+
+// Enter counts a deciding request in, before its key is looked at. Leave takes what it gives.
+func (s *Service) Enter() uint32 {
+	g := s.flights.turn.Load() & 1
+	s.flights.open[g].n.Add(1)
+	return g
+}
+
+// Leave counts a request out, once its answer is on the wire or never will be.
+func (s *Service) Leave(g uint32) { s.flights.open[g&1].n.Add(-1) }
+
+// wait returns when every request that had been let in before is answered.
+func (f *flights) wait(ctx context.Context) {
+	select {
+	case f.turns <- struct{}{}:
+		defer func() { <-f.turns }()
+	case <-ctx.Done():
+		return
+	}
+	end := time.NewTimer(drainFor)
+	defer end.Stop()
+	tick := time.NewTicker(200 * time.Microsecond)
+	defer tick.Stop()
+	for range 2 {
+		g := f.turn.Add(1) - 1
+		for f.open[g&1].n.Load() > 0 {
+			select {
+			case <-tick.C:
+			case <-end.C:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package ops
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// The bounds of a standing grant.
+const (
+	maxGrantTTL  = 30 * 24 * time.Hour
+	maxGrantUses = 1_000_000_000
+	matchBytes   = 2048
+)
+
+func grantTTL(field string, seconds int) (time.Duration, error) {
+	if seconds < 1 || seconds > int(maxGrantTTL/time.Second) {
+		return 0, sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must be 1 to %d (30 days), not %d", field, int(maxGrantTTL/time.Second), seconds)
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func usesInRange(field string, n int) error {
+	if n < 0 || n > maxGrantUses {
+		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must be 0 (no limit) to %d, not %d", field, maxGrantUses, n)
+	}
+	return nil
+}
+
+// AddGrant makes a standing grant.
+func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAddResponse, error) {
+	ttl, err := grantTTL("ttl_seconds", in.TTLSeconds)
+	if err != nil {
+		return nil, err
+	}
+	if err := usesInRange("max_uses", in.MaxUses); err != nil {
+		return nil, err
+	}
+	if len(in.Note) > reasonBytes {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is %d bytes long, more than the limit of %d", len(in.Note), reasonBytes)
+	}
+	if err := noKeys(in.AgentID, in.ToolPattern, in.SessionID, in.PolicyVersion, in.RuleID, in.ArgsMatch, in.IssuedBy, in.Note, r.Idempotency); err != nil {
+		return nil, err
+	}
+	if in.ArgsMatch != "" {
+		if len(in.ArgsMatch) > matchBytes {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "args_match", "args_match is %d bytes long, more than the limit of %d", len(in.ArgsMatch), matchBytes)
+		}
+		if _, err := s.matchers.get(in.ArgsMatch, s.set.Match); err != nil {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "args_match", "args_match is no condition: %v", err)
+		}
+	}
+	g := &store.Grant{ID: s.ids.id("stg_"), AgentID: in.AgentID, ToolPattern: in.ToolPattern, SessionID: in.SessionID, RuleID: in.RuleID, Policy: in.PolicyVersion,
+		ArgsMatch: in.ArgsMatch, MaxUses: uint64(in.MaxUses), IssuedBy: r.Who.Principal, Issuers: []string{r.Who.Principal}, Note: in.Note}
+	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Idem: idempotency(r, "standing_grant_add")}
+	if in.IssuedBy != "" {
+		cmd.By.Note = in.IssuedBy
+	}
+	cmd.Answer = func(g *store.Grant) []byte { return s.added(g).AppendJSON(nil) }
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	if cmd.Idem != nil && cmd.Idem.Replay != nil {
+		return nil, &Replay{cmd.Idem.Replay}
+	}
+	return s.added(g), nil
+}
+
+func (s *Service) added(g *store.Grant) *wire.GrantAddResponse {
+	return &wire.GrantAddResponse{OK: true, Grant: s.grant(g)}
+}
+
+func (s *Service) grant(g *store.Grant) wire.Grant {
+	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, ArgsMatch: g.ArgsMatch,
+		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()), IssuedBy: g.IssuedBy, Issuers: g.Issuers, Note: g.Note, CreatedAt: rfc3339(g.Created)}
+	if rev := g.Revocation(); rev != nil {
+		out.RevokedAt, out.RevokedBy = rfc3339(rev.At), rev.By
+	}
+	return out
+}
+
+// RevokeGrant ends a standing grant at once. A grant that is revoked already stays so.
+func (s *Service) RevokeGrant(r *Request, in *wire.GrantRevokeRequest) (*wire.OKResponse, error) {
+	if err := s.set.Store.Commit(r.Ctx, &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who}); err != nil {
+		return nil, err
+	}
+	return &wire.OKResponse{OK: true}, nil
+}
+
+// ListGrants lists the grants that the key may see, newest first.
+func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.GrantListResponse, error) {
+	limit, err := pageSize(in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.GrantListResponse{OK: true}
+	now := s.set.Now()
+	err = s.set.Store.Grants(in.Cursor, func(g *store.Grant) bool {
+		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) || in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) || !in.IncludeExpired && g.Status(now) != "live" {
+			return r.Ctx.Err() == nil
+		}
+		if len(out.Grants) == limit {
+			out.NextCursor = out.Grants[limit-1].ID
+			return false
+		}
+		out.Grants = append(out.Grants, s.grant(g))
+		return true
+	})
+	if err == nil {
+		err = r.Ctx.Err()
+	}
+	if err != nil {
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "list grants", Err: err}
+	}
+	return out, nil
+}
+
+// candidates lists the grants that may permit a deferred call, the narrowest first.
+func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy string) []*store.Grant {
+	var out []*store.Grant
+	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: policy}) {
+		if g.ArgsMatch != "" {
+			m, err := s.matchers.get(g.ArgsMatch, s.set.Match)
+			if err != nil || !m.Holds(r.Ctx, c) {
+				continue // an error is no match
+			}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// Matcher is a compiled args_match.
+type Matcher interface {
+	// Holds reports whether the condition holds for the call; an error in it is a no.
+	Holds(ctx context.Context, c *chain.Call) bool
+}
+
+// matchers keeps compiled args_match conditions.
+type matchers struct {
+	mu  sync.Mutex
+	all map[string]Matcher
+}
+
+// maxMatchers bounds the conditions that stay compiled.
+const maxMatchers = 10_000
+
+func (m *matchers) get(text string, compile func(string) (Matcher, error)) (Matcher, error) {
+	m.mu.Lock()
+	got := m.all[text]
+	m.mu.Unlock()
+	if got != nil {
+		return got, nil
+	}
+	got, err := compile(text)
+	if err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all == nil || len(m.all) >= maxMatchers {
+		m.all = map[string]Matcher{}
+	}
+	m.all[text] = got
+	return got, nil
+}

@@ -1,0 +1,114 @@
+package ops
+
+import (
+	"context"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// KillSwitch stops, or lets go on again.
+func (s *Service) KillSwitch(r *Request, in *wire.KillRequest) (*wire.KillResponse, error) {
+	return s.kill(r.Ctx, r.Key, r.Who, in, idempotency(r, "kill"))
+}
+
+// Kill is KillSwitch for an operator at the console or on the machine.
+func (s *Service) Kill(ctx context.Context, by store.Who, in *wire.KillRequest) (*wire.KillResponse, error) {
+	return s.kill(ctx, nil, by, in, nil)
+}
+
+func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wire.KillRequest, idem *store.Idempotency) (*wire.KillResponse, error) {
+	k, err := killOf(key, in)
+	if err != nil {
+		return nil, err
+	}
+	k.By, k.At = by.Principal, s.set.Now()
+	cmd := &store.KillSwitch{Kill: k, Key: key, By: by, Undo: in.Undo, Idem: idem}
+	cmd.Answer = func(k store.Kill, denied int) []byte { return killed(k, denied, !in.Undo).AppendJSON(nil) }
+	var held, was *store.Kill
+	if !in.Undo {
+		if k.Scope == store.KillKey && s.set.Store.Key(k.Target) == nil {
+			return nil, sdk.FieldErrf(sdk.CodeUnknownKey, "target", "there is no key %q", k.Target)
+		}
+		was = s.set.Store.KillOf(k)
+		held = s.set.Store.Hold(k) // from here on nobody is permitted, whatever the disk does
+	}
+	err = s.set.Store.Commit(ctx, cmd)
+	switch {
+	case err != nil && held == nil:
+		return nil, err
+	case codeOf(err) == sdk.CodeAuditUnavailable || codeOf(err) == sdk.CodeInternal:
+		s.set.Store.Hold(k) // in case an undo came between
+		s.flights.wait(ctx)
+		return nil, &sdk.Error{Code: sdk.CodeNotDurable, Msg: "the kill is in effect, but it could not be written: after a restart it would be gone; send it again", Err: err}
+	case err != nil:
+		s.set.Store.Release(held, was)
+		return nil, err
+	}
+	if cmd.Idem != nil && cmd.Idem.Replay != nil {
+		if held != nil {
+			s.set.Store.Release(held, was)
+		}
+		return nil, &Replay{cmd.Idem.Replay}
+	}
+	if !in.Undo {
+		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
+	}
+	return killed(cmd.Out, cmd.Denied, !in.Undo), nil
+}
+
+func killed(k store.Kill, denied int, active bool) *wire.KillResponse {
+	return &wire.KillResponse{OK: true, Killed: wireKill(k, active), PendingDenied: denied}
+}
+
+func wireKill(k store.Kill, active bool) wire.Killed {
+	return wire.Killed{Scope: k.Scope, Target: k.Target, Reason: k.Reason, By: k.By, At: rfc3339(k.At), Active: active}
+}
+
+// killOf reads what is to be killed, and refuses a key that reaches beyond the agents it sees.
+func killOf(key *store.Key, in *wire.KillRequest) (store.Kill, error) {
+	k := store.Kill{Scope: in.Scope, Target: in.Target, Reason: in.Reason}
+	if in.AgentID != "" {
+		if in.Scope != "" && (in.Scope != store.KillAgent || in.Target != "" && in.Target != in.AgentID) {
+			return k, sdk.FieldErrf(sdk.CodeInvalidField, "agent_id", "give agent_id, or scope and target, not both")
+		}
+		k.Scope, k.Target = store.KillAgent, in.AgentID
+	}
+	switch k.Scope {
+	case "":
+		return k, sdk.FieldErrf(sdk.CodeMissingField, "scope", "agent_id, or scope and target, is required")
+	case store.KillGlobal:
+		if k.Target != "" {
+			return k, sdk.FieldErrf(sdk.CodeInvalidField, "target", "a global kill has no target")
+		}
+	case store.KillAgent, store.KillKey, store.KillSession, store.KillTool:
+		if k.Target == "" {
+			return k, sdk.FieldErrf(sdk.CodeMissingField, "target", "a kill of scope %s needs a target", k.Scope)
+		}
+	default:
+		return k, sdk.FieldErrf(sdk.CodeInvalidField, "scope", "unknown scope %q; scopes are global, agent, session, key, tool", k.Scope)
+	}
+	if len(k.Reason) > reasonBytes {
+		return k, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(k.Reason), reasonBytes)
+	}
+	if err := noKeys(k.Target, k.Reason); err != nil {
+		return k, err
+	}
+	if key != nil && len(key.Agents) > 0 && (k.Scope != store.KillAgent && !sdk.CoversAgent(key.Agents, "*") || k.Scope == store.KillAgent && !sdk.CoversAgent(key.Agents, k.Target)) {
+		return k, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "target", "the key %q answers for some agents only, and this kill reaches beyond them", key.Name)
+	}
+	return k, nil
+}
+
+// KillList lists the kills in effect.
+func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListResponse, error) {
+	out := &wire.KillListResponse{OK: true}
+	for _, k := range s.set.Store.Kills() {
+		if k.Scope == store.KillAgent && !sdk.CoversAgent(r.Key.Agents, k.Target) {
+			continue
+		}
+		out.Kills = append(out.Kills, wireKill(k, true))
+	}
+	return out, nil
+}

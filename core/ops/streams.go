@@ -1,0 +1,160 @@
+package ops
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Limits of what a subscription may ask for. They are part of the contract, not of the configuration.
+const (
+	maxHeartbeat = 300 // seconds
+	maxTypes     = 100
+)
+
+// callbackEvents are the record types that callback_subscribe brings, under the same names.
+var callbackEvents = []string{"decision", "defer_created", "defer_resolved", "defer_expired", "grant_added", "grant_revoked", "grant_consumed", "kill", "unkill"}
+
+// AuditSubscribe follows the audit log.
+func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (Stream, error) {
+	switch {
+	case in.FromSeq < 0:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
+	case in.HeartbeatSeconds < 0 || in.HeartbeatSeconds > maxHeartbeat:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "heartbeat_seconds", "heartbeat_seconds must be 0 to %d, not %d", maxHeartbeat, in.HeartbeatSeconds)
+	case len(in.Types) > maxTypes:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "types", "%d types, more than the limit of %d", len(in.Types), maxTypes)
+	case in.AgentID != "" && !r.Key.Sees(in.AgentID):
+		return nil, notSeen(r.Key)
+	}
+	for _, typ := range in.Types {
+		if err := wire.CheckName("types", typ, s.set.NameBytes, true); err != nil {
+			return nil, err
+		}
+	}
+	key, agent, types := r.Key, in.AgentID, slices.Clone(in.Types)
+	return s.subscribe(r, subOptions{
+		from:      uint64(in.FromSeq),
+		agent:     agent,
+		heartbeat: time.Duration(in.HeartbeatSeconds) * time.Second,
+		format:    auditFormat,
+		ends:      killEnds(key, ""),
+		first:     &wire.SubscribeResponse{Subscribed: true},
+		want: func(e *event) bool {
+			return (len(types) == 0 || slices.Contains(types, e.Type)) && (agent == "" || e.AgentID == agent) && sees(key, e)
+		},
+	})
+}
+
+// CallbackSubscribe follows what happens to calls.
+func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeRequest) (Stream, error) {
+	switch {
+	case in.FromSeq < 0:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
+	case in.AgentID != "" && !follows(r.Key, in.AgentID):
+		return nil, notSeen(r.Key)
+	}
+	for _, name := range in.Events {
+		if !slices.Contains(callbackEvents, name) {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "events", "there is no event %q; events are %s", name, strings.Join(callbackEvents, ", "))
+		}
+	}
+	key, agent, events := r.Key, in.AgentID, callbackEvents
+	if len(in.Events) > 0 {
+		events = slices.Compact(slices.Sorted(slices.Values(in.Events)))
+	}
+	return s.subscribe(r, subOptions{
+		from:   uint64(in.FromSeq),
+		agent:  agent,
+		format: callbackFormat(key.ID),
+		ends:   killEnds(key, agent),
+		first:  &wire.SubscribeResponse{Subscribed: true, Stream: "callbacks"},
+		want: func(e *event) bool {
+			return slices.Contains(events, e.Type) && concerns(key, agent, e)
+		},
+	})
+}
+
+func notSeen(k *store.Key) error {
+	return sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not follow this agent", k.Name)
+}
+
+// overlaps reports whether an agent, or a pattern of agents, has something in common with a list of patterns.
+func overlaps(globs []string, agent string) bool {
+	if strings.Contains(agent, "*") {
+		return sdk.OverlapsAgent(globs, agent)
+	}
+	return sdk.MatchAgent(globs, agent)
+}
+
+// follows reports whether a key may follow an agent's callbacks: with scope audit those that its agents list covers, else
+// those that it acts as.
+func follows(k *store.Key, agent string) bool {
+	return k.Scope()&(sdk.ScopeAudit|sdk.ScopeAuthorize) != 0 && overlaps(k.Agents, agent)
+}
+
+// sees reports whether an auditor's key may see an event. One with an agents list sees what is about those agents, and
+// what stops or frees itself.
+func sees(k *store.Key, e *event) bool {
+	return len(k.Agents) == 0 || e.AgentID != "" && overlaps(k.Agents, e.AgentID) || isKill(e) && ofKey(k, e)
+}
+
+// concerns reports whether an event is one of those that a callback stream brings: about an agent that the key may follow
+// and the stream asks for, or a kill that covers it.
+func concerns(k *store.Key, agent string, e *event) bool {
+	everything := k.Scope()&sdk.ScopeAudit != 0 && len(k.Agents) == 0 && agent == ""
+	if isKill(e) {
+		switch e.Str("scope") {
+		case store.KillAgent:
+		case store.KillKey:
+			return everything || ofKey(k, e)
+		default: // everything, a tool or a session: nobody can say that it does not cover the stream's agents
+			return true
+		}
+	}
+	switch {
+	case e.AgentID == "":
+		return everything
+	case agent != "":
+		return overlaps([]string{agent}, e.AgentID)
+	}
+	return follows(k, e.AgentID)
+}
+
+func isKill(e *event) bool { return e.Type == "kill" || e.Type == "unkill" }
+
+// ofKey reports whether a kill is of that key, or of the line of rolled keys that it belongs to.
+func ofKey(k *store.Key, e *event) bool {
+	root := k.Root
+	if root == "" {
+		root = k.ID
+	}
+	return e.Str("scope") == store.KillKey && e.Str("target") == root
+}
+
+// killEnds is the end of a stream by a kill: of its key, of the agent it asks for, or of everything if the key is no
+// auditor's, who has to see what goes on.
+func killEnds(k *store.Key, agent string) func(e *event) string {
+	return func(e *event) string {
+		if e.Type != "kill" {
+			return ""
+		}
+		ends := false
+		switch e.Str("scope") {
+		case store.KillGlobal:
+			ends = k.Scope()&sdk.ScopeAudit == 0
+		case store.KillKey:
+			ends = ofKey(k, e)
+		case store.KillAgent:
+			ends = agent != "" && overlaps([]string{agent}, e.AgentID)
+		}
+		if ends {
+			return endKilled
+		}
+		return ""
+	}
+}

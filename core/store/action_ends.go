@@ -1,0 +1,179 @@
+package store
+
+import (
+	"crypto/subtle"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// ReadAction reads one action, in order with the changes.
+type ReadAction struct {
+	Key  *Key
+	ID   string
+	Mine bool // only an action of this key
+
+	Out Action
+}
+
+func (c *ReadAction) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	a, err := tx.visible(c.Key, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.Mine && a.KeyID != c.Key.ID {
+		return unknownAction()
+	}
+	c.Out = *a.At(tx.now)
+	return nil
+}
+
+// visible is an action of an agent that the key sees.
+func (tx *tx) visible(k *Key, id string) (*Action, error) {
+	a, err := tx.action(id)
+	if err != nil {
+		return nil, err
+	}
+	if a == nil || !k.Sees(a.AgentID) {
+		return nil, unknownAction()
+	}
+	return a, nil
+}
+
+// ApproveAction answers an action that waits for an approval, by the rules of Approve.
+type ApproveAction struct {
+	ID      string
+	Approve Approve      // with the token that the caller sent
+	Idem    *Idempotency // nil without an Idempotency-Key
+	Answer  func(a *Action) []byte
+
+	Out Action
+}
+
+func (c *ApproveAction) apply(tx *tx) error {
+	k := c.Approve.Key
+	if err := k.live(tx.now); err != nil {
+		return err
+	}
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
+		}
+	}
+	a, err := tx.visible(k, c.ID)
+	if err != nil {
+		return err
+	}
+	if a.Status != ActionPending {
+		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status, ActionPending)
+	}
+	if subtle.ConstantTimeCompare([]byte(a.Token), []byte(c.Approve.Token)) != 1 {
+		return sdk.FieldErrf(sdk.CodeWrongToken, "token", "the token is not this action's approval_token")
+	}
+	if err := c.Approve.apply(tx); err != nil {
+		return err
+	}
+	if a, err = tx.action(c.ID); err != nil {
+		return err
+	}
+	c.Out = *a.At(tx.now)
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(&c.Out))
+	}
+	return nil
+}
+
+// FinishAction records how an executing action ended, once.
+type FinishAction struct {
+	Key    *Key
+	By     Who
+	ID     string
+	Result ActionResult
+	Scan   *Scanned // of the result; nil if there was none to scan
+	Idem   *Idempotency
+	Answer func(a *Action) []byte
+
+	Out Action
+}
+
+func (c *FinishAction) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
+		}
+	}
+	a, err := tx.action(c.ID)
+	if err != nil {
+		return err
+	}
+	if err := a.finishable(c.Key); err != nil {
+		return err
+	}
+	if c.Scan != nil {
+		if err := c.Scan.apply(tx); err != nil {
+			return err
+		}
+	}
+	event := EventFailed
+	a.Status = ActionFailed
+	if c.Result.Success {
+		event, a.Status = EventSucceeded, ActionSucceeded
+	}
+	a.Result = &c.Result
+	tx.touch(c.Key)
+	o := tx.record("action_result")
+	c.By.write(&o)
+	o.Str("action_id", a.ID)
+	o.Str("action_event", event)
+	o.Str("agent_id", a.AgentID)
+	o.Str("session_id", a.SessionID)
+	o.Str("tool_id", a.ToolID)
+	o.Str("tool_name", a.Tool)
+	o.Opt("operation", a.Operation)
+	o.Bool("success", c.Result.Success)
+	o.Opt("outcome", c.Result.Outcome)
+	o.Opt("reason_code", c.Result.Code)
+	o.Opt("reason", c.Result.Error)
+	tx.end(o)
+	tx.happened(a, event, c.By, c.Result.Code, c.Result.Error)
+	tx.putAction(a)
+	c.Out = *a
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(&c.Out))
+	}
+	return nil
+}
+
+// finishable says why a key may not report the action's end; the action may be nil.
+func (a *Action) finishable(k *Key) error {
+	switch {
+	case a == nil || a.KeyID != k.ID || !k.Sees(a.AgentID):
+		return unknownAction()
+	case a.Status != ActionExecuting:
+		return sdk.Errf(sdk.CodeConflict, "the action is %s; only an executing action can end, and only once", a.Status)
+	}
+	return nil
+}
+
+// AnswerOnce reads or keeps the answer of an operation that changes no state, under an Idempotency-Key.
+type AnswerOnce struct {
+	Key    *Key
+	Idem   *Idempotency
+	Answer []byte // nil only looks
+}
+
+func (c *AnswerOnce) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	if done, err := c.Idem.look(tx); done || err != nil || c.Answer == nil {
+		return err
+	}
+	c.Idem.keep(tx, c.Answer)
+	return nil
+}

@@ -1,0 +1,127 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// The rows of actions, all under prefixAction: r|action id is the action, a|agent id|0|action id finds those of one agent,
+// and e|u64 seq says that this record holds events of actions, of the agent that is its value.
+func keyAction(id string) []byte { return append([]byte{prefixAction, 'r'}, id...) }
+
+func keyAgentAction(agent, id string) []byte {
+	return append(append(append([]byte{prefixAction, 'a'}, agent...), 0), id...)
+}
+
+func keyActionSeq(seq uint64) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixAction, 'e'}, seq)
+}
+
+// The most that one list looks at. What is beyond is told by the cursor.
+const (
+	actionListRows  = 20_000
+	actionListBytes = 8 << 20
+)
+
+// ActionQuery asks for a page of actions, newest first.
+type ActionQuery struct {
+	Agent, Tool, Status string // "" is every one
+	Before              string // an action id: only older ones
+	Offset, Limit       int
+	Sees                func(agent string) bool
+}
+
+func (q *ActionQuery) fits(a *Action) bool {
+	return q.Sees(a.AgentID) && (q.Agent == "" || a.AgentID == q.Agent) && (q.Tool == "" || a.Tool == q.Tool || a.ToolID == q.Tool) && (q.Status == "" || a.Status == q.Status)
+}
+
+// Actions lists actions as they are on disk. next is the Before of the page that follows, "" when there is none; a page
+// may be shorter than its limit and still have one. Safe for concurrent use: it never waits for the sequencer while it
+// reads, but returns only when all that it has seen is durable.
+func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*Action, next string, err error) {
+	prefix := []byte{prefixAction, 'r'}
+	if q.Agent != "" {
+		prefix = keyAgentAction(q.Agent, "")
+	}
+	top := append(bytes.Clone(prefix), 0xff)
+	if q.Before != "" {
+		top = append(bytes.Clone(prefix), q.Before...)
+	}
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: top})
+	if err != nil {
+		return nil, "", unavailable(fmt.Errorf("list actions: %w", err))
+	}
+	page, next, err = s.collect(it, q, len(prefix))
+	if err = errors.Join(err, it.Close()); err != nil {
+		return nil, "", unavailable(fmt.Errorf("list actions: %w", err))
+	}
+	return page, next, s.Commit(ctx, settled{})
+}
+
+func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*Action, next string, err error) {
+	now, offset, size, last := s.set.Now(), q.Offset, 0, ""
+	rows := 0
+	for ok := it.Last(); ok; ok = it.Prev() {
+		if rows++; rows > actionListRows {
+			return page, last, it.Error()
+		}
+		id := string(it.Key()[skip:])
+		row := it.Value()
+		if q.Agent != "" {
+			found := false
+			if row, found, err = s.get(keyAction(id)); err != nil || !found {
+				return nil, "", errors.Join(err, errors.New("an action has an index and no row"))
+			}
+		}
+		stored := &Action{}
+		if err := json.Unmarshal(row, stored); err != nil {
+			return nil, "", err
+		}
+		if a := stored.At(now); q.fits(a) {
+			if offset > 0 {
+				offset--
+				last = id
+				continue
+			}
+			if len(page) == q.Limit || len(page) > 0 && size+len(row) > actionListBytes {
+				return page, page[len(page)-1].ID, nil
+			}
+			size += len(row)
+			page = append(page, a)
+		}
+		last = id
+	}
+	return page, "", it.Error()
+}
+
+// settled changes nothing: once it is answered, everything that was written before is on disk.
+type settled struct{}
+
+func (settled) apply(*tx) error { return nil }
+
+// ActionSeqs are the seqs of the newest records with events of actions that the caller sees, at most n, in ascending
+// order, up to and with seq. It looks at a bounded number of rows.
+func (s *Store) ActionSeqs(upTo uint64, n int, sees func(agent string) bool) ([]uint64, error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keyActionSeq(0), UpperBound: keyActionSeq(upTo + 1)})
+	if err != nil {
+		return nil, fmt.Errorf("read events: %w", err)
+	}
+	var out []uint64
+	rows := 0
+	for ok := it.Last(); ok && len(out) < n && rows < actionListRows; ok = it.Prev() {
+		rows++
+		if len(it.Key()) == 10 && sees(string(it.Value())) {
+			out = append(out, binary.BigEndian.Uint64(it.Key()[2:]))
+		}
+	}
+	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
+		out[i], out[j] = out[j], out[i]
+	}
+	return out, errors.Join(it.Error(), it.Close())
+}

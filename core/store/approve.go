@@ -1,0 +1,363 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// Approve signs a deferred call off, or ends it.
+type Approve struct {
+	Token       string
+	Key         *Key
+	By          Who
+	Yes         bool
+	Reason      string
+	ApprovedTTL time.Duration // how long an approval may be redeemed
+
+	// Modified puts other arguments in place of those asked for: canonical JSON, nil for none. The chain has seen them:
+	// Quorums is what it asks for, Seen how the deferred call stood then.
+	Modified     []byte
+	ModifiedHash [32]byte
+	Quorums      []sdk.Quorum
+	View         []byte // the call with them, as approvers see it
+	Seen         [32]byte
+
+	Grant      *GrantAsk // a standing grant beside the call, at quorum
+	NewGrant   string    // its id
+	MostGrants int
+
+	Idem   *Idempotency // nil without an Idempotency-Key
+	Answer func(c *Approve) []byte
+
+	Out     Defer
+	GrantID string // of the grant that was made
+	NoGrant string // why none was made, although one was asked for
+}
+
+func (c *Approve) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
+		}
+	}
+	d, err := tx.find(c.Token)
+	if err != nil {
+		return err
+	}
+	if err := tx.mayAnswer(c.Key, d); err != nil {
+		return err
+	}
+	if tx.expireOne(d) {
+		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+	}
+	if asker := tx.s.keys.byID[d.KeyID]; d.Status == Pending && (asker == nil || asker.Revoked(tx.now) != nil) {
+		tx.move(d, Denied, "system", "the asking key was revoked", d.Expires)
+		tx.deferRecord("defer_resolved", d, system, "the asking key was revoked")
+	}
+	if d.Status != Pending {
+		return resolved(d)
+	}
+	if !c.Yes {
+		tx.move(d, Denied, c.Key.ID, c.Reason, d.Expires)
+		tx.deferRecord("defer_resolved", d, c.By, c.Reason)
+	} else if err := c.sign(tx, d); err != nil {
+		return err
+	}
+	c.Out = tx.shown(d)
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(c))
+	}
+	return nil
+}
+
+// mayAnswer refuses who must not know of the deferred call, and whoever asked for it: in code, not in policy.
+func (tx *tx) mayAnswer(k *Key, d *Defer) error {
+	if d == nil || !k.Sees(d.AgentID) {
+		return sdk.FieldErrf(sdk.CodeUnknownDefer, "defer_token", "there is no such deferred call, or it is not this key's to answer")
+	}
+	if tx.s.sameLine(k.ID, d.KeyID) || k.ActsAs(d.AgentID) {
+		return sdk.Errf(sdk.CodeSelfApproval, "a key that asked for a call, or acts as the agent that did, cannot answer it")
+	}
+	return nil
+}
+
+func resolved(d *Defer) error {
+	if d.Status == Expired {
+		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+	}
+	return &sdk.Error{Code: sdk.CodeAlreadyResolved, Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy, d.ResolvedAt.UTC().Format(time.RFC3339)),
+		More: map[string]string{"resolved_by": d.ResolvedBy, "resolved_at": d.ResolvedAt.UTC().Format(time.RFC3339), "resolution": d.Status}}
+}
+
+// sign adds one sign-off to a pending defer and resolves it when that is enough.
+func (c *Approve) sign(tx *tx, d *Defer) error {
+	if err := c.check(tx, d); err != nil {
+		return err
+	}
+	if c.Modified != nil {
+		d.Modified, d.ModifiedHash = c.Modified, c.ModifiedHash
+		d.Quorums = merged(d.Quorums, c.Quorums)
+		d.Signed = nil // what was signed was another call
+		tx.set(keyStr(prefixView, d.Token), c.View)
+	}
+	tx.dropRevoked(d)
+	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
+		tx.deferRecord("defer_signed", d, c.By, "signed before")
+		tx.putDefer(d)
+		return nil
+	}
+	d.Signed = append(d.Signed, SignOff{c.Key.ID, tx.now, c.Reason, c.Grant})
+	tx.deferRecord("defer_signed", d, c.By, c.Reason)
+	if !tx.enough(d.Quorums, d.signers()) {
+		tx.putDefer(d)
+		return nil
+	}
+	tx.move(d, Approved, c.Key.ID, c.Reason, tx.now.Add(c.ApprovedTTL))
+	tx.deferRecord("defer_resolved", d, c.By, c.Reason)
+	return c.stand(tx, d)
+}
+
+// check refuses a sign-off before anything is changed.
+func (c *Approve) check(tx *tx, d *Defer) error {
+	if c.Modified != nil && c.Seen != d.seen() {
+		return sdk.Errf(sdk.CodeConflict, "another approver has changed the deferred call meanwhile; look at it again")
+	}
+	if !tx.named(d.Quorums, c.Key) {
+		return sdk.Errf(sdk.CodeNotApprover, "the rule names who may approve this call, and the key %q is not among them", c.Key.Name)
+	}
+	if c.Grant == nil {
+		return nil
+	}
+	if isPattern(d.AgentID) || isPattern(d.ToolID) {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "the agent or tool of this call has a * in its name, which a grant would take for a pattern; nothing was approved")
+	}
+	if err := tx.mayGrant(c.Key, d.AgentID); err != nil {
+		return err
+	}
+	for _, s := range d.Signed {
+		if c.Modified == nil && s.Grant != nil && s.Grant.SessionID != c.Grant.SessionID {
+			return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "another approver asked for a grant for session %q; nothing was approved", s.Grant.SessionID)
+		}
+	}
+	if c.Grant.SessionID != "" && c.Grant.SessionID != d.SessionID {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "session_id is not the session of this call")
+	}
+	if len(tx.s.grants.byID) >= c.MostGrants {
+		tx.sweepGrants()
+	}
+	if len(tx.s.grants.byID) >= c.MostGrants {
+		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants); nothing was approved", c.MostGrants)
+	}
+	return nil
+}
+
+// stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
+// made only if they would be enough to approve the call.
+func (c *Approve) stand(tx *tx, d *Defer) error {
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, RuleID: d.RuleID, Token: d.Token}
+	var ttl time.Duration
+	for _, s := range d.Signed {
+		if s.Grant == nil {
+			continue
+		}
+		g.Issuers, g.IssuedBy, g.SessionID = append(g.Issuers, s.Key), s.Key, s.Grant.SessionID
+		if ttl == 0 || s.Grant.TTL < ttl {
+			ttl = s.Grant.TTL
+		}
+		if n := s.Grant.MaxUses; n > 0 && (g.MaxUses == 0 || n < g.MaxUses) {
+			g.MaxUses = n
+		}
+	}
+	switch {
+	case len(g.Issuers) == 0:
+		return nil
+	case !tx.enough(d.Quorums, g.Issuers):
+		c.NoGrant = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
+		return nil
+	}
+	c.GrantID = g.ID
+	return tx.addGrant(g, ttl, c.MostGrants+1, c.By)
+}
+
+// seen identifies what an approver looks at: the call and what was put in place of its args.
+func (d *Defer) seen() [32]byte {
+	if d.Modified != nil {
+		return d.ModifiedHash
+	}
+	return d.Digest
+}
+
+// Seen is how a copy of the deferred call stands, for Approve.Seen.
+func (d *Defer) Seen() [32]byte { return d.seen() }
+
+// shown is the copy of d that leaves the store.
+func (tx *tx) shown(d *Defer) Defer {
+	out := *d
+	out.Required = tx.required(d)
+	return out
+}
+
+// required is how many approvals it takes in all, as far as can be known: those there are and those that miss.
+func (tx *tx) required(d *Defer) int {
+	most, missing := 1, 0
+	for _, q := range d.Quorums {
+		most = max(most, q.N)
+		missing = max(missing, q.N-tx.count(q, d.signers()))
+	}
+	if d.Status != Pending {
+		return max(most, len(d.Signed))
+	}
+	return max(most, len(d.Signed)+missing)
+}
+
+// enough reports whether the signers are what every quorum asks for.
+func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
+	for _, q := range quorums {
+		if tx.count(q, signers) < q.N {
+			return false
+		}
+	}
+	return len(signers) > 0
+}
+
+// count counts different approvers among the signers whom the quorum takes: a key and those it was rolled to are one.
+func (tx *tx) count(q sdk.Quorum, signers []string) int {
+	roots := map[string]bool{}
+	for _, id := range signers {
+		k := tx.s.keys.byID[id]
+		if k == nil || k.Revoked(tx.now) != nil || !takes(q.From, k) {
+			continue
+		}
+		roots[k.root()] = true
+	}
+	return len(roots)
+}
+
+// takes reports whether a list of approvers has the key in it, by its name or the preset that it was made with.
+func takes(from []string, k *Key) bool {
+	if len(from) == 0 {
+		return true
+	}
+	for _, f := range from {
+		kind, name, _ := strings.Cut(f, ":")
+		if kind == "key" && name == k.Name || kind == "role" && name != "" && name == k.Preset {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether some quorum takes the key.
+func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
+	for _, q := range quorums {
+		if takes(q.From, k) {
+			return true
+		}
+	}
+	return len(quorums) == 0
+}
+
+// merged is what both lists ask for.
+func merged(a, b []sdk.Quorum) []sdk.Quorum {
+	out := slices.Clone(a)
+	for _, q := range b {
+		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool { return o.N >= q.N && slices.Equal(o.From, q.From) }) {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// dropRevoked forgets sign-offs whose key was revoked since.
+func (tx *tx) dropRevoked(d *Defer) {
+	kept := d.Signed[:0:0]
+	for _, s := range d.Signed {
+		if k := tx.s.keys.byID[s.Key]; k != nil && k.Revoked(tx.now) == nil {
+			kept = append(kept, s)
+		}
+	}
+	d.Signed = kept
+}
+
+// sameLine reports whether two keys are one key and its rolled successors.
+func (s *Store) sameLine(a, b string) bool {
+	if a == b {
+		return true
+	}
+	ka, kb := s.keys.byID[a], s.keys.byID[b]
+	return ka != nil && kb != nil && ka.root() == kb.root()
+}
+
+// LookAt reads a deferred call for somebody who is about to answer it, in order with the changes.
+type LookAt struct {
+	Token string
+	Key   *Key
+
+	Out Defer
+}
+
+func (c *LookAt) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	d, err := tx.find(c.Token)
+	if err != nil {
+		return err
+	}
+	if err := tx.mayAnswer(c.Key, d); err != nil {
+		return err
+	}
+	tx.expireOne(d)
+	if d.Status != Pending {
+		return resolved(d)
+	}
+	c.Out = tx.shown(d)
+	return nil
+}
+
+// ListPending lists the pending calls that a key may answer, soonest expiry first.
+type ListPending struct {
+	Key   *Key
+	Agent string // "" for every agent
+	Most  int
+
+	Out   []Defer
+	Total int
+}
+
+func (c *ListPending) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	var all []*Defer
+	for _, d := range tx.st.live {
+		if d.Status == Pending && tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.mayAnswer(c.Key, d) == nil {
+			all = append(all, d)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Defer) int {
+		if n := a.Expires.Compare(b.Expires); n != 0 {
+			return n
+		}
+		return strings.Compare(a.Token, b.Token)
+	})
+	c.Total = len(all)
+	for _, d := range all[:min(len(all), c.Most)] {
+		c.Out = append(c.Out, tx.shown(d))
+	}
+	return nil
+}
+
+// View is a deferred call as approvers see it, JSON; nil if there is none.
+func (s *Store) View(token string) (json.RawMessage, error) {
+	v, _, err := s.get(keyStr(prefixView, token))
+	return v, err
+}

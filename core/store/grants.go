@@ -1,0 +1,370 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Grant is a standing grant: a call that a rule would defer is permitted while it lasts. What is fixed is in fields, what
+// changes is behind methods. Safe for concurrent use.
+type Grant struct {
+	ID          string    `json:"id"`
+	AgentID     string    `json:"agent_id"` // exact or a pattern
+	ToolPattern string    `json:"tool_pattern"`
+	SessionID   string    `json:"session_id,omitempty"`
+	RuleID      string    `json:"rule_id,omitempty"`
+	Policy      string    `json:"policy_version,omitempty"`
+	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
+	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit
+	Created     time.Time `json:"created_at"`
+	Expires     time.Time `json:"expires_at"`
+	IssuedBy    string    `json:"issued_by"` // key id, or who at the console
+	Issuers     []string  `json:"issuers"`
+	Token       string    `json:"defer_token,omitempty"` // the approval that it came with
+	Note        string    `json:"note,omitempty"`
+	RevokedAt   time.Time `json:"revoked_at,omitzero"` // as stored
+	RevokedBy   string    `json:"revoked_by,omitempty"`
+
+	uses    atomic.Uint64
+	revoked atomic.Pointer[Revocation]
+}
+
+// Uses is how often it was spent.
+func (g *Grant) Uses() uint64 { return g.uses.Load() }
+
+// Revocation is when and by whom it was revoked, or nil.
+func (g *Grant) Revocation() *Revocation { return g.revoked.Load() }
+
+// Status is live, used_up, expired or revoked.
+func (g *Grant) Status(now time.Time) string {
+	switch {
+	case g.revoked.Load() != nil:
+		return "revoked"
+	case g.MaxUses > 0 && g.uses.Load() >= g.MaxUses:
+		return "used_up"
+	case !now.Before(g.Expires):
+		return "expired"
+	}
+	return "live"
+}
+
+// covers reports whether a call of that policy and rule is of the kind that the grant permits, its args_match apart.
+func (g *Grant) covers(c *GrantCall) bool {
+	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) && sdk.MatchGlob(g.ToolPattern, c.ToolID) &&
+		(g.SessionID == "" || g.SessionID == c.SessionID) && (g.RuleID == "" || g.RuleID == c.RuleID) && (g.Policy == "" || g.Policy == c.Policy)
+}
+
+// narrower orders grants: exact agent, then session, then the longest literal tool pattern, then args_match, then the
+// earliest expiry, then id.
+func narrower(a, b *Grant) int {
+	first := func(x, y bool) int {
+		switch {
+		case x == y:
+			return 0
+		case x:
+			return -1
+		}
+		return 1
+	}
+	for _, c := range [...]int{first(!isPattern(a.AgentID), !isPattern(b.AgentID)), first(a.SessionID != "", b.SessionID != ""),
+		sdk.Literals(b.ToolPattern) - sdk.Literals(a.ToolPattern), first(a.ArgsMatch != "", b.ArgsMatch != ""), a.Expires.Compare(b.Expires)} {
+		if c != 0 {
+			return c
+		}
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// grantTable holds the grants that may still be spent.
+type grantTable struct {
+	mu       sync.RWMutex
+	byID     map[string]*Grant
+	byAgent  map[string][]*Grant // exact agents
+	patterns []*Grant
+}
+
+func (t *grantTable) add(g *Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byID[g.ID] = g
+	if isPattern(g.AgentID) {
+		t.patterns = append(t.patterns, g)
+		return
+	}
+	t.byAgent[g.AgentID] = append(t.byAgent[g.AgentID], g)
+}
+
+func (t *grantTable) drop(g *Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.byID, g.ID)
+	is := func(x *Grant) bool { return x == g }
+	if isPattern(g.AgentID) {
+		t.patterns = slices.DeleteFunc(t.patterns, is)
+		return
+	}
+	if left := slices.DeleteFunc(t.byAgent[g.AgentID], is); len(left) > 0 {
+		t.byAgent[g.AgentID] = left
+	} else {
+		delete(t.byAgent, g.AgentID)
+	}
+}
+
+type grantWriter = wire.Writer
+
+// GrantCall is what of a call grants look at.
+type GrantCall struct{ AgentID, ToolID, SessionID, RuleID, Policy string }
+
+// GrantsFor lists the grants that may permit such a call, the narrowest first. args_match is the caller's to look at; what
+// of them is left is decided when one is spent.
+func (s *Store) GrantsFor(c *GrantCall) []*Grant {
+	t := &s.grants
+	t.mu.RLock()
+	var out []*Grant
+	for _, list := range [...][]*Grant{t.byAgent[c.AgentID], t.patterns} {
+		for _, g := range list {
+			if g.covers(c) {
+				out = append(out, g)
+			}
+		}
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(out, narrower)
+	return out
+}
+
+func (s *Store) loadGrants() error {
+	s.grants.byID, s.grants.byAgent = map[string]*Grant{}, map[string][]*Grant{}
+	now := s.set.Now()
+	return s.scan(prefixGrant, func(_, value []byte) error {
+		g, err := s.readGrant(value)
+		if err == nil && g.Status(now) == "live" {
+			s.grants.add(g)
+		}
+		return err
+	})
+}
+
+func (s *Store) readGrant(row []byte) (*Grant, error) {
+	g := &Grant{}
+	if err := json.Unmarshal(row, g); err != nil {
+		return nil, fmt.Errorf("a grant cannot be read: %w", err)
+	}
+	if !g.RevokedAt.IsZero() {
+		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
+	}
+	n, found, err := s.get(keyStr(prefixUses, g.ID))
+	if err != nil {
+		return nil, err
+	}
+	if found && len(n) == 8 {
+		g.uses.Store(binary.BigEndian.Uint64(n))
+	}
+	return g, nil
+}
+
+// Grants calls fn with grants, newest first, ended ones too, from behind the id after on ("" is the newest). It ends when
+// fn says so.
+func (s *Store) Grants(after string, fn func(*Grant) bool) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixGrant}, UpperBound: upper(prefixGrant)})
+	if err != nil {
+		return fmt.Errorf("read grants: %w", err)
+	}
+	ok := false
+	if after == "" {
+		ok = it.Last()
+	} else {
+		ok = it.SeekLT(keyStr(prefixGrant, after))
+	}
+	for ; ok; ok = it.Prev() {
+		s.grants.mu.RLock()
+		g := s.grants.byID[string(it.Key()[1:])]
+		s.grants.mu.RUnlock()
+		if g == nil {
+			if g, err = s.readGrant(it.Value()); err != nil {
+				return errors.Join(err, it.Close())
+			}
+		}
+		if !fn(g) {
+			break
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+func (tx *tx) putGrant(g *Grant) {
+	row, err := json.Marshal(g)
+	tx.keep(err)
+	tx.set(keyStr(prefixGrant, g.ID), row)
+}
+
+func (tx *tx) grantRecord(typ string, g *Grant, by Who, fill func(o *grantWriter)) {
+	o := tx.record(typ)
+	by.write(&o)
+	o.Str("grant_id", g.ID)
+	o.Str("agent_id", g.AgentID)
+	o.Str("tool_pattern", g.ToolPattern)
+	o.Opt("session_id", g.SessionID)
+	o.Opt("rule_id", g.RuleID)
+	o.Opt("args_match", g.ArgsMatch)
+	o.Str("issued_by", g.IssuedBy)
+	o.Int("max_uses", int64(g.MaxUses))
+	o.Int("uses", int64(g.Uses()))
+	o.Str("expires_at", g.Expires.UTC().Format(time.RFC3339Nano))
+	if fill != nil {
+		fill(&o)
+	}
+	tx.end(o)
+}
+
+// AddGrant makes a standing grant.
+type AddGrant struct {
+	Grant  *Grant
+	TTL    time.Duration // how long it lasts
+	Key    *Key          // nil for an operator at the console
+	By     Who
+	Most   int // live grants there may be
+	Idem   *Idempotency
+	Answer func(*Grant) []byte
+}
+
+func (c *AddGrant) apply(tx *tx) error {
+	if c.Key != nil {
+		if err := c.Key.live(tx.now); err != nil {
+			return err
+		}
+	}
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
+		}
+	}
+	if err := tx.mayGrant(c.Key, c.Grant.AgentID); err != nil {
+		return err
+	}
+	if err := tx.addGrant(c.Grant, c.TTL, c.Most, c.By); err != nil {
+		return err
+	}
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(c.Grant))
+	}
+	return nil
+}
+
+// mayGrant refuses a grant that reaches beyond what the key sees, or covers an agent that the key acts as.
+func (tx *tx) mayGrant(k *Key, agent string) error {
+	if k == nil {
+		return nil
+	}
+	if !sdk.CoversAgent(k.Agents, agent) {
+		return sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not answer for every agent that %q covers", k.Name, agent)
+	}
+	if k.scope&sdk.ScopeAuthorize != 0 && sdk.OverlapsAgent(k.Agents, agent) {
+		return sdk.Errf(sdk.CodeSelfApproval, "the key %q acts as an agent that the grant would cover", k.Name)
+	}
+	return nil
+}
+
+func (tx *tx) addGrant(g *Grant, ttl time.Duration, most int, by Who) error {
+	t := &tx.s.grants
+	if len(t.byID) >= most {
+		tx.sweepGrants()
+	}
+	if len(t.byID) >= most {
+		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants)", most)
+	}
+	g.Created, g.Expires = tx.now, tx.now.Add(ttl)
+	tx.putGrant(g)
+	tx.grantRecord("grant_added", g, by, nil)
+	t.add(g)
+	return nil
+}
+
+// sweepGrants drops expired grants from memory.
+func (tx *tx) sweepGrants() {
+	for _, g := range tx.s.grants.byID {
+		if g.Status(tx.now) != "live" {
+			tx.s.grants.drop(g)
+		}
+	}
+}
+
+// RevokeGrant ends a grant.
+type RevokeGrant struct {
+	ID  string
+	Key *Key // nil for an operator at the console
+	By  Who
+}
+
+func (c *RevokeGrant) apply(tx *tx) error {
+	if c.Key != nil {
+		if err := c.Key.live(tx.now); err != nil {
+			return err
+		}
+	}
+	g := tx.s.grants.byID[c.ID]
+	if g == nil {
+		row, found, err := tx.s.get(keyStr(prefixGrant, c.ID))
+		if err != nil {
+			return unavailable(err)
+		}
+		if found {
+			if g, err = tx.s.readGrant(row); err != nil {
+				return unavailable(err)
+			}
+		}
+	}
+	if g == nil || c.Key != nil && !sdk.CoversAgent(c.Key.Agents, g.AgentID) {
+		return sdk.FieldErrf(sdk.CodeUnknownGrant, "grant_id", "there is no such grant, or it is not this key's to see")
+	}
+	if g.revoked.Load() != nil {
+		return nil // revoked is revoked; a retry is no error
+	}
+	g.revoked.Store(&Revocation{At: tx.now, By: c.By.Principal})
+	tx.s.grants.drop(g)
+	ended := g.copy()
+	ended.RevokedAt, ended.RevokedBy = tx.now, c.By.Principal
+	tx.putGrant(ended)
+	tx.grantRecord("grant_revoked", g, c.By, nil)
+	return nil
+}
+
+func (g *Grant) copy() *Grant {
+	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, SessionID: g.SessionID, RuleID: g.RuleID, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
+		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token, Note: g.Note}
+}
+
+// spend takes one use of the first of the candidates that is live and signed by enough issuers. It gives nil if there is none.
+func (tx *tx) spend(candidates []*Grant, quorums []sdk.Quorum) *Grant {
+	for _, g := range candidates {
+		if g.Status(tx.now) == "live" && tx.enough(quorums, g.Issuers) {
+			return g
+		}
+	}
+	return nil
+}
+
+func (tx *tx) use(g *Grant, c *Decide) {
+	n := g.uses.Add(1)
+	tx.set(keyStr(prefixUses, g.ID), binary.BigEndian.AppendUint64(nil, n))
+	tx.grantRecord("grant_consumed", g, c.By, func(o *grantWriter) {
+		o.Str("decision_id", c.NewID)
+		o.Str("call_id", c.CallID)
+		o.Str("tool_id", c.ToolID)
+	})
+	if g.Status(tx.now) != "live" {
+		tx.s.grants.drop(g)
+	}
+}

@@ -1,0 +1,299 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// The scopes of a kill.
+const (
+	KillGlobal  = "global"
+	KillKey     = "key"
+	KillAgent   = "agent"
+	KillSession = "session"
+	KillTool    = "tool"
+)
+
+// Kill is one kill in effect.
+type Kill struct {
+	Scope  string    `json:"scope"`
+	Target string    `json:"target,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+	By     string    `json:"by"`
+	At     time.Time `json:"at"`
+}
+
+type killName struct{ scope, target string }
+
+// killSet is every kill in effect. It never changes: a new one takes its place.
+type killSet struct {
+	all    map[killName]*Kill
+	agents []*Kill // that are patterns
+	tools  []*Kill
+}
+
+// killTable is the set in effect. Readers load it without a lock; mu orders those who replace it.
+type killTable struct {
+	now atomic.Pointer[killSet]
+	mu  sync.Mutex
+}
+
+func isPattern(s string) bool { return strings.Contains(s, "*") }
+
+func (t *killTable) change(fn func(all map[killName]*Kill)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := map[killName]*Kill{}
+	if old := t.now.Load(); old != nil {
+		all = maps.Clone(old.all)
+	}
+	fn(all)
+	if len(all) == 0 {
+		t.now.Store(nil)
+		return
+	}
+	set := &killSet{all: all}
+	for name, k := range all {
+		switch {
+		case name.scope == KillAgent && isPattern(name.target):
+			set.agents = append(set.agents, k)
+		case name.scope == KillTool && isPattern(name.target):
+			set.tools = append(set.tools, k)
+		}
+	}
+	t.now.Store(set)
+}
+
+// covering is a kill that covers such a call, or nil.
+func (set *killSet) covering(root, agent, session, tool string) *Kill {
+	if set == nil {
+		return nil
+	}
+	for _, name := range [...]killName{{KillGlobal, ""}, {KillKey, root}, {KillAgent, agent}, {KillSession, session}, {KillTool, tool}} {
+		if k := set.all[name]; k != nil && (name.target != "" || name.scope == KillGlobal) {
+			return k
+		}
+	}
+	for _, k := range set.agents {
+		if sdk.MatchAgent([]string{k.Target}, agent) {
+			return k
+		}
+	}
+	for _, k := range set.tools {
+		if sdk.MatchGlob(k.Target, tool) {
+			return k
+		}
+	}
+	return nil
+}
+
+// Killed is a kill that covers such a call of that key, or nil. It is in memory: what it says holds from now on.
+func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
+	set := s.kills.now.Load()
+	if set == nil {
+		return nil
+	}
+	return set.covering(k.root(), agent, session, tool)
+}
+
+// Kills lists the kills in effect, by scope and target.
+func (s *Store) Kills() []Kill {
+	var out []Kill
+	if set := s.kills.now.Load(); set != nil {
+		for _, k := range set.all {
+			out = append(out, *k)
+		}
+	}
+	slices.SortFunc(out, func(a, b Kill) int {
+		if c := strings.Compare(a.Scope, b.Scope); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Target, b.Target)
+	})
+	return out
+}
+
+func killRow(scope, target string) []byte {
+	return keyStr(prefixKill, scope+"\x00"+target)
+}
+
+func (s *Store) loadKills() error {
+	var err error
+	s.kills.change(func(all map[killName]*Kill) {
+		err = s.scan(prefixKill, func(key, value []byte) error {
+			k := &Kill{}
+			if err := json.Unmarshal(value, k); err != nil {
+				return fmt.Errorf("kill %q: %w", key[1:], err)
+			}
+			all[killName{k.Scope, k.Target}] = k
+			return nil
+		})
+	})
+	return err
+}
+
+// Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command that names the same keeps it;
+// the caller takes it back with Release only if the command was refused for another reason than the disk.
+func (s *Store) Hold(k Kill) *Kill {
+	k.Target = s.killed(k)
+	s.kills.change(func(all map[killName]*Kill) { all[killName{k.Scope, k.Target}] = &k })
+	return &k
+}
+
+// Release takes back what Hold has put in effect, unless a command has taken it over. was, if not nil, is what was in
+// effect before.
+func (s *Store) Release(held *Kill, was *Kill) {
+	s.kills.change(func(all map[killName]*Kill) {
+		name := killName{held.Scope, held.Target}
+		switch {
+		case all[name] != held:
+		case was != nil:
+			all[name] = was
+		default:
+			delete(all, name)
+		}
+	})
+}
+
+// KillOf is the kill of exactly that scope and target, or nil.
+func (s *Store) KillOf(k Kill) *Kill {
+	if set := s.kills.now.Load(); set != nil {
+		return set.all[killName{k.Scope, s.killed(k)}]
+	}
+	return nil
+}
+
+// killed is the name under which a kill is kept: a key's is that of the first of its line, so that rolling is no way out.
+func (s *Store) killed(k Kill) string {
+	if key := s.Key(k.Target); k.Scope == KillKey && key != nil {
+		return key.root()
+	}
+	return k.Target
+}
+
+// KillSwitch stops what a kill covers, or lets it go on again. Key is nil for operators at the console or on the machine.
+type KillSwitch struct {
+	Kill Kill
+	Key  *Key
+	By   Who
+	Undo bool
+	Idem *Idempotency
+	// Answer makes what a repeat with the same Idempotency-Key is answered.
+	Answer func(k Kill, denied int) []byte
+
+	Out    Kill
+	Denied int // deferred calls that it denied
+}
+
+func (c *KillSwitch) apply(tx *tx) error {
+	if c.Key != nil {
+		if err := c.Key.live(tx.now); err != nil {
+			return err
+		}
+	}
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
+		}
+	}
+	c.Kill.At = tx.now
+	if c.Kill.Scope == KillKey {
+		if tx.s.keys.byID[c.Kill.Target] == nil {
+			return sdk.FieldErrf(sdk.CodeUnknownKey, "target", "there is no key %q", c.Kill.Target)
+		}
+	}
+	name := killName{c.Kill.Scope, tx.s.killed(c.Kill)}
+	if !c.Undo {
+		c.stop(tx, name)
+	} else if err := c.undo(tx, name); err != nil {
+		return err
+	}
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(c.Out, c.Denied))
+	}
+	return nil
+}
+
+func (c *KillSwitch) stop(tx *tx, name killName) {
+	k := c.Kill
+	k.Target = name.target
+	row, err := json.Marshal(k)
+	tx.keep(err)
+	tx.set(killRow(name.scope, name.target), row)
+	tx.s.kills.change(func(all map[killName]*Kill) { all[name] = &k })
+	set := &killSet{all: map[killName]*Kill{name: &k}}
+	if isPattern(k.Target) {
+		set.agents, set.tools = pick(k.Scope == KillAgent, &k), pick(k.Scope == KillTool, &k)
+	}
+	c.record(tx, "kill")
+	for _, d := range tx.st.sorted(func(d *Defer) bool {
+		asker := tx.s.keys.byID[d.KeyID]
+		return asker != nil && set.covering(asker.root(), d.AgentID, d.SessionID, d.ToolID) != nil
+	}) {
+		c.Denied++
+		tx.move(d, Denied, c.By.Principal, "killed", d.Expires)
+		tx.deferRecord("defer_resolved", d, c.By, "killed")
+	}
+	c.Out = c.Kill
+}
+
+func pick(yes bool, k *Kill) []*Kill {
+	if yes {
+		return []*Kill{k}
+	}
+	return nil
+}
+
+// undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
+func (c *KillSwitch) undo(tx *tx, name killName) error {
+	set := tx.s.kills.now.Load()
+	if set == nil || set.all[name] == nil {
+		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope, name.target)
+	}
+	if k := c.Key; k != nil {
+		if name.scope == KillGlobal {
+			return sdk.Errf(sdk.CodeUndoRefused, "a global kill is undone in the console or on the admin socket only")
+		}
+		for other, kill := range set.all {
+			switch {
+			case other.scope == KillGlobal, other == killName{KillKey, k.root()}:
+				return sdk.Errf(sdk.CodeUndoRefused, "the key %q is killed itself", k.Name)
+			case other.scope == KillAgent && k.scope&sdk.ScopeAuthorize != 0 && sdk.OverlapsAgent(k.Agents, kill.Target):
+				return sdk.Errf(sdk.CodeUndoRefused, "the key %q acts as an agent that is killed", k.Name)
+			}
+		}
+	}
+	tx.del(killRow(name.scope, name.target))
+	was := set.all[name]
+	c.record(tx, "unkill")
+	c.Out = *was
+	c.Out.Target = c.Kill.Target
+	tx.onSync = append(tx.onSync, func() { // not before it is on disk, and not what has come into effect since
+		tx.s.kills.change(func(all map[killName]*Kill) {
+			if all[name] == was {
+				delete(all, name)
+			}
+		})
+	})
+	return nil
+}
+
+func (c *KillSwitch) record(tx *tx, typ string) {
+	o := tx.record(typ)
+	c.By.write(&o)
+	o.Str("scope", c.Kill.Scope)
+	o.Str("target", c.Kill.Target)
+	o.Opt("reason", c.Kill.Reason)
+	if c.Kill.Scope == KillAgent {
+		o.Str("agent_id", c.Kill.Target)
+	}
+	tx.end(o)
+}

@@ -1,0 +1,252 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Answer is what an approver says about a deferred call.
+type Answer struct {
+	DeferToken   string
+	Approved     bool
+	Reason       string             // recorded, and shown to the asking agent
+	ModifiedArgs any                // approve the call with these arguments instead: as Call.Args
+	Grant        *wire.ApproveGrant // approve and stand; also needs scope grants
+}
+
+// Approve answers a deferred call. Over both transports; needs scope approve. ErrConflict: it is resolved already, and the
+// error says by whom. ErrExpired: too late. ErrForbidden: nobody approves their own call.
+func (c *Client) Approve(ctx context.Context, in Answer) (*wire.ApproveResponse, error) {
+	b := newBody()
+	b.str("defer_token", in.DeferToken)
+	b.w.Bool("approved", in.Approved)
+	b.str("reason", in.Reason)
+	b.object("modified_args", in.ModifiedArgs)
+	if in.Grant != nil {
+		b.object("grant", in.Grant)
+	}
+	body, err := b.bytes()
+	if err != nil {
+		return nil, err
+	}
+	out := new(wire.ApproveResponse)
+	root, err := c.ask(ctx, &request{op: opApprove, body: body}, out)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := oneOf(root, "status", "pending", "approved", "denied"); err != nil {
+		return nil, fmt.Errorf("approve: %w", err)
+	}
+	if !out.OK || out.DeferToken != in.DeferToken {
+		return nil, fmt.Errorf("approve: %w", malformed("the answer is not about this deferred call"))
+	}
+	return out, nil
+}
+
+// ask makes a call and reads its answer into out.
+func (c *Client) ask(ctx context.Context, r *request, out any) (exact.Value, error) {
+	rep, err := c.do(ctx, r)
+	if err != nil {
+		return exact.Value{}, err
+	}
+	if err := into(rep.root, out); err != nil {
+		return exact.Value{}, fmt.Errorf("%s: %w", r.op.name, err)
+	}
+	return rep.root, nil
+}
+
+// Pending is one deferred call as approvers see it.
+type Pending struct {
+	DeferToken        string          `json:"defer_token"`
+	Status            string          `json:"status"`
+	AgentID           string          `json:"agent_id"`
+	SessionID         string          `json:"session_id,omitempty"`
+	ToolID            string          `json:"tool_id"`
+	RuleID            string          `json:"rule_id,omitempty"`
+	ReasonCode        string          `json:"reason_code"`
+	Reason            string          `json:"reason,omitempty"`
+	Priority          string          `json:"priority,omitempty"`
+	Call              json.RawMessage `json:"call"` // the canonical call that was hashed, secrets masked
+	CreatedAt         string          `json:"created_at"`
+	ExpiresAt         string          `json:"expires_at"`
+	Approvals         int             `json:"approvals"`
+	ApprovalsRequired int             `json:"approvals_required"`
+	From              []string        `json:"approvals_from,omitempty"` // only these may approve
+}
+
+// PendingList is what waits for an answer, soonest expiry first.
+type PendingList struct {
+	Approvals []Pending `json:"approvals"`
+	Total     int       `json:"total"` // how many there are, also beyond the limit
+}
+
+// Approvals lists the deferred calls that the key may answer. Over HTTP only; needs scope approve. agentID "" is every
+// agent; limit is 1 to 1000, 0 the server's own (100).
+func (c *Client) Approvals(ctx context.Context, agentID string, limit int) (*PendingList, error) {
+	q := url.Values{}
+	set(q, "agent_id", agentID)
+	number(q, "limit", limit)
+	out := new(PendingList)
+	root, err := c.ask(ctx, &request{op: opApprovals, query: q}, out)
+	if err == nil && root.Get("approvals").Kind() != exact.Array {
+		err = fmt.Errorf("approvals: %w", malformed("there is no list"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range out.Approvals {
+		if out.Approvals[i].DeferToken == "" {
+			return nil, fmt.Errorf("approvals: %w", malformed("an entry without a defer_token"))
+		}
+	}
+	return out, nil
+}
+
+func set(q url.Values, name, v string) {
+	if v != "" {
+		q.Set(name, v)
+	}
+}
+
+func number(q url.Values, name string, v int) {
+	if v != 0 {
+		q.Set(name, strconv.Itoa(v))
+	}
+}
+
+// GrantAdd makes a standing grant. On the socket only; needs scope grants.
+func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.Grant, error) {
+	out := new(wire.GrantAddResponse)
+	if err := c.tell(ctx, opGrantAdd, in, out); err != nil {
+		return nil, err
+	}
+	if !out.OK || out.Grant.ID == "" {
+		return nil, fmt.Errorf("grant add: %w", malformed("there is no grant"))
+	}
+	return &out.Grant, nil
+}
+
+// tell makes a call with a body that is a request type of sdk/wire.
+func (c *Client) tell(ctx context.Context, op operation, in, out any) error {
+	body, err := encode(in)
+	if err != nil {
+		return fmt.Errorf("%s: %w", op.name, err)
+	}
+	_, err = c.ask(ctx, &request{op: op, body: body}, out)
+	return err
+}
+
+// GrantRevoke ends a standing grant at once. On the socket only; needs scope grants. ErrNotFound: no such grant, or not
+// this key's to see.
+func (c *Client) GrantRevoke(ctx context.Context, grantID string) error {
+	out := new(wire.OKResponse)
+	if err := c.tell(ctx, opGrantRevoke, wire.GrantRevokeRequest{GrantID: grantID}, out); err != nil {
+		return err
+	}
+	if !out.OK {
+		return fmt.Errorf("grant revoke: %w", malformed("ok is not true"))
+	}
+	return nil
+}
+
+// GrantList lists one page of standing grants, newest first. Over both transports; needs scope grants.
+func (c *Client) GrantList(ctx context.Context, in wire.GrantListRequest) (*wire.GrantListResponse, error) {
+	body, err := encode(in)
+	if err != nil {
+		return nil, err
+	}
+	q := url.Values{}
+	set(q, "agent_id", in.AgentID)
+	set(q, "cursor", in.Cursor)
+	number(q, "limit", in.Limit)
+	if in.IncludeExpired {
+		q.Set("include_expired", "true")
+	}
+	out := new(wire.GrantListResponse)
+	root, err := c.ask(ctx, &request{op: opGrantList, query: q, body: body}, out)
+	if err == nil && root.Get("grants").Kind() != exact.Array {
+		err = fmt.Errorf("grant list: %w", malformed("there is no list"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Kill stops everything of one agent, session, key or tool, or everything: once it returns no call that it covers is
+// permitted. On the socket only; needs scope kill. It is sent again until it is answered: killing twice harms nothing. An
+// error with code in_effect_not_durable means that it is in effect, but would not outlive the server.
+func (c *Client) Kill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
+	in.Undo = false
+	return c.kill(ctx, opKill, in)
+}
+
+// Unkill lets go on again what a Kill stopped. On the socket only; needs scope kill. Who is killed does not undo it, and
+// a global kill is undone in the console or on the admin socket only: ErrForbidden.
+func (c *Client) Unkill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
+	in.Undo = true
+	return c.kill(ctx, opUnkill, in)
+}
+
+func (c *Client) kill(ctx context.Context, op operation, in wire.KillRequest) (*wire.KillResponse, error) {
+	out := new(wire.KillResponse)
+	if err := c.tell(ctx, op, in, out); err != nil {
+		return nil, err
+	}
+	if !out.OK || out.Killed.Scope == "" || out.Killed.Active == in.Undo {
+		return nil, fmt.Errorf("%s: %w", op.name, malformed("it does not say that this was done"))
+	}
+	return out, nil
+}
+
+// KillList lists the kills in effect. Over HTTP only; needs scope kill.
+func (c *Client) KillList(ctx context.Context) ([]wire.Killed, error) {
+	out := new(wire.KillListResponse)
+	root, err := c.ask(ctx, &request{op: opKillList}, out)
+	if err == nil && root.Get("kills").Kind() != exact.Array {
+		err = fmt.Errorf("kill list: %w", malformed("there is no list"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out.Kills, nil
+}
+
+// ScanOutput gives one tool or model output to the scan chain. Over both transports; needs scope scan. What may be
+// released is SanitizedOutput, and it is nil when the outcome is DENIED. An error means that nothing may be released.
+func (c *Client) ScanOutput(ctx context.Context, in wire.ScanRequest) (*wire.ScanResponse, error) {
+	body, err := encode(in)
+	if err != nil {
+		return nil, fmt.Errorf("scan_output: %w", err)
+	}
+	if in.Output == "" { // omitted members are those that may be absent; this one may not
+		if body, err = encode(struct {
+			wire.ScanRequest
+			Output string `json:"output"`
+		}{ScanRequest: in}); err != nil {
+			return nil, fmt.Errorf("scan_output: %w", err)
+		}
+	}
+	out := new(wire.ScanResponse)
+	root, err := c.ask(ctx, &request{op: opScan, body: body}, out)
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := oneOf(root, "outcome", "PASS", "WARNED", "REDACTED", "DENIED")
+	if err == nil && (outcome == "DENIED") != (out.SanitizedOutput == nil) {
+		err = malformed("outcome %s and sanitized_output do not go together", outcome)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("scan_output: %w", err)
+	}
+	return out, nil
+}
+
+var _ = sdk.CodeInternal
