@@ -114,7 +114,6 @@ func (l *loader) finishAuthorize(c *Authorize) {
 		uniqueIDs(l.report, s.Rules)
 		s.Name, s.Timeout = l.nameStep(names, key, s.Name, s.Use), orDefault(s.Timeout, limit)
 	}
-	oneCounter(l.report, c.Steps)
 }
 
 func (l *loader) finishScan(c *ScanOutput) {

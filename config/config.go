@@ -24,6 +24,7 @@ type Config struct {
 	Version int               `koanf:"version" default:"1" enum:"1" doc:"Version of this format. Required in a file."`
 	Server  Server            `koanf:"server" doc:"The HTTP adapter."`
 	Socket  Socket            `koanf:"socket" doc:"The socket adapter, for agents on the same machine."`
+	Console Console           `koanf:"console" doc:"Where operators sign in, make and revoke keys."`
 	Storage Storage           `koanf:"storage" doc:"The database."`
 	Limits  Limits            `koanf:"limits" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" doc:"Calls that wait for a person."`
@@ -36,7 +37,7 @@ type Config struct {
 }
 
 // reserved lists the keys that later versions will know.
-func (Config) reserved() []string { return []string{"console", "trust", "cluster"} }
+func (Config) reserved() []string { return []string{"trust", "cluster"} }
 
 var configType = reflect.TypeFor[Config]()
 
@@ -213,6 +214,7 @@ func (l *loader) finish() {
 	c, r := l.config, l.report
 	c.Server.validate(r)
 	c.Socket.validate(r)
+	c.Console.validate(r)
 	c.Storage.validate(r, l.src.Serve)
 	c.Limits.validate(r)
 	c.Defers.validate(r)

@@ -18,49 +18,44 @@ func (d *reader) document(n *yaml.Node, key string) (any, bool) {
 		d.errorf(n, key, "wants a section (keys and values), not %s", what(n))
 		return nil, false
 	}
-	out, ok := d.appendDocument(nil, n, key, 1)
-	return string(out), ok
+	return string(d.appendDocument(nil, n, key, 1)), true
 }
 
-func (d *reader) appendDocument(dst []byte, n *yaml.Node, key string, depth int) ([]byte, bool) {
-	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && n.Anchor == "" && n.Style&yaml.TaggedStyle == 0 {
-		return append(dst, "null"...), true
-	}
-	if !d.plain(n, key) {
-		return dst, false
-	}
-	if depth > maxDocumentDepth {
+// appendDocument appends one value. What it cannot read goes into the report, which refuses the whole.
+func (d *reader) appendDocument(dst []byte, n *yaml.Node, key string, depth int) []byte {
+	switch {
+	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" && n.Anchor == "" && n.Style&yaml.TaggedStyle == 0:
+		return append(dst, "null"...)
+	case !d.plain(n, key):
+		return dst
+	case depth > maxDocumentDepth:
 		d.errorf(n, key, "nests deeper than %d", maxDocumentDepth)
-		return dst, false
+		return dst
 	}
-	fine := true
 	switch n.Kind {
 	case yaml.MappingNode:
-		before := len(d.report.problems) + d.report.more
 		dst = append(dst, '{')
+		first := true
 		d.members(n, key, func(name string, _, v *yaml.Node) {
-			if dst[len(dst)-1] != '{' {
+			if !first {
 				dst = append(dst, ',')
 			}
-			dst = append(append(dst, encode(name)...), ':')
-			dst, _ = d.appendDocument(dst, v, join(key, name), depth+1)
+			first = false
+			dst = d.appendDocument(append(append(dst, encode(name)...), ':'), v, join(key, name), depth+1)
 		})
-		return append(dst, '}'), before == len(d.report.problems)+d.report.more
+		return append(dst, '}')
 	case yaml.SequenceNode:
 		dst = append(dst, '[')
 		for i, c := range n.Content {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			var ok bool
-			dst, ok = d.appendDocument(dst, c, fmt.Sprintf("%s[%d]", key, i), depth+1)
-			fine = fine && ok
+			dst = d.appendDocument(dst, c, fmt.Sprintf("%s[%d]", key, i), depth+1)
 		}
-		return append(dst, ']'), fine
+		return append(dst, ']')
 	}
-	v, ok := d.freeScalar(n, key)
-	if !ok {
-		return dst, false
+	if v, ok := d.freeScalar(n, key); ok {
+		dst = append(dst, encode(v)...)
 	}
-	return append(dst, encode(v)...), true
+	return dst
 }

@@ -67,7 +67,7 @@ type rulesFile struct {
 }
 
 // maxRulesFile is the largest rules file that is read, in bytes.
-const maxRulesFile = 16 << 20
+const maxRulesFile = 64 << 20
 
 // readRules reads one rules file. What is wrong with it goes into r, placed in that file.
 func (l *loader) readRules(path, key string) RuleSet {
@@ -204,32 +204,6 @@ func (u *Rule) wantTwins(r *report, key string, list []counter, alike func(i, j 
 		if !twin {
 			r.errorf(fmt.Sprintf("%s[%d].per", key, i),
 				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key to the rule", quote(u.ID), what)
-		}
-	}
-}
-
-// limited says whether the rule has counters.
-func (u *Rule) limited() bool { return len(u.Rates)+len(u.Budgets)+len(u.Loops) > 0 }
-
-// oneCounter wants the id of a rule with limits once in all steps: its counters are kept by it.
-func oneCounter(r *report, steps []AuthorizeStep) {
-	type place struct {
-		step int
-		rule *Rule
-	}
-	first := map[string]place{}
-	for i := range steps {
-		for _, set := range steps[i].Rules {
-			for k := range set.Rules {
-				u := &set.Rules[k]
-				before, known := first[u.ID]
-				switch {
-				case !known:
-					first[u.ID] = place{i, u}
-				case before.step != i && (u.limited() || before.rule.limited()):
-					r.add(u.Pos, "id", "rule %s is defined in another step too, at %s; a rule with limits needs an id of its own, its counters are kept by it", quote(u.ID), before.rule.Pos)
-				}
-			}
 		}
 	}
 }

@@ -55,6 +55,9 @@ func TestPublicClients(t *testing.T) {
 	if clients == "" {
 		t.Skip("YETT_CLIENTS is not set: it names the directory that sdk/testdata/clients/install.sh made")
 	}
+	if !filepath.IsAbs(clients) {
+		t.Fatalf("YETT_CLIENTS is %q: give an absolute path", clients)
+	}
 	sources, err := filepath.Glob(filepath.Join(clientScripts, "*", "*.*"))
 	if err != nil || len(sources) == 0 {
 		t.Fatalf("no scripts in %s: %v", clientScripts, err)
@@ -65,9 +68,10 @@ func TestPublicClients(t *testing.T) {
 		}
 	}
 	good, socket := startForClients(t, "dev-agent")
-	_, wrong := startForClients(t, "dev-approver")
-	env := append(os.Environ(), "YETT_URL="+good.URL, "YETT_SOCKET="+socket, "YETT_WRONG_SOCKET="+wrong, "YETT_AGENT_KEY="+good.Keys.Agent,
-		"YETT_APPROVER_KEY="+good.Keys.Approver, "YETT_OPERATOR_KEY="+good.Keys.Operator, "YETT_NODE_MODULES="+filepath.Join(clients, "node"), "PYTHONDONTWRITEBYTECODE=1")
+	audited, audit := startForClients(t, "dev-operator")
+	env := append(os.Environ(), "YETT_URL="+good.URL, "YETT_SOCKET="+socket, "YETT_AGENT_KEY="+good.Keys.Agent, "YETT_APPROVER_KEY="+good.Keys.Approver,
+		"YETT_OPERATOR_KEY="+good.Keys.Operator, "YETT_AUDIT_URL="+audited.URL, "YETT_AUDIT_SOCKET="+audit, "YETT_AUDIT_KEY="+audited.Keys.Agent,
+		"YETT_NODE_MODULES="+filepath.Join(clients, "node"), "PYTHONDONTWRITEBYTECODE=1")
 
 	t.Run("python", func(t *testing.T) {
 		newest := strings.TrimSpace(runClient(t, env, ".", filepath.Join(clients, "venv", "bin", "python"), "-c", "import importlib.metadata as m; print(m.version('faramesh-sdk'))"))
@@ -97,7 +101,7 @@ func python(t *testing.T, clients, release string, env []string) {
 		}
 		for _, file := range files {
 			t.Run(file, func(t *testing.T) {
-				out := runClient(t, env, "python", filepath.Join(clients, "venv", "bin", "python"), "-m", "unittest", "-v", strings.TrimSuffix(file, ".py"))
+				out := runClient(t, env, "python", filepath.Join(clients, "venv", "bin", "python"), "-W", "ignore::ResourceWarning", "-m", "unittest", "-v", strings.TrimSuffix(file, ".py"))
 				if !strings.Contains(out, "\nOK") || strings.Contains(out, "\nRan 0 tests") {
 					t.Errorf("not all tests ran:\n%s", out)
 				}

@@ -37,6 +37,8 @@ type Settings struct {
 	Signer  *audit.Signer
 	Version string
 	URL     string // of the HTTP API
+	Socket  string // path of the agents' socket, "" if it is off
+	Console string // address of the console, "" if it is off
 	Log     func(format string, args ...any)
 }
 
@@ -109,7 +111,7 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "pid": os.Getpid()}, nil)
+		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		out := []KeyRow{}
@@ -123,6 +125,7 @@ func (s *Server) routes() http.Handler {
 		answer(w, map[string]any{"ok": true, "id": r.PathValue("id")}, s.set.Service.RevokeKey(r.Context(), r.PathValue("id"), who(r)))
 	})
 	mux.HandleFunc("POST /keys/{id}/roll", s.roll)
+	mux.HandleFunc("POST /kill", s.kill)
 	mux.HandleFunc("GET /audit/key", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})
@@ -161,6 +164,23 @@ func (s *Server) roll(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, NewKey{ID: n.Key.ID, Key: n.Value, Name: n.Key.Name, Scopes: n.Key.Scopes}, nil)
+}
+
+// kill stops, or lets go on again: here even what no key may undo. It approves nothing.
+func (s *Server) kill(w http.ResponseWriter, r *http.Request) {
+	var in wire.KillRequest
+	if err := read(r, &in); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	for _, name := range []struct{ field, value string }{{"agent_id", in.AgentID}, {"scope", in.Scope}, {"target", in.Target}} {
+		if err := wire.CheckName(name.field, name.value, 256, false); err != nil {
+			answer(w, nil, err)
+			return
+		}
+	}
+	out, err := s.set.Service.Kill(r.Context(), who(r), &in)
+	answer(w, out, err)
 }
 
 func read(r *http.Request, dst any) error {

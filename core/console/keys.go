@@ -14,7 +14,10 @@ import (
 )
 
 // keysPerPage keeps the list readable, and an answer small.
-const keysPerPage = 100
+const (
+	keysPerPage = 100
+	mostPages   = 1_000_000
+)
 
 // keysPage is the list of keys and the form for a new one.
 type keysPage struct {
@@ -77,7 +80,7 @@ func (c *Console) listKeys(w http.ResponseWriter, r *http.Request, v *visit) {
 	page := 1
 	if p := r.URL.Query().Get("page"); p != "" {
 		n, err := strconv.Atoi(p)
-		if err != nil || n < 1 {
+		if err != nil || n < 1 || n > mostPages {
 			c.refuse(w, v, http.StatusNotFound, "No such page", "Pages of the list are numbered from 1.")
 			return
 		}

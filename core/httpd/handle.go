@@ -3,6 +3,7 @@ package httpd
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -21,6 +22,8 @@ type work struct {
 	req ops.Request
 	ctx lazyContext
 	out []byte
+
+	params []wire.Param
 }
 
 var works = sync.Pool{New: func() any { return &work{out: make([]byte, 0, 1024)} }}
@@ -28,47 +31,85 @@ var works = sync.Pool{New: func() any { return &work{out: make([]byte, 0, 1024)}
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	rid := s.requestID(ctx)
 	ctx.Response.Header.Set("X-Request-Id", rid)
-	r := s.routes[string(ctx.Path())]
-	switch {
-	case r == nil:
-		s.problem(ctx, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is"), rid)
-	case string(ctx.Method()) != r.method:
-		ctx.Response.Header.Set("Allow", r.method)
-		s.problem(ctx, sdk.Errf(sdk.CodeMethodNotAllowed, "this path takes %s", r.method), rid)
-	case r.page != nil:
-		r.page(s, ctx, rid)
-	default:
-		s.operate(ctx, r.op, rid)
-	}
-}
-
-func (s *Server) operate(ctx *fasthttp.RequestCtx, op *ops.Op, rid string) {
 	w := works.Get().(*work)
 	defer func() {
 		w.ctx.release()
 		w.req = ops.Request{}
+		clear(w.params)
 		works.Put(w)
 	}()
-	resp, err := s.run(ctx, op, rid, w)
+	res, params := s.routes.find(ctx.Path(), w.params[:0])
+	w.params = params
+	if res == nil {
+		s.problem(ctx, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is"), rid)
+		return
+	}
+	switch r := res.of(ctx.Method()); {
+	case r == nil:
+		ctx.Response.Header.Set("Allow", res.allow)
+		s.problem(ctx, sdk.Errf(sdk.CodeMethodNotAllowed, "this path takes %s", res.allow), rid)
+	case r.page != nil:
+		r.page(s, ctx, rid)
+	default:
+		s.operate(ctx, r, rid, w)
+	}
+}
+
+func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) {
+	if r.op.Decides && s.set.Flight != nil {
+		s.takeOff(ctx)
+	}
+	resp, err := s.run(ctx, r, rid, w)
 	if err != nil {
 		var replay *ops.Replay
 		if !errors.As(err, &replay) {
-			s.failed(ctx, op, err, rid)
+			s.failed(ctx, r.op, err, rid)
 			return
 		}
 		resp = replay.Response()
 	}
+	if resp == nil {
+		return // a stream: what it brings is written later
+	}
 	w.out = resp.AppendJSON(w.out[:0])
 	ctx.Response.Header.SetContentType("application/json")
-	if d, ok := resp.(*wire.AuthorizeResponse); ok {
-		s.verdict(ctx, d)
+	switch d := resp.(type) {
+	case *wire.AuthorizeResponse:
+		s.verdict(ctx, r, d)
+	case interface{ NextCursor() string }:
+		s.nextPage(ctx, r, d.NextCursor())
 	}
 	ctx.Response.SetBody(w.out)
 }
 
+// takeOff counts a deciding request in before its key is looked at. It is counted out when its answer has been written, or
+// never will be: the connection sees that.
+func (s *Server) takeOff(ctx *fasthttp.RequestCtx) {
+	if sc, ok := strictConnOf(ctx.Conn()); ok {
+		sc.takeOff(s.set.Flight)
+	}
+}
+
+// nextPage says where a list goes on.
+func (s *Server) nextPage(ctx *fasthttp.RequestCtx, r *route, cursor string) {
+	if cursor == "" {
+		return
+	}
+	args := fasthttp.AcquireArgs()
+	defer fasthttp.ReleaseArgs(args)
+	for _, name := range r.query {
+		if v := ctx.QueryArgs().Peek(name); v != nil && name != "offset" && name != "cursor" {
+			args.SetBytesV(name, v)
+		}
+	}
+	args.Set("cursor", cursor)
+	ctx.Response.Header.Set("X-Next-Cursor", cursor)
+	ctx.Response.Header.Set("Link", "<"+r.op.Path+"?"+args.String()+`>; rel="next"`)
+}
+
 // verdict repeats a decision in headers for proxies, and in the status for those that only look at that.
-func (s *Server) verdict(ctx *fasthttp.RequestCtx, d *wire.AuthorizeResponse) {
-	if d.Effect != "PERMIT" && s.denyStatus(ctx) == 403 {
+func (s *Server) verdict(ctx *fasthttp.RequestCtx, r *route, d *wire.AuthorizeResponse) {
+	if r.denyStatus && d.Effect != "PERMIT" && s.denyStatus(ctx) == 403 {
 		ctx.SetStatusCode(403)
 	}
 	if d.DryRun {
@@ -97,7 +138,8 @@ func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 }
 
 // run reads the request whole, finds who asks, and runs the operation.
-func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) (ops.Response, error) {
+func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (ops.Response, error) {
+	op := r.op
 	if s.inFlight.Add(1) > int64(s.set.InFlight) {
 		s.inFlight.Add(-1)
 		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", s.set.InFlight)
@@ -121,8 +163,12 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, op *ops.Op, rid string, w *work) 
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: c.addr, RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
-	if err := s.parse(ctx, op, w); err != nil {
+	if err := s.parse(ctx, r, w); err != nil {
 		return nil, err
+	}
+	if op.Stream.Open != nil {
+		w.req.Ctx = s.base
+		return nil, s.follow(ctx, op, &w.req)
 	}
 	return s.set.Service.Run(op, &w.req)
 }
@@ -153,23 +199,48 @@ func (s *Server) checkHead(ctx *fasthttp.RequestCtx, op *ops.Op) error {
 	return nil
 }
 
-// parse reads the body strictly. Operations whose members may come in the query take an empty body for {}.
-func (s *Server) parse(ctx *fasthttp.RequestCtx, op *ops.Op, w *work) error {
+// parse reads the body strictly, and what the operation takes from the query. An empty body is {} where no member of it is
+// required.
+func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 	text := w.req.Raw
-	if len(op.Query) > 0 && strings.TrimSpace(text) == "" {
+	blank := r.noBody && strings.TrimSpace(text) == ""
+	switch {
+	case r.method == fasthttp.MethodGet && text != "":
+		return sdk.Errf(sdk.CodeBadRequest, "GET takes no body")
+	case r.method == fasthttp.MethodGet:
+		text = "{}"
+		w.queryParams(ctx, r)
+	case blank:
 		o := wire.Object(nil)
-		for _, name := range op.Query {
+		for _, name := range r.query {
 			if v := ctx.QueryArgs().Peek(name); v != nil {
 				o.Str(name, string(v))
 			}
 		}
 		text = string(o.Close())
 	}
+	w.req.Params = w.params
 	if err := w.doc.Parse(text, s.set.JSON); err != nil {
 		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
 	w.req.Body = w.doc.Root()
 	return nil
+}
+
+// queryParams copies what the operation takes from the query, twice if it is there twice. A stream is resumed by a header.
+func (w *work) queryParams(ctx *fasthttp.RequestCtx, r *route) {
+	for name, value := range ctx.QueryArgs().All() {
+		if slices.Contains(r.query, string(name)) {
+			w.params = append(w.params, wire.Param{Name: string(name), Value: string(value)})
+		}
+	}
+	last := ctx.Request.Header.Peek("Last-Event-ID")
+	if r.op.Stream.Open == nil || len(last) == 0 {
+		return
+	}
+	const name = "last_event_id"
+	w.params = slices.DeleteFunc(w.params, func(p wire.Param) bool { return p.Name == name && !p.InPath }) // the header is newer
+	w.params = append(w.params, wire.Param{Name: name, Value: string(last)})
 }
 
 // failed is the one place where an error becomes an HTTP answer.
@@ -269,42 +340,4 @@ func traceID(ctx *fasthttp.RequestCtx) string {
 		return ""
 	}
 	return string(v[3:35])
-}
-
-func (s *Server) healthz(ctx *fasthttp.RequestCtx, _ string) {
-	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBodyString(`{"status":"ok"}`)
-}
-
-func (s *Server) readyz(ctx *fasthttp.RequestCtx, _ string) {
-	parts := s.set.Ready()
-	if s.draining.Load() {
-		parts = append(parts, Part{"server", false, "draining"})
-	} else {
-		parts = append(parts, Part{"server", true, ""})
-	}
-	ok := true
-	for _, p := range parts {
-		ok = ok && p.OK
-	}
-	o := wire.Object(nil)
-	status := "ready"
-	if !ok {
-		status = "not_ready"
-		ctx.SetStatusCode(503)
-		ctx.Response.Header.Set("Retry-After", "1")
-	}
-	o.Str("status", status)
-	o.List("parts", len(parts), func(i int, w *wire.Writer) {
-		w.Str("name", parts[i].Name)
-		w.Bool("ok", parts[i].OK)
-		w.Opt("detail", parts[i].Detail)
-	})
-	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBody(o.Close())
-}
-
-func (s *Server) openapi(ctx *fasthttp.RequestCtx, _ string) {
-	ctx.Response.Header.SetContentType("application/json")
-	ctx.Response.SetBody(OpenAPI(s.set.Version))
 }

@@ -40,7 +40,17 @@ type Settings struct {
 	Connections   int
 	InFlight      int
 	Timeout       time.Duration // one operation, long polls apart
+	Flight        Flight        // nil: nobody asks which decisions are on their way
 	Log           func(format string, args ...any)
+}
+
+// Flight knows which deciding requests have been let in and whose answers have not been written yet. Its methods must not
+// block or allocate.
+type Flight interface {
+	// Enter is called before a deciding request's key is looked at. What it gives goes to Leave.
+	Enter() uint32
+	// Leave is called once the write of its answer has returned, or the connection is closed.
+	Leave(uint32)
 }
 
 // Part is one row of /readyz.
@@ -54,7 +64,7 @@ type Part struct {
 type Server struct {
 	set      Settings
 	fast     *fasthttp.Server
-	routes   map[string]*route
+	routes   *router
 	base     context.Context
 	cancel   context.CancelFunc
 	draining atomic.Bool
@@ -63,25 +73,9 @@ type Server struct {
 	inFlight atomic.Int64
 }
 
-// route is one path.
-type route struct {
-	op     *ops.Op // nil for the open pages
-	method string
-	page   func(s *Server, ctx *fasthttp.RequestCtx, rid string)
-}
-
 // New makes a Server for every HTTP operation of the table.
 func New(set Settings) *Server {
-	s := &Server{set: set, stopping: make(chan struct{}), routes: map[string]*route{
-		"/healthz":      {method: "GET", page: (*Server).healthz},
-		"/readyz":       {method: "GET", page: (*Server).readyz},
-		"/openapi.json": {method: "GET", page: (*Server).openapi},
-	}}
-	for i := range ops.Table {
-		if op := &ops.Table[i]; op.Path != "" {
-			s.routes[op.Path] = &route{op: op, method: op.Method}
-		}
-	}
+	s := &Server{set: set, stopping: make(chan struct{}), routes: routesOf()}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.fast = &fasthttp.Server{
 		Handler:                      s.handle,
@@ -89,7 +83,7 @@ func New(set Settings) *Server {
 		ReadBufferSize:               set.HeaderBytes + 1024,
 		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
 		Concurrency:                  2*set.Connections + 64, // never reached: boundedListener says no before, and says why
-		WriteTimeout:                 30 * time.Second,
+		WriteTimeout:                 unread,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
 		CloseOnShutdown:              true,

@@ -46,6 +46,10 @@ type strictConn struct {
 
 	client client // of the handler's goroutine only
 
+	aloft     atomic.Uint64 // the flight that the current request is counted in: 1<<32 | what Enter gave; 0 for none
+	flight    Flight        // written before aloft, read after it
+	streaming atomic.Bool   // the answer goes on and on: each write has a deadline of its own
+
 	last   atomic.Bool // closeAfterAnswer was called
 	linger atomic.Bool // the client may still be sending when we close
 }
@@ -60,6 +64,24 @@ func newStrictConn(c net.Conn, lim StrictLimits) *strictConn {
 
 // closeAfterAnswer makes the current request the connection's last one. Any goroutine may call it.
 func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
+
+// takeOff counts the current request in.
+func (c *strictConn) takeOff(f Flight) {
+	c.land() // an earlier one that was answered and never followed by a read
+	c.flight = f
+	c.aloft.Store(1<<32 | uint64(f.Enter()))
+}
+
+// land counts the request out whose answer has been written or never will be. fasthttp reads on only after it has flushed
+// an answer. Any goroutine may call it.
+func (c *strictConn) land() {
+	if c.aloft.Load() == 0 {
+		return
+	}
+	if g := c.aloft.Swap(0); g != 0 {
+		c.flight.Leave(uint32(g))
+	}
+}
 
 // strictConnOf finds the guard in what fasthttp's RequestCtx.Conn returns. It is false when the server wraps connections
 // once more (MaxConnsPerIP).
@@ -85,6 +107,7 @@ func (c *strictConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
 	}
+	c.land()
 	if err := c.turn(); err != nil {
 		return 0, err
 	}
@@ -339,12 +362,23 @@ func (c *strictConn) Write(b []byte) (int, error) {
 	default:
 		c.wrote = string(b) != continueLine
 	}
+	if c.streaming.Load() {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(unread)); err != nil {
+			return 0, err
+		}
+	}
 	return c.Conn.Write(b)
 }
 
 // Close closes the connection. After a refusal it first says that no more comes and reads for a moment what the client is
 // still sending: closing at once would reset the connection and could take the answer with it.
 func (c *strictConn) Close() error {
+	err := c.close()
+	c.land() // nothing can be sent any more
+	return err
+}
+
+func (c *strictConn) close() error {
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok || !c.linger.CompareAndSwap(true, false) || half.CloseWrite() != nil {
 		return c.Conn.Close()

@@ -60,11 +60,7 @@ func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernRespon
 	if tool == "" {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "tool_id", "tool_id is required")
 	}
-	operation := in.Operation
-	if operation == "" {
-		operation = in.ActionType
-	}
-	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
+	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
 		DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
 	if err != nil {
 		return nil, err

@@ -66,8 +66,22 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Observer: silent{}})
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Observer: silent{}})
 	return b
+}
+
+// matchTool stands for compiled CEL: the condition is the JSON of the args for which it holds; "fail" is no condition.
+func matchTool(expr string) (ops.Matcher, error) {
+	if expr == "fail" {
+		return nil, errors.New("no condition")
+	}
+	return argsAre(expr), nil
+}
+
+type argsAre string
+
+func (a argsAre) Holds(_ context.Context, c *chain.Call) bool {
+	return string(c.Args.AppendCanonical(nil)) == string(a)
 }
 
 // finds is a scanner that finds nothing.

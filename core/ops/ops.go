@@ -36,6 +36,19 @@ var Table = []Op{
 	{Name: "kill_list", Needs: sdk.ScopeKill | sdk.ScopeAudit, Method: "GET", Path: "/v1/kill", Run: typed((*Service).KillList), Doc: "List the kills in effect."},
 	{Name: "audit_subscribe", Socket: true, Needs: sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).AuditSubscribe), Doc: "Follow the audit log."},
 	{Name: "callback_subscribe", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).CallbackSubscribe), Doc: "Follow what happens to calls."},
+	{Name: "action_submit", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions", Body: AuthorizeBody, Decides: true, Run: typed((*Service).SubmitAction), Doc: "Submit an action: decide it and keep it. An identical one of the same key within 2 seconds is the same action."},
+	{Name: "action_list", Needs: readActions, Method: "GET", Path: "/v1/actions", Run: typed((*Service).ListActions), Doc: "List actions, newest first."},
+	{Name: "action_get", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}", Run: typed((*Service).GetAction), Doc: "Read one action."},
+	{Name: "action_approval", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/actions/{id}/approval", Body: AuthorizeBody, Run: typed((*Service).ApproveAction), Doc: "Approve or deny an action that waits."},
+	{Name: "action_start", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/start", Body: AuthorizeBody, Decides: true, Run: typed((*Service).StartAction), Doc: "Start an allowed or approved action, once; it is decided again."},
+	{Name: "action_result", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/result", Body: AuthorizeBody, Run: typed((*Service).FinishAction), Doc: "Report how an executing action ended, once."},
+	{Name: "action_events", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}/events", Run: typed((*Service).ActionEvents), Doc: "List what happened to one action, with the audit records that say so."},
+	{Name: "gate_decide", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/gate/decide", Body: AuthorizeBody, Decides: true, Run: typed((*Service).GateDecide), Doc: "Decide a call as an action of it would be, without making one; grants and approvals never apply."},
+	{Name: "evaluate", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/evaluate", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Evaluate), Doc: "Decide whether one call may run, as remote clients ask. Always 200, a DENY too."},
+	{Name: "events", Needs: readActions, Method: "GET", Path: "/v1/events", Stream: stream((*Service).Events), Doc: "Follow what happens to actions, as server-sent events."},
+	{Name: "policy_validate", Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Method: "POST", Path: "/v1/policy/validate", Body: AuthorizeBody, Run: typed((*Service).PolicyValidate), Doc: "Say whether a list of rules compiles. Nothing is kept."},
+	{Name: "policy_test", Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Method: "POST", Path: "/v1/policy/test", Body: AuthorizeBody, Run: typed((*Service).PolicyTest), Doc: "Say what a list of rules would make of an action. Nothing is recorded or spent."},
+	{Name: "policy_info", Needs: anyScope, Method: "GET", Path: "/v1/policy/info", Run: typed((*Service).PolicyInfo), Doc: "Say which rules are in force."},
 }
 
 // BodyLimit names the limit that an operation's body has.
@@ -94,7 +107,10 @@ func stream[Req any](fn func(*Service, *Request, *Req) (Stream, error)) Opener {
 
 // decode fills a request from its body, and from what came in the path and the query.
 func decode(s *Service, r *Request, dst any) error {
-	return wire.Decode(r.Body, dst, s.set.NameBytes)
+	if err := wire.Decode(r.Body, dst, s.set.NameBytes); err != nil {
+		return err
+	}
+	return wire.DecodeParams(r.Params, dst, s.set.NameBytes)
 }
 
 // Response is what an operation answers.
@@ -134,6 +150,7 @@ type Request struct {
 	Body        exact.Value
 	Raw         string          // the body as sent
 	Idempotency string          // the Idempotency-Key header
+	Params      []wire.Param    // of the path and the query
 	Stopping    <-chan struct{} // closed when the server drains: whoever waits answers now
 }
 
@@ -142,6 +159,7 @@ type Store interface {
 	Keys
 	Grants
 	Kills
+	Actions
 	// Commit returns when the command's record is on disk, or with the reason why it is not.
 	Commit(ctx context.Context, cmd store.Command) error
 	// View is a deferred call as approvers see it; nil if there is none.
@@ -177,6 +195,13 @@ type Kills interface {
 	Release(held, was *store.Kill)
 }
 
+// Actions is what operations read of actions.
+type Actions interface {
+	// Actions lists actions, newest first. next is the Before of the page that follows, "" when there is none. All that it
+	// has seen is on disk when it returns.
+	Actions(ctx context.Context, q *store.ActionQuery) (page []*store.Action, next string, err error)
+}
+
 // Observer counts operations.
 type Observer interface {
 	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's outcome.
@@ -210,6 +235,8 @@ type Settings struct {
 	Observer    Observer
 	Log         Log // what streams follow
 	Streams     int // open ones of one key
+	Version     string
+	Policy      func(text string) (*chain.Authorizer, error) // compiles a rules file without any other effect; the error is a *PolicyError
 }
 
 // Service runs the operations. Safe for concurrent use.
@@ -224,6 +251,8 @@ type Service struct {
 
 	matchers matchers
 	flights  *flights
+	raws     rawCalls
+	compiles compiles
 }
 
 // New makes a Service.
@@ -279,6 +308,8 @@ func result(resp Response) string {
 		if r != nil {
 			return r.Decision.Effect
 		}
+	case interface{ Decided() string }:
+		return r.Decided()
 	case *wire.ScanResponse:
 		if r != nil {
 			return r.Outcome

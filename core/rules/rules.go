@@ -1,8 +1,9 @@
 // Package rules is the built-in step of the authorize chain: an ordered list of rules of which the first that matches a
-// call speaks. It owns compiling rules (names, patterns, CEL conditions, all checked at load), the index that keeps a
-// call from looking at rules that cannot match it, and evaluation with exact numbers under a budget. It is pure: the
-// call, its documents and its time come in as a chain.Call, a verdict goes out, nothing is kept. It must never round a
-// number, never let an error in a condition end in a permit, and never put a value of a call into a reason.
+// call speaks. It owns compiling rules (names, patterns, CEL conditions, budgets' amounts, all checked at load), the index
+// that keeps a call from looking at rules that cannot match it, and evaluation with exact numbers under a budget. It says
+// what a permit must stay within and counts nothing. It is pure: the call, its documents and its time come in as a
+// chain.Call, a verdict goes out, nothing is kept. It must never round a number, never let an error in a condition or an
+// amount end in a permit, and never put a value of a call into a reason.
 package rules
 
 import (

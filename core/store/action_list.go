@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,16 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The rows of actions, all under prefixAction: r|action id is the action, a|agent id|0|action id finds those of one agent,
-// and e|u64 seq says that this record holds events of actions, of the agent that is its value.
+// The rows of actions, all under prefixAction: r|action id is the action, a|agent id|0|action id finds those of one agent.
 func keyAction(id string) []byte { return append([]byte{prefixAction, 'r'}, id...) }
 
 func keyAgentAction(agent, id string) []byte {
 	return append(append(append([]byte{prefixAction, 'a'}, agent...), 0), id...)
-}
-
-func keyActionSeq(seq uint64) []byte {
-	return binary.BigEndian.AppendUint64([]byte{prefixAction, 'e'}, seq)
 }
 
 // The most that one list looks at. What is beyond is told by the cursor.
@@ -104,24 +98,3 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 type settled struct{}
 
 func (settled) apply(*tx) error { return nil }
-
-// ActionSeqs are the seqs of the newest records with events of actions that the caller sees, at most n, in ascending
-// order, up to and with seq. It looks at a bounded number of rows.
-func (s *Store) ActionSeqs(upTo uint64, n int, sees func(agent string) bool) ([]uint64, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: keyActionSeq(0), UpperBound: keyActionSeq(upTo + 1)})
-	if err != nil {
-		return nil, fmt.Errorf("read events: %w", err)
-	}
-	var out []uint64
-	rows := 0
-	for ok := it.Last(); ok && len(out) < n && rows < actionListRows; ok = it.Prev() {
-		rows++
-		if len(it.Key()) == 10 && sees(string(it.Value())) {
-			out = append(out, binary.BigEndian.Uint64(it.Key()[2:]))
-		}
-	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
-	return out, errors.Join(it.Error(), it.Close())
-}

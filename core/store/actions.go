@@ -126,7 +126,8 @@ func (a *Action) At(now time.Time) *Action {
 // waits reports whether the action could be started.
 func (a *Action) waits() bool { return a.Status == ActionAllowed || a.Status == ActionApproved }
 
-func riskOf(v *sdk.Verdict, effect sdk.Effect) string {
+// RiskOf is the risk_level of a decision: the rule's priority when it has one, else by its effect.
+func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
 	switch {
 	case v.Priority != "":
 		return string(v.Priority)
@@ -142,7 +143,7 @@ func riskOf(v *sdk.Verdict, effect sdk.Effect) string {
 func (a *Action) take(c *Decide, now time.Time) {
 	d := &c.Out
 	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID = d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID
-	a.Policy, a.Risk = c.Policy, riskOf(&c.Verdict, d.Effect)
+	a.Policy, a.Risk = c.Policy, RiskOf(&c.Verdict, d.Effect)
 	a.Updated, a.Decided = now, now
 	switch d.Effect {
 	case sdk.Permit:
@@ -186,7 +187,6 @@ func (tx *tx) happened(a *Action, typ string, by Who, code, reason string) {
 	seq := tx.q.tree.Size()
 	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal, Code: code, Reason: reason})
 	a.Updated = tx.now
-	tx.set(keyActionSeq(seq), []byte(a.AgentID))
 }
 
 func unknownAction() *sdk.Error {
@@ -293,7 +293,8 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 // StartAction starts an allowed or approved action: it becomes executing by a permit that is recorded in the same write,
 // and by nothing else.
 type StartAction struct {
-	ID string
+	ID   string
+	Idem *[16]byte // hash of key, action and Idempotency-Key
 
 	Out Action
 	a   *Action
@@ -307,7 +308,10 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := a.startable(c.Key, tx.now); err != nil {
+	if again, err := n.again(tx, c, a); again || err != nil {
+		return again, err
+	}
+	if err := a.Startable(c.Key, tx.now); err != nil {
 		return false, err
 	}
 	if !a.Modified && c.Digest != a.Digest {
@@ -317,8 +321,22 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	return false, nil
 }
 
-// startable says why a key may not start the action, which may be nil.
-func (a *Action) startable(k *Key, now time.Time) error {
+// again finds the start that had the same Idempotency-Key. A denial of today wins over it.
+func (n *StartAction) again(tx *tx, c *Decide, a *Action) (bool, error) {
+	if n.Idem == nil || a == nil || a.KeyID != c.Key.ID || a.Status != ActionExecuting {
+		return false, nil
+	}
+	_, _, found, err := tx.remembered(prefixRepeat, *n.Idem, RepeatFor)
+	if err != nil || !found || c.Verdict.Effect == sdk.Deny || tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+		return false, err
+	}
+	tx.touch(c.Key)
+	n.Out = *a
+	return true, nil
+}
+
+// Startable says why a key may not start the action at that time. The action may be nil.
+func (a *Action) Startable(k *Key, now time.Time) error {
 	if a == nil || a.KeyID != k.ID || !k.Sees(a.AgentID) {
 		return unknownAction()
 	}
@@ -356,6 +374,9 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 	switch c.Out.Effect {
 	case sdk.Permit:
 		a.Status, a.Updated = ActionExecuting, tx.now // the decision that it shows is the one that it was submitted with
+		if n.Idem != nil {
+			tx.remember(prefixRepeat, *n.Idem, RepeatFor, c.Digest, nil)
+		}
 	default:
 		a.take(c, tx.now)
 	}

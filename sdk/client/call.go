@@ -113,7 +113,7 @@ func joined(ctx context.Context, err error) error {
 	if errors.Is(err, ctx.Err()) {
 		return err
 	}
-	return errors.Join(context.Cause(ctx), err)
+	return fmt.Errorf("%w; before that: %w", context.Cause(ctx), err)
 }
 
 type sender func(ctx context.Context, r *request, idempotency string) (*reply, error)

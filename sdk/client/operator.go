@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -226,14 +225,6 @@ func (c *Client) ScanOutput(ctx context.Context, in wire.ScanRequest) (*wire.Sca
 	if err != nil {
 		return nil, fmt.Errorf("scan_output: %w", err)
 	}
-	if in.Output == "" { // omitted members are those that may be absent; this one may not
-		if body, err = encode(struct {
-			wire.ScanRequest
-			Output string `json:"output"`
-		}{ScanRequest: in}); err != nil {
-			return nil, fmt.Errorf("scan_output: %w", err)
-		}
-	}
 	out := new(wire.ScanResponse)
 	root, err := c.ask(ctx, &request{op: opScan, body: body}, out)
 	if err != nil {
@@ -248,5 +239,3 @@ func (c *Client) ScanOutput(ctx context.Context, in wire.ScanRequest) (*wire.Sca
 	}
 	return out, nil
 }
-
-var _ = sdk.CodeInternal

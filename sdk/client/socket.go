@@ -125,8 +125,17 @@ func (l *socketLink) close() {
 	}
 }
 
-// dial connects, says who asks and agrees on the protocol's version, all in one round trip.
+// dial gives a connection that calls can be made on.
 func (l *socketLink) dial(ctx context.Context) (*conn, error) {
+	c, err := l.handshake(ctx)
+	if err == nil {
+		go c.read()
+	}
+	return c, err
+}
+
+// handshake connects, says who asks and agrees on the protocol's version, all in one round trip.
+func (l *socketLink) handshake(ctx context.Context) (*conn, error) {
 	nc, err := l.dialer(ctx, l.path)
 	if err != nil {
 		var own *Error
@@ -149,7 +158,6 @@ func (l *socketLink) dial(ctx context.Context) (*conn, error) {
 		}
 		return nil, lostErr(err, false) // no request was on its way yet
 	}
-	go c.read()
 	return c, nil
 }
 

@@ -1,6 +1,10 @@
 package wire
 
-import "github.com/yett-dev/yett/sdk/exact"
+import (
+	"encoding/json"
+
+	"github.com/yett-dev/yett/sdk/exact"
+)
 
 // ApproveRequest answers a deferred call.
 type ApproveRequest struct {
@@ -52,16 +56,16 @@ type DeferStatusRequest struct {
 
 // DeferStatusResponse says where a deferred call stands.
 type DeferStatusResponse struct {
-	Status            string `json:"status" doc:"pending, approved, denied, expired or consumed."`
-	Token             string `json:"token"`
-	DeferToken        string `json:"defer_token"`
-	ModifiedArgs      []byte `json:"modified_args,omitempty" doc:"The arguments that were approved instead of those asked for: redeem with exactly these."`
-	Effect            string `json:"effect,omitempty" doc:"What asking again with the token gives: PERMIT when approved, DENY when not."`
-	Reason            string `json:"reason,omitempty"`
-	ResolvedBy        string `json:"resolved_by,omitempty"`
-	ExpiresAt         string `json:"expires_at"`
-	Approvals         int    `json:"approvals"`
-	ApprovalsRequired int    `json:"approvals_required"`
+	Status            string          `json:"status" doc:"pending, approved, denied, expired or consumed."`
+	Token             string          `json:"token"`
+	DeferToken        string          `json:"defer_token"`
+	ModifiedArgs      json.RawMessage `json:"modified_args,omitempty" doc:"The arguments that were approved instead of those asked for: redeem with exactly these."`
+	Effect            string          `json:"effect,omitempty" doc:"What asking again with the token gives: PERMIT when approved, DENY when not."`
+	Reason            string          `json:"reason,omitempty"`
+	ResolvedBy        string          `json:"resolved_by,omitempty"`
+	ExpiresAt         string          `json:"expires_at"`
+	Approvals         int             `json:"approvals"`
+	ApprovalsRequired int             `json:"approvals_required"`
 }
 
 // AppendJSON appends the response.
@@ -91,13 +95,13 @@ type PollDeferRequest struct {
 
 // PollDeferResponse says where a deferred call stands; unknown for a token that never was or is not this key's to see.
 type PollDeferResponse struct {
-	DeferToken   string `json:"defer_token"`
-	Status       string `json:"status" doc:"pending, approved, denied, expired, consumed or unknown."`
-	ModifiedArgs []byte `json:"modified_args,omitempty"`
-	Reason       string `json:"reason,omitempty"`
-	ExpiresAt    string `json:"expires_at,omitempty"`
-	Approvals    int    `json:"approvals"`
-	Required     int    `json:"approvals_required"`
+	DeferToken   string          `json:"defer_token"`
+	Status       string          `json:"status" doc:"pending, approved, denied, expired, consumed or unknown."`
+	ModifiedArgs json.RawMessage `json:"modified_args,omitempty"`
+	Reason       string          `json:"reason,omitempty"`
+	ExpiresAt    string          `json:"expires_at,omitempty"`
+	Approvals    int             `json:"approvals"`
+	Required     int             `json:"approvals_required"`
 }
 
 // AppendJSON appends the response.
@@ -110,10 +114,8 @@ func (r *PollDeferResponse) AppendJSON(dst []byte) []byte {
 	}
 	o.Opt("reason", r.Reason)
 	o.Opt("expires_at", r.ExpiresAt)
-	if r.ExpiresAt != "" {
-		o.Int("approvals", int64(r.Approvals))
-		o.Int("approvals_required", int64(r.Required))
-	}
+	o.Int("approvals", int64(r.Approvals))
+	o.Int("approvals_required", int64(r.Required))
 	return o.Close()
 }
 
@@ -125,21 +127,21 @@ type ApprovalListRequest struct {
 
 // Approval is one pending deferred call as approvers see it.
 type Approval struct {
-	DeferToken string   `json:"defer_token"`
-	Status     string   `json:"status"`
-	AgentID    string   `json:"agent_id"`
-	SessionID  string   `json:"session_id,omitempty"`
-	ToolID     string   `json:"tool_id"`
-	RuleID     string   `json:"rule_id,omitempty"`
-	ReasonCode string   `json:"reason_code"`
-	Reason     string   `json:"reason,omitempty"`
-	Priority   string   `json:"priority,omitempty"`
-	Call       []byte   `json:"call" doc:"The canonical call that was hashed, secrets masked."`
-	CreatedAt  string   `json:"created_at"`
-	ExpiresAt  string   `json:"expires_at"`
-	Approvals  int      `json:"approvals"`
-	Required   int      `json:"approvals_required"`
-	From       []string `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
+	DeferToken string          `json:"defer_token"`
+	Status     string          `json:"status"`
+	AgentID    string          `json:"agent_id"`
+	SessionID  string          `json:"session_id,omitempty"`
+	ToolID     string          `json:"tool_id"`
+	RuleID     string          `json:"rule_id,omitempty"`
+	ReasonCode string          `json:"reason_code"`
+	Reason     string          `json:"reason,omitempty"`
+	Priority   string          `json:"priority,omitempty"`
+	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, secrets masked."`
+	CreatedAt  string          `json:"created_at"`
+	ExpiresAt  string          `json:"expires_at"`
+	Approvals  int             `json:"approvals"`
+	Required   int             `json:"approvals_required"`
+	From       []string        `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
 }
 
 // ApprovalListResponse is the list.

@@ -9,13 +9,18 @@ import (
 )
 
 // responses are all types that an operation answers with.
-var responses = []interface{ AppendJSON(dst []byte) []byte }{&AuthorizeResponse{}, &ApproveResponse{}, &DeferStatusResponse{}, &ScanResponse{}}
+var responses = []interface{ AppendJSON(dst []byte) []byte }{&AuthorizeResponse{}, &ApproveResponse{}, &DeferStatusResponse{}, &ScanResponse{},
+	&PollDeferResponse{}, &ApprovalListResponse{}, &GrantAddResponse{}, &GrantListResponse{}, &OKResponse{}, &KillResponse{}, &KillListResponse{}, &SubscribeResponse{}}
 
 // odd are texts that an encoder may get wrong.
 var odd = []string{"", "plain", "quote \" and \\ and /", "line\nend\ttab\r\b\f", "\x00\x01\x1f\x7f", "é 世界 😀", "\u2028\u2029", "</script>&amp;", "\xff bad \xc3\x28 utf-8 \xed\xa0\x80"}
 
 // fill sets every field of v, lists never nil: those members are always there.
 func fill(r *rand.Rand, v reflect.Value) {
+	if v.Type() == reflect.TypeFor[json.RawMessage]() {
+		v.SetBytes([]byte(`{"raw":[1,"x"]}`))
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -38,6 +43,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 		v.SetBool(r.IntN(2) == 0)
 	case reflect.Int, reflect.Int64:
 		v.SetInt([]int64{0, 1, 59, 1 << 31, 1<<53 - 1}[r.IntN(5)])
+	case reflect.Uint64:
+		v.SetUint(r.Uint64N(1 << 53))
 	case reflect.Float32:
 		v.SetFloat(float64([]float32{0, 0.1, 0.5, 1, 1e-7, 0.987654}[r.IntN(6)]))
 	default:

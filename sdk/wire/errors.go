@@ -86,7 +86,11 @@ func AppendProblem(dst []byte, err *sdk.Error, requestID string) []byte {
 		o.Str("field", err.Field)
 	}
 	for _, k := range sortedKeys(err.More) {
-		if k != "status" {
+		switch k {
+		case "status":
+		case "line", "column": // numbers: of a policy text
+			o.Raw(k, []byte(err.More[k]))
+		default:
 			o.Str(k, err.More[k])
 		}
 	}

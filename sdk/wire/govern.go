@@ -12,7 +12,7 @@ type GovernRequest struct {
 	Tool               string      `json:"tool,omitempty" yett:"name" doc:"Another name of tool_id. One of the two is required."`
 	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
 	Operation          string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
-	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"Taken for the operation when there is none and the tool has no slash."`
+	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"What kind of action the client takes it for, such as tool_call. A note: nothing hangs on it."`
 	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
 	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
 	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`

@@ -75,7 +75,7 @@ func ParamsOf(t reflect.Type) Params {
 
 // DecodeParams fills the members of dst, a pointer to a request struct, that their tags say come from the path or the
 // query. Names that no member has are ignored; a name given twice, a value of the wrong type, text that is no UTF-8 and a
-// required member that is missing are an *sdk.Error naming the member. An empty text is as good as none.
+// required member that is missing are an *sdk.Error naming the member.
 func DecodeParams(params []Param, dst any, nameMax int) error {
 	rv := reflect.ValueOf(dst).Elem()
 	for _, p := range paramsOf(rv.Type()) {
@@ -105,6 +105,10 @@ func DecodeParams(params []Param, dst any, nameMax int) error {
 func (p *param) assign(dst reflect.Value, value string, nameMax int) error {
 	wrong := func(want string) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, p.name, "%s must be %s", p.name, want)
+	}
+	if dst.Kind() == reflect.Pointer {
+		dst.Set(reflect.New(dst.Type().Elem()))
+		dst = dst.Elem()
 	}
 	switch dst.Kind() {
 	case reflect.String:

@@ -150,6 +150,9 @@ func TestRequestHashClients(t *testing.T) {
 	if clients == "" {
 		t.Skip("YETT_CLIENTS is not set: it names the directory that sdk/testdata/clients/install.sh made")
 	}
+	if !filepath.IsAbs(clients) {
+		t.Fatalf("YETT_CLIENTS is %q: give an absolute path", clients)
+	}
 	if _, err := os.ReadFile(hashMaker); err != nil { // the test cache sees only what is opened here
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import test from "node:test";
 const require = createRequire(process.env.YETT_NODE_MODULES + "/");
 const axios = require("axios");
 const EventSource = require("eventsource");
-const { YETT_URL: url, YETT_SOCKET: socket, YETT_WRONG_SOCKET: wrongSocket, YETT_AGENT_KEY: agentKey, YETT_APPROVER_KEY: approverKey } = process.env;
+const { YETT_URL: url, YETT_SOCKET: socket, YETT_AUDIT_SOCKET: wrongSocket, YETT_AGENT_KEY: agentKey, YETT_APPROVER_KEY: approverKey } = process.env;
 const patience = 30_000;
 
 // exchange connects, sends text and resolves with what comes until the server ends its side.

@@ -1,7 +1,8 @@
 """What the end-to-end tests share: where the gateway is, its keys, and the public client set up as one of them.
 
-YETT_URL, YETT_SOCKET and YETT_WRONG_SOCKET (peers are mapped to a key that may not ask) name the gateway; YETT_AGENT_KEY,
-YETT_APPROVER_KEY and YETT_OPERATOR_KEY its keys. cmd/yett/clients_test.go sets them.
+YETT_URL and YETT_SOCKET name the gateway; YETT_AGENT_KEY, YETT_APPROVER_KEY and YETT_OPERATOR_KEY are its keys. A second
+gateway, at YETT_AUDIT_URL and YETT_AUDIT_SOCKET with the agent's key YETT_AUDIT_KEY, takes its socket's peers for an
+operator: they may follow the log and ask for nothing. cmd/yett/clients_test.go sets them all.
 """
 
 import contextlib
@@ -17,7 +18,9 @@ from faramesh import client
 
 URL = os.environ["YETT_URL"]
 SOCKET = os.environ["YETT_SOCKET"]
-WRONG_SOCKET = os.environ["YETT_WRONG_SOCKET"]
+AUDIT_URL = os.environ["YETT_AUDIT_URL"]
+AUDIT_SOCKET = os.environ["YETT_AUDIT_SOCKET"]
+AUDIT_KEY = os.environ["YETT_AUDIT_KEY"]
 AGENT = os.environ["YETT_AGENT_KEY"]
 APPROVER = os.environ["YETT_APPROVER_KEY"]
 OPERATOR = os.environ["YETT_OPERATOR_KEY"]
@@ -54,9 +57,9 @@ def acting(key):
         client._config = before
 
 
-def post(path, key, body):
+def post(path, key, body, url=URL):
     """A request that the public client has no method for."""
-    return requests.post(URL + path, json=body, headers={"Authorization": "Bearer " + key}, timeout=PATIENCE)
+    return requests.post(url + path, json=body, headers={"Authorization": "Bearer " + key}, timeout=PATIENCE)
 
 
 def resolve(defer_token, approved):

@@ -4,6 +4,9 @@ Releases before 0.3.1 have none of it; what came with 0.3.3 is left out for earl
 
 import asyncio
 import json
+import socket
+import sys
+import types
 import unittest
 
 import gateway
@@ -25,6 +28,27 @@ class Tool:
     def run(self, *args, **kwargs):
         self.runs += 1
         return "done"
+
+
+class BaseTool(Tool):
+    """Stands in for langchain's class of this name: the client looks it up by import and patches it."""
+
+    def invoke(self, input):
+        return self._run(**input)
+
+    async def ainvoke(self, input):
+        return await self._arun(**input)
+
+    def _run(self, **kwargs):
+        return Tool.run(self)
+
+    async def _arun(self, **kwargs):
+        return Tool.run(self)
+
+
+sys.modules["langchain_core"] = types.ModuleType("langchain_core")
+sys.modules["langchain_core.tools"] = types.ModuleType("langchain_core.tools")
+sys.modules["langchain_core.tools"].BaseTool = BaseTool
 
 
 def patched():
@@ -85,33 +109,45 @@ class Govern(Case):
 
     @unittest.skipUnless(transport, "before 0.3.3")
     def test_tool_set(self):
-        ran = []
-
-        def think(text):
-            ran.append(text)
-            return len(text)
-
-        def run(cmd):
-            ran.append(cmd)
-
-        def refund(order):
-            ran.append(order)
-
-        async def lookup(key):
-            ran.append(key)
-
+        """0.3.3 cannot wrap plain functions (it looks for functools.iscoroutinefunction); langchain's tools it can."""
         for way in (self.local, self.remote):
             with way():
-                tools = GovernedToolSet([think, run, refund], agent_id=self.agent)
-                self.assertEqual(3, tools[0]("abc"))
+                think, run, refund = tools = GovernedToolSet([BaseTool("think"), BaseTool("run"), BaseTool("refund")], agent_id=self.agent)
+                self.assertEqual("done", think._run(text="abc"))
                 with self.assertRaises(ToolDeniedException) as caught:
-                    tools[1]("ls")
+                    run._run(cmd="ls")
                 self.assertEqual("DENY", caught.exception.effect)
                 with self.assertRaises(ToolDeniedException) as caught:
-                    tools[2](way.__name__)
+                    refund._run(order=way.__name__)
                 self.assertEqual("DEFER", caught.exception.effect)
                 self.assertEqual("pending", autopatch._poll_defer_status(gateway.SOCKET, self.agent, caught.exception.defer_token))
-        self.assertEqual(["abc", "abc"], ran)
+                self.assertEqual([1, 0, 0], [tool.runs for tool in tools])
+
+    def test_denial_explained(self):
+        if not transport:
+            return  # came with 0.3.3
+        with self.local(), self.assertRaises(ToolDeniedException) as caught:
+            GovernedToolSet([BaseTool("run")], agent_id=self.agent)[0]._run(cmd="ls")
+        denial = caught.exception
+        self.assertEqual(("RULE_DENY", "no-shell", "Ask a person to run it."), (denial.code, denial.rule_id, denial.human_message))
+        with self.local(), self.assertRaises(ToolDeniedException) as caught:
+            GovernedToolSet([BaseTool("refund")], agent_id=self.agent)[0]._run(order="X")
+        self.assertEqual(("approval", caught.exception.defer_token), (caught.exception.resolution["type"], caught.exception.approval_id))
+
+    def test_langchain(self):
+        from faramesh.adapters.langchain import install_langchain_interceptor
+
+        install_langchain_interceptor(include_langgraph=False)
+        self.assertTrue(BaseTool.invoke._faramesh_langchain_patched)
+        with self.local(FARAMESH_DEFER_MODE="raise", FARAMESH_DEFER_WAIT_TIMEOUT_SECONDS="0.1"):
+            for name, runs in (("think", 1), ("run", 0), ("refund", 0)):
+                for invoke in (lambda tool: tool.invoke({"order": 1}), lambda tool: asyncio.run(tool.ainvoke({"order": 1}))):
+                    tool = BaseTool(name)
+                    try:
+                        invoke(tool)
+                    except RuntimeError as error:
+                        self.assertRegex(str(error), "Faramesh DE")
+                    self.assertEqual(runs, tool.runs)
 
     def test_patched_tools(self):
         with self.local(FARAMESH_DEFER_MODE="raise", FARAMESH_DEFER_WAIT_TIMEOUT_SECONDS="0.1"):
@@ -234,30 +270,33 @@ class Refused(Case):
                 return False
 
         def by_set(name, args):
-            ran = []
-
-            def body(**kwargs):
-                ran.append(1)
-            body.__name__ = name
+            tool = BaseTool(name)
             try:
-                GovernedToolSet([body], agent_id=gateway.os.environ["FARAMESH_AGENT_ID"])[0](**args)
+                GovernedToolSet([tool], agent_id=gateway.os.environ["FARAMESH_AGENT_ID"])[0]._run(**args)
             except Exception:
                 pass
-            return len(ran)
+            return tool.runs
 
         def by_async_set(name, args):
-            ran = []
-
-            async def body(**kwargs):
-                ran.append(1)
-            body.__name__ = name
+            tool = BaseTool(name)
             try:
-                asyncio.run(GovernedToolSet([body], agent_id=gateway.os.environ["FARAMESH_AGENT_ID"])[0](**args))
+                asyncio.run(GovernedToolSet([tool], agent_id=gateway.os.environ["FARAMESH_AGENT_ID"])[0]._arun(**args))
             except Exception:
                 pass
-            return len(ran)
+            return tool.runs
 
-        ways = [by_patch, by_call, by_socket]
+        def by_langchain(name, args):
+            from faramesh.adapters.langchain import install_langchain_interceptor
+
+            install_langchain_interceptor(include_langgraph=False)
+            tool = BaseTool(name)
+            try:
+                tool.invoke(args)
+            except Exception:
+                pass
+            return tool.runs
+
+        ways = [by_patch, by_call, by_socket, by_langchain]
         return ways + [by_set, by_async_set] if transport else ways
 
     def each(self, expected, name, args, **environment):
@@ -294,11 +333,11 @@ class Refused(Case):
 
     def test_wrong_key(self):
         gateway.use("wrong")  # whoever falls back to HTTP is not let in there either
-        self.each(False, "think", {}, FARAMESH_SOCKET=gateway.WRONG_SOCKET)
+        self.each(False, "think", {}, FARAMESH_SOCKET=gateway.AUDIT_SOCKET)
         for key in ("wrong", "", gateway.APPROVER):
             gateway.use(key or "wrong")
-            for socket in (gateway.WRONG_SOCKET, "/nonexistent"):
-                self.each(False, "think", {}, FARAMESH_REMOTE_URL=gateway.URL, FARAMESH_TOKEN=key, FARAMESH_SOCKET=socket)
+            for path in (gateway.AUDIT_SOCKET, "/nonexistent"):
+                self.each(False, "think", {}, FARAMESH_REMOTE_URL=gateway.URL, FARAMESH_TOKEN=key, FARAMESH_SOCKET=path)
 
     def test_killed(self):
         killed = json.dumps({"type": "kill", "api_key": gateway.OPERATOR, "agent_id": self.agent, "reason": "test"})
@@ -308,14 +347,73 @@ class Refused(Case):
         self.each(False, "think", {}, FARAMESH_REMOTE_URL=gateway.URL, FARAMESH_TOKEN=gateway.AGENT, FARAMESH_SOCKET=gateway.SOCKET)
 
 
+class Subscribe(Case):
+    """How subscribers read: one request, a first line that says subscribed, then an event a line. Neither sends a key."""
+
+    RECORD = """seq type timestamp record_id call_id agent_id session_id tool_id tool_name operation effect reason_code reason rule_id
+    defer_token policy_version latency_ms principal_id principal_method args blast_radius reversibility incident_category
+    incident_severity""".split()
+
+    def test_audit(self):
+        with Subscription(gateway.AUDIT_SOCKET, {"type": "audit_subscribe", "agent_id": ""}) as events:
+            for tool, effect in (("think/invoke", "PERMIT"), ("shell/run", "DENY"), ("pay/charge", "DEFER")):
+                body = {"agent_id": self.agent, "tool_id": tool, "args": {"n": 1}}
+                self.assertEqual(200, gateway.post("/v1/authorize", gateway.AUDIT_KEY, body, url=gateway.AUDIT_URL).status_code)
+                event = events.until(lambda event: event.get("agent_id") == self.agent and event.get("effect"))
+                self.assertEqual((effect, tool), (event["effect"], event["tool_id"]))
+                self.assertEqual([], [member for member in self.RECORD if member not in event])
+                self.assertIsInstance(event["latency_ms"], (int, float))
+
+    def test_callbacks(self):
+        with Subscription(gateway.SOCKET, {"type": "callback_subscribe"}) as events:
+            token = self.deferred()
+            mine = lambda kind: lambda event: event.get("event_type") == kind and event.get("defer_token") == token
+            events.until(mine("defer_created"))
+            gateway.resolve(token, False)
+            event = events.until(mine("defer_resolved"))
+            self.assertEqual(("denied", False), (event["status"], event["approved"]))
+            self.assertEqual([], [member for member in ("approver_id", "reason", "timestamp", "seq") if member not in event])
+
+    def test_without_scope(self):
+        with self.assertRaises(RuntimeError):
+            Subscription(gateway.SOCKET, {"type": "audit_subscribe", "agent_id": ""})
+
+
+class Subscription:
+    def __init__(self, path, request):
+        self.conn = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.conn.settimeout(gateway.PATIENCE)
+        self.conn.connect(path)
+        self.lines = self.conn.makefile("rb")
+        self.conn.sendall(json.dumps(request).encode() + b"\n")
+        first = json.loads(self.lines.readline())
+        if first.get("subscribed") is not True:
+            self.__exit__()
+            raise RuntimeError("Unexpected handshake response: %s" % first)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.lines.close()
+        self.conn.close()
+
+    def until(self, wanted):
+        while True:
+            line = self.lines.readline()
+            if not line:
+                raise AssertionError("the stream ended")
+            event = json.loads(line)
+            if wanted(event):
+                return event
+
+
 def only(answer, *members):
     return {member: answer[member] for member in members}
 
 
 def ask(line):
     """One line to the socket and the first line of the answer."""
-    import socket
-
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as conn:
         conn.settimeout(gateway.PATIENCE)
         conn.connect(gateway.SOCKET)

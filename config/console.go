@@ -1,0 +1,27 @@
+package config
+
+// Console is where operators sign in.
+type Console struct {
+	Enabled bool     `koanf:"enabled" default:"true" restart:"true" doc:"Whether there is a console at all."`
+	Listen  string   `koanf:"listen" default:"127.0.0.1:8422" format:"addr" restart:"true" doc:"Address and port of the console. Port 0 takes a free one. Off loopback only with tls."`
+	TLS     TLS      `koanf:"tls" restart:"true" doc:"Certificate of the console, so that phones can reach it. Without it the console is in clear and must listen on loopback."`
+	Hosts   []string `koanf:"hosts" empty:"ok" restart:"true" example:"[\"yett.example.com\"]" doc:"Names under which browsers reach the console, beside the address it listens on. A request for another name is refused."`
+}
+
+func (c *Console) validate(r *report) {
+	if !c.Enabled {
+		return
+	}
+	switch {
+	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
+		r.errorf("console.tls", "needs both cert and key")
+	case c.TLS.ClientCA != "" && c.TLS.Cert == "":
+		r.errorf("console.tls.client_ca", "needs cert and key")
+	}
+	if checkAddr(c.Listen) == nil && !loopback(c.Listen) && !c.TLS.Enabled() {
+		r.errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served", quote(c.Listen))
+	}
+	if len(c.Hosts) > 100 {
+		r.errorf("console.hosts", "has %d entries; at most 100 are read", len(c.Hosts))
+	}
+}

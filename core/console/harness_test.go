@@ -1,0 +1,289 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+)
+
+// cheap makes tests fast; TestStandardCost looks at the real one.
+var cheap = cost{passes: 1, memory: 8, threads: 1}
+
+const (
+	here     = "127.0.0.1:8422"
+	password = "correct horse battery"
+)
+
+// desk is a console on a real store, with a clock that the test moves.
+type desk struct {
+	t     *testing.T
+	dir   string
+	store *store.Store
+	ops   *ops.Service
+	state *faulty
+	c     *Console
+
+	mu   sync.Mutex
+	now  time.Time
+	logs strings.Builder
+}
+
+// faulty is the store's state, which a test can break.
+type faulty struct {
+	State
+	start, end error
+}
+
+func (f *faulty) StartSession(ctx context.Context, sess store.Session, replaces *[32]byte, by store.Who) error {
+	if f.start != nil {
+		return f.start
+	}
+	return f.State.StartSession(ctx, sess, replaces, by)
+}
+
+func (f *faulty) EndSession(ctx context.Context, id [32]byte, why string, by store.Who) error {
+	return errors.Join(f.State.EndSession(ctx, id, why, by), f.end)
+}
+
+func newDesk(t *testing.T, change ...func(*Settings)) *desk {
+	d := &desk{t: t, dir: t.TempDir(), now: time.Date(2027, 3, 1, 9, 0, 0, 0, time.UTC)}
+	d.open(change...)
+	t.Cleanup(d.close)
+	return d
+}
+
+func (d *desk) open(change ...func(*Settings)) {
+	d.t.Helper()
+	random := func(b []byte) { _, _ = rand.Read(b) }
+	var err error
+	d.store, err = store.Open(store.Settings{Dir: d.dir, Now: d.clock, NewID: func() string { return "sto_test" }, Log: d.log, Stall: time.Hour})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	people, err := store.LoadOperators(context.Background(), d.store)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.state = &faulty{State: people}
+	d.ops = ops.New(ops.Settings{Store: d.store, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256})
+	set := Settings{Keys: d.ops, State: d.state, Now: d.clock, Random: random, Log: d.log, Version: "test"}
+	for _, fn := range change {
+		fn(&set)
+	}
+	d.c = New(set)
+	d.c.vault = newVault(cheap, random)
+}
+
+func (d *desk) close() {
+	d.t.Helper()
+	if err := errors.Join(d.c.Close(context.Background()), d.store.Close()); err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d *desk) restart() { d.t.Helper(); d.close(); d.open() }
+
+func (d *desk) clock() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.now
+}
+
+func (d *desk) advance(by time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.now = d.now.Add(by)
+}
+
+func (d *desk) log(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(&d.logs, format+"\n", args...)
+}
+
+func (d *desk) logged() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.logs.String()
+}
+
+// add makes an operator behind the console's back.
+func (d *desk) add(name, role string) {
+	d.t.Helper()
+	phc, err := d.c.vault.hash(context.Background(), password)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	people := d.state.State.(*store.Operators)
+	op := store.Operator{Name: name, Role: role, Hash: phc, CreatedAt: d.clock(), CreatedBy: "console:" + name}
+	if err := d.store.Commit(context.Background(), &store.PutOperator{In: people, Operator: op, By: store.Who{Principal: "system"}}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// audit is all records of that type, "" for all.
+func (d *desk) audit(typ string) (out []map[string]any) {
+	d.t.Helper()
+	err := d.store.Records(1, func(_ uint64, rec []byte) error {
+		var m map[string]any
+		err := json.Unmarshal(rec, &m)
+		if err == nil && (typ == "" || m["type"] == typ) {
+			out = append(out, m)
+		}
+		return err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return out
+}
+
+// browser sends requests as a browser on one of the console's pages would.
+type browser struct {
+	d       *desk
+	cookie  string
+	address string
+	host    string
+	header  http.Header
+	seen    []*answer
+}
+
+func (d *desk) browser() *browser {
+	return &browser{d: d, address: "127.0.0.1:50000", host: here, header: http.Header{}}
+}
+
+// as is a browser in which that operator has just signed in.
+func (d *desk) as(name, role string) *browser {
+	d.t.Helper()
+	if _, ok := d.state.Operator(name); !ok {
+		d.add(name, role)
+	}
+	b := d.browser()
+	if a := b.signIn(name, password); a.status != http.StatusSeeOther {
+		d.t.Fatalf("sign in as %s: %d %s", name, a.status, a.body)
+	}
+	return b
+}
+
+func (b *browser) signIn(name, pw string) *answer {
+	return b.post("/signin", "name", name, "password", pw)
+}
+
+// answer is what came back.
+type answer struct {
+	method, path string
+	status       int
+	header       http.Header
+	body         string
+}
+
+func (b *browser) get(path string) *answer { return b.send("GET", path, "", "") }
+
+func (b *browser) post(path string, fields ...string) *answer {
+	f := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		f.Add(fields[i], fields[i+1])
+	}
+	return b.send("POST", path, "application/x-www-form-urlencoded", f.Encode())
+}
+
+func (b *browser) send(method, path, kind, body string) *answer {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8422})))
+	r.Host, r.RemoteAddr = b.host, b.address
+	r.Header.Set("Sec-Fetch-Site", "same-origin")
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	if b.cookie != "" {
+		r.Header.Set("Cookie", cookieName+"="+b.cookie)
+	}
+	for name, values := range b.header {
+		r.Header.Del(name)
+		for _, v := range values {
+			if v != "" {
+				r.Header.Add(name, v)
+			}
+		}
+	}
+	w := httptest.NewRecorder()
+	b.d.c.ServeHTTP(w, r)
+	res := w.Result()
+	for _, c := range res.Cookies() {
+		if c.Name == cookieName {
+			b.cookie = c.Value
+		}
+	}
+	a := &answer{method, path, res.StatusCode, res.Header, w.Body.String()}
+	b.seen = append(b.seen, a)
+	return a
+}
+
+// is checks status and that the body holds all of the texts.
+func (a *answer) is(t *testing.T, status int, texts ...string) *answer {
+	t.Helper()
+	if a.status != status {
+		t.Fatalf("%s %s: status %d, want %d\n%s", a.method, a.path, a.status, status, a.body)
+	}
+	for _, s := range texts {
+		if !strings.Contains(a.body, s) {
+			t.Errorf("%s %s: the page does not say %q\n%s", a.method, a.path, s, a.body)
+		}
+	}
+	return a
+}
+
+// to checks for a redirect.
+func (a *answer) to(t *testing.T, place string) {
+	t.Helper()
+	if a.status != http.StatusSeeOther || a.header.Get("Location") != place {
+		t.Fatalf("%s %s: %d to %q, want 303 to %q\n%s", a.method, a.path, a.status, a.header.Get("Location"), place, a.body)
+	}
+}
+
+// lacks checks that the body holds none of the texts.
+func (a *answer) lacks(t *testing.T, texts ...string) {
+	t.Helper()
+	for _, s := range texts {
+		if strings.Contains(a.body, s) {
+			t.Errorf("%s %s: the page says %q\n%s", a.method, a.path, s, a.body)
+		}
+	}
+}
+
+// valueOf is the key's value on the page that shows it.
+func (a *answer) valueOf(t *testing.T) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(a.body, `<textarea id="value"`)
+	_, rest, _ = strings.Cut(rest, ">")
+	value, _, ok2 := strings.Cut(rest, "<")
+	if !ok || !ok2 || !strings.HasPrefix(value, "yett_") {
+		t.Fatalf("%s %s: no value on the page\n%s", a.method, a.path, a.body)
+	}
+	return value
+}
+
+// keyNamed is the id of the live key with that name.
+func (d *desk) keyNamed(name string) *store.Key {
+	d.t.Helper()
+	for _, k := range d.ops.Keys() {
+		if k.Name == name && k.Revocation() == nil {
+			return k
+		}
+	}
+	d.t.Fatalf("there is no live key %q", name)
+	return nil
+}

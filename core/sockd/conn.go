@@ -1,0 +1,284 @@
+package sockd
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+const (
+	lastCall   = 100 * time.Millisecond // how long a connection of a draining server may still begin a message
+	turnedAway = time.Second            // how long a connection that is one too many may take to read why
+)
+
+// conn is one connection. One goroutine, serve, reads and understands messages; workers run them; whoever finishes the
+// oldest one writes.
+type conn struct {
+	s    *Server
+	nc   *net.UnixConn
+	raw  syscall.RawConn
+	id   string // what its request ids begin with
+	peer *peer
+
+	// serve's own
+	lines   lines
+	readBy  time.Time // what the read deadline is set to
+	count   uint64    // of messages
+	room    int       // how many messages may be taken before the pipeline is looked at again
+	greeted bool      // there was a hello or an auth
+	cred    credential
+	run     []*task // understood, to be run
+	refused []*task // answered already
+	order   []*task // both, as they came
+
+	stopping chan struct{} // closed when nothing is worth waiting for any more
+	stop     sync.Once
+	over     atomic.Bool // no further message is taken
+
+	mu        sync.Mutex
+	changed   sync.Cond // a task was answered, or the stream ended
+	head      *task     // the oldest one that is not answered
+	tail      *task
+	n         int
+	writing   bool // somebody is in flush
+	ending    bool // serve waits for the last answer
+	streaming bool
+	endStream context.CancelFunc
+
+	broken  atomic.Bool // nothing can be written any more
+	writeMu sync.Mutex
+	writeBy time.Time // what the write deadline is set to
+	out     []byte    // of whoever is in flush
+}
+
+func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
+	p, err := newPeer(s, nc)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{s: s, nc: nc, peer: p, id: s.set.NewID(), stopping: make(chan struct{})}
+	c.lines.limit = int(max(s.set.AuthorizeBody, s.set.ScanBody)) + lineSlack
+	c.changed.L = &c.mu
+	c.raw, err = nc.SyscallConn()
+	return c, err
+}
+
+// turnAway says why in one line, which a fresh socket always has room for.
+func (c *conn) turnAway(err *sdk.Error) {
+	e := envelope{}
+	if c.nc.SetWriteDeadline(time.Now().Add(turnedAway)) == nil {
+		_, _ = c.nc.Write(e.appendError(nil, err, e.deniedAs(nil))) // whoever does not read it sees the end instead
+	}
+}
+
+// serve reads until there is no more to take, and closes the connection when all is answered.
+func (c *conn) serve() {
+	defer c.s.forget(c)
+	c.readAll()
+	c.finish()
+}
+
+// errDone ends reading without a fault of the peer's.
+var errDone = errors.New("done")
+
+func (c *conn) readAll() {
+	for {
+		n, err := c.read(c.lines.room())
+		c.lines.took(n)
+		if c.takeLines() {
+			c.discard()
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			if line, ok := c.lines.rest(); ok {
+				c.take(line, false)
+				c.dispatch()
+			}
+			return
+		case errors.Is(err, errDone):
+			return
+		default:
+			c.breakOff()
+			return
+		}
+	}
+}
+
+// takeLines takes every whole line that was read and starts them together. It is true after a message that is this
+// connection's last.
+func (c *conn) takeLines() (last bool) {
+	for !last {
+		line, long, ok := c.lines.next()
+		if !ok {
+			break
+		}
+		last = c.take(line, long)
+	}
+	c.dispatch()
+	return last
+}
+
+// read is Read without timeouts while there is something to wait for. Deadlines are moved seldom: they cost more than a
+// small read.
+func (c *conn) read(p []byte) (int, error) {
+	for {
+		now := time.Now()
+		if idle := c.s.set.Idle; c.readBy.Sub(now) < idle {
+			c.readBy = now.Add(idle + idle/4)
+			_ = c.nc.SetReadDeadline(c.readBy) // fails on a closed connection only, which Read will tell
+		}
+		switch { // looked at behind the deadline, which drain and others set too
+		case c.over.Load():
+			return 0, errDone
+		case c.s.draining.Load():
+			return c.lastRead(p)
+		}
+		n, err := c.nc.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		c.readBy = time.Time{}
+		if !c.over.Load() && !c.s.draining.Load() && !c.busy() {
+			return 0, errDone // idle too long
+		}
+	}
+}
+
+// lastRead is read for a draining server: what was sent before the peer could know gets its refusal.
+func (c *conn) lastRead(p []byte) (int, error) {
+	for !c.over.Load() {
+		_ = c.nc.SetReadDeadline(time.Now().Add(lastCall))
+		n, err := c.nc.Read(p)
+		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if !c.busy() {
+			break
+		}
+	}
+	return 0, errDone
+}
+
+// discard reads on without taking anything: the peer may go on sending into a half-closed connection.
+func (c *conn) discard() {
+	var buf [512]byte
+	for {
+		if _, err := c.read(buf[:]); err != nil {
+			return
+		}
+	}
+}
+
+// busy says whether something runs, is being written or streams.
+func (c *conn) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.n > 0 || c.writing || c.streaming
+}
+
+// finish waits for the last answer and closes. A peer that goes away meanwhile lets waiting operations go; those that
+// change something run to their end.
+func (c *conn) finish() {
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	for c.wait() {
+		err := c.raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) })
+		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+			c.breakOff()
+			c.mu.Lock()
+			for c.n > 0 || c.writing || c.streaming {
+				c.changed.Wait()
+			}
+			c.mu.Unlock()
+			break
+		}
+	}
+	c.leave()
+}
+
+// wait clears the deadline that wakes finish up, and says whether there is still something to wait for.
+func (c *conn) wait() bool {
+	_ = c.nc.SetReadDeadline(time.Time{}) // on a closed connection the wait ends at once
+	return c.busy()
+}
+
+// leave closes so that the peer sees all that was written and then the end: what lies unread at a close would be reported
+// to it as a reset.
+func (c *conn) leave() {
+	_ = c.nc.CloseWrite() // fails if the peer is gone
+	_ = c.raw.Read(func(fd uintptr) bool {
+		var buf [4096]byte
+		for range 256 {
+			if n, err := unix.Read(int(fd), buf[:]); n <= 0 || err != nil {
+				break
+			}
+		}
+		return true
+	})
+	_ = c.nc.Close() // nothing more can be said to anybody
+}
+
+// wake makes serve look again, once it is in finish. c.mu is held.
+func (c *conn) wake() {
+	c.changed.Broadcast()
+	if c.ending && c.n == 0 && !c.writing && !c.streaming {
+		_ = c.nc.SetReadDeadline(past)
+	}
+}
+
+// past is a deadline that has passed.
+var past = time.Unix(1, 0)
+
+// endTaking makes serve take no further message.
+func (c *conn) endTaking() {
+	c.over.Store(true)
+	_ = c.nc.SetReadDeadline(past)
+}
+
+// breakOff is for a peer that is gone or does not read: nothing is written any more, and nobody waits.
+func (c *conn) breakOff() {
+	c.broken.Store(true)
+	c.letGo()
+	c.mu.Lock()
+	end := c.endStream
+	c.mu.Unlock()
+	if end != nil {
+		end()
+	}
+	c.endTaking()
+}
+
+// letGo ends long polls, and asks a stream to end.
+func (c *conn) letGo() { c.stop.Do(func() { close(c.stopping) }) }
+
+// drain is breakOff for a server that is going down: answers are still written.
+func (c *conn) drain() {
+	c.letGo()
+	_ = c.nc.SetReadDeadline(past)
+}
+
+// cut ends the connection now.
+func (c *conn) cut() {
+	c.breakOff()
+	_ = c.nc.Close()
+}
+
+// hungUp says whether the peer has closed the connection whole: a half-closed one still wants its answers.
+func hungUp(fd int) bool {
+	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(p, 0)
+	return err == nil && n > 0 && p[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
+}

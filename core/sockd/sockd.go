@@ -1,0 +1,298 @@
+// Package sockd serves the table of operations on a Unix stream socket: one JSON object a line, spelled flat or as
+// JSON-RPC 2.0, answered in the order asked. It owns the socket's file, who is let in (a key in the message, one given by
+// auth, or the peer's user), frames, pipelining, streams and draining. It never decides, never runs what nobody is known
+// for, and answers every failure of a deciding operation with effect DENY. Lines become ops.Request; answers, errors and
+// the lines of subscriptions come back as bytes. A reader that does not read holds up nobody but itself.
+package sockd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// Settings are what a Server needs. Zero values of Table, Pipeline, StreamsPerKey and Stuck mean the defaults named there.
+type Settings struct {
+	Service *ops.Service
+	Table   []ops.Op // whose rows with Socket are served; ops.Table if nil
+
+	Path  string            // of the socket's file, at most MaxPath bytes
+	Mode  uint32            // permission bits of the file; 0 is 0600
+	Group string            // name or number of the file's group; "" leaves it
+	Peers map[uint32]string // user to the name or id of the key that messages without one are from
+
+	// OwnPeer lets the user that serves be one of Peers. Under serve it must be false: what the server itself starts would be let in.
+	OwnPeer bool
+
+	AuthorizeBody int64 // bytes
+	ScanBody      int64
+	JSON          exact.Limits
+	Idle          time.Duration // how long a connection may wait between messages
+	Connections   int
+	InFlight      int           // requests at once, of all connections
+	Pipeline      int           // requests at once, of one connection: 256
+	StreamsPerKey int           // subscriptions of one key: 16
+	Timeout       time.Duration // one operation, long polls included
+	Stuck         time.Duration // how long a peer may read nothing while something waits to be written to it: 30 s
+
+	Now      func() time.Time
+	NewID    func() string // ids of connections, which request ids begin with
+	Version  string        // of the program, for hello
+	Features []string      // for hello, besides the names of the operations
+	Log      func(format string, args ...any)
+}
+
+// The defaults of Settings.
+const (
+	defaultPipeline      = 256
+	defaultStreamsPerKey = 16
+	defaultStuck         = 30 * time.Second
+)
+
+// lineSlack is how much longer than a body a line may be: what is around it.
+const lineSlack = 8 << 10
+
+// Server is the socket adapter. Safe for concurrent use.
+type Server struct {
+	set      Settings
+	ops      map[string]*ops.Op
+	features []string
+	names    string // of the operations, for errors
+	file     socketFile
+	ln       *net.UnixListener
+
+	base     context.Context
+	cancel   context.CancelFunc
+	draining atomic.Bool
+	stopped  chan struct{} // closed by Close
+	inFlight atomic.Int64
+	streams  streamCount
+	pool     pool
+	said     sparing
+
+	serving sync.WaitGroup // connections, and refusals of some
+	workers sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+	ended bool
+}
+
+// Listen makes a Server and its socket file. A file that a dead server left is replaced; one that somebody listens on, and
+// whatever else has the path, is an error, and so is a peer that must not be one.
+func Listen(set Settings) (*Server, error) {
+	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
+	s.streams.most = s.set.StreamsPerKey
+	s.features = append(s.features, set.Features...)
+	for i := range s.set.Table {
+		if op := &s.set.Table[i]; op.Socket {
+			s.ops[op.Name] = op
+			s.features = append(s.features, op.Name)
+			s.names += op.Name + " "
+		}
+	}
+	if err := s.checkPeers(); err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	var err error
+	if s.ln, err = s.file.listen(s.set.Path, s.set.Mode, s.set.Group); err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	s.base, s.cancel = context.WithCancel(context.Background())
+	return s, nil
+}
+
+func withDefaults(set Settings) Settings {
+	if set.Table == nil {
+		set.Table = ops.Table
+	}
+	if set.Mode == 0 {
+		set.Mode = 0o600
+	}
+	if set.Pipeline == 0 {
+		set.Pipeline = defaultPipeline
+	}
+	if set.StreamsPerKey == 0 {
+		set.StreamsPerKey = defaultStreamsPerKey
+	}
+	if set.Stuck == 0 {
+		set.Stuck = defaultStuck
+	}
+	return set
+}
+
+// Path is the socket's file.
+func (s *Server) Path() string { return s.set.Path }
+
+// acceptPause is how long the server waits before it tries again to accept, when it has no more file descriptors.
+const acceptPause = 50 * time.Millisecond
+
+// Serve answers until Close, and returns nil then.
+func (s *Server) Serve() error {
+	for {
+		nc, err := s.ln.AcceptUnix()
+		switch {
+		case err == nil:
+			s.admit(nc)
+		case errors.Is(err, net.ErrClosed):
+			select {
+			case <-s.stopped:
+				return nil
+			default:
+				return fmt.Errorf("socket: %w", err)
+			}
+		default:
+			s.say("cannot accept: %v", err)
+			select {
+			case <-s.stopped:
+				return nil
+			case <-time.After(acceptPause):
+			}
+		}
+	}
+}
+
+// admit begins to serve a connection, or tells it why not.
+func (s *Server) admit(nc *net.UnixConn) {
+	c, err := newConn(s, nc)
+	if err != nil {
+		s.say("a connection was dropped: %v", err)
+		_ = nc.Close()
+		return
+	}
+	s.mu.Lock()
+	ended, room := s.ended, len(s.conns) < s.set.Connections
+	if !ended && room {
+		s.conns[c] = struct{}{}
+		s.serving.Go(c.serve)
+	}
+	s.mu.Unlock()
+	if ended || !room {
+		if !ended {
+			c.turnAway(sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", s.set.Connections))
+		}
+		_ = nc.Close()
+		return
+	}
+	if s.draining.Load() {
+		c.drain() // Drain may have looked before it was there
+	}
+}
+
+func (s *Server) forget(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.mu.Unlock()
+}
+
+func (s *Server) each(do func(*conn)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		do(c)
+	}
+}
+
+// Drain refuses new messages, lets long polls and streams end, and closes connections once nothing of theirs runs.
+func (s *Server) Drain() {
+	if !s.draining.Swap(true) {
+		s.each((*conn).drain)
+	}
+}
+
+// Close drains, waits for what runs until ctx ends, then cuts connections off, and removes the socket's file. It returns
+// when no goroutine of the server is left; ctx's end is no error.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	again := s.ended
+	s.ended = true
+	s.mu.Unlock()
+	if again {
+		return nil
+	}
+	close(s.stopped)
+	err := s.file.close(s.ln)
+	s.Drain()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		s.cancel()
+		s.each((*conn).cut)
+		<-done
+	}
+	s.cancel()
+	s.pool.close()
+	s.workers.Wait()
+	return err
+}
+
+// say logs what strangers can cause, once a second at most.
+func (s *Server) say(format string, args ...any) {
+	lost, ok := s.said.take(time.Now())
+	if !ok {
+		return
+	}
+	if lost > 0 {
+		s.set.Log("socket: %d messages were not written: more than one a second", lost)
+	}
+	s.set.Log("socket: "+format, args...)
+}
+
+// sparing lets one thing a second through and counts the rest.
+type sparing struct {
+	mu   sync.Mutex
+	last time.Time
+	lost int
+}
+
+func (p *sparing) take(now time.Time) (lost int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Sub(p.last) < time.Second {
+		p.lost++
+		return 0, false
+	}
+	lost, p.lost, p.last = p.lost, 0, now
+	return lost, true
+}
+
+// streamCount bounds the subscriptions of one key.
+type streamCount struct {
+	most  int
+	mu    sync.Mutex
+	byKey map[string]int
+}
+
+func (n *streamCount) enter(key string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byKey == nil {
+		n.byKey = map[string]int{}
+	}
+	if n.byKey[key] >= n.most {
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d streams open already, which is the limit for a key", n.most)
+	}
+	n.byKey[key]++
+	return nil
+}
+
+func (n *streamCount) leave(key string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.byKey[key]--; n.byKey[key] <= 0 {
+		delete(n.byKey, key)
+	}
+}

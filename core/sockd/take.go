@@ -1,0 +1,210 @@
+package sockd
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// keptAnswer is the largest buffer that is used again, in bytes.
+const keptAnswer = 64 << 10
+
+// task is one message on its way. c.mu guards next and done; before it is queued it is serve's, while it runs the
+// worker's, and once it is done whoever is in flush has it.
+type task struct {
+	c      *conn
+	doc    exact.Doc
+	env    envelope
+	op     *ops.Op
+	cred   credential
+	number uint64
+	req    ops.Request
+	ctx    deadline
+	out    []byte
+	once   bool  // the write side is closed behind its answer
+	stream *pump // begins behind its answer
+
+	next *task
+	done bool
+}
+
+var tasks = sync.Pool{New: func() any { return &task{out: make([]byte, 0, 1024)} }}
+
+func newTask(c *conn) *task {
+	t := tasks.Get().(*task)
+	t.c, t.cred, t.number = c, c.cred, c.count
+	return t
+}
+
+// recycle gives a task back. A stream may still look at the message that opened it.
+func (t *task) recycle() {
+	if t.stream != nil {
+		return
+	}
+	if cap(t.out) > keptAnswer {
+		t.out = make([]byte, 0, 1024)
+	}
+	t.c, t.op, t.next, t.done, t.once = nil, nil, nil, false, false
+	t.env, t.cred, t.req, t.out = envelope{}, credential{}, ops.Request{}, t.out[:0]
+	tasks.Put(t)
+}
+
+// requestID is the connection's id and the message's number.
+func (t *task) requestID() string {
+	var b [64]byte
+	return string(strconv.AppendUint(append(append(b[:0], t.c.id...), '-'), t.number, 10))
+}
+
+// take understands one line. What can be answered at once is; the rest waits for dispatch. It is true for a message after
+// which no other one is taken.
+func (c *conn) take(line []byte, long bool) (last bool) {
+	if c.room == 0 {
+		c.dispatch()
+		c.awaitRoom()
+	}
+	c.room--
+	c.count++
+	t := newTask(c)
+	resp, err := c.understand(t, line, long)
+	// Public one-shot clients of govern wait for the end of the stream; others say hello or auth first.
+	t.once = t.env.rpc && t.env.op == opGovern && !t.env.mute && !c.greeted
+	switch {
+	case err != nil && t.env.mute:
+	case err != nil:
+		t.out = t.env.appendError(t.out, err, t.env.deniedAs(t.op))
+	case resp != nil && !t.env.mute:
+		t.out = t.env.appendAnswer(t.out, resp)
+	}
+	c.order = append(c.order, t)
+	if err == nil && resp == nil {
+		c.run = append(c.run, t)
+	} else {
+		c.refused = append(c.refused, t)
+	}
+	return t.once
+}
+
+// understand finds out what a line asks for. The result is an answer, an error, or neither: then t is to be run.
+func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.Error) {
+	if long {
+		t.env = envelope{rpc: looksRPC(line)}
+		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)", c.lines.limit, c.largest())
+	}
+	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
+		t.env = envelope{rpc: looksRPC(line)}
+		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
+	}
+	if err := t.env.read(t.doc.Root()); err != nil {
+		return nil, err
+	}
+	t.op = c.s.ops[t.env.op]
+	if c.s.draining.Load() {
+		return nil, &sdk.Error{Code: sdk.CodeDraining, Msg: "the server is going down; ask again in a second", More: map[string]string{"reason_code": sdk.ReasonDraining}}
+	}
+	switch t.env.op {
+	case opHello:
+		c.greeted = true
+		if err := negotiate(t.env.body); err != nil {
+			return nil, err
+		}
+		return &helloAnswer{"yett/" + c.s.set.Version, c.s.features}, nil
+	case opAuth:
+		c.greeted = true
+		return c.authenticate(t)
+	}
+	return nil, c.check(t)
+}
+
+// largest names the limit that the longest line comes from.
+func (c *conn) largest() string {
+	if c.s.set.AuthorizeBody > c.s.set.ScanBody {
+		return "limits.authorize_body"
+	}
+	return "limits.scan_body"
+}
+
+// check refuses what needs no key to be refused.
+func (c *conn) check(t *task) *sdk.Error {
+	if t.op == nil {
+		return sdk.FieldErrf(sdk.CodeUnknownOperation, t.env.nameField(), "there is no such operation on the socket; there are %s%s %s", c.s.names, opHello, opAuth)
+	}
+	limit, name := c.s.set.AuthorizeBody, "limits.authorize_body"
+	if t.op.Body == ops.ScanBody {
+		limit, name = c.s.set.ScanBody, "limits.scan_body"
+	}
+	if n := len(t.env.body.Raw()); int64(n) > limit {
+		return sdk.Errf(sdk.CodeTooLarge, "the message is %d bytes long, more than the limit of %d (%s)", n, limit, name)
+	}
+	if t.op.Stream.Open != nil && t.env.mute {
+		t.env.mute = false // a stream that nothing announces could not be told from answers
+		return sdk.FieldErrf(sdk.CodeBadRequest, "id", "a subscription needs an id")
+	}
+	if c.s.inFlight.Add(1) > int64(c.s.set.InFlight) {
+		c.s.inFlight.Add(-1)
+		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", c.s.set.InFlight)
+	}
+	return nil
+}
+
+// nameField is the member that names the operation.
+func (e *envelope) nameField() string {
+	if e.rpc {
+		return "method"
+	}
+	return "type"
+}
+
+// authenticate makes a key stand for all later messages that have none. A failure takes away what an earlier one gave.
+func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
+	c.cred = credential{tried: true}
+	if !t.env.keyed {
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "api_key", "api_key is required")
+	}
+	key, err := c.s.set.Service.KeyOf(t.env.key)
+	if err != nil {
+		err = plain(err)
+		c.s.workers.Go(func() { c.s.set.Service.Refused(c.s.base, err, c.peer.text) }) // it may wait for the disk
+		return nil, shown(err)
+	}
+	c.cred.id = key.ID
+	return &authAnswer{key.ID, key.Name, key.Scopes}, nil
+}
+
+// awaitRoom waits until another message may be taken.
+func (c *conn) awaitRoom() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.n >= c.s.set.Pipeline {
+		c.changed.Wait()
+	}
+	c.room = c.s.set.Pipeline - c.n
+}
+
+// dispatch queues what was taken, in order, and starts what is to be run.
+func (c *conn) dispatch() {
+	if len(c.order) == 0 {
+		return
+	}
+	c.mu.Lock()
+	for _, t := range c.order {
+		if c.tail == nil {
+			c.head = t
+		} else {
+			c.tail.next = t
+		}
+		c.tail = t
+	}
+	c.n += len(c.order)
+	c.mu.Unlock()
+	c.s.pool.start(c.s, c.run) // from here on they may be answered and used again: only refused may be touched
+	for _, t := range c.refused {
+		c.answered(t)
+	}
+	clear(c.order)
+	clear(c.run)
+	clear(c.refused)
+	c.order, c.run, c.refused = c.order[:0], c.run[:0], c.refused[:0]
+}

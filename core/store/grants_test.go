@@ -1,0 +1,173 @@
+package store
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// granted makes a grant for that agent with n uses.
+func (r *rig) granted(agent string, n uint64) *Grant {
+	r.t.Helper()
+	g := &Grant{ID: r.id("stg_"), AgentID: agent, ToolPattern: "**", MaxUses: n, IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
+	return r.grants(g)
+}
+
+func (r *rig) grants(g *Grant) *Grant {
+	r.t.Helper()
+	if g.ID == "" {
+		g.ID = r.id("stg_")
+	}
+	r.must(&AddGrant{Grant: g, TTL: time.Hour, By: Who{Principal: "console:ann"}, Most: 1000})
+	return g
+}
+
+// spends is a deferred call with the grants that the store has for it.
+func (r *rig) spends(k *Key, v sdk.Verdict) *Decide {
+	c := r.call(k, r.id("args"), v)
+	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: c.Policy})
+	return c
+}
+
+const standing = "PERMIT STANDING_APPROVAL_CONSUMED"
+
+func TestNarrowestGrantFirst(t *testing.T) {
+	r, agent, _ := cast(t)
+	r.grants(&Grant{ID: "stg_f", AgentID: "agent", ToolPattern: "**"})
+	r.grants(&Grant{ID: "stg_e", AgentID: "agent", ToolPattern: "**"})
+	r.grants(&Grant{ID: "stg_d", AgentID: "agent", ToolPattern: "**", ArgsMatch: "true"})
+	r.grants(&Grant{ID: "stg_c", AgentID: "agent", ToolPattern: "to*"})
+	r.grants(&Grant{ID: "stg_b", AgentID: "agent", ToolPattern: "**", SessionID: "session"})
+	r.grants(&Grant{ID: "stg_a", AgentID: "ag*", ToolPattern: "tool", SessionID: "session"})
+	r.grants(&Grant{ID: "stg_other1", AgentID: "another", ToolPattern: "tool"})
+	r.grants(&Grant{ID: "stg_other2", AgentID: "agent", ToolPattern: "tool/*"})
+	r.grants(&Grant{ID: "stg_other3", AgentID: "agent", ToolPattern: "tool", SessionID: "another"})
+	r.grants(&Grant{ID: "stg_other4", AgentID: "agent", ToolPattern: "tool", RuleID: "another"})
+	r.grants(&Grant{ID: "stg_other5", AgentID: "agent", ToolPattern: "tool", Policy: "another"})
+	var got []string
+	for _, g := range r.spends(agent, waits).Grants {
+		got = append(got, g.ID)
+	}
+	want := []string{"stg_b", "stg_c", "stg_d", "stg_e", "stg_f", "stg_a"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestGrantUsesAreExact(t *testing.T) {
+	for _, n := range []uint64{1, 2, 100} {
+		r, agent, _ := cast(t)
+		g := r.granted("agent", n)
+		calls := make([]*Decide, n+50)
+		for i := range calls {
+			calls[i] = r.spends(agent, waits)
+		}
+		var wg sync.WaitGroup
+		for _, c := range calls {
+			wg.Go(func() {
+				if err := r.commit(c); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		spent := uint64(0)
+		for _, c := range calls {
+			if c.Out.GrantID == g.ID {
+				spent++
+			}
+		}
+		if spent != n || g.Uses() != n || g.Status(r.clock.Now()) != "used_up" {
+			t.Errorf("N = %d: %d were permitted, %d uses, %s", n, spent, g.Uses(), g.Status(r.clock.Now()))
+		}
+		r.reopen()
+		r.wants(r.spends(r.s.Key("agent"), waits), "DEFER RULE_DEFER")
+	}
+}
+
+func TestGrantsEnd(t *testing.T) {
+	r, agent, _ := cast(t)
+	g := r.granted("agent", 0)
+	r.wants(r.spends(agent, waits), standing)
+	r.wants(r.spends(agent, deny), "DENY RULE_DENY")
+	r.wants(r.spends(agent, waitsForN(2)), "DEFER RULE_DEFER") // one issuer is not two approvers
+	late := r.spends(agent, waits)                             // has seen the grant before it was revoked
+	r.must(&RevokeGrant{ID: g.ID, By: Who{Principal: "console:ann"}})
+	r.wants(late, "DEFER RULE_DEFER")
+	r.reopen()
+	agent = r.s.Key("agent")
+	r.wants(r.spends(agent, waits), "DEFER RULE_DEFER")
+	h := r.granted("agent", 2)
+	r.wants(r.spends(agent, waits), standing)
+	r.reopen()
+	agent = r.s.Key("agent")
+	r.wants(r.spends(agent, waits), standing) // half used before the restart
+	r.wants(r.spends(agent, waits), "DEFER RULE_DEFER")
+	r.granted("agent", 0)
+	r.clock.advance(time.Hour)
+	r.wants(r.spends(agent, waits), "DEFER RULE_DEFER")
+	var all []string
+	if err := r.s.Grants("", func(g *Grant) bool { all = append(all, g.ID+" "+g.Status(r.clock.Now())); return true }); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) != 3 || all[1] != h.ID+" used_up" || all[2] != g.ID+" revoked" {
+		t.Errorf("all grants: %v", all)
+	}
+}
+
+// TestGrantSignedByQuorum: as many different issuers as the rule asks for approvals.
+func TestGrantSignedByQuorum(t *testing.T) {
+	r, agent, _ := cast(t)
+	a, b := r.key("a", nil, "approve", "grants"), r.key("b", nil, "approve", "grants")
+	two := waitsForN(2)
+	story := func(grantB bool) *Approve {
+		token := r.deferred(agent, r.id("args"), two)
+		first, second := r.answer(a, token, true), r.answer(b, token, true)
+		first.Grant, first.NewGrant = &GrantAsk{TTL: time.Hour, MaxUses: 5}, r.id("stg_")
+		if grantB {
+			second.Grant = &GrantAsk{TTL: time.Minute, MaxUses: 1}
+		}
+		second.NewGrant = r.id("stg_")
+		r.must(first)
+		if first.GrantID != "" {
+			t.Error("a grant before the quorum")
+		}
+		r.must(second)
+		return second
+	}
+	if c := story(false); c.GrantID != "" || c.NoGrant == "" {
+		t.Errorf("one of two asked for a grant: %q %q", c.GrantID, c.NoGrant)
+	}
+	c := story(true)
+	if c.GrantID == "" {
+		t.Fatal("no grant")
+	}
+	g := r.s.grants.byID[c.GrantID]
+	if g.MaxUses != 1 || g.Expires.Sub(r.clock.Now()) != time.Minute || len(g.Issuers) != 2 {
+		t.Errorf("not the narrowest of what was asked: %+v", g)
+	}
+	r.wants(r.spends(agent, two), standing)
+	r.wants(r.spends(agent, two), "DEFER RULE_DEFER")
+}
+
+// TestQuorumOfNamedApprovers: who is not named does not count, and is told so.
+func TestQuorumOfNamedApprovers(t *testing.T) {
+	r, agent, boss := cast(t)
+	a, b := r.key("a", nil, "approve"), r.key("b", nil, "approve")
+	v := waitsForN(2)
+	v.From = []string{"key:name of a", "key:name of b"}
+	token := r.deferred(agent, "x", v)
+	r.refused(r.answer(boss, token, true), sdk.CodeNotApprover)
+	r.must(r.answer(a, token, true))
+	r.must(r.answer(a, token, true)) // the same approver twice is one
+	r.wants(r.redeem(agent, "x", token, v), mismatch)
+	last := r.answer(b, token, true)
+	r.must(last)
+	if last.Out.Status != Approved {
+		t.Errorf("after both: %s", last.Out.Status)
+	}
+	r.wants(r.redeem(agent, "x", token, v), consumed)
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+func (r *rig) kill(scope, target string, undo bool, k *Key) *KillSwitch {
+	return &KillSwitch{Kill: Kill{Scope: scope, Target: target, By: "boss"}, Key: k, By: Who{Principal: "boss"}, Undo: undo, Answer: func(Kill, int) []byte { return nil }}
+}
+
+const stopped = "DENY KILL_SWITCH_ACTIVE"
+
+func TestKillCovers(t *testing.T) {
+	for _, c := range []struct {
+		scope, target string
+		covers        bool
+	}{
+		{KillGlobal, "", true}, {KillAgent, "agent", true}, {KillAgent, "ag*", true}, {KillAgent, "*", true}, {KillAgent, "another", false}, {KillSession, "session", true},
+		{KillSession, "other", false}, {KillTool, "tool", true}, {KillTool, "to**", true}, {KillTool, "tool/*", false}, {KillKey, "agent", true}, {KillKey, "boss", false},
+	} {
+		t.Run(c.scope+" "+c.target, func(t *testing.T) {
+			r, agent, boss := cast(t)
+			token := r.approved(agent, boss, "a")
+			pending := r.deferred(agent, "b", waits)
+			k := r.kill(c.scope, c.target, false, nil)
+			r.must(k)
+			ways := func() []*Decide {
+				dry := r.call(agent, "d", permit)
+				dry.DryRun = true
+				gate := r.call(agent, "e", permit)
+				gate.NoDefer = true
+				repeated := r.call(agent, "f", permit)
+				repeated.Repeats = [][16]byte{{9}}
+				return []*Decide{r.call(agent, "c", permit), r.redeem(agent, "a", token, waits), dry, gate, repeated, r.spends(agent, waits)}
+			}
+			if !c.covers {
+				r.wants(ways()[0], "PERMIT RULE_PERMIT")
+				return
+			}
+			if k.Denied != 2 {
+				t.Errorf("%d deferred calls were denied, want 2", k.Denied)
+			}
+			r.granted("agent", 0)
+			for range 2 {
+				for _, w := range ways() {
+					r.wants(w, stopped)
+				}
+				r.reopen() // it survives
+				agent, boss = r.s.Key("agent"), r.s.Key("boss")
+			}
+			status := &DeferStatus{Token: pending, Key: agent}
+			r.must(status)
+			if status.Out.Status != Denied {
+				t.Errorf("what was pending is %s", status.Out.Status)
+			}
+			r.must(r.kill(c.scope, c.target, true, nil))
+			r.wants(ways()[0], "PERMIT RULE_PERMIT")
+			r.reopen()
+			agent = r.s.Key("agent")
+			r.wants(r.call(agent, "g", permit), "PERMIT RULE_PERMIT")
+			r.wants(r.redeem(agent, "a", token, waits), mismatch) // what was denied stays so
+		})
+	}
+}
+
+func TestWhoUndoesAKill(t *testing.T) {
+	r := newRig(t)
+	plain, killed := r.key("plain", nil, "kill"), r.key("killed", nil, "kill")
+	acts, elsewhere := r.key("acts", []string{"ag*"}, "kill", "authorize"), r.key("elsewhere", []string{"cat"}, "kill", "authorize")
+	r.must(r.kill(KillAgent, "agent", false, nil))
+	r.must(r.kill(KillKey, "killed", false, nil))
+	r.refused(r.kill(KillAgent, "agent", true, acts), sdk.CodeUndoRefused)
+	r.refused(r.kill(KillAgent, "agent", true, killed), sdk.CodeUndoRefused)
+	r.refused(r.kill(KillKey, "killed", true, killed), sdk.CodeUndoRefused)
+	r.refused(r.kill(KillAgent, "nobody", true, plain), sdk.CodeUnknownKill)
+	r.must(r.kill(KillKey, "killed", true, plain))
+	r.must(r.kill(KillAgent, "agent", true, elsewhere))
+	r.must(r.kill(KillGlobal, "", false, plain))
+	r.refused(r.kill(KillGlobal, "", true, plain), sdk.CodeUndoRefused)
+	r.must(r.kill(KillGlobal, "", true, nil))
+}
+
+// TestKillHoldsBeforeItIsWritten: what is held in memory denies what is committed after it, before its own record is there.
+func TestKillHoldsBeforeItIsWritten(t *testing.T) {
+	r, agent, _ := cast(t)
+	held := r.s.Hold(Kill{Scope: KillAgent, Target: "agent"})
+	r.wants(r.call(agent, "a", permit), stopped)
+	r.s.Release(held, nil)
+	r.wants(r.call(agent, "a", permit), "PERMIT RULE_PERMIT")
+	r.must(r.kill(KillAgent, "agent", false, nil))
+	undo := r.kill(KillAgent, "agent", true, nil)
+	again := r.s.Hold(Kill{Scope: KillAgent, Target: "agent"})
+	was := r.s.KillOf(Kill{Scope: KillAgent, Target: "agent"})
+	if was != again {
+		t.Fatal("the held kill is not the one in effect")
+	}
+	r.s.Release(again, nil)
+	r.refused(undo, sdk.CodeUnknownKill)
+}

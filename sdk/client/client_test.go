@@ -1,0 +1,256 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+func TestNewChecksItsOptions(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		opts  Options
+		env   map[string]string
+		field string // "" for a client
+		base  string
+		sock  string
+		key   string
+	}{
+		{name: "nothing", field: "URL"},
+		{name: "from the environment", env: map[string]string{"YETT_URL": "http://127.0.0.1:1", "YETT_SOCKET": "/s", "YETT_API_KEY": "k"}, base: "http://127.0.0.1:1", sock: "/s", key: "k"},
+		{name: "a given server is not mixed with another one", opts: Options{Socket: "/t"}, env: map[string]string{"YETT_URL": "http://127.0.0.1:1"}, sock: "/t"},
+		{name: "a given key counts first", opts: Options{URL: "http://localhost:1", Key: "a"}, env: map[string]string{"YETT_API_KEY": "k"}, base: "http://localhost:1", key: "a"},
+		{name: "a slash at the end", opts: Options{URL: "https://gate.example/"}, base: "https://gate.example"},
+		{name: "IPv6", opts: Options{URL: "http://[::1]:8420"}, base: "http://[::1]:8420"},
+		{name: "in clear, said to be safe", opts: Options{URL: "http://gate:8420", AllowCleartext: true}, base: "http://gate:8420"},
+		{name: "in clear over a network", opts: Options{URL: "http://gate:8420"}, field: "URL"},
+		{name: "a name that only looks local", opts: Options{URL: "http://127.0.0.1.example:1"}, field: "URL"},
+		{name: "a path", opts: Options{URL: "https://gate/v1"}, field: "URL"},
+		{name: "a query", opts: Options{URL: "https://gate?x"}, field: "URL"},
+		{name: "a password", opts: Options{URL: "https://a:b@gate"}, field: "URL"},
+		{name: "no scheme", opts: Options{URL: "gate:8420"}, field: "URL"},
+		{name: "another scheme", opts: Options{URL: "ftp://gate"}, field: "URL"},
+		{name: "a line end in the key", opts: Options{URL: "https://gate", Key: "a\nX: b"}, field: "Key"},
+		{name: "a negative timeout", opts: Options{URL: "https://gate", Timeout: -1}, field: "Timeout"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, name := range []string{"YETT_URL", "YETT_SOCKET", "YETT_API_KEY"} {
+				t.Setenv(name, c.env[name])
+			}
+			cl, err := New(c.opts)
+			var e *Error
+			if c.field != "" {
+				if !errors.As(err, &e) || e.Field != c.field || !errors.Is(err, ErrInvalid) {
+					t.Fatalf("%v, want an error about %s", err, c.field)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cl.Close()
+			base, sock := "", ""
+			if cl.http != nil {
+				base = cl.http.base
+			}
+			if cl.socket != nil {
+				sock = cl.socket.path
+			}
+			if base != c.base || sock != c.sock || cl.opts.Key != c.key {
+				t.Errorf("%q %q %q", base, sock, cl.opts.Key)
+			}
+		})
+	}
+}
+
+// TestMissingTransport: what one transport alone serves says which one to configure.
+func TestMissingTransport(t *testing.T) {
+	h, _ := newClient(t, Options{URL: "http://127.0.0.1:1"})
+	s, _ := newClient(t, Options{Socket: "no-such-socket"})
+	ctx := waitCtx(t)
+	second := func(_ any, err error) error { return err }
+	for name, err := range map[string]error{
+		"grant add":    second(h.GrantAdd(ctx, wire.GrantAddRequest{})),
+		"grant revoke": h.GrantRevoke(ctx, "g"),
+		"kill":         second(h.Kill(ctx, wire.KillRequest{})),
+		"audit":        second(h.Audit(ctx, wire.AuditSubscribeRequest{})),
+		"callbacks":    second(h.Callbacks(ctx, wire.CallbackSubscribeRequest{})),
+		"approvals":    second(s.Approvals(ctx, "", 0)),
+		"kill list":    second(s.KillList(ctx)),
+		"get action":   second(s.GetAction(ctx, "act_1")),
+		"gate":         second(s.GateDecide(ctx, Submission{})),
+		"events":       second(s.Events(ctx)),
+	} {
+		if !errors.Is(err, ErrNoTransport) || !strings.Contains(err.Error(), "YETT_") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNoKey(t *testing.T) {
+	t.Setenv("YETT_API_KEY", "")
+	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { problem(w, 401, "unauthenticated") })
+	c, err := New(Options{URL: f.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err = c.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"})
+	if !errors.Is(err, ErrUnauthenticated) || !strings.Contains(err.Error(), "YETT_API_KEY") || len(f.requests()) != 0 {
+		t.Errorf("%v after %d requests", err, len(f.requests()))
+	}
+}
+
+func TestClosed(t *testing.T) {
+	c, _ := newClient(t, Options{URL: "http://127.0.0.1:1", Socket: "s"})
+	c.Close()
+	if _, err := c.Authorize(waitCtx(t), Call{}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := c.Audit(waitCtx(t), wire.AuditSubscribeRequest{}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestScanOutput(t *testing.T) {
+	for _, c := range []struct {
+		name, body string
+		want       error
+	}{
+		{"pass", `{"outcome":"PASS","sanitized_output":"x","findings":[],"scanned_by":[],"reason_code":"SCAN_OK","scan_id":"s","policy_version":"p","latency_ms":1}`, nil},
+		{"redacted to nothing", `{"outcome":"REDACTED","sanitized_output":"","findings":[{"kind":"K","scanner":"s","start":0,"end":1,"confidence":0.9,"severity":"high","action":"redact"}],"scanned_by":[{"scanner":"s","bytes":1,"outcome":"ok","micros":1,"prefiltered":false}],"reason_code":"OUTPUT_SECRET_K","scan_id":"s","policy_version":"p","latency_ms":1}`, nil},
+		{"denied", `{"outcome":"DENIED","reason_code":"SCAN_UNAVAILABLE","findings":[],"scanned_by":[],"scan_id":"s"}`, nil},
+		{"denied with text", `{"outcome":"DENIED","sanitized_output":"x","reason_code":"R"}`, ErrMalformed},
+		{"pass without text", `{"outcome":"PASS","reason_code":"R"}`, ErrMalformed},
+		{"an outcome that is none", `{"outcome":"OK","sanitized_output":"x"}`, ErrMalformed},
+		{"no outcome", `{"sanitized_output":"x"}`, ErrMalformed},
+		{"text that is a number", `{"outcome":"PASS","sanitized_output":1}`, ErrMalformed},
+		{"findings that are none", `{"outcome":"PASS","sanitized_output":"x","findings":{}}`, ErrMalformed},
+	} {
+		f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, c.body) })
+		cl, _ := newClient(t, Options{URL: f.URL})
+		out, err := cl.ScanOutput(waitCtx(t), wire.ScanRequest{ToolID: "t"})
+		if !errors.Is(err, c.want) || err != nil && out != nil || err == nil && (out.Outcome == "DENIED") != (out.SanitizedOutput == nil) {
+			t.Errorf("%s: %+v, %v", c.name, out, err)
+		}
+		if r := f.requests(); len(r) != 1 || r[0].Body != `{"tool_id":"t","output":""}` || r[0].Header.Get("Idempotency-Key") != "" {
+			t.Errorf("%s: sent %+v", c.name, r)
+		}
+	}
+	cl, _ := newClient(t, Options{URL: "http://127.0.0.1:1"})
+	if _, err := cl.ScanOutput(waitCtx(t), wire.ScanRequest{ToolID: "t", Output: "a\xff"}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("bytes that are not UTF-8: %v", err)
+	}
+}
+
+const actionText = `{"id":"act_1","agent_id":"a","tool":"t","operation":"o","params":{"n":1.50},"context":{},"status":"STATUS","decision":"allow","reason":null,"risk_level":"low","approval_token":null,"policy_version":"p",` +
+	`"created_at":"c","updated_at":"u","outcome":"EXECUTE","reason_code":"R","reason_details":null,"request_hash":"h","policy_hash":"p","runtime_version":"1","profile_id":null,"profile_version":null,"profile_hash":null,"provenance_id":"v","js_example":null,"python_example":null}`
+
+func TestActions(t *testing.T) {
+	act := func(status string) string { return strings.Replace(actionText, "STATUS", status, 1) }
+	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, r seen) {
+		switch r.Method + " " + r.Path {
+		case "POST /v1/actions", "GET /v1/actions/act_1":
+			ok(w, act("allowed"))
+		case "GET /v1/actions":
+			answer(w, 200, "application/json", "["+act("denied")+","+act("failed")+"]", "X-Next-Cursor", "n1")
+		case "POST /v1/actions/act_1/start":
+			ok(w, act("executing"))
+		case "POST /v1/actions/act_1/result":
+			ok(w, act("succeeded"))
+		case "POST /v1/actions/act_1/approval":
+			ok(w, act("approved"))
+		case "GET /v1/actions/act_1/events":
+			ok(w, `[{"id":"evt_1","action_id":"act_1","event_type":"created","meta":{"a":1},"created_at":"c","prev_hash":"","record_hash":"h"}]`)
+		case "POST /v1/gate/decide":
+			ok(w, `{"outcome":"EXECUTE","reason_code":"R","reason":null,"request_hash":"h","policy_version":"p","profile_id":null}`)
+		default:
+			problem(w, 404, "not_found")
+		}
+	})
+	c, _ := newClient(t, Options{URL: f.URL})
+	ctx := waitCtx(t)
+	check := func(name string, a *Action, err error, status string, run bool) {
+		t.Helper()
+		if err != nil || a.ID != "act_1" || a.Status != status || string(a.Params) != `{"n":1.50}` || a.Reason != "" || a.MayRun() != run {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+	in := Submission{AgentID: "a", Tool: "t", Operation: "o", Params: map[string]any{"n": 1.5}}
+	a, err := c.SubmitAction(ctx, in)
+	check("submit", a, err, "allowed", false)
+	a, err = c.GetAction(ctx, "act_1")
+	check("get", a, err, "allowed", false)
+	a, err = c.StartAction(ctx, "act_1")
+	check("start", a, err, "executing", true)
+	a, err = c.ResultAction(ctx, "act_1", Result{Success: true, Result: []int{1}})
+	check("result", a, err, "succeeded", false)
+	a, err = c.ActionApproval(ctx, "act_1", "tok", true, "")
+	check("approval", a, err, "approved", false)
+	page, next, err := c.ListActions(ctx, ActionFilter{AgentID: "a b", Limit: 2, Status: "denied"})
+	if err != nil || len(page) != 2 || next != "n1" {
+		t.Errorf("list: %v %q %v", page, next, err)
+	}
+	events, err := c.ActionEvents(ctx, "act_1")
+	if err != nil || len(events) != 1 || events[0].EventType != "created" {
+		t.Errorf("events: %v %v", events, err)
+	}
+	g, err := c.GateDecide(ctx, in)
+	if err != nil || !g.Execute() {
+		t.Errorf("gate: %+v %v", g, err)
+	}
+	want := []string{
+		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`, `GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? `,
+		`POST /v1/actions/act_1/result? {"success":true,"result":[1]}`, `POST /v1/actions/act_1/approval? {"token":"tok","approve":true}`,
+		`GET /v1/actions?agent_id=a+b&limit=2&status=denied `, `GET /v1/actions/act_1/events? `, `POST /v1/gate/decide? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
+	}
+	for i, r := range f.requests() {
+		if got := r.Method + " " + r.Path + "?" + r.Query + " " + r.Body; got != want[i] {
+			t.Errorf("sent %s, want %s", got, want[i])
+		}
+		if (r.Header.Get("Idempotency-Key") != "") != (r.Method == "POST") {
+			t.Errorf("%s %s: Idempotency-Key %q", r.Method, r.Path, r.Header.Get("Idempotency-Key"))
+		}
+	}
+}
+
+func TestActionsAreReadStrictly(t *testing.T) {
+	body := ""
+	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, body) })
+	c, _ := newClient(t, Options{URL: f.URL})
+	ctx := waitCtx(t)
+	for _, body = range []string{strings.Replace(actionText, "STATUS", "running", 1), strings.Replace(strings.Replace(actionText, "STATUS", "executing", 1), "act_1", "act_2", 1), `{}`, `[]`, actionText[:40]} {
+		if a, err := c.StartAction(ctx, "act_1"); !errors.Is(err, ErrMalformed) || a.MayRun() {
+			t.Errorf("%.60s: %+v, %v", body, a, err)
+		}
+	}
+	for _, body = range []string{`{"outcome":"execute","reason_code":"R"}`, `{"outcome":"EXECUTE"}`, `{"reason_code":"R"}`, `{"outcome":"EXECUTE","outcome":"HALT","reason_code":"R"}`} {
+		if g, err := c.GateDecide(ctx, Submission{}); !errors.Is(err, ErrMalformed) || g.Execute() {
+			t.Errorf("%s: %+v, %v", body, g, err)
+		}
+	}
+	before := len(f.requests())
+	for _, id := range []string{"", ".", "..", "a/start", "a?b", "a%2fb", "a#"} {
+		if _, err := c.GetAction(ctx, id); !errors.Is(err, ErrInvalid) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+	if len(f.requests()) != before {
+		t.Error("an id that is another path was sent")
+	}
+}
+
+func TestReplacedText(t *testing.T) {
+	for _, c := range []struct {
+		in  any
+		bad bool
+	}{{"a\xff", true}, {map[string]string{"\xc3(": ""}, true}, {"\ufffd", false}, {`\ufffd`, false}, {`\\ufffd`, false}, {"<>&\u2028", false}, {json.RawMessage(`"\\ufffd"`), false}} {
+		if _, err := encode(c.in); (err != nil) != c.bad {
+			t.Errorf("%q: %v", c.in, err)
+		}
+	}
+}

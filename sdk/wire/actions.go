@@ -1,0 +1,334 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// ActionRequest submits an action, or asks what would be decided about it.
+type ActionRequest struct {
+	AgentID   string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
+	Tool      string      `json:"tool" yett:"required,name" doc:"The tool; without a slash and with an operation, rules see tool/operation."`
+	Operation string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
+	Params    exact.Value `json:"params,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
+	Context   exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the params."`
+	SessionID string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words. Not part of request_hash."`
+}
+
+// Outcomes of a decision, in the words of the action clients.
+const (
+	OutcomeExecute = "EXECUTE"
+	OutcomeAbstain = "ABSTAIN"
+	OutcomeHalt    = "HALT"
+)
+
+// OutcomeOf gives the outcome and the decision that an effect is called in actions. Whatever is neither PERMIT nor DEFER
+// is a denial.
+func OutcomeOf(effect string) (outcome, decision string) {
+	switch effect {
+	case sdk.Permit.String():
+		return OutcomeExecute, "allow"
+	case sdk.Defer.String():
+		return OutcomeAbstain, "require_approval"
+	}
+	return OutcomeHalt, "deny"
+}
+
+// ProvenanceID ties a request to the rules, the profile and the program that decided it.
+func ProvenanceID(requestHash, policyHash, profileHash, runtimeVersion string) string {
+	sum := sha256.Sum256([]byte(requestHash + "|" + policyHash + "|" + profileHash + "|" + runtimeVersion))
+	return hex.EncodeToString(sum[:])
+}
+
+// ActionResult is how an action ended.
+type ActionResult struct {
+	Success    bool   `json:"success"`
+	Error      string `json:"error" yett:"null" doc:"What went wrong, secrets masked."`
+	Value      []byte `json:"value" yett:"null" doc:"The result as it is kept, secrets masked; any JSON. null if none was sent or it is withheld."`
+	Outcome    string `json:"outcome" yett:"null" doc:"What the scan chain said of the result: PASS, WARNED, REDACTED or DENIED."`
+	ReasonCode string `json:"reason_code" yett:"null"`
+	Withheld   string `json:"withheld" yett:"null" doc:"Why the result is not kept."`
+}
+
+// Action is one submitted action. Members that do not apply are null.
+type Action struct {
+	ID             string        `json:"id"`
+	AgentID        string        `json:"agent_id"`
+	Tool           string        `json:"tool"`
+	Operation      string        `json:"operation"`
+	Params         []byte        `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission."`
+	Context        []byte        `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
+	Status         string        `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
+	Decision       string        `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
+	Reason         string        `json:"reason" yett:"null" doc:"expired, when an approval or a permit ran out."`
+	RiskLevel      string        `json:"risk_level" doc:"low, medium or high."`
+	ApprovalToken  string        `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists."`
+	PolicyVersion  string        `json:"policy_version"`
+	CreatedAt      string        `json:"created_at"`
+	UpdatedAt      string        `json:"updated_at"`
+	Outcome        string        `json:"outcome" doc:"EXECUTE, ABSTAIN or HALT."`
+	ReasonCode     string        `json:"reason_code"`
+	ReasonDetails  ActionDetails `json:"reason_details"`
+	RequestHash    string        `json:"request_hash"`
+	PolicyHash     string        `json:"policy_hash"`
+	RuntimeVersion string        `json:"runtime_version"`
+	ProfileID      string        `json:"profile_id" yett:"null"`
+	ProfileVersion string        `json:"profile_version" yett:"null"`
+	ProfileHash    string        `json:"profile_hash" yett:"null"`
+	ProvenanceID   string        `json:"provenance_id"`
+	JSExample      string        `json:"js_example" yett:"null" doc:"How to go on, in JavaScript."`
+	PythonExample  string        `json:"python_example" yett:"null" doc:"How to go on, in Python."`
+	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
+	Result         *ActionResult `json:"result" yett:"null"`
+}
+
+// ActionDetails say where a decision comes from.
+type ActionDetails struct {
+	DecisionID string `json:"decision_id"`
+	RuleID     string `json:"rule_id" yett:"null"`
+	Message    string `json:"message" yett:"null" doc:"Safe to show to a model."`
+}
+
+// AppendJSON appends the response.
+func (a *Action) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	a.Members(&o)
+	return o.Close()
+}
+
+// Members writes the action's members, all of them.
+func (a *Action) Members(o *Writer) {
+	o.Str("id", a.ID)
+	o.Str("agent_id", a.AgentID)
+	o.Str("tool", a.Tool)
+	o.Str("operation", a.Operation)
+	o.Raw("params", a.Params)
+	o.Raw("context", a.Context)
+	o.Str("status", a.Status)
+	o.Str("decision", a.Decision)
+	o.Null("reason", a.Reason)
+	o.Str("risk_level", a.RiskLevel)
+	o.Null("approval_token", a.ApprovalToken)
+	o.Str("policy_version", a.PolicyVersion)
+	o.Str("created_at", a.CreatedAt)
+	o.Str("updated_at", a.UpdatedAt)
+	o.Str("outcome", a.Outcome)
+	o.Str("reason_code", a.ReasonCode)
+	in := Object(nil)
+	in.Str("decision_id", a.ReasonDetails.DecisionID)
+	in.Null("rule_id", a.ReasonDetails.RuleID)
+	in.Null("message", a.ReasonDetails.Message)
+	o.Raw("reason_details", in.Close())
+	o.Str("request_hash", a.RequestHash)
+	o.Str("policy_hash", a.PolicyHash)
+	o.Str("runtime_version", a.RuntimeVersion)
+	o.Null("profile_id", a.ProfileID)
+	o.Null("profile_version", a.ProfileVersion)
+	o.Null("profile_hash", a.ProfileHash)
+	o.Str("provenance_id", a.ProvenanceID)
+	o.Null("js_example", a.JSExample)
+	o.Null("python_example", a.PythonExample)
+	o.Null("expires_at", a.ExpiresAt)
+	a.result(o)
+}
+
+func (a *Action) result(o *Writer) {
+	if a.Result == nil {
+		o.Raw("result", []byte("null"))
+		return
+	}
+	in := Object(nil)
+	in.Bool("success", a.Result.Success)
+	in.Null("error", a.Result.Error)
+	if a.Result.Value == nil {
+		in.Raw("value", []byte("null"))
+	} else {
+		in.Raw("value", a.Result.Value)
+	}
+	in.Null("outcome", a.Result.Outcome)
+	in.Null("reason_code", a.Result.ReasonCode)
+	in.Null("withheld", a.Result.Withheld)
+	o.Raw("result", in.Close())
+}
+
+// Decided is the effect of the decision that the action shows, for those who count decisions; "" for nil.
+func (a *Action) Decided() string {
+	if a == nil {
+		return ""
+	}
+	return effectOf(a.Outcome)
+}
+
+// Decided is the decision's effect, for those who count decisions; "" for nil.
+func (r *GateResponse) Decided() string {
+	if r == nil {
+		return ""
+	}
+	return effectOf(r.Outcome)
+}
+
+func effectOf(outcome string) string {
+	switch outcome {
+	case OutcomeExecute:
+		return sdk.Permit.String()
+	case OutcomeAbstain:
+		return sdk.Defer.String()
+	}
+	return sdk.Deny.String()
+}
+
+// Null adds a string member, null if it is empty.
+func (w *Writer) Null(name, v string) {
+	if v == "" {
+		w.Raw(name, []byte("null"))
+		return
+	}
+	w.Str(name, v)
+}
+
+// ActionIDRequest names an action in the path.
+type ActionIDRequest struct {
+	ID string `json:"id" yett:"path,required" doc:"The whole id."`
+}
+
+// ActionListRequest asks for actions, newest first.
+type ActionListRequest struct {
+	Limit   *int   `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 20 if not given. A page may be shorter and still have a next one: see X-Next-Cursor."`
+	Offset  int    `json:"offset,omitempty" yett:"query" doc:"How many to pass over, up to 100000."`
+	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only actions of this agent."`
+	Tool    string `json:"tool,omitempty" yett:"name,query" doc:"Only actions with this tool."`
+	Status  string `json:"status,omitempty" yett:"name,query" doc:"Only actions in this state."`
+	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"X-Next-Cursor of the page before."`
+}
+
+// ActionListResponse is a page of actions, a bare array. Where the next page begins is in the headers Link and
+// X-Next-Cursor.
+type ActionListResponse struct {
+	Actions []Action `json:"-" yett:"bare"`
+	Next    string   `json:"-"`
+}
+
+// NextCursor is the cursor of the page that follows, "" if there is none.
+func (r *ActionListResponse) NextCursor() string { return r.Next }
+
+// AppendJSON appends the response.
+func (r *ActionListResponse) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i := range r.Actions {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.Actions[i].AppendJSON(dst)
+	}
+	return append(dst, ']')
+}
+
+// ActionApprovalRequest answers an action that waits for an approval.
+type ActionApprovalRequest struct {
+	ID      string `json:"id" yett:"path,required" doc:"The whole id."`
+	Token   string `json:"token" yett:"required,name" doc:"The action's approval_token."`
+	Approve *bool  `json:"approve" yett:"required" doc:"true signs it off, false ends it."`
+	Reason  string `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
+}
+
+// ActionResultRequest reports how an executing action ended.
+type ActionResultRequest struct {
+	ID      string      `json:"id" yett:"path,required" doc:"The whole id."`
+	Success *bool       `json:"success" yett:"required"`
+	Error   string      `json:"error,omitempty" doc:"What went wrong. At most 4096 bytes; kept with its secrets masked."`
+	Result  exact.Value `json:"result,omitempty" yett:"any" doc:"Any JSON. It goes through the scan chain before it is kept."`
+}
+
+// ActionEvent is one thing that happened to an action.
+type ActionEvent struct {
+	ID         string `json:"id"`
+	ActionID   string `json:"action_id"`
+	EventType  string `json:"event_type" doc:"created, decision_made, approved, denied, started, succeeded or failed."`
+	Meta       []byte `json:"meta" doc:"seq of the audit record, by, and where they apply reason_code and reason."`
+	CreatedAt  string `json:"created_at"`
+	PrevHash   string `json:"prev_hash" doc:"record_hash of the event before in this list; empty for the first."`
+	RecordHash string `json:"record_hash" doc:"RFC 6962 leaf hash of the audit record that says it, hex. Two events of one record have the same."`
+}
+
+// ActionEventsResponse is what happened to one action, oldest first, a bare array.
+type ActionEventsResponse struct {
+	Events []ActionEvent `json:"-" yett:"bare"`
+}
+
+// AppendJSON appends the response.
+func (r *ActionEventsResponse) AppendJSON(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i := range r.Events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		e := &r.Events[i]
+		o := Object(dst)
+		o.Str("id", e.ID)
+		o.Str("action_id", e.ActionID)
+		o.Str("event_type", e.EventType)
+		o.Raw("meta", e.Meta)
+		o.Str("created_at", e.CreatedAt)
+		o.Str("prev_hash", e.PrevHash)
+		o.Str("record_hash", e.RecordHash)
+		dst = o.Close()
+	}
+	return append(dst, ']')
+}
+
+// GateResponse is a decision about a call that makes neither an action nor a defer.
+type GateResponse struct {
+	Outcome        string `json:"outcome" doc:"EXECUTE, ABSTAIN or HALT."`
+	ReasonCode     string `json:"reason_code"`
+	Reason         string `json:"reason" yett:"null"`
+	RequestHash    string `json:"request_hash"`
+	PolicyVersion  string `json:"policy_version"`
+	PolicyHash     string `json:"policy_hash"`
+	ProfileID      string `json:"profile_id" yett:"null"`
+	ProfileVersion string `json:"profile_version" yett:"null"`
+	ProfileHash    string `json:"profile_hash" yett:"null"`
+	RuntimeVersion string `json:"runtime_version"`
+	ProvenanceID   string `json:"provenance_id"`
+	DecisionID     string `json:"decision_id"`
+}
+
+// AppendJSON appends the response.
+func (r *GateResponse) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	o.Str("outcome", r.Outcome)
+	o.Str("reason_code", r.ReasonCode)
+	o.Null("reason", r.Reason)
+	o.Str("request_hash", r.RequestHash)
+	o.Str("policy_version", r.PolicyVersion)
+	o.Str("policy_hash", r.PolicyHash)
+	o.Null("profile_id", r.ProfileID)
+	o.Null("profile_version", r.ProfileVersion)
+	o.Null("profile_hash", r.ProfileHash)
+	o.Str("runtime_version", r.RuntimeVersion)
+	o.Str("provenance_id", r.ProvenanceID)
+	o.Str("decision_id", r.DecisionID)
+	return o.Close()
+}
+
+// EvaluateRequest asks whether one call may run, in the words of the remote clients.
+type EvaluateRequest struct {
+	AgentID    string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
+	ToolID     string      `json:"tool_id" yett:"required,name" doc:"The tool."`
+	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"Taken for the operation when there is none and the tool has no slash."`
+	Operation  string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
+	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
+	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
+	Context    exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
+	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`
+	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
+	Explain    bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
+	DryRun     bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
+}
+
+// EventsRequest follows what happens to actions.
+type EventsRequest struct {
+	LastEventID string `json:"last_event_id,omitempty" yett:"query" doc:"The id of the last event that was seen, as the header Last-Event-ID has it: go on behind it."`
+}
