@@ -229,6 +229,9 @@ func (l *loader) finish() {
 	l.finishScan(&c.Chains.ScanOutput)
 }
 
+// Written reports whether a setting was given anywhere, rather than being the default.
+func (c *Config) Written(key string) bool { return c.writtenIn(key) }
+
 // writtenIn says whether key or something below it was set by a source.
 func (c *Config) writtenIn(key string) bool {
 	if _, ok := c.origins[key]; ok {

@@ -18,10 +18,12 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/rules"
+	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -32,6 +34,7 @@ type Options struct {
 	CacheDir string // compiled modules; "" puts them into the data directory
 	Log      func(format string, args ...any)
 	OnFatal  func(err error) // the store failed: refusals go out, and the process has to end
+	OwnPeer  bool            // the user that serves may be mapped to a key on the socket
 }
 
 // Gateway is a running gateway.
@@ -40,8 +43,9 @@ type Options struct {
 //	   │         ▲
 //	   ├─▶ wasmhost, rules ─▶ chains (one generation)
 //	   │         │
-//	   └─▶ ops ◀─┘ ◀── httpd (agents)   ◀── admin socket (operators)
+//	   └─▶ ops ◀─┘ ◀── httpd, sockd (agents)   ◀── console, admin socket (operators)
 type Gateway struct {
+	dir     string
 	cfg     *config.Config
 	opts    Options
 	store   *store.Store
@@ -51,14 +55,20 @@ type Gateway struct {
 	http    *httpd.Server
 	ln      net.Listener
 	admin   *admin.Server
+	peers   map[uint32]string // user of the machine to key
+	sock    *sockd.Server     // nil: off
 	metrics *obs.Metrics
 	shown   *obs.Server // nil: server.metrics is off
 	served  chan error
+
+	console    *console.Console // nil: off
+	consoleLn  net.Listener
+	consoleURL string
 }
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
-	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 3), metrics: obs.New(opts.Version)}
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{}, metrics: obs.New(opts.Version)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.release(ctx))
@@ -97,8 +107,12 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if g.gen, err = newGeneration(ctx, cfg, cache, opts.Log); err != nil {
 		return g, configError{err}
 	}
+	g.dir = dir
 	g.service = g.newService(pepper)
-	return g, g.listen(dir)
+	if err := g.listen(); err != nil {
+		return g, err
+	}
+	return g, g.listenConsole(ctx)
 }
 
 // private makes a directory that nobody else can enter, or closes one that others could: the log, live tokens and the
@@ -132,15 +146,21 @@ func (g *Gateway) newService(pepper []byte) *ops.Service {
 }
 
 // match compiles a standing grant's args_match.
-func match(expr string) (ops.Matcher, error) { return rules.CompileMatch(expr) }
+func match(expr string) (ops.Matcher, error) {
+	m, err := rules.CompileMatch(expr)
+	if err != nil {
+		return nil, err // not a nil *Match in an interface
+	}
+	return m, nil
+}
 
-func (g *Gateway) listen(dir string) (err error) {
+func (g *Gateway) listen() (err error) {
 	l := g.cfg.Limits
 	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version, DenyStatus: g.cfg.Server.DenyStatus,
 		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
 		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections, InFlight: l.InFlight,
-		Timeout: longest, Log: g.opts.Log}
-	if set.TLS, err = tlsConfig(g.cfg.Server.TLS); err != nil {
+		Timeout: longest, Flight: g.service, Log: g.opts.Log}
+	if set.TLS, err = tlsConfig("server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
 	g.http = httpd.New(set)
@@ -153,8 +173,7 @@ func (g *Gateway) listen(dir string) (err error) {
 			return err
 		}
 	}
-	g.admin, err = admin.Listen(dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(), Log: g.opts.Log})
-	return err
+	return nil
 }
 
 // longest bounds one operation; a long poll of 60 s fits in.
@@ -193,6 +212,20 @@ func (g *Gateway) Start(ctx context.Context) error {
 	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Policy}, [2]string{"version", g.opts.Version}); err != nil {
 		return err
 	}
+	if err := g.listenSocket(); err != nil {
+		return err
+	}
+	var err error
+	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
+		Socket: g.SocketPath(), Console: g.consoleURL, Log: g.opts.Log}); err != nil {
+		return err
+	}
+	if g.sock != nil {
+		go func() { g.served <- g.sock.Serve() }()
+	}
+	if g.console != nil {
+		go func() { g.served <- g.console.Serve(g.consoleLn) }()
+	}
 	go func() { g.served <- g.http.Serve(g.ln) }()
 	go func() { g.served <- g.admin.Serve() }()
 	if g.shown != nil {
@@ -223,11 +256,23 @@ func (g *Gateway) Close(ctx context.Context) error {
 
 func (g *Gateway) release(ctx context.Context) error {
 	var errs []error
+	if g.sock != nil {
+		g.sock.Drain()
+	}
 	if g.http != nil {
 		errs = append(errs, g.http.Shutdown(ctx))
 	}
-	if g.ln != nil {
-		if err := g.ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+	if g.sock != nil {
+		errs = append(errs, g.sock.Close(ctx))
+	}
+	if g.console != nil {
+		errs = append(errs, g.console.Close(ctx))
+	}
+	for _, ln := range [...]net.Listener{g.ln, g.consoleLn} {
+		if ln == nil {
+			continue
+		}
+		if err := ln.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 			errs = append(errs, err)
 		}
 	}
@@ -236,6 +281,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	if g.shown != nil {
 		errs = append(errs, g.shown.Close(ctx))
+	}
+	if g.service != nil {
+		g.service.Close()
 	}
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
@@ -323,23 +371,23 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func tlsConfig(c config.TLS) (*tls.Config, error) {
+func tlsConfig(section string, c config.TLS) (*tls.Config, error) {
 	if !c.Enabled() {
 		return nil, nil
 	}
 	cert, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
 	if err != nil {
-		return nil, fmt.Errorf("server.tls: %w", err)
+		return nil, fmt.Errorf("%s: %w", section, err)
 	}
 	out := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	if c.ClientCA != "" {
 		pem, err := os.ReadFile(string(c.ClientCA))
 		if err != nil {
-			return nil, fmt.Errorf("server.tls.client_ca: %w", err)
+			return nil, fmt.Errorf("%s.client_ca: %w", section, err)
 		}
 		out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 		if !out.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("server.tls.client_ca: %s has no certificate in it", c.ClientCA)
+			return nil, fmt.Errorf("%s.client_ca: %s has no certificate in it", section, c.ClientCA)
 		}
 	}
 	return out, nil

@@ -52,7 +52,7 @@ func devCommand() *cobra.Command {
 	fs.StringVar(&f.config, "config", "", "configuration file instead of the default chains")
 	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
-	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (this version has none and says so)")
+	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (default yett.sock in the data directory)")
 	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (default a free port of 127.0.0.1; \"off\" for none)")
 	fs.StringVarP(&f.output, "output", "o", "text", "text, or json: one line when ready")
 	return cmd
@@ -73,22 +73,26 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	if f.socket != "" {
-		log("--socket %s: this version has no socket; it is null in the output of -o json", f.socket)
-	}
-	opts := core.Options{Version: version(), Log: log}
+	opts := core.Options{Version: version(), Log: log, OwnPeer: true}
 	if cache, err := os.UserCacheDir(); err == nil && f.data == "" {
 		opts.CacheDir = filepath.Join(cache, "yett", "modules")
 	}
-	return runGateway(ctx, cfg, opts, func(g *core.Gateway) error {
-		keys, err := devKeys(ctx, g.Service())
-		if err != nil {
+	var keys devKeySet
+	return runGateway(ctx, cfg, opts, func(g *core.Gateway) (err error) {
+		if keys, err = devKeys(ctx, g.Service()); err != nil {
 			return err
 		}
-		if f.output == "json" {
-			return printReady(stdout, g.URL(), g.MetricsURL(), data, keys)
+		if len(cfg.Socket.Peers) == 0 { // whoever runs this is the agent of the demonstration, without a key in its hands
+			id, _, _ := strings.Cut(strings.TrimPrefix(keys.Agent, "yett_"), "_")
+			g.MapPeer(core.OwnUser(), id)
 		}
-		return printTour(stdout, g.URL(), data, f.data == "", keys)
+		return nil
+	}, func(g *core.Gateway) error {
+		at := devPlaces{URL: g.URL(), Socket: optional(g.SocketPath()), Metrics: optional(g.MetricsURL()), Console: optional(consoleOf(g)), Data: data, Keys: keys}
+		if f.output == "json" {
+			return json.NewEncoder(stdout).Encode(at)
+		}
+		return printTour(stdout, at, f.data == "")
 	})
 }
 
@@ -101,7 +105,15 @@ func (f *devFlags) load(data string) (*config.Config, error) {
 	if f.listen != "" {
 		flags["server.listen"] = f.listen
 	}
+	if f.socket != "" {
+		socket, err := filepath.Abs(f.socket)
+		if err != nil {
+			return nil, err
+		}
+		flags["socket.path"] = socket
+	}
 	src := config.Sources{File: f.config, Env: os.Environ(), Flags: flags, Builtins: scanners.Names(), Serve: true}
+	src.Default = []byte("version: 1\nserver: {metrics: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\n") // several may run at once
 	if f.config == "" {
 		src.Default, src.DefaultDir = devConfig, "builtin"
 		src.Files = map[string][]byte{filepath.Join("builtin", "rules.yaml"): devRules}
@@ -144,19 +156,29 @@ func devKeys(ctx context.Context, s *ops.Service) (devKeySet, error) {
 	return out, nil
 }
 
-func printReady(w io.Writer, url, metrics, data string, keys devKeySet) error {
-	var shown *string
-	if metrics != "" {
-		shown = &metrics
+// devPlaces is what -o json prints: where everything is.
+type devPlaces struct {
+	URL     string    `json:"url"`
+	Socket  *string   `json:"socket"`
+	Metrics *string   `json:"metrics"`
+	Console *string   `json:"console"`
+	Data    string    `json:"data"`
+	Keys    devKeySet `json:"keys"`
+}
+
+func optional(s string) *string {
+	if s == "" {
+		return nil
 	}
-	return json.NewEncoder(w).Encode(struct {
-		URL     string    `json:"url"`
-		Socket  *string   `json:"socket"`
-		Metrics *string   `json:"metrics"`
-		Console *string   `json:"console"`
-		Data    string    `json:"data"`
-		Keys    devKeySet `json:"keys"`
-	}{URL: url, Metrics: shown, Data: data, Keys: keys})
+	return &s
+}
+
+// consoleOf is where to open the console: the one-time link while nobody can sign in, its address else.
+func consoleOf(g *core.Gateway) string {
+	if link := g.FirstOperatorLink(); link != "" {
+		return link
+	}
+	return g.ConsoleURL()
 }
 
 // sampleSecret is shaped like a GitHub token and is none. It is put together here so that no file holds it.
@@ -164,13 +186,21 @@ func sampleSecret() string {
 	return "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
 }
 
-func printTour(w io.Writer, url, data string, thrown bool, keys devKeySet) error {
+func printTour(w io.Writer, at devPlaces, thrown bool) error {
 	var b strings.Builder
 	kept := ""
 	if thrown {
 		kept = " (thrown away at the end)"
 	}
-	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n\nkeys, shown once:\n  agent     %s\n  approver  %s\n  operator  %s\n", url, data, kept, keys.Agent, keys.Approver, keys.Operator)
+	keys, url := at.Keys, at.URL
+	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n", url, at.Data, kept)
+	if at.Socket != nil {
+		fmt.Fprintf(&b, "socket   %s (what you start yourself needs no key there: it is the agent)\n", *at.Socket)
+	}
+	if at.Console != nil {
+		fmt.Fprintf(&b, "console  %s\n", *at.Console)
+	}
+	fmt.Fprintf(&b, "\nkeys, shown once:\n  agent     %s\n  approver  %s\n  operator  %s\n", keys.Agent, keys.Approver, keys.Operator)
 	for _, step := range tour(url, keys, sampleSecret()) {
 		fmt.Fprintf(&b, "\n# %s\n%s\n", step.title, step.line)
 	}

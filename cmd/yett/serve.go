@@ -33,8 +33,17 @@ func serveCommand() *cobra.Command {
 				return err
 			}
 			log := logger(cmd.ErrOrStderr())
-			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log}, func(g *core.Gateway) error {
+			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log}, nil, func(g *core.Gateway) error {
 				log("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
+				if g.SocketPath() != "" {
+					log("agents' socket: %s", g.SocketPath())
+				}
+				if g.ConsoleURL() != "" {
+					log("console: %s", g.ConsoleURL())
+				}
+				if link := g.FirstOperatorLink(); link != "" {
+					log("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s", link)
+				}
 				if len(g.Service().Keys()) == 0 {
 					log("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
 				}
@@ -72,8 +81,8 @@ func logger(w io.Writer) func(format string, args ...any) {
 // grace is how long refusals may take to go out after the store has failed.
 const grace = 200 * time.Millisecond
 
-// runGateway runs a gateway until ctx ends. ready is called once it answers.
-func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, ready func(*core.Gateway) error) error {
+// runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does.
+func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, before, ready func(*core.Gateway) error) error {
 	fatal := make(chan error, 1)
 	opts.OnFatal = func(err error) {
 		opts.Log("the store has failed, the process ends: %v", err)
@@ -87,7 +96,13 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, read
 	if err != nil {
 		return &exitCode{startCode(err), err}
 	}
-	if err := g.Start(ctx); err != nil {
+	if before != nil {
+		err = before(g)
+	}
+	if err == nil {
+		err = g.Start(ctx)
+	}
+	if err != nil {
 		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
 	err = ready(g)

@@ -19,17 +19,20 @@ type object = map[string]any
 // of sdk/wire. Its bytes are the same for the same program.
 func OpenAPI(version string) []byte {
 	schemas := object{"Problem": problemSchema()}
-	paths := object{
-		"/healthz":      object{"get": open("Whether the process is alive.", "healthz")},
-		"/readyz":       object{"get": readiness()},
-		"/openapi.json": object{"get": open("This document.", "openapi")},
+	paths := object{}
+	at := func(path string) object {
+		if paths[path] == nil {
+			paths[path] = object{}
+		}
+		return paths[path].(object)
+	}
+	for path, page := range openPages() {
+		at(path)["get"] = page.describe()
 	}
 	for i := range ops.Table {
-		op := &ops.Table[i]
-		if op.Path == "" {
-			continue
+		if op := &ops.Table[i]; op.Path != "" {
+			at(op.Path)[strings.ToLower(op.Method)] = operation(op, schemas)
 		}
-		paths[op.Path] = object{strings.ToLower(op.Method): operation(op, schemas)}
 	}
 	doc := object{
 		"openapi": "3.0.3",
@@ -51,39 +54,103 @@ func content(kind, schema string) object {
 	return object{kind: object{"schema": object{"$ref": "#/components/schemas/" + schema}}}
 }
 
-func open(summary, id string) object {
-	return object{"operationId": id, "summary": summary, "responses": object{"200": object{"description": "OK", "content": object{"application/json": object{"schema": object{"type": "object"}}}}}}
-}
-
-func readiness() object {
-	o := open("Whether decisions can be made and recorded, part by part.", "readyz")
-	o["responses"].(object)["503"] = object{"description": "Not ready", "content": object{"application/json": object{"schema": object{"type": "object"}}}}
-	return o
+// describe is an open page's operation.
+func (p *openPage) describe() object {
+	answer := object{"application/json": object{"schema": object{"type": "object"}}}
+	responses := object{"200": object{"description": "OK", "content": answer}}
+	if p.unready {
+		responses["503"] = object{"description": "Not ready", "content": answer}
+	}
+	return object{"operationId": p.id, "summary": p.summary, "responses": responses}
 }
 
 func operation(op *ops.Op, schemas object) object {
-	define(op.Run.Req, schemas)
-	define(op.Run.Resp, schemas)
-	responses := object{"200": object{"description": "The answer. A DENY and a DEFER are answers too.", "content": content("application/json", op.Run.Resp.Name())}}
+	req := requestType(op)
+	define(req, schemas)
+	responses := object{"200": success(op, schemas)}
 	for _, status := range problemStatuses() {
 		responses[status] = object{"description": "A problem (RFC 9457).", "content": content("application/problem+json", "Problem")}
 	}
-	var params []object
-	for _, q := range op.Query {
-		params = append(params, object{"name": q, "in": "query", "schema": object{"type": "string"}, "description": "Instead of the body's member."})
+	o := object{"operationId": op.Name, "summary": op.Doc, "description": "Needs scope " + strings.Join(op.Needs.Names(), " or ") + ".", "security": []object{{"key": []string{}}}, "responses": responses}
+	if from := wire.ParamsOf(req); from.Body && op.Method != "GET" {
+		o["requestBody"] = object{"required": from.NeedsBody, "content": content("application/json", req.Name())}
 	}
-	if op.Decides {
-		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer DENY and DEFER with that status, same body."})
-	}
-	if op.Body != ops.ScanBody {
-		params = append(params, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 256}})
-	}
-	o := object{"operationId": op.Name, "summary": op.Doc, "description": "Needs scope " + strings.Join(op.Needs.Names(), " or ") + ".", "security": []object{{"key": []string{}}},
-		"requestBody": object{"required": len(op.Query) == 0, "content": content("application/json", op.Run.Req.Name())}, "responses": responses}
-	if params != nil {
+	if params := parameters(op, schemas); params != nil {
 		o["parameters"] = params
 	}
 	return o
+}
+
+// success is the answer of an operation that went well.
+func success(op *ops.Op, schemas object) object {
+	if op.Stream.Open != nil {
+		return object{"description": "Server-sent events, without a name: data is {event_type, type, action_id, data, timestamp}. A comment every 15 seconds.",
+			"content": object{"text/event-stream": object{"schema": object{"type": "string"}}}}
+	}
+	resp := op.Run.Resp
+	if f, ok := bare(resp); ok {
+		return object{"description": "The answer.", "headers": listHeaders(resp), "content": object{"application/json": object{"schema": schemaOf(f.Type, schemas)}}}
+	}
+	define(resp, schemas)
+	return object{"description": "The answer. A DENY and a DEFER are answers too.", "content": content("application/json", resp.Name())}
+}
+
+// bare finds the member that stands for the whole answer.
+func bare(t reflect.Type) (reflect.StructField, bool) {
+	for i := range t.NumField() {
+		if t.Field(i).Tag.Get("yett") == "bare" {
+			return t.Field(i), true
+		}
+	}
+	return reflect.StructField{}, false
+}
+
+func listHeaders(resp reflect.Type) object {
+	out := object{}
+	if reflect.PointerTo(resp).Implements(reflect.TypeFor[interface{ NextCursor() string }]()) {
+		str := object{"type": "string"}
+		out["X-Next-Cursor"] = object{"schema": str, "description": "cursor of the next page; absent on the last one."}
+		out["Link"] = object{"schema": str, "description": "The next page, rel=next (RFC 8288)."}
+	}
+	return out
+}
+
+// parameters are what an operation takes besides the body.
+func parameters(op *ops.Op, schemas object) []object {
+	var params []object
+	req := requestType(op)
+	from := wire.ParamsOf(req)
+	for i := range req.NumField() {
+		f := req.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p := object{"name": name, "schema": schemaOf(f.Type, schemas), "description": f.Tag.Get("doc")}
+		switch {
+		case slices.Contains(from.Path, name):
+			p["in"], p["required"] = "path", true
+		case slices.Contains(from.Query, name) && op.Method == "GET":
+			p["in"] = "query"
+		default:
+			continue
+		}
+		if p["description"] == "" {
+			delete(p, "description")
+		}
+		params = append(params, p)
+	}
+	str := object{"type": "string"}
+	for _, q := range op.Query {
+		params = append(params, object{"name": q, "in": "query", "schema": str, "description": "Instead of the body's member."})
+	}
+	if op.Path == "/v1/authorize" {
+		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer DENY and DEFER with that status, same body."})
+	}
+	if op.Stream.Open != nil {
+		params = append(params, object{"name": "Last-Event-ID", "in": "header", "schema": str, "description": "Go on behind this event."})
+	}
+	if op.Method == "POST" && op.Body != ops.ScanBody {
+		params = append(params, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 256}})
+	}
+	return params
 }
 
 // problemStatuses are all statuses of the error registry.
@@ -124,11 +191,20 @@ func define(t reflect.Type, schemas object) {
 		f := t.Field(i)
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
 		rules := strings.Split(f.Tag.Get("yett"), ",")
+		if name == "-" || slices.Contains(rules, "path") {
+			continue
+		}
 		request := strings.HasSuffix(t.Name(), "Request")
 		if slices.Contains(rules, "required") || !request && !strings.Contains(opts, "omitempty") {
 			required = append(required, name)
 		}
 		p := schemaOf(f.Type, schemas)
+		if slices.Contains(rules, "any") {
+			p = object{}
+		}
+		if slices.Contains(rules, "null") {
+			p = nullable(p)
+		}
 		if doc := f.Tag.Get("doc"); doc != "" && p["$ref"] == nil {
 			p["description"] = doc
 		}
@@ -145,6 +221,15 @@ func define(t reflect.Type, schemas object) {
 	}
 }
 
+// nullable lets a schema be null; a reference cannot say so itself.
+func nullable(p object) object {
+	if p["$ref"] != nil {
+		return object{"allOf": []object{p}, "nullable": true}
+	}
+	p["nullable"] = true
+	return p
+}
+
 func effects(t reflect.Type) []string {
 	out := []string{sdk.Permit.String(), sdk.Deny.String(), sdk.Defer.String()}
 	if t == reflect.TypeFor[wire.Check]() || t == reflect.TypeFor[wire.Shadow]() {
@@ -156,6 +241,9 @@ func effects(t reflect.Type) []string {
 func schemaOf(t reflect.Type, schemas object) object {
 	if t == reflect.TypeFor[exact.Value]() {
 		return object{"type": "object", "additionalProperties": true}
+	}
+	if t == reflect.TypeFor[[]byte]() {
+		return object{} // JSON as it is
 	}
 	switch t.Kind() {
 	case reflect.Pointer:

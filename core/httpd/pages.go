@@ -14,13 +14,15 @@ type openPage struct {
 }
 
 // openPages are all of them; what they answer is JSON.
-var openPages = map[string]openPage{
-	"/healthz":      {"healthz", "Whether the process is alive.", false, (*Server).healthz},
-	"/readyz":       {"readyz", "Whether decisions can be made and recorded, part by part.", true, (*Server).readyz},
-	"/openapi.json": {"openapi", "This document.", false, (*Server).openapi},
-	"/health":       {"health", "Whether the process is alive.", false, (*Server).health},
-	"/v1/health":    {"v1_health", "Whether the process is alive.", false, (*Server).health},
-	"/ready":        {"ready", "Whether decisions can be made and recorded.", true, (*Server).ready},
+func openPages() map[string]openPage {
+	return map[string]openPage{
+		"/healthz":      {"healthz", "Whether the process is alive.", false, (*Server).healthz},
+		"/readyz":       {"readyz", "Whether decisions can be made and recorded, part by part.", true, (*Server).readyz},
+		"/openapi.json": {"openapi", "This document.", false, (*Server).openapi},
+		"/health":       {"health", "Whether the process is alive.", false, (*Server).health},
+		"/v1/health":    {"v1_health", "Whether the process is alive.", false, (*Server).health},
+		"/ready":        {"ready", "Whether decisions can be made and recorded.", true, (*Server).ready},
+	}
 }
 
 func answer(ctx *fasthttp.RequestCtx, text string) {

@@ -130,7 +130,7 @@ func (p *pattern) match(path []byte, params []wire.Param) ([]wire.Param, bool) {
 // routesOf makes the router for the table and the pages that need no key.
 func routesOf() *router {
 	t := &router{exact: map[string]*resource{}}
-	for path, page := range openPages {
+	for path, page := range openPages() {
 		t.add(path, &route{method: fasthttp.MethodGet, page: page.serve})
 	}
 	for i := range ops.Table {

@@ -47,7 +47,7 @@ type strictConn struct {
 	client client // of the handler's goroutine only
 
 	aloft     atomic.Uint64 // the flight that the current request is counted in: 1<<32 | what Enter gave; 0 for none
-	flight    Flight        // written before aloft, read after it
+	flight    Flight        // written once, before aloft
 	streaming atomic.Bool   // the answer goes on and on: each write has a deadline of its own
 
 	last   atomic.Bool // closeAfterAnswer was called
@@ -67,8 +67,10 @@ func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
 
 // takeOff counts the current request in.
 func (c *strictConn) takeOff(f Flight) {
-	c.land() // an earlier one that was answered and never followed by a read
-	c.flight = f
+	c.land()             // an earlier one that was answered and never followed by a read
+	if c.flight == nil { // one server has one; writing it again would race with a Close from elsewhere
+		c.flight = f
+	}
 	c.aloft.Store(1<<32 | uint64(f.Enter()))
 }
 

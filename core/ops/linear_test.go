@@ -1,10 +1,10 @@
 package ops_test
 
 import (
-	"fmt"
-	"slices"
 	"sync/atomic"
 	"testing"
+
+	"github.com/anishathalye/porcupine"
 )
 
 // event is one operation of a history: what was asked, what was answered, and when on a clock of which no two readings
@@ -23,41 +23,19 @@ func (t *ticker) now() int64 { return t.n.Add(1) }
 type model func(state string, e event) (next string, ok bool)
 
 // linearizable reports whether the history has an order that the model accepts and in which nothing comes before what had
-// ended when it began (Wing and Gong's search, with Lowe's memory of what was tried). At most 64 events.
+// ended when it began.
 func linearizable(m model, state string, history []event) bool {
-	if len(history) > 64 {
-		panic("linearizable: more than 64 events")
+	ops := make([]porcupine.Operation, len(history))
+	for i, e := range history {
+		ops[i] = porcupine.Operation{Input: e, Call: e.call, Return: e.ret}
 	}
-	h := slices.Clone(history)
-	slices.SortFunc(h, func(a, b event) int { return int(a.call - b.call) })
-	tried := map[string]bool{}
-	var search func(done uint64, state string) bool
-	search = func(done uint64, state string) bool {
-		if done == 1<<len(h)-1 {
-			return true
-		}
-		memo := fmt.Sprint(done, state)
-		if tried[memo] {
-			return false
-		}
-		tried[memo] = true
-		first := int64(1<<63 - 1) // the earliest end among what is left: nothing that begins later can come first
-		for i, e := range h {
-			if done&(1<<i) == 0 {
-				first = min(first, e.ret)
-			}
-		}
-		for i, e := range h {
-			if done&(1<<i) != 0 || e.call > first {
-				continue
-			}
-			if next, ok := m(state, e); ok && search(done|1<<i, next) {
-				return true
-			}
-		}
-		return false
-	}
-	return search(0, state)
+	return porcupine.CheckOperations(porcupine.Model{
+		Init: func() any { return state },
+		Step: func(state, in, _ any) (bool, any) {
+			next, ok := m(state.(string), in.(event))
+			return ok, next
+		},
+	}, ops)
 }
 
 // register is a model to try the search with: writes always work, reads give the last write.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/oklog/ulid/v2"
 
@@ -67,11 +68,19 @@ func auditLine(dst []byte, e *event) []byte {
 // rest adds the record's members that have not been said yet.
 func rest(o *wire.Writer, e *event, said map[string]bool) {
 	for name, v := range e.Body.Members() {
-		if !said[name] {
-			o.Raw(name, []byte(v.Raw()))
+		if said[name] {
+			continue
 		}
+		if strings.ContainsFunc(name, escaped) { // a Writer takes names as they are
+			quoted := exact.AppendString(nil, name)
+			name = string(quoted[1 : len(quoted)-1])
+		}
+		o.Raw(name, []byte(v.Raw()))
 	}
 }
+
+// escaped reports whether a JSON string may hold c in another form only.
+func escaped(c rune) bool { return c < ' ' || c == '"' || c == '\\' || c == utf8.RuneError }
 
 // recordIDLen is the length of "evt_" and a ULID.
 const recordIDLen = 4 + ulid.EncodedSize

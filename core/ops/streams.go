@@ -10,11 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Limits of what a subscription may ask for. They are part of the contract, not of the configuration.
-const (
-	maxHeartbeat = 300 // seconds
-	maxTypes     = 100
-)
+// maxHeartbeat bounds how seldom heartbeats may be asked for, seconds. It is part of the contract, not of the configuration.
+const maxHeartbeat = 300
 
 // callbackEvents are the record types that callback_subscribe brings, under the same names.
 var callbackEvents = []string{"decision", "defer_created", "defer_resolved", "defer_expired", "grant_added", "grant_revoked", "grant_consumed", "kill", "unkill"}
@@ -26,8 +23,6 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
 	case in.HeartbeatSeconds < 0 || in.HeartbeatSeconds > maxHeartbeat:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "heartbeat_seconds", "heartbeat_seconds must be 0 to %d, not %d", maxHeartbeat, in.HeartbeatSeconds)
-	case len(in.Types) > maxTypes:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "types", "%d types, more than the limit of %d", len(in.Types), maxTypes)
 	case in.AgentID != "" && !r.Key.Sees(in.AgentID):
 		return nil, notSeen(r.Key)
 	}

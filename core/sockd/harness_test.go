@@ -6,6 +6,8 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -143,7 +145,7 @@ func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
 	})
 	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), AuthorizeBody: 1 << 20, ScanBody: 4 << 20, JSON: exact.DefaultLimits, Idle: time.Minute,
 		Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string { return "soc_1" }, Version: "1.2.3", Features: []string{"govern-half-close"},
-		Log: func(format string, args ...any) { r.logged.add(sprintf(format, args...)) }}
+		Log: func(format string, args ...any) { r.logged.add(fmt.Sprintf(format, args...)) }}
 	if change != nil {
 		change(r, &r.set)
 	}
@@ -208,10 +210,10 @@ func (r *rig) table() []ops.Op {
 			return reply(o.Close()), nil
 		})},
 		{Name: "hold", Socket: true, Needs: sdk.ScopeAuthorize, Run: run(func(q *ops.Request) (ops.Response, error) {
-			go_ := make(chan struct{})
+			done := make(chan struct{})
 			r.most.Add(1)
-			r.held <- go_
-			<-go_
+			r.held <- done
+			<-done
 			return reply(`{"held":` + q.Body.Get("n").Raw() + `}`), nil
 		})},
 		{Name: "wait", Socket: true, Needs: sdk.ScopeAuthorize, Run: run(func(q *ops.Request) (ops.Response, error) {
@@ -250,11 +252,11 @@ func (f *feed) Next(ctx context.Context) ([]byte, error) {
 	select {
 	case text, ok := <-f.text:
 		if !ok {
-			return []byte("{\"type\":\"over\"}\n"), errEnd
+			return []byte("{\"type\":\"over\"}\n"), io.EOF
 		}
 		return text, nil
 	case <-f.stopping:
-		return []byte("{\"type\":\"draining\"}\n"), errEnd
+		return []byte("{\"type\":\"draining\"}\n"), io.EOF
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -262,7 +264,7 @@ func (f *feed) Next(ctx context.Context) ([]byte, error) {
 
 func (r *rig) key(name string, scopes ...string) *ops.NewKey {
 	r.t.Helper()
-	k, err := r.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Scopes: scopes}, store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"})
+	k, err := r.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Scopes: scopes}, adminWho)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -331,7 +333,27 @@ func (c *client) ask(line string) string {
 // end wants the end of what the server sends.
 func (c *client) end() {
 	c.t.Helper()
-	if text, err := c.r.ReadString('\n'); err == nil || text != "" || !errors.Is(err, errEnd) {
+	if text, err := c.r.ReadString('\n'); err == nil || text != "" || !errors.Is(err, io.EOF) {
 		c.t.Fatalf("want the end, got %q, %v", text, err)
 	}
 }
+
+func (r *rig) revoke(id string) error {
+	return r.svc.RevokeKey(context.Background(), id, adminWho)
+}
+
+// quoted is s as a JSON string.
+func quoted(s string) string { return string(exact.AppendString(nil, s)) }
+
+// tableNames are the names of the real operations on the socket, as hello lists them.
+func (r *rig) tableNames() string {
+	var names []string
+	for _, op := range ops.Table {
+		if op.Socket {
+			names = append(names, quoted(op.Name))
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+var adminWho = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}

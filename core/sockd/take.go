@@ -97,10 +97,11 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		t.env = envelope{rpc: looksRPC(line)}
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
-	if err := t.env.read(t.doc.Root()); err != nil {
+	err := t.env.read(t.doc.Root())
+	t.op = c.s.ops[t.env.op]
+	if err != nil {
 		return nil, err
 	}
-	t.op = c.s.ops[t.env.op]
 	if c.s.draining.Load() {
 		return nil, &sdk.Error{Code: sdk.CodeDraining, Msg: "the server is going down; ask again in a second", More: map[string]string{"reason_code": sdk.ReasonDraining}}
 	}

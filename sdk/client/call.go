@@ -17,9 +17,8 @@ import (
 type again uint8
 
 const (
-	always    again = iota // reads, scans and kills: a repeat changes nothing more; decisions carry a call_id
-	withKey                // over HTTP, where an Idempotency-Key makes it safe
-	neverSent              // only what was certainly not seen
+	always  again = iota // reads, scans and kills: a repeat changes nothing more; decisions carry a call_id
+	withKey              // over HTTP, where an Idempotency-Key makes it safe; over the socket only what was certainly not seen
 )
 
 // operation is where one operation is served. An empty path or name says that this transport does not have it.
@@ -37,11 +36,11 @@ var (
 	opApprove     = operation{"approve", "POST", "/v1/approve", "approve_defer", withKey}
 	opDeferStatus = operation{"defer status", "POST", "/v1/defer/status", "poll_defer", always}
 	opApprovals   = operation{"approvals", "GET", "/v1/approvals", "", always}
-	opGrantAdd    = operation{"grant add", "", "", "standing_grant_add", neverSent}
-	opGrantRevoke = operation{"grant revoke", "", "", "standing_grant_revoke", neverSent}
+	opGrantAdd    = operation{"grant add", "POST", "/v1/grants", "standing_grant_add", withKey}
+	opGrantRevoke = operation{"grant revoke", "POST", "/v1/grants/revoke", "standing_grant_revoke", withKey}
 	opGrantList   = operation{"grant list", "GET", "/v1/grants", "standing_grant_list", always}
-	opKill        = operation{"kill", "", "", "kill", always}
-	opUnkill      = operation{"unkill", "", "", "kill", neverSent}
+	opKill        = operation{"kill", "POST", "/v1/kill", "kill", always}
+	opUnkill      = operation{"unkill", "POST", "/v1/kill", "kill", withKey}
 	opKillList    = operation{"kill list", "GET", "/v1/kill", "", always}
 	opSubmit      = operation{"submit action", "POST", "/v1/actions", "", withKey}
 	opGetAction   = operation{"get action", "GET", "/v1/actions/{id}", "", always}

@@ -74,16 +74,13 @@ func TestMissingTransport(t *testing.T) {
 	ctx := waitCtx(t)
 	second := func(_ any, err error) error { return err }
 	for name, err := range map[string]error{
-		"grant add":    second(h.GrantAdd(ctx, wire.GrantAddRequest{})),
-		"grant revoke": h.GrantRevoke(ctx, "g"),
-		"kill":         second(h.Kill(ctx, wire.KillRequest{})),
-		"audit":        second(h.Audit(ctx, wire.AuditSubscribeRequest{})),
-		"callbacks":    second(h.Callbacks(ctx, wire.CallbackSubscribeRequest{})),
-		"approvals":    second(s.Approvals(ctx, "", 0)),
-		"kill list":    second(s.KillList(ctx)),
-		"get action":   second(s.GetAction(ctx, "act_1")),
-		"gate":         second(s.GateDecide(ctx, Submission{})),
-		"events":       second(s.Events(ctx)),
+		"audit":      second(h.Audit(ctx, wire.AuditSubscribeRequest{})),
+		"callbacks":  second(h.Callbacks(ctx, wire.CallbackSubscribeRequest{})),
+		"approvals":  second(s.Approvals(ctx, "", 0)),
+		"kill list":  second(s.KillList(ctx)),
+		"get action": second(s.GetAction(ctx, "act_1")),
+		"gate":       second(s.GateDecide(ctx, Submission{})),
+		"events":     second(s.Events(ctx)),
 	} {
 		if !errors.Is(err, ErrNoTransport) || !strings.Contains(err.Error(), "YETT_") {
 			t.Errorf("%s: %v", name, err)

@@ -120,7 +120,7 @@ func number(q url.Values, name string, v int) {
 	}
 }
 
-// GrantAdd makes a standing grant. On the socket only; needs scope grants.
+// GrantAdd makes a standing grant. Over both transports; needs scope grants.
 func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.Grant, error) {
 	out := new(wire.GrantAddResponse)
 	if err := c.tell(ctx, opGrantAdd, in, out); err != nil {
@@ -142,7 +142,7 @@ func (c *Client) tell(ctx context.Context, op operation, in, out any) error {
 	return err
 }
 
-// GrantRevoke ends a standing grant at once. On the socket only; needs scope grants. ErrNotFound: no such grant, or not
+// GrantRevoke ends a standing grant at once. Over both transports; needs scope grants. ErrNotFound: no such grant, or not
 // this key's to see.
 func (c *Client) GrantRevoke(ctx context.Context, grantID string) error {
 	out := new(wire.OKResponse)
@@ -180,14 +180,14 @@ func (c *Client) GrantList(ctx context.Context, in wire.GrantListRequest) (*wire
 }
 
 // Kill stops everything of one agent, session, key or tool, or everything: once it returns no call that it covers is
-// permitted. On the socket only; needs scope kill. It is sent again until it is answered: killing twice harms nothing. An
+// permitted. Over both transports; needs scope kill. It is sent again until it is answered: killing twice harms nothing. An
 // error with code in_effect_not_durable means that it is in effect, but would not outlive the server.
 func (c *Client) Kill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
 	in.Undo = false
 	return c.kill(ctx, opKill, in)
 }
 
-// Unkill lets go on again what a Kill stopped. On the socket only; needs scope kill. Who is killed does not undo it, and
+// Unkill lets go on again what a Kill stopped. Over both transports; needs scope kill. Who is killed does not undo it, and
 // a global kill is undone in the console or on the admin socket only: ErrForbidden.
 func (c *Client) Unkill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
 	in.Undo = true
@@ -205,7 +205,7 @@ func (c *Client) kill(ctx context.Context, op operation, in wire.KillRequest) (*
 	return out, nil
 }
 
-// KillList lists the kills in effect. Over HTTP only; needs scope kill.
+// KillList lists the kills in effect. Over HTTP only; needs scope kill or audit.
 func (c *Client) KillList(ctx context.Context) ([]wire.Killed, error) {
 	out := new(wire.KillListResponse)
 	root, err := c.ask(ctx, &request{op: opKillList}, out)

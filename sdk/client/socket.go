@@ -346,18 +346,24 @@ func message(name, id string, body []byte) []byte {
 	return append(b, '\n')
 }
 
-// open checks that the answer is the one to this request. An error may lack the id: the server could not read the line.
+// open reads the answer to a request. What is not one breaks the connection: nothing on it can be trusted to be in order.
 func (c *conn) open(id uint64, line string) (exact.Value, error) {
+	root, err := openAnswer(id, line)
+	if errors.Is(err, ErrMalformed) {
+		c.fail(err)
+	}
+	return root, err
+}
+
+// openAnswer checks that the line is the answer to that request. An error may lack the id: the server could not read ours.
+func openAnswer(id uint64, line string) (exact.Value, error) {
 	root, err := parse(line)
 	if err != nil {
-		c.fail(err)
 		return root, err
 	}
 	failed := root.Get("ok").Kind() == exact.Bool && !root.Get("ok").Bool()
 	if got := root.Get("id"); got.Raw() != strconv.FormatUint(id, 10) && (got.Exists() || !failed) {
-		err := malformed("an answer to another request")
-		c.fail(err)
-		return exact.Value{}, err
+		return exact.Value{}, malformed("an answer to another request")
 	}
 	if failed {
 		return exact.Value{}, lineError(root)

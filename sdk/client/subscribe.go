@@ -159,7 +159,7 @@ func (f *lines) line() (exact.Value, error) {
 	if err != nil {
 		return root, err
 	}
-	if ok := root.Get("ok"); ok.Kind() == exact.Bool && !ok.Bool() {
+	if ok := root.Get("ok"); ok.Kind() == exact.Bool && !ok.Bool() && !root.Get("seq").Exists() { // a record may say ok too
 		return root, lineError(root)
 	}
 	return root, nil

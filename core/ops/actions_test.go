@@ -1,0 +1,684 @@
+package ops_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// stage is a service whose chain and scanner a test changes as it goes, on a store that can be opened again.
+type stage struct {
+	t       testing.TB
+	dir     string
+	store   *store.Store
+	svc     *ops.Service
+	now     atomic.Int64
+	verdict atomic.Pointer[func(c *chain.Call) (sdk.Verdict, error)]
+	scan    atomic.Pointer[error] // what the scanner fails with
+	asked   atomic.Int64
+	policy  func(string) (*chain.Authorizer, error)
+}
+
+// secret is what the stage's scanner finds; it has no form of a real one.
+const secret = "SESAME-77"
+
+// Check answers as the test says; else with what the tool is called.
+func (s *stage) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
+	s.asked.Add(1)
+	if fn := s.verdict.Load(); fn != nil {
+		return (*fn)(c)
+	}
+	v, err := toolName{}.Check(ctx, c)
+	v.RuleID, v.Reason = "rule-"+c.ToolID, "the tool is called so"
+	return v, err
+}
+
+func (s *stage) says(v sdk.Verdict) {
+	fn := func(*chain.Call) (sdk.Verdict, error) { return v, nil }
+	s.verdict.Store(&fn)
+}
+
+func (s *stage) About() chain.About { return chain.About{} }
+
+func (s *stage) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	if err := s.scan.Load(); err != nil && *err != nil {
+		return nil, *err
+	}
+	var out []sdk.Finding
+	for at := 0; ; {
+		i := strings.Index(in.Text[at:], secret)
+		if i < 0 {
+			return out, nil
+		}
+		at += i
+		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Scanner: "stage", Start: at, End: at + len(secret), Confidence: 1, Severity: sdk.High})
+		at += len(secret)
+	}
+}
+
+func newStage(t testing.TB) *stage {
+	s := &stage{t: t, dir: t.TempDir()}
+	s.now.Store(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC).UnixNano())
+	s.open()
+	t.Cleanup(s.close)
+	return s
+}
+
+func (s *stage) clock() time.Time        { return time.Unix(0, s.now.Load()).UTC() }
+func (s *stage) advance(d time.Duration) { s.now.Add(int64(d)) }
+
+func (s *stage) open() {
+	var err error
+	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string { return "sto_test" }, Log: s.t.Logf, OnFatal: func(err error) { s.t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	gen := &ops.Generation{Policy: "policy-1", Args: "digest",
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", Scanner: s}},
+			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
+	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Observer: silent{}, Version: "9.9",
+		Log: s.store, Streams: 4, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
+}
+
+func (s *stage) close() {
+	s.svc.Close()
+	if err := s.store.Close(); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *stage) restart() {
+	s.close()
+	s.open()
+}
+
+// key makes a key and gives its id.
+func (s *stage) key(name, preset string, agents ...string) string {
+	s.t.Helper()
+	k, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset, Agents: agents}, admin)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return k.Key.ID
+}
+
+// req is one request.
+type req struct {
+	key, op, id, body, idem string
+	query                   [][2]string
+}
+
+func opNamed(t testing.TB, name string) *ops.Op {
+	for i := range ops.Table {
+		if ops.Table[i].Name == name {
+			return &ops.Table[i]
+		}
+	}
+	t.Fatalf("no operation %s", name)
+	return nil
+}
+
+func (s *stage) request(q req) *ops.Request {
+	s.t.Helper()
+	key, err := s.svc.KeyByID(q.key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if q.body == "" {
+		q.body = "{}"
+	}
+	var doc exact.Doc
+	if err := doc.Parse(q.body, exact.DefaultLimits); err != nil {
+		s.t.Fatal(err)
+	}
+	r := &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: s.clock(), Body: doc.Root(), Raw: q.body, Idempotency: q.idem}
+	if q.id != "" {
+		r.Params = append(r.Params, wire.Param{Name: "id", Value: q.id, InPath: true})
+	}
+	for _, p := range q.query {
+		r.Params = append(r.Params, wire.Param{Name: p[0], Value: p[1]})
+	}
+	return r
+}
+
+func (s *stage) do(q req) (string, error) {
+	s.t.Helper()
+	resp, err := s.svc.Run(opNamed(s.t, q.op), s.request(q))
+	var replay *ops.Replay
+	if errors.As(err, &replay) {
+		return string(replay.Answer), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return string(resp.AppendJSON(nil)), nil
+}
+
+// act is an action as a client reads it.
+type act struct {
+	ID, Status, Decision, Outcome, Reason, Tool, Operation string
+	Risk                                                   string          `json:"risk_level"`
+	Code                                                   string          `json:"reason_code"`
+	Token                                                  string          `json:"approval_token"`
+	Params, Context                                        json.RawMessage `json:",omitempty"`
+	RequestHash                                            string          `json:"request_hash"`
+	Provenance                                             string          `json:"provenance_id"`
+	Version                                                string          `json:"runtime_version"`
+	Policy                                                 string          `json:"policy_hash"`
+	Result                                                 *struct {
+		Success                        bool
+		Error, Outcome, Withheld, Code string
+		Value                          json.RawMessage
+	}
+}
+
+func (s *stage) action(q req) act {
+	s.t.Helper()
+	text, err := s.do(q)
+	if err != nil {
+		s.t.Fatalf("%s: %v", q.op, err)
+	}
+	return readAct(s.t, text)
+}
+
+func readAct(t testing.TB, text string) (a act) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return a
+}
+
+func (s *stage) refused(q req, want sdk.Code) string {
+	s.t.Helper()
+	text, err := s.do(q)
+	if code(err) != string(want) {
+		s.t.Fatalf("%s: got %q %s, want %s", q.op, code(err), text, want)
+	}
+	return err.Error()
+}
+
+func body(tool, params string) string {
+	return fmt.Sprintf(`{"agent_id":"a","tool":%q,"operation":"","params":%s,"context":{}}`, tool, params)
+}
+
+func submit(key, tool, params string) req {
+	return req{key: key, op: "action_submit", body: body(tool, params)}
+}
+
+func TestActionStatusFollowsTheEffect(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	for _, c := range []struct{ tool, status, decision, outcome, risk string }{
+		{"permit", "allowed", "allow", "EXECUTE", "low"},
+		{"deny", "denied", "deny", "HALT", "high"},
+		{"defer", "pending_approval", "require_approval", "ABSTAIN", "medium"},
+		{"nonsense", "denied", "deny", "HALT", "high"},
+	} {
+		a := s.action(submit(agent, c.tool, `{"n":1.0}`))
+		if a.Status != c.status || a.Decision != c.decision || a.Outcome != c.outcome || a.Risk != c.risk || !strings.HasPrefix(a.ID, "act_") {
+			t.Errorf("%s: %+v", c.tool, a)
+		}
+		if (a.Token != "") != (c.status == "pending_approval") || string(a.Params) != `{"n":1.0}` || a.Version != "9.9" || a.Policy != "policy-1" {
+			t.Errorf("%s: %+v", c.tool, a)
+		}
+		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != a.Status || string(got.Params) != string(a.Params) || got.Token != a.Token {
+			t.Errorf("%s: read %+v, submitted %+v", c.tool, got, a)
+		}
+	}
+	s.says(sdk.Verdict{Effect: sdk.Permit, Code: "X", Priority: sdk.PriorityHigh})
+	if a := s.action(submit(agent, "any", `{}`)); a.Risk != "high" || a.Status != "allowed" {
+		t.Errorf("a rule's priority is not its risk: %+v", a)
+	}
+}
+
+func TestActionMembersAreAllThere(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	text, err := s.do(req{key: agent, op: "action_submit", body: `{"agent_id":"agent","context":{},"operation":"get","params":{"url":"https://example.com"},"tool":"http","unknown":[1]}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &m); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range strings.Fields("id agent_id tool operation params context status decision reason risk_level approval_token policy_version created_at updated_at outcome reason_code reason_details request_hash policy_hash runtime_version profile_id profile_version profile_hash provenance_id js_example python_example") {
+		if _, ok := m[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for _, name := range []string{"approval_token", "profile_id", "profile_version", "profile_hash"} {
+		if string(m[name]) != "null" {
+			t.Errorf("%s is %s, want null", name, m[name])
+		}
+	}
+	const want = "d3bea0584e035eae7915cbc68b84f5b836b3645cee550cbead714486c8c0b8a2"
+	if got := readAct(t, text); got.RequestHash != want || got.Provenance != wire.ProvenanceID(want, "policy-1", "", "9.9") {
+		t.Errorf("request_hash %s, provenance_id %s", got.RequestHash, got.Provenance)
+	}
+}
+
+func TestActionRefusals(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent", "a"), s.key("boss", "approver", "a")
+	other, auditor := s.key("other", "agent"), s.key("auditor", "auditor", "b")
+	allowed := s.action(submit(agent, "permit", `{}`)).ID
+	pending := s.action(submit(agent, "defer", `{}`))
+	approval := func(token, approve string) string { return fmt.Sprintf(`{"token":%q,"approve":%s}`, token, approve) }
+	for _, c := range []struct {
+		name string
+		q    req
+		want sdk.Code
+	}{
+		{"submit without scope", submit(boss, "permit", `{}`), sdk.CodeMissingScope},
+		{"submit for another agent", req{key: agent, op: "action_submit", body: `{"agent_id":"b","tool":"permit"}`}, sdk.CodeAgentNotAllowed},
+		{"submit without tool", req{key: agent, op: "action_submit", body: `{"agent_id":"a"}`}, sdk.CodeMissingField},
+		{"params no object", req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"permit","params":[1]}`}, sdk.CodeInvalidField},
+		{"a number that nobody can hash", submit(agent, "permit", `{"n":1e400}`), sdk.CodeInvalidField},
+		{"get unknown", req{key: agent, op: "action_get", id: "act_01ARZ3NDEKTSV4RRFFQ69G5FAV"}, sdk.CodeUnknownAction},
+		{"get by a part of the id", req{key: agent, op: "action_get", id: allowed[:len(allowed)-1]}, sdk.CodeUnknownAction},
+		{"get of an agent not seen", req{key: auditor, op: "action_get", id: allowed}, sdk.CodeUnknownAction},
+		{"events of an agent not seen", req{key: auditor, op: "action_events", id: allowed}, sdk.CodeUnknownAction},
+		{"start by another key", req{key: other, op: "action_start", id: allowed}, sdk.CodeUnknownAction},
+		{"start without scope", req{key: boss, op: "action_start", id: allowed}, sdk.CodeMissingScope},
+		{"start while pending", req{key: agent, op: "action_start", id: pending.ID}, sdk.CodeConflict},
+		{"result by another key", req{key: other, op: "action_result", id: allowed, body: `{"success":true}`}, sdk.CodeUnknownAction},
+		{"result before the start", req{key: agent, op: "action_result", id: allowed, body: `{"success":true}`}, sdk.CodeConflict},
+		{"result without success", req{key: agent, op: "action_result", id: allowed}, sdk.CodeMissingField},
+		{"approve without scope", req{key: agent, op: "action_approval", id: pending.ID, body: approval(pending.Token, "true")}, sdk.CodeMissingScope},
+		{"approve what is not pending", req{key: boss, op: "action_approval", id: allowed, body: approval(pending.Token, "true")}, sdk.CodeConflict},
+		{"approve with a wrong token", req{key: boss, op: "action_approval", id: pending.ID, body: approval("dfr_x", "true")}, sdk.CodeWrongToken},
+		{"deny with a wrong token", req{key: boss, op: "action_approval", id: pending.ID, body: approval("dfr_x", "false")}, sdk.CodeWrongToken},
+		{"approve without saying what", req{key: boss, op: "action_approval", id: pending.ID, body: `{"token":"x"}`}, sdk.CodeMissingField},
+		{"approve with a long reason", req{key: boss, op: "action_approval", id: pending.ID, body: `{"token":"x","approve":true,"reason":"` + strings.Repeat("r", 1025) + `"}`}, sdk.CodeInvalidField},
+		{"a long error", req{key: agent, op: "action_result", id: allowed, body: `{"success":false,"error":"` + strings.Repeat("e", 4097) + `"}`}, sdk.CodeInvalidField},
+		{"gate for another agent", req{key: agent, op: "gate_decide", body: `{"agent_id":"b","tool":"permit"}`}, sdk.CodeAgentNotAllowed},
+		{"evaluate without scope", req{key: boss, op: "evaluate", body: `{"agent_id":"a","tool_id":"permit"}`}, sdk.CodeMissingScope},
+	} {
+		t.Run(c.name, func(t *testing.T) { (&stageOf{s, t}).refused(c.q, c.want) })
+	}
+	if a := s.action(req{key: agent, op: "action_get", id: pending.ID}); a.Status != "pending_approval" {
+		t.Errorf("a refused answer changed the action: %+v", a)
+	}
+}
+
+// stageOf lets a stage speak for a subtest.
+type stageOf struct {
+	*stage
+	t *testing.T
+}
+
+func (s *stageOf) refused(q req, want sdk.Code) {
+	s.t.Helper()
+	if text, err := s.do(q); code(err) != string(want) {
+		s.t.Errorf("got %q %s, want %s", code(err), text, want)
+	}
+}
+
+func TestActionSelfApproval(t *testing.T) {
+	s := newStage(t)
+	both, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "both", Scopes: []string{"authorize", "approve"}}, admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := s.key("agent", "agent")
+	own := s.action(submit(both.Key.ID, "defer", `{}`))
+	others := s.action(submit(agent, "defer", `{}`))
+	for _, a := range []act{own, others} { // its own, and one of an agent that it acts as
+		s.refused(req{key: both.Key.ID, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeSelfApproval)
+		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != "pending_approval" {
+			t.Errorf("approved by itself: %+v", got)
+		}
+	}
+}
+
+func TestActionLife(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	a := s.action(submit(agent, "defer", `{"n":1}`))
+	if got := s.action(req{key: boss, op: "action_get", id: a.ID}); got.Token != a.Token || a.Token == "" {
+		t.Fatalf("an approver gets no token: %+v", got)
+	}
+	other := s.key("other", "agent")
+	if got := s.action(req{key: other, op: "action_get", id: a.ID}); got.Token != "" {
+		t.Fatal("a key that neither asked nor approves gets the token")
+	}
+	ok := s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true,"reason":"fine"}`, a.Token)})
+	if ok.Status != "approved" || ok.Outcome != "ABSTAIN" || ok.Code != a.Code || ok.Token != "" {
+		t.Fatalf("approved: %+v", ok)
+	}
+	s.refused(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeConflict)
+	run := s.action(req{key: agent, op: "action_start", id: a.ID})
+	if run.Status != "executing" || run.Code != a.Code || run.Outcome != "ABSTAIN" {
+		t.Fatalf("started: %+v", run)
+	}
+	s.refused(req{key: agent, op: "action_start", id: a.ID}, sdk.CodeConflict)
+	s.refused(req{key: other, op: "action_result", id: a.ID, body: `{"success":true}`}, sdk.CodeUnknownAction)
+	done := s.action(req{key: agent, op: "action_result", id: a.ID, body: `{"success":true,"result":{"x":1}}`})
+	if done.Status != "succeeded" || string(done.Result.Value) != `{"x":1}` || done.Result.Outcome != "PASS" {
+		t.Fatalf("finished: %+v", done)
+	}
+	s.refused(req{key: agent, op: "action_result", id: a.ID, body: `{"success":false}`}, sdk.CodeConflict)
+	s.events(agent, a.ID, "created decision_made approved started succeeded")
+
+	b := s.action(submit(agent, "defer", `{"n":2}`))
+	no := s.action(req{key: boss, op: "action_approval", id: b.ID, body: fmt.Sprintf(`{"token":%q,"approve":false,"reason":"not today"}`, b.Token)})
+	if no.Status != "denied" || no.Reason != "not today" || no.Code != b.Code {
+		t.Fatalf("denied: %+v", no)
+	}
+	s.refused(req{key: agent, op: "action_start", id: b.ID}, sdk.CodeConflict)
+	s.events(agent, b.ID, "created decision_made denied")
+
+	c := s.action(submit(agent, "permit", `{"n":3}`))
+	s.action(req{key: agent, op: "action_start", id: c.ID})
+	bad := s.action(req{key: agent, op: "action_result", id: c.ID, body: `{"success":false,"error":"boom"}`})
+	if bad.Status != "failed" || bad.Result.Error != "boom" {
+		t.Fatalf("failed: %+v", bad)
+	}
+	s.events(agent, c.ID, "created decision_made started failed")
+}
+
+// events checks an action's list of events: types in order, hashes chained, each the leaf hash of its audit record.
+func (s *stage) events(key, id, want string) {
+	s.t.Helper()
+	text, err := s.do(req{key: key, op: "action_events", id: id})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var list []struct {
+		ID       string
+		ActionID string `json:"action_id"`
+		Type     string `json:"event_type"`
+		Prev     string `json:"prev_hash"`
+		Hash     string `json:"record_hash"`
+		Meta     struct{ Seq uint64 }
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		s.t.Fatal(err)
+	}
+	var types []string
+	prev, ids := "", map[string]bool{}
+	for _, e := range list {
+		types = append(types, e.Type)
+		leaf := ""
+		if err := s.store.Records(e.Meta.Seq, func(seq uint64, rec []byte) error {
+			if seq == e.Meta.Seq {
+				h := tlog.RecordHash(rec)
+				leaf = fmt.Sprintf("%x", h[:])
+				if !strings.Contains(string(rec), id) {
+					s.t.Errorf("%s: record %d does not name the action: %s", e.Type, seq, rec)
+				}
+			}
+			return nil
+		}); err != nil {
+			s.t.Fatal(err)
+		}
+		if e.Prev != prev || e.Hash != leaf || e.ActionID != id || ids[e.ID] || !strings.HasPrefix(e.ID, "evt_") {
+			s.t.Errorf("event %+v: want prev_hash %q, record_hash %q", e, prev, leaf)
+		}
+		prev, ids[e.ID] = e.Hash, true
+	}
+	if got := strings.Join(types, " "); got != want {
+		s.t.Errorf("events %q, want %q", got, want)
+	}
+}
+
+func TestActionStartDecidesAgain(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	allowed := s.action(submit(agent, "permit", `{}`))
+	approved := s.action(submit(agent, "defer", `{}`))
+	s.action(req{key: boss, op: "action_approval", id: approved.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
+	s.says(sdk.Verdict{Effect: sdk.Deny, Code: "TODAY", Reason: "not any more"})
+	for _, id := range []string{allowed.ID, approved.ID} {
+		a := s.action(req{key: agent, op: "action_start", id: id})
+		if a.Status != "denied" || a.Decision != "deny" || a.Outcome != "HALT" || a.Code != "TODAY" || a.Reason != "not any more" {
+			t.Errorf("a start that the chain denies: %+v", a)
+		}
+		s.refused(req{key: agent, op: "action_start", id: id}, sdk.CodeConflict)
+	}
+	s.events(agent, allowed.ID, "created decision_made denied")
+	s.events(agent, approved.ID, "created decision_made approved denied")
+}
+
+func TestActionStartAsksForMoreApprovals(t *testing.T) {
+	s := newStage(t)
+	agent, boss, boss2 := s.key("agent", "agent"), s.key("boss", "approver"), s.key("boss 2", "approver")
+	a := s.action(submit(agent, "defer", `{}`))
+	yes := fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)
+	s.action(req{key: boss, op: "action_approval", id: a.ID, body: yes})
+	s.says(sdk.Verdict{Effect: sdk.Defer, Code: "MORE", Approvals: 2, RuleID: "stricter"})
+	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "pending_approval" || got.Token != a.Token {
+		t.Fatalf("a start that needs more approvals: %+v", got)
+	}
+	s.action(req{key: boss2, op: "action_approval", id: a.ID, body: yes})
+	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "executing" {
+		t.Fatalf("after the second approval: %+v", got)
+	}
+}
+
+func TestActionExpires(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	allowed, pending, approved := s.action(submit(agent, "permit", `{}`)), s.action(submit(agent, "defer", `{"n":1}`)), s.action(submit(agent, "defer", `{"n":2}`))
+	s.advance(4 * time.Minute)
+	s.action(req{key: boss, op: "action_approval", id: approved.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
+	s.advance(time.Minute)
+	for _, id := range []string{allowed.ID, pending.ID} {
+		if got := s.action(req{key: agent, op: "action_get", id: id}); got.Status != "denied" || got.Reason != "expired" {
+			t.Errorf("after 5 minutes: %+v", got)
+		}
+		s.refused(req{key: agent, op: "action_start", id: id}, sdk.CodeActionExpired)
+	}
+	s.refused(req{key: boss, op: "action_approval", id: pending.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, pending.Token)}, sdk.CodeConflict)
+	s.events(agent, pending.ID, "created decision_made denied")
+	if got := s.action(req{key: agent, op: "action_get", id: approved.ID}); got.Status != "approved" {
+		t.Fatalf("approved a minute ago: %+v", got)
+	}
+	list := s.list(agent, [2]string{"status", "denied"})
+	if len(list) != 2 {
+		t.Errorf("%d denied in the list, want 2", len(list))
+	}
+	s.advance(4 * time.Minute)
+	if got := s.action(req{key: agent, op: "action_get", id: approved.ID}); got.Status != "denied" || got.Reason != "expired" {
+		t.Errorf("5 minutes after its approval: %+v", got)
+	}
+	s.refused(req{key: agent, op: "action_start", id: approved.ID}, sdk.CodeActionExpired)
+}
+
+func (s *stage) list(key string, query ...[2]string) (out []act) {
+	s.t.Helper()
+	text, err := s.do(req{key: key, op: "action_list", query: query})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		s.t.Fatalf("%v: %s", err, text)
+	}
+	for _, a := range out {
+		if a.Token != "" {
+			s.t.Error("a list gives an approval token away")
+		}
+	}
+	return out
+}
+
+func TestActionTwins(t *testing.T) {
+	s := newStage(t)
+	agent, other := s.key("agent", "agent"), s.key("other", "agent")
+	first := s.action(submit(agent, "permit", `{"n":1}`))
+	for _, c := range []struct {
+		name string
+		q    req
+		same bool
+	}{
+		{"at once", submit(agent, "permit", `{"n":1}`), true},
+		{"the number written otherwise", submit(agent, "permit", `{"n":1.0}`), true},
+		{"other params", submit(agent, "permit", `{"n":2}`), false},
+		{"another key", submit(other, "permit", `{"n":1}`), false},
+		{"another operation of a tool with a slash", req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"permit","params":{"n":1},"context":{"c":1}}`}, false},
+		{"with an Idempotency-Key", req{key: agent, op: "action_submit", body: body("permit", `{"n":1}`), idem: "k"}, false},
+	} {
+		if got := s.action(c.q); (got.ID == first.ID) != c.same {
+			t.Errorf("%s: action %s, the first is %s", c.name, got.ID, first.ID)
+		}
+	}
+	s.restart()
+	s.advance(1900 * time.Millisecond)
+	if got := s.action(submit(agent, "permit", `{"n":1}`)); got.ID != first.ID {
+		t.Error("a restart forgets what was submitted 1.9 seconds before")
+	}
+	s.advance(100 * time.Millisecond)
+	if got := s.action(submit(agent, "permit", `{"n":1}`)); got.ID == first.ID {
+		t.Error("two seconds later it is still the same action")
+	}
+}
+
+func TestActionTwinIsDecidedAgain(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	first := s.action(submit(agent, "permit", `{}`))
+	s.says(sdk.Verdict{Effect: sdk.Deny, Code: "TODAY"})
+	no := s.action(submit(agent, "permit", `{}`))
+	if no.ID == first.ID || no.Status != "denied" || no.Code != "TODAY" {
+		t.Fatalf("a denial does not win over the action before: %+v", no)
+	}
+	if again := s.action(submit(agent, "permit", `{}`)); again.ID != no.ID {
+		t.Error("a denied action's twin is another action")
+	}
+	fn := func(*chain.Call) (sdk.Verdict, error) { return sdk.Verdict{Effect: sdk.Permit, Code: "P"}, nil }
+	s.verdict.Store(&fn)
+	s.advance(3 * time.Second)
+	killer := s.key("killer", "operator")
+	one := s.action(submit(agent, "permit", `{}`))
+	if _, err := s.do(req{key: killer, op: "kill", body: `{"agent_id":"a"}`}); err != nil {
+		t.Fatal(err)
+	}
+	if dead := s.action(submit(agent, "permit", `{}`)); dead.ID == one.ID || dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
+		t.Errorf("a kill does not win over the action before: %+v", dead)
+	}
+	if dead := s.action(req{key: agent, op: "action_start", id: one.ID}); dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
+		t.Errorf("a killed agent starts an action: %+v", dead)
+	}
+}
+
+func TestActionIdempotencyKey(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	q := submit(agent, "defer", `{"n":1}`)
+	q.idem = "once"
+	a := s.action(q)
+	s.advance(time.Minute)
+	if got := s.action(q); got.ID != a.ID {
+		t.Error("the same Idempotency-Key makes two actions")
+	}
+	clash := submit(agent, "permit", `{"n":2}`)
+	clash.idem = "once"
+	if got := s.action(clash); got.Status != "denied" || got.Code != sdk.ReasonCallIDConflict {
+		t.Errorf("an Idempotency-Key for another action: %+v", got)
+	}
+	if got := s.action(q); got.ID != a.ID {
+		t.Error("a conflict takes the Idempotency-Key away")
+	}
+	yes := req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token), idem: "yes"}
+	if one, two := s.action(yes), s.action(yes); one.Status != "approved" || two.Status != "approved" {
+		t.Errorf("the repeated approval: %+v %+v", one, two)
+	}
+	yes.body = fmt.Sprintf(`{"token":%q,"approve":false}`, a.Token)
+	s.refused(yes, sdk.CodeIdempotencyReused)
+	start := req{key: agent, op: "action_start", id: a.ID, idem: "go"}
+	if one, two := s.action(start), s.action(start); one.Status != "executing" || two.Status != "executing" {
+		t.Errorf("the repeated start: %+v %+v", one, two)
+	}
+	s.refused(req{key: agent, op: "action_start", id: a.ID, idem: "other"}, sdk.CodeConflict)
+	end := req{key: agent, op: "action_result", id: a.ID, body: `{"success":true}`, idem: "end"}
+	if one, two := s.action(end), s.action(end); one.Status != "succeeded" || two.Status != "succeeded" {
+		t.Errorf("the repeated result: %+v %+v", one, two)
+	}
+	end.body = `{"success":false}`
+	s.refused(end, sdk.CodeIdempotencyReused)
+}
+
+func TestOneActionOfManySubmissions(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	for round := range 5 {
+		ids := together(64, func(int) string { return s.action(submit(agent, "permit", fmt.Sprintf(`{"round":%d}`, round))).ID })
+		if len(ids) != 1 {
+			t.Fatalf("64 identical submissions made %d actions", len(ids))
+		}
+	}
+	if n := len(s.list(agent, [2]string{"limit", "1000"})); n != 5 {
+		t.Errorf("%d actions, want 5", n)
+	}
+}
+
+func TestOneStartOfMany(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	for _, tool := range []string{"permit", "defer"} {
+		a := s.action(submit(agent, tool, `{}`))
+		if a.Token != "" {
+			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
+		}
+		got := together(32, func(int) string {
+			text, err := s.do(req{key: agent, op: "action_start", id: a.ID})
+			if err != nil {
+				return code(err)
+			}
+			return readAct(t, text).Status
+		})
+		if got["executing"] != 1 || got["conflict"] != 31 {
+			t.Errorf("%s: 32 starts ended %v", tool, got)
+		}
+		got = together(32, func(int) string {
+			text, err := s.do(req{key: agent, op: "action_result", id: a.ID, body: `{"success":true}`})
+			if err != nil {
+				return code(err)
+			}
+			return readAct(t, text).Status
+		})
+		if got["succeeded"] != 1 || got["conflict"] != 31 {
+			t.Errorf("%s: 32 results ended %v", tool, got)
+		}
+	}
+}
+
+// together runs n at once and counts what they say.
+func together(n int, fn func(i int) string) map[string]int {
+	out := map[string]int{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			got := fn(i)
+			mu.Lock()
+			defer mu.Unlock()
+			out[got]++
+		})
+	}
+	close(start)
+	wg.Wait()
+	return out
+}

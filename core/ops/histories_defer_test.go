@@ -1,0 +1,275 @@
+package ops_test
+
+import (
+	"errors"
+	"fmt"
+	mrand "math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// deferRow is one deferred call of deferState.
+type deferRow struct {
+	token, is string
+	until     int64
+}
+
+// deferState is all deferred calls that one call has had, and the time.
+type deferState struct {
+	rows [8]deferRow
+	now  int64
+}
+
+func (s *deferState) find(token string) *deferRow {
+	for i := range s.rows {
+		if s.rows[i].token == token {
+			return &s.rows[i]
+		}
+	}
+	return nil
+}
+
+// pending is the call's deferred call that can be joined.
+func (s *deferState) pending() *deferRow {
+	for i := range s.rows {
+		if s.rows[i].is == "pending" {
+			return &s.rows[i]
+		}
+	}
+	return nil
+}
+
+// fresh is an unused row.
+func (s *deferState) fresh() *deferRow { return s.find("") }
+
+// deferStep is the specification of what one call's deferred calls go through. Time alone ends them.
+func deferStep(s deferState, d deed, out string) (deferState, bool) {
+	if d.do == "later" {
+		s.now += d.n
+		for i := range s.rows {
+			if r := &s.rows[i]; (r.is == "pending" || r.is == "approved") && s.now >= r.until {
+				r.is = "expired"
+			}
+		}
+		return s, true
+	}
+	if d.do == "ask" {
+		token, ok := strings.CutPrefix(out, "DEFER ")
+		if r := s.pending(); r != nil {
+			return s, ok && r.token == token
+		}
+		r := s.fresh()
+		if !ok || r == nil || s.find(token) != nil {
+			return s, false
+		}
+		*r = deferRow{token, "pending", s.now + int64(pendingFor)}
+		return s, true
+	}
+	r := s.find(d.arg)
+	if r == nil {
+		return s, false
+	}
+	return s, deferMoves(r, s.now, d, out)
+}
+
+// deferMoves is an operation on one deferred call: whether the answer is right, and what becomes of it.
+func deferMoves(r *deferRow, now int64, d deed, out string) bool {
+	was := r.is
+	switch d.do {
+	case "approve", "deny":
+		switch was {
+		case "pending":
+			r.is = map[string]string{"approve": "approved", "deny": "denied"}[d.do]
+			r.until = now + int64(approvedFor)
+			return out == r.is || out == unknown
+		case "expired":
+			return out == "defer_expired" || out == unknown
+		}
+		return out == "already_resolved by "+was || out == unknown
+	case "redeem":
+		if was == "approved" {
+			r.is = "consumed"
+			return out == "PERMIT APPROVAL_CONSUMED" || out == unknown
+		}
+		return out == "DENY APPROVAL_MISMATCH" || out == unknown
+	case "steal":
+		return out == "DENY APPROVAL_MISMATCH"
+	case "status":
+		return out == was
+	}
+	return false
+}
+
+var deferSpec = specification(deferState{}, deferStep)
+
+// tokens are those that the clients of one call have seen.
+type tokens struct {
+	first chan struct{} // closed when there is one
+	mu    sync.Mutex
+	all   []string
+}
+
+func (t *tokens) saw(token string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.all = append(t.all, token); len(t.all) == 1 {
+		close(t.first)
+	}
+}
+
+// one is mostly the newest.
+func (t *tokens) one(rng *mrand.Rand) string {
+	<-t.first
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n := len(t.all); rng.IntN(4) == 0 {
+		return t.all[rng.IntN(n)]
+	}
+	return t.all[len(t.all)-1]
+}
+
+// deferRound has four calls, eight clients each: they ask, answer, redeem, steal and look, and the clock moves.
+func deferRound(p *people) func(w *world) {
+	return func(w *world) {
+		const groups = 4
+		var seen [groups]tokens
+		for i := range seen {
+			seen[i].first = make(chan struct{})
+		}
+		parts := partsOf(w, groups, "defer")
+		w.everybody(func(c int, rng *mrand.Rand) {
+			l := &asker{world: w, people: p, c: c, part: parts[c%groups], rng: rng, seen: &seen[c%groups]}
+			for i := range 12 {
+				switch {
+				case c == clients-1 && i == 4 && w.rounds%2 == 0:
+					w.advance(c, pendingFor+time.Second, parts)
+				case c == clients-2 && i == 9 && w.rounds%3 == 0:
+					w.advance(c, approvedFor+time.Second, parts)
+				case i == 0 && c < groups, i%4 == 3 && c/groups == 5, i == 6 && c/groups == 6: // at most so many that the specification has rows for
+					l.ask(i)
+				default:
+					l.act(i)
+				}
+			}
+		})
+	}
+}
+
+// asker is one client at one call.
+type asker struct {
+	*world
+	*people
+	c    int
+	part string
+	rng  *mrand.Rand
+	seen *tokens
+}
+
+// body is the call with what is added, such as a token.
+func (l *asker) body(agent, session, more string) string {
+	return fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":"defer/x","args":{"part":%q}%s}`, agent, session, l.part, more)
+}
+
+// ask asks for the call under a call_id of its own; a lost answer is asked for until it arrives.
+func (l *asker) ask(n int) {
+	l.h.do(l.c, l.part, deed{do: "ask"}, func() string {
+		for {
+			answer, got := l.patient(l.rng, request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"call_id":"%s %d-%d"`, l.part, l.c, n))})
+			if got == unknown {
+				continue
+			}
+			l.seen.saw(member(answer, "defer_token"))
+			return strings.TrimSpace(member(answer, "effect") + got + " " + member(answer, "defer_token"))
+		}
+	})
+}
+
+// act does something to a token that somebody has seen.
+func (l *asker) act(n int) {
+	token := l.seen.one(l.rng)
+	switch l.rng.IntN(8) {
+	case 0, 1, 2:
+		l.answer(token, n)
+	case 3, 4:
+		l.redeem(token)
+	case 5:
+		l.steal(token)
+	default:
+		l.status(token)
+	}
+}
+
+// answer approves or denies, under an Idempotency-Key.
+func (l *asker) answer(token string, n int) {
+	do, boss := "approve", l.boss
+	if l.rng.IntN(4) == 0 {
+		do = "deny"
+	}
+	if l.rng.IntN(2) == 0 {
+		boss = l.second
+	}
+	l.h.do(l.c, l.part, deed{do: do, arg: token}, func() string {
+		var got string
+		for range 3 {
+			answer, err := l.run(request{key: boss.Value, op: "approve_defer", idem: fmt.Sprintf("%s %d-%d", l.part, l.c, n),
+				body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve")})
+			got = ended(answer, err)
+			var e *sdk.Error
+			if errors.As(err, &e) && e.Code != sdk.CodeAuditUnavailable {
+				return got // a refusal is not kept under the Idempotency-Key: the next try could be refused for another reason
+			}
+			if lost := l.rng.IntN(6) == 0; err == nil && !lost {
+				return got
+			}
+		}
+		return unknown
+	})
+}
+
+// redeem spends an approval. It is no repeat, so that a lost answer is an operation without an end.
+func (l *asker) redeem(token string) {
+	l.h.do(l.c, l.part, deed{do: "redeem", arg: token}, func() string {
+		answer, got := l.send(request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"defer_token":%q`, token))})
+		if got == "audit_unavailable" || l.rng.IntN(10) == 0 {
+			return unknown
+		}
+		return member(answer, "effect") + " " + member(answer, "reason_code") + got
+	})
+}
+
+// steal tries to spend an approval for another agent, session, key or args. One that could not be recorded says nothing.
+func (l *asker) steal(token string) {
+	key, with := l.agent.Value, fmt.Sprintf(`,"defer_token":%q`, token)
+	var body string
+	switch l.rng.IntN(4) {
+	case 0:
+		body = l.body("b", "s", with)
+	case 1:
+		body = l.body("a", "t", with)
+	case 2:
+		body = strings.Replace(l.body("a", "s", with), `{"part"`, `{"more":1,"part"`, 1)
+	case 3:
+		key, body = l.other.Value, l.body("a", "s", with)
+	}
+	call := l.h.tick.now()
+	answer, got := l.send(request{key: key, op: "authorize", body: body})
+	if got != "audit_unavailable" {
+		l.h.add(l.c, call, deed{do: "steal", arg: token}, member(answer, "effect")+" "+member(answer, "reason_code")+got, l.part)
+	}
+}
+
+func (l *asker) status(token string) {
+	l.h.do(l.c, l.part, deed{do: "status", arg: token}, func() string {
+		answer, got := l.send(request{key: l.agent.Value, op: "poll_defer", body: fmt.Sprintf(`{"defer_token":%q}`, token)})
+		return member(answer, "status") + got
+	})
+}
+
+func TestDeferHistories(t *testing.T) {
+	w := newWorld(t, newUnsure)
+	requireOrder(t, w, full(4, 60), deferSpec, deferRound(newPeople(w)))
+}

@@ -1,0 +1,136 @@
+package ops_test
+
+import (
+	"fmt"
+	mrand "math/rand/v2"
+	"testing"
+
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+)
+
+// killState is one target: killed or not, by which kill last, and whether that kill has returned.
+type killState struct {
+	killed, returned bool
+	by               string
+}
+
+// killStep is the specification of one target. A PERMIT is two things: the decision, and that it goes out. It may not go
+// out once the kill has returned.
+func killStep(s killState, d deed, out string) (killState, bool) {
+	switch d.do {
+	case "kill":
+		return killState{true, s.killed && s.returned, d.arg}, out == ""
+	case "killed":
+		s.returned = s.returned || s.killed && s.by == d.arg
+		return s, true
+	case "undo":
+		if s.killed {
+			return killState{}, out == ""
+		}
+		return s, out == "unknown_kill"
+	case "use":
+		return s, out == "DENY KILL_SWITCH_ACTIVE" && s.killed || out == "PERMIT TEST" && !s.killed
+	case "sent":
+		return s, !s.killed || !s.returned
+	}
+	return s, false
+}
+
+var killSpec = specification(killState{}, killStep)
+
+// killTarget is what a part of a round kills, and calls that are of it.
+type killTarget struct{ part, scope, name, key, agent, session, tool string }
+
+// killTargets has one of every scope but global, which would be every part's.
+func killTargets(w *world, agent, other *ops.NewKey, parts []string) []killTarget {
+	var out []killTarget
+	for i, part := range parts {
+		t := killTarget{part: part, key: agent.Value, agent: part, session: "s", tool: "permit/x"}
+		switch i % 4 {
+		case 0:
+			t.scope, t.name = store.KillAgent, part
+		case 1:
+			t.scope, t.name, t.session = store.KillSession, part, part
+		case 2:
+			t.scope, t.name, t.tool = store.KillTool, "permit/"+part, "permit/"+part
+		case 3:
+			t.scope, t.name, t.key = store.KillKey, other.Key.ID, other.Value
+		}
+		out = append(out, t)
+	}
+	return out
+}
+
+// oneOperator is whether the kills and undos of one target come one after the other. The service holds a kill in effect
+// before it is written, and an undo that comes between undoes what the write then puts in effect again.
+const oneOperator = true
+
+// killRound has four targets, eight clients each: one kills and lets go on again, the others act.
+func killRound(p *people) func(w *world) {
+	return func(w *world) {
+		parts := partsOf(w, 4, "kill")
+		other := w.newKey(fmt.Sprint("killed ", w.rounds), "agent")
+		targets := killTargets(w, p.agent, other, parts)
+		w.everybody(func(c int, rng *mrand.Rand) {
+			t, in := &targets[c%4], c/4
+			for i := range 14 {
+				switch {
+				case in == 0 && (i%4 == 1 || i == 6):
+					w.stop(c, p, t, rng, i)
+				case in == 0 && i%4 == 3:
+					w.undo(c, p, t)
+				case !oneOperator && in == 1 && i%4 == 3:
+					w.undo(c, p, t)
+				case !oneOperator && in == 2 && i == 8:
+					w.stop(c, p, t, rng, i)
+				default:
+					w.try(c, t)
+				}
+			}
+		})
+	}
+}
+
+// stop kills; a lost answer is asked for again under the same Idempotency-Key.
+func (w *world) stop(c int, p *people, t *killTarget, rng *mrand.Rand, n int) {
+	id := fmt.Sprintf("%s %d-%d", t.part, c, n)
+	w.h.do(c, t.part, deed{do: "kill", arg: id}, func() string {
+		for {
+			_, err := w.run(request{key: p.killer.Value, op: "kill", idem: id, body: fmt.Sprintf(`{"scope":%q,"target":%q}`, t.scope, t.name)})
+			if lost := !w.noLoss && rng.IntN(4) == 0; !lost {
+				return code(err)
+			}
+		}
+	})
+	call := w.h.tick.now()
+	w.h.add(c, call, deed{do: "killed", arg: id}, "", t.part)
+}
+
+// undo is an operator's.
+func (w *world) undo(c int, p *people, t *killTarget) {
+	w.h.do(c, t.part, deed{do: "undo"}, func() string {
+		_, err := w.run(request{key: p.killer.Value, op: "kill", body: fmt.Sprintf(`{"scope":%q,"target":%q,"undo":true}`, t.scope, t.name)})
+		return code(err)
+	})
+}
+
+// try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered.
+func (w *world) try(c int, t *killTarget) {
+	call := w.h.tick.now()
+	var out string
+	_, got := w.send(request{key: t.key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q}`, t.agent, t.session, t.tool), sent: func(answer string) {
+		out = member(answer, "effect") + " " + member(answer, "reason_code")
+		if member(answer, "effect") == "PERMIT" {
+			w.h.add(c, w.h.tick.now(), deed{do: "sent"}, "", t.part)
+		}
+	}})
+	if got != "audit_unavailable" {
+		w.h.add(c, call, deed{do: "use"}, out+got, t.part)
+	}
+}
+
+func TestKillHistories(t *testing.T) {
+	w := newWorld(t, newUnsure)
+	requireOrder(t, w, full(4, 60), killSpec, killRound(newPeople(w)))
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/yett-dev/yett/core/console"
+	"github.com/yett-dev/yett/core/sockd"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// MapPeer lets messages of that user of the machine on the socket, if they bring no key, be those of the key with that id
+// or name. Before Start only.
+func (g *Gateway) MapPeer(uid uint32, key string) { g.peers[uid] = key }
+
+// listenSocket opens the agents' socket.
+func (g *Gateway) listenSocket() error {
+	c, l := g.cfg.Socket, g.cfg.Limits
+	if !c.Enabled {
+		return nil
+	}
+	for _, p := range c.Peers {
+		g.peers[uint32(p.UID)] = p.Key
+	}
+	path := string(c.Path)
+	if path == "" {
+		path = filepath.Join(g.dir, "yett.sock")
+	}
+	var err error
+	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), Connections: l.Connections,
+		InFlight: l.InFlight, StreamsPerKey: l.StreamsPerKey, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
+	return err
+}
+
+// listenConsole opens the console's listener.
+func (g *Gateway) listenConsole(ctx context.Context) error {
+	c := g.cfg.Console
+	if !c.Enabled {
+		return nil
+	}
+	people, err := store.LoadOperators(ctx, g.store)
+	if err != nil {
+		return err
+	}
+	tlsSet, err := tlsConfig("console.tls", c.TLS)
+	if err != nil {
+		return err
+	}
+	g.consoleLn, err = net.Listen("tcp", c.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) && !g.cfg.Written("console.listen") {
+		g.opts.Log("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free port instead", c.Listen)
+		g.consoleLn, err = net.Listen("tcp", "127.0.0.1:0")
+	}
+	if err != nil {
+		return fmt.Errorf("console.listen: %w", err)
+	}
+	g.consoleURL = "http://" + g.consoleLn.Addr().String()
+	if tlsSet != nil {
+		g.consoleLn = tls.NewListener(g.consoleLn, tlsSet)
+		g.consoleURL = strings.Replace(g.consoleURL, "http:", "https:", 1)
+	}
+	g.console = console.New(console.Settings{Keys: g.service, State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, Secure: tlsSet != nil, Version: g.opts.Version})
+	return nil
+}
+
+// ConsoleURL is the address of the console, "" when it is off.
+func (g *Gateway) ConsoleURL() string { return g.consoleURL }
+
+// FirstOperatorLink is the one-time link with which the first operator signs up; "" when the console is off or there is
+// an operator already.
+func (g *Gateway) FirstOperatorLink() string {
+	if g.console == nil {
+		return ""
+	}
+	link, err := g.console.FirstLink(g.consoleURL)
+	if err != nil {
+		return "" // there is somebody to sign in
+	}
+	return link
+}
+
+// SocketPath is the file of the agents' socket, "" when it is off.
+func (g *Gateway) SocketPath() string {
+	if g.sock == nil {
+		return ""
+	}
+	return g.sock.Path()
+}
+
+// OwnUser is the user that serves.
+func OwnUser() uint32 { return uint32(os.Getuid()) }
