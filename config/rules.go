@@ -69,6 +69,19 @@ type rulesFile struct {
 // maxRulesFile is the largest rules file that is read, in bytes.
 const maxRulesFile = 64 << 20
 
+// ParseRules reads the text of one rules file; name stands for the file in what is wrong with it. Nothing else is read.
+// The error is an *Error.
+func ParseRules(name string, data []byte) (RuleSet, error) {
+	l := &loader{config: Default(), report: newReport()}
+	if len(data) > maxRulesFile {
+		l.report.errorf("", "is %d bytes long, more than the limit of %d", len(data), maxRulesFile)
+		return RuleSet{}, l.report.err()
+	}
+	set := l.parseRules(name, data)
+	uniqueIDs(l.report, []RuleSet{set})
+	return set, l.report.err()
+}
+
 // readRules reads one rules file. What is wrong with it goes into r, placed in that file.
 func (l *loader) readRules(path, key string) RuleSet {
 	data, err := l.read(path, maxRulesFile)
@@ -76,6 +89,10 @@ func (l *loader) readRules(path, key string) RuleSet {
 		l.report.errorf(key, "%s", err)
 		return RuleSet{Path: path}
 	}
+	return l.parseRules(path, data)
+}
+
+func (l *loader) parseRules(path string, data []byte) RuleSet {
 	sum := sha256.Sum256(data)
 	set := RuleSet{Path: path, Digest: "sha256:" + hex.EncodeToString(sum[:])}
 	r := newReport()

@@ -271,5 +271,8 @@ func (l *asker) status(token string) {
 
 func TestDeferHistories(t *testing.T) {
 	w := newWorld(t, newUnsure)
-	requireOrder(t, w, full(4, 60), deferSpec, deferRound(newPeople(w)))
+	requireOrder(t, w, full(4, 60), deferSpec, deferRound(newPeople(w)),
+		"ask DEFER", "approve approved", "approve ?", "deny denied", "approve already_resolved by approved", "approve already_resolved by denied", "approve already_resolved by consumed",
+		"approve defer_expired", "redeem PERMIT APPROVAL_CONSUMED", "redeem DENY APPROVAL_MISMATCH", "redeem ?", "steal DENY APPROVAL_MISMATCH", "status pending", "status approved",
+		"status consumed", "status expired", "later")
 }

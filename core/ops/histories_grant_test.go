@@ -140,5 +140,6 @@ func (w *world) listGrant(p *people, agent string) string {
 
 func TestGrantHistories(t *testing.T) {
 	w := newWorld(t, newUnsure)
-	requireOrder(t, w, full(4, 60), grantSpec, grantRound(newPeople(w)))
+	requireOrder(t, w, full(4, 60), grantSpec, grantRound(newPeople(w)),
+		"add", "spend PERMIT", "spend DEFER", "spend ?", "revoke", "list none", "rest used_up 1", "rest used_up 2")
 }

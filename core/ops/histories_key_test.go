@@ -147,5 +147,6 @@ func (w *world) use(c int, part string, k *ops.NewKey) {
 }
 
 func TestKeyHistories(t *testing.T) {
-	requireOrder(t, newWorld(t, newUnsure), full(4, 60), keySpec, keyRound)
+	requireOrder(t, newWorld(t, newUnsure), full(4, 60), keySpec, keyRound,
+		"create", "use PERMIT", "use key_revoked", "revoke", "revoke conflict", "roll", "later")
 }

@@ -132,5 +132,6 @@ func (w *world) try(c int, t *killTarget) {
 
 func TestKillHistories(t *testing.T) {
 	w := newWorld(t, newUnsure)
-	requireOrder(t, w, full(4, 60), killSpec, killRound(newPeople(w)))
+	requireOrder(t, w, full(4, 60), killSpec, killRound(newPeople(w)),
+		"kill", "undo", "use PERMIT TEST", "use DENY KILL_SWITCH_ACTIVE")
 }

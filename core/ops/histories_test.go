@@ -42,9 +42,12 @@ type history struct {
 	mu    sync.Mutex
 	parts map[string][]porcupine.Operation
 	count int
+	ends  map[string]int // operations by what they were and how they ended
 }
 
-func newHistory() *history { return &history{parts: map[string][]porcupine.Operation{}} }
+func newHistory() *history {
+	return &history{parts: map[string][]porcupine.Operation{}, ends: map[string]int{}}
+}
 
 // do runs one operation and takes it down. Of unknown outcome, it may still happen any time later, or never: it has no end.
 func (h *history) do(client int, part string, d deed, run func() string) string {
@@ -63,6 +66,8 @@ func (h *history) add(client int, call int64, d deed, out string, parts ...strin
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.count++
+	kind, _, _ := strings.Cut(out, " dfr_")
+	h.ends[strings.TrimSpace(d.do+" "+kind)]++
 	for _, p := range parts {
 		h.parts[p] = append(h.parts[p], porcupine.Operation{ClientId: client, Input: d, Call: call, Output: out, Return: ret})
 	}
@@ -251,11 +256,12 @@ func (w *world) advance(client int, by time.Duration, parts []string) {
 type account struct {
 	rounds, operations int
 	ran, checked       time.Duration
+	ends               map[string]int
 }
 
 // histories plays rounds of one kind and checks each; it gives the first one that has no order.
 func (w *world) histories(rounds int, m porcupine.Model, round func(w *world)) (account, string) {
-	var a account
+	a := account{ends: map[string]int{}}
 	for range rounds {
 		w.h = newHistory()
 		w.rounds++
@@ -264,6 +270,9 @@ func (w *world) histories(rounds int, m porcupine.Model, round func(w *world)) (
 		ended := time.Now()
 		a.rounds++
 		a.operations += w.h.count
+		for end, n := range w.h.ends {
+			a.ends[end] += n
+		}
 		a.ran += ended.Sub(began)
 		wrong := w.h.check(m)
 		a.checked += time.Since(ended)
@@ -274,13 +283,18 @@ func (w *world) histories(rounds int, m porcupine.Model, round func(w *world)) (
 	return a, ""
 }
 
-// requireOrder fails the test unless every history has an order.
-func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round func(w *world)) {
+// requireOrder fails the test unless every history has an order, and all of these ends were met.
+func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round func(w *world), ends ...string) {
 	t.Helper()
 	a, wrong := w.histories(rounds, m, round)
 	t.Logf("%d clients, %d rounds, %d operations in %v, checked in %v", clients, a.rounds, a.operations, a.ran.Round(time.Millisecond), a.checked.Round(time.Millisecond))
 	if wrong != "" {
 		t.Errorf("round %d has no order: %s", a.rounds, wrong)
+	}
+	for _, end := range ends {
+		if a.ends[end] == 0 {
+			t.Errorf("no operation ended as %q: the histories are too tame: %v", end, a.ends)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,15 +31,21 @@ type subOptions struct {
 	backlog int    // without from: begin with the last n wanted events that are there already, of the last backlogReach records
 	agent   string // if not "": events that are about another agent alone do not come, without want being asked
 
+	types  []string                          // if not nil: events of other types do not come, without want being asked
 	want   func(e *event) bool
 	format func(dst []byte, e *event) []byte // appends whole lines
-	ends   func(e *event) string             // why the stream ends with this event, "" if it does not; nil = no event ends it
+	ends   func(e *event) string             // asked about every kill: why the stream ends with it, "" if it does not; nil = none ends it
 
 	heartbeat time.Duration                                          // a line when nothing was sent for so long; 0 = none
 	beat      func(dst []byte, seq uint64, now time.Time) []byte     // nil = the line of audit_subscribe
 	closing   func(dst []byte, reason string, lastSeq uint64) []byte // nil = a line of JSON; may append nothing
 
 	first *wire.SubscribeResponse // the opening answer, nil for none; its FromSeq is filled in
+}
+
+// passes reports whether want is to be asked about an event. It looks at what peek has found only.
+func (o *subOptions) passes(e *event) bool {
+	return (o.types == nil || slices.Contains(o.types, e.Type)) && (o.agent == "" || o.agent == e.AgentID || e.broad())
 }
 
 // hub brings the log to streams. One goroutine, the pump, reads every record once, asks the streams and fills their
@@ -173,7 +180,7 @@ func (h *hub) backlog(size uint64, o *subOptions) (uint64, error) {
 			if err := e.read(seq, record); err != nil {
 				return err
 			}
-			if o.want(&e) {
+			if o.passes(&e) && o.want(&e) {
 				here = append(here, seq)
 			}
 			return nil

@@ -130,7 +130,7 @@ func (p *pump) advance(now time.Time) (busy bool) {
 			return errEnough
 		}
 		left -= len(record)
-		if err := p.event.read(seq, record); err != nil {
+		if err := p.event.peek(seq, record); err != nil {
 			return err
 		}
 		p.cursor = seq + 1
@@ -174,25 +174,33 @@ func (p *pump) offerAll(now time.Time) {
 // offer hands the event to one stream. A live one that has no room falls behind; false says so.
 func (p *pump) offer(u *subscriber, now time.Time) bool {
 	e := &p.event
-	if u.opt.agent != "" && u.opt.agent != e.AgentID && !e.broad() {
+	mayEnd := u.opt.ends != nil && e.Type == "kill" && e.Seq > u.opened
+	passes := u.opt.passes(e)
+	if !passes && !mayEnd {
 		return true
 	}
-	if u.opt.want(e) {
-		if !u.push(e, now) {
-			if u.live {
-				p.sleep(u)
-				u.cursor = e.Seq
+	why := ""
+	if err := e.load(); err != nil {
+		why = endLog // what cannot be read cannot be left out
+	} else {
+		if passes && u.opt.want(e) {
+			if !u.push(e, now) {
+				if u.live {
+					p.sleep(u)
+					u.cursor = e.Seq
+				}
+				return false
 			}
-			return false
-		}
-		p.call(u)
-	}
-	if u.opt.ends != nil && e.Seq > u.opened {
-		if why := u.opt.ends(e); why != "" {
-			u.end(why)
 			p.call(u)
-			p.sleep(u)
 		}
+		if mayEnd {
+			why = u.opt.ends(e)
+		}
+	}
+	if why != "" {
+		u.end(why)
+		p.call(u)
+		p.sleep(u)
 	}
 	return true
 }
@@ -225,7 +233,7 @@ func (p *pump) read(u *subscriber, now time.Time) (used int, more bool) {
 				return errEnough
 			}
 			used += len(record)
-			if err := p.event.read(seq, record); err != nil {
+			if err := p.event.peek(seq, record); err != nil {
 				return err
 			}
 			if !p.offer(u, now) {

@@ -31,16 +31,17 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 			return nil, err
 		}
 	}
-	key, agent, types := r.Key, in.AgentID, slices.Clone(in.Types)
+	key, agent := r.Key, in.AgentID
 	return s.subscribe(r, subOptions{
 		from:      uint64(in.FromSeq),
 		agent:     agent,
+		types:     slices.Clone(in.Types),
 		heartbeat: time.Duration(in.HeartbeatSeconds) * time.Second,
 		format:    auditFormat,
 		ends:      killEnds(key, ""),
 		first:     &wire.SubscribeResponse{Subscribed: true},
 		want: func(e *event) bool {
-			return (len(types) == 0 || slices.Contains(types, e.Type)) && (agent == "" || e.AgentID == agent) && sees(key, e)
+			return (agent == "" || e.AgentID == agent) && sees(key, e)
 		},
 	})
 }
@@ -60,17 +61,16 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 	}
 	key, agent, events := r.Key, in.AgentID, callbackEvents
 	if len(in.Events) > 0 {
-		events = slices.Compact(slices.Sorted(slices.Values(in.Events)))
+		events = slices.Clone(in.Events)
 	}
 	return s.subscribe(r, subOptions{
 		from:   uint64(in.FromSeq),
 		agent:  agent,
+		types:  events,
 		format: callbackFormat(key.ID),
 		ends:   killEnds(key, agent),
 		first:  &wire.SubscribeResponse{Subscribed: true, Stream: "callbacks"},
-		want: func(e *event) bool {
-			return slices.Contains(events, e.Type) && concerns(key, agent, e)
-		},
+		want:   func(e *event) bool { return concerns(key, agent, e) },
 	})
 }
 
