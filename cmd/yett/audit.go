@@ -17,7 +17,7 @@ import (
 )
 
 func auditCommand() *cobra.Command {
-	return group("audit", "Read the audit log", auditExport(), auditKey())
+	return group("audit", "Read the audit log", auditExport(), auditKey(), auditTail())
 }
 
 func auditExport() *cobra.Command {

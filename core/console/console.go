@@ -70,7 +70,7 @@ type Settings struct {
 	Now     func() time.Time
 	Random  func([]byte)                     // fills with cryptographic randomness
 	Log     func(format string, args ...any) // never gets a password, a token, a session id or a key's value
-	Hosts   []string                         // names, with their port if it is not the scheme's, accepted besides the loopback ones
+	Hosts   []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
 	Secure  bool                             // browsers reach the console over https: here, or at a proxy before it
 	Version string
 }

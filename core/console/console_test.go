@@ -217,7 +217,11 @@ func TestHost(t *testing.T) {
 		{"10.0.0.7:8422", nil, false, false},
 		{"console.example", []string{"console.example"}, true, true},
 		{"Console.Example", []string{"console.EXAMPLE"}, true, true},
-		{"console.example:444", []string{"console.example"}, true, false},
+		{"console.example:8422", []string{"console.example"}, true, true},
+		{"console.example:8422", []string{"console.example:8422"}, true, true},
+		{"console.example:444", []string{"console.example:8422"}, true, false},
+		{"sub.console.example", []string{"console.example"}, true, false},
+		{"localhost:9000", []string{"localhost"}, false, true},
 		{"console.example", []string{"console.example"}, false, false}, // without https the cookie would not be kept
 	} {
 		d := newDesk(t, func(s *Settings) { s.Hosts, s.Secure = c.hosts, c.secure })
@@ -236,6 +240,31 @@ func TestHost(t *testing.T) {
 		}
 		if a = b.signIn("ada", password); (a.status == http.StatusSeeOther) != c.ok {
 			t.Errorf("host %q: sign-in gives %d", c.host, a.status)
+		}
+	}
+}
+
+// A console off loopback answers under the very address it was reached at, over https.
+func TestHostIsTheListeningAddress(t *testing.T) {
+	for _, c := range []struct {
+		host, at string
+		secure   bool
+		want     int
+	}{
+		{"10.0.0.7:8422", "10.0.0.7", true, http.StatusOK},
+		{"10.0.0.7:8422", "10.0.0.7", false, http.StatusMisdirectedRequest},
+		{"10.0.0.8:8422", "10.0.0.7", true, http.StatusMisdirectedRequest},
+		{"10.0.0.7:9000", "10.0.0.7", true, http.StatusMisdirectedRequest},
+		{"evil.example:8422", "10.0.0.7", true, http.StatusMisdirectedRequest},
+		{"[2001:db8::7]:8422", "2001:db8::7", true, http.StatusOK},
+		{"[2001:db8::8]:8422", "2001:db8::7", true, http.StatusMisdirectedRequest},
+		{here, "127.0.0.1", false, http.StatusOK},
+	} {
+		d := newDesk(t, func(s *Settings) { s.Secure = c.secure })
+		b := d.browser()
+		b.host, b.local = c.host, net.ParseIP(c.at)
+		if a := b.get("/signin"); a.status != c.want {
+			t.Errorf("host %s at %s, secure %v: %d, want %d", c.host, c.at, c.secure, a.status, c.want)
 		}
 	}
 }

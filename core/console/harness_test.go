@@ -157,12 +157,13 @@ type browser struct {
 	cookie  string
 	address string
 	host    string
+	local   net.IP
 	header  http.Header
 	seen    []*answer
 }
 
 func (d *desk) browser() *browser {
-	return &browser{d: d, address: "127.0.0.1:50000", host: here, header: http.Header{}}
+	return &browser{d: d, address: "127.0.0.1:50000", host: here, local: net.IPv4(127, 0, 0, 1), header: http.Header{}}
 }
 
 // as is a browser in which that operator has just signed in.
@@ -202,7 +203,7 @@ func (b *browser) post(path string, fields ...string) *answer {
 
 func (b *browser) send(method, path, kind, body string) *answer {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8422})))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: b.local, Port: 8422})))
 	r.Host, r.RemoteAddr = b.host, b.address
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	if kind != "" {

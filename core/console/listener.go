@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -69,14 +70,15 @@ func (c *Console) refusesHost(r *http.Request) string {
 	case port == "":
 		port = "80"
 	}
-	local := loopbackNames[name]
+	local, here := loopbackNames[name], localAddr(r)
 	switch {
-	case c.hosts[host]:
-	case local && port == listeningPort(r):
+	case c.hosts[host], c.hosts[name]:
+	case local && port == here.port:
+	case here.ip != "" && name == here.ip && port == here.port: // an address is no name that could be pointed elsewhere
 	case local:
-		return "The console does not listen on this port. To reach it through a forwarded port, add this name with its port to the console's hosts."
+		return "The console does not listen on this port. To reach it through a forwarded port, add this name with its port to console.hosts."
 	default:
-		return "The console does not answer under this name. Use http://localhost with its port on this machine, or add the name to the console's hosts."
+		return "The console does not answer under this name. Use http://localhost with its port on this machine, or add the name to console.hosts."
 	}
 	if !local && !c.set.Secure {
 		return "The console answers under this name over https only: a browser would not keep its session cookie."
@@ -84,17 +86,24 @@ func (c *Console) refusesHost(r *http.Request) string {
 	return ""
 }
 
-// listeningPort is the port that the request came in at, "" if that is not known.
-func listeningPort(r *http.Request) string {
+// place is an address as a browser writes it.
+type place struct{ ip, port string }
+
+// localAddr is where the request's connection came in; empty if that is not known.
+func localAddr(r *http.Request) place {
 	addr, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if addr == nil {
-		return ""
+		return place{}
 	}
-	_, port, err := net.SplitHostPort(addr.String())
+	ap, err := netip.ParseAddrPort(addr.String())
 	if err != nil {
-		return ""
+		return place{}
 	}
-	return port
+	ip := ap.Addr().Unmap().WithZone("").String()
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	return place{ip, strconv.Itoa(int(ap.Port()))}
 }
 
 // peer is the address that a request came from.

@@ -42,6 +42,8 @@ type Settings struct {
 	Timeout       time.Duration // one operation, long polls apart
 	Flight        Flight        // nil: nobody asks which decisions are on their way
 	Log           func(format string, args ...any)
+
+	unread time.Duration // tests make it short; 0 is the contract's 30 s
 }
 
 // Flight knows which deciding requests have been let in and whose answers have not been written yet. Its methods must not
@@ -120,7 +122,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
 	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
-		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody)}))
+		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread}))
 }
 
 // Drain makes /readyz answer 503 and refuses new decisions, so that a balancer looks elsewhere. What runs goes on.

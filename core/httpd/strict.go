@@ -31,6 +31,7 @@ type StrictLimits struct {
 	WholeRead   time.Duration // from a request's first byte to its last; default 10 s; then 408
 	HeaderBytes int           // head, and likewise chunk extensions and trailers together; default 16 KiB; above it 413
 	BodyBytes   int64         // body, chunk framing not counted; default 4 MiB; above it 413
+	Unread      time.Duration // how long one write of a stream may take; default 30 s; then the connection is closed
 }
 
 // withDefaults replaces what is not set. The guard never runs without a limit.
@@ -49,6 +50,9 @@ func (l StrictLimits) withDefaults() StrictLimits {
 	}
 	if l.BodyBytes <= 0 {
 		l.BodyBytes = 4 << 20
+	}
+	if l.Unread <= 0 {
+		l.Unread = unread
 	}
 	return l
 }

@@ -365,7 +365,7 @@ func (c *strictConn) Write(b []byte) (int, error) {
 		c.wrote = string(b) != continueLine
 	}
 	if c.streaming.Load() {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(unread)); err != nil {
+		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.lim.Unread)); err != nil {
 			return 0, err
 		}
 	}

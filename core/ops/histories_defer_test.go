@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"errors"
 	"fmt"
 	mrand "math/rand/v2"
 	"strings"
@@ -213,20 +212,18 @@ func (l *asker) answer(token string, n int) {
 		boss = l.second
 	}
 	l.h.do(l.c, l.part, deed{do: do, arg: token}, func() string {
-		var got string
-		for range 3 {
+		for {
 			answer, err := l.run(request{key: boss.Value, op: "approve_defer", idem: fmt.Sprintf("%s %d-%d", l.part, l.c, n),
 				body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve")})
-			got = ended(answer, err)
-			var e *sdk.Error
-			if errors.As(err, &e) && e.Code != sdk.CodeAuditUnavailable {
-				return got // a refusal is not kept under the Idempotency-Key: the next try could be refused for another reason
-			}
-			if lost := l.rng.IntN(6) == 0; err == nil && !lost {
-				return got
+			switch refused := err != nil && code(err) != string(sdk.CodeAuditUnavailable); {
+			case refused: // it is not kept under the Idempotency-Key: the next try could be refused for another reason
+				return ended(answer, err)
+			case err == nil && l.rng.IntN(6) > 0:
+				return ended(answer, err)
+			case l.rng.IntN(4) == 0:
+				return unknown
 			}
 		}
-		return unknown
 	})
 }
 

@@ -118,13 +118,19 @@ func (w *world) undo(c int, p *people, t *killTarget) {
 // try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered.
 func (w *world) try(c int, t *killTarget) {
 	call := w.h.tick.now()
+	id := fmt.Sprint(t.part, " ", call)
 	var out string
-	_, got := w.send(request{key: t.key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q}`, t.agent, t.session, t.tool), sent: func(answer string) {
+	_, got := w.send(request{key: t.key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q,"call_id":%q}`, t.agent, t.session, t.tool, id), sent: func(answer string) {
 		out = member(answer, "effect") + " " + member(answer, "reason_code")
-		if member(answer, "effect") == "PERMIT" {
+		if member(answer, "effect") == "PERMIT" && w.commits == nil {
 			w.h.add(c, w.h.tick.now(), deed{do: "sent"}, "", t.part)
 		}
 	}})
+	if w.commits != nil {
+		if began, ok := w.commits.LoadAndDelete(id); ok {
+			call = began.(int64)
+		}
+	}
 	if got != "audit_unavailable" {
 		w.h.add(c, call, deed{do: "use"}, out+got, t.part)
 	}

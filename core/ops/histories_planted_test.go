@@ -121,22 +121,44 @@ func TestHistoriesCatchARedemptionByAnotherAgent(t *testing.T) {
 	requireNoOrder(t, w, plantedRounds, deferSpec, deferRound(newPeople(w)))
 }
 
-// earlyLook is a store in whose commits no kill is looked at: what was looked at before has to do.
-type earlyLook struct{ ops.Store }
+// longChain lets time go by between the first look for a kill and the commit, longer than a kill waits for requests in
+// flight. Unless looks is set, no kill is looked at in commits: the first look has to do.
+type longChain struct {
+	ops.Store
+	w     *world
+	looks bool
+}
 
-func (s earlyLook) Commit(ctx context.Context, cmd store.Command) error {
+func (s *longChain) Commit(ctx context.Context, cmd store.Command) error {
 	if d, ok := cmd.(*store.Decide); ok && d.Verdict.Effect == sdk.Permit {
 		yield()
-		d.AgentID, d.SessionID, d.ToolID = "nobody", "nothing", "nowhere"
+		s.w.commits.Store(d.CallID, s.w.h.tick.now())
+		if !s.looks {
+			d.AgentID, d.SessionID, d.ToolID = "nobody", "nothing", "nowhere"
+		}
 	}
 	return s.Store.Commit(ctx, cmd)
 }
 
-// A kill waits for requests in flight, but only so long. Here it waits for none, as if all of them had taken longer.
+// With long chains a decision is that of its commit: what a kill that had returned by then covers is not permitted.
 func TestHistoriesCatchAKillThatCommitDoesNotLookAt(t *testing.T) {
-	w := newWorld(t, func(s ops.Store) ops.Store { return earlyLook{s} })
-	w.unsaid = true
+	slow := func(looks bool) *world {
+		s := &longChain{looks: looks}
+		s.w = newWorld(t, func(st ops.Store) ops.Store { s.Store = st; return s })
+		s.w.commits = &sync.Map{}
+		return s.w
+	}
+	w := slow(true)
+	requireOrder(t, w, 6, killSpec, killRound(newPeople(w)), "use PERMIT TEST", "use DENY KILL_SWITCH_ACTIVE")
+	w = slow(false)
 	requireNoOrder(t, w, plantedRounds, killSpec, killRound(newPeople(w)))
+}
+
+// A kill returns only when requests in flight have been answered. Here they do not say that they are in flight.
+func TestHistoriesCatchAPermitThatIsSentLate(t *testing.T) {
+	w := newWorld(t)
+	w.unsaid = true
+	requireNoOrder(t, w, 20*plantedRounds, killSpec, killRound(newPeople(w)))
 }
 
 // lateYes is a store in which an approval that comes after the expiry still counts.

@@ -115,10 +115,11 @@ type world struct {
 	store   *store.Store
 	svc     *ops.Service
 	clock   atomic.Int64
-	h       *history // of the round that runs
-	unsaid  bool     // requests do not say when they begin and end, as a transport has to
-	noReads bool     // grants are not listed
-	noLoss  bool     // every answer arrives
+	h       *history  // of the round that runs
+	commits *sync.Map // if not nil: when commits began, by call_id; decisions are taken down as beginning then, unsaid
+	unsaid  bool      // requests do not say when they begin and end, as a transport has to
+	noReads bool      // grants are not listed
+	noLoss  bool      // every answer arrives
 	rounds  int
 }
 
@@ -185,7 +186,7 @@ type request struct {
 
 // send makes one request as a transport makes it: counted in flight, authenticated, run. The error is its code.
 func (w *world) send(r request) (answer, code_ string) {
-	if !w.unsaid {
+	if !w.unsaid && w.commits == nil {
 		g := w.svc.Enter()
 		defer w.svc.Leave(g)
 	}
@@ -217,17 +218,19 @@ func (w *world) run(r request) (string, error) {
 	return string(resp.AppendJSON(nil)), nil
 }
 
-// patient makes a request whose answer is lost now and then, and makes it again until an answer arrives. The request has
-// an identity (call_id or Idempotency-Key), so all of its tries are one operation. With no answer at all its outcome is
-// unknown.
+// patient makes a request whose answer is lost now and then, and mostly makes it again until an answer arrives. The
+// request has an identity (call_id or Idempotency-Key), so all of its tries are one operation. With no answer at all its
+// outcome is unknown.
 func (w *world) patient(rng *mrand.Rand, r request) (answer, code string) {
-	for range 3 {
+	for {
 		answer, code = w.send(r)
-		if lost := !w.noLoss && rng.IntN(6) == 0; !lost && code != string(sdk.CodeAuditUnavailable) {
+		switch lost := !w.noLoss && rng.IntN(6) == 0; {
+		case !lost && code != string(sdk.CodeAuditUnavailable):
 			return answer, code
+		case rng.IntN(4) == 0:
+			return "", unknown
 		}
 	}
-	return "", unknown
 }
 
 // everybody lets all clients work at once.

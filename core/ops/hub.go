@@ -31,7 +31,7 @@ type subOptions struct {
 	backlog int    // without from: begin with the last n wanted events that are there already, of the last backlogReach records
 	agent   string // if not "": events that are about another agent alone do not come, without want being asked
 
-	types  []string                          // if not nil: events of other types do not come, without want being asked
+	types  []string // if any: events of other types do not come, without want being asked
 	want   func(e *event) bool
 	format func(dst []byte, e *event) []byte // appends whole lines
 	ends   func(e *event) string             // asked about every kill: why the stream ends with it, "" if it does not; nil = none ends it
@@ -45,7 +45,7 @@ type subOptions struct {
 
 // passes reports whether want is to be asked about an event. It looks at what peek has found only.
 func (o *subOptions) passes(e *event) bool {
-	return (o.types == nil || slices.Contains(o.types, e.Type)) && (o.agent == "" || o.agent == e.AgentID || e.broad())
+	return (len(o.types) == 0 || slices.Contains(o.types, e.Type)) && (o.agent == "" || o.agent == e.AgentID || e.broad())
 }
 
 // hub brings the log to streams. One goroutine, the pump, reads every record once, asks the streams and fills their

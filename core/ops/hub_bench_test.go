@@ -98,6 +98,7 @@ func BenchmarkCommitBesideStreams(b *testing.B) {
 				without := r.commits(k, n)
 				t1, c1 := time.Now(), cpu(b)
 				end := r.crowdOf(k, c.idle, c.stuck, c.busy)
+				r.commits(k, 2*streamLines) // now those that are to be stuck are
 				t2, c2 := time.Now(), cpu(b)
 				with := r.commits(k, n)
 				t3, c3 := time.Now(), cpu(b)

@@ -10,7 +10,6 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-
 func policyStage(t *testing.T) (s *stage, texts *[]string) {
 	s, texts = newStage(t), new([]string)
 	s.policy = func(text string) (*chain.Authorizer, error) {

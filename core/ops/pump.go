@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// How the pump shares the machine with decisions. It is one goroutine, gives way often, rests between its turns, and
+// How the pump shares the machine with decisions. It is one goroutine, does a little at a time and rests between, and
 // wakes readers a few at a time: no number of streams makes a crowd of runnable goroutines.
 const (
 	restAfter   = 25 * time.Millisecond  // a turn that brought everybody up to date
-	restBetween = 5 * time.Millisecond   // turns while somebody has to be brought up to date from the log
+	restBetween = 2 * time.Millisecond   // turns while there is more to do
 	lookAround  = 250 * time.Millisecond // for heartbeats and keys that expire
-	turnBytes   = 1 << 20                // of records read in one turn, live streams and others each
-	catchBytes  = 128 << 10              // of which for one stream that is behind
+	turnWork    = 1 << 20                // of one turn, for live streams and for others each; about a millisecond
+	catchWork   = turnWork / 4           // of which for one stream that is behind
+	parseWork   = 8                      // a byte that is parsed, against one that is copied or skipped
 	giveWay     = 32                     // records between two yields
 	crowd       = 16                     // readers woken at once
 	crowdPause  = time.Millisecond
@@ -29,8 +30,9 @@ type pump struct {
 	cursor  uint64                   // next record for live streams
 	next    int                      // whose turn it is among those that are behind
 	event   event
-	wake    []*subscriber // have got something in this turn
+	wake    []*subscriber // have got something that they were not woken for
 	reads   int
+	work    int // done since it was last set to 0
 }
 
 // run is the pump: it runs while there are streams.
@@ -43,7 +45,7 @@ func (h *hub) run() {
 	defer look.Stop()
 	for p.admit() {
 		busy := p.turn()
-		p.wakeAll()
+		p.wakeAll(busy)
 		rest := restAfter
 		if busy {
 			rest = restBetween
@@ -124,18 +126,16 @@ func (p *pump) turn() (busy bool) {
 
 // advance offers what is new to the live streams.
 func (p *pump) advance(now time.Time) (busy bool) {
-	left := turnBytes
+	p.work = 0
 	err := p.h.log.Tail(p.cursor, func(seq uint64, record []byte) error {
-		if left <= 0 {
+		if p.work >= turnWork {
 			return errEnough
 		}
-		left -= len(record)
-		if err := p.event.peek(seq, record); err != nil {
+		if err := p.look(seq, record); err != nil {
 			return err
 		}
 		p.cursor = seq + 1
 		p.offerAll(now)
-		p.yield()
 		return nil
 	})
 	switch {
@@ -150,6 +150,15 @@ func (p *pump) advance(now time.Time) (busy bool) {
 		}
 	}
 	return false
+}
+
+// look takes one record in.
+func (p *pump) look(seq uint64, record []byte) error {
+	if p.reads++; p.reads%giveWay == 0 {
+		runtime.Gosched()
+	}
+	p.work += len(record)
+	return p.event.peek(seq, record)
 }
 
 // offerAll hands the event to the live streams that may want it.
@@ -179,86 +188,88 @@ func (p *pump) offer(u *subscriber, now time.Time) bool {
 	if !passes && !mayEnd {
 		return true
 	}
-	why := ""
-	if err := e.load(); err != nil {
-		why = endLog // what cannot be read cannot be left out
-	} else {
-		if passes && u.opt.want(e) {
-			if !u.push(e, now) {
-				if u.live {
-					p.sleep(u)
-					u.cursor = e.Seq
-				}
-				return false
-			}
-			p.call(u)
-		}
-		if mayEnd {
-			why = u.opt.ends(e)
-		}
+	if !e.Body.Exists() {
+		p.work += parseWork * len(e.record)
 	}
-	if why != "" {
-		u.end(why)
+	if e.load() != nil {
+		p.end(u, endLog) // what cannot be read cannot be left out
+		return true
+	}
+	if passes && u.opt.want(e) {
+		n, ok := u.push(e, now)
+		if !ok {
+			if u.live {
+				p.sleep(u)
+				u.cursor = e.Seq
+			}
+			return false
+		}
+		p.work += n
 		p.call(u)
-		p.sleep(u)
+	}
+	if mayEnd {
+		if why := u.opt.ends(e); why != "" {
+			p.end(u, why)
+		}
 	}
 	return true
 }
 
+// end ends a stream behind what it holds.
+func (p *pump) end(u *subscriber, why string) {
+	u.end(why)
+	p.call(u)
+	p.sleep(u)
+}
+
 // catchUp brings streams that are behind nearer to the end of the log, one after another.
 func (p *pump) catchUp(now time.Time) (busy bool) {
-	left := turnBytes
+	p.work = 0
 	n := len(p.subs)
 	for i := range n {
 		u := p.subs[(p.next+i)%n]
 		if u.live || u.blocked() || u.ended() {
 			continue
 		}
-		if left <= 0 {
+		if p.work >= turnWork {
 			p.next = (p.next + i) % n
 			return true
 		}
-		used, more := p.read(u, now)
-		left -= used
-		busy = busy || more
+		if p.read(u, now) {
+			busy = true
+		}
 	}
 	return busy
 }
 
-// read brings one stream nearer to the pump's cursor. more says that it could go on at once.
-func (p *pump) read(u *subscriber, now time.Time) (used int, more bool) {
+// read brings one stream nearer to the pump's cursor, and reports whether it could go on at once.
+func (p *pump) read(u *subscriber, now time.Time) (more bool) {
 	if u.cursor < p.cursor {
+		start := p.work
 		err := p.h.log.Tail(u.cursor, func(seq uint64, record []byte) error {
-			if used > catchBytes || seq >= p.cursor {
+			if p.work-start >= catchWork || seq >= p.cursor || u.ended() {
 				return errEnough
 			}
-			used += len(record)
-			if err := p.event.peek(seq, record); err != nil {
+			if err := p.look(seq, record); err != nil {
 				return err
 			}
 			if !p.offer(u, now) {
 				return errEnough
 			}
 			u.cursor = seq + 1
-			p.yield()
-			if u.ended() {
-				return errEnough
-			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) {
-			u.end(endLog)
-			p.call(u)
+			p.end(u, endLog)
 		}
 	}
 	if u.ended() || u.blocked() {
-		return used, false
+		return false
 	}
 	if u.cursor == p.cursor {
 		p.rise(u)
-		return used, false
 	}
-	return used, u.cursor < p.cursor
+	return u.cursor < p.cursor
 }
 
 // rise makes a stream that has caught up a live one.
@@ -290,13 +301,6 @@ func (p *pump) sleep(u *subscriber) {
 	}
 }
 
-// yield lets others run every few records.
-func (p *pump) yield() {
-	if p.reads++; p.reads%giveWay == 0 {
-		runtime.Gosched()
-	}
-}
-
 // call notes that a stream has something for its reader.
 func (p *pump) call(u *subscriber) {
 	if !u.called {
@@ -305,15 +309,19 @@ func (p *pump) call(u *subscriber) {
 	}
 }
 
-// wakeAll wakes the readers that have got something, a few at a time.
-func (p *pump) wakeAll() {
-	for i, u := range p.wake {
-		if i > 0 && i%crowd == 0 && !p.h.pause(crowdPause) {
-			break
+// wakeAll wakes the readers that have got something, a few at a time. While the pump is busy it leaves those asleep that
+// have little: they will have more in a moment.
+func (p *pump) wakeAll(busy bool) {
+	woken := 0
+	p.wake = slices.DeleteFunc(p.wake, func(u *subscriber) bool {
+		if busy && !u.worth() {
+			return false
+		}
+		if woken++; woken%crowd == 0 {
+			p.h.pause(crowdPause)
 		}
 		u.called = false
 		u.wake()
-		p.wake[i] = nil
-	}
-	p.wake = p.wake[:0]
+		return true
+	})
 }

@@ -212,21 +212,29 @@ func (u *subscriber) wake() {
 	}
 }
 
-// push appends an event's lines, and reports whether there was room for them.
-func (u *subscriber) push(e *event, now time.Time) bool {
+// push appends an event's lines, and gives their length. ok is false if there was no room for them.
+func (u *subscriber) push(e *event, now time.Time) (n int, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.gone || u.reason != "" {
-		return true // nobody will read it
+		return 0, true // nobody will read it
 	}
 	if len(u.lines) >= streamLines || len(u.buf) >= streamBytes {
 		u.full = true
-		return false
+		return 0, false
 	}
+	n = len(u.buf)
 	u.buf = u.opt.format(u.buf, e)
 	u.lines = append(u.lines, line{len(u.buf), e.Seq})
 	u.idle = now
-	return true
+	return len(u.buf) - n, true
+}
+
+// worth reports whether there is enough for its reader to wake at once.
+func (u *subscriber) worth() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.reason != "" || u.gone || u.full || len(u.buf)-u.head >= chunkBytes
 }
 
 // beat appends a heartbeat if one is due; everything wanted up to seq is in the buffer. It reports whether it did.

@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func checkWith(t *testing.T, body []byte) (sdk.Verdict, *Module, error) {
 func TestCheckMapsEffects(t *testing.T) {
 	for effect, want := range map[int]sdk.Effect{abi.EffectPermit: sdk.Permit, abi.EffectDeny: sdk.Deny, abi.EffectDefer: sdk.Defer} {
 		v, _, err := checkWith(t, cat(decision(effect, kindAt, kindLen, textAt, 11, 1500)))
-		if w := (sdk.Verdict{Effect: want, Code: "TEST_KIND", Reason: "replacement", TTL: 1500 * time.Millisecond}); err != nil || v != w {
+		if w := (sdk.Verdict{Effect: want, Code: "TEST_KIND", Reason: "replacement", TTL: 1500 * time.Millisecond}); err != nil || !reflect.DeepEqual(v, w) {
 			t.Errorf("effect %d: got %+v, %v, want %+v", effect, v, err, w)
 		}
 	}

@@ -88,6 +88,33 @@ func TestMissingTransport(t *testing.T) {
 	}
 }
 
+// TestGetHasNoBody: the server refuses one.
+func TestGetHasNoBody(t *testing.T) {
+	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, r seen) {
+		if r.Method != "GET" || r.Body != "" {
+			t.Errorf("%s %s with body %q", r.Method, r.Path, r.Body)
+		}
+		ok(w, `{"ok":true,"grants":[],"approvals":[],"kills":[],"total":0}`)
+	})
+	c, _ := newClient(t, Options{URL: f.URL})
+	ctx := waitCtx(t)
+	if _, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "a b", Limit: 5, IncludeExpired: true, Cursor: "x"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Approvals(ctx, "a", 7); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.KillList(ctx); err != nil {
+		t.Error(err)
+	}
+	want := []string{"/v1/grants?agent_id=a+b&cursor=x&include_expired=true&limit=5", "/v1/approvals?agent_id=a&limit=7", "/v1/kill?"}
+	for i, r := range f.requests() {
+		if got := r.Path + "?" + r.Query; got != want[i] {
+			t.Errorf("%s, want %s", got, want[i])
+		}
+	}
+}
+
 func TestNoKey(t *testing.T) {
 	t.Setenv("YETT_API_KEY", "")
 	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { problem(w, 401, "unauthenticated") })

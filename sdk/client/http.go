@@ -54,7 +54,11 @@ func (h *httpLink) request(ctx context.Context, method, path string, query url.V
 	if len(query) > 0 {
 		u += "?" + query.Encode()
 	}
-	req, err := http.NewRequestWithContext(ctx, method, u, bytes.NewReader(body))
+	var content io.Reader
+	if method != http.MethodGet { // which has no body; the query says it all
+		content = bytes.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, u, content)
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,9 @@ function watch(page, about) {
     if (["error", "warning"].includes(m.type()) && !/status of (403|404|409|422)/.test(m.text())) faults.push(`${about}: ${m.text()}`);
   });
   page.on("pageerror", (e) => faults.push(`${about}: ${e}`));
-  page.on("requestfailed", (r) => faults.push(`${about}: ${r.url()} failed: ${r.failure().errorText}`));
+  page.on("requestfailed", (r) => { // a page that is left in the middle gives up what it still wanted
+    if (r.failure().errorText !== "net::ERR_ABORTED") faults.push(`${about}: ${r.url()} failed: ${r.failure().errorText}`);
+  });
 }
 
 async function look(page, about) {

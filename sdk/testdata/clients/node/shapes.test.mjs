@@ -81,7 +81,6 @@ for (const [name, shape] of Object.entries(shapes)) {
     "too deep": [socket, call("think", "invoke", { args: JSON.parse('{"a":'.repeat(70) + "1" + "}".repeat(70)) }), true],
     "a lone surrogate": [socket, call("think", "invoke", { args: { a: "\ud800" } }), true],
     "too long": [socket, call("think", "invoke", { args: { a: "x".repeat(5 << 20) } }), true],
-    "a method of another name": [socket, JSON.stringify({ jsonrpc: "2.0", id: 1, method: "Govern", params: { agent_id: "a", tool: "think", args: {} } }) + "\n", true],
     "another version": [socket, JSON.stringify({ jsonrpc: "1.0", id: 1, method: "govern", params: { agent_id: "a", tool: "think", args: {} } }) + "\n", true],
   };
   for (const [what, [path, text, hangUp]] of Object.entries(refused)) {

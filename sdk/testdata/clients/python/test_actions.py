@@ -73,6 +73,13 @@ class Submit(Case):
         self.assertEqual(first["id"], second["id"])
         self.assertNotEqual(first["id"], other["id"])
 
+    def test_repeats_at_once_are_one_action(self):
+        """The client asks four times without a pause when it is refused, and its users run it on threads."""
+        got = []
+        for join in [gateway.background(lambda: got.append(self.deferred(n=1)["id"])) for _ in range(8)]:
+            join()
+        self.assertEqual((8, 1), (len(got), len(set(got))))
+
     def test_numbers_and_text_come_back(self):
         params = {"whole": 1000004, "float": 1.0, "big": 2**70, "far": 1e21, "tiny": 1.5e-7, "minus": -0.0, "text": "é\u2028\x7f😀", "_k": [None, True, {}]}
         action = faramesh.submit_action(self.agent, "http", "get", params)
@@ -140,6 +147,18 @@ class Read(Case):
             with self.subTest(options), self.assertRaises(faramesh.FarameshValidationError):
                 faramesh.list_actions(**options)
 
+    def test_pages(self):
+        made = [self.permitted(n=n)["id"] for n in range(5)]
+        seen, params = [], {"agent_id": self.agent, "limit": 2}
+        while True:
+            answer = gateway.requests.get(gateway.URL + "/v1/actions", params=params, headers={"Authorization": "Bearer " + gateway.AGENT}, timeout=gateway.PATIENCE)
+            seen.extend(row["id"] for row in answer.json())
+            if "X-Next-Cursor" not in answer.headers:
+                break
+            self.assertIn(answer.headers["X-Next-Cursor"], answer.headers["Link"])
+            params["cursor"] = answer.headers["X-Next-Cursor"]
+        self.assertEqual(made[::-1], seen)
+
     def test_history_of_an_action(self):
         action = self.deferred()
         with gateway.acting(gateway.APPROVER):
@@ -205,6 +224,16 @@ class Approve(Case):
             with self.assertRaisesRegex(faramesh.FarameshError, "is not pending approval"):
                 faramesh.approve_action(action["id"])
         self.assertEqual("denied", faramesh.get_action(action["id"])["status"])
+
+    def test_an_approval_is_for_one_operation(self):
+        """A tool with a slash: the operation is not part of its name, but of what was approved."""
+        read, delete = (faramesh.submit_action(self.agent, "pay/customers", operation, {"id": 7}) for operation in ("read", "delete"))
+        self.assertNotEqual(read["approval_token"], delete["approval_token"])
+        with gateway.acting(gateway.APPROVER):
+            faramesh.approve_action(read["id"])
+        self.assertEqual(("approved", "pending_approval"), (faramesh.get_action(read["id"])["status"], faramesh.get_action(delete["id"])["status"]))
+        with self.assertRaises(faramesh.FarameshError):
+            faramesh.start_action(delete["id"])
 
     def test_start_once(self):
         action = self.permitted()
@@ -345,6 +374,28 @@ class Errors(Case):
             gateway.use(gateway.AGENT, base_url="http://127.0.0.1:%d" % taken.getsockname()[1])
             with self.assertRaises(faramesh.FarameshConnectionError):
                 self.permitted()
+
+    def test_timeout(self):
+        token = self.deferred()["approval_token"]
+        gateway.use(gateway.AGENT, timeout=0.2)
+        with self.assertRaises(faramesh.FarameshTimeoutError):
+            client._make_request("POST", "/v1/defer/status", json_data={"defer_token": token, "wait_seconds": 60})
+
+    def test_sparse_bodies(self):
+        for body in ({}, {"params": None, "context": None}, {"params": {}, "_trace": 1, "session_id": "s", "unheard": [1]}):
+            action = client._make_request("POST", "/v1/actions", json_data={"agent_id": self.agent, "tool": "http", "operation": "get", **body})
+            self.assertEqual(({}, {}), (action["params"], action["context"]))
+            payload = {"agent_id": self.agent, "tool": "http", "operation": "get", "params": {}, "context": {}}
+            self.assertEqual(faramesh.compute_request_hash(payload), action["request_hash"])
+
+    def test_result_once(self):
+        action = self.permitted()
+        with self.assertRaisesRegex(faramesh.FarameshError, "409"):
+            self.finish(action)
+        faramesh.start_action(action["id"])
+        self.finish(action)
+        with self.assertRaisesRegex(faramesh.FarameshError, "409"):
+            self.finish(action)
 
     def test_other_keys_actions(self):
         action = self.permitted()

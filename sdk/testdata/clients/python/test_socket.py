@@ -149,6 +149,32 @@ class Govern(Case):
                         self.assertRegex(str(error), "Faramesh DE")
                     self.assertEqual(runs, tool.runs)
 
+    def test_many_at_once(self):
+        """No answer goes to another's question."""
+        wrong = []
+        kinds = (("think", "PERMIT"), ("run", "DENY"), ("refund", "DEFER"), ("unheard", "DENY"))
+
+        def work(n):
+            for turn in range(10):
+                tool, effect = kinds[(n + turn) % len(kinds)]
+                got = autopatch._govern_via_socket(gateway.SOCKET, tool, {"n": n, "turn": turn, "pad": "x" * (n * 97)})["effect"]
+                if got != effect:
+                    wrong.append((tool, got))
+
+        with self.local():
+            for join in [gateway.background(lambda n=n: work(n)) for n in range(24)]:
+                join()
+        self.assertEqual([], wrong)
+
+    def test_operations_of_deep_tools(self):
+        """The client takes the last part of a name for the operation. An approval of one is none of another."""
+        with self.local():
+            ask = lambda name: autopatch._govern_via_socket(gateway.SOCKET, name, {"id": 7})["defer_token"]
+            read, delete = ask("pay/customers/read"), ask("pay/customers/delete")
+            self.assertNotEqual(read, delete)
+            gateway.resolve(read, True)
+            self.assertEqual("pending", autopatch._poll_defer_status(gateway.SOCKET, self.agent, delete))
+
     def test_patched_tools(self):
         with self.local(FARAMESH_DEFER_MODE="raise", FARAMESH_DEFER_WAIT_TIMEOUT_SECONDS="0.1"):
             think, run, refund = (patched()(name) for name in ("think", "run/invoke", "refund"))

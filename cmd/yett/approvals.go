@@ -1,0 +1,366 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/sdk/client"
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+const approverKey = "the API key of an approver (scope approve)"
+
+func approvalsCommand() *cobra.Command {
+	return group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false))
+}
+
+func approvalsList() *cobra.Command {
+	var r reach
+	var out output
+	var agent string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the calls that wait for an answer, soonest expiry first",
+		Long:  "List the calls that wait for an answer, soonest expiry first, as far as the key may answer them.\n" + whereHelp,
+		Example: "  yett approvals list --data /var/lib/yett\n" +
+			"  yett approvals list --agent billing-7 -o json | jq '.[].call'",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if limit < 1 || limit > 1000 {
+				return usage("--limit %d: want 1 to 1000", limit)
+			}
+			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+				list, err := c.Approvals(cmd.Context(), agent, limit)
+				if err != nil {
+					return err
+				}
+				return printPending(cmd, &out, list)
+			})
+		},
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().StringVar(&agent, "agent", "", "only calls of this agent")
+	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, 1 to 1000")
+	return cmd
+}
+
+func printPending(cmd *cobra.Command, out *output, list *client.PendingList) error {
+	if len(list.Approvals) == 0 && out.format == "table" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no approvals are pending")
+		return nil
+	}
+	if more := list.Total - len(list.Approvals); more > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d more are pending: see --limit\n", more)
+	}
+	var rows []any
+	for _, p := range list.Approvals {
+		rows = append(rows, p)
+	}
+	cols := []column{{"TOKEN", true}, {"AGENT", false}, {"TOOL", false}, {"ARGS", false}, {"WHY", false}, {"SIGNED", true}, {"EXPIRES", true}}
+	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
+		p := row.(client.Pending)
+		return []string{p.DeferToken, p.AgentID, p.ToolID, argsOf(p.Call), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())}
+	})
+}
+
+// argsOf is what of a canonical call an approver looks at first.
+func argsOf(call json.RawMessage) string {
+	var doc exact.Doc
+	if err := doc.Parse(string(call), exact.Limits{Depth: 128, Tokens: 1 << 20}); err != nil {
+		return "(unreadable)"
+	}
+	if args := doc.Root().Get("args"); args.Exists() {
+		return args.Raw()
+	}
+	return "{}"
+}
+
+func why(p *client.Pending) string {
+	var parts []string
+	for _, s := range []string{p.Priority, p.RuleID, p.Reason} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	if len(parts) == 0 {
+		return p.ReasonCode
+	}
+	return strings.Join(parts, ": ")
+}
+
+// left is how long there is until then.
+func left(at string, now time.Time) string {
+	t, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return at
+	}
+	return max(t.Sub(now), 0).Round(time.Second).String()
+}
+
+func approvalsAnswer(yes bool) *cobra.Command {
+	var r reach
+	var out output
+	var args string
+	var ttl time.Duration
+	grant := wire.ApproveGrant{}
+	in := client.Answer{Approved: yes}
+	cmd := &cobra.Command{Use: "deny TOKEN", Short: "Deny a call that waits; one denial ends it", Example: `  yett approvals deny dfr_… --reason "wrong customer"`, Args: cobra.ExactArgs(1)}
+	if yes {
+		cmd.Use, cmd.Short = "approve TOKEN", "Approve a call that waits"
+		cmd.Example = "  yett approvals approve dfr_… --reason \"order checked\"\n" +
+			"  yett approvals approve dfr_… --args '{\"order\":\"A-17\",\"amount\":50}'   # with other arguments\n" +
+			"  yett approvals approve dfr_… --grant-ttl 1h --grant-uses 10             # and stand for the next ones"
+	}
+	cmd.Long = cmd.Short + ". Nobody answers their own call.\n" + whereHelp
+	cmd.RunE = func(cmd *cobra.Command, tokens []string) error {
+		if err := out.check(); err != nil {
+			return err
+		}
+		in.DeferToken = tokens[0]
+		var err error
+		if in.Grant, err = grantFlags(cmd, grant, ttl); err != nil {
+			return err
+		}
+		if in.ModifiedArgs, err = jsonFlag("--args", args, cmd.InOrStdin()); err != nil {
+			return err
+		}
+		return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+			a, err := c.Approve(cmd.Context(), in)
+			if err != nil {
+				return err
+			}
+			return printAnswer(cmd, &out, a)
+		})
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().StringVar(&in.Reason, "reason", "", "recorded, and shown to the asking agent")
+	if yes {
+		cmd.Flags().StringVar(&args, "args", "", "approve with these arguments instead: JSON, a file, or - for stdin")
+		cmd.Flags().DurationVar(&ttl, "grant-ttl", 0, "also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
+		cmd.Flags().IntVar(&grant.MaxUses, "grant-uses", 0, "with --grant-ttl: at most so many calls (0: no limit)")
+		cmd.Flags().StringVar(&grant.SessionID, "grant-session", "", "with --grant-ttl: only calls of this session")
+	}
+	return cmd
+}
+
+// grantFlags is the grant that --grant-… ask for, or nil.
+func grantFlags(cmd *cobra.Command, g wire.ApproveGrant, ttl time.Duration) (*wire.ApproveGrant, error) {
+	given := false
+	for _, name := range []string{"grant-ttl", "grant-uses", "grant-session"} {
+		given = given || cmd.Flags().Changed(name)
+	}
+	if !given {
+		return nil, nil
+	}
+	var err error
+	if g.TTLSeconds, err = seconds("--grant-ttl", ttl); err != nil {
+		return nil, err
+	}
+	if g.MaxUses < 0 {
+		return nil, usage("--grant-uses %d: want 0 (no limit) or more", g.MaxUses)
+	}
+	return &g, nil
+}
+
+// seconds is a time that the wire counts in whole seconds.
+func seconds(flag string, d time.Duration) (int, error) {
+	if d < time.Second || d%time.Second != 0 {
+		return 0, usage("%s %v: want whole seconds, at least 1s, such as 90s or 1h", flag, d)
+	}
+	return int(d / time.Second), nil
+}
+
+// jsonFlag reads a JSON object given as itself, as a file's name, or on stdin.
+func jsonFlag(flag, v string, stdin io.Reader) (any, error) {
+	text := []byte(v)
+	var err error
+	switch {
+	case v == "":
+		return nil, nil
+	case v == "-":
+		text, err = io.ReadAll(io.LimitReader(stdin, 16<<20))
+	case !strings.HasPrefix(strings.TrimSpace(v), "{"):
+		text, err = os.ReadFile(v)
+	}
+	if err != nil {
+		return nil, usage("%s: %w", flag, err)
+	}
+	var doc exact.Doc
+	if err := doc.Parse(string(text), exact.DefaultLimits); err != nil {
+		return nil, usage("%s: %w", flag, err)
+	}
+	if k := doc.Root().Kind(); k != exact.Object {
+		return nil, usage("%s: want a JSON object, not %v", flag, k)
+	}
+	return json.RawMessage(text), nil
+}
+
+func printAnswer(cmd *cobra.Command, out *output, a *wire.ApproveResponse) error {
+	if out.format != "table" {
+		return out.printRows(cmd.OutOrStdout(), []any{a}, true, nil, nil)
+	}
+	w := cmd.ErrOrStderr()
+	switch a.Status {
+	case "pending":
+		fmt.Fprintf(w, "signed: %d of %d; the call still waits\n", a.Approvals, a.ApprovalsRequired)
+	default:
+		fmt.Fprintf(w, "the call is %s\n", a.Status)
+	}
+	if a.GrantID != "" {
+		fmt.Fprintf(w, "grant %s stands\n", visible(a.GrantID))
+	}
+	return nil
+}
+
+func approvalsWatch() *cobra.Command {
+	var r reach
+	var format, agent string
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "Show calls as they begin to wait and as they are answered, until Ctrl-C",
+		Long:  "Show calls as they begin to wait and as they are answered. Ctrl-C ends it. A restart of the server is waited out.\n" + whereHelp,
+		Example: "  yett approvals watch --data /var/lib/yett\n" +
+			"  yett approvals watch -o jsonl | while read -r line; do notify-send \"$line\"; done",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if format != "table" && format != "jsonl" {
+				return usage("-o %s: want table or jsonl", format)
+			}
+			if every < 100*time.Millisecond {
+				return usage("--every %v: want at least 100ms", every)
+			}
+			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+				w := watcher{c: c, out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr(), lines: format == "jsonl", agent: agent, known: map[string]bool{}}
+				return w.run(cmd.Context(), every)
+			})
+		},
+	}
+	r.bind(cmd)
+	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table or jsonl")
+	cmd.Flags().StringVar(&agent, "agent", "", "only calls of this agent")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often to look")
+	return cmd
+}
+
+// watcher shows what changes in the list of approvals.
+type watcher struct {
+	c             *client.Client
+	out, messages io.Writer
+	lines         bool // one JSON object a line
+	agent         string
+	known         map[string]bool // tokens that wait
+	lost          bool            // the server could not be asked
+}
+
+// run looks again and again until ctx ends. What another try cannot help ends it too.
+func (w *watcher) run(ctx context.Context, every time.Duration) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for first := true; ; first = false {
+		err := w.look(ctx, first)
+		switch {
+		case ctx.Err() != nil:
+			return nil // Ctrl-C
+		case err == nil:
+			w.lost = false
+		case first || !passing(err):
+			return err
+		case !w.lost:
+			w.lost = true
+			fmt.Fprintf(w.messages, "the server cannot be asked (%s); trying again\n", visible(err.Error()))
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (w *watcher) look(ctx context.Context, first bool) error {
+	list, err := w.c.Approvals(ctx, w.agent, 1000)
+	if err != nil {
+		return err
+	}
+	if first && len(list.Approvals) == 0 {
+		fmt.Fprintln(w.messages, "no approvals are pending; waiting")
+	}
+	now := map[string]bool{}
+	for i := range list.Approvals {
+		p := &list.Approvals[i]
+		if now[p.DeferToken] = true; !w.known[p.DeferToken] {
+			w.known[p.DeferToken] = true
+			if err := w.show("pending", p.DeferToken, p, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if list.Total > len(list.Approvals) {
+		return w.warnMore(list)
+	}
+	for token := range w.known {
+		if now[token] {
+			continue
+		}
+		st, err := w.c.DeferStatus(ctx, token, 0)
+		if err != nil {
+			return err
+		}
+		if st.Status == "pending" {
+			continue // it came back between the two looks
+		}
+		delete(w.known, token)
+		if err := w.show(st.Status, token, nil, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warnMore: beyond the list's limit nobody can tell what was answered from what moved back.
+func (w *watcher) warnMore(list *client.PendingList) error {
+	_, err := fmt.Fprintf(w.messages, "%d more are pending than can be shown; answered ones are shown again below 1000\n", list.Total-len(list.Approvals))
+	return err
+}
+
+func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferStatus) error {
+	if w.lines {
+		text, err := json.Marshal(struct {
+			Event   string              `json:"event"`
+			Token   string              `json:"defer_token"`
+			Pending *client.Pending     `json:"pending,omitempty"`
+			Status  *client.DeferStatus `json:"status,omitempty"`
+		}{event, token, p, st})
+		if err == nil {
+			_, err = w.out.Write(append(visibleJSON(text), '\n'))
+		}
+		return err
+	}
+	detail := ""
+	if p != nil {
+		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p.Call), why(p), p.Approvals, p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
+	} else if detail = st.Reason; st.ResolvedBy != "" {
+		detail = "by " + st.ResolvedBy + "  " + detail
+	}
+	line := fmt.Sprintf("%s  %-8s  %s  %s", time.Now().Format(time.TimeOnly), event, token, detail)
+	if line = visible(strings.TrimRight(line, " ")); widthOf(w.out) > 0 {
+		line = cutTo(line, widthOf(w.out))
+	}
+	_, err := fmt.Fprintln(w.out, line)
+	return err
+}

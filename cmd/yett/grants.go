@@ -1,0 +1,167 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/sdk/client"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+const grantsKey = "an API key with scope grants"
+
+// passing reports whether an error may be over in a moment.
+func passing(err error) bool {
+	return errors.Is(err, client.ErrUnavailable) || errors.Is(err, client.ErrTooMany)
+}
+
+func grantsCommand() *cobra.Command {
+	return group("grants", "List, add and revoke standing grants", grantsList(), grantsAdd(), grantsRevoke())
+}
+
+var grantColumns = []column{{"ID", true}, {"AGENT", false}, {"TOOLS", false}, {"ONLY", false}, {"USES", true}, {"STATUS", true}, {"EXPIRES", true}, {"BY", false}}
+
+func grantCells(row any) []string {
+	g := row.(wire.Grant)
+	var only []string
+	for _, p := range [][2]string{{"session", g.SessionID}, {"rule", g.RuleID}, {"policy", g.PolicyVersion}, {"args", g.ArgsMatch}} {
+		if p[1] != "" {
+			only = append(only, p[0]+" "+p[1])
+		}
+	}
+	uses := fmt.Sprint(g.Uses)
+	if g.MaxUses > 0 {
+		uses = fmt.Sprintf("%d/%d", g.Uses, g.MaxUses)
+	}
+	expires := g.ExpiresAt
+	if at, err := time.Parse(time.RFC3339, g.ExpiresAt); err == nil {
+		expires = at.UTC().Format(time.RFC3339)
+	}
+	return []string{g.ID, g.AgentID, g.ToolPattern, strings.Join(only, ", "), uses, g.Status, expires, g.IssuedBy}
+}
+
+func grantsList() *cobra.Command {
+	var r reach
+	var out output
+	in := wire.GrantListRequest{Limit: 1000}
+	cmd := &cobra.Command{
+		Use:     "list",
+		Short:   "List standing grants, newest first",
+		Long:    "List the standing grants that the key may see, newest first.\n" + whereHelp,
+		Example: "  yett grants list --data /var/lib/yett --agent billing-7\n  yett grants list --all -o json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return r.use(cmd.Context(), grantsKey, func(c *client.Client) error { return listGrants(cmd, c, in, &out) })
+		},
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().StringVar(&in.AgentID, "agent", "", "only grants that cover this agent")
+	cmd.Flags().BoolVar(&in.IncludeExpired, "all", false, "also those that are expired, used up or revoked")
+	return cmd
+}
+
+// listGrants reads all pages.
+func listGrants(cmd *cobra.Command, c *client.Client, in wire.GrantListRequest, out *output) error {
+	var rows []any
+	for seen := map[string]bool{}; ; {
+		page, err := c.GrantList(cmd.Context(), in)
+		if err != nil {
+			return err
+		}
+		for _, g := range page.Grants {
+			rows = append(rows, g)
+		}
+		if page.NextCursor == "" {
+			break
+		}
+		if seen[page.NextCursor] {
+			return errors.New("the server gives the same page again and again")
+		}
+		seen[page.NextCursor], in.Cursor = true, page.NextCursor
+	}
+	if len(rows) == 0 && out.format == "table" {
+		fmt.Fprintln(cmd.ErrOrStderr(), "there are no standing grants")
+		return nil
+	}
+	return out.printRows(cmd.OutOrStdout(), rows, false, grantColumns, grantCells)
+}
+
+func grantsAdd() *cobra.Command {
+	var r reach
+	var out output
+	var in wire.GrantAddRequest
+	var ttl time.Duration
+	cmd := &cobra.Command{
+		Use:   "add --agent AGENT --tool PATTERN --ttl TIME",
+		Short: "Let calls through that a rule would defer, for a while",
+		Long: "Make a standing grant: calls of the agent that a rule would defer are permitted while it lasts. It never permits what\n" +
+			"a rule denies. In patterns * stays within one / segment and ** crosses them.\n" + whereHelp,
+		Example: "  yett grants add --agent billing-7 --tool 'payments/*' --ttl 8h --uses 20\n" +
+			"  yett grants add --agent 'batch-*' --tool files/write --ttl 1h --args-match 'args.path.startsWith(\"/out/\")' --note \"night run\"",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if in.AgentID == "" || in.ToolPattern == "" || ttl == 0 {
+				return usage("grants add needs --agent, --tool and --ttl (see %s --help)", cmd.CommandPath())
+			}
+			if in.TTLSeconds, err = seconds("--ttl", ttl); err != nil {
+				return err
+			}
+			if in.MaxUses < 0 {
+				return usage("--uses %d: want 0 (no limit) or more", in.MaxUses)
+			}
+			return r.use(cmd.Context(), grantsKey, func(c *client.Client) error {
+				g, err := c.GrantAdd(cmd.Context(), in)
+				if err != nil {
+					return err
+				}
+				return out.printRows(cmd.OutOrStdout(), []any{*g}, true, grantColumns, grantCells)
+			})
+		},
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	fs := cmd.Flags()
+	fs.StringVar(&in.AgentID, "agent", "", "the agent, exact or a pattern")
+	fs.StringVar(&in.ToolPattern, "tool", "", "the tools")
+	fs.DurationVar(&ttl, "ttl", 0, "how long it lasts, 1s to 720h")
+	fs.IntVar(&in.MaxUses, "uses", 0, "how many calls it permits (0: no limit)")
+	fs.StringVar(&in.SessionID, "session", "", "only calls of this session")
+	fs.StringVar(&in.RuleID, "rule", "", "only calls that this rule defers")
+	fs.StringVar(&in.PolicyVersion, "policy", "", "only while this policy is in force")
+	fs.StringVar(&in.ArgsMatch, "args-match", "", "only calls for which this CEL condition holds")
+	fs.StringVar(&in.Note, "note", "", "why; recorded")
+	return cmd
+}
+
+func grantsRevoke() *cobra.Command {
+	var r reach
+	cmd := &cobra.Command{
+		Use:     "revoke ID",
+		Short:   "End a standing grant at once",
+		Long:    "End a standing grant at once.\n" + whereHelp,
+		Example: "  yett grants revoke stg_… --data /var/lib/yett",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return r.use(cmd.Context(), grantsKey, func(c *client.Client) error {
+				if err := c.GrantRevoke(cmd.Context(), args[0]); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "grant %s is revoked\n", visible(args[0]))
+				return err
+			})
+		},
+	}
+	r.bind(cmd)
+	return cmd
+}

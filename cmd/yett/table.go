@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// column is one column of a table. Kept ones are never cut: what one has to copy.
+type column struct {
+	name string
+	keep bool
+}
+
+// leastCell is how far a cell is cut down to make a table fit.
+const leastCell = 6
+
+// printTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown as
+// an escape: the names and arguments in the rows are the agents' own words.
+func printTable(w io.Writer, width int, cols []column, rows [][]string) error {
+	shown := make([][]string, 0, len(rows)+1)
+	head := make([]string, len(cols))
+	for i, c := range cols {
+		head[i] = c.name
+	}
+	widths := make([]int, len(cols))
+	for _, row := range append([][]string{head}, rows...) {
+		cells := make([]string, len(cols))
+		for i := range cols {
+			cells[i] = visible(row[i])
+			widths[i] = max(widths[i], cellWidth(cells[i]))
+		}
+		shown = append(shown, cells)
+	}
+	shrink(cols, widths, width)
+	var b strings.Builder
+	for _, cells := range shown {
+		var line strings.Builder
+		for i, c := range cells {
+			c = cutTo(c, widths[i])
+			line.WriteString(c)
+			line.WriteString(strings.Repeat(" ", widths[i]-cellWidth(c)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " "))
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shrink takes from the widest column that may be cut until the row fits or nothing can be taken.
+func shrink(cols []column, widths []int, width int) {
+	total := 2 * (len(cols) - 1)
+	for _, n := range widths {
+		total += n
+	}
+	for ; width > 0 && total > width; total-- {
+		widest := -1
+		for i, c := range cols {
+			if !c.keep && widths[i] > max(leastCell, len(c.name)) && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		widths[widest]--
+	}
+}
+
+// cutTo cuts to so many cells, and shows that it did.
+func cutTo(s string, width int) string {
+	if cellWidth(s) <= width {
+		return s
+	}
+	n := 0
+	for i, r := range s {
+		if n += runeWidth(r); n > width-1 {
+			return s[:i] + "…"
+		}
+	}
+	return s
+}
+
+func cellWidth(s string) (n int) {
+	for _, r := range s {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+// runeWidth is how many cells a terminal gives a character; near enough for a table.
+func runeWidth(r rune) int {
+	switch {
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), r >= 0xFF01 && r <= 0xFF60, r >= 0x1F300 && r <= 0x1FAFF:
+		return 2
+	}
+	return 1
+}
+
+// plain reports whether a character shows what it is: no control, no bidirectional or zero-width mark.
+func plain(r rune) bool {
+	return r >= ' ' && r < 0x7f || r > 0x7f && r != utf8.RuneError && wire.CheckName("", string(r), utf8.UTFMax, false) == nil
+}
+
+// visible writes what could hide or move text as an escape.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		_, n := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case plain(r):
+			b.WriteRune(r)
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\n', r == '\t', r == '\r':
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
+
+// visibleJSON does the same to JSON text without changing what it means: such characters are only ever within strings.
+func visibleJSON(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		switch {
+		case r < 0x7f || plain(r):
+			out = append(out, text[:n]...)
+		case r > 0xffff:
+			high, low := (r-0x10000)>>10+0xd800, (r-0x10000)&0x3ff+0xdc00
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
+		default:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		}
+		text = text[n:]
+	}
+	return out
+}
+
+// printRows writes rows in the format asked for, a table fitted to the terminal.
+func (o *output) printRows(w io.Writer, rows []any, one bool, cols []column, cells func(row any) []string) error {
+	if o.format == "table" {
+		var table [][]string
+		for _, r := range rows {
+			table = append(table, cells(r))
+		}
+		return printTable(w, widthOf(w), cols, table)
+	}
+	var b bytes.Buffer
+	if err := o.print(&b, rows, one, nil, nil); err != nil {
+		return err
+	}
+	text := b.Bytes()
+	if o.format != "yaml" { // which quotes them itself
+		text = visibleJSON(text)
+	}
+	_, err := w.Write(text)
+	return err
+}
+
+// widthOf is how many cells a line has: COLUMNS if set, else the terminal's, 0 for what is no terminal.
+func widthOf(w io.Writer) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	f, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// isTerminal reports whether a person sits at the other end.
+func isTerminal(r any) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// errNotConfirmed ends a command that a person did not confirm.
+var errNotConfirmed = errors.New("not confirmed; nothing was done")
