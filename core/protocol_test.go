@@ -34,27 +34,19 @@ func rpcNumber(c sdk.Code) int {
 
 // TestVectors runs sdk/testdata/vectors against a gateway, each file and each way of sending it on a fresh one.
 func TestVectors(t *testing.T) {
-	cache := t.TempDir()
+	cache := moduleCache(t)
 	files := readVectors(t)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		f := files[name]
 		for _, way := range []string{wayHTTP, wayFlat, wayRPC} {
-			var s *stage
-			for i := range f.Cases {
-				c := &f.Cases[i]
-				if !slices.Contains(c.ways(), way) {
-					continue
-				}
-				t.Run(name+"/"+way+"/"+c.Name, func(inner *testing.T) {
-					if s == nil {
-						s = newStage(t, cache)
-					}
-					s.play(inner, f, c, way)
-				})
+			cases := files[name].sentBy(way)
+			if len(cases) == 0 {
+				continue
 			}
-			if s != nil {
-				s.stop()
+			s := newStage(t, cache)
+			for _, c := range cases {
+				t.Run(name+"/"+way+"/"+c.Name, func(t *testing.T) { s.play(t, files[name], c, way) })
 			}
+			s.stop()
 		}
 	}
 }

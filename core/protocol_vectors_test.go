@@ -93,6 +93,17 @@ func (c *vectorCase) ways() []string {
 	return []string{wayFlat}
 }
 
+// sentBy lists the cases that are sent in that way.
+func (f *vectorFile) sentBy(way string) []*vectorCase {
+	var out []*vectorCase
+	for i := range f.Cases {
+		if slices.Contains(f.Cases[i].ways(), way) {
+			out = append(out, &f.Cases[i])
+		}
+	}
+	return out
+}
+
 // socketName is what an operation of HTTP is called on the socket.
 func socketName(op string) string {
 	switch op {

@@ -32,7 +32,7 @@ func TestCheckMapsEffects(t *testing.T) {
 		}
 	}
 	v, _, err := checkWith(t, decision(abi.EffectAbstain, 0, 0, 0, 0, 0))
-	if err != nil || v != (sdk.Verdict{}) {
+	if err != nil || !reflect.DeepEqual(v, sdk.Verdict{}) {
 		t.Errorf("abstain: got %+v, %v", v, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestInvalidChecksFail(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			v, m, err := checkWith(t, c.body)
 			wantErr(t, err, c.want)
-			if v != (sdk.Verdict{}) {
+			if !reflect.DeepEqual(v, sdk.Verdict{}) {
 				t.Errorf("a verdict beside an error: %+v", v)
 			}
 			if s := m.Stats(); s.Errors != 1 || s.Discarded != 1 || s.Live != 0 {
