@@ -78,12 +78,20 @@ func dial(opts client.Options, what string, fn func(c *client.Client) error) err
 	return told(fn(c))
 }
 
+// shown is an error whose text may hold the server's, or somebody's, words.
+type shown struct{ error }
+
+func (e shown) Error() string { return visible(e.error.Error()) }
+func (e shown) Unwrap() error { return e.error }
+
 // told gives an error of the client its exit code.
 func told(err error) error {
 	var coded *exitCode
-	switch {
-	case err == nil || errors.As(err, &coded):
+	if err == nil || errors.As(err, &coded) {
 		return err
+	}
+	err = shown{err}
+	switch {
 	case errors.Is(err, client.ErrUnauthenticated):
 		return &exitCode{exitUnauthenticated, err}
 	case errors.Is(err, client.ErrNoTransport):

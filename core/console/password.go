@@ -99,7 +99,7 @@ func newVault(c cost, random func([]byte)) *vault {
 	return v
 }
 
-// hash is the PHC string for a new password. The error is audit-free: it only says that there was no turn to be had.
+// hash is the PHC string for a new password. The only error is errBusy.
 func (v *vault) hash(ctx context.Context, password string) (string, error) {
 	free, err := v.turn(ctx)
 	if err != nil {

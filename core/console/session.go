@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -143,9 +142,6 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request, v *visit) {
 	}
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
-
-// errRefused marks a refusal that has a page of its own.
-var errRefused = errors.New("refused")
 
 // recordRefusal records that a sign-in was refused, unless there were too many in this minute: then the next record says
 // how many. A name that nobody has is left out: what was typed there may be a password.

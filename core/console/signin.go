@@ -64,9 +64,6 @@ type refusal struct {
 // Error is what the page says.
 func (r *refusal) Error() string { return r.text }
 
-// Unwrap tells refusals from failures.
-func (r *refusal) Unwrap() error { return errRefused }
-
 // admit checks a name and a password. Every try counts before it is looked at; whether the name exists shows neither in the
 // answer nor in the time.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password string) (store.Operator, error) {

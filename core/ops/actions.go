@@ -121,6 +121,8 @@ func (s *Service) StartAction(r *Request, in *wire.ActionIDRequest) (*wire.Actio
 	q := &ask{AgentID: a.AgentID, ToolID: a.Tool, Operation: a.Operation, SessionID: a.SessionID, CallID: a.ID, Args: doc.Root().Get("params"), Context: doc.Root().Get("context"), Action: n}
 	if a.Status == store.ActionApproved {
 		q.DeferToken = a.Token
+	} else {
+		q.Charged = true
 	}
 	if _, err := s.decide(unnamed(r), q, false); err != nil {
 		return nil, err
@@ -200,10 +202,6 @@ func scoped(r *Request, operation string) *Request {
 
 // Evaluate is Authorize as the remote clients ask it.
 func (s *Service) Evaluate(r *Request, in *wire.EvaluateRequest) (*wire.AuthorizeResponse, error) {
-	operation := in.Operation
-	if operation == "" {
-		operation = in.ActionType
-	}
-	return s.decide(scoped(r, "evaluate"), &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
+	return s.decide(scoped(r, "evaluate"), &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
 		DeferToken: in.DeferToken, DryRun: in.DryRun}, in.Explain)
 }

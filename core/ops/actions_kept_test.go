@@ -279,7 +279,7 @@ func TestEvaluateIsAuthorize(t *testing.T) {
 	}
 	s.verdict.Store(&fn)
 	for _, c := range []struct{ body, tool string }{
-		{`{"agent_id":"a","tool_id":"files","action_type":"read","args":{"n":1}}`, "files/read"},
+		{`{"agent_id":"a","tool_id":"files","action_type":"read","args":{"n":1}}`, "files"},
 		{`{"agent_id":"a","tool_id":"files/read","action_type":"tool_call","args":{"n":1}}`, "files/read"},
 		{`{"agent_id":"a","tool_id":"files","operation":"read","action_type":"x"}`, "files/read"},
 		{`{"agent_id":"a","tool_id":"files"}`, "files"},
@@ -288,5 +288,54 @@ func TestEvaluateIsAuthorize(t *testing.T) {
 		if err != nil || tool != c.tool || member(text, "effect") != "DEFER" || member(text, "defer_token") == "" {
 			t.Errorf("%s: decided as %q: %v %s", c.body, tool, err, text)
 		}
+	}
+}
+
+func TestActionWithModifiedArgs(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	for _, params := range []string{`{"amount":900}`, `{"amount":900,"pass":"` + secret + `"}`} {
+		a := s.action(submit(agent, "defer", params))
+		if _, err := s.do(req{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":5}}`, a.Token)}); err != nil {
+			t.Fatal(err)
+		}
+		got := s.action(req{key: agent, op: "action_get", id: a.ID})
+		if got.Status == "pending_approval" { // the modified call wants a sign-off of its own
+			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
+			got = s.action(req{key: agent, op: "action_get", id: a.ID})
+		}
+		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash != a.RequestHash {
+			t.Fatalf("approved with other params: %s %s", got.Status, got.Params)
+		}
+		amount := ""
+		fn := func(c *chain.Call) (sdk.Verdict, error) {
+			amount = c.Args.Get("amount").Decimal().String()
+			return sdk.Verdict{Effect: sdk.Defer, Code: "TEST"}, nil
+		}
+		s.verdict.Store(&fn)
+		if run := s.action(req{key: agent, op: "action_start", id: a.ID}); run.Status != "executing" || amount != "5" || string(run.Params) != `{"amount":5}` {
+			t.Errorf("started with amount %s: %+v", amount, run)
+		}
+		s.verdict.Store(nil)
+	}
+}
+
+func TestKillAndRevokeEndPendingActions(t *testing.T) {
+	s := newStage(t)
+	agent, killer := s.key("agent", "agent"), s.key("killer", "operator")
+	a := s.action(submit(agent, "defer", `{"n":1}`))
+	if _, err := s.do(req{key: killer, op: "kill", body: `{"agent_id":"a"}`}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.action(req{key: killer, op: "action_get", id: a.ID}); got.Status != "denied" {
+		t.Errorf("after the kill: %+v", got)
+	}
+	s.refused(req{key: agent, op: "action_start", id: a.ID}, sdk.CodeConflict)
+	b := s.action(req{key: agent, op: "action_submit", body: `{"agent_id":"b","tool":"defer"}`})
+	if err := s.svc.RevokeKey(context.Background(), agent, admin); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.action(req{key: killer, op: "action_get", id: b.ID}); got.Status != "denied" {
+		t.Errorf("after the asking key was revoked: %+v", got)
 	}
 }

@@ -94,7 +94,7 @@ func (s *stage) open() {
 			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
 	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Observer: silent{}, Version: "9.9",
+		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
 		Log: s.store, Streams: 4, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
 }
 

@@ -39,6 +39,7 @@ type ask struct {
 	TimeoutMS       int
 	DryRun          bool
 	NoDefer         bool               // decide and charge, but make no defer and spend no grant or approval
+	Charged         bool               // its limits were charged when it was permitted first
 	Action          store.ActionChange // what happens to an action in the same write; nil for a plain call
 }
 
@@ -103,7 +104,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
 	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
-	s.weigh(r, &sc.call, &res, cmd)
+	s.weigh(r, in, &sc.call, &res, cmd)
 	s.kept(r.Ctx, gen, &sc.call, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
@@ -119,7 +120,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 }
 
 // weigh hands the store what beside the verdict decides: limits, quorums, grants, and what an approval is bound to.
-func (s *Service) weigh(r *Request, c *chain.Call, res *chain.Result, cmd *store.Decide) {
+func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, cmd *store.Decide) {
 	if cmd.DryRun {
 		return
 	}
@@ -131,6 +132,9 @@ func (s *Service) weigh(r *Request, c *chain.Call, res *chain.Result, cmd *store
 		if !cmd.NoDefer && cmd.Redeem == "" {
 			cmd.Grants = s.candidates(r, c, &res.Verdict, cmd.Policy)
 		}
+	}
+	if in.Charged {
+		return
 	}
 	for i := range res.Limits {
 		l := &res.Limits[i]

@@ -126,7 +126,7 @@ func grantsOff(w *world, grants int) (calls int, wrong string) {
 }
 
 func TestGrantsAreNeverOverspent(t *testing.T) {
-	grants := full(300, 10_000)
+	grants := full(100, 10_000)
 	began := time.Now()
 	calls, wrong := grantsOff(newWorld(t), grants)
 	if wrong != "" {

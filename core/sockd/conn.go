@@ -145,12 +145,13 @@ func (c *conn) read(p []byte) (int, error) {
 		case c.s.draining.Load():
 			return c.lastRead(p)
 		}
+		busy := c.busy() // asked before: what ends while we wait leaves the peer a whole wait to go on
 		n, err := c.nc.Read(p)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
 		c.readBy = time.Time{}
-		if !c.over.Load() && !c.s.draining.Load() && !c.busy() {
+		if !busy && !c.over.Load() && !c.s.draining.Load() {
 			return 0, errDone // idle too long
 		}
 	}
@@ -159,12 +160,13 @@ func (c *conn) read(p []byte) (int, error) {
 // lastRead is read for a draining server: what was sent before the peer could know gets its refusal.
 func (c *conn) lastRead(p []byte) (int, error) {
 	for !c.over.Load() {
+		busy := c.busy()
 		_ = c.nc.SetReadDeadline(time.Now().Add(lastCall))
 		n, err := c.nc.Read(p)
 		if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
 		}
-		if !c.busy() {
+		if !busy {
 			break
 		}
 	}

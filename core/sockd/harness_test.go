@@ -82,10 +82,10 @@ type rig struct {
 	s      *Server
 	set    Settings
 	logged syncText
-	held   chan chan struct{} // one for each hold that runs
+	held   chan hold     // one for each hold or wait that runs
+	giveUp chan struct{} // closed at the end: nothing is held any more
 	feeds  chan *feed
-	most   atomic.Int64 // holds at once
-	now    atomic.Int64
+	begun  atomic.Int64 // holds that were begun
 	served chan error
 }
 
@@ -138,7 +138,7 @@ func newService(t testing.TB, wrap func(ops.Store) ops.Store) (*store.Store, *op
 
 // newRig starts a server; change may change its settings first.
 func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
-	r := &rig{t: t, held: make(chan chan struct{}, 4096), feeds: make(chan *feed, 16), served: make(chan error, 1)}
+	r := &rig{t: t, held: make(chan hold, 4096), giveUp: make(chan struct{}), feeds: make(chan *feed, 16), served: make(chan error, 1)}
 	r.store, r.svc = newService(t, func(s ops.Store) ops.Store {
 		r.gate = &gated{Store: s}
 		return r.gate
@@ -150,8 +150,28 @@ func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
 		change(r, &r.set)
 	}
 	r.start()
-	t.Cleanup(func() { r.stop() })
+	t.Cleanup(func() {
+		close(r.giveUp)
+		r.stop()
+	})
 	return r
+}
+
+// hold is one hold or wait that runs.
+type hold struct {
+	n    string // of the message, or "wait"
+	done chan struct{}
+}
+
+// holds waits for n holds and waits, and gives them by number.
+func (r *rig) holds(n int) map[string]hold {
+	r.t.Helper()
+	out := map[string]hold{}
+	for range n {
+		h := next(r.t, r.held)
+		out[h.n] = h
+	}
+	return out
 }
 
 func (r *rig) start() {
@@ -210,14 +230,17 @@ func (r *rig) table() []ops.Op {
 			return reply(o.Close()), nil
 		})},
 		{Name: "hold", Socket: true, Needs: sdk.ScopeAuthorize, Run: run(func(q *ops.Request) (ops.Response, error) {
-			done := make(chan struct{})
-			r.most.Add(1)
-			r.held <- done
-			<-done
-			return reply(`{"held":` + q.Body.Get("n").Raw() + `}`), nil
+			h := hold{q.Body.Get("n").Raw(), make(chan struct{})}
+			r.begun.Add(1)
+			r.held <- h
+			select {
+			case <-h.done:
+			case <-r.giveUp:
+			}
+			return reply(`{"held":` + h.n + `}`), nil
 		})},
 		{Name: "wait", Socket: true, Needs: sdk.ScopeAuthorize, Run: run(func(q *ops.Request) (ops.Response, error) {
-			r.held <- nil
+			r.held <- hold{n: "wait"}
 			select {
 			case <-q.Stopping:
 				return reply(`{"waited":"stopping"}`), nil

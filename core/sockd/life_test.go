@@ -58,12 +58,11 @@ func TestAnswersComeInOrder(t *testing.T) {
 		fmt.Fprintf(&b, `{"type":"%s","n":%d,"say":%d}`+"\n", op, i, i)
 	}
 	c.write(b.String())
-	var holds []chan struct{}
-	for range n - n/3 {
-		holds = append(holds, next(t, r.held)) // all of them at once
-	}
-	for i := len(holds) - 1; i >= 0; i-- { // the oldest last
-		close(holds[i])
+	holds := r.holds(n - n/3)     // all of them at once
+	for i := n - 1; i >= 0; i-- { // the oldest last
+		if i%3 != 1 {
+			close(holds[fmt.Sprint(i)].done)
+		}
 	}
 	for i := range n {
 		want := fmt.Sprintf(`{"held":%d}`, i)
@@ -82,19 +81,19 @@ func TestPipelineIsBounded(t *testing.T) {
 	for i := range 20 {
 		c.write(fmt.Sprintf(`{"type":"hold","n":%d}`+"\n", i))
 	}
+	holds := map[string]hold{}
 	for i := range 20 {
-		if i == 0 {
-			until(t, "8 run", func() bool { return r.most.Load() == 8 })
+		for holds[fmt.Sprint(i)].done == nil {
+			h := next(t, r.held)
+			holds[h.n] = h
 		}
-		if most := r.most.Load(); most > int64(8+i) {
-			t.Fatalf("%d were begun with %d answered", most, i)
+		if begun := r.begun.Load(); begun > int64(8+i) {
+			t.Fatalf("%d were begun with %d answered", begun, i)
 		}
-		var oldest chan struct{}
-		if oldest = next(t, r.held); oldest == nil {
-			t.Fatal("no hold")
+		close(holds[fmt.Sprint(i)].done)
+		if got := c.line(); got != fmt.Sprintf(`{"held":%d}`, i) {
+			t.Fatal(got)
 		}
-		close(oldest)
-		c.line()
 	}
 }
 
@@ -103,21 +102,11 @@ func TestPipelineDefault(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as(r.key("agent", "authorize").Value)
 	c.write(strings.Repeat(`{"type":"hold","n":1}`+"\n", 257))
-	for range 256 {
-		defer close(next(t, r.held))
-	}
-	other := r.as(r.key("another", "authorize").Value)
-	other.ask(`{"type":"echo"}`) // others are not held up
-	if n := r.most.Load(); n != 256 {
+	r.holds(256)
+	r.as(r.key("another", "authorize").Value).ask(`{"type":"echo"}`) // others are not held up
+	if n := r.begun.Load(); n != 256 {
 		t.Errorf("%d run at once", n)
 	}
-	select {
-	case h := <-r.held:
-		close(h)
-		t.Error("the 257th runs")
-	default:
-	}
-	t.Cleanup(func() { close(next(t, r.held)) })
 }
 
 func TestHalfClosedClientsGetTheirAnswers(t *testing.T) {
@@ -128,7 +117,7 @@ func TestHalfClosedClientsGetTheirAnswers(t *testing.T) {
 	if err := c.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	close(next(t, r.held))
+	close(r.holds(1)["1"].done)
 	if a, b := c.line(), c.line(); a != `{"held":1}` || b != `{"said":2}` {
 		t.Errorf("%s %s", a, b)
 	}
@@ -150,10 +139,7 @@ func TestHangUp(t *testing.T) {
 		r := newRig(t, nil)
 		c := r.as(r.key("agent", "authorize").Value)
 		c.write(`{"type":"wait"}` + "\n" + `{"type":"hold","n":1}` + "\n")
-		one, two := next(t, r.held), next(t, r.held)
-		if one == nil {
-			one = two
-		}
+		runs := r.holds(2)["1"]
 		if half {
 			if err := c.CloseWrite(); err != nil {
 				t.Fatal(err)
@@ -163,7 +149,7 @@ func TestHangUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		until(t, "the long poll ended", func() bool { return r.s.inFlight.Load() == 1 })
-		close(one)
+		close(runs.done)
 		until(t, "the connection is gone", func() bool {
 			r.s.mu.Lock()
 			defer r.s.mu.Unlock()
@@ -204,8 +190,10 @@ func TestLongLines(t *testing.T) {
 		c.write(strings.Repeat("z", 100<<10))
 	}
 	c.write("\n" + `{"type":"echo","say":1}` + "\n" + strings.Repeat("x", limit+1) + "\n" + `{"type":"echo","say":2}` + "\n")
-	if a, b, d := c.line(), c.line(), c.line(); a != `{"said":1}` || b != tooLong || d != `{"said":2}` {
-		t.Errorf("%s\n%s\n%s", a, b, d)
+	for _, want := range []string{tooLong, `{"said":1}`, tooLong, `{"said":2}`} {
+		if got := c.line(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
@@ -213,8 +201,9 @@ func TestInFlightIsBounded(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 2 })
 	c := r.as(r.key("agent", "authorize").Value)
 	c.write(`{"type":"hold","n":1}` + "\n" + `{"type":"hold","n":2}` + "\n" + `{"type":"govern","agent_id":"a","tool_id":"permit"}` + "\n")
-	close(next(t, r.held))
-	close(next(t, r.held))
+	for _, h := range r.holds(2) {
+		close(h.done)
+	}
 	c.line()
 	c.line()
 	if got := c.line(); got != `{"ok":false,"error":"more than 2 requests at once (limits.in_flight)","code":"too_many_requests","effect":"DENY","reason_code":"TOO_MANY_REQUESTS"}` {
@@ -247,10 +236,10 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	key := r.key("agent", "authorize").Value
 	c := r.as(key)
 	c.write(`{"type":"hold","n":1}` + "\n")
-	hold := next(t, r.held)
+	runs := r.holds(1)["1"]
 	idle := r.as(key)
 	idle.end()
-	close(hold) // what runs is no idleness
+	close(runs.done) // what runs is no idleness
 	if got := c.line(); got != `{"held":1}` {
 		t.Error(got)
 	}
@@ -389,10 +378,7 @@ func TestDrain(t *testing.T) {
 	key := r.key("agent", "authorize").Value
 	busy, idle, late := r.as(key), r.as(key), r.as(key)
 	busy.write(`{"type":"hold","n":1}` + "\n" + `{"type":"wait"}` + "\n")
-	hold := next(t, r.held)
-	if other := next(t, r.held); hold == nil {
-		hold = other
-	}
+	runs := r.holds(2)["1"]
 	late.write(`{"type":"govern",`) // a message that is on its way
 	until(t, "it has come", func() bool {
 		r.s.mu.Lock()
@@ -410,22 +396,21 @@ func TestDrain(t *testing.T) {
 	if got := r.dial().ask(`{"api_key":"` + key + `","agent_id":"a","tool_id":"permit"}`); got != refusal {
 		t.Errorf("a new connection: %s", got)
 	}
-	if got := busy.ask(`{"jsonrpc":"2.0","id":1,"method":"echo"}` + "\n" + `{"type":"hello","protocol":[1]}`); got == "" {
-		t.Error("no answer")
-	} else {
-		t.Errorf("the answer comes before the one that runs: %s", got)
+	busy.write(`{"jsonrpc":"2.0","id":1,"method":"echo"}` + "\n")
+	close(runs.done)
+	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
+		if got := busy.line(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
-	close(hold)
+	busy.end()
 }
 
 func TestCloseAnswersWhatRuns(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as(r.key("agent", "authorize").Value)
 	c.write(`{"type":"hold","n":1}` + "\n" + `{"type":"wait"}` + "\n")
-	hold := next(t, r.held)
-	if other := next(t, r.held); hold == nil {
-		hold = other
-	}
+	runs := r.holds(2)["1"]
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -440,8 +425,8 @@ func TestCloseAnswersWhatRuns(t *testing.T) {
 		}
 		return err != nil
 	})
-	close(hold)
-	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining","reason_code":"DRAINING"}}}`} {
+	close(runs.done)
+	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
 		if got := c.line(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -454,7 +439,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as(r.key("agent", "authorize").Value)
 	c.write(`{"type":"hold","n":1}` + "\n")
-	hold := next(t, r.held)
+	runs := r.holds(1)["1"]
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	closed := make(chan error, 1)
@@ -463,7 +448,7 @@ func TestCloseCutsOffWhatDoesNotEnd(t *testing.T) {
 	if _, err := c.r.ReadByte(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the connection is still there: %v", err)
 	}
-	close(hold)
+	close(runs.done)
 	if err := next(t, closed); err != nil {
 		t.Error(err)
 	}

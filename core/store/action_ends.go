@@ -32,7 +32,7 @@ func (c *ReadAction) apply(tx *tx) error {
 
 // visible is an action of an agent that the key sees.
 func (tx *tx) visible(k *Key, id string) (*Action, error) {
-	a, err := tx.action(id)
+	a, err := tx.whole(id)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (c *ApproveAction) apply(tx *tx) error {
 	if err := c.Approve.apply(tx); err != nil {
 		return err
 	}
-	if a, err = tx.action(c.ID); err != nil {
+	if a, err = tx.whole(c.ID); err != nil {
 		return err
 	}
 	c.Out = *a.At(tx.now)
@@ -107,7 +107,7 @@ func (c *FinishAction) apply(tx *tx) error {
 			return err
 		}
 	}
-	a, err := tx.action(c.ID)
+	a, err := tx.whole(c.ID)
 	if err != nil {
 		return err
 	}
@@ -142,6 +142,7 @@ func (c *FinishAction) apply(tx *tx) error {
 	tx.end(o)
 	tx.happened(a, event, c.By, c.Result.Code, c.Result.Error)
 	tx.putAction(a)
+	tx.setFresh(keyActionTexts(a.ID), a.texts())
 	c.Out = *a
 	if c.Idem != nil {
 		c.Idem.keep(tx, c.Answer(&c.Out))

@@ -10,8 +10,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The rows of actions, all under prefixAction: r|action id is the action, a|agent id|0|action id finds those of one agent.
+// The rows of actions, all under prefixAction: r|action id is the action, x|action id its texts, each behind its length, and
+// a|agent id|0|action id finds those of one agent.
 func keyAction(id string) []byte { return append([]byte{prefixAction, 'r'}, id...) }
+
+func keyActionTexts(id string) []byte { return append([]byte{prefixAction, 'x'}, id...) }
 
 func keyAgentAction(agent, id string) []byte {
 	return append(append(append([]byte{prefixAction, 'a'}, agent...), 0), id...)
@@ -83,10 +86,16 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 				last = id
 				continue
 			}
-			if len(page) == q.Limit || len(page) > 0 && size+len(row) > actionListBytes {
+			if len(page) == q.Limit {
 				return page, page[len(page)-1].ID, nil
 			}
-			size += len(row)
+			texts, _, err := s.get(keyActionTexts(id))
+			if err = errors.Join(err, a.setTexts(texts)); err != nil {
+				return nil, "", err
+			}
+			if size += len(row) + len(texts); len(page) > 0 && size > actionListBytes {
+				return page, page[len(page)-1].ID, nil
+			}
 			page = append(page, a)
 		}
 		last = id

@@ -66,8 +66,8 @@ type Action struct {
 	Tool           string        `json:"tool"`
 	Operation      string        `json:"operation,omitempty"`
 	ToolID         string        `json:"tool_id"` // of the decision
-	Params         string        `json:"params"`  // JSON object
-	Context        string        `json:"context"` // JSON object
+	Params         string        `json:"-"`       // JSON object; see texts
+	Context        string        `json:"-"`       // JSON object; see texts
 	ParamsMasked   bool          `json:"params_masked,omitempty"`
 	ContextMasked  bool          `json:"context_masked,omitempty"`
 	Modified       bool          `json:"modified,omitempty"` // the approver put other params in their place
@@ -108,7 +108,7 @@ type ActionEvent struct {
 type ActionResult struct {
 	Success  bool   `json:"success"`
 	Error    string `json:"error,omitempty"`
-	Value    string `json:"value,omitempty"` // JSON; "" if none was sent or it is withheld
+	Value    string `json:"-"` // JSON, "" if none was sent or it is withheld; see texts
 	Outcome  string `json:"outcome,omitempty"`
 	Code     string `json:"reason_code,omitempty"`
 	Withheld string `json:"withheld,omitempty"` // why Value is not kept
@@ -174,11 +174,58 @@ func (tx *tx) action(id string) (*Action, error) {
 func (tx *tx) putAction(a *Action) {
 	row, err := json.Marshal(a)
 	tx.keep(err)
+	tx.setFresh(keyAction(a.ID), row)
+}
+
+// setFresh writes a row that this batch may have to read again.
+func (tx *tx) setFresh(key, row []byte) {
 	if tx.fresh == nil {
 		tx.fresh = map[string][]byte{}
 	}
-	tx.fresh[string(keyAction(a.ID))] = row
-	tx.set(keyAction(a.ID), row)
+	tx.fresh[string(key)] = row
+	tx.set(key, row)
+}
+
+// whole is action with its texts.
+func (tx *tx) whole(id string) (*Action, error) {
+	a, err := tx.action(id)
+	if err != nil || a == nil {
+		return a, err
+	}
+	row, _, err := tx.pendingGet(keyActionTexts(id))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return a, a.setTexts(row)
+}
+
+// texts are what of an action may be large. They have a row of their own, which is written seldom and as it is: nobody
+// waits for the sequencer to encode them again at every step of the action.
+func (a *Action) texts() []byte {
+	parts := []string{a.Params, a.Context}
+	if a.Result != nil {
+		parts = append(parts, a.Result.Value)
+	}
+	var row []byte
+	for _, part := range parts {
+		row = append(binary.BigEndian.AppendUint32(row, uint32(len(part))), part...)
+	}
+	return row
+}
+
+func (a *Action) setTexts(row []byte) error {
+	into := []*string{&a.Params, &a.Context}
+	if a.Result != nil {
+		into = append(into, &a.Result.Value)
+	}
+	for _, part := range into {
+		if len(row) < 4 || uint64(len(row)-4) < uint64(binary.BigEndian.Uint32(row)) {
+			return &sdk.Error{Code: sdk.CodeInternal, Op: "read action: its texts are cut"}
+		}
+		n := 4 + int(binary.BigEndian.Uint32(row))
+		*part, row = string(row[4:n]), row[n:]
+	}
+	return nil
 }
 
 // happened adds an event that comes from the record just written.
@@ -202,7 +249,9 @@ type NewAction struct {
 
 	Out  Action
 	Twin bool // Out is the action of an earlier submission
-	sum  [32]byte
+
+	sum   [32]byte
+	texts []byte
 }
 
 func (n *NewAction) id() string { return n.Action.ID }
@@ -228,6 +277,9 @@ func (n *NewAction) twinHash() (out [16]byte) {
 
 func (n *NewAction) begin(tx *tx, c *Decide) (bool, error) {
 	n.sum = n.identity(c)
+	if n.texts == nil {
+		n.texts = n.Action.texts()
+	}
 	if n.Withheld != "" && c.Verdict.Effect != sdk.Deny {
 		c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Priority: c.Verdict.Priority}
 		c.deny(sdk.ReasonScanUnavailable, "the params could not be masked for keeping: "+n.Withheld)
@@ -254,7 +306,7 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		c.deny(sdk.ReasonCallIDConflict, "the Idempotency-Key was used for another action within 10 minutes")
 		return false, nil
 	}
-	a, err := tx.action(string(answer[8:]))
+	a, err := tx.whole(string(answer[8:]))
 	if err != nil || a == nil {
 		return false, err
 	}
@@ -281,6 +333,7 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 	tx.happened(&a, EventCreated, c.By, "", "")
 	tx.happened(&a, EventDecision, c.By, a.Code, a.Reason)
 	tx.putAction(&a)
+	tx.setFresh(keyActionTexts(a.ID), n.texts)
 	tx.set(keyAgentAction(a.AgentID, a.ID), nil)
 	answer := append(binary.BigEndian.AppendUint64(nil, uint64(tx.now.UnixNano())), a.ID...)
 	tx.remember(prefixRepeat, n.twinHash(), RepeatFor, n.sum, answer)
@@ -304,7 +357,7 @@ type StartAction struct {
 func (n *StartAction) id() string { return n.ID }
 
 func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
-	a, err := tx.action(n.ID)
+	a, err := tx.whole(n.ID)
 	if err != nil {
 		return false, err
 	}
@@ -402,7 +455,7 @@ func (tx *tx) actionsMoved(d *Defer) {
 		case Approved:
 			a.Status, a.Decided = ActionApproved, tx.now
 			if d.Modified != nil {
-				a.Params, a.ParamsMasked, a.Modified = string(d.Modified), false, true
+				tx.modify(a, string(d.Modified))
 			}
 		case Denied:
 			a.Status, a.Reason = ActionDenied, d.EndReason
@@ -417,6 +470,18 @@ func (tx *tx) actionsMoved(d *Defer) {
 		a.Updated, a.DeferExpires, a.Moved = tx.now, d.Expires, true
 		tx.putAction(a)
 	}
+}
+
+// modify puts the approver's params in place of those that were sent.
+func (tx *tx) modify(a *Action, params string) {
+	with, err := tx.whole(a.ID)
+	if err != nil {
+		tx.keep(err)
+		return
+	}
+	with.Params = params
+	a.ParamsMasked, a.Modified = false, true
+	tx.setFresh(keyActionTexts(a.ID), with.texts())
 }
 
 // actionsRecorded adds the event to the actions that d has moved: the record of its change has just been written.

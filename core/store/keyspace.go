@@ -23,7 +23,7 @@ const (
 	prefixGrant   = 'g' // g|grant id                → standing grant, JSON; ended ones stay
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
-	prefixAction  = 't' // t|r|action id → action, JSON; t|a|agent id|0|action id → ""
+	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
 	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON

@@ -114,7 +114,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Close ends idle connections, and the socket's calls that still wait for an answer. Streams are closed on their own.
+// Close ends idle connections, and the socket's calls that still wait for an answer; those over HTTP end with their
+// contexts. Streams are closed on their own. Close may be called more than once.
 func (c *Client) Close() error {
 	c.closed.Store(true)
 	if c.http != nil {

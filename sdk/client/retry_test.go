@@ -32,6 +32,10 @@ func TestRetries(t *testing.T) {
 		_, err := c.Approvals(context.Background(), "", 0)
 		return err
 	}
+	kill := func(c *Client) error {
+		_, err := c.Kill(context.Background(), wire.KillRequest{AgentID: "a"})
+		return err
+	}
 	code := func(status int, code string, headers ...string) func(testing.TB, http.ResponseWriter) {
 		return func(_ testing.TB, w http.ResponseWriter) { problem(w, status, code, headers...) }
 	}
@@ -69,6 +73,8 @@ func TestRetries(t *testing.T) {
 		{"approve, expired", approve, code(410, "defer_expired"), 1, ErrExpired, 0},
 		{"approve, oneself", approve, code(403, "self_approval"), 1, ErrForbidden, 0},
 		{"approve, unknown", approve, code(404, "unknown_defer"), 1, ErrNotFound, 0},
+		{"kill, connection lost", kill, gone, 3, ErrUnavailable, 0},
+		{"kill, in effect but not on disk", kill, code(503, "in_effect_not_durable"), 1, ErrUnavailable, 0},
 		{"a read, connection lost", list, gone, 3, ErrUnavailable, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {

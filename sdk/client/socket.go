@@ -27,6 +27,7 @@ type socketLink struct {
 
 	mu      sync.Mutex
 	shared  *conn
+	own     map[*conn]bool // connections of calls that wait
 	dialing chan struct{} // closed when the dial that runs now is over
 	closed  bool
 }
@@ -47,7 +48,7 @@ func (l *socketLink) send(ctx context.Context, r *request, _ string) (*reply, er
 		return nil, err
 	}
 	if own {
-		defer c.fail(net.ErrClosed)
+		defer l.release(c)
 	}
 	root, err := c.call(ctx, r.op.socket, r.body)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -62,7 +63,11 @@ func (l *socketLink) send(ctx context.Context, r *request, _ string) (*reply, er
 // connection gives the shared connection, or one that is the caller's own.
 func (l *socketLink) connection(ctx context.Context, own bool) (*conn, error) {
 	if own {
-		return l.dial(ctx)
+		c, err := l.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return c, l.keep(c)
 	}
 	for {
 		l.mu.Lock()
@@ -87,6 +92,28 @@ func (l *socketLink) connection(ctx context.Context, own bool) (*conn, error) {
 			return nil, lostErr(ctx.Err(), false)
 		}
 	}
+}
+
+// keep lets close end the connection.
+func (l *socketLink) keep(c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		c.fail(ErrClosed)
+		return ErrClosed
+	}
+	if l.own == nil {
+		l.own = map[*conn]bool{}
+	}
+	l.own[c] = true
+	return nil
+}
+
+func (l *socketLink) release(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.own, c)
+	c.fail(net.ErrClosed)
 }
 
 func (l *socketLink) redial(ctx context.Context, over chan struct{}) (*conn, error) {
@@ -122,6 +149,9 @@ func (l *socketLink) close() {
 	l.closed = true
 	if l.shared != nil {
 		l.shared.fail(ErrClosed)
+	}
+	for c := range l.own {
+		c.fail(ErrClosed)
 	}
 }
 

@@ -254,10 +254,11 @@ func TestSocketOperations(t *testing.T) {
 
 // TestLongPollsHaveTheirOwnConnection: answers come in order, so a poll that waits must not hold up a decision.
 func TestLongPollsHaveTheirOwnConnection(t *testing.T) {
-	decided := make(chan struct{})
+	polled, decided := make(chan struct{}), make(chan struct{})
 	s := newFakeSocket(t, func(p *peer) {
 		for m := p.read(); m != nil; m = p.read() {
 			if m["type"] == "poll_defer" {
+				close(polled)
 				select {
 				case <-decided:
 				case <-t.Context().Done():
@@ -275,6 +276,7 @@ func TestLongPollsHaveTheirOwnConnection(t *testing.T) {
 		_, err := c.WaitForApproval(ctx, "d")
 		done <- err
 	}()
+	<-polled
 	if d, err := c.Authorize(ctx, Call{AgentID: "a", ToolID: "PERMIT"}); err != nil || !d.Permitted() {
 		t.Errorf("%+v, %v", d, err)
 	}
@@ -335,18 +337,29 @@ func TestCancelledCallHoldsUpNobody(t *testing.T) {
 }
 
 func TestCloseEndsWaitingCalls(t *testing.T) {
-	got := make(chan struct{})
-	s := newFakeSocket(t, func(p *peer) {
-		p.read()
-		close(got)
-		p.read()
-	})
-	c, _ := newClient(t, Options{Socket: s.path})
-	go func() {
-		<-got
-		c.Close()
-	}()
-	if _, err := c.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"}); !errors.Is(err, ErrClosed) {
-		t.Error(err)
+	for name, do := range map[string]func(ctx context.Context, c *Client) error{
+		"a decision": func(ctx context.Context, c *Client) error {
+			_, err := c.Authorize(ctx, Call{AgentID: "a", ToolID: "t"})
+			return err
+		},
+		"a long poll": func(ctx context.Context, c *Client) error {
+			_, err := c.WaitForApproval(ctx, "d")
+			return err
+		},
+	} {
+		got := make(chan struct{})
+		s := newFakeSocket(t, func(p *peer) {
+			p.read()
+			close(got)
+			p.read()
+		})
+		c, _ := newClient(t, Options{Socket: s.path})
+		go func() {
+			<-got
+			c.Close()
+		}()
+		if err := do(waitCtx(t), c); !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -28,6 +28,7 @@ func TestSSE(t *testing.T) {
 	}{
 		{"one", "id: 1\ndata: a\n\n", []string{"1|a"}},
 		{"CRLF", "id: 1\r\ndata: a\r\n\r\n", []string{"1|a"}},
+		{"CRLF in an event", "data: a\r\ndata: b\r\n\r\n", []string{"|a\nb"}},
 		{"CR", "id: 1\rdata: a\r\r", []string{"1|a"}},
 		{"mixed ends", "data: a\r\n\ndata: b\r\rdata: c\n\r", []string{"|a", "|b", "|c"}},
 		{"lines are joined", "data: a\ndata:b\ndata:  c\ndata\n\n", []string{"|a\nb\n c\n"}},

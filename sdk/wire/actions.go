@@ -317,7 +317,7 @@ func (r *GateResponse) AppendJSON(dst []byte) []byte {
 type EvaluateRequest struct {
 	AgentID    string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
 	ToolID     string      `json:"tool_id" yett:"required,name" doc:"The tool."`
-	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"Taken for the operation when there is none and the tool has no slash."`
+	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"What kind of action the client takes it for, such as tool_call. A note: nothing hangs on it."`
 	Operation  string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
 	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
 	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`

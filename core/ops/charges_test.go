@@ -1,0 +1,71 @@
+package ops_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// TestAnActionIsChargedOnce: its start is the call that was permitted, not another one. What an approval permits is
+// charged when it is redeemed.
+func TestAnActionIsChargedOnce(t *testing.T) {
+	for _, first := range []sdk.Effect{sdk.Permit, sdk.Defer} {
+		s := newStage(t)
+		agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+		fn := func(*chain.Call) (sdk.Verdict, error) {
+			return sdk.Verdict{Effect: first, Code: "TEST", Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "2"}}}, nil
+		}
+		s.verdict.Store(&fn)
+		for n := range 2 {
+			a := s.action(submit(agent, "x", fmt.Sprintf(`{"n":%d}`, n)))
+			if first == sdk.Defer {
+				s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
+			}
+			if run := s.action(req{key: agent, op: "action_start", id: a.ID}); run.Status != "executing" {
+				t.Errorf("%v: action %d was not started: %s %s", first, n, run.Status, run.Code)
+			}
+		}
+		if a := s.action(submit(agent, "x", `{"n":3}`)); a.Code != sdk.ReasonRateExceeded {
+			t.Errorf("%v: the third is %s %s", first, a.Status, a.Code)
+		}
+	}
+}
+
+// TestGateChargesAndSpendsNothingElse: clients act on its answer, so it is charged; it makes no defer and spends no grant.
+func TestGateChargesAndSpendsNothingElse(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
+	effect := sdk.Permit
+	fn := func(*chain.Call) (sdk.Verdict, error) {
+		return sdk.Verdict{Effect: effect, Code: "TEST", Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "1"}}}, nil
+	}
+	s.verdict.Store(&fn)
+	ask := func() string {
+		text, err := s.do(req{key: agent, op: "gate_decide", body: `{"agent_id":"a","tool":"x","operation":"y"}`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return member(text, "outcome") + " " + member(text, "reason_code")
+	}
+	for _, want := range []string{"EXECUTE TEST", "HALT RATE_EXCEEDED"} {
+		if got := ask(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	s.advance(time.Hour)
+	effect = sdk.Defer
+	if _, err := s.do(req{key: boss, op: "standing_grant_add", body: `{"agent_id":"a","tool_pattern":"**","ttl_seconds":60,"max_uses":1}`}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(); got != "ABSTAIN TEST" {
+		t.Errorf("got %s", got)
+	}
+	list, err := s.do(req{key: boss, op: "approvals_list", body: `{}`})
+	if err != nil || !strings.Contains(list, `"total":0`) {
+		t.Errorf("pending after the gate: %v %s", err, list)
+	}
+}
