@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 )
 
@@ -113,17 +114,65 @@ func (m *bodyMaker) encode(body func(i int) any) ([][]byte, error) {
 	return out, nil
 }
 
-// benchRules is a rules file of 100 rules that permits what authorizeBodies asks: 69 for other tools, 30 for these tools whose
-// conditions are evaluated and do not hold, and one that permits the rest.
+// deskBodies are calls that a rule defers. No two requests made of them are the same call.
+func deskBodies() ([][]byte, error) {
+	m := newBodyMaker(5)
+	return m.encode(func(i int) any { return m.deskCall(i, numberMark) })
+}
+
+// grantBodies are calls that a rule defers, of so many agents in turn.
+func grantBodies(agents int) ([][]byte, error) {
+	m := newBodyMaker(5)
+	return m.encode(func(i int) any {
+		call := m.deskCall(i, "A-17")
+		call["agent_id"] = holder(i % agents)
+		return call
+	})
+}
+
+func (m *bodyMaker) deskCall(i int, order string) map[string]any {
+	call := m.call(i)
+	call["tool_id"] = pick(m, []string{"desk/refund", "desk/cancel", "desk/upgrade"})
+	call["args"].(map[string]any)["order"] = order
+	return call
+}
+
+// ruledBodies are calls each of which one of ruledRules(n) permits; together they use rules from all over the list.
+func ruledBodies(n int) ([][]byte, error) {
+	m := newBodyMaker(1)
+	return m.encode(func(i int) any {
+		rule := i % n
+		if n > benchBodies {
+			rule = i * n / benchBodies
+		}
+		call := m.call(i)
+		call["tool_id"] = fmt.Sprintf("service-%06d/run", rule)
+		return call
+	})
+}
+
+// ruledRules is a rules file of n rules, each for the tools of one service.
+func ruledRules(n int) string {
+	var b strings.Builder
+	b.WriteString("rules:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - {id: service-%d, tools: [\"service-%06d/*\"], effect: permit}\n", i, i)
+	}
+	return b.String()
+}
+
+// benchRules is a rules file of 100 rules that permits what authorizeBodies asks: 68 for other tools, 30 for these tools whose
+// conditions are evaluated and do not hold, one that defers what deskBodies ask, and one that permits the rest.
 func benchRules() string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
-	for i := range 69 {
+	for i := range 68 {
 		fmt.Fprintf(&b, "  - {id: other-%d, tools: [\"service-%d/**\", \"legacy/%d/*\"], effect: deny}\n", i, i, i)
 	}
 	for i := range 30 {
 		fmt.Fprintf(&b, "  - {id: limit-%d, tools: [%q], when: 'args.limit > %d && args.amount > 5000', effect: deny}\n", i, benchTools[i%len(benchTools)], 1000+i)
 	}
+	b.WriteString("  - {id: desk, tools: [\"desk/*\"], effect: defer}\n")
 	b.WriteString("  - {id: rest, tools: [\"*/*\"], effect: permit}\n")
 	return b.String()
 }
@@ -132,6 +181,8 @@ func benchRules() string {
 func benchConfig(args string) string {
 	return `version: 1
 audit: {args: ` + args + `}
+defers: {ttl: 30m, approved_ttl: 30m}
+limits: {pending_per_key: ` + strconv.Itoa(2*approvalBatch) + `, streams_per_key: ` + strconv.Itoa(streamsPerKey) + `}
 plugins:
   secrets: {kind: scanner, builtin: secrets, limits: {timeout: 10s}}
 chains:

@@ -29,7 +29,8 @@ import (
 // child is a running server.
 type child struct {
 	addr    string // host:port
-	key     string // the agent's, "" for the echo
+	socket  string // path, "" for the echo
+	keys    devKeySet
 	metrics string // URL, "" for the echo
 	cmd     *exec.Cmd
 	stdin   io.Closer
@@ -75,13 +76,14 @@ func startChild(ctx context.Context, args ...string) (*child, error) {
 func (c *child) ready(line []byte) error {
 	var said struct {
 		URL     string
+		Socket  string
 		Metrics string
 		Keys    devKeySet
 	}
 	if err := json.Unmarshal(line, &said); err != nil {
 		return err
 	}
-	c.addr, c.key, c.metrics = strings.TrimPrefix(said.URL, "http://"), said.Keys.Agent, said.Metrics
+	c.addr, c.socket, c.keys, c.metrics = strings.TrimPrefix(said.URL, "http://"), said.Socket, said.Keys, said.Metrics
 	return nil
 }
 
@@ -187,6 +189,7 @@ func benchEchoCommand() *cobra.Command {
 
 func benchGatewayCommand() *cobra.Command {
 	var args string
+	var rules int
 	cmd := &cobra.Command{Use: "gateway", Hidden: true, Short: "Run a throw-away gateway", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) (err error) {
 		ctx, cancel := untilInputEnds(cmd)
 		defer cancel()
@@ -195,7 +198,11 @@ func benchGatewayCommand() *cobra.Command {
 			return err
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		for name, text := range map[string]string{"yett.yaml": benchConfig(args), "rules.yaml": benchRules()} {
+		list := benchRules()
+		if rules > 0 {
+			list = ruledRules(rules)
+		}
+		for name, text := range map[string]string{"yett.yaml": benchConfig(args), "rules.yaml": list} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				return err
 			}
@@ -204,5 +211,6 @@ func benchGatewayCommand() *cobra.Command {
 		return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")
+	cmd.Flags().IntVar(&rules, "rules", 0, "so many rules, each for the tools of one service; 0 for the usual 100")
 	return cmd
 }

@@ -26,22 +26,18 @@ type drive struct {
 	rate     float64 // requests a second, each sent when it is due; 0: the next one goes out when an answer has come
 	warm     time.Duration
 	duration time.Duration
+
+	first  int                              // number of the first request; request n is made of body n modulo their number
+	limit  int                              // how many requests at most, 0 for as many as there is time for; without a rate only
+	tokens []string                         // what request n says where its body has a tokenMark: tokens[n-first]
+	answer func(n int, answer []byte) error // sees every good answer, if not nil; an error ends the run
 }
 
-// driven is what a run gave.
-type driven struct {
-	good     int // answers after the warm-up that were as expected
-	inTime   int // of them, those that came before the end
-	all      int // the same, warm-up included
-	bad      int // of the whole run
-	firstBad string
-	late     int           // requests that were due and were not sent, or not answered, by the end; only with a rate
-	elapsed  time.Duration // the measured time
-	cpu      time.Duration // of the generator's thread in that time
-	latency  histogram     // from when a request was due (sent, without a rate) to the end of its answer
-}
-
-func (d *driven) perSecond() float64 { return float64(d.good) / d.elapsed.Seconds() }
+// Marks in bodies that are to differ from one request to the next.
+const (
+	numberMark = "#########" // becomes the number of the request, as so many digits
+	tokenMark  = "$$$$$$$$"  // where the token begins; the rest of its room is filled with the same character
+)
 
 // maxAnswer bounds the body of one answer, bytes.
 const maxAnswer = 16 << 20
@@ -53,6 +49,8 @@ type loadConn struct {
 	file *os.File
 	fd   int
 	due  time.Time
+	sent int    // number of the request
+	own  []byte // a request that differs from the one before
 	rest []byte // of the request, when the socket took only a part of it
 	in   []byte
 	n    int // bytes of the answer so far
@@ -60,27 +58,36 @@ type loadConn struct {
 
 type loadRun struct {
 	*drive
+	span
 	out      *driven
-	requests [][]byte
-	next     int // request to send
+	requests []request
+	next     int // number of the request to send
+	flying   int // requests that are not answered
 	ep       int
 	conns    []loadConn
 	idle     []int // connections with nothing in flight, the one that waited longest first; only with a rate
 	issued   int   // only with a rate
+}
 
-	start, from, end time.Time     // as planned
-	began, ended     time.Time     // as it was
-	cpu              time.Duration // the thread's, when measuring began
+// request is one body with its head, and where in it the marks are, -1 for one that it does not have.
+type request struct {
+	text          []byte
+	number, token int
+}
+
+func newRequest(head string, body []byte) request {
+	text := append([]byte(head), body...)
+	return request{text, bytes.Index(text, []byte(numberMark)), bytes.Index(text, []byte(tokenMark))}
 }
 
 // run sends requests until the time is over. An error means that nothing can be said: a connection broke, or ctx ended.
 func (d *drive) run(ctx context.Context) (*driven, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	l := &loadRun{drive: d, out: &driven{}, conns: make([]loadConn, d.conns), idle: make([]int, 0, d.conns)}
+	l := &loadRun{drive: d, out: &driven{}, conns: make([]loadConn, d.conns), idle: make([]int, 0, d.conns), next: d.first}
 	for _, b := range d.bodies {
 		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n", d.path, d.addr, d.headers, len(b))
-		l.requests = append(l.requests, append([]byte(head), b...))
+		l.requests = append(l.requests, newRequest(head, b))
 	}
 	var err error
 	if l.ep, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
@@ -127,12 +134,11 @@ func (l *loadRun) close() {
 }
 
 func (l *loadRun) loop(ctx context.Context) error {
-	l.start = time.Now()
-	l.from, l.end = l.start.Add(l.warm), l.start.Add(l.warm+l.duration)
+	l.span = planned(l.warm, l.duration)
 	for i := range l.conns {
 		if l.rate > 0 {
 			l.idle = append(l.idle, i)
-		} else if err := l.send(i, l.start); err != nil {
+		} else if err := l.goOn(i, l.start); err != nil {
 			return err
 		}
 	}
@@ -142,9 +148,7 @@ func (l *loadRun) loop(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if l.began.IsZero() && !now.Before(l.from) {
-			l.began, l.cpu = now, threadCPU()
-		}
+		l.tick(now)
 		if l.over(now) {
 			return nil
 		}
@@ -163,21 +167,25 @@ func (l *loadRun) loop(ctx context.Context) error {
 	}
 }
 
-// over ends the run: without a rate at once, with one when all that was due is answered.
+// over ends the run: without a rate at once, or when all that may be sent is answered; with one when all that was due is.
 func (l *loadRun) over(now time.Time) bool {
+	if l.rate == 0 && l.spent() && l.flying == 0 {
+		l.finish(now, l.out)
+		return true
+	}
 	if now.Before(l.end) {
 		return false
 	}
-	if l.ended.IsZero() {
-		l.ended, l.out.cpu = now, threadCPU()-l.cpu
-	}
-	l.out.elapsed = l.ended.Sub(l.began)
+	l.finish(now, l.out)
 	if l.rate == 0 {
 		return true
 	}
-	l.out.late = l.dueBy(l.end) - l.issued + len(l.conns) - len(l.idle)
+	l.out.late = l.dueBy(l.end) - l.issued + l.flying
 	return l.out.late == 0 || now.Sub(l.end) > lastAnswers
 }
+
+// spent reports whether there is nothing left to send.
+func (l *loadRun) spent() bool { return l.limit > 0 && l.next-l.first >= l.limit }
 
 // dueBy is how many requests are due before t.
 func (l *loadRun) dueBy(t time.Time) int { return int(t.Sub(l.start).Seconds() * l.rate) }
@@ -225,14 +233,42 @@ func (l *loadRun) wait(events []syscall.EpollEvent, now time.Time) (int, error) 
 	return n, err
 }
 
+// goOn sends the next request on a connection whose last one was answered, if there is one to be sent.
+func (l *loadRun) goOn(i int, now time.Time) error {
+	if l.spent() {
+		return nil
+	}
+	return l.send(i, now)
+}
+
 func (l *loadRun) send(i int, due time.Time) error {
 	c := &l.conns[i]
-	c.due, c.n, c.rest = due, 0, l.requests[l.next]
-	l.next = (l.next + 1) % len(l.requests)
+	c.due, c.n, c.sent = due, 0, l.next
+	c.rest = l.text(c)
+	l.next++
+	l.flying++
 	if err := l.write(c); err != nil || len(c.rest) == 0 {
 		return err
 	}
 	return l.watch(syscall.EPOLL_CTL_MOD, i, syscall.EPOLLIN|syscall.EPOLLOUT)
+}
+
+// text is what a connection's request says.
+func (l *loadRun) text(c *loadConn) []byte {
+	r := &l.requests[c.sent%len(l.requests)]
+	if r.number < 0 && r.token < 0 {
+		return r.text
+	}
+	c.own = append(c.own[:0], r.text...)
+	if r.number >= 0 {
+		for at, n := len(numberMark)-1, c.sent; at >= 0; at, n = at-1, n/10 {
+			c.own[r.number+at] = byte('0' + n%10)
+		}
+	}
+	if r.token >= 0 {
+		copy(c.own[r.token:], l.tokens[c.sent-l.first])
+	}
+	return c.own
 }
 
 func (l *loadRun) write(c *loadConn) error {
@@ -277,32 +313,23 @@ func (l *loadRun) serve(i int, events uint32) error {
 	if err != nil || !whole {
 		return err
 	}
-	l.count(c, ok)
+	l.flying--
+	now := time.Now()
+	if !ok {
+		l.out.wrong(c.in[:c.n])
+	} else {
+		l.count(l.out, c.due, now)
+		if l.answer != nil {
+			if err := l.answer(c.sent, c.in[:c.n]); err != nil {
+				return err
+			}
+		}
+	}
 	if l.rate > 0 {
 		l.idle = append(l.idle, i)
 		return nil
 	}
-	return l.send(i, time.Now())
-}
-
-// count takes one whole answer. It is measured when it comes after the warm-up; a call that was due before and had to wait
-// until then is, so that an overload shows.
-func (l *loadRun) count(c *loadConn, ok bool) {
-	if !ok {
-		if l.out.bad++; l.out.firstBad == "" {
-			l.out.firstBad = excerpt(c.in[:c.n])
-		}
-		return
-	}
-	l.out.all++
-	if l.began.IsZero() {
-		return
-	}
-	l.out.good++
-	if l.ended.IsZero() {
-		l.out.inTime++
-	}
-	l.out.latency.add(time.Since(c.due))
+	return l.goOn(i, now)
 }
 
 // checkAnswer looks whether one whole answer is there, and whether it is a 200 that holds what was expected.
@@ -335,17 +362,4 @@ func checkAnswer(in []byte, expect string) (whole, ok bool, err error) {
 		return false, false, fmt.Errorf("more bytes than one answer: %q", excerpt(in))
 	}
 	return true, bytes.HasPrefix(in, []byte("HTTP/1.1 200 ")) && bytes.Contains(body, []byte(expect)), nil
-}
-
-// excerpt is the beginning of an answer, for messages.
-func excerpt(b []byte) string { return string(b[:min(len(b), 400)]) }
-
-// threadCPU is the time that this thread has computed.
-func threadCPU() time.Duration {
-	const thread = 1 // RUSAGE_THREAD
-	var ru syscall.Rusage
-	if syscall.Getrusage(thread, &ru) != nil {
-		return 0
-	}
-	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }

@@ -7,40 +7,48 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 )
 
-// ratioRun is one `yett bench ratios`: the echo and two gateways, driven by turns.
+// ratioRun is one `yett bench ratios`: the echo and the gateways, driven by turns.
 type ratioRun struct {
 	rounds  int
 	seconds time.Duration
 	conns   []int
-	raw     io.Writer // one line of JSON a run; nil for none
+	rows    *regexp.Regexp // which rows; nil for all
+	large   bool           // also the rows that need 100 000 rules
+	raw     io.Writer      // one line of JSON a run; nil for none
 	show    func(format string, args ...any)
 
+	goals    []*ratioGoal // of the rows
 	loads    []load
+	needed   map[rateKey]bool // what the rows are made of
 	echo     *child
-	gateways map[string]*child // by audit.args
+	gateways map[string]*child
+	rates    map[rateKey]float64 // the highest so far
+	paced    map[rateKey]float64 // the first: what open loops go by in every round
+	redeemed int                 // approvals made so far
+	granted  int                 // agents that have a grant
 }
 
-// load is what is sent where.
-type load struct {
-	name   string // "echo" for the echo
-	args   string // which gateway, by audit.args; "" for the echo
-	path   string
-	bodies [][]byte
-	expect string
-	echo   string // the load it is compared with; "" for the echo's own
+// rateKey is a load in the rows for so many connections.
+type rateKey struct {
+	load  string
+	conns int
 }
 
 // sample is one run of one load; the raw results are these, one a line.
 type sample struct {
 	Load          string  `json:"load"`
 	Connections   int     `json:"connections"`
+	InFlight      int     `json:"in_flight,omitempty"`        // on each connection, when it is more than one
+	Rate          float64 `json:"asked_per_second,omitempty"` // of a load whose requests are sent when they are due
 	Round         int     `json:"round"`
+	Seconds       float64 `json:"seconds"` // measured
 	PerSecond     float64 `json:"per_second"`
 	Good          int     `json:"good"`
 	Bad           int     `json:"bad"`
@@ -52,26 +60,16 @@ type sample struct {
 	ObjectsEach   float64 `json:"alloc_objects_each,omitempty"`
 	DiskBytesEach float64 `json:"disk_bytes_each,omitempty"`
 	Unrecorded    int     `json:"unrecorded,omitempty"` // good answers beyond the records that the log grew by
-}
-
-func benchLoads() ([]load, error) {
-	calls, err1 := authorizeBodies()
-	clean, err2 := scanBodies(false)
-	dirty, err3 := scanBodies(true)
-	const auth, scan = "/v1/authorize", "/v1/scan_output"
-	return []load{
-		{name: "echo-authorize", path: auth, bodies: calls, expect: `"agent_id":"support-`},
-		{name: "authorize-digest", args: "digest", path: auth, bodies: calls, expect: `"effect":"PERMIT"`, echo: "echo-authorize"},
-		{name: "authorize-redacted", args: "redacted", path: auth, bodies: calls, expect: `"effect":"PERMIT"`, echo: "echo-authorize"},
-		{name: "echo-scan", path: scan, bodies: clean, expect: `"output":"`},
-		{name: "scan-clean", args: "digest", path: scan, bodies: clean, expect: `"outcome":"PASS"`, echo: "echo-scan"},
-		{name: "scan-dirty", args: "digest", path: scan, bodies: dirty, expect: `"outcome":"REDACTED"`, echo: "echo-scan"},
-	}, errors.Join(err1, err2, err3)
+	Late          int     `json:"unanswered,omitempty"` // of those that were due
+	Disturbed     string  `json:"disturbed,omitempty"`  // what was not as it has to be around the load
 }
 
 // run measures and gives the rows.
 func (r *ratioRun) run(ctx context.Context) (rows []ratioRow, err error) {
 	if r.loads, err = benchLoads(); err != nil {
+		return nil, err
+	}
+	if err := r.choose(); err != nil {
 		return nil, err
 	}
 	if err := r.header(); err != nil {
@@ -88,7 +86,11 @@ func (r *ratioRun) run(ctx context.Context) (rows []ratioRow, err error) {
 			if round%2 == 1 {
 				slices.Reverse(order) // so that a machine that slows down or warms up favours nobody
 			}
-			for _, l := range order {
+			for i := range order {
+				l := &order[i]
+				if !r.needed[rateKey{l.name, conns}] {
+					continue
+				}
 				s, err := r.measure(ctx, l, conns, round+1)
 				if err != nil {
 					return nil, fmt.Errorf("%s with %d connections: %w", l.name, conns, err)
@@ -106,16 +108,55 @@ func (r *ratioRun) run(ctx context.Context) (rows []ratioRow, err error) {
 	return rows, nil
 }
 
-func (r *ratioRun) start(ctx context.Context) (err error) {
-	r.show("starting a raw echo and two throw-away gateways")
-	if r.echo, err = startChild(ctx, "echo"); err != nil {
-		return err
+// choose finds out which rows there are to be, and what has to be measured for them.
+func (r *ratioRun) choose() error {
+	r.needed, r.rates, r.paced = map[rateKey]bool{}, map[rateKey]float64{}, map[rateKey]float64{}
+	var need func(name string, conns int)
+	need = func(name string, conns int) {
+		r.needed[rateKey{name, conns}] = true
+		if l := r.load(name); l.after != "" {
+			need(l.after, conns)
+		}
 	}
+	for i := range ratioGoals {
+		t := &ratioGoals[i]
+		if !slices.Contains(r.conns, t.conns) || t.large && !r.large || r.rows != nil && !r.rows.MatchString(t.id) {
+			continue
+		}
+		r.goals = append(r.goals, t)
+		need(t.load, t.conns)
+		need(t.base, t.conns)
+	}
+	if len(r.goals) == 0 {
+		return usage("no row has an id that --rows matches, with these --connections")
+	}
+	return nil
+}
+
+// load is the load of that name; goals name no other ones.
+func (r *ratioRun) load(name string) *load {
+	i := slices.IndexFunc(r.loads, func(l load) bool { return l.name == name })
+	return &r.loads[i]
+}
+
+func (r *ratioRun) start(ctx context.Context) (err error) {
+	r.show("starting what is measured")
 	r.gateways = map[string]*child{}
-	for _, args := range []string{"digest", "redacted"} {
-		if r.gateways[args], err = startChild(ctx, "gateway", "--args", args); err != nil {
-			delete(r.gateways, args)
-			return err
+	for _, l := range r.loads {
+		if !slices.ContainsFunc(r.conns, func(n int) bool { return r.needed[rateKey{l.name, n}] }) {
+			continue
+		}
+		switch {
+		case l.gateway == "" && r.echo == nil:
+			if r.echo, err = startChild(ctx, "echo"); err != nil {
+				return err
+			}
+		case l.gateway != "" && r.gateways[l.gateway] == nil:
+			g, err := startChild(ctx, append([]string{"gateway"}, gatewayFlags[l.gateway]...)...)
+			if err != nil {
+				return err
+			}
+			r.gateways[l.gateway] = g
 		}
 	}
 	return nil
@@ -133,32 +174,82 @@ func (r *ratioRun) stop() error {
 }
 
 // measure runs one load once.
-func (r *ratioRun) measure(ctx context.Context, l load, conns, round int) (sample, error) {
-	d := &drive{addr: r.echo.addr, path: l.path, bodies: l.bodies, expect: l.expect, conns: conns, warm: min(r.seconds/3, time.Second), duration: r.seconds}
-	g := r.gateways[l.args]
-	var before, after counters
-	var err error
-	if g != nil {
-		d.addr, d.headers = g.addr, "Authorization: Bearer "+g.key+"\r\n"
-		if before, err = g.counters(ctx); err != nil {
+func (r *ratioRun) measure(ctx context.Context, l *load, conns, round int) (_ sample, err error) {
+	d := &drive{path: l.path, bodies: l.bodies, expect: l.expect, conns: conns, warm: min(r.seconds/3, time.Second), duration: r.seconds}
+	if l.share > 0 {
+		d.duration = min(d.duration, stuckFor)
+		if d.rate = l.share * r.paced[rateKey{l.after, conns}]; d.rate <= 0 {
+			return sample{}, fmt.Errorf("%s answered nothing, so there is no rate to send at", l.after)
+		}
+	}
+	g := r.gateways[l.gateway]
+	if g == nil {
+		d.addr = r.echo.addr
+		out, err := d.run(ctx)
+		if err != nil {
+			return sample{}, err
+		}
+		return r.noted(l, conns, round, d.rate, out, sample{})
+	}
+	d.addr, d.headers = g.addr, bearer(g.keys.Agent)
+	var done func() string
+	if l.prepare != nil {
+		if done, err = l.prepare(ctx, r, g, d); err != nil {
 			return sample{}, err
 		}
 	}
-	out, err := d.run(ctx)
+	out, s, err := g.counted(ctx, l, d)
+	if done != nil {
+		s.Disturbed = done()
+	}
 	if err != nil {
 		return sample{}, err
 	}
-	s := sample{Load: l.name, Connections: conns, Round: round, PerSecond: out.perSecond(), Good: out.good, Bad: out.bad, FirstBad: out.firstBad,
-		P50: micros(out.latency.at(0.5)), P99: micros(out.latency.at(0.99)), Generator: out.cpu.Seconds() / out.elapsed.Seconds()}
-	if g != nil {
-		if after, err = g.counters(ctx); err != nil {
-			return sample{}, err
-		}
-		n := max(float64(out.all), 1)
-		s.BytesEach, s.ObjectsEach, s.DiskBytesEach = (after.bytes-before.bytes)/n, (after.objects-before.objects)/n, (after.written-before.written)/n
-		s.Unrecorded = max(out.all-int(after.records-before.records), 0)
+	return r.noted(l, conns, round, d.rate, out, s)
+}
+
+// counted drives a gateway, over HTTP or the socket, and holds what it was answered against what it counted.
+func (c *child) counted(ctx context.Context, l *load, d *drive) (out *driven, s sample, err error) {
+	before, err := c.counters(ctx)
+	if err != nil {
+		return nil, s, err
 	}
-	r.show("round %d of %d: %-18s %3d connections %8.0f/s", round, r.rounds, s.Load, conns, s.PerSecond)
+	if l.depth > 0 {
+		out, err = (&pipeDrive{path: c.socket, key: c.keys.Agent, bodies: d.bodies, expect: d.expect, conns: pipeConns, depth: l.depth, warm: d.warm, duration: d.duration}).run(ctx)
+	} else {
+		out, err = d.run(ctx)
+	}
+	if err != nil {
+		return nil, s, err
+	}
+	after, err := c.counters(ctx)
+	if err != nil {
+		return nil, s, err
+	}
+	n := max(float64(out.all), 1)
+	s.BytesEach, s.ObjectsEach, s.DiskBytesEach = (after.bytes-before.bytes)/n, (after.objects-before.objects)/n, (after.written-before.written)/n
+	s.Unrecorded = max(out.all-int(after.records-before.records), 0)
+	return out, s, nil
+}
+
+// noted completes a sample, keeps its rate for loads that go by it, and writes it down.
+func (r *ratioRun) noted(l *load, conns, round int, rate float64, out *driven, s sample) (sample, error) {
+	s.Load, s.Connections, s.InFlight, s.Round, s.Rate = l.name, l.at(conns), l.depth, round, rate
+	s.Seconds, s.PerSecond, s.Good, s.Bad, s.FirstBad, s.Late = out.elapsed.Seconds(), out.perSecond(), out.good, out.bad, out.firstBad, out.late
+	s.P50, s.P99 = micros(out.latency.at(0.5)), micros(out.latency.at(0.99))
+	if s.Seconds > 0 {
+		s.Generator = out.cpu.Seconds() / s.Seconds
+	}
+	key := rateKey{l.name, conns}
+	r.rates[key] = max(r.rates[key], s.PerSecond)
+	if _, has := r.paced[key]; !has {
+		r.paced[key] = s.PerSecond
+	}
+	in := ""
+	if l.depth > 0 {
+		in = fmt.Sprintf(" × %d in flight", l.depth)
+	}
+	r.show("round %d of %d: %-18s %3d connections%s %8.0f/s, p99 %.0f µs", round, r.rounds, s.Load, s.Connections, in, s.PerSecond, s.P99)
 	return s, r.write(s)
 }
 

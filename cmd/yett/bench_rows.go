@@ -17,18 +17,24 @@ type ratioRow struct {
 	Better   string     `json:"better"` // higher or lower
 	Spread   [2]float64 `json:"spread"` // the least and the most of all rounds
 	Yett     float64    `json:"yett_per_second,omitempty"`
-	Echo     float64    `json:"echo_per_second,omitempty"`
+	Echo     float64    `json:"echo_per_second,omitempty"` // what it is compared with, if that is an echo
+	Base     float64    `json:"base_per_second,omitempty"` // the same, if that is a gateway
 }
 
 // ratioGoal is what a row is held against.
 type ratioGoal struct {
-	id, load string
-	conns    int
-	goal     float64
-	floor    float64
-	what     string
-	short    string // why the goal cannot be met yet, "" when it can
-	value    func(s *sample) float64
+	id    string
+	load  string
+	base  string // load that it is compared with, of the same round
+	conns int
+	goal  float64
+	floor float64
+	what  string
+	short string // why the goal cannot be met yet, "" when it can
+	large bool   // only when asked for: it takes long to prepare
+	lower bool   // less is better
+
+	value func(own, base *sample) float64 // what is held against the goal; nil for the rates' ratio
 }
 
 // floorRatio is what this release has to reach where a goal is not met.
@@ -36,77 +42,106 @@ const floorRatio = 0.25
 
 const oneScanner = "the goal is for three scanners and this version has one"
 
+const (
+	echoCalls  = "echo-authorize"
+	echoScan   = "echo-scan"
+	plainCalls = "authorize-digest"
+)
+
 var ratioGoals = []ratioGoal{
-	{id: "S1", load: "authorize-digest", conns: 256, goal: 0.50, floor: floorRatio, what: "authorize, of raw echo"},
-	{id: "S1-redacted", load: "authorize-redacted", conns: 256, goal: 0.50, floor: 0, what: "authorize with audit.args: redacted, of raw echo"},
-	{id: "S2", load: "authorize-digest", conns: 64, goal: 0.33, floor: 0, what: "authorize, of raw echo"},
-	{id: "S2-redacted", load: "authorize-redacted", conns: 64, goal: 0.33, floor: 0, what: "authorize with audit.args: redacted, of raw echo"},
-	{id: "S6-bytes", load: "authorize-digest", conns: 256, goal: 2048, floor: 8192, what: "bytes allocated by the server for one authorize", value: func(s *sample) float64 { return s.BytesEach }},
-	{id: "S6-objects", load: "authorize-digest", conns: 256, goal: 12, floor: 48, what: "objects allocated by the server for one authorize", value: func(s *sample) float64 { return s.ObjectsEach }},
-	{id: "S8", load: "scan-clean", conns: 256, goal: 0.35, what: "scan of 4 KiB that trips nothing, of raw echo", short: oneScanner},
-	{id: "S8-64", load: "scan-clean", conns: 64, goal: 0.35, what: "scan of 4 KiB that trips nothing, of raw echo", short: oneScanner},
-	{id: "S8-dirty", load: "scan-dirty", conns: 256, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
-	{id: "S8-dirty-64", load: "scan-dirty", conns: 64, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
+	{id: "S1", load: plainCalls, base: echoCalls, conns: 256, goal: 0.50, floor: floorRatio, what: "authorize, of raw echo"},
+	{id: "S1-redacted", load: "authorize-redacted", base: echoCalls, conns: 256, goal: 0.50, what: "authorize with audit.args: redacted, of raw echo"},
+	{id: "S2", load: plainCalls, base: echoCalls, conns: 64, goal: 0.33, what: "authorize, of raw echo"},
+	{id: "S2-redacted", load: "authorize-redacted", base: echoCalls, conns: 64, goal: 0.33, what: "authorize with audit.args: redacted, of raw echo"},
+	{id: "S4-16", load: "govern-8x16", base: echoCalls, conns: 64, goal: 0.9, what: "govern on the socket, 8 connections with 16 in flight each, of raw HTTP echo"},
+	{id: "S4-64", load: "govern-8x64", base: echoCalls, conns: 64, goal: 1.3, what: "govern on the socket, 8 connections with 64 in flight each, of raw HTTP echo"},
+	{id: "S6-bytes", load: plainCalls, base: echoCalls, conns: 256, goal: 2048, floor: 8192, what: "bytes allocated by the server for one authorize", lower: true, value: func(s, _ *sample) float64 { return s.BytesEach }},
+	{id: "S6-objects", load: plainCalls, base: echoCalls, conns: 256, goal: 12, floor: 48, what: "objects allocated by the server for one authorize", lower: true, value: func(s, _ *sample) float64 { return s.ObjectsEach }},
+	{id: "S7-redeem", load: "redeem", base: plainCalls, conns: 256, goal: 0.70, what: "redeeming approvals, of plain authorize"},
+	{id: "S7-redeem-64", load: "redeem", base: plainCalls, conns: 64, goal: 0.70, what: "redeeming approvals, of plain authorize"},
+	{id: "S7-grant", load: "grant", base: plainCalls, conns: 256, goal: 0.70, what: "spending standing grants, of plain authorize"},
+	{id: "S7-grant-64", load: "grant", base: plainCalls, conns: 64, goal: 0.70, what: "spending standing grants, of plain authorize"},
+	{id: "S8", load: "scan-clean", base: echoScan, conns: 256, goal: 0.35, what: "scan of 4 KiB that trips nothing, of raw echo", short: oneScanner},
+	{id: "S8-64", load: "scan-clean", base: echoScan, conns: 64, goal: 0.35, what: "scan of 4 KiB that trips nothing, of raw echo", short: oneScanner},
+	{id: "S8-dirty", load: "scan-dirty", base: echoScan, conns: 256, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
+	{id: "S8-dirty-64", load: "scan-dirty", base: echoScan, conns: 64, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
+	{id: "rules-1000", load: "rules-1000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 1 000 rules, of 10"},
+	{id: "rules-1000-64", load: "rules-1000", base: "rules-10", conns: 64, goal: 0.8, what: "authorize with 1 000 rules, of 10"},
+	{id: "rules-100000", load: "rules-100000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
+	{id: "rules-100000-64", load: "rules-100000", base: "rules-10", conns: 64, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
+	{id: "subscribers-p99", load: "authorize-followed", base: "authorize-quiet", conns: 256, goal: 1.5, lower: true,
+		what: fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without", quietShare, idleSubscribers, stuckSubscribers),
+		value: func(s, without *sample) float64 {
+			if without.P99 == 0 {
+				return 0 // counts as not measured
+			}
+			return s.P99 / without.P99
+		}},
 }
 
 // judge makes the rows from all samples.
 func (r *ratioRun) judge(all []sample) []ratioRow {
 	var rows []ratioRow
-	for _, t := range ratioGoals {
-		if slices.Contains(r.conns, t.conns) {
-			rows = append(rows, t.judge(all, r.echoOf(t.load)))
-		}
+	for _, t := range r.goals {
+		rows = append(rows, t.judge(all, r.load(t.load), r.load(t.base)))
 	}
 	return rows
 }
 
-func (r *ratioRun) echoOf(name string) string {
-	for _, l := range r.loads {
-		if l.name == name {
-			return l.echo
-		}
-	}
-	return ""
-}
-
-// judge compares, round by round, with the echo of the same round.
-func (t *ratioGoal) judge(all []sample, echo string) ratioRow {
+// judge compares, round by round, with the base of the same round.
+func (t *ratioGoal) judge(all []sample, load, base *load) ratioRow {
 	row := ratioRow{ID: t.id, Goal: t.goal, What: fmt.Sprintf("%s, %d connections", t.what, t.conns), Better: "higher"}
+	if t.lower {
+		row.Better = "lower"
+	}
 	var values, own, raw []float64
 	var wrong []string
-	echoes := map[int]*sample{}
+	bases := map[int]*sample{}
 	for i := range all {
-		if s := &all[i]; s.Load == echo && s.Connections == t.conns {
-			echoes[s.Round] = s
+		if s := &all[i]; s.Load == base.name && s.Connections == base.at(t.conns) {
+			bases[s.Round] = s
 			raw = append(raw, s.PerSecond)
 			wrong = append(wrong, s.wrong()...)
 		}
 	}
 	for i := range all {
 		s := &all[i]
-		if s.Load != t.load || s.Connections != t.conns {
+		if s.Load != load.name || s.Connections != load.at(t.conns) {
 			continue
 		}
 		own = append(own, s.PerSecond)
 		wrong = append(wrong, s.wrong()...)
-		switch e := echoes[s.Round]; {
-		case t.value != nil:
-			values = append(values, t.value(s))
-		case e != nil && e.PerSecond > 0:
-			values = append(values, s.PerSecond/e.PerSecond)
+		if v, ok := t.measured(s, bases[s.Round]); ok {
+			values = append(values, v)
+		} else {
+			wrong = append(wrong, fmt.Sprintf("nothing to compare %s with in round %d", s.Load, s.Round))
 		}
-	}
-	if t.value != nil {
-		row.Better = "lower"
 	}
 	if len(values) > 0 {
 		row.Measured, row.Spread = median(values), [2]float64{slices.Min(values), slices.Max(values)}
-		row.Yett, row.Echo = median(own), median(raw)
+		row.Yett = median(own)
 	} else {
 		wrong = append(wrong, "nothing was measured")
 	}
+	if len(raw) > 0 && base.gateway == "" {
+		row.Echo = median(raw)
+	} else if len(raw) > 0 {
+		row.Base = median(raw)
+	}
 	row.Verdict, row.Why = t.verdict(row.Measured, wrong)
 	return row
+}
+
+// measured is a round's figure; not ok without the base of the round.
+func (t *ratioGoal) measured(own, base *sample) (v float64, ok bool) {
+	switch {
+	case base == nil || base.PerSecond <= 0:
+		return 0, false
+	case t.value != nil:
+		v = t.value(own, base)
+		return v, v > 0
+	}
+	return own.PerSecond / base.PerSecond, true
 }
 
 // wrong says what of a sample was not as it has to be.
@@ -117,6 +152,12 @@ func (s *sample) wrong() (out []string) {
 	if s.Unrecorded > 0 {
 		out = append(out, fmt.Sprintf("%d answers of %s in round %d have no record", s.Unrecorded, s.Load, s.Round))
 	}
+	if s.Late > 0 {
+		out = append(out, fmt.Sprintf("%d calls of %s in round %d were not answered in time", s.Late, s.Load, s.Round))
+	}
+	if s.Disturbed != "" {
+		out = append(out, fmt.Sprintf("%s in round %d: %s", s.Load, s.Round, s.Disturbed))
+	}
 	if s.Good == 0 {
 		out = append(out, fmt.Sprintf("no good answer from %s in round %d", s.Load, s.Round))
 	}
@@ -126,7 +167,7 @@ func (s *sample) wrong() (out []string) {
 // verdict is the one place where figures become a word. Anything wrong is missed, however fast it was.
 func (t *ratioGoal) verdict(measured float64, wrong []string) (verdict, why string) {
 	reached := func(bound float64) bool {
-		if t.value != nil {
+		if t.lower {
 			return measured <= bound
 		}
 		return measured >= bound

@@ -14,8 +14,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// unknown is the answer of an operation of which nobody can say whether it happened.
-const unknown = "?"
+// noAnswer is the answer of an operation of which nobody can say whether it happened.
+const noAnswer = "?"
 
 // deed is one operation of a history, without its answer.
 type deed struct {
@@ -46,7 +46,7 @@ func (h *history) add(client int, part string, call int64, d deed, out string) {
 	ret := h.tick.Add(1)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if out == unknown {
+	if out == noAnswer {
 		ret = math.MaxInt64
 	} else if h.answers++; h.answers == h.enough {
 		close(h.reached)
@@ -91,8 +91,8 @@ func (h *history) shown(part string) string {
 	return b.String()
 }
 
-// of makes a model from what an operation with that answer may lead to; no next state means that it cannot be.
-func of[S comparable](begin S, next func(S, deed, string) []S) porcupine.Model {
+// lifeModel makes a model from what an operation with that answer may lead to; no next state means that it cannot be.
+func lifeModel[S comparable](begin S, next func(S, deed, string) []S) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{begin} },
 		Step: func(state, in, out any) []any {
@@ -107,9 +107,9 @@ func of[S comparable](begin S, next func(S, deed, string) []S) porcupine.Model {
 	return m.ToModel()
 }
 
-// only is the one state that follows, if the answer is right. An answer that is not known is.
-func only[S any](right bool, out string, s S) []S {
-	if right || out == unknown {
+// onlyIf is the one state that follows, if the answer is right. An answer that is not known is.
+func onlyIf[S any](right bool, out string, s S) []S {
+	if right || out == noAnswer {
 		return []S{s}
 	}
 	return nil
@@ -121,19 +121,19 @@ type keyLife struct{ made, dead, volatile bool }
 func keyNext(s keyLife, d deed, out string) []keyLife {
 	switch d.do {
 	case "create":
-		return only(!s.made, out, keyLife{made: true})
+		return onlyIf(!s.made, out, keyLife{made: true})
 	case "crash":
 		return []keyLife{{made: s.made, dead: s.dead}}
 	case "use":
-		return only(s.made && out == map[bool]string{true: "key_revoked", false: "PERMIT"}[s.dead || s.volatile], out, s)
+		return onlyIf(s.made && out == map[bool]string{true: "key_revoked", false: "PERMIT"}[s.dead || s.volatile], out, s)
 	case "revoke":
 		switch {
 		case s.dead || s.volatile:
-			return only(out == "conflict", out, s)
-		case out == unknown:
+			return onlyIf(out == "conflict", out, s)
+		case out == noAnswer:
 			return []keyLife{{made: true, dead: true}, {made: true, volatile: true}}
 		}
-		return only(out == "", out, keyLife{made: true, dead: true})
+		return onlyIf(out == "", out, keyLife{made: true, dead: true})
 	}
 	return nil
 }
@@ -147,17 +147,17 @@ func killNext(s killLife, d deed, out string) []killLife {
 	case "crash":
 		return []killLife{{killed: s.killed}}
 	case "use":
-		return only(out == map[bool]string{true: "KILL_SWITCH_ACTIVE", false: "RULE_PERMIT"}[on], out, s)
+		return onlyIf(out == map[bool]string{true: "KILL_SWITCH_ACTIVE", false: "RULE_PERMIT"}[on], out, s)
 	case "kill":
-		if out == unknown {
+		if out == noAnswer {
 			return []killLife{{killed: true}, {killed: s.killed, volatile: true}}
 		}
-		return only(out == "", out, killLife{killed: true})
+		return onlyIf(out == "", out, killLife{killed: true})
 	case "undo":
 		if on {
-			return only(out == "", out, killLife{})
+			return onlyIf(out == "", out, killLife{})
 		}
-		return only(out == "unknown_kill", out, s)
+		return onlyIf(out == "unknown_kill", out, s)
 	}
 	return nil
 }
@@ -174,21 +174,21 @@ func grantNext(s grantLife, d deed, out string) []grantLife {
 	case "crash":
 		return []grantLife{s}
 	case "add":
-		return only(!s.made && out == "", out, grantLife{made: true, most: d.n})
+		return onlyIf(!s.made && out == "", out, grantLife{made: true, most: d.n})
 	case "revoke":
 		s.revoked = true
-		return only(s.made && out == "", out, s)
+		return onlyIf(s.made && out == "", out, s)
 	case "spend":
 		if live {
 			s.uses++
-			return only(out == "PERMIT", out, s)
+			return onlyIf(out == "PERMIT", out, s)
 		}
-		return only(out == "DEFER", out, s)
+		return onlyIf(out == "DEFER", out, s)
 	case "rest":
 		if !s.made {
-			return only(out == "none", out, s)
+			return onlyIf(out == "none", out, s)
 		}
-		return only(out == fmt.Sprint(s.uses, s.revoked), out, s)
+		return onlyIf(out == fmt.Sprint(s.uses, s.revoked), out, s)
 	}
 	return nil
 }
@@ -200,26 +200,26 @@ func deferNext(s string, d deed, out string) []string {
 	case "crash":
 		return []string{s}
 	case "ask":
-		return only(s == "" && out == "DEFER", out, "pending")
+		return onlyIf(s == "" && out == "DEFER", out, "pending")
 	case "approve", "deny":
 		if s == "pending" {
-			return only(out == to, out, to)
+			return onlyIf(out == to, out, to)
 		}
-		return only(s != "" && out == "already_resolved by "+s, out, s)
+		return onlyIf(s != "" && out == "already_resolved by "+s, out, s)
 	case "redeem":
 		if s == "approved" {
-			return only(out == "APPROVAL_CONSUMED", out, "consumed")
+			return onlyIf(out == "APPROVAL_CONSUMED", out, "consumed")
 		}
-		return only(out == "APPROVAL_MISMATCH", out, s)
+		return onlyIf(out == "APPROVAL_MISMATCH", out, s)
 	case "steal":
-		return only(out == "APPROVAL_MISMATCH", out, s)
+		return onlyIf(out == "APPROVAL_MISMATCH", out, s)
 	case "status":
-		return only(out == s, out, s)
+		return onlyIf(out == s, out, s)
 	}
 	return nil
 }
 
-var lives = map[string]porcupine.Model{"key": of(keyLife{}, keyNext), "kill": of(killLife{}, killNext), "grant": of(grantLife{}, grantNext), "defer": of("", deferNext)}
+var lives = map[string]porcupine.Model{"key": lifeModel(keyLife{}, keyNext), "kill": lifeModel(killLife{}, killNext), "grant": lifeModel(grantLife{}, grantNext), "defer": lifeModel("", deferNext)}
 
 // The models know what a kill -9 may take along, and what not.
 func TestHistoriesAcrossKillsCatch(t *testing.T) {

@@ -61,7 +61,7 @@ func (l *hand) try(part string, call int64, d deed, identity bool, run func() (s
 	case identity:
 		l.again = append(l.again, func() bool { return l.try(part, call, d, identity, run) })
 	default:
-		l.add(l.c, part, call, d, unknown)
+		l.add(l.c, part, call, d, noAnswer)
 	}
 	return ok
 }
@@ -351,7 +351,7 @@ func (w *crew) load(s *server, now, before *things, answers int) {
 func TestHistoriesAcrossKills(t *testing.T) {
 	data, w := t.TempDir(), newCrew(t)
 	sizes := rand.New(rand.NewPCG(5, 5))
-	total := rounds(t, 3, 40)
+	total := rounds(t, 4, 60)
 	began := time.Now()
 	call := int64(0)
 	for round := range total + 1 {

@@ -2,227 +2,18 @@ package ops_test
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
-	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
-	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
-
-// stage is a service whose chain and scanner a test changes as it goes, on a store that can be opened again.
-type stage struct {
-	t       testing.TB
-	dir     string
-	store   *store.Store
-	svc     *ops.Service
-	now     atomic.Int64
-	verdict atomic.Pointer[func(c *chain.Call) (sdk.Verdict, error)]
-	scan    atomic.Pointer[error] // what the scanner fails with
-	asked   atomic.Int64
-	policy  func(string) (*chain.Authorizer, error)
-}
-
-// secret is what the stage's scanner finds; it has no form of a real one.
-const secret = "SESAME-77"
-
-// Check answers as the test says; else with what the tool is called.
-func (s *stage) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
-	s.asked.Add(1)
-	if fn := s.verdict.Load(); fn != nil {
-		return (*fn)(c)
-	}
-	v, err := toolName{}.Check(ctx, c)
-	v.RuleID, v.Reason = "rule-"+c.ToolID, "the tool is called so"
-	return v, err
-}
-
-func (s *stage) says(v sdk.Verdict) {
-	fn := func(*chain.Call) (sdk.Verdict, error) { return v, nil }
-	s.verdict.Store(&fn)
-}
-
-func (s *stage) About() chain.About { return chain.About{} }
-
-func (s *stage) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
-	if err := s.scan.Load(); err != nil && *err != nil {
-		return nil, *err
-	}
-	var out []sdk.Finding
-	for at := 0; ; {
-		i := strings.Index(in.Text[at:], secret)
-		if i < 0 {
-			return out, nil
-		}
-		at += i
-		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Scanner: "stage", Start: at, End: at + len(secret), Confidence: 1, Severity: sdk.High})
-		at += len(secret)
-	}
-}
-
-func newStage(t testing.TB) *stage {
-	s := &stage{t: t, dir: t.TempDir()}
-	s.now.Store(time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC).UnixNano())
-	s.open()
-	t.Cleanup(s.close)
-	return s
-}
-
-func (s *stage) clock() time.Time        { return time.Unix(0, s.now.Load()).UTC() }
-func (s *stage) advance(d time.Duration) { s.now.Add(int64(d)) }
-
-func (s *stage) open() {
-	var err error
-	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string { return "sto_test" }, Log: s.t.Logf, OnFatal: func(err error) { s.t.Errorf("fatal: %v", err) }, Stall: time.Minute})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	gen := &ops.Generation{Policy: "policy-1", Args: "digest",
-		Scan: &chain.ScanChain{Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
-			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
-	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
-		Log: s.store, Streams: 4, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
-}
-
-func (s *stage) close() {
-	s.svc.Close()
-	if err := s.store.Close(); err != nil {
-		s.t.Error(err)
-	}
-}
-
-func (s *stage) restart() {
-	s.close()
-	s.open()
-}
-
-// key makes a key and gives its id.
-func (s *stage) key(name, preset string, agents ...string) string {
-	s.t.Helper()
-	k, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset, Agents: agents}, admin)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return k.Key.ID
-}
-
-// req is one request.
-type req struct {
-	key, op, id, body, idem string
-	query                   [][2]string
-}
-
-func opNamed(t testing.TB, name string) *ops.Op {
-	for i := range ops.Table {
-		if ops.Table[i].Name == name {
-			return &ops.Table[i]
-		}
-	}
-	t.Fatalf("no operation %s", name)
-	return nil
-}
-
-func (s *stage) request(q req) *ops.Request {
-	s.t.Helper()
-	key, err := s.svc.KeyByID(q.key)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if q.body == "" {
-		q.body = "{}"
-	}
-	var doc exact.Doc
-	if err := doc.Parse(q.body, exact.DefaultLimits); err != nil {
-		s.t.Fatal(err)
-	}
-	r := &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: s.clock(), Body: doc.Root(), Raw: q.body, Idempotency: q.idem}
-	if q.id != "" {
-		r.Params = append(r.Params, wire.Param{Name: "id", Value: q.id, InPath: true})
-	}
-	for _, p := range q.query {
-		r.Params = append(r.Params, wire.Param{Name: p[0], Value: p[1]})
-	}
-	return r
-}
-
-func (s *stage) do(q req) (string, error) {
-	s.t.Helper()
-	resp, err := s.svc.Run(opNamed(s.t, q.op), s.request(q))
-	var replay *ops.Replay
-	if errors.As(err, &replay) {
-		return string(replay.Answer), nil
-	}
-	if err != nil {
-		return "", err
-	}
-	return string(resp.AppendJSON(nil)), nil
-}
-
-// act is an action as a client reads it.
-type act struct {
-	ID, Status, Decision, Outcome, Reason, Tool, Operation string
-	Risk                                                   string          `json:"risk_level"`
-	Code                                                   string          `json:"reason_code"`
-	Token                                                  string          `json:"approval_token"`
-	Params, Context                                        json.RawMessage `json:",omitempty"`
-	RequestHash                                            string          `json:"request_hash"`
-	Provenance                                             string          `json:"provenance_id"`
-	Version                                                string          `json:"runtime_version"`
-	Policy                                                 string          `json:"policy_hash"`
-	Result                                                 *struct {
-		Success                        bool
-		Error, Outcome, Withheld, Code string
-		Value                          json.RawMessage
-	}
-}
-
-func (s *stage) action(q req) act {
-	s.t.Helper()
-	text, err := s.do(q)
-	if err != nil {
-		s.t.Fatalf("%s: %v", q.op, err)
-	}
-	return readAct(s.t, text)
-}
-
-func readAct(t testing.TB, text string) (a act) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	return a
-}
-
-func (s *stage) refused(q req, want sdk.Code) string {
-	s.t.Helper()
-	text, err := s.do(q)
-	if code(err) != string(want) {
-		s.t.Fatalf("%s: got %q %s, want %s", q.op, code(err), text, want)
-	}
-	return err.Error()
-}
-
-func body(tool, params string) string {
-	return fmt.Sprintf(`{"agent_id":"a","tool":%q,"operation":"","params":%s,"context":{}}`, tool, params)
-}
-
-func submit(key, tool, params string) req {
-	return req{key: key, op: "action_submit", body: body(tool, params)}
-}
 
 func TestActionStatusFollowsTheEffect(t *testing.T) {
 	s := newStage(t)
@@ -476,6 +267,33 @@ func TestActionStartAsksForMoreApprovals(t *testing.T) {
 	}
 }
 
+// TestActionIsChargedOnce has limits that one permit uses up: by its submission when that permits it, by its start when an
+// approval does.
+func TestActionIsChargedOnce(t *testing.T) {
+	for _, kind := range []sdk.LimitKind{sdk.LimitRate, sdk.LimitBudget, sdk.LimitLoop} {
+		for _, effect := range []sdk.Effect{sdk.Permit, sdk.Defer} {
+			s := newStage(t)
+			agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+			per := "key"
+			if kind == sdk.LimitLoop {
+				per = ""
+			}
+			s.says(sdk.Verdict{Effect: effect, Code: "P", Limits: []sdk.Limit{{Kind: kind, Rule: "r", Per: per, Window: time.Hour, Amount: "1", Max: "1"}}})
+			a := s.action(submit(agent, "t", `{}`))
+			if effect == sdk.Defer {
+				s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
+			}
+			if run := s.action(req{key: agent, op: "action_start", id: a.ID}); run.Status != "executing" {
+				t.Errorf("limit %d, %v: %+v", kind, effect, run)
+			}
+			s.advance(3 * time.Second)
+			if next := s.action(submit(agent, "t", `{}`)); next.Status != "denied" {
+				t.Errorf("limit %d, %v: the next is %+v", kind, effect, next)
+			}
+		}
+	}
+}
+
 func TestActionExpires(t *testing.T) {
 	s := newStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
@@ -488,6 +306,7 @@ func TestActionExpires(t *testing.T) {
 			t.Errorf("after 5 minutes: %+v", got)
 		}
 		s.refused(req{key: agent, op: "action_start", id: id}, sdk.CodeActionExpired)
+		s.refused(req{key: agent, op: "action_start", id: id, idem: "late"}, sdk.CodeActionExpired)
 	}
 	s.refused(req{key: boss, op: "action_approval", id: pending.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, pending.Token)}, sdk.CodeConflict)
 	s.events(agent, pending.ID, "created decision_made denied")
@@ -519,166 +338,5 @@ func (s *stage) list(key string, query ...[2]string) (out []act) {
 			s.t.Error("a list gives an approval token away")
 		}
 	}
-	return out
-}
-
-func TestActionTwins(t *testing.T) {
-	s := newStage(t)
-	agent, other := s.key("agent", "agent"), s.key("other", "agent")
-	first := s.action(submit(agent, "permit", `{"n":1}`))
-	for _, c := range []struct {
-		name string
-		q    req
-		same bool
-	}{
-		{"at once", submit(agent, "permit", `{"n":1}`), true},
-		{"the number written otherwise", submit(agent, "permit", `{"n":1.0}`), true},
-		{"other params", submit(agent, "permit", `{"n":2}`), false},
-		{"another key", submit(other, "permit", `{"n":1}`), false},
-		{"another operation of a tool with a slash", req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"permit","params":{"n":1},"context":{"c":1}}`}, false},
-		{"with an Idempotency-Key", req{key: agent, op: "action_submit", body: body("permit", `{"n":1}`), idem: "k"}, false},
-	} {
-		if got := s.action(c.q); (got.ID == first.ID) != c.same {
-			t.Errorf("%s: action %s, the first is %s", c.name, got.ID, first.ID)
-		}
-	}
-	s.restart()
-	s.advance(1900 * time.Millisecond)
-	if got := s.action(submit(agent, "permit", `{"n":1}`)); got.ID != first.ID {
-		t.Error("a restart forgets what was submitted 1.9 seconds before")
-	}
-	s.advance(100 * time.Millisecond)
-	if got := s.action(submit(agent, "permit", `{"n":1}`)); got.ID == first.ID {
-		t.Error("two seconds later it is still the same action")
-	}
-}
-
-func TestActionTwinIsDecidedAgain(t *testing.T) {
-	s := newStage(t)
-	agent := s.key("agent", "agent")
-	first := s.action(submit(agent, "permit", `{}`))
-	s.says(sdk.Verdict{Effect: sdk.Deny, Code: "TODAY"})
-	no := s.action(submit(agent, "permit", `{}`))
-	if no.ID == first.ID || no.Status != "denied" || no.Code != "TODAY" {
-		t.Fatalf("a denial does not win over the action before: %+v", no)
-	}
-	if again := s.action(submit(agent, "permit", `{}`)); again.ID != no.ID {
-		t.Error("a denied action's twin is another action")
-	}
-	fn := func(*chain.Call) (sdk.Verdict, error) { return sdk.Verdict{Effect: sdk.Permit, Code: "P"}, nil }
-	s.verdict.Store(&fn)
-	s.advance(3 * time.Second)
-	killer := s.key("killer", "operator")
-	one := s.action(submit(agent, "permit", `{}`))
-	if _, err := s.do(req{key: killer, op: "kill", body: `{"agent_id":"a"}`}); err != nil {
-		t.Fatal(err)
-	}
-	if dead := s.action(submit(agent, "permit", `{}`)); dead.ID == one.ID || dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
-		t.Errorf("a kill does not win over the action before: %+v", dead)
-	}
-	if dead := s.action(req{key: agent, op: "action_start", id: one.ID}); dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
-		t.Errorf("a killed agent starts an action: %+v", dead)
-	}
-}
-
-func TestActionIdempotencyKey(t *testing.T) {
-	s := newStage(t)
-	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
-	q := submit(agent, "defer", `{"n":1}`)
-	q.idem = "once"
-	a := s.action(q)
-	s.advance(time.Minute)
-	if got := s.action(q); got.ID != a.ID {
-		t.Error("the same Idempotency-Key makes two actions")
-	}
-	clash := submit(agent, "permit", `{"n":2}`)
-	clash.idem = "once"
-	if got := s.action(clash); got.Status != "denied" || got.Code != sdk.ReasonCallIDConflict {
-		t.Errorf("an Idempotency-Key for another action: %+v", got)
-	}
-	if got := s.action(q); got.ID != a.ID {
-		t.Error("a conflict takes the Idempotency-Key away")
-	}
-	yes := req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token), idem: "yes"}
-	if one, two := s.action(yes), s.action(yes); one.Status != "approved" || two.Status != "approved" {
-		t.Errorf("the repeated approval: %+v %+v", one, two)
-	}
-	yes.body = fmt.Sprintf(`{"token":%q,"approve":false}`, a.Token)
-	s.refused(yes, sdk.CodeIdempotencyReused)
-	start := req{key: agent, op: "action_start", id: a.ID, idem: "go"}
-	if one, two := s.action(start), s.action(start); one.Status != "executing" || two.Status != "executing" {
-		t.Errorf("the repeated start: %+v %+v", one, two)
-	}
-	s.refused(req{key: agent, op: "action_start", id: a.ID, idem: "other"}, sdk.CodeConflict)
-	end := req{key: agent, op: "action_result", id: a.ID, body: `{"success":true}`, idem: "end"}
-	if one, two := s.action(end), s.action(end); one.Status != "succeeded" || two.Status != "succeeded" {
-		t.Errorf("the repeated result: %+v %+v", one, two)
-	}
-	end.body = `{"success":false}`
-	s.refused(end, sdk.CodeIdempotencyReused)
-}
-
-func TestOneActionOfManySubmissions(t *testing.T) {
-	s := newStage(t)
-	agent := s.key("agent", "agent")
-	for round := range 5 {
-		ids := together(64, func(int) string { return s.action(submit(agent, "permit", fmt.Sprintf(`{"round":%d}`, round))).ID })
-		if len(ids) != 1 {
-			t.Fatalf("64 identical submissions made %d actions", len(ids))
-		}
-	}
-	if n := len(s.list(agent, [2]string{"limit", "1000"})); n != 5 {
-		t.Errorf("%d actions, want 5", n)
-	}
-}
-
-func TestOneStartOfMany(t *testing.T) {
-	s := newStage(t)
-	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
-	for _, tool := range []string{"permit", "defer"} {
-		a := s.action(submit(agent, tool, `{}`))
-		if a.Token != "" {
-			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
-		}
-		got := together(32, func(int) string {
-			text, err := s.do(req{key: agent, op: "action_start", id: a.ID})
-			if err != nil {
-				return code(err)
-			}
-			return readAct(t, text).Status
-		})
-		if got["executing"] != 1 || got["conflict"] != 31 {
-			t.Errorf("%s: 32 starts ended %v", tool, got)
-		}
-		got = together(32, func(int) string {
-			text, err := s.do(req{key: agent, op: "action_result", id: a.ID, body: `{"success":true}`})
-			if err != nil {
-				return code(err)
-			}
-			return readAct(t, text).Status
-		})
-		if got["succeeded"] != 1 || got["conflict"] != 31 {
-			t.Errorf("%s: 32 results ended %v", tool, got)
-		}
-	}
-}
-
-// together runs n at once and counts what they say.
-func together(n int, fn func(i int) string) map[string]int {
-	out := map[string]int{}
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for i := range n {
-		wg.Go(func() {
-			<-start
-			got := fn(i)
-			mu.Lock()
-			defer mu.Unlock()
-			out[got]++
-		})
-	}
-	close(start)
-	wg.Wait()
 	return out
 }

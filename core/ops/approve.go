@@ -119,7 +119,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
 	}
-	cmd.Quorums, cmd.Seen = res.Quorums, d.Seen()
+	cmd.Quorums, cmd.Seen, cmd.DigestOnly = res.Quorums, d.Seen(), gen.Args == "digest"
 	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()))
 	return nil
 }

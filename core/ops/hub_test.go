@@ -458,12 +458,15 @@ type brokenLog struct{ Log }
 func (brokenLog) Tail(uint64, func(uint64, []byte) error) error { return errors.New("disk") }
 
 // badLog has a record that is none.
-type badLog struct{ Log }
+type badLog struct {
+	Log
+	bad string
+}
 
 func (l badLog) Tail(from uint64, fn func(uint64, []byte) error) error {
 	return l.Log.Tail(from, func(seq uint64, rec []byte) error {
 		if strings.Contains(string(rec), "BAD") {
-			rec = []byte("{")
+			rec = []byte(l.bad)
 		}
 		return fn(seq, rec)
 	})
@@ -479,8 +482,11 @@ func TestUnreadableLog(t *testing.T) {
 	}{
 		{"old records", func(l Log) Log { return brokenLog{l} }, `{"from_seq":1}`, 0},
 		{"new records", func(l Log) Log { return brokenLog{l} }, `{}`, 0},
-		{"a bad record, live", func(l Log) Log { return badLog{l} }, `{}`, 1},
-		{"a bad record, from disk", func(l Log) Log { return badLog{l} }, `{"from_seq":1}`, 2},
+		{"a bad record, live", func(l Log) Log { return badLog{l, "{"} }, `{}`, 1},
+		{"a bad record, from disk", func(l Log) Log { return badLog{l, "{"} }, `{"from_seq":1}`, 2},
+		{"one that begins well", func(l Log) Log { return badLog{l, `{"seq":3,"type":"decision","agent_id":"a","x":nope}`} }, `{}`, 1},
+		{"no type", func(l Log) Log { return badLog{l, `{"seq":3}`} }, `{}`, 1},
+		{"no object", func(l Log) Log { return badLog{l, `[]`} }, `{}`, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newStreamRig(t, 9)

@@ -294,6 +294,24 @@ func TestOpens(t *testing.T) {
 	}
 }
 
+// TestPeek: records as the store writes them need no parsing to know whom they concern.
+func TestPeek(t *testing.T) {
+	var e event
+	for _, rec := range append(records(t), `{"seq":1,"type":"x","n":1}`, `{"seq":1,"type":"x","o":{"a":[{"agent_id":"no"},"}]"]},"s":"\\"}`) {
+		if err := e.peek(1, []byte(rec)); err != nil {
+			t.Fatal(err)
+		}
+		typ, agent := e.Type, e.AgentID
+		if e.Body.Exists() {
+			t.Errorf("%s was parsed", typ)
+		}
+		readEvent(t, &e, rec)
+		if typ == "" || typ != e.Str("type") || agent != e.Str("agent_id") {
+			t.Errorf("%q, %q: %s", typ, agent, rec)
+		}
+	}
+}
+
 // TestLiveFilter: a stream that asks for one agent, and has caught up, gets that agent's records and what concerns all.
 func TestLiveFilter(t *testing.T) {
 	r := newStreamRig(t, 9)

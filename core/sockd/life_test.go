@@ -359,7 +359,8 @@ func TestPeersByID(t *testing.T) {
 func TestOwnUserIsNoPeer(t *testing.T) {
 	own := uint32(os.Geteuid())
 	path := filepath.Join(shortDir(t), "s")
-	if s, err := Listen(Settings{Path: path, Peers: map[uint32]string{own: "agents"}}); err == nil || s != nil || !strings.Contains(err.Error(), "socket.peers: user") {
+	var refused *ConfigError
+	if s, err := Listen(Settings{Path: path, Peers: map[uint32]string{own: "agents"}}); s != nil || !errors.As(err, &refused) || refused.Key != "socket.peers" {
 		t.Errorf("it is taken: %v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -507,7 +508,7 @@ func TestListen(t *testing.T) {
 	if err := listen(func(*Settings) {}); err == nil || !strings.Contains(err.Error(), "is no socket") {
 		t.Errorf("a file: %v", err)
 	}
-	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir))) }); err == nil || !strings.Contains(err.Error(), "108 bytes long; a socket's has at most 107") {
+	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir))) }); err == nil || !strings.Contains(err.Error(), "108 bytes long; a socket's path has at most 107") {
 		t.Errorf("a long path: %v", err)
 	}
 	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir)-1)) }); err != nil {

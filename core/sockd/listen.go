@@ -18,6 +18,14 @@ import (
 // MaxPath is the longest path of a socket, in bytes.
 const MaxPath = 107
 
+// ConfigError says that a setting cannot be, which no other start will change.
+type ConfigError struct {
+	Key string // as operators write it
+	Msg string
+}
+
+func (e *ConfigError) Error() string { return e.Key + ": " + e.Msg }
+
 // socketFile is the socket's name in the file system, and which file it was when it was made.
 type socketFile struct {
 	path string
@@ -27,7 +35,7 @@ type socketFile struct {
 // listen makes the file with no moment in which it lets in more than it should.
 func (f *socketFile) listen(path string, mode uint32, group string) (*net.UnixListener, error) {
 	if len(path) > MaxPath {
-		return nil, fmt.Errorf("the path %s is %d bytes long; a socket's has at most %d", path, len(path), MaxPath)
+		return nil, &ConfigError{"socket.path", fmt.Sprintf("%s is %d bytes long; a socket's path has at most %d, so give it a shorter one", path, len(path), MaxPath)}
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -166,7 +174,7 @@ func groupID(name string) (int, error) {
 	}
 	gid, err := strconv.ParseUint(name, 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("there is no group %q (socket.group)", name)
+		return 0, &ConfigError{"socket.group", fmt.Sprintf("there is no group %q", name)}
 	}
 	return int(gid), nil
 }

@@ -28,7 +28,7 @@ type peer struct {
 func (s *Server) checkPeers() error {
 	own := uint32(os.Geteuid())
 	if name, mapped := s.set.Peers[own]; mapped && !s.set.OwnPeer {
-		return fmt.Errorf("socket.peers: user %d is the one that serves, and whatever it runs could speak as the key %q; give the agents a user of their own", own, name)
+		return &ConfigError{"socket.peers", fmt.Sprintf("user %d is the one that serves, and whatever it runs could speak as the key %q; give the agents a user of their own", own, name)}
 	}
 	return nil
 }

@@ -283,7 +283,7 @@ func (n *streamCount) enter(key string) error {
 		n.byKey = map[string]int{}
 	}
 	if n.byKey[key] >= n.most {
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d streams open already, which is the limit for a key", n.most)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d streams open already (limits.streams_per_key)", n.most)
 	}
 	n.byKey[key]++
 	return nil

@@ -96,7 +96,7 @@ func TestStreamsOfOneKeyAreBounded(t *testing.T) {
 	a, b, d := r.as(key), r.as(key), r.as(key)
 	a.ask(`{"type":"lines"}`)
 	b.ask(`{"type":"lines"}`)
-	want := `{"ok":false,"error":"this key has 2 streams open already, which is the limit for a key","code":"too_many_requests"}`
+	want := `{"ok":false,"error":"this key has 2 streams open already (limits.streams_per_key)","code":"too_many_requests"}`
 	if got := d.ask(`{"type":"lines"}`); got != want {
 		t.Error(got)
 	}

@@ -120,6 +120,14 @@ func TestStartWantsTheSameCall(t *testing.T) {
 	if a := r.read(k, made(d).ID); a.Status != ActionAllowed {
 		t.Errorf("%+v", a)
 	}
+	r.must(r.start(made(d), k, "x", sdk.Verdict{Effect: sdk.Permit}))
+	r.refused(&FinishAction{Key: other, ID: made(d).ID, Result: ActionResult{Success: true}}, sdk.CodeUnknownAction)
+	r.must(&FinishAction{Key: k, ID: made(d).ID, Result: ActionResult{Success: true, Value: "1"}})
+	r.refused(&FinishAction{Key: k, ID: made(d).ID}, sdk.CodeConflict)
+	r.reopen()
+	if a := r.read(r.s.Key("asker"), made(d).ID); a.Status != ActionSucceeded || a.Result.Value != "1" || a.Params != `{}` {
+		t.Errorf("%+v", a)
+	}
 }
 
 func TestActionPageIsBounded(t *testing.T) {

@@ -24,6 +24,7 @@ type Approve struct {
 	Modified     []byte
 	ModifiedHash [32]byte
 	Quorums      []sdk.Quorum
+	DigestOnly   bool   // no record shows them
 	View         []byte // the call with them, as approvers see it
 	Seen         [32]byte
 
@@ -103,7 +104,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		return err
 	}
 	if c.Modified != nil {
-		d.Modified, d.ModifiedHash = c.Modified, c.ModifiedHash
+		d.Modified, d.ModifiedHash, d.DigestOnly = c.Modified, c.ModifiedHash, c.DigestOnly
 		d.Quorums = merged(d.Quorums, c.Quorums)
 		d.Signed = nil // what was signed was another call
 		tx.set(keyStr(prefixView, d.Token), c.View)

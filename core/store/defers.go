@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -63,7 +64,8 @@ type Defer struct {
 	ContextHash  [32]byte        `json:"context_hash"`
 	Modified     json.RawMessage `json:"modified_args,omitempty"` // what the approver put in place of the args
 	ModifiedHash [32]byte        `json:"modified_hash,omitzero"`
-	Required     int             `json:"-"` // approvals in all, as far as can be known; set on the copies that leave the store
+	DigestOnly   bool            `json:"digest_only,omitempty"` // the audit policy keeps no args, so no record has Modified
+	Required     int             `json:"-"`                     // approvals in all, as far as can be known; set on the copies that leave the store
 }
 
 // signers are the approvers so far.
@@ -249,7 +251,12 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 		o.Str("approver_id", d.ResolvedBy)
 	}
 	if d.Modified != nil {
-		o.Raw("modified_args", d.Modified)
+		var hexed [64]byte
+		hex.Encode(hexed[:], d.ModifiedHash[:])
+		o.Ascii("modified_digest", hexed[:])
+		if !d.DigestOnly {
+			o.Raw("modified_args", d.Modified)
+		}
 	}
 	o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
 	if len(d.Actions) > 0 {

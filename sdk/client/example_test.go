@@ -50,7 +50,7 @@ func gateway() *httptest.Server {
 func ExampleClient_Authorize() {
 	server := gateway()
 	defer server.Close()
-	c, err := client.New(client.Options{URL: server.URL, Key: "the agent's key"}) // or YETT_URL and YETT_API_KEY
+	c, err := client.New(client.Options{URL: server.URL, Key: "agent-key"}) // or YETT_URL and YETT_API_KEY
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -77,7 +77,7 @@ func ExampleClient_Authorize() {
 func ExampleClient_AuthorizeAndWait() {
 	server := gateway()
 	defer server.Close()
-	c, err := client.New(client.Options{URL: server.URL, Key: "the agent's key"})
+	c, err := client.New(client.Options{URL: server.URL, Key: "agent-key"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -21,10 +21,11 @@ type sseReader struct {
 	any   bool // a line was read
 	cr    bool // the last line ended with CR: an LF right after it belongs to it
 	alive func()
+	max   int // bytes of one event
 }
 
 func newSSEReader(r io.Reader, lastID string, alive func()) *sseReader {
-	return &sseReader{r: bufio.NewReaderSize(r, 16<<10), id: lastID, alive: alive}
+	return &sseReader{r: bufio.NewReaderSize(r, 16<<10), id: lastID, alive: alive, max: maxAnswer}
 }
 
 // next is the next event with data. The error is io.EOF or that of the reader.
@@ -48,8 +49,8 @@ func (s *sseReader) next() (sseEvent, error) {
 		switch name {
 		case "data":
 			has = true
-			if data.Len()+len(value) >= maxAnswer {
-				return sseEvent{}, malformed("an event of more than the limit of %d bytes", maxAnswer)
+			if data.Len()+len(value) >= s.max {
+				return sseEvent{}, malformed("an event of more than the limit of %d bytes", s.max)
 			}
 			data.WriteString(value)
 			data.WriteByte('\n')
@@ -86,8 +87,8 @@ func (s *sseReader) line() (string, error) {
 			return line, nil
 		}
 		s.cr = false
-		if b = append(b, c); len(b) > maxAnswer {
-			return "", malformed("a line of more than the limit of %d bytes", maxAnswer)
+		if b = append(b, c); len(b) > s.max {
+			return "", malformed("a line of more than the limit of %d bytes", s.max)
 		}
 	}
 }

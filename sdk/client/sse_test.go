@@ -51,12 +51,17 @@ func TestSSE(t *testing.T) {
 }
 
 func TestSSEIsBounded(t *testing.T) {
-	for name, in := range map[string]io.Reader{
-		"a line":   io.MultiReader(strings.NewReader("data: "), strings.NewReader(strings.Repeat("x", maxAnswer+1))),
-		"an event": strings.NewReader(strings.Repeat("data: "+strings.Repeat("x", 1<<20)+"\n", 17) + "\n"),
+	for name, in := range map[string]string{
+		"a line":   "data: " + strings.Repeat("x", 1001),
+		"an event": strings.Repeat("data: "+strings.Repeat("x", 200)+"\n", 6) + "\n",
 	} {
-		if got, err := sseAll(in); !errors.Is(err, ErrMalformed) || len(got) != 0 {
-			t.Errorf("%s: %d events, %v", name, len(got), err)
+		s := newSSEReader(strings.NewReader("data: "+strings.Repeat("x", 900)+"\n\n"+in), "", func() {})
+		s.max = 1000
+		if e, err := s.next(); err != nil || len(e.data) != 900 {
+			t.Errorf("%s: below the limit: %v", name, err)
+		}
+		if e, err := s.next(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %d bytes, %v", name, len(e.data), err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import sys
+import threading
 import types
 import unittest
 
@@ -237,16 +238,22 @@ class Wait(Case):
             join()
 
     def test_approved_tool_runs(self):
-        tool = patched()("refund")
-        with self.local():
-            def approve():  # the same call asked again joins the pending one
-                while not tool.runs:
-                    same = {"agent_id": self.agent, "tool_id": "refund/invoke", "action_type": "tool_call", "args": {"order": "B-2"}}
-                    gateway.resolve(gateway.post("/v1/evaluate", gateway.AGENT, same).json()["defer_token"], True)
+        tool, finished = patched()("refund"), threading.Event()
+        same = {"agent_id": self.agent, "tool_id": "refund", "operation": "invoke", "action_type": "tool_call", "args": {"order": "B-2"}}
 
-            join = gateway.background(approve)
-            self.assertEqual("done", tool.run(order="B-2"))
+        def run():
+            try:
+                tool.run(order="B-2")
+            finally:
+                finished.set()
+
+        with self.local(FARAMESH_DEFER_WAIT_TIMEOUT_SECONDS=str(gateway.PATIENCE)):
+            join = gateway.background(run)
+            while not finished.is_set():  # the same call asked here joins the tool's, or is there first and then asked again
+                gateway.resolve(gateway.post("/v1/evaluate", gateway.AGENT, same).json()["defer_token"], True)
+                finished.wait(0.2)
             join()
+        self.assertEqual(1, tool.runs)
 
     def test_denied(self):
         with self.local():

@@ -1,0 +1,223 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// The states of an action.
+const (
+	ActionAllowed   = "allowed"
+	ActionDenied    = "denied"
+	ActionPending   = "pending_approval"
+	ActionApproved  = "approved"
+	ActionExecuting = "executing"
+	ActionSucceeded = "succeeded"
+	ActionFailed    = "failed"
+)
+
+// What happens to an action, as its list of events and the records name it.
+const (
+	EventCreated   = "created"
+	EventDecision  = "decision_made"
+	EventApproved  = "approved"
+	EventDenied    = "denied"
+	EventStarted   = "started"
+	EventSucceeded = "succeeded"
+	EventFailed    = "failed"
+)
+
+// How long a permit waits for its start, and how long a submission finds the action of an identical one before it.
+const (
+	ActionFor     = 5 * time.Minute
+	ActionTwinFor = 2 * time.Second
+)
+
+// ActionExpired is the reason of an action whose approval or permit ran out.
+const ActionExpired = "expired"
+
+// Action is one submitted action. Params, context and result are kept without the secrets that were found in them.
+type Action struct {
+	ID             string        `json:"id"`
+	KeyID          string        `json:"key_id"`
+	AgentID        string        `json:"agent_id"`
+	SessionID      string        `json:"session_id,omitempty"`
+	Tool           string        `json:"tool"`
+	Operation      string        `json:"operation,omitempty"`
+	ToolID         string        `json:"tool_id"` // of the decision
+	Params         string        `json:"-"`       // JSON object; see texts
+	Context        string        `json:"-"`       // JSON object; see texts
+	ParamsMasked   bool          `json:"params_masked,omitempty"`
+	ContextMasked  bool          `json:"context_masked,omitempty"`
+	Modified       bool          `json:"modified,omitempty"` // the approver put other params in their place
+	Digest         [32]byte      `json:"digest"`
+	RequestHash    string        `json:"request_hash"`
+	RuntimeVersion string        `json:"runtime_version"`
+	Status         string        `json:"status"`
+	Effect         string        `json:"effect"` // of the decision
+	Code           string        `json:"reason_code"`
+	Reason         string        `json:"reason,omitempty"`
+	RuleID         string        `json:"rule_id,omitempty"`
+	Message        string        `json:"message,omitempty"`
+	Risk           string        `json:"risk_level"`
+	Policy         string        `json:"policy_version"`
+	DecisionID     string        `json:"decision_id"`
+	Token          string        `json:"token,omitempty"` // of the defer that it follows
+	DeferExpires   time.Time     `json:"defer_expires_at,omitzero"`
+	Created        time.Time     `json:"created_at"`
+	Updated        time.Time     `json:"updated_at"`
+	Decided        time.Time     `json:"decided_at"` // the permit or the approval that a start needs
+	Events         []ActionEvent `json:"events"`
+	Moved          bool          `json:"moved,omitempty"` // its defer has changed and the record of that is still to come
+	Result         *ActionResult `json:"result,omitempty"`
+}
+
+// ActionEvent is one thing that happened to an action, and the audit record that says so.
+type ActionEvent struct {
+	Type   string    `json:"type"`
+	Seq    uint64    `json:"seq"`
+	Hash   string    `json:"hash"` // RFC 6962 leaf hash of the record, hex
+	At     time.Time `json:"at"`
+	By     string    `json:"by,omitempty"`
+	Code   string    `json:"reason_code,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// ActionResult is how an action ended, as it was reported.
+type ActionResult struct {
+	Success  bool   `json:"success"`
+	Error    string `json:"error,omitempty"`
+	Value    string `json:"-"` // JSON, "" if none was sent or it is withheld; see texts
+	Outcome  string `json:"outcome,omitempty"`
+	Code     string `json:"reason_code,omitempty"`
+	Withheld string `json:"withheld,omitempty"` // why Value is not kept
+}
+
+// At is the action as it is at that time: what was permitted and not started in time is denied.
+func (a *Action) At(now time.Time) *Action {
+	out := *a
+	if out.waits() && now.Sub(out.Decided) >= ActionFor {
+		out.Status, out.Reason = ActionDenied, ActionExpired
+	}
+	return &out
+}
+
+// waits reports whether the action could be started.
+func (a *Action) waits() bool { return a.Status == ActionAllowed || a.Status == ActionApproved }
+
+// RiskOf is the risk_level of a decision: the rule's priority when it has one, else by its effect.
+func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
+	switch {
+	case v.Priority != "":
+		return string(v.Priority)
+	case effect == sdk.Permit:
+		return "low"
+	case effect == sdk.Defer:
+		return "medium"
+	}
+	return "high"
+}
+
+// take writes a decision into the action.
+func (a *Action) take(c *Decide, now time.Time) {
+	d := &c.Out
+	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID = d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID
+	a.Policy, a.Risk = c.Policy, RiskOf(&c.Verdict, d.Effect)
+	a.Updated, a.Decided = now, now
+	switch d.Effect {
+	case sdk.Permit:
+		a.Status = ActionAllowed
+	case sdk.Defer:
+		a.Status, a.Token, a.DeferExpires = ActionPending, d.Token, d.Expires
+	default:
+		a.Status = ActionDenied
+	}
+}
+
+// action is the action with that id as it will be after this batch, or nil.
+func (tx *tx) action(id string) (*Action, error) {
+	row, found, err := tx.pendingGet(keyAction(id))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if !found {
+		return nil, nil
+	}
+	a := &Action{}
+	if err := json.Unmarshal(row, a); err != nil {
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read action", Err: err}
+	}
+	return a, nil
+}
+
+func (tx *tx) putAction(a *Action) {
+	row, err := json.Marshal(a)
+	tx.keep(err)
+	tx.setFresh(keyAction(a.ID), row)
+}
+
+// setFresh writes a row that this batch may have to read again.
+func (tx *tx) setFresh(key, row []byte) {
+	if tx.fresh == nil {
+		tx.fresh = map[string][]byte{}
+	}
+	tx.fresh[string(key)] = row
+	tx.set(key, row)
+}
+
+// whole is action with its texts.
+func (tx *tx) whole(id string) (*Action, error) {
+	a, err := tx.action(id)
+	if err != nil || a == nil {
+		return a, err
+	}
+	row, _, err := tx.pendingGet(keyActionTexts(id))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return a, a.setTexts(row)
+}
+
+// texts are what of an action may be large. They have a row of their own, which is written seldom and as it is: nobody
+// waits for the sequencer to encode them again at every step of the action.
+func (a *Action) texts() []byte {
+	parts := []string{a.Params, a.Context}
+	if a.Result != nil {
+		parts = append(parts, a.Result.Value)
+	}
+	var row []byte
+	for _, part := range parts {
+		row = append(binary.BigEndian.AppendUint32(row, uint32(len(part))), part...)
+	}
+	return row
+}
+
+func (a *Action) setTexts(row []byte) error {
+	into := []*string{&a.Params, &a.Context}
+	if a.Result != nil {
+		into = append(into, &a.Result.Value)
+	}
+	for _, part := range into {
+		if len(row) < 4 || uint64(len(row)-4) < uint64(binary.BigEndian.Uint32(row)) {
+			return &sdk.Error{Code: sdk.CodeInternal, Op: "read action: its texts are cut"}
+		}
+		n := 4 + int(binary.BigEndian.Uint32(row))
+		*part, row = string(row[4:n]), row[n:]
+	}
+	return nil
+}
+
+// happened adds an event that comes from the record just written.
+func (tx *tx) happened(a *Action, typ string, by Who, code, reason string) {
+	hash := tlog.RecordHash(tx.records[tx.start+4:])
+	seq := tx.q.tree.Size()
+	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal, Code: code, Reason: reason})
+	a.Updated = tx.now
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// StartAction starts an allowed or approved action: it becomes executing by a permit that is recorded in the same write,
+// and by nothing else.
+type StartAction struct {
+	ID   string
+	Idem *[16]byte // hash of key, action and Idempotency-Key
+
+	Out Action
+	a   *Action
+	c   *Decide
+}
+
+func (n *StartAction) id() string { return n.ID }
+
+func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
+	a, err := tx.whole(n.ID)
+	if err != nil {
+		return false, err
+	}
+	if again, err := n.again(tx, c, a); again || err != nil {
+		return again, err
+	}
+	if err := a.Startable(c.Key, tx.now); err != nil {
+		return false, err
+	}
+	if !a.Modified && c.Digest != a.Digest {
+		return false, &sdk.Error{Code: sdk.CodeInternal, Op: "start action: the call to start is not the one that was decided"}
+	}
+	if a.Status == ActionAllowed {
+		c.Charges = nil // its permit was charged when it was submitted; an approved action's is charged now
+	}
+	n.a, n.c = a, c
+	return false, nil
+}
+
+// again finds the start that had the same Idempotency-Key. A denial of today wins over it.
+func (n *StartAction) again(tx *tx, c *Decide, a *Action) (bool, error) {
+	if n.Idem == nil || a == nil || a.KeyID != c.Key.ID || a.Status != ActionExecuting {
+		return false, nil
+	}
+	_, _, found, err := tx.remembered(prefixRepeat, *n.Idem, RepeatFor)
+	if err != nil || !found || c.Verdict.Effect == sdk.Deny || tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+		return false, err
+	}
+	tx.touch(c.Key)
+	n.Out = *a
+	return true, nil
+}
+
+// Startable says why a key may not start the action at that time. The action may be nil.
+func (a *Action) Startable(k *Key, now time.Time) error {
+	if a == nil || a.KeyID != k.ID || !k.Sees(a.AgentID) {
+		return unknownAction()
+	}
+	if shown := a.At(now); a.waits() && !shown.waits() {
+		return sdk.Errf(sdk.CodeActionExpired, "the action was %s at %s and not started within %v; submit it again", a.Status, a.Decided.UTC().Format(time.RFC3339), ActionFor)
+	}
+	switch {
+	case a.waits():
+		return nil
+	case a.Status == ActionDenied && a.Reason == ActionExpired:
+		return sdk.Errf(sdk.CodeActionExpired, "the action's approval expired; submit it again")
+	}
+	return sdk.Errf(sdk.CodeConflict, "the action is %s; only an allowed or approved action can be started, and only once", a.Status)
+}
+
+func (n *StartAction) members(o *wire.Writer) {
+	o.Str("action_id", n.ID)
+	o.Str("action_event", startEvent(n.c.Out.Effect))
+	o.Str("tool_name", n.a.Tool)
+}
+
+// startEvent is what a decision at the start means for the action.
+func startEvent(e sdk.Effect) string {
+	switch e {
+	case sdk.Permit:
+		return EventStarted
+	case sdk.Defer:
+		return EventDecision
+	}
+	return EventDenied
+}
+
+func (n *StartAction) decided(tx *tx, c *Decide) {
+	a := n.a
+	switch c.Out.Effect {
+	case sdk.Permit:
+		a.Status, a.Updated = ActionExecuting, tx.now // the decision that it shows is the one that it was submitted with
+		if n.Idem != nil {
+			tx.remember(prefixRepeat, *n.Idem, RepeatFor, c.Digest, nil)
+		}
+	default:
+		a.take(c, tx.now)
+	}
+	tx.happened(a, startEvent(c.Out.Effect), c.By, c.Out.Code, c.Out.Reason)
+	tx.putAction(a)
+	n.Out = *a
+}
