@@ -132,8 +132,11 @@ func (p *performer) answered(text string) (string, error) {
 
 // titled holds a problem to the registry, so that none is shown which is not.
 func (p *performer) titled(body string) error {
+	if p.last.header.Get("Content-Type") != "application/problem+json" {
+		return nil
+	}
 	v, err := decoded(body)
-	if code, _ := member(v, "code").(string); err == nil && p.last.status >= 400 && member(v, "type") != nil && wire.Statuses[sdk.Code(code)].HTTP != p.last.status {
+	if code, _ := member(v, "code").(string); err == nil && wire.Statuses[sdk.Code(code)].HTTP != p.last.status {
 		err = fmt.Errorf("code %q is not answered with %d", code, p.last.status)
 	}
 	return err

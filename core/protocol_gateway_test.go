@@ -105,31 +105,55 @@ func (s *stage) makeKeys(ctx context.Context) {
 	if err := json.Unmarshal(text, &file); err != nil {
 		s.Fatal(err)
 	}
-	by := store.Who{Principal: "test", Method: "system", Surface: "system"}
 	for name, k := range file.Keys {
 		spec := ops.KeySpec{Name: name, Preset: k.Preset, Scopes: k.Scopes, Agents: k.Agents}
-		if k.State == "expired" {
-			spec.ExpiresAt = time.Now().Add(20 * time.Millisecond)
-		}
-		made, err := s.g.Service().CreateKey(ctx, spec, by)
-		if err != nil {
-			s.Fatalf("key %s: %v", name, err)
-		}
-		s.keys[name] = *made
 		switch k.State {
 		case "":
+			s.makeKey(ctx, spec)
 		case "revoked":
-			if err := s.g.Service().RevokeKey(ctx, made.Key.ID, by); err != nil {
+			if err := s.g.Service().RevokeKey(ctx, s.makeKey(ctx, spec).Key.ID, maker); err != nil {
 				s.Fatal(err)
 			}
 		case "expired":
-			var e *sdk.Error
-			for e == nil || e.Code != sdk.CodeKeyExpired {
-				_, err := s.g.Service().KeyOf(made.Value)
-				errors.As(err, &e)
-			}
+			s.makeExpired(ctx, spec)
 		default:
 			s.Fatalf("key %s: unknown state %q", name, k.State)
+		}
+	}
+}
+
+// maker is who makes the keys.
+var maker = store.Who{Principal: "test", Method: "system", Surface: "system"}
+
+func (s *stage) makeKey(ctx context.Context, spec ops.KeySpec) *ops.NewKey {
+	s.Helper()
+	made, err := s.g.Service().CreateKey(ctx, spec, maker)
+	if err != nil {
+		s.Fatalf("key %s: %v", spec.Name, err)
+	}
+	s.keys[spec.Name] = *made
+	return made
+}
+
+// makeExpired makes a key that ends soon, and waits for its end.
+func (s *stage) makeExpired(ctx context.Context, spec ops.KeySpec) {
+	s.Helper()
+	var e *sdk.Error
+	for soon := 20 * time.Millisecond; ; soon *= 2 {
+		spec.ExpiresAt = time.Now().Add(soon)
+		made, err := s.g.Service().CreateKey(ctx, spec, maker)
+		if err == nil {
+			s.keys[spec.Name] = *made
+			break
+		}
+		if !errors.As(err, &e) || e.Field != "expires_at" { // else the machine was slow
+			s.Fatalf("key %s: %v", spec.Name, err)
+		}
+	}
+	for {
+		<-time.After(time.Until(spec.ExpiresAt))
+		if _, err := s.g.Service().KeyOf(s.keys[spec.Name].Value); errors.As(err, &e) && e.Code == sdk.CodeKeyExpired {
+			return
 		}
 	}
 }

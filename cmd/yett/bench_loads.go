@@ -47,7 +47,7 @@ var gatewayFlags = map[string][]string{
 	"rules-100000": {"--args", "digest", "--rules", "100000"},
 }
 
-const permitted = `"effect":"PERMIT"`
+const permitAnswer = `"effect":"PERMIT"`
 
 func benchLoads() ([]load, error) {
 	calls, err1 := authorizeBodies()
@@ -57,14 +57,14 @@ func benchLoads() ([]load, error) {
 	const auth, scan = "/v1/authorize", "/v1/scan_output"
 	loads := []load{
 		{name: echoCalls, path: auth, bodies: calls, expect: `"agent_id":"support-`},
-		{name: "govern-8x16", gateway: "digest", bodies: calls, expect: permitted, depth: 16},
-		{name: "govern-8x64", gateway: "digest", bodies: calls, expect: permitted, depth: 64},
-		{name: plainCalls, gateway: "digest", path: auth, bodies: calls, expect: permitted},
-		{name: "authorize-redacted", gateway: "redacted", path: auth, bodies: calls, expect: permitted},
-		{name: "redeem", gateway: "spend", path: auth, bodies: desk, expect: permitted + `,"reason_code":"APPROVAL_CONSUMED"`, after: plainCalls, prepare: prepareRedeem},
-		{name: "grant", gateway: "spend", path: auth, expect: permitted + `,"reason_code":"STANDING_APPROVAL_CONSUMED"`, prepare: prepareGrants},
-		{name: "authorize-quiet", gateway: "digest", path: auth, bodies: calls, expect: permitted, share: quietShare, after: plainCalls},
-		{name: "authorize-followed", gateway: "digest", path: auth, bodies: calls, expect: permitted, share: quietShare, after: plainCalls, prepare: prepareAudience},
+		{name: "govern-8x16", gateway: "digest", bodies: calls, expect: permitAnswer, depth: 16},
+		{name: "govern-8x64", gateway: "digest", bodies: calls, expect: permitAnswer, depth: 64},
+		{name: plainCalls, gateway: "digest", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "authorize-redacted", gateway: "redacted", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "redeem", gateway: "spend", path: auth, bodies: desk, expect: permitAnswer + `,"reason_code":"APPROVAL_CONSUMED"`, after: plainCalls, prepare: prepareRedeem},
+		{name: "grant", gateway: "spend", path: auth, expect: permitAnswer + `,"reason_code":"STANDING_APPROVAL_CONSUMED"`, prepare: prepareGrants},
+		{name: "authorize-quiet", gateway: "digest", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
+		{name: "authorize-followed", gateway: "digest", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls, prepare: prepareAudience},
 		{name: echoScan, path: scan, bodies: clean, expect: `"output":"`},
 		{name: "scan-clean", gateway: "digest", path: scan, bodies: clean, expect: `"outcome":"PASS"`},
 		{name: "scan-dirty", gateway: "digest", path: scan, bodies: dirty, expect: `"outcome":"REDACTED"`},
@@ -74,7 +74,7 @@ func benchLoads() ([]load, error) {
 		bodies, bad := ruledBodies(n)
 		err = errors.Join(err, bad)
 		name := fmt.Sprintf("rules-%d", n)
-		loads = append(loads, load{name: name, gateway: name, path: auth, bodies: bodies, expect: permitted + `,"reason_code":"RULE_PERMIT"`})
+		loads = append(loads, load{name: name, gateway: name, path: auth, bodies: bodies, expect: permitAnswer + `,"reason_code":"RULE_PERMIT"`})
 	}
 	return loads, err
 }

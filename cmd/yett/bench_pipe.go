@@ -100,7 +100,7 @@ func (p *pipeRun) close() {
 }
 
 func (p *pipeRun) connect(i int) error {
-	nc, err := dialSocket(p.path, map[string]any{"type": "auth", "api_key": p.key}, `"ok":true`)
+	nc, err := openSocket(p.path, map[string]any{"type": "auth", "api_key": p.key}, `"ok":true`)
 	if err != nil {
 		return err
 	}
@@ -120,8 +120,8 @@ func (p *pipeRun) connect(i int) error {
 // socketPatience is how long the answer to the first message of a connection may take.
 const socketPatience = 10 * time.Second
 
-// dialSocket connects, sends one message and reads its answer, which has to hold expect.
-func dialSocket(path string, message map[string]any, expect string) (*net.UnixConn, error) {
+// openSocket connects, sends one message and reads its answer, which has to hold expect.
+func openSocket(path string, message map[string]any, expect string) (*net.UnixConn, error) {
 	nc, err := sendSocket(path, message)
 	if err != nil {
 		return nil, err

@@ -53,8 +53,8 @@ var ratioGoals = []ratioGoal{
 	{id: "S1-redacted", load: "authorize-redacted", base: echoCalls, conns: 256, goal: 0.50, what: "authorize with audit.args: redacted, of raw echo"},
 	{id: "S2", load: plainCalls, base: echoCalls, conns: 64, goal: 0.33, what: "authorize, of raw echo"},
 	{id: "S2-redacted", load: "authorize-redacted", base: echoCalls, conns: 64, goal: 0.33, what: "authorize with audit.args: redacted, of raw echo"},
-	{id: "S4-16", load: "govern-8x16", base: echoCalls, conns: 64, goal: 0.9, what: "govern on the socket, 8 connections with 16 in flight each, of raw HTTP echo"},
-	{id: "S4-64", load: "govern-8x64", base: echoCalls, conns: 64, goal: 1.3, what: "govern on the socket, 8 connections with 64 in flight each, of raw HTTP echo"},
+	{id: "S4-16", load: "govern-8x16", base: echoCalls, conns: 64, goal: 0.9, what: "govern on the socket"},
+	{id: "S4-64", load: "govern-8x64", base: echoCalls, conns: 64, goal: 1.3, what: "govern on the socket"},
 	{id: "S6-bytes", load: plainCalls, base: echoCalls, conns: 256, goal: 2048, floor: 8192, what: "bytes allocated by the server for one authorize", lower: true, value: func(s, _ *sample) float64 { return s.BytesEach }},
 	{id: "S6-objects", load: plainCalls, base: echoCalls, conns: 256, goal: 12, floor: 48, what: "objects allocated by the server for one authorize", lower: true, value: func(s, _ *sample) float64 { return s.ObjectsEach }},
 	{id: "S7-redeem", load: "redeem", base: plainCalls, conns: 256, goal: 0.70, what: "redeeming approvals, of plain authorize"},
@@ -90,7 +90,7 @@ func (r *ratioRun) judge(all []sample) []ratioRow {
 
 // judge compares, round by round, with the base of the same round.
 func (t *ratioGoal) judge(all []sample, load, base *load) ratioRow {
-	row := ratioRow{ID: t.id, Goal: t.goal, What: fmt.Sprintf("%s, %d connections", t.what, t.conns), Better: "higher"}
+	row := ratioRow{ID: t.id, Goal: t.goal, What: t.said(load), Better: "higher"}
 	if t.lower {
 		row.Better = "lower"
 	}
@@ -130,6 +130,14 @@ func (t *ratioGoal) judge(all []sample, load, base *load) ratioRow {
 	}
 	row.Verdict, row.Why = t.verdict(row.Measured, wrong)
 	return row
+}
+
+// said is the row in words.
+func (t *ratioGoal) said(load *load) string {
+	if load.depth > 0 {
+		return fmt.Sprintf("%s, %d connections × %d in flight, of raw HTTP echo with %d connections", t.what, load.at(t.conns), load.depth, t.conns)
+	}
+	return fmt.Sprintf("%s, %d connections", t.what, t.conns)
 }
 
 // measured is a round's figure; not ok without the base of the round.

@@ -52,7 +52,7 @@ func (a *audience) gather(socket string, keys devKeySet, idle, stuck int) error 
 		if i%2 == 1 {
 			message["type"], message["api_key"] = "callback_subscribe", keys.Agent
 		}
-		nc, err := dialSocket(socket, message, `"subscribed":true`)
+		nc, err := openSocket(socket, message, `"subscribed":true`)
 		if err != nil {
 			return fmt.Errorf("idle one %d: %w", i+1, err)
 		}

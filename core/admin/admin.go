@@ -1,7 +1,7 @@
-// Package admin serves the admin socket: what an operator on the same machine does with `yett keys` and `yett audit`. It
-// owns who may come in (the server's own uid or root, never a descendant process of the server) and the small HTTP
-// protocol on the socket. It makes and revokes keys and reads; it must never approve, decide or undo a kill. Commands of
-// cmd/yett come in through Client; work goes to the same operations as everything else.
+// Package admin serves the admin socket: what an operator on the same machine does with `yett keys`, `yett audit` and
+// `yett kill`. It owns who may come in (the server's own uid or root, never a descendant process of the server) and the
+// small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, and reads; it must never approve
+// or decide. Commands of cmd/yett come in through Client; work goes to the same operations as everything else.
 package admin
 
 import (

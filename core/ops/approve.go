@@ -136,7 +136,7 @@ func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error)
 		return nil, exact.Value{}, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
 	}
 	view := doc.Root()
-	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, CallID: d.CallID, Context: view.Get("context")}
+	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, Operation: d.Operation, CallID: d.CallID, Context: view.Get("context")}
 	if k := s.set.Store.Key(d.KeyID); k != nil {
 		call.KeyName = k.Name
 	}

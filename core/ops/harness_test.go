@@ -22,7 +22,8 @@ import (
 type toolName struct{}
 
 func (toolName) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
-	effect, ok := sdk.ParseEffect(strings.ToUpper(c.ToolID))
+	name, _, _ := strings.Cut(c.ToolID, "/")
+	effect, ok := sdk.ParseEffect(strings.ToUpper(name))
 	if !ok {
 		return sdk.Verdict{}, errors.New("no such effect")
 	}

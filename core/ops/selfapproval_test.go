@@ -118,6 +118,25 @@ func TestNobodyApprovesTheirOwnCall(t *testing.T) {
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10.0},"defer_token":%q`, token), "PERMIT APPROVAL_CONSUMED")
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10},"defer_token":%q`, token), "DENY APPROVAL_MISMATCH")
 	})
+	t.Run("another operation of the same tool", func(t *testing.T) {
+		b := newBench(t, nil)
+		k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve")
+		ask := func(operation, rest string) string {
+			return b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"defer/x","operation":%q%s}`, operation, rest))
+		}
+		token := member(ask("read", ""), "defer_token")
+		if other := member(ask("delete", ""), "defer_token"); token == "" || other == token {
+			t.Fatalf("two operations wait for one approval: %q %q", token, other)
+		}
+		b.must(boss.Value, "approve_defer", approve(token))
+		redeem := fmt.Sprintf(`,"defer_token":%q`, token)
+		if got := member(ask("delete", redeem), "reason_code"); got != "APPROVAL_MISMATCH" {
+			t.Errorf("another operation: %s", got)
+		}
+		if got := member(ask("read", redeem), "reason_code"); got != "APPROVAL_CONSUMED" {
+			t.Errorf("the approved one: %s", got)
+		}
+	})
 	t.Run("a replayed token, and that of another key, agent or session", func(t *testing.T) {
 		b := newBench(t, nil)
 		k, twin, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("twin", nil, "authorize"), b.keyWith("boss", nil, "approve")

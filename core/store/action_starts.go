@@ -34,9 +34,6 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if !a.Modified && c.Digest != a.Digest {
 		return false, &sdk.Error{Code: sdk.CodeInternal, Op: "start action: the call to start is not the one that was decided"}
 	}
-	if a.Status == ActionAllowed {
-		c.Charges = nil // its permit was charged when it was submitted; an approved action's is charged now
-	}
 	n.a, n.c = a, c
 	return false, nil
 }

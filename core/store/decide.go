@@ -163,7 +163,7 @@ func (c *Decide) settle(tx *tx) {
 		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+" calls pending already (limits.pending_per_key)")
 		return
 	}
-	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, CallID: c.CallID,
+	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
 		Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
@@ -233,7 +233,7 @@ func (c *Decide) redeem(tx *tx) error {
 // fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
 // one with the arguments that the approver put in their place.
 func (c *Decide) fits(d *Defer) bool {
-	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID {
+	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || d.Operation != c.Operation {
 		return false
 	}
 	if d.Modified != nil {

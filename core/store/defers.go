@@ -43,6 +43,7 @@ type Defer struct {
 	AgentID    string    `json:"agent_id"`
 	SessionID  string    `json:"session_id,omitempty"`
 	ToolID     string    `json:"tool_id"`
+	Operation  string    `json:"operation,omitempty"`
 	CallID     string    `json:"call_id"`
 	DecisionID string    `json:"decision_id"`
 	Digest     [32]byte  `json:"digest"`
