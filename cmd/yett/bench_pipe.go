@@ -241,8 +241,8 @@ func (p *pipeRun) serve(i int, events uint32) error {
 		return nil
 	}
 	if c.n == len(c.in) {
-		if len(c.in) > maxAnswer {
-			return fmt.Errorf("an answer of more than %d bytes", maxAnswer)
+		if len(c.in) >= maxAnswer {
+			return fmt.Errorf("an answer of %d bytes and more", maxAnswer)
 		}
 		c.in = append(c.in, make([]byte, len(c.in))...)
 	}

@@ -120,7 +120,7 @@ func TestPipeDrive(t *testing.T) {
 		"nobody there":       {func(d *pipeDrive) { d.path += "x" }, good, "no such file"},
 		"an answer too many": {nil, func(id int) string { return good(id) + good(id) }, "an answer to nothing"},
 		"a body of lines":    {func(d *pipeDrive) { d.bodies = [][]byte{[]byte("{\"a\":\n1}")} }, good, "body 0 is no JSON object"},
-		"an endless answer":  {nil, func(int) string { return strings.Repeat("x", 1<<20) }, "more than"},
+		"an endless answer":  {nil, func(int) string { return strings.Repeat("x", 4<<20) }, "bytes and more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := governed(t, c.say)
@@ -212,8 +212,12 @@ func TestAudience(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What the server did reaches this side in its own time.
-			for deadline := time.Now().Add(patience); time.Now().Before(deadline) && a.lost.Load() == 0 && a.lines.Load() == 0 && !hungUp(a.stuck[0]); {
-				time.Sleep(time.Millisecond)
+			for deadline := time.After(patience); a.lost.Load() == 0 && a.lines.Load() == 0 && !hungUp(a.stuck[0]); {
+				select {
+				case <-deadline:
+					t.Fatal("nothing of it reached this side")
+				case <-time.After(time.Millisecond):
+				}
 			}
 			if why := a.leave(); !strings.Contains(why, c.want) {
 				t.Errorf("%q, want %q", why, c.want)

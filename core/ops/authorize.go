@@ -112,6 +112,9 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
 	out := s.decision(r, explain, cmd)
+	if cmd.Out.Effect == sdk.Permit && !in.DryRun {
+		r.permitted = permitted{true, in.AgentID, in.SessionID, tool, out.DecisionID}
+	}
 	clear(sc.rows)
 	clear(sc.checks)
 	sc.call, sc.cmd = chain.Call{}, store.Decide{}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // flights knows which deciding requests have been let in and whose answer has not left yet, so that a kill returns only
@@ -61,4 +65,32 @@ func (f *flights) wait(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// permitted is a call that was permitted and whose answer is not sent yet.
+type permitted struct {
+	yes                  bool
+	agent, session, tool string
+	decision             string
+}
+
+// Overtaken reports whether what r permitted is covered by a kill by now. A transport that keeps answers waiting, so that
+// they go out in order, asks between Enter and the write, and sends what Withheld gives instead.
+func (s *Service) Overtaken(r *Request) bool {
+	p := &r.permitted
+	return p.yes && s.set.Store.Killed(r.Key, p.agent, p.session, p.tool) != nil
+}
+
+// Permitted reports whether r's answer is a PERMIT that binds.
+func (r *Request) Permitted() bool { return r.permitted.yes }
+
+// Withheld records that a PERMIT was not sent because a kill overtook it, and gives what is sent in its place.
+func (s *Service) Withheld(ctx context.Context, r *Request, d *wire.AuthorizeResponse) *wire.AuthorizeResponse {
+	p := &r.permitted
+	out := &wire.AuthorizeResponse{Effect: sdk.Deny.String(), ReasonCode: sdk.ReasonKillSwitch, Reason: "stopped by a kill before the answer was sent", DecisionID: d.DecisionID,
+		CallID: d.CallID, PolicyVersion: d.PolicyVersion, LatencyMS: d.LatencyMS, Retry: wire.RetryFor(sdk.Deny, sdk.ReasonKillSwitch)}
+	// The denial stands whether the note is written or not: the log's PERMIT is followed by the kill that overtook it.
+	_ = s.set.Store.Commit(ctx, &store.Note{Type: "withheld", By: r.Who, Fields: [][2]string{{"decision_id", p.decision}, {"call_id", d.CallID}, {"agent_id", p.agent},
+		{"tool_id", p.tool}, {"effect", out.Effect}, {"reason_code", out.ReasonCode}}})
+	return out
 }

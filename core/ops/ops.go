@@ -152,6 +152,8 @@ type Request struct {
 	Idempotency string          // the Idempotency-Key header
 	Params      []wire.Param    // of the path and the query
 	Stopping    <-chan struct{} // closed when the server drains: whoever waits answers now
+
+	permitted permitted // what the operation permitted, for Overtaken
 }
 
 // Store is what operations need of the state.
