@@ -28,7 +28,15 @@ func (p *play) check(got any, code string, want *vectorWant) error {
 		}
 	}
 	for path, pattern := range want.Match {
-		text := fmt.Sprint(at(got, path))
+		v := at(got, path)
+		if v == missing || v == nil && pattern != "null" {
+			bad = append(bad, fmt.Errorf("%s is %v, want %s", path, v, pattern))
+			continue
+		}
+		text := fmt.Sprint(v)
+		if v == nil {
+			text = "null"
+		}
 		if ok, err := regexp.MatchString("^(?:"+p.fill(pattern)+")$", text); !ok || err != nil {
 			bad = append(bad, fmt.Errorf("%s is %q, want %s (%v)", path, text, pattern, err))
 		}

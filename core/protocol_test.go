@@ -56,6 +56,47 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// TestVectorCoverage wants a vector for each operation on each of its transports.
+func TestVectorCoverage(t *testing.T) {
+	have := map[string]bool{}
+	for _, f := range readVectors(t) {
+		for i := range f.Cases {
+			c := &f.Cases[i]
+			for _, st := range c.Steps {
+				if st.Send != nil {
+					c.covers(st.Send, have)
+				}
+			}
+		}
+	}
+	for i := range ops.Table {
+		op := &ops.Table[i]
+		if op.Path != "" && !have[op.Method+" "+op.Path] {
+			t.Errorf("no vector has %s %s (%s)", op.Method, op.Path, op.Name)
+		}
+		if op.Socket && !have[op.Name] {
+			t.Errorf("no vector has %s on the socket", op.Name)
+		}
+	}
+}
+
+// covers notes what a step asks for, on each transport that its case is sent over.
+func (c *vectorCase) covers(send *vectorSend, have map[string]bool) {
+	if send.Op != "" {
+		i := slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == send.Op })
+		if i >= 0 && c.Transport != "socket" {
+			have[ops.Table[i].Method+" "+ops.Table[i].Path] = true
+		}
+		if c.Transport != "http" {
+			have[socketName(send.Op)] = true
+		}
+	}
+	have[asked("http", send.Method+" "+send.Path+" HTTP/1.1")] = true
+	for _, l := range send.Lines {
+		have[asked("socket", "> "+l)] = true
+	}
+}
+
 // TestVectorErrors holds errors.json to the registry: each code has its row, and is either reached by a case of some file
 // or listed with the reason why none can.
 func TestVectorErrors(t *testing.T) {

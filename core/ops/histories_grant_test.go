@@ -33,7 +33,7 @@ func (s grantState) status() string {
 
 // glances is whether a list that is taken while others spend may be older or newer than its neighbours: the service reads
 // grants beside the sequencer, from memory and disk. At rest a list is exact, with glances or without.
-const glances = true
+const glances = false
 
 // grantStep is the specification of one grant. A call that it does not permit is deferred.
 func grantStep(s grantState, d deed, out string) (grantState, bool) {

@@ -64,7 +64,7 @@ func killTargets(w *world, agent, other *ops.NewKey, parts []string) []killTarge
 
 // oneOperator is whether the kills and undos of one target come one after the other. The service holds a kill in effect
 // before it is written, and an undo that comes between undoes what the write then puts in effect again.
-const oneOperator = true
+const oneOperator = false
 
 // killRound has four targets, eight clients each: one kills and lets go on again, the others act.
 func killRound(p *people) func(w *world) {

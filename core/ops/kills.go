@@ -26,29 +26,32 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	k.By, k.At = by.Principal, s.set.Now()
 	cmd := &store.KillSwitch{Kill: k, Key: key, By: by, Undo: in.Undo, Idem: idem}
 	cmd.Answer = func(k store.Kill, denied int) []byte { return killed(k, denied, !in.Undo).AppendJSON(nil) }
-	var held, was *store.Kill
+	var held *store.Kill
 	if !in.Undo {
 		if k.Scope == store.KillKey && s.set.Store.Key(k.Target) == nil {
 			return nil, sdk.FieldErrf(sdk.CodeUnknownKey, "target", "there is no key %q", k.Target)
 		}
-		was = s.set.Store.KillOf(k)
+		if answer := s.killedBefore(ctx, key, idem); answer != nil {
+			return nil, &Replay{answer}
+		}
 		held = s.set.Store.Hold(k) // from here on nobody is permitted, whatever the disk does
+		cmd.Held = held
 	}
 	err = s.set.Store.Commit(ctx, cmd)
 	switch {
 	case err != nil && held == nil:
 		return nil, err
 	case codeOf(err) == sdk.CodeAuditUnavailable || codeOf(err) == sdk.CodeInternal:
-		s.set.Store.Hold(k) // in case an undo came between
+		s.set.Store.Keep(held)
 		s.flights.wait(ctx)
 		return nil, &sdk.Error{Code: sdk.CodeNotDurable, Msg: "the kill is in effect, but it could not be written: after a restart it would be gone; send it again", Err: err}
 	case err != nil:
-		s.set.Store.Release(held, was)
+		s.set.Store.Release(held)
 		return nil, err
 	}
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {
 		if held != nil {
-			s.set.Store.Release(held, was)
+			s.set.Store.Release(held)
 		}
 		return nil, &Replay{cmd.Idem.Replay}
 	}
@@ -56,6 +59,19 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
 	}
 	return killed(cmd.Out, cmd.Denied, !in.Undo), nil
+}
+
+// killedBefore is what the same Idempotency-Key was answered, if it was: a repeat must not hold anything, not for a moment.
+// If the store cannot say, the kill goes on.
+func (s *Service) killedBefore(ctx context.Context, key *store.Key, idem *store.Idempotency) []byte {
+	if idem == nil {
+		return nil
+	}
+	look := *idem
+	if err := s.set.Store.Commit(ctx, &store.AnswerOnce{Key: key, Idem: &look}); err != nil {
+		return nil
+	}
+	return look.Replay
 }
 
 func killed(k store.Kill, denied int, active bool) *wire.KillResponse {
@@ -109,6 +125,9 @@ func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListR
 			continue
 		}
 		out.Kills = append(out.Kills, wireKill(k, true))
+	}
+	if err := s.set.Store.Commit(r.Ctx, store.Barrier{}); err != nil {
+		return nil, err
 	}
 	return out, nil
 }

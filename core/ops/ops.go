@@ -188,13 +188,12 @@ type Grants interface {
 type Kills interface {
 	// Killed is a kill that covers such a call, or nil.
 	Killed(k *store.Key, agent, session, tool string) *store.Kill
-	// KillOf is the kill of exactly that scope and target, or nil.
-	KillOf(k store.Kill) *store.Kill
 	// Kills lists the kills in effect.
 	Kills() []store.Kill
-	// Hold puts a kill in effect in memory; Release takes it back.
+	// Hold puts a kill in effect in memory; Release takes it back, Keep leaves it although it is not on disk.
 	Hold(k store.Kill) *store.Kill
-	Release(held, was *store.Kill)
+	Release(held *store.Kill)
+	Keep(held *store.Kill)
 }
 
 // Actions is what operations read of actions.

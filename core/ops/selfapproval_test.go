@@ -206,7 +206,7 @@ func TestStandingGrantsOverTheTable(t *testing.T) {
 	if list := b.must(boss.Value, "standing_grant_list", `{}`); !strings.Contains(list, `"uses":2`) || strings.Contains(list, wide) {
 		t.Errorf("the list: %s", list)
 	}
-	if list := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`); !strings.Contains(list, `"next_cursor":"`+exact) {
+	if list := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`); !strings.Contains(list, `"next_cursor":"stg_`) {
 		t.Errorf("the first page of all: %s", list)
 	}
 	b.must(boss.Value, "standing_grant_revoke", fmt.Sprintf(`{"grant_id":%q}`, session))

@@ -239,9 +239,10 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	runs := r.holds(1)["1"]
 	idle := r.as(key)
 	idle.end()
-	close(runs.done) // what runs is no idleness
-	if got := c.line(); got != `{"held":1}` {
-		t.Error(got)
+	c.write(`{"type":"echo","say":2}` + "\n") // what runs is no idleness
+	close(runs.done)
+	if a, b := c.line(), c.line(); a != `{"held":1}` || b != `{"said":2}` {
+		t.Errorf("%s %s", a, b)
 	}
 	c.end()
 }

@@ -140,7 +140,7 @@ func TestDrainEndsStreams(t *testing.T) {
 // TestStuckReaders: a subscriber that does not read gets whole lines, then where it is, then the end, whatever the length
 // of its lines; it holds up nobody.
 func TestStuckReaders(t *testing.T) {
-	for _, length := range []int{100, 1000, 20_000, 60_000} {
+	for _, length := range []int{100, 1000, 20_000, 60_000, 250_000} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
 			r := newRig(t, func(_ *rig, set *Settings) { set.Stuck = 150 * time.Millisecond })
 			key := r.key("auditor", "audit", "authorize").Value
@@ -196,6 +196,32 @@ func TestSlowReadersAreNotStuck(t *testing.T) {
 		t.Error(got)
 	}
 	c.end()
+}
+
+// TestProgressIsNotStuck: a subscriber that takes longer than Stuck for what it was sent, but goes on reading, is no less served.
+func TestProgressIsNotStuck(t *testing.T) {
+	r := newRig(t, func(_ *rig, set *Settings) { set.Stuck = 1500 * time.Millisecond })
+	c := r.as(r.key("auditor", "audit").Value)
+	c.ask(`{"type":"lines"}`)
+	f := next(t, r.feeds)
+	f.text <- records(1, 2, 160_000) // the second one waits until the first one is read
+	tick := time.NewTicker(60 * time.Millisecond)
+	defer tick.Stop()
+	buf, read := make([]byte, 4<<10), 0
+	for read < 160_000-len(buf) {
+		<-tick.C
+		n, err := c.Read(buf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read += n
+	}
+	if _, err := c.r.ReadString('\n'); err != nil { // what is left of the first one
+		t.Fatal(err)
+	}
+	if got := c.line(); seqOf(t, got) != 2 {
+		t.Errorf("%.100s", got)
+	}
 }
 
 // TestLongStreamLines: a line that is longer than the kernel's buffer still comes whole to who reads.

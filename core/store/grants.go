@@ -333,7 +333,7 @@ func (c *RevokeGrant) apply(tx *tx) error {
 		return nil // revoked is revoked; a retry is no error
 	}
 	g.revoked.Store(&Revocation{At: tx.now, By: c.By.Principal})
-	tx.s.grants.drop(g)
+	tx.onSync = append(tx.onSync, func() { tx.s.grants.drop(g) })
 	ended := g.copy()
 	ended.RevokedAt, ended.RevokedBy = tx.now, c.By.Principal
 	tx.putGrant(ended)
@@ -365,6 +365,6 @@ func (tx *tx) use(g *Grant, c *Decide) {
 		o.Str("tool_id", c.ToolID)
 	})
 	if g.Status(tx.now) != "live" {
-		tx.s.grants.drop(g)
+		tx.onSync = append(tx.onSync, func() { tx.s.grants.drop(g) }) // until then its row is behind
 	}
 }

@@ -40,28 +40,36 @@ type killSet struct {
 	tools  []*Kill
 }
 
-// killTable is the set in effect. Readers load it without a lock; mu orders those who replace it.
+// killTable is what is in effect: kills that a command has put there, and kills that are held while their command is on its
+// way to the disk. The two are kept apart, so that neither can take the other along when it goes. Readers load the set of
+// both without a lock; mu orders those who change them.
 type killTable struct {
-	now atomic.Pointer[killSet]
-	mu  sync.Mutex
+	now  atomic.Pointer[killSet]
+	mu   sync.Mutex
+	kept map[killName]*Kill
+	held map[*Kill]bool
 }
 
 func isPattern(s string) bool { return strings.Contains(s, "*") }
 
-func (t *killTable) change(fn func(all map[killName]*Kill)) {
+func (t *killTable) change(fn func(t *killTable)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := map[killName]*Kill{}
-	if old := t.now.Load(); old != nil {
-		all = maps.Clone(old.all)
+	if t.kept == nil {
+		t.kept, t.held = map[killName]*Kill{}, map[*Kill]bool{}
 	}
-	fn(all)
-	if len(all) == 0 {
+	fn(t)
+	set := &killSet{all: maps.Clone(t.kept)}
+	for k := range t.held {
+		if name := (killName{k.Scope, k.Target}); set.all[name] == nil {
+			set.all[name] = k
+		}
+	}
+	if len(set.all) == 0 {
 		t.now.Store(nil)
 		return
 	}
-	set := &killSet{all: all}
-	for name, k := range all {
+	for name, k := range set.all {
 		switch {
 		case name.scope == KillAgent && isPattern(name.target):
 			set.agents = append(set.agents, k)
@@ -70,6 +78,13 @@ func (t *killTable) change(fn func(all map[killName]*Kill)) {
 		}
 	}
 	t.now.Store(set)
+}
+
+// committed is the kill of that name that a command has put in effect, or nil, and all of them.
+func (t *killTable) committed(name killName) (*Kill, map[killName]*Kill) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.kept[name], maps.Clone(t.kept)
 }
 
 // covering is a kill that covers such a call, or nil.
@@ -104,6 +119,11 @@ func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	return set.covering(k.root(), agent, session, tool)
 }
 
+// Barrier is a command that does nothing: when it is answered, everything that was seen before is on disk.
+type Barrier struct{}
+
+func (Barrier) apply(*tx) error { return nil }
+
 // Kills lists the kills in effect, by scope and target.
 func (s *Store) Kills() []Kill {
 	var out []Kill
@@ -127,48 +147,40 @@ func killRow(scope, target string) []byte {
 
 func (s *Store) loadKills() error {
 	var err error
-	s.kills.change(func(all map[killName]*Kill) {
+	s.kills.change(func(t *killTable) {
 		err = s.scan(prefixKill, func(key, value []byte) error {
 			k := &Kill{}
 			if err := json.Unmarshal(value, k); err != nil {
 				return fmt.Errorf("kill %q: %w", key[1:], err)
 			}
-			all[killName{k.Scope, k.Target}] = k
+			t.kept[killName{k.Scope, k.Target}] = k
 			return nil
 		})
 	})
 	return err
 }
 
-// Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command that names the same keeps it;
-// the caller takes it back with Release only if the command was refused for another reason than the disk.
+// Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command with it as Held takes it over;
+// whoever holds it lets it go with Release if the command was refused for another reason than the disk.
 func (s *Store) Hold(k Kill) *Kill {
 	k.Target = s.killed(k)
-	s.kills.change(func(all map[killName]*Kill) { all[killName{k.Scope, k.Target}] = &k })
+	s.kills.change(func(t *killTable) { t.held[&k] = true })
 	return &k
 }
 
-// Release takes back what Hold has put in effect, unless a command has taken it over. was, if not nil, is what was in
-// effect before.
-func (s *Store) Release(held *Kill, was *Kill) {
-	s.kills.change(func(all map[killName]*Kill) {
-		name := killName{held.Scope, held.Target}
-		switch {
-		case all[name] != held:
-		case was != nil:
-			all[name] = was
-		default:
-			delete(all, name)
-		}
-	})
+// Release takes back what Hold has put in effect. What a command has put in effect stays.
+func (s *Store) Release(held *Kill) {
+	s.kills.change(func(t *killTable) { delete(t.held, held) })
 }
 
-// KillOf is the kill of exactly that scope and target, or nil.
-func (s *Store) KillOf(k Kill) *Kill {
-	if set := s.kills.now.Load(); set != nil {
-		return set.all[killName{k.Scope, s.killed(k)}]
-	}
-	return nil
+// Keep leaves a held kill in effect although its command came to nothing: it can be undone like any other.
+func (s *Store) Keep(held *Kill) {
+	s.kills.change(func(t *killTable) {
+		delete(t.held, held)
+		if name := (killName{held.Scope, held.Target}); t.kept[name] == nil {
+			t.kept[name] = held
+		}
+	})
 }
 
 // killed is the name under which a kill is kept: a key's is that of the first of its line, so that rolling is no way out.
@@ -185,6 +197,7 @@ type KillSwitch struct {
 	Key  *Key
 	By   Who
 	Undo bool
+	Held *Kill // what Hold has given for it; nil for an undo
 	Idem *Idempotency
 	// Answer makes what a repeat with the same Idempotency-Key is answered.
 	Answer func(k Kill, denied int) []byte
@@ -228,7 +241,10 @@ func (c *KillSwitch) stop(tx *tx, name killName) {
 	row, err := json.Marshal(k)
 	tx.keep(err)
 	tx.set(killRow(name.scope, name.target), row)
-	tx.s.kills.change(func(all map[killName]*Kill) { all[name] = &k })
+	tx.s.kills.change(func(t *killTable) {
+		t.kept[name] = &k
+		delete(t.held, c.Held)
+	})
 	set := &killSet{all: map[killName]*Kill{name: &k}}
 	if isPattern(k.Target) {
 		set.agents, set.tools = pick(k.Scope == KillAgent, &k), pick(k.Scope == KillTool, &k)
@@ -254,15 +270,15 @@ func pick(yes bool, k *Kill) []*Kill {
 
 // undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
 func (c *KillSwitch) undo(tx *tx, name killName) error {
-	set := tx.s.kills.now.Load()
-	if set == nil || set.all[name] == nil {
+	was, all := tx.s.kills.committed(name)
+	if was == nil {
 		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope, name.target)
 	}
 	if k := c.Key; k != nil {
 		if name.scope == KillGlobal {
 			return sdk.Errf(sdk.CodeUndoRefused, "a global kill is undone in the console or on the admin socket only")
 		}
-		for other, kill := range set.all {
+		for other, kill := range all {
 			switch {
 			case other.scope == KillGlobal, other == killName{KillKey, k.root()}:
 				return sdk.Errf(sdk.CodeUndoRefused, "the key %q is killed itself", k.Name)
@@ -272,14 +288,13 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 		}
 	}
 	tx.del(killRow(name.scope, name.target))
-	was := set.all[name]
 	c.record(tx, "unkill")
 	c.Out = *was
 	c.Out.Target = c.Kill.Target
 	tx.onSync = append(tx.onSync, func() { // not before it is on disk, and not what has come into effect since
-		tx.s.kills.change(func(all map[killName]*Kill) {
-			if all[name] == was {
-				delete(all, name)
+		tx.s.kills.change(func(t *killTable) {
+			if t.kept[name] == was {
+				delete(t.kept, name)
 			}
 		})
 	})

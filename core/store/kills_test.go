@@ -83,19 +83,25 @@ func TestWhoUndoesAKill(t *testing.T) {
 }
 
 // TestKillHoldsBeforeItIsWritten: what is held in memory denies what is committed after it, before its own record is there.
+// Letting go of it takes nothing else along, and it is nothing that could be undone.
 func TestKillHoldsBeforeItIsWritten(t *testing.T) {
 	r, agent, _ := cast(t)
-	held := r.s.Hold(Kill{Scope: KillAgent, Target: "agent"})
+	k := Kill{Scope: KillAgent, Target: "agent"}
+	held := r.s.Hold(k)
 	r.wants(r.call(agent, "a", permit), stopped)
-	r.s.Release(held, nil)
-	r.wants(r.call(agent, "a", permit), "PERMIT RULE_PERMIT")
+	r.refused(r.kill(KillAgent, "agent", true, nil), sdk.CodeUnknownKill)
+	r.s.Release(held)
+	r.wants(r.call(agent, "b", permit), "PERMIT RULE_PERMIT")
+
+	replayed := r.s.Hold(k) // a second one at the same time, which comes to nothing
 	r.must(r.kill(KillAgent, "agent", false, nil))
-	undo := r.kill(KillAgent, "agent", true, nil)
-	again := r.s.Hold(Kill{Scope: KillAgent, Target: "agent"})
-	was := r.s.KillOf(Kill{Scope: KillAgent, Target: "agent"})
-	if was != again {
-		t.Fatal("the held kill is not the one in effect")
-	}
-	r.s.Release(again, nil)
-	r.refused(undo, sdk.CodeUnknownKill)
+	r.s.Release(replayed)
+	r.wants(r.call(agent, "c", permit), stopped)
+
+	early, late := r.s.Hold(k), r.s.Hold(k)
+	r.must(r.kill(KillAgent, "agent", true, nil))
+	r.wants(r.call(agent, "d", permit), stopped) // those are on their way still
+	r.s.Release(late)
+	r.s.Release(early)
+	r.wants(r.call(agent, "e", permit), "PERMIT RULE_PERMIT") // and nothing brings the undone one back
 }
