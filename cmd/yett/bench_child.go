@@ -158,6 +158,48 @@ func writtenBy(pid int) (float64, error) {
 	return strconv.ParseFloat(value, 64)
 }
 
+// computedBy is how long a process has computed. The kernel counts in hundredths of a second.
+func computedBy(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the name before it may hold anything
+	if len(fields) < 13 {
+		return 0, errors.New("/proc/PID/stat has no times")
+	}
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2)
+}
+
+// How long to wait until a gateway has worked off what it was left with, such as compactions.
+const (
+	calmLook = 200 * time.Millisecond
+	calmWork = calmLook / 10 // computing no longer than this in one look is calm
+	calmMost = 10 * time.Second
+)
+
+// calm waits until a gateway that nobody asks anything computes next to nothing, at most for calmMost: what it still does
+// then makes its figures worse, not better.
+func (c *child) calm(ctx context.Context) error {
+	until := time.Now().Add(calmMost)
+	before, err := computedBy(c.cmd.Process.Pid)
+	for err == nil && time.Now().Before(until) {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(calmLook):
+		}
+		var now time.Duration
+		if now, err = computedBy(c.cmd.Process.Pid); now-before <= calmWork {
+			break
+		}
+		before = now
+	}
+	return err
+}
+
 // untilInputEnds is a context that ends with standard input.
 func untilInputEnds(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(cmd.Context())

@@ -37,7 +37,7 @@ func prepareRedeem(ctx context.Context, r *ratioRun, g *child, d *drive) (func()
 	d.first, d.limit, d.tokens = r.redeemed, n, tokens
 	d.bodies = withToken(d.bodies, len(tokens[0]))
 	r.redeemed += n
-	return nil, nil
+	return nil, g.calm(ctx)
 }
 
 // approved asks for calls that a rule defers, with the numbers from first on, and approves them. It gives their tokens.

@@ -151,7 +151,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	c := clientOf(ctx)
 	key, err := s.set.Service.Authenticate(c.header(ctx.Request.Header.Peek("Authorization")))
 	if err != nil {
-		s.set.Service.Refused(s.base, err, c.addr)
+		s.set.Service.Refused(s.base, err, "http", c.addr)
 		return nil, err
 	}
 	if err := s.checkHead(ctx, op); err != nil {

@@ -204,12 +204,12 @@ func (r *refusals) take(now time.Time) int {
 }
 
 // Refused records that a key was not let in, at most once a second, with the number of refusals since the last record.
-func (s *Service) Refused(ctx context.Context, cause error, peer string) {
+func (s *Service) Refused(ctx context.Context, cause error, surface, peer string) {
 	n := s.wrong.take(s.set.Now())
 	if n == 0 {
 		return
 	}
-	who := store.Who{Principal: "unknown", Method: "api_key", Surface: "http", Peer: peer}
+	who := store.Who{Principal: "unknown", Method: "api_key", Surface: surface, Peer: peer}
 	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write says so itself.
 	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
 }

@@ -3,7 +3,6 @@ package ops_test
 import (
 	"fmt"
 	mrand "math/rand/v2"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,10 +30,6 @@ func (s grantState) status() string {
 	return fmt.Sprintf("live %d", s.uses)
 }
 
-// glances is whether a list that is taken while others spend may be older or newer than its neighbours: the service reads
-// grants beside the sequencer, from memory and disk. At rest a list is exact, with glances or without.
-const glances = false
-
 // grantStep is the specification of one grant. A call that it does not permit is deferred.
 func grantStep(s grantState, d deed, out string) (grantState, bool) {
 	switch d.do {
@@ -52,9 +47,7 @@ func grantStep(s grantState, d deed, out string) (grantState, bool) {
 			return s, out == "DEFER" || out == unknown
 		}
 	case "list":
-		_, uses, _ := strings.Cut(out, " ")
-		n, err := strconv.ParseInt(uses, 10, 64)
-		return s, out == s.status() || glances && (out == "none" || err == nil && (s.max == 0 || n <= s.max))
+		return s, out == s.status()
 	case "rest":
 		return s, out == s.status()
 	}

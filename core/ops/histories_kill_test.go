@@ -25,6 +25,9 @@ func killStep(s killState, d deed, out string) (killState, bool) {
 		s.returned = s.returned || s.killed && s.by == d.arg
 		return s, true
 	case "undo":
+		if s.killed && out == "conflict" { // it is not on disk yet
+			return s, !s.returned
+		}
 		if s.killed {
 			return killState{}, out == ""
 		}
@@ -62,10 +65,6 @@ func killTargets(w *world, agent, other *ops.NewKey, parts []string) []killTarge
 	return out
 }
 
-// oneOperator is whether the kills and undos of one target come one after the other. The service holds a kill in effect
-// before it is written, and an undo that comes between undoes what the write then puts in effect again.
-const oneOperator = false
-
 // killRound has four targets, eight clients each: one kills and lets go on again, the others act.
 func killRound(p *people) func(w *world) {
 	return func(w *world) {
@@ -80,9 +79,9 @@ func killRound(p *people) func(w *world) {
 					w.stop(c, p, t, rng, i)
 				case in == 0 && i%4 == 3:
 					w.undo(c, p, t)
-				case !oneOperator && in == 1 && i%4 == 3:
+				case in == 1 && i%4 == 3:
 					w.undo(c, p, t)
-				case !oneOperator && in == 2 && i == 8:
+				case in == 2 && i == 8:
 					w.stop(c, p, t, rng, i)
 				default:
 					w.try(c, t)

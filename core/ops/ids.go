@@ -3,6 +3,7 @@ package ops
 import (
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ type idSource struct {
 	random func([]byte)
 
 	mu   sync.Mutex
+	last ulid.ULID
 	buf  [1 << 10]byte
 	left int
 }
@@ -26,6 +28,11 @@ func newIDSource(now func() time.Time, random func([]byte)) *idSource {
 func (s *idSource) draw(dst []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.take(dst)
+}
+
+// take is draw with s.mu held.
+func (s *idSource) take(dst []byte) {
 	if s.left < len(dst) {
 		s.random(s.buf[:])
 		s.left = len(s.buf)
@@ -35,11 +42,32 @@ func (s *idSource) draw(dst []byte) {
 	s.left -= len(dst)
 }
 
-// id is prefix + ULID: unique, and sortable by time.
+// next is a ULID behind every earlier one, also within a millisecond and when the clock is set back: then the random part
+// of the last one grows by a random step.
+func (s *idSource) next() (u ulid.ULID) {
+	at := ulid.Timestamp(s.now())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at > s.last.Time() {
+		_ = s.last.SetTime(at) // fails in the year 10889
+		s.take(s.last[6:])
+		s.last[6] &= 0x7f // room to grow
+		return s.last
+	}
+	var step [4]byte
+	s.take(step[:])
+	add := uint64(binary.BigEndian.Uint32(step[:])) + 1
+	low := binary.BigEndian.Uint64(s.last[8:])
+	binary.BigEndian.PutUint64(s.last[8:], low+add)
+	if low+add < low {
+		binary.BigEndian.PutUint16(s.last[6:], binary.BigEndian.Uint16(s.last[6:])+1)
+	}
+	return s.last
+}
+
+// id is prefix + ULID: unique, and sortable in the order they were made.
 func (s *idSource) id(prefix string) string {
-	var u ulid.ULID
-	_ = u.SetTime(ulid.Timestamp(s.now())) // fails in the year 10889
-	s.draw(u[6:])
+	u := s.next()
 	var b [40]byte
 	n := copy(b[:], prefix)
 	_ = u.MarshalTextTo(b[n : n+ulid.EncodedSize]) // fails for a wrong length only

@@ -19,7 +19,7 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Settings are what a Server needs. Zero values of Table, Pipeline, StreamsPerKey and Stuck mean the defaults named there.
+// Settings are what a Server needs. Zero values of Table, Pipeline and Stuck mean the defaults named there.
 type Settings struct {
 	Service *ops.Service
 	Table   []ops.Op // whose rows with Socket are served; ops.Table if nil
@@ -39,7 +39,6 @@ type Settings struct {
 	Connections   int
 	InFlight      int           // requests at once, of all connections
 	Pipeline      int           // requests at once, of one connection: 256
-	StreamsPerKey int           // subscriptions of one key: 16
 	Timeout       time.Duration // one operation, long polls included
 	Stuck         time.Duration // how long a peer may read nothing while something waits to be written to it: 30 s
 
@@ -52,9 +51,8 @@ type Settings struct {
 
 // The defaults of Settings.
 const (
-	defaultPipeline      = 256
-	defaultStreamsPerKey = 16
-	defaultStuck         = 30 * time.Second
+	defaultPipeline = 256
+	defaultStuck    = 30 * time.Second
 )
 
 // lineSlack is how much longer than a body a line may be: what is around it.
@@ -74,7 +72,6 @@ type Server struct {
 	draining atomic.Bool
 	stopped  chan struct{} // closed by Close
 	inFlight atomic.Int64
-	streams  streamCount
 	pool     pool
 	said     sparing
 
@@ -90,7 +87,6 @@ type Server struct {
 // whatever else has the path, is an error, and so is a peer that must not be one.
 func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
-	s.streams.most = s.set.StreamsPerKey
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {
 		if op := &s.set.Table[i]; op.Socket {
@@ -119,9 +115,6 @@ func withDefaults(set Settings) Settings {
 	}
 	if set.Pipeline == 0 {
 		set.Pipeline = defaultPipeline
-	}
-	if set.StreamsPerKey == 0 {
-		set.StreamsPerKey = defaultStreamsPerKey
 	}
 	if set.Stuck == 0 {
 		set.Stuck = defaultStuck
@@ -267,32 +260,4 @@ func (p *sparing) take(now time.Time) (lost int, ok bool) {
 	}
 	lost, p.lost, p.last = p.lost, 0, now
 	return lost, true
-}
-
-// streamCount bounds the subscriptions of one key.
-type streamCount struct {
-	most  int
-	mu    sync.Mutex
-	byKey map[string]int
-}
-
-func (n *streamCount) enter(key string) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.byKey == nil {
-		n.byKey = map[string]int{}
-	}
-	if n.byKey[key] >= n.most {
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d streams open already (limits.streams_per_key)", n.most)
-	}
-	n.byKey[key]++
-	return nil
-}
-
-func (n *streamCount) leave(key string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.byKey[key]--; n.byKey[key] <= 0 {
-		delete(n.byKey, key)
-	}
 }

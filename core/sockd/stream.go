@@ -42,10 +42,6 @@ func (c *conn) subscribe(t *task) (ops.Response, error) {
 		return nil, err
 	}
 	p := &pump{c: c, key: t.req.Key.ID}
-	if err := c.s.streams.enter(p.key); err != nil {
-		c.release()
-		return nil, err
-	}
 	p.ctx, p.cancel = context.WithCancel(c.s.base)
 	req := t.req
 	req.Ctx = p.ctx
@@ -55,7 +51,6 @@ func (c *conn) subscribe(t *task) (ops.Response, error) {
 	}
 	if err != nil {
 		p.cancel()
-		c.s.streams.leave(p.key)
 		c.release()
 		return nil, err
 	}
@@ -131,7 +126,6 @@ func (p *pump) failed(err error) {
 func (p *pump) end() {
 	p.st.Close()
 	p.cancel()
-	p.c.s.streams.leave(p.key)
 	p.c.endTaking()
 	p.c.release()
 }

@@ -90,20 +90,6 @@ func TestStreamToAHalfClosedPeer(t *testing.T) {
 	next(t, f.ended)
 }
 
-func TestStreamsOfOneKeyAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.StreamsPerKey = 2 })
-	key := r.key("auditor", "audit").Value
-	a, b, d := r.as(key), r.as(key), r.as(key)
-	a.ask(`{"type":"lines"}`)
-	b.ask(`{"type":"lines"}`)
-	want := `{"ok":false,"error":"this key has 2 streams open already (limits.streams_per_key)","code":"too_many_requests"}`
-	if got := d.ask(`{"type":"lines"}`); got != want {
-		t.Error(got)
-	}
-	a.Close()
-	until(t, "one has ended", func() bool { return d.ask(`{"type":"lines"}`) == subscribed })
-}
-
 func TestStreamOfARevokedKeyEnds(t *testing.T) {
 	r := newRig(t, nil)
 	k := r.key("auditor", "audit")
@@ -194,6 +180,25 @@ func TestSlowReadersAreNotStuck(t *testing.T) {
 	}
 	if got := c.line(); got != `{"type":"over"}` {
 		t.Error(got)
+	}
+	c.end()
+}
+
+// TestNoLongLineIsCut: behind short lines that are not read, a line that may not fit is not begun.
+func TestNoLongLineIsCut(t *testing.T) {
+	r := newRig(t, func(_ *rig, set *Settings) { set.Stuck = 100 * time.Millisecond })
+	c := r.as(r.key("auditor", "audit").Value)
+	c.ask(`{"type":"lines"}`)
+	f := next(t, r.feeds)
+	f.text <- append(records(1, 8, 15_000), records(9, 9, 380_000)...)
+	next(t, f.ended)
+	for seq := 1; seq <= 8; seq++ {
+		if got := c.line(); seqOf(t, got) != seq {
+			t.Fatalf("%.100s", got)
+		}
+	}
+	if got := c.line(); got != `{"type":"closing","last_seq":8}` {
+		t.Errorf("%.100s", got)
 	}
 	c.end()
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // keptAnswer is the largest buffer that is used again, in bytes.
@@ -24,8 +25,9 @@ type task struct {
 	req    ops.Request
 	ctx    deadline
 	out    []byte
-	once   bool  // the write side is closed behind its answer
-	stream *pump // begins behind its answer
+	says   *wire.AuthorizeResponse // the decision in out; nil for none
+	once   bool                    // the write side is closed behind its answer
+	stream *pump                   // begins behind its answer
 
 	next *task
 	done bool
@@ -47,7 +49,7 @@ func (t *task) recycle() {
 	if cap(t.out) > keptAnswer {
 		t.out = make([]byte, 0, 1024)
 	}
-	t.c, t.op, t.next, t.done, t.once = nil, nil, nil, false, false
+	t.c, t.op, t.next, t.done, t.once, t.says = nil, nil, nil, false, false, nil
 	t.env, t.cred, t.req, t.out = envelope{}, credential{}, ops.Request{}, t.out[:0]
 	tasks.Put(t)
 }
@@ -167,7 +169,7 @@ func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
 	key, err := c.s.set.Service.KeyOf(t.env.key)
 	if err != nil {
 		err = plain(err)
-		c.s.workers.Go(func() { c.s.set.Service.Refused(c.s.base, err, c.peer.text) }) // it may wait for the disk
+		c.s.workers.Go(func() { c.s.set.Service.Refused(c.s.base, err, "socket", c.peer.text) }) // it may wait for the disk
 		return nil, shown(err)
 	}
 	c.cred.id = key.ID

@@ -92,6 +92,9 @@ func (s *Server) run(t *task) {
 			t.out = t.env.appendError(t.out, e, t.env.deniedAs(t.op))
 		}
 	} else if !t.env.mute {
+		if d, ok := resp.(*wire.GovernResponse); ok {
+			t.says = d.Decision
+		}
 		t.out = t.env.appendAnswer(t.out, resp)
 	}
 	s.inFlight.Add(-1)
@@ -103,7 +106,7 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 	c := t.c
 	key, method, err := c.keyOf(t)
 	if err != nil {
-		s.set.Service.Refused(s.base, err, c.peer.text)
+		s.set.Service.Refused(s.base, err, "socket", c.peer.text)
 		return nil, err
 	}
 	start := s.set.Now()
@@ -181,6 +184,12 @@ func (c *conn) doneTasks() (first, last *task) {
 }
 
 func (c *conn) write(first, last *task) {
+	defer c.s.set.Service.Leave(c.s.set.Service.Enter()) // a kill that is answered from here on waits for this write
+	for t := first; t != nil; t = t.next {
+		if t.says != nil && c.s.set.Service.Overtaken(&t.req) {
+			c.withhold(t)
+		}
+	}
 	buf := first.out
 	if first != last {
 		c.out = c.out[:0]
@@ -203,6 +212,12 @@ func (c *conn) write(first, last *task) {
 		t.recycle()
 		t = next
 	}
+}
+
+// withhold puts a denial in place of a PERMIT that waited for its turn while a kill came into effect.
+func (c *conn) withhold(t *task) {
+	d := c.s.set.Service.Withheld(c.s.base, &t.req, t.says)
+	t.out = t.env.appendAnswer(t.out[:0], &wire.GovernResponse{Decision: d, Denial: wire.DenialOf(d)})
 }
 
 // send writes whole lines. A peer that takes nothing for as long as Stuck is cut off.

@@ -89,13 +89,14 @@ type state struct {
 	byCall   map[callKey]string  // token of a live defer, by the call that asked
 	pending  map[string]int      // per key
 	watchers map[string][]chan struct{}
+	undone   map[killName]*Kill // undone in this batch
 	counters counters
 	dropped  uint64    // the minute in which old counters went last
 	due      time.Time // no live defer expires before it; zero if there is none
 }
 
 func newState() *state {
-	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}}
+	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}}
 }
 
 // recount works out when the first live defer expires. It looks at all of them, so it runs only when some have expired;

@@ -80,11 +80,15 @@ func (t *killTable) change(fn func(t *killTable)) {
 	t.now.Store(set)
 }
 
-// committed is the kill of that name that a command has put in effect, or nil, and all of them.
-func (t *killTable) committed(name killName) (*Kill, map[killName]*Kill) {
+// committed is the kill of that name that a command has put in effect, or nil, and all of them; coming says that another of
+// that name is held.
+func (t *killTable) committed(name killName) (is *Kill, all map[killName]*Kill, coming bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.kept[name], maps.Clone(t.kept)
+	for k := range t.held {
+		coming = coming || name == killName{k.Scope, k.Target}
+	}
+	return t.kept[name], maps.Clone(t.kept), coming
 }
 
 // covering is a kill that covers such a call, or nil.
@@ -270,8 +274,14 @@ func pick(yes bool, k *Kill) []*Kill {
 
 // undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
 func (c *KillSwitch) undo(tx *tx, name killName) error {
-	was, all := tx.s.kills.committed(name)
-	if was == nil {
+	was, all, coming := tx.s.kills.committed(name)
+	if was != nil && tx.st.undone[name] == was {
+		was = nil // by an earlier command of this batch: it stays in effect until that is on disk
+	}
+	switch {
+	case was == nil && coming:
+		return sdk.FieldErrf(sdk.CodeConflict, "target", "a kill of scope %s for %q is on its way to the disk; ask again once it is answered", name.scope, name.target)
+	case was == nil:
 		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope, name.target)
 	}
 	if k := c.Key; k != nil {
@@ -291,12 +301,14 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 	c.record(tx, "unkill")
 	c.Out = *was
 	c.Out.Target = c.Kill.Target
+	tx.st.undone[name] = was
 	tx.onSync = append(tx.onSync, func() { // not before it is on disk, and not what has come into effect since
 		tx.s.kills.change(func(t *killTable) {
 			if t.kept[name] == was {
 				delete(t.kept, name)
 			}
 		})
+		delete(tx.st.undone, name)
 	})
 	return nil
 }

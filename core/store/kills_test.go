@@ -89,7 +89,7 @@ func TestKillHoldsBeforeItIsWritten(t *testing.T) {
 	k := Kill{Scope: KillAgent, Target: "agent"}
 	held := r.s.Hold(k)
 	r.wants(r.call(agent, "a", permit), stopped)
-	r.refused(r.kill(KillAgent, "agent", true, nil), sdk.CodeUnknownKill)
+	r.refused(r.kill(KillAgent, "agent", true, nil), sdk.CodeConflict)
 	r.s.Release(held)
 	r.wants(r.call(agent, "b", permit), "PERMIT RULE_PERMIT")
 
