@@ -68,10 +68,10 @@ const (
 // at error and take its absence for a permit, so whatever they may get has one: also where it cannot be known what was asked.
 func (e *envelope) deniedAs(op *ops.Op) verdict {
 	switch {
-	case e.op == "", e.rpc && e.op == opGovern:
-		return deniedRead
 	case e.op == opHello || e.op == opAuth || op != nil && !op.Decides:
 		return noVerdict
+	case e.op == "", e.rpc: // govern, or something that somebody took for it
+		return deniedRead
 	}
 	return denied
 }
@@ -125,7 +125,11 @@ func details(o *wire.Writer, err *sdk.Error, v verdict) {
 	names := make([]string, 0, len(err.More))
 	for name := range err.More {
 		switch name {
-		case "id", "ok", "error", "code", "field", "effect", "reason_code", "protocol", "result":
+		case "effect", "reason_code":
+			if v == noVerdict && err.More["effect"] != "" { // the error of something else that was decided
+				names = append(names, name)
+			}
+		case "id", "ok", "error", "code", "field", "protocol", "result":
 		default:
 			names = append(names, name)
 		}

@@ -150,7 +150,7 @@ end`},
 > {"type":"auth","api_key":"{KEY}"}
 < {"ok":true,"key_id":"?","name":"agent","scopes":["authorize","scan"]}
 > {"jsonrpc":"2.0","id":1,"method":"nope"}
-< {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"NOSUCH","data":{"code":"unknown_operation","field":"method","effect":"DENY","reason_code":"UNKNOWN_OPERATION"}}}
+< {"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"NOSUCH","data":{"code":"unknown_operation","field":"method","effect":"DENY","reason_code":"UNKNOWN_OPERATION"}},"result":{"effect":"DENY","reason_code":"UNKNOWN_OPERATION","reason":"NOSUCH"}}
 > {"type":"authorize","agent_id":"a","tool_id":"permit"}
 < {"ok":false,"error":"NOSUCH","code":"unknown_operation","field":"type","effect":"DENY","reason_code":"UNKNOWN_OPERATION"}
 > {"jsonrpc":"2.0","id":2,"method":"govern","params":{"tool_id":"permit"}}
