@@ -194,7 +194,9 @@ func (r *ratioRun) measure(ctx context.Context, l *load, conns, round int) (_ sa
 	d.addr, d.headers = g.addr, bearer(g.keys.Agent)
 	var done func() string
 	if l.prepare != nil {
-		if done, err = l.prepare(ctx, r, g, d); err != nil {
+		if done, err = l.prepare(ctx, r, g, d); err != nil && ctx.Err() == nil {
+			return r.noted(l, conns, round, d.rate, &driven{}, sample{Disturbed: err.Error()}) // the other rows need not suffer
+		} else if err != nil {
 			return sample{}, err
 		}
 	}

@@ -17,9 +17,9 @@ import (
 
 const (
 	approvalBatch = 8192    // calls that wait for their approval at once
-	mostApprovals = 250_000 // for one run
+	mostApprovals = 120_000 // for one run, which ends early when they are spent
 	approvalTime  = 5 * time.Minute
-	approvalSpare = 1.25 // how many more approvals there are than the rate of plain calls asks for
+	approvalSpare = 1.1 // how many more approvals there are than the rate of plain calls asks for
 )
 
 // bearer is the header that names a key.

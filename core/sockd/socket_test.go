@@ -190,7 +190,7 @@ end`},
 > {"type":"broken"}
 < {"ok":false,"error":"Internal error.","code":"internal","effect":"DENY","reason_code":"INTERNAL"}
 > {"jsonrpc":"2.0","id":1,"method":"nothing"}
-< {"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Internal error.","data":{"code":"internal","effect":"DENY","reason_code":"INTERNAL"}}}`},
+< {"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"Internal error.","data":{"code":"internal","effect":"DENY","reason_code":"INTERNAL"}},"result":{"effect":"DENY","reason_code":"INTERNAL","reason":"Internal error."}}`},
 	{"blank lines say nothing, carriage returns are space", "\n> \n> \t \r\n> {\"type\":\"echo\",\"api_key\":\"{KEY}\",\"say\":1}\r\n< {\"said\":1}"},
 	{"a notification is run and not answered", `
 >> {"type":"auth","api_key":"{KEY}"}
