@@ -40,7 +40,7 @@ func policyError(err error) error {
 			if p.Key != "" {
 				msg = p.Key + ": " + msg
 			}
-			out.Faults = append(out.Faults, ops.PolicyFault{Line: p.Pos.Line, Column: p.Pos.Column, Msg: msg})
+			out.Faults = append(out.Faults, ops.PolicyFault{Line: max(p.Pos.Line, 1), Column: max(p.Pos.Column, 1), Msg: msg})
 		}
 		return out
 	}

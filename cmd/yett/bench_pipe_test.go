@@ -142,14 +142,17 @@ func TestPipeDrive(t *testing.T) {
 	})
 }
 
-// audienceOf serves subscribers: each is told so, and then whatever then does with the connection.
-func audienceOf(t *testing.T, then func(n int, message map[string]any, nc net.Conn)) string {
+// audienceOf serves subscribers: first looks at what each asks for, it is told that it is one, and then has the connection.
+func audienceOf(t *testing.T, first func(message map[string]any), then func(n int, message map[string]any, nc net.Conn)) string {
 	t.Helper()
 	return speaking(t, func(n int, nc net.Conn, in *bufio.Reader) {
 		line, err := in.ReadBytes('\n')
 		var m map[string]any
 		if err != nil || json.Unmarshal(line, &m) != nil || m["api_key"] == nil {
 			return
+		}
+		if first != nil {
+			first(m)
 		}
 		io.WriteString(nc, "{\"subscribed\":true,\"from_seq\":1}\n")
 		then(n, m, nc)
@@ -163,16 +166,18 @@ func TestAudience(t *testing.T) {
 	keys := devKeySet{Agent: "agent", Operator: "operator"}
 	t.Run("all stay", func(t *testing.T) {
 		var audit, callback, whole atomic.Int64
-		path := audienceOf(t, func(_ int, m map[string]any, nc net.Conn) {
+		path := audienceOf(t, func(m map[string]any) {
 			switch {
 			case m["from_seq"] == 1.0 && m["type"] == "audit_subscribe" && m["agent_id"] == nil:
 				whole.Add(1)
-				_, _ = nc.Write(bytes.Repeat([]byte("{\"seq\":1}\n"), 1<<16)) // nobody reads it: it ends with the connection
-				return
 			case m["type"] == "audit_subscribe" && m["api_key"] == "operator":
 				audit.Add(1)
 			case m["type"] == "callback_subscribe" && m["api_key"] == "agent":
 				callback.Add(1)
+			}
+		}, func(_ int, m map[string]any, nc net.Conn) {
+			if m["from_seq"] != nil {
+				_, _ = nc.Write(bytes.Repeat([]byte("{\"seq\":1}\n"), 1<<16)) // nobody reads it: it ends with the connection
 			}
 			stay(nc)
 		})
@@ -206,7 +211,7 @@ func TestAudience(t *testing.T) {
 		}, "idle subscribers were sent 1 lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := audienceOf(t, c.then)
+			path := audienceOf(t, nil, c.then)
 			a, err := gather(path, keys, 4, 2)
 			if err != nil {
 				t.Fatal(err)

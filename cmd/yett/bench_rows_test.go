@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -154,6 +157,53 @@ func TestJudge(t *testing.T) {
 		if row := r.judge(nil)[0]; row.Verdict != "missed" || !strings.Contains(row.Why, "nothing was measured") {
 			t.Errorf("nothing measured: %+v", row)
 		}
+	}
+}
+
+// TestPrepareFails checks that what cannot be prepared costs its own row and no other one.
+func TestPrepareFails(t *testing.T) {
+	r := rowsOf(t, "^S7-redeem$", false, 256)
+	r.gateways = map[string]*child{"spend": {}}
+	r.show = func(string, ...any) {}
+	l := r.load("redeem")
+	l.prepare = func(context.Context, *ratioRun, *child, *drive) (func() string, error) {
+		return nil, errors.New("the disk stalled")
+	}
+	s, err := r.measure(context.Background(), l, 256, 3)
+	if err != nil || s.Good != 0 || s.Disturbed != "the disk stalled" || s.Load != "redeem" || s.Connections != 256 || s.Round != 3 {
+		t.Fatalf("%v: %+v", err, s)
+	}
+	row := r.judge([]sample{{Load: "authorize-digest", Connections: 256, Round: 3, PerSecond: 10, Good: 1}, s})[0]
+	if row.Verdict != "missed" || !strings.Contains(row.Why, "redeem in round 3: the disk stalled") {
+		t.Errorf("%+v", row)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.measure(ctx, l, 256, 3); err == nil {
+		t.Error("a run that was interrupted gave a sample")
+	}
+}
+
+// TestCalm looks at this process itself.
+func TestCalm(t *testing.T) {
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	for began := threadCPU(); threadCPU()-began < 30*time.Millisecond; { // so that there is something to be seen
+	}
+	if d, err := computedBy(self.Pid); err != nil || d < 20*time.Millisecond {
+		t.Errorf("%s %v", d, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := (&child{cmd: &exec.Cmd{Process: self}}).calm(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, err := computedBy(-1); err == nil {
+		t.Error("a process that there is not has computed")
 	}
 }
 

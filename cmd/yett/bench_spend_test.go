@@ -53,6 +53,7 @@ func TestDriveOnce(t *testing.T) {
 	if err := d.all(context.Background()); err != nil {
 		t.Fatal(err)
 	}
+	mu.Lock() // the sockets of the generator are none that the race detector follows
 	for i := range limit {
 		n := first + i
 		if want := fmt.Sprintf("token-%06d%d", i, n%len(bodies)); got[fmt.Sprintf("%09d", n)] != want || seen[i] != 1 {
@@ -62,6 +63,7 @@ func TestDriveOnce(t *testing.T) {
 	if len(got) != limit {
 		t.Errorf("%d requests, want %d", len(got), limit)
 	}
+	mu.Unlock()
 	if err := d.all(context.Background()); err == nil || !strings.Contains(err.Error(), "100 of 100 answers were wrong") {
 		t.Errorf("the same again: %v", err)
 	}
@@ -69,7 +71,9 @@ func TestDriveOnce(t *testing.T) {
 	if err := d.all(context.Background()); err == nil || !strings.Contains(err.Error(), "answers in 0s") {
 		t.Errorf("without time: %v", err)
 	}
+	mu.Lock()
 	clear(got)
+	mu.Unlock()
 	d.duration, d.answer = time.Hour, func(int, []byte) error { return io.ErrUnexpectedEOF }
 	if err := d.all(context.Background()); err != io.ErrUnexpectedEOF {
 		t.Errorf("an answer that cannot be used: %v", err)

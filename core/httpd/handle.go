@@ -130,11 +130,23 @@ func headerSafe(s string) string {
 	}, s)
 }
 
+// checkDenyStatus refuses a deny_status that is none: a slip of the pen must not open a proxy.
+func checkDenyStatus(ctx *fasthttp.RequestCtx) error {
+	args := ctx.QueryArgs()
+	if !args.Has("deny_status") {
+		return nil
+	}
+	if v := string(args.Peek("deny_status")); v != "200" && v != "403" || len(args.PeekMulti("deny_status")) > 1 {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "deny_status", "deny_status must be 200 or 403, given once")
+	}
+	return nil
+}
+
 func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 	if string(ctx.QueryArgs().Peek("deny_status")) == "403" {
 		return 403
 	}
-	return s.set.DenyStatus
+	return s.set.DenyStatus // a caller's 200 does not weaken it
 }
 
 // run reads the request whole, finds who asks, and runs the operation.
@@ -156,6 +168,11 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	}
 	if err := s.checkHead(ctx, op); err != nil {
 		return nil, err
+	}
+	if r.denyStatus {
+		if err := checkDenyStatus(ctx); err != nil {
+			return nil, err
+		}
 	}
 	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
 	start := s.set.Now()

@@ -82,7 +82,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
 	}
-	if err := noKeys(r.Idempotency, in.AgentID, tool, in.SessionID, in.CallID); err != nil {
+	if err := noKeys(r.Idempotency, in.AgentID, tool, in.Operation, in.SessionID, in.CallID); err != nil {
 		return nil, err
 	}
 	sc := scratches.Get().(*scratch)
@@ -108,7 +108,11 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	s.kept(r.Ctx, gen, &sc.call, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	err := s.set.Store.Commit(r.Ctx, cmd)
+	if err == nil && cmd.NeedsView {
+		err = s.again(r, gen, sc)
+	}
+	if err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
 	out := s.decision(r, explain, cmd)
@@ -120,6 +124,18 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.call, sc.cmd = chain.Call{}, store.Decide{}
 	scratches.Put(sc)
 	return out, nil
+}
+
+// again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone, so
+// it waits for a person after all.
+func (s *Service) again(r *Request, gen *Generation, sc *scratch) error {
+	cmd := &sc.cmd
+	var err error
+	if cmd.View, err = s.view(r.Ctx, gen, &sc.call); err != nil {
+		cmd.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Reason: "the args could not be masked for the record: " + err.Error()}
+	}
+	cmd.NeedsView = false
+	return s.set.Store.Commit(r.Ctx, cmd)
 }
 
 // weigh hands the store what beside the verdict decides: limits, quorums, grants, and what an approval is bound to.
@@ -157,7 +173,10 @@ func counterOf(k *store.Key, c *chain.Call, l *chain.StepLimit) [16]byte {
 	case "key":
 		return hash16(l.Step, l.Rule, kind, window, "key", k.Line())
 	}
-	return hash16(l.Step, l.Rule, kind, window, "call", string(c.Digest[:]))
+	line := *c
+	line.KeyID = k.Line()
+	_, same := digest(nil, &line)
+	return hash16(l.Step, l.Rule, kind, window, "call", string(same[:]))
 }
 
 // resumeSuffix makes the call_id of a deferred call the one that redeems its approval.
@@ -179,6 +198,9 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	if id, ok := strings.CutSuffix(in.CallID, resumeSuffix); ok && in.DeferToken == "" && id != "" {
 		cmd.Resume = id
 		return
+	}
+	if in.Charged {
+		return // the start of an action is no repeat: what permitted it is looked at again
 	}
 	operation := "authorize"
 	if in.NoDefer {
@@ -247,6 +269,8 @@ func (s *Service) storedArgs(ctx context.Context, gen *Generation, c *chain.Call
 	}
 	args := c.Args.AppendCanonical(nil)
 	switch {
+	case HoldsKey(string(args)):
+		return wireNote("withheld", "api_key"), nil
 	case gen.Args == "full":
 		return args, nil
 	case len(args) > maskBytes:
@@ -274,7 +298,9 @@ func (s *Service) kept(ctx context.Context, gen *Generation, c *chain.Call, cmd 
 	var err error
 	if cmd.Args, err = s.storedArgs(ctx, gen, c); err == nil && cmd.Verdict.Effect == sdk.Defer && !cmd.DryRun && !cmd.NoDefer {
 		cmd.NewToken = s.ids.token("dfr_")
-		cmd.View, err = s.view(ctx, gen, c)
+		if len(cmd.Grants) == 0 && cmd.Redeem == "" && cmd.Spent == "" { // else nobody is likely to look at it: see again
+			cmd.View, err = s.view(ctx, gen, c)
+		}
 	}
 	if err == nil {
 		return
@@ -300,8 +326,11 @@ func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) ([]b
 		if errors.Is(err, chain.ErrNoScanner) {
 			text, err = plain, nil
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, err
+		case HoldsKey(string(text)):
+			text = wireNote("withheld", "api_key")
 		}
 		parts[i] = text
 	}

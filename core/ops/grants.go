@@ -76,8 +76,11 @@ func (s *Service) added(g *store.Grant) *wire.GrantAddResponse {
 }
 
 func (s *Service) grant(g *store.Grant) wire.Grant {
-	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, ArgsMatch: g.ArgsMatch,
+	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, ArgsMatch: g.ArgsMatch,
 		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()), IssuedBy: g.IssuedBy, Issuers: g.Issuers, Note: g.Note, CreatedAt: rfc3339(g.Created)}
+	if out.Status == "live" && !s.set.Store.Signed(g) {
+		out.Status = "issuer_revoked"
+	}
 	if rev := g.Revocation(); rev != nil {
 		out.RevokedAt, out.RevokedBy = rfc3339(rev.At), rev.By
 	}
@@ -86,10 +89,15 @@ func (s *Service) grant(g *store.Grant) wire.Grant {
 
 // RevokeGrant ends a standing grant at once. A grant that is revoked already stays so.
 func (s *Service) RevokeGrant(r *Request, in *wire.GrantRevokeRequest) (*wire.OKResponse, error) {
-	if err := s.set.Store.Commit(r.Ctx, &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who}); err != nil {
+	if err := noKeys(r.Idempotency); err != nil {
 		return nil, err
 	}
-	return &wire.OKResponse{OK: true}, nil
+	out := &wire.OKResponse{OK: true}
+	cmd := &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who, Idem: idempotency(r, "standing_grant_revoke"), Answer: out.AppendJSON(nil)}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	return out, nil
 }
 
 // ListGrants lists the grants that the key may see, newest first.
@@ -126,7 +134,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 // candidates lists the grants that may permit a deferred call, the narrowest first.
 func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy string) []*store.Grant {
 	var out []*store.Grant
-	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: policy}) {
+	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: v.RuleID, Policy: policy}) {
 		if g.ArgsMatch != "" {
 			m, err := s.matchers.get(g.ArgsMatch, s.set.Match)
 			if err != nil || !m.Holds(r.Ctx, c) {

@@ -67,8 +67,19 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Observer: silent{}})
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, Policy: policyOf(gen), Observer: silent{}})
+	t.Cleanup(b.svc.Close)
 	return b
+}
+
+// policyOf compiles every text but an empty one to the bench's own chain.
+func policyOf(gen *ops.Generation) func(string) (*chain.Authorizer, error) {
+	return func(text string) (*chain.Authorizer, error) {
+		if text == "" {
+			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 1, Column: 1, Msg: "empty"}}}
+		}
+		return gen.Authorize, nil
+	}
 }
 
 // matchTool stands for compiled CEL: the condition is the JSON of the args for which it holds; "fail" is no condition.

@@ -20,7 +20,7 @@ type killState struct {
 func killStep(s killState, d deed, out string) (killState, bool) {
 	switch d.do {
 	case "kill":
-		return killState{true, s.killed && s.returned, d.arg}, out == ""
+		return killState{true, s.killed && s.returned, d.arg}, out == "" || out == "conflict" // a retry that comes behind an undo says so
 	case "killed":
 		s.returned = s.returned || s.killed && s.by == d.arg
 		return s, true

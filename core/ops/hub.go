@@ -86,6 +86,9 @@ func (s *Service) Close() {
 // subscribe opens a stream for the request's key. The stream ends by itself when the key is revoked or expires, when the
 // server drains, and with an event that o.ends names.
 func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
+	if err := s.notKilled(r.Key); err != nil {
+		return nil, err
+	}
 	h := s.hub
 	if h.log == nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "subscribe", Err: errors.New("there is no log to follow")}

@@ -57,6 +57,9 @@ func (k *KeySpec) scopes() ([]string, error) {
 
 // check refuses a spec that makes no sense, naming the field.
 func (s *Service) check(k *KeySpec, now time.Time) error {
+	if err := noKeys(append([]string{k.Name, k.Environment, k.Note}, k.Agents...)...); err != nil {
+		return err
+	}
 	if err := wire.CheckName("name", k.Name, s.set.NameBytes, true); err != nil {
 		return err
 	}

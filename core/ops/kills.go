@@ -31,8 +31,8 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		if k.Scope == store.KillKey && s.set.Store.Key(k.Target) == nil {
 			return nil, sdk.FieldErrf(sdk.CodeUnknownKey, "target", "there is no key %q", k.Target)
 		}
-		if answer := s.killedBefore(ctx, key, idem); answer != nil {
-			return nil, &Replay{answer}
+		if err := s.killedBefore(ctx, key, k, idem); err != nil {
+			return nil, err
 		}
 		held = s.set.Store.Hold(k) // from here on nobody is permitted, whatever the disk does
 		cmd.Held = held
@@ -61,17 +61,20 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	return killed(cmd.Out, cmd.Denied, !in.Undo), nil
 }
 
-// killedBefore is what the same Idempotency-Key was answered, if it was: a repeat must not hold anything, not for a moment.
-// If the store cannot say, the kill goes on.
-func (s *Service) killedBefore(ctx context.Context, key *store.Key, idem *store.Idempotency) []byte {
+// killedBefore is how a request with the same Idempotency-Key ends, if there was one: a repeat must not hold anything, not
+// for a moment. If the store cannot say, the kill goes on.
+func (s *Service) killedBefore(ctx context.Context, key *store.Key, k store.Kill, idem *store.Idempotency) error {
 	if idem == nil {
 		return nil
 	}
 	look := *idem
-	if err := s.set.Store.Commit(ctx, &store.AnswerOnce{Key: key, Idem: &look}); err != nil {
+	switch err := s.set.Store.Commit(ctx, &store.AnswerOnce{Key: key, Idem: &look}); {
+	case err != nil || look.Replay == nil:
 		return nil
+	case !s.set.Store.Kept(k):
+		return store.Overtaken(false)
 	}
-	return look.Replay
+	return &Replay{look.Replay}
 }
 
 func killed(k store.Kill, denied int, active bool) *wire.KillResponse {

@@ -182,12 +182,16 @@ type Grants interface {
 	GrantsFor(c *store.GrantCall) []*store.Grant
 	// Grants calls fn with grants, newest first, from behind an id on, until it says no.
 	Grants(after string, fn func(*store.Grant) bool) error
+	// Signed reports whether somebody who signed the grant may still do so.
+	Signed(g *store.Grant) bool
 }
 
 // Kills is what operations read of kills, and how one comes into effect before it is on disk.
 type Kills interface {
 	// Killed is a kill that covers such a call, or nil.
 	Killed(k *store.Key, agent, session, tool string) *store.Kill
+	// Kept reports whether a kill of exactly that scope and target was answered and not undone.
+	Kept(k store.Kill) bool
 	// Kills lists the kills in effect.
 	Kills() []store.Kill
 	// Hold puts a kill in effect in memory; Release takes it back, Keep leaves it although it is not on disk.

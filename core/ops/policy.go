@@ -45,7 +45,8 @@ func (e *PolicyError) Error() string {
 // Limits of what is compiled for clients.
 const (
 	policyFaults   = 10 // faults that an error names
-	policyCompiles = 2  // policies compiled at once
+	policyCompiles = 1  // policies compiled at once: one processor is left to decisions
+	policyBytes    = 64 << 10
 )
 
 // compiles counts the policies that are being compiled, so that their senders cannot take the machine from decisions.
@@ -64,6 +65,9 @@ func (s *Service) compile(v exact.Value) (*chain.Authorizer, string, error) {
 		text = v.Raw() // JSON is YAML too
 	default:
 		return nil, "", sdk.FieldErrf(sdk.CodeInvalidField, "policy", "policy must be the text of a rules file or an object, not %v", v.Kind())
+	}
+	if len(text) > policyBytes {
+		return nil, "", sdk.FieldErrf(sdk.CodeTooLarge, "policy", "policy is %d bytes long, more than the limit of %d; yett rules test takes larger ones", len(text), policyBytes)
 	}
 	if s.compiles.n.Add(1) > policyCompiles {
 		s.compiles.n.Add(-1)

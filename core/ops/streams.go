@@ -131,6 +131,25 @@ func ofKey(k *store.Key, e *event) bool {
 	return e.Str("scope") == store.KillKey && e.Str("target") == root
 }
 
+// onlyFor reports whether every agent of the key is covered by the pattern.
+func onlyFor(k *store.Key, pattern string) bool {
+	for _, agent := range k.Agents {
+		if !sdk.CoversAgent([]string{pattern}, agent) {
+			return false
+		}
+	}
+	return len(k.Agents) > 0
+}
+
+// notKilled refuses a stream to a key that is killed, or to all but auditors while everything is.
+func (s *Service) notKilled(k *store.Key) error {
+	kill := s.set.Store.Killed(k, "", "", "")
+	if kill == nil || kill.Scope != store.KillKey && (kill.Scope != store.KillGlobal || k.Scope()&sdk.ScopeAudit != 0) {
+		return nil
+	}
+	return sdk.Errf(sdk.CodeConflict, "there is no stream for this key while a kill of scope %s is in effect", kill.Scope)
+}
+
 // killEnds is the end of a stream by a kill: of its key, of the agent it asks for, or of everything if the key is no
 // auditor's, who has to see what goes on.
 func killEnds(k *store.Key, agent string) func(e *event) string {
@@ -145,7 +164,7 @@ func killEnds(k *store.Key, agent string) func(e *event) string {
 		case store.KillKey:
 			ends = ofKey(k, e)
 		case store.KillAgent:
-			ends = agent != "" && overlaps([]string{agent}, e.AgentID)
+			ends = agent != "" && overlaps([]string{agent}, e.AgentID) || agent == "" && k.Scope()&sdk.ScopeAudit == 0 && onlyFor(k, e.AgentID)
 		}
 		if ends {
 			return endKilled

@@ -69,7 +69,8 @@ type Action struct {
 	Risk           string        `json:"risk_level"`
 	Policy         string        `json:"policy_version"`
 	DecisionID     string        `json:"decision_id"`
-	Token          string        `json:"token,omitempty"` // of the defer that it follows
+	GrantID        string        `json:"grant_id,omitempty"` // what permitted it, if a standing grant did
+	Token          string        `json:"token,omitempty"`    // of the defer that it follows
 	DeferExpires   time.Time     `json:"defer_expires_at,omitzero"`
 	Created        time.Time     `json:"created_at"`
 	Updated        time.Time     `json:"updated_at"`
@@ -128,7 +129,7 @@ func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
 // take writes a decision into the action.
 func (a *Action) take(c *Decide, now time.Time) {
 	d := &c.Out
-	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID = d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID
+	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.GrantID
 	a.Policy, a.Risk = c.Policy, RiskOf(&c.Verdict, d.Effect)
 	a.Updated, a.Decided = now, now
 	switch d.Effect {

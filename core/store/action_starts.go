@@ -34,7 +34,7 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if !a.Modified && c.Digest != a.Digest {
 		return false, &sdk.Error{Code: sdk.CodeInternal, Op: "start action: the call to start is not the one that was decided"}
 	}
-	n.a, n.c = a, c
+	n.a, n.c, c.Spent = a, c, a.GrantID
 	return false, nil
 }
 

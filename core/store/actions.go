@@ -61,6 +61,13 @@ func (n *NewAction) twinHash() (out [16]byte) {
 	return out
 }
 
+func (n *NewAction) idemHash() [16]byte {
+	if n.Idem == nil {
+		return [16]byte{}
+	}
+	return *n.Idem
+}
+
 func (n *NewAction) begin(tx *tx, c *Decide) (bool, error) {
 	n.sum = n.identity(c)
 	if n.texts == nil {
@@ -86,6 +93,18 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 	}
 	if tx.now.Sub(time.Unix(0, int64(binary.BigEndian.Uint64(answer)))) >= within {
 		return false, nil
+	}
+	if hash == n.idemHash() && sum == n.sum { // a call like any other, which only spends nothing twice
+		sums, over, err := tx.within(c.Charges, sdk.LimitRate)
+		if err != nil {
+			return false, err
+		}
+		if over != nil {
+			c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: over.code()}
+			c.overrun(over)
+			return false, nil
+		}
+		tx.charge(c.Charges, sums, sdk.LimitRate)
 	}
 	if sum != n.sum {
 		c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonCallIDConflict}

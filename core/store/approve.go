@@ -59,10 +59,7 @@ func (c *Approve) apply(tx *tx) error {
 	if tx.expireOne(d) {
 		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
 	}
-	if asker := tx.s.keys.byID[d.KeyID]; d.Status == Pending && (asker == nil || asker.Revoked(tx.now) != nil) {
-		tx.move(d, Denied, "system", "the asking key was revoked", d.Expires)
-		tx.deferRecord("defer_resolved", d, system, "the asking key was revoked")
-	}
+	tx.denyOrphan(d)
 	if d.Status != Pending {
 		return resolved(d)
 	}
@@ -121,7 +118,11 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		tx.putDefer(d)
 		return nil
 	}
-	tx.move(d, Approved, c.Key.ID, c.Reason, tx.now.Add(c.ApprovedTTL))
+	ttl := c.ApprovedTTL
+	if d.TTL > 0 {
+		ttl = d.TTL // the rule says otherwise
+	}
+	tx.move(d, Approved, c.Key.ID, c.Reason, tx.now.Add(ttl))
 	tx.deferRecord("defer_resolved", d, c.By, c.Reason)
 	return c.stand(tx, d)
 }
@@ -163,7 +164,7 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
 // made only if they would be enough to approve the call.
 func (c *Approve) stand(tx *tx, d *Defer) error {
-	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, RuleID: d.RuleID, Token: d.Token}
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: apart(d.ToolID, d.Operation), RuleID: d.RuleID, Token: d.Token}
 	var ttl time.Duration
 	for _, s := range d.Signed {
 		if s.Grant == nil {
@@ -294,7 +295,7 @@ func merged(a, b []sdk.Quorum) []sdk.Quorum {
 func (tx *tx) dropRevoked(d *Defer) {
 	kept := d.Signed[:0:0]
 	for _, s := range d.Signed {
-		if k := tx.s.keys.byID[s.Key]; k != nil && k.Revoked(tx.now) == nil {
+		if k := tx.s.keys.byID[s.Key]; k != nil && k.Revoked(tx.now) == nil || k == nil && strings.HasPrefix(s.Key, "console:") {
 			kept = append(kept, s)
 		}
 	}

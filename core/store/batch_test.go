@@ -91,7 +91,7 @@ func newKey(t *testing.T, s *Store, id string, scopes ...string) *Key {
 func deferred(t *testing.T, s *Store, k *Key, token string) {
 	t.Helper()
 	c := ask(k, token, sdk.Defer)
-	c.NewToken = token
+	c.NewToken, c.View = token, []byte(`{}`)
 	if err := s.Commit(context.Background(), c); err != nil || c.Out.Effect != sdk.Defer || c.Out.Token != token {
 		t.Fatalf("defer: %v %+v", err, c.Out)
 	}

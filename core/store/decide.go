@@ -40,13 +40,15 @@ type Decide struct {
 	Resume    string       // or the call_id of the deferred call ("-resume" form)
 	NewID     string       // the decision's id
 	NewToken  string       // the defer's token; only with a Defer verdict
-	View      []byte       // the call as approvers see it; only with a Defer verdict
+	View      []byte       // the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
+	NeedsView bool         // set, with nothing decided: no grant has permitted the call, and View is needed now
 	DeferTTL  time.Duration
 	MaxDefers int // pending per key
 
 	Quorums     []sdk.Quorum // with a Defer verdict: what has to be signed
 	Charges     []Charge     // what a permit must stay within
 	Grants      []*Grant     // with a Defer verdict: what may be spent instead, the narrowest first, args_match looked at
+	Spent       string       // the grant that permitted the call before, when an action is started: it permits that, and is not spent again
 	ArgsHash    [32]byte     // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
 	ContextHash [32]byte
 
@@ -95,7 +97,7 @@ func (c *Decide) apply(tx *tx) error {
 	default:
 		err = c.fresh(tx)
 	}
-	if err != nil {
+	if err != nil || c.NeedsView {
 		return err
 	}
 	if c.Out.Effect != sdk.Permit && c.Out.Effect != sdk.Defer {
@@ -136,6 +138,9 @@ func (c *Decide) fresh(tx *tx) error {
 	case c.NoDefer:
 		return nil
 	}
+	if c.Spent != "" {
+		return c.standing(tx)
+	}
 	if g := tx.spend(c.Grants, c.Quorums); g != nil {
 		tx.charge(c.Charges, sums, 0)
 		tx.use(g, c)
@@ -144,6 +149,21 @@ func (c *Decide) fresh(tx *tx) error {
 		return nil
 	}
 	c.settle(tx)
+	return nil
+}
+
+// standing permits the start of an action that a grant has permitted, while that grant is not revoked.
+func (c *Decide) standing(tx *tx) error {
+	g, err := tx.grant(c.Spent)
+	if err != nil {
+		return err
+	}
+	if g == nil || g.revoked.Load() != nil || !tx.enough(c.Quorums, g.Issuers) {
+		c.settle(tx)
+		return nil
+	}
+	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
+	c.Out.Reason = "permitted by standing grant " + g.ID
 	return nil
 }
 
@@ -159,6 +179,10 @@ func (c *Decide) settle(tx *tx) {
 		c.attach(tx, d)
 		return
 	}
+	if c.View == nil {
+		c.NeedsView = true
+		return
+	}
 	if tx.st.pending[c.Key.ID] >= c.MaxDefers {
 		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+" calls pending already (limits.pending_per_key)")
 		return
@@ -166,7 +190,7 @@ func (c *Decide) settle(tx *tx) {
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
-		Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
+		TTL: c.Verdict.Expires, Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
 	tx.st.add(d)
 	c.attach(tx, d)
 	tx.putDefer(d)
@@ -230,10 +254,18 @@ func (c *Decide) redeem(tx *tx) error {
 	return nil
 }
 
+// apart is the operation where the tool does not end with it, "" else.
+func apart(tool, operation string) string {
+	if strings.HasSuffix(tool, "/"+operation) {
+		return ""
+	}
+	return operation
+}
+
 // fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
 // one with the arguments that the approver put in their place.
 func (c *Decide) fits(d *Defer) bool {
-	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || d.Operation != c.Operation {
+	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || apart(d.ToolID, d.Operation) != apart(c.ToolID, c.Operation) {
 		return false
 	}
 	if d.Modified != nil {
@@ -270,7 +302,7 @@ func (c *Decide) repeat(tx *tx) error {
 		}
 		return c.recall(tx, before)
 	}
-	if err := c.fresh(tx); err != nil {
+	if err := c.fresh(tx); err != nil || c.NeedsView {
 		return err
 	}
 	for _, hash := range c.Repeats {

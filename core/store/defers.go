@@ -59,6 +59,7 @@ type Defer struct {
 	EndReason  string    `json:"end_reason,omitempty"`
 	Actions    []string  `json:"actions,omitempty"` // actions that wait for it
 
+	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
 	Priority     sdk.Priority    `json:"priority,omitempty"`
 	ArgsHash     [32]byte        `json:"args_hash"`
@@ -97,15 +98,6 @@ type state struct {
 
 func newState() *state {
 	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}}
-}
-
-// recount works out when the first live defer expires. It looks at all of them, so it runs only when some have expired;
-// between, due may be early (one needless wake-up), never late.
-func (st *state) recount() {
-	st.due = time.Time{}
-	for _, d := range st.live {
-		st.soonest(d.Expires)
-	}
 }
 
 func (st *state) soonest(at time.Time) {
@@ -275,10 +267,48 @@ func (tx *tx) expire() {
 	if due := tx.st.due; due.IsZero() || tx.now.Before(due) {
 		return
 	}
-	for _, d := range tx.st.sorted(func(d *Defer) bool { return !tx.now.Before(d.Expires) }) {
-		tx.expireOne(d)
+	for _, d := range tx.st.sorted(func(d *Defer) bool { return !tx.now.Before(tx.ends(d)) }) {
+		if !tx.expireOne(d) {
+			tx.denyOrphan(d)
+		}
 	}
-	tx.st.recount()
+	tx.st.due = time.Time{}
+	for _, d := range tx.st.live {
+		tx.st.soonest(tx.ends(d))
+	}
+}
+
+// ends is when d ends if nobody does anything: its own time, or that of the key that asked.
+func (tx *tx) ends(d *Defer) time.Time {
+	at := d.Expires
+	k := tx.s.keys.byID[d.KeyID]
+	if k == nil {
+		return tx.now
+	}
+	if r := k.revoked.Load(); r != nil && r.At.Before(at) {
+		at = r.At
+	}
+	if !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(at) {
+		at = k.ExpiresAt
+	}
+	return at
+}
+
+// denyOrphan denies d if the key that asked is no longer live, and reports whether it did.
+func (tx *tx) denyOrphan(d *Defer) bool {
+	why := "the asking key was revoked"
+	k := tx.s.keys.byID[d.KeyID]
+	switch {
+	case !d.open():
+		return false
+	case k != nil && k.Revoked(tx.now) == nil && !k.Expired(tx.now):
+		return false
+	case k != nil && k.Revoked(tx.now) == nil:
+		why = "the asking key expired"
+	}
+	tx.move(d, Denied, "system", why, d.Expires)
+	tx.deferRecord("defer_resolved", d, system, why)
+	return true
 }
 
 // expireOne ends d if its time is over, and reports whether it is.

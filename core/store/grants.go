@@ -23,6 +23,7 @@ type Grant struct {
 	ID          string    `json:"id"`
 	AgentID     string    `json:"agent_id"` // exact or a pattern
 	ToolPattern string    `json:"tool_pattern"`
+	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
 	Policy      string    `json:"policy_version,omitempty"`
@@ -62,7 +63,7 @@ func (g *Grant) Status(now time.Time) string {
 
 // covers reports whether a call of that policy and rule is of the kind that the grant permits, its args_match apart.
 func (g *Grant) covers(c *GrantCall) bool {
-	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) && sdk.MatchGlob(g.ToolPattern, c.ToolID) &&
+	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) && sdk.MatchGlob(g.ToolPattern, c.ToolID) && (g.Operation == "" || g.Operation == c.Operation) &&
 		(g.SessionID == "" || g.SessionID == c.SessionID) && (g.RuleID == "" || g.RuleID == c.RuleID) && (g.Policy == "" || g.Policy == c.Policy)
 }
 
@@ -125,7 +126,7 @@ func (t *grantTable) drop(g *Grant) {
 type grantWriter = wire.Writer
 
 // GrantCall is what of a call grants look at.
-type GrantCall struct{ AgentID, ToolID, SessionID, RuleID, Policy string }
+type GrantCall struct{ AgentID, ToolID, Operation, SessionID, RuleID, Policy string }
 
 // GrantsFor lists the grants that may permit such a call, the narrowest first. args_match is the caller's to look at; what
 // of them is left is decided when one is spent.
@@ -216,6 +217,7 @@ func (tx *tx) grantRecord(typ string, g *Grant, by Who, fill func(o *grantWriter
 	o.Str("grant_id", g.ID)
 	o.Str("agent_id", g.AgentID)
 	o.Str("tool_pattern", g.ToolPattern)
+	o.Opt("operation", g.Operation)
 	o.Opt("session_id", g.SessionID)
 	o.Opt("rule_id", g.RuleID)
 	o.Opt("args_match", g.ArgsMatch)
@@ -301,11 +303,44 @@ func (tx *tx) sweepGrants() {
 	}
 }
 
+// grant is the grant with that id, ended ones too, or nil.
+func (tx *tx) grant(id string) (*Grant, error) {
+	if g := tx.s.grants.byID[id]; g != nil {
+		return g, nil
+	}
+	row, found, err := tx.s.get(keyStr(prefixGrant, id))
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	if !found {
+		return nil, nil
+	}
+	g, err := tx.s.readGrant(row)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return g, nil
+}
+
+// Signed reports whether somebody who signed the grant may still do so: a grant of revoked issuers is not spent.
+func (s *Store) Signed(g *Grant) bool {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	for _, id := range g.Issuers {
+		if k := s.keys.byID[id]; k == nil || s.lives(k, s.set.Now()) {
+			return true
+		}
+	}
+	return false
+}
+
 // RevokeGrant ends a grant.
 type RevokeGrant struct {
-	ID  string
-	Key *Key // nil for an operator at the console
-	By  Who
+	ID     string
+	Key    *Key // nil for an operator at the console
+	By     Who
+	Idem   *Idempotency
+	Answer []byte // what a repeat is answered
 }
 
 func (c *RevokeGrant) apply(tx *tx) error {
@@ -314,20 +349,20 @@ func (c *RevokeGrant) apply(tx *tx) error {
 			return err
 		}
 	}
-	g := tx.s.grants.byID[c.ID]
-	if g == nil {
-		row, found, err := tx.s.get(keyStr(prefixGrant, c.ID))
-		if err != nil {
-			return unavailable(err)
+	if c.Idem != nil {
+		if done, err := c.Idem.look(tx); done || err != nil {
+			return err
 		}
-		if found {
-			if g, err = tx.s.readGrant(row); err != nil {
-				return unavailable(err)
-			}
-		}
+	}
+	g, err := tx.grant(c.ID)
+	if err != nil {
+		return err
 	}
 	if g == nil || c.Key != nil && !sdk.CoversAgent(c.Key.Agents, g.AgentID) {
 		return sdk.FieldErrf(sdk.CodeUnknownGrant, "grant_id", "there is no such grant, or it is not this key's to see")
+	}
+	if c.Idem != nil {
+		c.Idem.keep(tx, c.Answer)
 	}
 	if g.revoked.Load() != nil {
 		return nil // revoked is revoked; a retry is no error
@@ -342,7 +377,7 @@ func (c *RevokeGrant) apply(tx *tx) error {
 }
 
 func (g *Grant) copy() *Grant {
-	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, SessionID: g.SessionID, RuleID: g.RuleID, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
+	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
 		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token, Note: g.Note}
 }
 

@@ -276,6 +276,8 @@ func (tx *tx) revoke(k *Key, at time.Time, by Who) {
 	t.mu.Unlock()
 	if !gone.Grace {
 		tx.denyPendingOf(k, by)
+	} else {
+		tx.st.soonest(at) // then what it has pending ends
 	}
 }
 

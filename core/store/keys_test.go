@@ -100,7 +100,7 @@ func TestRolledKeyIsTheSameApprover(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := ask(agent, "rolled", sdk.Defer)
-	c.NewToken, c.Verdict.Approvals = "rolled", 2
+	c.NewToken, c.View, c.Verdict.Approvals = "rolled", []byte(`{}`), 2
 	if err := s.Commit(ctx, c); err != nil {
 		t.Fatal(err)
 	}

@@ -38,6 +38,7 @@ type killSet struct {
 	all    map[killName]*Kill
 	agents []*Kill // that are patterns
 	tools  []*Kill
+	tooled bool // some kill is of a tool that is no pattern
 }
 
 // killTable is what is in effect: kills that a command has put there, and kills that are held while their command is on its
@@ -69,13 +70,8 @@ func (t *killTable) change(fn func(t *killTable)) {
 		t.now.Store(nil)
 		return
 	}
-	for name, k := range set.all {
-		switch {
-		case name.scope == KillAgent && isPattern(name.target):
-			set.agents = append(set.agents, k)
-		case name.scope == KillTool && isPattern(name.target):
-			set.tools = append(set.tools, k)
-		}
+	for _, k := range set.all {
+		set.sort(k)
 	}
 	t.now.Store(set)
 }
@@ -91,6 +87,18 @@ func (t *killTable) committed(name killName) (is *Kill, all map[killName]*Kill, 
 	return t.kept[name], maps.Clone(t.kept), coming
 }
 
+// sort puts a kill on the list that it is looked up in.
+func (set *killSet) sort(k *Kill) {
+	switch {
+	case k.Scope == KillAgent && isPattern(k.Target):
+		set.agents = append(set.agents, k)
+	case k.Scope == KillTool && isPattern(k.Target):
+		set.tools = append(set.tools, k)
+	case k.Scope == KillTool:
+		set.tooled = true
+	}
+}
+
 // covering is a kill that covers such a call, or nil.
 func (set *killSet) covering(root, agent, session, tool string) *Kill {
 	if set == nil {
@@ -99,6 +107,13 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 	for _, name := range [...]killName{{KillGlobal, ""}, {KillKey, root}, {KillAgent, agent}, {KillSession, session}, {KillTool, tool}} {
 		if k := set.all[name]; k != nil && (name.target != "" || name.scope == KillGlobal) {
 			return k
+		}
+	}
+	if set.tooled { // a kill of a tool is one of all that is below it: "stripe" covers "stripe/refund"
+		for i := range len(tool) {
+			if k := set.all[killName{KillTool, tool[:i]}]; tool[i] == '/' && i > 0 && k != nil {
+				return k
+			}
 		}
 	}
 	for _, k := range set.agents {
@@ -187,12 +202,27 @@ func (s *Store) Keep(held *Kill) {
 	})
 }
 
+// Kept reports whether a kill of exactly that scope and target is in effect by a command.
+func (s *Store) Kept(k Kill) bool {
+	is, _, _ := s.kills.committed(killName{k.Scope, s.killed(k)})
+	return is != nil
+}
+
 // killed is the name under which a kill is kept: a key's is that of the first of its line, so that rolling is no way out.
 func (s *Store) killed(k Kill) string {
 	if key := s.Key(k.Target); k.Scope == KillKey && key != nil {
 		return key.root()
 	}
 	return k.Target
+}
+
+// Overtaken is the answer to a repeat whose first answer would not be true any more.
+func Overtaken(undo bool) error {
+	what := "the kill with this Idempotency-Key was undone since; to kill again, send it with another key"
+	if undo {
+		what = "it was killed again since this Idempotency-Key undid it; to undo that, send it with another key"
+	}
+	return sdk.Errf(sdk.CodeConflict, "%s", what)
 }
 
 // KillSwitch stops what a kill covers, or lets it go on again. Key is nil for operators at the console or on the machine.
@@ -216,9 +246,18 @@ func (c *KillSwitch) apply(tx *tx) error {
 			return err
 		}
 	}
+	name := killName{c.Kill.Scope, tx.s.killed(c.Kill)}
 	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
+		done, err := c.Idem.look(tx)
+		if err != nil {
 			return err
+		}
+		is, _, _ := tx.s.kills.committed(name)
+		switch {
+		case done && (is != nil) != c.Undo:
+			return nil // it is as it was answered then
+		case done:
+			return Overtaken(c.Undo)
 		}
 	}
 	c.Kill.At = tx.now
@@ -227,7 +266,6 @@ func (c *KillSwitch) apply(tx *tx) error {
 			return sdk.FieldErrf(sdk.CodeUnknownKey, "target", "there is no key %q", c.Kill.Target)
 		}
 	}
-	name := killName{c.Kill.Scope, tx.s.killed(c.Kill)}
 	if !c.Undo {
 		c.stop(tx, name)
 	} else if err := c.undo(tx, name); err != nil {
@@ -250,9 +288,7 @@ func (c *KillSwitch) stop(tx *tx, name killName) {
 		delete(t.held, c.Held)
 	})
 	set := &killSet{all: map[killName]*Kill{name: &k}}
-	if isPattern(k.Target) {
-		set.agents, set.tools = pick(k.Scope == KillAgent, &k), pick(k.Scope == KillTool, &k)
-	}
+	set.sort(&k)
 	c.record(tx, "kill")
 	for _, d := range tx.st.sorted(func(d *Defer) bool {
 		asker := tx.s.keys.byID[d.KeyID]
@@ -263,13 +299,6 @@ func (c *KillSwitch) stop(tx *tx, name killName) {
 		tx.deferRecord("defer_resolved", d, c.By, "killed")
 	}
 	c.Out = c.Kill
-}
-
-func pick(yes bool, k *Kill) []*Kill {
-	if yes {
-		return []*Kill{k}
-	}
-	return nil
 }
 
 // undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
@@ -285,6 +314,9 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope, name.target)
 	}
 	if k := c.Key; k != nil {
+		if (name.scope == KillSession || name.scope == KillTool) && k.scope&sdk.ScopeAuthorize != 0 {
+			return sdk.Errf(sdk.CodeUndoRefused, "the key %q asks for calls itself, which this kill may stop", k.Name)
+		}
 		if name.scope == KillGlobal {
 			return sdk.Errf(sdk.CodeUndoRefused, "a global kill is undone in the console or on the admin socket only")
 		}

@@ -77,6 +77,11 @@ func TestWhoUndoesAKill(t *testing.T) {
 	r.refused(r.kill(KillAgent, "nobody", true, plain), sdk.CodeUnknownKill)
 	r.must(r.kill(KillKey, "killed", true, plain))
 	r.must(r.kill(KillAgent, "agent", true, elsewhere))
+	for _, scope := range []string{KillSession, KillTool} { // who asks for calls itself may be what it stops
+		r.must(r.kill(scope, "t", false, nil))
+		r.refused(r.kill(scope, "t", true, elsewhere), sdk.CodeUndoRefused)
+		r.must(r.kill(scope, "t", true, plain))
+	}
 	r.must(r.kill(KillGlobal, "", false, plain))
 	r.refused(r.kill(KillGlobal, "", true, plain), sdk.CodeUndoRefused)
 	r.must(r.kill(KillGlobal, "", true, nil))

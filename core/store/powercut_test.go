@@ -136,7 +136,7 @@ func (c *client) key(scopes ...string) *Key {
 }
 
 func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
-	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p", NewID: c.id("dec"), NewToken: c.id("dfr"), Redeem: redeem,
+	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p", NewID: c.id("dec"), NewToken: c.id("dfr"), View: []byte(`{}`), Redeem: redeem,
 		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000, Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
 	copy(d.Digest[:], c.name+args)
 	return d

@@ -72,8 +72,7 @@ func newSequencer(s *Store) *sequencer {
 }
 
 func (q *sequencer) start() {
-	q.state.recount()
-	q.nextDue = q.state.due
+	q.nextDue = q.state.due // of what was loaded: early at most, never late
 	q.wg.Add(2)
 	go q.loop()
 	go q.watch()

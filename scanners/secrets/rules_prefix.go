@@ -18,6 +18,7 @@ const (
 
 // tokenRules is the list of issuers whose tokens carry a mark. Sorted by trade, then by name.
 var tokenRules = []tokenRule{
+	{"YETT_API_KEY", crit, 300, []string{"yett_<w:12>_<w:49>"}},
 	// clouds and hosting
 	{"AWS_ACCESS_KEY_ID", crit, 300, []string{"AKIA<A:16>", "ASIA<A:16>", "ABIA<A:16>", "ACCA<A:16>", "A3T<A:17>"}},
 	{"AWS_BEDROCK_API_KEY", crit, 300, []string{"ABSK<s:109-269>", "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t<s:0-2000>"}},

@@ -19,6 +19,7 @@ type Grant struct {
 	ID            string   `json:"id"`
 	AgentID       string   `json:"agent_id"`
 	ToolPattern   string   `json:"tool_pattern"`
+	Operation     string   `json:"operation,omitempty" doc:"Only calls with this operation: of a grant that came with an approval of a tool that does not end with it."`
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
@@ -26,7 +27,7 @@ type Grant struct {
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
 	Uses          int      `json:"uses"`
-	Status        string   `json:"status" doc:"live, used_up, expired or revoked."`
+	Status        string   `json:"status" doc:"live, used_up, expired, revoked, or issuer_revoked: nobody who signed it may any more, so it is not spent."`
 	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made it."`
 	Issuers       []string `json:"issuers" doc:"Every key that signed it."`
 	Note          string   `json:"note,omitempty"`
@@ -40,6 +41,7 @@ func (g *Grant) Members(o *Writer) {
 	o.Str("id", g.ID)
 	o.Str("agent_id", g.AgentID)
 	o.Str("tool_pattern", g.ToolPattern)
+	o.Opt("operation", g.Operation)
 	o.Opt("session_id", g.SessionID)
 	o.Opt("policy_version", g.PolicyVersion)
 	o.Opt("rule_id", g.RuleID)
