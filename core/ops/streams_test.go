@@ -209,7 +209,7 @@ func TestKillsReach(t *testing.T) {
 		kills []string // scope and target
 		came  string   // y comes, e comes and ends, n does neither, x ends without it
 	}{
-		{me, "callback_subscribe", `{}`, []string{"global ", "key me", "key other", "agent bot/1", "agent bot/*", "agent *", "agent cat", "tool t", "session s"}, "eenyyynyy"},
+		{me, "callback_subscribe", `{}`, []string{"global ", "key me", "key other", "agent bot/1", "agent bot/*", "agent *", "agent cat", "tool t", "session s"}, "eenyeenyy"},
 		{me, "callback_subscribe", `{"agent_id":"bot/1"}`, []string{"global ", "key me", "key other", "agent bot/1", "agent bot/*", "agent bot/2", "agent cat", "tool t", "session s"}, "eeneennyy"},
 		{auditor, "callback_subscribe", `{}`, []string{"global ", "key me", "key auditor", "agent bot/1", "tool t"}, "yyeyy"},
 		{auditor, "callback_subscribe", `{"agent_id":"cat"}`, []string{"global ", "key me", "key auditor", "agent bot/1", "agent c*", "tool t"}, "yneney"},

@@ -57,7 +57,7 @@ type Action struct {
 	ParamsMasked   bool          `json:"params_masked,omitempty"`
 	ContextMasked  bool          `json:"context_masked,omitempty"`
 	Modified       bool          `json:"modified,omitempty"` // the approver put other params in their place
-	Digest         [32]byte      `json:"digest"`
+	Digest         Hash          `json:"digest"`
 	RequestHash    string        `json:"request_hash"`
 	RuntimeVersion string        `json:"runtime_version"`
 	Status         string        `json:"status"`

@@ -46,7 +46,7 @@ type Defer struct {
 	Operation  string    `json:"operation,omitempty"`
 	CallID     string    `json:"call_id"`
 	DecisionID string    `json:"decision_id"`
-	Digest     [32]byte  `json:"digest"`
+	Digest     Hash      `json:"digest"`
 	RuleID     string    `json:"rule_id,omitempty"`
 	Code       string    `json:"code"`
 	Reason     string    `json:"reason,omitempty"`
@@ -62,10 +62,10 @@ type Defer struct {
 	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
 	Priority     sdk.Priority    `json:"priority,omitempty"`
-	ArgsHash     [32]byte        `json:"args_hash"`
-	ContextHash  [32]byte        `json:"context_hash"`
+	ArgsHash     Hash            `json:"args_hash"`
+	ContextHash  Hash            `json:"context_hash"`
 	Modified     json.RawMessage `json:"modified_args,omitempty"` // what the approver put in place of the args
-	ModifiedHash [32]byte        `json:"modified_hash,omitzero"`
+	ModifiedHash Hash            `json:"modified_hash,omitzero"`
 	DigestOnly   bool            `json:"digest_only,omitempty"` // the audit policy keeps no args, so no record has Modified
 	Required     int             `json:"-"`                     // approvals in all, as far as can be known; set on the copies that leave the store
 }
