@@ -377,7 +377,7 @@ func tlsConfig(section string, c config.TLS) (*tls.Config, error) {
 	}
 	cert, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", section, err)
+		return nil, configError{fmt.Errorf("%s: %v", section, err)} // a missing file is the configuration's fault, not the machine's
 	}
 	out := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
 	if c.ClientCA != "" {

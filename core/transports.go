@@ -37,7 +37,7 @@ func (g *Gateway) listenSocket() error {
 	}
 	var err error
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), Connections: l.Connections,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(), Connections: l.Connections,
 		InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
 	if bad := (*sockd.ConfigError)(nil); errors.As(err, &bad) {
 		return configError{err}

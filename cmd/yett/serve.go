@@ -100,7 +100,9 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 		err = before(g)
 	}
 	if err == nil {
-		err = g.Start(ctx)
+		if err = g.Start(ctx); err != nil {
+			err = &exitCode{startCode(err), err}
+		}
 	}
 	if err != nil {
 		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))

@@ -86,7 +86,7 @@ func (s *Service) Close() {
 // subscribe opens a stream for the request's key. The stream ends by itself when the key is revoked or expires, when the
 // server drains, and with an event that o.ends names.
 func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
-	if err := s.notKilled(r.Key); err != nil {
+	if err := s.notKilled(r.Key, o.agent); err != nil {
 		return nil, err
 	}
 	h := s.hub

@@ -77,6 +77,9 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 	if len(k.Note) > reasonBytes || len(k.Environment) > s.set.NameBytes {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes, s.set.NameBytes)
 	}
+	if k.ExpiresAt.After(now.AddDate(100, 0, 0)) { // rows hold years of four digits; who means "never" leaves it out
+		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at", "expires_at lies more than 100 years ahead; leave it out for a key that does not expire")
+	}
 	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(now) {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at", "expires_at lies in the past")
 	}

@@ -163,3 +163,16 @@ func TestPendingCallsEndWithTheKeyThatAsked(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyExpiryIsBounded: a year of five digits could not be written, and ended the store.
+func TestKeyExpiryIsBounded(t *testing.T) {
+	b := newBench(t, nil)
+	for _, at := range []time.Time{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -12*3600)), time.Now().AddDate(101, 0, 0)} {
+		if _, err := b.svc.CreateKey(context.Background(), ops.KeySpec{Name: "n", ExpiresAt: at}, admin); code(err) != "invalid_field" {
+			t.Errorf("%v: %v", at, err)
+		}
+	}
+	if err := b.store.Healthy(); err != nil {
+		t.Error(err)
+	}
+}

@@ -23,12 +23,14 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
 	case in.HeartbeatSeconds < 0 || in.HeartbeatSeconds > maxHeartbeat:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "heartbeat_seconds", "heartbeat_seconds must be 0 to %d, not %d", maxHeartbeat, in.HeartbeatSeconds)
+	case strings.Contains(in.AgentID, "*"):
+		return nil, noPattern()
 	case in.AgentID != "" && !r.Key.Sees(in.AgentID):
 		return nil, notSeen(r.Key)
 	}
 	for _, typ := range in.Types {
-		if err := wire.CheckName("types", typ, s.set.NameBytes, true); err != nil {
-			return nil, err
+		if !slices.Contains(store.RecordTypes, typ) {
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "types", "there are no records of type %q; types are %s", typ, strings.Join(store.RecordTypes, ", "))
 		}
 	}
 	key, agent := r.Key, in.AgentID
@@ -41,7 +43,7 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 		ends:      killEnds(key, ""),
 		first:     &wire.SubscribeResponse{Subscribed: true},
 		want: func(e *event) bool {
-			return (agent == "" || e.AgentID == agent) && sees(key, e)
+			return widely(e) || (agent == "" || e.AgentID == agent) && sees(key, e)
 		},
 	})
 }
@@ -51,6 +53,8 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 	switch {
 	case in.FromSeq < 0:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
+	case strings.Contains(in.AgentID, "*"):
+		return nil, noPattern()
 	case in.AgentID != "" && !follows(r.Key, in.AgentID):
 		return nil, notSeen(r.Key)
 	}
@@ -72,6 +76,10 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 		first:  &wire.SubscribeResponse{Subscribed: true, Stream: "callbacks"},
 		want:   func(e *event) bool { return concerns(key, agent, e) },
 	})
+}
+
+func noPattern() error {
+	return sdk.FieldErrf(sdk.CodeInvalidField, "agent_id", "agent_id is one agent here, not a pattern; without it the stream brings every agent that the key may follow")
 }
 
 func notSeen(k *store.Key) error {
@@ -120,6 +128,15 @@ func concerns(k *store.Key, agent string, e *event) bool {
 	return follows(k, e.AgentID)
 }
 
+// widely reports whether an event is a kill, or the undo of one, that nobody can say does not cover an agent.
+func widely(e *event) bool {
+	scope := ""
+	if isKill(e) {
+		scope = e.Str("scope")
+	}
+	return scope == store.KillGlobal || scope == store.KillTool || scope == store.KillSession
+}
+
 func isKill(e *event) bool { return e.Type == "kill" || e.Type == "unkill" }
 
 // ofKey reports whether a kill is of that key, or of the line of rolled keys that it belongs to.
@@ -141,13 +158,23 @@ func onlyFor(k *store.Key, pattern string) bool {
 	return len(k.Agents) > 0
 }
 
-// notKilled refuses a stream to a key that is killed, or to all but auditors while everything is.
-func (s *Service) notKilled(k *store.Key) error {
-	kill := s.set.Store.Killed(k, "", "", "")
-	if kill == nil || kill.Scope != store.KillKey && (kill.Scope != store.KillGlobal || k.Scope()&sdk.ScopeAudit != 0) {
-		return nil
+// notKilled refuses a stream that a kill in effect has ended: it would only begin anew what was stopped. Auditors, who have
+// to see what goes on, are refused for a kill of their own key alone.
+func (s *Service) notKilled(k *store.Key, agent string) error {
+	audits := k.Scope()&sdk.ScopeAudit != 0
+	for _, kill := range s.set.Store.Kills() {
+		switch {
+		case kill.Scope == store.KillKey && kill.Target == k.Line():
+		case audits:
+			continue
+		case kill.Scope == store.KillGlobal:
+		case kill.Scope == store.KillAgent && (agent != "" && sdk.OverlapsAgent([]string{kill.Target}, agent) || agent == "" && onlyFor(k, kill.Target)):
+		default:
+			continue
+		}
+		return sdk.Errf(sdk.CodeConflict, "there is no such stream while a kill of scope %s is in effect", kill.Scope)
 	}
-	return sdk.Errf(sdk.CodeConflict, "there is no stream for this key while a kill of scope %s is in effect", kill.Scope)
+	return nil
 }
 
 // killEnds is the end of a stream by a kill: of its key, of the agent it asks for, or of everything if the key is no

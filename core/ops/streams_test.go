@@ -151,15 +151,15 @@ func TestWanted(t *testing.T) {
 	for _, c := range []struct{ key, op, body, want string }{
 		{"auditor", "audit_subscribe", `{}`, all},
 		{"auditor", "audit_subscribe", `{"types":["kill","unkill"]}`, "13 14"},
-		{"auditor", "audit_subscribe", `{"types":["nothing"]}`, ""},
-		{"auditor", "audit_subscribe", `{"agent_id":"agent"}`, "2 3 5 6 7 8 9 17"},
+		{"auditor", "audit_subscribe", `{"types":["operator_added"]}`, ""},
+		{"auditor", "audit_subscribe", `{"agent_id":"agent"}`, "2 3 5 6 7 8 9 14 17"},
 		{"auditor", "audit_subscribe", `{"agent_id":"agent","types":["decision"]}`, "2 3 17"},
-		{"auditor", "audit_subscribe", `{"agent_id":"billing-1"}`, "4 11"},
-		{"auditor", "audit_subscribe", `{"agent_id":"agen"}`, ""},
-		{"billing", "audit_subscribe", `{}`, "4 10 11 12 13"},
-		{"narrow", "audit_subscribe", `{}`, "4 10 11 12 13"},
-		{"narrow", "audit_subscribe", `{"agent_id":"x"}`, ""},
-		{"boss", "audit_subscribe", `{}`, ""},
+		{"auditor", "audit_subscribe", `{"agent_id":"billing-1"}`, "4 11 14"},
+		{"auditor", "audit_subscribe", `{"agent_id":"agen"}`, "14"},
+		{"billing", "audit_subscribe", `{}`, "4 10 11 12 13 14"},
+		{"narrow", "audit_subscribe", `{}`, "4 10 11 12 13 14"},
+		{"narrow", "audit_subscribe", `{"agent_id":"x"}`, "14"},
+		{"boss", "audit_subscribe", `{}`, "14"},
 		{"auditor", "callback_subscribe", `{}`, "2 3 5 7 8 9 10 11 12 13 14 17"},
 		{"auditor", "callback_subscribe", `{"agent_id":"agent"}`, "2 3 5 7 8 9 14 17"},
 		{"auditor", "callback_subscribe", `{"agent_id":"billing-1"}`, "10 11 12 13 14"},
@@ -215,7 +215,7 @@ func TestKillsReach(t *testing.T) {
 		{auditor, "callback_subscribe", `{"agent_id":"cat"}`, []string{"global ", "key me", "key auditor", "agent bot/1", "agent c*", "tool t"}, "yneney"},
 		{auditor, "audit_subscribe", `{}`, []string{"global ", "key me", "key auditor", "agent bot/1", "tool t"}, "yyeyy"},
 		{auditor, "audit_subscribe", `{"types":["decision"]}`, []string{"global ", "key auditor"}, "nx"},
-		{limited, "audit_subscribe", `{}`, []string{"global ", "key me", "key limited", "agent bot/1", "agent cat", "tool t"}, "nneynn"},
+		{limited, "audit_subscribe", `{}`, []string{"global ", "key me", "key limited", "agent bot/1", "agent cat", "tool t"}, "yneyny"},
 	} {
 		st := r.open(c.op, c.key, c.body)
 		u := st.(*subscriber)

@@ -33,6 +33,7 @@ type conn struct {
 	// serve's own
 	lines   lines
 	readBy  time.Time // what the read deadline is set to
+	lineBy  time.Time // when a line that has begun must be whole; zero: none has
 	count   uint64    // of messages
 	room    int       // how many messages may be taken before the pipeline is looked at again
 	greeted bool      // there was a hello or an auth
@@ -138,6 +139,18 @@ func (c *conn) read(p []byte) (int, error) {
 		if idle := c.s.set.Idle; c.readBy.Sub(now) < idle {
 			c.readBy = now.Add(idle + idle/4)
 			_ = c.nc.SetReadDeadline(c.readBy) // fails on a closed connection only, which Read will tell
+		}
+		switch begun := c.lines.begun(); {
+		case !begun:
+			c.lineBy = time.Time{}
+		case c.lineBy.IsZero():
+			c.lineBy = now.Add(c.s.set.WholeRead)
+		case !now.Before(c.lineBy):
+			return 0, errDone // a line may take so long and no longer: it is held in memory meanwhile
+		}
+		if !c.lineBy.IsZero() && c.lineBy.Before(c.readBy) {
+			c.readBy = c.lineBy
+			_ = c.nc.SetReadDeadline(c.readBy)
 		}
 		switch { // looked at behind the deadline, which drain and others set too
 		case c.over.Load():

@@ -19,7 +19,7 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Settings are what a Server needs. Zero values of Table, Pipeline and Stuck mean the defaults named there.
+// Settings are what a Server needs. Zero values of Table, Pipeline, WholeRead and Stuck mean the defaults named there.
 type Settings struct {
 	Service *ops.Service
 	Table   []ops.Op // whose rows with Socket are served; ops.Table if nil
@@ -36,6 +36,7 @@ type Settings struct {
 	ScanBody      int64
 	JSON          exact.Limits
 	Idle          time.Duration // how long a connection may wait between messages
+	WholeRead     time.Duration // how long one message may take to come in: 10 s
 	Connections   int
 	InFlight      int           // requests at once, of all connections
 	Pipeline      int           // requests at once, of one connection: 256
@@ -51,8 +52,9 @@ type Settings struct {
 
 // The defaults of Settings.
 const (
-	defaultPipeline = 256
-	defaultStuck    = 30 * time.Second
+	defaultPipeline  = 256
+	defaultWholeRead = 10 * time.Second
+	defaultStuck     = 30 * time.Second
 )
 
 // lineSlack is how much longer than a body a line may be: what is around it.
@@ -115,6 +117,9 @@ func withDefaults(set Settings) Settings {
 	}
 	if set.Pipeline == 0 {
 		set.Pipeline = defaultPipeline
+	}
+	if set.WholeRead == 0 {
+		set.WholeRead = defaultWholeRead
 	}
 	if set.Stuck == 0 {
 		set.Stuck = defaultStuck

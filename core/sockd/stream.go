@@ -34,6 +34,7 @@ type pump struct {
 	buffer int    // bytes that the kernel queues
 	piece  int    // bytes that are written at once, but for a line that is longer
 	seq    uint64 // of the last line that was written whole
+	last   bool   // what is being written ends the stream
 }
 
 // subscribe opens a stream and gives the answer behind which its lines begin.
@@ -77,7 +78,7 @@ func (c *conn) reserve() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.streaming {
-		return sdk.Errf(sdk.CodeTooManyRequests, "this connection has a stream already, which is the limit for a connection; open another one")
+		return sdk.Errf(sdk.CodeConflict, "this connection has a stream already, which is the limit for a connection; open another one")
 	}
 	c.streaming = true
 	return nil
@@ -102,6 +103,7 @@ func (p *pump) run() {
 	}
 	for {
 		text, err := p.st.Next(p.ctx)
+		p.last = errors.Is(err, io.EOF) // what comes with it says why, also to a key that is revoked
 		switch {
 		case !p.write(text):
 			return
@@ -150,8 +152,8 @@ func (p *pump) write(text []byte) bool {
 		switch {
 		case !p.room(len(piece)):
 			return false
-		case !p.alive():
-			p.cutOff()
+		case !p.last && !p.alive():
+			p.cutOff("")
 			return false
 		}
 		p.c.send(piece)
@@ -217,11 +219,11 @@ func (p *pump) room(n int) bool {
 		select {
 		case <-timer.C:
 		case <-p.ctx.Done():
-			p.cutOff()
+			p.cutOff("")
 			return false
 		}
 		if time.Since(since) >= p.c.s.set.Stuck {
-			p.cutOff()
+			p.cutOff("not_read")
 			return false
 		}
 		look = min(2*look, lastLook)
@@ -238,9 +240,10 @@ func (p *pump) queued() (n int, err error) {
 
 // cutOff ends the stream with lines still to be written: the peer resumes behind the last one it got, which is not what
 // the stream has handed out.
-func (p *pump) cutOff() {
+func (p *pump) cutOff(reason string) {
 	o := wire.Object(nil)
 	o.Str("type", "closing")
+	o.Opt("reason", reason)
 	o.Int("last_seq", int64(p.seq))
 	p.say(o.Close())
 }

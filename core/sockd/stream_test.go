@@ -48,7 +48,7 @@ func TestStream(t *testing.T) {
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"echo"}`); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
 		t.Error(got)
 	}
-	if got := c.ask(`{"type":"lines"}`); got != `{"ok":false,"error":"this connection has a stream already, which is the limit for a connection; open another one","code":"too_many_requests"}` {
+	if got := c.ask(`{"type":"lines"}`); got != `{"ok":false,"error":"this connection has a stream already, which is the limit for a connection; open another one","code":"conflict"}` {
 		t.Error(got)
 	}
 	f.text <- records(4, 4, 0)
@@ -141,7 +141,7 @@ func TestStuckReaders(t *testing.T) {
 			for {
 				line := c.line()
 				if strings.Contains(line, `"closing"`) {
-					if want := fmt.Sprintf(`{"type":"closing","last_seq":%d}`, last); line != want {
+					if want := fmt.Sprintf(`{"type":"closing","reason":"not_read","last_seq":%d}`, last); line != want {
 						t.Errorf("got %s, want %s", line, want)
 					}
 					break
@@ -197,7 +197,7 @@ func TestNoLongLineIsCut(t *testing.T) {
 			t.Fatalf("%.100s", got)
 		}
 	}
-	if got := c.line(); got != `{"type":"closing","last_seq":8}` {
+	if got := c.line(); got != `{"type":"closing","reason":"not_read","last_seq":8}` {
 		t.Errorf("%.100s", got)
 	}
 	c.end()

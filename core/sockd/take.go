@@ -72,7 +72,7 @@ func (c *conn) take(line []byte, long bool) (last bool) {
 	t := newTask(c)
 	resp, err := c.understand(t, line, long)
 	// Public one-shot clients of govern wait for the end of the stream; others say hello or auth first.
-	t.once = t.env.rpc && t.env.op == opGovern && !t.env.mute && !c.greeted
+	t.once = t.env.rpc && (t.env.op == opGovern || t.env.op == "") && !t.env.mute && !c.greeted
 	switch {
 	case err != nil && t.env.mute:
 	case err != nil:

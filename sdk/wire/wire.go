@@ -117,8 +117,11 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 		dst.SetBool(m.Bool())
 	case reflect.Int:
 		n, ok := m.Decimal().Int64()
-		if m.Kind() != exact.Number || !ok {
+		switch {
+		case m.Kind() != exact.Number:
 			return wrong("a whole number")
+		case !ok:
+			return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a whole number within 64 bits", f.name)
 		}
 		dst.SetInt(n)
 	case reflect.Slice:
