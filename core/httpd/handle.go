@@ -177,6 +177,9 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
 	start := s.set.Now()
 	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key")), Stopping: s.stopping}
+	if sc, ok := strictConnOf(ctx.Conn()); ok && op.Waits {
+		w.req.Gone = sc.gone
+	}
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: c.addr, RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx

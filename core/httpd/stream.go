@@ -26,16 +26,21 @@ func (s *Server) follow(ctx *fasthttp.RequestCtx, op *ops.Op, r *ops.Request) er
 	if err != nil {
 		return err
 	}
+	base := s.base
+	cancel := func() {}
 	if sc, ok := strictConnOf(ctx.Conn()); ok {
 		sc.streaming.Store(true)
+		base, cancel = sc.whileThere(base)
 	}
 	h := &ctx.Response.Header
 	h.SetContentType("text/event-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	ctx.SetConnectionClose() // whoever ends a stream ends the connection: nothing else was asked on it
-	base := s.base
-	ctx.SetBodyStreamWriter(func(w *bufio.Writer) { pour(base, st, w) })
+	ctx.SetBodyStreamWriter(func(w *bufio.Writer) {
+		defer cancel()
+		pour(base, st, w)
+	})
 	return nil
 }
 

@@ -92,6 +92,12 @@ func (s *Service) await(r *Request, token string, wait time.Duration) (*store.De
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
+	var look <-chan time.Time
+	if r.Gone != nil && wait > 0 {
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		look = tick.C
+	}
 	for {
 		cmd := &store.DeferStatus{Token: token, Key: r.Key, Watch: wait > 0}
 		if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
@@ -100,18 +106,34 @@ func (s *Service) await(r *Request, token string, wait time.Duration) (*store.De
 		if cmd.Changed == nil {
 			return &cmd.Out, nil
 		}
-		select {
-		case <-cmd.Changed:
-			continue
-		case <-timer.C:
-		case <-r.Stopping:
-		case <-r.Ctx.Done():
+		for waiting := true; waiting; {
+			select {
+			case <-cmd.Changed:
+				waiting = false
+				continue
+			case <-look:
+				if !r.Gone() {
+					continue
+				}
+			case <-timer.C:
+			case <-r.Stopping:
+			case <-r.Ctx.Done():
+			}
+			return s.enough(r, cmd)
 		}
-		if err := s.set.Store.Commit(context.WithoutCancel(r.Ctx), &store.StopWatch{Token: token, Changed: cmd.Changed}); err != nil {
-			return nil, err
-		}
-		return &cmd.Out, nil
 	}
+}
+
+// lookEvery is how often a long poll looks whether its caller is still there.
+const lookEvery = time.Second
+
+// enough ends a long poll that has waited in vain.
+func (s *Service) enough(r *Request, cmd *store.DeferStatus) (*store.Defer, error) {
+	err := s.set.Store.Commit(context.WithoutCancel(r.Ctx), &store.StopWatch{Token: cmd.Token, Changed: cmd.Changed})
+	if err != nil {
+		return nil, err
+	}
+	return &cmd.Out, nil
 }
 
 // pollCounter bounds long polls per key.

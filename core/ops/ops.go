@@ -26,7 +26,7 @@ var Table = []Op{
 	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
 	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
 	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call."},
-	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
+	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
 	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
 	{Name: "standing_grant_add", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants", Body: AuthorizeBody, Run: typed((*Service).AddGrant), Doc: "Make a standing grant."},
@@ -68,6 +68,7 @@ type Op struct {
 	Method  string    // of HTTP
 	Path    string    // of HTTP, "" if it is not served there; {name} stands for one segment
 	Body    BodyLimit
+	Waits   bool     // may wait long for its answer
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Query   []string // members that may come in the query instead of the body
 	Doc     string
@@ -152,6 +153,9 @@ type Request struct {
 	Idempotency string          // the Idempotency-Key header
 	Params      []wire.Param    // of the path and the query
 	Stopping    <-chan struct{} // closed when the server drains: whoever waits answers now
+
+	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
+	Gone func() bool
 
 	permitted permitted // what the operation permitted, for Overtaken
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // TestStartAsksTheRulesOfToday: a start was taken for a repeat of the submission, so only a denial of today counted.
@@ -174,5 +175,26 @@ func TestKeyExpiryIsBounded(t *testing.T) {
 	}
 	if err := b.store.Healthy(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLongPollOfACallerThatWentAway gives its place back: 64 of them would lock a key out for a minute.
+func TestLongPollOfACallerThatWentAway(t *testing.T) {
+	b := newBench(t, nil)
+	k := b.keyWith("asks", nil, "authorize")
+	token := b.deferred(k.Value, "")
+	var doc exact.Doc
+	body := fmt.Sprintf(`{"defer_token":%q,"wait_seconds":60}`, token)
+	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
+		t.Fatal(err)
+	}
+	r := &ops.Request{Ctx: context.Background(), Key: k.Key, Start: b.now(), Body: doc.Root(), Raw: body, Gone: func() bool { return true }}
+	for i := range ops.Table {
+		if op := &ops.Table[i]; op.Name == "defer_status" {
+			resp, err := b.svc.Run(op, r) // would take the test's whole time
+			if err != nil || !strings.Contains(string(resp.AppendJSON(nil)), `"pending"`) {
+				t.Errorf("%v %v", resp, err)
+			}
+		}
 	}
 }

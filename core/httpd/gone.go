@@ -1,0 +1,70 @@
+package httpd
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookEvery is how often a request that waits looks whether its client is still there. fasthttp does not tell.
+const lookEvery = time.Second
+
+// gone reports whether the client has closed its side: it will not read an answer that is still to come. A client that
+// closes only its writing side counts as gone too; HTTP/1.1 gives it no reason to. Any goroutine may call it.
+func (c *strictConn) gone() bool {
+	nc := c.Conn
+	for {
+		switch inner := nc.(type) {
+		case *tls.Conn:
+			nc = inner.NetConn()
+			continue
+		case *countedConn:
+			nc = inner.Conn
+			continue
+		}
+		break
+	}
+	return hungUp(nc)
+}
+
+func hungUp(nc net.Conn) bool {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return true // closed
+	}
+	var up bool
+	err = raw.Control(func(fd uintptr) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, err := unix.Poll(fds, 0)
+		up = err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+	})
+	return up || err != nil
+}
+
+// whileThere is ctx until the client goes away. Cancel it to end the watch.
+func (c *strictConn) whileThere(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if c.gone() {
+					cancel()
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
