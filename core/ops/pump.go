@@ -13,8 +13,9 @@ const (
 	restAfter   = 25 * time.Millisecond  // a turn that brought everybody up to date
 	restBetween = 2 * time.Millisecond   // turns while there is more to do
 	lookAround  = 250 * time.Millisecond // for heartbeats and keys that expire
-	turnWork    = 1 << 20                // of one turn, for live streams and for others each; about a millisecond
-	catchWork   = turnWork / 4           // of which for one stream that is behind
+	turnWork    = 1 << 20                // of one turn for live streams; about a millisecond
+	catchTurn   = turnWork / 4           // of one turn for those that are behind: they can wait, decisions cannot
+	catchWork   = catchTurn / 2          // of which for one stream
 	parseWork   = 8                      // a byte that is parsed, against one that is copied or skipped
 	giveWay     = 32                     // records between two yields
 	crowd       = 16                     // readers woken at once
@@ -231,7 +232,7 @@ func (p *pump) catchUp(now time.Time) (busy bool) {
 		if u.live || u.blocked() || u.ended() {
 			continue
 		}
-		if p.work >= turnWork {
+		if p.work >= catchTurn {
 			p.next = (p.next + i) % n
 			return true
 		}

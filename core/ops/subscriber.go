@@ -13,9 +13,9 @@ import (
 // What one stream holds and hands out at most. A stream that is full is no trouble to anybody: it falls behind, and is
 // read from the log again once it has room.
 const (
-	streamBytes = 256 << 10 // a single record may go beyond it
+	streamBytes = 96 << 10 // a single record may go beyond it
 	streamLines = 1000
-	chunkBytes  = 64 << 10 // of one Next; a single record may go beyond it
+	chunkBytes  = 32 << 10 // of one Next; a single record may go beyond it
 )
 
 // Why streams end.

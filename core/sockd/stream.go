@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	streamBuffer = 1 << 20               // asked of the kernel for a stream's socket, which gives what it may
+	streamBuffer = 128 << 10             // asked of the kernel for a stream's socket, which gives what it may
 	firstLook    = time.Millisecond      // how long to wait before the peer's progress is looked at again, at first
 	lastLook     = 50 * time.Millisecond // and at most
 	lastWord     = time.Second           // how long the closing line may take
