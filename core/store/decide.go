@@ -192,6 +192,7 @@ func (c *Decide) settle(tx *tx) {
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
 		TTL: c.Verdict.Expires, Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
 	tx.st.add(d)
+	tx.st.soonest(tx.s.ends(d))
 	c.attach(tx, d)
 	tx.putDefer(d)
 	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory

@@ -132,6 +132,7 @@ func (s *Store) loadDefers(st *state) error {
 			return fmt.Errorf("a defer cannot be read: %w", err)
 		}
 		st.add(d)
+		st.soonest(s.ends(d))
 		return nil
 	})
 }
@@ -267,23 +268,23 @@ func (tx *tx) expire() {
 	if due := tx.st.due; due.IsZero() || tx.now.Before(due) {
 		return
 	}
-	for _, d := range tx.st.sorted(func(d *Defer) bool { return !tx.now.Before(tx.ends(d)) }) {
+	for _, d := range tx.st.sorted(func(d *Defer) bool { return !tx.now.Before(tx.s.ends(d)) }) {
 		if !tx.expireOne(d) {
 			tx.denyOrphan(d)
 		}
 	}
 	tx.st.due = time.Time{}
 	for _, d := range tx.st.live {
-		tx.st.soonest(tx.ends(d))
+		tx.st.soonest(tx.s.ends(d))
 	}
 }
 
 // ends is when d ends if nobody does anything: its own time, or that of the key that asked.
-func (tx *tx) ends(d *Defer) time.Time {
+func (s *Store) ends(d *Defer) time.Time {
 	at := d.Expires
-	k := tx.s.keys.byID[d.KeyID]
+	k := s.keys.byID[d.KeyID]
 	if k == nil {
-		return tx.now
+		return d.Created
 	}
 	if r := k.revoked.Load(); r != nil && r.At.Before(at) {
 		at = r.At

@@ -47,11 +47,14 @@ func (m *modelled) live(id string) bool {
 	return k.revokedAt.IsZero() || m.now().Before(k.revokedAt)
 }
 
-// pass is what time does: whatever has run out is expired.
+// pass is what time does: whatever has run out is expired, and what a rolled key waits for ends with its grace.
 func (m *modelled) pass() {
 	for _, d := range m.defers {
-		if (d.status == Pending || d.status == Approved) && !m.now().Before(d.expires) {
+		switch open := d.status == Pending || d.status == Approved; {
+		case open && !m.now().Before(d.expires):
 			d.status = Expired
+		case open && !m.live(d.key):
+			d.status = Denied
 		}
 	}
 }

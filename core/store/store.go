@@ -54,6 +54,10 @@ func Open(set Settings) (*Store, error) {
 		FS:                 disk{set.FS, s.gone},
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             logger{s},
+		// Bursts are to be taken, not refused: Pebble's own limits would stop writes for longer than the stall limit while it
+		// still has only a few files to compact. The price is some memory and slower reads after a burst.
+		MemTableStopWritesThreshold: 8,
+		L0StopWritesThreshold:       64,
 	}
 	err := s.guarded(func() (err error) {
 		s.db, err = pebble.Open(filepath.Join(set.Dir, "db"), opts)
