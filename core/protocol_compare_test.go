@@ -18,18 +18,18 @@ func (p *play) check(got any, code string, want *vectorWant) error {
 	}
 	bad = append(bad, p.within(got, want.Body, ""))
 	for _, path := range want.Has {
-		if at(got, path) == missing {
+		if at(got, path) == errAbsent {
 			bad = append(bad, fmt.Errorf("there is no %s", path))
 		}
 	}
 	for _, path := range want.Lacks {
-		if at(got, path) != missing {
+		if at(got, path) != errAbsent {
 			bad = append(bad, fmt.Errorf("there is a %s", path))
 		}
 	}
 	for path, pattern := range want.Match {
 		v := at(got, path)
-		if v == missing || v == nil && pattern != "null" {
+		if v == errAbsent || v == nil && pattern != "null" {
 			bad = append(bad, fmt.Errorf("%s is %v, want %s", path, v, pattern))
 			continue
 		}
@@ -85,7 +85,7 @@ func (p *play) within(got, want any, path string) error {
 func (p *play) save(st *vectorStep, got any) error {
 	for name, path := range st.Save {
 		v := at(got, path)
-		if v == missing {
+		if v == errAbsent {
 			return fmt.Errorf("there is no %s to save", path)
 		}
 		p.vars[name] = fmt.Sprint(v)
@@ -106,8 +106,8 @@ func decoded(text string) (v any, err error) {
 	return v, nil
 }
 
-// missing stands for what is not there, as nil does for null.
-var missing any = errors.New("missing")
+// errAbsent stands for what is not there, as nil does for null.
+var errAbsent any = errors.New("missing")
 
 // at follows a path of member names and indices.
 func at(v any, path string) any {
@@ -116,16 +116,16 @@ func at(v any, path string) any {
 		case map[string]any:
 			var ok bool
 			if v, ok = in[name]; !ok {
-				return missing
+				return errAbsent
 			}
 		case []any:
 			i, err := strconv.Atoi(name)
 			if err != nil || i < 0 || i >= len(in) {
-				return missing
+				return errAbsent
 			}
 			v = in[i]
 		default:
-			return missing
+			return errAbsent
 		}
 	}
 	return v

@@ -48,7 +48,7 @@ func TestKillCovers(t *testing.T) {
 					r.wants(w, stopped)
 				}
 				r.reopen() // it survives
-				agent, boss = r.s.Key("agent"), r.s.Key("boss")
+				agent = r.s.Key("agent")
 			}
 			status := &DeferStatus{Token: pending, Key: agent}
 			r.must(status)
