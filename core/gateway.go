@@ -57,6 +57,7 @@ type Gateway struct {
 	admin   *admin.Server
 	peers   map[uint32]string // user of the machine to key
 	sock    *sockd.Server     // nil: off
+	sockDir string            // of the socket, if it could not lie in the data directory
 	metrics *obs.Metrics
 	shown   *obs.Server // nil: server.metrics is off
 	served  chan error
@@ -264,6 +265,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	if g.sock != nil {
 		errs = append(errs, g.sock.Close(ctx))
+	}
+	if g.sockDir != "" {
+		errs = append(errs, os.RemoveAll(g.sockDir))
 	}
 	if g.console != nil {
 		errs = append(errs, g.console.Close(ctx))

@@ -24,7 +24,7 @@ func (g *Gateway) MapPeer(uid uint32, key string) { g.peers[uid] = key }
 
 // listenSocket opens the agents' socket.
 func (g *Gateway) listenSocket() error {
-	c, l := g.cfg.Socket, g.cfg.Limits
+	c := g.cfg.Socket
 	if !c.Enabled {
 		return nil
 	}
@@ -35,13 +35,26 @@ func (g *Gateway) listenSocket() error {
 	if path == "" {
 		path = filepath.Join(g.dir, "yett.sock")
 	}
-	var err error
-	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(), Connections: l.Connections,
-		InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
-	if bad := (*sockd.ConfigError)(nil); errors.As(err, &bad) {
+	err := g.socketAt(path)
+	var bad *sockd.ConfigError
+	if errors.As(err, &bad) && bad.Key == "socket.path" && c.Path == "" { // nobody asked for that path: it may be too long, or lie where others may write
+		if g.sockDir, err = os.MkdirTemp("", "yett-"); err != nil { // 0700, and new: nobody was there before
+			return fmt.Errorf("socket: %w", err)
+		}
+		g.opts.Log("socket: %v; socket.path names no other, so the socket is %s", bad, filepath.Join(g.sockDir, "yett.sock"))
+		err = g.socketAt(filepath.Join(g.sockDir, "yett.sock"))
+	}
+	if errors.As(err, &bad) {
 		return configError{err}
 	}
+	return err
+}
+
+func (g *Gateway) socketAt(path string) (err error) {
+	c, l := g.cfg.Socket, g.cfg.Limits
+	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(),
+		Connections: l.Connections, InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
 	return err
 }
 

@@ -136,9 +136,9 @@ func trusted(path string, st os.FileInfo) error {
 	case !ok || !st.IsDir():
 		return fmt.Errorf("%s is no directory", path)
 	case sys.Uid != 0 && int(sys.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, who could put another socket in its place", path, sys.Uid)
+		return &ConfigError{"socket.path", fmt.Sprintf("%s belongs to user %d, who could put another socket in its place", path, sys.Uid)}
 	case st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("%s can be written by others (mode %#o), who could put another socket in its place", path, st.Mode().Perm())
+		return &ConfigError{"socket.path", fmt.Sprintf("%s can be written by others (mode %#o), who could put another socket in its place", path, st.Mode().Perm())}
 	}
 	return nil
 }
