@@ -20,7 +20,7 @@ import (
 type work struct {
 	doc exact.Doc
 	req ops.Request
-	ctx lazyContext
+	ctx ops.Deadline
 	out []byte
 
 	params []wire.Param
@@ -33,7 +33,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	ctx.Response.Header.Set("X-Request-Id", rid)
 	w := works.Get().(*work)
 	defer func() {
-		w.ctx.release()
+		w.ctx.Release()
 		w.req = ops.Request{}
 		clear(w.params)
 		works.Put(w)
@@ -181,7 +181,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 		w.req.Gone = sc.gone
 	}
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: c.addr, RequestID: rid, Trace: traceID(ctx)}
-	w.ctx.reset(s.base, start.Add(s.set.Timeout), s.set.Now)
+	w.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
 	if err := s.parse(ctx, r, w); err != nil {
 		return nil, err

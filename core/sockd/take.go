@@ -23,7 +23,7 @@ type task struct {
 	cred   credential
 	number uint64
 	req    ops.Request
-	ctx    deadline
+	ctx    ops.Deadline
 	out    []byte
 	says   *wire.AuthorizeResponse // the decision in out; nil for none
 	once   bool                    // the write side is closed behind its answer

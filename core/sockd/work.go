@@ -115,8 +115,8 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 	if t.op.Stream.Open != nil {
 		return c.subscribe(t)
 	}
-	t.ctx.set(s.base, start.Add(s.set.Timeout), s.set.Now)
-	defer t.ctx.free()
+	t.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
+	defer t.ctx.Release()
 	t.req.Ctx = &t.ctx
 	resp, err := s.set.Service.Run(t.op, &t.req)
 	if err == nil && resp == nil {

@@ -1,4 +1,4 @@
-package httpd
+package ops
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// lazyContext has a real deadline, but costs no timer until somebody waits on it: most calls never do.
-// fasthttp's own context has none, and its Done fires at shutdown only.
-type lazyContext struct {
+// Deadline is a context for a Request. It ends at a time, but costs no timer until somebody waits on it: most calls never
+// do. A transport sets it for each request and uses it again.
+type Deadline struct {
 	base context.Context
 	at   time.Time
 	now  func() time.Time
@@ -18,12 +18,13 @@ type lazyContext struct {
 	cancel context.CancelFunc
 }
 
-func (c *lazyContext) reset(base context.Context, at time.Time, now func() time.Time) {
+// Set begins a new use: base may end it sooner, at is on the clock now.
+func (c *Deadline) Set(base context.Context, at time.Time, now func() time.Time) {
 	c.base, c.at, c.now = base, at, now
 }
 
-// release gives the timer back. The context must not be used any more.
-func (c *lazyContext) release() {
+// Release gives the timer back. The context must not be used any more.
+func (c *Deadline) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.cancel != nil {
@@ -32,7 +33,7 @@ func (c *lazyContext) release() {
 	c.armed, c.cancel, c.base = nil, nil, context.Background()
 }
 
-func (c *lazyContext) arm() context.Context {
+func (c *Deadline) arm() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.armed == nil {
@@ -41,7 +42,7 @@ func (c *lazyContext) arm() context.Context {
 	return c.armed
 }
 
-func (c *lazyContext) inner() context.Context {
+func (c *Deadline) inner() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.armed != nil {
@@ -51,13 +52,13 @@ func (c *lazyContext) inner() context.Context {
 }
 
 // Deadline implements context.Context.
-func (c *lazyContext) Deadline() (time.Time, bool) { return c.at, true }
+func (c *Deadline) Deadline() (time.Time, bool) { return c.at, true }
 
 // Done implements context.Context.
-func (c *lazyContext) Done() <-chan struct{} { return c.arm().Done() }
+func (c *Deadline) Done() <-chan struct{} { return c.arm().Done() }
 
 // Err implements context.Context.
-func (c *lazyContext) Err() error {
+func (c *Deadline) Err() error {
 	if err := c.inner().Err(); err != nil {
 		return err
 	}
@@ -68,4 +69,4 @@ func (c *lazyContext) Err() error {
 }
 
 // Value implements context.Context. Asking the armed context lets children hang on it without a goroutine each.
-func (c *lazyContext) Value(key any) any { return c.inner().Value(key) }
+func (c *Deadline) Value(key any) any { return c.inner().Value(key) }
