@@ -112,7 +112,7 @@ func runeWidth(r rune) int {
 
 // plain reports whether a character shows what it is: no control, no bidirectional or zero-width mark.
 func plain(r rune) bool {
-	return r >= ' ' && r < 0x7f || r > 0x7f && r != utf8.RuneError && wire.CheckName("", string(r), utf8.UTFMax, false) == nil
+	return r != utf8.RuneError && !wire.Hidden(r)
 }
 
 // visible writes what could hide or move text as an escape.

@@ -3,8 +3,9 @@ package console
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // piece is a run of text, or one character that would not be seen or would change how others are seen.
@@ -24,7 +25,7 @@ func visible(s string) []piece {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			mark = fmt.Sprintf("byte %02X", s[i])
-		case hidden(r):
+		case wire.Hidden(r):
 			mark = fmt.Sprintf("U+%04X", r)
 		}
 		if mark != "" {
@@ -40,22 +41,6 @@ func visible(s string) []piece {
 		out = append(out, piece{Text: s[start:]})
 	}
 	return out
-}
-
-// hidden reports whether a character shows nothing, or changes the direction or place of others: controls, formats (bidi
-// and zero-width among them), all spaces but the common one, private and unassigned code points, fillers and selectors.
-func hidden(r rune) bool {
-	switch {
-	case r == ' ':
-		return false
-	case !unicode.IsPrint(r):
-		return true
-	case unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector):
-		return true
-	case r == 0x2800: // a Braille pattern without dots
-		return true
-	}
-	return false
 }
 
 // plain is the visible text where there can be no markup, as in an attribute.

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -171,22 +170,22 @@ func CheckName(field, s string, limit int, required bool) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s is %d bytes long, more than the limit of %d (limits.name)", field, len(s), limit)
 	}
 	for i, r := range s {
-		if r < utf8.RuneSelf && r >= 0x20 && r != 0x7f {
-			continue
-		}
-		if !unicode.IsPrint(r) || invisible(r) {
+		if Hidden(r) {
 			return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a character that cannot be seen (U+%04X at byte %d)", field, r, i)
 		}
 	}
 	return nil
 }
 
-// invisible lists what unicode.IsPrint lets through although it shows nothing (default-ignorable marks and fillers).
-func invisible(r rune) bool {
+// Hidden reports whether a character shows nothing, or changes the direction or place of others: controls, formats (bidi
+// and zero-width among them), all spaces but the common one, private and unassigned code points, fillers and selectors.
+// Whoever shows text from outside makes these visible, and names have none of them.
+func Hidden(r rune) bool {
 	switch {
-	case r == 0x034F, r >= 0x115F && r <= 0x1160, r >= 0x17B4 && r <= 0x17B5, r >= 0x180B && r <= 0x180F,
-		r == 0x3164, r == 0xFFA0, r >= 0xFE00 && r <= 0xFE0F, r >= 0xE0100 && r <= 0xE01EF:
+	case r >= 0x20 && r < 0x7f:
+		return false
+	case !unicode.IsPrint(r):
 		return true
 	}
-	return false
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == 0x2800 // a Braille pattern without dots
 }
