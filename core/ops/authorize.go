@@ -235,18 +235,13 @@ func digest(dst []byte, c *chain.Call) ([]byte, [32]byte) {
 	dst = append(dst, `,"context":`...)
 	dst = orEmpty(dst, c.Context)
 	dst = exact.AppendString(append(dst, `,"key":`...), c.KeyID)
-	if apart(c) { // rules may look at it, so an approval of one operation is none of another
-		dst = exact.AppendString(append(dst, `,"operation":`...), c.Operation)
+	if op := wire.Apart(c.ToolID, c.Operation); op != "" { // rules may look at it, so an approval of one operation is none of another
+		dst = exact.AppendString(append(dst, `,"operation":`...), op)
 	}
 	dst = exact.AppendString(append(dst, `,"session_id":`...), c.SessionID)
 	dst = exact.AppendString(append(dst, `,"tool_id":`...), c.ToolID)
 	dst = append(dst, '}')
 	return dst, sha256.Sum256(dst)
-}
-
-// apart reports whether the call has an operation that its tool does not end with.
-func apart(c *chain.Call) bool {
-	return c.Operation != "" && !strings.HasSuffix(c.ToolID, "/"+c.Operation)
 }
 
 // orEmpty appends the canonical form; no args are the same call as empty args.
@@ -342,9 +337,7 @@ func viewOf(c *chain.Call, args, context []byte) []byte {
 	o.Str("agent_id", c.AgentID)
 	o.Raw("args", args)
 	o.Raw("context", context)
-	if apart(c) {
-		o.Str("operation", c.Operation)
-	}
+	o.Opt("operation", wire.Apart(c.ToolID, c.Operation))
 	o.Str("session_id", c.SessionID)
 	o.Str("tool_id", c.ToolID)
 	return o.Close()

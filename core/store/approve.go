@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // Approve signs a deferred call off, or ends it.
@@ -164,7 +165,7 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
 // made only if they would be enough to approve the call.
 func (c *Approve) stand(tx *tx, d *Defer) error {
-	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: apart(d.ToolID, d.Operation), RuleID: d.RuleID, Token: d.Token}
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), RuleID: d.RuleID, Token: d.Token}
 	var ttl time.Duration
 	for _, s := range d.Signed {
 		if s.Grant == nil {

@@ -255,18 +255,10 @@ func (c *Decide) redeem(tx *tx) error {
 	return nil
 }
 
-// apart is the operation where the tool does not end with it, "" else.
-func apart(tool, operation string) string {
-	if strings.HasSuffix(tool, "/"+operation) {
-		return ""
-	}
-	return operation
-}
-
 // fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
 // one with the arguments that the approver put in their place.
 func (c *Decide) fits(d *Defer) bool {
-	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || apart(d.ToolID, d.Operation) != apart(c.ToolID, c.Operation) {
+	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || wire.Apart(d.ToolID, d.Operation) != wire.Apart(c.ToolID, c.Operation) {
 		return false
 	}
 	if d.Modified != nil {

@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"strings"
+
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -134,6 +136,15 @@ func ToolOf(tool, operation string) string {
 		}
 	}
 	return tool + "/" + operation
+}
+
+// Apart is the operation where the tool, as ToolOf gives it, does not end with it; "" where it does. Such an operation is
+// part of what is decided, but of no name that patterns see.
+func Apart(tool, operation string) string {
+	if strings.HasSuffix(tool, "/"+operation) {
+		return ""
+	}
+	return operation
 }
 
 // RetryFor is the retry advice for a decision.
