@@ -58,6 +58,9 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 		return nil, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not see this agent", r.Key.Name)
 	}
 	page, next, err := s.set.Store.Actions(r.Ctx, q)
+	if err == nil {
+		err = s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}) // a decision that a crash could take back is shown to nobody
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -125,7 +125,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	if err != nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "list grants", Err: err}
 	}
-	if err := s.set.Store.Commit(r.Ctx, store.Barrier{}); err != nil { // no use is shown that a crash could take back
+	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil { // no use is shown that a crash could take back
 		return nil, err
 	}
 	return out, nil

@@ -129,7 +129,7 @@ func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListR
 		}
 		out.Kills = append(out.Kills, wireKill(k, true))
 	}
-	if err := s.set.Store.Commit(r.Ctx, store.Barrier{}); err != nil {
+	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err
 	}
 	return out, nil

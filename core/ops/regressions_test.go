@@ -9,6 +9,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -194,6 +195,32 @@ func TestLongPollOfACallerThatWentAway(t *testing.T) {
 			resp, err := b.svc.Run(op, r) // would take the test's whole time
 			if err != nil || !strings.Contains(string(resp.AppendJSON(nil)), `"pending"`) {
 				t.Errorf("%v %v", resp, err)
+			}
+		}
+	}
+}
+
+// unsynced is a store whose disk does not answer those who have only read.
+type unsynced struct{ ops.Store }
+
+func (u unsynced) Commit(ctx context.Context, cmd store.Command) error {
+	if _, ok := cmd.(store.Barrier); ok {
+		return &sdk.Error{Code: sdk.CodeAuditUnavailable}
+	}
+	return u.Store.Commit(ctx, cmd)
+}
+
+// TestListsWaitForTheDisk: what is read beside the sequencer may not be on disk yet, so a list answers only when it is.
+func TestListsWaitForTheDisk(t *testing.T) {
+	for _, c := range []struct {
+		wrap func(ops.Store) ops.Store
+		want string
+	}{{nil, ""}, {func(s ops.Store) ops.Store { return unsynced{s} }, "audit_unavailable"}} {
+		b := newBench(t, c.wrap)
+		k := b.keyWith("all", nil, "authorize", "grants", "kill")
+		for _, op := range []string{"action_list", "standing_grant_list", "kill_list"} {
+			if answer, err := b.run(k.Value, op, `{}`); code(err) != c.want {
+				t.Errorf("%s: %q %s, want %q", op, code(err), answer, c.want)
 			}
 		}
 	}

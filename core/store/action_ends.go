@@ -54,13 +54,8 @@ type ApproveAction struct {
 
 func (c *ApproveAction) apply(tx *tx) error {
 	k := c.Approve.Key
-	if err := k.live(tx.now); err != nil {
+	if done, err := tx.admit(k, c.Idem); done || err != nil {
 		return err
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
 	}
 	a, err := tx.visible(k, c.ID)
 	if err != nil {
@@ -99,13 +94,8 @@ type FinishAction struct {
 }
 
 func (c *FinishAction) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
 	}
 	a, err := tx.whole(c.ID)
 	if err != nil {
@@ -169,10 +159,7 @@ type AnswerOnce struct {
 }
 
 func (c *AnswerOnce) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
-		return err
-	}
-	if done, err := c.Idem.look(tx); done || err != nil || c.Answer == nil {
+	if done, err := tx.admit(c.Key, c.Idem); done || err != nil || c.Answer == nil {
 		return err
 	}
 	c.Idem.keep(tx, c.Answer)

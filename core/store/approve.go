@@ -42,13 +42,8 @@ type Approve struct {
 }
 
 func (c *Approve) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
 	}
 	d, err := tx.find(c.Token)
 	if err != nil {

@@ -243,15 +243,8 @@ type AddGrant struct {
 }
 
 func (c *AddGrant) apply(tx *tx) error {
-	if c.Key != nil {
-		if err := c.Key.live(tx.now); err != nil {
-			return err
-		}
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
+	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
+		return err
 	}
 	if err := tx.mayGrant(c.Key, c.Grant.AgentID); err != nil {
 		return err
@@ -344,15 +337,8 @@ type RevokeGrant struct {
 }
 
 func (c *RevokeGrant) apply(tx *tx) error {
-	if c.Key != nil {
-		if err := c.Key.live(tx.now); err != nil {
-			return err
-		}
-	}
-	if c.Idem != nil {
-		if done, err := c.Idem.look(tx); done || err != nil {
-			return err
-		}
+	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
+		return err
 	}
 	g, err := tx.grant(c.ID)
 	if err != nil {

@@ -138,10 +138,11 @@ func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	return set.covering(k.root(), agent, session, tool)
 }
 
-// Barrier is a command that does nothing: when it is answered, everything that was seen before is on disk.
-type Barrier struct{}
+// Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on disk.
+// Whoever reads beside the sequencer, which may be what a batch has changed and not yet synced, commits one before it answers.
+type Barrier struct{ Key *Key }
 
-func (Barrier) apply(*tx) error { return nil }
+func (c Barrier) apply(tx *tx) error { return c.Key.live(tx.now) }
 
 // Kills lists the kills in effect, by scope and target.
 func (s *Store) Kills() []Kill {
@@ -241,24 +242,16 @@ type KillSwitch struct {
 }
 
 func (c *KillSwitch) apply(tx *tx) error {
-	if c.Key != nil {
-		if err := c.Key.live(tx.now); err != nil {
-			return err
-		}
+	done, err := tx.admit(c.Key, c.Idem)
+	if err != nil {
+		return err
 	}
 	name := killName{c.Kill.Scope, tx.s.killed(c.Kill)}
-	if c.Idem != nil {
-		done, err := c.Idem.look(tx)
-		if err != nil {
-			return err
-		}
-		is, _, _ := tx.s.kills.committed(name)
-		switch {
-		case done && (is != nil) != c.Undo:
-			return nil // it is as it was answered then
-		case done:
+	if is, _, _ := tx.s.kills.committed(name); done {
+		if (is != nil) == c.Undo {
 			return Overtaken(c.Undo)
 		}
+		return nil // it is as it was answered then
 	}
 	c.Kill.At = tx.now
 	if c.Kill.Scope == KillKey {

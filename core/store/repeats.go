@@ -102,6 +102,20 @@ type Idempotency struct {
 	Replay []byte // the earlier answer, if there was one
 }
 
+// admit refuses a key that has died since it was let in, and finds what a repeat was answered; done says that there is
+// something. k is nil for an operator at the console or on the machine, idem without an Idempotency-Key.
+func (tx *tx) admit(k *Key, idem *Idempotency) (done bool, err error) {
+	if k != nil {
+		if err := k.live(tx.now); err != nil {
+			return false, err
+		}
+	}
+	if idem == nil {
+		return false, nil
+	}
+	return idem.look(tx)
+}
+
 // look finds an earlier answer to the same body; another body is an error.
 func (i *Idempotency) look(tx *tx) (done bool, err error) {
 	body, answer, found, err := tx.remembered(prefixIdem, i.Hash, IdempotentFor)
