@@ -1,0 +1,155 @@
+package supervise
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Cause says why a process is no more, as far as that can be told.
+type Cause string
+
+// The causes.
+const (
+	CauseExited  Cause = "exited"  // of itself, with Code
+	CauseSignal  Cause = "signal"  // a signal of its own making, such as a segmentation fault
+	CauseKilled  Cause = "killed"  // by Kill or Terminate
+	CauseCPU     Cause = "cpu"     // its processor time was used up
+	CauseMemory  Cause = "memory"  // it said that it ran out of memory, as Go and C runtimes do
+	CauseOutside Cause = "outside" // a signal from neither itself nor us: an operator, or the kernel short of memory
+)
+
+// Usage is what a process cost.
+type Usage struct {
+	MaxRSS uint64        // bytes resident at most, the launcher's own included (so never less than about 10 MiB)
+	CPU    time.Duration // processor time, user and system
+}
+
+// Exit is how a process ended.
+type Exit struct {
+	Code   int    // exit status; -1 when a signal ended it
+	Signal string // such as "SIGKILL"; "" when it exited
+	Cause  Cause
+	Err    string // one sentence; "" for exit status 0
+	Usage  Usage
+	Stderr string // its beginning and its end, together at most 4 KiB
+}
+
+// String is the one sentence.
+func (e Exit) String() string {
+	if e.Err == "" {
+		return "ended with exit status 0"
+	}
+	return e.Err
+}
+
+// Process is one running child. Its methods are safe for concurrent use; In and Out are one goroutine's each.
+type Process struct {
+	name   string
+	pid    int
+	limits Limits
+	in     io.WriteCloser
+	out    io.Reader
+	signal func(kill bool) // to the whole group; called with mu held, before the process is reaped
+
+	mu     sync.Mutex
+	reaped bool
+	asked  bool // by Kill or Terminate
+
+	exit Exit          // written before done is closed
+	done chan struct{} // ended, and nothing more comes from its stderr
+	gone chan struct{} // and what it had on disk is removed
+}
+
+// Pid is the process's id, which is its group's and session's too.
+func (p *Process) Pid() int { return p.pid }
+
+// In is the process's stdin. Without Command.Pipe every write fails.
+func (p *Process) In() io.WriteCloser { return p.in }
+
+// Out is the process's stdout. Who does not read it stops the process when the pipe is full. Without Command.Pipe it is at its end.
+// A read fails with ErrHeld when the process has ended but something else keeps its stdout open.
+func (p *Process) Out() io.Reader { return p.out }
+
+// Kill sends SIGKILL to the whole group and to descendants that left it. It returns at once; wait on Done.
+func (p *Process) Kill() { p.send(true) }
+
+// Terminate asks the whole group to end (SIGTERM). It returns at once.
+func (p *Process) Terminate() { p.send(false) }
+
+func (p *Process) send(kill bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		p.asked = true
+		p.signal(kill)
+	}
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Exit waits for the end and says how it was.
+func (p *Process) Exit() Exit {
+	<-p.done
+	return p.exit
+}
+
+// ErrHeld is what reading Out gives when the process is gone but another process still holds the other end.
+var ErrHeld = fmt.Errorf("the process ended, but another one still holds its stdout: %w", os.ErrDeadlineExceeded)
+
+// judge fills in the cause and the sentence. asked: we sent a signal; starved: it said that it ran out of memory. The kernel counts a
+// limit in ticks and usage exactly, so the two differ by some percent: near the limit counts as reached.
+func (e *Exit) judge(l Limits, asked, starved bool) {
+	spent := l.CPU > 0 && e.Usage.CPU >= time.Duration(l.seconds())*time.Second*3/4
+	switch {
+	case asked && (e.Signal == "SIGKILL" || e.Signal == "SIGTERM"):
+		e.Cause, e.Err = CauseKilled, "killed by the supervisor"
+	case spent && e.Signal == "SIGKILL":
+		e.Cause, e.Err = CauseCPU, fmt.Sprintf("used up its processor time of %d s", l.seconds())
+	case starved && e.Code != 0:
+		e.Cause, e.Err = CauseMemory, "ran out of memory ("+e.status()+")"
+		if bound := max(l.Memory, l.Data); bound > 0 {
+			e.Err = fmt.Sprintf("ran out of memory, limited to %d MiB (%s)", bound>>20, e.status())
+		}
+	case e.Signal == "SIGKILL" || e.Signal == "SIGTERM" || e.Signal == "SIGINT" || e.Signal == "SIGHUP":
+		e.Cause, e.Err = CauseOutside, "ended by "+e.Signal+" from outside, an operator or a kernel short of memory"
+	case e.Signal != "":
+		e.Cause, e.Err = CauseSignal, "ended by "+e.Signal
+	case e.Code != 0:
+		e.Cause, e.Err = CauseExited, "ended with "+e.status()
+	default:
+		e.Cause = CauseExited
+	}
+	if line := telling(e.Stderr); line != "" && e.Err != "" && (e.Cause == CauseExited || e.Cause == CauseMemory) {
+		e.Err += ": " + line
+	}
+}
+
+func (e *Exit) status() string {
+	if e.Signal != "" {
+		return e.Signal
+	}
+	return fmt.Sprintf("exit status %d", e.Code)
+}
+
+// telling picks the line of stderr that says most: how a Go program crashed, else the last one.
+func telling(s string) (line string) {
+	for l := range strings.Lines(s) {
+		l = strings.TrimSpace(l)
+		if l != "" {
+			line = l
+		}
+		if strings.HasPrefix(l, "panic: ") || strings.HasPrefix(l, "fatal error: ") {
+			break
+		}
+	}
+	line = printable(line)
+	if len(line) > 200 {
+		line = strings.ToValidUTF8(line[:200], "") + "…"
+	}
+	return line
+}

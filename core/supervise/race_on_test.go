@@ -1,0 +1,6 @@
+//go:build race
+
+package supervise
+
+// raceEnabled: whether the race detector is compiled in.
+const raceEnabled = true

@@ -1,0 +1,309 @@
+//go:build linux || darwin
+
+package supervise
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start runs a command and returns when its program has been entered, limits and all, or says why not. The caller ends it with Kill.
+// The process is told to die with the gateway by the kernel, which means by it the very thread that forked: each process therefore
+// has a goroutine that is locked to a thread of its own, and which then waits for the process there.
+func Start(c Command) (*Process, error) { return start(context.Background(), c) }
+
+// start ends early, and kills what it began, when ctx does.
+func start(ctx context.Context, c Command) (*Process, error) {
+	p, err := begin(ctx, c)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", c.Name, err)
+	}
+	return p, nil
+}
+
+func begin(ctx context.Context, c Command) (_ *Process, err error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if !launchable.Load() {
+		return nil, errors.New("supervise.Launch was not called first thing in main")
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	b := &birth{command: c}
+	defer b.release()
+	if err := b.prepare(); err != nil {
+		return nil, err
+	}
+	return b.launch(ctx)
+}
+
+// birth is what is open while a process is being started.
+type birth struct {
+	command                Command
+	image                  *image
+	dir                    string // the private one, "" if the caller gave one or it is the process's by now
+	child                  []*os.File
+	in, out, stderr        *os.File // our ends
+	planOut, statusIn      *os.File // our ends
+	target, planAt, status int      // descriptors in the launcher
+}
+
+func (b *birth) release() {
+	for _, f := range b.child {
+		f.Close()
+	}
+	for _, f := range []*os.File{b.in, b.out, b.stderr, b.planOut, b.statusIn} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	if b.image != nil {
+		b.image.release()
+	}
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
+}
+
+// prepare opens everything: the program, the directory, the pipes.
+func (b *birth) prepare() (err error) {
+	if b.image, err = openImage(&b.command); err != nil {
+		return err
+	}
+	if b.command.Dir == "" {
+		if b.dir, err = privateDir(&b.command); err != nil {
+			return err
+		}
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	b.child = []*os.File{null, null, null}
+	if b.command.Pipe {
+		if b.child[0], b.in, err = os.Pipe(); err != nil {
+			return err
+		}
+		if b.out, b.child[1], err = os.Pipe(); err != nil {
+			return err
+		}
+		b.child = append(b.child, null) // so that it is closed
+	}
+	if b.stderr, b.child[2], err = os.Pipe(); err != nil {
+		return err
+	}
+	return nil
+}
+
+// files lists the launcher's descriptors in order and notes where ours are: 0 1 2, the caller's, program, plan, status.
+func (b *birth) files() (files []*os.File, err error) {
+	files = append(slices.Clone(b.child[:3]), b.command.ExtraFiles...)
+	b.target = -1
+	if b.image.file != nil {
+		b.target = len(files)
+		files = append(files, b.image.file)
+	}
+	planIn, planOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	b.planOut, b.child = planOut, append(b.child, planIn)
+	statusIn, statusOut, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	b.statusIn, b.child = statusIn, append(b.child, statusOut)
+	b.planAt, b.status = len(files), len(files)+1
+	return append(files, planIn, statusOut), nil
+}
+
+// plan is what the launcher is told.
+func (b *birth) plan() ([]byte, error) {
+	c := &b.command
+	p := plan{Name: c.Name, Parent: os.Getpid(), Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
+		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User}
+	if p.Dir == "" {
+		p.Dir = b.dir
+	}
+	if b.image.script { // the interpreter opens it again
+		p.CloseFrom = b.target + 1
+	}
+	p.Argv = append([]string{b.image.name}, c.Args...)
+	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
+		p.Env = append(p.Env, k+"="+c.Env[k])
+	}
+	return json.Marshal(p)
+}
+
+// launch forks the launcher, hands it the plan and waits until it has become the program.
+func (b *birth) launch(ctx context.Context) (*Process, error) {
+	files, err := b.files()
+	if err != nil {
+		return nil, err
+	}
+	told, err := b.plan()
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{name: b.command.Name, limits: b.command.Limits, done: make(chan struct{}), gone: make(chan struct{})}
+	p.in, p.out = noInput{}, strings.NewReader("")
+	if b.command.Pipe {
+		p.in, p.out = b.in, &output{f: b.out}
+	}
+	started := make(chan error, 1)
+	go p.live(b, files, started)
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	for _, f := range b.child { // else we would hold the child's pipes open
+		f.Close()
+	}
+	b.child, b.dir = nil, ""
+	stop := context.AfterFunc(ctx, p.Kill)
+	err = handshake(b, told)
+	stopped := stop()
+	if err == nil && !stopped {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		p.Kill()
+		<-p.done
+		if errors.Is(err, errLauncher) {
+			err = fmt.Errorf("%w (%s)", err, p.exit)
+		}
+		return nil, err
+	}
+	b.in, b.out, b.stderr = nil, nil, nil // the process's now
+	b.image.release()
+	b.image = nil
+	return p, nil
+}
+
+var errLauncher = errors.New("the launcher ended before it was done")
+
+// handshake hands over the plan and reads what the launcher says: one byte when all is set, then a sentence if exec failed.
+func handshake(b *birth, told []byte) error {
+	limit := time.Now().Add(launchTimeout)
+	b.planOut.SetDeadline(limit)
+	b.statusIn.SetDeadline(limit)
+	_, werr := b.planOut.Write(told)
+	b.planOut.Close()
+	said, rerr := io.ReadAll(io.LimitReader(b.statusIn, 4<<10))
+	text, set := strings.CutPrefix(string(said), launchSet)
+	switch {
+	case errors.Is(rerr, os.ErrDeadlineExceeded), errors.Is(werr, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the launcher took longer than %v", launchTimeout)
+	case text != "":
+		return errors.New(text)
+	case rerr != nil:
+		return fmt.Errorf("read the launcher's status: %w", rerr)
+	case !set:
+		return errLauncher
+	case werr != nil:
+		return fmt.Errorf("hand over the plan: %w", werr)
+	}
+	return nil
+}
+
+// live is a process's whole life, on a thread of its own: fork, wait, kill what is left of the group, reap, tidy up.
+func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
+	defer close(p.gone)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
+	child, err := os.StartProcess(launcher(), []string{launchName}, &os.ProcAttr{
+		Env: []string{fmt.Sprintf("%s=%d", launchEnv, b.planAt)}, Files: files, Sys: sysAttr(), Dir: "/",
+	})
+	if err != nil {
+		started <- fmt.Errorf("run the launcher: %w", err)
+		return
+	}
+	p.pid = child.Pid
+	p.signal = func(kill bool) { signalGroup(p.pid, kill) }
+	exited, read := make(chan struct{}), make(chan struct{})
+	lines := &pump{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
+	image := b.image.leave()
+	started <- nil
+	go func() {
+		defer close(read)
+		defer stderr.Close()
+		lines.run(stderr)
+	}()
+	state, err := p.reap(child)
+	close(exited)
+	limit := time.Now().Add(holdDelay)
+	stderr.SetReadDeadline(limit)
+	if out != nil {
+		out.SetReadDeadline(limit)
+		in.Close()
+	}
+	<-read
+	p.exit = exitOf(state, err)
+	p.exit.Stderr = lines.kept()
+	p.exit.judge(p.limits, p.asked, lines.starved)
+	close(p.done)
+	for _, path := range []string{dir, image} {
+		if path != "" {
+			os.RemoveAll(path)
+		}
+	}
+}
+
+// reap waits for the end, then kills the rest of the group while the dead leader still holds its number: after the reaping another
+// process may get it.
+func (p *Process) reap(child *os.Process) (*os.ProcessState, error) {
+	awaitEnd(p.pid)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	unix.Kill(-p.pid, unix.SIGKILL)
+	p.reaped = true
+	return child.Wait()
+}
+
+func exitOf(state *os.ProcessState, err error) Exit {
+	if err != nil {
+		return Exit{Code: -1, Err: "wait: " + err.Error()}
+	}
+	e := Exit{Code: state.ExitCode(), Usage: Usage{CPU: state.UserTime() + state.SystemTime()}}
+	if w, ok := state.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+		e.Signal = unix.SignalName(w.Signal())
+	}
+	if r, ok := state.SysUsage().(*syscall.Rusage); ok {
+		e.Usage.MaxRSS = uint64(r.Maxrss) * rssUnit
+	}
+	return e
+}
+
+// privateDir is an empty directory that only the child's user can enter.
+func privateDir(c *Command) (string, error) {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, c.Name)
+	dir, err := os.MkdirTemp("", "yett-"+name+"-")
+	if err == nil && c.User != nil {
+		if err = os.Chown(dir, int(c.User.UID), int(c.User.GID)); err != nil {
+			os.RemoveAll(dir)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("private directory: %w", err)
+	}
+	return dir, nil
+}

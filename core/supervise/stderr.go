@@ -1,0 +1,167 @@
+package supervise
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What of a child's stderr reaches the log, and how fast we read it: a child that floods is slowed down, it does not get our processor.
+const (
+	logLines  = 50      // lines a second
+	logLine   = 1 << 10 // bytes a line
+	logBytes  = 4 << 20 // bytes a second that are read at all
+	headBytes = 1 << 10 // kept of the beginning, where a Go crash says what it was
+	tailBytes = maxStderr - headBytes - len(cut)
+	cut       = "\n…\n"
+)
+
+// pump reads a child's stderr: whole lines to the log at a bounded rate, the beginning and the end kept.
+type pump struct {
+	log    func(string)
+	now    func() time.Time
+	exited <-chan struct{} // from then on nothing is slowed down
+	after  func(time.Duration) <-chan time.Time
+
+	line    []byte // the unfinished line, at most logLine
+	over    int    // bytes of that line beyond
+	head    []byte
+	tail    []byte // a window: its last tailBytes count
+	lost    bool   // something between head and tail is gone
+	starved bool   // a line complained of memory, as the runtimes of Go and C do
+
+	window  time.Time // start of the current second
+	lines   int
+	bytes   int
+	dropped int
+}
+
+// run reads until the end of r, or until its deadline.
+func (p *pump) run(r io.Reader) {
+	buf := make([]byte, 16<<10)
+	p.window = p.now()
+	for {
+		n, err := r.Read(buf)
+		p.take(buf[:n])
+		if err != nil {
+			break
+		}
+		p.pace(n)
+	}
+	if len(p.line) > 0 || p.over > 0 {
+		p.endLine()
+	}
+	p.report()
+}
+
+func (p *pump) take(b []byte) {
+	p.keep(b)
+	for _, c := range b {
+		switch {
+		case c == '\n':
+			p.endLine()
+		case len(p.line) < logLine:
+			p.line = append(p.line, c)
+		default:
+			p.over++
+		}
+	}
+}
+
+// keep remembers the first headBytes and the last tailBytes.
+func (p *pump) keep(b []byte) {
+	if n := min(headBytes-len(p.head), len(b)); n > 0 {
+		p.head = append(p.head, b[:n]...)
+		b = b[n:]
+	}
+	p.tail = append(p.tail, b...)
+	if over := len(p.tail) - tailBytes; over > 0 {
+		p.lost = true
+		p.tail = append(p.tail[:0], p.tail[over:]...)
+	}
+}
+
+func (p *pump) kept() string {
+	s := string(p.head)
+	if p.lost {
+		s += cut
+	}
+	s = strings.ToValidUTF8(s+string(p.tail), "?")
+	if len(s) > maxStderr { // a replaced run is never longer than what it replaces
+		s = s[:maxStderr]
+	}
+	return s
+}
+
+func (p *pump) endLine() {
+	line, over := string(p.line), p.over
+	p.line, p.over = p.line[:0], 0
+	if strings.Contains(line, "out of memory") || strings.Contains(line, "annot allocate memory") {
+		p.starved = true
+	}
+	p.turn()
+	if p.lines >= logLines {
+		p.dropped++
+		return
+	}
+	p.lines++
+	if p.log == nil {
+		return
+	}
+	line = printable(line)
+	if over > 0 {
+		line += fmt.Sprintf("… (%d bytes more)", over)
+	}
+	p.log(line)
+}
+
+// turn begins a new second when it is time, and says what the last one lost.
+func (p *pump) turn() {
+	if now := p.now(); now.Sub(p.window) >= time.Second {
+		p.report()
+		p.window, p.lines, p.bytes = now, 0, 0
+	}
+}
+
+func (p *pump) report() {
+	if p.dropped > 0 && p.log != nil {
+		p.log(fmt.Sprintf("… %d lines of stderr left out, at most %d a second are logged", p.dropped, logLines))
+	}
+	p.dropped = 0
+}
+
+// pace waits for the next second when this one's bytes are used up.
+func (p *pump) pace(n int) {
+	p.turn()
+	if p.bytes += n; p.bytes < logBytes {
+		return
+	}
+	select {
+	case <-p.exited:
+	case <-p.after(time.Second - p.now().Sub(p.window)):
+	}
+}
+
+// printable makes a line safe for a log: no control characters, no broken text.
+func printable(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch _, size := utf8.DecodeRuneInString(s[i:]); {
+		case r == utf8.RuneError && size <= 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\t':
+			b.WriteByte(' ')
+		case !unicode.IsPrint(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

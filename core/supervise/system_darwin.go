@@ -1,0 +1,56 @@
+package supervise
+
+import (
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// rssUnit is the unit of a rusage's resident size in bytes.
+const rssUnit = 1
+
+// launcher is this binary's file: the system has no way to run the very same bytes.
+func launcher() string {
+	path, err := os.Executable()
+	if err != nil {
+		return os.Args[0]
+	}
+	return path
+}
+
+func sysAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
+// bind does nothing: there is no parent's death signal here. A child learns of our end when its stdin closes.
+func bind(int) error { return nil }
+
+// closeFrom marks the first descriptors from first on to be closed by exec; Go opens all of its own that way.
+func closeFrom(first int) error {
+	for fd := first; fd < 1024; fd++ {
+		unix.CloseOnExec(fd)
+	}
+	return nil
+}
+
+// awaitEnd returns when the process has ended, and leaves it to be reaped.
+func awaitEnd(pid int) {
+	queue, err := unix.Kqueue()
+	if err != nil {
+		return
+	}
+	defer unix.Close(queue)
+	watch := unix.Kevent_t{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT}
+	for {
+		if _, err := unix.Kevent(queue, []unix.Kevent_t{watch}, make([]unix.Kevent_t, 1), nil); err != unix.EINTR {
+			return
+		}
+	}
+}
+
+func signalGroup(pid int, kill bool) {
+	if kill {
+		unix.Kill(-pid, unix.SIGKILL)
+		return
+	}
+	unix.Kill(-pid, unix.SIGTERM)
+}

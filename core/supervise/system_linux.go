@@ -1,0 +1,125 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// rssUnit is the unit of a rusage's resident size in bytes.
+const rssUnit = 1024
+
+const maxStrays = 1024 // descendants looked for outside the group
+
+// launcher is this very binary, even if the file has been replaced since.
+func launcher() string { return "/proc/self/exe" }
+
+// sysAttr gives the launcher a session (so a group) of its own. It dies with us from its first moment on; it sets that once more
+// itself, since a change of user clears it.
+func sysAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// bind ties the launcher, and the program it becomes, to its parent and takes away every way to more rights. The parent may have
+// died before: then nobody is left to tell.
+func bind(parent int) error {
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("parent's death signal: %w", err)
+	}
+	if now := os.Getppid(); now != parent {
+		return fmt.Errorf("the parent %d is gone, it is %d now", parent, now)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no new privileges: %w", err)
+	}
+	return nil
+}
+
+// closeFrom marks first and everything above to be closed by exec: the status pipe must live until then.
+func closeFrom(first int) error {
+	err := unix.CloseRange(uint(first), 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	open, err := os.ReadDir("/proc/self/fd")
+	for _, e := range open {
+		if fd, err := strconv.Atoi(e.Name()); err == nil && fd >= first {
+			unix.CloseOnExec(fd)
+		}
+	}
+	return err
+}
+
+// awaitEnd returns when the process has ended, and leaves it to be reaped.
+func awaitEnd(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+// signalGroup signals the group; a kill also reaches descendants that have left it, as far as they still have their parents.
+func signalGroup(pid int, kill bool) {
+	if !kill {
+		unix.Kill(-pid, unix.SIGTERM)
+		return
+	}
+	strays := strays(pid)
+	unix.Kill(-pid, unix.SIGKILL)
+	for _, fd := range strays {
+		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+		unix.Close(fd)
+	}
+}
+
+// strays opens the descendants of a process outside its group. A number may be another process's by the time it is opened, so its
+// parent is read again afterwards.
+func strays(root int) (fds []int) {
+	for queue := []int{root}; len(queue) > 0 && len(fds) < maxStrays; queue = queue[1:] {
+		for _, pid := range childrenOf(queue[0]) {
+			if len(queue) < maxStrays {
+				queue = append(queue, pid)
+			}
+			if group, err := unix.Getpgid(pid); err != nil || group == root {
+				continue
+			}
+			fd, err := unix.PidfdOpen(pid, 0)
+			if err != nil {
+				continue
+			}
+			if parentOf(pid) != queue[0] {
+				unix.Close(fd)
+				continue
+			}
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}
+
+func childrenOf(pid int) (pids []int) {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	for _, list := range lists {
+		data, _ := os.ReadFile(list)
+		for _, s := range strings.Fields(string(data)) {
+			if n, err := strconv.Atoi(s); err == nil {
+				pids = append(pids, n)
+			}
+		}
+	}
+	return pids
+}
+
+func parentOf(pid int) int {
+	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 2 {
+		return 0
+	}
+	n, _ := strconv.Atoi(fields[1])
+	return n
+}
