@@ -28,6 +28,7 @@ type Config struct {
 	Storage Storage           `koanf:"storage" doc:"The database."`
 	Limits  Limits            `koanf:"limits" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" doc:"Calls that wait for a person."`
+	Trust   Trust             `koanf:"trust" doc:"Who may have signed modules."`
 	Plugins map[string]Plugin `koanf:"plugins" doc:"Modules by name. A name is used in steps, findings and receipts."`
 	Chains  Chains            `koanf:"chains" doc:"The ordered steps that decide calls and scan outputs."`
 	Audit   Audit             `koanf:"audit" doc:"The audit log."`
@@ -37,7 +38,7 @@ type Config struct {
 }
 
 // reserved lists the keys that later versions will know.
-func (Config) reserved() []string { return []string{"trust", "cluster"} }
+func (Config) reserved() []string { return []string{"cluster"} }
 
 var configType = reflect.TypeFor[Config]()
 
@@ -53,6 +54,8 @@ type Sources struct {
 	Files map[string][]byte
 	// Builtins are the modules that come with the program. With nil, the names of builtins are not checked.
 	Builtins []string
+	// Unlocked lets modules pass whose digest is neither in the files nor in plugins.lock, for what writes the lock.
+	Unlocked bool
 	// Serve makes what only a server needs (storage.path) required.
 	Serve bool
 }
@@ -218,10 +221,13 @@ func (l *loader) finish() {
 	c.Storage.validate(r, l.src.Serve)
 	c.Limits.validate(r)
 	c.Defers.validate(r)
+	c.Trust.validate(r)
+	locked := l.readLock()
 	for _, name := range sortedKeys(c.Plugins) {
 		p, key := c.Plugins[name], join("plugins", name)
 		p.Pos = r.at(key)
-		p.validate(r, key, l.src.Builtins)
+		locked.apply(r, &p, name, l.src.Unlocked)
+		p.validate(r, key, l.src.Builtins, l.src.Unlocked)
 		l.resolve(&p.Config, join(key, "config"))
 		c.Plugins[name] = p
 	}

@@ -175,6 +175,10 @@ func (p *printer) examples(t reflect.Type, indent int) {
 			p.examples(f.typ.Elem(), indent+2)
 		case f.typ == valuesType:
 			p.line(indent, "%s: {}", f.key)
+		case f.typ.Kind() == reflect.Map:
+			p.line(indent, "%s:", f.key)
+			p.line(indent+2, "NAME:")
+			p.examples(f.typ.Elem(), indent+4)
 		case f.hasDef:
 			p.line(indent, "%s: %s", f.key, yamlDefault(f))
 		default:

@@ -108,6 +108,8 @@ func textSchema(f field) map[string]any {
 		s["pattern"] = codeForm.String()
 	case "digest":
 		s["pattern"] = digestForm.String()
+	case "minisign":
+		s["pattern"] = publicForm.String()
 	}
 	return s
 }

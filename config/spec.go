@@ -149,6 +149,7 @@ var (
 	idForm     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}$`)
 	codeForm   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
 	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	publicForm = regexp.MustCompile(`^RW[A-Za-z0-9+/]{54}$`)
 	signerForm = regexp.MustCompile(`^(key:.+|role:(approver|operator))$`)
 )
 
@@ -167,6 +168,8 @@ func checkFormat(format, s string) error {
 		return match(codeForm, s, "a code of at most 64 capitals, digits and _")
 	case "digest":
 		return match(digestForm, s, `"sha256:" and 64 hex digits in lower case`)
+	case "minisign":
+		return match(publicForm, s, "a minisign public key: the 56 characters that begin with RW")
 	case "signer":
 		return errors.Join(match(signerForm, s, "key:NAME, role:approver or role:operator"), checkText(s, ""))
 	case "time":

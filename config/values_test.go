@@ -201,7 +201,7 @@ func TestRulesAreLoaded(t *testing.T) {
 	if name, orHigher := scan.Actions[1].MinSeverity(); name != "high" || !orHigher {
 		t.Errorf(">=high reads as %s, %v", name, orHigher)
 	}
-	if p := c.Plugins["entitle"]; p.Isolation != IsolationFresh || c.Plugins["secrets"].Isolation != IsolationPooled || p.Wasm != "testdata/module.wasm" {
+	if p := c.Plugins["entitle"]; p.Isolation != IsolationReset || c.Plugins["secrets"].Isolation != IsolationPooled || p.Wasm != "testdata/module.wasm" {
 		t.Errorf("defaults of plugins: %+v", p)
 	}
 	want = "[testdata/api-token.txt testdata/full.good.yaml testdata/rules/house.yaml]"

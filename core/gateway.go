@@ -186,8 +186,9 @@ func (g *Gateway) ready() []httpd.Part {
 		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
 		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
 	}
-	for _, m := range g.gen.modules {
-		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: true, Detail: m.about})
+	for _, m := range g.gen.loaded() {
+		ok, detail := m.state()
+		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: ok, Detail: detail})
 	}
 	return parts
 }
@@ -201,10 +202,10 @@ func (g *Gateway) gauges() {
 		return 1
 	})
 	g.metrics.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
-	for _, m := range g.gen.modules {
+	for _, m := range g.gen.loaded() {
 		labels := map[string]string{"module": m.name}
-		g.metrics.Counter("yett_module_calls_total", "Calls of a module.", labels, func() float64 { return float64(m.m.Stats().Calls) })
-		g.metrics.Counter("yett_module_errors_total", "Calls of a module that did not run to their end.", labels, func() float64 { return float64(m.m.Stats().Errors) })
+		g.metrics.Counter("yett_module_calls_total", "Calls of a module.", labels, func() float64 { return float64(m.stats().Calls) })
+		g.metrics.Counter("yett_module_errors_total", "Calls of a module that did not run to their end.", labels, func() float64 { return float64(m.stats().Errors) })
 	}
 }
 

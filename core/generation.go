@@ -2,11 +2,8 @@ package core
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/yett-dev/yett/config"
@@ -14,7 +11,6 @@ import (
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/wasmhost"
-	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -22,17 +18,16 @@ import (
 type generation struct {
 	ops.Generation
 	host    *wasmhost.Host
-	modules []loaded
-}
+	modules map[string]*loaded
 
-type loaded struct {
-	name, about string
-	m           *wasmhost.Module
+	cacheDir  string // "" keeps nothing
+	moduleLog func(module string, level int, line string)
 }
 
 // newGeneration builds all or nothing.
 func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log func(string, ...any)) (g *generation, err error) {
-	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}}
+	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}, cacheDir: cacheDir}
+	g.moduleLog = func(module string, level int, line string) { log("module %s: level %d: %q", module, level, line) }
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close(ctx))
@@ -42,21 +37,16 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 	if g.Authorize, err = authorizer(cfg); err != nil {
 		return g, err
 	}
-	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: func(module string, level int, line string) {
-		log("module %s: level %d: %q", module, level, line)
-	}}); err != nil {
+	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: g.moduleLog}); err != nil {
 		return g, err
 	}
-	modules := map[string]*wasmhost.Module{}
-	for name, p := range cfg.Plugins {
-		if modules[name], err = g.load(ctx, name, p); err != nil {
-			return g, fmt.Errorf("plugins.%s: %w", name, err)
-		}
-	}
-	if err := g.bind(cfg, modules); err != nil {
+	if err := g.loadAll(ctx, cfg); err != nil {
 		return g, err
 	}
-	if g.Scan, err = scanChain(cfg, modules); err != nil {
+	if err := g.bind(cfg); err != nil {
+		return g, err
+	}
+	if g.Scan, err = g.scanChain(cfg); err != nil {
 		return g, err
 	}
 	for i, s := range cfg.Chains.Authorize.Steps {
@@ -71,56 +61,12 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 func (g *generation) close(ctx context.Context) error {
 	var errs []error
 	for _, m := range g.modules {
-		errs = append(errs, m.m.Close(ctx))
+		errs = append(errs, m.close(ctx))
 	}
 	if g.host != nil {
 		errs = append(errs, g.host.Close(ctx))
 	}
 	return errors.Join(errs...)
-}
-
-func (g *generation) load(ctx context.Context, name string, p config.Plugin) (*wasmhost.Module, error) {
-	code, err := moduleBytes(p)
-	if err != nil {
-		return nil, err
-	}
-	iso := wasmhost.Fresh
-	if p.Isolation == config.IsolationPooled {
-		iso = wasmhost.Pooled
-	}
-	m, err := g.host.Load(ctx, wasmhost.Spec{Name: name, Code: code, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
-		Instances: p.Limits.Instances, Isolation: iso})
-	if err != nil {
-		return nil, err
-	}
-	g.modules = append(g.modules, loaded{name, m.About().Version, m})
-	if p.Kind == config.KindScanner && !m.Scans() {
-		return nil, errors.New("the module has no yett_scan, so it is no scanner")
-	}
-	if p.Kind == config.KindAuthorizer && !m.Checks() {
-		return nil, errors.New("the module has no yett_check, so it is no authorizer")
-	}
-	return m, nil
-}
-
-// moduleBytes reads a module once and checks those bytes: what runs is what was checked.
-func moduleBytes(p config.Plugin) ([]byte, error) {
-	if p.Builtin != "" {
-		code, ok := scanners.Builtin(p.Builtin)
-		if !ok {
-			return nil, fmt.Errorf("no scanner called %q is built in; there are %v", p.Builtin, scanners.Names())
-		}
-		return code, nil
-	}
-	code, err := os.ReadFile(string(p.Wasm))
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(code)
-	if got := "sha256:" + hex.EncodeToString(sum[:]); got != p.Digest {
-		return nil, fmt.Errorf("%s has digest %s, the configuration says %s", p.Wasm, got, p.Digest)
-	}
-	return code, nil
 }
 
 func effect(name string) sdk.Effect {
@@ -175,30 +121,33 @@ func CompileRules(files []config.RuleSet) (*rules.Set, error) {
 	return rules.Compile(all)
 }
 
-func (g *generation) bind(cfg *config.Config, modules map[string]*wasmhost.Module) error {
+func (g *generation) bind(cfg *config.Config) error {
 	for i, s := range cfg.Chains.Authorize.Steps {
 		if s.Use == "" {
 			continue
 		}
-		m := modules[s.Use]
+		m := g.modules[s.Use]
 		if m == nil {
 			return fmt.Errorf("chains.authorize.steps: there is no plugin %q", s.Use)
 		}
-		g.Authorize.Steps[i].Checker, g.Authorize.Steps[i].Version = m, m.About().Version
+		g.Authorize.Steps[i].Checker, g.Authorize.Steps[i].Version = m.checker, m.scanner.About().Version
 	}
 	return nil
 }
 
-func scanChain(cfg *config.Config, modules map[string]*wasmhost.Module) (*chain.ScanChain, error) {
+func (g *generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 	c := cfg.Chains.ScanOutput
 	out := &chain.ScanChain{Budget: c.Budget.Std(), Now: time.Now}
 	for _, s := range c.Steps {
-		m := modules[s.Use]
+		m := g.modules[s.Use]
 		if m == nil {
 			return nil, fmt.Errorf("chains.scan_output.steps: there is no plugin %q", s.Use)
 		}
 		out.Steps = append(out.Steps, chain.ScanStep{Name: s.Name, Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents}, Timeout: s.Timeout.Std(),
-			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Scanner: m})
+			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Scanner: m.scanner, Triggers: m.meta.Triggers})
+	}
+	if err := out.Prepare(); err != nil {
+		return nil, err
 	}
 	for _, a := range c.Actions {
 		severity, atLeast := a.MinSeverity()

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -27,6 +28,12 @@ var e2eDir string
 
 // TestMain makes room for the binary; it is built by the first test that needs it.
 func TestMain(m *testing.M) {
+	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	} else if is {
+		os.Exit(0)
+	}
 	dir, err := os.MkdirTemp("", "yett-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

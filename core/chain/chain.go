@@ -8,6 +8,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -38,6 +39,11 @@ type Input struct {
 	ToolID      string
 	AgentID     string
 	ContentType string
+
+	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:
+	// then it need not look elsewhere. They are valid until Scan returns.
+	Hits         []prefilter.Hit
+	HitsComplete bool
 }
 
 // Scanner is what a scan step runs.

@@ -17,6 +17,8 @@ func (c *ScanChain) Mask(ctx context.Context, in *Input) (string, error) {
 	end := c.Now().Add(c.Budget)
 	var found []sdk.Finding
 	ran := false
+	hits := c.read(in.Text)
+	defer c.done(hits)
 	for i := range c.Steps {
 		s := c.Steps[i]
 		if s.Shadow {
@@ -24,7 +26,7 @@ func (c *ScanChain) Mask(ctx context.Context, in *Input) (string, error) {
 		}
 		s.Match = Match{}
 		ran = true
-		rec, some := c.scan(ctx, &s, in, end)
+		rec, some := c.scan(ctx, &s, in, hits, end)
 		if rec.Err != nil {
 			return "", fmt.Errorf("scanner %s did not run to its end: %w", s.Name, rec.Err)
 		}

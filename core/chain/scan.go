@@ -8,9 +8,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // The outcomes of a scan.
@@ -29,6 +32,10 @@ type ScanStep struct {
 	OnError sdk.Effect // Deny: the text is not released; Abstain: the operator does without this scanner
 	Shadow  bool
 	Scanner Scanner
+	// Triggers are what the scanner declares: without one of them in a text it can find nothing. None: it sees every text.
+	Triggers []abi.Trigger
+
+	set int // of the pass; -1 when the step always runs
 }
 
 // ActionRule maps findings to an action. Empty lists hold for everything. The first rule that holds decides.
@@ -43,12 +50,56 @@ type ActionRule struct {
 	Replacement   string // for Redact: "{kind}" stands for the finding's kind
 }
 
-// ScanChain is a scan chain. It is immutable and safe for concurrent use.
+// ScanChain is a scan chain. It is immutable after Prepare and safe for concurrent use.
 type ScanChain struct {
 	Steps   []ScanStep
 	Budget  time.Duration
 	Actions []ActionRule
 	Now     func() time.Time
+
+	pass  *prefilter.Automaton // nil: every step runs
+	found sync.Pool            // of *prefilter.Found
+}
+
+// Prepare compiles the triggers of all steps into the one pass that each text gets. Without it every scanner sees every
+// text. It is called once, before the first Run.
+func (c *ScanChain) Prepare() error {
+	var sets [][]abi.Trigger
+	for i := range c.Steps {
+		s := &c.Steps[i]
+		s.set = -1
+		if len(s.Triggers) > 0 {
+			s.set = len(sets)
+			sets = append(sets, s.Triggers)
+		}
+	}
+	if len(sets) == 0 {
+		return nil
+	}
+	pass, err := prefilter.Compile(sets)
+	if err != nil {
+		return fmt.Errorf("triggers of the scan chain: %w", err)
+	}
+	c.pass = pass
+	c.found.New = func() any { return new(prefilter.Found) }
+	return nil
+}
+
+// read is the one pass over a text; nil when no scanner declares triggers.
+func (c *ScanChain) read(text string) *prefilter.Found {
+	if c.pass == nil {
+		return nil
+	}
+	hits := c.found.Get().(*prefilter.Found)
+	c.pass.Find(text, hits)
+	return hits
+}
+
+// done gives the hits back, once no step runs any more: a scanner gives up its input when it returns.
+func (c *ScanChain) done(hits *prefilter.Found) {
+	if hits != nil {
+		c.found.Put(hits)
+	}
 }
 
 // Receipt says what one scanner did.
@@ -56,9 +107,11 @@ type Receipt struct {
 	Step    *ScanStep
 	About   About
 	Outcome string // ok, error, timeout, skipped
-	Bytes   int
-	Took    time.Duration
-	Err     error
+	// Prefiltered: the text holds nothing that the scanner could find, so it was not called.
+	Prefiltered bool
+	Bytes       int
+	Took        time.Duration
+	Err         error
 }
 
 // ScanResult is what may be released, and why.
@@ -79,9 +132,11 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
 	var failed *Receipt
 	concerned := false // an enforcing step has looked at the text, or failed to
+	hits := c.read(in.Text)
+	defer c.done(hits)
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		rec, found := c.scan(ctx, s, in, end)
+		rec, found := c.scan(ctx, s, in, hits, end)
 		res.Receipts = append(res.Receipts, rec)
 		if s.Shadow {
 			res.Shadow = append(res.Shadow, found...)
@@ -110,11 +165,19 @@ func (r *ScanResult) deny(code, reason string) {
 	r.Outcome, r.Code, r.Reason, r.Text = Denied, code, reason, ""
 }
 
-func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, end time.Time) (Receipt, []sdk.Finding) {
+func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, hits *prefilter.Found, end time.Time) (Receipt, []sdk.Finding) {
 	rec := Receipt{Step: s, About: s.Scanner.About(), Bytes: len(in.Text), Outcome: "ok"}
 	if !s.Match.Holds(in.ToolID, in.AgentID, "") {
 		rec.Outcome, rec.Bytes = "skipped", 0
 		return rec, nil
+	}
+	if hits != nil && s.set >= 0 {
+		own := *in
+		if own.Hits, own.HitsComplete = hits.Hits(s.set); own.HitsComplete && len(own.Hits) == 0 {
+			rec.Prefiltered = true
+			return rec, nil
+		}
+		in = &own
 	}
 	start := c.Now()
 	var found []sdk.Finding

@@ -51,7 +51,7 @@ func receipts(rs []chain.Receipt) []wire.Receipt {
 	out := make([]wire.Receipt, len(rs))
 	for i := range rs {
 		r := &rs[i]
-		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes, Outcome: r.Outcome, Micros: r.Took.Microseconds(), Shadow: r.Step.Shadow}
+		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes, Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
 		if r.Err != nil {
 			out[i].Error = r.Err.Error()
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
@@ -23,13 +24,20 @@ const (
 )
 
 // call is what one call may use and what it has handed over. It is the context that the guest runs under, which is how a
-// host function finds it; it is made anew for every call because the runtime's watcher may look at it a moment longer.
+// host function finds it.
 type call struct {
 	context.Context
 	in     *instance
 	phase  phase
 	export string // what runs now
 	err    error  // the first fault; set before the panic that ends the guest
+
+	deadline time.Time
+	budget   uint64 // units
+	used     uint64 // of them, up to the last tick and by the host
+	slice    int64  // what the guest got last
+	unpaused int    // units charged by the host since the last look at the clock
+	pauses   int
 
 	window    int // bytes of text in the buffer
 	stream    bool
@@ -55,6 +63,7 @@ func (c *call) enter() {
 	if c.hostCalls++; c.hostCalls > abi.MaxHostCalls {
 		c.fault(ErrHostCalls, "at most %d are allowed in one call", abi.MaxHostCalls)
 	}
+	c.charge(hostCallFuel)
 }
 
 // view is n bytes of the guest's memory, valid until the guest runs again.
@@ -74,10 +83,13 @@ func (c *call) emit(a []uint64) {
 	if c.phase != scanning {
 		c.fault(ErrMisplaced, "emit outside %s", abi.ExportScan)
 	}
-	kind, declared := c.in.module.kinds[string(c.view("kind", kindPtr, kindLen))]
+	c.charge(findingFuel)
+	name := c.view("kind", kindPtr, kindLen)
+	name = name[:min(len(name), maxKindName+1)] // the longer ones are of no kind, and not worth a look
+	kind, declared := c.in.module.kinds[string(name)]
 	switch {
 	case !declared:
-		c.fault(ErrKind, "%q", cut(string(c.view("kind", kindPtr, min(kindLen, 80))), 80))
+		c.fault(ErrKind, "%q", cut(string(name), 80))
 	case start > end || uint64(end) > uint64(c.window):
 		c.fault(ErrSpan, "%d–%d of %d bytes", start, end, c.window)
 	case !(confidence >= 0 && confidence <= 1): // also false for NaN
@@ -110,6 +122,7 @@ func (c *call) replacement(action, ptr, n uint32) string {
 	if n > abi.MaxReplacement {
 		c.fault(ErrReplacement, "%d bytes: at most %d are allowed", n, abi.MaxReplacement)
 	}
+	c.chargeBytes(int(n))
 	b := c.view("replacement", ptr, n)
 	if !utf8.Valid(b) {
 		c.fault(ErrReplacement, "not UTF-8")
@@ -141,6 +154,7 @@ func (c *call) decide(a []uint64) {
 	case uint32(a[4]) > maxReason:
 		c.fault(ErrDecision, "reason of %d bytes: at most %d are allowed", uint32(a[4]), maxReason)
 	}
+	c.chargeBytes(int(uint32(a[4])))
 	code := c.view("code", uint32(a[1]), uint32(a[2]))
 	reason := c.view("reason", uint32(a[3]), uint32(a[4]))
 	switch abstains := effect == abi.EffectAbstain; {
@@ -172,6 +186,7 @@ func (c *call) put(a []uint64) {
 		c.fault(ErrPut, "%d bytes for slot %d: at most %d are allowed, %d for slot %d", n, slot, abi.MaxPut, abi.MaxState,
 			abi.SlotState)
 	}
+	c.chargeBytes(int(n))
 	c.has[slot] = true
 	c.puts[slot] = bytes.Clone(c.view("put", ptr, n))
 	a[0] = 0
@@ -181,6 +196,7 @@ func (c *call) put(a []uint64) {
 func (c *call) writeLog(a []uint64) {
 	n := uint32(a[2])
 	line := c.view("log", uint32(a[1]), n)
+	c.charge(logLineFuel)
 	c.log.add(int(uint32(a[0])), line)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // Check asks the module about one call. Errors are *CallError, and the verdict beside one is the zero Verdict.
 func (m *Module) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, error) {
-	if !m.admitted.check {
+	if !m.checked.Check {
 		m.calls.Add(1)
 		m.errs.Add(1)
 		return sdk.Verdict{}, m.fault("", ErrNoExport, abi.ExportCheck, nil)

@@ -70,7 +70,7 @@ func TestInvalidChecksFail(t *testing.T) {
 			if !reflect.DeepEqual(v, sdk.Verdict{}) {
 				t.Errorf("a verdict beside an error: %+v", v)
 			}
-			if s := m.Stats(); s.Errors != 1 || s.Discarded != 1 || s.Live != 0 {
+			if s := settled(m); s.Errors != 1 || s.Discarded != 1 || s.Live != 1 {
 				t.Errorf("the instance was kept: %+v", s)
 			}
 		})

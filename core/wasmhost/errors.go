@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/wasmcheck"
 )
 
 // What can be wrong with a call. Each is matched with errors.Is on what Scan, Check and Load return.
@@ -17,7 +19,9 @@ var (
 
 	ErrTrap        = errors.New("guest trapped")
 	ErrExit        = errors.New("guest called proc_exit")
-	ErrInterrupted = errors.New("guest was interrupted")
+	ErrInterrupted = errors.New("guest was interrupted")    // by the deadline or the caller: depends on the machine's load
+	ErrFuel        = errors.New("guest used up its budget") // of instructions: the same on every machine
+	ErrStack       = errors.New("guest calls too deep")
 	ErrStatus      = errors.New("guest returned an error")
 	ErrBuffer      = errors.New("guest gave no usable buffer")
 
@@ -95,9 +99,7 @@ func (e *StatusError) Error() string {
 }
 
 // RefusedError says why a module's bytes were not let in. No guest code has run.
-type RefusedError struct{ Reason string }
-
-func (e *RefusedError) Error() string { return "module refused: " + e.Reason }
+type RefusedError = wasmcheck.Refusal
 
 func refusef(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}

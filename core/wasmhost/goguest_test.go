@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -100,7 +101,7 @@ func TestGoGuest(t *testing.T) {
 }
 
 // hitsOf finds a module's triggers the slow way.
-func hitsOf(triggers []abi.Trigger, text string) (hits []Hit) {
+func hitsOf(triggers []abi.Trigger, text string) (hits []prefilter.Hit) {
 	lower := strings.ToLower(text)
 	for i, tr := range triggers {
 		if tr.Literal == "" {
@@ -117,7 +118,7 @@ func hitsOf(triggers []abi.Trigger, text string) (hits []Hit) {
 				break
 			}
 			at += j
-			hits = append(hits, Hit{uint32(i), uint32(at)})
+			hits = append(hits, prefilter.Hit{Trigger: uint32(i), Offset: uint32(at)})
 		}
 	}
 	return hits
@@ -126,14 +127,14 @@ func hitsOf(triggers []abi.Trigger, text string) (hits []Hit) {
 var classBytes = map[string]string{"digits": "0123456789", "hex": "0123456789abcdefABCDEF", "at": "@",
 	"base64": "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"}
 
-func runs(i uint32, tr abi.Trigger, text string) (hits []Hit) {
+func runs(i uint32, tr abi.Trigger, text string) (hits []prefilter.Hit) {
 	for at := 0; at < len(text); at++ {
 		n := 0
 		for at+n < len(text) && strings.IndexByte(classBytes[tr.Class], text[at+n]) >= 0 {
 			n++
 		}
 		if n > 0 && n >= tr.Min {
-			hits = append(hits, Hit{i, uint32(at)})
+			hits = append(hits, prefilter.Hit{Trigger: i, Offset: uint32(at)})
 		}
 		at += n
 	}
@@ -206,7 +207,8 @@ func memoryOf(t *testing.T, in *instance) []byte {
 // scanOn scans on an instance that the pool does not know.
 func (m *Module) scanOn(ctx context.Context, in *instance, w Window) ([]sdk.Finding, error) {
 	w.Flags = abi.FlagFirst | abi.FlagFinal
-	c := &call{Context: ctx, in: in, phase: scanning}
+	c := in.newCall(scanning)
+	c.begin(ctx, m.spec.Timeout, m.spec.Fuel)
 	_, _, err := in.scanWindow(c, &w)
 	return c.findings, err
 }

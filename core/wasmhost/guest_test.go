@@ -3,9 +3,43 @@ package wasmhost
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 
+	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
+
+// What the binary format calls things.
+const (
+	secCustom, secType, secImport, secFunction, secTable, secMemory byte = 0, 1, 2, 3, 4, 5
+	secGlobal, secExport, secStart, secElement, secCode, secData    byte = 6, 7, 8, 9, 10, 11
+	externFunc, externTable, externMemory, externGlobal             byte = 0, 1, 2, 3
+	valI32, valI64, valF32, valF64, valV128, valFuncref, valExtern  byte = 0x7f, 0x7e, 0x7d, 0x7c, 0x7b, 0x70, 0x6f
+)
+
+var wasmMagic = []byte("\x00asm\x01\x00\x00\x00")
+
+// signature is a function's type: one byte for each value.
+type signature struct{ params, results string }
+
+// sig writes a signature with one letter a value: i, l, f for i32, i64, f32.
+func sig(params, results string) signature {
+	r := strings.NewReplacer("i", "\x7f", "l", "\x7e", "f", "\x7d")
+	return signature{r.Replace(params), r.Replace(results)}
+}
+
+func importSig(f hostFunc) signature {
+	params, results, ok := wasmcheck.ImportSignature(f.module, f.name)
+	if !ok {
+		panic(f.name + " cannot be imported")
+	}
+	return signature{params, results}
+}
+
+var exportSignatures = map[string]signature{
+	abi.ExportMarker: sig("", ""), abi.ExportInitialize: sig("", ""), abi.ExportBuffer: sig("i", "i"), abi.ExportInit: sig("i", "i"),
+	abi.ExportScan: sig("iii", "i"), abi.ExportCheck: sig("ii", "i"), abi.ExportDescribe: sig("", "i"),
+}
 
 // A small encoder for WASM binaries, so that each test can write the guest it needs.
 
@@ -190,7 +224,7 @@ type guest struct {
 func (g guest) module() *mod {
 	m := &mod{memories: [][]byte{{0, 4}}}
 	for _, f := range hostFuncs {
-		m.imports = append(m.imports, imp{module: f.module, name: f.name, sig: f.sig})
+		m.imports = append(m.imports, imp{module: f.module, name: f.name, sig: importSig(f)})
 	}
 	export := func(name string, body []byte) {
 		if body != nil {

@@ -2,12 +2,15 @@ package wasmhost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -17,37 +20,28 @@ type instance struct {
 	module *Module
 	mod    api.Module
 	mem    api.Memory
+	arena  *arena // what mem lies in
 	size   uint32 // of the memory after yett_init
 	clock  uint64
-	random *rand.ChaCha8
+	random rand.ChaCha8
+
+	fuel, depth api.MutableGlobal   // of the meter
+	globals     []api.MutableGlobal // the module's own, in the order of wasmcheck.Module.Globals; nil if it has no snapshot
 
 	// Each look-up allocates a call engine with a stack of its own, so they are looked up once.
 	buffer, scan, check api.Function
 	stack               [4]uint64
+	call                call // reused, so that a call allocates nothing of its own
 }
 
-// start makes an instance: _initialize, then yett_init with the config. The instance is closed if either fails.
+// start makes an instance that is ready for its first call: from the module's snapshot if it has one, and otherwise by
+// _initialize and yett_init. After an error nothing of it is left.
 func (m *Module) start(ctx context.Context) (*instance, error) {
-	ctx, cancel := within(ctx, m.spec.Start)
-	defer cancel()
-	// No start functions: the guest's first code runs under a call, like all of it.
-	mod, err := m.rt.InstantiateModule(ctx, m.compiled, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+	in, err := m.instantiate(ctx)
 	if err != nil {
-		return nil, m.fault("", ErrTrap, "instantiate: "+firstLine(err), ctx.Err())
+		return nil, err
 	}
-	in := &instance{module: m, mod: mod, mem: mod.Memory(), random: rand.NewChaCha8(m.seed),
-		buffer: mod.ExportedFunction(abi.ExportBuffer)}
-	if m.admitted.scan {
-		in.scan = mod.ExportedFunction(abi.ExportScan)
-	}
-	if m.admitted.check {
-		in.check = mod.ExportedFunction(abi.ExportCheck)
-	}
-	m.live.Add(1)
-	c := &call{Context: ctx, in: in, phase: starting}
-	err = in.initialize(c)
-	c.flush()
-	if err != nil {
+	if err := in.wake(ctx); err != nil {
 		in.close()
 		return nil, err
 	}
@@ -55,8 +49,87 @@ func (m *Module) start(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
+// instantiate makes an instance in which no code of the guest has run.
+func (m *Module) instantiate(ctx context.Context) (*instance, error) {
+	arena, err := newArena(m.spec.Memory)
+	if err != nil {
+		return nil, m.fault("", ErrTrap, "instantiate", err)
+	}
+	ictx := experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(
+		func(_, _ uint64) experimental.LinearMemory { return arena }))
+	// No start functions: the guest's first code runs under a call, like all of it.
+	mod, err := instantiate(ictx, m.rt, m.compiled)
+	if err != nil {
+		arena.Free()
+		return nil, m.fault("", ErrTrap, "instantiate: "+firstLine(err), ctx.Err())
+	}
+	m.live.Add(1)
+	in := &instance{module: m, mod: mod, mem: mod.Memory(), arena: arena, random: *rand.NewChaCha8(m.seed),
+		buffer: mod.ExportedFunction(abi.ExportBuffer)}
+	if err := in.lookUp(); err != nil {
+		in.close()
+		return nil, err
+	}
+	return in, nil
+}
+
+// instantiate turns the panic of a runtime that gets no memory into an error.
+func instantiate(ctx context.Context, rt wazero.Runtime, c wazero.CompiledModule) (mod api.Module, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("no memory: %v", r)
+		}
+	}()
+	return rt.InstantiateModule(ctx, c, wazero.NewModuleConfig().WithName("").WithStartFunctions())
+}
+
+func (in *instance) lookUp() error {
+	m, ok := in.module, false
+	if m.checked.Scan {
+		in.scan = in.mod.ExportedFunction(abi.ExportScan)
+	}
+	if m.checked.Check {
+		in.check = in.mod.ExportedFunction(abi.ExportCheck)
+	}
+	if in.fuel, ok = in.mod.ExportedGlobal(wasmcheck.ExportFuel).(api.MutableGlobal); !ok {
+		return m.fault("", ErrTrap, "the module is not metered", nil)
+	}
+	if in.depth, ok = in.mod.ExportedGlobal(wasmcheck.ExportStack).(api.MutableGlobal); !ok {
+		return m.fault("", ErrTrap, "the module's call depth is not metered", nil)
+	}
+	if m.keeps == "" {
+		if in.globals, ok = m.mutableGlobals(in.mod); !ok {
+			return m.fault("", ErrTrap, "a mutable global of the module is not exported", nil)
+		}
+	}
+	return nil
+}
+
+// wake brings a new instance to where a call can begin.
+func (in *instance) wake(ctx context.Context) error {
+	if s := in.module.snap; s != nil {
+		switch ok, err := s.wake(in); {
+		case err != nil:
+			return in.module.fault("", ErrTrap, "start from the snapshot", err)
+		case !ok:
+			return in.module.fault("", ErrTrap, "start from the snapshot: its memory cannot be had", nil)
+		}
+		return nil
+	}
+	c := in.newCall(starting)
+	c.begin(ctx, in.module.spec.Start, in.module.spec.startFuel)
+	defer c.flush()
+	return in.initialize(c)
+}
+
+// newCall clears what the call before left.
+func (in *instance) newCall(p phase) *call {
+	in.call = call{in: in, phase: p, printed: [2][]byte{in.call.printed[0][:0], in.call.printed[1][:0]}}
+	return &in.call
+}
+
 func (in *instance) initialize(c *call) error {
-	if in.module.admitted.initialize {
+	if in.module.checked.Initialize {
 		if _, err := in.invoke(c, abi.ExportInitialize, in.mod.ExportedFunction(abi.ExportInitialize)); err != nil {
 			return err
 		}
@@ -72,9 +145,8 @@ func (in *instance) initialize(c *call) error {
 
 // describe runs yett_describe and gives what it put.
 func (in *instance) describe(ctx context.Context) ([]byte, error) {
-	ctx, cancel := within(ctx, in.module.spec.Start)
-	defer cancel()
-	c := &call{Context: ctx, in: in, phase: describing}
+	c := in.newCall(describing)
+	c.begin(ctx, in.module.spec.Start, in.module.spec.startFuel)
 	defer c.flush()
 	if err := in.status(c, abi.ExportDescribe, in.mod.ExportedFunction(abi.ExportDescribe)); err != nil {
 		return nil, err
@@ -117,19 +189,27 @@ func (in *instance) status(c *call, export string, fn api.Function, args ...uint
 	return nil
 }
 
-// invoke runs one export. A result that comes after the deadline is no result.
+// invoke runs one export. A result that comes after the deadline, or beyond the budget, is no result.
 func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint32) (uint32, error) {
 	c.export = export
 	for i, v := range args {
 		in.stack[i] = uint64(v)
 	}
+	in.fuel.Set(uint64(uint32(c.refill())))
+	in.depth.Set(wasmcheck.StackBudget)
 	err := fn.CallWithStack(c, in.stack[:])
-	late := c.Err() // read after the runtime's watcher was told to stop: if it is nil, the watcher closed nothing
-	switch {
-	case c.err != nil:
+	if c.err != nil {
 		return 0, c.err
+	}
+	c.settle(int32(uint32(in.fuel.Get())))
+	late := c.late()
+	switch {
+	case c.used > c.budget:
+		return 0, in.module.fault(export, ErrFuel, fmt.Sprintf("%d units", c.budget), nil)
 	case late != nil:
 		return 0, in.module.fault(export, ErrInterrupted, "", late)
+	case errors.Is(err, errNoCall):
+		return 0, in.module.fault(export, ErrTrap, errNoCall.Error(), nil)
 	case err != nil:
 		return 0, in.module.fault(export, ErrTrap, firstLine(err), nil)
 	}
@@ -149,8 +229,10 @@ func (in *instance) clean(ptr uint32, n int) {
 	}
 }
 
+// close frees the instance. It may be called once.
 func (in *instance) close() {
 	in.module.live.Add(-1)
 	// The error is that of closing files, and there are none.
 	_ = in.mod.Close(context.Background())
+	in.arena.Free()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
@@ -77,4 +78,21 @@ func golden(t *testing.T, name string, got []byte) {
 	if !bytes.Equal(got, want) {
 		t.Errorf("%s differs; got:\n%s\nwant:\n%s\nGOLDEN=write go test rewrites it", path, got, want)
 	}
+}
+
+// loose is a call that no guest runs in, with time and fuel enough.
+func loose(in *instance, p phase) *call {
+	c := in.newCall(p)
+	c.begin(context.Background(), time.Hour, MaxFuel)
+	return c
+}
+
+// settled gives the counters when no instance is being started any more.
+func settled(m *Module) Stats {
+	waitFor(func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.warming == nil
+	})
+	return m.Stats()
 }

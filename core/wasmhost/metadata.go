@@ -19,6 +19,7 @@ const (
 	maxLiteral    = 256
 	maxRun        = 4096
 	maxLookbehind = 1 << 20
+	maxKindName   = 64
 )
 
 var (

@@ -142,6 +142,7 @@ func TestSpecIsChecked(t *testing.T) {
 		{"instances", func(s *Spec) { s.Instances = -1 }},
 		{"many instances", func(s *Spec) { s.Instances = 257 }},
 		{"isolation", func(s *Spec) { s.Isolation = 9 }},
+		{"fuel", func(s *Spec) { s.Fuel = MaxFuel + 1 }},
 		{"slack", func(s *Spec) { s.Slack = 2 << 30 }},
 		{"config", func(s *Spec) { s.Config = json.RawMessage(`{"a":1,"a":2}`) }},
 		{"config is an array", func(s *Spec) { s.Config = json.RawMessage(`[]`) }},

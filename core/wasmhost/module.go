@@ -14,44 +14,58 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // Module is one loaded module with its runtime and its pool. It is safe for concurrent use and is a chain.Scanner and a
 // chain.Checker.
 type Module struct {
-	host     *Host
-	spec     Spec
-	digest   string
-	seed     [32]byte
-	initDoc  []byte
-	admitted *admitted
-	meta     abi.Metadata
-	kinds    map[string]string // declared names, to themselves: a look-up by bytes gives the string without a copy
+	host    *Host
+	spec    Spec
+	digest  string
+	seed    [32]byte
+	initDoc []byte
+	checked *wasmcheck.Module
+	meta    abi.Metadata
+	kinds   map[string]string // declared names, to themselves: a look-up by bytes gives the string without a copy
+	keeps   string            // why an instance cannot be reset; "" if it can
+
+	isolation Isolation // in force: not spec's where that cannot be had
+	snap      *snapshot // nil if keeps says why
+	size      uint64    // bytes of memory after the start
 
 	cache    wazero.CompilationCache // nil without a directory
 	rt       wazero.Runtime
 	compiled wazero.CompiledModule
 
-	slots   chan struct{} // one for each instance in use
+	slots   chan struct{} // one for each call that has or wants an instance
 	closing chan struct{} // closed when no more calls are taken
 
-	mu   sync.Mutex
-	idle []*instance
+	mu      sync.Mutex
+	idle    []*instance
+	warming chan struct{} // closed when the instance that is started in the background is there; nil if none is
+	waits   bool          // a call waits for it
+
+	life       context.Context // of instances started in the background
+	die        context.CancelFunc
+	background sync.WaitGroup
 
 	closeMu   sync.Mutex
 	closeHeld int // slots that Close has taken
 	closed    bool
 
-	calls, errs, discarded, grown, dropped, cut atomic.Uint64
-	live                                        atomic.Int64
+	calls, errs, discarded, grown, dropped, cut, fuel atomic.Uint64
+	live                                              atomic.Int64
 }
 
 // Stats are counters since the module was loaded.
 type Stats struct {
 	Calls     uint64 // scans and checks
 	Errors    uint64 // those that failed, the wait for an instance included
+	Fuel      uint64 // units that they used
 	Live      int    // instances that exist now
+	Memory    uint64 // bytes of linear memory of one instance after its start
 	Discarded uint64 // instances thrown away after an error or because they grew; not those of Fresh that ended well
 	Grown     uint64 // of these, those that only grew
 	LogLines  uint64 // log lines dropped because they were over the budget
@@ -63,34 +77,54 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := admit(spec.Code, spec.pages())
+	checked, err := wasmcheck.Check(spec.Code, wasmcheck.Limits{Pages: spec.pages()})
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(spec.Code)
-	spec.Code = nil // the compiled code is what counts from here on
-	m := &Module{host: h, spec: spec, digest: "sha256:" + hex.EncodeToString(sum[:]), seed: sum, admitted: a,
+	m := &Module{host: h, spec: spec, digest: "sha256:" + hex.EncodeToString(sum[:]), seed: sum, checked: checked,
+		isolation: spec.Isolation, keeps: checked.Keeps,
 		slots: make(chan struct{}, spec.Instances), closing: make(chan struct{})}
-	if m.initDoc, err = spec.initDocument(); err != nil {
-		return nil, err
-	}
-	if a.meta != nil {
-		if err := m.take(a.meta); err != nil {
-			return nil, err
-		}
-	}
-	if err := m.open(ctx); err != nil {
+	m.life, m.die = context.WithCancel(context.WithoutCancel(ctx))
+	m.spec.Code = nil // the compiled code is what counts from here on
+	if err := m.prepare(ctx); err != nil {
 		return nil, errors.Join(err, m.shut(context.WithoutCancel(ctx)))
 	}
-	a.code = nil
+	// What is left of the bytes would live as long as the module.
+	m.checked = &wasmcheck.Module{Initialize: checked.Initialize, Scan: checked.Scan, Check: checked.Check,
+		Describe: checked.Describe, Keeps: checked.Keeps, Globals: checked.Globals}
 	return m, nil
 }
 
-// open compiles the module and starts the first instance, which stays warm if instances are pooled.
-func (m *Module) open(ctx context.Context) error {
-	cfg := interruptible(wazero.NewRuntimeConfigCompiler()).WithCoreFeatures(api.CoreFeaturesV2).
+// prepare is what can fail of a load. What the module says of itself is read and compared with the operator's limits
+// before any of its code runs, if a section holds it.
+func (m *Module) prepare(ctx context.Context) (err error) {
+	if m.initDoc, err = m.spec.initDocument(); err != nil {
+		return err
+	}
+	var section *abi.Metadata
+	if m.checked.Meta != nil {
+		if section, err = readMetadata(m.checked.Meta, m.checked.Scan); err != nil {
+			return refusef("custom section %q: %v", abi.MetaSection, err)
+		}
+		if err := m.take(section); err != nil {
+			return err
+		}
+	}
+	if m.isolation == Reset && m.keeps != "" {
+		m.isolation = Fresh
+	}
+	if err := m.compile(ctx, m.checked.Metered()); err != nil {
+		return err
+	}
+	return m.first(ctx, section)
+}
+
+// compile makes the runtime and has wazero validate and translate the module. A panic there is a refusal too: the bytes
+// are the author's.
+func (m *Module) compile(ctx context.Context, code []byte) (err error) {
+	cfg := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).
 		WithMemoryLimitPages(m.spec.pages()).WithDebugInfoEnabled(false)
-	var err error
 	if dir := m.host.opts.CacheDir; dir != "" {
 		dir = filepath.Join(dir, fmt.Sprintf("memory-%d", m.spec.pages()))
 		if m.cache, err = wazero.NewCompilationCacheWithDir(dir); err != nil {
@@ -102,18 +136,44 @@ func (m *Module) open(ctx context.Context) error {
 	if err := provide(ctx, m.rt); err != nil {
 		return fmt.Errorf("host functions: %w", err)
 	}
-	if err := m.compile(ctx); err != nil {
-		return err
+	defer func() {
+		if r := recover(); r != nil {
+			err = refusef("the compiler failed: %s", cut(fmt.Sprint(r), 200))
+		}
+	}()
+	if m.compiled, err = m.rt.CompileModule(ctx, code); err != nil {
+		return refusef("it does not compile: %s", firstLine(err))
 	}
+	return nil
+}
+
+// first starts the first instance, copies it before anything else runs in it, and has it describe itself. It stays warm
+// where it is fit for a call.
+func (m *Module) first(ctx context.Context, section *abi.Metadata) error {
 	in, err := m.start(ctx)
 	if err != nil {
 		return err
 	}
-	if err := m.describe(ctx, in); err != nil {
+	m.size = uint64(in.size)
+	if m.keeps == "" {
+		if m.snap, err = takeSnapshot(in); err != nil {
+			in.close()
+			return err
+		}
+	}
+	if err := m.describe(ctx, in, section); err != nil {
 		in.close()
 		return err
 	}
-	if m.spec.Isolation == Fresh {
+	in.size = in.mem.Size()
+	whole := m.isolation == Pooled || !m.checked.Describe
+	if m.snap != nil {
+		if whole, err = m.snap.restore(in); err != nil {
+			in.close()
+			return fmt.Errorf("reset: %w", err)
+		}
+	}
+	if !whole {
 		in.close()
 		return nil
 	}
@@ -121,37 +181,23 @@ func (m *Module) open(ctx context.Context) error {
 	return nil
 }
 
-// compile has wazero validate and translate the module. A panic there is a refusal too: the bytes are the author's.
-func (m *Module) compile(ctx context.Context) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = refusef("the compiler failed: %s", cut(fmt.Sprint(r), 200))
-		}
-	}()
-	if m.compiled, err = m.rt.CompileModule(ctx, m.admitted.code); err != nil {
-		return refusef("it does not compile: %s", firstLine(err))
-	}
-	return nil
-}
-
 // describe asks the module for its metadata, and compares if a section held them too.
-func (m *Module) describe(ctx context.Context, in *instance) error {
-	if !m.admitted.describe {
+func (m *Module) describe(ctx context.Context, in *instance, section *abi.Metadata) error {
+	if !m.checked.Describe {
 		return nil
 	}
 	doc, err := in.describe(ctx)
 	if err != nil {
 		return err
 	}
-	in.size = in.mem.Size()
-	meta, err := readMetadata(doc, m.admitted.scan)
+	meta, err := readMetadata(doc, m.checked.Scan)
 	if err != nil {
 		return fmt.Errorf("%s: %w", abi.ExportDescribe, err)
 	}
-	if m.admitted.meta == nil {
+	if section == nil {
 		return m.take(meta)
 	}
-	if !reflect.DeepEqual(meta, m.admitted.meta) {
+	if !reflect.DeepEqual(meta, section) {
 		return refusef("%s and the custom section %q differ", abi.ExportDescribe, abi.MetaSection)
 	}
 	return nil
@@ -179,18 +225,26 @@ func (m *Module) take(meta *abi.Metadata) error {
 func (m *Module) Metadata() abi.Metadata { return m.meta }
 
 // Scans says whether the module exports yett_scan.
-func (m *Module) Scans() bool { return m.admitted.scan }
+func (m *Module) Scans() bool { return m.checked.Scan }
 
 // Checks says whether the module exports yett_check.
-func (m *Module) Checks() bool { return m.admitted.check }
+func (m *Module) Checks() bool { return m.checked.Check }
 
 // About gives the module's own version and the digest of the bytes that Load was given.
 func (m *Module) About() chain.About { return chain.About{Version: m.meta.Version, Digest: m.digest} }
 
+// Isolation is what is in force between calls, and why it is not what Spec asked for; "" if it is.
+func (m *Module) Isolation() (Isolation, string) {
+	if m.isolation != m.spec.Isolation {
+		return m.isolation, "it cannot be reset: it has " + m.keeps
+	}
+	return m.isolation, ""
+}
+
 // Stats are the counters as they are now; they are read one by one, not all at one moment.
 func (m *Module) Stats() Stats {
 	return Stats{Calls: m.calls.Load(), Errors: m.errs.Load(), Live: int(m.live.Load()), Discarded: m.discarded.Load(),
-		Grown: m.grown.Load(), LogLines: m.dropped.Load(), LogBytes: m.cut.Load()}
+		Grown: m.grown.Load(), Fuel: m.fuel.Load(), Memory: m.size, LogLines: m.dropped.Load(), LogBytes: m.cut.Load()}
 }
 
 func (m *Module) fault(export string, fault error, detail string, cause error) error {
@@ -217,6 +271,8 @@ func (m *Module) Close(ctx context.Context) error {
 			return fmt.Errorf("close module %q: %d calls still run: %w", m.spec.Name, cap(m.slots)-m.closeHeld, ctx.Err())
 		}
 	}
+	m.die()
+	m.background.Wait() // a start that runs ends within a slice of its fuel
 	m.closed = true
 	m.host.forget(m)
 	return m.shut(ctx)
@@ -224,10 +280,14 @@ func (m *Module) Close(ctx context.Context) error {
 
 // shut frees what open made. No call runs any more.
 func (m *Module) shut(ctx context.Context) error {
+	m.die()
 	for _, in := range m.idle {
 		in.close()
 	}
 	m.idle = nil
+	if m.snap != nil {
+		m.snap.memory.close()
+	}
 	var errs []error
 	if m.rt != nil {
 		errs = append(errs, m.rt.Close(ctx))

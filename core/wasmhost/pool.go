@@ -1,11 +1,13 @@
 package wasmhost
 
-import "context"
+import (
+	"context"
+)
 
 // use runs one scan or check on an instance of its own. run gives the address and length of the input it wrote.
 //
-// An instance goes back to the pool only when nothing at all was wrong with the call, the deadline included, and its memory
-// is not much larger than after its start.
+// An instance goes back to the pool only when nothing at all was wrong with the call, the deadline included, and nothing of
+// the call is left in it but what its isolation allows.
 func (m *Module) use(ctx context.Context, p phase, run func(c *call) (ptr uint32, n int, err error)) (err error) {
 	m.calls.Add(1)
 	defer func() {
@@ -17,22 +19,24 @@ func (m *Module) use(ctx context.Context, p phase, run func(c *call) (ptr uint32
 	if err != nil {
 		return err
 	}
-	ctx, cancel := within(ctx, m.spec.Timeout)
-	defer cancel()
-	c := &call{Context: ctx, in: in, phase: p}
-	defer c.flush()
+	c := in.newCall(p)
+	c.begin(ctx, m.spec.Timeout, m.spec.Fuel)
 	sound := false
-	defer func() { m.release(in, sound) }() // also when run panics
-	ptr, n, err := run(c)
-	if err != nil {
+	var ptr uint32
+	var n int
+	defer func() { // also when run panics
+		m.fuel.Add(c.used)
+		c.flush()
+		m.release(in, sound, ptr, n)
+	}()
+	if ptr, n, err = run(c); err != nil {
 		return err
 	}
-	in.clean(ptr, n)
 	sound = true
 	return nil
 }
 
-// acquire waits for a free place, then takes the instance used last, or starts one.
+// acquire waits for a free place, then takes the instance used last, waits for one that is being started, or starts one.
 func (m *Module) acquire(ctx context.Context) (*instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, m.fault("", ErrBusy, "the call came too late", err)
@@ -55,39 +59,109 @@ func (m *Module) acquire(ctx context.Context) (*instance, error) {
 		return nil, m.fault("", ErrClosed, "", nil)
 	default:
 	}
-	m.mu.Lock()
-	if last := len(m.idle) - 1; last >= 0 {
-		in := m.idle[last]
-		m.idle = m.idle[:last]
-		m.mu.Unlock()
-		return in, nil
+	in, err := m.instance(ctx)
+	if err != nil {
+		<-m.slots
 	}
-	m.mu.Unlock()
+	return in, err
+}
+
+// instance is for a caller who holds a place.
+func (m *Module) instance(ctx context.Context) (*instance, error) {
+	for {
+		m.mu.Lock()
+		if last := len(m.idle) - 1; last >= 0 {
+			in := m.idle[last]
+			m.idle = m.idle[:last]
+			m.mu.Unlock()
+			return in, nil
+		}
+		warm := m.warming
+		if warm == nil || m.waits {
+			m.mu.Unlock()
+			break
+		}
+		m.waits = true // the one that is being started is for this caller
+		m.mu.Unlock()
+		var err error
+		select {
+		case <-warm:
+		case <-ctx.Done():
+			err = m.fault("", ErrBusy, "", ctx.Err())
+		}
+		m.mu.Lock()
+		m.waits = false
+		m.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+	}
 	in, err := m.start(ctx)
 	if err != nil {
 		m.discarded.Add(1)
-		<-m.slots
-		return nil, err
 	}
-	return in, nil
+	return in, err
 }
 
-// release gives the place back, and the instance if it is sound.
-func (m *Module) release(in *instance, sound bool) {
+// release gives the place back, and the instance if it is sound and nothing of the call is left in it.
+func (m *Module) release(in *instance, sound bool, ptr uint32, n int) {
 	defer func() { <-m.slots }()
-	grown := uint64(in.mem.Size()) > uint64(in.size)+m.spec.Slack
-	switch {
-	case !sound:
-		m.discarded.Add(1)
-	case m.spec.Isolation == Fresh:
-	case grown:
-		m.discarded.Add(1)
-		m.grown.Add(1)
-	default:
+	if m.keep(in, sound, ptr, n) {
+		in.newCall(starting) // an idle instance holds nothing of the caller's
 		m.mu.Lock()
 		m.idle = append(m.idle, in)
 		m.mu.Unlock()
 		return
 	}
 	in.close()
+	m.warm()
+}
+
+// keep says whether another call may have the instance, and leaves nothing of this one in it.
+func (m *Module) keep(in *instance, sound bool, ptr uint32, n int) bool {
+	switch {
+	case !sound:
+	case m.isolation == Fresh:
+		return false
+	case m.isolation == Reset:
+		whole, err := m.snap.restore(in)
+		if whole && err == nil {
+			return true
+		}
+		if err == nil {
+			m.grown.Add(1)
+		}
+	case uint64(in.mem.Size()) > uint64(in.size)+m.spec.Slack:
+		m.grown.Add(1)
+	default:
+		in.clean(ptr, n)
+		return true
+	}
+	m.discarded.Add(1)
+	return false
+}
+
+// warm starts an instance in the background when none is at hand, so that a call which spoilt its own costs the next one
+// nothing. One at a time: a module that always fails cannot keep more than one start busy. It must be called by the holder
+// of a place, which is what Close waits for before it waits for the start.
+func (m *Module) warm() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.warming != nil || len(m.idle) > 0 || m.life.Err() != nil {
+		return
+	}
+	done := make(chan struct{})
+	m.warming = done
+	m.background.Go(func() {
+		defer close(done)
+		in, err := m.start(m.life)
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.warming = nil
+		if err != nil {
+			m.discarded.Add(1) // the next call starts its own, and tells the error
+			return
+		}
+		m.idle = append(m.idle, in)
+	})
 }

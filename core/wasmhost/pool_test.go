@@ -13,7 +13,7 @@ import (
 )
 
 func TestTimeout(t *testing.T) {
-	m := load(t, finder(), func(s *Spec) { s.Timeout = 20 * time.Millisecond })
+	m := load(t, finder(), func(s *Spec) { s.Timeout, s.Fuel = 20*time.Millisecond, MaxFuel })
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	_, err := m.ScanHits(ctx, "a@", nil, false)
@@ -22,7 +22,7 @@ func TestTimeout(t *testing.T) {
 	if ctx.Err() != nil {
 		t.Error("it was the caller's deadline that ended it")
 	}
-	if s := m.Stats(); s.Discarded != 1 || s.Live != 0 {
+	if s := settled(m); s.Discarded != 1 || s.Live != 1 {
 		t.Errorf("stats %+v", s)
 	}
 	if got, err := scan(m, "a!"); err != nil || len(got) != 1 {
@@ -81,7 +81,7 @@ func TestWaitForAnInstance(t *testing.T) {
 	waitFor(func() bool { return m.Stats().Calls == 3 })
 	cancel()
 	wg.Wait()
-	if s := m.Stats(); s.Errors != 2 || s.Live != 1 || s.Discarded != 1 {
+	if s := settled(m); s.Errors != 2 || s.Live != 1 || s.Discarded != 1 {
 		t.Errorf("stats %+v", s)
 	}
 }
@@ -109,7 +109,7 @@ func TestManyCallers(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if s := m.Stats(); s.Calls != 400 || s.Errors != 40 || s.Discarded != 40 || s.Live > 3 || s.Live != len(m.idle) {
+	if s := settled(m); s.Calls != 400 || s.Errors != 40 || s.Discarded != 40 || s.Live > 3 || s.Live != len(m.idle) {
 		t.Errorf("stats %+v, %d idle", s, len(m.idle))
 	}
 }
@@ -118,7 +118,7 @@ func TestIsolation(t *testing.T) {
 	// The guest adds one to a counter and emits it as the end of a span.
 	g := guest{scan: cat(i32(scratchAt), loadAt(scratchAt), i32(1), add, store32,
 		host("emit", i32(kindAt), i32(kindLen), i32(0), loadAt(scratchAt), f32(0), i32(0), i32(0), i32(0), i32(0)))}
-	for iso, want := range map[Isolation][]int{Pooled: {1, 2, 3}, Fresh: {1, 1, 1}} {
+	for iso, want := range map[Isolation][]int{Reset: {1, 1, 1}, Fresh: {1, 1, 1}, Pooled: {1, 2, 3}} {
 		m := load(t, g, func(s *Spec) { s.Isolation = iso })
 		for _, end := range want {
 			got, err := scan(m, "0123456789")
@@ -126,12 +126,11 @@ func TestIsolation(t *testing.T) {
 				t.Errorf("%v: got %v, %v, want the end %d", iso, got, err, end)
 			}
 		}
-		s := m.Stats()
-		if wantLive := map[Isolation]int{Pooled: 1, Fresh: 0}[iso]; s.Live != wantLive || s.Discarded != 0 {
+		if s := settled(m); s.Live != 1 || s.Discarded != 0 {
 			t.Errorf("%v: stats %+v", iso, s)
 		}
 	}
-	if Pooled.String() != "pooled" || Fresh.String() != "fresh" || Isolation(7).String() != "isolation(7)" {
+	if Reset.String() != "reset" || Pooled.String() != "pooled" || Fresh.String() != "fresh" || Isolation(7).String() != "isolation(7)" {
 		t.Error("names of the isolations")
 	}
 }
@@ -139,7 +138,7 @@ func TestIsolation(t *testing.T) {
 func TestInputIsClearedBetweenCalls(t *testing.T) {
 	// Status 64 + the fourth byte of the buffer for a window of one byte; 0 for longer ones.
 	g := guest{scan: cat(get(1), i32(1), ne, ifThen, i32(0), ret, end, i32(bufferAt+3), load8, i32(64), add)}
-	m := load(t, g, nil)
+	m := load(t, g, func(s *Spec) { s.Isolation = Pooled })
 	if _, err := scan(m, "secret"); err != nil {
 		t.Fatal(err)
 	}
@@ -153,14 +152,12 @@ func TestInputIsClearedBetweenCalls(t *testing.T) {
 func TestGrownInstancesAreDiscarded(t *testing.T) {
 	// It grows by as many pages as the window is long.
 	g := guest{scan: cat(get(1), memGrow, drop, i32(0))}
-	m := load(t, g, func(s *Spec) { s.Slack = 4 * pageSize })
-	for _, c := range []struct {
-		pages, live, grown int
-	}{{4, 1, 0}, {1, 0, 1}, {1, 1, 1}, {100, 0, 2}} {
+	m := load(t, g, func(s *Spec) { s.Slack, s.Isolation = 4*pageSize, Pooled })
+	for _, c := range []struct{ pages, grown int }{{4, 0}, {1, 1}, {1, 1}, {100, 2}} {
 		if _, err := scan(m, strings.Repeat("x", c.pages)); err != nil {
 			t.Fatal(err)
 		}
-		if s := m.Stats(); s.Live != c.live || s.Grown != uint64(c.grown) || s.Discarded != uint64(c.grown) {
+		if s := settled(m); s.Live != 1 || s.Grown != uint64(c.grown) || s.Discarded != uint64(c.grown) {
 			t.Errorf("after %d more pages: %+v", c.pages, s)
 		}
 	}
@@ -177,6 +174,9 @@ func TestMemoryLimit(t *testing.T) {
 	wantErr(t, err, ErrStatus)
 }
 
+// tableMax is the most entries that each of two tables may grow to.
+const tableMax = 100_000
+
 func TestTablesAreBounded(t *testing.T) {
 	// Status 64 if table i can grow by n entries.
 	growing := func(i, n int) guest {
@@ -186,7 +186,7 @@ func TestTablesAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		table, n int
 		want     uint32
-	}{{0, maxTableMin - 10, 64}, {0, maxTableMin - 9, 0}, {0, 1 << 30, 0}, {1, 10, 64}, {1, 11, 0}} {
+	}{{0, tableMax - 10, 64}, {0, tableMax - 9, 0}, {0, 1 << 30, 0}, {1, 10, 64}, {1, 11, 0}} {
 		if got := statusOf(t, growing(c.table, c.n)); got != c.want {
 			t.Errorf("table %d, %d more: status %d, want %d", c.table, c.n, got, c.want)
 		}
@@ -209,7 +209,7 @@ func TestBadBuffers(t *testing.T) {
 		if !errors.Is(err, ErrBuffer) && !(name == "trap" && errors.Is(err, ErrTrap)) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if s := m.Stats(); s.Discarded != 1 || s.Live != 0 {
+		if s := settled(m); s.Discarded != 1 || s.Live != 1 {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
@@ -226,7 +226,7 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 	}{
 		"initialize traps": {context.Background(), guest{initialize: unreachable}, ErrTrap},
 		"initialize exits": {context.Background(), guest{initialize: host("proc_exit", i32(0))}, ErrExit},
-		"initialize loops": {context.Background(), guest{initialize: forever()}, context.DeadlineExceeded},
+		"initialize loops": {context.Background(), guest{initialize: forever()}, ErrFuel},
 		"init refuses":     {context.Background(), guest{init: cat(host("put", i32(0), i32(textAt), i32(11)), drop, i32(1))}, ErrStatus},
 		"init emits":       {context.Background(), guest{init: soundEmission.code()}, ErrMisplaced},
 		"init decides":     {context.Background(), guest{init: decision(1, kindAt, kindLen, 0, 0, 0)}, ErrMisplaced},
@@ -234,7 +234,7 @@ func TestLoadIsAllOrNothing(t *testing.T) {
 		"cancelled":        {ctx, guest{}, context.Canceled},
 	} {
 		c.g.scan = i32(0)
-		_, err := h.Load(c.ctx, Spec{Name: "mod", Code: c.g.wasm(), Start: 20 * time.Millisecond})
+		_, err := h.Load(c.ctx, Spec{Name: "mod", Code: c.g.wasm(), startFuel: 1_000_000})
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -19,17 +20,14 @@ var (
 	_ chain.Checker = (*Module)(nil)
 )
 
-// Hit is a place in the text where one of the module's triggers occurs.
-type Hit struct {
-	Trigger uint32 // index into Metadata.Triggers
-	Offset  uint32 // bytes into the text
-}
+// Hit is a place in a text where one of a module's triggers occurs.
+type Hit = prefilter.Hit
 
 // Window is one piece of text to scan.
 type Window struct {
 	State    []byte // what the scan before gave, at most abi.MaxState bytes; nil at first
 	Text     string
-	Hits     []Hit
+	Hits     []Hit  // where the module's triggers occur: indexes into Metadata.Triggers, offsets into Text
 	Complete bool   // Hits are all there are: the guest need not look elsewhere
 	Flags    uint32 // of abi.FlagFirst, FlagFinal, FlagStream, FlagTruncated and FlagDryRun; the others are set here
 }
@@ -39,11 +37,13 @@ type Result struct {
 	Findings    []sdk.Finding // sorted by start, end, kind
 	State       []byte        // for the next window of a stream; nil if the module put none
 	Annotations []byte        // as the module put them, at most abi.MaxPut bytes, hostile; nil if it put none
+	Fuel        uint64        // units used; also beside an error
+	HostCalls   int           // calls of host functions, those of the meter not counted; also beside an error
 }
 
 // Scan scans one text as a whole. Errors are *CallError: see Err… for what can be wrong.
 func (m *Module) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
-	return m.ScanHits(ctx, in.Text, nil, false)
+	return m.ScanHits(ctx, in.Text, in.Hits, in.HitsComplete)
 }
 
 // ScanHits scans one text as a whole and tells the module where its triggers occur. Without complete it reads everything.
@@ -69,6 +69,7 @@ func (m *Module) ScanWindow(ctx context.Context, w Window) (Result, error) {
 			slices.SortStableFunc(c.findings, byPlace)
 			r = Result{Findings: c.findings, State: c.puts[abi.SlotState], Annotations: c.puts[abi.SlotAnnotations]}
 		}
+		r.Fuel, r.HostCalls = c.used, c.hostCalls
 		return ptr, n, err
 	})
 	return r, err
@@ -76,7 +77,7 @@ func (m *Module) ScanWindow(ctx context.Context, w Window) (Result, error) {
 
 func (m *Module) checkWindow(w *Window) error {
 	switch {
-	case !m.admitted.scan:
+	case !m.checked.Scan:
 		return m.fault("", ErrNoExport, abi.ExportScan, nil)
 	case len(w.State) > abi.MaxState:
 		return m.fault("", ErrInput, fmt.Sprintf("state of %d bytes: at most %d are allowed", len(w.State), abi.MaxState), nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -110,7 +111,7 @@ var invalidScans = []struct {
 	{"proc_exit", cat(host("proc_exit", i32(0)), i32(0)), ErrExit},
 	{"unreachable", cat(unreachable, i32(0)), ErrTrap},
 	{"load outside memory", cat(i32(-1), load32), ErrTrap},
-	{"endless recursion", cat(get(0), get(1), get(2), callTo(len(hostFuncs)+3)), ErrTrap},
+	{"endless recursion", cat(get(0), get(1), get(2), callTo(len(hostFuncs)+3)), ErrStack},
 	{"status", i32(3), ErrStatus},
 	{"author's status", i32(64), ErrStatus},
 	{"negative status", i32(-1), ErrStatus},
@@ -138,7 +139,7 @@ func TestInvalidScansFail(t *testing.T) {
 			if got != nil {
 				t.Errorf("findings beside an error: %v", got)
 			}
-			if s := m.Stats(); s.Errors != 1 || s.Discarded != 1 || s.Live != 0 {
+			if s := settled(m); s.Errors != 1 || s.Discarded != 1 || s.Live != 1 {
 				t.Errorf("the instance was kept: %+v", s)
 			}
 		})
@@ -191,7 +192,8 @@ func TestDirtyUpperHalves(t *testing.T) {
 	}
 	defer in.close()
 	const dirt = 0xdeadbeef << 32
-	c := &call{Context: context.Background(), in: in, phase: scanning, window: 5}
+	c := loose(in, scanning)
+	c.window = 5
 	c.emit([]uint64{dirt | kindAt, dirt | kindLen, dirt | 1, dirt | 2, dirt | uint64(math.Float32bits(0.25)), dirt | 4, dirt | 2,
 		dirt | textAt, dirt | 11})
 	want := sdk.Finding{Kind: "TEST_KIND", Scanner: "mod", Start: 1, End: 2, Confidence: 0.25, Severity: sdk.Critical,
@@ -199,7 +201,7 @@ func TestDirtyUpperHalves(t *testing.T) {
 	if !reflect.DeepEqual(c.findings, []sdk.Finding{want}) {
 		t.Errorf("emit: %+v", c.findings)
 	}
-	c = &call{Context: context.Background(), in: in, phase: checking}
+	c = loose(in, checking)
 	c.decide([]uint64{dirt | 2, dirt | kindAt, dirt | kindLen, dirt | textAt, dirt | 11, dirt | 9})
 	if c.verdict.Effect != sdk.Deny || c.verdict.TTL != millis(9) || c.verdict.Reason != "replacement" {
 		t.Errorf("decide: %+v", c.verdict)
@@ -227,7 +229,7 @@ func TestDirtyUpperHalves(t *testing.T) {
 func TestWindowLayout(t *testing.T) {
 	// status = 1000 + what is asked for, selected by the first byte of the state
 	report := func(expr []byte) guest { return guest{scan: cat(i32(1000), expr, add)} }
-	w := Window{State: []byte("st"), Text: "abc!1234", Hits: []Hit{{Trigger: 0, Offset: 3}, {Trigger: 1, Offset: 4}}, Complete: true,
+	w := Window{State: []byte("st"), Text: "abc!1234", Hits: []prefilter.Hit{{Trigger: 0, Offset: 3}, {Trigger: 1, Offset: 4}}, Complete: true,
 		Flags: abi.FlagFirst | abi.FlagStream}
 	for _, c := range []struct {
 		name string
@@ -261,8 +263,8 @@ func TestBadWindowsAreRefused(t *testing.T) {
 		"text":        {Text: strings.Repeat("x", 4<<16+1)},
 		"own flags":   {Flags: abi.FlagUTF8},
 		"hit flags":   {Flags: 1 << abi.HitShift},
-		"hit offset":  {Text: "x", Hits: []Hit{{Offset: 2}}},
-		"hit trigger": {Text: "x", Hits: []Hit{{Trigger: 2}}},
+		"hit offset":  {Text: "x", Hits: []prefilter.Hit{{Offset: 2}}},
+		"hit trigger": {Text: "x", Hits: []prefilter.Hit{{Trigger: 2}}},
 	} {
 		_, err := m.ScanWindow(context.Background(), w)
 		if !errors.Is(err, ErrInput) {

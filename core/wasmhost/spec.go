@@ -15,21 +15,26 @@ import (
 type Isolation uint8
 
 const (
+	// Reset puts memory and globals back to what they were after yett_init when a call has ended, so no call sees anything
+	// of another. A module that has more state than that runs as Fresh; Module.Isolation tells.
+	Reset Isolation = iota
+	// Fresh makes an instance for each call and throws it away. Where the module can be reset an instance starts from its
+	// snapshot; otherwise it costs what the module's start costs (20 µs for a small C or Rust guest, 5–16 ms for Go).
+	Fresh
 	// Pooled reuses instances. The input buffer is cleared between calls, the rest of the guest's memory is not: a guest
 	// may remember what it read, so this is for modules that are trusted.
-	Pooled Isolation = iota
-	// Fresh makes an instance for each call and throws it away. It costs what the module's start costs (20 µs for a small
-	// C or Rust guest, 5–16 ms for Go).
-	Fresh
+	Pooled
 )
 
 // String is the name in the config.
 func (i Isolation) String() string {
 	switch i {
-	case Pooled:
-		return "pooled"
+	case Reset:
+		return "reset"
 	case Fresh:
 		return "fresh"
+	case Pooled:
+		return "pooled"
 	}
 	return fmt.Sprintf("isolation(%d)", uint8(i))
 }
@@ -62,6 +67,13 @@ type Spec struct {
 	Instances int           // most instances at once
 	Isolation Isolation
 
+	// Fuel is the most units that one call may use, about one for each instruction of the guest. It ends a call that runs
+	// too long at the same place on every machine; Timeout is the backstop for what it does not count. 0 derives it from
+	// Timeout: FuelPerMillisecond for each.
+	Fuel uint64
+
+	startFuel uint64 // as Fuel, for Start; always derived but in tests
+
 	// Slack is how many bytes the memory of a pooled instance may exceed its size after yett_init. WASM memory never
 	// shrinks, so an instance that grew further is discarded after the call.
 	Slack uint64
@@ -86,6 +98,12 @@ func (s Spec) withDefaults() (Spec, error) {
 	if s.Instances == 0 {
 		s.Instances = DefaultInstances
 	}
+	if s.Fuel == 0 && s.Timeout > 0 {
+		s.Fuel = derivedFuel(s.Timeout)
+	}
+	if s.startFuel == 0 && s.Start > 0 {
+		s.startFuel = derivedFuel(s.Start)
+	}
 	if s.Slack == 0 {
 		s.Slack = DefaultSlack
 	}
@@ -98,8 +116,10 @@ func (s Spec) withDefaults() (Spec, error) {
 		return s, fmt.Errorf("start %v: want more than 0 and at most %v", s.Start, MaxTimeout)
 	case s.Instances < 0 || s.Instances > MaxInstances:
 		return s, fmt.Errorf("instances %d: want 1–%d", s.Instances, MaxInstances)
-	case s.Isolation > Fresh:
+	case s.Isolation > Pooled:
 		return s, fmt.Errorf("isolation %d is not known", s.Isolation)
+	case s.Fuel > MaxFuel:
+		return s, fmt.Errorf("fuel %d units: want at most %d", s.Fuel, MaxFuel)
 	case s.Slack > MaxMemory:
 		return s, fmt.Errorf("slack %d bytes: want at most %d", s.Slack, MaxMemory)
 	}

@@ -2,19 +2,14 @@ package wasmhost
 
 import (
 	"archive/tar"
-	"bufio"
 	"compress/gzip"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
 	"testing"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
 )
 
 func gunzip(t *testing.T, file string) io.Reader {
@@ -31,28 +26,15 @@ func gunzip(t *testing.T, file string) io.Reader {
 	return z
 }
 
-// TestTorture offers every module of the WebAssembly test suite as a scanner. None may get in or crash us. What wazero
-// would compile, inspect must be able to read; what inspect lets through and the suite calls malformed, wazero refuses.
+// TestTorture offers every module of the WebAssembly test suite as a scanner. None may get in or crash us.
 func TestTorture(t *testing.T) {
 	dir := os.Getenv("YETT_DATA")
 	if dir == "" {
 		t.Skip("YETT_DATA is not set: it names the directory with wasm_torture.tar.gz")
 	}
-	expect := map[string]string{}
-	lines := bufio.NewScanner(gunzip(t, filepath.Join(dir, "wasm_torture.jsonl.gz")))
-	for lines.Scan() {
-		var row struct{ File, Expect string }
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
-		expect[row.File] = row.Expect
-	}
-	ctx := context.Background()
 	h := newHost(t, Options{})
-	rt := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2))
-	defer rt.Close(ctx)
 	files := tar.NewReader(gunzip(t, filepath.Join(dir, "wasm_torture.tar.gz")))
-	seen, read, compiled := 0, 0, 0
+	seen := 0
 	for {
 		head, err := files.Next()
 		if errors.Is(err, io.EOF) {
@@ -61,9 +43,7 @@ func TestTorture(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := path.Base(head.Name)
-		want, listed := expect[name]
-		if !listed {
+		if path.Ext(head.Name) != ".wasm" {
 			continue
 		}
 		wasm, err := io.ReadAll(files)
@@ -72,27 +52,10 @@ func TestTorture(t *testing.T) {
 		}
 		seen++
 		var refused *RefusedError
-		if _, err := h.Load(ctx, Spec{Name: "mod", Code: wasm}); !errors.As(err, &refused) {
-			t.Errorf("%s: %v", name, err)
-		}
-		s, err := inspect(wasm)
-		if err == nil {
-			read++
-			wasm = s.code
-		}
-		m, cerr := rt.CompileModule(ctx, wasm)
-		if cerr == nil {
-			compiled++
-			m.Close(ctx)
-		}
-		switch {
-		case err != nil && cerr == nil:
-			t.Errorf("%s (%s) compiles, but: %v", name, want, err)
-		case err == nil && cerr == nil && want == "malformed":
-			t.Errorf("%s is malformed and compiles", name)
+		if _, err := h.Load(context.Background(), Spec{Name: "mod", Code: wasm}); !errors.As(err, &refused) {
+			t.Errorf("%s: %v", head.Name, err)
 		}
 	}
-	t.Logf("%d modules offered, %d readable, %d compile", seen, read, compiled)
 	if seen < 1000 {
 		t.Errorf("only %d modules offered", seen)
 	}

@@ -33,21 +33,21 @@ const (
 // wasiFuncs are the 15 functions that a Go reactor needs, without any power: no arguments, environment, files, input, real
 // clock or sleep; random numbers are the same for every instance of a module; what is printed goes to the log budget.
 var wasiFuncs = []hostFunc{
-	{abi.WASIModule, "args_get", sig("ii", "i"), answer(wasiOK)},
-	{abi.WASIModule, "args_sizes_get", sig("ii", "i"), wasiNoStrings},
-	{abi.WASIModule, "clock_time_get", sig("ili", "i"), wasiClock},
-	{abi.WASIModule, "environ_get", sig("ii", "i"), answer(wasiOK)},
-	{abi.WASIModule, "environ_sizes_get", sig("ii", "i"), wasiNoStrings},
-	{abi.WASIModule, "fd_close", sig("i", "i"), wasiStdio},
-	{abi.WASIModule, "fd_fdstat_get", sig("ii", "i"), wasiStat},
-	{abi.WASIModule, "fd_fdstat_set_flags", sig("ii", "i"), wasiStdio},
-	{abi.WASIModule, "fd_prestat_dir_name", sig("iii", "i"), answer(wasiBadFD)},
-	{abi.WASIModule, "fd_prestat_get", sig("ii", "i"), answer(wasiBadFD)},
-	{abi.WASIModule, "fd_write", sig("iiii", "i"), wasiWrite},
-	{abi.WASIModule, "poll_oneoff", sig("iiii", "i"), wasiPoll},
-	{abi.WASIModule, "proc_exit", sig("i", ""), wasiExit},
-	{abi.WASIModule, "random_get", sig("ii", "i"), wasiRandom},
-	{abi.WASIModule, "sched_yield", sig("", "i"), answer(wasiOK)},
+	{abi.WASIModule, "args_get", answer(wasiOK)},
+	{abi.WASIModule, "args_sizes_get", wasiNoStrings},
+	{abi.WASIModule, "clock_time_get", wasiClock},
+	{abi.WASIModule, "environ_get", answer(wasiOK)},
+	{abi.WASIModule, "environ_sizes_get", wasiNoStrings},
+	{abi.WASIModule, "fd_close", wasiStdio},
+	{abi.WASIModule, "fd_fdstat_get", wasiStat},
+	{abi.WASIModule, "fd_fdstat_set_flags", wasiStdio},
+	{abi.WASIModule, "fd_prestat_dir_name", answer(wasiBadFD)},
+	{abi.WASIModule, "fd_prestat_get", answer(wasiBadFD)},
+	{abi.WASIModule, "fd_write", wasiWrite},
+	{abi.WASIModule, "poll_oneoff", wasiPoll},
+	{abi.WASIModule, "proc_exit", wasiExit},
+	{abi.WASIModule, "random_get", wasiRandom},
+	{abi.WASIModule, "sched_yield", answer(wasiOK)},
 }
 
 func answer(errno uint64) func(*call, []uint64) {
@@ -97,6 +97,8 @@ func wasiStat(c *call, a []uint64) {
 	a[0] = wasiOK
 }
 
+// wasiWrite takes the first maxPrinted bytes and says so: a guest must expect short writes, and a single one of gigabytes
+// would keep the host busy.
 func wasiWrite(c *call, a []uint64) {
 	fd, ptr, n, out := uint32(a[0]), uint32(a[1]), uint32(a[2]), uint32(a[3])
 	switch {
@@ -107,17 +109,15 @@ func wasiWrite(c *call, a []uint64) {
 		a[0] = wasiInvalid
 		return
 	}
-	total := uint64(0)
 	vecs := c.view("iovs", ptr, 8*n)
-	for i := range n {
-		v := vecs[8*i:]
-		b := c.view("iov", binary.LittleEndian.Uint32(v), binary.LittleEndian.Uint32(v[4:]))
+	c.chargeBytes(len(vecs))
+	total := 0
+	for i := 0; i < len(vecs) && total < maxPrinted; i += 8 {
+		b := c.view("iov", binary.LittleEndian.Uint32(vecs[i:]), binary.LittleEndian.Uint32(vecs[i+4:]))
+		b = b[:min(len(b), maxPrinted-total)]
+		c.chargeBytes(len(b))
 		c.print(int(fd)-1, b)
-		total += uint64(len(b))
-	}
-	if total > math.MaxUint32 {
-		a[0] = wasiInvalid
-		return
+		total += len(b)
 	}
 	binary.LittleEndian.PutUint32(c.view("nwritten", out, 4), uint32(total))
 	a[0] = wasiOK
@@ -135,6 +135,7 @@ func (c *call) print(stream int, b []byte) {
 		}
 		c.printed[stream] = append(c.printed[stream], line...)
 		if ended {
+			c.charge(logLineFuel)
 			c.log.add(LevelStdout+stream, c.printed[stream])
 			c.printed[stream] = c.printed[stream][:0]
 		}
@@ -149,6 +150,7 @@ func wasiPoll(c *call, a []uint64) {
 		a[0] = wasiInvalid
 		return
 	}
+	c.chargeBytes(80 * int(n))
 	subs := bytes.Clone(c.view("subscriptions", in, 48*n)) // events may overwrite them
 	events := c.view("events", out, 32*n)
 	var latest uint64
@@ -183,6 +185,7 @@ func wasiRandom(c *call, a []uint64) {
 		a[0] = wasiInvalid
 		return
 	}
+	c.charge(int(n) * randomByteFuel)
 	// Read never fails and always fills the whole slice.
 	_, _ = c.in.random.Read(c.view("random", uint32(a[0]), n))
 	a[0] = wasiOK

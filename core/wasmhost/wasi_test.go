@@ -54,6 +54,8 @@ func TestWASIHasNoPower(t *testing.T) {
 		{"write to a file", host("fd_write", i32(3), a, i32(0), b), wasiBadFD},
 		{"write to stdin", host("fd_write", i32(0), a, i32(0), b), wasiBadFD},
 		{"write of too many pieces", host("fd_write", i32(1), a, i32(maxIOVecs+1), b), wasiInvalid},
+		{"write of much is short", cat(a, i32(bufferAt), store32, i32(scratchAt+4), i32(200_000), store32,
+			host("fd_write", i32(1), a, i32(1), b), drop, loadAt(scratchAt+8)), maxPrinted},
 		{"yield", host("sched_yield"), 0},
 		{"the wall clock is fixed", cat(readClock(0, scratchAt), loadAt(scratchAt+4)), clockStart >> 32},
 		{"the monotonic clock starts at 0", cat(readClock(1, scratchAt), loadAt(scratchAt)), clockStep},
@@ -153,7 +155,7 @@ func TestPrintingWithoutLineEndsIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.close()
-	c := &call{Context: context.Background(), in: in}
+	c := loose(in, scanning)
 	for range 100 {
 		c.print(0, make([]byte, 10_000))
 	}

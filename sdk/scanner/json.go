@@ -11,7 +11,7 @@ import (
 // Value is one JSON value of a configuration, as it was written. Its methods refuse a value of another type.
 type Value struct{ raw []byte }
 
-const maxDepth = 32
+const maxDepth = 128
 
 var errNotJSON = errors.New("not a JSON document")
 

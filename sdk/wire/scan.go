@@ -31,7 +31,7 @@ type Receipt struct {
 	Bytes       int    `json:"bytes"`
 	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped (match does not hold)."`
 	Micros      int64  `json:"micros"`
-	Prefiltered bool   `json:"prefiltered"`
+	Prefiltered bool   `json:"prefiltered" doc:"Whether the text holds nothing that the scanner could find, by its own triggers: it was not called."`
 	Shadow      bool   `json:"shadow,omitempty"`
 	Error       string `json:"error,omitempty"`
 }

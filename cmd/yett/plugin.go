@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/scanners"
+)
+
+func pluginCommand() *cobra.Command {
+	return group("plugin", "Pin the modules that a configuration runs", pluginLock())
+}
+
+func pluginLock() *cobra.Command {
+	var file string
+	var check bool
+	cmd := &cobra.Command{
+		Use:   "lock --config FILE",
+		Short: "Pin the modules of a configuration: write their digests and signers to plugins.lock beside it",
+		Long: "Read the file of every wasm plugin, verify the signature beside it (FILE.wasm.minisig) with the keys of trust.keys,\n" +
+			"and write plugins.lock beside the configuration. A server then runs those bytes and no others. Nothing is run here.\n" +
+			"A digest that stands in the configuration itself must hold too. --check writes nothing: exit 1 when the lock is not\n" +
+			"what it would write.",
+		Example: "  yett plugin lock --config yett.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return usage("plugin lock needs --config FILE")
+			}
+			cfg, err := config.Load(config.Sources{File: file, Env: os.Environ(), Builtins: scanners.Names(), Unlocked: true})
+			if err != nil {
+				return err
+			}
+			lock, err := core.LockModules(cmd.Context(), cfg)
+			if err != nil {
+				return err
+			}
+			return writeLock(cmd, file, lock, check)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 when the lock is not up to date")
+	return cmd
+}
+
+func writeLock(cmd *cobra.Command, file string, lock config.Lock, check bool) error {
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, config.LockName)
+	text := lock.Encode(dir)
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	switch {
+	case err == nil && bytes.Equal(before, text):
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is up to date (%d modules)\n", path, len(lock.Plugins))
+		return err
+	case check:
+		return &exitCode{exitError, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file)}
+	}
+	if err := replaceFile(path, text); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s pins %d modules\n", path, len(lock.Plugins))
+	return err
+}
+
+// replaceFile writes a file beside path and renames it: a reader sees the old text or the new one.
+func replaceFile(path string, text []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, werr := tmp.Write(text)
+	if err := errors.Join(werr, tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LockName is the name of the file beside the main file that pins modules.
+const LockName = "plugins.lock"
+
+// Lock is what yett plugin lock writes: which bytes each module's file held, and who had signed them.
+type Lock struct {
+	Version int                   `koanf:"version" default:"1" enum:"1" doc:"Version of this format."`
+	Plugins map[string]LockedFile `koanf:"plugins" doc:"Modules by their names in the configuration."`
+}
+
+// LockedFile is one pinned module.
+type LockedFile struct {
+	Wasm   Path   `koanf:"wasm" req:"true" doc:"The file."`
+	Digest string `koanf:"digest" req:"true" format:"digest" doc:"SHA-256 of the file."`
+	Signer string `koanf:"signer" format:"name" doc:"Name of the key that signed it."`
+}
+
+// lock is a Lock that was read, and where.
+type lock struct {
+	path string // "" when there is none
+	Lock
+}
+
+// readLock reads the lock beside the main file, if there is one. A lock that cannot be understood is a problem of the
+// configuration: leaving it out would let go of what it pins.
+func (l *loader) readLock() *lock {
+	if l.src.File == "" {
+		return &lock{}
+	}
+	path := filepath.Join(filepath.Dir(l.src.File), LockName)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && l.src.Files[path] == nil {
+		return &lock{}
+	}
+	data, err := l.read(path, maxFile)
+	if err != nil {
+		l.report.add(Pos{File: path}, "", "%s", err)
+		return &lock{}
+	}
+	out := &lock{path: path}
+	root := parseYAML(l.report, path, data)
+	if root == nil {
+		return out
+	}
+	// A report of its own: the lock's keys must not pass for those of the configuration.
+	own := newReport()
+	m := newMerger(own, Lock{})
+	m.add(&layer{label: path, dir: filepath.Dir(path), lines: true, isFile: true, root: root})
+	m.decode(&out.Lock)
+	l.report.problems = append(l.report.problems, own.problems...)
+	return out
+}
+
+// apply gives a module the digest and the signer that the lock has for it.
+func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
+	entry, ok := k.Plugins[name]
+	if !ok || p.Wasm == "" || relock {
+		return
+	}
+	key := join("plugins", name)
+	if want := filepath.Clean(string(entry.Wasm)); want != filepath.Clean(string(p.Wasm)) {
+		r.errorf(join(key, "wasm"), "%s pins %s for this plugin; run yett plugin lock", k.path, want)
+		return
+	}
+	switch p.Digest {
+	case "":
+		p.Digest = entry.Digest
+	case entry.Digest:
+	default:
+		r.errorf(join(key, "digest"), "%s says %s; run yett plugin lock, or correct this one", k.path, entry.Digest)
+	}
+	p.Signer = entry.Signer
+}
+
+// Encode gives the text of a lock for the directory dir, the same for the same content. Files below dir are written
+// relative to it, so that a directory can be moved as a whole.
+func (k Lock) Encode(dir string) []byte {
+	var b strings.Builder
+	b.WriteString("# Written by yett plugin lock: the bytes that each module's file must hold.\nversion: 1\n")
+	if len(k.Plugins) > 0 {
+		b.WriteString("plugins:\n")
+	}
+	for _, name := range sortedKeys(k.Plugins) {
+		f := k.Plugins[name]
+		path := string(f.Wasm)
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			path = rel
+		}
+		fmt.Fprintf(&b, "  %s: {wasm: %s, digest: %s", yamlText(name), yamlText(path), yamlText(f.Digest))
+		if f.Signer != "" {
+			fmt.Fprintf(&b, ", signer: %s", yamlText(f.Signer))
+		}
+		b.WriteString("}\n")
+	}
+	return []byte(b.String())
+}

@@ -1,0 +1,103 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/prefilter"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// asked is a scanner that reports every hit it is given, and counts how often it is called.
+type asked struct {
+	calls    int
+	hits     []prefilter.Hit
+	complete bool
+	err      error
+}
+
+func (a *asked) About() chain.About { return chain.About{} }
+func (a *asked) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	a.calls++
+	a.hits, a.complete = append([]prefilter.Hit(nil), in.Hits...), in.HitsComplete
+	return nil, a.err
+}
+
+func triggered(t *testing.T, steps ...chain.ScanStep) *chain.ScanChain {
+	t.Helper()
+	c := &chain.ScanChain{Steps: steps, Budget: time.Minute, Now: steady}
+	if err := c.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Only the steps whose triggers occur are called, each with its own hits; a step without triggers always is.
+func TestOnePass(t *testing.T) {
+	red, blue, always := &asked{}, &asked{}, &asked{}
+	c := triggered(t,
+		chain.ScanStep{Name: "red", OnError: sdk.Deny, Scanner: red, Triggers: []abi.Trigger{{Literal: "RED", Fold: true}, {Class: "digits", Min: 4}}},
+		chain.ScanStep{Name: "always", OnError: sdk.Deny, Scanner: always},
+		chain.ScanStep{Name: "blue", OnError: sdk.Deny, Scanner: blue, Triggers: []abi.Trigger{{Literal: "blue"}}})
+	for _, one := range []struct {
+		text                string
+		red, blue           int // calls so far
+		hits                string
+		prefRed, prefBlue   bool
+		redComplete, either bool
+	}{
+		{text: "nothing here", prefRed: true, prefBlue: true},
+		{text: "a Red 12345 dot", red: 1, hits: "[{0 2} {1 6}]", redComplete: true, prefBlue: true},
+		{text: "Blue is not blue", red: 1, blue: 1, prefRed: true},
+		{text: "", red: 1, blue: 1, prefRed: true, prefBlue: true},
+		{text: strings.Repeat("red ", prefilter.Cap+1), red: 2, blue: 1, hits: "[]", prefBlue: true},
+	} {
+		before := always.calls
+		res := c.Run(context.Background(), &chain.Input{Text: one.text})
+		if res.Outcome != chain.Pass {
+			t.Errorf("%.20q: %s %s", one.text, res.Outcome, res.Reason)
+		}
+		if red.calls != one.red || blue.calls != one.blue || always.calls != before+1 {
+			t.Errorf("%.20q: %d, %d and %d calls, want %d, %d and %d", one.text, red.calls, blue.calls, always.calls, one.red, one.blue, before+1)
+		}
+		for i, want := range []bool{one.prefRed, false, one.prefBlue} {
+			if r := res.Receipts[i]; r.Prefiltered != want || r.Outcome != "ok" || r.Bytes != len(one.text) {
+				t.Errorf("%.20q: receipt of %s: %+v", one.text, r.Step.Name, r)
+			}
+		}
+		if one.hits != "" && (fmt.Sprint(red.hits) != one.hits || red.complete != one.redComplete) {
+			t.Errorf("%.20q: hits %v, complete %v", one.text, red.hits, red.complete)
+		}
+	}
+}
+
+// A step that fails denies only where it was needed: a text that it could find nothing in does not wait for it.
+func TestOnePassAndErrors(t *testing.T) {
+	c := triggered(t, chain.ScanStep{Name: "s", OnError: sdk.Deny, Scanner: &asked{err: errors.New("trap")}, Triggers: []abi.Trigger{{Literal: "key"}}})
+	if res := c.Run(context.Background(), &chain.Input{Text: "a key"}); res.Outcome != chain.Denied {
+		t.Errorf("a failed scanner gave %s", res.Outcome)
+	}
+	if res := c.Run(context.Background(), &chain.Input{Text: "a lock"}); res.Outcome != chain.Pass {
+		t.Errorf("a text without triggers gave %s", res.Outcome)
+	}
+	elsewhere := c.Steps[0]
+	elsewhere.Match.Tools = []string{"mail/*"}
+	c = triggered(t, elsewhere)
+	if res := c.Run(context.Background(), &chain.Input{Text: "a lock", ToolID: "files/read"}); res.Outcome != chain.Denied {
+		t.Errorf("no step concerned the text, and it was called %s", res.Outcome)
+	}
+}
+
+// Bad triggers are an error of the chain, not a scanner that never runs.
+func TestPrepareRefuses(t *testing.T) {
+	c := &chain.ScanChain{Steps: []chain.ScanStep{{Name: "s", Scanner: &asked{}, Triggers: []abi.Trigger{{}}}}, Now: steady}
+	if err := c.Prepare(); err == nil {
+		t.Error("an empty trigger was taken")
+	}
+}

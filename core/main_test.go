@@ -1,0 +1,19 @@
+package core
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/yett-dev/yett/core/wasmhost"
+)
+
+func TestMain(m *testing.M) {
+	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	} else if is {
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,197 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/trust"
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// loaded is one module, wherever it runs.
+type loaded struct {
+	name    string
+	scanner chain.Scanner
+	checker chain.Checker
+	meta    abi.Metadata
+	stats   func() wasmhost.Stats
+	state   func() (ready bool, detail string)
+	close   func(context.Context) error
+}
+
+// loaded lists the modules by name.
+func (g *generation) loaded() []*loaded {
+	out := slices.Collect(maps.Values(g.modules))
+	slices.SortFunc(out, func(a, b *loaded) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+// loadAll loads every module that the configuration names.
+func (g *generation) loadAll(ctx context.Context, cfg *config.Config) error {
+	policy := trustPolicy(cfg)
+	if err := policy.Check(); err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	g.modules = map[string]*loaded{}
+	for name, p := range cfg.Plugins {
+		if err := g.load(ctx, name, p, policy); err != nil {
+			return fmt.Errorf("plugins.%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (g *generation) load(ctx context.Context, name string, p config.Plugin, policy trust.Policy) error {
+	f, err := moduleBytes(p, policy)
+	if err != nil {
+		return err
+	}
+	spec := wasmhost.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
+		Fuel: uint64(p.Limits.Fuel), Instances: p.Limits.Instances, Isolation: isolation(p.Isolation)}
+	var scans, checks bool
+	if sandbox(p, f) == config.SandboxProcess {
+		scans, checks, err = g.spawn(ctx, spec)
+	} else {
+		scans, checks, err = g.loadHere(ctx, spec, p.Builtin != "")
+	}
+	switch {
+	case err != nil:
+		return err
+	case p.Kind == config.KindScanner && !scans:
+		return errors.New("the module has no yett_scan, so it is no scanner")
+	case p.Kind == config.KindAuthorizer && !checks:
+		return errors.New("the module has no yett_check, so it is no authorizer")
+	}
+	return nil
+}
+
+// loadHere loads a module into this process. Other people's are tried in a process of their own before: what makes a
+// compiler run out of memory must not do it here. The built-ins are as much ours as the compiler is.
+func (g *generation) loadHere(ctx context.Context, spec wasmhost.Spec, builtin bool) (scans, checks bool, err error) {
+	if !builtin {
+		opts := wasmhost.AdmitOptions{CheckConfig: config.CheckModule, Log: g.moduleLog}
+		if g.cacheDir != "" {
+			opts.CacheDir = filepath.Join(g.cacheDir, "admitted")
+		}
+		if _, err := wasmhost.Admit(ctx, opts, spec); err != nil {
+			return false, false, err
+		}
+	}
+	m, err := g.host.Load(ctx, spec)
+	if err != nil {
+		return false, false, err
+	}
+	g.modules[spec.Name] = &loaded{name: spec.Name, scanner: m, checker: m, meta: m.Metadata(), stats: m.Stats, close: m.Close,
+		state: func() (bool, string) { return true, m.About().Version }}
+	return m.Scans(), m.Checks(), nil
+}
+
+// spawn loads a module in a worker process. This process never compiles it.
+func (g *generation) spawn(ctx context.Context, spec wasmhost.Spec) (scans, checks bool, err error) {
+	w, err := g.host.Spawn(ctx, spec)
+	if err != nil {
+		return false, false, err
+	}
+	g.modules[spec.Name] = &loaded{name: spec.Name, scanner: w, checker: w, meta: w.Metadata(), stats: w.Stats, close: w.Close,
+		state: func() (bool, string) { return workerState(w) }}
+	return w.Scans(), w.Checks(), nil
+}
+
+func workerState(w *wasmhost.Worker) (ready bool, detail string) {
+	s := w.State()
+	detail = fmt.Sprintf("%s, worker process %s", w.About().Version, s.State)
+	if s.Err != nil {
+		detail += ": " + s.Err.Error()
+	}
+	return s.State == supervise.StateReady, detail
+}
+
+// sandbox says where a module runs: where the operator says, and if they do not, those signed with the operator's own key
+// in this process and all others in one of their own.
+func sandbox(p config.Plugin, f trust.File) string {
+	switch {
+	case p.Sandbox != "":
+		return p.Sandbox
+	case f.Own:
+		return config.SandboxInproc
+	}
+	return config.SandboxProcess
+}
+
+func isolation(name string) wasmhost.Isolation {
+	switch name {
+	case config.IsolationPooled:
+		return wasmhost.Pooled
+	case config.IsolationFresh:
+		return wasmhost.Fresh
+	}
+	return wasmhost.Reset
+}
+
+// moduleBytes reads a module once and checks those bytes: what runs is what was checked.
+func moduleBytes(p config.Plugin, policy trust.Policy) (trust.File, error) {
+	if p.Builtin != "" {
+		code, ok := scanners.Builtin(p.Builtin)
+		if !ok {
+			return trust.File{}, fmt.Errorf("no scanner called %q is built in; there are %v", p.Builtin, scanners.Names())
+		}
+		return trust.File{Bytes: code, Digest: trust.Digest(code), Own: true}, nil
+	}
+	f, err := policy.Read(string(p.Wasm), p.Digest)
+	if err != nil {
+		return f, err
+	}
+	if p.Signer != "" && f.Signer != p.Signer {
+		return trust.File{}, fmt.Errorf("%s is to be signed by %q, as plugins.lock says, and is signed by %q", p.Wasm, p.Signer, f.Signer)
+	}
+	return f, nil
+}
+
+// trustPolicy is what the configuration says about signatures.
+func trustPolicy(cfg *config.Config) trust.Policy {
+	p := trust.Policy{RequireSignature: cfg.Trust.RequireSignature}
+	for name, k := range cfg.Trust.Keys {
+		p.Keys = append(p.Keys, trust.Key{Name: name, Minisign: k.Minisign, Own: k.Own})
+	}
+	return p
+}
+
+// LockModules reads the file of every module that cfg names, holds it against the keys that cfg trusts, and gives what a
+// lock must pin. It runs nothing. The error names every module that cannot be pinned.
+func LockModules(ctx context.Context, cfg *config.Config) (config.Lock, error) {
+	lock := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{}}
+	policy := trustPolicy(cfg)
+	if err := policy.Check(); err != nil {
+		return lock, fmt.Errorf("trust: %w", err)
+	}
+	var errs []error
+	for name, p := range cfg.Plugins {
+		if p.Wasm == "" {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return lock, err
+		}
+		path, err := filepath.Abs(string(p.Wasm))
+		if err != nil {
+			return lock, err
+		}
+		f, err := policy.Read(path, p.Digest)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("plugins.%s: %w", name, err))
+			continue
+		}
+		lock.Plugins[name] = config.LockedFile{Wasm: config.Path(path), Digest: f.Digest, Signer: f.Signer}
+	}
+	return lock, errors.Join(errs...)
+}

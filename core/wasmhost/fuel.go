@@ -1,0 +1,152 @@
+package wasmhost
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/yett-dev/yett/core/wasmcheck"
+)
+
+// All that stops a running guest is in this file, and nothing else knows how. A module is rewritten when it is let in: it
+// counts its own instructions down from a slice and calls tick when that is used up. There the call's budget is checked
+// first, which depends on nothing but the module and its input, and only then the clock, which is the backstop.
+
+const (
+	// SliceFuel is the most units that a guest gets at once: 35–275 µs of compiled code.
+	SliceFuel = 500_000
+	// yieldEvery is after how many slices a guest gives its processor away. Each slice lets the collector in anyway: its
+	// end is a call into Go code. To queue up behind everybody else after each of them would make a call's duration, and
+	// so the deadline, a matter of load.
+	yieldEvery = 8
+	// FuelPerMillisecond makes a call's budget from its timeout where the operator gives none. Guests that compute take
+	// 0.05–0.55 ns a unit, so that on an idle machine the budget ends after 5–55 % of the timeout: a verdict does not change
+	// because a machine is slower or busier than another. A guest that waits for memory all the time takes more.
+	FuelPerMillisecond = 1_000_000
+	// MaxFuel is the largest budget of one call, units.
+	MaxFuel = uint64(MaxTimeout/time.Millisecond) * FuelPerMillisecond * 4
+
+	minDerivedFuel = FuelPerMillisecond
+
+	// What host functions cost, units, by what they take: a call some 40 ns, random numbers most of all.
+	hostCallFuel   = 256
+	findingFuel    = 1024
+	logLineFuel    = 2048
+	randomByteFuel = 4
+	bytesPerUnit   = 4
+)
+
+// maxPrinted is how many bytes one fd_write takes; a guest must expect short writes.
+const maxPrinted = 64 << 10
+
+// derivedFuel is the budget that belongs to a time limit.
+func derivedFuel(d time.Duration) uint64 {
+	return max(uint64(d.Microseconds())*(FuelPerMillisecond/1000), minDerivedFuel)
+}
+
+// begin readies the call for a guest's run: at most d from now, or until ctx ends, and at most budget units.
+func (c *call) begin(ctx context.Context, d time.Duration, budget uint64) {
+	c.Context = ctx
+	c.deadline = time.Now().Add(d)
+	if end, ok := ctx.Deadline(); ok && end.Before(c.deadline) {
+		c.deadline = end
+	}
+	c.budget = budget
+}
+
+// refill is the next slice: what is left of the budget and one unit more, so that it is noticed when it is used up.
+func (c *call) refill() int32 {
+	c.slice = int64(min(SliceFuel, c.budget-c.used+1))
+	return int32(c.slice)
+}
+
+// settle counts what the guest took of its slice. left may be below zero: a charge is made before it is known to fit.
+func (c *call) settle(left int32) {
+	if took := c.slice - int64(left); took > 0 {
+		c.used += uint64(took)
+	}
+	c.slice = int64(left)
+}
+
+// tick runs when a slice is used up.
+func (c *call) tick(left int32) int32 {
+	c.settle(left)
+	c.checkBudget()
+	c.pause()
+	return c.refill()
+}
+
+func (c *call) checkBudget() {
+	if c.used > c.budget {
+		c.fault(ErrFuel, "%d units", c.budget)
+	}
+}
+
+// pause checks the clock and the caller, and lets others run now and then.
+func (c *call) pause() {
+	c.unpaused = 0
+	if c.pauses++; c.pauses%yieldEvery == 0 {
+		runtime.Gosched()
+	}
+	if err := c.late(); err != nil {
+		c.err = c.in.module.fault(c.export, ErrInterrupted, "", err)
+		panic(c.err)
+	}
+}
+
+// late is why the call must end now; nil if it need not.
+func (c *call) late() error {
+	if err := c.Context.Err(); err != nil {
+		return err
+	}
+	if !time.Now().Before(c.deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// charge takes units for work of the host, before it is done. Work of the host alone cannot outlast a slice unseen.
+func (c *call) charge(units int) {
+	c.used += uint64(units)
+	c.checkBudget()
+	if c.unpaused += units; c.unpaused >= SliceFuel {
+		c.pause()
+	}
+}
+
+// chargeBytes is charge for reading or copying n bytes.
+func (c *call) chargeBytes(n int) { c.charge(n / bytesPerUnit) }
+
+// ticker and overflow are the two functions that the rewritten module imports and its author cannot.
+type (
+	ticker   struct{}
+	overflow struct{}
+)
+
+func (ticker) Call(ctx context.Context, a []uint64) {
+	c, ok := ctx.(*call)
+	if !ok {
+		panic(errNoCall)
+	}
+	a[0] = uint64(uint32(c.tick(int32(uint32(a[0])))))
+}
+
+func (overflow) Call(ctx context.Context, _ []uint64) {
+	c, ok := ctx.(*call)
+	if !ok {
+		panic(errNoCall)
+	}
+	c.fault(ErrStack, "more than %d bytes", wasmcheck.StackBudget)
+}
+
+// provideMeter makes both importable in a runtime.
+func provideMeter(ctx context.Context, rt wazero.Runtime) error {
+	i32 := []api.ValueType{api.ValueTypeI32}
+	b := rt.NewHostModuleBuilder(wasmcheck.HostModule)
+	b.NewFunctionBuilder().WithGoFunction(ticker{}, i32, i32).Export(wasmcheck.ImportTick)
+	b.NewFunctionBuilder().WithGoFunction(overflow{}, nil, nil).Export(wasmcheck.ImportOverflow)
+	_, err := b.Instantiate(ctx)
+	return err
+}

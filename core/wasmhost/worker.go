@@ -1,0 +1,337 @@
+package wasmhost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+var (
+	_ chain.Scanner = (*Worker)(nil)
+	_ chain.Checker = (*Worker)(nil)
+)
+
+// WorkerArg is the argument under which the binary runs RunWorker.
+const WorkerArg = "wasm-worker"
+
+const (
+	// lateBy is how long a worker may keep an answer after a call's deadline before it is killed.
+	lateBy = 10 * time.Millisecond
+
+	// compileTime is how long a worker may compile, beside Spec.Start. It has no compile cache, since that is native code
+	// and a worker that was taken over could write there what the gateway executes.
+	compileTime = time.Minute
+
+	// closeTime is how long an idle worker may take to end before it is killed.
+	closeTime = time.Second
+
+	// What a worker's own runtime takes, measured with room: address space is mostly reserved and never touched.
+	workerSpace = 4 << 30
+	workerData  = 1 << 30
+	workerFiles = 64
+)
+
+// Worker is a module that runs in a process of its own, for authors that are not trusted. It has the methods of a Module
+// and is safe for concurrent use. The process is started again after it ended; until the module is loaded there every
+// call fails with ErrWorker at once. A call takes at most Spec.Timeout, and that includes the start of an instance.
+type Worker struct {
+	host   *Host
+	spec   Spec
+	load   []byte // the frame that a new process gets
+	digest string
+	tune   workerTuning
+
+	service *supervise.Service
+	begun   chan struct{}        // closed when service is set
+	link    atomic.Pointer[link] // nil while down
+	links   sync.WaitGroup
+	about   atomic.Pointer[ready] // what the first process said of the module
+
+	// Set before about, once, by the first process.
+	kinds map[string]string
+
+	first   chan error // how the first start went
+	slots   chan struct{}
+	closing chan struct{}
+
+	closeMu   sync.Mutex
+	closeHeld int
+	closed    bool
+
+	calls, errs atomic.Uint64
+
+	statsMu sync.Mutex
+	base    Stats // of the processes that ended
+	latest  Stats // of the one that runs
+}
+
+// workerTuning is what tests change.
+type workerTuning struct {
+	args    []string
+	limits  supervise.Limits
+	change  func(*supervise.Settings)
+	started func(*supervise.Process) // told of every process, before it gets the module
+}
+
+// Spawn loads a module in a worker process and returns when it is loaded there, or why it is not. ctx bounds the wait.
+// Errors are those of Load, or wrap ErrWorker when the process is at fault. A Worker is closed by who asked for it: the
+// Host's Close does not know it.
+func (h *Host) Spawn(ctx context.Context, spec Spec) (*Worker, error) {
+	return h.spawn(ctx, spec, workerTuning{args: []string{WorkerArg}})
+}
+
+func (h *Host) spawn(ctx context.Context, spec Spec, tune workerTuning) (*Worker, error) {
+	w, err := h.newWorker(spec, tune)
+	if err != nil {
+		return nil, fmt.Errorf("load module %q: %w", spec.Name, err)
+	}
+	settings := supervise.Settings{Name: w.spec.Name, Command: w.command, StartTimeout: w.spec.Start + compileTime,
+		Probe: w.probe, Notify: w.notify}
+	if tune.change != nil {
+		tune.change(&settings)
+	}
+	w.service = supervise.Supervise(settings)
+	close(w.begun)
+	select {
+	case err = <-w.first:
+	case <-ctx.Done():
+		err = fmt.Errorf("%w: it is not ready yet: %w", ErrWorker, ctx.Err())
+	}
+	if err != nil {
+		err = fmt.Errorf("load module %q: %w", spec.Name, err)
+		return nil, errors.Join(err, w.Close(context.WithoutCancel(ctx)))
+	}
+	return w, nil
+}
+
+func (h *Host) newWorker(spec Spec, tune workerTuning) (*Worker, error) {
+	spec, err := spec.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if len(spec.Code) > abi.MaxModule {
+		return nil, refusef("%d bytes: at most %d are allowed", len(spec.Code), abi.MaxModule)
+	}
+	w := &Worker{host: h, digest: moduleDigest(spec.Code), tune: tune, first: make(chan error, 1),
+		slots: make(chan struct{}, spec.Instances), closing: make(chan struct{}), begun: make(chan struct{})}
+	if w.load, err = loadFrame(spec); err != nil {
+		return nil, err
+	}
+	spec.Code = nil
+	w.spec = spec
+	if w.tune.limits == (supervise.Limits{}) {
+		w.tune.limits = workerLimits(&spec)
+	}
+	return w, nil
+}
+
+// workerLimits bound a worker by what its instances may have and what the runtime needs beside them. The time is not
+// bounded: a worker lives as long as the gateway, and a call that is late ends it.
+func workerLimits(s *Spec) supervise.Limits {
+	memory := uint64(s.Instances+1) * (s.Memory + 16<<20)
+	return supervise.Limits{Memory: workerSpace + 2*memory, Data: workerData + 2*memory, Files: workerFiles, FileSize: s.Memory + pageSize}
+}
+
+func (w *Worker) command() (supervise.Command, error) {
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true,
+		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
+}
+
+// notify hears of every change of the process's state. A first start that failed ends Spawn.
+func (w *Worker) notify(c supervise.Change) {
+	if c.To == supervise.StateBackoff || c.To == supervise.StateQuarantined {
+		err := c.Err
+		if err == nil {
+			err = errors.New("it ended")
+		}
+		w.tellFirst(fmt.Errorf("%w: %w", ErrWorker, err))
+	}
+}
+
+func (w *Worker) tellFirst(err error) {
+	select {
+	case w.first <- err:
+	default:
+	}
+}
+
+func (w *Worker) log(level int, line string) {
+	if log := w.host.opts.Log; log != nil {
+		log(w.spec.Name, level, line)
+	}
+}
+
+// Scan scans one text as a whole. Errors are *CallError: see Err… for what can be wrong.
+func (w *Worker) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	return w.ScanHits(ctx, in.Text, in.Hits, in.HitsComplete)
+}
+
+// ScanHits scans one text as a whole and tells the module where its triggers occur. Without complete it reads everything.
+func (w *Worker) ScanHits(ctx context.Context, text string, hits []Hit, complete bool) ([]sdk.Finding, error) {
+	r, err := w.ScanWindow(ctx, Window{Text: text, Hits: hits, Complete: complete, Flags: abi.FlagFirst | abi.FlagFinal})
+	return r.Findings, err
+}
+
+// ScanWindow scans one window of a stream, or a text as a whole.
+func (w *Worker) ScanWindow(ctx context.Context, win Window) (Result, error) {
+	p := &pending{kind: frameFindings, asked: asked{scanner: w.spec.Name, kinds: w.kinds, window: len(win.Text),
+		stream: win.Flags&abi.FlagStream != 0}}
+	err := w.checkWindow(&win)
+	if err == nil {
+		err = w.ask(ctx, p, func(b []byte, id uint64, left time.Duration) []byte {
+			return appendWindow(beginFrame(b, frameScan, id), left, &win)
+		})
+	} else {
+		w.count(err)
+	}
+	select {
+	case <-p.done:
+		return p.result, err // what it cost is there beside an error too
+	default:
+		return Result{}, err // nobody waited for the answer, which may just come
+	}
+}
+
+// checkWindow refuses what would make a frame too long. The worker's Module checks the rest.
+func (w *Worker) checkWindow(win *Window) error {
+	switch {
+	case !w.Scans():
+		return w.fault(ErrNoExport, abi.ExportScan, nil)
+	case len(win.State) > abi.MaxState:
+		return w.fault(ErrInput, fmt.Sprintf("state of %d bytes: at most %d are allowed", len(win.State), abi.MaxState), nil)
+	case uint64(len(win.Text)) > min(w.spec.Memory, math.MaxInt32):
+		return w.fault(ErrInput, fmt.Sprintf("%d bytes are more than the memory limit of %d", len(win.Text), w.spec.Memory), nil)
+	case len(win.Hits) > abi.MaxHits:
+		return w.fault(ErrInput, fmt.Sprintf("%d hits: at most %d are allowed", len(win.Hits), abi.MaxHits), nil)
+	}
+	return nil
+}
+
+// Check asks the module about one call. Errors are *CallError, and the verdict beside one is the zero Verdict.
+func (w *Worker) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, error) {
+	if !w.Checks() {
+		err := w.fault(ErrNoExport, abi.ExportCheck, nil)
+		w.count(err)
+		return sdk.Verdict{}, err
+	}
+	p := &pending{kind: frameVerdict}
+	err := w.ask(ctx, p, func(b []byte, id uint64, left time.Duration) []byte {
+		return appendCall(beginFrame(b, frameCheck, id), left, what)
+	})
+	if err != nil {
+		return sdk.Verdict{}, err
+	}
+	return p.verdict, nil
+}
+
+// Metadata is what the module says about itself. The caller must not change what it points to.
+func (w *Worker) Metadata() abi.Metadata { return w.about.Load().Metadata }
+
+// Scans says whether the module exports yett_scan.
+func (w *Worker) Scans() bool { return w.about.Load().Scans }
+
+// Checks says whether the module exports yett_check.
+func (w *Worker) Checks() bool { return w.about.Load().Checks }
+
+// About gives the module's own version and the digest of the bytes that Spawn was given.
+func (w *Worker) About() chain.About {
+	return chain.About{Version: w.Metadata().Version, Digest: w.digest}
+}
+
+// Isolation is what is in force between calls, and why it is not what Spec asked for; "" if it is. The second is the
+// worker's word.
+func (w *Worker) Isolation() (Isolation, string) {
+	about := w.about.Load()
+	return about.Isolation, about.Why
+}
+
+// State is that of the process.
+func (w *Worker) State() supervise.Status { return w.service.State() }
+
+// Resume ends a quarantine: the process is started again.
+func (w *Worker) Resume() { w.service.Resume() }
+
+// Stats are the counters as they are now, over all processes that there were. What a process says of its instances it
+// says with each answer, and nobody checks it.
+func (w *Worker) Stats() Stats {
+	w.statsMu.Lock()
+	s := w.base.plus(w.latest)
+	s.Live, s.Memory = w.latest.Live, w.latest.Memory
+	w.statsMu.Unlock()
+	s.Calls, s.Errors = w.calls.Load(), w.errs.Load()
+	return s
+}
+
+// plus adds counters.
+func (s Stats) plus(t Stats) Stats {
+	s.Fuel += t.Fuel
+	s.Discarded += t.Discarded
+	s.Grown += t.Grown
+	s.LogLines += t.LogLines
+	s.LogBytes += t.LogBytes
+	return s
+}
+
+func (w *Worker) keepStats(s Stats) {
+	w.statsMu.Lock()
+	w.latest = s
+	w.statsMu.Unlock()
+}
+
+// newStats starts the counters of a new process.
+func (w *Worker) newStats() {
+	w.statsMu.Lock()
+	w.base, w.latest = w.base.plus(w.latest), Stats{}
+	w.statsMu.Unlock()
+}
+
+func (w *Worker) fault(fault error, detail string, cause error) error {
+	return &CallError{Module: w.spec.Name, Fault: fault, Detail: detail, Err: cause}
+}
+
+func (w *Worker) count(err error) {
+	w.calls.Add(1)
+	if err != nil {
+		w.errs.Add(1)
+	}
+}
+
+// Close refuses new calls, waits for those that run and ends the process. When ctx ends first its error is returned and
+// Close may be called again.
+func (w *Worker) Close(ctx context.Context) error {
+	w.closeMu.Lock()
+	defer w.closeMu.Unlock()
+	if w.closed {
+		return nil
+	}
+	select {
+	case <-w.closing:
+	default:
+		close(w.closing)
+	}
+	for ; w.closeHeld < cap(w.slots); w.closeHeld++ {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("close module %q: %d calls still run: %w", w.spec.Name, cap(w.slots)-w.closeHeld, ctx.Err())
+		}
+	}
+	// No call runs: there is nothing that the process needs time for.
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	if err := w.service.Close(ctx); err != nil {
+		return fmt.Errorf("close module %q: %w", w.spec.Name, err)
+	}
+	w.links.Wait()
+	w.closed = true
+	return nil
+}
