@@ -20,6 +20,9 @@ type load struct {
 	// prepare makes what the requests need, before anything is measured. The function that it gives ends that and says what was
 	// not as it has to be, "" if nothing. Both may be nil.
 	prepare func(ctx context.Context, r *ratioRun, g *child, d *drive) (done func() string, err error)
+
+	// work starts what runs in this process instead, without a server; nil for all others.
+	work func(ctx context.Context) (*work, error)
 }
 
 // pipeConns is how many connections to the socket there are.
@@ -68,6 +71,10 @@ func benchLoads() ([]load, error) {
 		{name: echoScan, path: scan, bodies: clean, expect: `"output":"`},
 		{name: "scan-clean", gateway: "digest", path: scan, bodies: clean, expect: `"outcome":"PASS"`},
 		{name: "scan-dirty", gateway: "digest", path: scan, bodies: dirty, expect: `"outcome":"REDACTED"`},
+		{name: "pass-5000", work: startPass},
+		{name: "textbook-5000", work: startTextbook},
+		{name: "sandbox-clean", work: startScan(false)},
+		{name: "sandbox-dirty", work: startScan(true)},
 	}
 	err := errors.Join(err1, err2, err3, err4)
 	for _, n := range []int{10, 1000, 100_000} {

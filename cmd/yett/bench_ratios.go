@@ -48,8 +48,8 @@ type sample struct {
 	InFlight      int     `json:"in_flight,omitempty"`        // on each connection, when it is more than one
 	Rate          float64 `json:"asked_per_second,omitempty"` // of a load whose requests are sent when they are due
 	Round         int     `json:"round"`
-	Seconds       float64 `json:"seconds"` // measured
-	PerSecond     float64 `json:"per_second"`
+	Seconds       float64 `json:"seconds"`    // measured
+	PerSecond     float64 `json:"per_second"` // of a load of this process: MB
 	Good          int     `json:"good"`
 	Bad           int     `json:"bad"`
 	FirstBad      string  `json:"first_bad,omitempty"`
@@ -147,6 +147,7 @@ func (r *ratioRun) start(ctx context.Context) (err error) {
 			continue
 		}
 		switch {
+		case l.work != nil:
 		case l.gateway == "" && r.echo == nil:
 			if r.echo, err = startChild(ctx, "echo"); err != nil {
 				return err
@@ -175,6 +176,9 @@ func (r *ratioRun) stop() error {
 
 // measure runs one load once.
 func (r *ratioRun) measure(ctx context.Context, l *load, conns, round int) (_ sample, err error) {
+	if l.work != nil {
+		return r.worked(ctx, l, conns, round)
+	}
 	d := &drive{path: l.path, bodies: l.bodies, expect: l.expect, conns: conns, warm: min(r.seconds/3, time.Second), duration: r.seconds}
 	if l.share > 0 {
 		d.duration = min(d.duration, stuckFor)

@@ -65,6 +65,10 @@ var ratioGoals = []ratioGoal{
 	{id: "S8-64", load: "scan-clean", base: echoScan, conns: 64, goal: 0.35, what: "scan of 4 KiB that trips nothing, of raw echo", short: oneScanner},
 	{id: "S8-dirty", load: "scan-dirty", base: echoScan, conns: 256, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
 	{id: "S8-dirty-64", load: "scan-dirty", base: echoScan, conns: 64, goal: 0.35, what: "scan of 4 KiB with one secret, of raw echo", short: oneScanner},
+	{id: "S9", load: "pass-5000", base: "textbook-5000", conns: 256, goal: 500, what: "MB/s of the one pass for 5 000 literals and byte classes, text that trips nothing, one core", value: megabytes},
+	{id: "S9-textbook", load: "pass-5000", base: "textbook-5000", conns: 256, goal: 1.43, what: "the same, of a textbook automaton that looks for the literals only"},
+	{id: "S11", load: "sandbox-clean", base: "textbook-5000", conns: 256, goal: 300, what: "MB/s of the built-in scanners, 64 KiB that trip nothing, one core", short: oneScanner, value: megabytes},
+	{id: "S11-dirty", load: "sandbox-dirty", base: "textbook-5000", conns: 256, goal: 15, what: "MB/s of the built-in scanners, 64 KiB with a secret in each KiB, one core", short: oneScanner, value: megabytes},
 	{id: "rules-1000", load: "rules-1000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 1 000 rules, of 10"},
 	{id: "rules-1000-64", load: "rules-1000", base: "rules-10", conns: 64, goal: 0.8, what: "authorize with 1 000 rules, of 10"},
 	{id: "rules-100000", load: "rules-100000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
@@ -134,6 +138,9 @@ func (t *ratioGoal) judge(all []sample, load, base *load) ratioRow {
 
 // said is the row in words.
 func (t *ratioGoal) said(load *load) string {
+	if load.work != nil {
+		return t.what
+	}
 	if load.depth > 0 {
 		return fmt.Sprintf("%s, %d connections × %d in flight, of raw HTTP echo with %d connections", t.what, load.at(t.conns), load.depth, t.conns)
 	}

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // rowsOf makes the rows that a run with these settings has.
@@ -49,7 +51,7 @@ func TestGoalsHaveLoads(t *testing.T) {
 		if before, known := at[l.after]; l.after != "" && (!known || before >= i) {
 			t.Errorf("%s goes by %s, which has to stand before it", l.name, l.after)
 		}
-		if l.expect == "" || l.prepare == nil && len(l.bodies) == 0 {
+		if l.work == nil && (l.expect == "" || l.prepare == nil && len(l.bodies) == 0) {
 			t.Errorf("%s sends or expects nothing", l.name)
 		}
 	}
@@ -291,4 +293,23 @@ func TestBenchPickedRows(t *testing.T) {
 		t.Errorf("%+v from %d runs", rows, len(all))
 	}
 	t.Logf("two rows in %s", time.Since(start).Round(time.Second))
+}
+
+// The texts that are to trip nothing trip nothing, and the two that look for the same literals agree on a text that has some.
+func TestWorkThatTripsNothing(t *testing.T) {
+	for name, start := range map[string]func(context.Context) (*work, error){"pass": startPass, "textbook": startTextbook} {
+		w, err := start(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 16 {
+			if n, err := w.do(context.Background()); err != nil || n != textBytes {
+				t.Fatalf("%s: %d bytes, %v", name, n, err)
+			}
+		}
+	}
+	book := newTextbook([]abi.Trigger{{Literal: "abc"}, {Literal: "BCD"}, {Class: "at", Min: 1}})
+	if n := book.count("xabcdBcd@"); n != 3 {
+		t.Errorf("the textbook automaton counts %d of 3", n)
+	}
 }

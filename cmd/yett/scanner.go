@@ -19,7 +19,8 @@ import (
 )
 
 func scannerCommand() *cobra.Command {
-	return group("scanner", "Measure scanners", scannerEval())
+	return group("scanner", "Write, test and measure scanners",
+		scannerScaffold(), scannerTrial(), scannerRun(), scannerBench(), scannerCheck(), scannerPackage(), scannerEval())
 }
 
 // evalFlags are the flags of `scanner eval`.

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/kit"
+)
+
+// authorSettings are the surroundings in which an author's module runs: those of the gateway.
+func authorSettings(cmd *cobra.Command, logs bool) kit.Settings {
+	s := kit.Settings{CheckConfig: config.CheckModule}
+	if dir, err := os.UserCacheDir(); err == nil {
+		s.CacheDir = filepath.Join(dir, "yett", "modules")
+	}
+	if logs {
+		s.Log = func(level int, line string) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "log %d: %s\n", level, kit.Printable(strings.TrimRight(line, "\n"), 2<<10))
+		}
+	}
+	return s
+}
+
+// authorInput is what the commands that take [DIR|FILE.wasm] work on: a project, which is built, or a module.
+type authorInput struct {
+	module kit.Module
+	dir    string // where the project or the file is
+}
+
+func readTarget(cmd *cobra.Command, args []string) (authorInput, error) {
+	path := "."
+	if len(args) > 0 {
+		path = args[0]
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return authorInput{}, &exitCode{exitUsage, err}
+	}
+	if !info.IsDir() {
+		m, err := kit.ReadModule(path)
+		return authorInput{m, filepath.Dir(path)}, err
+	}
+	if _, err := kit.LanguageOf(path); err != nil {
+		return authorInput{}, &exitCode{exitUsage, err}
+	}
+	m, err := kit.Build(cmd.Context(), path)
+	if err != nil {
+		return authorInput{}, err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "built %s, %d bytes\n", filepath.Join(path, filepath.Base(m.Path)), len(m.Code))
+	return authorInput{m, path}, nil
+}
+
+// readVectors reads the files that were named, or those beside the project.
+func (t *authorInput) readVectors(named []string) ([]*kit.Vectors, error) {
+	files := named
+	if len(files) == 0 {
+		var err error
+		if files, err = kit.FindVectors(t.dir); err != nil {
+			return nil, err
+		}
+	}
+	var out []*kit.Vectors
+	var errs []error
+	for _, f := range files {
+		v, err := kit.ReadVectors(f)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		out = append(out, v)
+	}
+	return out, errors.Join(errs...)
+}
+
+// configFlag reads --config: a JSON object.
+func configFlag(text string) (json.RawMessage, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
+		return nil, usage("--config: want a JSON object")
+	}
+	return json.RawMessage(text), nil
+}
+
+func scannerScaffold() *cobra.Command {
+	var lang, dir string
+	cmd := &cobra.Command{
+		Use:   "new NAME --lang go|rust|c|assemblyscript",
+		Short: "Write a scanner project that builds and passes its own vectors",
+		Long: "Write a project for a scanner to a folder of its own. All it needs is in this program: nothing is downloaded, and no\n" +
+			"file is overwritten. The compiler of the language must be installed: Go 1.24, rustc with the target\n" +
+			"wasm32-unknown-unknown, clang with lld, or asc of AssemblyScript.",
+		Example: "  yett scanner new demo --lang go && cd demo && yett scanner test",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" {
+				dir = args[0]
+			}
+			files, err := kit.Scaffold(args[0], lang, dir)
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(f))); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "next: yett scanner test %s\n", dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(kit.Languages, ", "))
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
+	return cmd
+}
+
+func scannerTrial() *cobra.Command {
+	var files []string
+	var logs bool
+	var out output
+	cmd := &cobra.Command{
+		Use:   "test [DIR|FILE.wasm] [--vectors FILE…]",
+		Short: "Run a scanner's vectors in the gateway's sandbox",
+		Long: "Build the project in DIR (default: here) if that is what is given, and run vectors: testdata/*.yaml beside it, or the\n" +
+			"files named. Each is run whole, with and without the host's hits, on two instances, after another vector, and, if the\n" +
+			"module works on streams, cut at every byte. Exit 1 when one fails.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			t, err := readTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			vectors, err := t.readVectors(files)
+			if err != nil {
+				return err
+			}
+			if len(vectors) == 0 {
+				return usage("no vectors: %s has no *.yaml, name a file with --vectors", filepath.Join(t.dir, "testdata"))
+			}
+			rep, err := authorSettings(cmd, logs).Test(cmd.Context(), t.module, vectors)
+			if err != nil {
+				return err
+			}
+			return printTrial(cmd, &out, rep)
+		},
+	}
+	cmd.Flags().StringArrayVar(&files, "vectors", nil, "file of vectors; may be given more than once")
+	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
+	out.bind(cmd)
+	return cmd
+}
+
+func printTrial(cmd *cobra.Command, out *output, rep *kit.TestReport) error {
+	failed := 0
+	for i := range rep.Results {
+		if !rep.Results[i].OK {
+			failed++
+		}
+	}
+	if out.format != "table" {
+		if err := out.printRows(cmd.OutOrStdout(), []any{rep}, true, nil, nil); err != nil {
+			return err
+		}
+	} else if err := printTrialLines(cmd, rep); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d vectors pass\n", len(rep.Results)-failed, len(rep.Results))
+	if failed > 0 {
+		return &exitCode{exitError, fmt.Errorf("%d of %d vectors fail", failed, len(rep.Results))}
+	}
+	return nil
+}
+
+func printTrialLines(cmd *cobra.Command, rep *kit.TestReport) error {
+	var b strings.Builder
+	for i := range rep.Results {
+		r := &rep.Results[i]
+		word := "ok    "
+		if !r.OK {
+			word = "FAILED"
+		}
+		fmt.Fprintf(&b, "%s  %s:%d  %s\n", word, visible(r.File), r.Line, visible(r.Name))
+		for _, p := range r.Problems {
+			fmt.Fprintf(&b, "          %s\n", visible(p.Run))
+			for _, line := range p.Diff {
+				fmt.Fprintf(&b, "            %s\n", visible(line))
+			}
+		}
+		for _, note := range r.Notes {
+			fmt.Fprintf(&b, "          (%s)\n", visible(note))
+		}
+	}
+	_, err := fmt.Fprint(cmd.OutOrStdout(), b.String())
+	return err
+}
+
+// passphraseFrom reads the first line of a file.
+func passphraseFrom(file string) func() (string, error) {
+	return func() (string, error) {
+		if file == "" {
+			return "", errors.New("the key is encrypted: give its passphrase with --passphrase-file FILE")
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return "", fmt.Errorf("read the passphrase: %w", err)
+		}
+		line, _, _ := strings.Cut(string(text), "\n")
+		return strings.TrimSuffix(line, "\r"), nil
+	}
+}
+
+// writeWhole replaces a file in one step, so that no half of one is ever there.
+func writeWhole(ctx context.Context, path string, data []byte) (err error) {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

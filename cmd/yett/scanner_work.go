@@ -1,0 +1,249 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/trust"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// scanStdin bounds the text that `scanner run` reads, bytes.
+const scanStdin = 64 << 20
+
+// scanFinding is one line of `scanner run`.
+type scanFinding struct {
+	Kind        string  `json:"kind"`
+	Start       int     `json:"start"`
+	End         int     `json:"end"`
+	Text        string  `json:"text"` // made printable and cut
+	Confidence  float32 `json:"confidence"`
+	Severity    string  `json:"severity"`
+	Action      string  `json:"action"`
+	Replacement string  `json:"replacement,omitempty"`
+}
+
+func scannerRun() *cobra.Command {
+	var given string
+	var logs bool
+	var out output
+	cmd := &cobra.Command{
+		Use:   "run [DIR|FILE.wasm] < TEXT",
+		Short: "Scan standard input with a module, as the gateway would",
+		Long: "Build the project in DIR (default: here) if that is what is given, scan standard input in the gateway's sandbox and\n" +
+			"print the findings with what they found: this is for the author's own texts.",
+		Example: "  echo \"ask Bluebird\" | yett scanner run -o jsonl",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			config, err := configFlag(given)
+			if err != nil {
+				return err
+			}
+			t, err := readTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), scanStdin+1))
+			if err != nil {
+				return fmt.Errorf("read standard input: %w", err)
+			}
+			if len(text) > scanStdin {
+				return fmt.Errorf("standard input has more than %d bytes", scanStdin)
+			}
+			found, called, err := authorSettings(cmd, logs).Run(cmd.Context(), t.module, config, string(text))
+			if err != nil {
+				return err
+			}
+			return printFound(cmd, &out, text, found, called)
+		},
+	}
+	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
+	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
+	out.bind(cmd)
+	return cmd
+}
+
+func printFound(cmd *cobra.Command, out *output, text []byte, found []sdk.Finding, called bool) error {
+	rows := make([]any, 0, len(found))
+	for _, f := range found {
+		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
+	}
+	err := out.printRows(cmd.OutOrStdout(), rows, false,
+		[]column{{"KIND", true}, {"START", true}, {"END", true}, {"SEVERITY", true}, {"ACTION", true}, {"CONFIDENCE", true}, {"TEXT", false}},
+		func(row any) []string {
+			f := row.(*scanFinding)
+			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, strconv.FormatFloat(float64(f.Confidence), 'g', 3, 32), f.Text}
+		})
+	if err != nil {
+		return err
+	}
+	why := ""
+	if !called {
+		why = ": no trigger is in the text, so the module was not called"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "found %d in %d bytes%s\n", len(found), len(text), why)
+	return nil
+}
+
+func scannerBench() *cobra.Command {
+	var given, file string
+	var out output
+	cmd := &cobra.Command{
+		Use:   "bench [DIR|FILE.wasm] [--text FILE]",
+		Short: "Measure what a module costs",
+		Long: "Measure start-up, memory and scans on one core: of clean text, which holds nothing to find, and of dirty text (made of\n" +
+			"the module's triggers, or --text). The way \"gateway\" is with the host's search for triggers in front, \"module\" without.\n" +
+			"Times are medians of five rounds. Fuel is what the gateway meters: about one unit an instruction, the same everywhere.",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			config, err := configFlag(given)
+			if err != nil {
+				return err
+			}
+			var dirty []byte
+			if file != "" {
+				if dirty, err = os.ReadFile(file); err != nil {
+					return err
+				}
+				if len(dirty) == 0 {
+					return usage("--text %s: the file is empty", file)
+				}
+			}
+			t, err := readTarget(cmd, args)
+			if err != nil {
+				return err
+			}
+			rep, err := authorSettings(cmd, false).Bench(cmd.Context(), t.module, config, string(dirty), time.Now)
+			if err != nil {
+				return err
+			}
+			return printBench(cmd, &out, rep)
+		},
+	}
+	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
+	cmd.Flags().StringVar(&file, "text", "", "file with a dirty text")
+	out.bind(cmd)
+	return cmd
+}
+
+func printBench(cmd *cobra.Command, out *output, rep *kit.BenchReport) error {
+	if out.format != "table" {
+		return out.printRows(cmd.OutOrStdout(), []any{rep}, true, nil, nil)
+	}
+	s := &rep.Start
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %d bytes: compiled in %.1f ms (%.1f from the cache), a new instance in %.0f µs, %d KiB of memory\n",
+		rep.Module, visible(rep.Version), rep.Bytes, s.CompileUS/1000, s.CachedUS/1000, s.InstanceUS, s.MemoryBytes>>10)
+	if err != nil {
+		return err
+	}
+	rows := make([]any, 0, len(rep.Rows))
+	for i := range rep.Rows {
+		rows = append(rows, &rep.Rows[i])
+	}
+	var cols []column
+	for _, name := range []string{"TEXT", "KIB", "WAY", "FINDINGS", "µS/SCAN", "µS/KIB", "MB/S", "HOST CALLS", "FUEL/KIB"} {
+		cols = append(cols, column{name, true})
+	}
+	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
+		r := row.(*kit.BenchRow)
+		kib := float64(r.Bytes) / 1024
+		fixed := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+		return []string{r.Text, strconv.FormatFloat(kib, 'f', 0, 64), r.Way, strconv.Itoa(r.Findings), fixed(r.CallUS), fixed(r.USPerKiB), fixed(float64(r.Bytes) / r.CallUS),
+			strconv.Itoa(r.HostCalls), strconv.FormatFloat(float64(r.Fuel)/kib, 'f', 0, 64)}
+	})
+}
+
+func scannerPackage() *cobra.Command {
+	var path, key, passphrase string
+	var out output
+	cmd := &cobra.Command{
+		Use:   "package FILE.wasm [--out FILE] [--sign KEYFILE]",
+		Short: "Make the file to hand out: metadata embedded, the rest of the custom sections gone, signed",
+		Long: "Write FILE.packaged.wasm (or --out): the module with its metadata as the section yett.meta, which says what it is without\n" +
+			"running it. The same module gives the same bytes. --sign writes a minisign signature beside it. Prints the digest that\n" +
+			"goes into a gateway's configuration.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			if passphrase != "" && key == "" {
+				return usage("--passphrase-file goes with --sign")
+			}
+			if path == "" {
+				path = strings.TrimSuffix(args[0], ".wasm") + ".packaged.wasm"
+			}
+			if _, err := os.Stat(args[0]); err != nil {
+				return &exitCode{exitUsage, err}
+			}
+			m, err := kit.ReadModule(args[0])
+			if err != nil {
+				return err
+			}
+			p, err := authorSettings(cmd, false).Package(cmd.Context(), m)
+			if err != nil {
+				return err
+			}
+			var signature []byte
+			if key != "" {
+				comment := "yett module " + p.Metadata.Name + " " + p.Metadata.Version + " " + p.Digest
+				if signature, err = trust.Sign(key, passphraseFrom(passphrase), p.Code, comment); err != nil {
+					return fmt.Errorf("sign: %w", err)
+				}
+			}
+			return writePackage(cmd, &out, path, p, signature)
+		},
+	}
+	cmd.Flags().StringVar(&path, "out", "", "file to write (default: FILE.packaged.wasm)")
+	cmd.Flags().StringVar(&key, "sign", "", "file with a minisign secret key")
+	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "file whose first line is the key's passphrase")
+	out.bind(cmd)
+	return cmd
+}
+
+// packaged is what `scanner package` prints.
+type packaged struct {
+	File      string `json:"file"`
+	Digest    string `json:"digest"`
+	Bytes     int    `json:"bytes"`
+	Signature string `json:"signature,omitempty"` // the file
+	Name      string `json:"name"`
+	Version   string `json:"version"`
+}
+
+// writePackage writes the module and its signature. A signature of another package must not stay beside this one.
+func writePackage(cmd *cobra.Command, out *output, path string, p *kit.Package, signature []byte) error {
+	row := packaged{File: path, Digest: p.Digest, Bytes: p.Bytes, Name: p.Metadata.Name, Version: p.Metadata.Version}
+	beside := path + trust.SignatureSuffix
+	if err := os.Remove(beside); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeWhole(cmd.Context(), path, p.Code); err != nil {
+		return err
+	}
+	if signature != nil {
+		row.Signature = filepath.ToSlash(beside)
+		if err := writeWhole(cmd.Context(), beside, signature); err != nil {
+			return err
+		}
+	}
+	return out.printRows(cmd.OutOrStdout(), []any{&row}, true, []column{{"FILE", true}, {"BYTES", true}, {"DIGEST", true}}, func(row any) []string {
+		r := row.(*packaged)
+		return []string{r.File, strconv.Itoa(r.Bytes), r.Digest}
+	})
+}

@@ -1,0 +1,128 @@
+// Package kit is what the author of a WASM module gets from the gateway: a project to begin with, builds, tests against
+// vectors, conformance, measurements and packages. It owns the project templates, the build recipes, the format of the
+// vectors and the list of conformance checks. Every module runs in the production host with the production limits, so
+// what passes here passes there. It must never take an error for a pass, write outside the folder it was given, or need
+// a network. Sources and modules come from the author's folder; reports go to the commands of cmd/yett.
+package kit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// Settings are the surroundings in which modules run. The zero value works.
+type Settings struct {
+	// CacheDir holds compiled code, and verdicts of admission, between runs; "" means none. It must be private to us.
+	CacheDir string
+	// CheckConfig checks a configuration against the JSON Schema in a module's metadata, as the gateway does; nil leaves
+	// it to the module.
+	CheckConfig func(schema map[string]any, config json.RawMessage) error
+	// Log takes what a module logs and prints; nil drops it. It may be called from several goroutines.
+	Log func(level int, line string)
+}
+
+// Module is a module's file, or what a project was built to.
+type Module struct {
+	Name string // of the file, without its ending; a name the host accepts
+	Path string
+	Code []byte
+}
+
+// ReadModule reads a module's file, at most abi.MaxModule bytes.
+func ReadModule(path string) (Module, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Module{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Module{}, fmt.Errorf("%s is not a regular file", path)
+	}
+	if info.Size() > abi.MaxModule {
+		return Module{}, fmt.Errorf("%s has %d bytes: a module has at most %d", path, info.Size(), abi.MaxModule)
+	}
+	code, err := os.ReadFile(path)
+	if err != nil {
+		return Module{}, err
+	}
+	return Module{Name: hostName(path), Path: path, Code: code}, nil
+}
+
+var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// hostName makes a name that the host accepts out of a file's.
+func hostName(path string) string {
+	name := strings.TrimSuffix(path[strings.LastIndexByte(path, os.PathSeparator)+1:], ".wasm")
+	name = strings.TrimLeft(notInNames.ReplaceAllString(name, "-"), "._-")
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	if name == "" {
+		return "module"
+	}
+	return name
+}
+
+// configError is a refusal by the JSON Schema, before any code of the module ran.
+type configError struct{ err error }
+
+func (e *configError) Error() string { return e.err.Error() }
+func (e *configError) Unwrap() error { return e.err }
+
+func (s *Settings) host(ctx context.Context) (*wasmhost.Host, error) {
+	opts := wasmhost.Options{CacheDir: s.CacheDir}
+	if s.CheckConfig != nil {
+		opts.CheckConfig = func(schema map[string]any, config json.RawMessage) error {
+			if err := s.CheckConfig(schema, config); err != nil {
+				return &configError{err}
+			}
+			return nil
+		}
+	}
+	if s.Log != nil {
+		opts.Log = func(_ string, level int, line string) { s.Log(level, line) }
+	}
+	return wasmhost.New(ctx, opts)
+}
+
+// refusedConfig says whether loading failed because the module, or its schema, does not take the configuration.
+func refusedConfig(err error) bool {
+	var schema *configError
+	var status *wasmhost.StatusError
+	return errors.As(err, &schema) || errors.As(err, &status) && status.Status == abi.StatusBadConfig
+}
+
+// Printable makes text of a module or of an input fit for a terminal and a line: at most n bytes of it, escapes for what
+// could hide or move text.
+func Printable(s string, n int) string {
+	var b strings.Builder
+	for i, r := range s {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		if i+size > n {
+			b.WriteString("…")
+			break
+		}
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unicode.IsPrint(r):
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
+}
