@@ -206,6 +206,14 @@ func (g *Gateway) gauges() {
 		labels := map[string]string{"module": m.name}
 		g.metrics.Counter("yett_module_calls_total", "Calls of a module.", labels, func() float64 { return float64(m.stats().Calls) })
 		g.metrics.Counter("yett_module_errors_total", "Calls of a module that did not run to their end.", labels, func() float64 { return float64(m.stats().Errors) })
+		g.metrics.Counter("yett_module_discarded_total", "Instances of a module thrown away after an error or because they grew.", labels, func() float64 { return float64(m.stats().Discarded) })
+		g.metrics.Counter("yett_module_fuel_total", "Units of work, about an instruction each, that a module did.", labels, func() float64 { return float64(m.stats().Fuel) })
+		g.metrics.Gauge("yett_module_up", "1 while a module takes calls.", labels, func() float64 {
+			if ready, _ := m.state(); ready {
+				return 1
+			}
+			return 0
+		})
 	}
 }
 
