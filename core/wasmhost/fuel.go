@@ -22,13 +22,13 @@ const (
 	// so the deadline, a matter of load.
 	yieldEvery = 8
 	// FuelPerMillisecond makes a call's budget from its timeout where the operator gives none. Guests that compute take
-	// 0.05–0.55 ns a unit, so that on an idle machine the budget ends after 5–55 % of the timeout: a verdict does not change
+	// 0.05–0.55 ns a unit, so that on an idle machine the budget ends after 8–83 % of the timeout: a verdict does not change
 	// because a machine is slower or busier than another. A guest that waits for memory all the time takes more.
-	FuelPerMillisecond = 1_000_000
+	FuelPerMillisecond = 1_500_000
 	// MaxFuel is the largest budget of one call, units.
 	MaxFuel = uint64(MaxTimeout/time.Millisecond) * FuelPerMillisecond * 4
 
-	minDerivedFuel = FuelPerMillisecond
+	minDerivedFuel = 1_000_000 // a start or a call of less is not worth its bookkeeping
 
 	// What host functions cost, units, by what they take: a call some 40 ns, random numbers most of all.
 	hostCallFuel   = 256

@@ -103,6 +103,15 @@ func fakeLog(line string) []byte {
 	return simpleFrame(frameLog, 0, appendText(binary.AppendUvarint(nil, 1), line))
 }
 
+// last writes b and stays until it is killed, so that what is wrong with b is seen before the end of the process.
+func (s *server) last(b []byte) error {
+	if err := s.write(b); err != nil {
+		return err
+	}
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
 // fakeWorker is a worker process that does not follow the rules.
 func fakeWorker(mode string) error {
 	if mode == "mute" {
@@ -116,13 +125,13 @@ func fakeWorker(mode string) error {
 	}
 	switch mode {
 	case "load garbage":
-		return s.write([]byte(strings.Repeat("garbage ", 100)))
+		return s.last([]byte(strings.Repeat("garbage ", 100)))
 	case "load crash":
 		panic("crash")
 	case "load answer":
-		return s.write(fakeFindings(1, 0))
+		return s.last(fakeFindings(1, 0))
 	case "load flood":
-		return s.write([]byte(strings.Repeat(string(fakeLog("x")), 10_000)))
+		return s.last([]byte(strings.Repeat(string(fakeLog("x")), 10_000)))
 	}
 	meta, err := readMetadata([]byte(testMeta), true)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -215,6 +216,7 @@ func TestWorkerThatStopsIsKilled(t *testing.T) {
 	if err := syscall.Kill(first.Pid(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(func() bool { return stopped(t, first.Pid()) })
 	// Larger than a pipe, so that writing it blocks too.
 	other := make(chan error, 1)
 	go func() { _, err := scanWith(w, strings.Repeat("x", 100_000)); other <- err }()
@@ -231,6 +233,25 @@ func TestWorkerThatStopsIsKilled(t *testing.T) {
 	}
 	w.Resume()
 	eventually(t, w)
+}
+
+// stopped says whether every thread of a process has stopped: the signal is sent before they have.
+func stopped(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads of %d: %v", pid, err)
+	}
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		if _, state, _ := strings.Cut(string(text), ") "); !strings.HasPrefix(state, "T") {
+			return false
+		}
+	}
+	return true
 }
 
 func TestWorkerLateForTheCallersDeadline(t *testing.T) {
