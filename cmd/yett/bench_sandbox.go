@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
@@ -67,6 +68,12 @@ func manyTriggers(n int, texts []string) []abi.Trigger {
 	return out
 }
 
+// passLoad is what the pass and the automaton are both measured on. To make it takes seconds, so it is made once.
+var passLoad = sync.OnceValues(func() ([]string, []abi.Trigger) {
+	texts := benchTexts(false)
+	return texts, manyTriggers(5000, texts)
+})
+
 // turns goes through texts for ever.
 func turns(texts []string, use func(ctx context.Context, text string) error) func(context.Context) (int, error) {
 	i := 0
@@ -78,8 +85,8 @@ func turns(texts []string, use func(ctx context.Context, text string) error) fun
 }
 
 func startPass(context.Context) (*work, error) {
-	texts := benchTexts(false)
-	pass, err := prefilter.Compile([][]abi.Trigger{manyTriggers(5000, texts)})
+	texts, set := passLoad()
+	pass, err := prefilter.Compile([][]abi.Trigger{set})
 	if err != nil {
 		return nil, err
 	}
@@ -94,8 +101,8 @@ func startPass(context.Context) (*work, error) {
 }
 
 func startTextbook(context.Context) (*work, error) {
-	texts := benchTexts(false)
-	book := newTextbook(manyTriggers(5000, texts))
+	texts, set := passLoad()
+	book := newTextbook(set)
 	return &work{do: turns(texts, func(_ context.Context, text string) error {
 		if book.count(text) > 0 {
 			return errors.New("a text that is to trip nothing has hits")
