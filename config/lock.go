@@ -67,8 +67,8 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 		return
 	}
 	key := join("plugins", name)
-	if want := filepath.Clean(string(entry.Wasm)); want != filepath.Clean(string(p.Wasm)) {
-		r.errorf(join(key, "wasm"), "%s pins %s for this plugin; run yett plugin lock", k.path, want)
+	if !sameFile(string(entry.Wasm), string(p.Wasm)) {
+		r.errorf(join(key, "wasm"), "%s pins %s for this plugin; run yett plugin lock", k.path, filepath.Clean(string(entry.Wasm)))
 		return
 	}
 	switch p.Digest {
@@ -79,6 +79,13 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 		r.errorf(join(key, "digest"), "%s says %s; run yett plugin lock, or correct this one", k.path, entry.Digest)
 	}
 	p.Signer = entry.Signer
+}
+
+// sameFile says whether two paths name one file: the lock may name it from the root, and the configuration from where it lies.
+func sameFile(a, b string) bool {
+	first, err1 := filepath.Abs(a)
+	second, err2 := filepath.Abs(b)
+	return err1 == nil && err2 == nil && first == second
 }
 
 // Encode gives the text of a lock for the directory dir, the same for the same content. Files below dir are written

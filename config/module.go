@@ -15,6 +15,9 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	if schema == nil {
 		return nil
 	}
+	if err := checkSchemaWork(schema); err != nil {
+		return fmt.Errorf("the module's config_schema %w", err)
+	}
 	text, err := json.Marshal(schema)
 	if err != nil {
 		return fmt.Errorf("the module's config_schema: %w", err)

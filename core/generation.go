@@ -21,16 +21,17 @@ type generation struct {
 	modules map[string]*loaded
 
 	cacheDir  string // "" keeps nothing
+	log       func(format string, args ...any)
 	moduleLog func(module string, level int, line string)
 }
 
 // newGeneration builds all or nothing.
 func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log func(string, ...any)) (g *generation, err error) {
 	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}, cacheDir: cacheDir}
-	g.moduleLog = func(module string, level int, line string) { log("module %s: level %d: %q", module, level, line) }
+	g.log, g.moduleLog = log, newLineLimit(log, time.Now).write
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, g.close(ctx))
+			err = errors.Join(err, g.close(context.WithoutCancel(ctx)))
 			g = nil
 		}
 	}()

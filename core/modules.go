@@ -56,14 +56,23 @@ func (g *generation) load(ctx context.Context, name string, p config.Plugin, pol
 	if err != nil {
 		return err
 	}
+	if f.Note != "" {
+		g.log("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
+	}
 	spec := wasmhost.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
 		Fuel: uint64(p.Limits.Fuel), Instances: p.Limits.Instances, Isolation: isolation(p.Isolation)}
-	var scans, checks bool
-	if sandbox(p, f) == config.SandboxProcess {
-		scans, checks, err = g.spawn(ctx, spec)
-	} else {
-		scans, checks, err = g.loadHere(ctx, spec, p.Builtin != "")
+	// Other people's modules are tried in a process of their own before: what makes a compiler run out of memory, or a module
+	// that fails on every text, is to be known now. The built-ins are as much ours as the compiler is.
+	if p.Builtin == "" {
+		if err := g.admit(ctx, spec); err != nil {
+			return err
+		}
 	}
+	load := g.loadHere
+	if sandbox(p, f) == config.SandboxProcess {
+		load = g.spawn
+	}
+	scans, checks, err := load(ctx, spec)
 	switch {
 	case err != nil:
 		return err
@@ -75,24 +84,26 @@ func (g *generation) load(ctx context.Context, name string, p config.Plugin, pol
 	return nil
 }
 
-// loadHere loads a module into this process. Other people's are tried in a process of their own before: what makes a
-// compiler run out of memory must not do it here. The built-ins are as much ours as the compiler is.
-func (g *generation) loadHere(ctx context.Context, spec wasmhost.Spec, builtin bool) (scans, checks bool, err error) {
-	if !builtin {
-		opts := wasmhost.AdmitOptions{CheckConfig: config.CheckModule, Log: g.moduleLog}
-		if g.cacheDir != "" {
-			opts.CacheDir = filepath.Join(g.cacheDir, "admitted")
-		}
-		if _, err := wasmhost.Admit(ctx, opts, spec); err != nil {
-			return false, false, err
-		}
+func (g *generation) admit(ctx context.Context, spec wasmhost.Spec) error {
+	opts := wasmhost.AdmitOptions{CheckConfig: config.CheckModule, Log: g.moduleLog}
+	if g.cacheDir != "" {
+		opts.CacheDir = filepath.Join(g.cacheDir, "admitted")
 	}
+	v, err := wasmhost.Admit(ctx, opts, spec)
+	for _, note := range v.Notes {
+		g.log("module %s: admission: %q", spec.Name, note)
+	}
+	return err
+}
+
+// loadHere loads a module into this process.
+func (g *generation) loadHere(ctx context.Context, spec wasmhost.Spec) (scans, checks bool, err error) {
 	m, err := g.host.Load(ctx, spec)
 	if err != nil {
 		return false, false, err
 	}
 	g.modules[spec.Name] = &loaded{name: spec.Name, scanner: m, checker: m, meta: m.Metadata(), stats: m.Stats, close: m.Close,
-		state: func() (bool, string) { return true, m.About().Version }}
+		state: func() (bool, string) { return true, m.About().Version + ", " + kept(m.Isolation()) }}
 	return m.Scans(), m.Checks(), nil
 }
 
@@ -107,9 +118,17 @@ func (g *generation) spawn(ctx context.Context, spec wasmhost.Spec) (scans, chec
 	return w.Scans(), w.Checks(), nil
 }
 
+// kept says how calls are kept apart, and why, if that is not what the configuration says.
+func kept(isolation wasmhost.Isolation, why string) string {
+	if why == "" {
+		return isolation.String()
+	}
+	return fmt.Sprintf("%s (%s)", isolation, why)
+}
+
 func workerState(w *wasmhost.Worker) (ready bool, detail string) {
 	s := w.State()
-	detail = fmt.Sprintf("%s, worker process %s", w.About().Version, s.State)
+	detail = fmt.Sprintf("%s, %s, worker process %s", w.About().Version, kept(w.Isolation()), s.State)
 	if s.Err != nil {
 		detail += ": " + s.Err.Error()
 	}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 
 	"aead.dev/minisign"
 )
@@ -160,20 +161,21 @@ func Sign(keyFile string, passphrase func() (string, error), data []byte, commen
 	return minisign.SignWithComments(secret, data, comment, "signature by yett scanner package"), nil
 }
 
-// readFile reads a regular file once, from one descriptor: what is checked is what is used.
+// readFile reads a regular file once, from one descriptor: what is checked is what is used. A pipe in its place must not
+// block, so it is opened without waiting for a writer.
 func readFile(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, err

@@ -90,7 +90,13 @@ func (w *bodyWriter) instr(in *instr, d *decoder) {
 			w.op(opBr, d.depth-1)
 			return
 		}
-	case opMemoryInit, opMemoryCopy, opMemoryFill, opMemoryGrow, opTableCopy, opTableInit, opTableFill, opTableGrow:
+	case opMemoryFill:
+		w.op(opCall, w.r.fill)
+		return
+	case opMemoryCopy:
+		w.op(opCall, w.r.move)
+		return
+	case opMemoryInit, opMemoryGrow, opTableCopy, opTableInit, opTableFill, opTableGrow:
 		w.chargeLength(in.op)
 	}
 	w.b = append(w.b, d.b[in.at:d.i]...)
@@ -127,7 +133,7 @@ func (w *bodyWriter) chargeLength(op int) {
 	w.op(opLocalSet, w.length)
 	w.op(opGlobalGet, w.r.fuel)
 	switch op {
-	case opMemoryInit, opMemoryCopy, opMemoryFill:
+	case opMemoryInit:
 		w.op(opLocalGet, w.length)
 		w.b = append(w.b, opI32Const, 3, opI32Shr)
 	case opMemoryGrow:
@@ -150,6 +156,72 @@ func (w *bodyWriter) atMost(limit uint32) {
 	w.b = append(w.b, opI32LtU, opSelect)
 }
 
+// bulkChunk is how many bytes one bulk instruction moves at most: a thousandth of a second where every page is new. An engine
+// does not stop within an instruction, however long it runs, and no collection ends before it.
+const bulkChunk = 1 << 20
+
+// memory.fill and memory.copy are calls of two added functions that do the same in chunks and pay for each. What is out of
+// bounds traps as before; that some of it may have been written by then nobody sees, since a trap ends the instance.
+func (r *rewriter) bulkFunctions() (fill, move []byte) {
+	const to, from, n = 0, 1, 2 // parameters; from is the byte of a fill
+	up := func(w *bodyWriter, local uint32, op byte) {
+		w.op(opLocalGet, local)
+		w.constant(bulkChunk)
+		w.b = append(w.b, op)
+		w.op(opLocalSet, local)
+	}
+	// chunks runs body while there is more than one chunk, and pays for each.
+	chunks := func(w *bodyWriter, body func()) {
+		w.b = append(w.b, opBlock, 0x40, opLoop, 0x40)
+		w.op(opLocalGet, n)
+		w.constant(bulkChunk)
+		w.b = append(w.b, opI32LeU, opBrIf, 1)
+		w.charge(bulkChunk / 8)
+		body()
+		w.b = append(w.b, opBr, 0, opEnd, opEnd)
+	}
+	rest := func(w *bodyWriter, bulk []byte) {
+		w.op(opGlobalGet, r.fuel)
+		w.op(opLocalGet, n)
+		w.b = append(w.b, opI32Const, 3, opI32Shr)
+		w.pay()
+		w.b = append(w.b, opLocalGet, to, opLocalGet, from, opLocalGet, n)
+		w.b = append(append(w.b, bulk...), opEnd)
+	}
+	memoryFill, memoryCopy := []byte{prefixMisc, 0x0b, 0}, []byte{prefixMisc, 0x0a, 0, 0}
+	f := &bodyWriter{r: r, b: []byte{0}}
+	chunks(f, func() {
+		f.b = append(f.b, opLocalGet, to, opLocalGet, from)
+		f.constant(bulkChunk)
+		f.b = append(f.b, memoryFill...)
+		up(f, to, opI32Add)
+		up(f, n, opI32Sub)
+	})
+	rest(f, memoryFill)
+
+	c := &bodyWriter{r: r, b: []byte{0}}
+	// Where the two overlap, the end that would be overwritten first is moved first.
+	c.b = append(c.b, opLocalGet, to, opLocalGet, from, opI32LeU, opIf, 0x40)
+	chunks(c, func() {
+		c.b = append(c.b, opLocalGet, to, opLocalGet, from)
+		c.constant(bulkChunk)
+		c.b = append(c.b, memoryCopy...)
+		up(c, to, opI32Add)
+		up(c, from, opI32Add)
+		up(c, n, opI32Sub)
+	})
+	c.b = append(c.b, opElse)
+	chunks(c, func() {
+		up(c, n, opI32Sub)
+		c.b = append(c.b, opLocalGet, to, opLocalGet, n, opI32Add, opLocalGet, from, opLocalGet, n, opI32Add)
+		c.constant(bulkChunk)
+		c.b = append(c.b, memoryCopy...)
+	})
+	c.b = append(c.b, opEnd)
+	rest(c, memoryCopy)
+	return f.b, c.b
+}
+
 // enter takes the frame off the stack that is left.
 func (w *bodyWriter) enter() {
 	w.op(opGlobalGet, w.r.stack)
@@ -157,7 +229,7 @@ func (w *bodyWriter) enter() {
 	w.b = append(w.b, opI32Sub)
 	w.op(opGlobalSet, w.r.stack)
 	w.op(opGlobalGet, w.r.stack)
-	w.b = append(w.b, opI32Const, 0, opI32LtS, opIf, 0x40, opCall, funcOverflow, opUnreachable, opEnd)
+	w.b = append(w.b, opI32Const, 0, opI32LtS, opIf, 0x40, opCall, funcOverflow, opEnd)
 }
 
 // leave ends the block around the body and gives the frame back.

@@ -42,7 +42,8 @@ type module struct {
 	types   [][]byte // more of them, behind those of the functions
 	tables  [][]byte
 	memory  bool
-	globals int // mutable i32
+	limits  []byte // of the memory; nil is one page without a maximum
+	globals int    // mutable i32
 	exports [][]byte
 	elems   [][]byte
 	more    []byte // sections behind the elements, before the code
@@ -85,7 +86,10 @@ func (m module) encode() []byte {
 	put(secFunction, funcs...)
 	put(secTable, m.tables...)
 	if m.memory {
-		put(secMemory, []byte{0, 1})
+		if m.limits == nil {
+			m.limits = []byte{0, 1}
+		}
+		put(secMemory, m.limits)
 	}
 	put(secGlobal, globals...)
 	put(secExport, m.exports...)

@@ -22,16 +22,18 @@ func (m *Module) checkFlow() error {
 	kinds := s.callTypes()
 	refs := slices.Clone(s.declared)
 	mutable := s.mutable()
-	total := costTypeFunc * int64(len(s.types)) * int64(len(s.bodies))
+	kept, total := int64(0), timeTypeFunc*int64(len(s.types))*int64(len(s.bodies))
 	for i := range s.bodies {
 		if err := f.read(&s.bodies[i], s.types[s.funcs[i]]); err != nil {
 			return err
 		}
-		cost := f.cost(mutable)
-		if cost > maxFuncCost {
-			return refusef("function %d would cost the compiler %d units: at most %d are allowed", i+len(s.importFuncs), cost, maxFuncCost)
+		cost, time := f.cost(mutable)
+		if cost > maxFuncMemory {
+			return refusef("function %d would cost the compiler %d bytes: at most %d are allowed", i+len(s.importFuncs), cost, maxFuncMemory)
 		}
-		total += cost
+		m.dearest = max(m.dearest, cost)
+		kept += costKeptFunction + costKeptLocal*int64(f.d.locals)
+		total += time
 		g.frame[i] = f.frame()
 		g.from = append(g.from, uint32(len(g.edges)))
 		for _, c := range f.calls {
@@ -47,8 +49,11 @@ func (m *Module) checkFlow() error {
 		g.edges = g.edges[:int(g.from[i])+len(slices.Compact(mine))]
 		refs = append(refs, f.refs...)
 	}
-	if total > maxModuleCost {
-		return refusef("it would cost the compiler %d units: at most %d are allowed", total, maxModuleCost)
+	if total > maxModuleTime {
+		return refusef("it would cost the compiler %d ms: at most %d are allowed", total/1_000_000, maxModuleTime/1_000_000)
+	}
+	if kept > maxModuleMemory {
+		return refusef("its functions and their locals would cost the compiler %d bytes: at most %d are allowed", kept, maxModuleMemory)
 	}
 	m.Cost, m.Keeps = total, f.keeps
 	g.references(s, kinds, refs)

@@ -21,8 +21,11 @@ type rewriter struct {
 	tick    uint32            // type of it
 	void    uint32            // type without parameters and results
 	results map[string][]byte // block types of functions with several results
-	refill  uint32            // the added function
-	fuel    uint32            // the added globals
+	three   uint32            // type of the next two
+	refill  uint32            // the added functions
+	fill    uint32
+	move    uint32
+	fuel    uint32 // the added globals
 	stack   uint32
 }
 
@@ -31,6 +34,7 @@ func newRewriter(m *Module) *rewriter {
 	r := &rewriter{m: m, f: flow{s: s}, shift: 2, results: map[string][]byte{}}
 	r.tick = r.addType(signature{string([]byte{valI32}), string([]byte{valI32})})
 	r.void = r.addType(signature{})
+	r.three = r.addType(signature{params: string([]byte{valI32, valI32, valI32})})
 	for i, recurs := range m.recurs {
 		res := s.types[s.funcs[i]].results
 		if _, ok := r.results[res]; ok || !recurs {
@@ -46,6 +50,7 @@ func newRewriter(m *Module) *rewriter {
 		}
 	}
 	r.refill = r.shift + uint32(s.funcCount())
+	r.fill, r.move = r.refill+1, r.refill+2
 	r.fuel = uint32(s.globalCount)
 	r.stack = r.fuel + 1
 	return r
@@ -151,6 +156,10 @@ func (r *rewriter) functionSection(s *shape) vec {
 	if r != nil {
 		v.b = append([]byte{}, s.rawFuncs...)
 		v.add(binary.AppendUvarint(nil, uint64(r.void)))
+		if s.hasMemory() {
+			v.add(binary.AppendUvarint(nil, uint64(r.three)))
+			v.add(binary.AppendUvarint(nil, uint64(r.three)))
+		}
 	}
 	return v
 }
@@ -210,6 +219,11 @@ func (r *rewriter) codeSection(s *shape) (v vec) {
 		code = append(code, opCall, 0, opGlobalSet)
 		code = binary.AppendUvarint(code, uint64(r.fuel))
 		v.add(sized(append(code, opEnd)))
+		if s.hasMemory() {
+			fill, move := r.bulkFunctions()
+			v.add(sized(fill))
+			v.add(sized(move))
+		}
 	}
 	return v
 }

@@ -9,7 +9,8 @@ const (
 	opGlobalGet, opGlobalSet, opTableGet, opTableSet           = 0x23, 0x24, 0x25, 0x26
 	opMemorySize, opMemoryGrow                                 = 0x3f, 0x40
 	opI32Const, opI64Const, opF32Const, opF64Const             = 0x41, 0x42, 0x43, 0x44
-	opI32LtS, opI32LtU, opI32Add, opI32Sub, opI32Mul, opI32Shr = 0x48, 0x49, 0x6a, 0x6b, 0x6c, 0x76
+	opI32LtS, opI32LtU, opI32LeU                               = 0x48, 0x49, 0x4d
+	opI32Add, opI32Sub, opI32Mul, opI32Shr                     = 0x6a, 0x6b, 0x6c, 0x76
 	opRefNull, opRefIsNull, opRefFunc                          = 0xd0, 0xd1, 0xd2
 
 	prefixMisc, prefixVector = 0xfc, 0xfd

@@ -128,14 +128,39 @@ var refusals = []struct {
 	{"instruction cut short", func(m *module) { m.funcs[3].code = []byte{opI32Const, 0x80} }, nil},
 	{"code behind the end", scanning([]byte{opEnd}), nil},
 	{"nested too deep", scanning(repeat(maxNesting, []byte{opBlock, 0x40}), repeat(maxNesting, []byte{opEnd})),
-		scanning(repeat(maxNesting-1, []byte{opBlock, 0x40}), repeat(maxNesting-1, []byte{opEnd}))},
+		scanning(repeat(maxNesting-1, []byte{opBlock, 0x40}), toAll(maxNesting-1), repeat(maxNesting-1, []byte{opEnd}))},
 	{"body too long", scanning(repeat(maxBody, []byte{opNop})), scanning(repeat(maxBody-10, []byte{opNop}))},
 	{"too many locals", func(m *module) { m.funcs[3].locals = maxLocals + 1 }, func(m *module) { m.funcs[3].locals = maxLocals }},
 	{"table too large", func(m *module) { m.tables = [][]byte{cat([]byte{valFuncref, 0}, leb(maxTableMin+1))} },
 		func(m *module) { m.tables = [][]byte{cat([]byte{valFuncref, 0}, leb(maxTableMin))} }},
+	{"memory that starts above its maximum", memoryOf(1, 1, 0), memoryOf(1, 1, 1)},
+	{"memory that starts above the limit", memoryOf(0, 2), memoryOf(0, 1)},
+	{"memory with a maximum above 4 GiB", memoryOf(1, 1, 0x81, 0x80, 4), memoryOf(1, 1, 0x80, 0x80, 4)},
+	{"memory of 64 bits", memoryOf(4, 1), nil},
+	{"memory that is shared", memoryOf(3, 1, 1), nil},
+	{"memory that is shared without a maximum", memoryOf(2, 1), nil},
+	{"memory of an unknown kind", memoryOf(8, 1), nil},
+	{"two memories", func(m *module) { m.limits = []byte{0, 1, 0, 1} }, nil},
+	{"table that starts above its maximum", func(m *module) { m.tables = [][]byte{{valFuncref, 1, 2, 1}} },
+		func(m *module) { m.tables = [][]byte{{valFuncref, 1, 2, 2}} }},
+	{"table that is shared", func(m *module) { m.tables = [][]byte{{valFuncref, 3, 1, 1}} }, nil},
+	{"table of 64 bits", func(m *module) { m.tables = [][]byte{{valFuncref, 4, 1}} }, nil},
 	{"element of an added function", withElement(6), withElement(5)},
 	{"data.drop without a count", scanning([]byte{0xfc, 9, 0}), nil},
 	{"memory other than the first", scanning([]byte{opMemorySize, 1, opDrop}), scanning([]byte{opMemorySize, 0, opDrop})},
+}
+
+// toAll is a table of the n labels around it, as Go's compiler writes it.
+func toAll(n int) []byte {
+	b := cat(i32(0), []byte{opBrTable}, leb(n-1))
+	for i := range n {
+		b = append(b, leb(i)...)
+	}
+	return b
+}
+
+func memoryOf(limits ...byte) func(*module) {
+	return func(m *module) { m.limits = limits }
 }
 
 func withElement(i int) func(*module) {

@@ -2,6 +2,7 @@ package wasmcheck
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -184,7 +185,7 @@ func (s *shape) section(id byte, c *cursor) {
 	case secMemory:
 		s.rawMemories = c.b[c.i:]
 		for range c.count("memories", 2, maxTables) {
-			s.memories = append(s.memories, readLimits(c))
+			s.memories = append(s.memories, readMemory(c))
 			s.memoryCount++
 		}
 	case secGlobal:
@@ -263,7 +264,7 @@ func (s *shape) readImports(c *cursor) {
 			readTable(c)
 			s.tableCount++
 		case externMemory:
-			readLimits(c)
+			readMemory(c)
 			s.memoryCount++
 		case externGlobal:
 			im.global = readGlobalType(c)
@@ -310,4 +311,9 @@ func (s *shape) readExports(c *cursor) {
 
 func (s *shape) countOf(kind byte) int {
 	return [...]int{s.funcCount(), s.tableCount, s.memoryCount, s.globalCount}[kind]
+}
+
+// hasMemory says whether there is a memory, of the module's own or imported.
+func (s *shape) hasMemory() bool {
+	return len(s.memories) > 0 || slices.ContainsFunc(s.imports, func(i imported) bool { return i.kind == externMemory })
 }

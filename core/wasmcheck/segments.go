@@ -219,6 +219,19 @@ func (s *shape) boundedTables() []byte {
 	return body
 }
 
+func readMemory(c *cursor) limits {
+	l := readLimits(c)
+	switch {
+	case l.min > maxPages || l.max > maxPages:
+		c.fail("memory of %d pages: there are at most %d", max(l.min, l.max), maxPages)
+	case l.capped && l.max < l.min:
+		c.fail("memory of at least %d and at most %d pages", l.min, l.max)
+	case l.shared && !l.capped:
+		c.fail("shared memory without a maximum")
+	}
+	return l
+}
+
 func readLimits(c *cursor) limits {
 	flags := c.byte()
 	if flags > 7 {

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -43,6 +44,7 @@ var (
 type meter struct {
 	slice, ticks, limit int
 	paid                int64
+	until               time.Time // after which a tick ends the guest; zero: never
 }
 
 func (h *meter) provide(ctx context.Context, rt wazero.Runtime) error {
@@ -50,7 +52,7 @@ func (h *meter) provide(ctx context.Context, rt wazero.Runtime) error {
 		NewFunctionBuilder().WithGoFunction(api.GoFunc(func(_ context.Context, a []uint64) {
 		left := int64(int32(a[0]))
 		h.paid += int64(h.slice) - left
-		if h.ticks++; h.ticks > h.limit {
+		if h.ticks++; h.ticks > h.limit || !h.until.IsZero() && time.Now().After(h.until) {
 			panic(errExhausted)
 		}
 		a[0] = uint64(uint32(h.slice))

@@ -25,7 +25,7 @@ const (
 )
 
 // StackBudget is what the frames of nested calls may take together, in estimated bytes.
-const StackBudget = 4 << 20
+const StackBudget = 16 << 20
 
 const (
 	pageSize = 64 << 10
@@ -63,12 +63,13 @@ type Module struct {
 	Keeps string
 	// Globals are the mutable globals of the module's own, in the order of their index.
 	Globals []Global
-	// Cost is the estimated work of compiling the metered module, in the units of cost.go (about 3 ns each).
+	// Cost is the estimated time of compiling the metered module, in nanoseconds of one core (see cost.go).
 	Cost int64
 
-	shape  *shape
-	recurs []bool // own functions that can be on the stack twice
-	pages  uint32 // the most memory there can be
+	shape   *shape
+	recurs  []bool // own functions that can be on the stack twice
+	pages   uint32 // the most memory there can be
+	dearest int64  // bytes that compiling its dearest function is estimated to take
 }
 
 // Check decides whether a module is let in under l. Every error is a *Refusal. The module keeps parts of wasm, which must

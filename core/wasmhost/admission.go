@@ -239,7 +239,7 @@ func (a *admission) judge(exit supervise.Exit, late bool, said error) (reason st
 	if exit.Cause == supervise.CauseExited {
 		how = "crashed: " + crashLine(exit)
 	}
-	return fmt.Sprintf("%s, the process %s", a.stage, cut(how, 400)), !starvedOfThreads(exit), nil
+	return fmt.Sprintf("%s, the process %s", a.stage, cut(how, 400)), exit.Cause != supervise.CauseMemory && !starvedOfThreads(exit), nil
 }
 
 // crashLine is the line in which a Go program says why it crashed.

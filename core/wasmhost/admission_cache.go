@@ -22,7 +22,7 @@ import (
 
 // admissionVersion goes up whenever the same module may get another verdict: a rule of the static check, a smoke vector,
 // what counts as a refusal.
-const admissionVersion = 1
+const admissionVersion = 2
 
 // Bounds on the cache. When there are more verdicts the oldest are removed.
 const (

@@ -38,6 +38,7 @@ type call struct {
 	slice    int64  // what the guest got last
 	unpaused int    // units charged by the host since the last look at the clock
 	pauses   int
+	deep     bool // calls nested beyond usualStack
 
 	window    int // bytes of text in the buffer
 	stream    bool

@@ -15,18 +15,23 @@ import (
 // first, which depends on nothing but the module and its input, and only then the clock, which is the backstop.
 
 const (
-	// SliceFuel is the most units that a guest gets at once: 35–275 µs of compiled code.
-	SliceFuel = 500_000
+	// SliceFuel is the most units that a guest gets at once: 5–55 µs of compiled code that computes, and a few ms of code made
+	// to be as slow as a machine can be, such as touching a new page with every store.
+	SliceFuel = 100_000
 	// yieldEvery is after how many slices a guest gives its processor away. Each slice lets the collector in anyway: its
 	// end is a call into Go code. To queue up behind everybody else after each of them would make a call's duration, and
 	// so the deadline, a matter of load.
-	yieldEvery = 8
+	yieldEvery = 4
 	// FuelPerMillisecond makes a call's budget from its timeout where the operator gives none. Guests that compute take
-	// 0.05–0.55 ns a unit, so that on an idle machine the budget ends after 8–83 % of the timeout: a verdict does not change
+	// 0.05–0.25 ns a unit, so that on an idle machine the budget ends well before the timeout: a verdict does not change
 	// because a machine is slower or busier than another. A guest that waits for memory all the time takes more.
-	FuelPerMillisecond = 1_500_000
+	FuelPerMillisecond = 4_000_000
 	// MaxFuel is the largest budget of one call, units.
-	MaxFuel = uint64(MaxTimeout/time.Millisecond) * FuelPerMillisecond * 4
+	MaxFuel = uint64(MaxTimeout/time.Millisecond) * FuelPerMillisecond
+
+	// usualStack is how deep calls may nest, bytes by the rewriter's estimate, without costing the instance. A Go guest that
+	// reads JSON of 128 levels stays below.
+	usualStack = wasmcheck.StackBudget / 4
 
 	minDerivedFuel = 1_000_000 // a start or a call of less is not worth its bookkeeping
 
@@ -138,7 +143,13 @@ func (overflow) Call(ctx context.Context, _ []uint64) {
 	if !ok {
 		panic(errNoCall)
 	}
-	c.fault(ErrStack, "more than %d bytes", wasmcheck.StackBudget)
+	if c.deep {
+		c.fault(ErrStack, "more than %d bytes", wasmcheck.StackBudget)
+	}
+	// The rest of the budget. The runtime keeps what its stack has grown to, so the instance is not used again.
+	c.deep = true
+	left := int32(uint32(c.in.depth.Get()))
+	c.in.depth.Set(uint64(uint32(left + wasmcheck.StackBudget - usualStack)))
 }
 
 // provideMeter makes both importable in a runtime.

@@ -116,11 +116,18 @@ func (in *instance) wake(ctx context.Context) error {
 		}
 		return nil
 	}
+	budget := in.module.spec.startFuel
+	if in.module.perCall() {
+		budget = min(budget, in.module.spec.Fuel)
+	}
 	c := in.newCall(starting)
-	c.begin(ctx, in.module.spec.Start, in.module.spec.startFuel)
+	c.begin(ctx, in.module.spec.Start, budget)
 	defer c.flush()
 	return in.initialize(c)
 }
+
+// perCall says whether the guest's own start runs for every call, so that it may not cost more than a call may.
+func (m *Module) perCall() bool { return m.isolation == Fresh && m.keeps != "" }
 
 // newCall clears what the call before left.
 func (in *instance) newCall(p phase) *call {
@@ -196,7 +203,7 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 		in.stack[i] = uint64(v)
 	}
 	in.fuel.Set(uint64(uint32(c.refill())))
-	in.depth.Set(wasmcheck.StackBudget)
+	in.depth.Set(usualStack)
 	err := fn.CallWithStack(c, in.stack[:])
 	if c.err != nil {
 		return 0, c.err

@@ -17,7 +17,7 @@ const (
 	maxKinds      = 256
 	maxTriggers   = 4096
 	maxLiteral    = 256
-	maxRun        = 4096
+	maxRun        = 4096 // bytes of the shortest run of a class
 	maxLookbehind = 1 << 20
 	maxKindName   = 64
 )
@@ -127,8 +127,8 @@ func checkTriggers(triggers []abi.Trigger) error {
 			return fmt.Errorf("triggers[%d].fold: only a literal has a case", i)
 		case t.Literal != "" && t.Min != 0:
 			return fmt.Errorf("triggers[%d].min: only a class has a shortest run", i)
-		case t.Min < 0 || t.Min > maxRun:
-			return fmt.Errorf("triggers[%d].min %d: want 0–%d", i, t.Min, maxRun)
+		case t.Class != "" && (t.Min < 1 || t.Min > maxRun):
+			return fmt.Errorf("triggers[%d].min %d: want 1–%d", i, t.Min, maxRun)
 		}
 	}
 	return nil

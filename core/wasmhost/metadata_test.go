@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -25,7 +26,7 @@ func TestMetadataIsChecked(t *testing.T) {
 	swap := func(old, new string) string { return "{" + strings.Replace(base, old, new, 1) + "}" }
 	var out strings.Builder
 	for _, c := range []struct{ name, doc string }{
-		{"sound", with(`"kinds":[` + kinds(256) + `],"triggers":[{"literal":"x","fold":true},{"class":"hex","min":32},{"class":"at"}]`)},
+		{"sound", with(`"kinds":[` + kinds(256) + `],"triggers":[{"literal":"x","fold":true},{"class":"hex","min":4096},{"class":"at","min":1},{"literal":"` + strings.Repeat("x", 256) + `"}]`)},
 		{"array", `[]`},
 		{"duplicate member", with(`"abi":1`)},
 		{"unknown member", with(`"trigers":[]`)},
@@ -49,6 +50,10 @@ func TestMetadataIsChecked(t *testing.T) {
 		{"trigger of both", with(`"triggers":[{"literal":"x","class":"at"}]`)},
 		{"trigger class", with(`"triggers":[{"class":"letters","min":3}]`)},
 		{"trigger min", with(`"triggers":[{"class":"hex","min":-1}]`)},
+		{"trigger without min", with(`"triggers":[{"literal":"x"},{"class":"at"}]`)},
+		{"trigger min of 0", with(`"triggers":[{"class":"digits","min":0}]`)},
+		{"trigger min too large", with(`"triggers":[{"class":"digits","min":4097}]`)},
+		{"trigger of an empty literal", with(`"triggers":[{"literal":""}]`)},
 		{"trigger fold of a class", with(`"triggers":[{"class":"hex","fold":true}]`)},
 		{"trigger min of a literal", with(`"triggers":[{"literal":"x","min":2}]`)},
 		{"trigger too long", with(`"triggers":[{"literal":"` + strings.Repeat("x", 257) + `"}]`)},
@@ -62,6 +67,43 @@ func TestMetadataIsChecked(t *testing.T) {
 		fmt.Fprintf(&out, "%s:\n  %v\n", c.name, err)
 	}
 	golden(t, "metadata.txt", []byte(out.String()))
+}
+
+// TestTriggersAgree has the metadata check and the compiler of the prefilter judge the same triggers: a module that passes one
+// and not the other is admitted and then stops the gateway's start. Where only one has a bound, the metadata's is tighter.
+func TestTriggersAgree(t *testing.T) {
+	long := func(n int) abi.Trigger { return abi.Trigger{Literal: strings.Repeat("x", n)} }
+	for _, c := range []struct {
+		trigger   abi.Trigger
+		good      bool
+		metaAlone bool // refused by the metadata check alone
+	}{
+		{abi.Trigger{Literal: "x"}, true, false},
+		{abi.Trigger{Literal: "x", Fold: true}, true, false},
+		{abi.Trigger{Literal: "\x00\xff"}, true, false},
+		{long(256), true, false},
+		{long(257), false, true},
+		{long(1025), false, false},
+		{abi.Trigger{}, false, false},
+		{abi.Trigger{Literal: "x", Class: "at", Min: 1}, false, false},
+		{abi.Trigger{Literal: "x", Min: 1}, false, true},
+		{abi.Trigger{Class: "at", Min: 1}, true, false},
+		{abi.Trigger{Class: "at", Min: 1, Fold: true}, false, true},
+		{abi.Trigger{Class: "digits", Min: 4096}, true, false},
+		{abi.Trigger{Class: "digits", Min: 4097}, false, true},
+		{abi.Trigger{Class: "digits"}, false, false},
+		{abi.Trigger{Class: "hex", Min: -1}, false, false},
+		{abi.Trigger{Class: "base64", Min: 1}, true, false},
+		{abi.Trigger{Class: "letters", Min: 1}, false, false},
+		{abi.Trigger{Class: "HEX", Min: 1}, false, false},
+	} {
+		set := []abi.Trigger{c.trigger}
+		meta := checkTriggers(set)
+		_, compile := prefilter.Compile([][]abi.Trigger{set})
+		if (meta == nil) != c.good || (compile == nil) != (c.good || c.metaAlone) {
+			t.Errorf("%.60v: metadata %v, prefilter %v", c.trigger, meta, compile)
+		}
+	}
 }
 
 func describer(doc string) []byte {

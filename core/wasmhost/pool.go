@@ -123,6 +123,8 @@ func (m *Module) keep(in *instance, sound bool, ptr uint32, n int) bool {
 	case !sound:
 	case m.isolation == Fresh:
 		return false
+	case in.call.deep:
+		m.grown.Add(1)
 	case m.isolation == Reset:
 		whole, err := m.snap.restore(in)
 		if whole && err == nil {

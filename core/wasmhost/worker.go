@@ -25,7 +25,7 @@ const WorkerArg = "wasm-worker"
 
 const (
 	// lateBy is how long a worker may keep an answer after a call's deadline before it is killed.
-	lateBy = 10 * time.Millisecond
+	lateBy = 25 * time.Millisecond
 
 	// compileTime is how long a worker may compile, beside Spec.Start. It has no compile cache, since that is native code
 	// and a worker that was taken over could write there what the gateway executes.
@@ -39,6 +39,10 @@ const (
 	workerData  = 1 << 30
 	workerFiles = 64
 )
+
+// workerBackoff never gives a worker up. Who may send texts may find one that makes it late, and must not be able to take the
+// module away from everybody else for good.
+var workerBackoff = supervise.Backoff{First: 50 * time.Millisecond, Most: 2 * time.Second, Crashes: math.MaxInt32}
 
 // Worker is a module that runs in a process of its own, for authors that are not trusted. It has the methods of a Module
 // and is safe for concurrent use. The process is started again after it ended; until the module is loaded there every
@@ -95,7 +99,7 @@ func (h *Host) spawn(ctx context.Context, spec Spec, tune workerTuning) (*Worker
 		return nil, fmt.Errorf("load module %q: %w", spec.Name, err)
 	}
 	settings := supervise.Settings{Name: w.spec.Name, Command: w.command, StartTimeout: w.spec.Start + compileTime,
-		Probe: w.probe, Notify: w.notify}
+		Probe: w.probe, Notify: w.notify, Backoff: workerBackoff}
 	if tune.change != nil {
 		tune.change(&settings)
 	}

@@ -44,6 +44,9 @@ type Hostile struct {
 	// restored: the control that it tries at all.
 	Leaks bool
 
+	// Effect is what an authorizer that Answers says when it is armed.
+	Effect string
+
 	// Module is the hostile one. A right answer is a finding TEST_KIND for every Mark of the text, and nothing else. Texts have
 	// at least MinText and at most MaxText bytes: some modules are right about others.
 	Module []byte
@@ -51,7 +54,7 @@ type Hostile struct {
 	Twin []byte
 }
 
-// All gives the whole table. It makes every module anew, some of them large: call it once.
+// All gives the whole table of scanners; see Authorizers for the others. It makes every module anew, some of them large: call it once.
 func All() []Hostile {
 	var out []Hostile
 	for _, part := range []struct {

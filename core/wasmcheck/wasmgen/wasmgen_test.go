@@ -17,7 +17,7 @@ const pages = 1024
 // TestTable holds the table against its own promises and against static admission.
 func TestTable(t *testing.T) {
 	names, wants := map[string]bool{}, map[string]int{}
-	for _, h := range wasmgen.All() {
+	for _, h := range append(wasmgen.All(), wasmgen.Authorizers()...) {
 		t.Run(h.Name, func(t *testing.T) {
 			if names[h.Name] || strings.Trim(h.Name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || len(h.Name) > 60 {
 				t.Error("the name is there twice, or no name for a file")
