@@ -37,6 +37,10 @@ const (
 	CodeAlreadyResolved   Code = "already_resolved"       // the defer has an end already
 	CodeNameTaken         Code = "name_taken"             // a live key has that name
 	CodeDeferExpired      Code = "defer_expired"          //
+	CodeStreamOffset      Code = "stream_offset"          // scan_output: the piece does not begin where the one before it ended
+	CodeStreamUnknown     Code = "stream_unknown"         // scan_output: no such stream is open (any more)
+	CodeStreamEnded       Code = "stream_ended"           // scan_output: the stream is at its end
+	CodeStreamBusy        Code = "stream_busy"            // scan_output: another piece of the stream is being scanned
 	CodeTooLarge          Code = "too_large"              // a size limit, named in the detail
 	CodeUnsupportedCoding Code = "unsupported_coding"     // Content-Encoding other than identity
 	CodeIdempotencyReused Code = "idempotency_key_reused" // same key, other body

@@ -34,10 +34,15 @@ func redact(text string, found []sdk.Finding) (string, error) {
 	return out, nil
 }
 
+// changes reports whether a finding changes the text.
+func changes(f *sdk.Finding) bool {
+	return (f.Action == sdk.Redact || f.Action == sdk.Replace) && f.Start < f.End
+}
+
 func union(text string, found []sdk.Finding) []span {
 	var out []span
 	for _, f := range found { // sorted by start
-		if f.Action != sdk.Redact && f.Action != sdk.Replace || f.Start == f.End {
+		if !changes(&f) {
 			continue
 		}
 		s := span{f.Start, f.End, f.Replacement}

@@ -34,6 +34,7 @@ type ScanStep struct {
 	Scanner Scanner
 	// Triggers are what the scanner declares: without one of them in a text it can find nothing. None: it sees every text.
 	Triggers []abi.Trigger
+	Stream   abi.Stream // how the scanner takes a text that comes in pieces; the zero Stream is as a whole
 
 	set int // of the pass; -1 when the step always runs
 }
@@ -217,15 +218,20 @@ func valid(found []sdk.Finding, n int) error {
 
 // judge sorts findings, drops exact doubles and gives each its action.
 func (c *ScanChain) judge(in *Input, found []sdk.Finding) []sdk.Finding {
-	slices.SortFunc(found, func(a, b sdk.Finding) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Scanner, b.Scanner),
-			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested), strings.Compare(a.Replacement, b.Replacement))
-	})
-	found = slices.Compact(found)
+	found = ordered(found)
 	for i := range found {
 		found[i].Action, found[i].Replacement = c.action(in, &found[i])
 	}
 	return found
+}
+
+// ordered sorts findings as scanners gave them, before they have actions, and drops exact doubles.
+func ordered(found []sdk.Finding) []sdk.Finding {
+	slices.SortFunc(found, func(a, b sdk.Finding) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Scanner, b.Scanner),
+			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested), strings.Compare(a.Replacement, b.Replacement))
+	})
+	return slices.Compact(found)
 }
 
 // action is the first rule's that holds; with none, the finding is flagged.
@@ -245,18 +251,12 @@ func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
 
 // settle turns judged findings into the outcome and the text.
 func (c *ScanChain) settle(res *ScanResult, in *Input) {
-	top := sdk.Allow
-	var first *sdk.Finding
-	for i := range res.Findings {
-		if f := &res.Findings[i]; first == nil || f.Action > top {
-			top, first = f.Action, f
-		}
-	}
+	top, first := topOf(res.Findings)
 	if first == nil || top == sdk.Allow {
 		res.Text = in.Text
 		return
 	}
-	res.Code, res.Reason = codeOf(first.Kind), fmt.Sprintf("%s found by %s", first.Kind, first.Scanner)
+	res.Code, res.Reason = reasonOf(first)
 	switch {
 	case top == sdk.Drop:
 		res.deny(res.Code, res.Reason)
@@ -270,6 +270,20 @@ func (c *ScanChain) settle(res *ScanResult, in *Input) {
 		}
 		res.Outcome, res.Text = Redacted, text
 	}
+}
+
+// topOf is the hardest action of findings, and the first finding that has it; nil if there are none.
+func topOf(found []sdk.Finding) (top sdk.Action, first *sdk.Finding) {
+	for i := range found {
+		if f := &found[i]; first == nil || f.Action > top {
+			top, first = f.Action, f
+		}
+	}
+	return top, first
+}
+
+func reasonOf(f *sdk.Finding) (code, reason string) {
+	return codeOf(f.Kind), fmt.Sprintf("%s found by %s", f.Kind, f.Scanner)
 }
 
 // codeOf is the reason code of a finding's kind.

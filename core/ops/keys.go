@@ -115,7 +115,9 @@ func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*N
 
 // RevokeKey ends a key for ever, by id.
 func (s *Service) RevokeKey(ctx context.Context, id string, by store.Who) error {
-	return s.set.Store.Commit(ctx, &store.RevokeKey{ID: id, By: by})
+	err := s.set.Store.Commit(ctx, &store.RevokeKey{ID: id, By: by})
+	s.sweepScans()
+	return err
 }
 
 // RollKey makes a key with the settings of an old one and revokes the old one after grace (0 = now, at most 30 days).

@@ -43,6 +43,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		return nil, err
 	case codeOf(err) == sdk.CodeAuditUnavailable || codeOf(err) == sdk.CodeInternal:
 		s.set.Store.Keep(held)
+		s.sweepScans()
 		s.flights.wait(ctx)
 		return nil, &sdk.Error{Code: sdk.CodeNotDurable, Msg: "the kill is in effect, but it could not be written: after a restart it would be gone; send it again", Err: err}
 	case err != nil:
@@ -56,6 +57,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		return nil, &Replay{cmd.Idem.Replay}
 	}
 	if !in.Undo {
+		s.sweepScans()
 		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
 	}
 	return killed(cmd.Out, cmd.Denied, !in.Undo), nil

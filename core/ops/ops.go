@@ -244,6 +244,7 @@ type Settings struct {
 	Observer    Observer
 	Log         Log // what streams follow
 	Streams     int // open ones of one key
+	ScanStreams ScanStreamLimits
 	Version     string
 	Policy      func(text string) (*chain.Authorizer, error) // compiles a rules file without any other effect; the error is a *PolicyError
 }
@@ -262,11 +263,13 @@ type Service struct {
 	flights  *flights
 	raws     rawCalls
 	compiles compiles
+	scans    scanStreams
 }
 
 // New makes a Service.
 func New(set Settings) *Service {
-	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights()}
+	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights(),
+		scans: scanStreams{set: set.ScanStreams}}
 }
 
 // Run authenticates nothing: it checks scope and rate and runs the operation. Transports call it for every request, so

@@ -11,16 +11,19 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Scan gives one text to the scan chain and says what of it may be released.
+// Scan gives one text, or one piece of a stream, to the scan chain and says what of it may be released.
 func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, error) {
-	if in.StreamID != "" || in.Offset != 0 {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "stream_id", "this version scans whole texts only: send the whole output without stream_id and offset")
+	if in.StreamID == "" && in.Offset != 0 {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset", "offset is of a piece of a stream: send it with stream_id, or leave it out")
 	}
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
-	if err := noKeys(in.ToolID, in.AgentID, in.SessionID); err != nil {
+	if err := noKeys(in.ToolID, in.AgentID, in.SessionID, in.StreamID); err != nil {
 		return nil, err
+	}
+	if in.StreamID != "" {
+		return s.scanPiece(r, in)
 	}
 	gen := s.set.Generation()
 	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
@@ -30,7 +33,7 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 		out.SanitizedOutput = &res.Text
 	}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: in.ToolID, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, res.Findings, false), s.recorded(in.Output, res.Shadow, true)...), Receipts: out.ScannedBy,
+		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...), Receipts: out.ScannedBy,
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
@@ -60,8 +63,8 @@ func receipts(rs []chain.Receipt) []wire.Receipt {
 }
 
 // recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
-// again and nobody can guess it from the log.
-func (s *Service) recorded(text string, found []sdk.Finding, shadow bool) []store.ScannedFinding {
+// again and nobody can guess it from the log. text lies at the offset at of what the findings' offsets are of.
+func (s *Service) recorded(text string, at int, found []sdk.Finding, shadow bool) []store.ScannedFinding {
 	if len(found) == 0 {
 		return nil
 	}
@@ -70,7 +73,7 @@ func (s *Service) recorded(text string, found []sdk.Finding, shadow bool) []stor
 	for i, f := range found {
 		h.Reset()
 		h.Write([]byte("finding\x00"))
-		h.Write([]byte(text[f.Start:f.End]))
+		h.Write([]byte(text[f.Start-at : f.End-at]))
 		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16]), Shadow: shadow}
 	}
 	return out

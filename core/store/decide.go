@@ -408,6 +408,26 @@ type Scanned struct {
 	Findings  []ScannedFinding
 	Receipts  []wire.Receipt
 	LatencyUS int64
+	Stream    *ScannedPiece // nil: a whole text
+
+	Killed bool // out: a kill covers the stream, so the piece is recorded as denied
+}
+
+// ScannedPiece says which piece of a stream was scanned.
+type ScannedPiece struct {
+	ID       string
+	Offset   int
+	Final    bool
+	Settled  int    // bytes of the stream that all answers so far stand for
+	Released int    // bytes that all answers so far gave
+	Before   [2]int // Settled and Released before this piece: what holds when it is denied
+}
+
+// denied makes the piece's record that of a denial by a kill.
+func (c *Scanned) denied() {
+	c.Killed = true
+	c.Outcome, c.Code, c.Reason = "DENIED", sdk.ReasonKillSwitch, "a kill is in effect"
+	c.Stream.Settled, c.Stream.Released = c.Stream.Before[0], c.Stream.Before[1]
 }
 
 // ScannedFinding is a finding as the log keeps it: where and what kind, with a keyed hash of the text, never the text.
@@ -422,6 +442,9 @@ func (c *Scanned) apply(tx *tx) error {
 	if err := c.Key.live(tx.now); err != nil {
 		return err
 	}
+	if c.Killed = false; c.Stream != nil && tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+		c.denied()
+	}
 	tx.touch(c.Key)
 	o := tx.record("scan")
 	c.By.write(&o)
@@ -430,6 +453,13 @@ func (c *Scanned) apply(tx *tx) error {
 	o.Str("session_id", c.SessionID)
 	o.Str("tool_id", c.ToolID)
 	o.Int("bytes", int64(c.Bytes))
+	if p := c.Stream; p != nil {
+		o.Str("stream_id", p.ID)
+		o.Int("offset", int64(p.Offset))
+		o.Bool("final", p.Final)
+		o.Int("settled", int64(p.Settled))
+		o.Int("released", int64(p.Released))
+	}
 	o.Str("outcome", c.Outcome)
 	o.Str("reason_code", c.Code)
 	o.Opt("reason", c.Reason)

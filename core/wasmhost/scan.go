@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	_ chain.Scanner = (*Module)(nil)
-	_ chain.Checker = (*Module)(nil)
+	_ chain.PieceScanner = (*Module)(nil)
+	_ chain.Checker      = (*Module)(nil)
 )
 
 // Hit is a place in a text where one of a module's triggers occurs.
@@ -50,6 +50,24 @@ func (m *Module) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, erro
 func (m *Module) ScanHits(ctx context.Context, text string, hits []Hit, complete bool) ([]sdk.Finding, error) {
 	r, err := m.ScanWindow(ctx, Window{Text: text, Hits: hits, Complete: complete, Flags: abi.FlagFirst | abi.FlagFinal})
 	return r.Findings, err
+}
+
+// ScanPiece scans one piece of a stream that the chain keeps. Errors are *CallError.
+func (m *Module) ScanPiece(ctx context.Context, w *chain.Window) ([]sdk.Finding, []byte, error) {
+	r, err := m.ScanWindow(ctx, pieceOf(w))
+	return r.Findings, r.State, err
+}
+
+// pieceOf is a chain's window as a module gets it.
+func pieceOf(w *chain.Window) Window {
+	out := Window{State: w.State, Text: w.Text, Hits: w.Hits, Complete: w.HitsComplete, Flags: abi.FlagStream}
+	if w.First {
+		out.Flags |= abi.FlagFirst
+	}
+	if w.Last {
+		out.Flags |= abi.FlagFinal
+	}
+	return out
 }
 
 // callerFlags are those that a Window may set.

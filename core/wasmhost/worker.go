@@ -16,8 +16,8 @@ import (
 )
 
 var (
-	_ chain.Scanner = (*Worker)(nil)
-	_ chain.Checker = (*Worker)(nil)
+	_ chain.PieceScanner = (*Worker)(nil)
+	_ chain.Checker      = (*Worker)(nil)
 )
 
 // WorkerArg is the argument under which the binary runs RunWorker.
@@ -183,6 +183,12 @@ func (w *Worker) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, erro
 func (w *Worker) ScanHits(ctx context.Context, text string, hits []Hit, complete bool) ([]sdk.Finding, error) {
 	r, err := w.ScanWindow(ctx, Window{Text: text, Hits: hits, Complete: complete, Flags: abi.FlagFirst | abi.FlagFinal})
 	return r.Findings, err
+}
+
+// ScanPiece scans one piece of a stream that the chain keeps. Errors are *CallError.
+func (w *Worker) ScanPiece(ctx context.Context, piece *chain.Window) ([]sdk.Finding, []byte, error) {
+	r, err := w.ScanWindow(ctx, pieceOf(piece))
+	return r.Findings, r.State, err
 }
 
 // ScanWindow scans one window of a stream, or a text as a whole.

@@ -8,8 +8,16 @@ type ScanRequest struct {
 	SessionID   string `json:"session_id,omitempty" yett:"name"`
 	ContentType string `json:"content_type,omitempty" yett:"name" doc:"What the text is, for example application/json."`
 	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"A text that comes in pieces; scoped to key and tool."`
-	Offset      int    `json:"offset,omitempty" doc:"With stream_id: bytes sent before this piece."`
+	Offset      int    `json:"offset,omitempty" doc:"With stream_id: bytes sent before this piece, of UTF-8."`
 	Final       bool   `json:"final,omitempty" doc:"With stream_id: this is the last piece."`
+}
+
+// ScanStream says how far a stream has come.
+type ScanStream struct {
+	NextOffset int  `json:"next_offset" doc:"The offset of the piece that may follow: how many bytes were sent."`
+	Settled    int  `json:"settled" doc:"How many bytes of the input all answers so far stand for, released or redacted."`
+	Released   int  `json:"released" doc:"How many bytes of sanitized_output all answers so far gave, this one included."`
+	Ended      bool `json:"ended" doc:"Whether the stream is at its end: after the last piece, and when DENIED."`
 }
 
 // ScanFinding is one span. Offsets are bytes into the input; the matched text is never there.
@@ -29,7 +37,7 @@ type Receipt struct {
 	Version     string `json:"version,omitempty"`
 	Digest      string `json:"digest,omitempty"`
 	Bytes       int    `json:"bytes"`
-	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped (match does not hold)."`
+	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped (match does not hold), waiting (of a stream: it needs more of it, and what it has not seen is held back)."`
 	Micros      int64  `json:"micros"`
 	Prefiltered bool   `json:"prefiltered" doc:"Whether the text holds nothing that the scanner could find, by its own triggers: it was not called."`
 	Shadow      bool   `json:"shadow,omitempty"`
@@ -39,7 +47,7 @@ type Receipt struct {
 // ScanResponse is what may be released.
 type ScanResponse struct {
 	Outcome         string        `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
-	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"Absent when DENIED."`
+	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"Absent when DENIED. With stream_id, what may be released now."`
 	ReasonCode      string        `json:"reason_code"`
 	Reason          string        `json:"reason,omitempty"`
 	Findings        []ScanFinding `json:"findings"`
@@ -47,6 +55,7 @@ type ScanResponse struct {
 	ScanID          string        `json:"scan_id"`
 	PolicyVersion   string        `json:"policy_version"`
 	LatencyMS       int64         `json:"latency_ms"`
+	Stream          *ScanStream   `json:"stream,omitempty" doc:"With stream_id only. Offsets of findings are then those of the stream."`
 }
 
 // AppendJSON appends the response.
@@ -63,6 +72,14 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	o.Str("scan_id", r.ScanID)
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
+	if st := r.Stream; st != nil {
+		w := Object(nil)
+		w.Int("next_offset", int64(st.NextOffset))
+		w.Int("settled", int64(st.Settled))
+		w.Int("released", int64(st.Released))
+		w.Bool("ended", st.Ended)
+		o.Raw("stream", w.Close())
+	}
 	return o.Close()
 }
 

@@ -1,0 +1,382 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/prefilter"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// Window is a piece of a stream as a scanner sees it: Text, Hits into it, and what the scanner asked to be handed back.
+type Window struct {
+	Input
+	State       []byte // what the piece before gave, for abi.StreamStateful
+	First, Last bool   // the window is at the beginning, or at the end, of the stream
+}
+
+// PieceScanner is a Scanner that takes a text in pieces, as its ScanStep.Stream says.
+type PieceScanner interface {
+	Scanner
+	// ScanPiece finds spans in w.Text and gives the state for the next piece. Errors are as Scan's.
+	ScanPiece(ctx context.Context, w *Window) (found []sdk.Finding, state []byte, err error)
+}
+
+// Stream is a text that comes in pieces, at one moment: Next gives the one after it and leaves this one as it is, so that
+// a piece whose record could not be written has not happened. What all pieces release, joined, is what Run gives for the
+// joined text, and so are the findings, for scanners that keep to what they declare:
+//
+//   - window: findings depend on no more than Lookbehind bytes before their start and behind their end. Each window begins
+//     that far before what is settled, and settles what ends that far before its end.
+//   - stateful: the scanner sees each byte once, with its own state.
+//   - none, and scanners that take no pieces: they see the whole text at its end, and all of it is held back until then.
+//
+// A text is held back while anything to come could change it: while a step has not settled it, and from a redaction on that
+// would look otherwise if the whole turned out to be JSON. A Stream holds no instance of a module and is immutable.
+type Stream struct {
+	c    *ScanChain
+	in   Input // without the text
+	held int   // bytes that may be held back
+
+	base  int    // offset of buf in the stream
+	buf   string // what is still needed
+	known int    // offset up to which the text is released
+	sent  int    // bytes released
+	skip  int    // everything before this offset is redacted; 0 if nothing is
+
+	steps   []progress
+	pending []sdk.Finding // of enforcing steps, from known on
+	json    jsonText      // at known
+	output  jsonText      // behind what is released, while the text may still be JSON
+}
+
+const (
+	maxPending  = 1 << 14 // findings that may be held back
+	pendingSize = 128     // bytes that one takes
+)
+
+// progress is how far one step has come.
+type progress struct {
+	skipped bool // match does not hold
+	settled int  // offset up to which its findings are known
+	state   []byte
+	dead    error // it failed and cannot go on
+}
+
+// StreamResult is what one piece settled. Offsets are those of the stream. Findings are those that begin in the text which
+// is released now, or, when Denied, all that were not given yet.
+type StreamResult struct {
+	ScanResult
+	Settled  int    // offset up to which the text is released or redacted
+	Released int    // bytes released in all
+	Around   string // text that holds every finding
+	At       int    // its offset
+}
+
+// NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between two
+// pieces.
+func (c *ScanChain) NewStream(in *Input, held int) *Stream {
+	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType}, held: held, steps: make([]progress, len(c.Steps))}
+	for i := range c.Steps {
+		s.steps[i].skipped = !c.Steps[i].Match.Holds(in.ToolID, in.AgentID, "")
+	}
+	return s
+}
+
+// Kept is about how many bytes the stream takes in memory.
+func (s *Stream) Kept() int {
+	return len(s.buf) + pendingSize*len(s.pending) + len(s.json.stack) + len(s.output.stack)
+}
+
+// Taken is how many bytes the stream has been given.
+func (s *Stream) Taken() int { return s.base + len(s.buf) }
+
+// mode is how a step takes streams.
+func (s *ScanStep) mode() string {
+	if _, ok := s.Scanner.(PieceScanner); ok && (s.Stream.Mode == abi.StreamWindow && s.Stream.Lookbehind > 0 || s.Stream.Mode == abi.StreamStateful) {
+		return s.Stream.Mode
+	}
+	return abi.StreamNone
+}
+
+// Next takes the next bytes of the text, cut anywhere; final says that there are no more. When the outcome is Denied, and
+// after the final piece, the stream is at its end and next is nil.
+func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stream, res StreamResult) {
+	n := *s
+	n.buf = s.buf + chunk
+	n.steps = append([]progress(nil), s.steps...)
+	n.pending = append([]sdk.Finding(nil), s.pending...)
+	n.json, n.output = s.json.clone(), s.output.clone()
+	res = StreamResult{ScanResult: ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}, Around: n.buf, At: n.base}
+	failed := n.scanAll(ctx, final, &res)
+	switch {
+	case !n.concerned():
+		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
+	case failed != nil:
+		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
+	default:
+		n.settle(final, &res)
+	}
+	if !final && res.Outcome != Denied {
+		n.bound(&res)
+	}
+	if res.Outcome == Denied {
+		res.Findings, res.Shadow = n.c.judge(&n.in, n.pending), n.c.judge(&n.in, res.Shadow)
+		res.Settled, res.Released = s.known, s.sent
+		return nil, res
+	}
+	res.Shadow = n.c.judge(&n.in, res.Shadow)
+	n.sent += len(res.Text)
+	res.Settled, res.Released = n.known, n.sent
+	if final {
+		return nil, res
+	}
+	return &n, res
+}
+
+// concerned reports whether an enforcing step looks at the text.
+func (s *Stream) concerned() bool {
+	for i := range s.steps {
+		if !s.steps[i].skipped && !s.c.Steps[i].Shadow {
+			return true
+		}
+	}
+	return false
+}
+
+// usable is the offset up to which the text can be scanned now: not the beginning of a character whose rest is to come.
+func (s *Stream) usable(final bool) int {
+	end := len(s.buf)
+	for back := 1; !final && back < utf8.UTFMax && back <= end; back++ {
+		if utf8.RuneStart(s.buf[end-back]) {
+			if !utf8.FullRuneInString(s.buf[end-back:]) {
+				end -= back
+			}
+			break
+		}
+	}
+	return s.base + end
+}
+
+// pass is the last reading of a window for triggers: steps with the same window share it.
+type pass struct {
+	hits     *prefilter.Found
+	from, to int
+}
+
+// scanAll has every step look at what it can settle now. It gives the receipt of the first failure that denies.
+func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Receipt {
+	end := s.c.Now().Add(s.c.Budget)
+	to := s.usable(final)
+	read := pass{from: -1}
+	defer func() { s.c.done(read.hits) }()
+	failed := -1
+	for i := range s.c.Steps {
+		step := &s.c.Steps[i]
+		rec, found := s.scan(ctx, i, to, final, end, &read)
+		res.Receipts = append(res.Receipts, rec)
+		if step.Shadow {
+			res.Shadow = append(res.Shadow, found...)
+			continue
+		}
+		s.pending = append(s.pending, found...)
+		if rec.Err != nil && step.OnError != sdk.Abstain && failed < 0 {
+			failed = i
+		}
+	}
+	if failed < 0 {
+		return nil
+	}
+	return &res.Receipts[failed]
+}
+
+// scan has one step settle what it can, and gives the findings that it settled.
+func (s *Stream) scan(ctx context.Context, i, to int, final bool, end time.Time, read *pass) (Receipt, []sdk.Finding) {
+	step, p := &s.c.Steps[i], &s.steps[i]
+	rec := Receipt{Step: step, About: step.Scanner.About(), Outcome: "ok"}
+	mode, look := step.mode(), step.Stream.Lookbehind
+	from, settle := p.settled, to
+	switch {
+	case p.skipped:
+		rec.Outcome = "skipped"
+		return rec, nil
+	case p.dead != nil:
+		rec.Outcome, rec.Err = "error", p.dead
+		p.settled = to
+		return rec, nil
+	case mode == abi.StreamNone && !final:
+		rec.Outcome = "waiting"
+		return rec, nil
+	case mode == abi.StreamStateful && from == to && !final:
+		rec.Outcome = "waiting"
+		return rec, nil
+	case mode == abi.StreamWindow:
+		from = s.runeStart(max(p.settled-look, 0))
+		// Half of lookbehind at a time, so that a text in tiny pieces is not scanned once for each byte.
+		if settle = to - look; !final && settle-p.settled < max(look/2, 1) {
+			rec.Outcome = "waiting"
+			return rec, nil
+		}
+	}
+	w := Window{Input: s.in, State: p.state, First: from == 0, Last: final}
+	w.Text = s.buf[from-s.base : to-s.base]
+	if mode != abi.StreamStateful && s.triggers(step, &w.Input, from, to, read) {
+		rec.Bytes, rec.Prefiltered = len(w.Text), true
+		old := p.settled
+		if p.settled = to; !final {
+			p.settled = max(s.runeStart(settle), old)
+		}
+		return rec, nil
+	}
+	found, state := s.c.piece(ctx, step, mode, &w, end, &rec)
+	if rec.Err != nil && (mode == abi.StreamStateful || final) {
+		p.dead = fmt.Errorf("it failed earlier in this stream: %w", rec.Err)
+	}
+	for k := range found {
+		found[k].Start += from
+		found[k].End += from
+	}
+	if mode == abi.StreamWindow {
+		old := p.settled
+		if p.settled = to; !final {
+			p.settled = s.runeStart(max(uncut(found, old, settle), to-2*look, old))
+		}
+		found = within(found, old, p.settled, final)
+	} else {
+		p.settled = to
+	}
+	p.state = state
+	return rec, found
+}
+
+// triggers fills in the window's hits, and reports whether the scanner can find nothing in it.
+func (s *Stream) triggers(step *ScanStep, in *Input, from, to int, read *pass) bool {
+	if s.c.pass == nil || step.set < 0 {
+		return false
+	}
+	if read.hits == nil {
+		read.hits = s.c.found.Get().(*prefilter.Found)
+	}
+	if read.from != from || read.to != to {
+		s.c.pass.Find(in.Text, read.hits)
+		read.from, read.to = from, to
+	}
+	in.Hits, in.HitsComplete = read.hits.Hits(step.set)
+	return in.HitsComplete && len(in.Hits) == 0
+}
+
+// piece runs a step over one window and fills in its receipt.
+func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *Window, end time.Time, rec *Receipt) (found []sdk.Finding, state []byte) {
+	rec.Bytes = len(w.Text)
+	start := c.Now()
+	err := ctx.Err()
+	if err == nil && !start.Before(end) {
+		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", c.Budget, context.DeadlineExceeded)
+	}
+	if err == nil {
+		found, err = limited(ctx, step.Timeout, start, end, func(ctx context.Context) (found []sdk.Finding, err error) {
+			if mode == abi.StreamNone {
+				return step.Scanner.Scan(ctx, &w.Input)
+			}
+			found, state, err = step.Scanner.(PieceScanner).ScanPiece(ctx, w)
+			return found, err
+		})
+	}
+	if err == nil {
+		err = valid(found, len(w.Text))
+	}
+	if err == nil && len(state) > abi.MaxState {
+		err = fmt.Errorf("a state of %d bytes, more than %d", len(state), abi.MaxState)
+	}
+	rec.Took = c.Now().Sub(start)
+	if err == nil {
+		return found, state
+	}
+	rec.Err, rec.Outcome = err, "error"
+	if errors.Is(err, context.DeadlineExceeded) {
+		rec.Outcome = "timeout"
+	}
+	return nil, nil
+}
+
+// runeStart moves an offset back to where a character begins, by at most three bytes; in what is not UTF-8 not at all.
+func (s *Stream) runeStart(at int) int {
+	for back := 0; back < utf8.UTFMax && at-back >= s.base; back++ {
+		if at-s.base == len(s.buf) || utf8.RuneStart(s.buf[at-back-s.base]) {
+			return at - back
+		}
+	}
+	return at
+}
+
+// uncut moves the end of what is settled back so that it cuts no finding that begins from known on.
+func uncut(found []sdk.Finding, known, to int) int {
+	for moved := true; moved; {
+		moved = false
+		for _, f := range found {
+			if f.Start >= known && f.Start < to && to < f.End {
+				to, moved = f.Start, true
+			}
+		}
+	}
+	return to
+}
+
+// within are the findings that begin from known on and before to. Those before were given, those behind will be.
+func within(found []sdk.Finding, known, to int, final bool) []sdk.Finding {
+	kept := found[:0]
+	for _, f := range found {
+		if f.Start >= known && (f.Start < to || final) {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// bound drops what is not needed any more, and denies when too much is.
+func (s *Stream) bound(res *StreamResult) {
+	end := s.Taken()
+	if over := end - s.known; over > s.held {
+		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d bytes of the stream would be held back, more than the limit of %d: %s", over, s.held, s.holder()))
+		return
+	}
+	if len(s.pending) > maxPending {
+		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d findings of the stream would be held back, more than the limit of %d: %s", len(s.pending), maxPending, s.holder()))
+		return
+	}
+	need := s.known
+	for i := range s.steps {
+		step, p := &s.c.Steps[i], &s.steps[i]
+		if p.skipped || p.dead != nil {
+			continue
+		}
+		at := p.settled
+		if step.mode() == abi.StreamWindow {
+			at = s.runeStart(max(at-step.Stream.Lookbehind, 0))
+		}
+		if step.Shadow && end-p.settled > s.held { // it changes nothing: it is done without, and its receipts say so
+			p.dead, p.state = fmt.Errorf("it would have to see more than %d bytes at once", s.held), nil
+			continue
+		}
+		need = min(need, at)
+	}
+	if need > s.base { // a copy: what is dropped must not stay in memory
+		s.buf, s.base = strings.Clone(s.buf[need-s.base:]), need
+	}
+}
+
+// holder says what holds the text back.
+func (s *Stream) holder() string {
+	for i := range s.steps {
+		if step := &s.c.Steps[i]; !s.steps[i].skipped && s.steps[i].dead == nil && !step.Shadow && step.mode() == abi.StreamNone {
+			return fmt.Sprintf("scanner %s takes whole texts only", cmp.Or(step.Name, "?"))
+		}
+	}
+	return "the scanners need to see more of it, or a redaction in what may be JSON waits for the end"
+}

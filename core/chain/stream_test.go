@@ -1,0 +1,325 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// pieces is a scanner that takes texts whole and in pieces with the same function.
+type pieces struct {
+	find func(text string, state []byte) ([]sdk.Finding, []byte)
+	err  error
+}
+
+func (p pieces) About() chain.About { return chain.About{Version: "1"} }
+func (p pieces) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	found, _ := p.find(in.Text, nil)
+	return found, p.err
+}
+func (p pieces) ScanPiece(_ context.Context, w *chain.Window) ([]sdk.Finding, []byte, error) {
+	found, state := p.find(w.Text, w.State)
+	return found, state, p.err
+}
+
+// literal finds every place of a literal.
+func literal(kind, lit string) pieces {
+	return pieces{find: func(text string, _ []byte) (found []sdk.Finding, _ []byte) {
+		for i := range len(text) + 1 {
+			if strings.HasPrefix(text[i:], lit) {
+				found = append(found, find(kind, i, i+len(lit), sdk.High))
+			}
+		}
+		return found, nil
+	}}
+}
+
+// marked finds what stands between '<' and the next '>', of at most 6 bytes, if an 'a' or nothing stands behind.
+var marked = pieces{find: func(text string, _ []byte) (found []sdk.Finding, _ []byte) {
+	for i := range len(text) {
+		end := strings.IndexByte(text[i:min(i+8, len(text))], '>')
+		if text[i] == '<' && end >= 0 && (i+end+1 == len(text) || text[i+end+1] == 'a') {
+			found = append(found, find("MARKED", i, i+end+1, sdk.Medium), find("INSIDE", i+1, i+end, sdk.Low))
+		}
+	}
+	return found, nil
+}}
+
+// after finds every 'x' behind "key-", and calm every "key" without an 'x' in the 3 bytes behind it.
+var after = pieces{find: func(text string, _ []byte) (found []sdk.Finding, _ []byte) {
+	for i := range len(text) {
+		if text[i] == 'x' && strings.HasSuffix(text[:i], "key-") {
+			found = append(found, find("AFTER", i, i+1, sdk.Low))
+		}
+	}
+	return found, nil
+}}
+
+var calm = pieces{find: func(text string, _ []byte) (found []sdk.Finding, _ []byte) {
+	for i := range len(text) {
+		if strings.HasPrefix(text[i:], "key") && !strings.Contains(text[i+3:min(i+6, len(text))], "x") {
+			found = append(found, find("CALM", i, i+3, sdk.Low))
+		}
+	}
+	return found, nil
+}}
+
+// twice finds every "ke" two times, with different suggestions: these are no doubles.
+var twice = pieces{find: func(text string, _ []byte) (found []sdk.Finding, _ []byte) {
+	for i := range len(text) {
+		if strings.HasPrefix(text[i:], "ke") {
+			one, two := find("TWICE", i, i+2, sdk.Low), find("TWICE", i, i+2, sdk.Low)
+			one.Replacement = "one"
+			found = append(found, one, two)
+		}
+	}
+	return found, nil
+}}
+
+// odd finds every 'x' with an odd number of '-' before it. Its state is that number's last bit.
+var odd = pieces{find: func(text string, state []byte) (found []sdk.Finding, _ []byte) {
+	n := byte(0)
+	if len(state) > 0 {
+		n = state[0]
+	}
+	for i := range len(text) {
+		switch {
+		case text[i] == '-':
+			n ^= 1
+		case text[i] == 'x' && n == 1:
+			found = append(found, find("ODD", i, i+1, sdk.Info))
+		}
+	}
+	return found, []byte{n}
+}}
+
+func window(n int) abi.Stream { return abi.Stream{Mode: abi.StreamWindow, Lookbehind: n} }
+
+// streamSteps are the steps of which tests make chains.
+var streamSteps = []chain.ScanStep{
+	{Name: "key", OnError: sdk.Deny, Scanner: literal("KEY", "key"), Stream: window(3), Triggers: []abi.Trigger{{Literal: "key"}}},
+	{Name: "long", OnError: sdk.Deny, Scanner: literal("LONG", "a key"), Stream: window(5)},
+	{Name: "twin", OnError: sdk.Deny, Scanner: literal("TWIN", "xx"), Stream: window(2), Triggers: []abi.Trigger{{Literal: "xx"}}},
+	{Name: "marked", OnError: sdk.Deny, Scanner: marked, Stream: window(9), Triggers: []abi.Trigger{{Literal: "<"}}},
+	{Name: "wide", OnError: sdk.Deny, Scanner: literal("WIDE", "é"), Stream: window(2)},
+	{Name: "half", OnError: sdk.Deny, Scanner: literal("HALF", "\xa9"), Stream: window(1)},
+	{Name: "first", OnError: sdk.Deny, Scanner: literal("FIRST", "\xc3"), Stream: window(1)},
+	{Name: "low", OnError: sdk.Deny, Scanner: literal("LOW", "e00"), Stream: window(3)},
+	{Name: "after", OnError: sdk.Deny, Scanner: after, Stream: window(4)},
+	{Name: "calm", OnError: sdk.Deny, Scanner: calm, Stream: window(3)},
+	{Name: "twice", OnError: sdk.Deny, Scanner: twice, Stream: window(2)},
+	{Name: "number", OnError: sdk.Deny, Scanner: literal("NUMBER", "12"), Stream: window(2)},
+	{Name: "escape", OnError: sdk.Deny, Scanner: literal("ESCAPE", "83d"), Stream: window(3)},
+	{Name: "quote", OnError: sdk.Deny, Scanner: literal("QUOTE", "\"x"), Stream: window(2)},
+	{Name: "odd", OnError: sdk.Deny, Scanner: odd, Stream: abi.Stream{Mode: abi.StreamStateful}, Triggers: []abi.Trigger{{Literal: "x"}}},
+	{Name: "whole", OnError: sdk.Deny, Scanner: literal("WHOLE", "key"), Stream: abi.Stream{Mode: abi.StreamNone}},
+	{Name: "empty", OnError: sdk.Deny, Scanner: literal("EMPTY", ""), Stream: window(1)},
+	{Name: "broken", OnError: sdk.Abstain, Scanner: pieces{find: odd.find, err: errors.New("trap")}, Stream: window(2)},
+	{Name: "lost", OnError: sdk.Abstain, Scanner: pieces{find: odd.find, err: errors.New("trap")}, Stream: abi.Stream{Mode: abi.StreamStateful}},
+	{Name: "elsewhere", OnError: sdk.Deny, Match: chain.Match{Tools: []string{"mail/*"}}, Scanner: literal("NEVER", "a"), Stream: window(1)},
+}
+
+var streamTexts = []string{"", "key", "a key a key", "keykey<a key>a", "xxxxx", "é", "éé key é", `{"a":"key","b":12}`, `["keykey"]`, `{"a":"keykeykey","b":"key-x"}`, `["\ud83d\ude00"]`, "key-x key--x ekey", `["key\ud83d\ude00x",12,true,"é"] `, `{"k":"\u00e9 key \\key\"x"}`,
+	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x", `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]", "🙂key🙂x-x🙂"}
+
+func randomText(rng *rand.Rand) string {
+	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`, `\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n"}
+	var b strings.Builder
+	if rng.IntN(2) == 0 { // JSON, perhaps broken off
+		b.WriteString(randomJSON(rng, 3))
+		if rng.IntN(4) == 0 {
+			return b.String()[:rng.IntN(b.Len()+1)]
+		}
+		return b.String()
+	}
+	for range rng.IntN(14) {
+		b.WriteString(parts[rng.IntN(len(parts))])
+	}
+	return b.String()
+}
+
+func randomJSON(rng *rand.Rand, depth int) string {
+	if n := rng.IntN(6); depth == 0 || n < 2 {
+		return []string{"12", "-1.5e12", "true", "null", `""`, `"a"`}[rng.IntN(6)]
+	} else if n < 4 {
+		parts := []string{"key", "a key", "x", "-", "<key>a", "é", "🙂", "12", `\ud83d\ude00`, `\ud83d`, `\"`, `\\`, `\u00e9`, " "}
+		s := `"`
+		for range rng.IntN(6) {
+			s += parts[rng.IntN(len(parts))]
+		}
+		return s + `"`
+	}
+	var members []string
+	for range rng.IntN(4) {
+		members = append(members, randomJSON(rng, depth-1))
+	}
+	if rng.IntN(2) == 0 {
+		return "[" + strings.Join(members, ",") + "] "
+	}
+	for i := range members {
+		members[i] = `"` + []string{"key", "a", "x-x"}[rng.IntN(3)] + `": ` + members[i]
+	}
+	return "{" + strings.Join(members, ", ") + "}"
+}
+
+// randomChain picks steps and actions. Where it denies, streams need not equal one scan.
+func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
+	c := &chain.ScanChain{Budget: time.Minute, Now: steady}
+	for _, i := range rng.Perm(len(streamSteps))[:1+rng.IntN(5)] {
+		s := streamSteps[i]
+		s.Shadow = rng.IntN(6) == 0
+		c.Steps = append(c.Steps, s)
+	}
+	for _, kind := range []string{"KEY", "LONG", "TWIN", "MARKED", "INSIDE", "WIDE", "HALF", "NUMBER", "ESCAPE", "QUOTE", "ODD", "WHOLE", "EMPTY", "FIRST", "LOW", "AFTER", "CALM", "TWICE"} {
+		r := chain.ActionRule{Kinds: []string{kind}, Action: []sdk.Action{sdk.Allow, sdk.Flag, sdk.Redact, sdk.Redact, sdk.Redact, sdk.Replace}[rng.IntN(6)]}
+		if rng.IntN(30) == 0 {
+			r.Action = sdk.Drop
+		}
+		if rng.IntN(3) == 0 {
+			r.Replacement = []string{`"`, "\n", "#", "{kind}é"}[rng.IntN(4)]
+		}
+		c.Actions = append(c.Actions, r)
+	}
+	if err := c.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// wantSame writes the pieces of a text and compares what they give, joined, with one scan of it.
+func wantSame(t testing.TB, c *chain.ScanChain, cut ...string) {
+	t.Helper()
+	text := strings.Join(cut, "")
+	in := chain.Input{Text: text, ToolID: "files/read"}
+	want := c.Run(context.Background(), &in)
+	s := c.NewStream(&in, 1<<20)
+	var got chain.ScanResult
+	var out strings.Builder
+	settled := 0
+	for i, piece := range cut {
+		_, once := s.Next(context.Background(), piece, i == len(cut)-1)
+		next, res := s.Next(context.Background(), piece, i == len(cut)-1)
+		if fmt.Sprint(once.Text, once.Findings, once.Outcome) != fmt.Sprint(res.Text, res.Findings, res.Outcome) {
+			t.Fatalf("%q: a piece changed the stream before it", cut)
+		}
+		for _, f := range append(append([]sdk.Finding(nil), res.Findings...), res.Shadow...) {
+			if f.Start < res.At || f.End > res.At+len(res.Around) {
+				t.Fatalf("%q: finding %v is not in %q at %d", cut, f, res.Around, res.At)
+			}
+			if text[f.Start:f.End] != res.Around[f.Start-res.At:f.End-res.At] {
+				t.Fatalf("%q: finding %v is of %q", cut, f, res.Around[f.Start-res.At:f.End-res.At])
+			}
+		}
+		got.Findings, got.Shadow = append(got.Findings, res.Findings...), append(got.Shadow, res.Shadow...)
+		if res.Outcome == chain.Denied {
+			if want.Outcome != chain.Denied {
+				t.Fatalf("%q: denied: %s", cut, res.Reason)
+			}
+			if res.Released != out.Len() || res.Settled != settled || res.Text != "" || next != nil {
+				t.Fatalf("%q: denied with %d and %d released, want %d and %d", cut, res.Released, res.Settled, out.Len(), settled)
+			}
+			return
+		}
+		out.WriteString(res.Text)
+		if settled = res.Settled; res.Released != out.Len() {
+			t.Fatalf("%q: %d bytes said to be released, %d are", cut, res.Released, out.Len())
+		}
+		if s = next; (s == nil) != (i == len(cut)-1) {
+			t.Fatalf("%q: the end is at %d", cut, i)
+		}
+	}
+	switch {
+	case want.Outcome == chain.Denied:
+		t.Fatalf("%q: released, and one scan denies: %s", cut, want.Reason)
+	case out.String() != want.Text:
+		t.Fatalf("%q, %s\n released %q\n     want %q", cut, rules(c), out.String(), want.Text)
+	case fmt.Sprint(got.Findings) != fmt.Sprint(want.Findings):
+		t.Fatalf("%q, %s\n found %v\n want  %v", cut, rules(c), got.Findings, want.Findings)
+	case len(got.Shadow) != len(want.Shadow):
+		t.Fatalf("%q, %s\n in shadow %v\n want      %v", cut, rules(c), got.Shadow, want.Shadow)
+	case settled != len(text):
+		t.Fatalf("%q: %d bytes settled", cut, settled)
+	}
+}
+
+func rules(c *chain.ScanChain) string {
+	var b strings.Builder
+	for _, s := range c.Steps {
+		fmt.Fprintf(&b, "%s(shadow %v) ", s.Name, s.Shadow)
+	}
+	for _, r := range c.Actions {
+		fmt.Fprintf(&b, "%s:%s%s ", r.Kinds[0], r.Action, strconv.Quote(r.Replacement))
+	}
+	return b.String()
+}
+
+// cutEverywhere cuts a text at every place, bytes of characters included, and into single bytes.
+func cutEverywhere(t testing.TB, c *chain.ScanChain, text string) {
+	t.Helper()
+	for at := 0; at <= len(text); at++ {
+		wantSame(t, c, text[:at], text[at:])
+		wantSame(t, c, text[:at/2], "", text[at/2:at], text[at:], "")
+	}
+	single := []string{""}
+	for i := range len(text) {
+		single = append(single, text[i:i+1])
+	}
+	wantSame(t, c, single...)
+}
+
+func randomCut(rng *rand.Rand, text string) []string {
+	var out []string
+	for text != "" {
+		n := min(1+rng.IntN(7), len(text))
+		out, text = append(out, text[:n]), text[n:]
+	}
+	return append(out, "")
+}
+
+// FuzzStream cuts any bytes anywhere: it must not panic, and what is UTF-8 must come out as from one scan.
+func FuzzStream(f *testing.F) {
+	for i, s := range streamTexts {
+		f.Add(s, uint64(i))
+	}
+	f.Fuzz(func(t *testing.T, text string, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		c := randomChain(t, rng)
+		cut := randomCut(rng, text)
+		if utf8.ValidString(text) {
+			wantSame(t, c, cut...)
+			return
+		}
+		s := c.NewStream(&chain.Input{ToolID: "files/read"}, 1<<20)
+		for i := 0; s != nil; i++ {
+			s, _ = s.Next(context.Background(), cut[i], i == len(cut)-1)
+		}
+	})
+}
+
+func TestStreamsEqualOneScan(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	rounds := 1500
+	if testing.Short() {
+		rounds = 200
+	}
+	for n := range rounds {
+		c := randomChain(t, rng)
+		text := randomText(rng)
+		if n < len(streamTexts)*8 {
+			text = streamTexts[n%len(streamTexts)]
+		}
+		cutEverywhere(t, c, text)
+		wantSame(t, c, randomCut(rng, text)...)
+		wantSame(t, c, text)
+	}
+}
