@@ -14,8 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 func scannerCommand() *cobra.Command {
@@ -94,7 +97,7 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	pair, err := loadPair(cmd.Context(), name, code, json.RawMessage(f.config))
+	pair, err := loadPair(cmd.Context(), name, code, json.RawMessage(f.config), f.wasm != "")
 	if err != nil {
 		return err
 	}
@@ -118,8 +121,8 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 
 func (f *evalFlags) module() (code []byte, name string, err error) {
 	if f.wasm != "" {
-		code, err = os.ReadFile(f.wasm)
-		return code, "eval", err
+		m, err := kit.ReadModule(f.wasm)
+		return m.Code, "eval", err
 	}
 	code, ok := scanners.Builtin(f.builtin)
 	if !ok {
@@ -132,12 +135,15 @@ func (f *evalFlags) module() (code []byte, name string, err error) {
 type modulePair struct {
 	host          *wasmhost.Host
 	first, second *wasmhost.Module
+
+	pass *prefilter.Automaton // nil when the module has no triggers
+	hits prefilter.Found
 }
 
 // evalTimeout is far above any limit in production: how fast this machine is must not change what is found.
 const evalTimeout = time.Minute
 
-func loadPair(ctx context.Context, name string, code []byte, config json.RawMessage) (p *modulePair, err error) {
+func loadPair(ctx context.Context, name string, code []byte, config json.RawMessage, foreign bool) (p *modulePair, err error) {
 	opts := wasmhost.Options{}
 	if dir, err := os.UserCacheDir(); err == nil {
 		opts.CacheDir = filepath.Join(dir, "yett", "modules")
@@ -147,6 +153,11 @@ func loadPair(ctx context.Context, name string, code []byte, config json.RawMess
 		return nil, err
 	}
 	spec := wasmhost.Spec{Name: name, Code: code, Config: config, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
+	if foreign {
+		if _, err = wasmhost.Admit(ctx, wasmhost.AdmitOptions{}, spec); err != nil {
+			return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		}
+	}
 	for _, m := range []**wasmhost.Module{&p.first, &p.second} {
 		if *m, err = p.host.Load(ctx, spec); err != nil {
 			break
@@ -155,6 +166,9 @@ func loadPair(ctx context.Context, name string, code []byte, config json.RawMess
 			err = errors.New("the module has no yett_scan, so it is no scanner")
 			break
 		}
+	}
+	if err == nil && len(p.first.Metadata().Triggers) > 0 {
+		p.pass, err = prefilter.Compile([][]abi.Trigger{p.first.Metadata().Triggers})
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))

@@ -29,6 +29,28 @@ func authorSettings(cmd *cobra.Command, logs bool) kit.Settings {
 	return s
 }
 
+// fuelFlag is --fuel: the budget of one call, units, as limits.fuel of a plugin; 0 for the gateway's default.
+type fuelFlag uint64
+
+// Bounds of limits.fuel.
+const (
+	minFuel = 10_000
+	maxFuel = 1_000_000_000_000
+)
+
+func (f *fuelFlag) bind(cmd *cobra.Command) {
+	cmd.Flags().Uint64Var((*uint64)(f), "fuel", 0, fmt.Sprintf("units of work that one call may do, as limits.fuel of a plugin (default %d, which is a gateway's for its limits.timeout of 50ms)", uint64(kit.DefaultFuel)))
+}
+
+// put checks the flag and sets it.
+func (f fuelFlag) put(cmd *cobra.Command, s *kit.Settings) error {
+	if cmd.Flags().Changed("fuel") && (f < minFuel || f > maxFuel) {
+		return usage("--fuel %d: want %d to %d units", uint64(f), minFuel, maxFuel)
+	}
+	s.Fuel = uint64(f)
+	return nil
+}
+
 // authorInput is what the commands that take [DIR|FILE.wasm] work on: a project, which is built, or a module.
 type authorInput struct {
 	module kit.Module
@@ -125,19 +147,43 @@ func scannerScaffold() *cobra.Command {
 	return cmd
 }
 
+// vectorsHelp is the format of the vectors in short, for whoever has the program only.
+const vectorsHelp = `A file of vectors says what the module makes of inputs:
+
+  config: {min_digits: 6}            # for every vector without one of its own; {} if there is none
+  vectors:
+    - {name: one, text: "see ACME-1234", findings: [{kind: TICKET_ID, start: 4, end: 13, text: ACME-1234, severity: medium}]}
+    - {name: not UTF-8, base64: /w==, findings: []}
+    - {name: long, repeat: {text: "no ", times: 1000}, findings: []}
+    - {name: a typo, config: {min_digit: 6}, error: refused}
+    - {name: payment, call: {tool_id: pay, args: {amount: 5000}}, decision: {effect: deny, code: TOO_LARGE}}
+
+Each has a name, one input (text; base64, for any bytes; repeat, the text so many times in a row; call) and one outcome:
+findings are all of them, in any order ([] for none). kind, start and end (bytes, end excluded) must be given, text is held
+against the input, and confidence, severity (name or 0 to 4), action (flag, redact, replace, deny) and replacement are compared
+where they are given. decision has effect (abstain, permit, deny, defer), and code, reason and ttl_ms where they matter.
+error is refused (the configuration is not taken; no input needed) or status (the answer is a status other than 0).`
+
 func scannerTrial() *cobra.Command {
 	var files []string
 	var logs bool
+	var fuel fuelFlag
 	var out output
 	cmd := &cobra.Command{
 		Use:   "test [DIR|FILE.wasm] [--vectors FILE…]",
 		Short: "Run a scanner's vectors in the gateway's sandbox",
 		Long: "Build the project in DIR (default: here) if that is what is given, and run vectors: testdata/*.yaml beside it, or the\n" +
 			"files named. Each is run whole, with and without the host's hits, on two instances, after another vector, and, if the\n" +
-			"module works on streams, cut at every byte. Exit 1 when one fails.",
-		Args: cobra.MaximumNArgs(1),
+			"module works on streams, cut at every byte. A module built elsewhere, in any language: test FILE.wasm --vectors FILE.\n" +
+			"A call may do the work that a gateway allows it by default; --fuel allows more or less. Exit 1 when one fails.\n\n" + vectorsHelp,
+		Example: "  yett scanner test\n  yett scanner test my.wasm --vectors vectors.yaml",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
+				return err
+			}
+			settings := authorSettings(cmd, logs)
+			if err := fuel.put(cmd, &settings); err != nil {
 				return err
 			}
 			t, err := readTarget(cmd, args)
@@ -151,7 +197,7 @@ func scannerTrial() *cobra.Command {
 			if len(vectors) == 0 {
 				return usage("no vectors: %s has no *.yaml, name a file with --vectors", filepath.Join(t.dir, "testdata"))
 			}
-			rep, err := authorSettings(cmd, logs).Test(cmd.Context(), t.module, vectors)
+			rep, err := settings.Test(cmd.Context(), t.module, vectors)
 			if err != nil {
 				return err
 			}
@@ -160,6 +206,7 @@ func scannerTrial() *cobra.Command {
 	}
 	cmd.Flags().StringArrayVar(&files, "vectors", nil, "file of vectors; may be given more than once")
 	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
+	fuel.bind(cmd)
 	out.bind(cmd)
 	return cmd
 }

@@ -12,6 +12,7 @@ import (
 func scannerCheck() *cobra.Command {
 	var given string
 	var files []string
+	var fuel fuelFlag
 	var out output
 	cmd := &cobra.Command{
 		Use:   "check FILE.wasm",
@@ -19,6 +20,8 @@ func scannerCheck() *cobra.Command {
 		Long: "Admit a module as the gateway does, then hold it to the contract: two instances find the same, a text leaves nothing\n" +
 			"behind for the next, spans and kinds are right, garbage configurations are refused, empty, very large and broken texts\n" +
 			"are survived, what its triggers leave out it does not find, and a stream gives what the whole text gives.\n" +
+			"What the built-in texts do not make the module find is not checked: without --vectors (for the format see yett scanner\n" +
+			"test --help) little is shown about findings. The work of a call is limited as in a gateway by default, or by --fuel.\n" +
 			"Exit 0: fit; 1: not, with the reason; 2: a mistake on the command line.",
 		Example: "  yett scanner check demo.wasm --vectors testdata/vectors.yaml -o json",
 		Args:    cobra.ExactArgs(1),
@@ -28,6 +31,10 @@ func scannerCheck() *cobra.Command {
 			}
 			config, err := configFlag(given)
 			if err != nil {
+				return err
+			}
+			settings := authorSettings(cmd, false)
+			if err := fuel.put(cmd, &settings); err != nil {
 				return err
 			}
 			if info, err := os.Stat(args[0]); err != nil {
@@ -46,7 +53,7 @@ func scannerCheck() *cobra.Command {
 					return err
 				}
 			}
-			rep, err := authorSettings(cmd, false).Check(cmd.Context(), m, config, vectors)
+			rep, err := settings.Check(cmd.Context(), m, config, vectors)
 			if err != nil {
 				return err
 			}
@@ -55,6 +62,7 @@ func scannerCheck() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
 	cmd.Flags().StringArrayVar(&files, "vectors", nil, "vectors whose texts are checked too; may be given more than once")
+	fuel.bind(cmd)
 	out.bind(cmd)
 	return cmd
 }

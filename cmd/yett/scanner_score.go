@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -223,20 +221,21 @@ func leaveOut(rows []labelled, without []string) []labelled {
 	return out
 }
 
-// scan runs every text on both modules: on the first in order, on the second backwards, so that what an instance keeps from
-// one text to the next shows as a difference.
+// scan runs every text on both modules. The first sees them in order and as in the gateway, behind the pass for its triggers:
+// a text that has none never reaches it. The second sees all of them, backwards and without hits, so that triggers which keep
+// a finding from the module, and what an instance keeps from one text to the next, show as a difference.
 func (p *modulePair) scan(ctx context.Context, rows []labelled) (found [][]sdk.Finding, errs []error) {
 	again, againErrs := make([][]sdk.Finding, len(rows)), make([]error, len(rows))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for i := len(rows) - 1; i >= 0 && ctx.Err() == nil; i-- {
-			again[i], againErrs[i] = scanRow(ctx, p.second, rows[i].text)
+			again[i], againErrs[i] = p.second.ScanHits(ctx, rows[i].text, nil, false)
 		}
 	}()
 	found, errs = make([][]sdk.Finding, len(rows)), make([]error, len(rows))
 	for i := 0; i < len(rows) && ctx.Err() == nil; i++ {
-		found[i], errs[i] = scanRow(ctx, p.first, rows[i].text)
+		found[i], errs[i] = p.scanBehindPass(ctx, rows[i].text)
 	}
 	<-done
 	for i := range rows {
@@ -245,12 +244,20 @@ func (p *modulePair) scan(ctx context.Context, rows []labelled) (found [][]sdk.F
 		case againErrs[i] != nil:
 			errs[i] = againErrs[i]
 		case !slices.Equal(found[i], again[i]):
-			errs[i] = fmt.Errorf("two instances gave different findings: %d and %d", len(found[i]), len(again[i]))
+			errs[i] = fmt.Errorf("two instances gave different findings, with the pass for triggers %d and without it %d", len(found[i]), len(again[i]))
 		}
 	}
 	return found, errs
 }
 
-func scanRow(ctx context.Context, m *wasmhost.Module, text string) ([]sdk.Finding, error) {
-	return m.Scan(ctx, &chain.Input{Text: text, ToolID: "eval"})
+func (p *modulePair) scanBehindPass(ctx context.Context, text string) ([]sdk.Finding, error) {
+	if p.pass == nil {
+		return p.first.ScanHits(ctx, text, nil, false)
+	}
+	p.pass.Find(text, &p.hits)
+	hits, complete := p.hits.Hits(0)
+	if complete && len(hits) == 0 {
+		return nil, nil
+	}
+	return p.first.ScanHits(ctx, text, hits, complete)
 }

@@ -35,12 +35,14 @@ type scanFinding struct {
 func scannerRun() *cobra.Command {
 	var given string
 	var logs bool
+	var fuel fuelFlag
 	var out output
 	cmd := &cobra.Command{
 		Use:   "run [DIR|FILE.wasm] < TEXT",
 		Short: "Scan standard input with a module, as the gateway would",
 		Long: "Build the project in DIR (default: here) if that is what is given, scan standard input in the gateway's sandbox and\n" +
-			"print the findings with what they found: this is for the author's own texts.",
+			"print the findings with what they found: this is for the author's own texts. The work of the call is limited as in a\n" +
+			"gateway by default, or by --fuel.",
 		Example: "  echo \"ask Bluebird\" | yett scanner run -o jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,6 +51,10 @@ func scannerRun() *cobra.Command {
 			}
 			config, err := configFlag(given)
 			if err != nil {
+				return err
+			}
+			settings := authorSettings(cmd, logs)
+			if err := fuel.put(cmd, &settings); err != nil {
 				return err
 			}
 			t, err := readTarget(cmd, args)
@@ -62,7 +68,7 @@ func scannerRun() *cobra.Command {
 			if len(text) > scanStdin {
 				return fmt.Errorf("standard input has more than %d bytes", scanStdin)
 			}
-			found, called, err := authorSettings(cmd, logs).Run(cmd.Context(), t.module, config, string(text))
+			found, called, err := settings.Run(cmd.Context(), t.module, config, string(text))
 			if err != nil {
 				return err
 			}
@@ -71,6 +77,7 @@ func scannerRun() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
 	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
+	fuel.bind(cmd)
 	out.bind(cmd)
 	return cmd
 }
@@ -99,6 +106,7 @@ func printFound(cmd *cobra.Command, out *output, text []byte, found []sdk.Findin
 
 func scannerBench() *cobra.Command {
 	var given, file string
+	var fuel fuelFlag
 	var out output
 	cmd := &cobra.Command{
 		Use:   "bench [DIR|FILE.wasm] [--text FILE]",
@@ -115,6 +123,10 @@ func scannerBench() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			settings := authorSettings(cmd, false)
+			if err := fuel.put(cmd, &settings); err != nil {
+				return err
+			}
 			var dirty []byte
 			if file != "" {
 				if dirty, err = os.ReadFile(file); err != nil {
@@ -128,7 +140,7 @@ func scannerBench() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rep, err := authorSettings(cmd, false).Bench(cmd.Context(), t.module, config, string(dirty), time.Now)
+			rep, err := settings.Bench(cmd.Context(), t.module, config, string(dirty), time.Now)
 			if err != nil {
 				return err
 			}
@@ -137,6 +149,7 @@ func scannerBench() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
 	cmd.Flags().StringVar(&file, "text", "", "file with a dirty text")
+	fuel.bind(cmd)
 	out.bind(cmd)
 	return cmd
 }

@@ -38,7 +38,7 @@ func (c *conformance) authorizer(ctx context.Context) {
 	for i, call := range calls {
 		v, err := c.sub.first.Check(ctx, call)
 		if err != nil && !unsupported(err) {
-			c.rep.add("decides", fmt.Errorf("call %s: %w", Printable(sampleCalls()[i], 60), err), "")
+			c.rep.add("decides", fmt.Errorf("call %s: %w", Printable(sampleCalls()[i], 60), advised(err)), "")
 			return
 		}
 		if err == nil {
@@ -66,9 +66,4 @@ func recheck(ctx context.Context, m *wasmhost.Module, calls []*chain.Call, want 
 		}
 	}
 	return nil
-}
-
-// outOfLimits says whether the host stopped the module, or could not hand it the input, because of its limits.
-func outOfLimits(err error) bool {
-	return errors.Is(err, wasmhost.ErrFuel) || errors.Is(err, wasmhost.ErrInterrupted) || errors.Is(err, wasmhost.ErrBuffer) || errors.Is(err, wasmhost.ErrInput)
 }

@@ -29,6 +29,8 @@ type Settings struct {
 	CheckConfig func(schema map[string]any, config json.RawMessage) error
 	// Log takes what a module logs and prints; nil drops it. It may be called from several goroutines.
 	Log func(level int, line string)
+	// Fuel is what one call of a module may spend, units; 0 is DefaultFuel.
+	Fuel uint64
 }
 
 // Module is a module's file, or what a project was built to.

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,8 +18,28 @@ import (
 // must not change what is found. What a module may spend is its fuel, which is the same everywhere.
 const patience = time.Minute
 
-// callFuel is what a call may spend: what belongs to the gateway's default time limit of the host.
-var callFuel = uint64(wasmhost.DefaultTimeout.Milliseconds()) * wasmhost.FuelPerMillisecond
+// DefaultFuel is what one call may spend in a gateway whose operator sets neither limits.fuel nor limits.timeout, units: what
+// belongs to the 50 ms that are the configuration's default. The host's own default is longer, and for hosts without one.
+const DefaultFuel = 50 * wasmhost.FuelPerMillisecond
+
+// fuel is what one call may spend here.
+func (s *Settings) fuel() uint64 { return cmp.Or(s.Fuel, DefaultFuel) }
+
+// spentError is a call that used up its budget, with what can be done about it.
+type spentError struct{ err error }
+
+func (e *spentError) Error() string {
+	return e.err.Error() + ": spend less for a text, or have limits.fuel or limits.timeout of the plugin raised in the gateway's configuration and try with --fuel here"
+}
+func (e *spentError) Unwrap() error { return e.err }
+
+// advised adds to an error what an author can do about it.
+func advised(err error) error {
+	if errors.Is(err, wasmhost.ErrFuel) {
+		return &spentError{err}
+	}
+	return err
+}
 
 // subject is a module loaded twice with one configuration. The two share nothing but compiled code. It is not for
 // concurrent use.
@@ -32,6 +53,7 @@ type subject struct {
 type stage struct {
 	host    *wasmhost.Host
 	module  Module
+	fuel    uint64
 	loaded  map[string]*subject
 	refused map[string]error // configurations that do not load
 }
@@ -41,13 +63,13 @@ func (s *Settings) stage(ctx context.Context, m Module) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &stage{host: host, module: m, loaded: map[string]*subject{}, refused: map[string]error{}}, nil
+	return &stage{host: host, module: m, fuel: s.fuel(), loaded: map[string]*subject{}, refused: map[string]error{}}, nil
 }
 
 func (st *stage) close(ctx context.Context) error { return st.host.Close(context.WithoutCancel(ctx)) }
 
 func (st *stage) spec(config json.RawMessage) wasmhost.Spec {
-	return wasmhost.Spec{Name: st.module.Name, Code: st.module.Code, Config: config, Instances: 1, Timeout: patience, Start: patience, Fuel: callFuel}
+	return wasmhost.Spec{Name: st.module.Name, Code: st.module.Code, Config: config, Instances: 1, Timeout: patience, Start: patience, Fuel: st.fuel}
 }
 
 // with gives the module with a configuration, loaded at the first time.
@@ -99,7 +121,7 @@ type outcome struct {
 
 // whole scans a text without telling the module where its triggers are.
 func whole(ctx context.Context, m *wasmhost.Module, text string) outcome {
-	return scan(ctx, m, text, nil, false)
+	return scanWindow(ctx, m, text, nil, false, abi.FlagFirst|abi.FlagFinal)
 }
 
 // filtered scans a text as the gateway does: not at all when no trigger occurs, with the hits otherwise.
@@ -112,12 +134,7 @@ func (s *subject) filtered(ctx context.Context, text string) outcome {
 	if complete && len(hits) == 0 {
 		return outcome{skipped: true}
 	}
-	return scan(ctx, s.first, text, hits, complete)
-}
-
-func scan(ctx context.Context, m *wasmhost.Module, text string, hits []prefilter.Hit, complete bool) outcome {
-	r, err := m.ScanWindow(ctx, wasmhost.Window{Text: text, Hits: hits, Complete: complete, Flags: abi.FlagFirst | abi.FlagFinal})
-	return outcome{findings: r.Findings, err: err, hostCalls: r.HostCalls, fuel: r.Fuel}
+	return scanWindow(ctx, s.first, text, hits, complete, abi.FlagFirst|abi.FlagFinal)
 }
 
 // Run scans one text as the gateway does. called is false when none of the module's triggers occurs in it.

@@ -115,7 +115,7 @@ func (t *trial) scans(ctx context.Context, sub *subject, v, before *Vector, res 
 		whole(ctx, sub.second, before.Text) // what it gives is judged in its own turn
 		res.add(fmt.Sprintf("after %q", Printable(before.Name, 60)), v.diff(whole(ctx, sub.second, v.Text))...)
 	}
-	if mode := sub.first.Metadata().Stream.Mode; mode != abi.StreamWindow && mode != abi.StreamStateful || len(res.Problems) > 0 {
+	if !streams(sub.first) || len(res.Problems) > 0 {
 		return
 	}
 	if len(v.Findings) >= abi.MaxFindings {
@@ -131,29 +131,37 @@ func (t *trial) streams(ctx context.Context, sub *subject, v *Vector, res *TestR
 	if all := len(v.Text) - 1; len(cuts) < all {
 		res.Notes = append(res.Notes, fmt.Sprintf("cut at %d of %d places: around the findings and evenly between", len(cuts), all))
 	}
-	failed := 0
-	for _, at := range cuts {
-		if ctx.Err() != nil {
-			return
-		}
-		diff := v.diff(stream(ctx, sub.first, v.Text[:at], v.Text[at:]))
-		res.Cuts++
-		if len(diff) > 0 {
-			if failed++; failed == 1 {
-				res.add(fmt.Sprintf("stream cut at byte %d", at), diff...)
-			}
-		}
+	res.Cuts = len(cuts)
+	cut(ctx, v, cuts, "stream cut at byte %d", res, func(at int) outcome { return stream(ctx, sub.first, v.Text[:at], v.Text[at:]) })
+	if sub.prefilters() && v.Error == "" {
+		cut(ctx, v, cuts, "windows cut at byte %d, with the host's hits", res, func(at int) outcome { return sub.windows(ctx, v.Text, at) })
 	}
-	if failed > 1 {
-		res.Notes = append(res.Notes, fmt.Sprintf("%d of %d cuts differ; the first is shown", failed, len(cuts)))
-	}
-	res.Runs++
 	if len(v.Text) <= wholeCuts {
 		pieces := make([]string, len(v.Text))
 		for i := range pieces {
 			pieces[i] = v.Text[i : i+1]
 		}
 		res.add("stream byte by byte", v.diff(stream(ctx, sub.first, pieces...))...)
+	}
+}
+
+// cut runs a vector once for each cut and shows the first that differs.
+func cut(ctx context.Context, v *Vector, cuts []int, name string, res *TestResult, run func(at int) outcome) {
+	failed := 0
+	for _, at := range cuts {
+		if ctx.Err() != nil {
+			return
+		}
+		if diff := v.diff(run(at)); len(diff) > 0 {
+			if failed++; failed == 1 {
+				res.add(fmt.Sprintf(name, at), diff...)
+			}
+		}
+	}
+	if failed == 0 {
+		res.Runs++
+	} else if failed > 1 {
+		res.Notes = append(res.Notes, fmt.Sprintf("%d of %d cuts differ; the first is shown", failed, len(cuts)))
 	}
 }
 
@@ -283,7 +291,7 @@ func (t *trial) calls(ctx context.Context, sub *subject, v *Vector, res *TestRes
 		m    *wasmhost.Module
 	}{{"first instance", sub.first}, {"second instance", sub.second}, {"again", sub.first}} {
 		verdict, err := run.m.Check(ctx, call)
-		res.add(run.name, v.judge(verdict, err)...)
+		res.add(run.name, v.judge(verdict, advised(err))...)
 	}
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"encoding/hex"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/wasmhost"
+)
+
+// limitTag is what the configuration says about a limit of a plugin.
+func limitTag(t *testing.T, field, tag string) string {
+	t.Helper()
+	f, ok := reflect.TypeFor[config.PluginLimits]().FieldByName(field)
+	if !ok || f.Tag.Get(tag) == "" {
+		t.Fatalf("limits have no %s with a %s", field, tag)
+	}
+	return f.Tag.Get(tag)
+}
+
+// TestAuthorsHaveTheGatewaysBudget: what an author's commands allow a call is what a gateway allows it unless told otherwise.
+func TestAuthorsHaveTheGatewaysBudget(t *testing.T) {
+	timeout, err := time.ParseDuration(limitTag(t, "Timeout", "default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := timeout.Milliseconds() * wasmhost.FuelPerMillisecond; want != kit.DefaultFuel {
+		t.Errorf("an author has %d units, a gateway gives %d", kit.DefaultFuel, want)
+	}
+	if least, most := limitTag(t, "Fuel", "min"), limitTag(t, "Fuel", "max"); least != strconv.Itoa(minFuel) || most != strconv.Itoa(maxFuel) {
+		t.Errorf("--fuel takes %d to %d, limits.fuel %s to %s", minFuel, maxFuel, least, most)
+	}
+	fuel, ok := reflect.TypeFor[config.PluginLimits]().FieldByName("Fuel")
+	if !ok || fuel.Tag.Get("default") != "" {
+		t.Errorf("limits.fuel has a default of its own: %s", fuel.Tag)
+	}
+}
+
+// TestAuthorsBudget: a call that needs more than its budget is stopped, and its author told which limits there are.
+func TestAuthorsBudget(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "marks.wasm")
+	if err := os.WriteFile(file, wasmgen.Guest{Locals: 4, Scan: wasmgen.FindBody()}.Encode(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fuel string
+		code int
+		says string
+	}{
+		{"", 0, "found 60 in 120 bytes"},
+		{"1000000", 0, "found 60 in 120 bytes"},
+		{"10000", 1, "10000 units: spend less for a text, or have limits.fuel or limits.timeout of the plugin raised"},
+		{"9999", 2, "want 10000 to 1000000000000 units"},
+		{"1000000000001", 2, "want 10000 to 1000000000000 units"},
+		{"0", 2, "want 10000 to 1000000000000 units"},
+		{"-1", 2, "--fuel"},
+	} {
+		cmd := exec.Command(binary(t), "scanner", "run", file)
+		if c.fuel != "" {
+			cmd.Args = append(cmd.Args, "--fuel", c.fuel)
+		}
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache"))
+		cmd.Stdin = strings.NewReader(strings.Repeat("!.", 60))
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
+			t.Errorf("--fuel %s: exit %d, want %d with %q: %s", c.fuel, cmd.ProcessState.ExitCode(), c.code, c.says, out)
+		}
+	}
+}
+
+// TestVectorsHelpIsTrue reads the file that the help of scanner test gives as the program does.
+func TestVectorsHelpIsTrue(t *testing.T) {
+	_, rest, ok := strings.Cut(vectorsHelp, "\n\n")
+	example, _, more := strings.Cut(rest, "\n\n")
+	if !ok || !more {
+		t.Fatal("the help has no example")
+	}
+	v, err := kit.ParseVectors("help", []byte(example))
+	if err != nil || len(v.List) < 5 {
+		t.Errorf("%d vectors: %v", len(v.List), err)
+	}
+	var bad *kit.VectorError
+	if _, err := kit.ParseVectors("help", []byte(strings.Replace(example, "name:", "nam:", 1))); !errors.As(err, &bad) {
+		t.Errorf("a mistake in it is not seen: %v", err)
+	}
+}
+
+// TestABIDocumentVectors runs the vectors that the document gives on the module that it gives.
+func TestABIDocumentVectors(t *testing.T) {
+	code, err := hex.DecodeString(strings.Join(strings.Fields(abiBlock(t, "hex-module")), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := kit.ParseVectors("README.md", []byte(abiBlock(t, "vectors")))
+	if err != nil || len(v.List) < 4 {
+		t.Fatalf("%+v %v", v, err)
+	}
+	settings := kit.Settings{CheckConfig: config.CheckModule}
+	rep, err := settings.Test(t.Context(), kit.Module{Name: "bang", Path: "bang.wasm", Code: code}, []*kit.Vectors{v})
+	if err != nil || !rep.OK {
+		t.Errorf("%+v %v", rep, err)
+	}
+}
