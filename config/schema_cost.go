@@ -83,7 +83,8 @@ func (w *schemaWork) follow(ref any) (int, error) {
 	target := w.root
 	for _, part := range strings.Split(path, "/")[1:] {
 		part = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
-		members, ok := target.(map[string]any)
+		members, _ := target.(map[string]any) // of what is no object there are none
+		var ok bool
 		if target, ok = members[part]; !ok {
 			return 0, fmt.Errorf("has a $ref to %.80s, which is not there", path)
 		}

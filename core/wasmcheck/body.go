@@ -40,7 +40,6 @@ type bodyWriter struct {
 	length  uint32 // local for the length of bulk instructions
 	wrapped bool   // the body is a block, behind which the stack is given back
 	frame   uint32
-	depth   uint32 // blocks around the instruction
 }
 
 func (w *bodyWriter) uint(v uint32) { w.b = binary.AppendUvarint(w.b, uint64(v)) }

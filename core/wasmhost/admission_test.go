@@ -36,12 +36,12 @@ func fakeAdmission(mode string) error {
 	report.Metadata.Stream.Mode = abi.StreamNone
 	switch mode {
 	case "spin":
-		for {
+		for n := 0; n >= 0; { // for ever
+			n ^= 1
 		}
 	case "hog":
-		var all [][]byte
-		for {
-			all = append(all, make([]byte, 64<<20)) // it need not be touched: what may be written to counts
+		for kept := map[int][]byte{}; len(kept) >= 0; { // for ever
+			kept[len(kept)] = make([]byte, 64<<20) // it need not be touched: what may be written to counts
 		}
 	case "mute":
 		select {}
