@@ -29,6 +29,10 @@ const (
 	DefaultAdmitWall   = 120 * time.Second
 )
 
+// childEnv is all the environment that our child processes have. The C library, where there is one, reserves 64 MiB of
+// address space for each thread that allocates, which nothing here needs and the limit counts.
+var childEnv = map[string]string{"MALLOC_ARENA_MAX": "1"}
+
 // admitData is what an admission may write to, bytes, beside twice the module's memory.
 const admitData = 1 << 30
 
@@ -184,7 +188,7 @@ func (a *admission) run(ctx context.Context) (v Verdict, keep bool, err error) {
 		return v, false, err
 	}
 	began := time.Now()
-	p, err := a.opts.start(supervise.Command{Name: AdmitArg, Args: []string{AdmitArg}, Pipe: true, Limits: a.processLimits(),
+	p, err := a.opts.start(supervise.Command{Name: AdmitArg, Args: []string{AdmitArg}, Pipe: true, Limits: a.processLimits(), Env: childEnv,
 		Log: func(line string) { a.opts.log(a.spec.Name, LevelStderr, "admission process: "+line) }})
 	if err != nil {
 		return v, false, fmt.Errorf("start the admission process: %w", err)

@@ -223,7 +223,7 @@ func TestAdmitCompileBomb(t *testing.T) {
 		memory bool
 	}{
 		{"time", slowToCompile(), AdmitLimits{CPU: time.Second}, "while it is compiled and started, the process used up its processor time of 1 s", false},
-		{"memory", largeToCompile(), AdmitLimits{Memory: 700 << 20}, "while it is compiled and started, the process ran out of memory", true},
+		{"memory", largeToCompile(), AdmitLimits{Memory: 800 << 20}, "while it is compiled and started, the process ran out of memory", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.memory && raceDetector {

@@ -146,7 +146,7 @@ func workerLimits(s *Spec) supervise.Limits {
 }
 
 func (w *Worker) command() (supervise.Command, error) {
-	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true,
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv,
 		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
 }
 
