@@ -34,6 +34,7 @@ type ScanStep struct {
 	Scanner Scanner
 	// Triggers are what the scanner declares: without one of them in a text it can find nothing. None: it sees every text.
 	Triggers []abi.Trigger
+	Kinds    []abi.Kind // what the scanner may report
 	Stream   abi.Stream // how the scanner takes a text that comes in pieces; the zero Stream is as a whole
 
 	set int // of the pass; -1 when the step always runs
@@ -194,13 +195,40 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, hits *pref
 	}
 	rec.Took = c.Now().Sub(start)
 	if err == nil {
-		return rec, found
+		return rec, c.covering(s, in, found)
 	}
 	rec.Err, rec.Outcome = err, "error"
 	if errors.Is(err, context.DeadlineExceeded) {
 		rec.Outcome = "timeout"
 	}
 	return rec, nil
+}
+
+// covering looks after a scanner that reported as many findings as a call may: the last of them may stand for all that follow
+// it, whatever their kinds. So another one is put beside it, of that kind among the scanner's whose action is the hardest.
+func (c *ScanChain) covering(s *ScanStep, in *Input, found []sdk.Finding) []sdk.Finding {
+	if len(found) < abi.MaxFindings {
+		return found
+	}
+	last := found[0]
+	for _, f := range found {
+		if f.End > last.End || f.End == last.End && f.Start >= last.Start {
+			last = f
+		}
+	}
+	hardest := last
+	worst, _ := c.action(in, &last)
+	for _, k := range s.Kinds {
+		f := last
+		f.Kind, f.Severity, f.Confidence = k.Name, max(sdk.Severity(k.Severity), last.Severity), 1
+		if a, _ := c.action(in, &f); a > worst {
+			hardest, worst = f, a
+		}
+	}
+	if hardest == last {
+		return found
+	}
+	return append(found, hardest)
 }
 
 // valid refuses findings that no scanner may give, whatever the host in between has checked.

@@ -32,7 +32,7 @@ type PieceScanner interface {
 // a piece whose record could not be written has not happened. What all pieces release, joined, is what Run gives for the
 // joined text, and so are the findings, for scanners that keep to what they declare:
 //
-//   - window: findings depend on no more than Lookbehind bytes before their start and behind their end. Each window begins
+//   - window: findings, with all that they depend on, are within Lookbehind bytes on either side of their start. Each window begins
 //     that far before what is settled, and settles what ends that far before its end.
 //   - stateful: the scanner sees each byte once, with its own state.
 //   - none, and scanners that take no pieces: they see the whole text at its end, and all of it is held back until then.
@@ -247,7 +247,7 @@ func (s *Stream) scan(ctx context.Context, i, to int, final bool, end time.Time,
 		if p.settled = to; !final {
 			p.settled = s.runeStart(max(uncut(found, old, settle), to-2*look, old))
 		}
-		found = within(found, old, p.settled, final)
+		found = within(clipped(found, old, look), old, p.settled, final)
 	} else {
 		p.settled = to
 	}
@@ -296,7 +296,7 @@ func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *W
 	}
 	rec.Took = c.Now().Sub(start)
 	if err == nil {
-		return found, state
+		return c.covering(step, &w.Input, found), state
 	}
 	rec.Err, rec.Outcome = err, "error"
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -326,6 +326,19 @@ func uncut(found []sdk.Finding, known, to int) int {
 		}
 	}
 	return to
+}
+
+// clipped are the findings of a window that has look bytes of what is settled, up to old, in front. A finding that begins there
+// was given before, with all of what it covers, and is not wanted again. That cannot be said of one which is longer than
+// anything the scanner may find, nor where there are as many as a call may report: the last of those may stand for all that
+// follow it. What these cover behind old counts.
+func clipped(found []sdk.Finding, old, look int) []sdk.Finding {
+	for i := range found {
+		if f := &found[i]; f.Start < old && f.End > old && (len(found) >= abi.MaxFindings || f.End-f.Start > look) {
+			f.Start = old
+		}
+	}
+	return found
 }
 
 // within are the findings that begin from known on and before to. Those before were given, those behind will be.

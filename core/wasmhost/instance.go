@@ -203,7 +203,9 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 		in.stack[i] = uint64(v)
 	}
 	in.fuel.Set(uint64(uint32(c.refill())))
-	in.depth.Set(usualStack)
+	if in.depth.Set(usualStack); c.deep { // it has gone deep already, and costs the instance anyway
+		in.depth.Set(wasmcheck.StackBudget)
+	}
 	err := fn.CallWithStack(c, in.stack[:])
 	if c.err != nil {
 		return 0, c.err
