@@ -17,7 +17,7 @@ type Limits struct {
 	StreamsPerKey   int      `koanf:"streams_per_key" default:"16" min:"1" max:"100000" doc:"Most subscriptions of one key that are open at once."`
 	ScanStreams     int      `koanf:"scan_streams_per_key" default:"64" min:"1" max:"100000" doc:"Most streams of scan_output that one key has open at once."`
 	ScanStream      Size     `koanf:"scan_stream_held" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Most text of one stream of scan_output that is held back between two pieces. More is DENIED."`
-	ScanStreamsAll  Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each."`
+	ScanStreamsAll  Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each. One key may take a quarter of it, or six times scan_stream_held if that is more."`
 	ScanIdle        Duration `koanf:"scan_stream_idle" default:"5m" min:"1s" max:"24h" doc:"How long a stream of scan_output may wait for its next piece. It is forgotten then."`
 	Grants          int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
 	RatePerKey      int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`

@@ -144,7 +144,7 @@ func (g *Gateway) newService(pepper []byte) *ops.Service {
 	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Generation }, Pepper: pepper, Now: time.Now, Random: random,
 		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey,
 		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, Streams: l.StreamsPerKey,
-		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream), Memory: int64(l.ScanStreamsAll), Idle: l.ScanIdle.Std()}, Match: match, Policy: compilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
+		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream), Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll), Idle: l.ScanIdle.Std()}, Match: match, Policy: compilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
 }
 
 // match compiles a standing grant's args_match.
@@ -177,6 +177,9 @@ func (g *Gateway) listen() (err error) {
 	}
 	return nil
 }
+
+// scanShare is what the scan streams of one key may hold of what all may: a quarter, or two whole streams where that is more.
+func scanShare(one, all int64) int64 { return min(max(all/4, 6*one), all) }
 
 // longest bounds one operation; a long poll of 60 s fits in.
 const longest = 75 * time.Second

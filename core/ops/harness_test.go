@@ -69,7 +69,7 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 		Authorize: &chain.Authorizer{Budget: 1000 * time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.gen = gen
 	b.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Memory: 1 << 20, Idle: time.Minute}, Policy: policyOf(gen), Observer: silent{}})
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Memory: 1 << 20, Idle: time.Minute}, Policy: policyOf(gen), Observer: silent{}})
 	t.Cleanup(b.svc.Close)
 	return b
 }

@@ -17,6 +17,7 @@ import (
 type ScanStreamLimits struct {
 	PerKey int           // streams of one key; those that ended and can still repeat their last answer count
 	Held   int           // bytes of one stream that are held back between two pieces
+	Share  int64         // bytes that the streams of one key hold, of Memory; 0: all of it
 	Memory int64         // bytes that all streams take between their pieces, with their last answers
 	Idle   time.Duration // how long a stream waits for its next piece, or remembers its end
 }
@@ -58,6 +59,7 @@ type scanStream struct {
 	last       *wire.ScanResponse // the answer to the last piece; nil before the first
 	lastOffset int
 	lastSum    [sha256.Size]byte
+	began      bool // a piece of it has happened
 }
 
 func sumOf(in *wire.ScanRequest) [sha256.Size]byte {
@@ -206,6 +208,9 @@ func (t *scanStreams) room(s *Service, key *store.Key, in *wire.ScanRequest, beg
 		t.drop(oldest)
 	}
 	need := scanStreamSize + 2*int64(len(in.Output))
+	if err := t.share(key, need); err != nil {
+		return err
+	}
 	if t.memory+need <= t.set.Memory {
 		return nil
 	}
@@ -223,12 +228,39 @@ func (t *scanStreams) room(s *Service, key *store.Key, in *wire.ScanRequest, beg
 	return sdk.Errf(sdk.CodeTooManyRequests, "all scan streams together hold %d bytes, and this piece needs %d: more than the limit of %d (limits.scan_streams_memory); nothing of it is taken, so send it again later", t.memory, need, t.set.Memory)
 }
 
+// share keeps one key from taking what all have together.
+func (t *scanStreams) share(key *store.Key, need int64) error {
+	most := t.set.Share
+	if most == 0 {
+		return nil
+	}
+	var ended []*scanStream
+	held := need
+	for _, st := range t.byKey[key.ID] {
+		held += st.size
+		if st.ended != "" && !st.busy {
+			ended = append(ended, st)
+		}
+	}
+	for _, st := range ended {
+		if held > most {
+			held -= st.size
+			t.drop(st)
+		}
+	}
+	if held <= most {
+		return nil
+	}
+	return sdk.Errf(sdk.CodeTooManyRequests, "this key's scan streams would hold %d bytes, more than its share of %d (of limits.scan_streams_memory); nothing of the piece is taken, so send it again later", held, most)
+}
+
 // give ends the use of a stream. out is nil when the piece has not happened.
 func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Size]byte, out *wire.ScanResponse, next *chain.Stream, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st.busy, st.used = false, now
 	if out != nil {
+		st.began = true
 		st.last, st.lastOffset, st.lastSum = out, in.Offset, sum
 		st.at, st.taken, st.settled, st.released = next, out.Stream.NextOffset, out.Stream.Settled, out.Stream.Released
 		if next == nil {
@@ -238,7 +270,7 @@ func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Siz
 			}
 		}
 	}
-	if st.last == nil { // its first piece has not happened, so neither has it
+	if !st.began { // its first piece has not happened, so neither has it
 		t.drop(st)
 		return
 	}

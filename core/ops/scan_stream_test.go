@@ -158,6 +158,27 @@ func TestScanStreamMemory(t *testing.T) {
 	}
 }
 
+// One key takes its share and no more: what it has ended makes way for it, and another key has room.
+func TestScanStreamShare(t *testing.T) {
+	b, _ := scanBench(t, abi.StreamStateful, bang{})
+	key, other := b.newKey("k", "agent"), b.newKey("o", "agent")
+	big := strings.Repeat("a", 200<<10)
+	for i, id := range []string{"one", "two", "three", "four"} {
+		if got := b.say(key, id, 0, big, ""); (got == "too_many_requests") != (i == 3) {
+			t.Errorf("%s: %.60s", id, got)
+		}
+	}
+	if got := b.say(other, "open", 0, big, ""); !strings.HasPrefix(got, "PASS aaa") {
+		t.Errorf("another key: %.60s", got)
+	}
+	if got := b.say(key, "three", 200<<10, "", last); !strings.HasPrefix(got, "PASS") {
+		t.Errorf("the end of one: %.60s", got)
+	}
+	if got := b.say(key, "four", 0, big, ""); !strings.HasPrefix(got, "PASS aaa") {
+		t.Errorf("in the place of one that has ended: %.60s", got)
+	}
+}
+
 func TestScanStreamEnds(t *testing.T) {
 	const first = "PASS a next 1 settled 1 released 1 ended false"
 	for name, c := range map[string]struct {
