@@ -115,6 +115,7 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 	n.json, n.output = s.json.clone(), s.output.clone()
 	res = StreamResult{ScanResult: ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}, Around: n.buf, At: n.base}
 	failed := n.scanAll(ctx, final, &res)
+	all := n.pending // those that this piece settles too: a denial must name what it is for
 	switch {
 	case !n.concerned():
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
@@ -127,7 +128,7 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 		n.bound(&res)
 	}
 	if res.Outcome == Denied {
-		res.Findings, res.Shadow = n.c.judge(&n.in, n.pending), n.c.judge(&n.in, res.Shadow)
+		res.Findings, res.Shadow = n.c.judge(&n.in, all), n.c.judge(&n.in, res.Shadow)
 		res.Settled, res.Released = s.known, s.sent
 		return nil, res
 	}

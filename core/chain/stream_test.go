@@ -323,3 +323,25 @@ func TestStreamsEqualOneScan(t *testing.T) {
 		wantSame(t, c, text)
 	}
 }
+
+// A denial names the findings of its own piece: those it is for, and those that were settled before there was too much.
+func TestStreamDenialNamesItsFindings(t *testing.T) {
+	for name, c := range map[string]struct {
+		action sdk.Action
+		text   string
+		code   string
+	}{
+		"too much is held": {sdk.Redact, "key " + strings.Repeat("a", 5000), sdk.ReasonOutputSize},
+		"a denied kind":    {sdk.Drop, strings.Repeat("a", 3000) + " key " + strings.Repeat("a", 3000), "OUTPUT_KEY"},
+	} {
+		chained := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: c.action, Replacement: "#"}},
+			Steps: []chain.ScanStep{{Name: "lit", OnError: sdk.Deny, Scanner: literal("KEY", "key"), Stream: window(2000)}}}
+		if err := chained.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		next, res := chained.NewStream(&chain.Input{ToolID: "a"}, 1500).Next(context.Background(), c.text, false)
+		if next != nil || res.Outcome != chain.Denied || res.Code != c.code || res.Text != "" || len(res.Findings) != 1 || res.Findings[0].Kind != "KEY" {
+			t.Errorf("%s: %s %s, findings %v", name, res.Outcome, res.Code, res.Findings)
+		}
+	}
+}
