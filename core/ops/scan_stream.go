@@ -89,11 +89,14 @@ func (s *Service) scanPiece(r *Request, in *wire.ScanRequest) (*wire.ScanRespons
 // nextPiece scans and records a piece. The stream is st's alone until it returns.
 func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, killed bool) (*wire.ScanResponse, *chain.Stream, error) {
 	var next *chain.Stream
-	res := chain.StreamResult{Settled: st.settled, Released: st.released}
-	if killed {
-		res.Outcome, res.Code, res.Reason = chain.Denied, sdk.ReasonKillSwitch, "a kill is in effect, or was since the stream began"
-	} else {
+	var res chain.StreamResult
+	if !killed {
 		next, res = st.at.Next(r.Ctx, strings.Clone(in.Output), in.Final)
+		killed = s.scans.wasKilled(st) // and undone while the piece was scanned, or the commit will see it
+	}
+	if killed {
+		next, res = nil, chain.StreamResult{Settled: st.settled, Released: st.released}
+		res.Outcome, res.Code, res.Reason = chain.Denied, sdk.ReasonKillSwitch, "a kill is in effect, or was since the stream began"
 	}
 	if r.Ctx.Err() != nil { // what a scanner made of that is nobody's verdict
 		return nil, nil, sdk.Errf(sdk.CodeTimeout, "the piece was not scanned in time; nothing of it is taken, so send it again")
@@ -278,6 +281,12 @@ func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Siz
 	if st.killed && st.ended == "" {
 		t.empty(st)
 	}
+}
+
+func (t *scanStreams) wasKilled(st *scanStream) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return st.killed
 }
 
 // empty takes what a killed stream holds. What is left is how much was released, for its next piece.

@@ -417,3 +417,26 @@ func FuzzScanStream(f *testing.F) {
 		}
 	})
 }
+
+// A kill that came and was undone while a piece was scanned ends the stream all the same.
+func TestScanStreamKillUndoneMeanwhile(t *testing.T) {
+	wait := bang{entered: make(chan struct{}), wait: make(chan struct{})}
+	b, _ := scanBench(t, abi.StreamStateful, wait)
+	key := b.newKey("k", "agent")
+	b.say(key, "s", 0, "ab", "")
+	done := make(chan string)
+	go func() { done <- b.say(key, "s", 2, "?", "") }()
+	<-wait.entered
+	for _, undo := range []bool{false, true} {
+		if err := kill("agent", "a", undo)(b, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	close(wait.wait)
+	if got := <-done; got != "DENIED - next 3 settled 2 released 2 ended true" {
+		t.Errorf("the piece in flight: %s", got)
+	}
+	if got := b.say(key, "s", 3, "d", ""); got != "stream_ended" {
+		t.Errorf("the next piece: %s", got)
+	}
+}
