@@ -25,6 +25,11 @@ var allowed = []row{
 	{pkg: "sdk/client", ours: []string{"sdk", "sdk/exact", "sdk/wire"}, why: "what an agent's author imports stays small: no gRPC, no fasthttp, no server"},
 	{pkg: "sdk/scanner", ours: []string{"sdk", "sdk/abi", "sdk/exact"}, why: "what a scanner's author imports stays small"},
 
+	{pkg: "sdk/proto/v1", others: []string{"google.golang.org/grpc", "google.golang.org/protobuf"}, why: "what protoc makes of the protocol's one file"},
+	{pkg: "sdk/plugin", ours: []string{"sdk", "sdk/exact", "sdk/proto/v1"}, others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf"}, tests: []string{"golang.org/x/mod"},
+		why: "a plugin's author imports this and meets neither gRPC nor go-plugin in its names"},
+	{pkg: "sdk/plugin/plugintest", ours: []string{"sdk", "sdk/plugin", "sdk/proto/v1"}, others: []string{"google.golang.org/grpc"}, why: "the same services in the process of the author's test"},
+
 	{pkg: "config", others: []string{"github.com/knadh/koanf/v2", "github.com/go-viper/mapstructure/v2", "go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6"},
 		why: "the only package that knows the configuration library; others get its structs"},
 
@@ -41,6 +46,15 @@ var allowed = []row{
 	{pkg: "core/rules", ours: []string{"sdk", "sdk/exact", "core/chain"}, others: []string{"cel.dev/cel-go"}, why: "rules are one kind of step; only they know CEL"},
 	{pkg: "core/wasmhost", ours: []string{"sdk", "sdk/abi", "sdk/exact", "core/chain", "core/prefilter", "core/wasmcheck", "core/supervise"}, others: []string{"github.com/tetratelabs/wazero", "golang.org/x/sys"},
 		why: "modules are one kind of step; only the host knows wazero"},
+	{pkg: "core/prochost", ours: []string{"sdk", "sdk/exact", "sdk/proto/v1", "sdk/plugin", "core/chain", "core/supervise"},
+		others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "github.com/failsafe-go/failsafe-go", "golang.org/x/sys"},
+		why:    "plugin processes are one kind of step; only the host knows go-plugin"},
+	{pkg: "core/prochost/fake", ours: []string{"sdk/proto/v1"}, others: []string{"github.com/hashicorp/go-plugin", "github.com/hashicorp/go-hclog", "google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/sys"},
+		why: "what misbehaves must not be kept straight by our own kit"},
+	{pkg: "core/feed", ours: []string{"sdk", "sdk/exact", "sdk/wire", "sdk/proto/v1", "core/audit"}, others: []string{"golang.org/x/mod"},
+		why: "subscribers are fed behind the log's back: the pump knows neither the database nor the processes"},
+	{pkg: "core/conform", ours: []string{"sdk", "sdk/exact", "sdk/proto/v1", "sdk/plugin", "core/prochost", "core/supervise"}, others: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "github.com/santhosh-tekuri/jsonschema/v6"},
+		why: "what a vendor is told comes from the production host"},
 	{pkg: "core/audit", ours: []string{"sdk", "sdk/wire"}, others: []string{"golang.org/x/mod"}, why: "what a record is depends on no database"},
 	{pkg: "core/store", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/audit"}, others: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/mod"},
 		why: "state and record are one write; only the store knows Pebble"},
@@ -58,6 +72,15 @@ var allowed = []row{
 
 	{pkg: "scanners", why: "built-ins are bytes: nothing of a scanner's code runs in the gateway"},
 	{pkg: "scanners/*", ours: []string{"sdk", "sdk/scanner"}, why: "a scanner uses what any author can use"},
+
+	{pkg: "plugins/opa", ours: []string{"sdk", "sdk/plugin"}, others: []string{"github.com/open-policy-agent/opa"}, why: "only it knows Rego"},
+	{pkg: "plugins/cedar", ours: []string{"sdk", "sdk/plugin"}, others: []string{"github.com/cedar-policy/cedar-go"}, why: "only it knows Cedar"},
+	{pkg: "plugins/otlp", ours: []string{"sdk", "sdk/plugin"}, others: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/protobuf"}, why: "only it knows OTLP"},
+	{pkg: "plugins/kafka", ours: []string{"sdk", "sdk/plugin"}, others: []string{"github.com/twmb/franz-go", "github.com/twmb/franz-go/pkg/kadm", "github.com/twmb/franz-go/pkg/kfake"}, why: "only it knows Kafka"},
+	{pkg: "plugins/webhook-sink", ours: []string{"sdk", "sdk/plugin"}, tests: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}, why: "its tests ask the standard's public verifier"},
+	{pkg: "plugins/webhook-authz", ours: []string{"sdk", "sdk/plugin"}, tests: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}, why: "its tests ask the standard's public verifier"},
+	{pkg: "plugins/notify", ours: []string{"sdk", "sdk/plugin"}, tests: []string{"github.com/standard-webhooks/standard-webhooks/libraries"}, why: "its tests ask the standard's public verifier"},
+	{pkg: "plugins/*", ours: []string{"sdk", "sdk/exact", "sdk/plugin"}, why: "a plugin of ours gets no door that a vendor lacks"},
 
 	{pkg: "cmd/yett", ours: []string{"core", "core/...", "config", "sdk", "sdk/...", "scanners"},
 		others: []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "github.com/HdrHistogram/hdrhistogram-go", "golang.org/x/sys"}, why: "subcommands, some of which work offline on one package of core"},
