@@ -1,9 +1,50 @@
 package config
 
-// Audit says what the log keeps of a call.
+import "fmt"
+
+// Audit says what the log keeps of a call, for how long, and who is given it.
 type Audit struct {
-	Args string `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args: digest (a hash), redacted (secrets masked) or full."`
+	Args        string       `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args: digest (a hash), redacted (secrets masked) or full."`
+	Retention   Retention    `koanf:"retention" doc:"How long records are kept. Everything for ever if not given."`
+	Subscribers []Subscriber `koanf:"subscribers" empty:"ok" doc:"Plugins of kind subscriber that are given the log."`
 }
 
-// reserved lists the keys that later versions will know.
-func (Audit) reserved() []string { return []string{"retention", "subscribers"} }
+// Retention says which records may go. The zero Retention keeps all.
+type Retention struct {
+	MaxAge   Duration `koanf:"max_age" min:"1h" max:"36500d" example:"90d" doc:"Records older than this are removed. Their place in the tree stays, so that what remains can be proved."`
+	MaxBytes Size     `koanf:"max_bytes" min:"1MiB" max:"1024TiB" example:"50GiB" doc:"When the records are larger than this, the oldest are removed."`
+	Hold     Hold     `koanf:"hold" doc:"What is kept beyond that for subscribers that have not got it yet."`
+}
+
+// Hold bounds what is kept for slow subscribers.
+type Hold struct {
+	MaxBytes Size `koanf:"max_bytes" default:"1GiB" max:"1024TiB" doc:"Records that a subscriber has not got are kept up to this size beyond what retention says; then they are removed, and the subscriber is told of the gap."`
+}
+
+// Enabled says whether anything is ever removed.
+func (r Retention) Enabled() bool { return r.MaxAge > 0 || r.MaxBytes > 0 }
+
+// Subscriber is one reader of the log.
+type Subscriber struct {
+	Use      string   `koanf:"use" req:"true" format:"name" example:"siem" doc:"Name of a plugin of kind subscriber."`
+	Types    []string `koanf:"types" format:"name" example:"[\"decision\", \"kill\"]" doc:"Types of records that it gets; all if not given."`
+	Agents   []string `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents: records of others are left out, and so are records of no agent."`
+	Tools    []string `koanf:"tools" format:"glob" example:"[\"payments/**\"]" doc:"Patterns of tools: records of others are left out, and so are records of no tool."`
+	Payload  string   `koanf:"payload" default:"redacted" enum:"digest|redacted|full" doc:"What it gets of args and context: digest (nothing but their hash), redacted (secrets masked) or full (as the log has them)."`
+	Start    string   `koanf:"start" default:"earliest" enum:"earliest|latest" doc:"Where a subscriber begins that was never there before: at the first record that is kept, or behind the last."`
+	OnPoison string   `koanf:"on_poison" default:"pause" enum:"pause|dead_letter" doc:"What happens when it fails five times at the same record: pause (until yett plugin resume) or dead_letter (the log says so, and it goes on behind it)."`
+	Pos      Pos      `koanf:"-"`
+}
+
+func (l *loader) finishAudit(a *Audit) {
+	first := map[string]Pos{}
+	for i := range a.Subscribers {
+		s, key := &a.Subscribers[i], fmt.Sprintf("audit.subscribers[%d]", i)
+		s.Pos = l.report.at(key)
+		l.plugin(s.Use, KindSubscriber, join(key, "use"))
+		if at, twice := first[s.Use]; twice {
+			l.report.errorf(join(key, "use"), "%s is given the log at %s already; a plugin has one place in the log", quote(s.Use), at)
+		}
+		first[s.Use] = s.Pos
+	}
+}

@@ -11,6 +11,9 @@ import (
 // maxModule is the largest module that Check reads, in bytes.
 const maxModule = 16 << 20
 
+// maxProgram is the largest program that Check reads, in bytes.
+const maxProgram = 512 << 20
+
 // Check finds what Load lets pass and an operator will hardly have meant: modules whose file is missing or differs from its
 // digest, rules that can never speak, chains in which nothing is enforced, deadlines beyond the budget, scanners that no
 // chain uses, secrets in clear. It reads modules' files and changes nothing. The list is sorted by place; empty is good.
@@ -30,12 +33,19 @@ func (c *Config) checkPlugins(r *report) {
 	for _, s := range c.Chains.ScanOutput.Steps {
 		used[s.Use] = true
 	}
+	for _, s := range c.Audit.Subscribers {
+		used[s.Use] = true
+	}
 	for _, name := range sortedKeys(c.Plugins) {
 		p, key := c.Plugins[name], join("plugins", name)
-		if !used[name] {
+		switch {
+		case used[name]:
+		case p.Kind == KindSubscriber:
+			r.errorf(key, "audit.subscribers gives it nothing")
+		default:
 			r.errorf(key, "no chain uses this %s", p.Kind)
 		}
-		if p.Wasm != "" {
+		if p.File() != "" {
 			checkDigest(r, p, key)
 		}
 		_, _ = mapStrings(p.Config.written, join(key, "config"), func(at, s string) (string, error) {
@@ -48,14 +58,18 @@ func (c *Config) checkPlugins(r *report) {
 }
 
 func checkDigest(r *report, p Plugin, key string) {
-	data, err := readFile(string(p.Wasm), maxModule)
+	source, most := "wasm", int64(maxModule)
+	if p.Exec != "" {
+		source, most = "exec", maxProgram
+	}
+	data, err := readFile(string(p.File()), most)
 	if err != nil {
-		r.errorf(join(key, "wasm"), "%s", err)
+		r.errorf(join(key, source), "%s", err)
 		return
 	}
 	sum := sha256.Sum256(data)
 	if got := "sha256:" + hex.EncodeToString(sum[:]); got != p.Digest {
-		r.errorf(join(key, "digest"), "the file %s has %s", p.Wasm, got)
+		r.errorf(join(key, "digest"), "the file %s has %s", p.File(), got)
 	}
 }
 

@@ -229,10 +229,12 @@ func (l *loader) finish() {
 		locked.apply(r, &p, name, l.src.Unlocked)
 		p.validate(r, key, l.src.Builtins, l.src.Unlocked)
 		l.resolve(&p.Config, join(key, "config"))
+		l.resolveSecrets(&p, join(key, "secrets"))
 		c.Plugins[name] = p
 	}
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
+	l.finishAudit(&c.Audit)
 }
 
 // Written reports whether a setting was given anywhere, rather than being the default.

@@ -81,7 +81,7 @@ func unset(f field, v reflect.Value) bool {
 	if f.typ == valuesType {
 		return v.Interface().(Values).written == nil
 	}
-	return !f.hasDef && !isSection(f.typ) && v.IsZero()
+	return v.IsZero() && (f.idle || !f.hasDef && !isSection(f.typ))
 }
 
 func sortedNames(v reflect.Value) []string {

@@ -20,7 +20,8 @@ type Lock struct {
 
 // LockedFile is one pinned module.
 type LockedFile struct {
-	Wasm   Path   `koanf:"wasm" req:"true" doc:"The file."`
+	Wasm   Path   `koanf:"wasm" doc:"The file of a module. Exactly one of wasm and exec is set."`
+	Exec   Path   `koanf:"exec" doc:"The file of a program."`
 	Digest string `koanf:"digest" req:"true" format:"digest" doc:"SHA-256 of the file."`
 	Signer string `koanf:"signer" format:"name" doc:"Name of the key that signed it."`
 }
@@ -63,12 +64,15 @@ func (l *loader) readLock() *lock {
 // apply gives a module the digest and the signer that the lock has for it.
 func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 	entry, ok := k.Plugins[name]
-	if !ok || p.Wasm == "" || relock {
+	if !ok || p.File() == "" || relock {
 		return
 	}
-	key := join("plugins", name)
-	if !sameFile(string(entry.Wasm), string(p.Wasm)) {
-		r.errorf(join(key, "wasm"), "%s pins %s for this plugin; run yett plugin lock", k.path, filepath.Clean(string(entry.Wasm)))
+	key, source := join("plugins", name), "wasm"
+	if p.Exec != "" {
+		source = "exec"
+	}
+	if !sameFile(string(entry.Wasm), string(p.Wasm)) || !sameFile(string(entry.Exec), string(p.Exec)) {
+		r.errorf(join(key, source), "%s pins %s for this plugin; run yett plugin lock", k.path, filepath.Clean(string(entry.Wasm+entry.Exec)))
 		return
 	}
 	switch p.Digest {
@@ -83,6 +87,9 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 
 // sameFile says whether two paths name one file: the lock may name it from the root, and the configuration from where it lies.
 func sameFile(a, b string) bool {
+	if a == "" || b == "" {
+		return a == b
+	}
 	first, err1 := filepath.Abs(a)
 	second, err2 := filepath.Abs(b)
 	return err1 == nil && err2 == nil && first == second
@@ -98,11 +105,14 @@ func (k Lock) Encode(dir string) []byte {
 	}
 	for _, name := range sortedKeys(k.Plugins) {
 		f := k.Plugins[name]
-		path := string(f.Wasm)
+		source, path := "wasm", string(f.Wasm)
+		if f.Exec != "" {
+			source, path = "exec", string(f.Exec)
+		}
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			path = rel
 		}
-		fmt.Fprintf(&b, "  %s: {wasm: %s, digest: %s", yamlText(name), yamlText(path), yamlText(f.Digest))
+		fmt.Fprintf(&b, "  %s: {%s: %s, digest: %s", yamlText(name), source, yamlText(path), yamlText(f.Digest))
 		if f.Signer != "" {
 			fmt.Fprintf(&b, ", signer: %s", yamlText(f.Signer))
 		}

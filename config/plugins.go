@@ -6,6 +6,7 @@ import "sort"
 const (
 	KindScanner    = "scanner"
 	KindAuthorizer = "authorizer"
+	KindSubscriber = "subscriber"
 )
 
 // The ways in which calls of one module are kept apart.
@@ -21,47 +22,79 @@ const (
 	SandboxProcess = "process"
 )
 
-// Plugin is one module and how it is run.
+// Plugin is one module or one plugin process, and how it is run.
 type Plugin struct {
-	Kind      string       `koanf:"kind" req:"true" enum:"scanner|authorizer" later:"subscriber" example:"scanner" doc:"What the module does: scanner or authorizer."`
-	Builtin   string       `koanf:"builtin" format:"name" example:"secrets" doc:"Name of a module that comes with Yett. Exactly one of builtin and wasm is set."`
+	Kind      string       `koanf:"kind" req:"true" enum:"scanner|authorizer|subscriber" example:"scanner" doc:"What it does: scanner, authorizer or (processes only) subscriber to the audit log."`
+	Builtin   string       `koanf:"builtin" format:"name" example:"secrets" doc:"Name of a module that comes with Yett. Exactly one of builtin, wasm, exec and connect is set."`
 	Wasm      Path         `koanf:"wasm" example:"/etc/yett/acme-ids.wasm" doc:"File of a WASM module."`
-	Digest    string       `koanf:"digest" format:"digest" example:"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" doc:"SHA-256 of the wasm file. Required with wasm, here or in plugins.lock (yett plugin lock). A file that differs is never run."`
+	Exec      Path         `koanf:"exec" example:"/usr/lib/yett/entitle" doc:"File of a program that runs as a process of its own (a plugin built with sdk/plugin)."`
+	Connect   string       `koanf:"connect" format:"socket" example:"unix:///run/entitle/plugin.sock" doc:"Socket of a plugin that somebody else starts. peer says whom to trust there."`
+	Digest    string       `koanf:"digest" format:"digest" example:"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef" doc:"SHA-256 of the file. Required with wasm and exec, here or in plugins.lock (yett plugin lock). A file that differs is never run."`
 	Sandbox   string       `koanf:"sandbox" enum:"inproc|process" example:"process" doc:"Where the sandbox runs: inproc, in the server itself, or process, in a worker process of its own. If not given, a builtin and a module signed with a key of trust.keys that is our own run inproc, all others in a process."`
 	Isolation string       `koanf:"isolation" enum:"reset|fresh|pooled" example:"reset" doc:"How calls are kept apart: reset (memory and globals are put back after each call), fresh (a new instance each) or pooled (instances serve many calls; for modules that are trusted). A builtin is pooled, a wasm file reset unless said otherwise."`
 	Limits    PluginLimits `koanf:"limits" doc:"What one module may use."`
 	Config    Values       `koanf:"config" doc:"The module's own settings, passed to it as JSON. Secrets by reference: ${file:path} or ${env:NAME}."`
-	Signer    string       `koanf:"-"` // whose signature plugins.lock pins; "" for none
-	Pos       Pos          `koanf:"-"`
+
+	Secrets map[string]SecretRef `koanf:"secrets" doc:"With exec and connect: secrets by name, which reach the plugin as files and never stand in its environment or arguments."`
+	Env     Values               `koanf:"env" doc:"With exec: the whole environment of the process, names and texts. Nothing of the server's own is handed on. No place for secrets."`
+	User    PluginUser           `koanf:"user" idle:"ok" doc:"With exec: who the process runs as, where the server may switch (it runs as root). The server's own user if not given."`
+	Peer    Peer                 `koanf:"peer" idle:"ok" doc:"With connect: who may be at the other end of the socket."`
+	Breaker Breaker              `koanf:"breaker" idle:"ok" doc:"With exec and connect: when a plugin that fails is left alone for a while."`
+	Cache   Cache                `koanf:"cache" idle:"ok" doc:"With exec and connect, authorizers only: keep answers for as long as the plugin says. Off unless entries is given."`
+
+	Signer string `koanf:"-"` // whose signature plugins.lock pins; "" for none
+	Pos    Pos    `koanf:"-"`
 }
 
-// reserved lists the keys that later versions will know.
-func (Plugin) reserved() []string { return []string{"exec", "secrets", "connect", "user"} }
+// Process says whether the plugin is a process, started by us or by somebody else, and no module.
+func (p *Plugin) Process() bool { return p.Exec != "" || p.Connect != "" }
+
+// File is the file that must have the digest, "" when there is none.
+func (p *Plugin) File() Path {
+	if p.Wasm != "" {
+		return p.Wasm
+	}
+	return p.Exec
+}
 
 // PluginLimits bound one module.
 type PluginLimits struct {
-	Memory    Size     `koanf:"memory" default:"64MiB" min:"1MiB" max:"4GiB" doc:"Most memory of one instance."`
-	Timeout   Duration `koanf:"timeout" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the module may take."`
+	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory; not limited if not given)."`
+	Timeout   Duration `koanf:"timeout" idle:"ok" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the plugin may take."`
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
-	Instances int      `koanf:"instances" default:"4" min:"1" max:"256" doc:"Most instances that run at once."`
+	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most instances of a module that run at once."`
+
+	Replicas    int      `koanf:"replicas" idle:"ok" default:"1" min:"1" max:"32" doc:"Processes of one plugin. Calls go to those that are ready."`
+	MaxInFlight int      `koanf:"max_in_flight" idle:"ok" default:"64" min:"1" max:"4096" doc:"Most calls that one plugin process works on at once."`
+	Queue       int      `koanf:"queue" idle:"ok" default:"256" min:"1" max:"65536" doc:"Most calls that wait for their turn at one plugin process; what finds it full has not run and counts as on_error says."`
+	Start       Duration `koanf:"start" idle:"ok" default:"10s" min:"100ms" max:"5m" doc:"How long a plugin process may take to be ready."`
+	Drain       Duration `koanf:"drain" idle:"ok" default:"30s" min:"100ms" max:"5m" doc:"How long a plugin process that is to end may take to finish what it has begun."`
+	Files       int      `koanf:"files" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most files and connections that a plugin process may have open."`
+	Processes   int      `koanf:"processes" min:"8" max:"1048576" example:"256" doc:"Most processes and threads of the user that a plugin process runs as. Needs user: root is not limited. Not limited if not given."`
+	FileSize    Size     `koanf:"file_size" min:"1B" max:"1TiB" example:"1GiB" doc:"Largest file that a plugin process may write. Not limited if not given."`
 }
 
-// reserved lists the keys that later versions will know.
-func (PluginLimits) reserved() []string { return []string{"max_in_flight", "replicas"} }
-
 func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {
-	switch {
-	case p.Builtin == "" && p.Wasm == "":
-		r.errorf(key, "needs builtin (the name of a module that comes with Yett) or wasm (a file)")
-	case p.Builtin != "" && p.Wasm != "":
-		r.errorf(key, "has both builtin and wasm; exactly one of them says which module runs")
-	case p.Wasm != "" && p.Digest == "" && !unlocked:
-		r.errorf(join(key, "digest"), "is required with wasm: \"sha256:\" and 64 hex digits, as sha256sum prints them, or an entry in plugins.lock (yett plugin lock)")
-	case p.Builtin != "" && p.Digest != "":
-		r.errorf(join(key, "digest"), "goes with wasm only; a builtin is part of the program")
-	case p.Builtin != "" && builtins != nil && !contains(builtins, p.Builtin):
+	p.checkSource(r, key, unlocked)
+	if p.Builtin != "" && builtins != nil && !contains(builtins, p.Builtin) {
 		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", quote(p.Builtin), meant(p.Builtin, builtins))
 	}
+	if p.Process() {
+		p.validateProcess(r, key)
+		return
+	}
+	if p.Kind == KindSubscriber {
+		r.errorf(join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
+	}
+	p.refuse(r, key, "goes with exec or connect only", "secrets", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.file_size")
+	p.refuse(r, key, "goes with exec only", "env", "user")
+	p.refuse(r, key, "goes with connect only", "peer")
+	if p.Limits.Memory > 4<<30 {
+		r.errorf(join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
+	}
+	l := &p.Limits
+	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files = 0, 0, 0, 0, 0, 0
+	p.User, p.Peer, p.Breaker, p.Cache = PluginUser{}, Peer{}, Breaker{}, Cache{}
 	if p.Isolation == "" {
 		p.Isolation = IsolationReset
 		if p.Builtin != "" {
@@ -70,6 +103,35 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 	}
 	if p.Sandbox == "" && p.Builtin != "" {
 		p.Sandbox = SandboxInproc
+	}
+}
+
+// checkSource wants exactly one of the four that say what runs.
+func (p *Plugin) checkSource(r *report, key string, unlocked bool) {
+	var given []string
+	for _, s := range []struct{ name, value string }{{"builtin", p.Builtin}, {"wasm", string(p.Wasm)}, {"exec", string(p.Exec)}, {"connect", p.Connect}} {
+		if s.value != "" {
+			given = append(given, s.name)
+		}
+	}
+	switch {
+	case len(given) == 0:
+		r.errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or connect (a socket)")
+	case len(given) > 1:
+		r.errorf(key, "has both %s and %s; exactly one of builtin, wasm, exec and connect says what runs", given[0], given[1])
+	case p.File() != "" && p.Digest == "" && !unlocked:
+		r.errorf(join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, or an entry in plugins.lock (yett plugin lock)", given[0])
+	case p.File() == "" && p.Digest != "":
+		r.errorf(join(key, "digest"), "goes with wasm and exec only; %s has no file", given[0])
+	}
+}
+
+// refuse names keys that were written although they mean nothing here.
+func (p *Plugin) refuse(r *report, key, why string, names ...string) {
+	for _, name := range names {
+		if at := join(key, name); r.written(at) {
+			r.errorf(at, "%s", why)
+		}
 	}
 }
 

@@ -103,6 +103,19 @@ func (r *report) take(other *report) {
 	r.more += other.more
 }
 
+// written says whether key or something below it was set by a source.
+func (r *report) written(key string) bool {
+	if _, ok := r.origins[key]; ok {
+		return true
+	}
+	for k := range r.origins {
+		if strings.HasPrefix(k, key+".") || strings.HasPrefix(k, key+"[") {
+			return true
+		}
+	}
+	return false
+}
+
 // at finds where key was written, or else the nearest thing around it that was.
 func (r *report) at(key string) Pos {
 	for {

@@ -20,6 +20,7 @@ type field struct {
 	enum, later            []string
 	hasDef, required       bool
 	emptyOK, restart       bool
+	idle                   bool   // the zero value says that the key means nothing here: it is not shown
 	one                    bool   // a list may be written as its only entry
 	short                  string // a section may be written as the value of this key of it
 	maxLen, most           int    // bytes of a text, entries of a list (0: any number)
@@ -67,6 +68,7 @@ func readTags(t reflect.Type) []field {
 			if n, err := strconv.Atoi(tag.Get("maxlen")); err == nil {
 				f.maxLen = n
 			}
+			f.idle = tag.Get("idle") == "ok"
 			f.one, f.short = tag.Get("one") == "ok", tag.Get("short")
 			if n, err := strconv.Atoi(tag.Get("most")); err == nil {
 				f.most = n
@@ -170,6 +172,11 @@ func checkFormat(format, s string) error {
 		return match(digestForm, s, `"sha256:" and 64 hex digits in lower case`)
 	case "minisign":
 		return match(publicForm, s, "a minisign public key: the 56 characters that begin with RW")
+	case "socket":
+		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > 107 {
+			return wantf("unix:// and an absolute path of at most 107 bytes", s)
+		}
+		return checkText(s, "")
 	case "signer":
 		return errors.Join(match(signerForm, s, "key:NAME, role:approver or role:operator"), checkText(s, ""))
 	case "time":

@@ -133,11 +133,11 @@ func (l *loader) lookup(ref string, pos Pos) (string, error) {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(l.dirs[pos.File], path)
 		}
-		data, err := l.read(path, maxSecret)
+		text, err := l.secretText(path)
 		if err != nil {
 			return "", err
 		}
-		value = strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
+		value = text
 	}
 	switch {
 	case value == "":
@@ -146,6 +146,15 @@ func (l *loader) lookup(ref string, pos Pos) (string, error) {
 		return "", fmt.Errorf("${%s} is not UTF-8 text", ref)
 	}
 	return value, nil
+}
+
+// secretText is the content of a file without the end of its last line.
+func (l *loader) secretText(path string) (string, error) {
+	data, err := l.read(path, maxSecret)
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
 }
 
 var secretName = regexp.MustCompile(`(?i)(^|[_.-])(secret|token|password|passwd|passphrase|credentials?|api_?key|private_?key)$`)

@@ -233,7 +233,13 @@ func TestLimitsAreLoaded(t *testing.T) {
 }
 
 func TestPrintReadsBack(t *testing.T) {
-	first, err := Load(Sources{File: "testdata/full.good.yaml", Builtins: builtins})
+	for _, file := range []string{"testdata/full.good.yaml", "testdata/processes.good.yaml"} {
+		t.Run(filepath.Base(file), func(t *testing.T) { printReadsBack(t, file) })
+	}
+}
+
+func printReadsBack(t *testing.T, file string) {
+	first, err := Load(Sources{File: file, Builtins: builtins})
 	if err != nil {
 		t.Fatal(err)
 	}

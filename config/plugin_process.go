@@ -1,0 +1,153 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// SecretRef says where a secret is read from: exactly one of File and Env.
+type SecretRef struct {
+	File  Path   `koanf:"file" example:"/run/secrets/entitle" doc:"File that holds it. One newline at its end does not count."`
+	Env   string `koanf:"env" example:"ENTITLE_TOKEN" doc:"Variable of the server's environment that holds it."`
+	value string
+}
+
+// Value is the secret itself. It is printed nowhere.
+func (s SecretRef) Value() string { return s.value }
+
+// String prints no secret.
+func (s SecretRef) String() string { return fmt.Sprintf("(secret of %s%s)", s.File, s.Env) }
+
+// GoString prints no secret either.
+func (s SecretRef) GoString() string { return s.String() }
+
+// PluginUser is who a process runs as. The zero PluginUser is the server's own user.
+type PluginUser struct {
+	UID int `koanf:"uid" min:"1" max:"4294967294" example:"65123" doc:"User id."`
+	GID int `koanf:"gid" min:"1" max:"4294967294" example:"65123" doc:"Group id; the user id if not given."`
+}
+
+// Peer says who may be at the other end of a socket: a user of the machine, or whoever has a certificate, or both.
+type Peer struct {
+	UID  int    `koanf:"uid" default:"-1" min:"-1" max:"4294967294" example:"1000" doc:"User id that the process at the other end must have. -1 checks none, and needs ca."`
+	CA   Path   `koanf:"ca" example:"/etc/yett/plugin-ca.crt" doc:"PEM file with the authorities that sign the plugin's certificate. With it the connection is TLS."`
+	Cert Path   `koanf:"cert" example:"/etc/yett/gateway.crt" doc:"PEM file with our own certificate, for plugins that ask for it."`
+	Key  Path   `koanf:"key" example:"/etc/yett/gateway.key" doc:"PEM file with the private key of cert."`
+	Name string `koanf:"name" example:"entitle.internal" doc:"Name that the plugin's certificate must have. Required with ca."`
+}
+
+// Breaker says when a plugin is left alone.
+type Breaker struct {
+	Failures int      `koanf:"failures" default:"20" max:"100000" doc:"So many failed calls within window open it: calls then end at once as on_error says. 0 turns it off."`
+	Window   Duration `koanf:"window" default:"10s" min:"1s" max:"10m" doc:"For how long a failed call counts."`
+	Delay    Duration `koanf:"delay" default:"2s" min:"100ms" max:"10m" doc:"How long it stays open before one call is tried."`
+}
+
+// Cache keeps an authorizer's answers.
+type Cache struct {
+	Entries int      `koanf:"entries" max:"10000000" example:"10000" doc:"Most answers that are kept. Only a PERMIT or DENY that the plugin gives a time to live, under the fields of a call that the plugin names."`
+	MaxTTL  Duration `koanf:"max_ttl" default:"60s" min:"1ms" max:"1h" doc:"No answer is kept for longer, whatever the plugin says."`
+}
+
+func (p *Plugin) validateProcess(r *report, key string) {
+	p.refuse(r, key, "goes with builtin and wasm only", "sandbox", "isolation", "limits.fuel", "limits.instances")
+	if !r.written(join(key, "limits.memory")) {
+		p.Limits.Memory = 0
+	}
+	p.Limits.Instances = 0
+	if p.Kind != KindAuthorizer {
+		p.refuse(r, key, "goes with kind authorizer only", "cache")
+		p.Cache = Cache{}
+	}
+	if p.Kind == KindSubscriber {
+		p.refuse(r, key, "does not go with kind subscriber: the log is read by one process, and batches have their own limits", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.timeout", "breaker")
+		p.Limits.Replicas, p.Limits.MaxInFlight, p.Limits.Queue, p.Limits.Timeout, p.Breaker = 0, 0, 0, 0, Breaker{}
+	}
+	p.checkEnv(r, join(key, "env"))
+	if p.User.GID == 0 {
+		p.User.GID = p.User.UID
+	}
+	if p.User.UID == 0 {
+		p.refuse(r, key, "needs user.uid", "user.gid")
+	}
+	if p.Connect != "" {
+		p.refuse(r, key, "goes with exec only", "env", "user", "limits.memory", "limits.files", "limits.processes", "limits.file_size", "limits.replicas")
+		p.Limits.Files, p.Limits.Replicas = 0, 0
+		p.checkPeer(r, join(key, "peer"))
+		return
+	}
+	p.refuse(r, key, "goes with connect only", "peer")
+	p.Peer = Peer{}
+	if p.User.UID == 0 {
+		p.refuse(r, key, "needs user.uid: the kernel counts processes by user, and does not limit root", "limits.processes")
+	}
+	if path, err := filepath.Abs(string(p.Exec)); err == nil {
+		p.Exec = Path(path)
+	}
+}
+
+func (p *Plugin) checkPeer(r *report, key string) {
+	switch {
+	case p.Peer.UID < 0 && p.Peer.CA == "":
+		r.errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone says nothing about who answers")
+	case (p.Peer.Cert == "") != (p.Peer.Key == ""):
+		r.errorf(key, "needs both cert and key")
+	case p.Peer.CA == "" && (p.Peer.Cert != "" || p.Peer.Name != ""):
+		r.errorf(key, "cert, key and name go with ca only")
+	case p.Peer.CA != "" && p.Peer.Name == "":
+		r.errorf(join(key, "name"), "is required with ca")
+	}
+}
+
+// checkEnv wants plain texts: what stands in an environment can be read by others, so no secret is put there.
+func (p *Plugin) checkEnv(r *report, key string) {
+	for _, name := range sortedKeys(p.Env.written) {
+		at := join(key, name)
+		text, ok := p.Env.written[name].(string)
+		switch {
+		case !ok:
+			r.errorf(at, "wants a text; put numbers and truth values in quotes")
+		case name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(text, 0):
+			r.errorf(at, "a name is not empty and has no =, and nothing has a zero byte")
+		case strings.HasPrefix(name, "PLUGIN_") || name == "YETT_PLUGIN":
+			r.errorf(at, "is the host's own: names that begin with PLUGIN_ and YETT_PLUGIN are used to start the plugin")
+		case strings.Contains(text, "${"):
+			r.errorf(at, "takes no references: an environment is no place for secrets, use secrets")
+		case inClear(at, text):
+			r.errorf(at, "looks like a secret: an environment is no place for one, use secrets")
+		}
+	}
+}
+
+// Environ is the environment of the process.
+func (p *Plugin) Environ() map[string]string {
+	out := map[string]string{}
+	for name, v := range p.Env.written {
+		out[name], _ = v.(string)
+	}
+	return out
+}
+
+// resolveSecrets reads what secrets refer to.
+func (l *loader) resolveSecrets(p *Plugin, key string) {
+	for _, name := range sortedKeys(p.Secrets) {
+		s, at := p.Secrets[name], join(key, name)
+		var err error
+		switch {
+		case (s.File == "") == (s.Env == ""):
+			err = errors.New("needs exactly one of file and env")
+		case s.Env != "":
+			s.value, err = l.lookup("env:"+s.Env, l.report.at(at))
+		default:
+			if s.value, err = l.secretText(string(s.File)); err == nil && s.value == "" {
+				err = fmt.Errorf("%s is empty", s.File)
+			}
+		}
+		if err != nil {
+			l.report.errorf(at, "%s", err)
+		}
+		p.Secrets[name] = s
+	}
+}
