@@ -32,22 +32,23 @@ type PluginUser struct {
 // Peer says who may be at the other end of a socket: a user of the machine, or whoever has a certificate, or both.
 type Peer struct {
 	UID  int    `koanf:"uid" default:"-1" min:"-1" max:"4294967294" example:"1000" doc:"User id that the process at the other end must have. -1 checks none, and needs ca."`
-	CA   Path   `koanf:"ca" example:"/etc/yett/plugin-ca.crt" doc:"PEM file with the authorities that sign the plugin's certificate. With it the connection is TLS."`
-	Cert Path   `koanf:"cert" example:"/etc/yett/gateway.crt" doc:"PEM file with our own certificate, for plugins that ask for it."`
+	CA   Path   `koanf:"ca" example:"/etc/yett/plugin-ca.crt" doc:"PEM file with the authorities that sign the plugin's certificate. With it the connection is mutual TLS; cert, key and name are required then."`
+	Cert Path   `koanf:"cert" example:"/etc/yett/gateway.crt" doc:"PEM file with our own certificate."`
 	Key  Path   `koanf:"key" example:"/etc/yett/gateway.key" doc:"PEM file with the private key of cert."`
-	Name string `koanf:"name" example:"entitle.internal" doc:"Name that the plugin's certificate must have. Required with ca."`
+	Name string `koanf:"name" example:"entitle.internal" doc:"Name that the plugin's certificate must have."`
 }
 
 // Breaker says when a plugin is left alone.
 type Breaker struct {
-	Failures int      `koanf:"failures" default:"20" max:"100000" doc:"So many failed calls within window open it: calls then end at once as on_error says. 0 turns it off."`
-	Window   Duration `koanf:"window" default:"10s" min:"1s" max:"10m" doc:"For how long a failed call counts."`
-	Delay    Duration `koanf:"delay" default:"2s" min:"100ms" max:"10m" doc:"How long it stays open before one call is tried."`
+	Failures float64  `koanf:"failures" default:"0.5" min:"0" max:"1" doc:"When this share of the calls within window failed, calls end at once as on_error says. 0 turns the breaker off."`
+	Calls    int      `koanf:"calls" default:"20" min:"1" max:"1048576" doc:"Fewer calls within window than this open nothing."`
+	Window   Duration `koanf:"window" default:"10s" min:"1s" max:"10m" doc:"For how long a call counts."`
+	Delay    Duration `koanf:"delay" default:"5s" min:"100ms" max:"10m" doc:"How long calls end at once before some are tried."`
 }
 
 // Cache keeps an authorizer's answers.
 type Cache struct {
-	Entries int      `koanf:"entries" max:"10000000" example:"10000" doc:"Most answers that are kept. Only a PERMIT or DENY that the plugin gives a time to live, under the fields of a call that the plugin names."`
+	Entries int      `koanf:"entries" max:"1048576" example:"10000" doc:"Most answers that are kept. Only a PERMIT or DENY that the plugin gives a time to live, under the fields of a call that the plugin names."`
 	MaxTTL  Duration `koanf:"max_ttl" default:"60s" min:"1ms" max:"1h" doc:"No answer is kept for longer, whatever the plugin says."`
 }
 
@@ -73,7 +74,7 @@ func (p *Plugin) validateProcess(r *report, key string) {
 		p.refuse(r, key, "needs user.uid", "user.gid")
 	}
 	if p.Connect != "" {
-		p.refuse(r, key, "goes with exec only", "env", "user", "limits.memory", "limits.files", "limits.processes", "limits.file_size", "limits.replicas")
+		p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "limits.memory", "limits.files", "limits.processes", "limits.file_size", "limits.replicas")
 		p.Limits.Files, p.Limits.Replicas = 0, 0
 		p.checkPeer(r, join(key, "peer"))
 		return
@@ -92,12 +93,10 @@ func (p *Plugin) checkPeer(r *report, key string) {
 	switch {
 	case p.Peer.UID < 0 && p.Peer.CA == "":
 		r.errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone says nothing about who answers")
-	case (p.Peer.Cert == "") != (p.Peer.Key == ""):
-		r.errorf(key, "needs both cert and key")
-	case p.Peer.CA == "" && (p.Peer.Cert != "" || p.Peer.Name != ""):
+	case p.Peer.CA == "" && (p.Peer.Cert != "" || p.Peer.Key != "" || p.Peer.Name != ""):
 		r.errorf(key, "cert, key and name go with ca only")
-	case p.Peer.CA != "" && p.Peer.Name == "":
-		r.errorf(join(key, "name"), "is required with ca")
+	case p.Peer.CA != "" && (p.Peer.Cert == "" || p.Peer.Key == "" || p.Peer.Name == ""):
+		r.errorf(key, "needs cert, key and name beside ca: the connection is mutual TLS")
 	}
 }
 

@@ -35,7 +35,7 @@ type Plugin struct {
 	Limits    PluginLimits `koanf:"limits" doc:"What one module may use."`
 	Config    Values       `koanf:"config" doc:"The module's own settings, passed to it as JSON. Secrets by reference: ${file:path} or ${env:NAME}."`
 
-	Secrets map[string]SecretRef `koanf:"secrets" doc:"With exec and connect: secrets by name, which reach the plugin as files and never stand in its environment or arguments."`
+	Secrets map[string]SecretRef `koanf:"secrets" doc:"With exec: secrets by name, which reach the plugin as files and never stand in its environment or arguments."`
 	Env     Values               `koanf:"env" doc:"With exec: the whole environment of the process, names and texts. Nothing of the server's own is handed on. No place for secrets."`
 	User    PluginUser           `koanf:"user" idle:"ok" doc:"With exec: who the process runs as, where the server may switch (it runs as root). The server's own user if not given."`
 	Peer    Peer                 `koanf:"peer" idle:"ok" doc:"With connect: who may be at the other end of the socket."`
@@ -64,9 +64,9 @@ type PluginLimits struct {
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
 	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most instances of a module that run at once."`
 
-	Replicas    int      `koanf:"replicas" idle:"ok" default:"1" min:"1" max:"32" doc:"Processes of one plugin. Calls go to those that are ready."`
-	MaxInFlight int      `koanf:"max_in_flight" idle:"ok" default:"64" min:"1" max:"4096" doc:"Most calls that one plugin process works on at once."`
-	Queue       int      `koanf:"queue" idle:"ok" default:"256" min:"1" max:"65536" doc:"Most calls that wait for their turn at one plugin process; what finds it full has not run and counts as on_error says."`
+	Replicas    int      `koanf:"replicas" idle:"ok" default:"1" min:"1" max:"16" doc:"Processes of one plugin. Calls go to those that are ready."`
+	MaxInFlight int      `koanf:"max_in_flight" idle:"ok" default:"64" min:"1" max:"4096" doc:"Most calls that a plugin works on at once, over all its replicas."`
+	Queue       int      `koanf:"queue" idle:"ok" default:"256" min:"1" max:"65536" doc:"Most calls that wait for their turn at one plugin; what finds it full has not run and counts as on_error says."`
 	Start       Duration `koanf:"start" idle:"ok" default:"10s" min:"100ms" max:"5m" doc:"How long a plugin process may take to be ready."`
 	Drain       Duration `koanf:"drain" idle:"ok" default:"30s" min:"100ms" max:"5m" doc:"How long a plugin process that is to end may take to finish what it has begun."`
 	Files       int      `koanf:"files" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most files and connections that a plugin process may have open."`
@@ -86,8 +86,8 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 	if p.Kind == KindSubscriber {
 		r.errorf(join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
 	}
-	p.refuse(r, key, "goes with exec or connect only", "secrets", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.file_size")
-	p.refuse(r, key, "goes with exec only", "env", "user")
+	p.refuse(r, key, "goes with exec or connect only", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.file_size")
+	p.refuse(r, key, "goes with exec only", "env", "user", "secrets")
 	p.refuse(r, key, "goes with connect only", "peer")
 	if p.Limits.Memory > 4<<30 {
 		r.errorf(join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")

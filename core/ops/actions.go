@@ -60,7 +60,8 @@ func compact(v exact.Value) string {
 
 // keepCall fills in what of params and context is kept. What cannot be masked is not kept, and the action is denied.
 func (s *Service) keepCall(ctx context.Context, in *wire.ActionRequest, raw rawCall, n *store.NewAction) {
-	gen := s.set.Generation()
+	gen := s.pin()
+	defer gen.unpin()
 	call := &chain.Call{AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}
 	a := &n.Action
 	var err, err2 error

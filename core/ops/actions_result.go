@@ -52,7 +52,9 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 	if text == "" {
 		return ""
 	}
-	out, err := s.set.Generation().Scan.Mask(r.Ctx, &chain.Input{Text: text, ToolID: a.ToolID, AgentID: a.AgentID})
+	gen := s.pin()
+	defer gen.unpin()
+	out, err := gen.Scan.Mask(r.Ctx, &chain.Input{Text: text, ToolID: a.ToolID, AgentID: a.AgentID})
 	switch {
 	case errors.Is(err, chain.ErrNoScanner):
 		out = text
@@ -67,7 +69,8 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 
 // scanResult runs the scan chain over a result and fills in what is kept of it, and the record of the scan.
 func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *store.FinishAction) {
-	gen := s.set.Generation()
+	gen := s.pin()
+	defer gen.unpin()
 	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, ContentType: "application/json"}
 	res := gen.Scan.Run(r.Ctx, in)
 	out := &cmd.Result

@@ -95,7 +95,8 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	if err := s.set.Store.Commit(r.Ctx, look); err != nil {
 		return err
 	}
-	d, gen := &look.Out, s.set.Generation()
+	d, gen := &look.Out, s.pin()
+	defer gen.unpin()
 	call, view, err := s.deferredCall(d)
 	if err != nil {
 		return err

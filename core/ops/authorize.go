@@ -86,7 +86,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		return nil, err
 	}
 	sc := scratches.Get().(*scratch)
-	gen := s.set.Generation()
+	gen := s.pin()
+	defer gen.unpin()
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
 		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
@@ -217,12 +218,34 @@ type Observer interface {
 	Operated(operation, result string, code sdk.Code, took time.Duration)
 }
 
-// Generation is one immutable set of rules and scanners.
+// Generation is one immutable set of rules and scanners. What was begun on one ends on it, whatever is put in its place.
 type Generation struct {
 	Policy    string // hash of what the operator wrote
 	Authorize *chain.Authorizer
 	Scan      *chain.ScanChain
 	Args      string // how args are kept in the log: digest, redacted, full
+
+	users atomic.Int64
+}
+
+// Users is how many calls and streams work on the generation. Once another one has taken its place, it only falls: at 0,
+// nothing of this generation is used any more.
+func (g *Generation) Users() int64 { return g.users.Load() }
+
+// unpin takes pin back.
+func (g *Generation) unpin() { g.users.Add(-1) }
+
+// pin gives the generation in force and keeps what it is made of from being closed until unpin. It is counted before it is
+// looked at once more: who swapped in between sees either the count or that nobody uses the old one.
+func (s *Service) pin() *Generation {
+	for {
+		g := s.set.Generation()
+		g.users.Add(1)
+		if s.set.Generation() == g {
+			return g
+		}
+		g.unpin()
+	}
 }
 
 // Settings are what a Service needs; all are required.

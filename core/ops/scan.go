@@ -25,7 +25,8 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	if in.StreamID != "" {
 		return s.scanPiece(r, in)
 	}
-	gen := s.set.Generation()
+	gen := s.pin()
+	defer gen.unpin()
 	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
 		Findings: findings(res.Findings), ScannedBy: receipts(res.Receipts)}

@@ -45,9 +45,10 @@ type streamName struct{ tool, id string }
 type scanStream struct {
 	key, agent, session, content string
 	name                         streamName
-	gen                          *Generation // the same from the first piece to the last
+	gen                          *Generation // the same from the first piece to the last, pinned while at is there
 
 	busy, killed bool
+	pinned       bool
 	ended        string // why; "" while it is open
 	at           *chain.Stream
 	taken        int
@@ -183,7 +184,8 @@ func (st *scanStream) follows(in *wire.ScanRequest, sum [sha256.Size]byte, kille
 // begin makes a stream.
 func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *scanStream {
 	st := &scanStream{key: key.ID, agent: strings.Clone(in.AgentID), session: strings.Clone(in.SessionID), content: strings.Clone(in.ContentType),
-		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.set.Generation(), size: scanStreamSize}
+		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.pin(), size: scanStreamSize}
+	st.pinned = true
 	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, ContentType: st.content}, t.set.Held)
 	if t.byKey == nil {
 		t.byKey = map[string]map[streamName]*scanStream{}
@@ -267,6 +269,7 @@ func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Siz
 		st.last, st.lastOffset, st.lastSum = out, in.Offset, sum
 		st.at, st.taken, st.settled, st.released = next, out.Stream.NextOffset, out.Stream.Settled, out.Stream.Released
 		if next == nil {
+			st.unpin()
 			st.ended = "its last piece was sent"
 			if out.Outcome == chain.Denied {
 				st.ended = cmp.Or(out.Reason, out.ReasonCode) + "; " + "it was denied"
@@ -292,6 +295,7 @@ func (t *scanStreams) wasKilled(st *scanStream) bool {
 // empty takes what a killed stream holds. What is left is how much was released, for its next piece.
 func (t *scanStreams) empty(st *scanStream) {
 	st.at, st.last = nil, nil
+	st.unpin()
 	t.weigh(st)
 }
 
@@ -311,7 +315,16 @@ func (t *scanStreams) weigh(st *scanStream) {
 	t.memory += st.size
 }
 
+// unpin lets go of the stream's generation: nothing more is scanned.
+func (st *scanStream) unpin() {
+	if st.pinned {
+		st.gen.unpin()
+	}
+	st.pinned = false
+}
+
 func (t *scanStreams) drop(st *scanStream) {
+	st.unpin()
 	delete(t.byKey[st.key], st.name)
 	if len(t.byKey[st.key]) == 0 {
 		delete(t.byKey, st.key)

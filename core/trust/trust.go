@@ -21,6 +21,7 @@ import (
 // Bounds on what is read, bytes.
 const (
 	MaxFile      = 16 << 20 // a module, as in ABI v1
+	MaxProgram   = 512 << 20
 	maxSignature = 4 << 10
 	maxKeyFile   = 4 << 10
 )
@@ -54,8 +55,15 @@ type File struct {
 // Read reads path, a regular file of at most MaxFile bytes, and its signature path.minisig if there is one. digest is what
 // the operator pinned; with "" any bytes are taken, for tools that write a lock. Whatever does not hold is an error: a
 // wrong digest, a signature of a known key that does not fit, none where one is required.
-func (p Policy) Read(path, digest string) (File, error) {
-	code, err := readFile(path, MaxFile)
+func (p Policy) Read(path, digest string) (File, error) { return p.read(path, digest, MaxFile) }
+
+// ReadProgram is Read for a program of at most MaxProgram bytes.
+func (p Policy) ReadProgram(path, digest string) (File, error) {
+	return p.read(path, digest, MaxProgram)
+}
+
+func (p Policy) read(path, digest string, most int64) (File, error) {
+	code, err := readFile(path, most)
 	if err != nil {
 		return File{}, err
 	}
