@@ -39,7 +39,8 @@ type bench struct {
 	t      testing.TB
 	store  *store.Store
 	svc    *ops.Service
-	gen    *ops.Generation
+	gen    *ops.Generation // in force
+	force  atomic.Pointer[ops.Generation]
 	offset atomic.Int64 // how far the clock is ahead
 	tick   ticker
 }
@@ -68,10 +69,17 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
 		Authorize: &chain.Authorizer{Budget: 1000 * time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.gen = gen
-	b.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
+	b.force.Store(gen)
+	b.svc = ops.New(ops.Settings{Store: st, Generation: b.force.Load, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
 		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Memory: 1 << 20, Idle: time.Minute}, Policy: policyOf(gen), Observer: silent{}})
 	t.Cleanup(b.svc.Close)
 	return b
+}
+
+// swap puts another chain in force, with the same scanners.
+func (b *bench) swap(a *chain.Authorizer) {
+	b.gen = &ops.Generation{Policy: "next", Args: b.gen.Args, Scan: b.gen.Scan, Authorize: a}
+	b.force.Store(b.gen)
 }
 
 // policyOf compiles every text but an empty one to the bench's own chain.

@@ -137,5 +137,10 @@ func (s *Service) Keys() []*store.Key { return s.set.Store.Keys() }
 
 // Note writes a record of something that is no operation: a start, a configuration.
 func (s *Service) Note(ctx context.Context, typ string, fields ...[2]string) error {
-	return s.set.Store.Commit(ctx, &store.Note{Type: typ, By: store.Who{Principal: "system", Method: "system", Surface: "system"}, Fields: fields})
+	return s.NoteBy(ctx, store.Who{Principal: "system", Method: "system", Surface: "system"}, typ, fields...)
+}
+
+// NoteBy is Note for what somebody did.
+func (s *Service) NoteBy(ctx context.Context, who store.Who, typ string, fields ...[2]string) error {
+	return s.set.Store.Commit(ctx, &store.Note{Type: typ, By: who, Fields: fields})
 }
