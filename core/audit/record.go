@@ -68,6 +68,10 @@ func (t *Tree) Root() tlog.Hash {
 	return h
 }
 
+// Peaks are the root hashes of the complete subtrees that the tree is made of, from left to right, the largest first: all
+// that is needed of its leaves to append to it. They are the caller's.
+func (t *Tree) Peaks() []tlog.Hash { return append([]tlog.Hash(nil), t.peaks...) }
+
 // StoredHashes is how many hashes a tree of size leaves has stored.
 func StoredHashes(size uint64) int64 {
 	if size == 0 {

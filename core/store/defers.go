@@ -239,6 +239,8 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 	o.Str("asked_by", d.KeyID)
 	o.Opt("rule_id", d.RuleID)
 	o.Opt("reason", reason)
+	o.Opt("operation", d.Operation)
+	o.Opt("priority", string(d.Priority))
 	o.Int("approvals", int64(len(d.Signed)))
 	o.Int("approvals_required", int64(tx.required(d)))
 	if typ == "defer_resolved" {

@@ -28,6 +28,7 @@ const (
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON
 	prefixSession  = 's' // s|SHA-256 of its id     → console session, JSON; gone when it ends
+	prefixCursor   = 'f' // f|subscriber's name     → u64 cursor, u64 the furthest it ever was (see cursors.go)
 )
 
 // layoutVersion is refused when it is not ours: an older binary must not write to a newer store.

@@ -1,21 +1,18 @@
 package store
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/tlog"
-
-	"github.com/yett-dev/yett/core/audit"
 )
 
 // RecordTypes are the types of records that there are.
-var RecordTypes = []string{"action_result", "auth_failed", "config_applied", "console_sign_in", "console_sign_in_refused", "console_sign_out", "decision", "defer_created", "defer_expired",
-	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked", "kill", "operator_added", "scan", "unanswered", "unkill", "withheld"}
+var RecordTypes = []string{"action_result", "auth_failed", "config_applied", "config_refused", "console_sign_in", "console_sign_in_refused", "console_sign_out", "decision", "defer_created", "defer_expired",
+	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked", "kill", "operator_added", "plugin_resumed", "plugin_state", "retention_trimmed", "scan", SubscriberDeadLetter,
+	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "unanswered", "unkill", "withheld"}
 
 // groupOf reads the key of one commit's records and counts them.
 func groupOf(key, value []byte) (first, count uint64, err error) {
@@ -45,8 +42,9 @@ func eachRecord(value []byte, fn func(record []byte) error) error {
 	return nil
 }
 
-// Records calls fn with every record from seq on, in order, up to what is on disk when it starts. The bytes are only
-// valid during the call. An error of fn ends the walk and is returned.
+// Records calls fn with every record from seq on, in order, up to what is on disk when it starts; where retention has
+// removed that one, from the first that is there. The bytes are only valid during the call. An error of fn ends the walk
+// and is returned.
 func (s *Store) Records(from uint64, fn func(seq uint64, record []byte) error) error {
 	size := s.Seq() // Pebble shows a batch before it has synced it
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
@@ -99,31 +97,4 @@ func (r hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 		copy(out[i][:], v[off:])
 	}
 	return out, it.Close()
-}
-
-// Export writes the whole log as of now: a header line with a checkpoint of exactly these records, then one line per record.
-func (s *Store) Export(w io.Writer, signer *audit.Signer) error {
-	size := s.Seq()
-	root, err := tlog.TreeHash(int64(size), hashReader{s})
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	header, err := signer.Header(1, size, root)
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	bw := bufio.NewWriterSize(w, 1<<16)
-	bw.Write(header)
-	bw.WriteByte('\n')
-	err = s.Records(1, func(seq uint64, rec []byte) error {
-		if seq > size {
-			return io.EOF
-		}
-		bw.Write(rec)
-		return bw.WriteByte('\n')
-	})
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("export: %w", err)
-	}
-	return bw.Flush()
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ type modelled struct {
 	defers  map[string]*modelDefer
 	tokens  []string
 	answers map[string]modelAnswer // by key and call_id
+	cursors map[string]Cursor
+	first   uint64 // the log begins with it
 }
 
 func (m *modelled) now() time.Time { return m.clock.Now() }
@@ -284,6 +287,90 @@ func (m *modelled) same(t *rapid.T) {
 	if err := consistent(m.s); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (m *modelled) move(t *rapid.T) {
+	name, to, back := rapid.SampledFrom([]string{"siem", "mail"}).Draw(t, "subscriber"), rapid.Uint64Range(0, m.s.Seq()+2).Draw(t, "to"), rapid.Bool().Draw(t, "back")
+	was, known := m.cursors[name]
+	want := sdk.Code("")
+	switch {
+	case to > m.s.Seq():
+		want = sdk.CodeInvalidField
+	case known && to < was.Seq && !back:
+		want = sdk.CodeConflict
+	}
+	c := &MoveCursor{Name: name, To: to, Back: back}
+	if rapid.Bool().Draw(t, "event") {
+		c.Events = []SubscriberEvent{{Type: SubscriberGap, First: 1, Last: to}}
+	}
+	before := m.s.Seq()
+	m.refused(c, want)
+	if want != "" {
+		return
+	}
+	if made := m.s.Seq() - before; !(known && to == was.Seq) && made < uint64(len(c.Events)) { // time may have made more
+		t.Fatalf("%d records for %d events", made, len(c.Events))
+	}
+	m.cursors[name] = Cursor{to, max(to, was.High)}
+}
+
+func (m *modelled) drop(t *rapid.T) {
+	name, want := rapid.SampledFrom([]string{"siem", "mail"}).Draw(t, "subscriber"), sdk.Code("")
+	if _, known := m.cursors[name]; !known {
+		want = sdk.CodeNotFound
+	}
+	m.refused(&DropCursor{Name: name, By: system}, want)
+	delete(m.cursors, name)
+}
+
+func (m *modelled) trim(t *rapid.T) {
+	through := rapid.Uint64Range(0, m.s.Seq()-1).Draw(t, "through")
+	m.must(&Trim{Through: through, Reason: "max_age"})
+	is := m.s.First()
+	if is < m.first || is > max(m.first, through+1) {
+		t.Fatalf("trimmed through %d: the log began with %d and begins with %d", through, m.first, is)
+	}
+	m.first = is
+}
+
+// kept compares cursors and what retention has left.
+func (m *modelled) kept(t *rapid.T) {
+	if got := m.s.Cursors(); !maps.Equal(got, m.cursors) {
+		t.Fatalf("cursors %v, the model has %v", got, m.cursors)
+	}
+	if got := m.s.First(); got != m.first {
+		t.Fatalf("the log begins with %d, the model says %d", got, m.first)
+	}
+	next := m.first
+	err := m.s.Records(1, func(seq uint64, _ []byte) error {
+		if next++; seq != next-1 {
+			return fmt.Errorf("record %d where %d should be", seq, next-1)
+		}
+		return nil
+	})
+	if err != nil || next != m.s.Seq()+1 {
+		t.Fatalf("up to %d of %d: %v", next-1, m.s.Seq(), err)
+	}
+}
+
+// TestModelOfRetention is apart from TestModel, which holds states against a log that is whole.
+func TestModelOfRetention(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, cursors: map[string]Cursor{}, first: 1}
+		m.open()
+		defer m.close()
+		m.notes(1)
+		rt.Repeat(map[string]func(*rapid.T){
+			"create key":  m.create,
+			"revoke key":  m.revoke,
+			"move cursor": m.move,
+			"move it":     m.move,
+			"drop cursor": m.drop,
+			"trim":        m.trim,
+			"restart":     func(*rapid.T) { m.reopen() },
+			"":            m.kept,
+		})
+	})
 }
 
 func TestModel(t *testing.T) {

@@ -29,11 +29,14 @@ type journal struct {
 	revoked []string          // keys revoked
 	defers  map[string]string // token → the last answered status
 	ended   map[string]bool   // a state that cannot change any more
+	cursors map[string]uint64 // the last answered cursor of each client
 	refused int               // commits answered with audit_unavailable
 	other   []error           // answers that nobody should get
 }
 
-func newJournal() *journal { return &journal{defers: map[string]string{}, ended: map[string]bool{}} }
+func newJournal() *journal {
+	return &journal{defers: map[string]string{}, ended: map[string]bool{}, cursors: map[string]uint64{}}
+}
 
 // note takes down an answer. An error other than audit_unavailable is kept as a failure of the test.
 func (j *journal) note(err error, fn func()) bool {
@@ -54,7 +57,7 @@ func (j *journal) note(err error, fn func()) bool {
 func (j *journal) copy() *journal {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended)}
+	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended), cursors: maps.Clone(j.cursors)}
 }
 
 // rank orders a defer's states: what was answered may have moved on, never back.
@@ -94,6 +97,11 @@ func (j *journal) verify(s *Store) error {
 	for _, id := range j.revoked {
 		if k := s.Key(id); k == nil || k.Revocation() == nil {
 			return fmt.Errorf("a revoke was answered and does not hold: %s", id)
+		}
+	}
+	for name, seq := range j.cursors {
+		if c, ok := s.Cursor(name); !ok || c.Seq < seq || c.Seq > s.Seq() {
+			return fmt.Errorf("the cursor of %s was answered %d and is %v: missing", name, seq, c)
 		}
 	}
 	for token, status := range j.defers {
@@ -186,6 +194,11 @@ func (c *client) round(i int) bool {
 	}
 	spent := c.decide(what, sdk.Defer, token)
 	if i%3 == 0 && !c.ask(spent, func() { c.j.defers[token] = Consumed; c.j.ended[token] = true }) {
+		return false
+	}
+	to := c.s.Seq()
+	move := &MoveCursor{Name: c.name, To: to, Events: []SubscriberEvent{{Type: SubscriberGap, First: to, Last: to}}}
+	if !c.do(move, func() { c.j.cursors[c.name] = to }) {
 		return false
 	}
 	key := c.me.ID
@@ -285,6 +298,85 @@ func prefixes(s *Store, cuts []cut) error {
 		}
 	}
 	return nil
+}
+
+// TestPowerCutAroundTrims cuts the power at every operation while records are added and the oldest removed: what is left is
+// always a log without a hole, beginning where some trim left it and not behind the last one, and with a tree that fits.
+func TestPowerCutAroundTrims(t *testing.T) {
+	for _, percent := range []int{0, 50, 100} {
+		base := vfs.NewCrashableMem()
+		rng := rand.New(rand.NewPCG(3, uint64(percent)))
+		asked, answered, cuts, failure := uint64(0), uint64(1), 0, error(nil)
+		look := func(errorfs.Op) error {
+			if cuts++; failure == nil {
+				failure = afterTrim(base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), answered, asked)
+			}
+			return nil
+		}
+		var mu sync.Mutex
+		s, err := Open(settings(errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error { mu.Lock(); defer mu.Unlock(); return look(op) })), newClock(), func(error) {}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			if err := s.Commit(context.Background(), &Note{Type: "note", By: system}); err != nil {
+				t.Fatal(err)
+			}
+			if i%4 != 3 {
+				continue
+			}
+			mu.Lock()
+			asked = s.Seq() - 2
+			mu.Unlock()
+			if err := s.Commit(context.Background(), &Trim{Through: asked, Reason: "max_age"}); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			answered = s.First()
+			mu.Unlock()
+			if i%12 == 11 {
+				if err := s.db.Flush(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := errors.Join(failure, s.Close()); err != nil || cuts < 100 {
+			t.Fatalf("%d%% kept, %d cuts: %v", percent, cuts, err)
+		}
+	}
+}
+
+func afterTrim(fs vfs.FS, answered, asked uint64) error {
+	s, err := Open(settings(fs, newClock(), func(error) {}))
+	if err != nil {
+		return err
+	}
+	next := s.First()
+	if next < answered || next > max(answered, asked+1) {
+		err = fmt.Errorf("the log begins with %d, %d was answered and %d asked for", next, answered, asked)
+	}
+	var leaves []tlog.Hash
+	walked := s.Records(1, func(seq uint64, rec []byte) error {
+		if next++; seq != next-1 {
+			return fmt.Errorf("record %d where %d should be", seq, next-1)
+		}
+		leaves = append(leaves, tlog.RecordHash(rec))
+		return nil
+	})
+	if next != s.Seq()+1 {
+		err = errors.Join(err, fmt.Errorf("%d records, the last is %d", s.Seq(), next-1))
+	}
+	root, rooted := s.Root(s.Seq())
+	if rooted == nil && root != s.seq.tree.Root() {
+		err = errors.Join(err, errors.New("the tree's edge does not fit its hashes"))
+	}
+	for i, leaf := range leaves {
+		at := int64(s.First()) - 1 + int64(i)
+		if stored, e := (hashReader{s}).ReadHashes([]int64{tlog.StoredHashIndex(0, at)}); e != nil || stored[0] != leaf {
+			err = errors.Join(err, fmt.Errorf("record %d has another hash: %w", at+1, e))
+		}
+	}
+	return errors.Join(err, walked, rooted, s.Close())
 }
 
 func honest(fs vfs.FS) vfs.FS { return fs }

@@ -306,6 +306,7 @@ type tx struct {
 	fresh   map[string][]byte // rows of this batch that it may have to read again
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
 	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
+	trimmed uint64            // the first record that retention leaves, if it removes some in this batch
 	err     error
 }
 
@@ -317,7 +318,7 @@ func (tx *tx) begin(now time.Time) {
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
 	clear(tx.closed)
-	tx.err = nil
+	tx.err, tx.trimmed = nil, 0
 	tx.forget()
 	tx.dropCounters()
 }

@@ -37,6 +37,10 @@ type Store struct {
 	grants grantTable
 	seq    *sequencer
 
+	cursors cursorTable
+	kept    atomic.Uint64 // the first record that retention has left
+	roots   rootCache
+
 	opened atomic.Bool // before, a failure is Open's answer
 }
 
@@ -104,6 +108,12 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadGrants(); err != nil {
+		return err
+	}
+	if err := s.loadCursors(); err != nil {
+		return err
+	}
+	if err := s.loadKept(); err != nil {
 		return err
 	}
 	tree, err := s.loadTree()

@@ -70,6 +70,30 @@ func (t *tail) from(seq uint64, dst []group) (n int, ok bool) {
 	return copy(dst, t.groups[i:]), true
 }
 
+// forget drops what retention has removed from the log.
+func (t *tail) forget(kept uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for len(t.groups) > 0 && t.groups[0].last < kept {
+		t.bytes -= len(t.groups[0].records)
+		t.groups[0] = group{}
+		t.groups = t.groups[1:]
+	}
+}
+
+// size is how many bytes the records from seq on take in memory, and the first of those; none says that none are there.
+func (t *tail) size(seq uint64) (bytes int, first uint64, none bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.groups) == 0 {
+		return 0, 0, true
+	}
+	for i := len(t.groups) - 1; i >= 0 && t.groups[i].last >= seq; i-- {
+		bytes += len(t.groups[i].records)
+	}
+	return bytes, t.groups[0].first, false
+}
+
 // Follow puts a token into wake, which should have room for one, whenever records have reached the disk, and never waits
 // for it. While somebody follows, the newest records are kept in memory for Tail. stop ends it; it may be called twice.
 func (s *Store) Follow(wake chan<- struct{}) (stop func()) {
