@@ -1,0 +1,126 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// masker replaces "secret" and refuses "broken".
+func masker(_ context.Context, t Text) (string, error) {
+	if strings.Contains(t.Text, "broken") {
+		return "", errors.New("no scanner")
+	}
+	if strings.Contains(t.Text, "torn") {
+		return strings.Replace(t.Text, "torn", `"`, 1), nil
+	}
+	return strings.ReplaceAll(t.Text, "secret", "[MASKED]"), nil
+}
+
+func TestPayload(t *testing.T) {
+	rec := `{"v":1,"seq":7,"type":"decision","tool_id":"t","n":1.50e3,"args":{"a":"secret","n":1.0},"context":{"c":"secret"},"reason":"a secret \u0041","checks":[{"name":"secret","error":"secret"}],"x":{"args":{"y":"secret"}},"e":[]}`
+	for _, c := range []struct{ name, kind, in, want string }{
+		{"full", PayloadFull, rec, rec},
+		{"digest", PayloadDigest, rec, `{"v":1,"seq":7,"type":"decision","tool_id":"t","n":1.50e3,"reason":"a secret \u0041","checks":[{"name":"secret","error":"secret"}],"x":{"args":{"y":"secret"}},"e":[]}`},
+		{"redacted", PayloadRedacted, rec, `{"v":1,"seq":7,"type":"decision","tool_id":"t","n":1.50e3,"args":{"a":"[MASKED]","n":1.0},"context":{"c":"[MASKED]"},"reason":"a [MASKED] A","checks":[{"name":"secret","error":"[MASKED]"}],"x":{"args":{"y":"secret"}},"e":[]}`},
+		{"only args", PayloadDigest, `{"args":{"a":1}}`, `{}`},
+		{"modified", PayloadDigest, `{"modified_args":{},"v":1}`, `{"v":1}`},
+		{"nothing to mask", PayloadRedacted, `{"args":{},"reason":"","message":"fine \u0041"}`, `{"args":{},"reason":"","message":"fine \u0041"}`},
+		{"mask fails", PayloadRedacted, `{"args":{"a":"broken"},"reason":"broken"}`, `{"args":{"withheld":"mask_failed"},"reason":"[withheld]"}`},
+		{"mask breaks the JSON", PayloadRedacted, `{"args":{"a":"torn"},"reason":"torn"}`, `{"args":{"withheld":"mask_failed"},"reason":"\""}`},
+		{"unreadable", PayloadDigest, `{"args":`, `{"seq":7,"withheld":"unreadable"}`},
+		{"unreadable in full", PayloadFull, `{"args":`, `{"args":`},
+	} {
+		p := payload{kind: c.kind, mask: masker}
+		for range 2 { // the second time texts are remembered
+			if got := string(p.of(context.Background(), 7, []byte(c.in))); got != c.want {
+				t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
+			}
+		}
+	}
+}
+
+// What masking made of a text is remembered for the same tool and agent only, and not without end.
+func TestPayloadRemembers(t *testing.T) {
+	asked := 0
+	p := payload{kind: PayloadRedacted, mask: func(_ context.Context, t Text) (string, error) { asked++; return t.ToolID + t.Text, nil }}
+	for i := range 2 * maskedKept {
+		for _, tool := range []string{"a", "b"} {
+			for range 2 {
+				rec := fmt.Sprintf(`{"tool_id":"%s","reason":"%d"}`, tool, i)
+				if got, want := string(p.of(context.Background(), 1, []byte(rec))), fmt.Sprintf(`{"tool_id":"%s","reason":"%s%d"}`, tool, tool, i); got != want {
+					t.Fatalf("got %s, want %s", got, want)
+				}
+			}
+		}
+	}
+	if asked != 4*maskedKept || len(p.seen) > maskedKept {
+		t.Errorf("asked %d times, %d kept", asked, len(p.seen))
+	}
+}
+
+func TestWants(t *testing.T) {
+	of := func(s Settings) *Settings { return &s }
+	decision := `{"seq":1,"type":"decision","agent_id":"billing-1","tool_id":"stripe/refund"}`
+	for _, c := range []struct {
+		name string
+		set  *Settings
+		rec  string
+		want bool
+	}{
+		{"no filter", of(Settings{}), `nonsense`, true},
+		{"type", of(Settings{Types: []string{"kill", "decision"}}), decision, true},
+		{"other type", of(Settings{Types: []string{"kill"}}), decision, false},
+		{"agent", of(Settings{Agents: []string{"billing-*"}}), decision, true},
+		{"other agent", of(Settings{Agents: []string{"support-*"}}), decision, false},
+		{"no agent", of(Settings{Agents: []string{"support-*"}}), `{"type":"key_created"}`, true},
+		{"pattern of agents", of(Settings{Agents: []string{"support-*"}}), `{"type":"kill","agent_id":"b*"}`, true},
+		{"tool", of(Settings{Tools: []string{"x", "stripe/*"}}), decision, true},
+		{"other tool", of(Settings{Tools: []string{"x"}}), decision, false},
+		{"no tool", of(Settings{Tools: []string{"x"}}), `{"type":"kill"}`, true},
+		{"all of them", of(Settings{Types: []string{"decision"}, Agents: []string{"*"}, Tools: []string{"other"}}), decision, false},
+		{"escaped", of(Settings{Agents: []string{"A"}}), `{"type":"x","agent_id":"\u0041"}`, true},
+		{"escaped other", of(Settings{Agents: []string{"A"}}), `{"type":"x","agent_id":"\u0042"}`, false},
+		{"unreadable", of(Settings{Types: []string{"kill"}}), `{"type":"deci`, true},
+		{"type inside only", of(Settings{Types: []string{"kill"}}), `{"x":{"type":"kill"},"type":"scan"}`, false},
+	} {
+		if got := c.set.wants([]byte(c.rec)); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
+// Whatever a record holds, what is delivered is JSON, and digest holds none of the contents.
+func FuzzPayload(f *testing.F) {
+	f.Add([]byte(`{"v":1,"seq":7,"type":"decision","args":{"a":"secret"},"reason":"secret"}`), `{"x":1}`)
+	f.Add([]byte(`{"args":{"a":"torn"},"checks":[{"error":"broken"}]}`), `"`)
+	f.Fuzz(func(t *testing.T, rec []byte, masked string) {
+		for _, kind := range []string{PayloadDigest, PayloadRedacted} {
+			p := payload{kind: kind, mask: func(context.Context, Text) (string, error) { return masked, nil }}
+			out := p.of(context.Background(), 1, rec)
+			if !json.Valid(out) {
+				t.Fatalf("%s of %q: %q is no JSON", kind, rec, out)
+			}
+			var m map[string]json.RawMessage
+			if err := json.Unmarshal(out, &m); err != nil {
+				t.Fatalf("%s: %v", kind, err)
+			}
+			if _, there := m["args"]; there && kind == PayloadDigest {
+				t.Fatalf("args are in %q", out)
+			}
+		}
+		h, ok := headOf(rec)
+		if ok && json.Valid(rec) && !bytes.ContainsAny(rec, " \t\r\n\\") {
+			var m struct {
+				Type string `json:"type"`
+			}
+			if json.Unmarshal(rec, &m) == nil && strings.Count(strings.ToLower(string(rec)), `"type":`) == 1 && m.Type != h.typ {
+				t.Fatalf("type %q of %s", h.typ, rec)
+			}
+		}
+	})
+}

@@ -1,0 +1,387 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+)
+
+// How a stream shares the machine with decisions, and how often it writes the cursor.
+const (
+	restAfter   = 25 * time.Millisecond  // a turn that reached the end of the log
+	restBetween = 2 * time.Millisecond   // turns while there is more to read
+	flushAfter  = 250 * time.Millisecond // an acknowledgement, unless the window needs it at once
+	quietAfter  = time.Second            // between two moves of the cursor over what was filtered out
+	sinceBroken = time.Second            // for the reason of a stream that cannot be written to
+	logPause    = time.Second            // after the log could not be read, or the cursor not written
+)
+
+// ending is why a stream has ended.
+type ending int
+
+const (
+	notYet      ending = iota
+	endFailed          // because of a record, as far as we know
+	endGone            // the process is gone
+	endProtocol        // the subscriber said something that it must not
+	endAsked           // an operator's word
+	endClosed          // Close
+)
+
+type end struct {
+	cause ending
+	why   string
+}
+
+// sentBatch is a batch whose end is not below the cursor on disk.
+type sentBatch struct {
+	last uint64
+	seqs []uint64 // of its records
+}
+
+// heard is what the receiving goroutine passes on.
+type heard struct {
+	ack *pluginv1.Ack
+	err error
+}
+
+// conn is one stream. All of it but the goroutines that send and receive is the pump's goroutine's.
+type conn struct {
+	p      *Pump
+	ctx    context.Context
+	cancel context.CancelFunc
+	stream Stream
+	out    chan *pluginv1.Batch
+	in     chan heard
+	broken chan error
+	wake   chan struct{}
+	wg     sync.WaitGroup
+
+	next  uint64 // the record to read next
+	after uint64 // the end of the newest batch sent: the next one begins behind it
+	heard uint64 // the newest acknowledgement
+	sent  []sentBatch
+	batch *building // not sent yet; nil: none
+
+	ended    bool      // the end of the log was reached, nothing was written since
+	closing  bool      // nothing more is sent
+	restTo   time.Time // nothing is read before
+	ackDue   time.Time // zero: nothing is waited for
+	flushDue time.Time // zero: nothing is to be written
+	quietDue time.Time // not before, over what was filtered out
+	retryAt  time.Time // the cursor is not written before
+	brokenTo time.Time // zero: it can be written to
+	sendErr  error
+}
+
+func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) *conn {
+	w := p.set.Window
+	c := &conn{p: p, ctx: ctx, cancel: cancel, stream: s, out: make(chan *pluginv1.Batch, w), in: make(chan heard, w), broken: make(chan error, 1), wake: make(chan struct{}, 1)}
+	c.next, c.after, c.heard = p.acked+1, p.acked, p.acked
+	kept := p.gaps[:0] // what of gaps was not acknowledged is found again
+	for _, g := range p.gaps {
+		if g.last = min(g.last, p.acked); g.first <= g.last {
+			kept = append(kept, g)
+		}
+	}
+	p.gaps = kept
+	return c
+}
+
+// serve runs the stream until it ends, and writes the cursor.
+func (c *conn) serve(ctx context.Context) end {
+	unfollow := c.p.set.Log.Follow(c.wake)
+	defer unfollow()
+	c.wg.Add(2)
+	go c.send()
+	go c.receive()
+	e := end{}
+	for e.cause == notYet {
+		e = c.step(ctx)
+	}
+	if c.closing && e.cause == endClosed {
+		c.goodbye(ctx)
+	}
+	c.cancel()
+	c.wg.Wait()
+	if c.p.acked > c.p.at.Seq && ctx.Err() == nil {
+		c.flush(ctx) // if it fails, what was acknowledged in vain comes again after a crash only
+	}
+	return e
+}
+
+// goodbye tells the subscriber that nothing comes any more, and gives it a moment to end the stream itself.
+func (c *conn) goodbye(ctx context.Context) {
+	close(c.out)
+	timer := time.NewTimer(sinceBroken)
+	defer timer.Stop()
+	for {
+		select {
+		case h := <-c.in:
+			if h.err != nil {
+				return
+			}
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *conn) send() {
+	defer c.wg.Done()
+	for {
+		select {
+		case b, more := <-c.out:
+			if !more {
+				if err := c.stream.CloseSend(); err != nil {
+					c.broken <- err
+				}
+				return
+			}
+			if err := c.stream.Send(b); err != nil {
+				c.broken <- err
+				return
+			}
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *conn) receive() {
+	defer c.wg.Done()
+	for {
+		ack, err := c.stream.Recv()
+		select {
+		case c.in <- heard{ack, err}:
+		case <-c.ctx.Done():
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// step does what is due and waits for what comes next.
+func (c *conn) step(ctx context.Context) end {
+	now := time.Now()
+	c.due(ctx, now)
+	switch {
+	case !c.ackDue.IsZero() && !now.Before(c.ackDue):
+		return end{endFailed, fmt.Sprintf("nothing was acknowledged for %v behind record %d", c.p.set.AckTimeout, c.p.acked)}
+	case !c.brokenTo.IsZero() && !now.Before(c.brokenTo):
+		return end{endFailed, "the stream has ended: " + c.sendErr.Error()}
+	case c.closing && c.ackDue.IsZero():
+		return end{endClosed, ""}
+	}
+	if c.mayRead(now) {
+		c.read(c.ctx)
+		now = time.Now()
+	}
+	c.p.publish()
+	timer := time.NewTimer(c.waits(now))
+	defer timer.Stop()
+	wake := c.wake
+	if !c.ended || now.Before(c.restTo) {
+		wake = nil
+	}
+	stop := c.p.stop
+	if c.closing {
+		stop = nil
+	}
+	select {
+	case <-timer.C:
+	case <-wake:
+		c.ended = false
+	case h := <-c.in:
+		return c.hear(h)
+	case err := <-c.broken:
+		c.sendErr, c.brokenTo = err, now.Add(sinceBroken) // the reason comes from the other direction
+	case a := <-c.p.asks:
+		if c.p.answer(ctx, a) {
+			return end{endAsked, ""}
+		}
+	case <-stop:
+		c.closing, c.batch = true, nil
+	case <-ctx.Done():
+		return end{endClosed, ""}
+	}
+	return end{}
+}
+
+// waits is how long nothing is due.
+func (c *conn) waits(now time.Time) time.Duration {
+	until := now.Add(time.Hour)
+	for _, t := range []time.Time{c.ackDue, c.flushDue, c.brokenTo} {
+		if !t.IsZero() && t.Before(until) {
+			until = t
+		}
+	}
+	if (c.ended || c.room()) && c.restTo.After(now) && c.restTo.Before(until) {
+		until = c.restTo
+	} else if c.mayRead(now) {
+		until = now
+	}
+	return until.Sub(now)
+}
+
+func (c *conn) mayRead(now time.Time) bool {
+	return !c.closing && !c.ended && c.room() && c.brokenTo.IsZero() && !now.Before(c.restTo)
+}
+
+// room reports whether the window takes another batch. While suspects go one at a time it takes one.
+func (c *conn) room() bool {
+	if c.p.careful() {
+		return c.ackDue.IsZero() && len(c.sent) < c.p.set.Window
+	}
+	return len(c.sent) < c.p.set.Window
+}
+
+// due writes the cursor when it is time to.
+func (c *conn) due(ctx context.Context, now time.Time) {
+	p := c.p
+	if c.ackDue.IsZero() && (c.batch == nil || len(c.batch.records) == 0) && p.acked < c.next-1 {
+		p.acked = c.next - 1 // all that was sent is acknowledged, and nothing behind it was wanted
+		p.progress()
+	}
+	if p.acked == p.at.Seq {
+		c.flushDue = time.Time{}
+		return
+	}
+	if now.Before(c.retryAt) {
+		c.flushDue = c.retryAt
+		return
+	}
+	settled := c.settled()
+	if c.flushDue.IsZero() {
+		c.flushDue = now.Add(flushAfter)
+		if settled == 0 && now.Before(c.quietDue) {
+			c.flushDue = c.quietDue
+		}
+	}
+	if now.Before(c.flushDue) && settled < max(1, p.set.Window/2) && (settled == 0 || len(c.sent) < p.set.Window) {
+		return
+	}
+	if !c.flush(ctx) {
+		c.retryAt = now.Add(logPause)
+		c.flushDue = c.retryAt
+		return
+	}
+	c.flushDue, c.quietDue = time.Time{}, now.Add(quietAfter)
+}
+
+// settled is how many batches only wait for the cursor to be written.
+func (c *conn) settled() (n int) {
+	for n < len(c.sent) && c.sent[n].last <= c.p.acked {
+		n++
+	}
+	return n
+}
+
+// flush writes the cursor.
+func (c *conn) flush(ctx context.Context) (ok bool) {
+	if err := c.p.move(ctx, c.p.acked); err != nil {
+		if c.p.now.Detail != err.Error() {
+			c.p.set.Report("subscriber %s: %v", c.p.set.Name, err)
+		}
+		c.p.now.Detail = err.Error()
+		return false
+	}
+	c.p.now.Detail = ""
+	c.sent = c.sent[c.settled():]
+	return true
+}
+
+// hear takes in what the subscriber says.
+func (c *conn) hear(h heard) end {
+	if h.err != nil {
+		return c.over(h.err)
+	}
+	seq := h.ack.GetSeq()
+	switch {
+	case seq != 0 && seq < c.heard:
+		return c.wrong("it acknowledges %d after %d", seq, c.heard)
+	case seq > c.after:
+		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.after)
+	case seq != 0:
+		c.take(seq)
+	}
+	if h.ack.GetError() == "" {
+		return end{}
+	}
+	if c.pending() == 0 {
+		return c.wrong("it refuses what is behind %d, but nothing was sent: %s", c.p.acked, shortened(h.ack.GetError()))
+	}
+	return end{endFailed, fmt.Sprintf("record %d: %s", c.pending(), shortened(h.ack.GetError()))}
+}
+
+// take moves what is acknowledged.
+func (c *conn) take(seq uint64) {
+	p := c.p
+	c.heard = seq
+	if seq <= p.acked {
+		return
+	}
+	for i := range c.sent {
+		for _, n := range c.sent[i].seqs {
+			if n > p.acked && n <= seq {
+				p.now.Delivered++
+			}
+		}
+	}
+	p.acked, p.tries = seq, 0
+	p.progress()
+	if seq >= p.suspect && c.pending() == 0 {
+		p.size = min(2*p.size, p.set.BatchRecords)
+	}
+	c.ackDue = time.Time{}
+	if c.pending() != 0 {
+		c.ackDue = time.Now().Add(p.set.AckTimeout)
+	}
+}
+
+// pending is the first record that is on its way; of a batch without records its end. 0: nothing is.
+func (c *conn) pending() uint64 {
+	for _, b := range c.sent {
+		if b.last <= c.p.acked {
+			continue
+		}
+		for _, seq := range b.seqs {
+			if seq > c.p.acked {
+				return seq
+			}
+		}
+		return b.last
+	}
+	return 0
+}
+
+func (c *conn) wrong(format string, args ...any) end {
+	c.p.now.Protocol++
+	return end{endProtocol, "protocol: " + fmt.Sprintf(format, args...)}
+}
+
+// over is the end of a stream that the other side has ended.
+func (c *conn) over(err error) end {
+	switch {
+	case errors.Is(err, ErrGone) || status.Code(err) == codes.Unavailable || status.Code(err) == codes.Canceled:
+		return end{endGone, "the stream has ended: " + shortened(err.Error())}
+	case errors.Is(err, io.EOF):
+		return end{endFailed, "the subscriber has ended the stream"}
+	}
+	return end{endFailed, "the stream has ended: " + shortened(err.Error())}
+}
+
+// shortened bounds what a subscriber says in our words and records.
+func shortened(s string) string { return s[:min(len(s), 512)] }
