@@ -56,11 +56,3 @@ func (o *output) rest(b []byte) (n int, err error) {
 	}
 	return n, nil
 }
-
-// noInput stands for stdin when it is /dev/null.
-type noInput struct{}
-
-func (noInput) Write([]byte) (int, error) { return 0, errNoPipe }
-func (noInput) Close() error              { return nil }
-
-var errNoPipe = errors.New("the process was started without pipes")

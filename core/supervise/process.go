@@ -55,9 +55,12 @@ type Process struct {
 	out    io.Reader
 	signal func(kill bool) // to the whole group; called with mu held, before the process is reaped
 
+	survey func(known map[int]int) // notes descendants outside the group; nil: there is nothing to note
+
 	mu     sync.Mutex
 	reaped bool
-	asked  bool // by Kill or Terminate
+	strays map[int]int // descendants outside the group when somebody looked: pid → descriptor
+	asked  bool        // by Kill or Terminate
 
 	exit Exit          // written before done is closed
 	done chan struct{} // ended, and nothing more comes from its stderr
@@ -80,10 +83,32 @@ func (p *Process) Kill() { p.send(true) }
 // Terminate asks the whole group to end (SIGTERM). It returns at once.
 func (p *Process) Terminate() { p.send(false) }
 
+// Survey notes descendants that have left the group, so that they are killed when the process has ended, even if it left them
+// without a parent. What is started and orphaned between two surveys escapes. It reads some files of /proc.
+func (p *Process) Survey() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.look()
+}
+
+// look is Survey with mu held.
+func (p *Process) look() {
+	if p.reaped || p.survey == nil {
+		return
+	}
+	if p.strays == nil {
+		p.strays = map[int]int{}
+	}
+	p.survey(p.strays)
+}
+
 func (p *Process) send(kill bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.reaped {
+		if !kill {
+			p.look()
+		}
 		p.asked = true
 		p.signal(kill)
 	}

@@ -264,7 +264,7 @@ func (s *Service) raise(l *life) error {
 		}
 	})
 	s.become(StateStarting, nil, nil, time.Time{})
-	p, err := s.set.start(l.ctx, c)
+	p, err := s.set.Start(l.ctx, c)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (st *stage) crash(t *testing.T, s *Service) {
 
 func (st *stage) settings() Settings {
 	return Settings{
-		Name: "fake", start: st.start, Command: func() (Command, error) { return Command{Name: "fake"}, nil }, Jitter: func() float64 { return 0 },
+		Name: "fake", Start: st.start, Command: func() (Command, error) { return Command{Name: "fake"}, nil }, Jitter: func() float64 { return 0 },
 		Notify: func(c Change) {
 			st.mu.Lock()
 			defer st.mu.Unlock()

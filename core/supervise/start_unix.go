@@ -234,6 +234,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	}
 	p.pid = child.Pid
 	p.signal = func(kill bool) { signalGroup(p.pid, kill) }
+	p.survey = func(known map[int]int) { surveyStrays(p.pid, known) }
 	exited, read := make(chan struct{}), make(chan struct{})
 	lines := &pump{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
 	image := b.image.leave()
@@ -270,6 +271,7 @@ func (p *Process) reap(child *os.Process) (*os.ProcessState, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	unix.Kill(-p.pid, unix.SIGKILL)
+	endStrays(p.strays)
 	p.reaped = true
 	return child.Wait()
 }

@@ -43,7 +43,7 @@ type Settings struct {
 	Now          func() time.Time                                 // nil: time.Now
 	After        func(d time.Duration) <-chan time.Time           // nil: time.After
 	Jitter       func() float64                                   // in [0, 1): takes up to a quarter off each wait; nil: random
-	start        func(context.Context, Command) (*Process, error) // tests put fakes here
+	Start        func(context.Context, Command) (*Process, error) // nil: a child process, as Start does. What it gives must end when it is killed
 }
 
 // Change is one step from state to state.
@@ -122,8 +122,8 @@ func (s Settings) defaults() Settings {
 	if s.Notify == nil {
 		s.Notify = func(Change) {}
 	}
-	if s.start == nil {
-		s.start = start
+	if s.Start == nil {
+		s.Start = start
 	}
 	return s
 }

@@ -68,23 +68,55 @@ func signalGroup(pid int, kill bool) {
 		unix.Kill(-pid, unix.SIGTERM)
 		return
 	}
-	strays := strays(pid)
+	strays := map[int]int{}
+	findStrays(pid, pid, strays)
 	unix.Kill(-pid, unix.SIGKILL)
-	for _, fd := range strays {
+	killStrays(strays)
+}
+
+// surveyStrays brings the list of a process's descendants outside its group up to date: pid → descriptor.
+func surveyStrays(root int, known map[int]int) {
+	for pid, fd := range known {
+		if unix.PidfdSendSignal(fd, 0, nil, 0) == unix.ESRCH {
+			unix.Close(fd)
+			delete(known, pid)
+		}
+	}
+	findStrays(root, root, known)
+}
+
+// endStrays kills what was noted of a process, orphans by now, and what these have started since.
+func endStrays(known map[int]int) {
+	found := map[int]int{}
+	for pid, fd := range known {
+		if unix.PidfdSendSignal(fd, 0, nil, 0) == nil { // else the number may be another process's
+			findStrays(pid, 0, found)
+		}
+	}
+	killStrays(known)
+	killStrays(found)
+}
+
+func killStrays(strays map[int]int) {
+	for pid, fd := range strays {
 		unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 		unix.Close(fd)
+		delete(strays, pid)
 	}
 }
 
-// strays opens the descendants of a process outside its group. A number may be another process's by the time it is opened, so its
+// findStrays opens the descendants of a process outside a group. A number may be another process's by the time it is opened, so its
 // parent is read again afterwards.
-func strays(root int) (fds []int) {
-	for queue := []int{root}; len(queue) > 0 && len(fds) < maxStrays; queue = queue[1:] {
+func findStrays(root, group int, found map[int]int) {
+	for queue := []int{root}; len(queue) > 0 && len(found) < maxStrays; queue = queue[1:] {
 		for _, pid := range childrenOf(queue[0]) {
 			if len(queue) < maxStrays {
 				queue = append(queue, pid)
 			}
-			if group, err := unix.Getpgid(pid); err != nil || group == root {
+			if now, err := unix.Getpgid(pid); err != nil || now == group {
+				continue
+			}
+			if _, known := found[pid]; known {
 				continue
 			}
 			fd, err := unix.PidfdOpen(pid, 0)
@@ -95,10 +127,9 @@ func strays(root int) (fds []int) {
 				unix.Close(fd)
 				continue
 			}
-			fds = append(fds, fd)
+			found[pid] = fd
 		}
 	}
-	return fds
 }
 
 func childrenOf(pid int) (pids []int) {
