@@ -1,0 +1,87 @@
+package plugin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+)
+
+const maxRecords = 256 // of one batch
+
+// Batch is a range of the audit log: every record of First to Last that the subscriber's filter lets through. All that is not
+// in Records was filtered out, or is in Gap.
+type Batch struct {
+	StoreID     string // of the log
+	First, Last uint64 // inclusive
+	Records     []Record
+	Gap         *Gap     // nil: none
+	Root        [32]byte // RFC 6962 root hash of the log's tree over the records 1 to Last
+	Replay      bool     // an operator asked for records that were delivered before
+}
+
+// Record is one record of the log.
+type Record struct {
+	Seq  uint64
+	JSON json.RawMessage // one line of the log; its members args and context as the subscriber's payload setting says
+	Leaf [32]byte        // RFC 6962 leaf hash of the record as it stands in the log
+}
+
+// Gap are records that the operator's retention removed before they were delivered.
+type Gap struct {
+	First, Last uint64
+	Reason      string
+}
+
+// RecordError is what Consume returns when it took in everything before one record of the batch, but not that record.
+type RecordError struct {
+	Seq uint64 // the record that failed, within First to Last
+	Err error
+}
+
+// Error names the record and the reason.
+func (e *RecordError) Error() string { return fmt.Sprintf("record %d: %v", e.Seq, e.Err) }
+
+// Unwrap gives the reason.
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// batchOf refuses what is no batch.
+func batchOf(m *pluginv1.Batch) (*Batch, error) {
+	b := &Batch{StoreID: m.GetStoreId(), First: m.GetFirstSeq(), Last: m.GetLastSeq(), Replay: m.GetReplay()}
+	switch {
+	case b.StoreID == "":
+		return nil, errors.New("store_id: is missing")
+	case b.First == 0 || b.Last < b.First:
+		return nil, fmt.Errorf("first_seq, last_seq: %d and %d are no range", b.First, b.Last)
+	case len(m.GetTreeRoot()) != len(b.Root):
+		return nil, fmt.Errorf("tree_root: %d bytes, must be %d", len(m.GetTreeRoot()), len(b.Root))
+	case len(m.GetRecords()) > maxRecords:
+		return nil, fmt.Errorf("records: %d, the limit is %d", len(m.GetRecords()), maxRecords)
+	}
+	copy(b.Root[:], m.GetTreeRoot())
+	if g := m.GetGap(); g != nil {
+		b.Gap = &Gap{g.GetFirstSeq(), g.GetLastSeq(), g.GetReason()}
+		if b.Gap.First < b.First || b.Gap.Last > b.Last || b.Gap.Last < b.Gap.First {
+			return nil, fmt.Errorf("gap: %d to %d is not within %d to %d", b.Gap.First, b.Gap.Last, b.First, b.Last)
+		}
+	}
+	b.Records = make([]Record, len(m.GetRecords()))
+	next := b.First
+	for i, r := range m.GetRecords() {
+		seq := r.GetSeq()
+		switch {
+		case seq < next || seq > b.Last:
+			return nil, fmt.Errorf("records: %d is not in order within %d to %d", seq, b.First, b.Last)
+		case b.Gap != nil && seq >= b.Gap.First && seq <= b.Gap.Last:
+			return nil, fmt.Errorf("records: %d is in the gap", seq)
+		case len(r.GetLeafHash()) != len(b.Root):
+			return nil, fmt.Errorf("records: leaf_hash of %d: %d bytes, must be %d", seq, len(r.GetLeafHash()), len(b.Root))
+		case !json.Valid(r.GetJson()):
+			return nil, fmt.Errorf("records: %d is no JSON", seq)
+		}
+		b.Records[i] = Record{Seq: seq, JSON: r.GetJson(), Leaf: [32]byte(r.GetLeafHash())}
+		next = seq + 1
+	}
+	return b, nil
+}

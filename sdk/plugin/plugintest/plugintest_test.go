@@ -1,0 +1,140 @@
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestAuthorizer(t *testing.T) {
+	closed := false
+	t.Cleanup(func() { // runs after Load's
+		if !closed {
+			t.Error("Close did not run")
+		}
+	})
+	full := sdk.Verdict{
+		Effect: sdk.Defer, Code: "ASK", Reason: "r", RuleID: "i", Message: "m", Approvals: 2, Expires: time.Minute,
+		TTL: time.Second, From: []string{"role:approver"}, Priority: sdk.PriorityLow,
+	}
+	c := Load(t, plugin.Authorizer{
+		Info: plugin.Info{Name: "x", Version: "1", Secrets: []plugin.Secret{{Name: "s", Required: true}}, CacheKeyFields: []string{"args"}},
+		Check: func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
+			switch {
+			case c.ToolID == "broken":
+				return sdk.Verdict{Effect: sdk.Permit}, nil
+			case c.ToolID == "slow":
+				<-ctx.Done()
+				return full, nil
+			case c.Digest == [32]byte{}, c.Time.IsZero(), c.Generation == "":
+				return sdk.Verdict{}, errors.New("something is missing")
+			}
+			return full, nil
+		},
+		Close: func(context.Context) error { closed = true; return nil },
+	})
+	if i := c.Info(); i.Name != "x" || len(i.Secrets) != 1 || !i.Secrets[0].Required || len(i.CacheKeyFields) != 1 {
+		t.Errorf("%+v", i)
+	}
+	if c.Health() == nil {
+		t.Error("serving before Configure")
+	}
+	if _, err := c.Check(t.Context(), &plugin.Call{ToolID: "x"}); err == nil || !strings.Contains(err.Error(), "not configured") {
+		t.Error("before Configure:", err)
+	}
+	var problems plugin.Problems
+	if err := c.Validate(nil, nil); !errors.As(err, &problems) || problems[0].Field != "secrets.s" {
+		t.Error(err)
+	}
+	if err := c.Configure(struct{}{}, map[string]string{"s": "value"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Health(); err != nil {
+		t.Error(err)
+	}
+	var all sync.WaitGroup
+	for range 100 {
+		all.Go(func() {
+			v, err := c.Check(t.Context(), &plugin.Call{ToolID: "x"})
+			if err != nil || v.Code != full.Code || v.Expires != full.Expires || v.TTL != full.TTL || v.From[0] != full.From[0] || v.Approvals != 2 {
+				t.Error(v, err)
+			}
+		})
+	}
+	all.Wait()
+	if v, err := c.Check(t.Context(), &plugin.Call{ToolID: "broken"}); err == nil || v.Effect != sdk.Abstain {
+		t.Error("a verdict without a code:", v, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if v, err := c.Check(ctx, &plugin.Call{ToolID: "slow"}); err == nil {
+		t.Error("late:", v)
+	}
+}
+
+func TestScanner(t *testing.T) {
+	want := sdk.Finding{Kind: "K", Start: 1, End: 3, Confidence: 0.5, Severity: sdk.Critical, Suggested: sdk.Drop}
+	c := Load(t, plugin.Scanner{
+		Info: plugin.Info{Name: "x", Version: "1", Findings: []plugin.FindingKind{{Kind: "K"}}},
+		Scan: func(_ context.Context, t *plugin.Text) ([]sdk.Finding, error) {
+			if t.Text == "" {
+				return nil, errors.New("empty")
+			}
+			return []sdk.Finding{want}, nil
+		},
+	})
+	if err := c.Configure(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Scan(t.Context(), &plugin.Text{Text: "abcd"}); err != nil || len(got) != 1 || got[0] != want {
+		t.Error(got, err)
+	}
+	for _, text := range []string{"", "ab"} {
+		if got, err := c.Scan(t.Context(), &plugin.Text{Text: text}); err == nil {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestSubscriber(t *testing.T) {
+	var chain plugin.Chain
+	c := Load(t, plugin.Subscriber{
+		Info: plugin.Info{Name: "x", Version: "1"},
+		Consume: func(_ context.Context, b *plugin.Batch) error {
+			if proven, err := chain.Add(b); err != nil || !proven {
+				return errors.Join(err, errors.New("not proven"))
+			}
+			for _, r := range b.Records {
+				if string(r.JSON) == `{"bad":1}` {
+					return &plugin.RecordError{Seq: r.Seq, Err: errors.New("bad")}
+				}
+			}
+			return nil
+		},
+	})
+	if err := c.Configure("{}", nil); err != nil {
+		t.Fatal(err)
+	}
+	var log Log
+	first, second := log.Append(`{}`, `{"a":1}`), log.Append(`{}`, `{"a":2}`, `{"a":3}`)
+	if seq, err := c.Consume(t.Context(), first, second); err != nil || seq != 5 {
+		t.Error(seq, err)
+	}
+	if seq, err := c.Consume(t.Context(), log.Append(`{}`), log.Append(`{}`, `{"bad":1}`), log.Append(`{}`)); err == nil || seq != 7 {
+		t.Error(seq, err)
+	}
+	other := Log{StoreID: "other"}
+	if seq, err := c.Consume(t.Context(), other.Append(`{}`)); err == nil || seq != 0 {
+		t.Error("another log:", seq, err)
+	}
+}
