@@ -1,0 +1,191 @@
+package prochost
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+)
+
+// What an answer may hold. The first five are the protocol's.
+const (
+	maxCode     = 64
+	maxReason   = 1024
+	maxRule     = 256
+	maxText     = 1024
+	maxFindings = 256
+
+	maxApprovals   = 100
+	maxApprover    = 256
+	maxExpires     = 365 * 24 * time.Hour
+	maxTTL         = 365 * 24 * time.Hour
+	maxReplacement = 64 << 10
+)
+
+// ErrAnswer is the error of a call whose answer broke a rule of the protocol, or said that it had failed.
+var ErrAnswer = errors.New("the plugin's answer is an error")
+
+func wrongf(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrAnswer, cut(fmt.Sprintf(format, args...), 512))
+}
+
+var effects = [...]sdk.Effect{
+	pluginv1.CheckResponse_EFFECT_ABSTAIN: sdk.Abstain,
+	pluginv1.CheckResponse_EFFECT_PERMIT:  sdk.Permit,
+	pluginv1.CheckResponse_EFFECT_DEFER:   sdk.Defer,
+	pluginv1.CheckResponse_EFFECT_DENY:    sdk.Deny,
+}
+
+// verdict judges an answer. Nothing is repaired: what breaks a rule is an error, and the zero Verdict beside it.
+func (a *answer) verdict() (sdk.Verdict, error) {
+	switch {
+	case a.failure != "":
+		return sdk.Verdict{}, wrongf("it says: %s", cut(a.failure, 300))
+	case a.effect == 0 || a.effect >= uint64(len(effects)):
+		return sdk.Verdict{}, wrongf("effect %d is none", a.effect)
+	}
+	v := sdk.Verdict{Effect: effects[a.effect], Code: a.code, Reason: a.reason, RuleID: a.rule, Message: a.message}
+	if err := a.checkTexts(v.Effect); err != nil {
+		return sdk.Verdict{}, err
+	}
+	if a.ttl < 0 || a.ttl > maxTTL.Milliseconds() {
+		return sdk.Verdict{}, wrongf("ttl_ms %d is not within 0 and %d", a.ttl, maxTTL.Milliseconds())
+	}
+	v.TTL = time.Duration(a.ttl) * time.Millisecond
+	if err := a.hold(&v); err != nil {
+		return sdk.Verdict{}, err
+	}
+	if v.Effect == sdk.Abstain { // it says nothing: nothing of it may reach a client
+		return sdk.Verdict{Reason: v.Reason}, nil
+	}
+	return v, nil
+}
+
+func (a *answer) checkTexts(effect sdk.Effect) error {
+	switch {
+	case !isCode(a.code) && (a.code != "" || effect != sdk.Abstain):
+		return wrongf("code %q: 1 to %d of A-Z 0-9 _ are wanted", cut(a.code, 80), maxCode)
+	case len(a.reason) > maxReason:
+		return wrongf("reason of %d bytes, at most %d are allowed", len(a.reason), maxReason)
+	case len(a.rule) > maxRule:
+		return wrongf("rule_id of %d bytes, at most %d are allowed", len(a.rule), maxRule)
+	case len(a.message) > maxText:
+		return wrongf("message of %d bytes, at most %d are allowed", len(a.message), maxText)
+	}
+	return nil
+}
+
+// hold takes over what only a DEFER may say.
+func (a *answer) hold(v *sdk.Verdict) error {
+	if v.Effect != sdk.Defer {
+		if a.approvals != 0 || len(a.approvers) > 0 || a.expires != 0 || a.priority != "" {
+			return wrongf("approvals, approvers, expires_ms and priority go with DEFER, not with %s", v.Effect)
+		}
+		return nil
+	}
+	if a.approvals > maxApprovals {
+		return wrongf("approvals %d, at most %d are allowed", a.approvals, maxApprovals)
+	}
+	if a.expires < 0 || a.expires > maxExpires.Milliseconds() {
+		return wrongf("expires_ms %d is not within 0 and %d", a.expires, maxExpires.Milliseconds())
+	}
+	for _, who := range a.approvers {
+		key, isKey := strings.CutPrefix(who, "key:")
+		_, isPreset := sdk.Presets[strings.TrimPrefix(who, "role:")]
+		if len(who) > maxApprover || !(isKey && key != "") && !(strings.HasPrefix(who, "role:") && isPreset) {
+			return wrongf("approver %q: key:NAME or role:PRESET is wanted", cut(who, 80))
+		}
+	}
+	switch p := sdk.Priority(a.priority); p {
+	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
+		v.Priority = p
+	default:
+		return wrongf("priority %q is none", cut(a.priority, 40))
+	}
+	v.Approvals, v.Expires, v.From = int(a.approvals), time.Duration(a.expires)*time.Millisecond, a.approvers
+	return nil
+}
+
+// isCode: 1 to 64 of A-Z 0-9 _.
+func isCode(s string) bool {
+	if s == "" || len(s) > maxCode {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !(c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+var severities = [...]sdk.Severity{
+	pluginv1.Finding_SEVERITY_INFO:     sdk.Info,
+	pluginv1.Finding_SEVERITY_LOW:      sdk.Low,
+	pluginv1.Finding_SEVERITY_MEDIUM:   sdk.Medium,
+	pluginv1.Finding_SEVERITY_HIGH:     sdk.High,
+	pluginv1.Finding_SEVERITY_CRITICAL: sdk.Critical,
+}
+
+var actions = [...]sdk.Action{
+	pluginv1.Finding_ACTION_UNSPECIFIED: sdk.Flag,
+	pluginv1.Finding_ACTION_FLAG:        sdk.Flag,
+	pluginv1.Finding_ACTION_REDACT:      sdk.Redact,
+	pluginv1.Finding_ACTION_REPLACE:     sdk.Replace,
+	pluginv1.Finding_ACTION_DENY:        sdk.Drop,
+}
+
+// findings judges a scanner's answer: all of it holds, or none.
+func findings(r *pluginv1.ScanResponse, scanner string, kinds map[string]string, in *chain.Input) ([]sdk.Finding, error) {
+	switch {
+	case r.Error != "":
+		return nil, wrongf("it says: %s", cut(r.Error, 300))
+	case len(r.Findings) > maxFindings:
+		return nil, wrongf("%d findings, at most %d are allowed", len(r.Findings), maxFindings)
+	}
+	if len(r.Findings) == 0 {
+		return nil, nil
+	}
+	out := make([]sdk.Finding, 0, len(r.Findings))
+	for i, f := range r.Findings {
+		x, err := finding(f, scanner, kinds, in.Text)
+		if err != nil {
+			return nil, wrongf("finding %d: %v", i, err)
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text string) (sdk.Finding, error) {
+	kind, declared := kinds[f.Kind]
+	switch {
+	case !declared:
+		return sdk.Finding{}, fmt.Errorf("kind %q was not declared", cut(f.Kind, 80))
+	case f.Start >= f.End || f.End > uint64(len(text)):
+		return sdk.Finding{}, fmt.Errorf("span %d to %d of %d bytes", f.Start, f.End, len(text))
+	case !onRune(text, f.Start) || !onRune(text, f.End):
+		return sdk.Finding{}, fmt.Errorf("span %d to %d cuts a character", f.Start, f.End)
+	case !(f.Confidence >= 0 && f.Confidence <= 1): // also for NaN
+		return sdk.Finding{}, fmt.Errorf("confidence %v is not within 0 and 1", f.Confidence)
+	case f.Severity <= 0 || int(f.Severity) >= len(severities):
+		return sdk.Finding{}, fmt.Errorf("severity %d is none", f.Severity)
+	case f.Suggested < 0 || int(f.Suggested) >= len(actions):
+		return sdk.Finding{}, fmt.Errorf("suggested action %d is none", f.Suggested)
+	case len(f.Replacement) > maxReplacement:
+		return sdk.Finding{}, fmt.Errorf("replacement of %d bytes, at most %d are allowed", len(f.Replacement), maxReplacement)
+	case f.Replacement != "" && f.Suggested != pluginv1.Finding_ACTION_REPLACE:
+		return sdk.Finding{}, fmt.Errorf("a replacement goes with ACTION_REPLACE")
+	}
+	return sdk.Finding{Kind: kind, Scanner: scanner, Start: int(f.Start), End: int(f.End), Confidence: f.Confidence,
+		Severity: severities[f.Severity], Suggested: actions[f.Suggested], Replacement: f.Replacement}, nil
+}
+
+func onRune(text string, at uint64) bool {
+	return at == uint64(len(text)) || utf8.RuneStart(text[at])
+}

@@ -1,0 +1,161 @@
+package prochost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+// maxSocketDir leaves room for a file's name in the 108 bytes of a Unix socket's address.
+const maxSocketDir = 80
+
+// The variables of go-plugin's handshake.
+const (
+	envVersions   = "PLUGIN_PROTOCOL_VERSIONS"
+	envSocketDir  = "PLUGIN_UNIX_SOCKET_DIR"
+	envClientCert = "PLUGIN_CLIENT_CERT"
+)
+
+func reservedEnv(name string) bool {
+	return name == plugin.CookieKey || strings.HasPrefix(name, "PLUGIN_")
+}
+
+// birth is what one start of a plugin needs: directory, secrets, certificate. Whoever makes it releases it, unless a
+// handshake took it over.
+type birth struct {
+	o       *Options
+	s       *Spec
+	dir     string            // private to the process; removed at its end
+	files   []*os.File        // secrets, as the process's descriptors 3 and up
+	secrets map[string]string // name → path in the process
+	pair    *keyPair          // ours, for mutual TLS
+	command supervise.Command
+
+	conn  net.Conn    // Connect
+	ended func(error) // Connect: tells that the connection is no more
+}
+
+// newBirth makes everything that a start needs.
+func newBirth(o *Options, s *Spec) (_ *birth, err error) {
+	b := &birth{o: o, s: s, secrets: map[string]string{}, command: supervise.Command{Name: s.Name}}
+	if s.Connect != "" {
+		return b, nil
+	}
+	defer func() {
+		if err != nil {
+			b.release()
+		}
+	}()
+	if b.dir, err = privateDir(s); err != nil {
+		return nil, err
+	}
+	if err := b.putSecrets(); err != nil {
+		return nil, err
+	}
+	if b.pair, err = newKeyPair(); err != nil {
+		return nil, err
+	}
+	env := maps.Clone(s.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	env[plugin.CookieKey] = plugin.CookieValue
+	env[envVersions] = fmt.Sprint(plugin.ProtocolVersion)
+	env[envSocketDir] = b.dir
+	env[envClientCert] = string(b.pair.pem)
+	b.command = supervise.Command{Name: s.Name, Path: s.Path, Digest: s.Digest, Env: env, Dir: b.dir, Limits: s.Limits,
+		User: s.User, Pipe: true, ExtraFiles: b.files, Log: func(line string) { o.Log(s.Name, LevelStderr, line) }}
+	return b, nil
+}
+
+// privateDir is an empty directory for one process, where its socket goes too.
+func privateDir(s *Spec) (_ string, err error) {
+	dir, err := os.MkdirTemp("", "yett-plugin-")
+	if err != nil {
+		return "", fmt.Errorf("private directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(dir)
+		}
+	}()
+	real, err := filepath.EvalSymlinks(dir) // the plugin may say its socket's path without them
+	if err != nil {
+		return "", fmt.Errorf("private directory: %w", err)
+	}
+	if len(real) > maxSocketDir {
+		return "", refusef("%s is too long for the directory of a socket: at most %d bytes (TMPDIR)", real, maxSocketDir)
+	}
+	if s.User != nil {
+		if err := os.Chown(real, int(s.User.UID), int(s.User.GID)); err != nil {
+			return "", fmt.Errorf("private directory: %w", err)
+		}
+	}
+	return real, nil
+}
+
+// start starts the process, or dials. It is supervise's Start, and its default for a program.
+func (b *birth) start(ctx context.Context) (*supervise.Process, error) {
+	if b.s.Connect == "" {
+		return supervise.Start(b.command)
+	}
+	return b.dial(ctx)
+}
+
+// dial connects to a plugin that somebody else runs and makes sure of who that is.
+func (b *birth) dial(ctx context.Context) (*supervise.Process, error) {
+	path, err := socketPath(b.s.Connect)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	if want := b.s.Peer.UID; want != nil {
+		got, err := peerOf(conn.(*net.UnixConn))
+		if err == nil && got.uid != *want {
+			err = fmt.Errorf("the other end of %s is user %d, %d is wanted", path, got.uid, *want)
+		}
+		if err != nil {
+			conn.Close()
+			return nil, fmt.Errorf("connect: %w", err)
+		}
+	}
+	b.conn = conn
+	var p *supervise.Process
+	p, b.ended = supervise.Outside(b.s.Name, func(bool) {
+		conn.Close()
+		go b.ended(errLost)
+	})
+	return p, nil
+}
+
+// release closes and removes what no process uses (any longer).
+func (b *birth) release() {
+	b.closeFiles()
+	if b.conn != nil {
+		b.conn.Close()
+	}
+	if b.ended != nil {
+		b.ended(errors.New("the connection was closed"))
+	}
+	if b.dir != "" {
+		os.RemoveAll(b.dir)
+	}
+}
+
+func (b *birth) closeFiles() {
+	for _, f := range b.files {
+		f.Close()
+	}
+	b.files = nil
+}

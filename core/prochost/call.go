@@ -1,0 +1,304 @@
+package prochost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+)
+
+var (
+	errFull = errors.New("its queue is full")
+	errOpen = errors.New("its breaker is open, since too many of late failed")
+)
+
+// Check asks the plugin about one call. An error wraps chain.ErrUnavailable when the plugin was not asked (it is down, full,
+// closing, or its breaker is open), context.DeadlineExceeded when no answer came in time, ErrLost when the plugin ended
+// meanwhile and no other replica could be asked, ErrAnswer when the answer was none. The Verdict beside it is the zero one.
+func (p *Plugin) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
+	p.count.calls.Add(1)
+	v, err := p.check(ctx, c)
+	if err != nil {
+		return sdk.Verdict{}, p.counted(err)
+	}
+	return v, nil
+}
+
+func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err error) {
+	if err := p.able(Authorizer); err != nil {
+		return v, err
+	}
+	if err := checkCall(c); err != nil {
+		return v, err
+	}
+	if about := p.about.Load(); p.cache != nil && len(about.key) > 0 {
+		key := keys.Get().(*[]byte)
+		defer keys.Put(key)
+		if *key = keyOf(about.key, c, (*key)[:0]); *key != nil {
+			now := p.o.Now()
+			kept, epoch, ok := p.cache.get(*key, now)
+			if ok {
+				return kept, nil
+			}
+			defer func() {
+				if err == nil {
+					p.cache.put(*key, &v, now, epoch)
+				}
+			}()
+		}
+	}
+	err = p.call(ctx, func(in *instance, deadline time.Time, place func()) error {
+		got, err := in.check(ctx, &request{deadline: deadline, generation: p.spec.Generation, call: c}, place)
+		if err == nil {
+			v, err = got.verdict()
+		}
+		return err
+	})
+	return v, err
+}
+
+var keys = sync.Pool{New: func() any { return new([]byte) }}
+
+// Scan asks the plugin to look through one text. Errors are as Check's; then the text was not covered.
+func (p *Plugin) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	p.count.calls.Add(1)
+	found, err := p.scan(ctx, in)
+	if err != nil {
+		return nil, p.counted(err)
+	}
+	return found, nil
+}
+
+func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Finding, err error) {
+	if err := p.able(Scanner); err != nil {
+		return nil, err
+	}
+	if len(input.Text) > maxMessage-1024-len(input.ToolID)-len(input.AgentID)-len(input.ContentType) {
+		return nil, fmt.Errorf("a text of %d bytes does not fit into a message of %d", len(input.Text), maxMessage)
+	}
+	err = p.call(ctx, func(in *instance, deadline time.Time, place func()) error {
+		defer place()
+		got, err := in.scan(ctx, input, deadline)
+		if err == nil {
+			found, err = findings(got, p.spec.Name, in.about.kinds, input)
+		}
+		return err
+	})
+	return found, err
+}
+
+// able says at once why a call cannot be made.
+func (p *Plugin) able(kind Kind) error {
+	if p.spec.Kind != kind {
+		return fmt.Errorf("%w: it is no %s here but a %s", chain.ErrUnavailable, kind, p.spec.Kind)
+	}
+	select {
+	case <-p.closing:
+		return unavailable(errClosed)
+	default:
+	}
+	if p.pick(nil) == nil {
+		return p.down()
+	}
+	if p.breaker != nil && p.breaker.IsOpen() && p.breaker.RemainingDelay() > 0 {
+		return unavailable(errOpen)
+	}
+	return nil
+}
+
+func unavailable(why error) error { return fmt.Errorf("%w: %w", chain.ErrUnavailable, why) }
+
+func (p *Plugin) down() error {
+	s := p.Status()
+	if s.Detail == "" {
+		return fmt.Errorf("%w: the plugin is not ready (%s)", chain.ErrUnavailable, s.State)
+	}
+	return fmt.Errorf("%w: the plugin is not ready (%s): %s", chain.ErrUnavailable, s.State, s.Detail)
+}
+
+// pick is the ready instance with the least to do, or nil. not is one that just failed.
+func (p *Plugin) pick(not *instance) *instance {
+	if len(p.replicas) == 1 {
+		if in := p.replicas[0].ready(); in != not {
+			return in
+		}
+		return nil
+	}
+	var best *instance
+	first := p.turn.Add(1)
+	for i := range p.replicas {
+		in := p.replicas[(first+uint64(i))%uint64(len(p.replicas))].ready()
+		if in == nil || in == not {
+			continue
+		}
+		if best == nil || in.flying.Load() < best.flying.Load() {
+			best = in
+		}
+	}
+	return best
+}
+
+// call makes one call: a place, the breaker's leave, a replica, and another one if the first ended meanwhile.
+func (p *Plugin) call(ctx context.Context, ask func(in *instance, deadline time.Time, place func()) error) error {
+	begun := time.Now()
+	deadline := begun.Add(p.spec.Timeout)
+	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
+		deadline = end
+	}
+	p.flying.Add(1)
+	defer p.landed()
+	if err := p.enter(ctx, deadline); err != nil {
+		return err
+	}
+	leave, err := p.permit()
+	if err != nil {
+		<-p.places
+		return err
+	}
+	in := p.pick(nil)
+	if in == nil {
+		<-p.places
+		leave.tell(wentUnknown)
+		return p.down()
+	}
+	err = p.askOne(in, deadline, ask)
+	if errors.Is(err, ErrLost) && ctx.Err() == nil && time.Now().Before(deadline) {
+		if other := p.pick(in); other != nil {
+			if entered := p.enter(ctx, deadline); entered == nil {
+				p.count.retried.Add(1)
+				err = p.askOne(other, deadline, ask)
+			}
+		}
+	}
+	if err == nil && !time.Now().Before(deadline) {
+		err = errLate
+	}
+	leave.tell(p.judge(ctx, err, time.Since(begun)))
+	return err
+}
+
+func (p *Plugin) askOne(in *instance, deadline time.Time, ask func(*instance, time.Time, func()) error) error {
+	in.flying.Add(1)
+	defer in.flying.Add(-1)
+	return ask(in, deadline, p.leavePlace)
+}
+
+func (p *Plugin) leavePlace() { <-p.places }
+
+// enter takes a place, or waits for one in the bounded queue.
+func (p *Plugin) enter(ctx context.Context, deadline time.Time) error {
+	select {
+	case <-p.closing:
+		return unavailable(errClosed)
+	default:
+	}
+	select {
+	case p.places <- struct{}{}:
+		return nil
+	default:
+	}
+	if p.waiting.Add(1) > int64(p.spec.Queue) {
+		p.waiting.Add(-1)
+		return unavailable(errFull)
+	}
+	defer p.waiting.Add(-1)
+	t := startTimer(time.Until(deadline))
+	defer t.end()
+	select {
+	case p.places <- struct{}{}:
+		return nil
+	case <-t.c():
+		return fmt.Errorf("no place was free: %w", errLate)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// permit asks the breaker.
+func (p *Plugin) permit() (permit, error) {
+	if p.breaker == nil {
+		return permit{}, nil
+	}
+	if !p.breaker.TryAcquirePermit() {
+		return permit{}, unavailable(errOpen)
+	}
+	return permit{breaker: p.breaker, trial: p.breaker.IsHalfOpen()}, nil
+}
+
+// judge says what the breaker learns of a call. A call that had much less time than a call has, since the chain's budget was
+// nearly used up, tells nothing of the plugin.
+func (p *Plugin) judge(ctx context.Context, err error, took time.Duration) outcome {
+	switch {
+	case err == nil:
+		return wentWell
+	case errors.Is(err, context.Canceled):
+		return wentUnknown
+	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4:
+		return wentUnknown
+	}
+	return wentWrong
+}
+
+// landed counts a call as over. Close waits for the last one.
+func (p *Plugin) landed() {
+	if p.flying.Add(-1) > 0 {
+		return
+	}
+	select {
+	case <-p.closing:
+		select {
+		case p.idle <- struct{}{}:
+		default:
+		}
+	default:
+	}
+}
+
+// counted counts an error and names the plugin.
+func (p *Plugin) counted(err error) error {
+	p.count.errors.Add(1)
+	switch {
+	case errors.Is(err, chain.ErrUnavailable):
+		p.count.refused.Add(1)
+	case errors.Is(err, ErrAnswer):
+		p.count.wrong.Add(1)
+	case errors.Is(err, context.DeadlineExceeded):
+		p.count.late.Add(1)
+	case errors.Is(err, ErrLost):
+		p.count.lost.Add(1)
+	}
+	return fmt.Errorf("plugin %s: %w", p.spec.Name, err)
+}
+
+// Stream is the way to a subscriber and back. Send and Recv are one goroutine's each.
+type Stream interface {
+	Send(*pluginv1.Batch) error
+	Recv() (*pluginv1.Ack, error)
+	CloseSend() error
+}
+
+// Consume opens a stream to a ready subscriber. It ends with ctx, with the process and with Close. What came over it is not
+// judged here. The error wraps chain.ErrUnavailable when none is ready.
+func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
+	if err := p.able(Subscriber); err != nil {
+		return nil, named(p.spec.Name, err)
+	}
+	in := p.pick(nil)
+	if in == nil {
+		return nil, named(p.spec.Name, p.down())
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(p.ctx, cancel)
+	context.AfterFunc(in.ctx, cancel)
+	stream, err := pluginv1.NewSubscriberClient(in.conn).Consume(ctx)
+	if err != nil {
+		cancel()
+		return nil, named(p.spec.Name, fmt.Errorf("Consume: %w", plain(err)))
+	}
+	return stream, nil
+}

@@ -1,0 +1,125 @@
+package prochost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+	"google.golang.org/grpc"
+)
+
+const (
+	healthInterval = time.Second
+	healthSilence  = 3 * healthInterval // silent for so long: wedged
+	frozenBy       = time.Second        // the watch that fires so late was not running itself
+)
+
+// listen opens the health stream and waits until the plugin serves. From then on a goroutine follows the stream: what it
+// says decides whether the plugin is asked, and its silence or end is the end of the session. HTTP/2's own pings are not
+// used: a server that does not expect them ends the connection, and they tell nothing of the program behind it.
+func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
+	stream, err := pluginv1.NewPluginClient(in.conn).Health(in.ctx, &pluginv1.HealthRequest{IntervalMs: uint32(healthInterval.Milliseconds())})
+	if err != nil {
+		return fmt.Errorf("Health: %w", in.because(ctx, plain(err)))
+	}
+	serves, failed := make(chan struct{}), make(chan error, 1)
+	if !in.spawn(func() { in.follow(stream, serves, failed, moved) }) {
+		return errLost
+	}
+	select {
+	case <-serves:
+		return nil
+	case err := <-failed:
+		return in.because(ctx, err)
+	case <-ctx.Done():
+		if said := in.said.Load(); said != nil {
+			return fmt.Errorf("it does not serve (%s): %w", *said, context.Cause(ctx))
+		}
+		return fmt.Errorf("nothing on its health stream: %w", context.Cause(ctx))
+	}
+}
+
+// follow reads health messages until the session ends.
+func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResponse], serves chan<- struct{}, failed chan<- error,
+	moved func(*instance)) {
+	watch := in.watchSilence()
+	defer watch.stop()
+	first := true
+	for {
+		m, err := stream.Recv()
+		if err == nil {
+			err = in.heed(m)
+		} else {
+			err = fmt.Errorf("its health stream ended: %w", plain(err))
+		}
+		if err != nil {
+			failed <- err
+			in.fail(err)
+			return
+		}
+		watch.heard()
+		in.process.Survey()
+		if first && in.serving.Load() {
+			close(serves)
+			first = false
+		} else if !first {
+			moved(in)
+		}
+	}
+}
+
+// heed takes over what a message says.
+func (in *instance) heed(m *pluginv1.HealthResponse) error {
+	said := cut(m.Detail, 300)
+	switch m.Status {
+	case pluginv1.HealthResponse_STATUS_SERVING:
+	case pluginv1.HealthResponse_STATUS_NOT_SERVING:
+		said = "not serving: " + said
+	case pluginv1.HealthResponse_STATUS_DRAINING:
+		said = "draining: " + said
+	default:
+		return fmt.Errorf("health status %d is none", m.Status)
+	}
+	in.said.Store(&said)
+	in.serving.Store(m.Status == pluginv1.HealthResponse_STATUS_SERVING)
+	return nil
+}
+
+// silence ends a session whose plugin says nothing any more.
+type silence struct {
+	in    *instance
+	timer *time.Timer
+	last  chan time.Time // of capacity 1: when something was heard
+}
+
+func (in *instance) watchSilence() *silence {
+	w := &silence{in: in, last: make(chan time.Time, 1)}
+	w.last <- time.Now()
+	w.timer = time.AfterFunc(healthSilence, w.fire)
+	return w
+}
+
+func (w *silence) heard() {
+	<-w.last
+	w.last <- time.Now()
+	w.timer.Reset(healthSilence)
+}
+
+func (w *silence) stop() { w.timer.Stop() }
+
+// fire ends the session, unless it comes so late that it was ourselves who stood still: then the plugin gets its time again.
+func (w *silence) fire() {
+	last := <-w.last
+	w.last <- last
+	if time.Since(last) > healthSilence+frozenBy && w.in.ctx.Err() == nil {
+		<-w.last
+		w.last <- time.Now()
+		w.timer.Reset(healthSilence)
+		return
+	}
+	w.in.fail(errWedged)
+}
+
+var errWedged = errors.New("it has been silent on its health stream for " + healthSilence.String() + ": it is taken for wedged")
