@@ -1,0 +1,19 @@
+//go:build !linux
+
+package conform
+
+import (
+	"context"
+	"time"
+)
+
+// Without /proc the processes below a plugin cannot be listed: there none is found.
+type child struct{}
+
+func descendants(int, string, int) []child { return nil }
+
+func waitGone(context.Context, []child, time.Duration) ([]child, error) { return nil, nil }
+
+func killAll([]child) {}
+
+func describeAll([]child) string { return "" }
