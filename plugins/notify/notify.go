@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+// notifier is the subscriber.
+type notifier struct {
+	clock signedhttp.Clock
+
+	mu       sync.Mutex // held for a whole batch: batches come one at a time
+	args     bool
+	retryFor time.Duration
+	state    *state
+	targets  []*target // nil: not configured
+}
+
+func newNotifier() *notifier { return &notifier{clock: signedhttp.SystemClock()} }
+
+func newPlugin() plugin.Subscriber {
+	n := newNotifier()
+	return plugin.Subscriber{
+		Info: plugin.Info{
+			Name: "notify", Version: "1.0.0", Description: "tells approvers about deferred calls, by Slack, signed webhooks and mail",
+			ConfigSchema: schema, ExampleConfig: `{"console_url": "http://127.0.0.1:8422", "targets": [{"name": "log", "kind": "log"}]}`,
+			Secrets: []plugin.Secret{{Name: secretCredentials, Description: "a JSON object: names of credentials, and their values"}},
+		},
+		Validate:  func(_ context.Context, in plugin.Settings) error { _, _, err := read(in); return err },
+		Configure: func(_ context.Context, in plugin.Settings) error { return n.configure(in) },
+		Consume:   n.consume,
+		Close:     func(context.Context) error { return n.close() },
+	}
+}
+
+func span(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 || d > 25*time.Second {
+		return 0, errors.New("must be a duration of 0s to 25s")
+	}
+	return d, nil
+}
+
+func (n *notifier) configure(in plugin.Settings) error {
+	c, credentials, err := read(in)
+	if err != nil {
+		return err
+	}
+	if c.State != "" {
+		if info, err := os.Stat(c.State); err != nil || !info.IsDir() {
+			return plugin.Problem{Field: "/state", Message: "is not a folder that the plugin's user can reach"}
+		}
+	} else {
+		in.Log.Warn("no state folder: messages that were sent before a restart will not be updated")
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.args = c.ShowArgs
+	if n.retryFor, err = span(c.RetryFor); err != nil {
+		return err
+	}
+	n.state = &state{dir: c.State, log: in.Log}
+	var targets []*target
+	for i := range c.Targets {
+		t := &c.Targets[i]
+		to, err := n.sender(t, credentials[t.Credential], links{c.ConsoleURL}, in)
+		if err != nil {
+			for _, made := range targets {
+				made.to.close()
+			}
+			return plugin.Problem{Field: fmt.Sprintf("/targets/%d", i), Message: err.Error()}
+		}
+		targets = append(targets, &target{name: t.Name, tools: t.Tools, agents: t.Agents, priorities: t.Priorities, drop: t.OnFailure == "drop",
+			most: *t.DigestOver, rate: bucket{perMinute: t.PerMinute, burst: max(2**t.DigestOver, 1)}, to: to, state: n.state, clock: n.clock, log: in.Log})
+	}
+	n.targets = targets
+	return nil
+}
+
+func (n *notifier) sender(t *targetConfig, secret string, l links, in plugin.Settings) (sender, error) {
+	switch t.Kind {
+	case kindLog:
+		return &logged{in.Log, l}, nil
+	case kindMail:
+		return n.mailer(t, secret, l)
+	}
+	client, err := t.Endpoint.New(4, maxAnswer)
+	if err != nil {
+		return nil, err
+	}
+	switch t.Kind {
+	case kindSlack:
+		return &slackHook{client, n.clock, l}, nil
+	case kindBot:
+		return &slackBot{client: client, clock: n.clock, links: l, api: t.URL, channel: t.Channel, token: secret}, nil
+	}
+	h := &hook{client: client, clock: n.clock, links: l}
+	if !t.Unsigned {
+		s, err := signedhttp.ParseSecret(secret)
+		if err != nil {
+			return nil, err
+		}
+		h.secrets = []signedhttp.Secret{s}
+	}
+	return h, nil
+}
+
+func (n *notifier) mailer(t *targetConfig, secret string, l links) (sender, error) {
+	conf, err := t.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
+	m := &mailer{clock: n.clock, links: l, smtp: &smtpClient{address: t.SMTP.Address, security: t.SMTP.Security, conf: conf, hello: t.SMTP.Hello, username: t.SMTP.Username, password: secret}}
+	if m.from, err = mail.ParseAddress(t.From); err != nil {
+		return nil, errors.New("from is no mail address")
+	}
+	for _, text := range t.To {
+		a, err := mail.ParseAddress(text)
+		if err != nil {
+			return nil, errors.New("to holds what is no mail address")
+		}
+		m.to = append(m.to, a)
+	}
+	return m, nil
+}
+
+// consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up.
+func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.targets == nil {
+		return errors.New("the plugin is not configured, or is closed")
+	}
+	all, bad := events(b, n.args)
+	if len(all) == 0 {
+		return earliest(nil, bad)
+	}
+	if !signedhttp.Name(b.StoreID) {
+		return errors.New("the store id cannot be part of a message's id: letters, digits, _ and - only")
+	}
+	if err := n.state.load(); err != nil {
+		return err
+	}
+	until := n.clock.Now().Add(n.retryFor)
+	ctx, cancel := context.WithTimeout(ctx, n.retryFor+tryFor/2)
+	defer cancel()
+	id := fmt.Sprintf("digest-%s-%d-%d", b.StoreID, b.First, b.Last)
+	results := make([]*failed, len(n.targets))
+	var wg sync.WaitGroup
+	for i, t := range n.targets {
+		wg.Go(func() { results[i] = t.tell(ctx, until, id, all) })
+	}
+	wg.Wait()
+	return earliest(results, bad)
+}
+
+// earliest is the first record that some target could not be told of, or that is bad.
+func earliest(results []*failed, bad *plugin.RecordError) error {
+	for _, f := range results {
+		if f != nil && (bad == nil || f.seq < bad.Seq) {
+			bad = &plugin.RecordError{Seq: f.seq, Err: f.err}
+		}
+	}
+	if bad == nil {
+		return nil
+	}
+	return bad
+}
+
+func (n *notifier) close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, t := range n.targets {
+		t.to.close()
+	}
+	n.targets = nil
+	if n.state == nil {
+		return nil
+	}
+	return n.state.close()
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// sender is one kind of target. Each method sends one message, trying again until the time is over.
+type sender interface {
+	open(ctx context.Context, until time.Time, e *event) (ref, error)    // a call waits
+	settle(ctx context.Context, until time.Time, e *event, of ref) error // it does no longer; of is the message that said it does
+	digest(ctx context.Context, until time.Time, d *digest) error
+	close()
+}
+
+// digest is one message about many calls.
+type digest struct {
+	id      string
+	opened  []*event
+	settled []*event
+}
+
+// digestShows is how many calls of each sort a digest lists.
+const digestShows = 10
+
+// shown are those to list, and how many more there are.
+func shown(list []*event) ([]*event, int) {
+	n := min(len(list), digestShows)
+	return list[:n], len(list) - n
+}
+
+// head says what a digest holds.
+func (d *digest) head() string {
+	switch {
+	case len(d.settled) == 0:
+		return fmt.Sprintf("%d calls wait for approval", len(d.opened))
+	case len(d.opened) == 0:
+		return fmt.Sprintf("%d calls are settled", len(d.settled))
+	}
+	return fmt.Sprintf("%d calls wait for approval, %d are settled", len(d.opened), len(d.settled))
+}
+
+// target is one place that is told. It is one goroutine's at a time.
+type target struct {
+	name       string
+	tools      []string
+	agents     []string
+	priorities []string
+	drop       bool // on_failure
+	most       int  // messages about single calls in one batch
+	rate       bucket
+	to         sender
+	state      *state
+	clock      signedhttp.Clock
+	log        *slog.Logger
+}
+
+// wants says whether the target is to be told that this call waits.
+func (t *target) wants(e *event) bool {
+	if len(t.tools) > 0 && !slices.ContainsFunc(t.tools, func(g string) bool { return sdk.MatchGlob(g, e.Tool) }) {
+		return false
+	}
+	if len(t.priorities) > 0 && !slices.Contains(t.priorities, priorityOf(e)) {
+		return false
+	}
+	return sdk.MatchAgent(t.agents, e.Agent)
+}
+
+// priorityOf names the priority, "none" if nobody said one.
+func priorityOf(e *event) string {
+	if e.Priority == "" {
+		return "none"
+	}
+	return e.Priority
+}
+
+// failed says at which record a target could not be told.
+type failed struct {
+	seq uint64
+	err error
+}
+
+// tell tells the target what is news to it. nil means that it knows, or that on_failure gave it up.
+func (t *target) tell(ctx context.Context, until time.Time, id string, all []*event) *failed {
+	opened, settled := t.news(all)
+	err := t.tellNews(ctx, until, id, opened, settled)
+	if err == nil {
+		return nil
+	}
+	f := &failed{err: fmt.Errorf("target %s: %w", t.name, err)}
+	for _, e := range append(opened, settled...) {
+		if m, _ := t.state.told(e.ID, t.name); m.Seq < e.Seq && (f.seq == 0 || e.Seq < f.seq) {
+			f.seq = e.Seq // all before it was told, though not in this order
+		}
+	}
+	if f.seq == 0 {
+		f.seq = all[0].Seq // told, but not on disk
+	}
+	return f
+}
+
+func (t *target) tellNews(ctx context.Context, until time.Time, id string, opened, settled []*event) error {
+	var many digest
+	for i, e := range opened {
+		if i >= t.most || !t.rate.take(t.clock.Now()) {
+			many.opened = append(many.opened, e)
+			continue
+		}
+		r, err := t.to.open(ctx, until, e)
+		if err := t.done(err, map[*event]mark{e: {Seq: e.Seq, Ref: r}}); err != nil {
+			return err
+		}
+	}
+	singles := 0
+	for _, e := range settled {
+		m, _ := t.state.told(e.ID, t.name)
+		if m.Digest || singles >= t.most || !t.rate.take(t.clock.Now()) {
+			many.settled = append(many.settled, e)
+			continue
+		}
+		singles++
+		if err := t.done(t.to.settle(ctx, until, e, m.Ref), map[*event]mark{e: {Seq: e.Seq, Ref: m.Ref}}); err != nil {
+			return err
+		}
+	}
+	return t.tellMany(ctx, until, id, &many)
+}
+
+// tellMany sends what is left over as one message.
+func (t *target) tellMany(ctx context.Context, until time.Time, id string, d *digest) error {
+	if len(d.opened)+len(d.settled) == 0 {
+		return nil
+	}
+	d.id = id
+	err := t.clock.Wait(ctx, t.rate.next(t.clock.Now()))
+	if err == nil {
+		t.rate.take(t.clock.Now())
+		err = t.to.digest(ctx, until, d)
+	}
+	marks := map[*event]mark{}
+	for _, e := range d.opened {
+		marks[e] = mark{Seq: e.Seq, Digest: true}
+	}
+	for _, e := range d.settled {
+		m, _ := t.state.told(e.ID, t.name)
+		marks[e] = mark{Seq: e.Seq, Ref: m.Ref, Digest: m.Digest}
+	}
+	return t.done(err, marks)
+}
+
+// news are the calls that the target does not know to wait, and those that it does not know to be settled. A call that
+// began and ended in the same batch, or whose time is over, is nobody's to approve any more and no news.
+func (t *target) news(all []*event) (opened, settled []*event) {
+	for i, e := range all {
+		m, known := t.state.told(e.ID, t.name)
+		if known && e.Seq <= m.Seq {
+			continue
+		}
+		over := slices.ContainsFunc(all[i+1:], func(later *event) bool { return later.ID == e.ID })
+		switch {
+		case over: // the last one counts
+		case !e.opens() && known && !m.Lost:
+			settled = append(settled, e)
+		case e.opens() && t.wants(e) && e.Expires.After(t.clock.Now()):
+			opened = append(opened, e)
+		}
+	}
+	return opened, settled
+}
+
+// done notes what was told. When it could not be told, either the target gives it up and says so, or the batch fails.
+func (t *target) done(err error, marks map[*event]mark) error {
+	if err != nil && !t.drop {
+		return err
+	}
+	if err != nil {
+		for e, m := range marks {
+			m.Lost = true
+			marks[e] = m
+			t.log.Error("a message is given up, as on_failure says", "target", t.name, "seq", e.Seq, "decision_id", e.ID, "error", err.Error())
+		}
+	}
+	return t.state.tell(t.name, t.clock.Now(), marks)
+}
+
+// bucket lets so many messages go in a minute, and so many at once.
+type bucket struct {
+	perMinute int
+	burst     int
+	free      float64
+	at        time.Time
+}
+
+func (b *bucket) fill(now time.Time) {
+	if b.at.IsZero() {
+		b.free = float64(b.burst)
+	} else if d := now.Sub(b.at); d > 0 {
+		b.free = min(b.free+d.Minutes()*float64(b.perMinute), float64(b.burst))
+	}
+	b.at = now
+}
+
+// take says whether one may go now, and counts it.
+func (b *bucket) take(now time.Time) bool {
+	if b.fill(now); b.free < 1 {
+		return false
+	}
+	b.free--
+	return true
+}
+
+// next is how long it is until one may go.
+func (b *bucket) next(now time.Time) time.Duration {
+	if b.fill(now); b.free >= 1 {
+		return 0
+	}
+	return time.Duration((1 - b.free) / float64(b.perMinute) * float64(time.Minute))
+}

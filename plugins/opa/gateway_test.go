@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// gateway is a running yett, started as anybody starts it.
+type gateway struct {
+	url, key string
+}
+
+// decision is what /v1/authorize answered.
+type decision struct {
+	status     int
+	Effect     string `json:"effect"`
+	ReasonCode string `json:"reason_code"`
+	Reason     string `json:"reason"`
+	RuleID     string `json:"rule_id"`
+	Detail     string `json:"detail"` // of a refusal
+}
+
+// build builds a command of this module and gives its path and digest.
+func build(t *testing.T, dir, pkg string) (file, digest string) {
+	t.Helper()
+	file = filepath.Join(dir, filepath.Base(pkg))
+	if out, err := exec.Command("go", "build", "-o", file, pkg).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file, fmt.Sprintf("sha256:%x", sha256.Sum256(b))
+}
+
+// startGateway runs `yett dev` (YETT_BINARY, or what is built here) with one authorizer for each of the configs; calls to the tool "p<i>/case" reach the i-th only.
+func startGateway(t *testing.T, dir string, configs []map[string]any) *gateway {
+	t.Helper()
+	yett := os.Getenv("YETT_BINARY")
+	if yett == "" {
+		yett, _ = build(t, dir, "github.com/yett-dev/yett/cmd/yett")
+	}
+	self, digest := build(t, dir, "github.com/yett-dev/yett/plugins/opa")
+	plugins, steps := map[string]any{}, []any{}
+	for i, c := range configs {
+		name := fmt.Sprintf("p%d", i)
+		plugins[name] = map[string]any{
+			"kind": "authorizer", "exec": self, "digest": digest, "config": c,
+			"limits": map[string]any{"timeout": "10s", "start": "60s"}, "breaker": map[string]any{"failures": 0},
+		}
+		steps = append(steps, map[string]any{"use": name, "match": map[string]any{"tools": []string{name + "/**"}}})
+	}
+	file := filepath.Join(dir, "yett.json")
+	b, err := json.Marshal(map[string]any{"version": 1, "plugins": plugins, "chains": map[string]any{"authorize": map[string]any{"budget": "20s", "steps": steps}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(yett, "dev", "-o", "json", "--config", file, "--data", filepath.Join(dir, "data"),
+		"--listen", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--socket", filepath.Join(dir, "s"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, stdout)
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the gateway's log ends with: %.4000s", stderr.String()[max(0, stderr.Len()-4000):])
+		}
+		http.DefaultClient.CloseIdleConnections()
+	})
+	var ready struct {
+		URL  string
+		Keys struct{ Agent string }
+	}
+	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
+		t.Fatalf("yett dev: %v\n%s", err, stderr.String())
+	}
+	return &gateway{ready.URL, ready.Keys.Agent}
+}
+
+// authorize asks for one decision.
+func (g *gateway) authorize(t *testing.T, tool string, args json.RawMessage) decision {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"agent_id": "published", "tool_id": tool, "args": args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/authorize", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+g.key)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	d := decision{status: res.StatusCode}
+	if err := json.NewDecoder(res.Body).Decode(&d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// await asks until the answer speaks of marker: newer content is in force then.
+func (g *gateway) await(t *testing.T, tool string, args json.RawMessage, marker string) bool {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 1500 {
+		if d := g.authorize(t, tool, args); strings.Contains(d.RuleID+" "+d.Reason+" ", marker) {
+			return true
+		}
+		<-tick.C
+	}
+	return false
+}
+
+// point makes link lead to target, in one step.
+func point(t *testing.T, link, target string) {
+	t.Helper()
+	tmp := link + ".new"
+	if err := os.Symlink(target, tmp); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tmp, link); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/open-policy-agent/opa/v1/bundle"
+	"github.com/open-policy-agent/opa/v1/loader/filter"
+)
+
+// The most that policies and data may be, unpacked.
+const (
+	maxFiles = 10_000
+	maxBytes = 64 << 20
+)
+
+// source is everything that policies are compiled from, as it was read: what is hashed is what is compiled.
+type source struct {
+	files []file // sorted by path
+	bytes int
+}
+
+type file struct {
+	path string // "/authz/policy.rego"
+	data []byte
+}
+
+// digest is a hash over names and contents. A source that changed has another one.
+func (s *source) digest() [sha256.Size]byte {
+	h := sha256.New()
+	var n [8]byte
+	part := func(b []byte) {
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
+	for _, f := range s.files {
+		part([]byte(f.path))
+		part(f.data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func (s *source) add(name string, data []byte) error {
+	s.bytes += len(data)
+	switch {
+	case len(s.files) >= maxFiles:
+		return fmt.Errorf("more than %d files", maxFiles)
+	case s.bytes > maxBytes:
+		return fmt.Errorf("more than %d bytes", maxBytes)
+	}
+	s.files = append(s.files, file{path.Clean("/" + filepath.ToSlash(name)), data})
+	return nil
+}
+
+// room is how many more bytes a file may have, and one over: who reads that much has read too much.
+func (s *source) room() int64 { return int64(maxBytes-s.bytes) + 1 }
+
+// read reads what c points to.
+func read(c *config) (*source, error) {
+	s := &source{}
+	var err error
+	switch {
+	case c.Policy != "":
+		err = s.add("policy.rego", []byte(c.Policy))
+	case c.Bundle != "":
+		err = s.readBundle(c.Bundle)
+	default:
+		for _, p := range c.Paths {
+			if err = s.readPath(p); err != nil {
+				break
+			}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	for i := 1; i < len(s.files); i++ {
+		if s.files[i].path == s.files[i-1].path {
+			return nil, fmt.Errorf("two files are %s", s.files[i].path)
+		}
+	}
+	return s, nil
+}
+
+func (s *source) readBundle(p string) error {
+	info, err := os.Stat(p)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return s.readDir(p)
+	}
+	return s.readArchive(p)
+}
+
+// readPath reads one of paths: a directory as a bundle has it, a .rego file, or a JSON or YAML document for the root of data.
+func (s *source) readPath(p string) error {
+	info, err := os.Stat(p)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return s.readDir(p)
+	}
+	name := filepath.Base(p)
+	switch filepath.Ext(p) {
+	case ".rego":
+	case ".json":
+		name = "data.json"
+	case ".yaml", ".yml":
+		name = "data.yaml"
+	default:
+		return fmt.Errorf("%s is neither .rego nor .json nor .yaml", p)
+	}
+	return s.readFile(p, name)
+}
+
+// readDir reads a directory tree. Names that begin with two dots are left out: mounted configuration keeps its older
+// versions and its switch under such names.
+func (s *source) readDir(root string) error {
+	root, err := filepath.EvalSymlinks(root) // WalkDir does not follow the root
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if p != root && strings.HasPrefix(e.Name(), "..") {
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if e.IsDir() || p == root {
+			return nil
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		return s.readFile(p, rel)
+	})
+}
+
+func (s *source) readFile(p, name string) error {
+	f, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", p)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, s.room()))
+	if err != nil {
+		return err
+	}
+	return s.add(name, data)
+}
+
+// readArchive unpacks a .tar.gz in memory.
+func (s *source) readArchive(p string) error {
+	f, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return fmt.Errorf("%s is no directory and no .tar.gz: %w", p, err)
+	}
+	all := &io.LimitedReader{R: z, N: 2 * maxBytes} // headers and padding too
+	t := tar.NewReader(all)
+	for {
+		h, err := t.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && all.N <= 0:
+			return fmt.Errorf("%s unpacks to more than %d bytes", p, maxBytes)
+		case err != nil:
+			return fmt.Errorf("read %s: %w", p, err)
+		case h.Typeflag == tar.TypeDir:
+			continue
+		case h.Typeflag != tar.TypeReg:
+			return fmt.Errorf("%s: %q is not a regular file", p, h.Name)
+		}
+		data, err := io.ReadAll(io.LimitReader(t, s.room()))
+		if err != nil {
+			return fmt.Errorf("read %s: %w", p, err)
+		}
+		if err := s.add(h.Name, data); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+	}
+}
+
+// feed hands a source to OPA's bundle reader.
+type feed struct{ rest []file }
+
+var _ bundle.DirectoryLoader = (*feed)(nil)
+
+func (f *feed) NextFile() (*bundle.Descriptor, error) {
+	if len(f.rest) == 0 {
+		return nil, io.EOF
+	}
+	next := f.rest[0]
+	f.rest = f.rest[1:]
+	return bundle.NewDescriptor(next.path, next.path, bytes.NewBuffer(slices.Clone(next.data))), nil
+}
+
+// The reader asks for these; a feed has been filtered and measured before.
+func (f *feed) WithFilter(filter.LoaderFilter) bundle.DirectoryLoader   { return f }
+func (f *feed) WithPathFormat(bundle.PathFormat) bundle.DirectoryLoader { return f }
+func (f *feed) WithSizeLimitBytes(int64) bundle.DirectoryLoader         { return f }
+func (f *feed) WithFollowSymlinks(bool) bundle.DirectoryLoader          { return f }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+// The names of the secrets.
+const (
+	secretSigning       = "signing"
+	secretOther         = "signing_other"
+	secretAuthorization = "authorization"
+)
+
+// config is what operators write.
+type config struct {
+	signedhttp.Endpoint
+	Demo     bool   `json:"demo"`
+	Unsigned bool   `json:"unsigned"`
+	Per      string `json:"per"`
+	Timeout  string `json:"timeout"`
+	RetryFor string `json:"retry_for"`
+}
+
+const schema = `{
+  "$schema": "https://json-schema.org/draft/2020-12/schema",
+  "type": "object",
+  "additionalProperties": false,
+  "oneOf": [
+    {"required": ["url"], "properties": {"demo": {"const": false}}},
+    {"required": ["demo"], "properties": {"demo": {"const": true}, "url": false}}
+  ],
+  "properties": {` + signedhttp.EndpointSchema + `,
+    "demo": {"type": "boolean", "default": false, "description": "post to a service inside the plugin that takes everything and keeps nothing"},
+    "unsigned": {"type": "boolean", "default": false, "description": "send without a signature"},
+    "per": {"enum": ["batch", "record"], "default": "batch"},
+    "timeout": {"type": "string", "maxLength": 32, "default": "10s", "description": "of one request, 100ms to 25s"},
+    "retry_for": {"type": "string", "maxLength": 32, "default": "20s", "description": "how long one batch is tried before it is given back, 0s to 25s"}
+  }
+}`
+
+// settings are a config that holds.
+type settings struct {
+	endpoint          signedhttp.Endpoint
+	demo, perRecord   bool
+	timeout, retryFor time.Duration
+	secrets           []signedhttp.Secret
+	authorization     string
+}
+
+// read checks the settings without touching anything.
+func read(in plugin.Settings) (settings, error) {
+	c := config{Per: "batch", Timeout: "10s", RetryFor: "20s"}
+	if err := in.Decode(&c); err != nil {
+		return settings{}, err
+	}
+	out := settings{endpoint: c.Endpoint, demo: c.Demo, perRecord: c.Per == "record", authorization: in.Secrets[secretAuthorization]}
+	var problems plugin.Problems
+	wrong := func(field, message string) {
+		problems = append(problems, plugin.Problem{Field: field, Message: message})
+	}
+	if c.Demo {
+		if c.Endpoint != (signedhttp.Endpoint{}) {
+			wrong("/demo", "goes with no url, proxy, tls or insecure")
+		}
+	} else {
+		for _, f := range c.Check() {
+			wrong(f.Field, f.Message)
+		}
+	}
+	if c.Per != "batch" && c.Per != "record" {
+		wrong("/per", "must be batch or record")
+	}
+	out.timeout = span(c.Timeout, "/timeout", 100*time.Millisecond, 25*time.Second, wrong)
+	out.retryFor = span(c.RetryFor, "/retry_for", 0, 25*time.Second, wrong)
+	for _, name := range []string{secretSigning, secretOther} {
+		text, given := in.Secrets[name]
+		if !given {
+			continue
+		}
+		s, err := signedhttp.ParseSecret(text)
+		if err != nil {
+			wrong("secrets."+name, err.Error())
+		}
+		out.secrets = append(out.secrets, s)
+	}
+	_, signed := in.Secrets[secretSigning]
+	switch {
+	case c.Unsigned && len(out.secrets) > 0:
+		wrong("/unsigned", "goes with no signing secret")
+	case !c.Unsigned && !c.Demo && !signed:
+		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
+	}
+	if problems != nil {
+		return settings{}, problems
+	}
+	return out, nil
+}
+
+func span(text, field string, least, most time.Duration, wrong func(field, message string)) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil || d < least || d > most {
+		wrong(field, fmt.Sprintf("must be a duration of %s to %s", least, most))
+	}
+	return d
+}

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"go.uber.org/goleak"
+
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func secretText(fill string) string {
+	return "wh" + "sec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat(fill, 32)))
+}
+
+// receiver is a service that verifies all that comes with the published library.
+type receiver struct {
+	t      *testing.T
+	verify []string
+	answer func(n int, body string) (status int, retryAfter string)
+
+	mu     sync.Mutex
+	ids    []string
+	bodies []string
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		r.t.Error(err)
+	}
+	for _, s := range r.verify {
+		v, err := standardwebhooks.NewWebhook(s)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		if err := v.Verify(body, req.Header); err != nil {
+			r.t.Errorf("the published verifier refuses the request: %v", err)
+		}
+	}
+	if len(r.verify) == 0 && req.Header.Get("webhook-signature") != "" {
+		r.t.Error("an unsigned request is signed")
+	}
+	r.mu.Lock()
+	r.ids, r.bodies = append(r.ids, req.Header.Get("webhook-id")), append(r.bodies, string(body))
+	n := len(r.ids)
+	r.mu.Unlock()
+	if r.answer != nil {
+		status, after := r.answer(n, string(body))
+		if after != "" {
+			w.Header().Set("Retry-After", after)
+		}
+		w.WriteHeader(status)
+	}
+}
+
+type rig struct {
+	*sink
+	*receiver
+	waits []time.Duration
+}
+
+func newRig(t *testing.T, more string, answer func(n int, body string) (int, string)) *rig {
+	t.Helper()
+	r := &rig{sink: newSink(), receiver: &receiver{t: t, verify: []string{secretText("a"), secretText("b")}, answer: answer}}
+	srv := httptest.NewServer(r.receiver)
+	t.Cleanup(srv.Close)
+	now := time.Now()
+	r.clock.Now = func() time.Time { return now }
+	r.clock.Wait = func(_ context.Context, d time.Duration) error {
+		r.waits, now = append(r.waits, d), now.Add(d)
+		return nil
+	}
+	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"url": %q%s}`, srv.URL, more)),
+		Secrets: map[string]string{secretSigning: secretText("a"), secretOther: secretText("b")}, Log: slog.New(slog.DiscardHandler)}
+	if err := r.configure(in); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func batch(first, last uint64) *plugin.Batch {
+	b := &plugin.Batch{StoreID: "sto_A", First: first, Last: last, Root: [32]byte{1}}
+	for seq := first; seq <= last; seq++ {
+		b.Records = append(b.Records, plugin.Record{Seq: seq, JSON: json.RawMessage(fmt.Sprintf(`{"seq":%d,"timestamp":"2026-01-01T00:00:0%d.000000000Z","amount":1000004.10,"note":"<&>"}`, seq, seq%10))})
+	}
+	return b
+}
+
+func TestBatch(t *testing.T) {
+	r := newRig(t, "", nil)
+	b := batch(3, 5)
+	b.Gap = &plugin.Gap{First: 1, Last: 2, Reason: "retention"}
+	b.First = 1
+	if err := r.consume(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"yett.audit.batch","timestamp":"2026-01-01T00:00:05.000000000Z","data":{"store_id":"sto_A","first_seq":1,"last_seq":5,"tree_root":"01` + strings.Repeat("00", 31) +
+		`","gap":{"first_seq":1,"last_seq":2,"reason":"retention"},"records":[` + string(b.Records[0].JSON) + "," + string(b.Records[1].JSON) + "," + string(b.Records[2].JSON) + `]}}`
+	if len(r.bodies) != 1 || r.bodies[0] != want || r.ids[0] != "sto_A-1-5" {
+		t.Errorf("ids %v, body\n%s\nwant\n%s", r.ids, r.bodies, want)
+	}
+	if err := r.consume(context.Background(), &plugin.Batch{StoreID: "sto_A", First: 6, Last: 9}); err != nil || len(r.ids) != 1 {
+		t.Errorf("a batch of nothing: %v, %v", err, r.ids)
+	}
+	if err := r.consume(context.Background(), &plugin.Batch{StoreID: "a.b", First: 6, Last: 9}); err == nil {
+		t.Error("a store id with a full stop was taken")
+	}
+}
+
+func TestPerRecord(t *testing.T) {
+	r := newRig(t, `, "per": "record"`, func(n int, _ string) (int, string) {
+		if n == 3 {
+			return 401, ""
+		}
+		return 200, ""
+	})
+	b := batch(1, 4)
+	b.Records = slices.Delete(b.Records, 1, 2)
+	b.Gap = &plugin.Gap{First: 2, Last: 2}
+	err := r.consume(context.Background(), b)
+	var bad *plugin.RecordError
+	if !errors.As(err, &bad) || bad.Seq != 3 {
+		t.Fatalf("error %v, want one about record 3", err)
+	}
+	b.Records, b.Gap, b.First = b.Records[1:], nil, 3
+	if err := r.consume(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(r.ids, " "); got != "sto_A-1 sto_A-gap-2-2 sto_A-3 sto_A-3 sto_A-4" {
+		t.Errorf("ids %s", got)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		status []int
+		after  string
+		seq    uint64 // of the RecordError; 0: taken
+		tries  int
+	}{
+		{"taken", []int{202}, "", 0, 1},
+		{"down for a moment", []int{503, 500, 429, 408, 409, 425, 200}, "", 0, 7},
+		{"asks for a pause", []int{429, 200}, "7", 0, 2},
+		{"asks for a pause beyond the window", []int{429}, "60", 1, 1},
+		{"unauthorized", []int{401}, "", 1, 1},
+		{"gone", []int{410}, "", 1, 1},
+		{"redirects", []int{302}, "", 1, 1},
+	} {
+		r := newRig(t, "", func(n int, _ string) (int, string) { return tc.status[min(n, len(tc.status))-1], tc.after })
+		err := r.consume(context.Background(), batch(1, 3))
+		var bad *plugin.RecordError
+		if errors.As(err, &bad); (err == nil) != (tc.seq == 0) || bad != nil && bad.Seq != tc.seq || len(r.ids) != tc.tries {
+			t.Errorf("%s: %v after %d tries, want %d", tc.name, err, len(r.ids), tc.tries)
+		}
+		if one := slices.Compact(slices.Clone(r.ids)); len(one) != 1 || one[0] != "sto_A-1-3" {
+			t.Errorf("%s: ids %v, want one for all tries", tc.name, r.ids)
+		}
+		if tc.after == "7" && r.waits[0] != 7*time.Second {
+			t.Errorf("%s: waits %v", tc.name, r.waits)
+		}
+	}
+}
+
+// A service that asks for a long pause is left alone until it is over, also by the batches that come next.
+func TestLongPause(t *testing.T) {
+	r := newRig(t, "", func(n int, _ string) (int, string) {
+		if n == 1 {
+			return 503, "50"
+		}
+		return 200, ""
+	})
+	for i := range 2 {
+		if err := r.consume(context.Background(), batch(1, 3)); err == nil || len(r.ids) != 1 {
+			t.Fatalf("%d: %v after %d requests", i, err, len(r.ids))
+		}
+	}
+	if err := r.clock.Wait(context.Background(), 40*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.consume(context.Background(), batch(1, 3)); err != nil || len(r.ids) != 2 {
+		t.Fatalf("%v after %d requests", err, len(r.ids))
+	}
+}
+
+// A batch that is refused for its content is cut in halves: all before the record at fault arrive, and it is named.
+func TestHalves(t *testing.T) {
+	for bad := uint64(1); bad <= 9; bad++ {
+		for _, gap := range []bool{false, true} {
+			taken := map[string]bool{}
+			r := newRig(t, "", func(_ int, body string) (int, string) {
+				if strings.Contains(body, fmt.Sprintf(`{"seq":%d,`, bad)) {
+					return 422, ""
+				}
+				for seq := uint64(1); seq <= 9; seq++ {
+					if strings.Contains(body, fmt.Sprintf(`{"seq":%d,`, seq)) {
+						taken[fmt.Sprint(seq)] = true
+					}
+				}
+				if strings.Contains(body, `"gap"`) {
+					taken["gap"] = true
+				}
+				return 200, ""
+			})
+			b := batch(1, 9)
+			if gap {
+				b.First, b.Last, b.Gap = 1, 20, &plugin.Gap{First: 10, Last: 20}
+			}
+			var e *plugin.RecordError
+			if err := r.consume(context.Background(), b); !errors.As(err, &e) || e.Seq != bad {
+				t.Fatalf("record %d: %v", bad, err)
+			}
+			for seq := uint64(1); seq < bad; seq++ {
+				if !taken[fmt.Sprint(seq)] {
+					t.Errorf("record %d is at fault: %d did not arrive", bad, seq)
+				}
+			}
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	a, authorization := secretText("a"), "Bearer x"
+	for _, tc := range []struct {
+		config  string
+		secrets map[string]string
+		err     string
+	}{
+		{`{"demo": true}`, nil, ""},
+		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretAuthorization: authorization}, ""},
+		{`{"url": "https://x/"}`, map[string]string{secretSigning: a}, ""},
+		{`{"url": "https://x/"}`, nil, "secrets.signing: this secret is required"},
+		{`{"url": "https://x/"}`, map[string]string{secretOther: a}, "secrets.signing: this secret is required"},
+		{`{"url": "https://x/"}`, map[string]string{secretSigning: "abc"}, "secrets.signing"},
+		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretSigning: a}, "/unsigned"},
+		{`{}`, map[string]string{secretSigning: a}, "/url: is required"},
+		{`{"demo": true, "url": "https://x/"}`, nil, "/demo"},
+		{`{"url": "http://example.com/"}`, map[string]string{secretSigning: a}, "must be https"},
+		{`{"demo": true, "per": "day"}`, nil, "/per"},
+		{`{"demo": true, "timeout": "1m"}`, nil, "/timeout"},
+		{`{"demo": true, "retry_for": "x"}`, nil, "/retry_for"},
+		{`{"demo": true, "extra": 1}`, nil, "unknown member"},
+	} {
+		_, err := read(plugin.Settings{Config: json.RawMessage(tc.config), Secrets: tc.secrets})
+		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+			t.Errorf("%s: %v, want %q", tc.config, err, tc.err)
+		}
+	}
+}
