@@ -22,12 +22,12 @@ import (
 // Config is the whole configuration as it is in effect. It is not changed after Load and safe for concurrent use.
 type Config struct {
 	Version int               `koanf:"version" default:"1" enum:"1" doc:"Version of this format. Required in a file."`
-	Server  Server            `koanf:"server" doc:"The HTTP adapter."`
-	Socket  Socket            `koanf:"socket" doc:"The socket adapter, for agents on the same machine."`
-	Console Console           `koanf:"console" doc:"Where operators sign in, make and revoke keys."`
-	Storage Storage           `koanf:"storage" doc:"The database."`
-	Limits  Limits            `koanf:"limits" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
-	Defers  Defers            `koanf:"defers" doc:"Calls that wait for a person."`
+	Server  Server            `koanf:"server" restart:"true" doc:"The HTTP adapter."`
+	Socket  Socket            `koanf:"socket" restart:"true" doc:"The socket adapter, for agents on the same machine."`
+	Console Console           `koanf:"console" restart:"true" doc:"Where operators sign in, make and revoke keys."`
+	Storage Storage           `koanf:"storage" restart:"true" doc:"The database."`
+	Limits  Limits            `koanf:"limits" restart:"true" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
+	Defers  Defers            `koanf:"defers" restart:"true" doc:"Calls that wait for a person."`
 	Trust   Trust             `koanf:"trust" doc:"Who may have signed modules."`
 	Plugins map[string]Plugin `koanf:"plugins" doc:"Modules by name. A name is used in steps, findings and receipts."`
 	Chains  Chains            `koanf:"chains" doc:"The ordered steps that decide calls and scan outputs."`

@@ -8,9 +8,9 @@ import (
 
 // Server is where the HTTP adapter listens.
 type Server struct {
-	Listen     string   `koanf:"listen" default:"127.0.0.1:8420" format:"addr" restart:"true" doc:"Address and port of the HTTP API. Port 0 takes a free one. Off loopback only with tls."`
-	Metrics    string   `koanf:"metrics" default:"127.0.0.1:8421" restart:"true" doc:"Address and port of the Prometheus metrics, on loopback only; \"off\" or \"\" turns them off."`
-	TLS        TLS      `koanf:"tls" restart:"true" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
+	Listen     string   `koanf:"listen" default:"127.0.0.1:8420" format:"addr" doc:"Address and port of the HTTP API. Port 0 takes a free one. Off loopback only with tls."`
+	Metrics    string   `koanf:"metrics" default:"127.0.0.1:8421" doc:"Address and port of the Prometheus metrics, on loopback only; \"off\" or \"\" turns them off."`
+	TLS        TLS      `koanf:"tls" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
 	DenyStatus int      `koanf:"deny_status" default:"200" enum:"200|403" doc:"HTTP status of a DENY or DEFER on /v1/authorize. 403 is for proxies that let every 2xx through."`
 	Drain      Duration `koanf:"drain" default:"10s" max:"5m" doc:"How long a stopping server waits for calls in flight."`
 }

@@ -164,7 +164,7 @@ func BenchmarkScanWasm4KB(b *testing.B) {
 			b.SetBytes(int64(len(in.Text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if res := g.gen.Scan.Run(context.Background(), in); res.Outcome != want {
+				if res := g.gen.Load().Scan.Run(context.Background(), in); res.Outcome != want {
 					b.Fatalf("%s %s, want %s", res.Outcome, res.Reason, want)
 				}
 			}

@@ -13,6 +13,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/config"
@@ -35,6 +37,9 @@ type Options struct {
 	Log      func(format string, args ...any)
 	OnFatal  func(err error) // the store failed: refusals go out, and the process has to end
 	OwnPeer  bool            // the user that serves may be mapped to a key on the socket
+
+	Load       func() (*config.Config, error) // reads the configuration again, for reloads; nil: there are none
+	ConfigFile string                         // its main file, "" when there is none
 }
 
 // Gateway is a running gateway.
@@ -50,7 +55,10 @@ type Gateway struct {
 	opts    Options
 	store   *store.Store
 	signer  *audit.Signer
-	gen     *generation
+	pool    *pool
+	gen     atomic.Pointer[generation]
+	feeds   *feeds
+	states  *stateLog
 	service *ops.Service
 	http    *httpd.Server
 	ln      net.Listener
@@ -62,6 +70,12 @@ type Gateway struct {
 	shown   *obs.Server // nil: server.metrics is off
 	served  chan error
 
+	reloading  sync.Mutex                 // one at a time
+	reloaded   atomic.Pointer[lastReload] // nil: none yet
+	reloads    [2]atomic.Uint64           // that went well; that were refused
+	closing    chan struct{}
+	background sync.WaitGroup
+
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
 	consoleURL string
@@ -69,7 +83,7 @@ type Gateway struct {
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
-	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{}, metrics: obs.New(opts.Version)}
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{}, metrics: obs.New(opts.Version), closing: make(chan struct{}), states: newStateLog(opts.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.release(ctx))
@@ -105,11 +119,17 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if cache == "" {
 		cache = filepath.Join(dir, "cache")
 	}
-	if g.gen, err = newGeneration(ctx, cfg, cache, opts.Log); err != nil {
+	g.dir = dir
+	if g.pool, err = newPool(ctx, cache, opts.Version, opts.Log, g.states.take); err != nil {
+		return g, err
+	}
+	gen, err := newGeneration(ctx, cfg, g.pool, false)
+	if err != nil {
 		return g, configError{err}
 	}
-	g.dir = dir
+	g.gen.Store(gen)
 	g.service = g.newService(pepper)
+	g.feeds = newFeeds(g)
 	if err := g.listen(); err != nil {
 		return g, err
 	}
@@ -141,7 +161,7 @@ func (g *Gateway) secretsComplete(dir string) error {
 
 func (g *Gateway) newService(pepper []byte) *ops.Service {
 	l, d := g.cfg.Limits, g.cfg.Defers
-	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Generation }, Pepper: pepper, Now: time.Now, Random: random,
+	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Load().Generation }, Pepper: pepper, Now: time.Now, Random: random,
 		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey,
 		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, Streams: l.StreamsPerKey,
 		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream), Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll), Idle: l.ScanIdle.Std()}, Match: match, Policy: compilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
@@ -190,10 +210,16 @@ func (g *Gateway) ready() []httpd.Part {
 		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
 		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
 	}
-	for _, m := range g.gen.loaded() {
-		// A module that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
+	for _, m := range g.gen.Load().loaded() {
+		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
 		_, detail := m.state()
 		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: true, Detail: detail})
+	}
+	for _, f := range g.feeds.rows() {
+		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: true, Detail: f.detail()})
+	}
+	if last := g.reloaded.Load(); last != nil && last.err != nil {
+		parts = append(parts, httpd.Part{Name: "config", OK: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
 	}
 	return parts
 }
@@ -207,24 +233,51 @@ func (g *Gateway) gauges() {
 		return 1
 	})
 	g.metrics.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
-	for _, m := range g.gen.loaded() {
-		labels := map[string]string{"module": m.name}
-		g.metrics.Counter("yett_module_calls_total", "Calls of a module.", labels, func() float64 { return float64(m.stats().Calls) })
-		g.metrics.Counter("yett_module_errors_total", "Calls of a module that did not run to their end.", labels, func() float64 { return float64(m.stats().Errors) })
-		g.metrics.Counter("yett_module_discarded_total", "Instances of a module thrown away after an error or because they grew.", labels, func() float64 { return float64(m.stats().Discarded) })
-		g.metrics.Counter("yett_module_fuel_total", "Units of work, about an instruction each, that a module did.", labels, func() float64 { return float64(m.stats().Fuel) })
-		g.metrics.Gauge("yett_module_up", "1 while a module takes calls.", labels, func() float64 {
-			if ready, _ := m.state(); ready {
-				return 1
+	g.pluginGauges()
+	g.feedGauges()
+	g.metrics.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 { return float64(g.reloads[0].Load()) })
+	g.metrics.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil, func() float64 { return float64(g.reloads[1].Load()) })
+	g.metrics.Gauge("yett_config_refused", "1 when the last reload was refused.", nil, func() float64 {
+		if last := g.reloaded.Load(); last != nil && last.err != nil {
+			return 1
+		}
+		return 0
+	})
+}
+
+// pluginGauges shows the plugins of the generation in force.
+func (g *Gateway) pluginGauges() {
+	one := []string{"module"}
+	count := func(name, help string, value func(counts) uint64) {
+		g.metrics.Series(name, help, true, one, func(emit func(float64, ...string)) {
+			for _, m := range g.gen.Load().loaded() {
+				emit(float64(value(m.counts())), m.name)
 			}
-			return 0
 		})
 	}
+	count("yett_module_calls_total", "Calls of a module or plugin.", func(c counts) uint64 { return c.calls })
+	count("yett_module_errors_total", "Calls of a module or plugin that did not run to their end.", func(c counts) uint64 { return c.errors })
+	count("yett_module_discarded_total", "Instances of a module thrown away after an error or because they grew.", func(c counts) uint64 { return c.discarded })
+	count("yett_module_fuel_total", "Units of work, about an instruction each, that a module did.", func(c counts) uint64 { return c.fuel })
+	count("yett_plugin_late_total", "Answers of a plugin process that came after their deadline.", func(c counts) uint64 { return c.late })
+	count("yett_plugin_refused_total", "Calls that a plugin process never saw: it was down, its queue full or its breaker open.", func(c counts) uint64 { return c.refused })
+	count("yett_plugin_cached_total", "Calls answered from the decision cache.", func(c counts) uint64 { return c.cached })
+	count("yett_plugin_retried_total", "Calls put to another replica after their own had failed.", func(c counts) uint64 { return c.retried })
+	count("yett_plugin_starts_total", "Starts of plugin processes.", func(c counts) uint64 { return c.starts })
+	g.metrics.Series("yett_module_up", "1 while a module or plugin takes calls.", false, one, func(emit func(float64, ...string)) {
+		for _, m := range g.gen.Load().loaded() {
+			up := 0.0
+			if ready, _ := m.state(); ready {
+				up = 1
+			}
+			emit(up, m.name)
+		}
+	})
 }
 
 // Start begins to answer and records the start. Wait tells when it ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Policy}, [2]string{"version", g.opts.Version}); err != nil {
+	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"version", g.opts.Version}); err != nil {
 		return err
 	}
 	if err := g.listenSocket(); err != nil {
@@ -232,9 +285,12 @@ func (g *Gateway) Start(ctx context.Context) error {
 	}
 	var err error
 	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
-		Socket: g.SocketPath(), Console: g.consoleURL, Log: g.opts.Log}); err != nil {
+		Socket: g.SocketPath(), Console: g.consoleURL, Control: g, Log: g.opts.Log}); err != nil {
 		return err
 	}
+	g.states.start(g.service.Note, g.closing)
+	g.feeds.apply(g.gen.Load())
+	g.background.Go(g.watch)
 	if g.sock != nil {
 		go func() { g.served <- g.sock.Serve() }()
 	}
@@ -303,11 +359,17 @@ func (g *Gateway) release(ctx context.Context) error {
 	if g.service != nil {
 		g.service.Close()
 	}
+	if g.feeds != nil {
+		errs = append(errs, g.feeds.close(ctx))
+	}
+	close(g.closing)
+	g.background.Wait()
+	g.states.wait()
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}
-	if g.gen != nil {
-		errs = append(errs, g.gen.close(context.WithoutCancel(ctx)))
+	if g.pool != nil {
+		errs = append(errs, g.pool.close(context.WithoutCancel(ctx)))
 	}
 	return errors.Join(errs...)
 }

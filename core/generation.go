@@ -4,31 +4,35 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
 
-// generation is one set of rules and modules, built from one configuration.
+// generation is one set of rules and plugins, built from one configuration.
 type generation struct {
 	ops.Generation
-	host    *wasmhost.Host
+	cfg     *config.Config
+	pool    *pool
 	modules map[string]*loaded
-
-	cacheDir  string // "" keeps nothing
-	log       func(format string, args ...any)
-	moduleLog func(module string, level int, line string)
+	fresh   map[*loaded]bool // made for this generation
 }
 
-// newGeneration builds all or nothing.
-func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log func(string, ...any)) (g *generation, err error) {
-	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}, cacheDir: cacheDir}
-	g.log, g.moduleLog = log, newLineLimit(log, time.Now).write
+// newGeneration builds all or nothing. With strict, every plugin process must be ready; without, one that only fails to
+// come up is left to its supervisor, and what it should have decided is denied meanwhile: a gateway that starts again must
+// not stay down because a vendor's service is.
+func newGeneration(ctx context.Context, cfg *config.Config, p *pool, strict bool) (g *generation, err error) {
+	g = &generation{Generation: ops.Generation{Policy: cfg.Hash(), Args: cfg.Audit.Args}, cfg: cfg, pool: p, modules: map[string]*loaded{}, fresh: map[*loaded]bool{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.close(context.WithoutCancel(ctx)))
@@ -38,10 +42,13 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 	if g.Authorize, err = authorizer(cfg); err != nil {
 		return g, err
 	}
-	if g.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: g.moduleLog}); err != nil {
+	if err := checkTypes(cfg); err != nil {
 		return g, err
 	}
-	if err := g.loadAll(ctx, cfg); err != nil {
+	if err := g.takeAll(ctx); err != nil {
+		return g, err
+	}
+	if err := g.waitAll(ctx, strict); err != nil {
 		return g, err
 	}
 	if err := g.bind(cfg); err != nil {
@@ -59,14 +66,70 @@ func newGeneration(ctx context.Context, cfg *config.Config, cacheDir string, log
 	return g, nil
 }
 
-func (g *generation) close(ctx context.Context) error {
+// checkTypes refuses a type of records that there is not: a subscriber would wait for it for ever.
+func checkTypes(cfg *config.Config) error {
+	for i, s := range cfg.Audit.Subscribers {
+		for _, typ := range s.Types {
+			if !slices.Contains(store.RecordTypes, typ) {
+				return fmt.Errorf("audit.subscribers[%d].types: there are no records of type %q; types are %s", i, typ, strings.Join(store.RecordTypes, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// takeAll takes every plugin that the configuration names from the pool. Processes begin to start here, side by side.
+func (g *generation) takeAll(ctx context.Context) error {
+	policy := trustPolicy(g.cfg)
+	if err := policy.Check(); err != nil {
+		return fmt.Errorf("trust: %w", err)
+	}
+	for name, p := range g.cfg.Plugins {
+		l, fresh, err := g.pool.take(ctx, name, p, policy, g.Policy)
+		if err != nil {
+			return fmt.Errorf("plugins.%s: %w", name, err)
+		}
+		g.modules[name], g.fresh[l] = l, fresh
+	}
+	return nil
+}
+
+// waitAll waits for the plugin processes that are new. One that runs since before may be down: that is no fault of the
+// configuration.
+func (g *generation) waitAll(ctx context.Context, strict bool) error {
 	var errs []error
-	for _, m := range g.modules {
-		errs = append(errs, m.close(ctx))
+	for _, l := range g.loaded() {
+		if l.process == nil || !g.fresh[l] {
+			continue
+		}
+		err := l.process.Wait(ctx)
+		var refused *prochost.Refused
+		switch {
+		case err == nil:
+		case strict || errors.As(err, &refused) || ctx.Err() != nil:
+			errs = append(errs, fmt.Errorf("plugins.%s: %w", l.name, err))
+		default:
+			g.pool.log("plugin %s is not ready; until it is, its steps end as their on_error says: %v", l.name, err)
+		}
 	}
-	if g.host != nil {
-		errs = append(errs, g.host.Close(ctx))
+	return errors.Join(errs...)
+}
+
+// loaded lists the plugins by name.
+func (g *generation) loaded() []*loaded {
+	out := slices.Collect(maps.Values(g.modules))
+	slices.SortFunc(out, func(a, b *loaded) int { return strings.Compare(a.name, b.name) })
+	return out
+}
+
+func (g *generation) close(ctx context.Context) error {
+	all := g.loaded()
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, m := range all { // side by side: each may take its time to drain
+		wg.Go(func() { errs[i] = g.pool.give(ctx, m) })
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 
@@ -88,7 +151,7 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	out := &chain.Authorizer{Budget: c.Budget.Std(), Default: effect(c.Default), Now: time.Now}
 	var errs []error
 	for _, s := range c.Steps {
-		step := chain.Step{Name: s.Name, Kind: "wasm", Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
+		step := chain.Step{Name: s.Name, Kind: stepKind(cfg, s.Use), Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
 			Timeout: s.Timeout.Std(), OnError: effect(s.OnError), Shadow: s.Mode == "shadow"}
 		if s.Use == "" {
 			set, err := CompileRules(s.Rules)
@@ -98,6 +161,14 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 		out.Steps = append(out.Steps, step)
 	}
 	return out, errors.Join(errs...)
+}
+
+// stepKind is what a step's row says of what ran.
+func stepKind(cfg *config.Config, use string) string {
+	if p := cfg.Plugins[use]; p.Process() {
+		return "plugin"
+	}
+	return "wasm"
 }
 
 // CompileRules compiles rules files as one list, as a step of the authorize chain runs them. The error is rules.Compile's.
@@ -131,7 +202,10 @@ func (g *generation) bind(cfg *config.Config) error {
 		if m == nil {
 			return fmt.Errorf("chains.authorize.steps: there is no plugin %q", s.Use)
 		}
-		g.Authorize.Steps[i].Checker, g.Authorize.Steps[i].Version = m.checker, m.scanner.About().Version
+		g.Authorize.Steps[i].Checker = m.checker
+		if m.scanner != nil {
+			g.Authorize.Steps[i].Version = m.scanner.About().Version
+		}
 	}
 	return nil
 }
@@ -168,9 +242,18 @@ func (g *generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 }
 
 // Check builds what a configuration describes and throws it away: it finds what config alone cannot, such as conditions
-// that do not type-check and modules that do not load. It touches no data directory.
-func Check(ctx context.Context, cfg *config.Config) error {
-	g, err := newGeneration(ctx, cfg, "", func(string, ...any) {})
+// that do not type-check, modules that do not load and plugins that refuse their settings. Plugins that are processes are
+// started, asked and ended; they are told to try nothing (validate_only). It touches no data directory.
+func Check(ctx context.Context, cfg *config.Config) (err error) {
+	p, err := newPool(ctx, "", "", func(string, ...any) {}, func(prochost.Change) {})
+	if p != nil {
+		defer func() { err = errors.Join(err, p.close(context.WithoutCancel(ctx))) }()
+	}
+	if err != nil {
+		return err
+	}
+	p.checking = true
+	g, err := newGeneration(ctx, cfg, p, true)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/yett-dev/yett/core/prochost"
 )
 
 // What one module may add to the gateway's log: its author decides what it says, and whoever sends it texts how often.
@@ -33,10 +35,23 @@ func newLineLimit(log func(string, ...any), now func() time.Time) *lineLimit {
 
 // write takes one line of a module. It is safe for concurrent use.
 func (l *lineLimit) write(module string, level int, line string) {
-	text := fmt.Sprintf("module %s: level %d: %q", module, level, line)
+	l.add("module", module, fmt.Sprintf("module %s: level %d: %q", module, level, line))
+}
+
+// plugin is write for a plugin process.
+func (l *lineLimit) plugin(name string, level int, line string) {
+	source := [...]string{prochost.LevelStdout: "stdout", prochost.LevelStderr: "stderr", prochost.LevelHost: "host"}
+	from := "?"
+	if level >= 0 && level < len(source) {
+		from = source[level]
+	}
+	l.add("plugin", name, fmt.Sprintf("plugin %s: %s: %q", name, from, line))
+}
+
+func (l *lineLimit) add(what, module, text string) {
 	pass, dropped := l.take(module, len(text))
 	if dropped > 0 {
-		l.log("module %s: %d lines of the last minute were left out; %d lines or %d bytes a minute are written", module, dropped, logLines, logBytes)
+		l.log(what+" %s: %d lines of the last minute were left out; %d lines or %d bytes a minute are written", module, dropped, logLines, logBytes)
 	}
 	if pass {
 		l.log("%s", text)

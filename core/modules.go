@@ -4,57 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/scanners"
-	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// loaded is one module, wherever it runs.
-type loaded struct {
-	name    string
-	scanner chain.Scanner
-	checker chain.Checker
-	meta    abi.Metadata
-	stats   func() wasmhost.Stats
-	state   func() (ready bool, detail string)
-	close   func(context.Context) error
-}
-
-// loaded lists the modules by name.
-func (g *generation) loaded() []*loaded {
-	out := slices.Collect(maps.Values(g.modules))
-	slices.SortFunc(out, func(a, b *loaded) int { return strings.Compare(a.name, b.name) })
-	return out
-}
-
-// loadAll loads every module that the configuration names.
-func (g *generation) loadAll(ctx context.Context, cfg *config.Config) error {
-	policy := trustPolicy(cfg)
-	if err := policy.Check(); err != nil {
-		return fmt.Errorf("trust: %w", err)
-	}
-	g.modules = map[string]*loaded{}
-	for name, p := range cfg.Plugins {
-		if err := g.load(ctx, name, p, policy); err != nil {
-			return fmt.Errorf("plugins.%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func (g *generation) load(ctx context.Context, name string, p config.Plugin, policy trust.Policy) error {
+// load loads a module.
+func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy trust.Policy) (*loaded, error) {
 	f, err := moduleBytes(p, policy)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if f.Note != "" {
 		g.log("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
@@ -65,26 +28,29 @@ func (g *generation) load(ctx context.Context, name string, p config.Plugin, pol
 	// that fails on every text, is to be known now. The built-ins are as much ours as the compiler is.
 	if p.Builtin == "" {
 		if err := g.admit(ctx, spec); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	load := g.loadHere
 	if sandbox(p, f) == config.SandboxProcess {
 		load = g.spawn
 	}
-	scans, checks, err := load(ctx, spec)
+	l, scans, checks, err := load(ctx, spec)
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case p.Kind == config.KindScanner && !scans:
-		return errors.New("the module has no yett_scan, so it is no scanner")
+		err = errors.New("the module has no yett_scan, so it is no scanner")
 	case p.Kind == config.KindAuthorizer && !checks:
-		return errors.New("the module has no yett_check, so it is no authorizer")
+		err = errors.New("the module has no yett_check, so it is no authorizer")
 	}
-	return nil
+	if err != nil {
+		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
+	}
+	return l, nil
 }
 
-func (g *generation) admit(ctx context.Context, spec wasmhost.Spec) error {
+func (g *pool) admit(ctx context.Context, spec wasmhost.Spec) error {
 	opts := wasmhost.AdmitOptions{CheckConfig: config.CheckModule, Log: g.moduleLog}
 	if g.cacheDir != "" {
 		opts.CacheDir = filepath.Join(g.cacheDir, "admitted")
@@ -97,25 +63,30 @@ func (g *generation) admit(ctx context.Context, spec wasmhost.Spec) error {
 }
 
 // loadHere loads a module into this process.
-func (g *generation) loadHere(ctx context.Context, spec wasmhost.Spec) (scans, checks bool, err error) {
+func (g *pool) loadHere(ctx context.Context, spec wasmhost.Spec) (l *loaded, scans, checks bool, err error) {
 	m, err := g.host.Load(ctx, spec)
 	if err != nil {
-		return false, false, err
+		return nil, false, false, err
 	}
-	g.modules[spec.Name] = &loaded{name: spec.Name, scanner: m, checker: m, meta: m.Metadata(), stats: m.Stats, close: m.Close,
-		state: func() (bool, string) { return true, m.About().Version + ", " + kept(m.Isolation()) }}
-	return m.Scans(), m.Checks(), nil
+	return &loaded{scanner: m, checker: m, meta: m.Metadata(), counts: moduleCounts(m.Stats), close: m.Close,
+		state: func() (bool, string) { return true, m.About().Version + ", " + kept(m.Isolation()) }}, m.Scans(), m.Checks(), nil
 }
 
 // spawn loads a module in a worker process. This process never compiles it.
-func (g *generation) spawn(ctx context.Context, spec wasmhost.Spec) (scans, checks bool, err error) {
+func (g *pool) spawn(ctx context.Context, spec wasmhost.Spec) (l *loaded, scans, checks bool, err error) {
 	w, err := g.host.Spawn(ctx, spec)
 	if err != nil {
-		return false, false, err
+		return nil, false, false, err
 	}
-	g.modules[spec.Name] = &loaded{name: spec.Name, scanner: w, checker: w, meta: w.Metadata(), stats: w.Stats, close: w.Close,
-		state: func() (bool, string) { return workerState(w) }}
-	return w.Scans(), w.Checks(), nil
+	return &loaded{scanner: w, checker: w, meta: w.Metadata(), counts: moduleCounts(w.Stats), close: w.Close,
+		state: func() (bool, string) { return workerState(w) }}, w.Scans(), w.Checks(), nil
+}
+
+func moduleCounts(stats func() wasmhost.Stats) func() counts {
+	return func() counts {
+		s := stats()
+		return counts{calls: uint64(s.Calls), errors: uint64(s.Errors), discarded: uint64(s.Discarded), fuel: uint64(s.Fuel)}
+	}
 }
 
 // kept says how calls are kept apart, and why, if that is not what the configuration says.
@@ -185,7 +156,7 @@ func trustPolicy(cfg *config.Config) trust.Policy {
 	return p
 }
 
-// LockModules reads the file of every module that cfg names, holds it against the keys that cfg trusts, and gives what a
+// LockModules reads the file of every module and program that cfg names, holds it against the keys that cfg trusts, and gives what a
 // lock must pin. It runs nothing. The error names every module that cannot be pinned.
 func LockModules(ctx context.Context, cfg *config.Config) (config.Lock, error) {
 	lock := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{}}
@@ -195,22 +166,27 @@ func LockModules(ctx context.Context, cfg *config.Config) (config.Lock, error) {
 	}
 	var errs []error
 	for name, p := range cfg.Plugins {
-		if p.Wasm == "" {
+		if p.File() == "" {
 			continue
 		}
 		if err := ctx.Err(); err != nil {
 			return lock, err
 		}
-		path, err := filepath.Abs(string(p.Wasm))
+		path, err := filepath.Abs(string(p.File()))
 		if err != nil {
 			return lock, err
 		}
-		f, err := policy.Read(path, p.Digest)
+		read, entry := policy.Read, config.LockedFile{Wasm: config.Path(path)}
+		if p.Exec != "" {
+			read, entry = policy.ReadProgram, config.LockedFile{Exec: config.Path(path)}
+		}
+		f, err := read(path, p.Digest)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("plugins.%s: %w", name, err))
 			continue
 		}
-		lock.Plugins[name] = config.LockedFile{Wasm: config.Path(path), Digest: f.Digest, Signer: f.Signer}
+		entry.Digest, entry.Signer = f.Digest, f.Signer
+		lock.Plugins[name] = entry
 	}
 	return lock, errors.Join(errs...)
 }

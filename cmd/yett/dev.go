@@ -73,7 +73,7 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	opts := core.Options{Version: version(), Log: log, OwnPeer: true}
+	opts := core.Options{Version: version(), Log: log, OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
 	if cache, err := os.UserCacheDir(); err == nil && f.data == "" {
 		opts.CacheDir = filepath.Join(cache, "yett", "modules")
 	}

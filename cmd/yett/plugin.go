@@ -16,7 +16,8 @@ import (
 )
 
 func pluginCommand() *cobra.Command {
-	return group("plugin", "Pin the modules that a configuration runs", pluginLock())
+	return group("plugin", "Pin, watch and help on the plugins of a configuration", pluginLock(), pluginStatus(), pluginResume(), pluginReplay(),
+		pluginScaffold(), pluginConform(), pluginRun(), pluginDebug())
 }
 
 func pluginLock() *cobra.Command {

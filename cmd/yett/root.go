@@ -97,7 +97,7 @@ func newRoot() *cobra.Command {
 		return usage("%w (see %s --help)", err, cmd.CommandPath())
 	})
 	root.AddCommand(devCommand(), serveCommand(), keysCommand(), auditCommand(), configCommand(), rulesCommand(), versionCommand())
-	root.AddCommand(approvalsCommand(), grantsCommand(), killCommand(), unkillCommand(), pluginCommand())
+	root.AddCommand(approvalsCommand(), grantsCommand(), killCommand(), unkillCommand(), pluginCommand(), reloadCommand())
 	root.AddCommand(toolCommands()...)
 	eachCommand(root, func(c *cobra.Command) {
 		if args := c.Args; args != nil {

@@ -22,18 +22,22 @@ func serveCommand() *cobra.Command {
 		Use:   "serve --config FILE",
 		Short: "Run the gateway with a configuration",
 		Long: "Run the gateway. On an empty data directory it makes its secrets (pepper, audit.key) and authorizes nothing\n" +
-			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it. A bad configuration is exit 78.",
+			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it, SIGHUP reloads it, and so does a\n" +
+			"change of a file that the configuration was read from. A bad configuration at the start is exit 78.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return usage("serve needs --config FILE")
 			}
-			cfg, err := loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
+			load := func() (*config.Config, error) {
+				return loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
+			}
+			cfg, err := load()
 			if err != nil {
 				return err
 			}
 			log := logger(cmd.ErrOrStderr())
-			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log}, nil, func(g *core.Gateway) error {
+			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log, Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
 				log("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
 				if g.SocketPath() != "" {
 					log("agents' socket: %s", g.SocketPath())
@@ -107,10 +111,12 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	if err != nil {
 		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
+	stop := reloadOnSignal(ctx, g)
 	err = ready(g)
 	if err == nil {
 		err = g.Wait(ctx)
 	}
+	stop()
 	opts.Log("stopping")
 	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	select {

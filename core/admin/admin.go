@@ -1,7 +1,8 @@
 // Package admin serves the admin socket: what an operator on the same machine does with `yett keys`, `yett audit` and
 // `yett kill`. It owns who may come in (the server's own uid or root, never a descendant process of the server) and the
-// small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, and reads; it must never approve
-// or decide. Commands of cmd/yett come in through Client; work goes to the same operations as everything else.
+// small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, reloads the configuration, lets plugins
+// go on, and reads; it must never approve or decide. Commands of cmd/yett come in through Client; work goes to the same
+// operations as everything else.
 package admin
 
 import (
@@ -39,6 +40,7 @@ type Settings struct {
 	URL     string // of the HTTP API
 	Socket  string // path of the agents' socket, "" if it is off
 	Console string // address of the console, "" if it is off
+	Control Control
 	Log     func(format string, args ...any)
 }
 
@@ -126,6 +128,7 @@ func (s *Server) routes() http.Handler {
 	})
 	mux.HandleFunc("POST /keys/{id}/roll", s.roll)
 	mux.HandleFunc("POST /kill", s.kill)
+	s.controls(mux)
 	mux.HandleFunc("GET /audit/key", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})

@@ -57,6 +57,32 @@ func (m *Metrics) Counter(name, help string, labels map[string]string, value fun
 	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, value))
 }
 
+// Series shows values whose labels come and go, such as those of plugins: what read emits at the time of asking. counter says
+// whether they only grow. read must not block.
+func (m *Metrics) Series(name, help string, counter bool, labels []string, read func(emit func(value float64, labels ...string))) {
+	kind := prometheus.GaugeValue
+	if counter {
+		kind = prometheus.CounterValue
+	}
+	m.reg.MustRegister(&series{prometheus.NewDesc(name, help, labels, nil), kind, read})
+}
+
+type series struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	read func(emit func(value float64, labels ...string))
+}
+
+// Describe implements prometheus.Collector.
+func (s *series) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+
+// Collect implements prometheus.Collector.
+func (s *series) Collect(to chan<- prometheus.Metric) {
+	s.read(func(value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...)
+	})
+}
+
 // Operated counts one operation. result is the effect of a decision or the outcome of a scan, "" for all others; code is
 // the error's, "" without one.
 func (m *Metrics) Operated(operation, result string, code sdk.Code, took time.Duration) {

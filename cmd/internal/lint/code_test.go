@@ -319,11 +319,23 @@ func namesVariable(call *ast.CallExpr) bool {
 	return found
 }
 
+func imported(f *file, name string) bool {
+	for _, im := range f.ast.Imports {
+		if strings.Trim(im.Path.Value, `"`) == name {
+			return true
+		}
+	}
+	return false
+}
+
 func noSleep(tr *tree) []string {
 	var out []string
 	for _, f := range tr.goFiles(true) {
 		if !f.test() {
 			continue
+		}
+		if imported(f, "testing/synctest") {
+			continue // there a sleep moves a clock of the test's own
 		}
 		for _, n := range calls(f, "time", "Sleep") {
 			out = append(out, tr.at(n)+"a sleep does not synchronise: wait on a channel, or poll with a deadline and a ticker")

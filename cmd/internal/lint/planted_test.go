@@ -126,6 +126,8 @@ var planted = []struct {
 	{"scanner folder", "whole", map[string]string{"scanners/a/main.go": "package main\n", "scanners/a/a.wasm": "x", "scanners/a/testdata/hit/x": "x", "scanners/a/testdata/clean/x": "x",
 		"scanners/a/README.md": "# a\n## Name\n## Description\n## Config\n## Findings\n## Examples\n## Limits\n"}, ""},
 
+	{"scanner folder", "a plugin", map[string]string{"plugins/a/main.go": "package main\n", "plugins/a/README.md": "# a\n## Name\n## Description\n## Config\n## Records\n## Examples\n## Limits\n"}, ""},
+
 	{"documents", "no README", map[string]string{"a.md": "x"}, "README.md: missing"},
 	{"documents", "a long README", map[string]string{"README.md": strings.Repeat("x\n", 201)}, "README.md: 201 lines, at most 200"},
 	{"documents", "a broken link", map[string]string{"a.md": "[x](core/nowhere.md)"}, "links to core/nowhere.md"},

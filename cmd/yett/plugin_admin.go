@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core/admin"
+)
+
+func pluginStatus() *cobra.Command {
+	var t target
+	var out output
+	cmd := &cobra.Command{
+		Use:     "status --data DIR",
+		Short:   "List the plugins of a running server: state, calls, and how far subscribers have come",
+		Example: "  yett plugin status --data /var/lib/yett",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return t.with(func(c *admin.Client) error {
+				var list []admin.PluginRow
+				if err := c.Do(cmd.Context(), "GET", "/plugins", nil, &list); err != nil {
+					return err
+				}
+				var rows []any
+				for _, r := range list {
+					rows = append(rows, r)
+				}
+				return out.print(cmd.OutOrStdout(), rows, false, []string{"NAME", "KIND", "STATE", "CALLS", "ERRORS", "LAG", "DETAIL"}, func(row any) []string {
+					r := row.(admin.PluginRow)
+					lag, detail := "-", r.Detail
+					if f := r.Follower; f != nil {
+						lag = fmt.Sprint(f.LagRecords)
+						if f.Detail != "" {
+							detail += "; " + f.Detail
+						}
+					}
+					return []string{r.Name, r.Kind, r.State, fmt.Sprint(r.Calls), fmt.Sprint(r.Errors), lag, detail}
+				})
+			})
+		},
+	}
+	t.bind(cmd)
+	out.bind(cmd)
+	return cmd
+}
+
+func pluginResume() *cobra.Command {
+	var t target
+	var in admin.ResumeRequest
+	cmd := &cobra.Command{
+		Use:   "resume NAME --data DIR",
+		Short: "Let a plugin start again that was given up, or a paused subscriber go on",
+		Long: "A plugin that crashed five times within ten minutes is quarantined, and a subscriber that failed five times at one\n" +
+			"record is paused (on_poison: pause). Both wait for this. With --skip a paused subscriber goes on behind that record;\n" +
+			"the audit log says so.",
+		Example: "  yett plugin resume entitle --data /var/lib/yett\n  yett plugin resume siem --skip --data /var/lib/yett",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(func(c *admin.Client) error {
+				var done struct{ Name string }
+				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/resume", in, &done); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s goes on\n", done.Name)
+				return err
+			})
+		},
+	}
+	t.bind(cmd)
+	cmd.Flags().BoolVar(&in.Skip, "skip", false, "leave out the record at which a subscriber paused")
+	return cmd
+}
+
+func pluginReplay() *cobra.Command {
+	var t target
+	var in admin.ReplayRequest
+	cmd := &cobra.Command{
+		Use:   "replay NAME --from SEQ --data DIR",
+		Short: "Give a subscriber records of the audit log again, from one on",
+		Long: "Put a subscriber back to a record of the log: it gets that one and all behind it once more, marked as a replay up to\n" +
+			"where it was. The audit log says so. What retention has removed comes as a gap.",
+		Example: "  yett plugin replay siem --from 1 --data /var/lib/yett",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if in.From == 0 {
+				return usage("replay needs --from SEQ, the number of the first record")
+			}
+			return t.with(func(c *admin.Client) error {
+				var done struct{ Name string }
+				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/replay", in, &done); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s gets the log again from record %d on\n", done.Name, in.From)
+				return err
+			})
+		},
+	}
+	t.bind(cmd)
+	cmd.Flags().Uint64Var(&in.From, "from", 0, "number of the first record")
+	return cmd
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have, beside what
+// TestScripts has, $ROOT (our source), and Go's module cache, which a project is built from without a network.
+func TestPluginAuthor(t *testing.T) {
+	yett := binary(t)
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "plugin"),
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+			env.Setenv("ROOT", root)
+			env.Setenv("GOMODCACHE", strings.TrimSpace(string(cache)))
+			for name, value := range map[string]string{"GOPROXY": "off", "GOSUMDB": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"} {
+				env.Setenv(name, value)
+			}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "socket": scriptSocket},
+	})
+}
+
+// scriptSocket waits until there is a socket: socket FILE.
+func scriptSocket(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 1, "socket FILE")
+	awaitFile(ts, args[0])
+}
+
+func awaitFile(ts *testscript.TestScript, name string) {
+	scriptUntil(ts, func(context.Context) error {
+		_, err := os.Stat(ts.MkAbs(name))
+		return err
+	})
+}
+
+func TestQuoted(t *testing.T) {
+	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
+		if got := quoted(in); got != want {
+			t.Errorf("%q: %s, want %s", in, got, want)
+		}
+	}
+}

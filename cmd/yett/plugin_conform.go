@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/conform"
+)
+
+// The bounds of what an author's commands read.
+const (
+	maxSettingsFile = 1 << 20  // bytes of --config and of one secret
+	maxCallsFile    = 16 << 20 // bytes of --calls
+	maxSampleText   = 1 << 20  // bytes of one --text
+)
+
+// pluginFlags are what the author's commands have in common: which plugin, and what it is given.
+type pluginFlags struct {
+	connect, config string
+	secrets, env    []string
+	logs            bool
+	timeout         time.Duration
+}
+
+func (f *pluginFlags) bind(cmd *cobra.Command, timeout time.Duration, about string) {
+	f.bindSettings(cmd)
+	cmd.Flags().StringVar(&f.connect, "connect", "", "socket of a plugin that runs already, unix:///PATH, instead of a file")
+	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE: a variable of its environment, which is empty otherwise; may be given more than once")
+	cmd.Flags().BoolVar(&f.logs, "log", false, "print what the plugin logs on stderr")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", timeout, about)
+}
+
+func (f *pluginFlags) bindSettings(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.config, "config", "", "its settings: a JSON object, or a file that holds one (default: its own example_config)")
+}
+
+// source reads [BINARY] and --connect: exactly one of them.
+func (f *pluginFlags) source(args []string) (path string, err error) {
+	switch {
+	case len(args) == 0 && f.connect == "":
+		return "", usage("want the plugin's file, or --connect unix:///PATH for one that runs")
+	case len(args) > 0 && f.connect != "":
+		return "", usage("a file and --connect: want one of them")
+	case f.connect != "" && (len(f.secrets) > 0 || len(f.env) > 0):
+		return "", usage("--secret and --env do not go with --connect: whoever started the plugin gave them")
+	case f.connect != "":
+		if rest, ok := strings.CutPrefix(f.connect, "unix://"); !ok || !strings.HasPrefix(rest, "/") {
+			return "", usage("--connect %s: want unix:///PATH", f.connect)
+		}
+		return "", nil
+	}
+	info, err := os.Stat(args[0])
+	switch {
+	case err != nil:
+		return "", &exitCode{exitUsage, err}
+	case !info.Mode().IsRegular():
+		return "", usage("%s is not a file: build the plugin first, and give the program", args[0])
+	case info.Mode()&0o111 == 0:
+		return "", usage("%s is not executable: chmod +x %s", args[0], args[0])
+	}
+	return args[0], nil
+}
+
+// settings reads --config; nil when it is not given.
+func (f *pluginFlags) settings() (json.RawMessage, error) {
+	if f.config == "" {
+		return nil, nil
+	}
+	text := []byte(f.config)
+	if !strings.HasPrefix(strings.TrimSpace(f.config), "{") {
+		var err error
+		if text, err = readBounded(f.config, maxSettingsFile); err != nil {
+			return nil, &exitCode{exitUsage, fmt.Errorf("--config: want a JSON object or a file that holds one: %w", err)}
+		}
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(text, &object); err != nil || object == nil {
+		return nil, usage("--config: want a JSON object, or a file that holds one")
+	}
+	return text, nil
+}
+
+var givenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// given reads --secret and --env.
+func (f *pluginFlags) given() (secrets map[string][]byte, env map[string]string, err error) {
+	secrets, env = map[string][]byte{}, map[string]string{}
+	for _, s := range f.secrets {
+		name, file, ok := strings.Cut(s, "=")
+		if !ok || !givenName.MatchString(name) || secrets[name] != nil {
+			return nil, nil, usage("--secret %s: want NAME=FILE, each name once", s)
+		}
+		if secrets[name], err = readBounded(file, maxSettingsFile); err != nil {
+			return nil, nil, &exitCode{exitUsage, fmt.Errorf("--secret %s: %w", name, err)}
+		}
+	}
+	for _, e := range f.env {
+		name, value, ok := strings.Cut(e, "=")
+		if _, twice := env[name]; !ok || name == "" || twice {
+			return nil, nil, usage("--env %s: want NAME=VALUE, each name once", e)
+		}
+		env[name] = value
+	}
+	return secrets, env, nil
+}
+
+// readBounded reads a file of at most most bytes.
+func readBounded(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		err = fmt.Errorf("%s has more than %d bytes", path, most)
+	}
+	return text, err
+}
+
+// logTo prints the plugin's log, one line at a time, nothing in it that could move or hide text.
+func (f *pluginFlags) logTo(cmd *cobra.Command) func(line string) {
+	if !f.logs {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(cmd.ErrOrStderr(), "log: %s\n", visible(strings.TrimRight(line, "\n")))
+	}
+}
+
+// holdsSettings holds settings against a JSON Schema as the gateway does.
+func holdsSettings(schema string, settings []byte) error {
+	var doc map[string]any
+	dec := json.NewDecoder(strings.NewReader(schema))
+	dec.UseNumber()
+	if err := dec.Decode(&doc); err != nil {
+		return fmt.Errorf("the schema is no JSON object: %w", err)
+	}
+	return config.CheckModule(doc, settings)
+}
+
+func pluginConform() *cobra.Command {
+	var f pluginFlags
+	var calls string
+	var texts, only []string
+	var total time.Duration
+	var out output
+	cmd := &cobra.Command{
+		Use:   "conform BINARY | --connect unix:///PATH",
+		Short: "Say whether a plugin keeps the protocol, and what to mend if not",
+		Long: "Start a plugin as the gateway does and hold it to the protocol: handshake and mutual TLS, Info and its schema, Configure and\n" +
+			"validate_only, health, calls that are unknown, malformed, large, late, many at once and on a stream, texts, batches of the\n" +
+			"audit log, standard output, SIGTERM, kill -9, and what it leaves behind. It runs with its example_config or --config. A\n" +
+			"required secret that is not given gets a made-up value. With --connect, what concerns its process is skipped.\n" +
+			"--calls is a file with one call a line: {\"tool_id\": …, \"args\": {…}, \"context\": {…}, \"agent_id\": …, \"effect\": \"DENY\"}; where\n" +
+			"effect is given, the answer must be that.\n" +
+			"Exit 0: it conforms; 1: it does not, and a sentence for each check says why; 2: a mistake on the command line.\n\n" +
+			"Checks: " + wrapped(conform.Names()),
+		Example: "  yett plugin conform ./entitle\n  yett plugin conform ./entitle --config settings.json --secret token=token.txt --calls calls.jsonl",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			o, err := f.conformOptions(cmd, args)
+			if err != nil {
+				return err
+			}
+			o.Only, o.Total = only, total
+			if o.Calls, err = readCalls(calls); err != nil {
+				return err
+			}
+			for _, file := range texts {
+				text, err := readBounded(file, maxSampleText)
+				if err != nil {
+					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
+				}
+				o.Texts = append(o.Texts, string(text))
+			}
+			rep, err := conform.Run(cmd.Context(), o)
+			if err != nil {
+				return &exitCode{exitUsage, err}
+			}
+			return printConform(cmd, &out, rep)
+		},
+	}
+	f.bind(cmd, 50*time.Millisecond, "how long one call may take, as limits.timeout of the plugin in the gateway's configuration")
+	cmd.Flags().StringVar(&calls, "calls", "", "file of calls to try beside the suite's own, JSON lines")
+	cmd.Flags().StringArrayVar(&texts, "text", nil, "file with a text to scan beside the suite's own; may be given more than once")
+	cmd.Flags().StringArrayVar(&only, "check", nil, "only this check, and those it stands on; may be given more than once")
+	cmd.Flags().DurationVar(&total, "total", 2*time.Minute, "how long the whole run may take")
+	out.bind(cmd)
+	return cmd
+}
+
+// wrapped lists words in lines that fit a terminal.
+func wrapped(words []string) string {
+	const width = 100
+	var b strings.Builder
+	line := len("Checks: ")
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(',')
+			if line+len(w) > width {
+				b.WriteByte('\n')
+				line = 0
+			} else {
+				b.WriteByte(' ')
+			}
+		}
+		b.WriteString(w)
+		line += len(w) + 2
+	}
+	return b.String() + "."
+}
+
+func (f *pluginFlags) conformOptions(cmd *cobra.Command, args []string) (o conform.Options, err error) {
+	path, err := f.source(args)
+	if err != nil {
+		return o, err
+	}
+	if f.timeout <= 0 {
+		return o, usage("--timeout %v: want more than nothing", f.timeout)
+	}
+	o = conform.Options{Path: path, Connect: f.connect, Timeout: f.timeout, Version: version(), CheckConfig: holdsSettings, Log: f.logTo(cmd)}
+	if o.Config, err = f.settings(); err != nil {
+		return o, err
+	}
+	o.Secrets, o.Env, err = f.given()
+	return o, err
+}
+
+// readCalls reads sample calls, one JSON object a line.
+func readCalls(file string) ([]conform.Call, error) {
+	if file == "" {
+		return nil, nil
+	}
+	text, err := readBounded(file, maxCallsFile)
+	if err != nil {
+		return nil, &exitCode{exitUsage, fmt.Errorf("--calls: %w", err)}
+	}
+	var out []conform.Call
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, maxCallsFile)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var c conform.Call
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&c); err != nil {
+			return nil, usage("%s:%d: %w", file, n, err)
+		}
+		if dec.More() {
+			return nil, usage("%s:%d: more than one call in a line", file, n)
+		}
+		out = append(out, c)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, usage("%s: %w", file, err)
+	}
+	return out, nil
+}
+
+func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
+	var rows []any
+	failed := 0
+	for i := range rep.Checks {
+		rows = append(rows, &rep.Checks[i])
+		if rep.Checks[i].Outcome == conform.Fail {
+			failed++
+		}
+	}
+	one := out.format == "json" || out.format == "yaml"
+	if one {
+		rows = []any{rep}
+	}
+	words := map[conform.Outcome]string{conform.Pass: "ok", conform.Fail: "FAILED", conform.Skipped: "skipped"}
+	err := out.printRows(cmd.OutOrStdout(), rows, one, []column{{"RESULT", true}, {"CHECK", true}, {"DETAIL", false}}, func(row any) []string {
+		r := row.(*conform.Result)
+		return []string{words[r.Outcome], r.Name, r.Why}
+	})
+	if err != nil {
+		return err
+	}
+	printFailures(cmd.ErrOrStderr(), rep)
+	what := rep.File
+	if what == "" {
+		what = rep.Connect
+	}
+	if !rep.Pass {
+		return &exitCode{exitError, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason))}
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, visible(rep.Name), visible(rep.Version), strings.Join(rep.Kinds, ", "))
+	if rep.Digest != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), rep.Digest)
+	}
+	return nil
+}
+
+// printFailures says of each failure what was wanted, what came, and what to do.
+func printFailures(w io.Writer, rep *conform.Report) {
+	for i := range rep.Checks {
+		c := &rep.Checks[i]
+		if c.Outcome != conform.Fail {
+			continue
+		}
+		fmt.Fprintf(w, "%s\n  expected: %s\n  but:      %s\n", c.Name, c.Expects, visible(c.Why))
+		if c.Advice != "" {
+			fmt.Fprintf(w, "  do:       %s\n", visible(c.Advice))
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core/conform"
+)
+
+const ownModule = "github.com/yett-dev/yett"
+
+func pluginScaffold() *cobra.Command {
+	var kind, lang, dir, sdk string
+	cmd := &cobra.Command{
+		Use:   "new NAME [--kind authorizer|scanner|subscriber] [--lang go|python]",
+		Short: "Write a plugin project that builds, passes its tests and conforms",
+		Long: "Write a project for a process plugin to a folder of its own; no file is overwritten. The SDK is copied into it, from --sdk or\n" +
+			"from the module cache of Go (go mod download " + ownModule + "), so nothing is downloaded. A project in Python is an authorizer;\n" +
+			"its build.sh needs grpcio.",
+		Example: "  yett plugin new entitle && cd entitle && go build -o entitle . && yett plugin conform ./entitle",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if dir == "" {
+				dir = args[0]
+			}
+			tree, err := sdkSource(sdk)
+			if err != nil {
+				return err
+			}
+			files, err := conform.Scaffold(args[0], kind, lang, dir, tree)
+			if err != nil {
+				return err
+			}
+			for _, f := range files {
+				if _, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(f))); err != nil {
+					return err
+				}
+			}
+			build := "go test ./... && go build -o " + args[0] + " ."
+			if lang == "python" {
+				build = "./build.sh " + args[0]
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && %s && yett plugin conform ./%s\n", quoted(dir), build, args[0])
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&kind, "kind", "authorizer", "what it is: "+strings.Join(conform.Kinds, ", "))
+	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(conform.Languages, ", "))
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
+	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go)")
+	return cmd
+}
+
+// sdkSource is the tree that a project's SDK is copied from.
+func sdkSource(given string) (fs.FS, error) {
+	if given == "" {
+		var err error
+		if given, err = cachedSource(); err != nil {
+			return nil, fmt.Errorf("the SDK's source is not in the module cache (%w): give a checkout of %s with --sdk DIR", err, ownModule)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(given, "go.mod"))
+	if err != nil {
+		return nil, &exitCode{exitUsage, fmt.Errorf("--sdk: %w", err)}
+	}
+	if !bytes.HasPrefix(text, []byte("module "+ownModule+"\n")) {
+		return nil, usage("--sdk %s: that is not the source of %s", given, ownModule)
+	}
+	return os.DirFS(given), nil
+}
+
+// cachedSource is where Go keeps the source of this very version, if it does.
+func cachedSource() (string, error) {
+	v := version()
+	if !strings.HasPrefix(v, "v") {
+		return "", errors.New("this program is no released version")
+	}
+	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	if err != nil {
+		return "", fmt.Errorf("ask the go command: %w", err)
+	}
+	dir := filepath.Join(strings.TrimSpace(string(cache)), filepath.FromSlash(ownModule)+"@"+v)
+	if _, err := os.Stat(dir); err != nil {
+		return "", err
+	}
+	return dir, nil
+}

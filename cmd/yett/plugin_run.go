@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core/conform"
+	"github.com/yett-dev/yett/core/kit"
+)
+
+// maxCallLine bounds one call on standard input, bytes.
+const maxCallLine = 2 << 20
+
+// trial is what a plugin is tried with by hand.
+type trial struct {
+	call          conform.Call
+	args, context string
+	text, log     string
+	out           output
+}
+
+func (t *trial) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.call.ToolID, "tool", "", "authorizers: ask about one call of this tool instead of reading calls")
+	cmd.Flags().StringVar(&t.args, "args", "", "with --tool: its arguments, a JSON object")
+	cmd.Flags().StringVar(&t.context, "context", "", "with --tool: its context, a JSON object")
+	cmd.Flags().StringVar(&t.call.AgentID, "agent", "", "with --tool: the agent")
+	cmd.Flags().StringVar(&t.text, "text", "", "scanners: file with the text, instead of standard input")
+	cmd.Flags().StringVar(&t.log, "feed", "", "subscribers: file of yett audit export, instead of standard input")
+	t.out.bind(cmd)
+}
+
+// check refuses what does not go together, before a plugin is started.
+func (t *trial) check() error {
+	if err := t.out.check(); err != nil {
+		return err
+	}
+	if t.out.format == "yaml" {
+		return usage("-o yaml: answers come one by one: want table, json or jsonl")
+	}
+	if t.call.ToolID == "" && (t.args != "" || t.context != "" || t.call.AgentID != "") {
+		return usage("--args, --context and --agent go with --tool")
+	}
+	for _, f := range []struct {
+		name, text string
+		to         *json.RawMessage
+	}{{"--args", t.args, &t.call.Args}, {"--context", t.context, &t.call.Context}} {
+		object, err := configFlag(f.text)
+		if err != nil {
+			return usage("%s: want a JSON object", f.name)
+		}
+		*f.to = object
+	}
+	return nil
+}
+
+const trialHelp = `An authorizer is asked about --tool, or about calls on standard input, one JSON object a line:
+{"tool_id": "mail/send", "args": {…}, "context": {…}, "agent_id": …, "session_id": …, "key_name": …}
+A scanner is given the whole of standard input, or --text. A subscriber is given a log as yett audit export writes it, on
+standard input or --feed, in batches as the gateway makes them.
+`
+
+func pluginRun() *cobra.Command {
+	var f pluginFlags
+	var t trial
+	cmd := &cobra.Command{
+		Use:   "run BINARY | --connect unix:///PATH",
+		Short: "Start a plugin as the gateway does and try calls, texts or records on it",
+		Long: "Start a plugin as the gateway does, hand over its settings (its example_config, or --config), and try it.\n" + trialHelp +
+			"Answers are read as strictly as the gateway reads them. Exit 1 when something was not answered.",
+		Example: "  yett plugin run ./entitle --tool mail/send --args '{\"to\":\"a@example.com\"}'\n  yett plugin run ./entitle -o jsonl < calls.jsonl\n" +
+			"  yett audit export --data data --out - | yett plugin run ./sink",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := t.check(); err != nil {
+				return err
+			}
+			o, err := f.conformOptions(cmd, args)
+			if err != nil {
+				return err
+			}
+			return t.run(cmd, o)
+		},
+	}
+	f.bind(cmd, time.Second, "how long one call may take")
+	t.bind(cmd)
+	return cmd
+}
+
+// pluginStart bounds the start of a plugin that is tried by hand.
+const pluginStart = 30 * time.Second
+
+// run starts or connects, and tries what fits the plugin's kind.
+func (t *trial) run(cmd *cobra.Command, o conform.Options) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), pluginStart)
+	defer cancel()
+	client, err := conform.Dial(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", visible(client.Name), strings.Join(client.Kinds, ", "))
+	switch {
+	case t.log != "" && !client.Is("subscriber"), t.text != "" && !client.Is("scanner"), t.call.ToolID != "" && !client.Is("authorizer"):
+		return usage("--tool is for authorizers, --text for scanners, --feed for subscribers; this plugin is: %s", strings.Join(client.Kinds, ", "))
+	case t.call.ToolID != "":
+		return t.one(cmd, client)
+	case t.text != "" || client.Is("scanner") && !client.Is("authorizer") && t.log == "":
+		return t.scan(cmd, client)
+	case t.log != "" || client.Is("subscriber") && !client.Is("authorizer"):
+		return t.feed(cmd, client)
+	}
+	return t.calls(cmd, client)
+}
+
+// tried is one line of the output.
+type tried struct {
+	ToolID string `json:"tool_id"`
+	*conform.Answer
+	Error string `json:"error,omitempty"`
+}
+
+// ask asks about one call and prints what came. answered is false when there is no verdict.
+func (t *trial) ask(cmd *cobra.Command, c *conform.Client, id uint64, call conform.Call) (answered bool, err error) {
+	a, failure := c.Check(cmd.Context(), id, call)
+	row := tried{ToolID: call.ToolID, Answer: a}
+	if failure != nil {
+		row.Error = failure.Error()
+	}
+	if t.out.format != "table" {
+		text, err := json.Marshal(row)
+		if err != nil {
+			return false, err
+		}
+		_, err = cmd.OutOrStdout().Write(append(visibleJSON(text), '\n'))
+		return failure == nil, err
+	}
+	if failure != nil {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "ERROR    %s: %s\n", visible(call.ToolID), visible(row.Error))
+		return false, err
+	}
+	said := strings.TrimSpace(a.Code + " " + a.Reason)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%-8s %s %s (%v)\n", a.Effect, visible(call.ToolID), visible(said), time.Duration(a.Micros)*time.Microsecond)
+	return true, err
+}
+
+func (t *trial) one(cmd *cobra.Command, c *conform.Client) error {
+	answered, err := t.ask(cmd, c, 1, t.call)
+	if err == nil && !answered {
+		err = &exitCode{code: exitError} // the line said it
+	}
+	return err
+}
+
+// calls reads calls until the end of standard input.
+func (t *trial) calls(cmd *cobra.Command, c *conform.Client) error {
+	lines := bufio.NewScanner(cmd.InOrStdin())
+	lines.Buffer(make([]byte, 64<<10), maxCallLine)
+	failed, asked := 0, uint64(0)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var call conform.Call
+		dec := json.NewDecoder(bytes.NewReader(lines.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&call); err != nil {
+			return fmt.Errorf("standard input, line %d: %w", n, err)
+		}
+		asked++
+		answered, err := t.ask(cmd, c, asked, call)
+		if err != nil {
+			return err
+		}
+		if !answered {
+			failed++
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("standard input: %w", err)
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d calls have no answer", failed, asked)
+	}
+	return nil
+}
+
+func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
+	var text []byte
+	var err error
+	if t.text != "" {
+		text, err = readBounded(t.text, maxSampleText)
+	} else if text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSampleText+1)); err == nil && len(text) > maxSampleText {
+		err = fmt.Errorf("standard input has more than %d bytes", maxSampleText)
+	}
+	if err != nil {
+		return err
+	}
+	found, err := c.Scan(cmd.Context(), string(text))
+	if err != nil {
+		return fmt.Errorf("the text was not covered: %w", err)
+	}
+	rows := make([]any, 0, len(found))
+	for _, f := range found {
+		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
+	}
+	return t.out.printRows(cmd.OutOrStdout(), rows, false,
+		[]column{{"KIND", true}, {"START", true}, {"END", true}, {"SEVERITY", true}, {"ACTION", true}, {"TEXT", false}},
+		func(row any) []string {
+			f := row.(*scanFinding)
+			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, f.Text}
+		})
+}
+
+func (t *trial) feed(cmd *cobra.Command, c *conform.Client) error {
+	in := cmd.InOrStdin()
+	if t.log != "" {
+		f, err := os.Open(t.log)
+		if err != nil {
+			return &exitCode{exitUsage, err}
+		}
+		defer f.Close()
+		in = f
+	}
+	last := uint64(0)
+	err := c.Feed(cmd.Context(), in, func(seq uint64) { last = seq })
+	if err != nil {
+		return errors.Join(fmt.Errorf("acknowledged up to record %d", last), err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "acknowledged up to record %d\n", last)
+	return err
+}

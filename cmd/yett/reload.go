@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/store"
+)
+
+func reloadCommand() *cobra.Command {
+	var t target
+	var out output
+	cmd := &cobra.Command{
+		Use:   "reload --data DIR",
+		Short: "Put a running server's configuration in force as its files are now",
+		Long: "Read the configuration of a running server again: parse and check it, start what is new, and swap, all or nothing.\n" +
+			"Calls in flight end on the configuration they began on. On an error the old one stays in force; the error is here, in\n" +
+			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on SIGHUP.",
+		Example: "  yett reload --data /var/lib/yett",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return t.with(func(c *admin.Client) error {
+				var done admin.Reloaded
+				if err := c.Do(cmd.Context(), "POST", "/reload", nil, &done); err != nil {
+					return err
+				}
+				if out.format != "table" {
+					return out.print(cmd.OutOrStdout(), []any{done}, true, nil, nil)
+				}
+				var rows []any
+				for _, ch := range done.Changes {
+					rows = append(rows, ch)
+				}
+				cmd.PrintErrf("%s is in force (was %s), %d values changed\n", done.Policy, done.Was, len(done.Changes))
+				if len(rows) == 0 {
+					return nil
+				}
+				return out.print(cmd.OutOrStdout(), rows, false, []string{"KEY", "OLD", "NEW"}, func(row any) []string {
+					ch := row.(admin.ConfigChange)
+					return []string{ch.Key, ch.Old, ch.New}
+				})
+			})
+		},
+	}
+	t.bind(cmd)
+	out.bind(cmd)
+	return cmd
+}
+
+// reloadOnSignal reloads on each SIGHUP until ctx ends. How it went is in the log.
+func reloadOnSignal(ctx context.Context, g *core.Gateway) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGHUP)
+	done := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-signals:
+				_, _ = g.Reload(ctx, store.Who{Principal: "system:sighup", Method: "system", Surface: "system"})
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+		<-ended
+	}
+}

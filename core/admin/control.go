@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// Control is what an operator does with the configuration and the plugins of a running server. Errors are *sdk.Error.
+type Control interface {
+	// Reload puts the configuration in force as its files are now, or leaves the old one and says why.
+	Reload(ctx context.Context, who store.Who) (Reloaded, error)
+	// Plugins lists all that are loaded, by name.
+	Plugins() []PluginRow
+	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the record
+	// at which it paused is left out.
+	ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error
+	// ReplayPlugin puts a subscriber back to a record of the log.
+	ReplayPlugin(ctx context.Context, who store.Who, name string, from uint64) error
+}
+
+// Reloaded says what a reload changed.
+type Reloaded struct {
+	Policy  string         `json:"policy_version"`
+	Was     string         `json:"was"`
+	Changes []ConfigChange `json:"changes"`
+}
+
+// ConfigChange is one value that differs. Secrets are not shown.
+type ConfigChange struct {
+	Key string `json:"key"`
+	Old string `json:"old"`
+	New string `json:"new"`
+}
+
+// PluginRow is one plugin as it is now.
+type PluginRow struct {
+	Name     string         `json:"name"`
+	Kind     string         `json:"kind"`
+	State    string         `json:"state"` // ready, down, or what its supervisor says
+	Ready    bool           `json:"ready"`
+	Detail   string         `json:"detail"`
+	Calls    uint64         `json:"calls"`
+	Errors   uint64         `json:"errors"`
+	Starts   uint64         `json:"starts"`
+	Follower *FollowerRow   `json:"subscriber,omitempty"`
+	Replicas []ReplicaState `json:"replicas,omitempty"`
+}
+
+// ReplicaState is one process of a plugin.
+type ReplicaState struct {
+	Replica int    `json:"replica"`
+	State   string `json:"state"`
+	Detail  string `json:"detail,omitempty"`
+	Pid     int    `json:"pid,omitempty"`
+	Crashes int    `json:"crashes"`
+}
+
+// FollowerRow is how far a subscriber has come in the log.
+type FollowerRow struct {
+	State      string  `json:"state"`
+	Cursor     uint64  `json:"cursor"`
+	LagRecords uint64  `json:"lag_records"`
+	LagBytes   uint64  `json:"lag_bytes"`
+	LagSeconds float64 `json:"lag_seconds"`
+	Detail     string  `json:"detail,omitempty"`
+}
+
+func (s *Server) controls(mux *http.ServeMux) {
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.set.Control.Reload(r.Context(), who(r))
+		answer(w, out, err)
+	})
+	mux.HandleFunc("GET /plugins", func(w http.ResponseWriter, r *http.Request) {
+		rows := s.set.Control.Plugins()
+		if rows == nil {
+			rows = []PluginRow{}
+		}
+		answer(w, rows, nil)
+	})
+	mux.HandleFunc("POST /plugins/{name}/resume", func(w http.ResponseWriter, r *http.Request) {
+		var in ResumeRequest
+		err := read(r, &in)
+		if err == nil {
+			err = s.set.Control.ResumePlugin(r.Context(), who(r), r.PathValue("name"), in.Skip)
+		}
+		answer(w, map[string]any{"ok": true, "name": r.PathValue("name")}, err)
+	})
+	mux.HandleFunc("POST /plugins/{name}/replay", func(w http.ResponseWriter, r *http.Request) {
+		var in ReplayRequest
+		err := read(r, &in)
+		if err == nil && in.From == 0 {
+			err = sdk.FieldErrf(sdk.CodeMissingField, "from", "from is required: the number of the first record to be given again")
+		}
+		if err == nil {
+			err = s.set.Control.ReplayPlugin(r.Context(), who(r), r.PathValue("name"), in.From)
+		}
+		answer(w, map[string]any{"ok": true, "name": r.PathValue("name"), "from": in.From}, err)
+	})
+}
+
+// ResumeRequest asks for a plugin to go on.
+type ResumeRequest struct {
+	Skip bool `json:"skip,omitempty"`
+}
+
+// ReplayRequest asks for records to be given again.
+type ReplayRequest struct {
+	From uint64 `json:"from"`
+}

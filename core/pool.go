@@ -1,0 +1,152 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/trust"
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+// loaded is one module or plugin process, wherever it runs.
+type loaded struct {
+	name    string
+	kind    string
+	scanner chain.Scanner
+	checker chain.Checker
+	meta    abi.Metadata
+	counts  func() counts
+	state   func() (ready bool, detail string)
+	close   func(context.Context) error
+	process *prochost.Plugin // nil: a module
+
+	print string // what it was made of
+	users int    // generations that use it; pool.mu
+}
+
+// counts are a plugin's figures since it was loaded. Those that mean nothing for its kind stay 0.
+type counts struct {
+	calls, errors, discarded, fuel         uint64
+	late, refused, cached, retried, starts uint64
+}
+
+// pool keeps plugins loaded across generations: one that stays as it was goes on running, whatever else changes around it.
+type pool struct {
+	host      *wasmhost.Host // one for all generations: compiled code belongs to it
+	cacheDir  string         // "" keeps nothing
+	log       func(format string, args ...any)
+	moduleLog func(module string, level int, line string)
+	options   prochost.Options
+	checking  bool // plugin processes are only asked whether they would take their settings
+
+	mu     sync.Mutex
+	loaded map[string]*loaded // by print
+}
+
+// newPool makes an empty one. changed gets each change of a plugin process's state.
+func newPool(ctx context.Context, cacheDir, version string, log func(string, ...any), changed func(prochost.Change)) (*pool, error) {
+	p := &pool{cacheDir: cacheDir, log: log, moduleLog: newLineLimit(log, time.Now).write, loaded: map[string]*loaded{}}
+	p.options = prochost.Options{CheckConfig: checkSettings, Log: newLineLimit(log, time.Now).plugin, Notify: changed, HostVersion: version}
+	var err error
+	p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: p.moduleLog})
+	return p, err
+}
+
+// checkSettings holds a plugin's settings against the JSON Schema that it says they have.
+func checkSettings(schema string, settings []byte) error {
+	var s map[string]any
+	dec := json.NewDecoder(strings.NewReader(schema))
+	dec.UseNumber()
+	if err := dec.Decode(&s); err != nil {
+		return fmt.Errorf("its config schema is no JSON object: %w", err)
+	}
+	return config.CheckModule(s, settings)
+}
+
+// close ends what is left. No generation may be in use any more.
+func (p *pool) close(ctx context.Context) error {
+	p.mu.Lock()
+	left := slices.Collect(maps.Values(p.loaded))
+	p.loaded = map[string]*loaded{}
+	p.mu.Unlock()
+	errs := make([]error, len(left)+1)
+	var wg sync.WaitGroup
+	for i, l := range left { // side by side: each may take its time to drain
+		wg.Go(func() { errs[i] = l.close(ctx) })
+	}
+	wg.Wait()
+	if p.host != nil {
+		errs[len(left)] = p.host.Close(ctx)
+	}
+	return errors.Join(errs...)
+}
+
+// take gives the plugin that a configuration describes: the one that runs already, or a new one.
+func (p *pool) take(ctx context.Context, name string, c config.Plugin, policy trust.Policy, generation string) (l *loaded, fresh bool, err error) {
+	print := printOf(name, c, policy)
+	p.mu.Lock()
+	l = p.loaded[print]
+	if l != nil {
+		l.users++
+	}
+	p.mu.Unlock()
+	if l != nil {
+		return l, false, nil
+	}
+	if c.Process() {
+		l, err = p.start(ctx, name, c, policy, generation)
+	} else {
+		l, err = p.load(ctx, name, c, policy)
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	l.name, l.kind, l.print, l.users = name, c.Kind, print, 1
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.loaded[print] = l
+	return l, true, nil
+}
+
+// give takes a plugin back from a generation, and closes it when none uses it any more.
+func (p *pool) give(ctx context.Context, l *loaded) error {
+	p.mu.Lock()
+	l.users--
+	last := l.users == 0
+	if last {
+		delete(p.loaded, l.print)
+	}
+	p.mu.Unlock()
+	if !last {
+		return nil
+	}
+	return l.close(ctx)
+}
+
+// printOf is a hash of all that a plugin is made of. Two that have the same are one. It is kept in memory only: secrets are in it.
+func printOf(name string, c config.Plugin, policy trust.Policy) string {
+	secrets := map[string]string{}
+	for n, s := range c.Secrets {
+		secrets[n] = s.Value()
+	}
+	text, err := json.Marshal([]any{name, c.Kind, c.Builtin, c.Wasm, c.Exec, c.Connect, c.Digest, c.Sandbox, c.Isolation, c.Limits, string(c.Config.JSON()), secrets, c.Environ(), c.User, c.Peer, c.Breaker,
+		c.Cache, c.Signer, policy})
+	if err != nil {
+		return fmt.Sprintf("%s: %v", name, err) // settings are strings, numbers and lists of them, so this does not happen; if it did, nothing would be shared
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

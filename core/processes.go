@@ -1,0 +1,100 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/trust"
+)
+
+// start begins to start a plugin process; generation.waitAll waits for it.
+func (p *pool) start(ctx context.Context, name string, c config.Plugin, policy trust.Policy, generation string) (*loaded, error) {
+	spec, err := processSpec(name, c, generation)
+	if err != nil {
+		return nil, err
+	}
+	if c.Exec != "" {
+		f, err := policy.ReadProgram(spec.Path, c.Digest)
+		if err != nil {
+			return nil, err
+		}
+		if f.Note != "" {
+			p.log("plugin %s: %s%s counts for nothing: %s", name, c.Exec, trust.SignatureSuffix, f.Note)
+		}
+		if c.Signer != "" && f.Signer != c.Signer {
+			return nil, fmt.Errorf("%s is to be signed by %q, as plugins.lock says, and is signed by %q", c.Exec, c.Signer, f.Signer)
+		}
+	}
+	if p.checking {
+		return &loaded{close: func(context.Context) error { return nil }}, prochost.Validate(ctx, p.options, spec)
+	}
+	h, err := prochost.Load(ctx, p.options, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &loaded{scanner: h, checker: h, process: h, close: h.Close, counts: func() counts { return processCounts(h.Stats()) },
+		state: func() (bool, string) { return processState(h) }}, nil
+}
+
+var kinds = map[string]prochost.Kind{config.KindAuthorizer: prochost.Authorizer, config.KindScanner: prochost.Scanner, config.KindSubscriber: prochost.Subscriber}
+
+func processSpec(name string, c config.Plugin, generation string) (prochost.Spec, error) {
+	l := c.Limits
+	s := prochost.Spec{Name: name, Kind: kinds[c.Kind], Connect: c.Connect, Digest: c.Digest, Env: c.Environ(), Config: c.Config.JSON(), Generation: generation,
+		Replicas: l.Replicas, MaxInFlight: l.MaxInFlight, Queue: l.Queue, Timeout: l.Timeout.Std(), StartTimeout: l.Start.Std(), DrainTimeout: l.Drain.Std(),
+		Limits:  supervise.Limits{Data: uint64(l.Memory), Files: uint64(l.Files), FileSize: uint64(l.FileSize), Processes: uint64(l.Processes)},
+		Breaker: prochost.Breaker{Off: c.Breaker.Failures == 0, Failures: c.Breaker.Failures, Calls: c.Breaker.Calls, Window: c.Breaker.Window.Std(), Delay: c.Breaker.Delay.Std()},
+		Cache:   prochost.Cache{Entries: c.Cache.Entries, MaxTTL: c.Cache.MaxTTL.Std()}}
+	if len(c.Secrets) > 0 {
+		s.Secrets = map[string][]byte{}
+		for n, v := range c.Secrets {
+			s.Secrets[n] = []byte(v.Value())
+		}
+	}
+	if c.User.UID > 0 {
+		s.User = &supervise.User{UID: uint32(c.User.UID), GID: uint32(c.User.GID)}
+	}
+	if c.Connect != "" {
+		s.Peer = &prochost.Peer{CAFile: string(c.Peer.CA), CertFile: string(c.Peer.Cert), KeyFile: string(c.Peer.Key), ServerName: c.Peer.Name}
+		if c.Peer.UID >= 0 {
+			s.Peer.UID = new(uint32(c.Peer.UID))
+		}
+		return s, nil
+	}
+	path, err := filepath.Abs(string(c.Exec))
+	s.Path = path
+	return s, err
+}
+
+func processCounts(s prochost.Stats) counts {
+	return counts{calls: s.Calls, errors: s.Errors, late: s.Late, refused: s.Refused, cached: s.CacheHits, retried: s.Retried, starts: s.Starts}
+}
+
+// processState says how a plugin process is, for /readyz and operators.
+func processState(h *prochost.Plugin) (ready bool, detail string) {
+	s := h.Status()
+	up := 0
+	for _, r := range s.Replicas {
+		if r.State == supervise.StateReady {
+			up++
+		}
+	}
+	detail = fmt.Sprintf("%s, %s", h.About().Version, s.State)
+	if h.About().Version == "" {
+		detail = string(s.State)
+	}
+	if len(s.Replicas) > 1 {
+		detail += fmt.Sprintf(", %d of %d replicas", up, len(s.Replicas))
+	}
+	if s.Breaker != "" && s.Breaker != "closed" {
+		detail += ", breaker " + s.Breaker
+	}
+	if s.Detail != "" {
+		detail += ": " + s.Detail
+	}
+	return s.State == supervise.StateReady, detail
+}

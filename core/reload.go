@@ -1,0 +1,131 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// How long what was begun on an old generation may take before its plugins are closed all the same, and what is kept of a
+// difference or an error in a record, bytes.
+const (
+	retireAfter = 2 * time.Minute
+	retireLook  = 20 * time.Millisecond
+	maxNoted    = 2 << 10
+)
+
+// lastReload is how the last try to put another configuration in force ended.
+type lastReload struct {
+	at  time.Time
+	err error // nil: it is in force
+}
+
+// Reload reads the configuration again and puts it in force: parse, check, admit modules, start and probe plugins, record,
+// swap. What is in flight ends on the generation that it began on. On an error the old one stays in force, the error is
+// recorded as config_refused and shown on /readyz until a reload succeeds. Reloads run one after another.
+func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, error) {
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+	if g.opts.Load == nil {
+		return admin.Reloaded{}, sdk.Errf(sdk.CodeInvalidField, "this server has no configuration file to read again")
+	}
+	old := g.gen.Load()
+	next, changes, err := g.build(ctx, old)
+	if err == nil {
+		err = g.service.NoteBy(ctx, who, "config_applied", [2]string{"policy_version", next.Policy}, [2]string{"version", g.opts.Version}, [2]string{"diff", clip(diffText(changes))})
+		if err != nil {
+			err = errors.Join(fmt.Errorf("it could not be recorded: %w", err), next.close(context.WithoutCancel(ctx)))
+		}
+	}
+	if err != nil {
+		return admin.Reloaded{}, g.refuse(ctx, who, err)
+	}
+	g.gen.Store(next)
+	g.feeds.apply(next)
+	g.reloaded.Store(&lastReload{at: time.Now()})
+	g.reloads[0].Add(1)
+	g.opts.Log("configuration %s is in force (was %s), %d values changed", next.Policy, old.Policy, len(changes))
+	g.background.Go(func() { g.retire(old) })
+	out := admin.Reloaded{Policy: next.Policy, Was: old.Policy, Changes: []admin.ConfigChange{}}
+	for _, c := range changes {
+		out.Changes = append(out.Changes, admin.ConfigChange{Key: c.Key, Old: c.Old, New: c.New})
+	}
+	return out, nil
+}
+
+// build makes the next generation beside the old one.
+func (g *Gateway) build(ctx context.Context, old *generation) (*generation, []config.Change, error) {
+	cfg, err := g.opts.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	changes := old.cfg.Diff(cfg)
+	var fixed []string
+	for _, c := range changes {
+		if c.Restart {
+			fixed = append(fixed, c.Key)
+		}
+	}
+	if len(fixed) > 0 {
+		return nil, nil, fmt.Errorf("%s: takes effect after a restart only; put the old value back, or restart the server", strings.Join(fixed, ", "))
+	}
+	next, err := newGeneration(ctx, cfg, g.pool, true)
+	return next, changes, err
+}
+
+// refuse says everywhere that the old configuration stays.
+func (g *Gateway) refuse(ctx context.Context, who store.Who, err error) error {
+	g.reloaded.Store(&lastReload{at: time.Now(), err: err})
+	g.reloads[1].Add(1)
+	g.opts.Log("the configuration was not changed: %v", err)
+	if noted := g.service.NoteBy(context.WithoutCancel(ctx), who, "config_refused", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"error", clip(err.Error())}); noted != nil {
+		g.opts.Log("config_refused could not be recorded: %v", noted)
+	}
+	return &sdk.Error{Code: sdk.CodeInvalidField, Field: "config", Msg: fmt.Sprintf("the configuration was not changed: %v", err)}
+}
+
+// retire closes what only the old generation used, once nothing works on it any more.
+func (g *Gateway) retire(old *generation) {
+	look := time.NewTicker(retireLook)
+	defer look.Stop()
+	late := time.NewTimer(retireAfter)
+	defer late.Stop()
+	for old.Users() > 0 {
+		select {
+		case <-look.C:
+			continue
+		case <-late.C:
+			g.opts.Log("configuration %s: %d calls or streams still use it after %v; its plugins are closed now", old.Policy, old.Users(), retireAfter)
+		case <-g.closing:
+		}
+		break
+	}
+	if err := old.close(context.Background()); err != nil {
+		g.opts.Log("configuration %s: closing it: %v", old.Policy, err)
+	}
+}
+
+func diffText(changes []config.Change) string {
+	var b strings.Builder
+	for i, c := range changes {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		fmt.Fprintf(&b, "%s: %q -> %q", c.Key, c.Old, c.New)
+	}
+	return b.String()
+}
+
+func clip(s string) string {
+	if len(s) <= maxNoted {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxNoted], "") + fmt.Sprintf("… (%d bytes more)", len(s)-maxNoted)
+}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/yett-dev/yett/core/prochost"
+)
+
+// pendingStates is how many changes of plugins' states may wait to be recorded. A plugin that crashes as fast as it may
+// makes some sixty a minute.
+const pendingStates = 1024
+
+// stateLog records the changes of plugins' states in the audit log, behind the back of whoever changes them: a supervisor
+// never waits for the disk. What finds the queue full is counted, and the count is recorded.
+type stateLog struct {
+	log     func(format string, args ...any)
+	changes chan prochost.Change
+	dropped atomic.Uint64
+	wg      sync.WaitGroup
+}
+
+func newStateLog(log func(string, ...any)) *stateLog {
+	return &stateLog{log: log, changes: make(chan prochost.Change, pendingStates)}
+}
+
+// take never waits.
+func (s *stateLog) take(c prochost.Change) {
+	select {
+	case s.changes <- c:
+	default:
+		s.dropped.Add(1)
+	}
+}
+
+// start begins to record, what has waited first.
+func (s *stateLog) start(note func(ctx context.Context, typ string, fields ...[2]string) error, closing <-chan struct{}) {
+	s.wg.Go(func() {
+		for {
+			select {
+			case c := <-s.changes:
+				s.record(note, c)
+			case <-closing:
+				for len(s.changes) > 0 {
+					s.record(note, <-s.changes)
+				}
+				return
+			}
+		}
+	})
+}
+
+// wait returns when all is recorded that was taken before closing.
+func (s *stateLog) wait() { s.wg.Wait() }
+
+func (s *stateLog) record(note func(ctx context.Context, typ string, fields ...[2]string) error, c prochost.Change) {
+	reason := clip(c.Reason)
+	s.log("plugin %s, replica %d: %s%s", c.Plugin, c.Replica, c.To, because(reason))
+	fields := [][2]string{{"plugin", c.Plugin}, {"replica", fmt.Sprint(c.Replica)}, {"from", string(c.From)}, {"to", string(c.To)}, {"reason", reason}, {"crashes", fmt.Sprint(c.Crashes)}}
+	if n := s.dropped.Swap(0); n > 0 {
+		fields = append(fields, [2]string{"not_recorded", fmt.Sprint(n)})
+	}
+	if err := note(context.Background(), "plugin_state", fields...); err != nil {
+		s.log("plugin %s: its state could not be recorded: %v", c.Plugin, err)
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}

@@ -1,0 +1,251 @@
+package core
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/store"
+)
+
+// feeds are the pumps of the subscribers, by plugin. A pump that stays as it was goes on over a reload.
+type feeds struct {
+	g *Gateway
+
+	mu      sync.Mutex
+	running map[string]*feeding
+	wanted  int // configured; one that could not be started is among them
+
+	keeper *feed.Keeper // nil: everything is kept
+	keep   config.Retention
+}
+
+// feeding is one pump.
+type feeding struct {
+	name    string
+	entry   config.Subscriber
+	process *prochost.Plugin
+	pump    *feed.Pump
+}
+
+func newFeeds(g *Gateway) *feeds { return &feeds{g: g, running: map[string]*feeding{}} }
+
+// apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is durable,
+// and the next one goes on from it.
+func (f *feeds) apply(gen *generation) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	wanted := map[string]config.Subscriber{}
+	for _, s := range gen.cfg.Audit.Subscribers {
+		wanted[s.Use] = s
+	}
+	for name, r := range f.running {
+		if s, ok := wanted[name]; !ok || !sameFeed(s, r.entry) || r.process != gen.modules[name].process {
+			f.stop(r)
+			delete(f.running, name)
+		}
+	}
+	f.wanted = len(wanted)
+	for _, s := range gen.cfg.Audit.Subscribers {
+		if f.running[s.Use] == nil {
+			f.start(gen, s)
+		}
+	}
+	f.retain(gen.cfg.Audit.Retention)
+}
+
+func sameFeed(a, b config.Subscriber) bool {
+	a.Pos, b.Pos = config.Pos{}, config.Pos{}
+	return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
+}
+
+func (f *feeds) start(gen *generation, s config.Subscriber) {
+	p := gen.modules[s.Use].process
+	pump, err := feed.Start(feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
+		Mask: f.mask, Log: f.g.store, Cursors: cursorsOf{f.g.store}, Consumer: consumerOf{p}, Report: f.g.opts.Log})
+	if err != nil {
+		f.g.opts.Log("subscriber %s gets nothing: %v", s.Use, err)
+		return
+	}
+	f.running[s.Use] = &feeding{name: s.Use, entry: s, process: p, pump: pump}
+}
+
+// stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
+const stopMost = 5 * time.Second
+
+func (f *feeds) stop(r *feeding) {
+	ctx, cancel := context.WithTimeout(context.Background(), stopMost)
+	defer cancel()
+	if err := r.pump.Close(ctx); err != nil {
+		f.g.opts.Log("subscriber %s: %v", r.name, err)
+	}
+}
+
+func (f *feeds) close(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, r := range f.running {
+		wg.Go(func() { f.stop(r) })
+	}
+	wg.Wait()
+	clear(f.running)
+	f.retain(config.Retention{})
+	return nil
+}
+
+// rows lists the pumps by name.
+func (f *feeds) rows() []*feeding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var out []*feeding
+	for _, r := range f.running {
+		out = append(out, r)
+	}
+	slices.SortFunc(out, func(a, b *feeding) int {
+		if a.name < b.name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func (f *feeds) find(name string) *feeding {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.running[name]
+}
+
+// mask is what a subscriber with payload redacted sees of a text.
+func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
+	in := &chain.Input{Text: t.Text, ToolID: t.ToolID, AgentID: t.AgentID}
+	if t.JSON {
+		in.ContentType = "application/json"
+	}
+	return f.g.service.Mask(ctx, in)
+}
+
+// detail is a line for /readyz.
+func (r *feeding) detail() string {
+	s := r.pump.Status()
+	line := fmt.Sprintf("%s, %d records behind", s.State, s.LagRecords)
+	if s.Lag > 0 {
+		line += fmt.Sprintf(" (%v)", s.Lag.Round(time.Second))
+	}
+	if t := r.trouble(s); t != "" {
+		line += ": " + t
+	}
+	return line
+}
+
+// trouble says what is wrong, "" if nothing is.
+func (r *feeding) trouble(s feed.Status) string {
+	if s.Poison > 0 && s.PoisonError != "" {
+		return fmt.Sprintf("record %d failed %d times: %s", s.Poison, s.PoisonTries, s.PoisonError)
+	}
+	return s.Detail
+}
+
+// feedGauges shows how far subscribers have come.
+func (g *Gateway) feedGauges() {
+	show := func(name, help string, counter bool, value func(feed.Status) float64) {
+		g.metrics.Series(name, help, counter, []string{"subscriber"}, func(emit func(float64, ...string)) {
+			for _, r := range g.feeds.rows() {
+				emit(value(r.pump.Status()), r.name)
+			}
+		})
+	}
+	show("yett_subscriber_lag_records", "Records that a subscriber has not acknowledged yet.", false, func(s feed.Status) float64 { return float64(s.LagRecords) })
+	show("yett_subscriber_lag_bytes", "About how large these records are.", false, func(s feed.Status) float64 { return float64(s.LagBytes) })
+	show("yett_subscriber_lag_seconds", "Age of the oldest of them.", false, func(s feed.Status) float64 { return s.Lag.Seconds() })
+	show("yett_subscriber_paused", "1 while a subscriber waits for yett plugin resume.", false, func(s feed.Status) float64 {
+		if s.State == feed.StatePaused {
+			return 1
+		}
+		return 0
+	})
+	show("yett_subscriber_delivered_total", "Records that a subscriber acknowledged.", true, func(s feed.Status) float64 { return float64(s.Delivered) })
+	show("yett_subscriber_redelivered_total", "Records that were sent again, replays aside.", true, func(s feed.Status) float64 { return float64(s.Redelivered) })
+	show("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber was told of the gap.", true, func(s feed.Status) float64 { return float64(s.Lost) })
+	show("yett_subscriber_dead_letters_total", "Records passed over after five failures.", true, func(s feed.Status) float64 { return float64(s.DeadLetters) })
+	show("yett_subscriber_failures_total", "Streams that ended because of a record.", true, func(s feed.Status) float64 { return float64(s.Failures) })
+}
+
+// consumerOf makes a plugin process a subscriber of the log.
+type consumerOf struct{ p *prochost.Plugin }
+
+// Consume implements feed.Consumer.
+func (c consumerOf) Consume(ctx context.Context) (feed.Stream, error) { return c.p.Consume(ctx) }
+
+// cursorsOf keeps subscribers' positions in the store, through its one door.
+type cursorsOf struct{ s *store.Store }
+
+// Cursor implements feed.Cursors.
+func (c cursorsOf) Cursor(name string) (feed.Position, bool) {
+	at, ok := c.s.Cursor(name)
+	return feed.Position(at), ok
+}
+
+// Move implements feed.Cursors.
+func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
+	cmd := &store.MoveCursor{Name: m.Name, To: m.To, Back: m.Back, Stay: m.Stay}
+	for _, e := range m.Events {
+		cmd.Events = append(cmd.Events, store.SubscriberEvent{Type: e.Type, First: e.First, Last: e.Last, Why: e.Why, By: store.Who{Principal: e.By.Principal, Method: e.By.Method, Surface: e.By.Surface, Peer: e.By.Peer}})
+	}
+	return c.s.Commit(ctx, cmd)
+}
+
+// retain makes retention what the configuration says. f.mu is held.
+func (f *feeds) retain(r config.Retention) {
+	if f.keep == r {
+		return
+	}
+	if f.keeper != nil {
+		f.mu.Unlock() // it may be asking for the cursors
+		f.keeper.Close()
+		f.mu.Lock()
+	}
+	f.keeper, f.keep = nil, r
+	if !r.Enabled() {
+		return
+	}
+	keeper, err := feed.Keep(feed.KeeperSettings{Log: shelfOf{f.g.store}, Cursors: f.cursors, Report: f.g.opts.Log,
+		Policy: feed.Policy{MaxAge: r.MaxAge.Std(), MaxBytes: uint64(r.MaxBytes), HoldBytes: uint64(r.Hold.MaxBytes)}})
+	if err != nil {
+		f.g.opts.Log("retention removes nothing: %v", err)
+		return
+	}
+	f.keeper = keeper
+}
+
+// cursors is how far each configured subscriber has come. ok is false while that is not known of one.
+func (f *feeds) cursors() (of map[string]uint64, ok bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of = map[string]uint64{}
+	for name, r := range f.running {
+		seq, known := r.pump.Cursor()
+		if !known {
+			return nil, false
+		}
+		of[name] = seq
+	}
+	return of, len(f.running) == f.wanted
+}
+
+// shelfOf is the store as retention needs it.
+type shelfOf struct{ *store.Store }
+
+// Trim implements feed.Shelf.
+func (s shelfOf) Trim(ctx context.Context, through uint64, reason string, passed []string) (uint64, error) {
+	cmd := &store.Trim{Through: through, Reason: reason, Passed: passed}
+	err := s.Store.Commit(ctx, cmd)
+	return cmd.Last, err
+}
