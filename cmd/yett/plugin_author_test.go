@@ -12,30 +12,32 @@ import (
 )
 
 // TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have, beside what
-// TestScripts has, $ROOT (our source), and Go's module cache, which a project is built from without a network.
+// TestScripts has, $ROOT (our source), and Go's caches, from which a project is built without a network.
 func TestPluginAuthor(t *testing.T) {
 	yett := binary(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cache, err := exec.Command("go", "env", "GOMODCACHE").Output()
+	caches, err := exec.Command("go", "env", "GOMODCACHE", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	modules, builds, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "plugin"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
 			env.Setenv("ROOT", root)
-			env.Setenv("GOMODCACHE", strings.TrimSpace(string(cache)))
+			env.Setenv("GOMODCACHE", modules)
+			env.Setenv("GOCACHE", builds)
 			for name, value := range map[string]string{"GOPROXY": "off", "GOSUMDB": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"} {
 				env.Setenv(name, value)
 			}
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "socket": scriptSocket},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "running": scriptRunning, "socket": scriptSocket},
 	})
 }
 

@@ -182,6 +182,12 @@ func TestSubscriberUnderKills(t *testing.T) {
 	for n := range kills {
 		if n%3 == 2 { // the gateway itself, wherever it is between commit, delivery and cursor
 			during = append(during, load.lap()...)
+			if n%6 == 5 { // with records on their way that nobody took in
+				for _, pid := range sinks(token) {
+					_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+				}
+				pause(busy)
+			}
 			s.kill()
 			load.abandon()
 			if !becomes(func() bool { return len(sinks(token)) == 0 }) {

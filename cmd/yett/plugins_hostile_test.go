@@ -81,6 +81,8 @@ func pluginSettings(m fakeMode) (env, more string) {
 		limits = "timeout: 200ms, start: 1s, drain: 2s"
 	}
 	switch m.name {
+	case "info-changes":
+		env = ", FAKE_ARG: 1000000" // so long it is right; what comes of another version is the host's own test
 	case "slow-handshake":
 		env = ", FAKE_ARG: 1h"
 	case "memory-hog":
@@ -89,7 +91,8 @@ func pluginSettings(m fakeMode) (env, more string) {
 		limits += ", files: 256"
 	case "fork-bomb":
 		limits += ", processes: 96"
-		more = ", user: {uid: 65123, gid: 65123}"
+		uid := 1<<20 + os.Getpid() // the limit is of the user, over all runs of this test
+		more = fmt.Sprintf(", user: {uid: %d, gid: %d}", uid, uid)
 	case "crash-nth", "panic-nth", "grandchild-crash":
 		limits += ", replicas: 2"
 	case "huge":

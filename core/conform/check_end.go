@@ -226,7 +226,7 @@ func checkLeftovers(ctx context.Context, r *run) error {
 	}
 	// What it started is in the tree below it now, or has its environment and with it the name of our directory.
 	children := descendants(s.process.Pid(), s.dir, 16*maxProcesses)
-	s.process.Terminate()
+	askToEnd(s.process)
 	select {
 	case <-s.process.Done():
 	case <-time.After(r.opts.drain):

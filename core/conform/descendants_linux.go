@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 // child is one process, told apart from a later one with its number by when it started.
@@ -76,6 +78,16 @@ func readChild(pid int) (c child, parent int, ok bool) {
 	}
 	parent, err = strconv.Atoi(fields[1])
 	return child{pid, fields[19], string(text[open+1 : shut])}, parent, err == nil
+}
+
+// askToEnd is Terminate, behind the supervisor's back: what it knows to have left the group it would kill at the end, and what is to
+// be seen here is whether the plugin does.
+func askToEnd(p *supervise.Process) {
+	select {
+	case <-p.Done(): // the number may be another process's
+	default:
+		_ = syscall.Kill(-p.Pid(), syscall.SIGTERM) // it may have ended just now
+	}
 }
 
 func hasMark(pid int, mark string) bool {

@@ -5,6 +5,8 @@ package conform
 import (
 	"context"
 	"time"
+
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 // Without /proc the processes below a plugin cannot be listed: there none is found.
@@ -17,3 +19,5 @@ func waitGone(context.Context, []child, time.Duration) ([]child, error) { return
 func killAll([]child) {}
 
 func describeAll([]child) string { return "" }
+
+func askToEnd(p *supervise.Process) { p.Terminate() }

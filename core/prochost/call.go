@@ -293,8 +293,8 @@ func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
 		return nil, named(p.spec.Name, p.down())
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	context.AfterFunc(p.ctx, cancel)
-	context.AfterFunc(in.ctx, cancel)
+	stop, stop2 := context.AfterFunc(p.ctx, cancel), context.AfterFunc(in.ctx, cancel)
+	context.AfterFunc(ctx, func() { stop(); stop2() }) // streams come and go, the process stays
 	stream, err := pluginv1.NewSubscriberClient(in.conn).Consume(ctx)
 	if err != nil {
 		cancel()

@@ -84,7 +84,7 @@ func FuzzAnswer(f *testing.F) {
 		}
 		var g pluginv1.CheckResponse
 		if proto.Unmarshal(b, &g) != nil {
-			t.Skip("the generated decoder is stricter about what we skip")
+			return // it is stricter about what we skip
 		}
 		if a.id != g.Id || int32(a.effect) != int32(g.Effect) || a.code != g.Code || a.reason != g.Reason || a.rule != g.RuleId ||
 			a.message != g.Message || a.failure != g.Error || a.ttl != g.TtlMs || uint32(a.approvals) != g.Approvals ||

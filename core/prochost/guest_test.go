@@ -213,7 +213,7 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 		overlay(a, r.Call.CallId)
 	case "wait":
 		d, _ := time.ParseDuration(arg)
-		time.Sleep(d)
+		<-time.After(d) // this is what it is asked for
 	case "silent":
 		select {}
 	case "crash":
@@ -239,6 +239,7 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 		g.mu.Unlock()
 	case "freeze":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+		select {} // another thread may be the first to stop
 	case "spawn": // a grandchild that holds everything it inherits
 		c := exec.Command("/bin/sleep", "1000")
 		c.Stdout, c.Stderr, c.Env = os.NewFile(1, ""), os.NewFile(2, ""), os.Environ()

@@ -117,7 +117,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// What cannot be handed to Cedar as it is fails the check, with an error that quotes no value.
+// What cannot be handed to Cedar as it is, is denied or an error (malformed), in words that quote no value.
 func TestCallsThatDoNotFit(t *testing.T) {
 	permit := "permit(principal, action, resource);"
 	user := part{UID: "/args/who", Types: []string{"User"}}
@@ -127,7 +127,7 @@ func TestCallsThatDoNotFit(t *testing.T) {
 		args   string
 		want   string
 	}{
-		{"fraction", with(permit), `{"a":0.5}`, `args: "a": a number that is not whole`},
+		{"fraction", with(permit), `{"a":0.5}`, `context: args: "a": a number that is not whole`},
 		{"beyond 64 bits", with(permit), `{"a":9223372036854775808}`, "beyond 64 bits"},
 		{"far beyond", with(permit), `{"a":1e400}`, "beyond 64 bits"},
 		{"null", with(permit), `{"a":null}`, "null, which Cedar has not"},
@@ -135,6 +135,7 @@ func TestCallsThatDoNotFit(t *testing.T) {
 		{"five places", with(permit, "decimals", []string{"/args/a"}), `{"a":0.00001}`, "does not fit a decimal"},
 		{"large decimal", with(permit, "decimals", []string{"/args/a"}), `{"a":922337203685477.5808}`, "does not fit a decimal"},
 		{"huge decimal", with(permit, "decimals", []string{"/args/a"}), `{"a":1e999999999}`, "does not fit a decimal"},
+		{"long names", with(permit), strings.Repeat(`{"`+strings.Repeat("x", 64)+`":`, 60) + "0.5" + strings.Repeat("}", 60), " (cut)"},
 		{"no JSON", with(permit), `{`, "args:"},
 		{"a list", with(permit), `[]`, "args: an array, not an object"},
 		{"twice", with(permit), `{"a":1,"a":2}`, "args:"},
@@ -149,18 +150,21 @@ func TestCallsThatDoNotFit(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v, err := configured(t, c.config).check(t.Context(), call(c.args))
-			if err == nil || !strings.Contains(err.Error(), c.want) || v.Effect == sdk.Permit {
-				t.Fatalf("%+v, %v; want %q", v, err, c.want)
+			why := v.Reason
+			if malformed := strings.HasPrefix(c.want, "args:"); malformed {
+				why = fmt.Sprint(err)
+			} else if err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+				t.Fatalf("%+v, %v; want a denial", v, err)
 			}
-			if strings.Contains(err.Error(), "secret-word") {
-				t.Fatalf("the error quotes a value: %v", err)
+			if !strings.Contains(why, c.want) || strings.Contains(why, "secret-word") || v.Effect == sdk.Permit {
+				t.Fatalf("%+v, %v; want %q", v, err, c.want)
 			}
 		})
 	}
 	t.Run("no operation", func(t *testing.T) {
 		a := configured(t, with(permit, "action", part{Type: "Action", ID: "operation"}))
-		if v, err := a.check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err == nil || v.Effect == sdk.Permit {
-			t.Errorf("%+v, %v; want an error", v, err)
+		if v, err := a.check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+			t.Errorf("%+v, %v; want DENY", v, err)
 		}
 	})
 	t.Run("not configured", func(t *testing.T) {
@@ -247,8 +251,8 @@ func TestFilesAndSchema(t *testing.T) {
 	if err != nil || v.Effect != sdk.Permit || v.RuleID != "a.cedar:policy0" {
 		t.Errorf("%+v, %v; want PERMIT by a.cedar:policy0", v, err)
 	}
-	if v, err := a.check(t.Context(), call(`{"amount":"much"}`)); err == nil || v.Effect == sdk.Permit {
-		t.Errorf("against the schema: %+v, %v; want an error", v, err)
+	if v, err := a.check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+		t.Errorf("against the schema: %+v, %v; want DENY", v, err)
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
 		"policy against the schema": {"p/a.cedar", `permit(principal, action, resource) when { principal.levle > 2 };`, "does not hold to the schema"},

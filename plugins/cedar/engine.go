@@ -33,6 +33,7 @@ const (
 const (
 	codeNoPermit    = "CEDAR_NO_PERMIT"
 	codePolicyError = "CEDAR_POLICY_ERROR"
+	codeUnfit       = "CEDAR_UNFIT_CALL"
 )
 
 // engine is one loaded set of policies with its entities. It is never changed, and may be asked by many at once.
@@ -158,17 +159,19 @@ func (e *engine) useEntities(text []byte, rs *resolved.Schema) error {
 	return nil
 }
 
-// decide asks the policies about one call. Cedar's policies have no loops: what one question costs is bounded by the policies
+// decide asks the policies about one call. One that cannot be put to them as it is, is denied; a malformed one is an error.
+// Cedar's policies have no loops: what one question costs is bounded by the policies
 // and the call, so that the deadline is looked at only before it is asked.
 func (e *engine) decide(ctx context.Context, call *plugin.Call) (sdk.Verdict, error) {
 	r, err := e.config.request(call)
+	if err == nil && e.requests != nil && e.requests.Request(r) != nil {
+		err = unfit{errors.New("the call does not hold to the schema")} // the validator's own words quote values
+	}
+	if errors.As(err, &unfit{}) {
+		return sdk.Verdict{Effect: sdk.Deny, Code: codeUnfit, Reason: clip(err.Error())}, nil
+	}
 	if err != nil {
 		return sdk.Verdict{}, err
-	}
-	if e.requests != nil {
-		if err := e.requests.Request(r); err != nil {
-			return sdk.Verdict{}, errors.New("the call does not hold to the schema") // the validator's own words quote values
-		}
 	}
 	if err := ctx.Err(); err != nil {
 		return sdk.Verdict{}, err
@@ -214,6 +217,15 @@ func (e *engine) verdict(decision cedar.Decision, diag cedar.Diagnostic) sdk.Ver
 		v.Reason += "; could not be evaluated: " + names(failed)
 	}
 	return v
+}
+
+// clip cuts a text to what a reason may be.
+func clip(text string) string {
+	const most = 1024
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most-len(" (cut)")], "") + " (cut)"
 }
 
 // names lists ids, so many that a reason stays within its bound of 1024 bytes.

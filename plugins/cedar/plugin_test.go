@@ -35,8 +35,8 @@ func TestOverTheProtocol(t *testing.T) {
 	if v, err := c.Check(t.Context(), test); err != nil || v.Effect != sdk.Deny || v.RuleID != "no-test-agents" || v.Message == "" {
 		t.Errorf("test agent: %+v, %v; want DENY by no-test-agents", v, err)
 	}
-	if v, err := c.Check(t.Context(), call(`{"amount":0.00001}`)); err == nil || v.Effect == sdk.Permit {
-		t.Errorf("0.00001: %+v, %v; want an error", v, err)
+	if v, err := c.Check(t.Context(), call(`{"amount":0.00001}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+		t.Errorf("0.00001: %+v, %v; want DENY", v, err)
 	}
 	if err := c.Health(); err != nil {
 		t.Error(err)

@@ -55,7 +55,10 @@ func (d *document) at(pointer string) exact.Value {
 	return v
 }
 
-// request is what Cedar is asked for a call.
+// unfit is a well-formed call that cannot be put to these policies as it is.
+type unfit struct{ error }
+
+// request is what Cedar is asked for a call. The error is an unfit unless the call is malformed.
 func (c *config) request(call *plugin.Call) (types.Request, error) {
 	d, err := documentOf(call)
 	if err != nil {
@@ -63,16 +66,16 @@ func (c *config) request(call *plugin.Call) (types.Request, error) {
 	}
 	var r types.Request
 	if r.Principal, err = c.Principal.of(d); err != nil {
-		return r, fmt.Errorf("principal: %w", err)
+		return r, unfit{fmt.Errorf("principal: %w", err)}
 	}
 	if r.Action, err = c.Action.of(d); err != nil {
-		return r, fmt.Errorf("action: %w", err)
+		return r, unfit{fmt.Errorf("action: %w", err)}
 	}
 	if r.Resource, err = c.Resource.of(d); err != nil {
-		return r, fmt.Errorf("resource: %w", err)
+		return r, unfit{fmt.Errorf("resource: %w", err)}
 	}
 	if r.Context, err = c.contextOf(d); err != nil {
-		return r, fmt.Errorf("context: %w", err)
+		return r, unfit{fmt.Errorf("context: %w", err)}
 	}
 	return r, nil
 }

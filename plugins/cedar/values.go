@@ -11,7 +11,7 @@ import (
 )
 
 // values turns JSON into Cedar's values. Cedar has whole numbers of 64 bits and decimals with four places, and no null: what
-// fits neither is an error, never rounded.
+// fits neither is refused, never rounded.
 type values struct{ omitNulls bool }
 
 var (

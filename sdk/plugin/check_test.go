@@ -32,8 +32,8 @@ func TestCheck(t *testing.T) {
 		{"mute", "EFFECT_UNSPECIFIED", "", "failed without a reason"},
 		{"panic", "EFFECT_UNSPECIFIED", "", "Check panicked"},
 		{"late", "EFFECT_UNSPECIFIED", "", "after the deadline"},
-		{"no-code", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: Code: PERMIT needs one"},
-		{"no-effect", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: Effect: 9"},
+		{"no-code", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: code: PERMIT needs one"},
+		{"no-effect", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: effect: 9"},
 	} {
 		req := request(uint64(i+1), c.tool)
 		if c.tool == "late" {
@@ -118,16 +118,18 @@ func TestNothingBeforeConfigure(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := r.authorizer.Check(t.Context(), request(1, "permit"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	_, err := r.authorizer.Check(ctx, request(1, "permit"))
 	want("Check", err)
-	_, err = r.scanner.Scan(t.Context(), &pluginv1.ScanRequest{Id: 1})
+	_, err = r.scanner.Scan(ctx, &pluginv1.ScanRequest{Id: 1})
 	want("Scan", err)
-	checks, err := r.authorizer.CheckStream(t.Context())
+	checks, err := r.authorizer.CheckStream(ctx)
 	if err == nil {
 		_, err = checks.Recv()
 	}
 	want("CheckStream", err)
-	batches, err := r.subscriber.Consume(t.Context())
+	batches, err := r.subscriber.Consume(ctx)
 	if err == nil {
 		_, err = batches.Recv()
 	}
@@ -224,22 +226,22 @@ func TestVerdicts(t *testing.T) {
 	ask := sdk.Verdict{Effect: sdk.Defer, Code: "ASK"}
 	with := func(v sdk.Verdict, f func(*sdk.Verdict)) sdk.Verdict { f(&v); return v }
 	for want, v := range map[string]sdk.Verdict{
-		"Code: DENY needs":         {Effect: sdk.Deny},
-		"Code: \"no\"":             with(deny, func(v *sdk.Verdict) { v.Code = "no" }),
-		"Code: \"NNN":              with(deny, func(v *sdk.Verdict) { v.Code = strings.Repeat("N", 65) }),
-		"Reason: 1025 bytes":       with(deny, func(v *sdk.Verdict) { v.Reason = long }),
-		"Reason: 1 bytes":          with(deny, func(v *sdk.Verdict) { v.Reason = "\xff" }),
-		"Message: 1025":            with(deny, func(v *sdk.Verdict) { v.Message = long }),
-		"RuleID: 257":              with(deny, func(v *sdk.Verdict) { v.RuleID = long[:257] }),
-		"TTL: ":                    with(deny, func(v *sdk.Verdict) { v.TTL = -1 }),
-		"Limits: ":                 with(deny, func(v *sdk.Verdict) { v.Limits = make([]sdk.Limit, 1) }),
+		"code: DENY needs":         {Effect: sdk.Deny},
+		"code: \"no\"":             with(deny, func(v *sdk.Verdict) { v.Code = "no" }),
+		"code: \"NNN":              with(deny, func(v *sdk.Verdict) { v.Code = strings.Repeat("N", 65) }),
+		"reason: 1025 bytes":       with(deny, func(v *sdk.Verdict) { v.Reason = long }),
+		"reason: 1 bytes":          with(deny, func(v *sdk.Verdict) { v.Reason = "\xff" }),
+		"message: 1025":            with(deny, func(v *sdk.Verdict) { v.Message = long }),
+		"rule id: 257":             with(deny, func(v *sdk.Verdict) { v.RuleID = long[:257] }),
+		"ttl: ":                    with(deny, func(v *sdk.Verdict) { v.TTL = -1 }),
+		"limits: ":                 with(deny, func(v *sdk.Verdict) { v.Limits = make([]sdk.Limit, 1) }),
 		"only DEFER has them, not": with(deny, func(v *sdk.Verdict) { v.Approvals = 1 }),
-		"Approvals: 101":           with(ask, func(v *sdk.Verdict) { v.Approvals = 101 }),
-		"Approvals: -1":            with(ask, func(v *sdk.Verdict) { v.Approvals = -1 }),
-		"Expires: ":                with(ask, func(v *sdk.Verdict) { v.Expires = time.Microsecond }),
-		"Priority: ":               with(ask, func(v *sdk.Verdict) { v.Priority = "urgent" }),
-		"From: \"me\"":             with(ask, func(v *sdk.Verdict) { v.From = []string{"me"} }),
-		"From: 101":                with(ask, func(v *sdk.Verdict) { v.From = make([]string, 101) }),
+		"approvals: 101":           with(ask, func(v *sdk.Verdict) { v.Approvals = 101 }),
+		"approvals: -1":            with(ask, func(v *sdk.Verdict) { v.Approvals = -1 }),
+		"expires: ":                with(ask, func(v *sdk.Verdict) { v.Expires = time.Microsecond }),
+		"priority: ":               with(ask, func(v *sdk.Verdict) { v.Priority = "urgent" }),
+		"from: \"me\"":             with(ask, func(v *sdk.Verdict) { v.From = []string{"me"} }),
+		"from: 101":                with(ask, func(v *sdk.Verdict) { v.From = make([]string, 101) }),
 	} {
 		var out pluginv1.CheckResponse
 		if err := answer(&out, &v); err == nil || !strings.Contains(err.Error(), want) {

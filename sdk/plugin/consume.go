@@ -22,7 +22,8 @@ type received struct {
 }
 
 // Consume hands batches to the author's function in the order they come and acknowledges each. After an error the stream ends,
-// so that nothing is taken in out of order.
+// so that nothing is taken in out of order: with UNAVAILABLE when no record is at fault, as when whatever the plugin writes to
+// is down, so that the host only comes again later.
 func (s *server) Consume(stream batchStream) error {
 	if !s.ready.Load() {
 		return status.Error(codes.FailedPrecondition, "not configured: Configure comes first")
@@ -85,7 +86,13 @@ func (s *server) takeIn(stream batchStream, m *pluginv1.Batch) (goOn bool, err e
 	}
 	ack := &pluginv1.Ack{Seq: first - 1, Error: failure(err)}
 	var record *RecordError
-	if errors.As(err, &record) {
+	var broke *panicError
+	switch {
+	case errors.As(err, &broke): // at one of the records; the host finds out which
+	case !errors.As(err, &record):
+		s.log.Warn("consume failed", "first", first, "last", last, "error", ack.Error)
+		return false, status.Error(codes.Unavailable, ack.Error)
+	default:
 		if record.Seq < first || record.Seq > last {
 			ack.Error = clip(fmt.Sprintf("RecordError.Seq: %d is not within %d to %d: %s", record.Seq, first, last, ack.Error))
 		} else {

@@ -37,8 +37,6 @@ func TestConsume(t *testing.T) {
 			switch rec.Seq {
 			case 25:
 				return fmt.Errorf("wrapped: %w", &RecordError{rec.Seq, errors.New("poison")})
-			case 45:
-				return errors.New("down")
 			case 65:
 				panic("x")
 			case 85:
@@ -52,10 +50,9 @@ func TestConsume(t *testing.T) {
 	for _, c := range []struct {
 		from  uint64
 		acks  []uint64
-		error string
+		error string // of the last acknowledgement
 	}{
 		{11, []uint64{20, 24}, "record 25: poison"},
-		{31, []uint64{40, 40}, "down"},
 		{51, []uint64{60, 60}, "Consume panicked"},
 		{71, []uint64{80, 80}, "RecordError.Seq: 1000 is not within 81 to 90"},
 	} {
@@ -85,6 +82,38 @@ func TestConsume(t *testing.T) {
 		if m, err := stream.Recv(); !errors.Is(err, io.EOF) {
 			t.Errorf("from %d: goes on with %v, %v", c.from, m, err)
 		}
+	}
+}
+
+// TestConsumeWhileDown wants an outage told apart from a record that cannot be taken in: no record may be held to be the cause.
+func TestConsumeWhileDown(t *testing.T) {
+	var taken []uint64
+	r := load(t, subscriber(func(_ context.Context, b *Batch) error {
+		if b.First > 10 {
+			return errors.New("the receiver is down")
+		}
+		taken = append(taken, b.First)
+		return nil
+	}))
+	r.configure(t, "")
+	stream, err := r.subscriber.Consume(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(3) {
+		if err := stream.Send(batch(10*i+1, 10*i+10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ack, err := stream.Recv(); err != nil || ack.GetSeq() != 10 || ack.GetError() != "" {
+		t.Errorf("%v, %v", ack, err)
+	}
+	ack, err := stream.Recv()
+	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the receiver is down") {
+		t.Errorf("%v, %v; want UNAVAILABLE with the reason", ack, err)
+	}
+	if len(taken) != 1 {
+		t.Errorf("took in %v", taken)
 	}
 }
 

@@ -36,7 +36,7 @@ func pluginMain(mode string) {
 		go func() {
 			for {
 				fmt.Print("printed while serving, ")
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 		}()
 	}
@@ -55,7 +55,7 @@ func pluginMain(mode string) {
 				if _, err := os.Stat(string(c.AgentID)); err == nil {
 					return sdk.Verdict{Effect: sdk.Deny, Code: "WAITED"}, nil
 				}
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 		case "hang":
 			select {}
@@ -152,7 +152,7 @@ func (s *started) ended(t *testing.T) int {
 		if s.client.Exited() {
 			return s.cmd.ProcessState.ExitCode()
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	t.Fatalf("still there\n%s", s.stderr)
 	return 0
@@ -200,7 +200,7 @@ func TestProcess(t *testing.T) {
 				t.Fatal(err)
 			}
 			for !strings.Contains(s.stderr.String(), "waiting") {
-				time.Sleep(time.Millisecond)
+				<-time.After(time.Millisecond)
 			}
 			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
@@ -269,7 +269,7 @@ func TestDiesWithItsParent(t *testing.T) {
 		if err != nil || bytes.Contains(stat, []byte(") Z ")) {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		<-time.After(5 * time.Millisecond)
 	}
 	_ = syscall.Kill(pid, syscall.SIGKILL)
 	t.Error("the plugin outlives its parent")

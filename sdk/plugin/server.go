@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -251,8 +250,13 @@ func (s *server) guard(what string, f func() error) (err error) {
 
 func (s *server) panicked(what string, r any) error {
 	s.log.Error("panic", "in", what, "panic", clip(fmt.Sprint(r)), "stack", string(debug.Stack()))
-	return errors.New(what + " panicked; the plugin's log has the stack")
+	return &panicError{what}
 }
+
+// panicError stands for a panic of the author's code.
+type panicError struct{ what string }
+
+func (e *panicError) Error() string { return e.what + " panicked; the plugin's log has the stack" }
 
 // drain says on Health that the end has come, lets what was begun come to its end and then ends the streams. It returns how
 // many calls were given up when ctx ended first.

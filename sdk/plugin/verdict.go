@@ -33,20 +33,20 @@ func answer(out *pluginv1.CheckResponse, v *sdk.Verdict) error {
 	effect, ok := effects[v.Effect]
 	switch {
 	case !ok:
-		return fmt.Errorf("Effect: %d is none", v.Effect)
+		return fmt.Errorf("effect: %d is none", v.Effect)
 	case v.Effect != sdk.Abstain && v.Code == "":
-		return fmt.Errorf("Code: %s needs one, such as LIMIT_EXCEEDED", v.Effect)
+		return fmt.Errorf("code: %s needs one, such as LIMIT_EXCEEDED", v.Effect)
 	case v.Code != "" && !isCode(v.Code):
-		return fmt.Errorf("Code: %q, must be 1 to 64 of A-Z 0-9 _", v.Code)
+		return fmt.Errorf("code: %q, must be 1 to 64 of A-Z 0-9 _", v.Code)
 	case len(v.Limits) > 0:
-		return errors.New("Limits: a plugin's verdict carries none")
+		return errors.New("limits: a plugin's verdict carries none")
 	case v.TTL < 0 || v.TTL > maxLong:
-		return fmt.Errorf("TTL: %v, must be 0 to %v", v.TTL, maxLong)
+		return fmt.Errorf("ttl: %v, must be 0 to %v", v.TTL, maxLong)
 	}
 	for _, text := range []struct {
 		name, text string
 		max        int
-	}{{"Reason", v.Reason, maxLine}, {"Message", v.Message, maxLine}, {"RuleID", v.RuleID, maxRule}} {
+	}{{"reason", v.Reason, maxLine}, {"message", v.Message, maxLine}, {"rule id", v.RuleID, maxRule}} {
 		if len(text.text) > text.max || !utf8.ValidString(text.text) {
 			return fmt.Errorf("%s: %d bytes, must be at most %d of UTF-8", text.name, len(text.text), text.max)
 		}
@@ -67,24 +67,24 @@ func deferral(v *sdk.Verdict) error {
 	}
 	switch {
 	case v.Effect != sdk.Defer:
-		return fmt.Errorf("Approvals, Expires, From, Priority: only DEFER has them, not %s", v.Effect)
+		return fmt.Errorf("approvals, expires, from, priority: only DEFER has them, not %s", v.Effect)
 	case v.Approvals < 0 || v.Approvals > maxApprovals:
-		return fmt.Errorf("Approvals: %d, must be 0 to %d", v.Approvals, maxApprovals)
+		return fmt.Errorf("approvals: %d, must be 0 to %d", v.Approvals, maxApprovals)
 	case v.Expires < 0 || v.Expires > maxLong || v.Expires%time.Millisecond != 0:
-		return fmt.Errorf("Expires: %v, must be 0 to %v in whole milliseconds", v.Expires, maxLong)
+		return fmt.Errorf("expires: %v, must be 0 to %v in whole milliseconds", v.Expires, maxLong)
 	case len(v.From) > maxFrom:
-		return fmt.Errorf("From: %d entries, the limit is %d", len(v.From), maxFrom)
+		return fmt.Errorf("from: %d entries, the limit is %d", len(v.From), maxFrom)
 	}
 	switch v.Priority {
 	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
 	default:
-		return fmt.Errorf("Priority: %q, must be low, medium, high or empty", v.Priority)
+		return fmt.Errorf("priority: %q, must be low, medium, high or empty", v.Priority)
 	}
 	for _, from := range v.From {
 		kind, name, _ := strings.Cut(from, ":")
 		_, preset := sdk.Presets[name]
 		if !(kind == "key" && name != "") && !(kind == "role" && preset) || len(from) > maxRule || !utf8.ValidString(from) {
-			return fmt.Errorf("From: %q, must be key:NAME or role:PRESET", from)
+			return fmt.Errorf("from: %q, must be key:NAME or role:PRESET", from)
 		}
 	}
 	return nil
