@@ -261,7 +261,7 @@ func (h *hostile) behaves(m fakeMode, started error, way string) {
 // comesUp are the modes that a host may put up with.
 var comesUp = map[string]bool{
 	"noise-before": true,
-	"bad-schema": true, "outside-schema": true, // schemas are judged by Options.CheckConfig, and there is none here
+	"bad-schema":   true, "outside-schema": true, // schemas are judged by Options.CheckConfig, and there is none here
 }
 
 // refused are the modes that only an operator can mend.
