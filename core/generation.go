@@ -153,6 +153,7 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	for _, s := range c.Steps {
 		step := chain.Step{Name: s.Name, Kind: stepKind(cfg, s.Use), Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
 			Timeout: s.Timeout.Std(), OnError: effect(s.OnError), Shadow: s.Mode == "shadow"}
+		step.Beside = step.Kind == kindProcess
 		if s.Use == "" {
 			set, err := CompileRules(s.Rules)
 			errs = append(errs, err)
@@ -163,10 +164,12 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	return out, errors.Join(errs...)
 }
 
+const kindProcess = "process"
+
 // stepKind is what a step's row says of what ran.
 func stepKind(cfg *config.Config, use string) string {
 	if p := cfg.Plugins[use]; p.Process() {
-		return "plugin"
+		return kindProcess
 	}
 	return "wasm"
 }

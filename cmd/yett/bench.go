@@ -49,8 +49,8 @@ func benchRatiosCommand() *cobra.Command {
 				return err
 			}
 			for _, c := range r.conns {
-				if c != 64 && c != 256 {
-					return usage("--connections %d: the goals are for 64 and 256", c)
+				if c != 1 && c != 64 && c != 256 {
+					return usage("--connections %d: the goals are for 1, 64 and 256", c)
 				}
 			}
 			if rows != "" {
@@ -79,7 +79,7 @@ func benchRatiosCommand() *cobra.Command {
 	fs := cmd.Flags()
 	fs.IntVar(&r.rounds, "rounds", 5, "rounds, each with every load in turn")
 	fs.Float64Var(&seconds, "seconds", 3, "measured seconds of each load in each round")
-	fs.IntSliceVar(&r.conns, "connections", []int{64, 256}, "connections: 64, 256 or both")
+	fs.IntSliceVar(&r.conns, "connections", []int{1, 64, 256}, "connections: some of 1, 64 and 256")
 	fs.StringVar(&rows, "rows", "", "regular expression for the ids of the rows to measure (default: all)")
 	fs.BoolVar(&r.large, "rules-100000", false, "also compare 100 000 rules with 10; loading them takes some seconds")
 	fs.BoolVar(&asJSON, "json", false, "print the rows as one JSON array")

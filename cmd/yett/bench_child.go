@@ -110,6 +110,7 @@ func benchEnv(env []string) []string {
 // counters are what the gateway tells of itself.
 type counters struct {
 	records float64 // in the audit log
+	cpu     float64 // microseconds computed by its own process
 	bytes   float64 // allocated since the start
 	objects float64
 	written float64 // bytes, to the disk
@@ -140,8 +141,11 @@ func (c *child) counters(ctx context.Context) (out counters, err error) {
 	for name := range want {
 		return out, errors.Join(lines.Err(), fmt.Errorf("the gateway's metrics have no %s", name))
 	}
-	out.written, err = writtenBy(c.cmd.Process.Pid)
-	return out, errors.Join(err, lines.Err())
+	computed, err := computedBy(c.cmd.Process.Pid)
+	out.cpu = micros(computed)
+	var bad error
+	out.written, bad = writtenBy(c.cmd.Process.Pid)
+	return out, errors.Join(err, bad, lines.Err())
 }
 
 // writtenBy is how many bytes a process has sent to the disk.
@@ -230,8 +234,9 @@ func benchEchoCommand() *cobra.Command {
 }
 
 func benchGatewayCommand() *cobra.Command {
-	var args string
-	var rules int
+	var args, match string
+	var rules, authorizers int
+	var subscriber bool
 	cmd := &cobra.Command{Use: "gateway", Hidden: true, Short: "Run a throw-away gateway", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) (err error) {
 		ctx, cancel := untilInputEnds(cmd)
 		defer cancel()
@@ -244,7 +249,11 @@ func benchGatewayCommand() *cobra.Command {
 		if rules > 0 {
 			list = ruledRules(rules)
 		}
-		for name, text := range map[string]string{"yett.yaml": benchConfig(args), "rules.yaml": list} {
+		config, err := withPlugins(benchConfig(args), authorizers, match, subscriber)
+		if err != nil {
+			return err
+		}
+		for name, text := range map[string]string{"yett.yaml": config, "rules.yaml": list} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 				return err
 			}
@@ -253,6 +262,9 @@ func benchGatewayCommand() *cobra.Command {
 		return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")
+	cmd.Flags().IntVar(&authorizers, "authorizers", 0, "so many plugin processes in the authorize chain")
+	cmd.Flags().StringVar(&match, "match", "**", "tools that they are asked about")
+	cmd.Flags().BoolVar(&subscriber, "subscriber", false, "a plugin process follows the audit log")
 	cmd.Flags().IntVar(&rules, "rules", 0, "so many rules, each for the tools of one service; 0 for the usual 100")
 	return cmd
 }

@@ -23,6 +23,7 @@ type load struct {
 
 	// work starts what runs in this process instead, without a server; nil for all others.
 	work func(ctx context.Context) (*work, error)
+	unit string // of its rate; "" for MB/s
 }
 
 // pipeConns is how many connections to the socket there are.
@@ -45,6 +46,10 @@ var gatewayFlags = map[string][]string{
 	"digest":       {"--args", "digest"},
 	"redacted":     {"--args", "redacted"},
 	"spend":        {"--args", "digest"}, // as digest; what it keeps of approvals and grants is in nobody else's way
+	"plugin":       {"--args", "digest", "--authorizers", "1"},
+	"plugins":      {"--args", "digest", "--authorizers", "4"},
+	"excluded":     {"--args", "digest", "--authorizers", "4", "--match", "entitled/**"},
+	"subscribed":   {"--args", "digest", "--subscriber"},
 	"rules-10":     {"--args", "digest", "--rules", "10"},
 	"rules-1000":   {"--args", "digest", "--rules", "1000"},
 	"rules-100000": {"--args", "digest", "--rules", "100000"},
@@ -68,6 +73,11 @@ func benchLoads() ([]load, error) {
 		{name: "grant", gateway: "spend", path: auth, expect: permitAnswer + `,"reason_code":"STANDING_APPROVAL_CONSUMED"`, prepare: prepareGrants},
 		{name: "authorize-quiet", gateway: "digest", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
 		{name: "authorize-followed", gateway: "digest", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls, prepare: prepareAudience},
+		{name: "authorize-plugin", gateway: "plugin", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "authorize-plugins", gateway: "plugins", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "authorize-excluded", gateway: "excluded", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "authorize-subscribed", gateway: "subscribed", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
+		{name: "checks", work: startChecks, unit: "thousand/s"},
 		{name: echoScan, path: scan, bodies: clean, expect: `"output":"`},
 		{name: "scan-clean", gateway: "digest", path: scan, bodies: clean, expect: `"outcome":"PASS"`},
 		{name: "scan-dirty", gateway: "digest", path: scan, bodies: dirty, expect: `"outcome":"REDACTED"`},

@@ -59,9 +59,10 @@ type sample struct {
 	BytesEach     float64 `json:"alloc_bytes_each,omitempty"`
 	ObjectsEach   float64 `json:"alloc_objects_each,omitempty"`
 	DiskBytesEach float64 `json:"disk_bytes_each,omitempty"`
-	Unrecorded    int     `json:"unrecorded,omitempty"` // good answers beyond the records that the log grew by
-	Late          int     `json:"unanswered,omitempty"` // of those that were due
-	Disturbed     string  `json:"disturbed,omitempty"`  // what was not as it has to be around the load
+	CPUEach       float64 `json:"cpu_us_each,omitempty"` // of the gateway's process, without its plugins
+	Unrecorded    int     `json:"unrecorded,omitempty"`  // good answers beyond the records that the log grew by
+	Late          int     `json:"unanswered,omitempty"`  // of those that were due
+	Disturbed     string  `json:"disturbed,omitempty"`   // what was not as it has to be around the load
 }
 
 // run measures and gives the rows.
@@ -234,6 +235,7 @@ func (c *child) counted(ctx context.Context, l *load, d *drive) (out *driven, s 
 	}
 	n := max(float64(out.all), 1)
 	s.BytesEach, s.ObjectsEach, s.DiskBytesEach = (after.bytes-before.bytes)/n, (after.objects-before.objects)/n, (after.written-before.written)/n
+	s.CPUEach = (after.cpu - before.cpu) / n
 	s.Unrecorded = max(out.all-int(after.records-before.records), 0)
 	return out, s, nil
 }

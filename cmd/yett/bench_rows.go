@@ -74,13 +74,27 @@ var ratioGoals = []ratioGoal{
 	{id: "rules-100000", load: "rules-100000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
 	{id: "rules-100000-64", load: "rules-100000", base: "rules-10", conns: 64, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
 	{id: "subscribers-p99", load: "authorize-followed", base: "authorize-quiet", conns: 256, goal: 1.5, lower: true,
-		what: fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without", quietShare, idleSubscribers, stuckSubscribers),
-		value: func(s, without *sample) float64 {
-			if without.P99 == 0 {
-				return 0 // counts as not measured
-			}
-			return s.P99 / without.P99
-		}},
+		what:  fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without", quietShare, idleSubscribers, stuckSubscribers),
+		value: tails},
+	{id: "S14", load: "authorize-plugin", base: plainCalls, conns: 1, goal: 150, lower: true, what: "µs at p50 that an authorizer in a process of its own adds to authorize",
+		value: func(s, without *sample) float64 { return s.P50 - without.P50 }},
+	{id: "S14-rate", load: "checks", base: echoCalls, conns: 64, goal: 50, what: "thousand checks a second through one plugin, 64 callers", value: megabytes},
+	{id: "S14-four", load: "authorize-plugins", base: "authorize-plugin", conns: 1, goal: 1.5, lower: true, what: "p50 of authorize with 4 such authorizers side by side, of that with one",
+		value: func(s, one *sample) float64 { return ratio(s.P50, one.P50) }},
+	{id: "S14-excluded", load: "authorize-excluded", base: plainCalls, conns: 64, goal: 1.02, lower: true, what: "processor time of an authorize that match keeps from 4 plugins, of one without plugins",
+		value: func(s, without *sample) float64 { return ratio(s.CPUEach, without.CPUEach) }},
+	{id: "subscriber-p99", load: "authorize-subscribed", base: "authorize-quiet", conns: 64, goal: 1.1, lower: true,
+		what: fmt.Sprintf("p99 of authorize at %g of its highest rate with a plugin that follows the audit log, of the p99 without", quietShare), value: tails},
+}
+
+func tails(own, base *sample) float64 { return ratio(own.P99, base.P99) }
+
+// ratio is 0, which counts as not measured, where there is nothing to compare with.
+func ratio(own, base float64) float64 {
+	if base == 0 {
+		return 0
+	}
+	return own / base
 }
 
 // judge makes the rows from all samples.

@@ -269,12 +269,12 @@ func TestBenchRatios(t *testing.T) {
 	if len(rows) != want {
 		t.Errorf("%d rows, want %d", len(rows), want)
 	}
-	if n := len(rowsOf(t, "", false, 64, 256).needed); len(all) != n {
+	if n := len(rowsOf(t, "", false, 1, 64, 256).needed); len(all) != n {
 		t.Errorf("%d runs, want %d", len(all), n)
 	}
 	for _, s := range all {
 		switch s.Load {
-		case "authorize-quiet", "authorize-followed":
+		case "authorize-quiet", "authorize-followed", "authorize-subscribed":
 			if s.Rate <= 0 {
 				t.Errorf("%+v: an open loop has a rate", s)
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -174,7 +175,7 @@ func (r *ratioRun) worked(ctx context.Context, l *load, conns, round int) (_ sam
 	}
 	s.Seconds = time.Since(start).Seconds()
 	s.PerSecond = float64(total) / 1e6 / s.Seconds
-	r.show("round %d of %d: %-18s %8.0f MB/s", round, r.rounds, s.Load, s.PerSecond)
+	r.show("round %d of %d: %-18s %8.0f %s", round, r.rounds, s.Load, s.PerSecond, cmp.Or(l.unit, "MB/s"))
 	return s, r.write(s)
 }
 

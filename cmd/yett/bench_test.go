@@ -207,7 +207,7 @@ func TestBenchFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"ratios --rounds 0":                                         "--rounds 0: want 1 to 100",
 		"ratios --seconds 0":                                        "--seconds 0: want 0.1 to 600",
-		"ratios --connections 65":                                   "--connections 65: the goals are for 64 and 256",
+		"ratios --connections 65":                                   "--connections 65: the goals are for 1, 64 and 256",
 		"ratios --rows (":                                           "--rows: error parsing regexp",
 		"ratios --rows S99":                                         "no row has an id that --rows matches",
 		"ratios --rows S1$ --connections 64":                        "no row has an id that --rows matches",

@@ -13,6 +13,9 @@ import (
 )
 
 func main() {
+	if isBenchPlugin() {
+		return
+	}
 	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "yett:", err)
 		os.Exit(exitError)

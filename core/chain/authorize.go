@@ -36,13 +36,14 @@ func anyGlob(globs []string, s string) bool {
 // Step is one step of an authorize chain.
 type Step struct {
 	Name    string
-	Kind    string // rules, wasm
+	Kind    string // rules, wasm, process
 	Version string
 	Match   Match
 	Timeout time.Duration // 0: what is left of the budget
 	OnError sdk.Effect    // Deny, Defer or Abstain, when the step did not run to its end
 	Shadow  bool          // runs and is recorded, changes nothing
 	Inline  bool          // pure and bounded by its own cost limit: gets no deadline of its own
+	Beside  bool          // waits for another process: asked after the steps that do not, beside the others that do
 	Checker Checker
 }
 
@@ -60,7 +61,12 @@ type Row struct {
 	Verdict sdk.Verdict // after on_error
 	Took    time.Duration
 	Err     error // the step did not run to its end
+
+	place int // in the list of steps
 }
+
+// ends reports whether no step needs to be asked after this one.
+func (r *Row) ends() bool { return r.Verdict.Effect == sdk.Deny && !r.Step.Shadow }
 
 // StepLimit is a limit with the step that asks for it.
 type StepLimit struct {
@@ -76,29 +82,48 @@ type Result struct {
 	Limits  []StepLimit  // unless Deny: what every step that permits or defers asks for; all of them hold
 }
 
-// Run asks the steps in order, until one that enforces says DENY, and combines their verdicts: deny > defer > permit >
-// abstain. Reason and rule are those of the first step in list order among those with the winning effect. rows is
+// Run asks the steps that this process answers in list order, until one that enforces says DENY, then those that are Beside all at
+// once, and combines their verdicts: deny > defer > permit > abstain. Reason and rule are those of the first step in list order
+// among those with the winning effect, whoever answered first; rows are in list order, up to where a DENY ended the asking. rows is
 // reused for the result.
 func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	end := a.Now().Add(a.Budget)
 	res := Result{Rows: rows[:0]}
+	beside, denied := 0, false
 	for i := range a.Steps {
 		s := &a.Steps[i]
 		if !s.Match.Holds(c.ToolID, c.AgentID, c.SessionID) {
 			continue
 		}
+		if s.Beside {
+			beside++
+			continue
+		}
 		row := a.ask(ctx, s, c, end)
+		row.place = i
 		res.Rows = append(res.Rows, row)
-		if s.Shadow {
+		if denied = row.ends(); denied {
+			break
+		}
+	}
+	if beside > 0 && !denied {
+		res.Rows = a.askBeside(ctx, c, end, res.Rows)
+	}
+	a.combine(&res)
+	return res
+}
+
+// combine is the lattice.
+func (a *Authorizer) combine(res *Result) {
+	for i := range res.Rows {
+		row := &res.Rows[i]
+		if row.Step.Shadow {
 			continue
 		}
 		if row.Verdict.Effect > res.Verdict.Effect {
 			res.Verdict = row.Verdict
 		}
-		res.asks(s, &row.Verdict)
-		if row.Verdict.Effect == sdk.Deny {
-			break
-		}
+		res.asks(row.Step, &row.Verdict)
 	}
 	switch res.Verdict.Effect {
 	case sdk.Abstain:
@@ -110,7 +135,6 @@ func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	for _, q := range res.Quorums {
 		res.Verdict.Approvals = max(res.Verdict.Approvals, q.N)
 	}
-	return res
 }
 
 // asks collects what a step asks for beside its effect: whoever wins, what the others ask for holds too.
