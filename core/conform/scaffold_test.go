@@ -168,7 +168,9 @@ func writeSums(t *testing.T) {
 	}
 	for file, text := range files {
 		if file == "go.mod" || file == "yett-sdk/go.mod" {
-			text, err = os.ReadFile("template/module/" + file + ".tmpl") // the embedded one is of before
+			if text, err = os.ReadFile("template/module/" + file + ".tmpl"); err != nil { // the embedded one is of before
+				t.Fatal(err)
+			}
 			text = []byte(strings.ReplaceAll(string(text), placeholder, "demo"))
 		}
 		if err = writeNew(filepath.Join(dir, file), text); err != nil {

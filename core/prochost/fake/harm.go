@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 )
 
 // surroundings are what a plugin sees of where it runs.
@@ -37,11 +38,13 @@ func hog(most int) {
 		}
 		all = append(all, block)
 	}
-	kept = all
+	kept.Store(hoard{all})
 }
 
 // kept keeps what a fake hoards from being collected.
-var kept any
+var kept atomic.Value
+
+type hoard struct{ of any }
 
 // openMany opens files until there are so many or no more are allowed.
 func openMany(most int) {
@@ -53,7 +56,7 @@ func openMany(most int) {
 		}
 		all = append(all, f)
 	}
-	kept = all
+	kept.Store(hoard{all})
 }
 
 // patient is a program that does nothing for ten minutes at most, so that what nobody finds ends by itself.
