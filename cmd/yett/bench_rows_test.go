@@ -214,7 +214,7 @@ func briefly(t *testing.T, args ...string) ([]ratioRow, []sample) {
 	t.Helper()
 	bin, dir := binary(t), t.TempDir()
 	raw := filepath.Join(dir, "raw.jsonl")
-	cmd := exec.Command(bin, append([]string{"bench", "ratios", "--json", "--rounds", "1", "--seconds", "0.2", "--out", raw}, args...)...)
+	cmd := exec.Command(bin, append([]string{"bench", "ratios", "--json", "--rounds", "1", "--seconds", "0.4", "--out", raw}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs

@@ -82,7 +82,7 @@ func pluginSettings(m fakeMode) (env, more string) {
 	}
 	switch m.name {
 	case "info-changes":
-		env = ", FAKE_ARG: 1000000" // so long it is right; what comes of another version is the host's own test
+		env = `, FAKE_ARG: "1000000"` // so long it is right; what comes of another version is the host's own test
 	case "slow-handshake":
 		env = ", FAKE_ARG: 1h"
 	case "memory-hog":
