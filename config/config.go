@@ -8,10 +8,13 @@ package config
 //go:generate env GOLDEN=write go test .
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -35,6 +38,7 @@ type Config struct {
 
 	origins map[string]Pos
 	files   []string
+	read    map[string]string
 }
 
 // reserved lists the keys that later versions will know.
@@ -81,16 +85,25 @@ func Load(src Sources) (*Config, error) {
 		m.add(one)
 	}
 	m.decode(l.config)
-	if err := l.report.err(); err != nil {
+	if err := l.err(); err != nil {
 		return nil, err
 	}
 	l.finish()
-	if err := l.report.err(); err != nil {
+	if err := l.err(); err != nil {
 		return nil, err
 	}
 	l.config.origins = l.report.origins
 	sort.Strings(l.config.files)
 	return l.config, nil
+}
+
+// err is what was found so far, with the files that it was found in, or nil.
+func (l *loader) err() error {
+	err := l.report.err()
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.read = l.config.read
+	}
+	return err
 }
 
 // Default gives the configuration of no sources at all.
@@ -105,6 +118,9 @@ func Default() *Config {
 // Files lists every file that was read, sorted: the main file, those of conf.d, rules and secrets. A change of any of them is
 // a change of the configuration.
 func (c *Config) Files() []string { return append([]string(nil), c.files...) }
+
+// Read gives what each of these files held when it was read, by path, as a SHA-256 in hex: "" where it could not be read.
+func (c *Config) Read() map[string]string { return maps.Clone(c.read) }
 
 // layers reads all sources into trees, weakest first.
 func (l *loader) layers() []*layer {
@@ -141,13 +157,21 @@ func hasKey(l *layer, key string) bool {
 	return false
 }
 
-// dropIns lists the files of conf.d beside the main file by name. Names with other endings, such as .bak, are not settings.
+// IsDropIn says whether a file of conf.d is read, by its name. Others, such as .bak, are not settings.
+func IsDropIn(path string) bool {
+	switch filepath.Ext(path) {
+	case ".yaml", ".yml", ".json", ".toml":
+		return true
+	}
+	return false
+}
+
+// dropIns lists the files of conf.d beside the main file by name.
 func (l *loader) dropIns() []string {
 	dir := filepath.Join(filepath.Dir(l.src.File), "conf.d")
 	var out []string
 	take := func(path string) {
-		switch filepath.Ext(path) {
-		case ".yaml", ".yml", ".json", ".toml":
+		if IsDropIn(path) {
 			out = append(out, path)
 		}
 	}
@@ -177,7 +201,16 @@ func (l *loader) read(path string, most int64) ([]byte, error) {
 	if !contains(l.config.files, path) {
 		l.config.files = append(l.config.files, path)
 	}
-	return readFile(path, most)
+	data, err := readFile(path, most)
+	if l.config.read == nil {
+		l.config.read = map[string]string{}
+	}
+	l.config.read[path] = ""
+	if err == nil {
+		sum := sha256.Sum256(data)
+		l.config.read[path] = hex.EncodeToString(sum[:])
+	}
+	return data, err
 }
 
 // readFile reads a regular file of at most most bytes; a pipe or a device could block or never end.

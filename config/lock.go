@@ -12,7 +12,7 @@ import (
 // LockName is the name of the file beside the main file that pins modules.
 const LockName = "plugins.lock"
 
-// Lock is what yett plugin lock writes: which bytes each module's file held, and who had signed them.
+// Lock is what yett plugin lock writes: which bytes each plugin's file held, and who had signed them.
 type Lock struct {
 	Version int                   `koanf:"version" default:"1" enum:"1" doc:"Version of this format."`
 	Plugins map[string]LockedFile `koanf:"plugins" doc:"Modules by their names in the configuration."`
@@ -99,7 +99,7 @@ func sameFile(a, b string) bool {
 // relative to it, so that a directory can be moved as a whole.
 func (k Lock) Encode(dir string) []byte {
 	var b strings.Builder
-	b.WriteString("# Written by yett plugin lock: the bytes that each module's file must hold.\nversion: 1\n")
+	b.WriteString("# Written by yett plugin lock: the bytes that each plugin's file must hold.\nversion: 1\n")
 	if len(k.Plugins) > 0 {
 		b.WriteString("plugins:\n")
 	}

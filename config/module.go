@@ -20,27 +20,27 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	}
 	text, err := json.Marshal(schema)
 	if err != nil {
-		return fmt.Errorf("the module's config_schema: %w", err)
+		return fmt.Errorf("the config_schema: %w", err)
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("the module's config_schema: %w", err)
+		return fmt.Errorf("the config_schema: %w", err)
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	if err := c.AddResource("module.json", doc); err != nil {
-		return fmt.Errorf("the module's config_schema: %w", err)
+		return fmt.Errorf("the config_schema: %w", err)
 	}
 	compiled, err := c.Compile("module.json")
 	if err != nil {
-		return fmt.Errorf("the module's config_schema: %w", err)
+		return fmt.Errorf("the config_schema: %w", err)
 	}
 	given, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
 	if err != nil {
-		return fmt.Errorf("the module's settings: %w", err)
+		return fmt.Errorf("the settings: %w", err)
 	}
 	if err := compiled.Validate(given); err != nil {
-		return fmt.Errorf("the module's settings do not fit its schema: %s", lastLines(err.Error()))
+		return fmt.Errorf("the settings do not fit the config_schema: %s", lastLines(err.Error()))
 	}
 	return nil
 }

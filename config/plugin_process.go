@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -48,7 +49,7 @@ type Breaker struct {
 
 // Cache keeps an authorizer's answers.
 type Cache struct {
-	Entries int      `koanf:"entries" max:"1048576" example:"10000" doc:"Most answers that are kept. Only a PERMIT or DENY that the plugin gives a time to live, under the fields of a call that the plugin names."`
+	Entries int      `koanf:"entries" min:"0" max:"1048576" example:"10000" doc:"Most answers that are kept. Only a PERMIT or DENY that the plugin gives a time to live, under the fields of a call that the plugin names."`
 	MaxTTL  Duration `koanf:"max_ttl" default:"60s" min:"1ms" max:"1h" doc:"No answer is kept for longer, whatever the plugin says."`
 }
 
@@ -100,6 +101,8 @@ func (p *Plugin) checkPeer(r *report, key string) {
 	}
 }
 
+var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,255}$`)
+
 // checkEnv wants plain texts: what stands in an environment can be read by others, so no secret is put there.
 func (p *Plugin) checkEnv(r *report, key string) {
 	for _, name := range sortedKeys(p.Env.written) {
@@ -108,8 +111,8 @@ func (p *Plugin) checkEnv(r *report, key string) {
 		switch {
 		case !ok:
 			r.errorf(at, "wants a text; put numbers and truth values in quotes")
-		case name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(text, 0):
-			r.errorf(at, "a name is not empty and has no =, and nothing has a zero byte")
+		case !envName.MatchString(name) || strings.ContainsRune(text, 0):
+			r.errorf(at, "a name has 1 to 256 letters, digits and _ and begins with no digit, and no text has a zero byte")
 		case strings.HasPrefix(name, "PLUGIN_") || name == "YETT_PLUGIN":
 			r.errorf(at, "is the host's own: names that begin with PLUGIN_ and YETT_PLUGIN are used to start the plugin")
 		case strings.Contains(text, "${"):

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"sort"
 	"strings"
 )
@@ -55,7 +56,12 @@ func (p Problem) String() string {
 type Error struct {
 	Problems []Problem // at most 1000
 	More     int       // how many there are beyond these
+
+	read map[string]string
 }
+
+// Read gives what each file held that was read, as Config.Read does: whoever mends one of them mends the configuration.
+func (e *Error) Read() map[string]string { return maps.Clone(e.read) }
 
 // Error prints one problem a line, at most 20, then how many more there are.
 func (e *Error) Error() string {

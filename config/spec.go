@@ -173,8 +173,8 @@ func checkFormat(format, s string) error {
 	case "minisign":
 		return match(publicForm, s, "a minisign public key: the 56 characters that begin with RW")
 	case "socket":
-		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > 107 {
-			return wantf("unix:// and an absolute path of at most 107 bytes", s)
+		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > 107 || strings.ContainsAny(path, "?#%") {
+			return wantf("unix:// and an absolute path of at most 107 bytes without ? # and %", s)
 		}
 		return checkText(s, "")
 	case "signer":

@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/feed"
@@ -31,7 +33,7 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		}
 		if f := g.feeds.find(m.name); f != nil {
 			s := f.pump.Status()
-			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes, LagSeconds: s.Lag.Seconds(), Detail: f.trouble(s)}
+			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes, LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.trouble(s)}
 		}
 		out = append(out, row)
 	}
@@ -51,12 +53,11 @@ func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, 
 	case skip && f == nil:
 		return sdk.FieldErrf(sdk.CodeInvalidField, "skip", "%q is no subscriber, so there is no record to skip", name)
 	}
-	if f != nil && f.pump.Status().State == feed.StatePaused {
+	// A record that ends the process does not pause its subscriber, it brings the plugin into quarantine: that one can be skipped too.
+	if f != nil && (skip || f.pump.Status().State == feed.StatePaused) {
 		if err := f.pump.Resume(ctx, asker(who), skip); err != nil {
-			return sdk.FieldErrf(sdk.CodeInvalidField, "name", "%v", err)
+			return pumpError(err, "name", name)
 		}
-	} else if skip {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "skip", "%q is not paused at a record", name)
 	}
 	if m.process.Status().State != supervise.StateReady {
 		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name}); err != nil {
@@ -74,9 +75,20 @@ func (g *Gateway) ReplayPlugin(ctx context.Context, who store.Who, name string, 
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "no subscriber %q is given the log", name)
 	}
 	if err := f.pump.Replay(ctx, asker(who), from); err != nil {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "from", "%v", err)
+		return pumpError(err, "from", name)
 	}
 	return nil
+}
+
+// pumpError says whose fault a refusal is: the disk's, the moment's, or that of what was asked for.
+func pumpError(err error, field, name string) error {
+	if e, ok := errors.AsType[*sdk.Error](err); ok {
+		return &sdk.Error{Code: e.Code, Msg: fmt.Sprintf("subscriber %q: %v", name, err)}
+	}
+	if errors.Is(err, feed.ErrClosed) {
+		return sdk.Errf(sdk.CodeConflict, "subscriber %q is being replaced or ended; try again", name)
+	}
+	return sdk.FieldErrf(sdk.CodeInvalidField, field, "subscriber %q: %v", name, err)
 }
 
 func asker(w store.Who) feed.Who {

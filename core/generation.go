@@ -255,6 +255,14 @@ func Check(ctx context.Context, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
+	if _, err := tlsConfig("server.tls", cfg.Server.TLS); err != nil {
+		return err
+	}
+	if cfg.Console.Enabled {
+		if _, err := tlsConfig("console.tls", cfg.Console.TLS); err != nil {
+			return err
+		}
+	}
 	p.checking = true
 	g, err := newGeneration(ctx, cfg, p, true)
 	if err != nil {

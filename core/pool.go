@@ -50,7 +50,9 @@ type pool struct {
 	log       func(format string, args ...any)
 	moduleLog func(module string, level int, line string)
 	options   prochost.Options
-	checking  bool // plugin processes are only asked whether they would take their settings
+	checking  bool            // plugin processes are only asked whether they would take their settings
+	ending    context.Context // ends when nothing is to be started any more
+	end       context.CancelFunc
 
 	mu     sync.Mutex
 	loaded map[string]*loaded // by print
@@ -59,6 +61,7 @@ type pool struct {
 // newPool makes an empty one. changed gets each change of a plugin process's state.
 func newPool(ctx context.Context, cacheDir, version string, log func(string, ...any), changed func(prochost.Change)) (*pool, error) {
 	p := &pool{cacheDir: cacheDir, log: log, moduleLog: newLineLimit(log, time.Now).write, loaded: map[string]*loaded{}}
+	p.ending, p.end = context.WithCancel(context.Background())
 	p.options = prochost.Options{CheckConfig: checkSettings, Log: newLineLimit(log, time.Now).plugin, Notify: changed, HostVersion: version}
 	var err error
 	p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: p.moduleLog})
@@ -78,6 +81,7 @@ func checkSettings(schema string, settings []byte) error {
 
 // close ends what is left. No generation may be in use any more.
 func (p *pool) close(ctx context.Context) error {
+	p.end()
 	p.mu.Lock()
 	left := slices.Collect(maps.Values(p.loaded))
 	p.loaded = map[string]*loaded{}

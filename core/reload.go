@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -21,35 +24,50 @@ const (
 	maxNoted    = 2 << 10
 )
 
+var errGoingDown = errors.New("the server is going down")
+
 // lastReload is how the last try to put another configuration in force ended.
 type lastReload struct {
-	at  time.Time
-	err error // nil: it is in force
+	err   error             // nil: it is in force
+	read  map[string]string // the files that it was read from, with what they held
+	files map[string]string // all files that are watched, with what they held for it
 }
 
 // Reload reads the configuration again and puts it in force: parse, check, admit modules, start and probe plugins, record,
 // swap. What is in flight ends on the generation that it began on. On an error the old one stays in force, the error is
 // recorded as config_refused and shown on /readyz until a reload succeeds. Reloads run one after another.
 func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.pool.ending, func() { cancel(errGoingDown) })()
 	g.reloading.Lock()
 	defer g.reloading.Unlock()
-	if g.opts.Load == nil {
+	switch {
+	case g.opts.Load == nil:
 		return admin.Reloaded{}, sdk.Errf(sdk.CodeInvalidField, "this server has no configuration file to read again")
+	case g.pool.ending.Err() != nil:
+		return admin.Reloaded{}, sdk.Errf(sdk.CodeDraining, "the configuration was not changed: %v", errGoingDown)
 	}
+	before := eyes{}.look(g.watched())
 	old := g.gen.Load()
-	next, changes, err := g.build(ctx, old)
+	cfg, err := g.opts.Load()
+	read := readBy(cfg, err)
+	var next *generation
+	var changes []config.Change
 	if err == nil {
-		err = g.service.NoteBy(ctx, who, "config_applied", [2]string{"policy_version", next.Policy}, [2]string{"version", g.opts.Version}, [2]string{"diff", clip(diffText(changes))})
-		if err != nil {
-			err = errors.Join(fmt.Errorf("it could not be recorded: %w", err), next.close(context.WithoutCancel(ctx)))
-		}
+		next, changes, err = g.build(ctx, old, cfg)
+	}
+	if err == nil {
+		err = g.admit(ctx, who, next, changes)
 	}
 	if err != nil {
+		g.ended(before, read, err)
 		return admin.Reloaded{}, g.refuse(ctx, who, err)
 	}
 	g.gen.Store(next)
 	g.feeds.apply(next)
-	g.reloaded.Store(&lastReload{at: time.Now()})
+	lift(next)
+	g.ended(before, read, nil)
 	g.reloads[0].Add(1)
 	g.opts.Log("configuration %s is in force (was %s), %d values changed", next.Policy, old.Policy, len(changes))
 	g.background.Go(func() { g.retire(old) })
@@ -60,12 +78,44 @@ func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, er
 	return out, nil
 }
 
-// build makes the next generation beside the old one.
-func (g *Gateway) build(ctx context.Context, old *generation) (*generation, []config.Change, error) {
-	cfg, err := g.opts.Load()
-	if err != nil {
-		return nil, nil, err
+// EndReloads gives up the reload that is running, waits for its end, and refuses those that come. It is for the end of the
+// server: a plugin that takes its time to start must not hold that up.
+func (g *Gateway) EndReloads() {
+	g.pool.end()
+	g.reloading.Lock()
+	defer g.reloading.Unlock()
+}
+
+// admit records that a configuration is about to be in force, or closes it. One whose reload was given up meanwhile is not put
+// in force: whoever asked was told so.
+func (g *Gateway) admit(ctx context.Context, who store.Who, next *generation, changes []config.Change) error {
+	err := context.Cause(ctx)
+	if err == nil {
+		err = g.service.NoteBy(ctx, who, "config_applied", [2]string{"policy_version", next.Policy}, [2]string{"version", g.opts.Version}, [2]string{"diff", clip(diffText(changes))})
+		if err != nil {
+			err = fmt.Errorf("it could not be recorded: %w", err)
+		}
 	}
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, next.close(context.WithoutCancel(ctx)))
+}
+
+// lift ends the quarantine of plugins that stay as they were: an operator who reloads wants them tried again.
+func lift(next *generation) {
+	for _, l := range next.loaded() {
+		if l.process == nil || next.fresh[l] {
+			continue
+		}
+		if slices.ContainsFunc(l.process.Status().Replicas, func(r prochost.ReplicaStatus) bool { return r.State == supervise.StateQuarantined }) {
+			l.process.Resume()
+		}
+	}
+}
+
+// build makes the next generation beside the old one.
+func (g *Gateway) build(ctx context.Context, old *generation, cfg *config.Config) (*generation, []config.Change, error) {
 	changes := old.cfg.Diff(cfg)
 	var fixed []string
 	for _, c := range changes {
@@ -82,13 +132,16 @@ func (g *Gateway) build(ctx context.Context, old *generation) (*generation, []co
 
 // refuse says everywhere that the old configuration stays.
 func (g *Gateway) refuse(ctx context.Context, who store.Who, err error) error {
-	g.reloaded.Store(&lastReload{at: time.Now(), err: err})
 	g.reloads[1].Add(1)
 	g.opts.Log("the configuration was not changed: %v", err)
 	if noted := g.service.NoteBy(context.WithoutCancel(ctx), who, "config_refused", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"error", clip(err.Error())}); noted != nil {
 		g.opts.Log("config_refused could not be recorded: %v", noted)
 	}
-	return &sdk.Error{Code: sdk.CodeInvalidField, Field: "config", Msg: fmt.Sprintf("the configuration was not changed: %v", err)}
+	out := &sdk.Error{Code: sdk.CodeInvalidField, Field: "config", Msg: fmt.Sprintf("the configuration was not changed: %v", err)}
+	if e, ok := errors.AsType[*sdk.Error](err); ok && e.Code == sdk.CodeAuditUnavailable {
+		out.Code, out.Field = e.Code, "" // not the configuration's fault
+	}
+	return out
 }
 
 // retire closes what only the old generation used, once nothing works on it any more.

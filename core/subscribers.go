@@ -18,12 +18,14 @@ import (
 type feeds struct {
 	g *Gateway
 
-	mu      sync.Mutex
-	running map[string]*feeding
-	wanted  int // configured; one that could not be started is among them
-
-	keeper *feed.Keeper // nil: everything is kept
+	turn   sync.Mutex // one change at a time; held while pumps end, which may take seconds
+	closed bool
 	keep   config.Retention
+
+	mu      sync.Mutex // held for a few words only: whoever looks never waits for a pump
+	running map[string]*feeding
+	wanted  int          // configured; one that could not be started is among them
+	keeper  *feed.Keeper // nil: everything is kept
 }
 
 // feeding is one pump.
@@ -32,6 +34,7 @@ type feeding struct {
 	entry   config.Subscriber
 	process *prochost.Plugin
 	pump    *feed.Pump
+	ends    bool // another one takes its place; feeds.mu
 }
 
 func newFeeds(g *Gateway) *feeds { return &feeds{g: g, running: map[string]*feeding{}} }
@@ -39,25 +42,43 @@ func newFeeds(g *Gateway) *feeds { return &feeds{g: g, running: map[string]*feed
 // apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is durable,
 // and the next one goes on from it.
 func (f *feeds) apply(gen *generation) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	if f.closed {
+		return
+	}
 	wanted := map[string]config.Subscriber{}
 	for _, s := range gen.cfg.Audit.Subscribers {
 		wanted[s.Use] = s
 	}
+	f.stop(f.leaving(gen, wanted))
+	f.mu.Lock()
+	f.wanted = len(wanted)
 	for name, r := range f.running {
-		if s, ok := wanted[name]; !ok || !sameFeed(s, r.entry) || r.process != gen.modules[name].process {
-			f.stop(r)
+		if _, ok := wanted[name]; !ok || r.ends {
 			delete(f.running, name)
 		}
 	}
-	f.wanted = len(wanted)
 	for _, s := range gen.cfg.Audit.Subscribers {
 		if f.running[s.Use] == nil {
 			f.start(gen, s)
 		}
 	}
+	f.mu.Unlock()
 	f.retain(gen.cfg.Audit.Retention)
+}
+
+// leaving are the pumps that end: those of subscribers that are gone or not as they were.
+func (f *feeds) leaving(gen *generation, wanted map[string]config.Subscriber) (out []*feeding) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for name, r := range f.running {
+		if s, ok := wanted[name]; !ok || !sameFeed(s, r.entry) || r.process != gen.modules[name].process {
+			r.ends = true
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func sameFeed(a, b config.Subscriber) bool {
@@ -65,6 +86,7 @@ func sameFeed(a, b config.Subscriber) bool {
 	return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
 }
 
+// start starts a pump. f.mu is held.
 func (f *feeds) start(gen *generation, s config.Subscriber) {
 	p := gen.modules[s.Use].process
 	pump, err := feed.Start(feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
@@ -79,23 +101,30 @@ func (f *feeds) start(gen *generation, s config.Subscriber) {
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
 const stopMost = 5 * time.Second
 
-func (f *feeds) stop(r *feeding) {
+// stop ends pumps side by side.
+func (f *feeds) stop(all []*feeding) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMost)
 	defer cancel()
-	if err := r.pump.Close(ctx); err != nil {
-		f.g.opts.Log("subscriber %s: %v", r.name, err)
-	}
-}
-
-func (f *feeds) close(ctx context.Context) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	var wg sync.WaitGroup
-	for _, r := range f.running {
-		wg.Go(func() { f.stop(r) })
+	for _, r := range all {
+		wg.Go(func() {
+			if err := r.pump.Close(ctx); err != nil {
+				f.g.opts.Log("subscriber %s: %v", r.name, err)
+			}
+		})
 	}
 	wg.Wait()
+}
+
+// close ends all pumps and retention, and starts none any more.
+func (f *feeds) close(ctx context.Context) error {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	f.closed = true
+	f.stop(f.rows())
+	f.mu.Lock()
 	clear(f.running)
+	f.mu.Unlock()
 	f.retain(config.Retention{})
 	return nil
 }
@@ -147,8 +176,11 @@ func (r *feeding) detail() string {
 
 // trouble says what is wrong, "" if nothing is.
 func (r *feeding) trouble(s feed.Status) string {
-	if s.Poison > 0 && s.PoisonError != "" {
+	switch {
+	case s.Poison > 0 && s.PoisonError != "":
 		return fmt.Sprintf("record %d failed %d times: %s", s.Poison, s.PoisonTries, s.PoisonError)
+	case s.Poison > 0 && s.State != feed.StateDelivering:
+		return fmt.Sprintf("record %d was on its way when the stream ended last: %s", s.Poison, s.Detail)
 	}
 	return s.Detail
 }
@@ -175,6 +207,13 @@ func (g *Gateway) feedGauges() {
 	show("yett_subscriber_redelivered_total", "Records that were sent again, replays aside.", true, func(s feed.Status) float64 { return float64(s.Redelivered) })
 	show("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber was told of the gap.", true, func(s feed.Status) float64 { return float64(s.Lost) })
 	show("yett_subscriber_dead_letters_total", "Records passed over after five failures.", true, func(s feed.Status) float64 { return float64(s.DeadLetters) })
+	g.metrics.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.", nil, func() float64 { return float64(g.feeds.retention().Records) })
+	g.metrics.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
+		if g.feeds.retention().Error != "" {
+			return 1
+		}
+		return 0
+	})
 	show("yett_subscriber_failures_total", "Streams that ended because of a record.", true, func(s feed.Status) float64 { return float64(s.Failures) })
 }
 
@@ -202,17 +241,15 @@ func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
 	return c.s.Commit(ctx, cmd)
 }
 
-// retain makes retention what the configuration says. f.mu is held.
+// retain makes retention what the configuration says. f.turn is held, and f.mu is not: a keeper that ends may be asking for the cursors.
 func (f *feeds) retain(r config.Retention) {
 	if f.keep == r {
 		return
 	}
-	if f.keeper != nil {
-		f.mu.Unlock() // it may be asking for the cursors
-		f.keeper.Close()
-		f.mu.Lock()
+	f.keep = r
+	if old := f.setKeeper(nil); old != nil {
+		old.Close()
 	}
-	f.keeper, f.keep = nil, r
 	if !r.Enabled() {
 		return
 	}
@@ -222,7 +259,25 @@ func (f *feeds) retain(r config.Retention) {
 		f.g.opts.Log("retention removes nothing: %v", err)
 		return
 	}
-	f.keeper = keeper
+	f.setKeeper(keeper)
+}
+
+// setKeeper puts a keeper in place of another one, which it gives back.
+func (f *feeds) setKeeper(k *feed.Keeper) (old *feed.Keeper) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, f.keeper = f.keeper, k
+	return old
+}
+
+// retention is how it stands; the zero status while everything is kept.
+func (f *feeds) retention() feed.KeeperStatus {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keeper == nil {
+		return feed.KeeperStatus{}
+	}
+	return f.keeper.Status()
 }
 
 // cursors is how far each configured subscriber has come. ok is false while that is not known of one.

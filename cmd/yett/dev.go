@@ -92,7 +92,11 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		if f.output == "json" {
 			return json.NewEncoder(stdout).Encode(at)
 		}
-		return printTour(stdout, at, f.data == "")
+		steps := tour(at.URL, keys, sampleSecret())
+		if f.config != "" { // of chains that are not ours nothing can be foretold
+			steps = []tourStep{{"what the chains say of a call", postLine(at.URL, keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)}}
+		}
+		return printTour(stdout, at, f.data == "", steps)
 	})
 }
 
@@ -186,14 +190,14 @@ func sampleSecret() string {
 	return "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
 }
 
-func printTour(w io.Writer, at devPlaces, thrown bool) error {
+func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 	var b strings.Builder
 	kept := ""
 	if thrown {
 		kept = " (thrown away at the end)"
 	}
-	keys, url := at.Keys, at.URL
-	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n", url, at.Data, kept)
+	keys := at.Keys
+	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n", at.URL, at.Data, kept)
 	if at.Socket != nil {
 		fmt.Fprintf(&b, "socket   %s (what you start yourself needs no key there: it is the agent)\n", *at.Socket)
 	}
@@ -201,7 +205,7 @@ func printTour(w io.Writer, at devPlaces, thrown bool) error {
 		fmt.Fprintf(&b, "console  %s\n", *at.Console)
 	}
 	fmt.Fprintf(&b, "\nkeys, shown once:\n  agent     %s\n  approver  %s\n  operator  %s\n", keys.Agent, keys.Approver, keys.Operator)
-	for _, step := range tour(url, keys, sampleSecret()) {
+	for _, step := range steps {
 		fmt.Fprintf(&b, "\n# %s\n%s\n", step.title, step.line)
 	}
 	b.WriteString("\nStop with Ctrl-C.\n")
@@ -211,11 +215,14 @@ func printTour(w io.Writer, at devPlaces, thrown bool) error {
 
 type tourStep struct{ title, line string }
 
-// tour are the curl lines that show what Yett does. Each is one line of shell.
+// postLine is one line of shell that sends body.
+func postLine(url, key, path, body string) string {
+	return fmt.Sprintf(`curl -s %s%s -H "Authorization: Bearer %s" -d '%s'`, url, path, key, body)
+}
+
+// tour are the curl lines that show what the default chains do. Each is one line of shell.
 func tour(url string, keys devKeySet, secret string) []tourStep {
-	post := func(key, path, body string) string {
-		return fmt.Sprintf(`curl -s %s%s -H "Authorization: Bearer %s" -d '%s'`, url, path, key, body)
-	}
+	post := func(key, path, body string) string { return postLine(url, key, path, body) }
 	refund := `{"agent_id":"demo","tool_id":"payments/refund","args":{"order":"A-17","amount":120.50}`
 	return []tourStep{
 		{"a read is permitted", post(keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)},

@@ -25,11 +25,11 @@ func pluginLock() *cobra.Command {
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "lock --config FILE",
-		Short: "Pin the modules of a configuration: write their digests and signers to plugins.lock beside it",
-		Long: "Read the file of every wasm plugin, verify the signature beside it (FILE.wasm.minisig) with the keys of trust.keys,\n" +
-			"and write plugins.lock beside the configuration. A server then runs those bytes and no others. Nothing is run here.\n" +
-			"A digest that stands in the configuration itself must hold too. --check writes nothing: exit 1 when the lock is not\n" +
-			"what it would write.",
+		Short: "Pin the plugins of a configuration: write their digests and signers to plugins.lock beside it",
+		Long: "Read the file of every wasm module and of every plugin with exec, verify the signature beside it (FILE.minisig) with the\n" +
+			"keys of trust.keys, and write plugins.lock beside the configuration. A server then runs those bytes and no others. Nothing\n" +
+			"is run here, and the configuration stays as it is. A digest that stands in it must hold too; it may be left out. After each\n" +
+			"build of a plugin it is to be done again. --check writes nothing: exit 1 when the lock is not what it would write.",
 		Example: "  yett plugin lock --config yett.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ func writeLock(cmd *cobra.Command, file string, lock config.Lock, check bool) er
 	}
 	switch {
 	case err == nil && bytes.Equal(before, text):
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is up to date (%d modules)\n", path, len(lock.Plugins))
+		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is up to date (%s)\n", path, files(len(lock.Plugins)))
 		return err
 	case check:
 		return &exitCode{exitError, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file)}
@@ -73,8 +73,16 @@ func writeLock(cmd *cobra.Command, file string, lock config.Lock, check bool) er
 	if err := replaceFile(path, text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s pins %d modules\n", path, len(lock.Plugins))
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s pins %s\n", path, files(len(lock.Plugins)))
 	return err
+}
+
+// files counts what a lock pins: modules and programs.
+func files(n int) string {
+	if n == 1 {
+		return "1 file"
+	}
+	return fmt.Sprintf("%d files", n)
 }
 
 // replaceFile writes a file beside path and renames it: a reader sees the old text or the new one.

@@ -35,8 +35,9 @@ func pluginStatus() *cobra.Command {
 					lag, detail := "-", r.Detail
 					if f := r.Follower; f != nil {
 						lag = fmt.Sprint(f.LagRecords)
+						detail += "; " + f.State
 						if f.Detail != "" {
-							detail += "; " + f.Detail
+							detail += ": " + f.Detail
 						}
 					}
 					return []string{r.Name, r.Kind, r.State, fmt.Sprint(r.Calls), fmt.Sprint(r.Errors), lag, detail}
@@ -55,9 +56,10 @@ func pluginResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume NAME --data DIR",
 		Short: "Let a plugin start again that was given up, or a paused subscriber go on",
-		Long: "A plugin that crashed five times within ten minutes is quarantined, and a subscriber that failed five times at one\n" +
-			"record is paused (on_poison: pause). Both wait for this. With --skip a paused subscriber goes on behind that record;\n" +
-			"the audit log says so.",
+		Long: "A plugin that crashed five times within ten minutes is quarantined until this or a reload, and a subscriber that failed\n" +
+			"five times at one record is paused (on_poison: pause) until this. With --skip a subscriber goes on behind the record\n" +
+			"that it is stuck at, whether it refuses the record or ends because of it; the audit log says so. yett plugin status\n" +
+			"says which record that is.",
 		Example: "  yett plugin resume entitle --data /var/lib/yett\n  yett plugin resume siem --skip --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,7 +74,7 @@ func pluginResume() *cobra.Command {
 		},
 	}
 	t.bind(cmd)
-	cmd.Flags().BoolVar(&in.Skip, "skip", false, "leave out the record at which a subscriber paused")
+	cmd.Flags().BoolVar(&in.Skip, "skip", false, "leave out the record at which a subscriber is stuck")
 	return cmd
 }
 
@@ -83,7 +85,7 @@ func pluginReplay() *cobra.Command {
 		Use:   "replay NAME --from SEQ --data DIR",
 		Short: "Give a subscriber records of the audit log again, from one on",
 		Long: "Put a subscriber back to a record of the log: it gets that one and all behind it once more, marked as a replay up to\n" +
-			"where it was. The audit log says so. What retention has removed comes as a gap.",
+			"where it was. The audit log says so. What retention has removed cannot be given again, and asking for it is refused.",
 		Example: "  yett plugin replay siem --from 1 --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

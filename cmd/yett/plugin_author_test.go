@@ -37,7 +37,7 @@ func TestPluginAuthor(t *testing.T) {
 			}
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "running": scriptRunning, "socket": scriptSocket},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "socket": scriptSocket},
 	})
 }
 

@@ -308,6 +308,9 @@ func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
 		return &exitCode{exitError, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason))}
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, visible(rep.Name), visible(rep.Version), strings.Join(rep.Kinds, ", "))
+	if rep.Untried() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: all answers were ABSTAIN, so nothing is known about its rules: give --calls FILE with calls that they are for")
+	}
 	if rep.Digest != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), rep.Digest)
 	}

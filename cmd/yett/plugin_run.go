@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -76,9 +77,10 @@ func pluginRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run BINARY | --connect unix:///PATH",
 		Short: "Start a plugin as the gateway does and try calls, texts or records on it",
-		Long: "Start a plugin as the gateway does, hand over its settings (its example_config, or --config), and try it.\n" + trialHelp +
+		Long: "Start a plugin as the gateway does, hand over its settings (its example_config, or --config) and the secrets that it\n" +
+			"requires (--secret), and try it.\n" + trialHelp +
 			"Answers are read as strictly as the gateway reads them. Exit 1 when something was not answered.",
-		Example: "  yett plugin run ./entitle --tool mail/send --args '{\"to\":\"a@example.com\"}'\n  yett plugin run ./entitle -o jsonl < calls.jsonl\n" +
+		Example: "  yett plugin run ./entitle --tool mail/send --args '{\"to\":\"a@example.com\"}' --secret license=license.txt\n  yett plugin run ./entitle -o jsonl < calls.jsonl\n" +
 			"  yett audit export --data data --out - | yett plugin run ./sink",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -100,13 +102,24 @@ func pluginRun() *cobra.Command {
 // pluginStart bounds the start of a plugin that is tried by hand.
 const pluginStart = 30 * time.Second
 
+var secretField = regexp.MustCompile(`\bsecrets\.([A-Za-z0-9._-]{1,64}): `)
+
+// withSecret says how a secret is given to a plugin that refused to run without it: conform makes one up, run does not.
+func withSecret(err error, o conform.Options) error {
+	m := secretField.FindStringSubmatch(err.Error())
+	if m == nil || o.Connect != "" || o.Secrets[m[1]] != nil {
+		return err
+	}
+	return fmt.Errorf("%w; none is made up here: give it with --secret %s=FILE", err, m[1])
+}
+
 // run starts or connects, and tries what fits the plugin's kind.
 func (t *trial) run(cmd *cobra.Command, o conform.Options) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), pluginStart)
 	defer cancel()
 	client, err := conform.Dial(ctx, o)
 	if err != nil {
-		return err
+		return withSecret(err, o)
 	}
 	defer client.Close()
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", visible(client.Name), strings.Join(client.Kinds, ", "))
@@ -177,6 +190,9 @@ func (t *trial) calls(cmd *cobra.Command, c *conform.Client) error {
 		if err := dec.Decode(&call); err != nil {
 			return fmt.Errorf("standard input, line %d: %w", n, err)
 		}
+		if dec.More() {
+			return fmt.Errorf("standard input, line %d: more than one call in a line", n)
+		}
 		asked++
 		answered, err := t.ask(cmd, c, asked, call)
 		if err != nil {
@@ -188,6 +204,9 @@ func (t *trial) calls(cmd *cobra.Command, c *conform.Client) error {
 	}
 	if err := lines.Err(); err != nil {
 		return fmt.Errorf("standard input: %w", err)
+	}
+	if asked == 0 {
+		return errors.New("standard input has no calls: give one a line, or --tool")
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %d calls have no answer", failed, asked)

@@ -48,7 +48,11 @@ func pluginScaffold() *cobra.Command {
 			if lang == "python" {
 				build = "./build.sh " + args[0]
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && %s && yett plugin conform ./%s\n", quoted(dir), build, args[0])
+			calls := ""
+			if kind == "authorizer" {
+				calls = " --calls calls.jsonl"
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && %s && yett plugin conform ./%s%s\n", quoted(dir), build, args[0], calls)
 			return nil
 		},
 	}

@@ -21,7 +21,8 @@ func reloadCommand() *cobra.Command {
 		Short: "Put a running server's configuration in force as its files are now",
 		Long: "Read the configuration of a running server again: parse and check it, start what is new, and swap, all or nothing.\n" +
 			"Calls in flight end on the configuration they began on. On an error the old one stays in force; the error is here, in\n" +
-			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on SIGHUP.",
+			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on SIGHUP.\n" +
+			"Plugins that are as they were go on running; one that was quarantined is tried again.",
 		Example: "  yett reload --data /var/lib/yett",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -56,7 +57,7 @@ func reloadCommand() *cobra.Command {
 	return cmd
 }
 
-// reloadOnSignal reloads on each SIGHUP until ctx ends. How it went is in the log.
+// reloadOnSignal reloads on each SIGHUP until stop is called, which ends all reloads. How it went is in the log.
 func reloadOnSignal(ctx context.Context, g *core.Gateway) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
@@ -76,6 +77,7 @@ func reloadOnSignal(ctx context.Context, g *core.Gateway) (stop func()) {
 	return func() {
 		signal.Stop(signals)
 		close(done)
+		g.EndReloads()
 		<-ended
 	}
 }

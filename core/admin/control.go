@@ -15,7 +15,7 @@ type Control interface {
 	// Plugins lists all that are loaded, by name.
 	Plugins() []PluginRow
 	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the record
-	// at which it paused is left out.
+	// at which it is stuck is left out.
 	ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error
 	// ReplayPlugin puts a subscriber back to a record of the log.
 	ReplayPlugin(ctx context.Context, who store.Who, name string, from uint64) error
@@ -65,12 +65,14 @@ type FollowerRow struct {
 	LagRecords uint64  `json:"lag_records"`
 	LagBytes   uint64  `json:"lag_bytes"`
 	LagSeconds float64 `json:"lag_seconds"`
+	StuckAt    uint64  `json:"stuck_at,omitempty"` // the record that failed, or was on its way when the stream ended last
 	Detail     string  `json:"detail,omitempty"`
 }
 
 func (s *Server) controls(mux *http.ServeMux) {
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.set.Control.Reload(r.Context(), who(r))
+		// Whoever asked may hang up: a reload that was half done would leave it to chance what is in force.
+		out, err := s.set.Control.Reload(context.WithoutCancel(r.Context()), who(r))
 		answer(w, out, err)
 	})
 	mux.HandleFunc("GET /plugins", func(w http.ResponseWriter, r *http.Request) {

@@ -16,12 +16,14 @@ import (
 const (
 	drainLimit   = 30 * time.Second
 	maxProcesses = 64 // of one plugin
+	quietTime    = time.Second
+	maxLogged    = 1 << 20 // bytes on standard error; the gateway logs at most 50 lines of 1 KiB a second
 )
 
 func endChecks() []check {
 	return []check{
 		{name: "stdout", from: atReady, process: true, limit: startLimit + 10*time.Second, run: checkStdout,
-			expects: "nothing but the handshake line on standard output, whatever is asked"},
+			expects: "nothing but the handshake line on standard output, and no flood on standard error, whatever is asked and while nothing is"},
 		{name: "processes", from: atReady, process: true, run: checkProcesses,
 			expects: "a plugin is at most 64 processes"},
 		{name: "drain", from: atReady, process: true, limit: startLimit + drainLimit + 5*time.Second, run: checkDrain,
@@ -79,11 +81,20 @@ func checkStdout(ctx context.Context, r *run) error {
 	if _, err := r.exercise(ctx, s); err != nil {
 		return err
 	}
+	select {
+	case <-time.After(quietTime):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	s.process.Kill()
 	select {
 	case <-s.read:
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+	if wrote := s.process.Exit().Wrote; wrote > maxLogged {
+		return failed("log little: the gateway writes down at most 50 lines of 1 KiB a second, and slows down who writes much more",
+			"it wrote %d bytes to standard error for a few calls and a second without any", wrote)
 	}
 	if noise := s.noise(); noise != "" {
 		return failed("log to standard error; standard output is the gateway's, which drops what comes after the handshake", "standard output has more than the handshake: %q", short(noise))

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/sdk/plugin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -36,12 +38,11 @@ const (
 	maxDescription = 1024      // bytes
 	maxSecrets     = 64
 	maxKinds       = 256 // kinds of findings
-	maxKeyFields   = 64
 )
 
 var (
 	pluginName  = regexp.MustCompile(`^[a-z0-9._-]{1,64}$`)
-	findingKind = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+	findingKind = regexp.MustCompile(`^[A-Z0-9_]{1,64}$`)
 	keyField    = regexp.MustCompile(`^(key_id|key_name|agent_id|session_id|tool_id|operation|args|context|(args|context)\.[^\x00-\x1f]{1,128})$`)
 	secretName  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 )
@@ -109,20 +110,30 @@ func wrongInfo(in *pluginv1.InfoResponse) error {
 	if slices.Contains(in.Kinds, pluginv1.Kind_KIND_SCANNER) && len(in.Findings) == 0 {
 		return bad("findings: a scanner lists the kinds that it may report")
 	}
-	return wrongCapabilities(in, bad)
-}
-
-func wrongCapabilities(in *pluginv1.InfoResponse, bad func(string, ...any) error) error {
-	fields := in.GetCapabilities().GetCacheKeyFields()
-	if len(fields) > maxKeyFields {
-		return bad("cache_key_fields: more than %d", maxKeyFields)
-	}
-	for _, f := range fields {
+	for _, f := range in.GetCapabilities().GetCacheKeyFields() {
 		if !keyField.MatchString(f) {
 			return bad("cache_key_fields: %q is no field of a call", short(f))
 		}
 	}
+	if err := prochost.WrongInfo(forHost(in)); err != nil {
+		return bad("%v", err)
+	}
 	return nil
+}
+
+// forHost is Info without what has checks of its own, versions and schema: all that is left must please the gateway's host.
+func forHost(in *pluginv1.InfoResponse) *pluginv1.InfoResponse {
+	rest, _ := proto.Clone(in).(*pluginv1.InfoResponse)
+	if !slices.Contains(rest.ApiVersions, plugin.ProtocolVersion) {
+		rest.ApiVersions = append(rest.ApiVersions, plugin.ProtocolVersion)
+	}
+	if !isObject([]byte(rest.ConfigSchema)) {
+		rest.ConfigSchema = ""
+	}
+	if !isObject([]byte(rest.ExampleConfig)) {
+		rest.ExampleConfig = ""
+	}
+	return rest
 }
 
 func printable(s string) bool {

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/prochost"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -78,6 +79,12 @@ func (r *run) wrongFindings(req *pluginv1.ScanRequest, a *pluginv1.ScanResponse)
 		case len(f.Replacement) > maxReplacement || !utf8.ValidString(f.Replacement):
 			return bad("finding %d: the replacement has %d bytes, at most %d of UTF-8", i, len(f.Replacement), maxReplacement)
 		}
+	}
+	if !utf8.Valid(req.Text) {
+		return nil // the gateway asks for no such text
+	}
+	if err := prochost.WrongFindings(a, r.info.Findings, string(req.Text)); err != nil {
+		return bad("%v", err)
 	}
 	return nil
 }

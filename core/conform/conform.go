@@ -77,6 +77,7 @@ type Options struct {
 	Open func(ctx context.Context) (Session, error)
 
 	start, drain, ack time.Duration // 0: startLimit, drainLimit, ackLimit; tests are shorter
+	most              time.Duration // of one check, whatever its limit; 0: no such bound
 }
 
 // Outcome is how a check ended.

@@ -115,7 +115,7 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 		all["PLUGIN_CLIENT_CERT"] = string(creds.pem)
 	}
 	began := time.Now()
-	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true, Log: log, Limits: limits})
+	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true, NoInput: true, Log: log, Limits: limits})
 	if err != nil {
 		return nil, err
 	}

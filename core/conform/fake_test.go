@@ -66,6 +66,14 @@ func (f *fake) Info(_ context.Context, req *pluginv1.InfoRequest) (*pluginv1.Inf
 		out.Findings[0].Kind = "mail"
 	case "odd key field":
 		out.Capabilities.CacheKeyFields = []string{"colour"}
+	case "many key fields":
+		out.Capabilities.CacheKeyFields = slices.Repeat([]string{"args.a"}, 40)
+	case "wants many calls":
+		out.Capabilities.MaxInFlight = 5000
+	case "large example":
+		out.ExampleConfig = `{"deny":"` + strings.Repeat(" ", 65<<10) + `"}`
+	case "secret in two lines":
+		out.Secrets[0].Description = "the\ntoken"
 	case "twice the kind":
 		out.Kinds = append(out.Kinds, 1)
 	case "speaks 2":
@@ -219,8 +227,18 @@ func (f *fake) spoil(ctx context.Context, q *pluginv1.CheckRequest, out *pluginv
 		out.Id = uint64(uint32(out.Id))
 	case "odd approver":
 		out.Approvers = []string{"anna"}
+	case "odd approver for a deferral":
+		out.Effect, out.Code, out.Approvers = pluginv1.CheckResponse_EFFECT_DEFER, "LATER", []string{"role:king"}
 	case "negative ttl":
 		out.TtlMs = -1
+	case "approvals for a denial":
+		out.Approvals = 2
+	case "abstains with an odd code":
+		out.Effect, out.Code = pluginv1.CheckResponse_EFFECT_ABSTAIN, "no business"
+	case "endless ttl":
+		out.TtlMs = 1 << 60
+	case "escapes":
+		out.Error = "\x1b[2J all is well"
 	case "huge answer":
 		out.Reason = strings.Repeat("no ", 2<<20)
 	case "permits large":

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -119,6 +121,9 @@ func (r *run) one(ctx context.Context, c *check) Result {
 	if limit == 0 {
 		limit = checkLimit
 	}
+	if r.opts.most > 0 {
+		limit = min(limit, r.opts.most)
+	}
 	began := time.Now()
 	r.seen = ""
 	within, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("not within %v", limit))
@@ -196,8 +201,11 @@ func (r *run) inFlight() int {
 func oneLine(s string) string {
 	const most = 600
 	s = strings.Map(func(c rune) rune {
-		if c == '\n' || c == '\t' || c == '\r' {
+		switch {
+		case c == '\n' || c == '\t' || c == '\r':
 			return ' '
+		case !unicode.IsPrint(c) && c != utf8.RuneError: // an escape sequence would reach the author's terminal
+			return '?'
 		}
 		return c
 	}, strings.ToValidUTF8(s, "�"))

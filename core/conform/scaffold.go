@@ -23,6 +23,7 @@ const (
 	placeholder      = "__NAME__"  // as it was given
 	lowerPlaceholder = "__LOWER__" // as Info and the configuration have it
 	templateSuffix   = ".tmpl"
+	sdkFolder        = "yett-sdk"
 	maxSource        = 1 << 20 // bytes of one file of the SDK
 )
 
@@ -51,6 +52,9 @@ var pythonFiles = map[string]string{
 func Scaffold(name, kind, lang, dir string, tree fs.FS) ([]string, error) {
 	if !projectName.MatchString(name) || strings.HasSuffix(name, "-") {
 		return nil, fmt.Errorf("name %q: want 1–40 letters, digits and dashes, a letter first and no dash last", short(oneLine(name)))
+	}
+	if name == sdkFolder {
+		return nil, fmt.Errorf("name %q: that is the folder of the SDK in the project, where its program would be built", name)
 	}
 	if !slices.Contains(Kinds, kind) {
 		return nil, fmt.Errorf("kind %q: want one of %s", short(oneLine(kind)), strings.Join(Kinds, ", "))
@@ -149,10 +153,10 @@ func addSDK(files map[string][]byte, tree fs.FS) error {
 		for _, e := range entries {
 			file := e.Name()
 			isGo := path.Ext(file) == ".go" && !strings.HasSuffix(file, "_test.go") && file != "source.go"
-			if e.IsDir() || !isGo && path.Ext(file) != ".proto" && file != "README.md" {
+			if e.IsDir() || !isGo && path.Ext(file) != ".proto" && path.Ext(file) != ".md" {
 				continue
 			}
-			if files["yett-sdk/"+dir+"/"+file], err = readSource(tree, path.Join(dir, file)); err != nil {
+			if files[sdkFolder+"/"+dir+"/"+file], err = readSource(tree, path.Join(dir, file)); err != nil {
 				return err
 			}
 		}

@@ -28,6 +28,11 @@ func TestScaffold(t *testing.T) {
 				t.Errorf("%s %s: no %s among %v", c.lang, c.kind, want, files)
 			}
 		}
+		for _, guide := range []string{"README.md", "SCANNERS.md", "SUBSCRIBERS.md", "OTHER-LANGUAGES.md"} {
+			if c.lang == "go" && !slices.Contains(files, "yett-sdk/sdk/plugin/"+guide) {
+				t.Errorf("%s %s: no %s, which the guide links to", c.lang, c.kind, guide)
+			}
+		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f))
 			if err != nil || strings.Contains(string(text), placeholder) || strings.Contains(string(text), lowerPlaceholder) || strings.HasSuffix(f, templateSuffix) ||
@@ -43,7 +48,7 @@ func TestScaffold(t *testing.T) {
 
 func TestScaffoldRefuses(t *testing.T) {
 	for _, c := range [][3]string{{"", "authorizer", "go"}, {"1a", "authorizer", "go"}, {"a-", "authorizer", "go"}, {"a/b", "authorizer", "go"}, {"..", "authorizer", "go"},
-		{"a\n", "authorizer", "go"}, {strings.Repeat("a", 41), "authorizer", "go"}, {"a", "wizard", "go"}, {"a", "scanner", "cobol"}, {"a", "scanner", "python"}} {
+		{"a\n", "authorizer", "go"}, {strings.Repeat("a", 41), "authorizer", "go"}, {"a", "wizard", "go"}, {"a", "scanner", "cobol"}, {"a", "scanner", "python"}, {"yett-sdk", "scanner", "go"}} {
 		dir := filepath.Join(t.TempDir(), "x")
 		if _, err := Scaffold(c[0], c[1], c[2], dir, os.DirFS(root)); err == nil {
 			t.Errorf("%q is taken", c)

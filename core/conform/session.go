@@ -174,9 +174,9 @@ func (r *run) gone(s Session, err error) error {
 	code := status.Code(err)
 	var f *fault
 	if errors.As(err, &f) || code == codes.Unavailable || code == codes.Unknown || code == codes.Internal {
-		select { // the connection breaks a moment before the process is reaped
+		select { // the connection breaks a moment before the process is reaped, and longer when another one holds its pipes
 		case <-p.Done():
-		case <-time.After(500 * time.Millisecond):
+		case <-time.After(2 * time.Second):
 		}
 	}
 	if !ended(s) {

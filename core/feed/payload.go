@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 
@@ -20,8 +21,14 @@ const (
 	maskedText = 256  // bytes of a text that is remembered
 )
 
+// maxDelivered is the largest record that is delivered as it is: plugins take messages of 4 MiB. An agent must not be able to
+// stop every subscriber with one large call, so a larger record comes without what the agent has sent, and says so.
+const maxDelivered = 3 << 20
+
 // withheld stands for what could not be masked.
 const withheld = `{"withheld":"mask_failed"}`
+
+const unreadable = `,"withheld":"unreadable"}`
 
 // payload makes what is delivered of records. One goroutine's.
 type payload struct {
@@ -33,11 +40,35 @@ type payload struct {
 
 // of is the record as it is delivered. All bytes but those of the members in question stay as they are.
 func (p *payload) of(ctx context.Context, seq uint64, record []byte) []byte {
+	if p.kind != PayloadDigest && len(record) > maxDelivered {
+		return large(ctx, seq, record)
+	}
+	out := p.made(ctx, seq, record)
+	if len(out) > maxDelivered { // masking may make it longer
+		return large(ctx, seq, record)
+	}
+	return out
+}
+
+// large is what is delivered of a record that does not fit.
+func large(ctx context.Context, seq uint64, record []byte) []byte {
+	rest := payload{kind: PayloadDigest}
+	out := rest.made(ctx, seq, record)
+	switch {
+	case bytes.HasSuffix(out, []byte(unreadable)):
+		return out
+	case len(out) <= len("{}") || len(out) > maxDelivered:
+		return append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), `,"withheld":"too_large"}`...)
+	}
+	return append(out[:len(out)-1], `,"withheld":"too_large"}`...)
+}
+
+func (p *payload) made(ctx context.Context, seq uint64, record []byte) []byte {
 	if p.kind == PayloadFull {
 		return append([]byte(nil), record...)
 	}
 	if p.doc.Parse(string(record), recordLimits) != nil || p.doc.Root().Kind() != exact.Object {
-		return append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), `,"withheld":"unreadable"}`...)
+		return append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), unreadable...)
 	}
 	root := p.doc.Root()
 	t := Text{ToolID: root.Get("tool_id").Str(), AgentID: root.Get("agent_id").Str()}

@@ -44,6 +44,28 @@ func TestPayload(t *testing.T) {
 	}
 }
 
+// A record that no plugin could take in comes without what an agent has put into it, and says so.
+func TestLargePayload(t *testing.T) {
+	long := strings.Repeat("y", maxDelivered)
+	marked := `,"withheld":"too_large"}`
+	for _, c := range []struct{ name, kind, in, want string }{
+		{"full", PayloadFull, `{"v":1,"context":{"c":"` + long + `"},"tool_id":"t"}`, `{"v":1,"tool_id":"t"` + marked},
+		{"redacted", PayloadRedacted, `{"v":1,"args":{"c":"` + long + `"},"tool_id":"t"}`, `{"v":1,"tool_id":"t"` + marked},
+		{"longer when masked", PayloadRedacted, `{"v":1,"args":{"c":"` + strings.Repeat("secret", maxDelivered/7) + `"}}`, `{"v":1` + marked},
+		{"digest", PayloadDigest, `{"v":1,"args":{"c":"` + long + `"}}`, `{"v":1}`},
+		{"nothing but that", PayloadFull, `{"args":"` + long + `"}`, `{"seq":7` + marked},
+		{"another member", PayloadFull, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
+		{"another member, digest", PayloadDigest, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
+		{"unreadable", PayloadFull, `{"v":1,"odd":"` + long, `{"seq":7,"withheld":"unreadable"}`},
+		{"not so long", PayloadFull, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`},
+	} {
+		p := payload{kind: c.kind, mask: masker}
+		if got := string(p.of(context.Background(), 7, []byte(c.in))); got != c.want {
+			t.Errorf("%s:\n got %.100s… (%d bytes)\nwant %.100s…", c.name, got, len(got), c.want)
+		}
+	}
+}
+
 // What masking made of a text is remembered for the same tool and agent only, and not without end.
 func TestPayloadRemembers(t *testing.T) {
 	asked := 0

@@ -223,11 +223,14 @@ func (k *Keeper) note(n uint64, err error) {
 	}
 }
 
+// errUnknown is no fault while the server starts, and one that an operator has to see if it lasts.
+var errUnknown = errors.New("nothing is removed while it is not known how far each subscriber has come")
+
 // look removes what may go, and says how many records that were.
 func (k *Keeper) look(ctx context.Context) (n uint64, err error) {
 	cursors, ok := k.set.Cursors()
 	if !ok {
-		return 0, nil
+		return 0, errUnknown
 	}
 	v := View{First: k.set.Log.First(), Seq: k.set.Log.Seq(), Size: k.set.Log.Size, Cursors: cursors}
 	var unread error // max_bytes holds all the same

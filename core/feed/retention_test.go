@@ -96,7 +96,7 @@ func TestKeeper(t *testing.T) {
 		defer k.Close()
 		after(13 * time.Hour)
 		trims := func() (out []string) { s.with(func() { out = slices.Clone(s.trims) }); return out }
-		expect(t, "while cursors are not known", len(trims()), 0)
+		expect(t, "while cursors are not known", []any{len(trims()), k.Status().Error}, []any{0, errUnknown})
 		s.with(func() { known = true })
 		after(time.Minute)
 		expect(t, "while a subscriber holds all", len(trims()), 0)

@@ -1,6 +1,7 @@
 package prochost
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"strings"
 	"sync"
@@ -12,8 +13,10 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// maxKey bounds one key of the decision cache: calls with longer ones are not cached.
-const maxKey = 16 << 10
+const (
+	maxKey   = 16 << 10 // bytes of what a key is made of: calls with more are not cached
+	plainKey = 128      // bytes of a key that is kept as it is; of longer ones a hash is, so that entries bound the memory
+)
 
 // keyField is one field of a call that an answer depends on.
 type keyField struct {
@@ -98,14 +101,19 @@ func newCache(c Cache) *cache {
 	return &cache{maxTTL: c.MaxTTL, entries: map[string]cached{}, order: make([]string, 0, min(c.Entries, 1024)), next: -c.Entries}
 }
 
-// keyOf is nil when the call cannot be cached.
+// keyOf is nil when the call cannot be cached. A hash is longer than any key that is kept as it is, so the two never meet.
 func keyOf(fields []keyField, c *chain.Call, b []byte) []byte {
 	for i := range fields {
 		if b = fields[i].append(b, c); len(b) > maxKey {
 			return nil
 		}
 	}
-	return b
+	if len(b) <= plainKey {
+		return b
+	}
+	sum := sha256.Sum256(b)
+	b = append(b[:0], sum[:]...)
+	return append(b, make([]byte, plainKey+1-len(sum))...)
 }
 
 // get looks a key up. epoch is to be handed to put.

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
 )
 
 // lateFor is how long the place of a call that was late stays taken while its answer does not come. Then the answer counts
@@ -25,7 +27,8 @@ type ask struct {
 	done  chan struct{} // of capacity 1; filled once
 	got   answer
 	err   error
-	place func() // gives the place back; set when the caller left before the answer came
+	place func()      // gives the place back; set when the caller left before the answer came
+	lost  *time.Timer // with place: writes the call down as lost
 }
 
 var asks = sync.Pool{New: func() any { return &ask{done: make(chan struct{}, 1)} }}
@@ -37,11 +40,12 @@ type checks struct {
 	strays *atomic.Uint64
 	wake   chan struct{} // of capacity 1: there is something to write
 
-	mu      sync.Mutex
-	pending map[uint64]*ask
-	last    uint64 // id
-	queue   []outgoing
-	dead    error
+	mu        sync.Mutex
+	pending   map[uint64]*ask
+	last      uint64     // id
+	queue     []outgoing // of calls that nobody has given up: so there are never more than places
+	forgotten uint64     // calls that were written down as lost: each may still be answered, once
+	dead      error
 }
 
 // openChecks opens the stream and starts its two goroutines, which end with the session.
@@ -103,22 +107,28 @@ func (c *checks) read() {
 	}
 }
 
-// take completes the call that an answer is for. One that nobody waits for any more is counted and dropped; one that was
-// never asked is a reason to end the session.
+// take completes the call that an answer is for. One that nobody waits for any more is counted and dropped; one to what was
+// never asked, or was answered before, is a reason to end the session: else a plugin could keep us busy with as many as it likes.
 func (c *checks) take(got *answer) error {
 	c.mu.Lock()
 	a, there := c.pending[got.id]
 	delete(c.pending, got.id)
 	unknown := got.id == 0 || got.id > c.last
+	twice := !unknown && !there && c.forgotten == 0
+	if !unknown && !there && !twice {
+		c.forgotten--
+	}
 	c.mu.Unlock()
 	switch {
 	case unknown:
 		return fmt.Errorf("it answered id %d, which was not asked", got.id)
+	case twice:
+		return fmt.Errorf("it answered id %d a second time", got.id)
 	case !there:
 		c.strays.Add(1)
 	case a.place != nil:
 		c.strays.Add(1)
-		a.place()
+		a.giveBack()
 	default:
 		a.got = *got
 		a.done <- struct{}{}
@@ -138,7 +148,7 @@ func (c *checks) end(why error) {
 	c.fail(why)
 	for _, a := range lost {
 		if a.place != nil {
-			a.place()
+			a.giveBack()
 			continue
 		}
 		a.err = fmt.Errorf("%w: %w", ErrLost, why)
@@ -149,7 +159,7 @@ func (c *checks) end(why error) {
 // begin registers a call and hands its request to the writer.
 func (c *checks) begin(r *request) (*ask, error) {
 	a := asks.Get().(*ask)
-	a.err, a.place = nil, nil
+	a.err, a.place, a.lost = nil, nil, nil
 	c.mu.Lock()
 	if c.dead != nil {
 		c.mu.Unlock()
@@ -161,7 +171,9 @@ func (c *checks) begin(r *request) (*ask, error) {
 	c.mu.Unlock()
 	out := r.encode()
 	c.mu.Lock()
-	c.queue = append(c.queue, out)
+	if c.dead == nil {
+		c.queue = append(c.queue, out)
+	}
 	c.mu.Unlock()
 	select {
 	case c.wake <- struct{}{}:
@@ -197,26 +209,50 @@ func (c *checks) check(ctx context.Context, r *request, place func()) (answer, e
 	return got, nil
 }
 
-// leave gives a call up. Its answer, if it comes, counts for nothing.
+// leave gives a call up. Its answer, if it comes, counts for nothing. If it was not even sent, since the plugin does not read,
+// it is taken back: nothing may heap up for such a plugin.
 func (c *checks) leave(a *ask, id uint64, place func(), why error) error {
 	c.mu.Lock()
 	_, there := c.pending[id]
-	if there {
-		a.place = place
+	unsent := there && c.takeBack(id)
+	if there && !unsent {
+		a.place, a.lost = place, time.AfterFunc(lateFor, func() { c.forget(id) })
 	}
 	c.mu.Unlock()
-	if !there { // it was completed just now
+	if !there || unsent { // it was completed just now, or the plugin will never hear of it
 		place()
-		return why
 	}
-	time.AfterFunc(lateFor, func() {
-		c.mu.Lock()
-		_, still := c.pending[id]
-		delete(c.pending, id)
-		c.mu.Unlock()
-		if still {
-			place()
-		}
-	})
 	return why
+}
+
+// forget writes a call that was given up down as lost, unless it was answered meanwhile.
+func (c *checks) forget(id uint64) {
+	c.mu.Lock()
+	a, still := c.pending[id]
+	delete(c.pending, id)
+	if still {
+		c.forgotten++
+	}
+	c.mu.Unlock()
+	if still {
+		a.giveBack()
+	}
+}
+
+// giveBack ends what its caller left behind. The ask is out of checks.pending.
+func (a *ask) giveBack() {
+	a.lost.Stop()
+	a.place()
+}
+
+// takeBack takes a request out of what is to be written, with mu held. false: the writer has it.
+func (c *checks) takeBack(id uint64) bool {
+	at := slices.IndexFunc(c.queue, func(o outgoing) bool { return o.id == id })
+	if at < 0 {
+		return false
+	}
+	mem.DefaultBufferPool().Put(c.queue[at].buf)
+	c.queue = slices.Delete(c.queue, at, at+1)
+	delete(c.pending, id)
+	return true
 }

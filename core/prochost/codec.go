@@ -215,12 +215,15 @@ func (a *answer) text(field protowire.Number, v []byte) error {
 type checkCodec struct{}
 
 // outgoing is an encoded request in a pooled buffer, which gRPC gives back when it is written.
-type outgoing struct{ buf *[]byte }
+type outgoing struct {
+	id  uint64
+	buf *[]byte
+}
 
 func (r *request) encode() outgoing {
 	buf := mem.DefaultBufferPool().Get(r.size())
 	*buf = r.append((*buf)[:0])
-	return outgoing{buf: buf}
+	return outgoing{id: r.id, buf: buf}
 }
 
 func (checkCodec) Marshal(v any) (mem.BufferSlice, error) {

@@ -88,6 +88,7 @@ type guest struct {
 
 	mu      sync.Mutex
 	unready bool
+	flood   bool
 	asked   int
 	secrets map[string]string
 }
@@ -175,6 +176,10 @@ func (g *guest) Health(r *pluginv1.HealthRequest, s grpc.ServerStreamingServer[p
 	for {
 		m := &pluginv1.HealthResponse{Status: pluginv1.HealthResponse_STATUS_SERVING}
 		g.mu.Lock()
+		flood := g.flood
+		if flood {
+			g.unready = !g.unready
+		}
 		if g.unready || strings.Contains(g.mode, "never-serves") {
 			m.Status, m.Detail = pluginv1.HealthResponse_STATUS_NOT_SERVING, "the directory is away"
 		}
@@ -184,6 +189,9 @@ func (g *guest) Health(r *pluginv1.HealthRequest, s grpc.ServerStreamingServer[p
 		g.mu.Unlock()
 		if err := s.Send(m); err != nil {
 			return err
+		}
+		if flood {
+			continue
 		}
 		select {
 		case <-tick.C:
@@ -236,6 +244,10 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	case "unready":
 		g.mu.Lock()
 		g.unready = arg == ""
+		g.mu.Unlock()
+	case "flood":
+		g.mu.Lock()
+		g.flood = true
 		g.mu.Unlock()
 	case "freeze":
 		syscall.Kill(os.Getpid(), syscall.SIGSTOP)

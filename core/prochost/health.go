@@ -14,6 +14,11 @@ const (
 	healthInterval = time.Second
 	healthSilence  = 3 * healthInterval // silent for so long: wedged
 	frozenBy       = time.Second        // the watch that fires so late was not running itself
+
+	// A plugin may say at once what has changed, and what it said while we were stopped comes all together. More is a flood:
+	// each message has us look at processes, and each change is told and recorded.
+	healthRate  = 5.0   // messages a second
+	healthBurst = 300.0 // beyond it
 )
 
 // listen opens the health stream and waits until the plugin serves. From then on a goroutine follows the stream: what it
@@ -46,13 +51,16 @@ func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResp
 	moved func(*instance)) {
 	watch := in.watchSilence()
 	defer watch.stop()
-	first := true
+	first, left := true, allowance{left: healthBurst, at: time.Now()}
 	for {
 		m, err := stream.Recv()
-		if err == nil {
-			err = in.heed(m)
-		} else {
+		switch {
+		case err != nil:
 			err = fmt.Errorf("its health stream ended: %w", plain(err))
+		case !left.take(time.Now()):
+			err = errFlood
+		default:
+			err = in.heed(m)
 		}
 		if err != nil {
 			failed <- err
@@ -68,6 +76,21 @@ func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResp
 			moved(in)
 		}
 	}
+}
+
+var errFlood = fmt.Errorf("it floods its health stream: one message every %v was asked for, %v a second are put up with", healthInterval, healthRate)
+
+// allowance is how many messages may still come.
+type allowance struct {
+	left float64
+	at   time.Time // of the last one
+}
+
+// take counts one message. false: it is one too many.
+func (a *allowance) take(now time.Time) bool {
+	a.left = min(a.left+healthRate*now.Sub(a.at).Seconds(), healthBurst) - 1
+	a.at = now
+	return a.left >= 0
 }
 
 // heed takes over what a message says.

@@ -62,6 +62,8 @@ type described struct {
 	key   []keyField
 }
 
+const infoSays = "what Info says: "
+
 // describe checks what Info said. Errors are refusals.
 func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 	raw, err := proto.MarshalOptions{Deterministic: true}.Marshal(r)
@@ -72,7 +74,7 @@ func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 	for _, take := range []func(*pluginv1.InfoResponse, *Spec) error{d.takeName, d.takeKinds, d.takeConfig, d.takeSecrets, d.takeFindings,
 		d.takeCapabilities} {
 		if err := take(r, s); err != nil {
-			return nil, refusef("what Info says: %w", err)
+			return nil, refusef(infoSays+"%w", err)
 		}
 	}
 	return d, nil

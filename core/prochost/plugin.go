@@ -29,7 +29,6 @@ type Plugin struct {
 
 	turn    atomic.Uint64 // which replica is next
 	places  chan struct{} // one per call in flight
-	most    atomic.Int64  // of them in use; 0 until Info spoke
 	waiting atomic.Int64
 	flying  atomic.Int64
 	breaker circuitbreaker.CircuitBreaker[any] // nil: none

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 // The most that a Spec may ask for.
@@ -28,7 +30,7 @@ const (
 	maxTimeout    = time.Hour
 	maxEntries    = 1 << 20
 	maxGeneration = 256
-	maxProgram    = 1 << 30
+	maxProgram    = supervise.MaxImage
 )
 
 var (

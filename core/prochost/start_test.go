@@ -152,6 +152,9 @@ func TestWhatItGets(t *testing.T) {
 			t.Errorf("%s: %q, %v", file, b, err)
 		}
 	}
+	if in, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/0", pid)); err != nil || in != os.DevNull {
+		t.Errorf("stdin is %q, %v", in, err)
+	}
 	dir, _, _ := strings.Cut(v.Reason, " ")
 	if err := p.Close(context.Background()); err != nil {
 		t.Fatal(err)
@@ -380,4 +383,22 @@ func digestOf(t *testing.T, path string) string {
 	}
 	sum := sha256.Sum256(b)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// TestProgramTooLarge: what no start would run is refused at once, and not started again and again.
+func TestProgramTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(path, []byte("#!"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, supervise.MaxImage+1); err != nil { // it takes no room
+		t.Fatal(err)
+	}
+	s := guestSpec("stock")
+	s.Path = path
+	_, err := Load(context.Background(), Options{}, s)
+	var r *Refused
+	if !errors.As(err, &r) || !strings.Contains(err.Error(), "bytes, at most") {
+		t.Errorf("%v", err)
+	}
 }

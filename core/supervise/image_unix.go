@@ -54,8 +54,8 @@ func openImage(c *Command) (*image, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", c.Path)
 	}
-	if info.Size() > maxImage {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d", c.Path, info.Size(), maxImage)
+	if info.Size() > MaxImage {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d", c.Path, info.Size(), MaxImage)
 	}
 	i, err := copyImage(f, c.Digest)
 	if err != nil {
@@ -77,12 +77,12 @@ func pour(w io.Writer, f io.Reader, digest string) (script bool, err error) {
 	if _, err := out.Write(head); err != nil {
 		return false, err
 	}
-	copied, err := io.Copy(out, io.LimitReader(f, maxImage))
+	copied, err := io.Copy(out, io.LimitReader(f, MaxImage))
 	if err != nil {
 		return false, err
 	}
-	if copied == maxImage {
-		return false, fmt.Errorf("more than %d bytes", maxImage)
+	if copied == MaxImage {
+		return false, fmt.Errorf("more than %d bytes", MaxImage)
 	}
 	if got := "sha256:" + hex.EncodeToString(hash.Sum(nil)); got != digest {
 		return false, fmt.Errorf("the digest is %s, %s is wanted: the file is not the one that was admitted", got, digest)

@@ -36,6 +36,7 @@ type Exit struct {
 	Err    string // one sentence; "" for exit status 0
 	Usage  Usage
 	Stderr string // its beginning and its end, together at most 4 KiB
+	Wrote  uint64 // bytes that were read of its stderr
 }
 
 // String is the one sentence.
@@ -70,7 +71,7 @@ type Process struct {
 // Pid is the process's id, which is its group's and session's too.
 func (p *Process) Pid() int { return p.pid }
 
-// In is the process's stdin. Without Command.Pipe every write fails.
+// In is the process's stdin. Without Command.Pipe, and with NoInput, every write fails.
 func (p *Process) In() io.WriteCloser { return p.in }
 
 // Out is the process's stdout. Who does not read it stops the process when the pipe is full. Without Command.Pipe it is at its end.
@@ -87,8 +88,9 @@ func (p *Process) Terminate() { p.send(false) }
 // without a parent. What is started and orphaned between two surveys escapes. It reads some files of /proc.
 func (p *Process) Survey() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.look()
+	p.mu.Unlock()
+	reap()
 }
 
 // look is Survey with mu held.

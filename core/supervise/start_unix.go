@@ -95,8 +95,10 @@ func (b *birth) prepare() (err error) {
 	}
 	b.child = []*os.File{null, null, null}
 	if b.command.Pipe {
-		if b.child[0], b.in, err = os.Pipe(); err != nil {
-			return err
+		if !b.command.NoInput {
+			if b.child[0], b.in, err = os.Pipe(); err != nil {
+				return err
+			}
 		}
 		if b.out, b.child[1], err = os.Pipe(); err != nil {
 			return err
@@ -162,7 +164,10 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	p := &Process{name: b.command.Name, limits: b.command.Limits, done: make(chan struct{}), gone: make(chan struct{})}
 	p.in, p.out = noInput{}, strings.NewReader("")
 	if b.command.Pipe {
-		p.in, p.out = b.in, &output{f: b.out}
+		p.out = &output{f: b.out}
+	}
+	if b.in != nil {
+		p.in = b.in
 	}
 	started := make(chan error, 1)
 	go p.live(b, files, started)
@@ -225,7 +230,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
-	child, err := os.StartProcess(launcher(), []string{launchName}, &os.ProcAttr{
+	child, err := fork(launcher(), []string{launchName}, &os.ProcAttr{
 		Env: []string{fmt.Sprintf("%s=%d", launchEnv, b.planAt)}, Files: files, Sys: sysAttr(), Dir: "/",
 	})
 	if err != nil {
@@ -245,16 +250,19 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 		lines.run(stderr)
 	}()
 	state, err := p.reap(child)
+	forget(p.pid)
 	close(exited)
 	limit := time.Now().Add(holdDelay)
 	stderr.SetReadDeadline(limit)
 	if out != nil {
 		out.SetReadDeadline(limit)
+	}
+	if in != nil {
 		in.Close()
 	}
 	<-read
 	p.exit = exitOf(state, err)
-	p.exit.Stderr = lines.kept()
+	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
 	close(p.done)
 	for _, path := range []string{dir, image} {

@@ -31,6 +31,7 @@ type pump struct {
 	head    []byte
 	tail    []byte // a window: its last tailBytes count
 	lost    bool   // something between head and tail is gone
+	read    uint64 // bytes in all
 	starved bool   // a line complained of memory, as the runtimes of Go and C do
 
 	window  time.Time // start of the current second
@@ -58,6 +59,7 @@ func (p *pump) run(r io.Reader) {
 }
 
 func (p *pump) take(b []byte) {
+	p.read += uint64(len(b))
 	p.keep(b)
 	for _, c := range b {
 		switch {

@@ -1,10 +1,11 @@
 // Package supervise owns child processes of every kind: WASM workers, module admission and plugins. It starts them with limits, an
 // explicit environment and a process group of their own, runs the very bytes whose digest it checked, keeps one of a kind running
 // (back-off, quarantine) and kills the whole group. A command comes from whoever needs the process; bytes go through its pipes, its
-// stderr goes line by line into a log function, how it ended comes back as Exit, each change of state as Change. It never speaks a
-// protocol with the child, never hands on the environment, and nothing a child does or leaves undone can block it. What it cannot
-// reach without a cgroup: a grandchild that left the group and was orphaned; and when the gateway itself is killed with SIGKILL, the
-// kernel ends the child at once, but its grandchildren only when they notice.
+// stderr goes line by line into a log function, how it ended comes back as Exit, each change of state as Change. On Linux what a child
+// leaves without a parent becomes a child of this process, so that nobody takes it for a stranger. It never speaks a protocol with the
+// child, never hands on the environment, and nothing a child does or leaves undone can block it. What it cannot reach without a cgroup:
+// a grandchild that left the group and was orphaned; and when the gateway itself is killed with SIGKILL, the kernel ends the child at
+// once, but its grandchildren only when they notice.
 package supervise
 
 import (
@@ -15,11 +16,13 @@ import (
 	"time"
 )
 
+// MaxImage is the most bytes that an executable may have.
+const MaxImage = 512 << 20
+
 // The bounds on what a command may ask for, and on what a child may cost us.
 const (
 	maxName       = 64
-	maxImage      = 512 << 20 // bytes of an executable
-	maxPlan       = 1 << 20   // bytes of name, arguments and environment
+	maxPlan       = 1 << 20 // bytes of name, arguments and environment
 	maxExtraFiles = 64
 	maxStderr     = 4 << 10                // bytes kept of stderr
 	launchTimeout = 10 * time.Second       // for the launcher to reach exec
@@ -53,6 +56,7 @@ type Command struct {
 	Limits     Limits            //
 	User       *User             // nil: the gateway's own user
 	Pipe       bool              // stdin and stdout are In and Out; otherwise both are /dev/null
+	NoInput    bool              // stdin is /dev/null in any case
 	Log        func(line string) // gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
 }

@@ -58,3 +58,10 @@ func signalGroup(pid int, kill bool) {
 // surveyStrays and endStrays: a process that left the group cannot be found here.
 func surveyStrays(int, map[int]int) {}
 func endStrays(map[int]int)         {}
+
+// fork, forget and reap: orphans are init's here.
+func fork(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	return os.StartProcess(name, argv, attr)
+}
+func forget(int) {}
+func reap()      {}

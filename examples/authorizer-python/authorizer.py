@@ -4,8 +4,8 @@ This file is the author's part. What every plugin needs is in yett_plugin.py.
 """
 
 import decimal
-import fnmatch
 import json
+import re
 
 import yett_plugin
 from yett_plugin import Problem, Verdict
@@ -44,6 +44,22 @@ def problems(config):
     return found
 
 
+def pattern(glob):
+    """The gateway's patterns of tools: * within one segment, ** across. fnmatch differs: its * crosses segments, and [a] is a set."""
+    return re.compile("".join({"": "", "*": "[^/]*"}.get(part, ".*") if not part.strip("*") else re.escape(part)
+                              for part in re.split(r"(\*+)", glob)), re.DOTALL)
+
+
+def amount_of(args):
+    """The one amount that a tool can mean: where it is spelt in a second way, nobody knows which of the two the tool will take."""
+    if any(name != "amount" and name.casefold() == "amount" for name in args):
+        return None
+    amount = args.get("amount")
+    if not isinstance(amount, (int, decimal.Decimal)) or isinstance(amount, bool) or amount < 0:
+        return None
+    return amount
+
+
 class Amounts:
     """The plugin. Its settings are set once, before the first call, and never changed."""
 
@@ -56,14 +72,14 @@ class Amounts:
         return problems(settings.config)
 
     def configure(self, settings):
-        self.tools, self.limit = settings.config["tools"], settings.config["limit"]
+        self.tools, self.limit = [pattern(t) for t in settings.config["tools"]], settings.config["limit"]
         settings.log.info("configured for %d patterns", len(self.tools))
 
     async def check(self, call):
-        if not any(fnmatch.fnmatchcase(call.tool_id, pattern) for pattern in self.tools):
+        if not any(tools.fullmatch(call.tool_id) for tools in self.tools):
             return Verdict.abstain()
-        amount = call.args.get("amount")
-        if not isinstance(amount, (int, decimal.Decimal)) or isinstance(amount, bool) or amount < 0:
+        amount = amount_of(call.args)
+        if amount is None:
             return Verdict.deny("AMOUNT_UNREADABLE", reason="there is no amount to hold against the limit")
         if amount > self.limit:
             return Verdict.deny("AMOUNT_TOO_HIGH", reason=f"the limit is {self.limit}", rule_id="limit")

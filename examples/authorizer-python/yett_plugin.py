@@ -1,6 +1,6 @@
 """The part of a plugin that is the same for every author: handshake, mutual TLS, gRPC services, health, drain, logs.
 
-It speaks the protocol of sdk/proto/v1/plugin.proto as sdk/plugin/README.md ("Other languages") describes it. No failure ends as
+It speaks the protocol of sdk/proto/v1/plugin.proto as sdk/plugin/OTHER-LANGUAGES.md describes it. No failure ends as
 a verdict: what goes wrong in a check is sent as its error. It needs grpcio and cryptography.
 """
 

@@ -112,6 +112,17 @@ func TestSchema(t *testing.T) {
 		`{"policies":["/p"],"on_policy_error":"permit"}`:                     false,
 		`{"policies":["/p"],"polcy":1}`:                                      false,
 		`{"policies":[]}`:                                                    false,
+		`{}`:                                                                 false,
+		`{"policy":"permit(principal,action,resource);","policies":["/p"]}`: false,
+		`{"policies":["p"]}`: false,
+		`{"policies":["/p"],"principal":{"uid":"/args/p"}}`:                                          false,
+		`{"policies":["/p"],"principal":{"uid":"/args/p","types":["User"],"id":"/args/x"}}`:          false,
+		`{"policies":["/p"],"principal":{"types":["User"]}}`:                                         false,
+		`{"policies":["/p"],"principal":{"id":"nobody"}}`:                                            false,
+		`{"policies":["/p"],"context_values":"cedar"}`:                                               false,
+		`{"policies":["/p"],"context_values":"cedar","context_from":"/args"}`:                        true,
+		`{"policies":["/p"],"context_values":"cedar","context_from":"/args","decimals":["/args/x"]}`: false,
+		`{"policies":["/p"],"context_from":"/args","decimals":["/args/x"]}`:                          true,
 	} {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {

@@ -32,7 +32,8 @@ type journal struct {
 	synced  int64 // that much of size is on disk
 	cutTo   int64 // where a file that could not be cut has to be cut before anything else; -1: nowhere
 	pending []byte
-	last    position // of the last line
+	last    position  // of the last line
+	lastAt  time.Time // when the last record in the file was made; zero if that is not known
 }
 
 // ready opens the file if it is not open.
@@ -78,32 +79,32 @@ func (j *journal) recover(f file) error {
 	if err := errors.Join(f.Sync(), j.disk.SyncDir(filepath.Dir(j.path))); err != nil {
 		return err
 	}
-	j.size, j.synced, j.last = t.whole, t.whole, t.last
+	j.size, j.synced, j.last, j.lastAt = t.whole, t.whole, t.last, t.at
 	if t.whole == 0 {
-		j.last, err = j.lastRotated()
+		t, err = j.lastRotated()
+		j.last, j.lastAt = t.last, t.at
 	} else if t.last == (position{}) {
 		j.log.Warn("no record at the end of the file: records that come again cannot be told", "file", filepath.Base(j.path))
 	}
 	return err
 }
 
-// lastRotated is the last position in the newest rotated file.
-func (j *journal) lastRotated() (position, error) {
+// lastRotated is the end of the newest rotated file.
+func (j *journal) lastRotated() (tail, error) {
 	files, err := j.rotated()
 	if err != nil || len(files) == 0 {
-		return position{}, err
+		return tail{}, err
 	}
 	f, err := j.disk.Read(filepath.Join(filepath.Dir(j.path), files[len(files)-1].name))
 	if err != nil {
-		return position{}, err
+		return tail{}, err
 	}
 	defer func() { _ = f.Close() }()
 	size, err := f.Size()
 	if err != nil {
-		return position{}, err
+		return tail{}, err
 	}
-	t, err := readTail(f, size)
-	return t.last, err
+	return readTail(f, size)
 }
 
 // add puts one line, which ends in a newline, behind the others. It is on disk after sync.

@@ -15,91 +15,6 @@ import (
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// config is what operators write.
-type config struct {
-	Path         string `json:"path"`
-	Mode         string `json:"mode"`
-	MaxBytes     int64  `json:"max_bytes"`
-	MaxFiles     *int   `json:"max_files"`
-	MaxAge       string `json:"max_age"`
-	Completeness string `json:"completeness"`
-	RetryFor     string `json:"retry_for"`
-}
-
-const schema = `{
-  "$schema": "https://json-schema.org/draft/2020-12/schema",
-  "type": "object",
-  "additionalProperties": false,
-  "required": ["path"],
-  "properties": {
-    "path": {"type": "string", "minLength": 1, "maxLength": 4096, "description": "the file that is appended to; its folder must exist"},
-    "mode": {"enum": ["0600", "0640"], "default": "0600"},
-    "max_bytes": {"type": "integer", "minimum": 4096, "maximum": 1099511627776, "default": 104857600, "description": "a file is rotated before it grows beyond this"},
-    "max_files": {"type": "integer", "minimum": 0, "maximum": 100000, "default": 100, "description": "rotated files that are kept; 0 keeps all"},
-    "max_age": {"type": "string", "maxLength": 32, "default": "", "description": "rotated files older than this are removed, such as 2160h; empty keeps them"},
-    "completeness": {"enum": ["off", "roots", "leaves"], "default": "off", "description": "write a second file with the log's tree root of each batch, and the leaf hash of each record"},
-    "retry_for": {"type": "string", "maxLength": 32, "default": "20s", "description": "how long a write that fails is tried again before the batch is given back; at most 25s"}
-  }
-}`
-
-// settings are a config that holds.
-type settings struct {
-	path         string
-	mode         os.FileMode
-	maxBytes     int64
-	maxFiles     int
-	maxAge       time.Duration
-	completeness string
-	retryFor     time.Duration
-}
-
-// read checks the settings without touching anything.
-func read(s plugin.Settings) (settings, error) {
-	c := config{Mode: "0600", MaxBytes: 100 << 20, Completeness: "off", RetryFor: "20s"}
-	if err := s.Decode(&c); err != nil {
-		return settings{}, err
-	}
-	out := settings{path: c.Path, mode: 0o600, maxBytes: c.MaxBytes, maxFiles: 100, completeness: c.Completeness}
-	var problems plugin.Problems
-	wrong := func(field, message string) {
-		problems = append(problems, plugin.Problem{Field: field, Message: message})
-	}
-	if base := filepath.Base(c.Path); c.Path == "" || strings.HasSuffix(c.Path, "/") || base == "." || base == ".." {
-		wrong("/path", "must name a file")
-	}
-	switch c.Mode {
-	case "0600":
-	case "0640":
-		out.mode = 0o640
-	default:
-		wrong("/mode", "must be 0600 or 0640")
-	}
-	if c.MaxBytes < 4096 || c.MaxBytes > 1<<40 {
-		wrong("/max_bytes", "must be 4096 to 1099511627776")
-	}
-	if c.MaxFiles != nil {
-		if out.maxFiles = *c.MaxFiles; out.maxFiles < 0 || out.maxFiles > 100_000 {
-			wrong("/max_files", "must be 0 to 100000")
-		}
-	}
-	if c.Completeness != "off" && c.Completeness != "roots" && c.Completeness != "leaves" {
-		wrong("/completeness", "must be off, roots or leaves")
-	}
-	var err error
-	if c.MaxAge != "" {
-		if out.maxAge, err = time.ParseDuration(c.MaxAge); err != nil || out.maxAge < time.Minute {
-			wrong("/max_age", "must be a duration of a minute or more, such as 2160h")
-		}
-	}
-	if out.retryFor, err = time.ParseDuration(c.RetryFor); err != nil || out.retryFor < 0 || out.retryFor > 25*time.Second {
-		wrong("/retry_for", "must be a duration of 0s to 25s")
-	}
-	if problems != nil {
-		return settings{}, problems
-	}
-	return out, nil
-}
-
 // sink is the subscriber. Its mutex is held for a whole batch: batches come one at a time.
 type sink struct {
 	disk disk
@@ -110,8 +25,10 @@ type sink struct {
 	set     settings
 	lock    *lock // taken with the first batch: at a reload the process before this one may still write
 	records *journal
-	roots   *journal // nil: no completeness
-	acked   position // what the host knows to be taken in, by this process
+	roots   *journal  // nil: no completeness
+	acked   position  // what the host knows to be taken in, by this process
+	again   bool      // the batch gives numbers again that are in the file
+	trimmed time.Time // when rotated files were last looked at for their age
 	closed  bool
 	in      plugin.Settings
 }
@@ -147,6 +64,9 @@ func (s *sink) configure(in plugin.Settings) error {
 	set, err := read(in)
 	if err != nil {
 		return err
+	}
+	if !filepath.IsAbs(set.path) && in.Log != nil {
+		in.Log.Warn("path is relative: the file is in the plugin's working directory and goes with it at the plugin's end", "path", set.path)
 	}
 	if set.path, err = filepath.Abs(set.path); err != nil {
 		return plugin.Problem{Field: "/path", Message: err.Error()}
@@ -245,14 +165,35 @@ func (s *sink) write(b *plugin.Batch) (*plugin.RecordError, error) {
 	if err == nil {
 		err = j.sync()
 	}
-	if err != nil || bad != nil || s.roots == nil {
-		return bad, err
+	if err == nil && bad == nil && s.roots != nil {
+		err = s.addRoot(b)
 	}
-	return nil, s.addRoot(b)
+	if err == nil {
+		s.trimByAge()
+	}
+	return bad, err
 }
+
+// trimByAge looks for rotated files that max_age ends, also while nothing is rotated because little is written.
+func (s *sink) trimByAge() {
+	now := s.now()
+	if s.set.maxAge == 0 || now.Sub(s.trimmed) < trimEvery {
+		return
+	}
+	s.trimmed = now
+	for _, j := range []*journal{s.records, s.roots} {
+		if j != nil {
+			j.trim()
+		}
+	}
+}
+
+// trimEvery is how often that is done.
+const trimEvery = time.Minute
 
 func (s *sink) addRecords(b *plugin.Batch) (*plugin.RecordError, error) {
 	j, gap := s.records, b.Gap
+	s.again = false
 	gapBefore := func(seq uint64) error {
 		if gap == nil || gap.First > seq {
 			return nil
@@ -269,25 +210,47 @@ func (s *sink) addRecords(b *plugin.Batch) (*plugin.RecordError, error) {
 		if err := gapBefore(r.Seq); err != nil {
 			return nil, err
 		}
-		if j.last.store == b.StoreID && r.Seq <= j.last.seq {
+		before := j.last.store == b.StoreID && r.Seq <= j.last.seq
+		if before && !newer(r, j.lastAt) {
 			continue // came before
 		}
-		text, err := recordLine(b.StoreID, r)
+		text, at, err := recordLine(b.StoreID, r)
 		if err != nil {
 			return &plugin.RecordError{Seq: r.Seq, Err: err}, nil
+		}
+		if before {
+			s.in.Log.Warn("the log gives numbers again that are in the file: its store was put back to an older copy, or the clock was", "seq", r.Seq, "last_seq", j.last.seq)
+			s.again = true
+			mark := line(marker{Type: typeReplay, StoreID: b.StoreID, First: r.Seq, Reason: reasonNewer})
+			if err := j.add(mark, position{b.StoreID, r.Seq - 1}); err != nil {
+				return nil, err
+			}
 		}
 		if err := j.add(text, position{b.StoreID, r.Seq}); err != nil {
 			return nil, err
 		}
+		j.lastAt = at
 	}
 	return nil, gapBefore(^uint64(0))
+}
+
+// reasonNewer stands in the line before such records.
+const reasonNewer = "made later than the last record before"
+
+// newer says that a record was made after the last one in the file, although the file goes beyond its number. It is no copy of
+// what is there, then: a store that was put back to an older copy gives the same numbers to other records.
+func newer(r *plugin.Record, last time.Time) bool {
+	var head struct {
+		At string `json:"timestamp"`
+	}
+	return !last.IsZero() && json.Unmarshal(r.JSON, &head) == nil && timeOf(head.At).After(last)
 }
 
 func (s *sink) addRoot(b *plugin.Batch) error {
 	if err := s.roots.ready(); err != nil {
 		return err
 	}
-	if last := s.roots.last; last.store == b.StoreID && b.Last <= last.seq && !b.Replay {
+	if last := s.roots.last; last.store == b.StoreID && b.Last <= last.seq && !b.Replay && !s.again {
 		return nil
 	}
 	m := marker{Type: typeRoot, StoreID: b.StoreID, First: b.First, Last: b.Last, Root: hex.EncodeToString(b.Root[:])}

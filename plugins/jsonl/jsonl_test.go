@@ -180,6 +180,85 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// What max_age ends goes also while so little is written that nothing is rotated.
+func TestOldFilesGo(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "audit.jsonl")
+	s := open(t, osDisk{}, path, `, "max_age": "1h", "completeness": "roots"`)
+	now := time.Now()
+	s.now = func() time.Time { return now }
+	s.records.now, s.roots.now = s.now, s.now
+	for _, name := range []string{"audit.000001.jsonl", "audit.roots.000001.jsonl"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := func() int {
+		one, err := s.records.rotated()
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := s.roots.rotated()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(one) + len(two)
+	}
+	consume(t, s, batch(1, 1))
+	if left() != 2 {
+		t.Errorf("%d files are left, want both: they are new", left())
+	}
+	now = now.Add(2 * time.Hour)
+	consume(t, s, batch(2, 2))
+	if left() != 0 {
+		t.Errorf("%d files are left that are too old", left())
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A log that was put back to an older copy gives numbers again to other records: none of them is dropped as a duplicate.
+func TestOlderCopyOfTheLog(t *testing.T) {
+	made := func(first, last uint64, minute int) *plugin.Batch {
+		b := batch(first, last)
+		for i := range b.Records {
+			text := fmt.Sprintf(`{"seq":%d,"store_id":%q,"timestamp":"2026-01-01T12:%02d:%02d.5Z"}`, b.Records[i].Seq, store, minute, b.Records[i].Seq)
+			b.Records[i].JSON = json.RawMessage(text)
+		}
+		return b
+	}
+	for _, restart := range []bool{false, true} {
+		path := filepath.Join(t.TempDir(), "audit.jsonl")
+		s := open(t, osDisk{}, path, `, "completeness": "roots"`)
+		again := func() {
+			if !restart {
+				return
+			}
+			if err := s.close(); err != nil {
+				t.Fatal(err)
+			}
+			s = open(t, osDisk{}, path, `, "completeness": "roots"`)
+		}
+		consume(t, s, made(1, 3, 0), made(4, 9, 0))
+		again()
+		consume(t, s, made(4, 9, 0)) // the same records: duplicates
+		again()
+		consume(t, s, made(4, 5, 30), made(6, 7, 30))
+		again()
+		consume(t, s, made(6, 10, 30))
+		if got := seqs(t, path); got != "1 2 3 4 5 6 7 8 9 yett_replay:4-0 4 5 6 7 8 9 10" {
+			t.Errorf("restarts %v: %s", restart, got)
+		}
+		if got := seqs(t, strings.Replace(path, ".jsonl", ".roots.jsonl", 1)); got != "yett_root:1-3 yett_root:4-9 yett_root:4-5 yett_root:6-7 yett_root:6-10" {
+			t.Errorf("restarts %v: roots %s", restart, got)
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestBadRecords(t *testing.T) {
 	for _, tc := range []struct{ name, text, err string }{
 		{"a list", `[1]`, "no JSON object"},
@@ -210,7 +289,7 @@ func TestBadRecords(t *testing.T) {
 	}
 	spread := record(1)
 	spread.JSON = json.RawMessage("{\n \"seq\": 1,\r\n \"x\": 1.50}")
-	if text, err := recordLine(store, &spread); err != nil || string(text) != `{"seq":1,"x":1.50}`+"\n" {
+	if text, _, err := recordLine(store, &spread); err != nil || string(text) != `{"seq":1,"x":1.50}`+"\n" {
 		t.Errorf("a record over several lines becomes %q, %v", text, err)
 	}
 	disordered := batch(1, 3)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // window is how far from its end a file is looked at. No line is longer: the host's messages end at 4 MiB.
@@ -19,8 +20,9 @@ type position struct {
 
 // tail is what the end of a file says.
 type tail struct {
-	whole int64    // bytes up to the end of the last whole line
-	last  position // of the last line of ours among those looked at
+	whole int64     // bytes up to the end of the last whole line
+	last  position  // of the last line of ours among those looked at
+	at    time.Time // when that record was made; zero if the line is none
 }
 
 // readTail looks at the end of a file of size bytes.
@@ -46,7 +48,7 @@ func readTail(f io.ReaderAt, size int64) (tail, error) {
 		if start == 0 && from > 0 {
 			break // the beginning of this line was not read
 		}
-		t.last = placeOf(buf[start:end])
+		t.last, t.at = placeOf(buf[start:end])
 		end = start
 	}
 	return t, nil
@@ -60,8 +62,9 @@ const (
 )
 
 // placeOf reads where a line stands; nowhere if it is none of ours.
-func placeOf(line []byte) position {
+func placeOf(line []byte) (position, time.Time) {
 	var l struct {
+		At       string `json:"timestamp"`
 		Type     string `json:"type"`
 		StoreID  string `json:"store_id"`
 		Seq      uint64 `json:"seq"`
@@ -69,13 +72,22 @@ func placeOf(line []byte) position {
 		LastSeq  uint64 `json:"last_seq"`
 	}
 	if json.Unmarshal(line, &l) != nil || l.StoreID == "" {
-		return position{}
+		return position{}, time.Time{}
 	}
 	switch l.Type {
 	case typeGap, typeRoot:
-		return position{l.StoreID, l.LastSeq}
+		return position{l.StoreID, l.LastSeq}, time.Time{}
 	case typeReplay:
-		return position{l.StoreID, max(l.FirstSeq, 1) - 1}
+		return position{l.StoreID, max(l.FirstSeq, 1) - 1}, time.Time{}
 	}
-	return position{l.StoreID, l.Seq}
+	return position{l.StoreID, l.Seq}, timeOf(l.At)
+}
+
+// timeOf reads a record's timestamp; the zero time if there is none.
+func timeOf(text string) time.Time {
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at
 }

@@ -56,6 +56,9 @@ func (p *producer) configure(_ context.Context, s plugin.Settings) error {
 	if err != nil {
 		return err
 	}
+	if o.Demo {
+		s.Log.Warn("demo: records are taken in and kept nowhere")
+	}
 	p.o = o
 	p.probe = startProbe(p.ask)
 	return nil
@@ -65,7 +68,7 @@ func (p *producer) configure(_ context.Context, s plugin.Settings) error {
 // of the batch is acknowledged, and the connection is given up: the next one begins with a new producer id and no state.
 func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	items, err := p.o.items(b)
-	if err != nil {
+	if err != nil || p.o.Demo {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.o.timeout)

@@ -23,6 +23,7 @@ var example string
 type config struct {
 	Brokers         []string    `json:"brokers"`
 	Topic           string      `json:"topic"`
+	Demo            bool        `json:"demo"`
 	Key             string      `json:"key"`
 	Create          bool        `json:"create"`
 	Partitions      int         `json:"partitions"`
@@ -89,9 +90,13 @@ func read(s plugin.Settings) (*options, error) {
 		return nil, err
 	}
 	var c checker
-	c.brokers(&o.config)
-	if !isTopic(o.Topic) {
-		c.add("/topic", "1 to 249 letters, digits, . _ and -, and not . or ..")
+	if o.Demo {
+		c.demo(&o.config, s.Secrets)
+	} else {
+		c.brokers(&o.config)
+		if !isTopic(o.Topic) {
+			c.add("/topic", "1 to 249 letters, digits, . _ and -, and not . or ..")
+		}
 	}
 	c.oneOf("/key", o.Key, keys)
 	c.oneOf("/compression", o.Compression, compressions)
@@ -114,6 +119,12 @@ func read(s plugin.Settings) (*options, error) {
 		return nil, c.problems
 	}
 	return o, nil
+}
+
+func (c *checker) demo(cfg *config, secrets map[string]string) {
+	if len(cfg.Brokers) > 0 || cfg.Topic != "" || cfg.SASL != nil || cfg.TLS != nil || cfg.TransactionalID != "" || cfg.Create || len(secrets) > 0 {
+		c.add("/demo", "goes with no brokers, topic, create, transactional_id, sasl, tls or secrets: nothing is sent")
+	}
 }
 
 func isTopic(name string) bool {

@@ -165,6 +165,7 @@ type post struct {
 	startTLS bool // offered
 	auth     string
 	refuse   map[string]string // answers to commands, such as "RCPT": "550 no"
+	letter   string            // answer to a whole mail; "": it is taken
 
 	mu    sync.Mutex
 	mails []string
@@ -243,6 +244,10 @@ func (p *post) serve(c net.Conn) {
 			var text strings.Builder
 			for line := ask(); line != "."; line = ask() {
 				text.WriteString(strings.TrimPrefix(line, ".") + "\n")
+			}
+			if p.letter != "" {
+				say(p.letter)
+				continue
 			}
 			p.mu.Lock()
 			p.mails = append(p.mails, text.String())

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"html/template"
@@ -87,7 +88,7 @@ func (m *mailer) write(l *letter) ([]byte, error) {
 	head("MIME-Version", "1.0")
 	var body bytes.Buffer
 	parts := multipart.NewWriter(&body)
-	if err := parts.SetBoundary("yett-" + strings.NewReplacer("@", "-", ".", "-").Replace(l.ID)[:min(len(l.ID), 60)]); err != nil {
+	if err := parts.SetBoundary(fmt.Sprintf("yett-%x", sha256.Sum256([]byte(l.ID)))[:45]); err != nil { // any id will do
 		return nil, err
 	}
 	var html bytes.Buffer
@@ -118,7 +119,7 @@ func (m *mailer) write(l *letter) ([]byte, error) {
 func (m *mailer) send(ctx context.Context, until time.Time, l *letter) error {
 	text, err := m.write(l)
 	if err != nil {
-		return fmt.Errorf("write the mail: %w", err)
+		return &errLetter{fmt.Errorf("write the mail: %w", err)}
 	}
 	return signedhttp.Deliver(ctx, m.clock, until, func(ctx context.Context) (time.Duration, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, tryFor)
@@ -135,8 +136,12 @@ func (m *mailer) id(name string) string {
 }
 
 func (m *mailer) letter(e *event) *letter {
+	fields := e.fields()
+	for i := range fields {
+		fields[i].value = mailText(fields[i].value)
+	}
 	about := visible(e.Tool, 80) + " (" + visible(e.Agent, 80) + ")"
-	return &letter{Subject: "[Yett] " + e.title() + ": " + about, ID: m.id(eventID(e)), Title: e.title(), Fields: e.fields(), Link: m.links.of(e), Open: e.opens()}
+	return &letter{Subject: "[Yett] " + e.title() + ": " + about, ID: m.id(eventID(e)), Title: e.title(), Fields: fields, Link: m.links.of(e), Open: e.opens()}
 }
 
 func (m *mailer) open(ctx context.Context, until time.Time, e *event) (ref, error) {
@@ -157,7 +162,7 @@ func (m *mailer) digest(ctx context.Context, until time.Time, d *digest) error {
 	for _, all := range [][]*event{d.opened, d.settled} {
 		some, more := shown(all)
 		for _, e := range some {
-			l.Items = append(l.Items, e.word()+": "+visible(e.Tool, maxName)+" by "+visible(e.Agent, maxName))
+			l.Items = append(l.Items, e.word()+": "+mailText(visible(e.Tool, maxName))+" by "+mailText(visible(e.Agent, maxName)))
 		}
 		if more > 0 {
 			l.More = append(l.More, fmt.Sprintf("and %d more", more))

@@ -132,7 +132,9 @@ func (n *notifier) mailer(t *targetConfig, secret string, l links) (sender, erro
 	return m, nil
 }
 
-// consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up.
+// consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up. A *plugin.RecordError is
+// about a record that cannot be read, or whose message is refused for what is in it. Any other error, as when a target is
+// down, blames no record: nothing is acknowledged, and the batch comes again for as long as that lasts.
 func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,17 +164,24 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	return earliest(results, bad)
 }
 
-// earliest is the first record that some target could not be told of, or that is bad.
+// earliest is the first thing that went wrong: a record that is bad, or one that some target could not be told of.
 func earliest(results []*failed, bad *plugin.RecordError) error {
+	var first *failed
+	if bad != nil {
+		first = &failed{seq: bad.Seq, err: bad.Err, content: true}
+	}
 	for _, f := range results {
-		if f != nil && (bad == nil || f.seq < bad.Seq) {
-			bad = &plugin.RecordError{Seq: f.seq, Err: f.err}
+		if f != nil && (first == nil || f.seq < first.seq || f.seq == first.seq && !f.content) {
+			first = f
 		}
 	}
-	if bad == nil {
+	switch {
+	case first == nil:
 		return nil
+	case first.content:
+		return &plugin.RecordError{Seq: first.seq, Err: first.err}
 	}
-	return bad
+	return first.err
 }
 
 func (n *notifier) close() error {

@@ -161,8 +161,9 @@ func TestFailure(t *testing.T) {
 	for _, tc := range []struct {
 		policy string
 		status int
-		seq    uint64
-	}{{"retry", 503, 2}, {"retry", 404, 2}, {"drop", 503, 0}, {"drop", 404, 0}} {
+		fails  bool
+		seq    uint64 // of the RecordError; 0: no record is to blame
+	}{{"retry", 503, true, 0}, {"retry", 404, true, 0}, {"retry", 422, true, 2}, {"drop", 503, false, 0}, {"drop", 404, false, 0}, {"drop", 422, false, 0}} {
 		good := newWeb(t, nil)
 		down := newWeb(t, func(n int, _ request) (int, string) {
 			if n == 1 {
@@ -176,8 +177,9 @@ func TestFailure(t *testing.T) {
 		for range 2 {
 			err := n.consume(context.Background(), b)
 			var bad *plugin.RecordError
-			if errors.As(err, &bad); (err == nil) != (tc.seq == 0) || bad != nil && bad.Seq != tc.seq {
-				t.Fatalf("%s %d: %v, want record %d", tc.policy, tc.status, err, tc.seq)
+			errors.As(err, &bad)
+			if (err != nil) != tc.fails || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq {
+				t.Fatalf("%s %d: %#v, want record %d (0: none)", tc.policy, tc.status, err, tc.seq)
 			}
 		}
 		if got := told(t, good); got != "requested:dec_1:pending requested:dec_2:pending requested:dec_3:pending" {
@@ -203,7 +205,7 @@ func TestBadRecord(t *testing.T) {
 func TestEarliestFailure(t *testing.T) {
 	w := newWeb(t, func(_ int, r request) (int, string) {
 		if strings.Contains(r.body, "dec_2") {
-			return 404, ""
+			return 422, ""
 		}
 		return 200, ""
 	})
@@ -213,6 +215,34 @@ func TestEarliestFailure(t *testing.T) {
 	var e *plugin.RecordError
 	if !errors.As(err, &e) || e.Seq != 2 {
 		t.Fatalf("%v, want record 2: its end was not told, although record 3 failed", err)
+	}
+}
+
+// A record is blamed only when nothing in front of it waits for a target that is down.
+func TestEarliest(t *testing.T) {
+	down, refused := errors.New("down"), errors.New("refused")
+	for _, tc := range []struct {
+		name    string
+		results []*failed
+		bad     *plugin.RecordError
+		err     error
+		seq     uint64
+	}{
+		{"nothing", []*failed{nil, nil}, nil, nil, 0},
+		{"down", []*failed{nil, {seq: 4, err: down}}, nil, down, 0},
+		{"refused", []*failed{{seq: 4, err: refused, content: true}}, nil, refused, 4},
+		{"down before refused", []*failed{{seq: 4, err: refused, content: true}, {seq: 3, err: down}}, nil, down, 0},
+		{"refused before down", []*failed{{seq: 3, err: refused, content: true}, {seq: 4, err: down}}, nil, refused, 3},
+		{"both at one", []*failed{{seq: 3, err: refused, content: true}, {seq: 3, err: down}}, nil, down, 0},
+		{"unreadable", nil, &plugin.RecordError{Seq: 5, Err: refused}, refused, 5},
+		{"unreadable behind down", []*failed{{seq: 4, err: down}}, &plugin.RecordError{Seq: 5, Err: refused}, down, 0},
+	} {
+		err := earliest(tc.results, tc.bad)
+		var bad *plugin.RecordError
+		errors.As(err, &bad)
+		if !errors.Is(err, tc.err) || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq {
+			t.Errorf("%s: %#v, want %v at record %d (0: none)", tc.name, err, tc.err, tc.seq)
+		}
 	}
 }
 

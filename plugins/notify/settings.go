@@ -36,7 +36,7 @@ type targetConfig struct {
 	OnFailure  string     `json:"on_failure"`
 	PerMinute  int        `json:"per_minute"`
 	DigestOver *int       `json:"digest_over"`
-	Credential string     `json:"credential"`
+	Credential string     `json:"credential_name"`
 	Unsigned   bool       `json:"unsigned"`
 	Channel    string     `json:"channel"`
 	SMTP       smtpConfig `json:"smtp"`
@@ -67,22 +67,39 @@ const (
 
 const globList = `{"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 256}}`
 
+// kindSchemas say which settings a kind of target needs, and which do not go with it.
+const kindSchemas = `
+        "allOf": [
+          {"if": {"properties": {"kind": {"const": "slack"}}},
+           "then": {"required": ["credential_name"], "properties": {"url": false, "channel": false, "unsigned": {"const": false}, "smtp": false, "from": false, "to": false}}},
+          {"if": {"properties": {"kind": {"const": "slack_bot"}}},
+           "then": {"required": ["credential_name", "channel"], "properties": {"unsigned": {"const": false}, "smtp": false, "from": false, "to": false}}},
+          {"if": {"properties": {"kind": {"const": "webhook"}}},
+           "then": {"required": ["url"], "properties": {"channel": false, "smtp": false, "from": false, "to": false},
+                    "oneOf": [{"required": ["credential_name"], "properties": {"unsigned": {"const": false}}}, {"required": ["unsigned"], "properties": {"unsigned": {"const": true}, "credential_name": false}}]}},
+          {"if": {"properties": {"kind": {"const": "email"}}},
+           "then": {"required": ["smtp", "from", "to"], "properties": {"url": false, "proxy": false, "channel": false, "unsigned": {"const": false},
+                    "to": {"minItems": 1}, "smtp": {"required": ["address"]}, "tls": {"properties": {"cert_file": false, "key_file": false}}}}},
+          {"if": {"properties": {"kind": {"const": "log"}}},
+           "then": {"properties": {"credential_name": false, "url": false, "proxy": false, "channel": false, "unsigned": {"const": false}, "smtp": false, "from": false, "to": false}}}
+        ],`
+
 const schema = `{
   "$schema": "https://json-schema.org/draft/2020-12/schema",
   "type": "object",
   "additionalProperties": false,
   "required": ["console_url", "targets"],
   "properties": {
-    "console_url": {"type": "string", "minLength": 1, "maxLength": 2048, "description": "where approvers reach the console; links begin with it"},
-    "state": {"type": "string", "maxLength": 4096, "default": "", "description": "folder for what was sent, which must exist; empty: messages are not updated after a restart"},
+    "console_url": {"type": "string", "pattern": "^https?://[^|<>\"\\s?#]+$", "maxLength": 2048, "description": "where approvers reach the console; links begin with it"},
+    "state": {"type": "string", "pattern": "^(/.*)?$", "maxLength": 4096, "default": "", "description": "folder for what was sent, which must exist; empty: messages are not updated after a restart"},
     "show_args": {"type": "boolean", "default": false, "description": "show the call's arguments, as the subscriber's payload has them"},
-    "retry_for": {"type": "string", "maxLength": 32, "default": "20s", "description": "how long a target is tried, 0s to 25s"},
+    "retry_for": {"type": "string", "pattern": "` + signedhttp.DurationPattern + `", "maxLength": 32, "default": "20s", "description": "how long a target is tried, 0s to 25s"},
     "targets": {
       "type": "array", "minItems": 1, "maxItems": 16,
       "items": {
         "type": "object",
         "additionalProperties": false,
-        "required": ["name", "kind"],
+        "required": ["name", "kind"],` + kindSchemas + `
         "properties": {` + signedhttp.EndpointSchema + `,
           "name": {"type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[a-zA-Z0-9_-]+$"},
           "kind": {"enum": ["slack", "slack_bot", "webhook", "email", "log"]},
@@ -92,9 +109,9 @@ const schema = `{
           "on_failure": {"enum": ["retry", "drop"], "default": "retry", "description": "retry: the batch fails, and the host decides; drop: the message is given up with a line in the log"},
           "per_minute": {"type": "integer", "minimum": 10, "maximum": 600, "default": 30},
           "digest_over": {"type": "integer", "minimum": 0, "maximum": 50, "default": 5, "description": "so many calls of one batch have a message each; the others share one"},
-          "credential": {"type": "string", "maxLength": 64, "description": "name in the secret credentials: the webhook's URL (slack), the bot's token (slack_bot), whsec_… (webhook), the password (email)"},
+          "credential_name": {"type": "string", "maxLength": 64, "description": "name in the secret credentials: the webhook's URL (slack), the bot's token (slack_bot), whsec_… (webhook), the password (email)"},
           "unsigned": {"type": "boolean", "default": false, "description": "webhook: send without a signature"},
-          "channel": {"type": "string", "maxLength": 80, "description": "slack_bot: the channel's id"},
+          "channel": {"type": "string", "minLength": 1, "maxLength": 80, "description": "slack_bot: the channel's id"},
           "smtp": {
             "type": "object",
             "additionalProperties": false,
@@ -201,7 +218,7 @@ func (t *targetConfig) check(w wrongs, credentials map[string]string) {
 	}
 	secret, given := credentials[t.Credential]
 	if t.Credential != "" && !given {
-		w.add("/credential", "is not in the secret credentials")
+		w.add("/credential_name", "is not in the secret credentials")
 		return
 	}
 	t.checkKind(w, secret)
@@ -224,7 +241,7 @@ func (t *targetConfig) checkKind(w wrongs, secret string) {
 		set         bool
 	}{
 		{"url", "url", t.URL != ""}, {"proxy", "endpoint", t.Proxy != ""},
-		{"credential", "credential", t.Credential != ""}, {"unsigned", "unsigned", t.Unsigned}, {"channel", "channel", t.Channel != ""},
+		{"credential_name", "credential", t.Credential != ""}, {"unsigned", "unsigned", t.Unsigned}, {"channel", "channel", t.Channel != ""},
 		{"smtp", "mail", t.SMTP != smtpConfig{}}, {"from", "mail", t.From != ""}, {"to", "mail", len(t.To) > 0},
 	} {
 		if f.set && !slices.Contains(allowed, f.needs) {
@@ -234,7 +251,7 @@ func (t *targetConfig) checkKind(w wrongs, secret string) {
 	switch t.Kind {
 	case kindSlack:
 		if why := signedhttp.CheckURL(secret, t.Insecure); why != "" {
-			w.add("/credential", "the URL of the incoming webhook "+why)
+			w.add("/credential_name", "the URL of the incoming webhook "+why)
 		}
 		t.URL = secret
 		t.checkEndpoint(w)
@@ -243,7 +260,7 @@ func (t *targetConfig) checkKind(w wrongs, secret string) {
 			t.URL = slackAPI
 		}
 		if secret == "" || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-			w.add("/credential", "must name the bot's token")
+			w.add("/credential_name", "must name the bot's token")
 		}
 		if t.Channel == "" || len(t.Channel) > 80 {
 			w.add("/channel", "must be the id of a channel")
@@ -251,7 +268,7 @@ func (t *targetConfig) checkKind(w wrongs, secret string) {
 		t.checkEndpoint(w)
 	case kindWebhook:
 		if _, err := signedhttp.ParseSecret(secret); err != nil && !t.Unsigned {
-			w.add("/credential", err.Error()+"; or set unsigned: true")
+			w.add("/credential_name", err.Error()+"; or set unsigned: true")
 		} else if t.Unsigned && secret != "" {
 			w.add("/unsigned", "goes with no credential")
 		}
@@ -299,15 +316,15 @@ func (t *targetConfig) checkMail(w wrongs, secret string) {
 	if (s.Username == "") != (secret == "") {
 		w.add("/smtp/username", "comes together with a credential, the password")
 	}
-	if _, err := mail.ParseAddress(t.From); err != nil {
-		w.add("/from", "must be a mail address")
+	if !isAddress(t.From) {
+		w.add("/from", "must be a mail address of ASCII characters")
 	}
 	if len(t.To) == 0 || len(t.To) > 50 {
 		w.add("/to", "must be 1 to 50 mail addresses")
 	}
 	for i, to := range t.To {
-		if _, err := mail.ParseAddress(to); err != nil {
-			w.add(fmt.Sprintf("/to/%d", i), "must be a mail address")
+		if !isAddress(to) {
+			w.add(fmt.Sprintf("/to/%d", i), "must be a mail address of ASCII characters")
 		}
 	}
 	if t.TLS.CAFile != "" && !filepath.IsAbs(t.TLS.CAFile) {
@@ -316,4 +333,11 @@ func (t *targetConfig) checkMail(w wrongs, secret string) {
 	if t.TLS.CertFile != "" || t.TLS.KeyFile != "" {
 		w.add("/tls", "only ca_file goes with email")
 	}
+}
+
+// isAddress says whether mail can be handed over for an address as it stands: a server need not know SMTPUTF8, and net/smtp
+// puts the address into a command without quotes.
+func isAddress(text string) bool {
+	a, err := mail.ParseAddress(text)
+	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\\<>`, r) })
 }

@@ -137,7 +137,7 @@ func (s *slackBot) call(ctx context.Context, until time.Time, method string, m s
 			TS      string `json:"ts"`
 		}
 		if a.Cut || json.Unmarshal(a.Body, &said) != nil {
-			return 0, true, errors.New("Slack's answer cannot be read")
+			return 0, true, errors.New("the answer of Slack cannot be read")
 		}
 		if !said.OK {
 			return a.RetryAfter(s.clock.Now()), slackLater[said.Error], &errSlack{said.Error}

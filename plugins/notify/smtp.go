@@ -145,7 +145,7 @@ func (s *smtpClient) hand(c *smtp.Client, from *mail.Address, to []*mail.Address
 		return fmt.Errorf("DATA: %w", err)
 	}
 	if err := w.Close(); err != nil {
-		return fmt.Errorf("DATA: %w", err)
+		return &errLetter{fmt.Errorf("DATA: %w", err)}
 	}
 	return nil
 }

@@ -82,8 +82,9 @@ func priorityOf(e *event) string {
 
 // failed says at which record a target could not be told.
 type failed struct {
-	seq uint64
-	err error
+	seq     uint64
+	err     error
+	content bool // the message is refused for what is in it; otherwise the target or the settings are at fault, and no record is
 }
 
 // tell tells the target what is news to it. nil means that it knows, or that on_failure gave it up.
@@ -93,7 +94,7 @@ func (t *target) tell(ctx context.Context, until time.Time, id string, all []*ev
 	if err == nil {
 		return nil
 	}
-	f := &failed{err: fmt.Errorf("target %s: %w", t.name, err)}
+	f := &failed{err: fmt.Errorf("target %s: %w", t.name, err), content: ofContent(err)}
 	for _, e := range append(opened, settled...) {
 		if m, _ := t.state.told(e.ID, t.name); m.Seq < e.Seq && (f.seq == 0 || e.Seq < f.seq) {
 			f.seq = e.Seq // all before it was told, though not in this order

@@ -3,12 +3,14 @@ package main
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +39,7 @@ func slackText(t *testing.T, r request) string {
 
 func TestSlackHook(t *testing.T) {
 	w := newWeb(t, nil)
-	n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "show_args": true, "targets": [{"name": "s", "kind": "slack", "credential": "hook"}]}`, console+"/"), map[string]string{"hook": w.URL + "/services/T/B/x"})
+	n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "show_args": true, "targets": [{"name": "s", "kind": "slack", "credential_name": "hook"}]}`, console+"/"), map[string]string{"hook": w.URL + "/services/T/B/x"})
 	consume(t, n, batch(1, created(1, rec{"tool_id": hostile}), rec{"type": "decision", "decision_id": "dec_1", "args": rec{"note": "<!channel>", "amount": json.Number("1.50")}}),
 		batch(3, resolved(1, "approved", rec{"tool_id": hostile, "reason": "ok <!here>"})))
 	got := w.requests()
@@ -83,7 +85,7 @@ func TestSlackBot(t *testing.T) {
 			}
 			return 200, `{"ok":true,"channel":"C1","ts":"1.5"}`
 		})
-		n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "targets": [{"name": "s", "kind": "slack_bot", "credential": "bot", "channel": "C1", "url": %q}]}`, console, w.URL+"/api"), map[string]string{"bot": secret})
+		n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "targets": [{"name": "s", "kind": "slack_bot", "credential_name": "bot", "channel": "C1", "url": %q}]}`, console, w.URL+"/api"), map[string]string{"bot": secret})
 		consume(t, n, batch(1, created(1)), batch(2, resolved(1, "denied")))
 		var calls []string
 		for _, r := range w.requests()[1:] {
@@ -102,7 +104,7 @@ func TestSlackBot(t *testing.T) {
 func TestWebhookSigned(t *testing.T) {
 	secret := "wh" + "sec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("n", 32)))
 	w := newWeb(t, nil)
-	n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "targets": [{"name": "h", "kind": "webhook", "credential": "sign", "url": %q}]}`, console, w.URL), map[string]string{"sign": secret})
+	n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "targets": [{"name": "h", "kind": "webhook", "credential_name": "sign", "url": %q}]}`, console, w.URL), map[string]string{"sign": secret})
 	consume(t, n, batch(7, created(1)), batch(8, resolved(1, "approved")))
 	v, err := standardwebhooks.NewWebhook(secret)
 	if err != nil {
@@ -121,7 +123,7 @@ func TestWebhookSigned(t *testing.T) {
 }
 
 func mailConfig(p *post, more string) string {
-	return fmt.Sprintf(`{"console_url": %q, "retry_for": "1s", "targets": [{"name": "m", "kind": "email", "from": "Yett <yett@example.com>", "to": ["ann@example.com", "Bob <bob@example.com>"], "smtp": {"address": %q%s}, "tls": {"ca_file": %q}, "credential": "pw"}]}`,
+	return fmt.Sprintf(`{"console_url": %q, "retry_for": "1s", "targets": [{"name": "m", "kind": "email", "from": "Yett <yett@example.com>", "to": ["ann@example.com", "Bob <bob@example.com>"], "smtp": {"address": %q%s}, "tls": {"ca_file": %q}, "credential_name": "pw"}]}`,
 		console, p.address, more, p.caFile)
 }
 
@@ -205,6 +207,8 @@ func TestMailRefused(t *testing.T) {
 		more string
 		err  string
 	}{
+		{"the mail is spam", func(p *post) { p.letter = "554 spam" }, "", "DATA: 554"},
+		{"the mail is for later", func(p *post) { p.letter = "451 later" }, "", "DATA: 451"},
 		{"no STARTTLS", func(p *post) { p.startTLS = false }, "", "offers no STARTTLS"},
 		{"no AUTH we know", func(p *post) { p.auth = "GSSAPI" }, "", "neither AUTH PLAIN"},
 		{"mailbox unknown", func(p *post) { p.refuse["RCPT"] = "550 no" }, "", "RCPT of the address 1"},
@@ -217,6 +221,10 @@ func TestMailRefused(t *testing.T) {
 		mails, auths := p.taken()
 		if err == nil || !strings.Contains(err.Error(), tc.err) || len(mails) > 0 {
 			t.Errorf("%s: %v, %d mails, want %q", tc.name, err, len(mails), tc.err)
+		}
+		var bad *plugin.RecordError
+		if errors.As(err, &bad) != (tc.name == "the mail is spam") {
+			t.Errorf("%s: %#v: a record is to blame for a mail that is refused, and for nothing else", tc.name, err)
 		}
 		if tc.name == "no STARTTLS" && len(auths) > 0 {
 			t.Error("the password was sent in clear")
@@ -238,23 +246,66 @@ func smtpClientTo(p *post) *smtpClient {
 }
 
 func TestVisible(t *testing.T) {
-	for in, want := range map[string]string{"plain": "plain", "a\nb": "a⟨U+000A⟩b", "a\u202eb": "a⟨U+202E⟩b", "ünï 漢": "ünï 漢", "a\u00a0b": "a⟨U+00A0⟩b", "\xff": "\ufffd", "0123456789abc": "0123456789… (3 more bytes)"} {
+	for in, want := range map[string]string{"plain": "plain", "a\nb": "a⟨U+000A⟩b", "a\u202eb": "a⟨U+202E⟩b", "ünï 漢": "ünï 漢", "a\u00a0b": "a⟨U+00A0⟩b", "a\u3164b\u2800\ufe0f": "a⟨U+3164⟩b⟨U+2800⟩⟨U+FE0F⟩", "\xff": "\ufffd", "0123456789abc": "0123456789… (3 more bytes)"} {
 		if got := visible(in, 10); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
 	}
 }
 
+func TestMailFromAnyDomain(t *testing.T) {
+	p := newPost(t, func(*post) {})
+	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), "yett@example.com", "yett@[127.0.0.1]", 1), password)
+	consume(t, n, batch(1, created(1)))
+	if mails, _ := p.taken(); len(mails) != 1 || len(bodies(t, parse(t, mails[0]))) != 2 {
+		t.Errorf("%q", mails)
+	}
+}
+
+// Nothing that an agent wrote is a link in a mail: programs make links of plain text too.
+func TestMailHasOneLink(t *testing.T) {
+	p := newPost(t, func(*post) {})
+	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), `"targets"`, `"show_args": true, "targets"`, 1), password)
+	consume(t, n, batch(1, created(1, rec{"tool_id": "see https://evil.example/approve", "agent_id": "www.evil.example", "reason": "ask boss@evil.example"}),
+		rec{"type": "decision", "decision_id": "dec_1", "args": rec{"n": json.Number("1.50"), "u": "http://evil.example"}}))
+	mails, _ := p.taken()
+	for _, part := range bodies(t, parse(t, mails[0])) {
+		for _, link := range []string{"https://evil", "http://evil", "evil.example", "www.evil", "boss@evil"} {
+			if strings.Contains(part, link) {
+				t.Errorf("%q can become a link in\n%s", link, part)
+			}
+		}
+		if !strings.Contains(part, "1.50") || strings.Count(part, "https://yett.example.com") != 1 {
+			t.Errorf("our own link, or a number, is not as it was in\n%s", part)
+		}
+	}
+}
+
 func TestBucket(t *testing.T) {
 	b, now := bucket{perMinute: 60, burst: 2}, start
-	if !b.take(now) || !b.take(now) || b.take(now) {
-		t.Error("a burst of 2 is not 2")
+	taken := func() (n int) {
+		for b.take(now) {
+			n++
+		}
+		return n
+	}
+	if n := taken(); n != 2 {
+		t.Errorf("a burst of 2 is %d", n)
 	}
 	if d := b.next(now); d <= 0 || d > time.Second {
 		t.Errorf("the next one goes in %v", d)
 	}
-	if now = now.Add(time.Hour); !b.take(now) || !b.take(now) || b.take(now) {
-		t.Error("an hour saves up more than the burst")
+	now = now.Add(time.Hour)
+	if n := taken(); n != 2 {
+		t.Errorf("an hour saves up %d, more than the burst", n)
+	}
+}
+
+// The gateway takes the value of a setting with such a name for a secret in clear, and refuses the configuration.
+func TestNoSettingLooksLikeASecret(t *testing.T) {
+	looks := regexp.MustCompile(`(?i)"([a-z_]*_)?(secret|token|password|passwd|passphrase|credentials?|api_?key|private_?key)": ?\{`)
+	if found := looks.FindString(schema); found != "" {
+		t.Errorf("the schema has the setting %s", found)
 	}
 }
 
@@ -263,7 +314,7 @@ func TestSettings(t *testing.T) {
 	mailTo := `{"name": "m", "kind": "email", "from": "a@example.com", "to": ["b@example.com"], `
 	for _, tc := range []struct{ config, credentials, err string }{
 		{target(`{"name": "l", "kind": "log"}`), "", ""},
-		{target(`{"name": "s", "kind": "slack", "credential": "c"}`), `{"c": "https://hooks.slack.com/services/x"}`, ""},
+		{target(`{"name": "s", "kind": "slack", "credential_name": "c"}`), `{"c": "https://hooks.slack.com/services/x"}`, ""},
 		{target(mailTo + `"smtp": {"address": "127.0.0.1:25", "security": "none"}}`), "", ""},
 		{`{"targets": []}`, "", "/console_url: must be"},
 		{`{"console_url": "https://x/?a=b", "targets": []}`, "", "/console_url: must be"},
@@ -278,18 +329,20 @@ func TestSettings(t *testing.T) {
 		{target(`{"name": "a", "kind": "log", "digest_over": 99}`), "", "/targets/0/digest_over"},
 		{target(`{"name": "a", "kind": "log", "tools": [""]}`), "", "/targets/0/tools"},
 		{target(`{"name": "a", "kind": "log", "priorities": ["urgent"]}`), "", "/targets/0/priorities"},
-		{target(`{"name": "s", "kind": "slack", "credential": "c"}`), "", "/targets/0/credential: is not in the secret"},
-		{target(`{"name": "s", "kind": "slack", "credential": "c"}`), `{"c": "http://hooks.example.com/x"}`, "/targets/0/credential: the URL of the incoming webhook must be https"},
-		{target(`{"name": "s", "kind": "slack"}`), "", "/targets/0/credential: the URL of the incoming webhook is required"},
-		{target(`{"name": "s", "kind": "slack_bot", "credential": "c"}`), `{"c": "x"}`, "/targets/0/channel"},
-		{target(`{"name": "s", "kind": "slack_bot", "channel": "C"}`), "", "/targets/0/credential: must name the bot's token"},
+		{target(`{"name": "s", "kind": "slack", "credential_name": "c"}`), "", "/targets/0/credential_name: is not in the secret"},
+		{target(`{"name": "s", "kind": "slack", "credential_name": "c"}`), `{"c": "http://hooks.example.com/x"}`, "/targets/0/credential_name: the URL of the incoming webhook must be https"},
+		{target(`{"name": "s", "kind": "slack"}`), "", "/targets/0/credential_name: the URL of the incoming webhook is required"},
+		{target(`{"name": "s", "kind": "slack_bot", "credential_name": "c"}`), `{"c": "x"}`, "/targets/0/channel"},
+		{target(`{"name": "s", "kind": "slack_bot", "channel": "C"}`), "", "/targets/0/credential_name: must name the bot's token"},
 		{target(`{"name": "w", "kind": "webhook", "url": "https://x/"}`), "", "unsigned: true"},
 		{target(`{"name": "w", "kind": "webhook", "unsigned": true}`), "", "/targets/0/url: is required"},
 		{target(mailTo + `"smtp": {"address": "mail"}}`), "", "/targets/0/smtp/address"},
 		{target(mailTo + `"smtp": {"address": "mail:25", "security": "none"}}`), "", "/targets/0/smtp/security: none is for this machine"},
-		{target(mailTo + `"insecure": true, "credential": "c", "smtp": {"address": "mail:25", "security": "none", "username": "u"}}`), `{"c": "x"}`, "no password is sent in clear"},
+		{target(mailTo + `"insecure": true, "credential_name": "c", "smtp": {"address": "mail:25", "security": "none", "username": "u"}}`), `{"c": "x"}`, "no password is sent in clear"},
 		{target(mailTo + `"smtp": {"address": "mail:25", "username": "u"}}`), "", "/targets/0/smtp/username"},
 		{target(strings.Replace(mailTo, "b@example.com", `b@example.com\r\nRCPT TO:<x>`, 1) + `"smtp": {"address": "mail:25"}}`), "", "/targets/0/to/0"},
+		{target(strings.Replace(mailTo, "b@example.com", `\"b> SIZE=1 <c\"@example.com`, 1) + `"smtp": {"address": "mail:25"}}`), "", "/targets/0/to/0"},
+		{target(strings.Replace(mailTo, "a@example.com", "yett@bücher.example", 1) + `"smtp": {"address": "mail:25"}}`), "", "/targets/0/from"},
 		{target(strings.Replace(mailTo, "a@example.com", "nobody", 1) + `"smtp": {"address": "mail:25"}}`), "", "/targets/0/from"},
 		{target(`{"name": "l", "kind": "log"}`), `["top-secret"]`, "secrets.credentials: must be"},
 	} {

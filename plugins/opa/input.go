@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -67,7 +68,7 @@ func document(name string, raw []byte) (*ast.Term, error) {
 	return t, nil
 }
 
-// term is a value as Rego has it. Numbers stay as they were written.
+// term is a value as Rego has it. Numbers keep every digit of their value.
 func term(v exact.Value) (*ast.Term, error) {
 	switch v.Kind() {
 	case exact.Null:
@@ -102,13 +103,24 @@ func term(v exact.Value) (*ast.Term, error) {
 	return nil, fmt.Errorf("a value of an unknown kind")
 }
 
+// number is the exact value in one form: 1.50, 1.5 and 15e-1 are the same text. Rego compares two fractions as float64 when both
+// are written with zeros at their end, and would find 9007199254740992.90 no greater than 9007199254740992.50.
 func number(v exact.Value) (*ast.Term, error) {
 	raw := v.Raw()
-	if len(raw) > 32 || strings.ContainsAny(raw, "eE") {
-		_, digits, exp := v.Decimal().Parts()
-		if len(raw) > maxDigits || len(digits) > maxDigits || exp > maxExponent || exp < -maxExponent {
-			return nil, fmt.Errorf("a number with more than %d digits or an exponent beyond ±%d", maxDigits, maxExponent)
+	if len(raw) <= 18 && !strings.ContainsAny(raw, ".eE") {
+		return ast.NewTerm(ast.Number(raw)), nil
+	}
+	d := v.Decimal()
+	neg, digits, exp := d.Parts()
+	if len(raw) > maxDigits || len(digits) > maxDigits || exp > maxExponent || exp < -maxExponent {
+		return nil, fmt.Errorf("a number with more than %d digits or an exponent beyond ±%d", maxDigits, maxExponent)
+	}
+	text := d.String()
+	if strings.Contains(text, "e") { // without the point, which Rego would take for a fraction's
+		text = digits + "e" + strconv.Itoa(exp-len(digits))
+		if neg {
+			text = "-" + text
 		}
 	}
-	return ast.NewTerm(ast.Number(raw)), nil
+	return ast.NewTerm(ast.Number(text)), nil
 }

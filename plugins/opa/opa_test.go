@@ -141,7 +141,7 @@ func TestInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const want = `{"agent_id":"agent-1","args":{"e":1e2,"f":1.10,"list":[null,true,"x"],"n":12345678901234567890123,"o":{}},"call_id":"c1",` +
+	const want = `{"agent_id":"agent-1","args":{"e":100,"f":1.1,"list":[null,true,"x"],"n":12345678901234567890123,"o":{}},"call_id":"c1",` +
 		`"context":{"env":"prod"},"key_id":"k1","key_name":"key","operation":"refund","session_id":"s1","time":"2026-01-02T03:04:05.000000678Z","tool_id":"payments/refund"}`
 	if got.Reason != want {
 		t.Errorf("got  %s\nwant %s", got.Reason, want)
@@ -152,7 +152,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// Numbers are compared as they were written, beyond what a float keeps.
+// Numbers are compared by their value, beyond what a float keeps.
 func TestNumbersAreExact(t *testing.T) {
 	a := configured(t, authz(`decision if input.args.a > input.args.b`+"\n"))
 	for _, c := range []struct {
@@ -164,6 +164,11 @@ func TestNumbersAreExact(t *testing.T) {
 		{"100000000000000000000000000", "100000000000000000000000001", sdk.Deny},
 		{"0.1000000000000000000000002", "0.1000000000000000000000001", sdk.Permit},
 		{"1.0", "1", sdk.Deny},
+		{"9007199254740992.90", "9007199254740992.50", sdk.Permit},
+		{"9007199254740992.50", "9007199254740992.90", sdk.Deny},
+		{"1.00000000000000000000000000000010e30", "1000000000000000000000000000000.10", sdk.Deny},
+		{"1.00000000000000000000000000000020e30", "1000000000000000000000000000000.10", sdk.Permit},
+		{"-9007199254740992.50", "-9007199254740992.90", sdk.Permit},
 		{"1e400", "1e399", sdk.Permit},
 	} {
 		v, err := a.check(t.Context(), call(`{"a":`+c.a+`,"b":`+c.b+`}`))

@@ -322,11 +322,21 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, ok := range map[string]bool{
-		exampleConfig:                            true,
-		`{"bundle":"/b","reload":"0s"}`:          true,
-		`{"bundle":"/b","on_undefined":"allow"}`: false,
-		`{"bundle":"/b","bundel":1}`:             false,
-		`{"paths":[]}`:                           false,
+		exampleConfig:                              true,
+		`{"bundle":"/b","reload":"0s"}`:            true,
+		`{"bundle":"/b","on_undefined":"allow"}`:   false,
+		`{"bundle":"/b","bundel":1}`:               false,
+		`{"paths":[]}`:                             false,
+		`{}`:                                       false,
+		`{"policy":"package a","bundle":"/b"}`:     false,
+		`{"bundle":"b"}`:                           false,
+		`{"paths":["b"]}`:                          false,
+		`{"bundle":"/b","decision":"input.x"}`:     false,
+		`{"bundle":"/b","decision":"data[\"a\"]"}`: true,
+		`{"bundle":"/b","reload":"1"}`:             false,
+		`{"bundle":"/b","reload":"1m30.5s"}`:       true,
+		`{"policy":"package a","verify":{"public_key":"-----BEGIN PUBLIC KEY-----"}}`: false,
+		`{"bundle":"/b","verify":{"public_key":"-----BEGIN PUBLIC KEY-----"}}`:        true,
 	} {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 		if err != nil {

@@ -64,17 +64,32 @@ func (e *exporter) configure(_ context.Context, s plugin.Settings) error {
 	if err != nil {
 		return err
 	}
+	if o.demo {
+		s.Log.Warn("demo: records are taken in and kept nowhere")
+	}
 	e.o, e.to, e.log = o, to, s.Log
 	e.probe = startProbe(e.ask)
 	return nil
 }
 
 func newSender(o *options) (sender, error) {
+	if o.demo {
+		return demo{}, nil
+	}
 	if o.grpc {
 		return newGRPC(o)
 	}
 	return newHTTP(o), nil
 }
+
+// demo is a receiver inside the plugin that takes everything in and keeps nothing.
+type demo struct{}
+
+func (demo) send(context.Context, *collogspb.ExportLogsServiceRequest) (int64, string, *failure) {
+	return 0, "", nil
+}
+
+func (demo) close() error { return nil }
 
 // consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: nothing of the batch is
 // acknowledged, and all of it comes again.

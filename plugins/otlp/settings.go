@@ -31,6 +31,7 @@ const (
 // config is what operators write; schema.json describes it.
 type config struct {
 	Endpoint       string            `json:"endpoint"`
+	Demo           bool              `json:"demo"`
 	Protocol       string            `json:"protocol"`
 	Compression    string            `json:"compression"`
 	Body           string            `json:"body"`
@@ -53,7 +54,7 @@ type tlsConfig struct {
 // options are the settings as the code uses them.
 type options struct {
 	endpoint          *url.URL
-	grpc, gzip        bool
+	demo, grpc, gzip  bool
 	body              string
 	service           string
 	resource          map[string]string
@@ -81,7 +82,7 @@ func read(s plugin.Settings) (*options, error) {
 	}
 	var c checker
 	o := &options{
-		grpc: cfg.Protocol == protocolGRPC, gzip: cfg.Compression == "gzip", body: cfg.Body, service: cfg.ServiceName,
+		demo: cfg.Demo, grpc: cfg.Protocol == protocolGRPC, gzip: cfg.Compression == "gzip", body: cfg.Body, service: cfg.ServiceName,
 		resource: cfg.Resource, headers: http.Header{}, maxRequest: cfg.MaxRequest,
 	}
 	c.oneOf("/protocol", cfg.Protocol, protocolHTTP, protocolGRPC)
@@ -99,8 +100,12 @@ func read(s plugin.Settings) (*options, error) {
 		c.add("/service_name", "1 to 256 bytes")
 	}
 	c.resource(cfg.Resource)
-	o.endpoint = c.endpoint(&cfg)
-	o.tls = c.tls(&cfg, o.endpoint, s.Secrets["tls_key"])
+	if !cfg.Demo {
+		o.endpoint = c.endpoint(&cfg)
+		o.tls = c.tls(&cfg, o.endpoint, s.Secrets["tls_key"])
+	} else if cfg.Endpoint != "" || cfg.TLS != nil || s.Secrets["tls_key"] != "" {
+		c.add("/demo", "goes with no endpoint, no tls and no tls_key: nothing is sent")
+	}
 	c.headers(o.headers, cfg.Headers, s.Secrets["headers"])
 	if len(c.problems) > 0 {
 		return nil, c.problems

@@ -19,6 +19,10 @@ func TestExampleRunsAsItIs(t *testing.T) {
 	if err := p.Configure(info.ExampleConfig, nil); err != nil {
 		t.Fatal(err)
 	}
+	var log plugintest.Log
+	if acked, err := p.Consume(t.Context(), log.Append(`{"seq":1}`, `{"seq":2}`)); err != nil || acked != 2 {
+		t.Errorf("%d acknowledged, %v", acked, err)
+	}
 	if err := p.Health(); err != nil {
 		t.Error(err)
 	}

@@ -315,6 +315,7 @@ func TestSettings(t *testing.T) {
 		{`{"url": "https://x/", "timeout": "0s"}`, map[string]string{secretSigning: a}, "/timeout"},
 		{`{"url": "http://x/"}`, map[string]string{secretSigning: a}, "/url"},
 		{`{"demo": true, "URL": "x"}`, nil, "unknown member"},
+		{`{"demo": true}`, map[string]string{secretAuthorization: "Bearer x\r\nX-Other: y"}, "secrets.authorization: must be"},
 	} {
 		_, err := read(plugin.Settings{Config: json.RawMessage(tc.config), Secrets: tc.secrets})
 		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {

@@ -32,13 +32,13 @@ const schema = `{
   "additionalProperties": false,
   "oneOf": [
     {"required": ["url"], "properties": {"demo": {"const": false}}},
-    {"required": ["demo"], "properties": {"demo": {"const": true}, "url": false}}
+    {"required": ["demo"], "properties": {"demo": {"const": true}, "url": false, "proxy": false, "tls": false, "insecure": {"const": false}, "signed_answers": {"const": false}}}
   ],
   "properties": {` + signedhttp.EndpointSchema + `,
     "demo": {"type": "boolean", "default": false, "description": "ask a service inside the plugin that abstains from everything"},
     "unsigned": {"type": "boolean", "default": false, "description": "ask without a signature"},
     "signed_answers": {"type": "boolean", "default": false, "description": "an answer without a signature of answer_secret is an error"},
-    "timeout": {"type": "string", "maxLength": 32, "default": "1s", "description": "the most that one question may take, 1ms to 25s; the check's own deadline is often sooner"},
+    "timeout": {"type": "string", "pattern": "` + signedhttp.DurationPattern + `", "maxLength": 32, "default": "1s", "description": "the most that one question may take, 1ms to 25s; the check's own deadline is often sooner"},
     "connections": {"type": "integer", "minimum": 1, "maximum": 1024, "default": 64, "description": "connections to the service at once"}
   }
 }`
@@ -107,6 +107,11 @@ func read(in plugin.Settings) (settings, error) {
 		wrong("secrets."+secretAnswer, "this secret is required with signed_answers")
 	case !c.SignedAnswers && len(out.answerSecrets) > 0:
 		wrong("/signed_answers", "must be true when there is a secret for answers: it would not be used")
+	}
+	if text, given := in.Secrets[secretAuthorization]; given {
+		if why := signedhttp.CheckHeader(text); why != "" {
+			wrong("secrets."+secretAuthorization, why)
+		}
 	}
 	if problems != nil {
 		return settings{}, problems

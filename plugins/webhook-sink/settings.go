@@ -31,14 +31,14 @@ const schema = `{
   "additionalProperties": false,
   "oneOf": [
     {"required": ["url"], "properties": {"demo": {"const": false}}},
-    {"required": ["demo"], "properties": {"demo": {"const": true}, "url": false}}
+    {"required": ["demo"], "properties": {"demo": {"const": true}, "url": false, "proxy": false, "tls": false, "insecure": {"const": false}}}
   ],
   "properties": {` + signedhttp.EndpointSchema + `,
     "demo": {"type": "boolean", "default": false, "description": "post to a service inside the plugin that takes everything and keeps nothing"},
     "unsigned": {"type": "boolean", "default": false, "description": "send without a signature"},
     "per": {"enum": ["batch", "record"], "default": "batch"},
-    "timeout": {"type": "string", "maxLength": 32, "default": "10s", "description": "of one request, 100ms to 25s"},
-    "retry_for": {"type": "string", "maxLength": 32, "default": "20s", "description": "how long one batch is tried before it is given back, 0s to 25s"}
+    "timeout": {"type": "string", "pattern": "` + signedhttp.DurationPattern + `", "maxLength": 32, "default": "10s", "description": "of one request, 100ms to 25s"},
+    "retry_for": {"type": "string", "pattern": "` + signedhttp.DurationPattern + `", "maxLength": 32, "default": "20s", "description": "how long one batch is tried before it is given back, 0s to 25s"}
   }
 }`
 
@@ -93,6 +93,11 @@ func read(in plugin.Settings) (settings, error) {
 		wrong("/unsigned", "goes with no signing secret")
 	case !c.Unsigned && !c.Demo && !signed:
 		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
+	}
+	if text, given := in.Secrets[secretAuthorization]; given {
+		if why := signedhttp.CheckHeader(text); why != "" {
+			wrong("secrets."+secretAuthorization, why)
+		}
 	}
 	if problems != nil {
 		return settings{}, problems

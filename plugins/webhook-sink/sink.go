@@ -71,7 +71,9 @@ func (s *sink) configure(in plugin.Settings) error {
 	return nil
 }
 
-// consume posts a batch: nil when the service took all of it.
+// consume posts a batch: nil when the service took all of it. A *plugin.RecordError is about a record that the service refuses.
+// Any other error is the service's or the operator's affair: nothing is acknowledged, no record is held to be the cause, and
+// the batch comes again for as long as that lasts.
 func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +96,7 @@ func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 	}
 	for _, p := range parts(b, s.set.perRecord) {
 		if err := s.send(ctx, until, b, p); err != nil {
-			return failure(p, err)
+			return err
 		}
 	}
 	return nil
@@ -104,7 +106,7 @@ func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 func (s *sink) send(ctx context.Context, until time.Time, b *plugin.Batch, p part) error {
 	body, err := p.body(b)
 	if err != nil {
-		return &stuck{p.seq(), err}
+		return &plugin.RecordError{Seq: p.seq(), Err: err}
 	}
 	m := signedhttp.Message{ID: p.id(b), Body: body, Header: s.header.Clone(), Secrets: s.set.secrets, Replays: true}
 	err = signedhttp.Deliver(ctx, s.clock, until, func(ctx context.Context) (time.Duration, bool, error) {
@@ -113,42 +115,19 @@ func (s *sink) send(ctx context.Context, until time.Time, b *plugin.Batch, p par
 	var refused *signedhttp.Refused
 	var unready *signedhttp.Unready
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &unready):
 		s.notYet = unready.Until
-	case errors.As(err, &refused) && p.splits() && ofContent(refused.Status):
-		first, second := p.halves()
-		if err := s.send(ctx, until, b, first); err != nil {
-			return err
-		}
-		return s.send(ctx, until, b, second)
+		return err
+	case !errors.As(err, &refused) || !refused.OfContent():
+		return err
+	case !p.splits():
+		return &plugin.RecordError{Seq: p.seq(), Err: err}
 	}
-	return &stuck{p.seq(), err}
-}
-
-// ofContent says whether a status is about what was sent, not about the URL or the caller.
-func ofContent(status int) bool {
-	return status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge || status == http.StatusUnprocessableEntity
-}
-
-// stuck says which record could not be sent: all before it are taken.
-type stuck struct {
-	seq uint64
-	err error
-}
-
-func (e *stuck) Error() string { return e.err.Error() }
-func (e *stuck) Unwrap() error { return e.err }
-
-// failure is what the host is told. Everything before the part has been taken by the service.
-func failure(p part, err error) error {
-	seq := p.seq()
-	var s *stuck
-	if errors.As(err, &s) {
-		seq, err = s.seq, s.err
+	first, second := p.halves()
+	if err := s.send(ctx, until, b, first); err != nil {
+		return err
 	}
-	return &plugin.RecordError{Seq: seq, Err: err}
+	return s.send(ctx, until, b, second)
 }
 
 func (s *sink) close(ctx context.Context) error {

@@ -132,7 +132,7 @@ func TestBatch(t *testing.T) {
 func TestPerRecord(t *testing.T) {
 	r := newRig(t, `, "per": "record"`, func(n int, _ string) (int, string) {
 		if n == 3 {
-			return 401, ""
+			return 422, ""
 		}
 		return 200, ""
 	})
@@ -153,33 +153,64 @@ func TestPerRecord(t *testing.T) {
 	}
 }
 
+// What is the fault of no record is no RecordError: the host would pass records over that are good, or pause for a service that
+// is down for some minutes.
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		status []int
 		after  string
-		seq    uint64 // of the RecordError; 0: taken
+		err    string // "": taken
+		seq    uint64 // of the RecordError; 0: none
 		tries  int
 	}{
-		{"taken", []int{202}, "", 0, 1},
-		{"down for a moment", []int{503, 500, 429, 408, 409, 425, 200}, "", 0, 7},
-		{"asks for a pause", []int{429, 200}, "7", 0, 2},
-		{"asks for a pause beyond the window", []int{429}, "60", 1, 1},
-		{"unauthorized", []int{401}, "", 1, 1},
-		{"gone", []int{410}, "", 1, 1},
-		{"redirects", []int{302}, "", 1, 1},
+		{"taken", []int{202}, "", "", 0, 1},
+		{"down for a moment", []int{503, 500, 429, 408, 409, 425, 200}, "", "", 0, 7},
+		{"down for long", []int{503}, "", "not taken after", 0, 0},
+		{"asks for a pause", []int{429, 200}, "7", "", 0, 2},
+		{"asks for a pause beyond the window", []int{429}, "60", "asks to wait", 0, 1},
+		{"unauthorized", []int{401}, "", "401", 0, 1},
+		{"forbidden", []int{403}, "", "403", 0, 1},
+		{"no such path", []int{404}, "", "404", 0, 1},
+		{"gone", []int{410}, "", "410", 0, 1},
+		{"redirects", []int{302}, "", "redirects are not followed", 0, 1},
+		{"refuses the content", []int{400}, "", "400", 1, 1},
 	} {
 		r := newRig(t, "", func(n int, _ string) (int, string) { return tc.status[min(n, len(tc.status))-1], tc.after })
-		err := r.consume(context.Background(), batch(1, 3))
+		err := r.consume(context.Background(), batch(1, 1))
 		var bad *plugin.RecordError
-		if errors.As(err, &bad); (err == nil) != (tc.seq == 0) || bad != nil && bad.Seq != tc.seq || len(r.ids) != tc.tries {
+		errors.As(err, &bad)
+		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) || tc.tries != 0 && len(r.ids) != tc.tries {
 			t.Errorf("%s: %v after %d tries, want %d", tc.name, err, len(r.ids), tc.tries)
 		}
-		if one := slices.Compact(slices.Clone(r.ids)); len(one) != 1 || one[0] != "sto_A-1-3" {
+		if (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq {
+			t.Errorf("%s: %#v, want a RecordError of record %d (0: none)", tc.name, err, tc.seq)
+		}
+		if one := slices.Compact(slices.Clone(r.ids)); len(one) != 1 || one[0] != "sto_A-1-1" {
 			t.Errorf("%s: ids %v, want one for all tries", tc.name, r.ids)
 		}
 		if tc.after == "7" && r.waits[0] != 7*time.Second {
 			t.Errorf("%s: waits %v", tc.name, r.waits)
+		}
+	}
+}
+
+// A service that goes away in the middle of a batch, also while a refused record is looked for, blames no record.
+func TestOutageWithin(t *testing.T) {
+	for _, more := range []string{"", `, "per": "record"`} {
+		r := newRig(t, more, func(n int, _ string) (int, string) {
+			if n == 1 && more == "" {
+				return 413, ""
+			}
+			if n < 3 {
+				return 200, ""
+			}
+			return 503, ""
+		})
+		err := r.consume(context.Background(), batch(1, 4))
+		var bad *plugin.RecordError
+		if err == nil || errors.As(err, &bad) {
+			t.Errorf("%s: %#v, want an error that blames no record", more, err)
 		}
 	}
 }
@@ -254,6 +285,8 @@ func TestSettings(t *testing.T) {
 		{`{"url": "https://x/"}`, nil, "secrets.signing: this secret is required"},
 		{`{"url": "https://x/"}`, map[string]string{secretOther: a}, "secrets.signing: this secret is required"},
 		{`{"url": "https://x/"}`, map[string]string{secretSigning: "abc"}, "secrets.signing"},
+		{`{"demo": true}`, map[string]string{secretAuthorization: "Bearer x\nX-Other: y"}, "secrets.authorization: must be"},
+		{`{"demo": true}`, map[string]string{secretAuthorization: ""}, "secrets.authorization: must be"},
 		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretSigning: a}, "/unsigned"},
 		{`{}`, map[string]string{secretSigning: a}, "/url: is required"},
 		{`{"demo": true, "url": "https://x/"}`, nil, "/demo"},

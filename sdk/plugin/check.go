@@ -93,7 +93,9 @@ func (s *server) checkGuarded(ctx context.Context, call *Call) (v sdk.Verdict, e
 			v, err = sdk.Verdict{}, s.panicked("Check", r)
 		}
 	}()
-	return s.parts.check(ctx, call)
+	v, err = s.parts.check(ctx, call)
+	touch(err)
+	return v, err
 }
 
 // failure is an author's error as the host is told it, which is never empty.

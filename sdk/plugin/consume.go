@@ -109,5 +109,7 @@ func (s *server) consumeGuarded(ctx context.Context, b *Batch) (err error) {
 			err = s.panicked("Consume", r)
 		}
 	}()
-	return s.parts.consume(ctx, b)
+	err = s.parts.consume(ctx, b)
+	touch(err)
+	return err
 }

@@ -70,7 +70,7 @@ type Authorizer struct {
 	// counts for nothing. The call is its own to keep. An error means that no decision was made.
 	Check func(ctx context.Context, c *Call) (sdk.Verdict, error)
 	// Health says whether calls would work; an error is shown to the operator, and the host asks nothing until it is nil again.
-	// It is called every few seconds, at most once at a time for each host, and must return at once.
+	// It is called about once a second, at most once at a time for each host, and must return at once.
 	Health func() error
 	// Close ends the work of Configure, after the last Check. ctx ends after 5 s.
 	Close func(ctx context.Context) error

@@ -11,18 +11,37 @@ import (
 	"time"
 )
 
-func readme(t *testing.T) string {
+// documents are the guide: README.md and those that it sends some readers to.
+var documents = []string{"README.md", "SCANNERS.md", "SUBSCRIBERS.md", "OTHER-LANGUAGES.md"}
+
+func document(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile("README.md")
+	b, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(b)
 }
 
-// TestReadmeCompiles vets every program of the document, and runs the test that it shows.
+func readme(t *testing.T) string {
+	t.Helper()
+	return document(t, "README.md")
+}
+
+// fenced gives what all documents have in one language.
+func fenced(t *testing.T, language string) (out []string) {
+	t.Helper()
+	for _, name := range documents {
+		for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document(t, name), -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// TestReadmeCompiles vets every program of the documents, and runs the test that they show.
 func TestReadmeCompiles(t *testing.T) {
-	blocks := regexp.MustCompile("(?ms)^```go\n(.*?)^```$").FindAllStringSubmatch(readme(t), -1)
+	blocks := fenced(t, "go")
 	if len(blocks) != 5 {
 		t.Fatalf("%d blocks of Go, want 5", len(blocks))
 	}
@@ -30,7 +49,7 @@ func TestReadmeCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if blocks[0][1] != string(example) {
+	if blocks[0] != string(example) {
 		t.Error("the first program is not examples/authorizer-go/main.go")
 	}
 	if testing.Short() {
@@ -39,13 +58,13 @@ func TestReadmeCompiles(t *testing.T) {
 	var dir string
 	for i, b := range blocks {
 		name, verb := "main_test.go", "test"
-		if strings.Contains(b[1], "func main()") {
+		if strings.Contains(b, "func main()") {
 			name, verb, dir = "main.go", "vet", filepath.Join(t.TempDir(), fmt.Sprint(i))
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(b[1]), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -54,6 +73,46 @@ func TestReadmeCompiles(t *testing.T) {
 		}
 		if out, err := exec.Command("go", append([]string{verb}, files...)...).CombinedOutput(); err != nil {
 			t.Errorf("block %d: %v\n%s", i, err, out)
+		}
+	}
+}
+
+// TestReadmeCommandsAreRun wants each command of the documents in a script of cmd/yett, which runs it, and the configurations
+// and calls that they show beside it.
+func TestReadmeCommandsAreRun(t *testing.T) {
+	scripts, err := filepath.Glob("../../cmd/yett/testdata/plugin/*.txtar")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal(scripts, err)
+	}
+	var run strings.Builder
+	for _, name := range scripts {
+		run.WriteString(document(t, name))
+	}
+	asRun := strings.NewReplacer("/path/to/yett", "$ROOT")
+	commands := 0
+	for _, block := range fenced(t, "sh") {
+		for line := range strings.Lines(block) {
+			line, _, _ = strings.Cut(strings.TrimSuffix(line, "\n"), "   #")
+			for command := range strings.SplitSeq(line, " && ") {
+				commands++
+				if !strings.Contains(run.String(), asRun.Replace(command)) {
+					t.Errorf("no script runs: %s", asRun.Replace(command))
+				}
+			}
+		}
+	}
+	if commands < 10 {
+		t.Errorf("the documents have %d commands, want 10 or more", commands)
+	}
+	for _, language := range []string{"yaml", "json"} {
+		blocks := fenced(t, language)
+		if len(blocks) == 0 {
+			t.Errorf("no block is %s", language)
+		}
+		for _, block := range blocks {
+			if !strings.Contains(run.String(), block) {
+				t.Errorf("no script has:\n%s", block)
+			}
 		}
 	}
 }
@@ -89,9 +148,11 @@ func TestReadmeNamesTheLimits(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range []string{CookieKey + "=" + CookieValue, "`plugin.ProtocolVersion` is " + fmt.Sprint(ProtocolVersion)} {
-		if !strings.Contains(readme(t), s) {
-			t.Errorf("the document does not say %s", s)
+	for name, s := range map[string]string{
+		"OTHER-LANGUAGES.md": CookieKey + "=" + CookieValue, "README.md": "`plugin.ProtocolVersion` is " + fmt.Sprint(ProtocolVersion),
+	} {
+		if !strings.Contains(document(t, name), s) {
+			t.Errorf("%s does not say %s", name, s)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -245,7 +247,18 @@ func (s *server) guard(what string, f func() error) (err error) {
 			err = s.panicked(what, r)
 		}
 	}()
-	return f()
+	err = f()
+	touch(err)
+	return err
+}
+
+// touch calls what an author wrote of an error while its panic is still caught: a nil pointer that was returned as an error
+// panics as soon as somebody asks it for its text.
+func touch(err error) {
+	if err != nil {
+		_ = err.Error()
+		_ = errors.Is(err, io.EOF) // goes through all that it wraps
+	}
 }
 
 func (s *server) panicked(what string, r any) error {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -48,41 +49,41 @@ func (p Problems) Error() string {
 }
 
 // Decode reads the settings into dst, a pointer to a struct, strictly: unknown members, members given twice, names in another
-// case, bad UTF-8 and values of another type are errors. It is for Validate and Configure; the error is a Problem.
+// case, bad UTF-8 and values of another type are errors, and so is null for what cannot be nil. It is for Validate and
+// Configure; the error is a Problem that points at the member.
 func (s Settings) Decode(dst any) error {
 	config := s.Config
 	if len(config) == 0 {
 		config = json.RawMessage("{}")
 	}
 	var doc exact.Doc
-	if err := doc.Parse(string(config), exact.DefaultLimits); err != nil {
-		return Problem{Message: err.Error()}
+	if p := readObject(&doc, config); p != nil {
+		return *p
 	}
-	if doc.Root().Kind() != exact.Object {
-		return Problem{Message: "the settings must be a JSON object, not " + doc.Root().Kind().String()}
-	}
-	if p := wrongCase(doc.Root(), dst); p != nil {
+	if p := strictly(doc.Root(), reflect.TypeOf(dst), ""); p != nil {
 		return *p
 	}
 	d := json.NewDecoder(bytes.NewReader(config))
 	d.DisallowUnknownFields()
-	err := d.Decode(dst)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &wrong):
-		return Problem{Field: pointer(wrong.Field), Message: fmt.Sprintf("a %s does not fit: %s is wanted", wrong.Value, wrong.Type)}
-	default:
-		return Problem{Message: strings.TrimPrefix(err.Error(), "json: ")}
+	if err := d.Decode(dst); err != nil {
+		return misfit(doc.Root(), reflect.TypeOf(dst), "", err)
 	}
+	return nil
 }
 
-func pointer(field string) string {
-	if field == "" {
-		return ""
+// readObject parses settings, which are one JSON object.
+func readObject(doc *exact.Doc, config []byte) *Problem {
+	err := doc.Parse(string(config), exact.DefaultLimits)
+	var wrong *exact.SyntaxError
+	switch {
+	case errors.As(err, &wrong):
+		return &Problem{placeOf(config, int64(wrong.Offset)), err.Error()}
+	case err != nil:
+		return &Problem{Message: err.Error()}
+	case doc.Root().Kind() != exact.Object:
+		return &Problem{Message: "the settings must be a JSON object, not " + doc.Root().Kind().String()}
 	}
-	return "/" + strings.ReplaceAll(field, ".", "/")
+	return nil
 }
 
 // settings makes Settings of a request. Problems with the secrets are returned as such.
@@ -96,10 +97,8 @@ func (s *server) settings(req *pluginv1.ConfigureRequest) (Settings, Problems) {
 	}
 	var problems Problems
 	var doc exact.Doc
-	if err := doc.Parse(string(out.Config), exact.DefaultLimits); err != nil {
-		problems = append(problems, Problem{Message: err.Error()})
-	} else if doc.Root().Kind() != exact.Object {
-		problems = append(problems, Problem{Message: "the settings must be a JSON object, not " + doc.Root().Kind().String()})
+	if p := readObject(&doc, out.Config); p != nil {
+		problems = append(problems, *p)
 	} else if s.parts.info.ConfigSchema == "" && doc.Root().Len() > 0 {
 		problems = append(problems, Problem{Message: "the plugin takes no settings: its ConfigSchema is empty"})
 	}

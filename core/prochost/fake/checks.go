@@ -134,6 +134,9 @@ func wrongAnswers() []*mode {
 	bad := func(name, what string, spoil func(r *pluginv1.ScanRequest, x *pluginv1.Finding)) *mode {
 		m := each(name, what, func(_ *fake, a *pluginv1.CheckResponse) { a.Error = "not for checks" },
 			func(f *fake, r *pluginv1.ScanRequest, a *pluginv1.ScanResponse) {
+				if len(r.Text) == 0 {
+					return
+				}
 				x := finding(f, r)
 				spoil(r, x)
 				a.Findings = []*pluginv1.Finding{x}

@@ -119,7 +119,8 @@ func (f *fake) serve() {
 			if f.mode.codec != nil {
 				options = append(options, grpc.ForceServerCodecV2(f.mode.codec(f)))
 			}
-			return grpc.NewServer(options...)
+			f.server.Store(grpc.NewServer(options...))
+			return f.server.Load()
 		},
 	})
 	if f.mode.deaf {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -32,6 +33,7 @@ type fake struct {
 	stdout  *os.File // go-plugin puts others in the place of os.Stdout and os.Stderr
 	stderr  *os.File
 
+	server     atomic.Pointer[grpc.Server]
 	configured atomic.Bool
 	calls      atomic.Uint64
 	batches    atomic.Uint64
@@ -103,9 +105,21 @@ func (f *fake) onTerm() {
 		<-term
 		close(f.drain)
 		f.busy.Wait()
+		f.flush()
 		f.note("end", map[string]any{"pid": os.Getpid()})
 		os.Exit(0)
 	}()
+}
+
+// flush lets answers that were given reach the host. Streams that do not end by themselves are cut.
+func (f *fake) flush() {
+	g := f.server.Load()
+	if g == nil {
+		return
+	}
+	t := time.AfterFunc(200*time.Millisecond, g.Stop)
+	defer t.Stop()
+	g.GracefulStop()
 }
 
 type pluginService struct {
@@ -130,10 +144,11 @@ func (s *pluginService) Configure(ctx context.Context, r *pluginv1.ConfigureRequ
 		Note string `json:"note"`
 	}
 	if len(r.Config) > 0 {
+		var members map[string]json.RawMessage
 		dec := json.NewDecoder(bytes.NewReader(r.Config))
 		dec.DisallowUnknownFields()
-		if err := dec.Decode(&config); err != nil {
-			return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Message: err.Error()}}}, nil
+		if err := errors.Join(json.Unmarshal(r.Config, &members), dec.Decode(&config)); err != nil || members == nil || !utf8.Valid(r.Config) {
+			return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Message: fmt.Sprintf("no settings: %v", err)}}}, nil
 		}
 	}
 	if len(config.Note) > 64 {
@@ -215,17 +230,21 @@ func (s *authorizerService) CheckStream(stream grpc.BidiStreamingServer[pluginv1
 		return nil
 	}
 	failed := make(chan error, 1)
+	var begun sync.WaitGroup
 	for {
 		r, err := stream.Recv()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
+				begun.Wait()
 				return nil
 			}
 			return err
 		}
 		if s.f.mode.check != nil || strings.HasPrefix(r.GetCall().GetToolId(), "fake/slow/") {
 			over := s.f.mode.oneByOne && !trial(r.GetCall().GetToolId())
+			begun.Add(1)
 			s.f.busy.Go(func() {
+				defer begun.Done()
 				answers, err := s.f.answers(stream.Context(), r)
 				if err != nil {
 					answers = []*pluginv1.CheckResponse{{Id: r.Id, Error: err.Error()}}
@@ -259,6 +278,9 @@ func trial(tool string) bool { return strings.HasPrefix(tool, "yett:") }
 
 // answers is what goes back for one request: none for never.
 func (f *fake) answers(ctx context.Context, r *pluginv1.CheckRequest) ([]*pluginv1.CheckResponse, error) {
+	if !f.configured.Load() && !f.mode.first {
+		return []*pluginv1.CheckResponse{{Id: r.Id, Error: "not configured"}}, nil
+	}
 	if f.mode.check != nil && (f.mode.first || !trial(r.GetCall().GetToolId())) {
 		return f.mode.check(f, ctx, f.calls.Add(1), r)
 	}
@@ -276,12 +298,8 @@ func (f *fake) answers(ctx context.Context, r *pluginv1.CheckRequest) ([]*plugin
 func (f *fake) policy(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	a := &pluginv1.CheckResponse{Id: r.Id}
 	c := r.Call
-	if r.Id == 0 || c == nil || c.ToolId == "" || c.AgentId == "" || len(c.Digest) != 32 {
-		a.Error = "the request is malformed"
-		return a
-	}
-	if !f.configured.Load() {
-		a.Error = "not configured"
+	if r.Id == 0 || c == nil || c.ToolId == "" || c.AgentId == "" || len(c.Digest) != 32 || !objectOrNone(c.Args) || !objectOrNone(c.Context) || past(r.DeadlineUnixNano) {
+		a.Error = "the request is malformed or late"
 		return a
 	}
 	switch tool, _ := strings.CutPrefix(c.ToolId, "fake/"); {
@@ -300,6 +318,14 @@ func (f *fake) policy(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	return a
 }
 
+// past says whether a deadline is over.
+func past(unixNano int64) bool { return time.Now().UnixNano() > unixNano }
+
+func objectOrNone(text []byte) bool {
+	var members map[string]json.RawMessage
+	return len(text) == 0 || utf8.Valid(text) && json.Unmarshal(text, &members) == nil && members != nil
+}
+
 // permit is the answer that no misbehaviour may turn into a permit.
 func permit(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	return &pluginv1.CheckResponse{Id: r.Id, Effect: pluginv1.CheckResponse_EFFECT_PERMIT, Code: "FAKE_WRONG", Reason: "nobody may believe this"}
@@ -315,11 +341,14 @@ const markWord = "FAKEMARK"
 func (s *scannerService) Scan(ctx context.Context, r *pluginv1.ScanRequest) (*pluginv1.ScanResponse, error) {
 	s.f.busy.Add(1)
 	defer s.f.busy.Done()
+	if !s.f.configured.Load() && !s.f.mode.first {
+		return nil, status.Error(codes.FailedPrecondition, "not configured")
+	}
 	if s.f.mode.scan != nil && (s.f.mode.first || !trial(r.ToolId)) {
 		return s.f.mode.scan(s.f, ctx, s.f.calls.Add(1), r)
 	}
-	if r.Id == 0 || !s.f.configured.Load() {
-		return nil, status.Error(codes.InvalidArgument, "the request is malformed, or nothing is configured")
+	if r.Id == 0 || !utf8.Valid(r.Text) || past(r.DeadlineUnixNano) {
+		return nil, status.Error(codes.InvalidArgument, "the request is malformed or late")
 	}
 	return found(r), nil
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -54,6 +56,9 @@ func (f *fake) keep(b *pluginv1.Batch) {
 }
 
 func (s *subscriberService) Consume(stream grpc.BidiStreamingServer[pluginv1.Batch, pluginv1.Ack]) error {
+	if !s.f.configured.Load() {
+		return status.Error(codes.FailedPrecondition, "not configured")
+	}
 	s.f.note("consume", true)
 	if s.f.mode.unread {
 		<-stream.Context().Done()
@@ -81,11 +86,26 @@ func (s *subscriberService) Consume(stream grpc.BidiStreamingServer[pluginv1.Bat
 
 // take gives the acknowledgements of one batch, and the error that ends the stream behind them.
 func (f *fake) take(stream grpc.ServerStream, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
+	if !sound(b) {
+		return nil, status.Error(codes.InvalidArgument, "the batch contradicts itself")
+	}
 	if f.mode.take != nil {
 		return f.mode.take(f, stream, f.batches.Add(1), b)
 	}
 	f.keep(b)
 	return []*pluginv1.Ack{{Seq: b.LastSeq}}, nil
+}
+
+// sound says whether a batch is one.
+func sound(b *pluginv1.Batch) bool {
+	next := b.FirstSeq
+	for _, r := range b.Records {
+		if r.Seq < next || r.Seq > b.LastSeq || !json.Valid(r.Json) {
+			return false
+		}
+		next = r.Seq + 1
+	}
+	return b.StoreId != "" && b.FirstSeq > 0 && b.FirstSeq <= b.LastSeq
 }
 
 // has reports whether a record is in the batch.

@@ -34,21 +34,25 @@ type TLS struct {
 
 // EndpointSchema are the members of an Endpoint for the properties of a JSON Schema.
 const EndpointSchema = `
-    "url": {"type": "string", "minLength": 1, "maxLength": 2048, "description": "https://…; http:// only on this machine or with insecure"},
+    "url": {"type": "string", "pattern": "^https?://", "maxLength": 2048, "description": "https://…; http:// only on this machine or with insecure"},
     "insecure": {"type": "boolean", "description": "allow http:// to another machine"},
-    "proxy": {"type": "string", "maxLength": 2048, "description": "URL of an HTTP proxy; none is taken from the environment"},
+    "proxy": {"type": "string", "pattern": "^(https?://.+)?$", "maxLength": 2048, "description": "URL of an HTTP proxy; none is taken from the environment"},
     "tls": {
       "type": "object",
       "additionalProperties": false,
+      "dependentRequired": {"cert_file": ["key_file"], "key_file": ["cert_file"]},
       "properties": {
-        "ca_file": {"type": "string", "maxLength": 4096, "description": "PEM of the authorities to trust instead of the system's"},
-        "cert_file": {"type": "string", "maxLength": 4096, "description": "PEM of a client certificate"},
-        "key_file": {"type": "string", "maxLength": 4096, "description": "PEM of its key"}
+        "ca_file": {"type": "string", "pattern": "^(/.*)?$", "maxLength": 4096, "description": "PEM of the authorities to trust instead of the system's"},
+        "cert_file": {"type": "string", "pattern": "^(/.*)?$", "maxLength": 4096, "description": "PEM of a client certificate"},
+        "key_file": {"type": "string", "pattern": "^(/.*)?$", "maxLength": 4096, "description": "PEM of its key"}
       }
     }`
 
 // Fault is a setting that does not hold.
 type Fault struct{ Field, Message string }
+
+// DurationPattern is what durations look like, for the pattern of a JSON Schema.
+const DurationPattern = `^([0-9]+(\\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
 
 // Check says what is wrong with the settings, without reading any file.
 func (e Endpoint) Check() []Fault {
@@ -90,6 +94,14 @@ func CheckURL(text string, insecure bool) string {
 		return "must be https:// for another machine, or set insecure: true"
 	}
 	return "must begin with https://"
+}
+
+// CheckHeader says what is wrong with the value of a header, such as one from a file with two lines, or "".
+func CheckHeader(value string) string {
+	if value == "" || len(value) > 4096 || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "must be 1 to 4096 printable ASCII characters"
+	}
+	return ""
 }
 
 func loopback(host string) bool {

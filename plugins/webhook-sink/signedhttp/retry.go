@@ -54,6 +54,11 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the service answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
+// OfContent says whether the status is about what was sent, and not about the URL, the caller or the service.
+func (e *Refused) OfContent() bool {
+	return e.Status == http.StatusBadRequest || e.Status == http.StatusRequestEntityTooLarge || e.Status == http.StatusUnprocessableEntity
+}
+
 // Unready means that every try until the deadline failed. Until, if not zero, is when the service wants to be asked again.
 type Unready struct {
 	Tries int

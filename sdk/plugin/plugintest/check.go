@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -17,11 +18,12 @@ import (
 
 // checks is one CheckStream, which is how the host asks too.
 type checks struct {
-	stream grpc.BidiStreamingClient[pluginv1.CheckRequest, pluginv1.CheckResponse]
-	cancel context.CancelFunc
-	done   chan struct{}
+	stream  grpc.BidiStreamingClient[pluginv1.CheckRequest, pluginv1.CheckResponse]
+	cancel  context.CancelFunc
+	done    chan struct{}
+	sending chan struct{} // holds one token while a request is sent
 
-	mu      sync.Mutex
+	mu      sync.Mutex // never held while sending: a plugin that takes no more would keep its own answers from being read
 	waiting map[uint64]chan *pluginv1.CheckResponse
 	err     error // of Recv
 }
@@ -40,7 +42,7 @@ func (c *Client) Check(ctx context.Context, call *plugin.Call) (sdk.Verdict, err
 		Id: c.id(), DeadlineUnixNano: deadline.UnixNano(), Generation: call.Generation,
 		Call: &pluginv1.Call{
 			KeyId: call.KeyID, KeyName: call.KeyName, AgentId: call.AgentID, SessionId: call.SessionID, ToolId: call.ToolID,
-			Operation: call.Operation, CallId: call.CallID, Args: call.Args, Context: call.Context, Digest: call.Digest[:],
+			Operation: call.Operation, CallId: call.CallID, Args: bytes.Clone(call.Args), Context: bytes.Clone(call.Context), Digest: call.Digest[:],
 			TimeUnixNano: call.Time.UnixNano(),
 		},
 	}
@@ -102,7 +104,7 @@ func (c *Client) checks() (*checks, error) {
 		cancel()
 		return nil, err
 	}
-	c.stream = &checks{stream: stream, cancel: cancel, done: make(chan struct{}), waiting: map[uint64]chan *pluginv1.CheckResponse{}}
+	c.stream = &checks{stream: stream, cancel: cancel, done: make(chan struct{}), sending: make(chan struct{}, 1), waiting: map[uint64]chan *pluginv1.CheckResponse{}}
 	go c.stream.read()
 	return c.stream, nil
 }
@@ -113,6 +115,7 @@ func (c *Client) closeStream() {
 	if c.stream != nil {
 		c.stream.cancel()
 		<-c.stream.done
+		c.stream.sending <- struct{}{} // and nobody sends any more
 	}
 }
 
@@ -139,22 +142,41 @@ func (s *checks) ask(ctx context.Context, req *pluginv1.CheckRequest) (*pluginv1
 	answer := make(chan *pluginv1.CheckResponse, 1)
 	s.mu.Lock()
 	s.waiting[req.GetId()] = answer
-	err := s.stream.Send(req)
 	s.mu.Unlock()
-	if err != nil {
-		<-s.done // Recv has the reason
+	defer func() {
+		s.mu.Lock()
+		delete(s.waiting, req.GetId())
+		s.mu.Unlock()
+	}()
+	select {
+	case s.sending <- struct{}{}:
+		go func() { // a plugin that takes no more must not outlast ctx
+			_ = s.stream.Send(req) // when it fails, Recv has the reason
+			<-s.sending
+		}()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.done:
+		return nil, s.over()
 	}
 	select {
 	case m := <-answer:
 		return m, nil
 	case <-ctx.Done():
-		s.mu.Lock()
-		delete(s.waiting, req.GetId())
-		s.mu.Unlock()
 		return nil, ctx.Err()
 	case <-s.done:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return nil, errors.Join(errors.New("the stream of checks ended"), s.err)
+		select {
+		case m := <-answer: // it came before the end
+			return m, nil
+		default:
+			return nil, s.over()
+		}
 	}
+}
+
+// over is why the stream ended. It is for after done.
+func (s *checks) over() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(errors.New("the stream of checks ended"), s.err)
 }

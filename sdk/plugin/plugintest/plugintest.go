@@ -1,14 +1,17 @@
 // Package plugintest loads a plugin into a test, over the same gRPC services that the gateway uses, in one process. It owns the
 // connection and the wire form on the host's side; nothing is started, no file is left. What a test gets back is what the
-// gateway would get: a verdict that breaks a rule is an error here too. It does not replace `yett plugin conform`, which tries
-// the program itself: its start, its end and what it does to its surroundings.
+// gateway would get: a verdict that breaks a rule is an error here too. Only Info.ConfigSchema is not applied: what it alone
+// forbids gets as far as Validate. It does not replace `yett plugin conform`, which tries the program itself: its start, its
+// end and what it does to its surroundings.
 package plugintest
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -18,7 +21,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/yett-dev/yett/sdk"
@@ -224,10 +226,11 @@ func (c *Client) Consume(ctx context.Context, batches ...*plugin.Batch) (acknowl
 		return 0, err
 	}
 	for _, b := range batches {
-		if err := stream.Send(batchOf(b)); err != nil {
-			break // Recv says why
-		}
+		_ = stream.Send(batchOf(b)) // when it fails, Recv says why
 		m, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			err = fmt.Errorf("consume: the stream ended before records %d to %d were acknowledged", b.First, b.Last)
+		}
 		if err != nil {
 			return acknowledged, err
 		}
@@ -240,8 +243,8 @@ func (c *Client) Consume(ctx context.Context, batches ...*plugin.Batch) (acknowl
 		return acknowledged, err
 	}
 	if m, err := stream.Recv(); err == nil {
-		return acknowledged, fmt.Errorf("an acknowledgement of %d too many", m.GetSeq())
-	} else if status.Code(err) != 0 && err.Error() != "EOF" {
+		return acknowledged, fmt.Errorf("consume: an acknowledgement of %d too many", m.GetSeq())
+	} else if !errors.Is(err, io.EOF) {
 		return acknowledged, err
 	}
 	return acknowledged, nil

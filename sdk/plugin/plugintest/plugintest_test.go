@@ -3,15 +3,18 @@ package plugintest
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,6 +85,52 @@ func TestAuthorizer(t *testing.T) {
 	}
 }
 
+// TestManyAtOnce wants every caller answered by a plugin that takes one call at a time, however much lies between them.
+func TestManyAtOnce(t *testing.T) {
+	c := Load(t, plugin.Authorizer{
+		Info: plugin.Info{Name: "x", Version: "1", MaxInFlight: 1},
+		Check: func(context.Context, *plugin.Call) (sdk.Verdict, error) {
+			return sdk.Verdict{Effect: sdk.Deny, Code: "NO", Reason: strings.Repeat("r", 1000)}, nil
+		},
+	})
+	if err := c.Configure(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	args := []byte(`{"a":"` + strings.Repeat("x", 10_000) + `"}`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			if v, err := c.Check(ctx, &plugin.Call{ToolID: "x", Args: args}); err != nil || v.Effect != sdk.Deny {
+				t.Error(v, err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// TestStuck wants the context of each caller to hold while the plugin takes nothing more.
+func TestStuck(t *testing.T) {
+	release := make(chan struct{})
+	c := Load(t, plugin.Authorizer{
+		Info:  plugin.Info{Name: "x", Version: "1", MaxInFlight: 1},
+		Check: func(context.Context, *plugin.Call) (sdk.Verdict, error) { <-release; return sdk.Verdict{}, nil },
+	})
+	if err := c.Configure(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	args := []byte(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)
+	for i := range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if v, err := c.Check(ctx, &plugin.Call{ToolID: "x", Args: args}); err == nil {
+			t.Errorf("call %d: %v", i, v)
+		}
+		cancel()
+	}
+	close(release)
+}
+
 func TestScanner(t *testing.T) {
 	want := sdk.Finding{Kind: "K", Start: 1, End: 3, Confidence: 0.5, Severity: sdk.Critical, Suggested: sdk.Drop}
 	c := Load(t, plugin.Scanner{
@@ -136,5 +185,32 @@ func TestSubscriber(t *testing.T) {
 	other := Log{StoreID: "other"}
 	if seq, err := c.Consume(t.Context(), other.Append(`{}`)); err == nil || seq != 0 {
 		t.Error("another log:", seq, err)
+	}
+}
+
+// endedStream is one whose plugin has gone with status OK.
+type endedStream struct {
+	grpc.BidiStreamingClient[pluginv1.Batch, pluginv1.Ack]
+}
+
+func (endedStream) Send(*pluginv1.Batch) error   { return io.EOF }
+func (endedStream) Recv() (*pluginv1.Ack, error) { return nil, io.EOF }
+func (endedStream) CloseSend() error             { return nil }
+
+type endedSubscriber struct{ pluginv1.SubscriberClient }
+
+func (endedSubscriber) Consume(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[pluginv1.Batch, pluginv1.Ack], error) {
+	return endedStream{}, nil
+}
+
+// TestNobodyTookIt wants an error when a stream ends well before its batches were acknowledged.
+func TestNobodyTookIt(t *testing.T) {
+	c := &Client{t: t, subscriber: endedSubscriber{}}
+	var log Log
+	if seq, err := c.Consume(t.Context(), log.Append(`{}`)); err == nil || seq != 0 {
+		t.Error(seq, err)
+	}
+	if seq, err := c.Consume(t.Context()); err != nil || seq != 0 {
+		t.Error("nothing was sent:", seq, err)
 	}
 }

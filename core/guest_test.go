@@ -1,0 +1,255 @@
+package core
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/plugin"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// guestEnv makes this test binary the plugin that it names, guestDir is where it and its test leave each other files.
+const (
+	guestEnv = "CORE_GUEST"
+	guestDir = "CORE_GUEST_DIR"
+)
+
+// serveGuest is what this test binary does as a plugin.
+func serveGuest(mode string) {
+	kind, arg, _ := strings.Cut(mode, ":")
+	info := plugin.Info{Name: "guest", Version: "1.0.0"}
+	check := func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
+		switch {
+		case c.ToolID == "guest/die":
+			os.Exit(3)
+		case c.ToolID == "guest/wait":
+			leave("asked")
+			awaitFile(ctx, "go")
+		}
+		return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: arg}, nil
+	}
+	configure := func(ctx context.Context, _ plugin.Settings) error {
+		switch kind {
+		case "refuses":
+			return errors.New("these settings do not please")
+		case "hangs":
+			leave("configured")
+			<-ctx.Done()
+		}
+		return nil
+	}
+	consume := func(ctx context.Context, b *plugin.Batch) error {
+		leave("asked")
+		switch {
+		case kind == "dies" && b.First <= 2 && b.Last >= 2:
+			os.Exit(3)
+		case kind == "waits":
+			awaitFile(ctx, "go")
+		}
+		return nil
+	}
+	if kind == "dies" || kind == "waits" {
+		plugin.Serve(plugin.Subscriber{Info: info, Consume: consume})
+		return
+	}
+	plugin.Serve(plugin.Authorizer{Info: info, Configure: configure, Check: check})
+}
+
+func leave(name string) {
+	if err := os.WriteFile(filepath.Join(os.Getenv(guestDir), name), nil, 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(4)
+	}
+}
+
+func awaitFile(ctx context.Context, name string) {
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if _, err := os.Stat(filepath.Join(os.Getenv(guestDir), name)); err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+var guestFile = sync.OnceValues(func() (path, digest string) {
+	path, err := os.Executable()
+	if err != nil {
+		return "", ""
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", ""
+	}
+	sum := sha256.Sum256(b)
+	return path, "sha256:" + hex.EncodeToString(sum[:])
+})
+
+// world is a gateway with a configuration file that a test changes.
+type world struct {
+	t      *testing.T
+	g      *Gateway
+	key    *store.Key
+	dir    string
+	loaded func() // runs behind each reading of the configuration; nil: nothing does
+}
+
+const worldRules = "rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"
+
+// guest is a plugin as a configuration has it.
+func (w *world) guest(kind, mode string) string {
+	path, digest := guestFile()
+	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.dir,
+		map[string]string{"authorizer": ", timeout: 20s"}[kind])
+}
+
+// write changes the configuration file in one step.
+func (w *world) write(plugins, steps, more string) {
+	w.t.Helper()
+	w.put("yett.yaml", "version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  secrets: {kind: scanner, builtin: secrets}\n"+plugins+
+		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}"+steps+"]}\n"+more)
+}
+
+func (w *world) put(name, text string) {
+	w.t.Helper()
+	path := filepath.Join(w.dir, name)
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+const guestStep = `, {use: guest, match: {tools: ["guest/**"]}}`
+
+// newWorld starts a gateway. Its own watcher of files does not run: tests look for themselves.
+func newWorld(t *testing.T, set func(w *world)) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: no plugin process is started")
+	}
+	w := &world{t: t, dir: t.TempDir()}
+	w.put("rules.yaml", worldRules)
+	set(w)
+	load := func() (*config.Config, error) {
+		cfg, err := config.Load(config.Sources{File: filepath.Join(w.dir, "yett.yaml"), Builtins: scanners.Names(), Serve: true,
+			Flags: map[string]any{"storage.path": filepath.Join(w.dir, "data"), "server.listen": "127.0.0.1:0", "console.listen": "127.0.0.1:0"}})
+		if w.loaded != nil {
+			w.loaded()
+		}
+		return cfg, err
+	}
+	cfg, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	w.g, err = New(ctx, cfg, Options{Version: "test", Log: func(string, ...any) {}, OnFatal: func(err error) { t.Error(err) }, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		w.g.EndReloads()
+		if err := w.g.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	w.g.states.start(w.g.service.Note, w.g.closing)
+	w.g.feeds.apply(w.g.gen.Load())
+	made, err := w.g.Service().CreateKey(ctx, ops.KeySpec{Name: "test", Preset: "agent"}, operator)
+	if err == nil {
+		w.key, err = w.g.Service().KeyOf(made.Value)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+var operator = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin", Peer: "0"}
+
+func (w *world) reload() (admin.Reloaded, error) { return w.g.Reload(context.Background(), operator) }
+
+// reloads wants a reload that goes well.
+func (w *world) reloads() {
+	w.t.Helper()
+	if _, err := w.reload(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// ask gives the effect of a call and its reason. The guest denies, with its own name as the reason.
+func (w *world) ask(tool string) string {
+	c := newCaller(w.t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":%q}`, tool))
+	resp, err := c.call()
+	if err != nil {
+		return err.Error()
+	}
+	d := resp.(*wire.AuthorizeResponse)
+	return d.Effect + " " + d.Reason
+}
+
+// until waits for what must happen.
+func (w *world) until(what string, happened func() bool) {
+	w.t.Helper()
+	late := time.NewTimer(60 * time.Second)
+	defer late.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !happened() {
+		select {
+		case <-tick.C:
+		case <-late.C:
+			w.t.Fatalf("%s: it does not happen", what)
+		}
+	}
+}
+
+// left says whether the guest has left a file.
+func (w *world) left(name string) bool {
+	_, err := os.Stat(filepath.Join(w.dir, name))
+	return err == nil
+}
+
+// part is what /readyz says of something.
+func (w *world) part(name string) string {
+	for _, p := range w.g.ready() {
+		if p.Name == name {
+			return p.Detail
+		}
+	}
+	return ""
+}
+
+// recorded are the records of some type.
+func (w *world) recorded(typ string) (out []string) {
+	w.t.Helper()
+	err := w.g.store.Records(1, func(_ uint64, record []byte) error {
+		if strings.Contains(string(record), `"type":"`+typ+`"`) {
+			out = append(out, string(record))
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package supervise
+
+import (
+	"bufio"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// shell is a command of /bin/sh.
+func shell(t *testing.T, script string) Command {
+	t.Helper()
+	path, err := filepath.EvalSymlinks("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Command{Path: path, Digest: fileDigest(t, path), Args: []string{"-c", script}, Pipe: true, Env: map[string]string{"PATH": os.Getenv("PATH")}}
+}
+
+// TestOrphans: a process that a child has put into a session of its own and left without a parent is ours: who asks for its
+// origin finds us. When it ends, it is waited for.
+func TestOrphans(t *testing.T) {
+	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); exec sleep 1000"))
+	orphan := number(t, line(t, bufio.NewReader(p.Out())))
+	t.Cleanup(func() { unix.Kill(orphan, unix.SIGKILL) })
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for limit := time.Now().Add(patience); parentOf(orphan) != os.Getpid(); <-tick.C {
+		if parent := parentOf(orphan); parent == 1 || time.Now().After(limit) {
+			t.Fatalf("the orphan belongs to %d, this is %d", parent, os.Getpid())
+		}
+	}
+	p.Survey()
+	if err := unix.Kill(orphan, 0); err != nil {
+		t.Fatalf("it lives, and was waited for: %v", err)
+	}
+	unix.Kill(orphan, unix.SIGKILL)
+	for limit := time.Now().Add(patience); unix.Kill(orphan, 0) == nil; <-tick.C {
+		if p.Survey(); time.Now().After(limit) {
+			t.Fatal("it is dead, and nobody waits for it")
+		}
+	}
+}
+
+// TestOthersChildren: what this program starts without us is not waited for behind its back.
+func TestOthersChildren(t *testing.T) {
+	other, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitEnd(other.Pid)
+	p := begins(t, shell(t, strings.Repeat(":;", 10)))
+	ends(t, p)
+	p.Survey()
+	if state, err := other.Wait(); err != nil || state.ExitCode() != 7 {
+		t.Errorf("%v %v", state, err)
+	}
+}
