@@ -40,8 +40,8 @@ func TestTheFilesAgree(t *testing.T) {
 	}
 	needs := read(t, "requirements.txt")
 	for _, name := range []string{"grpcio", "grpcio-tools", "cryptography"} {
-		if !regexp.MustCompile(`(?m)^` + name + `>=`).MatchString(needs) {
-			t.Errorf("requirements.txt does not name %s", name)
+		if !regexp.MustCompile(`(?m)^` + name + `==[0-9.]+$`).MatchString(needs) {
+			t.Errorf("requirements.txt does not pin %s", name)
 		}
 	}
 }
