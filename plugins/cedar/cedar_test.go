@@ -257,6 +257,7 @@ func TestFilesAndSchema(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"policy against the schema": {"p/a.cedar", `permit(principal, action, resource) when { principal.levle > 2 };`, "does not hold to the schema"},
 		"entity against the schema": {"entities.json", `[{"uid":{"type":"Agent","id":"agent-1"},"attrs":{},"parents":[]}]`, "entities:"},
+		"entity with a slip":        {"entities.json", `[{"uid":{"type":"Agent","id":"agent-1"},"attrs":{},"parents":[],"Parents":[{"type":"Team","id":"ops"}]}]`, `/0: unknown member "Parents"`},
 		"entities null":             {"entities.json", `null`, "not a JSON array"},
 		"entities twice":            {"entities.json", `[{"uid":{"type":"Tool","id":"t"},"attrs":{},"parents":[]},{"uid":{"type":"Tool","id":"t"},"attrs":{},"parents":[]}]`, "duplicate"},
 		"bad schema":                {"s.cedarschema", `entity`, "schema:"},

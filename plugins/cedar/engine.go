@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -141,10 +142,12 @@ func (e *engine) useEntities(text []byte, rs *resolved.Schema) error {
 		if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
 			return errors.New("not a JSON array of entities")
 		}
-		var err error
-		if rs == nil {
+		err := knownMembers(text)
+		switch {
+		case err != nil:
+		case rs == nil:
 			err = e.entities.UnmarshalJSON(text)
-		} else {
+		default:
 			err = (*exptypes.EntityMap)(&e.entities).UnmarshalJSONWithSchema(text, rs)
 		}
 		if err != nil {
@@ -154,6 +157,23 @@ func (e *engine) useEntities(text []byte, rs *resolved.Schema) error {
 	if rs != nil {
 		for uid, a := range rs.Actions {
 			e.entities[uid] = a.Entity
+		}
+	}
+	return nil
+}
+
+// knownMembers refuses entities with a member that Cedar has not. Its parser drops such ones, and with them what a misspelt
+// parents or tags should have said.
+func knownMembers(text []byte) error {
+	var all []map[string]json.RawMessage
+	if err := json.Unmarshal(text, &all); err != nil {
+		return err
+	}
+	for i, one := range all {
+		for name := range one {
+			if !slices.Contains([]string{"uid", "attrs", "parents", "tags"}, name) {
+				return fmt.Errorf("/%d: unknown member %.64q", i, name)
+			}
 		}
 	}
 	return nil

@@ -132,6 +132,9 @@ func (n *notifier) mailer(t *targetConfig, secret string, l links) (sender, erro
 	return m, nil
 }
 
+// maxBatch is how long a batch may take at most: the host waits 30s, and holds silence against a record.
+const maxBatch = 28 * time.Second
+
 // consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up. A *plugin.RecordError is
 // about a record that cannot be read, or whose message is refused for what is in it. Any other error, as when a target is
 // down, blames no record: nothing is acknowledged, and the batch comes again for as long as that lasts.
@@ -140,6 +143,9 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	defer n.mu.Unlock()
 	if n.targets == nil {
 		return errors.New("the plugin is not configured, or is closed")
+	}
+	if g := b.Gap; g != nil {
+		n.state.log.Warn("records were removed before they came here: nobody is told of the calls in them", "first_seq", g.First, "last_seq", g.Last)
 	}
 	all, bad := events(b, n.args)
 	if len(all) == 0 {
@@ -152,7 +158,7 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 		return err
 	}
 	until := n.clock.Now().Add(n.retryFor)
-	ctx, cancel := context.WithTimeout(ctx, n.retryFor+tryFor/2)
+	ctx, cancel := context.WithTimeout(ctx, min(n.retryFor+tryFor/2, maxBatch))
 	defer cancel()
 	id := fmt.Sprintf("digest-%s-%d-%d", b.StoreID, b.First, b.Last)
 	results := make([]*failed, len(n.targets))

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -215,6 +217,19 @@ func TestEarliestFailure(t *testing.T) {
 	var e *plugin.RecordError
 	if !errors.As(err, &e) || e.Seq != 2 {
 		t.Fatalf("%v, want record 2: its end was not told, although record 3 failed", err)
+	}
+}
+
+// Calls that retention took away are announced to nobody. That is said.
+func TestGap(t *testing.T) {
+	n := clockwork(t, hookConfig(newWeb(t, nil).URL, ""), nil)
+	var out bytes.Buffer
+	n.state.log = slog.New(slog.NewTextHandler(&out, nil))
+	b := batch(10, created(1))
+	b.First, b.Gap = 3, &plugin.Gap{First: 3, Last: 9, Reason: "retention"}
+	consume(t, n, b)
+	if !strings.Contains(out.String(), "first_seq=3 last_seq=9") {
+		t.Errorf("the log says nothing of it: %q", out.String())
 	}
 }
 

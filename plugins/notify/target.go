@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -59,6 +60,7 @@ type target struct {
 	state      *state
 	clock      signedhttp.Clock
 	log        *slog.Logger
+	notYet     time.Time // it asked not to be called before
 }
 
 // wants says whether the target is to be told that this call waits.
@@ -90,9 +92,19 @@ type failed struct {
 // tell tells the target what is news to it. nil means that it knows, or that on_failure gave it up.
 func (t *target) tell(ctx context.Context, until time.Time, id string, all []*event) *failed {
 	opened, settled := t.news(all)
-	err := t.tellNews(ctx, until, id, opened, settled)
+	if len(opened)+len(settled) == 0 {
+		return nil
+	}
+	err := t.await(ctx, until)
+	if err == nil {
+		err = t.tellNews(ctx, until, id, opened, settled)
+	}
 	if err == nil {
 		return nil
+	}
+	var unready *signedhttp.Unready
+	if errors.As(err, &unready) {
+		t.notYet = unready.Until
 	}
 	f := &failed{err: fmt.Errorf("target %s: %w", t.name, err), content: ofContent(err)}
 	for _, e := range append(opened, settled...) {
@@ -104,6 +116,19 @@ func (t *target) tell(ctx context.Context, until time.Time, id string, all []*ev
 		f.seq = all[0].Seq // told, but not on disk
 	}
 	return f
+}
+
+// await waits for as long as the target asked to be left alone. It is an error when that is too long for this batch. What would
+// be dropped for it is tried all the same.
+func (t *target) await(ctx context.Context, until time.Time) error {
+	d := t.notYet.Sub(t.clock.Now())
+	switch {
+	case d <= 0 || t.drop:
+		return nil
+	case !t.notYet.Before(until):
+		return fmt.Errorf("it asked not to be called before %s", t.notYet.UTC().Format(time.RFC3339))
+	}
+	return t.clock.Wait(ctx, d)
 }
 
 func (t *target) tellNews(ctx context.Context, until time.Time, id string, opened, settled []*event) error {

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"mime"
 	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
 	"net/mail"
 	"regexp"
 	"strings"
@@ -278,6 +280,30 @@ func TestMailHasOneLink(t *testing.T) {
 		if !strings.Contains(part, "1.50") || strings.Count(part, "https://yett.example.com") != 1 {
 			t.Errorf("our own link, or a number, is not as it was in\n%s", part)
 		}
+	}
+}
+
+// A target that asks to be left alone is left alone, also when the batch comes again meanwhile.
+func TestLeftAlone(t *testing.T) {
+	posts := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if posts++; posts == 1 {
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	defer srv.Close()
+	n := clockwork(t, hookConfig(srv.URL, ""), nil)
+	for range 3 {
+		if err := n.consume(t.Context(), batch(1, created(1))); err == nil || posts != 1 {
+			t.Fatalf("%v after %d requests, want an error after 1", err, posts)
+		}
+	}
+	if err := n.clock.Wait(t.Context(), 50*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.consume(t.Context(), batch(1, created(1))); err != nil || posts != 2 {
+		t.Errorf("%v after %d requests, want 2", err, posts)
 	}
 }
 

@@ -25,6 +25,7 @@ type engine struct {
 	query       rego.PreparedEvalQuery
 	digest      [sha256.Size]byte
 	onUndefined sdk.Verdict
+	unread      []string // files that look like data and are none
 }
 
 // compile makes an engine of what was read. An error is for the operator: nothing of it was put to use.
@@ -46,7 +47,7 @@ func compile(ctx context.Context, c *config, s *source) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	e := &engine{query: q, digest: s.digest()}
+	e := &engine{query: q, digest: s.digest(), unread: s.unread()}
 	if c.OnUndefined == deny {
 		e.onUndefined = sdk.Verdict{Effect: sdk.Deny, Code: codeUndefined, Reason: c.Decision + " is undefined for this call"}
 	}

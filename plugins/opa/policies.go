@@ -40,8 +40,7 @@ func start(ctx context.Context, c *config, log *slog.Logger) (*policies, error) 
 		return nil, plugin.Problem{Field: c.sourceField(), Message: err.Error()}
 	}
 	p := &policies{config: c, log: log, done: make(chan struct{})}
-	p.now.Store(e)
-	log.Info("policies loaded", "digest", fmt.Sprintf("sha256:%x", e.digest))
+	p.use(e, "policies loaded")
 	var own context.Context
 	own, p.stop = context.WithCancel(context.Background()) // outlives the call of Configure
 	go p.poll(own)
@@ -121,10 +120,18 @@ func (p *policies) refresh(ctx context.Context, last sighting) sighting {
 		p.refuse(err)
 		return sighting{digest, false}
 	}
-	p.now.Store(e)
+	p.use(e, "newer policies loaded")
 	p.bad.Store(nil)
-	p.log.Info("newer policies loaded", "digest", fmt.Sprintf("sha256:%x", e.digest))
 	return sighting{}
+}
+
+// use puts an engine into force, and says so.
+func (p *policies) use(e *engine, what string) {
+	p.now.Store(e)
+	p.log.Info(what, "digest", fmt.Sprintf("sha256:%x", e.digest))
+	if n := len(e.unread); n > 0 {
+		p.log.Warn("files are not read: data is what is in data.json, data.yaml or data.yml, under the path of its directory", "files", n, "first", e.unread[0])
+	}
 }
 
 // refuse notes why newer content was not taken, and logs it when the reason is another one than before.

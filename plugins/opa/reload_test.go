@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -99,6 +101,29 @@ func TestPoll(t *testing.T) {
 		if limit.Err() != nil {
 			t.Fatal("newer content was never taken")
 		}
+	}
+}
+
+// Data under another name is not found, as in every bundle. The operator is told.
+func TestUnreadData(t *testing.T) {
+	dir := t.TempDir()
+	writeBundle(t, dir, map[string]string{"p.rego": "package yett.authz\n\ndecision := true\n", "roles.json": `{"a": 1}`, "data.json": `{"b": 1}`})
+	var out bytes.Buffer
+	s := settings(t, map[string]any{"bundle": dir, "reload": "0s"})
+	s.Log = slog.New(slog.NewTextHandler(&out, nil))
+	a := &authorizer{}
+	if err := a.configure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "files=1 first=/roles.json") {
+		t.Errorf("the log says nothing of it: %s", out.String())
+	}
+	two := map[string]any{"paths": []string{filepath.Join(dir, "roles.json"), filepath.Join(dir, "data.json")}}
+	if err := a.validate(t.Context(), settings(t, two)); err == nil || !strings.Contains(err.Error(), "one JSON and one YAML document at most") {
+		t.Errorf("two documents for the root: %v", err)
 	}
 }
 

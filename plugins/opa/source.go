@@ -90,10 +90,35 @@ func read(c *config) (*source, error) {
 	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	for i := 1; i < len(s.files); i++ {
 		if s.files[i].path == s.files[i-1].path {
-			return nil, fmt.Errorf("two files are %s", s.files[i].path)
+			return nil, fmt.Errorf("two files are %s%s", s.files[i].path, oneDocument(c, s.files[i].path))
 		}
 	}
 	return s, nil
+}
+
+// oneDocument explains how two entries of paths come to be one file.
+func oneDocument(c *config, name string) string {
+	if len(c.Paths) > 0 && dataNames[name[1:]] {
+		return ": of paths, one JSON and one YAML document at most are for the root of data; put further ones into directories"
+	}
+	return ""
+}
+
+// dataNames are the names under which data is found in a directory or an archive.
+var dataNames = map[string]bool{"data.json": true, "data.yaml": true, "data.yml": true}
+
+// unread are files that look like data, but that are not found under their names.
+func (s *source) unread() (names []string) {
+	for _, f := range s.files {
+		base := path.Base(f.path)
+		switch path.Ext(base) {
+		case ".json", ".yaml", ".yml":
+			if !dataNames[base] && base != ".signatures.json" {
+				names = append(names, f.path)
+			}
+		}
+	}
+	return names
 }
 
 func (s *source) readBundle(p string) error {

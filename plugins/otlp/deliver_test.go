@@ -191,6 +191,39 @@ func TestReceiverIsLeftAlone(t *testing.T) {
 	})
 }
 
+// slow takes everything in, after a while.
+type slow struct{ takes time.Duration }
+
+func (s slow) send(ctx context.Context, _ *collogspb.ExportLogsServiceRequest) (int64, string, *failure) {
+	if !sleep(ctx, s.takes) {
+		return 0, "", &failure{verdict: later, err: ctx.Err()}
+	}
+	return 0, "", nil
+}
+
+func (slow) close() error { return nil }
+
+// A receiver that is slow with each of many parts does not keep the host waiting for longer than it waits.
+func TestManySlowParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := fast()
+		o.timeout, o.retryFor, o.maxRequest = 20*time.Second, 8*time.Second, 1
+		e := &exporter{o: o, to: slow{9 * time.Second}}
+		e.probe = startProbe(func(context.Context) error { return nil })
+		defer e.probe.stop()
+		b := &plugin.Batch{StoreID: "s", First: 1, Last: 8}
+		for seq := uint64(1); seq <= 8; seq++ {
+			b.Records = append(b.Records, plugin.Record{Seq: seq, JSON: []byte("{}")})
+		}
+		began := time.Now()
+		err := e.consume(t.Context(), b)
+		var bad *plugin.RecordError
+		if took := time.Since(began); err == nil || errors.As(err, &bad) || took > maxWait {
+			t.Errorf("%v after %v, want an error that blames no record within %v", err, took, maxWait)
+		}
+	})
+}
+
 // The probe asks until the receiver is back, slower and slower, and then stops asking.
 func TestProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -94,6 +94,8 @@ func (demo) close() error { return nil }
 // consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: nothing of the batch is
 // acknowledged, and all of it comes again.
 func (e *exporter) consume(ctx context.Context, b *plugin.Batch) error {
+	ctx, cancel := context.WithTimeout(ctx, maxWait) // however many parts there are: the host would hold its silence against a record
+	defer cancel()
 	now := time.Now()
 	until := now.Add(e.o.retryFor)
 	if wait := e.pause(now); wait > 0 {

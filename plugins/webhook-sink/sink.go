@@ -56,6 +56,7 @@ func (s *sink) configure(in plugin.Settings) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if set.demo {
+		in.Log.Warn("demo: records are taken in and kept nowhere")
 		if s.demo, err = signedhttp.StartDemo("{}"); err != nil {
 			return err
 		}
