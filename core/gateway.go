@@ -327,6 +327,9 @@ func (g *Gateway) Close(ctx context.Context) error {
 
 func (g *Gateway) release(ctx context.Context) error {
 	var errs []error
+	if g.pool != nil {
+		g.EndReloads()
+	}
 	if g.sock != nil {
 		g.sock.Drain()
 	}

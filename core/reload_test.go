@@ -245,6 +245,11 @@ func TestWatch(t *testing.T) {
 	if part := w.part("config"); part != "" {
 		t.Errorf("at last: %s", part)
 	}
+	full := fmt.Errorf("it could not be recorded: %w", &sdk.Error{Code: sdk.CodeAuditUnavailable, Msg: "the disk is full"})
+	var e *sdk.Error
+	if err := w.g.refuse(context.Background(), operator, full); !errors.As(err, &e) || e.Code != sdk.CodeAuditUnavailable || e.Field != "" {
+		t.Errorf("what is not the configuration's fault: %v", err)
+	}
 }
 
 func (w *world) remove(name string) {

@@ -57,10 +57,15 @@ func reloadCommand() *cobra.Command {
 	return cmd
 }
 
-// reloadOnSignal reloads on each SIGHUP until stop is called, which ends all reloads. How it went is in the log.
-func reloadOnSignal(ctx context.Context, g *core.Gateway) (stop func()) {
+// hangups gets each SIGHUP. It is asked for before the gateway starts: until then the signal ends a process.
+func hangups() chan os.Signal {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGHUP)
+	return signals
+}
+
+// reloadOnSignal reloads on each of the signals until stop is called, which ends all reloads. How it went is in the log.
+func reloadOnSignal(ctx context.Context, g *core.Gateway, signals chan os.Signal) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})
 	go func() {

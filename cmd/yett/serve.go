@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 	"time"
 
@@ -96,6 +97,8 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 		}
 		time.AfterFunc(grace, func() { os.Exit(exitIO) })
 	}
+	again := hangups()
+	defer signal.Stop(again)
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
 		return &exitCode{startCode(err), err}
@@ -111,7 +114,7 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	if err != nil {
 		return errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	}
-	stop := reloadOnSignal(ctx, g)
+	stop := reloadOnSignal(ctx, g, again)
 	err = ready(g)
 	if err == nil {
 		err = g.Wait(ctx)

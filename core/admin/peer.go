@@ -61,7 +61,7 @@ func admit(c *net.UnixConn) (uid string, err error) {
 	if cred.Uid != 0 && int(cred.Uid) != os.Getuid() {
 		return "", fmt.Errorf("uid %d is neither the server's nor root", cred.Uid)
 	}
-	child, err := descends(int(cred.Pid), os.Getpid())
+	child, err := descends(int(cred.Pid), os.Getpid(), parentOf)
 	if err != nil {
 		return "", fmt.Errorf("process %d cannot be traced: %w", cred.Pid, err)
 	}
@@ -71,9 +71,12 @@ func admit(c *net.UnixConn) (uid string, err error) {
 	return strconv.Itoa(int(cred.Uid)), nil
 }
 
-// descends reports whether pid is ancestor or was started, at whatever remove, by it.
-func descends(pid, ancestor int) (bool, error) {
-	for steps := 0; steps < 1000; steps++ {
+// maxRemove bounds how far parents are followed. Nobody who administers is that deep, and a plugin may put itself there.
+const maxRemove = 1000
+
+// descends reports whether pid was started, at whatever remove, by ancestor. What cannot be followed to its end is an error.
+func descends(pid, ancestor int, parentOf func(pid int) (int, error)) (bool, error) {
+	for steps := range maxRemove {
 		if pid == ancestor {
 			return steps > 0, nil // the server's own process may administer itself: tests do
 		}
@@ -86,7 +89,7 @@ func descends(pid, ancestor int) (bool, error) {
 		}
 		pid = parent
 	}
-	return false, nil
+	return false, fmt.Errorf("it has more than %d ancestors", maxRemove)
 }
 
 func parentOf(pid int) (int, error) {

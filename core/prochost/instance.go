@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	maxProblems = 16 // of Configure that are told
+	maxProblems = 16        // of Configure that are told
+	maxUnary    = 128 << 10 // bytes of an answer to Check: as many come at once as calls are in flight, and a right one is far smaller
 
 	// The colon keeps them apart from those of any call that a rule is about.
 	smokeID     = "yett:smoke"
@@ -153,7 +154,7 @@ func (in *instance) check(ctx context.Context, r *request, place func()) (answer
 	defer cancel()
 	r.id = in.unary.Add(1)
 	out, got := r.encode(), answer{}
-	err := in.conn.Invoke(ctx, pluginv1.Authorizer_Check_FullMethodName, &out, &got, grpc.ForceCodecV2(checkCodec{}))
+	err := in.conn.Invoke(ctx, pluginv1.Authorizer_Check_FullMethodName, &out, &got, grpc.ForceCodecV2(checkCodec{}), grpc.MaxCallRecvMsgSize(maxUnary))
 	if err == nil && got.id != r.id {
 		return answer{}, wrongf("its id is %d, %d was asked", got.id, r.id)
 	}

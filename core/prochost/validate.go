@@ -21,7 +21,7 @@ func Validate(ctx context.Context, o Options, s Spec) (err error) {
 		defer cancel()
 		err = errors.Join(err, session.Close(ending))
 	}()
-	ctx, cancel := context.WithTimeout(ctx, session.spec.StartTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, session.spec.StartTimeout, tooSlow(session.spec.StartTimeout))
 	defer cancel()
 	in := &instance{Session: session}
 	if in.about, err = in.ask(ctx, nil); err == nil {
