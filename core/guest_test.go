@@ -41,6 +41,9 @@ func serveGuest(mode string) {
 			leave("asked")
 			awaitFile(ctx, "go")
 		}
+		if c.ToolID == "guest/generation" {
+			arg = c.Generation
+		}
 		return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: arg}, nil
 	}
 	configure := func(ctx context.Context, _ plugin.Settings) error {

@@ -104,6 +104,9 @@ func TestReloadKeepsPlugins(t *testing.T) {
 	if now := w.g.gen.Load().modules["guest"]; now.process != p || p.Stats().Starts != 1 {
 		t.Errorf("it was started anew: %+v", p.Stats())
 	}
+	if got := w.ask("guest/generation"); got != "DENY "+w.g.gen.Load().Policy {
+		t.Errorf("it is asked for another generation: %s", got)
+	}
 	w.until("it is given up", func() bool {
 		if got := w.ask("guest/die"); !strings.HasPrefix(got, "DENY ") {
 			t.Errorf("a plugin that is down: %s", got)

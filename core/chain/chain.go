@@ -25,6 +25,7 @@ type Call struct {
 	Context        exact.Value // an object, or absent
 	Digest         [32]byte
 	Now            time.Time
+	Generation     string // of the configuration that is asked, which a step may outlive; "" when there is none
 }
 
 // Checker is what an authorize step runs.

@@ -115,6 +115,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	if HoldsKey(string(cmd.Modified)) {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold the value of an API key; nothing was approved")
 	}
+	call.Generation = gen.Policy
 	res := gen.Authorize.Run(r.Ctx, call, nil)
 	if res.Verdict.Effect == sdk.Deny {
 		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",

@@ -89,7 +89,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	gen := s.pin()
 	defer gen.unpin()
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
-		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start}
+		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start, Generation: gen.Policy}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
 	var res chain.Result
 	if k := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, tool); k != nil {

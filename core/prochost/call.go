@@ -1,6 +1,7 @@
 package prochost
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err e
 		}
 	}
 	err = p.call(ctx, func(in *instance, deadline time.Time, place func()) error {
-		got, err := in.check(ctx, &request{deadline: deadline, generation: p.spec.Generation, call: c}, place)
+		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c}, place)
 		if err == nil {
 			v, err = got.verdict()
 		}
