@@ -111,7 +111,7 @@ func checkProcesses(ctx context.Context, r *run) error {
 	if _, err := r.exercise(ctx, s); err != nil {
 		return err
 	}
-	n := 1 + len(descendants(s.Process().Pid(), "", 16*maxProcesses))
+	n := 1 + descendants(s.Process().Pid(), 16*maxProcesses)
 	if n > maxProcesses {
 		return failed("use threads, or a bounded number of helpers", "after a few calls it is %d processes", n)
 	}
@@ -235,8 +235,6 @@ func checkLeftovers(ctx context.Context, r *run) error {
 	if _, err := r.exercise(ctx, s); err != nil {
 		return err
 	}
-	// What it started is in the tree below it now, or has its environment and with it the name of our directory.
-	children := descendants(s.process.Pid(), s.dir, 16*maxProcesses)
 	askToEnd(s.process)
 	select {
 	case <-s.process.Done():
@@ -246,13 +244,8 @@ func checkLeftovers(ctx context.Context, r *run) error {
 		return context.Cause(ctx)
 	}
 	const advice = "a helper of the plugin ends with it: give it a pipe whose end it notices, or PR_SET_PDEATHSIG"
-	left, err := waitGone(ctx, children, 2*time.Second)
-	if err != nil {
-		return err
-	}
-	defer killAll(left)
-	if len(left) > 0 {
-		return failed(advice, "%d processes that it started are left after its end: %s", len(left), describeAll(left))
+	if left := s.process.Exit().Left; len(left) > 0 {
+		return failed(advice, "%d processes that it started are left after its end: %s", len(left), oneLine(strings.Join(left, ", ")))
 	}
 	select {
 	case <-s.read:

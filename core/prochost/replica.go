@@ -14,6 +14,13 @@ import (
 // startSlack is how much later than StartTimeout a start is ended from outside: by then the probe has said what it waited for.
 const startSlack = 2 * time.Second
 
+// A plugin is started anew at most restartsMost times in quick succession, however many replicas it has: then each of them has
+// reached its share of crashes and is quarantined.
+const (
+	crashesMost  = 5
+	restartsMost = 10
+)
+
 // replica keeps one process (or connection) of a plugin running.
 type replica struct {
 	p       *Plugin
@@ -39,6 +46,9 @@ func (p *Plugin) newReplica(index int) *replica {
 	}
 	set := supervise.Settings{Name: name, Command: r.command, StartTimeout: p.spec.StartTimeout + startSlack, Probe: r.probe, Notify: r.notify,
 		Now: p.o.Now, Backoff: p.tune.backoff}
+	if n := p.spec.Replicas; set.Backoff.Crashes == 0 && n > 1 {
+		set.Backoff.Crashes = min(crashesMost, max(2, restartsMost/n+1))
+	}
 	if p.spec.Connect != "" {
 		set.Start = func(ctx context.Context, _ supervise.Command) (*supervise.Process, error) { return r.birth.start(ctx) }
 		set.Backoff.Crashes = math.MaxInt32 // whoever runs it starts it again, and nobody would tell us to resume

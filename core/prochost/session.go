@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,6 +170,9 @@ func (s *Session) watch() {
 func (s *Session) tidy() {
 	defer close(s.gone)
 	<-s.process.Done()
+	if left := s.process.Exit().Left; len(left) > 0 {
+		s.o.Log(s.spec.Name, LevelHost, "processes that it left behind were killed: "+strings.Join(left, ", "))
+	}
 	s.stop(errLost)
 	if s.conn != nil {
 		s.conn.Close()

@@ -246,6 +246,32 @@ func TestQuarantine(t *testing.T) {
 	until(t, "it is ready", func() bool { _, err := check(p, "permit"); return err == nil })
 }
 
+// TestRestartsAreFew: more replicas are not more restarts.
+func TestRestartsAreFew(t *testing.T) {
+	for _, replicas := range []int{1, 2, 3, 5} {
+		s := guestSpec("stock")
+		s.Replicas, s.Env[guestEnv] = replicas, "exits"
+		p, err := load(context.Background(), Options{}, s, tuning{backoff: supervise.Backoff{First: time.Millisecond, Most: 2 * time.Millisecond}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the quarantine", func() bool {
+			for _, r := range p.Status().Replicas {
+				if r.State != supervise.StateQuarantined {
+					return false
+				}
+			}
+			return true
+		})
+		if again := p.Stats().Starts - uint64(replicas); again < 4 || again > restartsMost {
+			t.Errorf("%d replicas were started anew %d times", replicas, again)
+		}
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestNoise: lines before the handshake are put up with.
 func TestNoise(t *testing.T) {
 	p := loaded(t, guestSpec("stock-noise-before"), Options{}, generous)

@@ -2,8 +2,13 @@ package supervise
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -20,29 +25,141 @@ var adopt = sync.OnceValue(func() error {
 // started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an orphan.
 var started = struct {
 	sync.Mutex
-	pids map[int]bool
-}{pids: map[int]bool{}}
+	pids map[int]*Process
+}{pids: map[int]*Process{}}
 
 // fork starts a process of ours.
-func fork(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+func fork(p *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	if err := adopt(); err != nil {
 		return nil, err
 	}
 	started.Lock()
 	defer started.Unlock()
-	p, err := os.StartProcess(name, argv, attr)
+	child, err := os.StartProcess(name, argv, attr)
 	if err == nil {
-		started.pids[p.Pid] = true
+		started.pids[child.Pid] = p
+		p.born = bornAt(child.Pid)
 	}
-	return p, err
+	return child, err
 }
 
-// forget tells that a process was waited for. Then the dead among the orphans are.
-func forget(pid int) {
+// Orphans get a moment to notice that what they were for is gone. Then they are killed, in rounds, since what a dead one has
+// started becomes an orphan then.
+const (
+	orphanRound = 2 * time.Millisecond
+	orphanGrace = 25  // rounds
+	orphanMost  = 125 // rounds
+	maxLeft     = 16
+)
+
+// forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names.
+func forget(p *Process) (left []string) {
+	started.Lock()
+	delete(started.pids, p.pid)
+	started.Unlock()
+	seen := map[int]bool{}
+	for round := range orphanMost {
+		pids := endOrphans(p, round >= orphanGrace)
+		if len(pids) == 0 {
+			break
+		}
+		for pid, name := range pids {
+			if round >= orphanGrace && !seen[pid] && len(left) < maxLeft {
+				left = append(left, fmt.Sprintf("%s (%d)", name, pid))
+			}
+			seen[pid] = seen[pid] || round >= orphanGrace
+		}
+		<-time.After(orphanRound)
+	}
+	return left
+}
+
+// endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all that their
+// directory and environment tell, not another's. What tells nothing is killed, since hiding is what there is to prevent.
+func endOrphans(p *Process, kill bool) (found map[int]string) {
 	started.Lock()
 	defer started.Unlock()
-	delete(started.pids, pid)
 	reapOrphans()
+	for _, pid := range orphans() {
+		if born := bornAt(pid); born < p.born || born == 0 || !p.owns(pid) && ownedByOther(pid) {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		if parentOf(pid) == os.Getpid() { // else the number is another process's by now
+			if found == nil {
+				found = map[int]string{}
+			}
+			found[pid] = nameOf(pid)
+			if kill {
+				unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+			}
+		}
+		unix.Close(fd)
+	}
+	return found
+}
+
+func nameOf(pid int) string {
+	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return "?"
+	}
+	return printable(strings.TrimSpace(string(name)))
+}
+
+// ownedByOther says, with started held, whether a process that is still there has started the orphan.
+func ownedByOther(pid int) bool {
+	for _, p := range started.pids {
+		if p.owns(pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxEnviron is how much of a process's environment is read: more than a plan may hold.
+const maxEnviron = 2 * maxPlan
+
+// owns says whether a process works in the private directory of p, or has the environment that p was given.
+func (p *Process) owns(pid int) bool {
+	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err == nil && p.dir != "" && (cwd == p.dir || strings.HasPrefix(cwd, p.dir+"/") || cwd == p.dir+" (deleted)") {
+		return true
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if err != nil || len(p.env) == 0 {
+		return false
+	}
+	has := map[string]bool{}
+	for v := range strings.SplitSeq(string(text), "\x00") {
+		has[v] = true
+	}
+	return !slices.ContainsFunc(p.env, func(v string) bool { return !has[v] })
+}
+
+// bornAt is when a process was started, in the kernel's ticks since the machine was; 0 when it is gone.
+func bornAt(pid int) uint64 {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
+	if len(fields) < 20 {
+		return 0
+	}
+	n, err := strconv.ParseUint(fields[19], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // reap waits for dead orphans.
@@ -52,19 +169,27 @@ func reap() {
 	reapOrphans()
 }
 
-// reapOrphans waits, with started held, for each dead child that is neither one of started nor of our own session: those are
-// for whoever else in this program has started them. Every process of ours begins a session.
+// reapOrphans waits, with started held, for each orphan that is dead.
 func reapOrphans() {
+	for _, pid := range orphans() {
+		unix.Wait4(pid, nil, unix.WNOHANG, nil) // nothing happens to one that lives
+	}
+}
+
+// orphans are, with started held, the children that are neither of started nor of our own session: those are for whoever else in
+// this program has started them. Every process of ours begins a session.
+func orphans() (pids []int) {
 	session, err := unix.Getsid(0)
 	if err != nil {
-		return
+		return nil
 	}
 	for _, pid := range childrenOf(os.Getpid()) {
-		if started.pids[pid] {
+		if started.pids[pid] != nil {
 			continue
 		}
 		if its, err := unix.Getsid(pid); err == nil && its != session {
-			unix.Wait4(pid, nil, unix.WNOHANG, nil) // nothing happens to one that lives
+			pids = append(pids, pid)
 		}
 	}
+	return pids
 }

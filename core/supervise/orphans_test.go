@@ -48,6 +48,46 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestOrphansEnd: what a process leaves behind ends with it, also what has done all to hide where it came from; what another one
+// has left behind does not, nor what was there before.
+func TestOrphansEnd(t *testing.T) {
+	const leaves, hides = "(setsid sleep 1000 >&2 & echo $!); read x", "(cd /; env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!); read x"
+	orphan := func(script string, env string) (*Process, func(time.Duration) bool) {
+		c := shell(t, script)
+		c.Env["MARK"] = env
+		p := begins(t, c)
+		return p, watch(t, number(t, line(t, bufio.NewReader(p.Out()))))
+	}
+	older, hidden := orphan(hides, "1")
+	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second, and what is as old counts as younger
+	p, own := orphan(leaves, "2")
+	other, others := orphan(leaves, "3")
+	ended := func(p *Process) {
+		t.Helper()
+		defer func() {
+			if left := p.Exit().Left; len(left) != 1 || !strings.HasPrefix(left[0], "sleep (") {
+				t.Errorf("left: %q", left)
+			}
+		}()
+		if _, err := p.In().Write([]byte("\n")); err != nil {
+			t.Fatal(err)
+		}
+		ends(t, p)
+	}
+	ended(p)
+	if !own(patience) || others(0) || hidden(0) {
+		t.Errorf("its own is dead: %v; the other's: %v; the older one: %v", own(0), others(0), hidden(0))
+	}
+	ended(other)
+	if !others(patience) || hidden(0) {
+		t.Errorf("the other's is dead: %v; the older one: %v", others(0), hidden(0))
+	}
+	ended(older)
+	if !hidden(patience) {
+		t.Error("the hidden one lives")
+	}
+}
+
 // TestOthersChildren: what this program starts without us is not waited for behind its back.
 func TestOthersChildren(t *testing.T) {
 	other, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})

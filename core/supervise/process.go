@@ -35,8 +35,9 @@ type Exit struct {
 	Cause  Cause
 	Err    string // one sentence; "" for exit status 0
 	Usage  Usage
-	Stderr string // its beginning and its end, together at most 4 KiB
-	Wrote  uint64 // bytes that were read of its stderr
+	Stderr string   // its beginning and its end, together at most 4 KiB
+	Left   []string // name and number of the processes outside the group that outlived it and were killed, at most 16
+	Wrote  uint64   // bytes that were read of its stderr
 }
 
 // String is the one sentence.
@@ -57,6 +58,9 @@ type Process struct {
 	signal func(kill bool) // to the whole group; called with mu held, before the process is reaped
 
 	survey func(known map[int]int) // notes descendants outside the group; nil: there is nothing to note
+	dir    string                  // its private working directory
+	env    []string                // NAME=value, all that it was given
+	born   uint64                  // when, as the kernel counts
 
 	mu     sync.Mutex
 	reaped bool
@@ -85,7 +89,7 @@ func (p *Process) Kill() { p.send(true) }
 func (p *Process) Terminate() { p.send(false) }
 
 // Survey notes descendants that have left the group, so that they are killed when the process has ended, even if it left them
-// without a parent. What is started and orphaned between two surveys escapes. It reads some files of /proc.
+// without a parent. It reads some files of /proc.
 func (p *Process) Survey() {
 	p.mu.Lock()
 	p.look()

@@ -145,10 +145,16 @@ func (b *birth) plan() ([]byte, error) {
 		p.CloseFrom = b.target + 1
 	}
 	p.Argv = append([]string{b.image.name}, c.Args...)
-	for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-		p.Env = append(p.Env, k+"="+c.Env[k])
-	}
+	p.Env = environ(c.Env)
 	return json.Marshal(p)
+}
+
+// environ is an environment as exec wants it.
+func environ(vars map[string]string) (out []string) {
+	for _, k := range slices.Sorted(maps.Keys(vars)) {
+		out = append(out, k+"="+vars[k])
+	}
+	return out
 }
 
 // launch forks the launcher, hands it the plan and waits until it has become the program.
@@ -230,7 +236,8 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
-	child, err := fork(launcher(), []string{launchName}, &os.ProcAttr{
+	p.dir, p.env = dir, environ(b.command.Env)
+	child, err := fork(p, launcher(), []string{launchName}, &os.ProcAttr{
 		Env: []string{fmt.Sprintf("%s=%d", launchEnv, b.planAt)}, Files: files, Sys: sysAttr(), Dir: "/",
 	})
 	if err != nil {
@@ -250,7 +257,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 		lines.run(stderr)
 	}()
 	state, err := p.reap(child)
-	forget(p.pid)
+	left := forget(p)
 	close(exited)
 	limit := time.Now().Add(holdDelay)
 	stderr.SetReadDeadline(limit)
@@ -262,6 +269,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	}
 	<-read
 	p.exit = exitOf(state, err)
+	p.exit.Left = left
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
 	close(p.done)

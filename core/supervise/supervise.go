@@ -2,10 +2,10 @@
 // explicit environment and a process group of their own, runs the very bytes whose digest it checked, keeps one of a kind running
 // (back-off, quarantine) and kills the whole group. A command comes from whoever needs the process; bytes go through its pipes, its
 // stderr goes line by line into a log function, how it ended comes back as Exit, each change of state as Change. On Linux what a child
-// leaves without a parent becomes a child of this process, so that nobody takes it for a stranger. It never speaks a protocol with the
-// child, never hands on the environment, and nothing a child does or leaves undone can block it. What it cannot reach without a cgroup:
-// a grandchild that left the group and was orphaned; and when the gateway itself is killed with SIGKILL, the kernel ends the child at
-// once, but its grandchildren only when they notice.
+// leaves without a parent becomes a child of this process, so that nobody takes it for a stranger, and is killed when the child has
+// ended. It never speaks a protocol with the child, never hands on the environment, and nothing a child does or leaves undone can block
+// it. What it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
+// grandchildren only when they notice.
 package supervise
 
 import (

@@ -60,8 +60,8 @@ func surveyStrays(int, map[int]int) {}
 func endStrays(map[int]int)         {}
 
 // fork, forget and reap: orphans are init's here.
-func fork(name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+func fork(_ *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(name, argv, attr)
 }
-func forget(int) {}
-func reap()      {}
+func forget(*Process) []string { return nil }
+func reap()                    {}

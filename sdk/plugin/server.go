@@ -76,7 +76,7 @@ func options() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
-		// The host pings often, to notice a plugin that hangs; by default gRPC takes that for an attack.
+		// A host may ping often, to notice a plugin that hangs; by default gRPC takes that for an attack.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 50 * time.Millisecond, PermitWithoutStream: true}),
 	}
 }

@@ -41,7 +41,8 @@ type PluginClient interface {
 	// them: it changes, opens and connects nothing, and may come at any time. Bad settings are INVALID_ARGUMENT or problems.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Health answers at once and then again every interval, for as long as the host listens. A plugin that has been silent
-	// for three intervals is taken for wedged and is started anew.
+	// for three intervals is taken for wedged and is started anew, and so is one that sends more than five messages a
+	// second for long.
 	Health(ctx context.Context, in *HealthRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[HealthResponse], error)
 }
 
@@ -104,7 +105,8 @@ type PluginServer interface {
 	// them: it changes, opens and connects nothing, and may come at any time. Bad settings are INVALID_ARGUMENT or problems.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Health answers at once and then again every interval, for as long as the host listens. A plugin that has been silent
-	// for three intervals is taken for wedged and is started anew.
+	// for three intervals is taken for wedged and is started anew, and so is one that sends more than five messages a
+	// second for long.
 	Health(*HealthRequest, grpc.ServerStreamingServer[HealthResponse]) error
 	mustEmbedUnimplementedPluginServer()
 }
@@ -233,7 +235,8 @@ type AuthorizerClient interface {
 	// Check decides one call. The answer echoes the id.
 	Check(ctx context.Context, in *CheckRequest, opts ...grpc.CallOption) (*CheckResponse, error)
 	// CheckStream decides many: each request gets one answer with its id, in any order. The plugin works on them side by side.
-	// An answer that comes after its deadline counts for nothing.
+	// An answer that comes after its deadline counts for nothing. An answer to an id that was not asked, or a second one to
+	// the same id, ends the stream.
 	CheckStream(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[CheckRequest, CheckResponse], error)
 }
 
@@ -277,7 +280,8 @@ type AuthorizerServer interface {
 	// Check decides one call. The answer echoes the id.
 	Check(context.Context, *CheckRequest) (*CheckResponse, error)
 	// CheckStream decides many: each request gets one answer with its id, in any order. The plugin works on them side by side.
-	// An answer that comes after its deadline counts for nothing.
+	// An answer that comes after its deadline counts for nothing. An answer to an id that was not asked, or a second one to
+	// the same id, ends the stream.
 	CheckStream(grpc.BidiStreamingServer[CheckRequest, CheckResponse]) error
 	mustEmbedUnimplementedAuthorizerServer()
 }
