@@ -27,6 +27,8 @@ func settingsChecks() []check {
 			expects: "what comes before Configure is an error (FAILED_PRECONDITION), never an answer"},
 		{name: "settings-refused", virgin: true, from: atReady, run: checkRefused,
 			expects: "settings that are no JSON object, or that the schema refuses, are problems or INVALID_ARGUMENT, and nothing is answered with them"},
+		{name: "integers", virgin: true, from: atReady, run: checkIntegers,
+			expects: "an integer of the settings is taken in any notation that the schema takes: 100.0 as 100"},
 		{name: "validate-only", virgin: true, from: atReady, run: checkValidateOnly,
 			expects: "Configure with validate_only has no effect: nothing is answered after it alone, the settings in force stay, no file appears"},
 		{name: "secrets", virgin: true, from: atReady, run: checkSecrets,

@@ -177,6 +177,11 @@ func (c *conn) receive() {
 func (c *conn) step(ctx context.Context) end {
 	now := time.Now()
 	c.due(ctx, now)
+	select {
+	case h := <-c.in: // what has come counts before what has not
+		return c.hear(h)
+	default:
+	}
 	switch {
 	case !c.ackDue.IsZero() && !now.Before(c.ackDue):
 		return end{endFailed, fmt.Sprintf("nothing was acknowledged for %v behind record %d", c.p.set.AckTimeout, c.p.acked)}

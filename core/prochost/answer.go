@@ -94,12 +94,8 @@ func (a *answer) hold(v *sdk.Verdict) error {
 	if a.expires < 0 || a.expires > maxExpires.Milliseconds() {
 		return wrongf("expires_ms %d is not within 0 and %d", a.expires, maxExpires.Milliseconds())
 	}
-	for _, who := range a.approvers {
-		key, isKey := strings.CutPrefix(who, "key:")
-		_, isPreset := sdk.Presets[strings.TrimPrefix(who, "role:")]
-		if len(who) > maxApprover || !(isKey && key != "") && !(strings.HasPrefix(who, "role:") && isPreset) {
-			return wrongf("approver %q: key:NAME or role:PRESET is wanted", cut(who, 80))
-		}
+	if err := a.answerable(); err != nil {
+		return err
 	}
 	switch p := sdk.Priority(a.priority); p {
 	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
@@ -108,6 +104,33 @@ func (a *answer) hold(v *sdk.Verdict) error {
 		return wrongf("priority %q is none", cut(a.priority, 40))
 	}
 	v.Approvals, v.Expires, v.From = int(a.approvals), time.Duration(a.expires)*time.Millisecond, a.approvers
+	return nil
+}
+
+// answerable refuses a DEFER that nobody could ever approve.
+func (a *answer) answerable() error {
+	keys, roles := map[string]bool{}, false
+	for _, who := range a.approvers {
+		if len(who) > maxApprover {
+			return wrongf("approver %q: at most %d bytes are allowed", cut(who, 80), maxApprover)
+		}
+		key, isKey := strings.CutPrefix(who, "key:")
+		role, isRole := strings.CutPrefix(who, "role:")
+		scopes, isPreset := sdk.Presets[role]
+		switch {
+		case isKey && key != "":
+			keys[key] = true
+		case !isRole || !isPreset:
+			return wrongf("approver %q: key:NAME, role:approver or role:operator is wanted", cut(who, 80))
+		case scopes&sdk.ScopeApprove == 0:
+			return wrongf("approver %q: keys of that preset may not approve; role:approver or role:operator is wanted", cut(who, 80))
+		default:
+			roles = true
+		}
+	}
+	if n := len(keys); n > 0 && !roles && int(a.approvals) > n {
+		return wrongf("approvals %d of %d keys", a.approvals, n)
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ type producer struct {
 
 	turn  chan struct{} // holds one: whoever has it may use what is below
 	conn  *conn         // nil: none yet, or the last one was given up
+	in    int           // how many items of the batch the brokers have acknowledged
 	ended bool
 }
 
@@ -64,8 +65,9 @@ func (p *producer) configure(_ context.Context, s plugin.Settings) error {
 	return nil
 }
 
-// consume produces one batch and waits for the brokers' acknowledgements. After an error that is no *plugin.RecordError nothing
-// of the batch is acknowledged, and the connection is given up: the next one begins with a new producer id and no state.
+// consume produces one batch and waits for the brokers' acknowledgements. After an error that is no *plugin.RecordError the
+// connection is given up: the next one begins with a new producer id and no state. What the brokers acknowledged before it is not
+// produced again, which a *plugin.Later says; a transaction is produced whole or not at all.
 func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	items, err := p.o.items(b)
 	if err != nil || p.o.Demo {
@@ -88,10 +90,14 @@ func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	}
 	p.drop()
 	p.probe.set(err)
+	if p.o.TransactionalID == "" && p.in > 0 && p.in < len(items) {
+		return &plugin.Later{Seq: items[p.in].seq, Err: err}
+	}
 	return err
 }
 
 func (p *producer) produce(ctx context.Context, items []item) error {
+	p.in = 0
 	if err := p.connect(ctx); err != nil {
 		return err
 	}
@@ -155,6 +161,7 @@ func (p *producer) group(ctx context.Context, items []item) error {
 	seq, err := p.conn.send(ctx, items)
 	switch {
 	case err == nil:
+		p.in += len(items)
 		return nil
 	case !isRecords(err):
 		return err

@@ -137,7 +137,7 @@ const maxBatch = 28 * time.Second
 
 // consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up. A *plugin.RecordError is
 // about a record that cannot be read, or whose message is refused for what is in it. Any other error, as when a target is
-// down, blames no record: nothing is acknowledged, and the batch comes again for as long as that lasts.
+// down, blames no record: what not all targets know comes again for as long as that lasts.
 func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -149,7 +149,7 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	}
 	all, bad := events(b, n.args)
 	if len(all) == 0 {
-		return earliest(nil, bad)
+		return behind(nil, earliest(nil, bad))
 	}
 	if !signedhttp.Name(b.StoreID) {
 		return errors.New("the store id cannot be part of a message's id: letters, digits, _ and - only")
@@ -167,11 +167,31 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 		wg.Go(func() { results[i] = t.tell(ctx, until, id, all) })
 	}
 	wg.Wait()
-	return earliest(results, bad)
+	return behind(all, earliest(results, bad))
+}
+
+// behind says of an outage which calls all targets know of already, so that they are not told again, not even without a state.
+// It is up to the last record of those: the ones that follow it may belong to the next call.
+func behind(all []*event, err *failed) error {
+	told := uint64(0)
+	for _, e := range all {
+		if err != nil && e.Seq < err.seq {
+			told = e.Seq
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case err.content:
+		return &plugin.RecordError{Seq: err.seq, Err: err.err}
+	case told == 0:
+		return err.err
+	}
+	return &plugin.Later{Seq: told + 1, Err: err.err}
 }
 
 // earliest is the first thing that went wrong: a record that is bad, or one that some target could not be told of.
-func earliest(results []*failed, bad *plugin.RecordError) error {
+func earliest(results []*failed, bad *plugin.RecordError) *failed {
 	var first *failed
 	if bad != nil {
 		first = &failed{seq: bad.Seq, err: bad.Err, content: true}
@@ -181,13 +201,7 @@ func earliest(results []*failed, bad *plugin.RecordError) error {
 			first = f
 		}
 	}
-	switch {
-	case first == nil:
-		return nil
-	case first.content:
-		return &plugin.RecordError{Seq: first.seq, Err: first.err}
-	}
-	return first.err
+	return first
 }
 
 func (n *notifier) close() error {

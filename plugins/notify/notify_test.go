@@ -242,20 +242,24 @@ func TestEarliest(t *testing.T) {
 		bad     *plugin.RecordError
 		err     error
 		seq     uint64
+		later   uint64 // of the first record that comes again; 0: all do
 	}{
-		{"nothing", []*failed{nil, nil}, nil, nil, 0},
-		{"down", []*failed{nil, {seq: 4, err: down}}, nil, down, 0},
-		{"refused", []*failed{{seq: 4, err: refused, content: true}}, nil, refused, 4},
-		{"down before refused", []*failed{{seq: 4, err: refused, content: true}, {seq: 3, err: down}}, nil, down, 0},
-		{"refused before down", []*failed{{seq: 3, err: refused, content: true}, {seq: 4, err: down}}, nil, refused, 3},
-		{"both at one", []*failed{{seq: 3, err: refused, content: true}, {seq: 3, err: down}}, nil, down, 0},
-		{"unreadable", nil, &plugin.RecordError{Seq: 5, Err: refused}, refused, 5},
-		{"unreadable behind down", []*failed{{seq: 4, err: down}}, &plugin.RecordError{Seq: 5, Err: refused}, down, 0},
+		{"nothing", []*failed{nil, nil}, nil, nil, 0, 0},
+		{"down", []*failed{nil, {seq: 6, err: down}}, nil, down, 0, 4},
+		{"down at once", []*failed{nil, {seq: 3, err: down}}, nil, down, 0, 0},
+		{"refused", []*failed{{seq: 6, err: refused, content: true}}, nil, refused, 6, 0},
+		{"down before refused", []*failed{{seq: 6, err: refused, content: true}, {seq: 3, err: down}}, nil, down, 0, 0},
+		{"refused before down", []*failed{{seq: 3, err: refused, content: true}, {seq: 6, err: down}}, nil, refused, 3, 0},
+		{"both at one", []*failed{{seq: 6, err: refused, content: true}, {seq: 6, err: down}}, nil, down, 0, 4},
+		{"unreadable", nil, &plugin.RecordError{Seq: 9, Err: refused}, refused, 9, 0},
+		{"unreadable behind down", []*failed{{seq: 8, err: down}}, &plugin.RecordError{Seq: 9, Err: refused}, down, 0, 7},
 	} {
-		err := earliest(tc.results, tc.bad)
+		err := behind([]*event{{Seq: 3}, {Seq: 6}, {Seq: 8}}, earliest(tc.results, tc.bad))
 		var bad *plugin.RecordError
+		var later *plugin.Later
 		errors.As(err, &bad)
-		if !errors.Is(err, tc.err) || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq {
+		errors.As(err, &later)
+		if !errors.Is(err, tc.err) || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq || (later != nil) != (tc.later != 0) || later != nil && later.Seq != tc.later {
 			t.Errorf("%s: %#v, want %v at record %d (0: none)", tc.name, err, tc.err, tc.seq)
 		}
 	}

@@ -112,8 +112,8 @@ func (t *target) tell(ctx context.Context, until time.Time, id string, all []*ev
 			f.seq = e.Seq // all before it was told, though not in this order
 		}
 	}
-	if f.seq == 0 {
-		f.seq = all[0].Seq // told, but not on disk
+	if f.seq == 0 || errors.Is(err, errUnsaved) {
+		f.seq = all[0].Seq // told, but not on disk: which of them is not known
 	}
 	return f
 }
@@ -212,8 +212,14 @@ func (t *target) done(err error, marks map[*event]mark) error {
 			t.log.Error("a message is given up, as on_failure says", "target", t.name, "seq", e.Seq, "decision_id", e.ID, "error", err.Error())
 		}
 	}
-	return t.state.tell(t.name, t.clock.Now(), marks)
+	if err := t.state.tell(t.name, t.clock.Now(), marks); err != nil {
+		return fmt.Errorf("%w: %w", errUnsaved, err)
+	}
+	return nil
 }
+
+// errUnsaved is the end of a message that was sent, and that a restart would not know of.
+var errUnsaved = errors.New("what was told is not kept")
 
 // bucket lets so many messages go in a minute, and so many at once.
 type bucket struct {

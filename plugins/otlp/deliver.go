@@ -96,7 +96,13 @@ func (d *delivery) halves(ctx context.Context, items []item) error {
 	if err := d.push(ctx, items[:half]); err != nil {
 		return err
 	}
-	return d.push(ctx, items[half:])
+	err := d.push(ctx, items[half:])
+	var refused *plugin.RecordError
+	var later *plugin.Later
+	if err == nil || errors.As(err, &refused) || errors.As(err, &later) {
+		return err
+	}
+	return &plugin.Later{Seq: items[half].seq, Err: err} // what is before it is in, and not to be sent again
 }
 
 // try sends one request until it is answered for good or the time is over.

@@ -104,6 +104,34 @@ func TestTheRecordAtFaultIsFound(t *testing.T) {
 	}
 }
 
+// A receiver that goes away between two parts of a batch blames no record, and what it took in is not sent again.
+func TestOutageBetweenParts(t *testing.T) {
+	for at := uint64(1); at <= 8; at++ {
+		synctest.Test(t, func(t *testing.T) {
+			to := &scripted{answer: func(seqs []uint64) (int64, *failure) {
+				switch {
+				case len(seqs) > 2:
+					return 0, &failure{verdict: refuse, err: errors.New("too much")}
+				case slices.Contains(seqs, at):
+					return 0, &failure{verdict: later, err: errors.New("down")}
+				}
+				return 0, nil
+			}}
+			err := push(t, to, fast(), 8)
+			var record *plugin.RecordError
+			var part *plugin.Later
+			var f *failure
+			from := (at-1)/2*2 + 1 // the first of the part that was not taken in
+			if err == nil || errors.As(err, &record) || !errors.As(err, &f) || errors.As(err, &part) != (from > 1) || part != nil && part.Seq != from {
+				t.Errorf("%d: %#v, want one from %d on", at, err, from)
+			}
+			if len(to.taken) != int(from-1) {
+				t.Errorf("%d: took in %v", at, to.taken)
+			}
+		})
+	}
+}
+
 func TestRequestsStayBelowTheirLimit(t *testing.T) {
 	o := fast()
 	o.maxRequest = 200

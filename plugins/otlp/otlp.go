@@ -91,8 +91,8 @@ func (demo) send(context.Context, *collogspb.ExportLogsServiceRequest) (int64, s
 
 func (demo) close() error { return nil }
 
-// consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: nothing of the batch is
-// acknowledged, and all of it comes again.
+// consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: what was not taken in comes
+// again, all of it unless a *plugin.Later says what was.
 func (e *exporter) consume(ctx context.Context, b *plugin.Batch) error {
 	ctx, cancel := context.WithTimeout(ctx, maxWait) // however many parts there are: the host would hold its silence against a record
 	defer cancel()

@@ -73,8 +73,8 @@ func (s *sink) configure(in plugin.Settings) error {
 }
 
 // consume posts a batch: nil when the service took all of it. A *plugin.RecordError is about a record that the service refuses.
-// Any other error is the service's or the operator's affair: nothing is acknowledged, no record is held to be the cause, and
-// the batch comes again for as long as that lasts.
+// Any other error is the service's or the operator's affair: no record is held to be the cause, and what was not taken comes again
+// for as long as that lasts. A *plugin.Later says what was taken before.
 func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,12 +95,26 @@ func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 			return err
 		}
 	}
-	for _, p := range parts(b, s.set.perRecord) {
+	for i, p := range parts(b, s.set.perRecord) {
 		if err := s.send(ctx, until, b, p); err != nil {
-			return err
+			return behind(i > 0, p, err)
 		}
 	}
 	return nil
+}
+
+// behind says of an outage that all before the part was taken, if anything was, so that it is not posted again. Where nothing
+// was, the batch comes again as it is, with the same webhook-id.
+func behind(taken bool, p part, err error) error {
+	if err == nil {
+		return nil
+	}
+	var refused *plugin.RecordError
+	var later *plugin.Later
+	if !taken || errors.As(err, &refused) || errors.As(err, &later) {
+		return err
+	}
+	return &plugin.Later{Seq: p.seq(), Err: err}
 }
 
 // send posts one part. What the service refuses for its content is sent in halves, down to the record that it refuses.
@@ -128,7 +142,7 @@ func (s *sink) send(ctx context.Context, until time.Time, b *plugin.Batch, p par
 	if err := s.send(ctx, until, b, first); err != nil {
 		return err
 	}
-	return s.send(ctx, until, b, second)
+	return behind(true, second, s.send(ctx, until, b, second))
 }
 
 func (s *sink) close(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -195,22 +196,56 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A service that goes away in the middle of a batch, also while a refused record is looked for, blames no record.
+// A service that goes away in the middle of a batch, also while a refused record is looked for, blames no record, and what it has
+// taken is not posted again.
 func TestOutageWithin(t *testing.T) {
 	for _, more := range []string{"", `, "per": "record"`} {
-		r := newRig(t, more, func(n int, _ string) (int, string) {
-			if n == 1 && more == "" {
+		down := true
+		r := newRig(t, more, func(n int, body string) (int, string) {
+			if more == "" && strings.Count(body, `{"seq":`) > 2 {
 				return 413, ""
 			}
-			if n < 3 {
-				return 200, ""
+			if down && strings.Contains(body, `{"seq":3,`) {
+				return 503, ""
 			}
-			return 503, ""
+			return 200, ""
 		})
 		err := r.consume(context.Background(), batch(1, 4))
 		var bad *plugin.RecordError
-		if err == nil || errors.As(err, &bad) {
-			t.Errorf("%s: %#v, want an error that blames no record", more, err)
+		var later *plugin.Later
+		if err == nil || errors.As(err, &bad) || !errors.As(err, &later) || later.Seq != 3 {
+			t.Fatalf("%s: %#v, want an error that blames no record, from 3 on", more, err)
+		}
+		down = false
+		if err := r.consume(context.Background(), batch(later.Seq, 4)); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[uint64]int{}
+		for i, body := range r.bodies {
+			if more == "" && i == 0 || i > 0 && r.ids[i] == r.ids[i-1] {
+				continue // refused for its size, or the same request once more
+			}
+			for seq := uint64(1); seq <= 4; seq++ {
+				seen[seq] += strings.Count(body, fmt.Sprintf(`{"seq":%d,`, seq))
+			}
+		}
+		if want := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1}; !maps.Equal(seen, want) {
+			t.Errorf("%s: posted %v (ids %v), want each once", more, seen, r.ids)
+		}
+	}
+}
+
+// While nothing of a batch was taken it comes again as it is, under the same webhook-id: what was taken although the answer was
+// lost must not come under another one.
+func TestOutageFromTheBeginning(t *testing.T) {
+	for _, more := range []string{"", `, "per": "record"`} {
+		r := newRig(t, more, func(int, string) (int, string) { return 503, "" })
+		b := batch(3, 5)
+		b.First = 1 // two were filtered out
+		err := r.consume(context.Background(), b)
+		var later *plugin.Later
+		if err == nil || errors.As(err, &later) {
+			t.Errorf("%s: %#v, want an error for the whole batch", more, err)
 		}
 	}
 }

@@ -193,6 +193,15 @@ func (d Decimal) Int64() (n int64, ok bool) {
 	return n, err == nil
 }
 
+// IsInt reports whether the number is whole, however large it is and however it was written: 1000.0 and 1e3 are.
+func (d Decimal) IsInt() bool {
+	n := len(d.big)
+	if d.big == "" {
+		n = width(d.coef)
+	}
+	return int(d.exp) >= n // both are 0 for zero
+}
+
 // String is the canonical text: no exponent and no needless zeros up to 400 places either side of the point, and
 // D.DDDeN beyond, so that a short text cannot make a long one. Equal numbers have equal texts.
 func (d Decimal) String() string { return string(d.Append(nil)) }

@@ -218,3 +218,43 @@ func BenchmarkParse(b *testing.B) {
 		}
 	})
 }
+
+func TestIsInt(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0": true, "-0": true, "0.0": true, "0e999999999999": true, "-0e-5": true, "1": true, "-17": true, "100": true, "1000.0": true, "1e3": true,
+		"1.5e1": true, "15e-1": false, "150e-1": true, "1.5": false, "-0.5": false, "0.1": false, "1e-1": false, "1e999999999": true, "1e-999999999": false,
+		"12345678901234567890123": true, "12345678901234567890123.4": false, "1234567890123456789.5": false, "12345678901234567890.1234e4": true,
+		"12345678901234567890.1234e3": false, "9223372036854775808": true,
+	} {
+		d, err := exact.ParseDecimal(text)
+		if err != nil || d.IsInt() != want {
+			t.Errorf("%s: %t, %v; want %t", text, d.IsInt(), err, want)
+		}
+		if n, ok := d.Int64(); ok && !want {
+			t.Errorf("%s is %d, and no integer", text, n)
+		}
+	}
+	if !(exact.Decimal{}).IsInt() {
+		t.Error("the zero Decimal is no integer")
+	}
+}
+
+// FuzzIsInt holds it against math/big.
+func FuzzIsInt(f *testing.F) {
+	for _, s := range []string{"0", "-10.00", "1e3", "15e-1", "12345678901234567890.1234e4", "1e300"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		d, err := exact.ParseDecimal(s)
+		if err != nil {
+			return
+		}
+		if _, _, exp := d.Parts(); exp > 2000 || exp < -2000 {
+			return // math/big writes it out
+		}
+		r, ok := new(big.Rat).SetString(s)
+		if !ok && !d.IsZero() || ok && r.IsInt() != d.IsInt() { // it refuses some exponents of zero
+			t.Errorf("%q: %t, %t", s, d.IsInt(), ok)
+		}
+	})
+}

@@ -46,6 +46,52 @@ func (e *RecordError) Error() string { return fmt.Sprintf("record %d: %v", e.Seq
 // Unwrap gives the reason.
 func (e *RecordError) Unwrap() error { return e.Err }
 
+// Later is what Consume returns when it took in everything before one record of the batch and can take in no more now, as when
+// the service behind it went down between two records. Nothing is held against that record. An error that is no Later and no
+// RecordError says the same of the whole batch: nothing of it was taken in.
+type Later struct {
+	Seq uint64 // the first record that was not taken in, within First to Last
+	Err error
+}
+
+// Error says how far it came, and the reason.
+func (e *Later) Error() string {
+	return fmt.Sprintf("from record %d on nothing is taken in now: %v", e.Seq, e.Err)
+}
+
+// Unwrap gives the reason.
+func (e *Later) Unwrap() error { return e.Err }
+
+// partial is what an error of Consume says: the first record that was not taken in, 0 if it names none, and whether that one is
+// at fault. Of several, as errors.Join makes them, the earliest counts, and of the same record a Later: what is acknowledged
+// never comes again, and what is held against a record may cost it.
+func partial(err error) (seq uint64, fault, ok bool) {
+	note := func(at uint64, its bool) {
+		if !ok || at < seq || at == seq && !its {
+			seq, fault, ok = at, its, true
+		}
+	}
+	switch e := err.(type) {
+	case *RecordError:
+		note(e.Seq, true)
+	case *Later:
+		note(e.Seq, false)
+	}
+	inner := []error{errors.Unwrap(err)}
+	if many, is := err.(interface{ Unwrap() []error }); is {
+		inner = many.Unwrap()
+	}
+	for _, e := range inner {
+		if e == nil {
+			continue
+		}
+		if at, its, named := partial(e); named {
+			note(at, its)
+		}
+	}
+	return seq, fault, ok
+}
+
 // batchOf refuses what is no batch.
 func batchOf(m *pluginv1.Batch) (*Batch, error) {
 	b := &Batch{StoreID: m.GetStoreId(), First: m.GetFirstSeq(), Last: m.GetLastSeq(), Replay: m.GetReplay()}

@@ -241,6 +241,10 @@ func TestVerdicts(t *testing.T) {
 		"expires: ":                with(ask, func(v *sdk.Verdict) { v.Expires = time.Microsecond }),
 		"priority: ":               with(ask, func(v *sdk.Verdict) { v.Priority = "urgent" }),
 		"from: \"me\"":             with(ask, func(v *sdk.Verdict) { v.From = []string{"me"} }),
+		"the preset auditor":       with(ask, func(v *sdk.Verdict) { v.From = []string{"role:operator", "role:auditor"} }),
+		"preset agent may not":     with(ask, func(v *sdk.Verdict) { v.From = []string{"role:agent"} }),
+		"role:king":                with(ask, func(v *sdk.Verdict) { v.From = []string{"role:king"} }),
+		"approvals: 3, but from":   with(ask, func(v *sdk.Verdict) { v.Approvals, v.From = 3, []string{"key:a", "key:b", "key:a"} }),
 		"from: 101":                with(ask, func(v *sdk.Verdict) { v.From = make([]string, 101) }),
 	} {
 		var out pluginv1.CheckResponse

@@ -23,7 +23,7 @@ type received struct {
 
 // Consume hands batches to the author's function in the order they come and acknowledges each. After an error the stream ends,
 // so that nothing is taken in out of order: with UNAVAILABLE when no record is at fault, as when whatever the plugin writes to
-// is down, so that the host only comes again later.
+// is down, so that the host only comes again later. What was taken in before that is acknowledged first.
 func (s *server) Consume(stream batchStream) error {
 	if !s.ready.Load() {
 		return status.Error(codes.FailedPrecondition, "not configured: Configure comes first")
@@ -85,22 +85,30 @@ func (s *server) takeIn(stream batchStream, m *pluginv1.Batch) (goOn bool, err e
 		return true, stream.Send(&pluginv1.Ack{Seq: last})
 	}
 	ack := &pluginv1.Ack{Seq: first - 1, Error: failure(err)}
-	var record *RecordError
+	seq, fault, named := partial(err)
 	var broke *panicError
 	switch {
 	case errors.As(err, &broke): // at one of the records; the host finds out which
-	case !errors.As(err, &record):
-		s.log.Warn("consume failed", "first", first, "last", last, "error", ack.Error)
-		return false, status.Error(codes.Unavailable, ack.Error)
-	default:
-		if record.Seq < first || record.Seq > last {
-			ack.Error = clip(fmt.Sprintf("RecordError.Seq: %d is not within %d to %d: %s", record.Seq, first, last, ack.Error))
-		} else {
-			ack.Seq = record.Seq - 1
+		fault = true
+	case named && (seq < first || seq > last):
+		what := "Later"
+		if fault {
+			what = "RecordError"
 		}
+		ack.Error = clip(fmt.Sprintf("%s.Seq: %d is not within %d to %d: %s", what, seq, first, last, ack.Error))
+	case named:
+		ack.Seq = seq - 1
 	}
 	s.log.Warn("consume failed", "first", first, "last", last, "acknowledged", ack.Seq, "error", ack.Error)
-	return false, stream.Send(ack)
+	if fault {
+		return false, stream.Send(ack)
+	}
+	if ack.Seq >= first { // of what came before it, the host must know before the stream ends
+		if err := stream.Send(&pluginv1.Ack{Seq: ack.Seq}); err != nil {
+			return false, err
+		}
+	}
+	return false, status.Error(codes.Unavailable, ack.Error)
 }
 
 func (s *server) consumeGuarded(ctx context.Context, b *Batch) (err error) {

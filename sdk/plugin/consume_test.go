@@ -117,6 +117,63 @@ func TestConsumeWhileDown(t *testing.T) {
 	}
 }
 
+// TestConsumeInPart wants what came before an outage acknowledged, without a word against a record, and then UNAVAILABLE.
+func TestConsumeInPart(t *testing.T) {
+	why := errors.New("down")
+	at := func(seq uint64) error { return &Later{seq, why} }
+	bad := func(seq uint64) error { return &RecordError{seq, why} }
+	for name, c := range map[string]struct {
+		err   error
+		ack   uint64 // of the second batch, 11 to 20; 0: none
+		fault bool
+		says  string
+	}{
+		"in the middle":            {at(15), 14, false, "from record 15 on nothing is taken in now: down"},
+		"at the end":               {at(20), 19, false, "down"},
+		"at the beginning":         {at(11), 0, false, "down"},
+		"wrapped":                  {fmt.Errorf("so: %w", at(15)), 14, false, "so: from record 15"},
+		"before the batch":         {at(10), 0, false, "Later.Seq: 10 is not within 11 to 20"},
+		"behind the batch":         {at(21), 0, false, "Later.Seq: 21 is not within 11 to 20"},
+		"never":                    {at(0), 0, false, "Later.Seq: 0 is not within"},
+		"the earliest of two":      {errors.Join(at(17), at(13)), 12, false, "down"},
+		"the earliest is at fault": {errors.Join(at(17), bad(13)), 12, true, "record 13: down"},
+		"the earliest is not":      {errors.Join(bad(17), at(13)), 12, false, "record 17: down"},
+		"of one record":            {errors.Join(bad(15), at(15)), 14, false, "down"},
+		"a fault within":           {&Later{13, bad(17)}, 12, false, "record 17: down"},
+		"two at fault":             {errors.Join(bad(17), fmt.Errorf("x: %w", bad(13))), 12, true, "record 13: down"},
+	} {
+		r := load(t, subscriber(func(_ context.Context, b *Batch) error {
+			if b.First != 11 {
+				return nil
+			}
+			return c.err
+		}))
+		r.configure(t, "")
+		stream, err := r.subscriber.Consume(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range uint64(3) {
+			if err := stream.Send(batch(10*i+1, 10*i+10)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ack, err := stream.Recv(); err != nil || ack.GetSeq() != 10 || ack.GetError() != "" {
+			t.Errorf("%s: %v, %v", name, ack, err)
+		}
+		ack, err := stream.Recv()
+		if c.ack != 0 {
+			if err != nil || ack.GetSeq() != c.ack || (ack.GetError() != "") != c.fault || c.fault && !strings.Contains(ack.GetError(), c.says) {
+				t.Errorf("%s: %v, %v; want %d", name, ack, err, c.ack)
+			}
+			ack, err = stream.Recv()
+		}
+		if c.fault && !errors.Is(err, io.EOF) || !c.fault && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: ends with %v, %v", name, ack, err)
+		}
+	}
+}
+
 // TestConsumeAnswersEach wants an acknowledgement without the host closing its side, and the end when it does.
 func TestConsumeAnswersEach(t *testing.T) {
 	r := load(t, subscriber(func(_ context.Context, b *Batch) error { b.First, b.Last, b.Records = 7, 3, nil; return nil }))

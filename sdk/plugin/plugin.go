@@ -106,8 +106,9 @@ type Subscriber struct {
 	Validate  func(ctx context.Context, s Settings) error
 	Configure func(ctx context.Context, s Settings) error
 	// Consume takes in one batch; one call at a time for each host. nil acknowledges all of it, for good. A *RecordError
-	// acknowledges what is before that record, and is held against it: after five times the operator's on_poison counts. Any other
-	// error says that nothing can be taken in now. After an error the host waits and begins anew behind the last acknowledged
+	// acknowledges what is before that record, and is held against it: after five times the operator's on_poison counts. A *Later
+	// acknowledges what is before its record too, and is held against none. Any other error says that nothing of the batch was
+	// taken in, and that nothing can be now. After an error the host waits and begins anew behind the last acknowledged
 	// record, so a record may come twice: they are the same if StoreID and Seq are.
 	Consume func(ctx context.Context, b *Batch) error
 	Health  func() error

@@ -39,40 +39,45 @@ func fenced(t *testing.T, language string) (out []string) {
 	return out
 }
 
-// TestReadmeCompiles vets every program of the documents, and runs the test that they show.
+// TestReadmeCompiles vets every program of the documents, and wants every other piece of Go in a project that yett plugin new
+// makes, which is built and tested.
 func TestReadmeCompiles(t *testing.T) {
-	blocks := fenced(t, "go")
-	if len(blocks) != 5 {
-		t.Fatalf("%d blocks of Go, want 5", len(blocks))
+	var made strings.Builder
+	projects, err := filepath.Glob("../../core/conform/template/go-*/*.go.tmpl")
+	if err != nil || len(projects) == 0 {
+		t.Fatal(projects, err)
 	}
-	example, err := os.ReadFile("../../examples/authorizer-go/main.go")
-	if err != nil {
-		t.Fatal(err)
+	for _, name := range projects {
+		made.WriteString(document(t, name))
 	}
-	if blocks[0] != string(example) {
+	var programs []string
+	for _, b := range fenced(t, "go") {
+		if strings.Contains(b, "package main\n") {
+			programs = append(programs, b)
+			continue
+		}
+		for part := range strings.SplitSeq(b, "\n\n") {
+			if !strings.Contains(made.String(), strings.Trim(part, "\n")) {
+				t.Errorf("no project has:\n%s", part)
+			}
+		}
+	}
+	if len(programs) != 3 {
+		t.Fatalf("%d programs, want 3", len(programs))
+	}
+	if programs[0] != document(t, "../../examples/authorizer-go/main.go") {
 		t.Error("the first program is not examples/authorizer-go/main.go")
 	}
 	if testing.Short() {
 		t.Skip("starts the compiler")
 	}
-	var dir string
-	for i, b := range blocks {
-		name, verb := "main_test.go", "test"
-		if strings.Contains(b, "func main()") {
-			name, verb, dir = "main.go", "vet", filepath.Join(t.TempDir(), fmt.Sprint(i))
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(b), 0o600); err != nil {
+	for i, b := range programs {
+		name := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(name, []byte(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("go", append([]string{verb}, files...)...).CombinedOutput(); err != nil {
-			t.Errorf("block %d: %v\n%s", i, err, out)
+		if out, err := exec.Command("go", "vet", name).CombinedOutput(); err != nil {
+			t.Errorf("program %d: %v\n%s", i, err, out)
 		}
 	}
 }

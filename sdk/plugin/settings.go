@@ -49,8 +49,9 @@ func (p Problems) Error() string {
 }
 
 // Decode reads the settings into dst, a pointer to a struct, strictly: unknown members, members given twice, names in another
-// case, bad UTF-8 and values of another type are errors, and so is null for what cannot be nil. It is for Validate and
-// Configure; the error is a Problem that points at the member.
+// case, bad UTF-8 and values of another type are errors, and so is null for what cannot be nil. A number is an integer in any
+// notation, as it is to JSON Schema: an int64 takes 1000, 1000.0 and 1e3, but not 1.5 and not what does not fit. It is for
+// Validate and Configure; the error is a Problem that points at the member.
 func (s Settings) Decode(dst any) error {
 	config := s.Config
 	if len(config) == 0 {
@@ -61,6 +62,10 @@ func (s Settings) Decode(dst any) error {
 		return *p
 	}
 	if p := strictly(doc.Root(), reflect.TypeOf(dst), ""); p != nil {
+		return *p
+	}
+	config = plain(nil, doc.Root(), reflect.TypeOf(dst))
+	if p := readObject(&doc, config); p != nil {
 		return *p
 	}
 	d := json.NewDecoder(bytes.NewReader(config))

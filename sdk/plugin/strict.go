@@ -98,7 +98,8 @@ type member struct {
 	v      exact.Value
 	t      reflect.Type
 	at     string
-	quoted bool // by the option "string" of its tag: what is written is not what the type says
+	name   string // in an object
+	quoted bool   // by the option "string" of its tag: what is written is not what the type says
 }
 
 // members ranges over what encoding/json would put into the members or elements of a t. Unknown members are left out.
@@ -108,20 +109,20 @@ func members(v exact.Value, t reflect.Type, at string) func(yield func(member) b
 		case v.Kind() == exact.Object && t.Kind() == reflect.Struct:
 			fields := jsonFields(t)
 			for name, inner := range v.Members() {
-				if f, known := fields[name]; known && !yield(member{inner, f.t, at + "/" + escaped(name), f.quoted}) {
+				if f, known := fields[name]; known && !yield(member{inner, f.t, at + "/" + escaped(name), name, f.quoted}) {
 					return
 				}
 			}
 		case v.Kind() == exact.Object && t.Kind() == reflect.Map:
 			for name, inner := range v.Members() {
-				if !yield(member{inner, t.Elem(), at + "/" + escaped(name), false}) {
+				if !yield(member{inner, t.Elem(), at + "/" + escaped(name), name, false}) {
 					return
 				}
 			}
 		case v.Kind() == exact.Array && (t.Kind() == reflect.Slice || t.Kind() == reflect.Array):
 			i := 0
 			for inner := range v.Elements() {
-				if !yield(member{inner, t.Elem(), at + "/" + strconv.Itoa(i), false}) {
+				if !yield(member{inner, t.Elem(), at + "/" + strconv.Itoa(i), "", false}) {
 					return
 				}
 				i++

@@ -80,12 +80,28 @@ func deferral(v *sdk.Verdict) error {
 	default:
 		return fmt.Errorf("priority: %q, must be low, medium, high or empty", v.Priority)
 	}
+	return approvers(v)
+}
+
+// approvers checks who may approve: a verdict that nobody could ever approve is a mistake, not a DEFER.
+func approvers(v *sdk.Verdict) error {
+	keys, roles := map[string]bool{}, false
 	for _, from := range v.From {
 		kind, name, _ := strings.Cut(from, ":")
-		_, preset := sdk.Presets[name]
-		if !(kind == "key" && name != "") && !(kind == "role" && preset) || len(from) > maxRule || !utf8.ValidString(from) {
-			return fmt.Errorf("from: %q, must be key:NAME or role:PRESET", from)
+		scope, preset := sdk.Presets[name]
+		switch {
+		case len(from) > maxRule || !utf8.ValidString(from) || !(kind == "key" && name != "") && !(kind == "role" && preset):
+			return fmt.Errorf("from: %q, must be key:NAME, role:approver or role:operator", clip(from))
+		case kind == "role" && scope&sdk.ScopeApprove == 0:
+			return fmt.Errorf("from: %q, must be role:approver or role:operator: keys of the preset %s may not approve", from, name)
+		case kind == "role":
+			roles = true
+		default:
+			keys[name] = true
 		}
+	}
+	if len(keys) > 0 && !roles && v.Approvals > len(keys) {
+		return fmt.Errorf("approvals: %d, but from names only %d keys that may approve", v.Approvals, len(keys))
 	}
 	return nil
 }

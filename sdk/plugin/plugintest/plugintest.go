@@ -217,7 +217,9 @@ func (c *Client) Scan(ctx context.Context, t *plugin.Text) ([]sdk.Finding, error
 }
 
 // Consume sends batches on one stream, as the host does after a start, and waits for the acknowledgement of the last one or of
-// an error. acknowledged is how far the subscriber has come; the error is the one that came with it.
+// an error. acknowledged is how far the subscriber has come, also before an error: what is behind it would come again. The error
+// of a *plugin.RecordError and of a panic begins with "consume: "; any other one is a gRPC status, UNAVAILABLE where the
+// subscriber says that it can take in nothing now.
 func (c *Client) Consume(ctx context.Context, batches ...*plugin.Batch) (acknowledged uint64, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -226,17 +228,19 @@ func (c *Client) Consume(ctx context.Context, batches ...*plugin.Batch) (acknowl
 		return 0, err
 	}
 	for _, b := range batches {
-		_ = stream.Send(batchOf(b)) // when it fails, Recv says why
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			err = fmt.Errorf("consume: the stream ended before records %d to %d were acknowledged", b.First, b.Last)
-		}
-		if err != nil {
-			return acknowledged, err
-		}
-		acknowledged = max(acknowledged, m.GetSeq())
-		if m.GetError() != "" {
-			return acknowledged, fmt.Errorf("consume: %s", m.GetError())
+		_ = stream.Send(batchOf(b))                               // when it fails, Recv says why
+		for done := false; !done; done = acknowledged >= b.Last { // in parts, when an outage cut it
+			m, err := stream.Recv()
+			if errors.Is(err, io.EOF) {
+				err = fmt.Errorf("consume: the stream ended before records %d to %d were acknowledged", b.First, b.Last)
+			}
+			if err != nil {
+				return acknowledged, err
+			}
+			acknowledged = max(acknowledged, m.GetSeq())
+			if m.GetError() != "" {
+				return acknowledged, fmt.Errorf("consume: %s", m.GetError())
+			}
 		}
 	}
 	if err := stream.CloseSend(); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
@@ -185,6 +187,35 @@ func TestSubscriber(t *testing.T) {
 	other := Log{StoreID: "other"}
 	if seq, err := c.Consume(t.Context(), other.Append(`{}`)); err == nil || seq != 0 {
 		t.Error("another log:", seq, err)
+	}
+}
+
+// TestOutage wants to see how far a subscriber came before whatever it writes to went down, in the last batch and before it.
+func TestOutage(t *testing.T) {
+	c := Load(t, plugin.Subscriber{
+		Info: plugin.Info{Name: "x", Version: "1"},
+		Consume: func(_ context.Context, b *plugin.Batch) error {
+			for _, r := range b.Records {
+				if string(r.JSON) == `{"down":1}` {
+					return &plugin.Later{Seq: r.Seq, Err: errors.New("the service is down")}
+				}
+			}
+			return nil
+		},
+	})
+	if err := c.Configure("{}", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []int{0, 1} {
+		var log Log
+		batches := []*plugin.Batch{log.Append(`{}`, `{}`), log.Append(`{}`, `{"down":1}`, `{}`)}
+		for range more {
+			batches = append(batches, log.Append(`{}`))
+		}
+		seq, err := c.Consume(t.Context(), batches...)
+		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "from record 4 on nothing is taken in now: the service is down") || seq != 3 {
+			t.Errorf("%d more: %d, %v", more, seq, err)
+		}
 	}
 }
 
