@@ -27,7 +27,7 @@ type Config struct {
 	Version int               `koanf:"version" default:"1" enum:"1" doc:"Version of this format. Required in a file."`
 	Server  Server            `koanf:"server" restart:"true" doc:"The HTTP adapter."`
 	Socket  Socket            `koanf:"socket" restart:"true" doc:"The socket adapter, for agents on the same machine."`
-	Console Console           `koanf:"console" restart:"true" doc:"Where operators sign in, make and revoke keys."`
+	Console Console           `koanf:"console" restart:"true" doc:"Where operators sign in, make and revoke keys, answer calls that wait and see plugins."`
 	Storage Storage           `koanf:"storage" restart:"true" doc:"The database."`
 	Limits  Limits            `koanf:"limits" restart:"true" doc:"Bounds on requests, keys and the server; whatever runs into one is told which."`
 	Defers  Defers            `koanf:"defers" restart:"true" doc:"Calls that wait for a person."`

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
@@ -21,12 +25,17 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		ready, detail := m.state()
 		c := m.counts()
 		row := admin.PluginRow{Name: m.name, Kind: m.kind, Ready: ready, State: "down", Detail: detail, Calls: c.calls, Errors: c.errors, Starts: c.starts}
-		if ready {
+		about := m.scanner.About()
+		row.Version, row.Digest = about.Version, about.Digest
+		switch {
+		case ready:
 			row.State = "ready"
+		case m.process == nil:
+			row.Why = detail
 		}
 		if m.process != nil {
 			s := m.process.Status()
-			row.State = string(s.State)
+			row.State, row.Why, row.Breaker = string(s.State), s.Detail, s.Breaker
 			for i, r := range s.Replicas {
 				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: r.Detail, Pid: r.Pid, Crashes: r.Crashes})
 			}
@@ -59,13 +68,20 @@ func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, 
 			return pumpError(err, "name", name)
 		}
 	}
-	if m.process.Status().State != supervise.StateReady {
+	if down(m.process.Status()) {
 		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name}); err != nil {
 			return err
 		}
 	}
 	m.process.Resume()
 	return nil
+}
+
+// down reports whether resuming a plugin changes anything: one replica of several may have been given up, and a breaker may be
+// open while all of them run.
+func down(s prochost.Status) bool {
+	return s.State != supervise.StateReady || s.Breaker != "" && s.Breaker != "closed" ||
+		slices.ContainsFunc(s.Replicas, func(r prochost.ReplicaStatus) bool { return r.State != supervise.StateReady })
 }
 
 // ReplayPlugin implements admin.Control.
@@ -93,4 +109,39 @@ func pumpError(err error, field, name string) error {
 
 func asker(w store.Who) feed.Who {
 	return feed.Who{Principal: w.Principal, Method: w.Method, Surface: w.Surface, Peer: w.Peer}
+}
+
+// shownPlugins is what the console shows of plugins.
+type shownPlugins struct{ *Gateway }
+
+var _ console.Plugins = shownPlugins{}
+
+// Plugins implements console.Plugins.
+func (g shownPlugins) Plugins() []console.Plugin {
+	var out []console.Plugin
+	for _, r := range g.Gateway.Plugins() {
+		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest, Process: len(r.Replicas) > 0, Breaker: r.Breaker,
+			Calls: r.Calls, Errors: r.Errors, Starts: r.Starts}
+		for _, i := range r.Replicas {
+			p.Replicas = append(p.Replicas, console.Replica{State: i.State, Why: i.Detail, Pid: i.Pid, Crashes: i.Crashes})
+		}
+		if f := r.Follower; f != nil {
+			p.Log = &console.Subscriber{State: f.State, Why: f.Detail, Cursor: f.Cursor, LagRecords: f.LagRecords, LagBytes: f.LagBytes,
+				Lag: time.Duration(f.LagSeconds * float64(time.Second)), StuckAt: f.StuckAt}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// Config implements console.Plugins.
+func (g shownPlugins) Config() console.Config {
+	out := console.Config{Policy: g.gen.Load().Policy}
+	if last := g.reloaded.Load(); last != nil {
+		out.Reloaded = last.at
+		if last.err != nil {
+			out.Error = last.err.Error()
+		}
+	}
+	return out
 }

@@ -28,6 +28,7 @@ var errGoingDown = errors.New("the server is going down")
 
 // lastReload is how the last try to put another configuration in force ended.
 type lastReload struct {
+	at    time.Time
 	err   error             // nil: it is in force
 	read  map[string]string // the files that it was read from, with what they held
 	files map[string]string // all files that are watched, with what they held for it

@@ -110,7 +110,7 @@ func (g *Gateway) filesOf(read map[string]string) []string {
 
 // ended notes how a reload ended and what it was tried with.
 func (g *Gateway) ended(before, read map[string]string, err error) {
-	g.reloaded.Store(&lastReload{err: err, read: read, files: tried(before, read, eyes{}.look(g.filesOf(read)))})
+	g.reloaded.Store(&lastReload{at: time.Now(), err: err, read: read, files: tried(before, read, eyes{}.look(g.filesOf(read)))})
 }
 
 // tried is what a reload was tried with, for the files that there are now: what it read of each, or what it held before. A

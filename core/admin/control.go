@@ -42,6 +42,10 @@ type PluginRow struct {
 	State    string         `json:"state"` // ready, down, or what its supervisor says
 	Ready    bool           `json:"ready"`
 	Detail   string         `json:"detail"`
+	Why      string         `json:"why,omitempty"` // it is not ready
+	Version  string         `json:"version,omitempty"`
+	Digest   string         `json:"digest,omitempty"`  // of what was checked
+	Breaker  string         `json:"breaker,omitempty"` // closed, open or half-open
 	Calls    uint64         `json:"calls"`
 	Errors   uint64         `json:"errors"`
 	Starts   uint64         `json:"starts"`

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// A real browser signs up, signs in, makes, rolls and revokes keys: at desktop and phone width, in light and dark, without
+// A real browser signs up, signs in, makes, rolls and revokes keys, answers calls and resumes a plugin: at desktop and phone width, in light and dark, without
 // JavaScript too. YETT_CHROMIUM is the path of a Chromium, YETT_NODE_MODULES a folder that holds playwright-core and
 // axe-core. YETT_SHOTS, if set, is a folder for pictures of the pages.
 func TestInABrowser(t *testing.T) {
@@ -25,6 +26,7 @@ func TestInABrowser(t *testing.T) {
 	}
 	d := newDesk(t)
 	d.c.vault = newVault(standard, d.c.set.Random)
+	agent := d.key("an agent", "agent")
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -41,8 +43,18 @@ func TestInABrowser(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// The script moves the clock, to come back when the password is asked for again.
+	d.rack.plugins, d.rack.config = someplugins(), Config{Policy: "p", Reloaded: d.clock(), Error: "plugins.entitle: no such file\nyett.yaml:12:3: unknown key"}
+	// The script moves the clock, to come back when the password is asked for again, and lets an agent ask for a call.
 	clock := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/favicon.ico" { // which a browser asks for by itself
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		if args := r.URL.Query().Get("ask"); args != "" {
+			decision, _ := d.asks(agent, `,"args":`+args)
+			fmt.Fprint(w, decision)
+			return
+		}
 		by, err := time.ParseDuration(r.URL.Query().Get("by"))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,5 +1,5 @@
-// Package console serves the operators' pages: sign-in, the one-time link for the first operator, and API keys. It owns
-// who is signed in, what a browser may send, and how text from outside is shown. It must never show a key's value but on
+// Package console serves the operators' pages: sign-in, the one-time link for the first operator, API keys, approvals and
+// plugins. It owns who is signed in, what a browser may send, and how text from outside is shown. It must never show a key's value but on
 // the answer that made it, never put one into a log or an address, and never change anything on a GET. Requests come from
 // a browser on the console's own listener; work goes to the same operations as every other client's, people and sessions
 // to the store, both through the small interfaces below.
@@ -19,6 +19,7 @@ import (
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // Keys are the operations on API keys. *ops.Service has them.
@@ -31,6 +32,27 @@ type Keys interface {
 	RollKey(ctx context.Context, id string, grace time.Duration, by store.Who) (*ops.NewKey, error)
 	// RevokeKey ends a key for ever. No request that starts after it returned gets in with it.
 	RevokeKey(ctx context.Context, id string, by store.Who) error
+}
+
+// Approvals are the operations on deferred calls. *ops.Service has them.
+type Approvals interface {
+	// Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
+	Waiting(ctx context.Context, op store.Operator, most int) ([]store.Defer, int, error)
+	// Deferral is the deferred call that a decision began, in any state.
+	Deferral(ctx context.Context, decision string) (*ops.Deferral, error)
+	// AnswerAs signs a deferred call off, or denies it. It is on disk when the error is nil.
+	AnswerAs(ctx context.Context, op store.Operator, by store.Who, a ops.Answer) (*wire.ApproveResponse, error)
+}
+
+// Plugins is what an operator sees and does of plugins and of the configuration. core has it.
+type Plugins interface {
+	// Plugins lists all that are loaded, by name. It never waits for one.
+	Plugins() []Plugin
+	// Config says which configuration is in force, and how the last try to change it ended.
+	Config() Config
+	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the record
+	// at which it is stuck is left out.
+	ResumePlugin(ctx context.Context, by store.Who, name string, skip bool) error
 }
 
 // Operators are the people who may use the console.
@@ -65,14 +87,16 @@ type State interface {
 
 // Settings are what a Console needs. All but Hosts and Secure are required.
 type Settings struct {
-	Keys    Keys
-	State   State
-	Now     func() time.Time
-	Random  func([]byte)                     // fills with cryptographic randomness
-	Log     func(format string, args ...any) // never gets a password, a token, a session id or a key's value
-	Hosts   []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
-	Secure  bool                             // browsers reach the console over https: here, or at a proxy before it
-	Version string
+	Keys      Keys
+	Approvals Approvals
+	Plugins   Plugins
+	State     State
+	Now       func() time.Time
+	Random    func([]byte)                     // fills with cryptographic randomness
+	Log       func(format string, args ...any) // never gets a password, a token, a session id or a key's value
+	Hosts     []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
+	Secure    bool                             // browsers reach the console over https: here, or at a proxy before it
+	Version   string
 }
 
 // Limits of one console. A person does not reach them.
@@ -154,15 +178,20 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("POST /setup", c.setup)
 
 	mux.HandleFunc("POST /signout", c.inside(c.signOut))
-	mux.HandleFunc("GET /{$}", c.inside(func(w http.ResponseWriter, r *http.Request, _ *visit) {
-		http.Redirect(w, r, "/keys", http.StatusSeeOther)
-	}))
+	mux.HandleFunc("GET /{$}", c.inside(c.start))
+	mux.HandleFunc("GET /approvals", c.inside(c.listApprovals))
+	mux.HandleFunc("GET /approvals/{id}", c.inside(c.showApproval))
+	mux.HandleFunc("POST /approvals/{id}/approve", c.only(c.answer(true), store.RoleAdmin, store.RoleApprover))
+	mux.HandleFunc("POST /approvals/{id}/deny", c.only(c.answer(false), store.RoleAdmin, store.RoleApprover))
+	mux.HandleFunc("GET /plugins", c.inside(c.listPlugins))
+	mux.HandleFunc("GET /plugins/{name}/resume", c.only(c.askResume, store.RoleAdmin))
+	mux.HandleFunc("POST /plugins/{name}/resume", c.only(c.resumePlugin, store.RoleAdmin))
 	mux.HandleFunc("GET /keys", c.inside(c.listKeys))
-	mux.HandleFunc("POST /keys", c.only(store.RoleAdmin, c.createKey))
-	mux.HandleFunc("GET /keys/{id}/roll", c.only(store.RoleAdmin, c.askRoll))
-	mux.HandleFunc("POST /keys/{id}/roll", c.only(store.RoleAdmin, c.rollKey))
-	mux.HandleFunc("GET /keys/{id}/revoke", c.only(store.RoleAdmin, c.askRevoke))
-	mux.HandleFunc("POST /keys/{id}/revoke", c.only(store.RoleAdmin, c.revokeKey))
+	mux.HandleFunc("POST /keys", c.only(c.createKey, store.RoleAdmin))
+	mux.HandleFunc("GET /keys/{id}/roll", c.only(c.askRoll, store.RoleAdmin))
+	mux.HandleFunc("POST /keys/{id}/roll", c.only(c.rollKey, store.RoleAdmin))
+	mux.HandleFunc("GET /keys/{id}/revoke", c.only(c.askRevoke, store.RoleAdmin))
+	mux.HandleFunc("POST /keys/{id}/revoke", c.only(c.revokeKey, store.RoleAdmin))
 	mux.HandleFunc("/", c.inside(c.nothingHere))
 	return mux
 }
@@ -199,15 +228,28 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // notYet are the console's other pages, which this version does not have.
-var notYet = map[string]bool{"/approvals": true, "/activity": true, "/agents": true, "/grants": true, "/rules": true, "/scanners": true, "/plugins": true, "/kill": true, "/settings": true}
+var notYet = map[string]bool{"/activity": true, "/agents": true, "/grants": true, "/rules": true, "/scanners": true, "/kill": true, "/settings": true}
+
+// start is where somebody begins who asked for no page: an approver has nothing to do with keys.
+func (c *Console) start(w http.ResponseWriter, r *http.Request, v *visit) {
+	page := "/keys"
+	if v.op.Role == store.RoleApprover {
+		page = "/approvals"
+	}
+	http.Redirect(w, r, page, http.StatusSeeOther)
+}
 
 func (c *Console) nothingHere(w http.ResponseWriter, r *http.Request, v *visit) {
 	top := "/" + strings.SplitN(r.URL.Path, "/", 3)[1]
 	switch {
 	case notYet[top]:
 		c.refuse(w, v, http.StatusNotFound, "Not part of this version", "This page is not part of this version of Yett. What it will show can be reached over the HTTP API.")
-	case r.URL.Path == "/keys" || r.URL.Path == "/":
-		w.Header().Set("Allow", "GET, HEAD, POST")
+	case r.URL.Path == "/keys" || r.URL.Path == "/" || r.URL.Path == "/approvals" || r.URL.Path == "/plugins":
+		allow := "GET, HEAD"
+		if r.URL.Path == "/keys" {
+			allow += ", POST"
+		}
+		w.Header().Set("Allow", allow)
 		c.refuse(w, v, http.StatusMethodNotAllowed, "Not possible", "This page does not answer to that method.")
 	default:
 		c.refuse(w, v, http.StatusNotFound, "No such page", "There is no page at this address.")

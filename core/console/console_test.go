@@ -52,6 +52,11 @@ func TestPagesNotYet(t *testing.T) {
 			b.get(p).to(t, "/keys")
 		case "/keys":
 			b.get(p).is(t, http.StatusOK, "API keys")
+		case "/approvals", "/plugins":
+			b.get(p).is(t, http.StatusOK)
+			if a := b.post(p).is(t, http.StatusMethodNotAllowed); a.header.Get("Allow") != "GET, HEAD" {
+				t.Errorf("%s: 405 with Allow %q", p, a.header.Get("Allow"))
+			}
 		default:
 			b.get(p).is(t, http.StatusNotFound, "not part of this version")
 			b.get(p+"/some/where").is(t, http.StatusNotFound, "not part of this version")
@@ -90,7 +95,22 @@ func tour(t *testing.T, d *desk) []*answer {
 	b.get("/keys/" + d.keyNamed("one").ID + "/revoke")
 	d.advance(freshFor)
 	b.post("/keys/"+id+"/revoke").is(t, http.StatusForbidden, "password again")
-	b.get("/approvals")
+	b.signIn("ada", password).to(t, "/")
+	b.get("/approvals").is(t, http.StatusOK, "No call waits")
+	asked, _ := d.asks(d.keyNamed("one"), `,"args":{"a":1}`)
+	b.get("/approvals").is(t, http.StatusOK, asked)
+	b.get("/approvals/"+asked).is(t, http.StatusOK)
+	b.post("/approvals/"+asked+"/approve", "reason", "x").is(t, http.StatusUnprocessableEntity)
+	b.post("/approvals/"+asked+"/deny", "reason", "no").to(t, "/approvals/"+asked)
+	b.get("/approvals/"+asked).is(t, http.StatusOK, "denied")
+	b.get("/approvals/nothing").is(t, http.StatusNotFound)
+	b.get("/plugins").is(t, http.StatusOK, "There are no plugins")
+	d.rack.plugins = []Plugin{{Name: "siem", Kind: "subscriber", State: "quarantined", Process: true, Replicas: []Replica{{State: "quarantined"}}, Log: &Subscriber{State: "paused", StuckAt: 7}}}
+	b.get("/plugins").is(t, http.StatusOK, "siem")
+	b.get("/plugins/siem/resume").is(t, http.StatusOK)
+	b.post("/plugins/siem/resume", "skip", "8").is(t, http.StatusConflict)
+	b.post("/plugins/siem/resume").to(t, "/plugins")
+	b.get("/activity")
 	b.send("POST", "/keys", "text/plain", "x").is(t, http.StatusUnsupportedMediaType)
 	b.header.Set("Sec-Fetch-Site", "cross-site")
 	b.post("/keys", "name", "x").is(t, http.StatusForbidden)
@@ -275,6 +295,7 @@ func TestWritesFromElsewhere(t *testing.T) {
 	b := d.as("ada", store.RoleAdmin)
 	b.post("/keys", "name", "victim").is(t, http.StatusOK)
 	id := d.keyNamed("victim").ID
+	asked, _ := d.asks(d.keyNamed("victim"), "")
 	link, err := newDesk(t).c.FirstLink("http://" + here) // of no use here, but a token of the right shape
 	if err != nil {
 		t.Fatal(err)
@@ -297,8 +318,8 @@ func TestWritesFromElsewhere(t *testing.T) {
 		{"no browser", "", "", true},
 	}
 	for _, o := range origins {
-		for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/signout", "/signin", "/setup", "/approvals"} {
-			if o.ok && p != "/approvals" {
+		for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/signout", "/signin", "/setup", "/activity", "/approvals/" + asked + "/approve", "/approvals/" + asked + "/deny", "/plugins/siem/resume"} {
+			if o.ok && p != "/activity" {
 				continue
 			}
 			b.header = http.Header{"Sec-Fetch-Site": {o.site}, "Origin": {o.from}}
@@ -310,7 +331,7 @@ func TestWritesFromElsewhere(t *testing.T) {
 			}
 		}
 	}
-	if n := len(d.audit("")); n != before || len(d.ops.Keys()) != 1 {
+	if n := len(d.audit("")); n != before || len(d.ops.Keys()) != 1 || len(d.rack.resumed) > 0 {
 		t.Errorf("%d records and %d keys came of it", n-before, len(d.ops.Keys())-1)
 	}
 	b.header = http.Header{}

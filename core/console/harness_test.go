@@ -10,13 +10,17 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // cheap makes tests fast; TestStandardCost looks at the real one.
@@ -35,6 +39,8 @@ type desk struct {
 	ops   *ops.Service
 	state *faulty
 	c     *Console
+	rack  rack
+	gen   *ops.Generation
 
 	mu   sync.Mutex
 	now  time.Time
@@ -65,6 +71,95 @@ func newDesk(t *testing.T, change ...func(*Settings)) *desk {
 	return d
 }
 
+// rack are the plugins that a desk shows.
+type rack struct {
+	plugins []Plugin
+	config  Config
+	resumed []string
+	err     error
+}
+
+func (r *rack) Plugins() []Plugin { return r.plugins }
+func (r *rack) Config() Config    { return r.config }
+
+func (r *rack) ResumePlugin(_ context.Context, by store.Who, name string, skip bool) error {
+	r.resumed = append(r.resumed, fmt.Sprint(name, " ", skip, " ", by.Principal))
+	return r.err
+}
+
+type silent struct{}
+
+func (silent) Operated(string, string, sdk.Code, time.Duration) {}
+
+// verdict is what the desk's chain says to every call.
+type verdict struct{ sdk.Verdict }
+
+func (v verdict) Check(context.Context, *chain.Call) (sdk.Verdict, error) { return v.Verdict, nil }
+
+// mask is a scanner that finds one word.
+type mask struct{}
+
+const masked = "hush-hush"
+
+func (mask) About() chain.About { return chain.About{} }
+
+func (mask) Scan(_ context.Context, in *chain.Input) (out []sdk.Finding, err error) {
+	if i := strings.Index(in.Text, masked); i >= 0 {
+		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Start: i, End: i + len(masked), Confidence: 1, Severity: sdk.High})
+	}
+	return out, nil
+}
+
+// rule makes the chain of the desk say that.
+func (d *desk) rule(v sdk.Verdict) {
+	d.gen = &ops.Generation{Policy: "p", Args: "redacted",
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny, Steps: []chain.Step{{Name: "rule", Inline: true, OnError: sdk.Deny, Checker: verdict{v}}}},
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "mask", OnError: sdk.Deny, Scanner: mask{}}},
+			Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: "[SECRET_TEST]"}}}}
+}
+
+// waits is a rule that defers.
+var waits = sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", Reason: "money moves", RuleID: "money"}
+
+// run runs an operation of the API with a key.
+func (d *desk) run(k *store.Key, op, body string) (map[string]any, error) {
+	d.t.Helper()
+	var doc exact.Doc
+	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
+		d.t.Fatal(err)
+	}
+	i := slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == op })
+	resp, err := d.ops.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Start: d.clock(), Body: doc.Root(), Raw: body})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	if err := json.Unmarshal(resp.AppendJSON(nil), &out); err != nil {
+		d.t.Fatal(err)
+	}
+	return out, nil
+}
+
+// key makes an API key.
+func (d *desk) key(name, preset string, agents ...string) *store.Key {
+	d.t.Helper()
+	k, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset, Agents: agents}, store.Who{Principal: "admin:0"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return k.Key
+}
+
+// asks lets a key ask for a call that is deferred, and gives the id of the decision and the token.
+func (d *desk) asks(k *store.Key, rest string) (decision, token string) {
+	d.t.Helper()
+	a, err := d.run(k, "authorize", `{"agent_id":"bot","session_id":"s-1","tool_id":"payments/refund"`+rest+`}`)
+	if err != nil || a["effect"] != "DEFER" {
+		d.t.Fatalf("not deferred: %v %v", a, err)
+	}
+	return a["decision_id"].(string), a["defer_token"].(string)
+}
+
 func (d *desk) open(change ...func(*Settings)) {
 	d.t.Helper()
 	random := func(b []byte) { _, _ = rand.Read(b) }
@@ -78,11 +173,13 @@ func (d *desk) open(change ...func(*Settings)) {
 		d.t.Fatal(err)
 	}
 	d.state = &faulty{State: people}
-	d.ops = ops.New(ops.Settings{Store: d.store, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256})
-	set := Settings{Keys: d.ops, State: d.state, Now: d.clock, Random: random, Log: d.log, Version: "test"}
+	d.ops = ops.New(ops.Settings{Store: d.store, Generation: func() *ops.Generation { return d.gen }, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256, Observer: silent{},
+		DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, Grants: 10})
+	set := Settings{Keys: d.ops, Approvals: d.ops, Plugins: &d.rack, State: d.state, Now: d.clock, Random: random, Log: d.log, Version: "test"}
 	for _, fn := range change {
 		fn(&set)
 	}
+	d.rule(waits)
 	d.c = New(set)
 	d.c.vault = newVault(cheap, random)
 }

@@ -54,11 +54,13 @@ func parsePages() map[string]*template.Template {
 		"visible": visible,
 		"plain":   plain,
 		"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
+		"second":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },
+		"lines":   func(s string) []string { return strings.Split(s, "\n") },
 		"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	}
 	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(pageFiles, "pages/layout.html"))
 	out := map[string]*template.Template{}
-	for _, name := range []string{"signin", "setup", "confirm", "keys", "newkey", "roll", "revoke", "refusal"} {
+	for _, name := range []string{"signin", "setup", "confirm", "keys", "newkey", "roll", "revoke", "approvals", "approval", "plugins", "resume", "refusal"} {
 		out[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
 	}
 	return out

@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/store"
@@ -49,18 +51,18 @@ func (c *Console) inside(next page) http.HandlerFunc {
 		case v != nil:
 			next(w, r, v)
 		case r.Method == http.MethodGet || r.Method == http.MethodHead:
-			http.Redirect(w, r, "/signin", http.StatusSeeOther)
+			http.Redirect(w, r, signInFor(r), http.StatusSeeOther)
 		default:
 			c.refuse(w, nil, http.StatusForbidden, "Not signed in", "You are not signed in, or your session has ended, so nothing was done.")
 		}
 	}
 }
 
-// only lets in who is signed in and has that role.
-func (c *Console) only(role string, next page) http.HandlerFunc {
+// only lets in who is signed in and has one of those roles.
+func (c *Console) only(next page, roles ...string) http.HandlerFunc {
 	return c.inside(func(w http.ResponseWriter, r *http.Request, v *visit) {
-		if v.op.Role != role {
-			c.refuse(w, v, http.StatusForbidden, "Not yours to do", fmt.Sprintf("This takes the role %s; yours is %s. Nothing was done.", role, v.op.Role))
+		if !slices.Contains(roles, v.op.Role) {
+			c.refuse(w, v, http.StatusForbidden, "Not yours to do", fmt.Sprintf("This takes the role %s; yours is %s. Nothing was done.", strings.Join(roles, " or "), v.op.Role))
 			return
 		}
 		next(w, r, v)

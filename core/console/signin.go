@@ -4,27 +4,58 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // signInPage is what the sign-in page shows.
 type signInPage struct {
 	Name  string
-	Empty bool // there is no operator yet
+	Empty bool   // there is no operator yet
+	Next  string // the page that was asked for, "" for none
+}
+
+// nextRule is every page that a sign-in leads back to: those that messages link to. No host, no dots, nothing to decode.
+var nextRule = regexp.MustCompile(`^/approvals/` + decisionID + `$`)
+
+// signInFor is the sign-in for somebody who asked for a page.
+func signInFor(r *http.Request) string {
+	if !nextRule.MatchString(r.URL.Path) {
+		return "/signin"
+	}
+	return "/signin?" + url.Values{"next": {r.URL.Path}}.Encode()
+}
+
+// afterSignIn is where a sign-in leads. Anything but a page of nextRule is none of ours.
+func afterSignIn(next string) (string, error) {
+	switch {
+	case next == "":
+		return "/", nil
+	case nextRule.MatchString(next):
+		return next, nil
+	}
+	return "", sdk.FieldErrf(sdk.CodeInvalidField, "next", "The page to go on to is none of this console. Nobody was signed in.")
 }
 
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
+	next := r.URL.Query().Get("next")
+	to, err := afterSignIn(next)
+	if err != nil {
+		to, next = "/", ""
+	}
 	if id, ok := sessionID(r); ok {
 		if sess, ok := c.set.State.Session(id); ok && sess.Live(c.set.Now()) {
-			http.Redirect(w, r, "/", http.StatusSeeOther)
+			http.Redirect(w, r, to, http.StatusSeeOther)
 			return
 		}
 	}
-	c.render(w, http.StatusOK, "signin", view{Title: "Sign in", Page: signInPage{Empty: !c.set.State.HasOperators()}})
+	c.render(w, http.StatusOK, "signin", view{Title: "Sign in", Page: signInPage{Empty: !c.set.State.HasOperators(), Next: next}})
 }
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
@@ -38,6 +69,15 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		c.refuseError(w, nil, err)
 		return
 	}
+	next, err := f.one("next")
+	to := ""
+	if err == nil {
+		to, err = afterSignIn(next)
+	}
+	if err != nil {
+		c.refuseError(w, nil, err)
+		return
+	}
 	name = operatorName(name)
 	op, err := c.admit(w, r, name, password)
 	if err == nil {
@@ -45,10 +85,10 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		status, text := c.explain(w, err)
-		c.render(w, status, "signin", view{Title: "Sign in", Error: text, Page: signInPage{Name: name, Empty: !c.set.State.HasOperators()}})
+		c.render(w, status, "signin", view{Title: "Sign in", Error: text, Page: signInPage{Name: name, Empty: !c.set.State.HasOperators(), Next: next}})
 		return
 	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 // operatorName is how a typed name is looked up.
@@ -97,7 +137,7 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request, v *visit, f fo
 	if v.fresh(c.set.Now()) {
 		return v
 	}
-	ask := view{Title: "Your password again", Visit: v, Page: confirmPage{Action: r.URL.Path, Values: f.without(confirmField)}}
+	ask := view{Title: "Your password again", Visit: v, Page: confirmPage{Action: r.URL.Path, Values: f.without(confirmField), Back: "/" + strings.SplitN(r.URL.Path, "/", 3)[1]}}
 	if !f.has(confirmField) {
 		c.render(w, http.StatusForbidden, "confirm", ask)
 		return nil
@@ -127,6 +167,7 @@ const confirmField = "current_password"
 type confirmPage struct {
 	Action string
 	Values []pair
+	Back   string // the page that the action is of
 }
 
 // explain gives status and text for a sign-in that failed, and sets Retry-After.

@@ -21,7 +21,7 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	if err := noKeys(in.Reason, in.ApproverID, r.Idempotency); err != nil {
 		return nil, err
 	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, Seen: r.seen}
 	cmd.Answer = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID

@@ -158,6 +158,7 @@ type Request struct {
 	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
 	Gone func() bool
 
+	seen      [32]byte  // the call that an operator approves, as it was shown to them; zero: not known
 	permitted permitted // what the operation permitted, for Overtaken
 }
 

@@ -21,13 +21,14 @@ type Approve struct {
 	ApprovedTTL time.Duration // how long an approval may be redeemed
 
 	// Modified puts other arguments in place of those asked for: canonical JSON, nil for none. The chain has seen them:
-	// Quorums is what it asks for, Seen how the deferred call stood then.
+	// Quorums is what it asks for.
 	Modified     []byte
 	ModifiedHash [32]byte
 	Quorums      []sdk.Quorum
 	DigestOnly   bool   // no record shows them
 	View         []byte // the call with them, as approvers see it
-	Seen         [32]byte
+
+	Seen [32]byte // Defer.Seen of what the approver was shown: another call is not approved. Zero, without Modified: not known
 
 	Grant      *GrantAsk // a standing grant beside the call, at quorum
 	NewGrant   string    // its id
@@ -125,7 +126,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 
 // check refuses a sign-off before anything is changed.
 func (c *Approve) check(tx *tx, d *Defer) error {
-	if c.Modified != nil && c.Seen != d.seen() {
+	if (c.Modified != nil || c.Seen != [32]byte{}) && c.Seen != d.seen() {
 		return sdk.Errf(sdk.CodeConflict, "another approver has changed the deferred call meanwhile; look at it again")
 	}
 	if !tx.named(d.Quorums, c.Key) {
@@ -252,10 +253,11 @@ func (s *Store) lives(k *Key, now time.Time) bool {
 	return next != nil && next.root() == k.root() && next.Revoked(now) == nil
 }
 
-// takes reports whether a list of approvers has the key in it, by its name or the preset that it was made with.
+// takes reports whether a list of approvers has the key in it, by its name or the preset that it was made with. Lists name
+// keys: an operator who is called like one, or has a role that is called like its preset, is not in it.
 func takes(from []string, k *Key) bool {
-	if len(from) == 0 {
-		return true
+	if len(from) == 0 || k.person {
+		return len(from) == 0
 	}
 	for _, f := range from {
 		kind, name, _ := strings.Cut(f, ":")

@@ -197,6 +197,7 @@ func (c *Decide) settle(tx *tx) {
 	tx.putDefer(d)
 	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
+	tx.set(keyStr(prefixAsked, d.DecisionID), []byte(d.Token))
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires
 	tx.deferRecord("defer_created", d, c.By, d.Reason)
 }

@@ -33,6 +33,7 @@ type Key struct {
 	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
 
 	scope   sdk.Scope
+	person  bool // no key at all, but an operator who answers: see Operator.Approver
 	revoked atomic.Pointer[Revocation]
 	used    atomic.Int64 // Unix seconds
 }

@@ -48,6 +48,11 @@ async function fits(page, about) {
   if (shots) await page.screenshot({ path: `${shots}/${about.replace(/[^a-z0-9]+/g, "-")}.png`, fullPage: true });
 }
 
+// ask lets an agent ask for a call that waits, and gives the id of the decision.
+async function ask(args) {
+  return (await fetch(clock + "?ask=" + encodeURIComponent(JSON.stringify(args)))).text();
+}
+
 const browser = await chromium.launch({ executablePath: process.env.YETT_CHROMIUM, args: ["--no-sandbox"] });
 console.log(`Chromium ${browser.version()}`);
 
@@ -179,12 +184,64 @@ for (const [about, options] of devices) {
     await page.waitForURL("**/keys");
     expect((await page.getByRole("row").filter({ hasText: name }).filter({ hasText: "revoked" }).count()) === 2, "the two keys are not shown as revoked");
     await look(page, about + ": list with tombstones");
-    await page.goto("/approvals");
+    await page.goto("/activity");
     await look(page, about + ": not yet");
+
+    await page.getByRole("link", { name: "Approvals", exact: true }).click();
+    await look(page, about + ": no approvals");
+    const decision = await ask({ about, amount: 120.5, note: "<b>bold?</b>\u202egnp.exe " + "very-long-word-".repeat(12), deep: [[{ a: null }]] });
+    await page.reload();
+    expect((await page.title()).startsWith("Approvals (1)"), "the title does not count");
+    await look(page, about + ": approvals");
+    await page.getByRole("link", { name: "payments/refund" }).click();
+    await page.waitForURL("**/approvals/" + decision);
+    expect(await page.getByText("⟨U+202E⟩").first().isVisible(), "what cannot be seen in a call is not shown");
+    await look(page, about + ": approval");
+    await page.getByLabel("Reason to approve").fill("order checked");
+    await page.getByRole("button", { name: "Approve this call" }).click();
+    await page.getByText("This call is approved").waitFor();
+    await look(page, about + ": approved");
+    await page.goto("/approvals/" + (await ask({ about, second: true })));
+    await page.getByLabel("Reason to deny").fill("wrong customer");
+    await page.getByRole("button", { name: "Deny this call" }).click();
+    await page.getByText("This call is denied").waitFor();
+    await look(page, about + ": denied");
+
+    await page.getByRole("link", { name: "Plugins", exact: true }).click();
+    await look(page, about + ": plugins");
+    await page.getByRole("link", { name: "Resume siem" }).click();
+    await page.getByLabel("Leave out record 77").check();
+    await look(page, about + ": resume");
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.waitForURL("**/plugins");
     await page.getByRole("button", { name: "Sign out" }).click();
     await page.waitForURL("**/signin");
   });
 }
+
+// A link in a message: the browser comes from another site and sends no cookie, signs in, and is where the link led. Somebody
+// who is signed in already goes on without a password.
+await withPage("deep link", { viewport: { width: 360, height: 740 }, isMobile: true }, async (page) => {
+  const follow = async (path) => {
+    await page.goto(clock.replace("127.0.0.1", "localhost") + "/?by=0s");
+    await Promise.all([page.waitForURL(base + "/**"), page.evaluate((to) => { location.href = to; }, base + path)]);
+  };
+  const path = "/approvals/" + (await ask({ link: 1 }));
+  await follow(path);
+  expect(page.url().startsWith(base + "/signin?next="), `a link without a session leads to ${page.url()}`);
+  await look(page, "sign-in from a link");
+  await page.getByLabel("Name").fill("ada");
+  await page.getByLabel("Password").fill(password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL("**" + path);
+  expect(await page.getByRole("button", { name: "Approve this call" }).isVisible(), "the link does not lead to the call");
+  await follow(path);
+  expect(page.url().startsWith(base + "/signin?next="), "a Strict cookie came from another site");
+  await page.getByRole("link", { name: "go on to the call" }).click();
+  await page.waitForURL("**" + path);
+  await page.getByRole("button", { name: "Deny this call" }).click();
+  await page.getByText("This call is denied").waitFor();
+});
 
 // All of it with the keyboard alone: what has the focus is always seen, and in the order of the page.
 await withPage("keyboard", { viewport: { width: 1280, height: 800 } }, async (page) => {

@@ -1,0 +1,64 @@
+package ops
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Deferral is a deferred call as operators see it.
+type Deferral struct {
+	store.Defer
+	Open bool            // an operator may sign it off: some of the approvals that it takes may be anybody's
+	Call json.RawMessage // the canonical call that was hashed, secrets masked
+}
+
+// Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
+func (s *Service) Waiting(ctx context.Context, op store.Operator, most int) ([]store.Defer, int, error) {
+	cmd := &store.ListPending{Key: op.Approver(), Most: most}
+	err := s.set.Store.Commit(ctx, cmd)
+	return cmd.Out, cmd.Total, err
+}
+
+// Deferral is the deferred call that a decision began, in any state.
+func (s *Service) Deferral(ctx context.Context, decision string) (*Deferral, error) {
+	cmd := &store.Asked{Decision: decision}
+	if err := s.set.Store.Commit(ctx, cmd); err != nil {
+		return nil, err
+	}
+	// The call is read after the state: if another one took its place meanwhile, Seen is of the old one, and Answer refuses.
+	view, err := s.set.Store.View(cmd.Out.Token)
+	if err != nil || view == nil {
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+	}
+	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view}, nil
+}
+
+// Answer is what an operator answers to a deferred call.
+type Answer struct {
+	Decision string // the decision that began it
+	Approved bool
+	Reason   string
+	Seen     [32]byte // with Approved: Deferral.Seen of what was shown
+}
+
+// AnswerAs is Approve for an operator, who has no key and never sees the token, which is the asking key's.
+func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who, a Answer) (*wire.ApproveResponse, error) {
+	k := op.Approver()
+	switch {
+	case k.Scope()&sdk.ScopeApprove == 0:
+		return nil, sdk.Errf(sdk.CodeMissingScope, "an operator with the role %s answers no calls", op.Role)
+	case a.Approved && a.Seen == [32]byte{}:
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "seen", "seen is required: which call is approved")
+	case !a.Approved:
+		a.Seen = [32]byte{} // a denial is one, whatever the call has become
+	}
+	cmd := &store.Asked{Decision: a.Decision}
+	if err := s.set.Store.Commit(ctx, cmd); err != nil {
+		return nil, err
+	}
+	return s.Approve(&Request{Ctx: ctx, Key: k, Who: by, Start: s.set.Now(), seen: a.Seen}, &wire.ApproveRequest{DeferToken: cmd.Out.Token, Approved: &a.Approved, Reason: a.Reason})
+}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+func TestAskedByDecision(t *testing.T) {
+	r, agent, boss := cast(t)
+	first := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
+	r.must(first)
+	joins := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
+	r.must(joins)
+	look := func(decision, status string) {
+		t.Helper()
+		c := &Asked{Decision: decision}
+		r.must(c)
+		if c.Out.Token != first.Out.Token || c.Out.Status != status || !c.Open {
+			t.Errorf("got %+v, want %s", c, status)
+		}
+	}
+	look(first.NewID, Pending)
+	r.reopen()
+	agent, boss = r.s.Key(agent.ID), r.s.Key(boss.ID)
+	look(first.NewID, Pending)
+	r.must(r.answer(boss, first.Out.Token, true))
+	look(first.NewID, Approved)
+	r.wants(r.redeem(agent, "x", first.Out.Token, permit), consumed)
+	look(first.NewID, Consumed)
+	permitted := r.call(agent, "y", permit)
+	r.must(permitted)
+	for _, id := range []string{"", "dec_none", joins.NewID, permitted.NewID, first.Out.Token} {
+		r.refused(&Asked{Decision: id}, sdk.CodeUnknownDefer)
+	}
+}
+
+// An operator is an approver of their own: different people are different approvers, and no list of keys has one in it.
+func TestOperatorsApprove(t *testing.T) {
+	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(), (&Operator{Name: "bob", Role: RoleApprover}).Approver()
+	if eve := (&Operator{Name: "eve", Role: RoleAuditor}).Approver(); eve.Scope() != 0 || ada.Scope() != sdk.ScopeApprove || bob.Scope() != sdk.ScopeApprove {
+		t.Error("the wrong roles may approve")
+	}
+	r, agent, _ := cast(t)
+	token := r.deferred(agent, "two", waitsForN(2))
+	for range 2 {
+		r.must(r.answer(ada, token, true))
+	}
+	if got := r.status(agent, token); got != Pending {
+		t.Fatalf("one person is two: %s", got)
+	}
+	r.must(r.answer(bob, token, true))
+	if got := r.status(agent, token); got != Approved {
+		t.Fatalf("two people are not enough: %s", got)
+	}
+	r.wants(r.redeem(agent, "two", token, waitsForN(2)), consumed)
+	for _, from := range []string{"key:ada", "key:console:ada", "role:admin", "role:", "key:"} {
+		token := r.deferred(agent, from, sdk.Verdict{From: []string{from}})
+		r.refused(r.answer(ada, token, true), sdk.CodeNotApprover)
+	}
+	if k := r.s.Key(ada.ID); k != nil {
+		t.Errorf("an operator became a key: %+v", k)
+	}
+}
+
+// Who says which call was shown to them approves no other.
+func TestApproveOnlyWhatWasSeen(t *testing.T) {
+	r, agent, boss := cast(t)
+	token := r.deferred(agent, "x", waits)
+	c := r.answer(boss, token, true)
+	c.Seen = [32]byte{1}
+	r.refused(c, sdk.CodeConflict)
+	look := &LookAt{Token: token, Key: boss}
+	r.must(look)
+	c = r.answer(boss, token, true)
+	c.Seen = look.Out.Seen()
+	r.must(c)
+	if got := r.status(agent, token); got != Approved {
+		t.Errorf("it is %s", got)
+	}
+}
