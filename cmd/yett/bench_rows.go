@@ -76,7 +76,7 @@ var ratioGoals = []ratioGoal{
 	{id: "subscribers-p99", load: "authorize-followed", base: "authorize-quiet", conns: 256, goal: 1.5, lower: true,
 		what:  fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without", quietShare, idleSubscribers, stuckSubscribers),
 		value: tails},
-	{id: "S14", load: "authorize-plugin", base: plainCalls, conns: 1, goal: 150, lower: true, what: "µs at p50 that an authorizer in a process of its own adds to authorize",
+	{id: "S14", load: "authorize-plugin", base: plainCalls, conns: 1, goal: 150, lower: true, what: "µs at p50 that an authorizer in a process of its own (GOMAXPROCS=1) adds to authorize",
 		value: func(s, without *sample) float64 { return s.P50 - without.P50 }},
 	{id: "S14-rate", load: "checks", base: echoCalls, conns: 64, goal: 50, what: "thousand checks a second through one plugin, 64 callers", value: megabytes},
 	{id: "S14-four", load: "authorize-plugins", base: "authorize-plugin", conns: 1, goal: 1.5, lower: true, what: "p50 of authorize with 4 such authorizers side by side, of that with one",
