@@ -1,11 +1,11 @@
 package feed
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -22,7 +22,7 @@ type head struct {
 
 // headOf reads a record's own members. ok is false for what is no record.
 func headOf(record []byte) (h head, ok bool) {
-	ok = members(record, func(name, value []byte) {
+	ok = audit.Members(record, func(name, value []byte) bool {
 		var to *string
 		switch string(name) {
 		case "type":
@@ -34,106 +34,24 @@ func headOf(record []byte) (h head, ok bool) {
 		case "subscriber":
 			to = &h.about
 		case "timestamp":
-			if text, ok := plainText(value); ok {
-				h.at, _ = time.Parse(time.RFC3339Nano, text)
+			if text, ok := audit.PlainText(value); ok {
+				h.at, _ = time.Parse(time.RFC3339Nano, string(text))
 			}
 		}
 		if to == nil {
-			return
+			return true
 		}
-		text, plain := plainText(value)
-		if !plain {
-			var doc exact.Doc
-			if doc.Parse(string(value), recordLimits) == nil {
-				text = doc.Root().Str()
-			}
+		if text, plain := audit.PlainText(value); plain {
+			*to = string(text)
+			return true
 		}
-		*to = text
+		var doc exact.Doc
+		if doc.Parse(string(value), recordLimits) == nil {
+			*to = doc.Root().Str()
+		}
+		return true
 	})
 	return h, ok && h.typ != ""
-}
-
-// members calls fn with every member of an object that is written without white space, as records are. ok is false for
-// anything else.
-func members(object []byte, fn func(name, value []byte)) (ok bool) {
-	if len(object) < 2 || object[0] != '{' {
-		return false
-	}
-	if string(object) == "{}" {
-		return true
-	}
-	for i := 1; ; i++ { // at a name's quote
-		end := textEnd(object, i)
-		if end < 0 || end >= len(object) || object[end] != ':' {
-			return false
-		}
-		name := object[i+1 : end-1]
-		i = valueEnd(object, end+1)
-		if i < 0 || i >= len(object) || i == end+1 {
-			return false
-		}
-		fn(name, object[end+1:i])
-		switch {
-		case object[i] == '}':
-			return i == len(object)-1
-		case object[i] != ',':
-			return false
-		}
-	}
-}
-
-// plainText is the inside of a JSON string without escapes.
-func plainText(value []byte) (text string, ok bool) {
-	if len(value) < 2 || value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
-		return "", false
-	}
-	return string(value[1 : len(value)-1]), true
-}
-
-// textEnd is the index behind the string that begins at i, -1 if none does.
-func textEnd(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return -1
-	}
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return -1
-}
-
-// valueEnd is the index behind the value that begins at i, -1 if it has no end.
-func valueEnd(b []byte, i int) int {
-	for depth := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			if i = textEnd(b, i); i < 0 {
-				return -1
-			}
-			if depth == 0 {
-				return i
-			}
-			i--
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i // of the object around it: behind a number or a word
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
 }
 
 // filters reports whether the settings let only some records through.

@@ -1,11 +1,11 @@
 package ops
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -120,88 +120,18 @@ func (e *event) once(s slot, dst []byte, write func(dst []byte, e *event) []byte
 // head finds type and agent_id in a record as records are written: one object, no white space. ok is false for anything
 // that it is not sure of. It costs a tenth of parsing, and most records concern none of the streams that want few.
 func head(record []byte) (typ, agent []byte, ok bool) {
-	if len(record) < 2 || record[0] != '{' || record[len(record)-1] != '}' {
+	plain := true
+	ok = audit.Members(record, func(name, value []byte) bool {
+		switch string(name) {
+		case "type":
+			typ, plain = audit.PlainText(value)
+		case "agent_id":
+			agent, plain = audit.PlainText(value)
+		}
+		return plain && (typ == nil || agent == nil)
+	})
+	if !ok || !plain || typ == nil {
 		return nil, nil, false
 	}
-	for i := 1; ; i++ { // at a name's quote
-		end := textEnd(record, i)
-		if end < 0 || end >= len(record) || record[end] != ':' {
-			return nil, nil, false
-		}
-		name := record[i+1 : end-1]
-		i = valueEnd(record, end+1)
-		if i < 0 || i >= len(record) {
-			return nil, nil, false
-		}
-		switch value := record[end+1 : i]; string(name) {
-		case "type":
-			typ, ok = plainText(value)
-		case "agent_id":
-			agent, ok = plainText(value)
-		default:
-			ok = bytes.IndexByte(name, '\\') < 0
-		}
-		switch {
-		case !ok:
-			return nil, nil, false
-		case typ != nil && agent != nil || record[i] == '}' && i == len(record)-1:
-			return typ, agent, typ != nil
-		case record[i] != ',':
-			return nil, nil, false
-		}
-	}
-}
-
-// plainText is the inside of a JSON string without escapes.
-func plainText(value []byte) (text []byte, ok bool) {
-	if len(value) < 2 || value[0] != '"' || bytes.IndexByte(value, '\\') >= 0 {
-		return nil, false
-	}
-	return value[1 : len(value)-1], true
-}
-
-// textEnd is the index behind the string that begins at i, -1 if none does.
-func textEnd(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return -1
-	}
-	for i++; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			i++
-		}
-	}
-	return -1
-}
-
-// valueEnd is the index behind the value that begins at i, -1 if it has no end.
-func valueEnd(b []byte, i int) int {
-	for depth := 0; i < len(b); i++ {
-		switch b[i] {
-		case '"':
-			if i = textEnd(b, i); i < 0 {
-				return -1
-			}
-			if depth == 0 {
-				return i
-			}
-			i--
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth == 0 {
-				return i // of the object around it: behind a number or a word
-			}
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		case ',':
-			if depth == 0 {
-				return i
-			}
-		}
-	}
-	return -1
+	return typ, agent, true
 }
