@@ -118,7 +118,8 @@ func (s *story) behave(b *pluginv1.Batch) []reply {
 	case "refuse":
 		return []reply{{ack: &pluginv1.Ack{Seq: b.FirstSeq - 1, Error: "no"}}}
 	case "beyond":
-		return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq + 7}}}
+		// Far beyond: what is on its way to it may be acknowledged as far as the pump can tell.
+		return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq + 1<<20}}}
 	case "back":
 		return []reply{good, {ack: &pluginv1.Ack{Seq: b.FirstSeq - 1}}}
 	case "slow":

@@ -196,7 +196,10 @@ func (w *world) Move(_ context.Context, m Move) error {
 	}
 	switch {
 	case m.Back:
-		w.taken, w.replayTo = m.To, max(was.High, was.Seq)
+		w.replayTo = max(was.High, was.Seq)
+		if err == nil { // else the operator was told that there is no replay: what was taken in stays so, wherever the cursor is
+			w.taken = m.To
+		}
 	case known && m.To < was.Seq:
 		w.fault("the cursor goes back from %d to %d", was.Seq, m.To)
 	case known:
