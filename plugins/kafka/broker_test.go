@@ -11,13 +11,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -169,46 +169,12 @@ func killUnderLoad(t *testing.T, more map[string]any, opts []kgo.Opt) {
 	for i := range todo {
 		todo[i] = log.Append(lines(1+i*size, size)...)
 	}
-	var acked atomic.Uint64
-	killed := make(chan error, 1)
-	go func() { killed <- b.killOften(ctx, kills, batches*size, &acked) }()
-	failures := 0
-	for len(todo) > 0 && ctx.Err() == nil {
-		at, err := p.Consume(ctx, todo[:min(4, len(todo))]...)
-		for len(todo) > 0 && todo[0].Last <= at {
-			todo = todo[1:]
-		}
-		acked.Store(max(acked.Load(), at))
-		if err != nil {
-			failures++
-		}
-	}
-	if err := <-killed; err != nil {
-		t.Fatal(err)
-	}
-	if len(todo) > 0 {
-		t.Fatalf("%d batches were never acknowledged", len(todo))
-	}
+	failures := remotetest.SendKilling(ctx, t, p, todo, kills, func(ctx context.Context) error {
+		b.kill()
+		return b.start(ctx)
+	})
 	again := complete(t, drain(t, []string{b.addr}, opts...), batches*size)
 	t.Logf("%d records, %d kills, %d batches failed meanwhile, %d records came again", batches*size, kills, failures, again)
-}
-
-// killOften kills the broker each time another part of all records was acknowledged, and starts it again.
-func (b *broker) killOften(ctx context.Context, kills, all int, acked *atomic.Uint64) error {
-	for k := range kills {
-		for at := uint64((k + 1) * all / (kills + 1)); acked.Load() < at; {
-			select {
-			case <-ctx.Done():
-				return errors.New("too slow")
-			case <-time.After(time.Millisecond):
-			}
-		}
-		b.kill()
-		if err := b.start(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // complete wants all numbers, and in each partition every first copy behind the first copies of smaller numbers.

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -19,7 +20,7 @@ const version = "1.0.0"
 // producer is the plugin's state. Configure fills it before the first Consume.
 type producer struct {
 	o     *options
-	probe *probe
+	probe *remote.Probe
 
 	turn  chan struct{} // holds one: whoever has it may use what is below
 	conn  *conn         // nil: none yet, or the last one was given up
@@ -61,7 +62,7 @@ func (p *producer) configure(_ context.Context, s plugin.Settings) error {
 		s.Log.Warn("demo: records are taken in and kept nowhere")
 	}
 	p.o = o
-	p.probe = startProbe(p.ask)
+	p.probe = remote.StartProbe(p.ask)
 	return nil
 }
 
@@ -82,14 +83,14 @@ func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	err = p.produce(ctx, items)
 	var refused *plugin.RecordError
 	if err == nil || errors.As(err, &refused) {
-		p.probe.set(nil)
+		p.probe.Set(nil)
 		return err
 	}
 	if p.conn != nil {
 		err = p.conn.explain(err)
 	}
 	p.drop()
-	p.probe.set(err)
+	p.probe.Set(err)
 	if p.o.TransactionalID == "" && p.in > 0 && p.in < len(items) {
 		return &plugin.Later{Seq: items[p.in].seq, Err: err}
 	}
@@ -214,7 +215,7 @@ func (p *producer) connect(ctx context.Context) error {
 		}
 		c.close()
 		err = c.explain(err)
-		if !passes(err) || !sleep(ctx, pause) {
+		if !passes(err) || !remote.Sleep(ctx, pause) {
 			return err
 		}
 	}
@@ -239,20 +240,20 @@ func (p *producer) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if !p.take(ctx) {
-		return p.probe.state() // a batch is at it, and says more than we could
+		return p.probe.State() // a batch is at it, and says more than we could
 	}
 	defer p.give()
 	return p.connect(ctx)
 }
 
-func (p *producer) health() error { return p.probe.state() }
+func (p *producer) health() error { return p.probe.State() }
 
 // close has nothing to flush: a batch is acknowledged only when all of it is at the brokers.
 func (p *producer) close(ctx context.Context) error {
 	if p.o == nil {
 		return nil
 	}
-	p.probe.stop()
+	p.probe.Stop()
 	if !p.take(ctx) {
 		return errors.New("a batch is still being produced")
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -401,30 +401,14 @@ func TestSASL(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	pki := newPKI(t)
-	fake := cluster(t, kfake.SeedTopics(1, topic), kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{pki.server}, ClientCAs: pki.pool, ClientAuth: tls.RequireAndVerifyClientCert,
-	}))
+	pki := remotetest.NewPKI(t, "kafka.test")
+	fake := cluster(t, kfake.SeedTopics(1, topic), kfake.TLS(pki.Mutual()))
 	var log plugintest.Log
 	b := log.Append(lines(1, 3)...)
-	good := map[string]any{"ca": pki.ca, "cert": pki.cert, "server_name": "kafka.test"}
-	for name, c := range map[string]struct {
-		tls  map[string]any
-		key  string
-		want string
-	}{
-		"both sides known":      {good, pki.key, ""},
-		"no client certificate": {map[string]any{"ca": pki.ca, "server_name": "kafka.test"}, "", "certificate"},
-		"unknown server":        {map[string]any{"server_name": "kafka.test"}, "", "certificate"},
-		"another name":          {map[string]any{"ca": pki.ca, "cert": pki.cert, "server_name": "other.test"}, pki.key, "certificate"},
-	} {
-		secrets := map[string]string{}
-		if c.key != "" {
-			secrets["tls_key"] = c.key
-		}
-		p := loaded(t, settings(fake, map[string]any{"tls": c.tls, "timeout": "1s"}), secrets)
+	for name, c := range pki.Clients() {
+		p := loaded(t, settings(fake, map[string]any{"tls": c.TLS, "timeout": "1s"}), c.Secrets())
 		_, err := p.Consume(t.Context(), b)
-		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if (err == nil) != (c.Want == "") || err != nil && !strings.Contains(err.Error(), c.Want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

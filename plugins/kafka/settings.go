@@ -2,7 +2,6 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
 	"net"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -34,18 +34,12 @@ type config struct {
 	TransactionalID string      `json:"transactional_id"`
 	AllowPlaintext  bool        `json:"allow_plaintext"`
 	SASL            *saslConfig `json:"sasl"`
-	TLS             *tlsConfig  `json:"tls"`
+	TLS             *remote.TLS `json:"tls"`
 }
 
 type saslConfig struct {
 	Mechanism string `json:"mechanism"`
 	User      string `json:"user"`
-}
-
-type tlsConfig struct {
-	CA         string `json:"ca"`
-	Cert       string `json:"cert"`
-	ServerName string `json:"server_name"`
 }
 
 // options are the settings as the code uses them.
@@ -145,15 +139,10 @@ func (c *checker) brokers(cfg *config) {
 		switch {
 		case err != nil || host == "" || notNumber != nil || n == 0 || len(b) > 260:
 			c.add(field, `host:port, such as "kafka-1.example.net:9093"`)
-		case cfg.TLS == nil && !cfg.AllowPlaintext && !loopback(host):
+		case cfg.TLS == nil && !cfg.AllowPlaintext && !remote.Loopback(host):
 			c.add(field, "without tls the log goes over the network in clear: give tls (an empty object will do), or set allow_plaintext")
 		}
 	}
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func (c *checker) sasl(s *saslConfig, password string) {
@@ -172,28 +161,12 @@ func (c *checker) sasl(s *saslConfig, password string) {
 	}
 }
 
-func (c *checker) tls(t *tlsConfig, key string) *tls.Config {
+func (c *checker) tls(t *remote.TLS, key string) *tls.Config {
 	if t == nil {
 		if key != "" {
 			c.add("secrets.tls_key", "it needs the setting tls")
 		}
 		return nil
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CA != "" {
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
-			c.add("/tls/ca", "no certificate in PEM form is in it")
-		}
-	}
-	if (t.Cert == "") != (key == "") {
-		c.add("/tls/cert", "a client certificate needs both cert and the secret tls_key")
-	} else if key != "" {
-		pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(key))
-		if err != nil {
-			c.add("/tls/cert", "the certificate and the secret tls_key are not a pair in PEM form")
-		}
-		out.Certificates = []tls.Certificate{pair}
-	}
-	return out
+	return t.Client(key, c.add)
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +19,7 @@ import (
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
@@ -84,24 +83,6 @@ func (c *collector) kill() {
 		_ = c.cmd.Wait()
 		c.cmd = nil
 	}
-}
-
-// killOften kills the collector each time another part of all records was acknowledged, and starts it again.
-func (c *collector) killOften(ctx context.Context, kills, all int, acked *atomic.Uint64) error {
-	for k := range kills {
-		for at := uint64((k + 1) * all / (kills + 1)); acked.Load() < at; {
-			select {
-			case <-ctx.Done():
-				return errors.New("too slow")
-			case <-time.After(time.Millisecond):
-			}
-		}
-		c.kill()
-		if err := c.start(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // written are the log records that the collector's pipeline gave out, in order. A last line without an end was being written
@@ -181,25 +162,10 @@ func (c *collector) load(t *testing.T, p *plugintest.Client) (sent []plugin.Reco
 		todo[i] = log.Append(lines...)
 		sent = append(sent, todo[i].Records...)
 	}
-	var acked atomic.Uint64
-	killed := make(chan error, 1)
-	go func() { killed <- c.killOften(ctx, kills, batches*size, &acked) }()
-	for len(todo) > 0 && ctx.Err() == nil {
-		at, err := p.Consume(ctx, todo[:min(4, len(todo))]...)
-		for len(todo) > 0 && todo[0].Last <= at {
-			todo = todo[1:]
-		}
-		acked.Store(max(acked.Load(), at))
-		if err != nil {
-			failures++
-		}
-	}
-	if err := <-killed; err != nil {
-		t.Fatal(err)
-	}
-	if len(todo) > 0 {
-		t.Fatalf("%d batches were never acknowledged", len(todo))
-	}
+	failures = remotetest.SendKilling(ctx, t, p, todo, kills, func(context.Context) error {
+		c.kill()
+		return c.start()
+	})
 	return sent, failures
 }
 

@@ -12,6 +12,7 @@ import (
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -119,22 +120,10 @@ func (d *delivery) try(ctx context.Context, req *collogspb.ExportLogsServiceRequ
 			return rejected, message, err
 		}
 		wait := max(min(err.after, maxAfter), pause/2+rand.N(pause/2+1))
-		if time.Until(d.until) < wait || !sleep(ctx, wait) {
+		if time.Until(d.until) < wait || !remote.Sleep(ctx, wait) {
 			return 0, "", err
 		}
 		pause = min(2*pause, maxPause)
-	}
-}
-
-// sleep is false when ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -200,8 +200,8 @@ func TestReceiverIsLeftAlone(t *testing.T) {
 			return 0, &failure{verdict: later, after: time.Hour, err: errors.New("busy")}
 		}}
 		e := &exporter{o: fast(), to: to}
-		e.probe = startProbe(func(context.Context) error { return errors.New("still away") })
-		defer e.probe.stop()
+		e.probe = remote.StartProbe(func(context.Context) error { return errors.New("still away") })
+		defer e.probe.Stop()
 		b := &plugin.Batch{StoreID: "s", First: 1, Last: 1, Records: []plugin.Record{{Seq: 1, JSON: []byte("{}")}}}
 		if err := e.consume(t.Context(), b); err == nil || e.health() == nil {
 			t.Fatal("a busy receiver is no success")
@@ -223,7 +223,7 @@ func TestReceiverIsLeftAlone(t *testing.T) {
 type slow struct{ takes time.Duration }
 
 func (s slow) send(ctx context.Context, _ *collogspb.ExportLogsServiceRequest) (int64, string, *failure) {
-	if !sleep(ctx, s.takes) {
+	if !remote.Sleep(ctx, s.takes) {
 		return 0, "", &failure{verdict: later, err: ctx.Err()}
 	}
 	return 0, "", nil
@@ -237,8 +237,8 @@ func TestManySlowParts(t *testing.T) {
 		o := fast()
 		o.timeout, o.retryFor, o.maxRequest = 20*time.Second, 8*time.Second, 1
 		e := &exporter{o: o, to: slow{9 * time.Second}}
-		e.probe = startProbe(func(context.Context) error { return nil })
-		defer e.probe.stop()
+		e.probe = remote.StartProbe(func(context.Context) error { return nil })
+		defer e.probe.Stop()
 		b := &plugin.Batch{StoreID: "s", First: 1, Last: 8}
 		for seq := uint64(1); seq <= 8; seq++ {
 			b.Records = append(b.Records, plugin.Record{Seq: seq, JSON: []byte("{}")})
@@ -248,39 +248,6 @@ func TestManySlowParts(t *testing.T) {
 		var bad *plugin.RecordError
 		if took := time.Since(began); err == nil || errors.As(err, &bad) || took > maxWait {
 			t.Errorf("%v after %v, want an error that blames no record within %v", err, took, maxWait)
-		}
-	})
-}
-
-// The probe asks until the receiver is back, slower and slower, and then stops asking.
-func TestProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var asked []time.Duration
-		began := time.Now()
-		p := startProbe(func(context.Context) error {
-			asked = append(asked, time.Since(began))
-			if len(asked) < 5 {
-				return fmt.Errorf("away %d", len(asked))
-			}
-			return nil
-		})
-		defer p.stop()
-		if p.state() != nil {
-			t.Error("unhealthy before anything happened")
-		}
-		p.set(errors.New("away"))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		want := []time.Duration{time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 30 * time.Second}
-		if !slices.Equal(asked, want) || p.state() != nil {
-			t.Errorf("asked at %v, state %v", asked, p.state())
-		}
-		p.set(errors.New("away again"))
-		p.set(nil)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		if len(asked) != len(want) {
-			t.Errorf("asked %d times of a healthy receiver", len(asked)-len(want))
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -23,7 +24,7 @@ type exporter struct {
 	o     *options
 	to    sender
 	log   *slog.Logger
-	probe *probe
+	probe *remote.Probe
 
 	mu        sync.Mutex
 	notBefore time.Time // a receiver asked to be left alone until then
@@ -68,7 +69,7 @@ func (e *exporter) configure(_ context.Context, s plugin.Settings) error {
 		s.Log.Warn("demo: records are taken in and kept nowhere")
 	}
 	e.o, e.to, e.log = o, to, s.Log
-	e.probe = startProbe(e.ask)
+	e.probe = remote.StartProbe(e.ask)
 	return nil
 }
 
@@ -99,7 +100,7 @@ func (e *exporter) consume(ctx context.Context, b *plugin.Batch) error {
 	now := time.Now()
 	until := now.Add(e.o.retryFor)
 	if wait := e.pause(now); wait > 0 {
-		if wait > e.o.retryFor || !sleep(ctx, wait) {
+		if wait > e.o.retryFor || !remote.Sleep(ctx, wait) {
 			return fmt.Errorf("the receiver asked to be left alone for another %v", wait.Round(time.Second))
 		}
 	}
@@ -122,10 +123,10 @@ func (e *exporter) pause(now time.Time) time.Duration {
 func (e *exporter) learn(err error) {
 	var f *failure
 	if !errors.As(err, &f) {
-		e.probe.set(nil)
+		e.probe.Set(nil)
 		return
 	}
-	e.probe.set(f.err)
+	e.probe.Set(f.err)
 	if f.after > 0 {
 		e.mu.Lock()
 		e.notBefore = time.Now().Add(min(f.after, maxAfter))
@@ -148,13 +149,13 @@ func (e *exporter) ask(ctx context.Context) error {
 	return nil
 }
 
-func (e *exporter) health() error { return e.probe.state() }
+func (e *exporter) health() error { return e.probe.State() }
 
 func (e *exporter) close(context.Context) error {
 	if e.to == nil {
 		return nil
 	}
-	e.probe.stop()
+	e.probe.Stop()
 	return e.to.close()
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -27,6 +26,7 @@ import (
 
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -359,9 +359,8 @@ func TestReceiverAwayAndBack(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	pki := newPKI(t)
-	server := &tls.Config{Certificates: []tls.Certificate{pki.server}, ClientCAs: pki.pool, ClientAuth: tls.RequireAndVerifyClientCert}
-	good := map[string]any{"ca": pki.ca, "cert": pki.cert, "server_name": "otlp.test"}
+	pki := remotetest.NewPKI(t, "otlp.test")
+	server := pki.Mutual()
 	for _, protocol := range []string{protocolHTTP, protocolGRPC} {
 		r := &receiver{}
 		endpoint := ""
@@ -375,23 +374,10 @@ func TestTLS(t *testing.T) {
 		} else {
 			endpoint = strings.Replace(r.serveGRPC(t, grpc.Creds(credentials.NewTLS(server.Clone()))), "http:", "https:", 1)
 		}
-		for name, c := range map[string]struct {
-			tls  map[string]any
-			key  string
-			want string
-		}{
-			"both sides known":      {good, pki.key, ""},
-			"no client certificate": {map[string]any{"ca": pki.ca, "server_name": "otlp.test"}, "", "certificate"},
-			"unknown server":        {map[string]any{"server_name": "otlp.test"}, "", "certificate"},
-			"another name":          {map[string]any{"ca": pki.ca, "cert": pki.cert, "server_name": "other.test"}, pki.key, "certificate"},
-		} {
-			secrets := map[string]string{}
-			if c.key != "" {
-				secrets["tls_key"] = c.key
-			}
-			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol, "tls": c.tls, "retry_for": "0s"}, secrets)
+		for name, c := range pki.Clients() {
+			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol, "tls": c.TLS, "retry_for": "0s"}, c.Secrets())
 			_, err := p.Consume(t.Context(), batch(1))
-			if (err == nil) != (c.want == "") || protocol == protocolHTTP && err != nil && !strings.Contains(err.Error(), c.want) {
+			if (err == nil) != (c.Want == "") || protocol == protocolHTTP && err != nil && !strings.Contains(err.Error(), c.Want) {
 				t.Errorf("%s, %s: %v", protocol, name, err)
 			}
 		}

@@ -2,14 +2,13 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	_ "embed"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -42,13 +41,7 @@ type config struct {
 	RetryFor       string            `json:"retry_for"`
 	MaxRequest     int               `json:"max_request_bytes"`
 	AllowPlaintext bool              `json:"allow_plaintext"`
-	TLS            *tlsConfig        `json:"tls"`
-}
-
-type tlsConfig struct {
-	CA         string `json:"ca"`
-	Cert       string `json:"cert"`
-	ServerName string `json:"server_name"`
+	TLS            *remote.TLS       `json:"tls"`
 }
 
 // options are the settings as the code uses them.
@@ -162,21 +155,16 @@ func (c *checker) endpoint(cfg *config) *url.URL {
 	case bare:
 		u.Path = "/v1/logs"
 	}
-	if u.Scheme == "http" && !cfg.AllowPlaintext && !loopback(u.Hostname()) {
+	if u.Scheme == "http" && !cfg.AllowPlaintext && !remote.Loopback(u.Hostname()) {
 		c.add(field, "http:// sends the log in clear over the network: use https://, or set allow_plaintext")
 	}
 	return u
 }
 
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 func (c *checker) tls(cfg *config, u *url.URL, key string) *tls.Config {
 	t := cfg.TLS
 	if t == nil {
-		t = &tlsConfig{}
+		t = &remote.TLS{}
 	}
 	if u.Scheme != "https" {
 		if cfg.TLS != nil || key != "" {
@@ -184,23 +172,7 @@ func (c *checker) tls(cfg *config, u *url.URL, key string) *tls.Config {
 		}
 		return nil
 	}
-	out := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if t.CA != "" {
-		out.RootCAs = x509.NewCertPool()
-		if !out.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
-			c.add("/tls/ca", "no certificate in PEM form is in it")
-		}
-	}
-	if (t.Cert == "") != (key == "") {
-		c.add("/tls/cert", "a client certificate needs both cert and the secret tls_key")
-	} else if key != "" {
-		pair, err := tls.X509KeyPair([]byte(t.Cert), []byte(key))
-		if err != nil {
-			c.add("/tls/cert", "the certificate and the secret tls_key are not a pair in PEM form")
-		}
-		out.Certificates = []tls.Certificate{pair}
-	}
-	return out
+	return t.Client(key, c.add)
 }
 
 // headers takes the plain ones and those of the secret, one "Name: value" a line. Problems never quote a value.

@@ -6,55 +6,19 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
-	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
 
-func TestExampleRunsAsItIs(t *testing.T) {
-	p := plugintest.Load(t, newPlugin())
-	info := p.Info()
-	if err := p.Validate(info.ExampleConfig, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Configure(info.ExampleConfig, nil); err != nil {
-		t.Fatal(err)
-	}
-	var log plugintest.Log
-	if acked, err := p.Consume(t.Context(), log.Append(`{"seq":1}`, `{"seq":2}`)); err != nil || acked != 2 {
-		t.Errorf("%d acknowledged, %v", acked, err)
-	}
-	if err := p.Health(); err != nil {
-		t.Error(err)
-	}
-}
+func TestExampleRunsAsItIs(t *testing.T) { remotetest.ExampleRuns(t, newPlugin()) }
 
 // The schema and the code know the same settings.
 func TestSchemaHasEverySetting(t *testing.T) {
-	var s struct {
-		Closed     *bool `json:"additionalProperties"`
-		Properties map[string]json.RawMessage
-	}
-	if err := json.Unmarshal([]byte(schema), &s); err != nil {
-		t.Fatal(err)
-	}
-	if s.Closed == nil || *s.Closed {
-		t.Error("the schema takes unknown settings")
-	}
-	typ := reflect.TypeFor[config]()
-	for i := range typ.NumField() {
-		name := typ.Field(i).Tag.Get("json")
-		if _, ok := s.Properties[name]; !ok {
-			t.Errorf("%s is not in the schema", name)
-		}
-		delete(s.Properties, name)
-	}
-	for name := range s.Properties {
-		t.Errorf("%s is in the schema only", name)
-	}
+	remotetest.SchemaHas(t, schema, reflect.TypeFor[config]())
 }
 
 func TestBadSettings(t *testing.T) {
-	pki := newPKI(t)
+	pki := remotetest.NewPKI(t, "otlp.test")
 	secret := "hush" + "hush"
 	for _, c := range []struct{ config, headers, key, field, message string }{
 		{`{}`, "", "", "/endpoint", "an http:// or https:// URL"},
@@ -79,10 +43,10 @@ func TestBadSettings(t *testing.T) {
 		{`{"endpoint":"http://127.0.0.1"}`, secret, "", "secrets.headers", `at most 32 lines of "Name: value"`},
 		{`{"endpoint":"http://127.0.0.1"}`, "a: é" + secret, "", "secrets.headers", "the value of a is not of"},
 		{`{"endpoint":"http://127.0.0.1","tls":{}}`, "", "", "/tls", "need an https:// endpoint"},
-		{`{"endpoint":"http://127.0.0.1"}`, "", pki.key, "/tls", "need an https:// endpoint"},
+		{`{"endpoint":"http://127.0.0.1"}`, "", pki.Key, "/tls", "need an https:// endpoint"},
 		{`{"endpoint":"https://127.0.0.1","tls":{"ca":"x"}}`, "", "", "/tls/ca", "no certificate in PEM form"},
-		{`{"endpoint":"https://127.0.0.1"}`, "", pki.key, "/tls/cert", "needs both"},
-		{`{"endpoint":"https://127.0.0.1","tls":{"cert":"x"}}`, "", pki.key, "/tls/cert", "are not a pair"},
+		{`{"endpoint":"https://127.0.0.1"}`, "", pki.Key, "/tls/cert", "needs both"},
+		{`{"endpoint":"https://127.0.0.1","tls":{"cert":"x"}}`, "", pki.Key, "/tls/cert", "are not a pair"},
 		{`{"endpoint":"http://127.0.0.1","Timeout":"5s"}`, "", "", "", ""},
 		{`{"endpoint":"http://127.0.0.1","more":1}`, "", "", "", ""},
 	} {
