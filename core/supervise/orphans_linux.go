@@ -75,13 +75,14 @@ func forget(p *Process) (left []string) {
 }
 
 // endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all that their
-// directory and environment tell, not another's. What tells nothing is killed, since hiding is what there is to prevent.
+// origin, directory and environment tell, not another's. What tells nothing is killed, since hiding is what there is to prevent, unless
+// none of ours can have started it: where we are the first process of a container, everybody's orphans become our children.
 func endOrphans(p *Process, kill bool) (found map[int]string) {
 	started.Lock()
 	defer started.Unlock()
 	reapOrphans()
 	for _, pid := range orphans() {
-		if born := bornAt(pid); born < p.born || born == 0 || !p.owns(pid) && ownedByOther(pid) {
+		if born := bornAt(pid); born < p.born || born == 0 || !confined(pid) || ownedByOther(p, pid, born) {
 			continue
 		}
 		fd, err := unix.PidfdOpen(pid, 0)
@@ -110,18 +111,41 @@ func nameOf(pid int) string {
 	return printable(strings.TrimSpace(string(name)))
 }
 
-// ownedByOther says, with started held, whether a process that is still there has started the orphan.
-func ownedByOther(pid int) bool {
-	for _, p := range started.pids {
-		if p.owns(pid) {
-			return true
-		}
-	}
-	return false
+// confined says whether a process may descend from one of ours: those and all that they start can get no new privileges, and cannot
+// undo that. A process that does not tell may.
+func confined(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err != nil || !strings.Contains(string(text), "\nNoNewPrivs:\t0\n")
 }
 
-// maxEnviron is how much of a process's environment is read: more than a plan may hold.
-const maxEnviron = 2 * maxPlan
+// ownedByOther says, with started held, whether a process that is still there has started the orphan, and not p. One that was seen to
+// descend from it is its own, whatever it says now. What is older than a process is not of it, so that nobody can hide behind a later one.
+func ownedByOther(p *Process, pid int, born uint64) bool {
+	claimed := false
+	for _, other := range started.pids {
+		if other.born > born {
+			continue
+		}
+		if other.bore(pid) {
+			return true
+		}
+		claimed = claimed || other.owns(pid)
+	}
+	return claimed && !p.owns(pid)
+}
+
+// bore says whether a living process was seen among the descendants of p. Whoever holds p.mu never waits for started.
+func (p *Process) bore(pid int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fd, seen := p.strays[pid]
+	return seen && unix.PidfdSendSignal(fd, 0, nil, 0) == nil
+}
+
+const (
+	maxEnviron     = 2 * maxPlan // how much of a process's environment is read: more than a plan may hold
+	tellingEnviron = 128         // bytes: a shorter one may be anybody's, and would let its owner's name be borrowed
+)
 
 // owns says whether a process works in the private directory of p, or has the environment that p was given.
 func (p *Process) owns(pid int) bool {
@@ -135,7 +159,7 @@ func (p *Process) owns(pid int) bool {
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxEnviron))
-	if err != nil || len(p.env) == 0 {
+	if err != nil || len(strings.Join(p.env, "")) < tellingEnviron {
 		return false
 	}
 	has := map[string]bool{}

@@ -4,9 +4,11 @@ package supervise
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,5 +102,71 @@ func TestOthersChildren(t *testing.T) {
 	p.Survey()
 	if state, err := other.Wait(); err != nil || state.ExitCode() != 7 {
 		t.Errorf("%v %v", state, err)
+	}
+}
+
+// TestOrphansOfOthers: what was seen to descend from another process is that one's, although it hides; what none of ours can have
+// started is nobody's to kill.
+func TestOrphansOfOthers(t *testing.T) {
+	p := begins(t, shell(t, "read x"))
+	other := begins(t, shell(t, "cd /; (env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!; exec sleep 1000) & echo $!; read x"))
+	out := bufio.NewReader(other.Out())
+	one, two := number(t, line(t, out)), number(t, line(t, out))
+	if parentOf(one) == two {
+		one, two = two, one
+	}
+	helper := watch(t, two)
+	until(t, "it begins a session", func() bool { group, err := unix.Getpgid(two); return err == nil && group == two })
+	other.Survey()
+	unix.Kill(one, unix.SIGKILL)
+	until(t, "it becomes an orphan", func() bool { return parentOf(two) == os.Getpid() })
+	stranger, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	strangers := watch(t, stranger.Pid)
+	if _, err := p.In().Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	if ends(t, p); len(p.Exit().Left) != 0 || helper(0) || strangers(0) && !confined(os.Getpid()) {
+		t.Errorf("killed: %q; the other's helper is dead: %v; the stranger: %v", p.Exit().Left, helper(0), strangers(0))
+	}
+	if _, err := other.In().Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	if ends(t, other); !helper(patience) {
+		t.Error("the helper outlives its plugin")
+	}
+}
+
+// TestBorrowedNames: what a process leaves behind does not live on under the name of one that says little of itself, or of one that
+// was started later.
+func TestBorrowedNames(t *testing.T) {
+	little := shell(t, "read x")
+	little.Env = map[string]string{"MALLOC_ARENA_MAX": "1"}
+	begins(t, little)
+	told := filepath.Join(t.TempDir(), "told")
+	if err := unix.Mkfifo(told, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := begins(t, shell(t, "cd /; (env -i MALLOC_ARENA_MAX=1 /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!); "+
+		"(env -i /usr/bin/setsid /bin/sh -c 'read x <"+told+"; cd $x; exec /bin/sleep 1000' >&2 & echo $!); read x"))
+	out := bufio.NewReader(p.Out())
+	borrows, moving := watch(t, number(t, line(t, out))), number(t, line(t, out))
+	moves := watch(t, moving)
+	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second
+	later := begins(t, shell(t, "read x"))
+	if err := os.WriteFile(told, []byte(later.dir+"\n"), 0); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it moves", func() bool {
+		cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", moving))
+		return err == nil && cwd == later.dir
+	})
+	if _, err := p.In().Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	if ends(t, p); !borrows(0) || !moves(0) {
+		t.Errorf("dead: the one with a short environment %v, the one in a later one's directory %v", borrows(0), moves(0))
 	}
 }
