@@ -72,7 +72,8 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	env[envSocketDir] = b.dir
 	env[envClientCert] = string(b.pair.pem)
 	b.command = supervise.Command{Name: s.Name, Path: s.Path, Digest: s.Digest, Env: env, Dir: b.dir, Limits: s.Limits,
-		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Log: func(line string) { o.Log(s.Name, LevelStderr, line) }}
+		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Background: s.Kind == Subscriber, // decisions have somebody waiting
+		Log: func(line string) { o.Log(s.Name, LevelStderr, line) }}
 	return b, nil
 }
 

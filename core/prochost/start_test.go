@@ -179,6 +179,21 @@ func TestSecretsAsFiles(t *testing.T) {
 	}
 }
 
+// TestBackground: what decides has the gateway's own priority, what reads afterwards a lower one.
+func TestBackground(t *testing.T) {
+	path, digest := self()
+	for kind, want := range map[Kind]bool{Authorizer: false, Scanner: false, Subscriber: true} {
+		b, err := newBirth(&Options{}, &Spec{Name: "any", Kind: kind, Path: path, Digest: digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.command.Background != want {
+			t.Errorf("%v: in the background: %v", kind, b.command.Background)
+		}
+		b.release()
+	}
+}
+
 // TestSwappedProgram: what is started again is compared with the digest again.
 func TestSwappedProgram(t *testing.T) {
 	path, digest := self()

@@ -155,6 +155,8 @@ type report struct {
 	Dir, Limits, Status      string
 	UID, GID, Death, Umask   int
 	Pid, Group, Session      int
+	Nice                     int
+	Autogroup                string // "" where the kernel knows none
 	Entries                  int
 }
 
@@ -181,5 +183,10 @@ func reportSelf() (r report) {
 	r.Umask = unix.Umask(0)
 	r.Pid, r.Group = os.Getpid(), unix.Getpgrp()
 	r.Session, _ = unix.Getsid(0)
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
+		r.Nice = 20 - now
+	}
+	autogroup, _ := os.ReadFile("/proc/self/autogroup")
+	r.Autogroup = string(autogroup)
 	return r
 }

@@ -20,12 +20,13 @@ import (
 
 // How a process knows that it is a launch, and how it tells how far it came.
 const (
-	launchName  = "yett-launch"
-	launchEnv   = "YETT_LAUNCH_PLAN" // the descriptor that the plan is read from
-	launchSet   = "\x01"             // written when everything is set, just before exec
-	launchFails = 126                // as in a shell: found, but could not be run
-	busyTries   = 200
-	busyPause   = 5 * time.Millisecond
+	launchName     = "yett-launch"
+	launchEnv      = "YETT_LAUNCH_PLAN" // the descriptor that the plan is read from
+	backgroundNice = 10                 // a tenth of the processor when a process of the ordinary priority wants it too
+	launchSet      = "\x01"             // written when everything is set, just before exec
+	launchFails    = 126                // as in a shell: found, but could not be run
+	busyTries      = 200
+	busyPause      = 5 * time.Millisecond
 )
 
 // launchable says that Launch was called, so that our own binary can be the launcher. Without it a child would run main once more.
@@ -43,6 +44,8 @@ type plan struct {
 	Status    int    // descriptor of the status pipe
 	Limits    Limits
 	User      *User
+
+	Background bool
 }
 
 // Launch must be called first thing in main, and in TestMain of each package whose tests start processes. Start runs our own binary
@@ -87,10 +90,15 @@ func readPlan(at string) (*plan, error) {
 	return &p, nil
 }
 
-// run becomes the program. The order matters: the user before the parent's death signal, which a change of user clears; the memory
-// limit last, since the launcher itself may be larger than it.
+// run becomes the program. The order matters: the priority before the user, who owns nothing in /proc before exec; the user before the
+// parent's death signal, which a change of user clears; the memory limit last, since the launcher itself may be larger than it.
 func (p *plan) run() error {
 	unix.Umask(0o077)
+	if p.Background {
+		if err := giveWay(); err != nil {
+			return fmt.Errorf("priority: %w", err)
+		}
+	}
 	if err := p.switchUser(); err != nil {
 		return err
 	}

@@ -173,6 +173,14 @@ func TestSurroundings(t *testing.T) {
 	}
 	until(t, "its directory is removed", func() bool { _, err := os.Stat(r.Dir); return errors.Is(err, os.ErrNotExist) })
 
+	if group, err := os.ReadFile("/proc/self/autogroup"); err == nil && !strings.HasSuffix(r.Autogroup, " nice 0\n") {
+		t.Errorf("the priority of its session is %q, ours %q", r.Autogroup, group)
+	}
+	low := asks(t, Command{Background: true})
+	if low.Nice != max(r.Nice, backgroundNice) || low.Autogroup != "" && !strings.HasSuffix(low.Autogroup, " nice 10\n") {
+		t.Errorf("nice %d, in the background %d, its session's %q", r.Nice, low.Nice, low.Autogroup)
+	}
+
 	dir := t.TempDir()
 	if r := asks(t, Command{Dir: dir}); r.Dir != dir {
 		t.Errorf("works in %s, not %s", r.Dir, dir)

@@ -137,7 +137,7 @@ func (b *birth) files() (files []*os.File, err error) {
 func (b *birth) plan() ([]byte, error) {
 	c := &b.command
 	p := plan{Name: c.Name, Parent: os.Getpid(), Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
-		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User}
+		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Background: c.Background}
 	if p.Dir == "" {
 		p.Dir = b.dir
 	}

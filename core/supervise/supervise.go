@@ -59,6 +59,7 @@ type Command struct {
 	NoInput    bool              // stdin is /dev/null in any case
 	Log        func(line string) // gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
+	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
 }
 
 // check refuses a command that is not complete and unmistakable.

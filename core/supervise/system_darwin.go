@@ -24,6 +24,14 @@ func sysAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} 
 // bind does nothing: there is no parent's death signal here. A child learns of our end when its stdin closes.
 func bind(int) error { return nil }
 
+// giveWay lowers the priority of the process.
+func giveWay() error {
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err != nil || now >= backgroundNice {
+		return err
+	}
+	return unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice)
+}
+
 // closeFrom marks the first descriptors from first on to be closed by exec; Go opens all of its own that way.
 func closeFrom(first int) error {
 	for fd := first; fd < 1024; fd++ {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -40,6 +41,37 @@ func bind(parent int) error {
 	}
 	return nil
 }
+
+// giveWay lowers the priority of the calling thread, which exec makes the process, and of its session: where the kernel shares the
+// processor among sessions first (sched_autogroup), a nice value counts within one only.
+func giveWay() error {
+	now, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	if err != nil {
+		return err
+	}
+	if 20-now < backgroundNice { // the system call tells it upside down
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice); err != nil {
+			return err
+		}
+	}
+	for try := 1; ; try++ {
+		err := os.WriteFile("/proc/self/autogroup", strconv.AppendInt(nil, backgroundNice, 10), 0)
+		switch {
+		case err == nil || errors.Is(err, unix.ENOENT): // this kernel knows no such groups
+			return nil
+		case errors.Is(err, unix.EAGAIN) && try < autogroupTries: // ten a second of all users together
+			time.Sleep(autogroupPause)
+		default: // a sealed /proc, as in a container, where the container's own group counts
+			fmt.Fprintf(os.Stderr, "yett: the session's priority stays: %v\n", err)
+			return nil
+		}
+	}
+}
+
+const (
+	autogroupTries = 20
+	autogroupPause = 100 * time.Millisecond
+)
 
 // closeFrom marks first and everything above to be closed by exec: the status pipe must live until then.
 func closeFrom(first int) error {
