@@ -32,6 +32,11 @@ chains:
 // benchGateway is a whole gateway on a disk, with 100 rules, but without a listener in the way.
 func benchGateway(tb testing.TB, args string) (*Gateway, *store.Key) {
 	tb.Helper()
+	return benchGatewayOf(tb, fmt.Sprintf(benchConfig, args))
+}
+
+func benchGatewayOf(tb testing.TB, settings string) (*Gateway, *store.Key) {
+	tb.Helper()
 	var rules strings.Builder
 	rules.WriteString("rules:\n")
 	for i := range 98 {
@@ -39,7 +44,7 @@ func benchGateway(tb testing.TB, args string) (*Gateway, *store.Key) {
 	}
 	rules.WriteString("  - {id: large, tools: [\"files/*\"], when: 'args.limit > 1000', effect: deny}\n  - {id: rest, tools: [\"*/*\"], effect: permit}\n")
 	dir := tb.TempDir()
-	for name, text := range map[string]string{"yett.yaml": fmt.Sprintf(benchConfig, args), "rules.yaml": rules.String()} {
+	for name, text := range map[string]string{"yett.yaml": settings, "rules.yaml": rules.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			tb.Fatal(err)
 		}
