@@ -96,6 +96,11 @@ func (g *Gateway) ReplayPlugin(ctx context.Context, who store.Who, name string, 
 	return nil
 }
 
+// ForgetPlugin implements admin.Control.
+func (g *Gateway) ForgetPlugin(ctx context.Context, who store.Who, name string) (uint64, error) {
+	return g.feeds.forget(ctx, who, name)
+}
+
 // pumpError says whose fault a refusal is: the disk's, the moment's, or that of what was asked for.
 func pumpError(err error, field, name string) error {
 	if e, ok := errors.AsType[*sdk.Error](err); ok {

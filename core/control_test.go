@@ -2,11 +2,13 @@ package core
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -46,5 +48,23 @@ func TestConfigForTheConsole(t *testing.T) {
 	g.ended(nil, nil, nil)
 	if c := (shownPlugins{g}).Config(); c.Reloaded.IsZero() || c.Error != "" {
 		t.Errorf("went well: %+v", c)
+	}
+}
+
+// The names in an error have a limit, and what is left out is said.
+func TestWithCursors(t *testing.T) {
+	all := map[string]store.Cursor{}
+	if got := withCursors(all); got != "no subscriber has one" {
+		t.Errorf("none: %s", got)
+	}
+	all["siem"], all["mail"] = store.Cursor{}, store.Cursor{}
+	if got := withCursors(all); got != "these have one: mail, siem" {
+		t.Errorf("two: %s", got)
+	}
+	for i := range maxListed {
+		all[fmt.Sprint("s", i)] = store.Cursor{}
+	}
+	if got := withCursors(all); !strings.HasSuffix(got, " and 2 more") || strings.Count(got, ",") != maxListed-1 {
+		t.Errorf("many: %s", got)
 	}
 }

@@ -3,7 +3,9 @@ package core
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // feeds are the pumps of the subscribers, by plugin. A pump that stays as it was goes on over a reload.
@@ -24,8 +27,8 @@ type feeds struct {
 
 	mu      sync.Mutex // held for a few words only: whoever looks never waits for a pump
 	running map[string]*feeding
-	wanted  int          // configured; one that could not be started is among them
-	keeper  *feed.Keeper // nil: everything is kept
+	wanted  map[string]config.Subscriber // configured; one that could not be started is among them
+	keeper  *feed.Keeper                 // nil: everything is kept
 }
 
 // feeding is one pump.
@@ -53,7 +56,7 @@ func (f *feeds) apply(gen *generation) {
 	}
 	f.stop(f.leaving(gen, wanted))
 	f.mu.Lock()
-	f.wanted = len(wanted)
+	f.wanted = wanted
 	for name, r := range f.running {
 		if _, ok := wanted[name]; !ok || r.ends {
 			delete(f.running, name)
@@ -292,7 +295,42 @@ func (f *feeds) cursors() (of map[string]uint64, ok bool) {
 		}
 		of[name] = seq
 	}
-	return of, len(f.running) == f.wanted
+	return of, len(f.running) == len(f.wanted)
+}
+
+// maxListed bounds how many names an error lists.
+const maxListed = 20
+
+// forget removes the cursor of a subscriber that is not configured. While f.turn is held no pump starts or ends, so none is at work on
+// what goes. Retention asks configured subscribers only: this cursor held nothing back.
+func (f *feeds) forget(ctx context.Context, who store.Who, name string) (seq uint64, err error) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	if _, used := f.wanted[name]; used {
+		return 0, sdk.FieldErrf(sdk.CodeConflict, "name", "subscriber %q is configured and its cursor in use: take it out of audit.subscribers, reload, and ask again", name)
+	}
+	if _, known := f.g.store.Cursor(name); !known {
+		return 0, sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor of %.128q: %s", name, withCursors(f.g.store.Cursors()))
+	}
+	cmd := &store.DropCursor{Name: name, By: who}
+	if err := f.g.store.Commit(ctx, cmd); err != nil {
+		return 0, err
+	}
+	f.g.opts.Log("subscriber %s is forgotten: it had come to record %d", name, cmd.Was.Seq)
+	return cmd.Was.Seq, nil
+}
+
+// withCursors lists the subscribers that have a cursor.
+func withCursors(all map[string]store.Cursor) string {
+	if len(all) == 0 {
+		return "no subscriber has one"
+	}
+	names := slices.Sorted(maps.Keys(all))
+	more := ""
+	if n := len(names) - maxListed; n > 0 {
+		names, more = names[:maxListed], fmt.Sprintf(" and %d more", n)
+	}
+	return "these have one: " + strings.Join(names, ", ") + more
 }
 
 // shelfOf is the store as retention needs it.

@@ -16,7 +16,7 @@ import (
 )
 
 func pluginCommand() *cobra.Command {
-	return group("plugin", "Pin, watch and help on the plugins of a configuration", pluginLock(), pluginStatus(), pluginResume(), pluginReplay(),
+	return group("plugin", "Pin, watch and help on the plugins of a configuration", pluginLock(), pluginStatus(), pluginResume(), pluginReplay(), pluginForget(),
 		pluginScaffold(), pluginConform(), pluginRun(), pluginDebug())
 }
 

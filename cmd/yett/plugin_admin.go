@@ -106,3 +106,29 @@ func pluginReplay() *cobra.Command {
 	cmd.Flags().Uint64Var(&in.From, "from", 0, "number of the first record")
 	return cmd
 }
+
+func pluginForget() *cobra.Command {
+	var t target
+	cmd := &cobra.Command{
+		Use:   "forget NAME --data DIR",
+		Short: "Remove the cursor of a subscriber that is not configured any more",
+		Long: "A subscriber that is taken out of audit.subscribers keeps its cursor, its place in the log, and one of the same name goes on\n" +
+			"from there. This removes the cursor: a subscriber of that name then begins anew, where its start says. The audit log says\n" +
+			"so. It is refused while the subscriber is configured; take it out and reload first. For a name without a cursor the error\n" +
+			"lists those that have one.",
+		Example: "  yett plugin forget siem --data /var/lib/yett",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(func(c *admin.Client) error {
+				var done admin.Forgotten
+				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/forget", nil, &done); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s is forgotten: it had come to record %d; a subscriber of that name begins anew\n", done.Name, done.Seq)
+				return err
+			})
+		},
+	}
+	t.bind(cmd)
+	return cmd
+}

@@ -4,8 +4,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -19,36 +17,6 @@ import (
 	"testing"
 	"time"
 )
-
-var buildFakes = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(e2eDir, "fake")
-	out, err := exec.Command("go", "build", "-o", path, "../../core/prochost/fake").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// fakeBinary is the path of the plugin that misbehaves, and its digest.
-func fakeBinary(t testing.TB) (path, digest string) {
-	t.Helper()
-	binary(t) // skips with -short
-	path, err := buildFakes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, digestOf(t, path)
-}
-
-func digestOf(t testing.TB, path string) string {
-	t.Helper()
-	code, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.Sum256(code)
-	return "sha256:" + hex.EncodeToString(sum[:])
-}
 
 // fakeMode is one line of fake modes.
 type fakeMode struct{ name, group string }

@@ -21,24 +21,27 @@ import (
 )
 
 // TestScripts runs the real binary as an operator would. Each file of testdata/script is one story; beside testscript's
-// own commands they have:
+// own commands they have (and $FAKE, the path of core/prochost/fake):
 //
 //	exits CODE COMMAND ARG…          run a command that must end with that exit code
 //	running DIR                      wait until a server answers on data directory DIR; sets $URL
 //	filled FILE                      wait until a file has a whole line
+//	until WANT COMMAND ARG…          run a command again and again until what it prints contains WANT
 //	member VAR MEMBER[.MEMBER]       set $VAR to a member of the JSON object that the last command printed
 //	post STATUS KEY PATH BODY WANT   POST to $URL; the status must be STATUS and the answer contain WANT
 func TestScripts(t *testing.T) {
 	yett := binary(t)
+	fake, _ := fakeBinary(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("FAKE", fake)
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "member": scriptMember, "post": scriptPost,
+			"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints, "member": scriptMember, "post": scriptPost,
 		},
 	})
 }
@@ -84,6 +87,19 @@ func scriptFilled(ts *testscript.TestScript, neg bool, args []string) {
 			err = fmt.Errorf("%s has no whole line", args[0])
 		}
 		return err
+	})
+}
+
+func scriptPrints(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 2, "until WANT COMMAND ARG…")
+	scriptUntil(ts, func(context.Context) error {
+		if err := ts.Exec(args[1], args[2:]...); err != nil {
+			return err
+		}
+		if out := ts.ReadFile("stdout"); !strings.Contains(out, args[0]) {
+			return fmt.Errorf("%s printed %q", args[1], out)
+		}
+		return nil
 	})
 }
 

@@ -19,6 +19,8 @@ type Control interface {
 	ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error
 	// ReplayPlugin puts a subscriber back to a record of the log.
 	ReplayPlugin(ctx context.Context, who store.Who, name string, from uint64) error
+	// ForgetPlugin removes the cursor of a subscriber that is not configured any more, and says which record that was.
+	ForgetPlugin(ctx context.Context, who store.Who, name string) (seq uint64, err error)
 }
 
 // Reloaded says what a reload changed.
@@ -105,6 +107,10 @@ func (s *Server) controls(mux *http.ServeMux) {
 		}
 		answer(w, map[string]any{"ok": true, "name": r.PathValue("name"), "from": in.From}, err)
 	})
+	mux.HandleFunc("POST /plugins/{name}/forget", func(w http.ResponseWriter, r *http.Request) {
+		seq, err := s.set.Control.ForgetPlugin(r.Context(), who(r), r.PathValue("name"))
+		answer(w, Forgotten{Name: r.PathValue("name"), Seq: seq}, err)
+	})
 }
 
 // ResumeRequest asks for a plugin to go on.
@@ -115,4 +121,10 @@ type ResumeRequest struct {
 // ReplayRequest asks for records to be given again.
 type ReplayRequest struct {
 	From uint64 `json:"from"`
+}
+
+// Forgotten is a subscriber whose cursor was removed, and the record that it had come to.
+type Forgotten struct {
+	Name string `json:"name"`
+	Seq  uint64 `json:"seq"`
 }

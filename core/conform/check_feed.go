@@ -46,6 +46,7 @@ type feed struct {
 }
 
 func (r *run) consume(ctx context.Context, s Session) (*feed, error) {
+	r.alone(s)
 	ctx, cancel := context.WithCancel(ctx)
 	st, err := r.subscriber(s).Consume(ctx)
 	if err != nil {

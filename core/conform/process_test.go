@@ -154,8 +154,23 @@ func testScanner(string) plugin.Scanner {
 	}}
 }
 
+// heldEnv names a file that the subscriber of this process wants to itself from its first batch on.
+const heldEnv = "CONFORM_TEST_HELD"
+
+var held *os.File // open until the process ends
+
 func testSubscriber(string) plugin.Subscriber {
-	return plugin.Subscriber{Info: testInfo(), Consume: func(context.Context, *plugin.Batch) error { return nil }}
+	hold := sync.OnceValue(func() (err error) {
+		path := os.Getenv(heldEnv)
+		if path == "" {
+			return nil
+		}
+		if held, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+			return err
+		}
+		return syscall.Flock(int(held.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	})
+	return plugin.Subscriber{Info: testInfo(), Consume: func(context.Context, *plugin.Batch) error { return hold() }}
 }
 
 func self(t *testing.T) string {
@@ -193,6 +208,25 @@ func TestGoodProcess(t *testing.T) {
 		}
 	}
 	t.Logf("\n%s", lines(rep))
+}
+
+// TestFeedsOneProcess: the gateway never feeds two processes of a subscriber at the same time, so one that wants a file to itself, as
+// our jsonl does, keeps every rule.
+func TestFeedsOneProcess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: starts processes")
+	}
+	o := testOptions(t, "good")
+	o.Env[heldEnv] = filepath.Join(t.TempDir(), "held")
+	o.ack = 5 * time.Second
+	o.Only = []string{"batches", "second-stream", "stdout", "processes", "drain", "leftovers", "kill"}
+	rep, err := Run(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.Pass {
+		t.Errorf("%s\n%s", rep.Reason, lines(rep))
+	}
 }
 
 // TestProcessDefects plants what only a process can do wrong.

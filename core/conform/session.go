@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -210,6 +211,16 @@ func (r *run) done(s Session) {
 		r.main = nil
 	}
 	endSession(s)
+}
+
+// alone ends all other sessions, before one is fed: the gateway gives the log to one process of a subscriber at a time, so a subscriber
+// may have to itself what it writes to.
+func (r *run) alone(s Session) {
+	for _, other := range slices.Clone(r.opened) {
+		if other != s {
+			r.done(other)
+		}
+	}
 }
 
 // endSession never waits longer than its limits.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/yett-dev/yett/core/supervise"
@@ -78,29 +77,16 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 }
 
 // privateDir is an empty directory for one process, where its socket goes too.
-func privateDir(s *Spec) (_ string, err error) {
-	dir, err := os.MkdirTemp("", "yett-plugin-")
+func privateDir(s *Spec) (string, error) {
+	dir, err := supervise.MakeDir("plugin", s.User)
 	if err != nil {
-		return "", fmt.Errorf("private directory: %w", err)
+		return "", err
 	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
-	real, err := filepath.EvalSymlinks(dir) // the plugin may say its socket's path without them
-	if err != nil {
-		return "", fmt.Errorf("private directory: %w", err)
+	if len(dir) > maxSocketDir {
+		supervise.RemoveDir(dir)
+		return "", refusef("%s is too long for the directory of a socket: at most %d bytes (TMPDIR)", dir, maxSocketDir)
 	}
-	if len(real) > maxSocketDir {
-		return "", refusef("%s is too long for the directory of a socket: at most %d bytes (TMPDIR)", real, maxSocketDir)
-	}
-	if s.User != nil {
-		if err := os.Chown(real, int(s.User.UID), int(s.User.GID)); err != nil {
-			return "", fmt.Errorf("private directory: %w", err)
-		}
-	}
-	return real, nil
+	return dir, nil
 }
 
 // start starts the process, or dials. It is supervise's Start, and its default for a program.
@@ -150,7 +136,7 @@ func (b *birth) release() {
 		b.ended(errors.New("the connection was closed"))
 	}
 	if b.dir != "" {
-		os.RemoveAll(b.dir)
+		supervise.RemoveDir(b.dir)
 	}
 }
 

@@ -106,7 +106,7 @@ func (p *Plugin) able(kind Kind) error {
 	if p.pick(nil) == nil {
 		return p.down()
 	}
-	if p.breaker != nil && p.breaker.IsOpen() && p.breaker.RemainingDelay() > 0 {
+	if p.breaker != nil && p.breaker.refuses() {
 		return unavailable(errOpen)
 	}
 	return nil
@@ -179,7 +179,7 @@ func (p *Plugin) call(ctx context.Context, ask func(in *instance, deadline time.
 	if err == nil && !time.Now().Before(deadline) {
 		err = errLate
 	}
-	leave.tell(p.judge(ctx, err, time.Since(begun)))
+	leave.tell(p.judge(ctx, err, begun, deadline))
 	return err
 }
 
@@ -225,21 +225,23 @@ func (p *Plugin) permit() (permit, error) {
 	if p.breaker == nil {
 		return permit{}, nil
 	}
-	if !p.breaker.TryAcquirePermit() {
+	leave, ok := p.breaker.permit()
+	if !ok {
 		return permit{}, unavailable(errOpen)
 	}
-	return permit{breaker: p.breaker, trial: p.breaker.IsHalfOpen()}, nil
+	return leave, nil
 }
 
 // judge says what the breaker learns of a call. A call that had much less time than a call has, since the chain's budget was
 // nearly used up, tells nothing of the plugin.
-func (p *Plugin) judge(ctx context.Context, err error, took time.Duration) outcome {
+func (p *Plugin) judge(ctx context.Context, err error, begun, deadline time.Time) outcome {
+	took, left := time.Since(begun), time.Until(deadline)
 	switch {
 	case err == nil:
 		return wentWell
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		return wentUnknown
-	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4:
+	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4 && left < took: // a plugin that merely says so has failed
 		return wentUnknown
 	}
 	return wentWrong

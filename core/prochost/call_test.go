@@ -244,7 +244,7 @@ func TestCrashInFlight(t *testing.T) {
 		v, err = check(p, "permit")
 		if err == nil {
 			t.Logf("it was quick: %+v", v)
-		} else if !errors.Is(err, chain.ErrUnavailable) {
+		} else if !errors.Is(err, chain.ErrUnavailable) && !errors.Is(err, ErrLost) { // asked before the end was noticed
 			t.Errorf("down: %v", err)
 		}
 		until(t, "it is back", func() bool { _, err := check(p, "permit"); return err == nil })
@@ -360,22 +360,6 @@ func TestBreaker(t *testing.T) {
 	p.Resume()
 	if v, err := check(p, "permit"); err != nil || v.Effect != sdk.Permit {
 		t.Fatalf("after Resume: %+v, %v", v, err)
-	}
-}
-
-// TestBreakerTrial: a trial whose caller leaves gives its permit back.
-func TestBreakerTrial(t *testing.T) {
-	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Nanosecond, Trials: 1}, func(string, string) {})
-	b.Open()
-	until(t, "a trial", b.TryAcquirePermit)
-	if b.TryAcquirePermit() {
-		t.Fatal("a second trial at once")
-	}
-	permit{breaker: b, trial: true}.tell(wentUnknown)
-	until(t, "another trial", b.TryAcquirePermit)
-	permit{breaker: b, trial: true}.tell(wentWell)
-	if !b.IsClosed() {
-		t.Error("not closed after a success")
 	}
 }
 

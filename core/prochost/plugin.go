@@ -31,8 +31,8 @@ type Plugin struct {
 	places  chan struct{} // one per call in flight
 	waiting atomic.Int64
 	flying  atomic.Int64
-	breaker circuitbreaker.CircuitBreaker[any] // nil: none
-	cache   *cache                             // nil: none
+	breaker *breaker // nil: none
+	cache   *cache   // nil: none
 	count   counters
 
 	closing chan struct{} // closed by Close
@@ -152,7 +152,7 @@ func (p *Plugin) Resume() {
 		r.service.Resume()
 	}
 	if p.breaker != nil {
-		p.breaker.Close()
+		p.breaker.close()
 	}
 }
 

@@ -73,17 +73,33 @@ func (r *replica) command() (supervise.Command, error) {
 
 // release tidies up after a start that came to nothing.
 func (r *replica) release() {
-	if b := r.takeBirth(); b != nil {
+	if b := r.takeBirth(context.Background()); b != nil {
 		b.release()
 	}
 }
 
-func (r *replica) takeBirth() *birth {
+// takeBirth is what the last start made; nil if the attempt that ctx is of is over. A probe is not waited for when its process
+// has ended: one that comes late must not take over what the next process needs.
+func (r *replica) takeBirth(ctx context.Context) *birth {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return nil
+	}
 	b := r.birth
 	r.birth = nil
 	return b
+}
+
+// use puts an instance in use, unless the attempt that ctx is of is over: then there may be another one by now.
+func (r *replica) use(ctx context.Context, in *instance) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
+	r.now.Store(in)
+	return true
 }
 
 // probe brings a process up to where it can be asked.
@@ -91,9 +107,10 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 	<-r.begun
 	ctx, cancel := context.WithTimeoutCause(ctx, r.p.spec.StartTimeout, tooSlow(r.p.spec.StartTimeout))
 	defer cancel()
-	b := r.takeBirth()
+	b := r.takeBirth(ctx)
 	if b == nil {
-		return errClosed
+		r.p.sessions.Go(func() { tellLeft(&r.p.o, r.p.spec.Name, process) })
+		return errLost
 	}
 	s, err := b.handshake(ctx, process)
 	r.p.sessions.Go(func() { <-s.gone })
@@ -111,7 +128,10 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 		s.stop(err)
 		return err
 	}
-	r.now.Store(in)
+	if !r.use(ctx, in) {
+		s.stop(context.Cause(ctx))
+		return context.Cause(ctx)
+	}
 	if !s.spawn(func() { r.leave(in) }) {
 		r.now.CompareAndSwap(in, nil)
 		return errLost

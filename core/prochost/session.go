@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -73,6 +72,7 @@ func (b *birth) handshake(ctx context.Context, p *supervise.Process) (*Session, 
 
 func (s *Session) shake(ctx context.Context, b *birth) error {
 	var secure *noted
+	name := "localhost" // that gRPC's and TLS's own names of the other end agree is a condition of grpc.NewClient
 	raw := b.conn
 	if raw == nil {
 		said, err := s.awaitHello(ctx)
@@ -93,10 +93,11 @@ func (s *Session) shake(ctx context.Context, b *birth) error {
 			return err
 		}
 		if config != nil {
+			name = config.ServerName
 			secure = &noted{TransportCredentials: credentials.NewTLS(config)}
 		}
 	}
-	if err := s.dialOver(ctx, raw, secure); err != nil {
+	if err := s.dialOver(ctx, raw, secure, name); err != nil {
 		return s.because(ctx, err)
 	}
 	s.spawn(s.watch)
@@ -105,7 +106,7 @@ func (s *Session) shake(ctx context.Context, b *birth) error {
 }
 
 // dialOver makes a gRPC connection of a socket. A lost one is not dialled again: that is a new start's business.
-func (s *Session) dialOver(ctx context.Context, raw net.Conn, secure *noted) error {
+func (s *Session) dialOver(ctx context.Context, raw net.Conn, secure *noted, name string) error {
 	var used atomic.Bool
 	creds := insecure.NewCredentials()
 	if secure != nil {
@@ -118,7 +119,7 @@ func (s *Session) dialOver(ctx context.Context, raw net.Conn, secure *noted) err
 			}
 			return raw, nil
 		}),
-		grpc.WithTransportCredentials(creds), grpc.WithAuthority("localhost"), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
+		grpc.WithTransportCredentials(creds), grpc.WithAuthority(name), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
 		grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(maxHeaders),
 		grpc.WithWriteBufferSize(bufferSize), grpc.WithReadBufferSize(bufferSize),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(2*streamWindow),
@@ -169,10 +170,7 @@ func (s *Session) watch() {
 // tidy removes what belonged to a process when it has ended.
 func (s *Session) tidy() {
 	defer close(s.gone)
-	<-s.process.Done()
-	if left := s.process.Exit().Left; len(left) > 0 {
-		s.o.Log(s.spec.Name, LevelHost, "processes that it left behind were killed: "+strings.Join(left, ", "))
-	}
+	tellLeft(s.o, s.spec.Name, s.process)
 	s.stop(errLost)
 	if s.conn != nil {
 		s.conn.Close()
@@ -182,7 +180,15 @@ func (s *Session) tidy() {
 	s.mu.Unlock()
 	s.work.Wait()
 	if s.dir != "" {
-		os.RemoveAll(s.dir)
+		supervise.RemoveDir(s.dir)
+	}
+}
+
+// tellLeft waits for the end of a process and says what it left behind.
+func tellLeft(o *Options, name string, p *supervise.Process) {
+	<-p.Done()
+	if left := p.Exit().Left; len(left) > 0 {
+		o.Log(name, LevelHost, "processes that it left behind were killed: "+strings.Join(left, ", "))
 	}
 }
 

@@ -75,7 +75,7 @@ var rank = map[State]int{
 func (p *Plugin) Status() Status {
 	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: int(p.waiting.Load())}
 	if p.breaker != nil {
-		s.Breaker = p.breaker.State().String()
+		s.Breaker = p.breaker.state()
 	}
 	for _, r := range p.replicas {
 		rs := r.status()

@@ -92,7 +92,7 @@ func (c *MoveCursor) check(tx *tx) error {
 	case known && c.To < was.Seq && !c.Back:
 		return sdk.FieldErrf(sdk.CodeConflict, "seq", "the cursor is at %d already, and %d lies behind it", was.Seq, c.To)
 	case !known && len(tx.s.cursors.next) >= maxCursors:
-		return sdk.FieldErrf(sdk.CodeTooManyRequests, "name", "there are %d cursors already; drop those that nobody uses", maxCursors)
+		return sdk.FieldErrf(sdk.CodeTooManyRequests, "name", "there are %d cursors already; remove one that nobody uses (yett plugin forget NAME)", maxCursors)
 	}
 	return nil
 }
@@ -101,6 +101,8 @@ func (c *MoveCursor) check(tx *tx) error {
 type DropCursor struct {
 	Name string
 	By   Who
+
+	Was Cursor // out: where it stood
 }
 
 func (c *DropCursor) apply(tx *tx) error {
@@ -109,6 +111,7 @@ func (c *DropCursor) apply(tx *tx) error {
 		return sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor %q", c.Name)
 	}
 	tx.subscriberRecord(c.Name, &SubscriberEvent{Type: SubscriberDropped, Last: was.Seq, By: c.By})
+	c.Was = was
 	tx.del(keyStr(prefixCursor, c.Name))
 	delete(tx.s.cursors.next, c.Name)
 	tx.onSync = append(tx.onSync, func() { tx.s.cursors.drop(c.Name) })

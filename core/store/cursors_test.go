@@ -44,7 +44,11 @@ func TestCursor(t *testing.T) {
 	r.refused(&MoveCursor{To: 1}, sdk.CodeInvalidField)
 	r.refused(&DropCursor{Name: "other"}, sdk.CodeNotFound)
 	r.must(&MoveCursor{Name: "gone", To: 2})
-	r.must(&DropCursor{Name: "gone", By: Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}})
+	drop := &DropCursor{Name: "gone", By: Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}}
+	r.must(drop)
+	if drop.Was != (Cursor{2, 2}) {
+		t.Errorf("the dropped one was at %v", drop.Was)
+	}
 	r.reopen()
 	if all := r.s.Cursors(); len(all) != 1 || all["siem"] != (Cursor{8, 8}) {
 		t.Errorf("%v", all)

@@ -27,7 +27,7 @@ func (i *image) release() {
 		i.file.Close()
 	}
 	if i.remove != "" {
-		os.RemoveAll(i.remove)
+		RemoveDir(i.remove)
 	}
 }
 
@@ -92,7 +92,7 @@ func pour(w io.Writer, f io.Reader, digest string) (script bool, err error) {
 
 // privateCopy keeps the copy in a directory that only we can enter. (Where the child has another user, through its descriptor only.)
 func privateCopy(f io.Reader, digest string) (*image, error) {
-	dir, err := os.MkdirTemp("", "yett-image-")
+	dir, err := MakeDir("image", nil)
 	if err != nil {
 		return nil, err
 	}

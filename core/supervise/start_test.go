@@ -168,7 +168,7 @@ func TestSurroundings(t *testing.T) {
 			t.Errorf("descriptor %s is open", open)
 		}
 	}
-	if r.Entries != 0 || !strings.Contains(filepath.Base(r.Dir), "yett-TestSurroundings-") {
+	if r.Entries != 0 || !strings.Contains(filepath.Base(r.Dir), "yett-TestSurroundings.") {
 		t.Errorf("works in %s with %d entries", r.Dir, r.Entries)
 	}
 	until(t, "its directory is removed", func() bool { _, err := os.Stat(r.Dir); return errors.Is(err, os.ErrNotExist) })

@@ -75,7 +75,7 @@ func (b *birth) release() {
 		b.image.release()
 	}
 	if b.dir != "" {
-		os.RemoveAll(b.dir)
+		RemoveDir(b.dir)
 	}
 }
 
@@ -85,7 +85,7 @@ func (b *birth) prepare() (err error) {
 		return err
 	}
 	if b.command.Dir == "" {
-		if b.dir, err = privateDir(&b.command); err != nil {
+		if b.dir, err = MakeDir(b.command.Name, b.command.User); err != nil {
 			return err
 		}
 	}
@@ -233,6 +233,7 @@ func handshake(b *birth, told []byte) error {
 // live is a process's whole life, on a thread of its own: fork, wait, kill what is left of the group, reap, tidy up.
 func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	defer close(p.gone)
+	defer beginSweep()()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
@@ -275,7 +276,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	close(p.done)
 	for _, path := range []string{dir, image} {
 		if path != "" {
-			os.RemoveAll(path)
+			RemoveDir(path)
 		}
 	}
 }
@@ -304,24 +305,4 @@ func exitOf(state *os.ProcessState, err error) Exit {
 		e.Usage.MaxRSS = uint64(r.Maxrss) * rssUnit
 	}
 	return e
-}
-
-// privateDir is an empty directory that only the child's user can enter.
-func privateDir(c *Command) (string, error) {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '_'
-	}, c.Name)
-	dir, err := os.MkdirTemp("", "yett-"+name+"-")
-	if err == nil && c.User != nil {
-		if err = os.Chown(dir, int(c.User.UID), int(c.User.GID)); err != nil {
-			os.RemoveAll(dir)
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("private directory: %w", err)
-	}
-	return dir, nil
 }

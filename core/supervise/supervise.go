@@ -5,7 +5,8 @@
 // leaves without a parent becomes a child of this process, so that nobody takes it for a stranger, and is killed when the child has
 // ended. It never speaks a protocol with the child, never hands on the environment, and nothing a child does or leaves undone can block
 // it. What it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
-// grandchildren only when they notice.
+// grandchildren only when they notice. The private directories that such a gateway leaves are removed by the next one of its user, as
+// it starts its first process: a lock tells whose owner lives.
 package supervise
 
 import (

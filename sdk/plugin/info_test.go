@@ -231,6 +231,27 @@ func TestConfigureFails(t *testing.T) {
 	}
 }
 
+// TestConfigureAgain: a plugin that somebody else starts is told its settings by each connection, also after a restart of the
+// gateway. What is in force stays in force; other settings are refused before they reach the plugin.
+func TestConfigureAgain(t *testing.T) {
+	calls := 0
+	a := sample()
+	a.Validate, a.Configure = nil, func(context.Context, Settings) error { calls++; return nil }
+	r := load(t, a)
+	r.server.outside = true
+	for _, c := range []struct{ config, problem string }{
+		{`{"a":1}`, ""}, {`{"a":1}`, ""}, {`{"a":2}`, "other settings are in force"}, {``, "other settings are in force"}, {`{"a":1}`, ""},
+	} {
+		m, err := r.plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{Config: []byte(c.config), Generation: c.config})
+		if err != nil || len(m.GetProblems()) > 0 != (c.problem != "") || c.problem != "" && !strings.Contains(m.GetProblems()[0].GetMessage(), c.problem) {
+			t.Errorf("%s: %v, %v; want %q", c.config, m, err, c.problem)
+		}
+	}
+	if v, err := r.authorizer.Check(t.Context(), request(1, "permit")); err != nil || v.GetEffect() != pluginv1.CheckResponse_EFFECT_PERMIT || calls != 1 {
+		t.Errorf("%v, %v after %d calls of Configure", v, err, calls)
+	}
+}
+
 func TestManyProblems(t *testing.T) {
 	a := sample()
 	a.Validate = func(context.Context, Settings) error {

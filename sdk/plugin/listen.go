@@ -33,7 +33,9 @@ func ServeListener(ctx context.Context, l net.Listener, p Plugin, more ...Plugin
 }
 
 func serveOn(ctx context.Context, l net.Listener, all *parts, log *slog.Logger) error {
-	return serveServer(ctx, l, newServer(all, log))
+	s := newServer(all, log)
+	s.outside = true
+	return serveServer(ctx, l, s)
 }
 
 func serveServer(ctx context.Context, l net.Listener, s *server) error {

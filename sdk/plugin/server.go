@@ -2,10 +2,12 @@ package plugin
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -58,9 +60,12 @@ type server struct {
 	ended    chan struct{} // closed when what was begun is done: streams end
 	readers  sync.WaitGroup
 
+	outside bool // somebody else than the gateway started us
+
 	mu    sync.Mutex
 	state state
-	told  bool // drain was called
+	mark  [sha256.Size]byte // of the settings in force
+	told  bool              // drain was called
 }
 
 func newServer(p *parts, log *slog.Logger) *server {
@@ -125,6 +130,9 @@ func (s *server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 	if len(problems) > 0 || req.GetValidateOnly() {
 		return &pluginv1.ConfigureResponse{Problems: problems.wire()}, nil
 	}
+	if again, problems := s.again(settings); again {
+		return &pluginv1.ConfigureResponse{Problems: problems.wire()}, nil
+	}
 	if err := s.advance(fresh, configuring); err != nil {
 		return nil, err
 	}
@@ -132,8 +140,37 @@ func (s *server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 	if err != nil || len(problems) > 0 {
 		return &pluginv1.ConfigureResponse{Problems: problems.wire()}, s.fail(err)
 	}
+	s.mu.Lock()
+	s.mark = markOf(settings)
+	s.mu.Unlock()
 	s.ready.Store(true)
 	return &pluginv1.ConfigureResponse{}, s.advance(configuring, serving)
+}
+
+// again reports whether settings are in force already: a plugin that somebody else starts (connect) gets them with each
+// connection, also after a restart of the gateway. The same ones change nothing; others take another process.
+func (s *server) again(settings Settings) (bool, Problems) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.outside || s.state != serving:
+		return false, nil
+	case s.mark == markOf(settings):
+		return true, nil
+	}
+	return true, Problems{{Message: "other settings are in force, and this process keeps them: start another one, with a socket of its own, for new ones"}}
+}
+
+// markOf tells settings apart without keeping secrets.
+func markOf(settings Settings) [sha256.Size]byte {
+	h := sha256.New()
+	put := func(text string) { _, _ = fmt.Fprintf(h, "%d:%s", len(text), text) } // a hash takes everything
+	put(string(settings.Config))
+	for _, name := range slices.Sorted(maps.Keys(settings.Secrets)) {
+		put(name)
+		put(settings.Secrets[name])
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 func (s *server) validate(ctx context.Context, settings Settings) (all Problems) {

@@ -39,6 +39,7 @@ type PluginClient interface {
 	Info(ctx context.Context, in *InfoRequest, opts ...grpc.CallOption) (*InfoResponse, error)
 	// Configure hands over the settings, once before the first check. With validate_only it only tells what is wrong with
 	// them: it changes, opens and connects nothing, and may come at any time. Bad settings are INVALID_ARGUMENT or problems.
+	// To a plugin that the host did not start it comes with each connection: the settings in force are no error then.
 	Configure(ctx context.Context, in *ConfigureRequest, opts ...grpc.CallOption) (*ConfigureResponse, error)
 	// Health answers at once and then again every interval, for as long as the host listens. A plugin that has been silent
 	// for three intervals is taken for wedged and is started anew, and so is one that sends more than five messages a
@@ -103,6 +104,7 @@ type PluginServer interface {
 	Info(context.Context, *InfoRequest) (*InfoResponse, error)
 	// Configure hands over the settings, once before the first check. With validate_only it only tells what is wrong with
 	// them: it changes, opens and connects nothing, and may come at any time. Bad settings are INVALID_ARGUMENT or problems.
+	// To a plugin that the host did not start it comes with each connection: the settings in force are no error then.
 	Configure(context.Context, *ConfigureRequest) (*ConfigureResponse, error)
 	// Health answers at once and then again every interval, for as long as the host listens. A plugin that has been silent
 	// for three intervals is taken for wedged and is started anew, and so is one that sends more than five messages a

@@ -1,0 +1,259 @@
+//go:build linux || darwin
+
+package supervise
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// privateForm is the name of a private directory. What is called otherwise is never swept: the dot and what follows are no other
+// program's, nor those of os.MkdirTemp.
+var privateForm = regexp.MustCompile(`^yett-[A-Za-z0-9_-]{1,64}\.[0-9a-f]{10}$`)
+
+const (
+	dirTries   = 100
+	sweepLook  = 1 << 16 // names in the temporary directory that are looked at, at most
+	sweepMost  = 1 << 10 // directories that one sweep removes, at most
+	sweepBatch = 256     // names that are read at once
+	sweepDepth = 64      // of nested directories, each of which takes two descriptors
+)
+
+// private are this process's directories, each with a descriptor that holds a lock on it. The kernel lets go of the lock when this
+// process ends, however that is: so a directory that is locked has a living owner.
+var private = struct {
+	sync.Mutex
+	locks map[string]*os.File
+}{locks: map[string]*os.File{}}
+
+// MakeDir makes an empty directory in the temporary one that only a process's user (nil: our own) can enter. RemoveDir removes it; if
+// this process is killed before, the next one that starts a process does, unless the user is another one.
+func MakeDir(name string, user *User) (string, error) {
+	path, err := makeDir(name)
+	if err == nil && user != nil {
+		if err = os.Chown(path, int(user.UID), int(user.GID)); err != nil {
+			RemoveDir(path)
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("private directory: %w", err)
+	}
+	return path, nil
+}
+
+func makeDir(name string) (string, error) {
+	tmp, err := filepath.EvalSymlinks(os.TempDir()) // a process may say its path without them
+	if err != nil {
+		return "", err
+	}
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+	for range dirTries {
+		var id [5]byte
+		rand.Read(id[:]) // it never fails
+		path := filepath.Join(tmp, "yett-"+name+"."+hex.EncodeToString(id[:]))
+		err := os.Mkdir(path, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if owned, err := own(path); owned || err != nil {
+			return path, err
+		}
+	}
+	return "", fmt.Errorf("no name for it was free in %d tries", dirTries)
+}
+
+// own locks a directory that was just made. It is false when a sweep was there first, for which it was one without an owner: then it is
+// the sweep's. Where directories cannot be locked, nobody can sweep them either.
+func own(path string) (bool, error) {
+	f, err := openDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, errors.Join(err, os.Remove(path))
+	}
+	if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) || !leadsTo(path, f) {
+		return false, f.Close()
+	}
+	private.Lock()
+	defer private.Unlock()
+	private.locks[path] = f
+	return true, nil
+}
+
+// RemoveDir removes a directory of MakeDir with all that is in it.
+func RemoveDir(path string) {
+	os.RemoveAll(path)
+	private.Lock()
+	defer private.Unlock()
+	if f := private.locks[path]; f != nil {
+		f.Close()
+		delete(private.locks, path)
+	}
+}
+
+// openDir opens a directory, and nothing that a link leads to.
+func openDir(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+}
+
+// leadsTo says whether a path is, without any link, that very directory.
+func leadsTo(path string, f *os.File) bool {
+	at, err := os.Lstat(path)
+	is, ferr := f.Stat()
+	return err == nil && ferr == nil && os.SameFile(at, is)
+}
+
+// sweeping is held by the one sweep that runs.
+var sweeping struct {
+	sync.Mutex
+	over bool // no other one is needed
+}
+
+// beginSweep sweeps, once, beside whoever has called it, who calls end at its own end. A sweep that was cut short by that is made again.
+func beginSweep() (end func()) {
+	if !sweeping.TryLock() {
+		return func() {}
+	}
+	if sweeping.over {
+		sweeping.Unlock()
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer sweeping.Unlock()
+		sweep(ctx)
+		sweeping.over = ctx.Err() == nil
+	}()
+	return func() { stop(); <-done }
+}
+
+// sweep removes private directories of this user whose owners were killed. What cannot be removed stays for the next process.
+func sweep(ctx context.Context) {
+	tmp, err := filepath.EvalSymlinks(os.TempDir())
+	if err != nil {
+		return
+	}
+	d, err := os.Open(tmp)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	var found []string
+	for look := 0; look < sweepLook && len(found) < sweepMost && ctx.Err() == nil; look += sweepBatch {
+		names, err := d.Readdirnames(sweepBatch)
+		for _, name := range names {
+			if privateForm.MatchString(name) {
+				found = append(found, filepath.Join(tmp, name))
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	for _, path := range found {
+		if ctx.Err() != nil {
+			return
+		}
+		removeDead(ctx, path)
+	}
+}
+
+// removeDead removes a directory if it is ours to remove and nobody's any more. It is locked meanwhile, so whoever has just made it
+// and not locked it yet makes another one.
+func removeDead(ctx context.Context, path string) {
+	f, err := openDir(path)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Mode().Perm() != 0o700 {
+		return
+	}
+	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+		return
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+		return
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	if now, err := root.Stat("."); err != nil || !os.SameFile(now, info) {
+		return
+	}
+	if empty(ctx, root, sweepDepth) == nil {
+		unix.Rmdir(path)
+	}
+}
+
+// empty removes what is in a directory, and nothing that a link in it leads to.
+func empty(ctx context.Context, root *os.Root, depth int) error {
+	for {
+		d, err := root.Open(".")
+		if err != nil {
+			return err
+		}
+		names, err := d.Readdirnames(sweepBatch)
+		d.Close()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := remove(ctx, root, name, depth); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// remove removes a file, a link or a directory. What is nested very deep goes at once.
+func remove(ctx context.Context, root *os.Root, name string, depth int) error {
+	if root.Remove(name) == nil {
+		return nil
+	}
+	if depth == 0 {
+		return root.RemoveAll(name)
+	}
+	inner, err := root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer inner.Close()
+	if err := empty(ctx, inner, depth-1); err != nil {
+		return err
+	}
+	return root.Remove(name)
+}
