@@ -3,6 +3,7 @@ package main
 import (
 	_ "embed"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -14,7 +15,7 @@ var exampleConfig string
 
 // newPlugin is the authorizer as Serve takes it.
 func newPlugin() plugin.Authorizer {
-	a := &authorizer{}
+	a := newAuthorizer()
 	return plugin.Authorizer{
 		Info: plugin.Info{
 			Name:          "cedar",
@@ -23,9 +24,25 @@ func newPlugin() plugin.Authorizer {
 			ConfigSchema:  configSchema,
 			ExampleConfig: exampleConfig,
 		},
-		Validate:  a.validate,
-		Configure: a.configure,
-		Check:     a.check,
-		Close:     a.close,
+		Validate:  a.Validate,
+		Configure: a.Configure,
+		Check:     a.Check,
+		Close:     a.Close,
 	}
+}
+
+// authorizer is the plugin's state.
+type authorizer = policyfiles.Authorizer[*engine]
+
+func newAuthorizer() *authorizer {
+	return policyfiles.New(func(s plugin.Settings) (*policyfiles.Origin[*engine], error) {
+		c, err := parse(s)
+		if err != nil {
+			return nil, err
+		}
+		return &policyfiles.Origin[*engine]{
+			Every: c.every,
+			Read:  func() (policyfiles.Source[*engine], error) { return read(c) },
+		}, nil
+	})
 }

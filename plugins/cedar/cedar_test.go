@@ -2,47 +2,26 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings are what Configure gets, with a silent log.
-func settings(t testing.TB, config any) plugin.Settings {
-	t.Helper()
-	b, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plugin.Settings{Config: b, Log: slog.New(slog.DiscardHandler)}
-}
-
 // configured is a plugin in force, closed with the test.
 func configured(t testing.TB, config any) *authorizer {
 	t.Helper()
-	a := &authorizer{}
-	if err := a.configure(t.Context(), settings(t, config)); err != nil {
-		t.Fatalf("configure: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := a.close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return a
+	return policytest.Configured(t, newAuthorizer(), config)
 }
 
 // with is config for one policy text and members as in "nulls", "omit".
@@ -54,12 +33,7 @@ func with(policy string, members ...any) map[string]any {
 	return m
 }
 
-func call(args string) *plugin.Call {
-	return &plugin.Call{
-		AgentID: "agent-1", SessionID: "s1", ToolID: "payments/refund", Operation: "refund", KeyID: "k1", KeyName: "key", CallID: "c1",
-		Args: json.RawMessage(args), Context: json.RawMessage(`{"env":"prod"}`), Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-	}
-}
+func call(args string) *plugin.Call { return policytest.Call(args) }
 
 func TestDecisions(t *testing.T) {
 	const all = "permit(principal, action, resource);\n"
@@ -105,7 +79,7 @@ func TestDecisions(t *testing.T) {
 			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0", Reason: "permitted by policy0"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := configured(t, c.config).check(t.Context(),
+			got, err := configured(t, c.config).Check(t.Context(),
 				call(`{"amount":11,"list":["a","b"],"account":"a-1","who":{"type":"User","id":"ann"},"sub":{"x":1}}`))
 			if err != nil {
 				t.Fatal(err)
@@ -149,7 +123,7 @@ func TestCallsThatDoNotFit(t *testing.T) {
 		{"bad Cedar JSON", with(permit, "context_from", "/args/sub", "context_values", "cedar"), `{"sub":{"ip":{"__extn":{"fn":"ip","arg":"secret-word"}}}}`, "context: not in Cedar's JSON form"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			v, err := configured(t, c.config).check(t.Context(), call(c.args))
+			v, err := configured(t, c.config).Check(t.Context(), call(c.args))
 			why := v.Reason
 			if malformed := strings.HasPrefix(c.want, "args:"); malformed {
 				why = fmt.Sprint(err)
@@ -163,19 +137,19 @@ func TestCallsThatDoNotFit(t *testing.T) {
 	}
 	t.Run("no operation", func(t *testing.T) {
 		a := configured(t, with(permit, "action", part{Type: "Action", ID: "operation"}))
-		if v, err := a.check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+		if v, err := a.Check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
 			t.Errorf("%+v, %v; want DENY", v, err)
 		}
 	})
 	t.Run("not configured", func(t *testing.T) {
-		if v, err := new(authorizer).check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
+		if v, err := newAuthorizer().Check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
 			t.Errorf("%+v, %v; want an error", v, err)
 		}
 	})
 	t.Run("past the deadline", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if v, err := configured(t, with(permit)).check(ctx, call(`{}`)); err == nil || v.Effect == sdk.Permit {
+		if v, err := configured(t, with(permit)).Check(ctx, call(`{}`)); err == nil || v.Effect == sdk.Permit {
 			t.Errorf("%+v, %v; want an error", v, err)
 		}
 	})
@@ -200,7 +174,7 @@ func TestNumbers(t *testing.T) {
 		{`{"none":null}`, `context.args has none`, sdk.Deny},
 	} {
 		a := configured(t, with("permit(principal, action, resource) when { "+c.when+" };", "decimals", []string{"/args/d", "/args/list/*/d"}, "nulls", "omit"))
-		if v, err := a.check(t.Context(), call(c.args)); err != nil || v.Effect != c.want {
+		if v, err := a.Check(t.Context(), call(c.args)); err != nil || v.Effect != c.want {
 			t.Errorf("%s with %s: %+v, %v; want %v", c.when, c.args, v, err, c.want)
 		}
 	}
@@ -211,11 +185,11 @@ func TestEscapesAreOff(t *testing.T) {
 	const policy = `permit(principal, action, resource) when { context.who == User::"ann" };`
 	const args = `{"sub":{"who":{"__entity":{"type":"User","id":"ann"}}}}`
 	plain := configured(t, with(policy, "context_from", "/args/sub"))
-	if v, err := plain.check(t.Context(), call(args)); err != nil || v.Effect != sdk.Deny {
+	if v, err := plain.Check(t.Context(), call(args)); err != nil || v.Effect != sdk.Deny {
 		t.Errorf("plain: %+v, %v; want DENY", v, err)
 	}
 	cedar := configured(t, with(policy, "context_from", "/args/sub", "context_values", "cedar"))
-	if v, err := cedar.check(t.Context(), call(args)); err != nil || v.Effect != sdk.Permit {
+	if v, err := cedar.Check(t.Context(), call(args)); err != nil || v.Effect != sdk.Permit {
 		t.Errorf("cedar: %+v, %v; want PERMIT", v, err)
 	}
 }
@@ -247,11 +221,11 @@ func TestFilesAndSchema(t *testing.T) {
 	}
 	config := map[string]any{"policies": []string{filepath.Join(dir, "current")}, "entities": entities, "schema": schema}
 	a := configured(t, config)
-	v, err := a.check(t.Context(), call(`{"amount":1}`))
+	v, err := a.Check(t.Context(), call(`{"amount":1}`))
 	if err != nil || v.Effect != sdk.Permit || v.RuleID != "a.cedar:policy0" {
 		t.Errorf("%+v, %v; want PERMIT by a.cedar:policy0", v, err)
 	}
-	if v, err := a.check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+	if v, err := a.Check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
 		t.Errorf("against the schema: %+v, %v; want DENY", v, err)
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -277,7 +251,7 @@ func TestFilesAndSchema(t *testing.T) {
 					put(c.file, string(before))
 				}
 			}()
-			if err := new(authorizer).validate(t.Context(), settings(t, config)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, config)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 		})
@@ -296,7 +270,7 @@ func TestConcurrency(t *testing.T) {
 				if g+i > 100 {
 					want = sdk.Permit
 				}
-				if v, err := a.check(context.Background(), call(fmt.Sprintf(`{"n":%d}`, g+i))); err != nil || v.Effect != want {
+				if v, err := a.Check(context.Background(), call(fmt.Sprintf(`{"n":%d}`, g+i))); err != nil || v.Effect != want {
 					t.Errorf("%d: %v, %v; want %v", g+i, v.Effect, err, want)
 					return
 				}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 )
 
 const lanes = 6 // plugins side by side
@@ -47,11 +49,11 @@ func TestPublishedEndToEnd(t *testing.T) {
 	links, configs := make([]string, lanes), make([]map[string]any, lanes)
 	for i := range lanes {
 		links[i] = filepath.Join(root, fmt.Sprintf("now%d", i))
-		point(t, links[i], filepath.Join(root, "none"))
+		policytest.Point(t, links[i], filepath.Join(root, "none"))
 		configs[i] = mapping(types)
 		configs[i]["policies"], configs[i]["entities"], configs[i]["reload"] = []string{filepath.Join(links[i], "policies")}, filepath.Join(links[i], "entities.json"), "100ms"
 	}
-	g := startGateway(t, root, configs)
+	g := policytest.StartGateway(t, root, "github.com/yett-dev/yett/plugins/cedar", configs)
 	l := &lane{g: g, command: command, root: root, left: left}
 	work := make(chan *job)
 	var wg sync.WaitGroup
@@ -119,7 +121,7 @@ func (j *job) write(t *testing.T, dir string) {
 
 // lane is what the lanes share.
 type lane struct {
-	g             *gateway
+	g             *policytest.Gateway
 	command, root string
 
 	mu   sync.Mutex
@@ -131,11 +133,11 @@ func (l *lane) run(t *testing.T, j *job, link, tool string) {
 	t.Helper()
 	dir := filepath.Join(l.root, j.id)
 	j.write(t, dir)
-	point(t, link, dir)
+	policytest.Point(t, link, dir)
 	probe := j.requests[0]
 	probe.Principal, probe.Context = uid{"Marker", "probe"}, json.RawMessage("{}")
 	probe.Action.ID, probe.Resource.ID = "probe", "probe"
-	if !l.g.await(t, tool, probe.call(t).Args, " "+j.id+" ") {
+	if !l.g.Await(t, tool, probe.call(t).Args, " "+j.id+" ") {
 		t.Errorf("%s never came into force", j.name)
 		return
 	}
@@ -147,17 +149,17 @@ func (l *lane) run(t *testing.T, j *job, link, tool string) {
 // compare asks the gateway and the command the same question.
 func (l *lane) compare(t *testing.T, j *job, r *corpusRequest, dir, tool string) {
 	t.Helper()
-	d := l.g.authorize(t, tool, r.call(t).Args)
+	d := l.g.Authorize(t, tool, r.call(t).Args)
 	l.mu.Lock()
 	switch {
-	case d.status != http.StatusOK:
+	case d.Status != http.StatusOK:
 		_, why, _ := strings.Cut(d.Detail, ": ")
 		l.left.add("the gateway refuses the call: "+why, j.name+" "+r.Desc)
 	default:
 		l.done++
 	}
 	l.mu.Unlock()
-	if d.status != http.StatusOK {
+	if d.Status != http.StatusOK {
 		return
 	}
 	if published := map[string]string{"allow": "PERMIT", "deny": "DENY"}[r.Decision]; d.Effect != published {

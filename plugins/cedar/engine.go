@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 	exptypes "github.com/cedar-policy/cedar-go/x/exp/types"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -40,7 +40,6 @@ const (
 // engine is one loaded set of policies with its entities. It is never changed, and may be asked by many at once.
 type engine struct {
 	config   *config
-	digest   [sha256.Size]byte
 	policies cedar.PolicyMap
 	entities types.EntityMap
 	requests *validate.Validator // nil without a schema
@@ -48,7 +47,7 @@ type engine struct {
 
 // load makes an engine of what was read. An error is for the operator: nothing of it was put to use.
 func load(c *config, s *source) (*engine, error) {
-	e := &engine{config: c, digest: s.digest(), policies: cedar.PolicyMap{}}
+	e := &engine{config: c, policies: cedar.PolicyMap{}}
 	for _, f := range s.policies {
 		if err := e.addPolicies(f, len(s.policies) > 1); err != nil {
 			return nil, err
@@ -72,26 +71,30 @@ func load(c *config, s *source) (*engine, error) {
 
 // addPolicies adds the policies of one file. A policy's id is its @id, or else its place: "policy0", "policy1", with the
 // file's name in front where there are several files.
-func (e *engine) addPolicies(f file, several bool) error {
-	list, err := cedar.NewPolicyListFromBytes(f.name, f.data)
+func (e *engine) addPolicies(f policyfiles.File, several bool) error {
+	err := checkNesting(f.Data)
+	var list cedar.PolicyList
+	if err == nil {
+		list, err = cedar.NewPolicyListFromBytes(f.Name, f.Data)
+	}
 	if err != nil {
-		return fmt.Errorf("%s: %w", f.name, err)
+		return fmt.Errorf("%s: %w", f.Name, err)
 	}
 	for i, p := range list {
 		id := fmt.Sprintf("policy%d", i)
 		if several {
-			id = f.name + ":" + id
+			id = f.Name + ":" + id
 		}
 		if given, ok := p.Annotations()["id"]; ok && given != "" {
 			id = string(given)
 		}
 		switch {
 		case len(id) > maxRuleID:
-			return fmt.Errorf("%s: the id of policy %d has %d bytes; at most %d", f.name, i, len(id), maxRuleID)
+			return fmt.Errorf("%s: the id of policy %d has %d bytes; at most %d", f.Name, i, len(id), maxRuleID)
 		case e.policies[cedar.PolicyID(id)] != nil:
-			return fmt.Errorf("%s: two policies have the id %q", f.name, id)
+			return fmt.Errorf("%s: two policies have the id %q", f.Name, id)
 		case len(p.Annotations()["message"]) > maxMessage:
-			return fmt.Errorf("%s: @message of %q has %d bytes; at most %d", f.name, id, len(p.Annotations()["message"]), maxMessage)
+			return fmt.Errorf("%s: @message of %q has %d bytes; at most %d", f.Name, id, len(p.Annotations()["message"]), maxMessage)
 		case len(e.policies) >= maxPolicies:
 			return fmt.Errorf("more than %d policies", maxPolicies)
 		}
@@ -103,10 +106,12 @@ func (e *engine) addPolicies(f file, several bool) error {
 // useSchema checks all policies against the schema, and from now on every request.
 func (e *engine) useSchema(text []byte) (*resolved.Schema, error) {
 	var s schema.Schema
-	var err error
-	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+	err := checkNesting(text)
+	switch {
+	case err != nil:
+	case bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")):
 		err = s.UnmarshalJSON(text)
-	} else {
+	default:
 		err = s.UnmarshalCedar(text)
 	}
 	if err != nil {
@@ -179,10 +184,10 @@ func knownMembers(text []byte) error {
 	return nil
 }
 
-// decide asks the policies about one call. One that cannot be put to them as it is, is denied; a malformed one is an error.
+// Decide asks the policies about one call. One that cannot be put to them as it is, is denied; a malformed one is an error.
 // Cedar's policies have no loops: what one question costs is bounded by the policies
 // and the call, so that the deadline is looked at only before it is asked.
-func (e *engine) decide(ctx context.Context, call *plugin.Call) (sdk.Verdict, error) {
+func (e *engine) Decide(ctx context.Context, call *plugin.Call) (sdk.Verdict, error) {
 	r, err := e.config.request(call)
 	if err == nil && e.requests != nil && e.requests.Request(r) != nil {
 		err = unfit{errors.New("the call does not hold to the schema")} // the validator's own words quote values

@@ -49,7 +49,7 @@ func BenchmarkCheck(b *testing.B) {
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			if v, err := a.check(b.Context(), in); err != nil || v.Effect != sdk.Permit {
+			if v, err := a.Check(b.Context(), in); err != nil || v.Effect != sdk.Permit {
 				b.Errorf("%+v, %v", v, err)
 				return
 			}

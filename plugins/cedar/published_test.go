@@ -17,6 +17,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -222,8 +223,8 @@ func TestCorpus(t *testing.T) {
 			}
 		}
 		config["policies"], config["entities"] = []string{policies}, entities
-		a := &authorizer{}
-		if err := a.configure(t.Context(), settings(t, config)); err != nil {
+		a := newAuthorizer()
+		if err := a.Configure(t.Context(), policytest.Settings(t, config)); err != nil {
 			if !strings.Contains(err.Error(), "the files hold no policy") {
 				t.Fatalf("%s: %v", c.name, err)
 			}
@@ -237,7 +238,7 @@ func TestCorpus(t *testing.T) {
 		}
 		for i := range c.requests {
 			r := &c.requests[i]
-			got, err := a.check(t.Context(), r.call(t))
+			got, err := a.Check(t.Context(), r.call(t))
 			if err != nil && strings.Contains(err.Error(), "a NUL character in a string") {
 				left.add("a NUL character, which the gateway refuses in a call", c.name+" "+r.Desc)
 				continue
@@ -248,7 +249,7 @@ func TestCorpus(t *testing.T) {
 			}
 			compared++
 		}
-		if err := a.close(context.Background()); err != nil {
+		if err := a.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,131 +1,70 @@
 package main
 
 import (
-	"context"
-	"crypto/sha256"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
-	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 )
 
-// look refreshes by hand as the poll does: twice, since newer content must be seen twice.
-func look(t *testing.T, p *policies, last sighting) sighting {
-	t.Helper()
-	return p.refresh(t.Context(), p.refresh(t.Context(), last))
+func content() *policytest.Content[*engine] {
+	const all = "(principal, action, resource);\n"
+	return &policytest.Content[*engine]{
+		New: newAuthorizer, Permit: "permit" + all, Forbid: "forbid" + all, Broken: "permitt" + all, File: "p.cedar",
+		Config: func(dir string) map[string]any {
+			return map[string]any{"policies": []string{filepath.Join(dir, "p.cedar")}}
+		},
+		Text: func(policy string) map[string]any { return with(policy) },
+		Gone: "no such file",
+	}
 }
 
-func effect(t *testing.T, a *authorizer) sdk.Effect {
-	t.Helper()
-	v, err := a.check(t.Context(), call(`{}`))
+func TestReload(t *testing.T) { content().Reload(t) }
+
+// The poll itself takes newer content, and ends with the plugin (goleak).
+func TestPoll(t *testing.T) { content().Poll(t) }
+
+// Validate has no effect: what is in force goes on, and nothing is begun.
+func TestValidateHasNoEffect(t *testing.T) { content().ValidateHasNoEffect(t) }
+
+// Entities and the schema are content as the policies are: a change of one alone is noticed.
+func TestCompanionsAreWatched(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		t.Helper()
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	const schema = "entity A;\nentity Agent;\nentity Tool;\naction go appliesTo { principal: [Agent], resource: [Tool], context: {} };\n"
+	a := configured(t, map[string]any{
+		"policies": []string{put("p.cedar", "permit(principal, action, resource);")},
+		"entities": put("e.json", "[]"), "schema": put("s.cedarschema", schema), "reload": "0s",
+	})
+	p := a.InForce()
+	for name, text := range map[string]string{"e.json": `[{"uid":{"type":"A","id":"a"},"attrs":{},"parents":[]}]`, "s.cedarschema": schema + "entity B;\n"} {
+		put(name, text)
+		seen := p.Refresh(t.Context(), policyfiles.Sighting{})
+		if !seen.Pending {
+			t.Errorf("newer %s was not noticed", name)
+		}
+		if last := p.Refresh(t.Context(), seen); last.Pending || p.Refused() != "" {
+			t.Errorf("newer %s was not taken: %s", name, p.Refused())
+		}
+	}
+}
+
+// A message about a directory behind a link names where it leads.
+func TestEmptyDirectoryBehindALink(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return v.Effect
-}
-
-func TestReload(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "p.cedar")
-	put := func(value string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(""+value+"(principal, action, resource);"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("permit")
-	a := configured(t, map[string]any{"policies": []string{file}, "reload": "0s"}) // the test is the clock
-	p := a.in.Load()
-	expect := func(step string, want sdk.Effect, bad bool) {
-		t.Helper()
-		if got := effect(t, a); got != want || (p.bad.Load() != nil) != bad {
-			t.Fatalf("%s: effect %v, refused %v; want %v, %v", step, got, p.bad.Load() != nil, want, bad)
-		}
-	}
-	expect("at first", sdk.Permit, false)
-
-	put("forbid")
-	last := p.refresh(t.Context(), sighting{})
-	expect("seen once", sdk.Permit, false)
-	last = p.refresh(t.Context(), last)
-	expect("seen twice", sdk.Deny, false)
-
-	put("permitt")
-	last = look(t, p, last)
-	expect("content that does not compile", sdk.Deny, true)
-	if again := p.refresh(t.Context(), last); again != last || last.pending || last.digest == [sha256.Size]byte{} {
-		t.Fatalf("refused content is looked at again: %+v", again)
-	}
-
-	put("permit")
-	last = look(t, p, last)
-	expect("mended", sdk.Permit, false)
-
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	last = look(t, p, last)
-	expect("gone", sdk.Permit, true)
-	if why := *p.bad.Load(); !strings.Contains(why, "no such file") {
-		t.Fatalf("the reason is %q", why)
-	}
-
-	put("permit")
-	look(t, p, last)
-	expect("back", sdk.Permit, false)
-
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	p.refresh(t.Context(), sighting{})
-	expect("no directory", sdk.Permit, true)
-}
-
-// The poll itself takes newer content, and ends with the plugin (goleak).
-func TestPoll(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "p.cedar")
-	put := func(effect string) {
-		t.Helper()
-		if err := os.WriteFile(file+".new", []byte(effect+"(principal, action, resource);\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(file+".new", file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	put("forbid")
-	a := configured(t, map[string]any{"policies": []string{file}, "reload": "100ms"})
-	if got := effect(t, a); got != sdk.Deny {
-		t.Fatal(got)
-	}
-	put("permit")
-	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for effect(t, a) != sdk.Permit {
-		if limit.Err() != nil {
-			t.Fatal("newer content was never taken")
-		}
-	}
-}
-
-// Validate has no effect: what is in force goes on, and nothing is begun.
-func TestValidateHasNoEffect(t *testing.T) {
-	a := configured(t, with("permit(principal, action, resource);"))
-	before := a.in.Load()
-	if err := a.validate(t.Context(), settings(t, with("forbid(principal, action, resource);"))); err != nil {
-		t.Fatal(err)
-	}
-	if a.in.Load() != before || effect(t, a) != sdk.Permit {
-		t.Fatal("validate changed what is in force")
-	}
-	fresh := &authorizer{}
-	if err := fresh.validate(t.Context(), settings(t, with("permit(principal, action, resource);"))); err != nil {
-		t.Fatal(err)
-	}
-	if fresh.in.Load() != nil {
-		t.Fatal("validate configured the plugin")
-	}
+	link := filepath.Join(t.TempDir(), "link")
+	policytest.Point(t, link, dir)
+	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{link}}, "no .cedar file in "+dir)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 )
 
 func TestSettingsRefused(t *testing.T) {
@@ -53,16 +53,7 @@ func TestSettingsRefused(t *testing.T) {
 		"many files":         {map[string]any{"policies": make([]string, maxPaths+1)}, "/policies: 65 entries; at most 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &authorizer{}
-			s := settings(t, c.config)
-			for step, err := range map[string]error{"validate": a.validate(t.Context(), s), "configure": a.configure(t.Context(), s)} {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%s: %v; want %q", step, err, c.want)
-				}
-			}
-			if v, err := a.check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
-				t.Errorf("a refused configuration answers %+v, %v", v, err)
-			}
+			policytest.Refuses(t, newAuthorizer(), c.config, c.want)
 		})
 	}
 }
@@ -80,14 +71,14 @@ func TestSourceLimits(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(authorizer).validate(t.Context(), settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 33554432 bytes") {
+	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 33554432 bytes") {
 		t.Errorf("%v; want the limit of bytes", err)
 	}
 	many := strings.Repeat("permit(principal, action, resource);", maxPolicies+1)
 	if err := os.WriteFile(p, []byte(many), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := new(authorizer).validate(t.Context(), settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 10000 policies") {
+	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 10000 policies") {
 		t.Errorf("%v; want the limit of policies", err)
 	}
 }

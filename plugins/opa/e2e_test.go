@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 )
 
 const lanes = 6 // plugins side by side; the last one is for cases that want strict errors
@@ -30,12 +32,12 @@ func TestPublishedEndToEnd(t *testing.T) {
 	first.write(t, filepath.Join(root, "none"))
 	for i := range lanes {
 		bundles[i] = filepath.Join(root, fmt.Sprintf("bundle%d", i))
-		point(t, bundles[i], filepath.Join(root, "none"))
+		policytest.Point(t, bundles[i], filepath.Join(root, "none"))
 		c := publishedCase{strict: i == lanes-1}
 		configs[i] = c.config(bundles[i])
 		configs[i]["reload"] = "100ms"
 	}
-	g := startGateway(t, root, configs)
+	g := policytest.StartGateway(t, root, "github.com/yett-dev/yett/plugins/opa", configs)
 
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -51,7 +53,7 @@ func TestPublishedEndToEnd(t *testing.T) {
 			for c := range work {
 				dir := filepath.Join(root, c.id)
 				c.write(t, dir)
-				point(t, bundles[i], dir)
+				policytest.Point(t, bundles[i], dir)
 				got, refused := c.askGateway(t, g, fmt.Sprintf("p%d/case", i))
 				if refused != "" {
 					mu.Lock()
@@ -99,14 +101,14 @@ func feedCases(all []publishedCase, normal, strict chan<- *publishedCase) {
 }
 
 // askGateway asks the gateway once the case is in force. refused is why the gateway did not take the call at all.
-func (c *publishedCase) askGateway(t *testing.T, g *gateway, tool string) (got answer, refused string) {
+func (c *publishedCase) askGateway(t *testing.T, g *policytest.Gateway, tool string) (got answer, refused string) {
 	t.Helper()
-	if !g.await(t, tool, json.RawMessage(`{"probe":true}`), c.id+" ") {
+	if !g.Await(t, tool, json.RawMessage(`{"probe":true}`), c.id+" ") {
 		return answer{err: "the case never came into force"}, ""
 	}
-	d := g.authorize(t, tool, c.args)
+	d := g.Authorize(t, tool, c.args)
 	switch {
-	case d.status != http.StatusOK:
+	case d.Status != http.StatusOK:
 		return answer{}, d.Detail
 	case slices.Contains([]string{"STEP_ERROR", "STEP_TIMEOUT", "STEP_UNAVAILABLE"}, d.ReasonCode):
 		if d.Effect != "DENY" {

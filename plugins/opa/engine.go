@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -23,7 +22,6 @@ var switchedOff = map[string]bool{"http.send": true, "net.lookup_ip_addr": true,
 // engine is one compiled set of policies. It is never changed, and may be asked by many at once.
 type engine struct {
 	query       rego.PreparedEvalQuery
-	digest      [sha256.Size]byte
 	onUndefined sdk.Verdict
 	unread      []string // files that look like data and are none
 }
@@ -33,6 +31,9 @@ func compile(ctx context.Context, c *config, s *source) (*engine, error) {
 	caps := capabilities(c)
 	b, err := readBundle(c, s, caps)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkRefs(b); err != nil {
 		return nil, err
 	}
 	if !defines(b, c.decision) {
@@ -47,7 +48,7 @@ func compile(ctx context.Context, c *config, s *source) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	e := &engine{query: q, digest: s.digest(), unread: s.unread()}
+	e := &engine{query: q, unread: s.unread()}
 	if c.OnUndefined == deny {
 		e.onUndefined = sdk.Verdict{Effect: sdk.Deny, Code: codeUndefined, Reason: c.Decision + " is undefined for this call"}
 	}
@@ -94,6 +95,22 @@ func readBundle(c *config, s *source, caps *ast.Capabilities) (*bundle.Bundle, e
 	return &b, nil
 }
 
+// maxRef is how many steps a reference may have. OPA's compiler calls itself for each, and a stack that outgrows Go's bound ends
+// the process, and with it the policies in force. (Its parser bounds what is nested.)
+const maxRef = 10_000
+
+func checkRefs(b *bundle.Bundle) (err error) {
+	for i := range b.Modules {
+		ast.WalkRefs(b.Modules[i].Parsed, func(r ast.Ref) bool {
+			if len(r) > maxRef && err == nil {
+				err = fmt.Errorf("%s: a reference of %d steps; at most %d", r[0].Location, len(r), maxRef)
+			}
+			return err != nil
+		})
+	}
+	return err
+}
+
 // defines says whether a rule or the data can ever give the document at ref a value. A misspelt path would be undefined for
 // every call.
 func defines(b *bundle.Bundle, ref ast.Ref) bool {
@@ -119,8 +136,8 @@ func defines(b *bundle.Bundle, ref ast.Ref) bool {
 	return true
 }
 
-// decide evaluates the policies for one call. The evaluation ends with ctx.
-func (e *engine) decide(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
+// Decide evaluates the policies for one call. The evaluation ends with ctx.
+func (e *engine) Decide(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
 	in, err := inputOf(c)
 	if err != nil {
 		return sdk.Verdict{}, err

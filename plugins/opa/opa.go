@@ -2,7 +2,9 @@ package main
 
 import (
 	_ "embed"
+	"log/slog"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -14,7 +16,7 @@ var exampleConfig string
 
 // newPlugin is the authorizer as Serve takes it.
 func newPlugin() plugin.Authorizer {
-	a := &authorizer{}
+	a := newAuthorizer()
 	return plugin.Authorizer{
 		Info: plugin.Info{
 			Name:          "opa",
@@ -26,9 +28,43 @@ func newPlugin() plugin.Authorizer {
 			// it depends on neither the time nor the call's id.
 			CacheKeyFields: []string{"key_id", "key_name", "agent_id", "session_id", "tool_id", "operation", "args", "context"},
 		},
-		Validate:  a.validate,
-		Configure: a.configure,
-		Check:     a.check,
-		Close:     a.close,
+		Validate:  a.Validate,
+		Configure: a.Configure,
+		Check:     a.Check,
+		Close:     a.Close,
+	}
+}
+
+// authorizer is the plugin's state.
+type authorizer = policyfiles.Authorizer[*engine]
+
+func newAuthorizer() *authorizer {
+	return policyfiles.New(func(s plugin.Settings) (*policyfiles.Origin[*engine], error) {
+		c, err := parse(s)
+		if err != nil {
+			return nil, err
+		}
+		return &policyfiles.Origin[*engine]{
+			Field: c.sourceField(), Every: c.every, Tell: tellUnread,
+			Read: func() (policyfiles.Source[*engine], error) { return read(c) },
+		}, nil
+	})
+}
+
+// sourceField is the member of the settings that policies come from.
+func (c *config) sourceField() string {
+	switch {
+	case c.Policy != "":
+		return "/policy"
+	case c.Bundle != "":
+		return "/bundle"
+	}
+	return "/paths"
+}
+
+// tellUnread warns of files that look like data and are none.
+func tellUnread(log *slog.Logger, e *engine) {
+	if n := len(e.unread); n > 0 {
+		log.Warn("files are not read: data is what is in data.json, data.yaml or data.yml, under the path of its directory", "files", n, "first", e.unread[0])
 	}
 }

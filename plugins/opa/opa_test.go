@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,35 +13,17 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// settings are what Configure gets, with a silent log.
-func settings(t testing.TB, config any) plugin.Settings {
-	t.Helper()
-	b, err := json.Marshal(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return plugin.Settings{Config: b, Log: slog.New(slog.DiscardHandler)}
-}
-
 // configured is a plugin in force, closed with the test.
 func configured(t testing.TB, config any) *authorizer {
 	t.Helper()
-	a := &authorizer{}
-	if err := a.configure(t.Context(), settings(t, config)); err != nil {
-		t.Fatalf("configure: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := a.close(context.Background()); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
-	return a
+	return policytest.Configured(t, newAuthorizer(), config)
 }
 
 // authz is a module of package yett.authz.
@@ -51,12 +31,7 @@ func authz(rules string) map[string]any {
 	return map[string]any{"policy": "package yett.authz\n\n" + rules}
 }
 
-func call(args string) *plugin.Call {
-	return &plugin.Call{
-		AgentID: "agent-1", SessionID: "s1", ToolID: "payments/refund", Operation: "refund", KeyID: "k1", KeyName: "key", CallID: "c1",
-		Args: json.RawMessage(args), Context: json.RawMessage(`{"env":"prod"}`), Time: time.Date(2026, 1, 2, 3, 4, 5, 678, time.UTC),
-	}
-}
+func call(args string) *plugin.Call { return policytest.Call(args) }
 
 func TestDecisions(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
@@ -101,7 +76,7 @@ func TestDecisions(t *testing.T) {
 		{name: "failing built-in", rules: `decision := true if to_number(input.args.word) > 0`, err: "eval_builtin_error at /policy.rego:3: to_number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := configured(t, authz(c.rules)).check(t.Context(), call(`{"word":"secret-word"}`))
+			got, err := configured(t, authz(c.rules)).Check(t.Context(), call(`{"word":"secret-word"}`))
 			if c.err != "" {
 				if err == nil || !strings.Contains(err.Error(), c.err) {
 					t.Fatalf("got %+v, %v; want the error %q", got, err, c.err)
@@ -125,19 +100,19 @@ func TestDecisions(t *testing.T) {
 func TestBuiltinErrors(t *testing.T) {
 	const rules = "default decision := true\n\ndecision := false if to_number(input.args.amount) > 100"
 	strict := configured(t, authz(rules))
-	if v, err := strict.check(t.Context(), call(`{"amount":"much"}`)); err == nil || v.Effect == sdk.Permit {
+	if v, err := strict.Check(t.Context(), call(`{"amount":"much"}`)); err == nil || v.Effect == sdk.Permit {
 		t.Fatalf("%+v, %v; want an error", v, err)
 	}
 	m := authz(rules)
 	m["builtin_errors"] = "undefined"
-	if v, err := configured(t, m).check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Permit {
+	if v, err := configured(t, m).Check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Permit {
 		t.Fatalf("%+v, %v; want what Rego says without strict errors", v, err)
 	}
 }
 
 func TestInput(t *testing.T) {
 	a := configured(t, authz(`decision := {"effect": "DENY", "reason": json.marshal(input)}`))
-	got, err := a.check(t.Context(), call(`{"n":12345678901234567890123,"f":1.10,"e":1e2,"list":[null,true,"x"],"o":{}}`))
+	got, err := a.Check(t.Context(), call(`{"n":12345678901234567890123,"f":1.10,"e":1e2,"list":[null,true,"x"],"o":{}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +121,7 @@ func TestInput(t *testing.T) {
 	if got.Reason != want {
 		t.Errorf("got  %s\nwant %s", got.Reason, want)
 	}
-	empty, err := a.check(t.Context(), &plugin.Call{AgentID: "a"})
+	empty, err := a.Check(t.Context(), &plugin.Call{AgentID: "a"})
 	if err != nil || !strings.Contains(empty.Reason, `"args":{}`) || !strings.Contains(empty.Reason, `"context":{}`) {
 		t.Errorf("without args: %+v, %v", empty, err)
 	}
@@ -171,7 +146,7 @@ func TestNumbersAreExact(t *testing.T) {
 		{"-9007199254740992.50", "-9007199254740992.90", sdk.Permit},
 		{"1e400", "1e399", sdk.Permit},
 	} {
-		v, err := a.check(t.Context(), call(`{"a":`+c.a+`,"b":`+c.b+`}`))
+		v, err := a.Check(t.Context(), call(`{"a":`+c.a+`,"b":`+c.b+`}`))
 		if err != nil || v.Effect != c.want {
 			t.Errorf("%s > %s: %v, %v; want %v", c.a, c.b, v.Effect, err, c.want)
 		}
@@ -192,15 +167,15 @@ func TestBadCalls(t *testing.T) {
 		"many digits":    `{"a":` + strings.Repeat("7", maxDigits+1) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			if v, err := a.check(t.Context(), call(args)); err == nil || v.Effect == sdk.Permit {
+			if v, err := a.Check(t.Context(), call(args)); err == nil || v.Effect == sdk.Permit {
 				t.Errorf("%+v, %v; want an error", v, err)
 			}
 		})
 	}
-	if v, err := a.check(t.Context(), call(`{"a":"`+strings.Repeat("x", 8<<20)+`"}`)); err != nil || v.Effect != sdk.Permit {
+	if v, err := a.Check(t.Context(), call(`{"a":"`+strings.Repeat("x", 8<<20)+`"}`)); err != nil || v.Effect != sdk.Permit {
 		t.Errorf("8 MiB of text: %+v, %v", v, err)
 	}
-	if v, err := new(authorizer).check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
+	if v, err := newAuthorizer().Check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
 		t.Errorf("before Configure: %+v, %v; want an error", v, err)
 	}
 }
@@ -210,7 +185,7 @@ func TestDeadline(t *testing.T) {
 	a := configured(t, authz("decision if {\n\tsome i in numbers.range(1, 1000000000)\n\tsome j in numbers.range(1, 1000000000)\n\ti * j == -1\n}"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	v, err := a.check(ctx, call(`{}`))
+	v, err := a.Check(ctx, call(`{}`))
 	if !errors.Is(err, context.DeadlineExceeded) || v.Effect == sdk.Permit {
 		t.Fatalf("%+v, %v; want the deadline", v, err)
 	}
@@ -230,7 +205,7 @@ func TestConcurrency(t *testing.T) {
 				if (g+i)%2 == 0 {
 					want = sdk.Permit
 				}
-				v, err := a.check(context.Background(), call(fmt.Sprintf(`{"n":%d}`, g+i)))
+				v, err := a.Check(context.Background(), call(fmt.Sprintf(`{"n":%d}`, g+i)))
 				if err != nil || v.Effect != want {
 					t.Errorf("%d: %v, %v; want %v", g+i, v.Effect, err, want)
 					return
@@ -261,7 +236,7 @@ func writeBundle(t testing.TB, dir string, files map[string]string) {
 func TestOnUndefinedAbstains(t *testing.T) {
 	m := authz(`decision := true if input.agent_id == "nobody"`)
 	m["on_undefined"] = "abstain"
-	if v, err := configured(t, m).check(t.Context(), call(`{}`)); err != nil || v.Effect != sdk.Abstain || v.Code != "" {
+	if v, err := configured(t, m).Check(t.Context(), call(`{}`)); err != nil || v.Effect != sdk.Abstain || v.Code != "" {
 		t.Fatalf("%+v, %v; want ABSTAIN", v, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/test/cases"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -265,12 +266,12 @@ func (c *publishedCase) wrong(got answer) string {
 // askPlugin asks the plugin's own functions. TestPublishedEndToEnd asks the same through the gateway.
 func (c *publishedCase) askPlugin(t *testing.T, bundle string) answer {
 	t.Helper()
-	a := &authorizer{}
-	if err := a.configure(t.Context(), settings(t, c.config(bundle))); err != nil {
+	a := newAuthorizer()
+	if err := a.Configure(t.Context(), policytest.Settings(t, c.config(bundle))); err != nil {
 		return answer{err: err.Error()}
 	}
-	defer func() { _ = a.close(context.Background()) }()
-	v, err := a.check(t.Context(), c.call())
+	defer func() { _ = a.Close(context.Background()) }()
+	v, err := a.Check(t.Context(), c.call())
 	if err != nil {
 		if v.Effect == sdk.Permit {
 			t.Fatalf("an error with a permit: %v", err)

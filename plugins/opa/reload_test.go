@@ -2,105 +2,69 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"crypto/sha256"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 )
 
-// look refreshes by hand as the poll does: twice, since newer content must be seen twice.
-func look(t *testing.T, p *policies, last sighting) sighting {
-	t.Helper()
-	return p.refresh(t.Context(), p.refresh(t.Context(), last))
-}
-
-func effect(t *testing.T, a *authorizer) sdk.Effect {
-	t.Helper()
-	v, err := a.check(t.Context(), call(`{}`))
-	if err != nil {
-		t.Fatal(err)
+func content() *policytest.Content[*engine] {
+	const decision = "package yett.authz\n\ndecision := "
+	return &policytest.Content[*engine]{
+		New: newAuthorizer, Permit: decision + "true\n", Forbid: decision + "false\n", Broken: decision + "tru\n", File: "p.rego",
+		Config: func(dir string) map[string]any { return map[string]any{"bundle": dir} },
+		Text:   func(policy string) map[string]any { return map[string]any{"policy": policy} },
+		Gone:   "nothing in the policies defines",
 	}
-	return v.Effect
 }
 
-func TestReload(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "p.rego")
-	put := func(value string) {
+func TestReload(t *testing.T) { content().Reload(t) }
+
+// The poll itself takes newer content, and ends with the plugin (goleak).
+func TestPoll(t *testing.T) { content().Poll(t) }
+
+// Validate has no effect: what is in force goes on, and nothing is begun.
+func TestValidateHasNoEffect(t *testing.T) { content().ValidateHasNoEffect(t) }
+
+// References so long that they would end the process, and loose files over the limit, are refused as all that does not load: what
+// was in force before goes on.
+func TestTooMuch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "p.rego")
+	put := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte("package yett.authz\n\ndecision := "+value+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	put("true")
-	a := configured(t, map[string]any{"bundle": dir, "reload": "0s"}) // the test is the clock
-	p := a.in.Load()
-	expect := func(step string, want sdk.Effect, bad bool) {
-		t.Helper()
-		if got := effect(t, a); got != want || (p.bad.Load() != nil) != bad {
-			t.Fatalf("%s: effect %v, refused %v; want %v, %v", step, got, p.bad.Load() != nil, want, bad)
+	const head = "package yett.authz\n\ndecision := "
+	put(head + "true\n")
+	a := configured(t, map[string]any{"paths": []string{file}, "reload": "0s"})
+	p := a.InForce()
+	for text, want := range map[string]string{
+		head + "true if input" + strings.Repeat(".a", 4_000_000) + "\n":            "p.rego:3: a reference of 4000001 steps; at most 10000",
+		head + "true\n" + strings.Repeat("\n", maxBytes-len(head)-len("true\n")+1): "more than 67108864 bytes",
+	} {
+		put(text)
+		p.Refresh(t.Context(), p.Refresh(t.Context(), policyfiles.Sighting{}))
+		if v, err := a.Check(t.Context(), call(`{}`)); err != nil || v.Effect != sdk.Permit || !strings.Contains(p.Refused(), want) {
+			t.Errorf("%+v, %v, refused %.200q; want %q", v, err, p.Refused(), want)
 		}
 	}
-	expect("at first", sdk.Permit, false)
-
-	put("false")
-	last := p.refresh(t.Context(), sighting{})
-	expect("seen once", sdk.Permit, false)
-	last = p.refresh(t.Context(), last)
-	expect("seen twice", sdk.Deny, false)
-
-	put("tru")
-	last = look(t, p, last)
-	expect("content that does not compile", sdk.Deny, true)
-	if again := p.refresh(t.Context(), last); again != last || last.pending || last.digest == [sha256.Size]byte{} {
-		t.Fatalf("refused content is looked at again: %+v", again)
-	}
-
-	put("true")
-	last = look(t, p, last)
-	expect("mended", sdk.Permit, false)
-
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
-	last = look(t, p, last)
-	expect("gone", sdk.Permit, true)
-	if why := *p.bad.Load(); !strings.Contains(why, "nothing in the policies defines") {
-		t.Fatalf("the reason is %q", why)
-	}
-
-	put("true")
-	look(t, p, last)
-	expect("back", sdk.Permit, false)
-
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	p.refresh(t.Context(), sighting{})
-	expect("no directory", sdk.Permit, true)
 }
 
-// The poll itself takes newer content, and ends with the plugin (goleak).
-func TestPoll(t *testing.T) {
+// A problem with the content names the member of the settings that it comes from.
+func TestProblemsNameTheSource(t *testing.T) {
 	dir := t.TempDir()
-	writeBundle(t, dir, map[string]string{"p.rego": "package yett.authz\n\ndecision := false\n"})
-	a := configured(t, map[string]any{"bundle": dir, "reload": "100ms"})
-	if got := effect(t, a); got != sdk.Deny {
-		t.Fatal(got)
-	}
-	writeBundle(t, dir, map[string]string{"p.rego": "package yett.authz\n\ndecision := true\n"})
-	limit, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
-	for effect(t, a) != sdk.Permit {
-		if limit.Err() != nil {
-			t.Fatal("newer content was never taken")
-		}
+	writeBundle(t, dir, map[string]string{"p.rego": "package other\n"})
+	for field, config := range map[string]map[string]any{
+		"/policy": {"policy": "package other"}, "/bundle": {"bundle": dir}, "/paths": {"paths": []string{filepath.Join(dir, "p.rego")}},
+	} {
+		policytest.Refuses(t, newAuthorizer(), config, field+": nothing in the policies defines")
 	}
 }
 
@@ -109,39 +73,20 @@ func TestUnreadData(t *testing.T) {
 	dir := t.TempDir()
 	writeBundle(t, dir, map[string]string{"p.rego": "package yett.authz\n\ndecision := true\n", "roles.json": `{"a": 1}`, "data.json": `{"b": 1}`})
 	var out bytes.Buffer
-	s := settings(t, map[string]any{"bundle": dir, "reload": "0s"})
+	s := policytest.Settings(t, map[string]any{"bundle": dir, "reload": "0s"})
 	s.Log = slog.New(slog.NewTextHandler(&out, nil))
-	a := &authorizer{}
-	if err := a.configure(t.Context(), s); err != nil {
+	a := newAuthorizer()
+	if err := a.Configure(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.close(t.Context()); err != nil {
+	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "files=1 first=/roles.json") {
 		t.Errorf("the log says nothing of it: %s", out.String())
 	}
 	two := map[string]any{"paths": []string{filepath.Join(dir, "roles.json"), filepath.Join(dir, "data.json")}}
-	if err := a.validate(t.Context(), settings(t, two)); err == nil || !strings.Contains(err.Error(), "one JSON and one YAML document at most") {
+	if err := a.Validate(t.Context(), policytest.Settings(t, two)); err == nil || !strings.Contains(err.Error(), "one JSON and one YAML document at most") {
 		t.Errorf("two documents for the root: %v", err)
-	}
-}
-
-// Validate has no effect: what is in force goes on, and nothing is begun.
-func TestValidateHasNoEffect(t *testing.T) {
-	a := configured(t, authz("decision := true"))
-	before := a.in.Load()
-	if err := a.validate(t.Context(), settings(t, authz("decision := false"))); err != nil {
-		t.Fatal(err)
-	}
-	if a.in.Load() != before || effect(t, a) != sdk.Permit {
-		t.Fatal("validate changed what is in force")
-	}
-	fresh := &authorizer{}
-	if err := fresh.validate(t.Context(), settings(t, authz("decision := true"))); err != nil {
-		t.Fatal(err)
-	}
-	if fresh.in.Load() != nil {
-		t.Fatal("validate configured the plugin")
 	}
 }

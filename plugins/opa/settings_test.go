@@ -20,6 +20,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -66,16 +67,7 @@ func TestSettingsRefused(t *testing.T) {
 		"many paths":       {map[string]any{"paths": make([]string, maxPaths+1)}, "/paths: 65 entries; at most 64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &authorizer{}
-			s := settings(t, c.config)
-			for step, err := range map[string]error{"validate": a.validate(t.Context(), s), "configure": a.configure(t.Context(), s)} {
-				if err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("%s: %v; want %q", step, err, c.want)
-				}
-			}
-			if v, err := a.check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
-				t.Errorf("a refused configuration answers %+v, %v", v, err)
-			}
+			policytest.Refuses(t, newAuthorizer(), c.config, c.want)
 		})
 	}
 }
@@ -88,11 +80,11 @@ func TestBuiltinsThatReachOut(t *testing.T) {
 		{`decision if opa.runtime().env.HOME`, "opa.runtime"},
 	} {
 		m := authz(c.rule)
-		if err := new(authorizer).validate(t.Context(), settings(t, m)); err == nil || !strings.Contains(err.Error(), "undefined function "+c.allow) {
+		if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, m)); err == nil || !strings.Contains(err.Error(), "undefined function "+c.allow) {
 			t.Errorf("%s: %v; want it to be unknown", c.allow, err)
 		}
 		m["allow_builtins"] = []string{c.allow}
-		if err := new(authorizer).validate(t.Context(), settings(t, m)); err != nil {
+		if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, m)); err != nil {
 			t.Errorf("%s switched on: %v", c.allow, err)
 		}
 	}
@@ -122,7 +114,7 @@ func TestBuiltinsThatReachOut(t *testing.T) {
 	} {
 		m := authz(rule)
 		m["allow_builtins"] = []string{"http.send", "opa.runtime"}
-		if v, err := configured(t, m).check(t.Context(), call(`{}`)); v.Effect == sdk.Permit {
+		if v, err := configured(t, m).Check(t.Context(), call(`{}`)); v.Effect == sdk.Permit {
 			t.Errorf("%s: %+v, %v", rule, v, err)
 		}
 	}
@@ -131,7 +123,7 @@ func TestBuiltinsThatReachOut(t *testing.T) {
 	if len(accepted) > 0 {
 		t.Error("a policy reached a host that allow_hosts does not name")
 	}
-	if v, err := configured(t, authz(`decision if net.cidr_contains("10.0.0.0/8", input.args.ip)`)).check(t.Context(), call(`{"ip":"10.1.2.3"}`)); err != nil || v.Effect != sdk.Permit {
+	if v, err := configured(t, authz(`decision if net.cidr_contains("10.0.0.0/8", input.args.ip)`)).Check(t.Context(), call(`{"ip":"10.1.2.3"}`)); err != nil || v.Effect != sdk.Permit {
 		t.Errorf("net.cidr_contains: %+v, %v", v, err)
 	}
 }
@@ -192,7 +184,7 @@ func TestSources(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := configured(t, config)
 			for args, want := range map[string]sdk.Effect{`{"amount":100}`: sdk.Permit, `{"amount":100.01}`: sdk.Deny} {
-				if v, err := a.check(t.Context(), call(args)); err != nil || v.Effect != want {
+				if v, err := a.Check(t.Context(), call(args)); err != nil || v.Effect != want {
 					t.Errorf("%s: %+v, %v; want %v", args, v, err, want)
 				}
 			}
@@ -221,7 +213,7 @@ func TestSourceLimits(t *testing.T) {
 			if err := os.WriteFile(p, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := new(authorizer).validate(t.Context(), settings(t, map[string]any{"bundle": p})); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": p})); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 		})
@@ -235,7 +227,7 @@ func TestSourceLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := new(authorizer).validate(t.Context(), settings(t, map[string]any{"bundle": many})); err == nil || !strings.Contains(err.Error(), "more than 10000 files") {
+	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": many})); err == nil || !strings.Contains(err.Error(), "more than 10000 files") {
 		t.Errorf("%v; want the limit of files", err)
 	}
 }
@@ -280,7 +272,7 @@ func TestSignedBundle(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			err := new(authorizer).validate(t.Context(), settings(t, config(dir, c.public)))
+			err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, config(dir, c.public)))
 			if (err == nil) != c.ok {
 				t.Errorf("validate: %v; want ok %v", err, c.ok)
 			}

@@ -4,20 +4,20 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/open-policy-agent/opa/v1/loader/filter"
+
+	"github.com/yett-dev/yett/plugins/opa/policyfiles"
 )
 
 // The most that policies and data may be, unpacked.
@@ -28,30 +28,16 @@ const (
 
 // source is everything that policies are compiled from, as it was read: what is hashed is what is compiled.
 type source struct {
-	files []file // sorted by path
-	bytes int
+	config *config
+	files  []policyfiles.File // sorted by name, such as "/authz/policy.rego"
+	bytes  int
 }
 
-type file struct {
-	path string // "/authz/policy.rego"
-	data []byte
-}
+// Digest is a hash over names and contents. A source that changed has another one.
+func (s *source) Digest() [sha256.Size]byte { return policyfiles.Digest(s.files) }
 
-// digest is a hash over names and contents. A source that changed has another one.
-func (s *source) digest() [sha256.Size]byte {
-	h := sha256.New()
-	var n [8]byte
-	part := func(b []byte) {
-		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
-		h.Write(n[:])
-		h.Write(b)
-	}
-	for _, f := range s.files {
-		part([]byte(f.path))
-		part(f.data)
-	}
-	return [sha256.Size]byte(h.Sum(nil))
-}
+// Load makes an engine of what was read.
+func (s *source) Load(ctx context.Context) (*engine, error) { return compile(ctx, s.config, s) }
 
 func (s *source) add(name string, data []byte) error {
 	s.bytes += len(data)
@@ -61,16 +47,16 @@ func (s *source) add(name string, data []byte) error {
 	case s.bytes > maxBytes:
 		return fmt.Errorf("more than %d bytes", maxBytes)
 	}
-	s.files = append(s.files, file{path.Clean("/" + filepath.ToSlash(name)), data})
+	s.files = append(s.files, policyfiles.File{Name: path.Clean("/" + filepath.ToSlash(name)), Data: data})
 	return nil
 }
 
-// room is how many more bytes a file may have, and one over: who reads that much has read too much.
-func (s *source) room() int64 { return int64(maxBytes-s.bytes) + 1 }
+// room is how many more bytes a file may have. Who reads one more has read too much.
+func (s *source) room() int { return maxBytes - s.bytes }
 
 // read reads what c points to.
 func read(c *config) (*source, error) {
-	s := &source{}
+	s := &source{config: c}
 	var err error
 	switch {
 	case c.Policy != "":
@@ -87,11 +73,8 @@ func read(c *config) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	slices.SortFunc(s.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
-	for i := 1; i < len(s.files); i++ {
-		if s.files[i].path == s.files[i-1].path {
-			return nil, fmt.Errorf("two files are %s%s", s.files[i].path, oneDocument(c, s.files[i].path))
-		}
+	if twice := policyfiles.Sort(s.files); twice != "" {
+		return nil, fmt.Errorf("two files are %s%s", twice, oneDocument(c, twice))
 	}
 	return s, nil
 }
@@ -110,11 +93,11 @@ var dataNames = map[string]bool{"data.json": true, "data.yaml": true, "data.yml"
 // unread are files that look like data, but that are not found under their names.
 func (s *source) unread() (names []string) {
 	for _, f := range s.files {
-		base := path.Base(f.path)
+		base := path.Base(f.Name)
 		switch path.Ext(base) {
 		case ".json", ".yaml", ".yml":
 			if !dataNames[base] && base != ".signatures.json" {
-				names = append(names, f.path)
+				names = append(names, f.Name)
 			}
 		}
 	}
@@ -154,48 +137,10 @@ func (s *source) readPath(p string) error {
 	return s.readFile(p, name)
 }
 
-// readDir reads a directory tree. Names that begin with two dots are left out: mounted configuration keeps its older
-// versions and its switch under such names.
-func (s *source) readDir(root string) error {
-	root, err := filepath.EvalSymlinks(root) // WalkDir does not follow the root
-	if err != nil {
-		return err
-	}
-	return filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if p != root && strings.HasPrefix(e.Name(), "..") {
-			if e.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if e.IsDir() || p == root {
-			return nil
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		return s.readFile(p, rel)
-	})
-}
+func (s *source) readDir(root string) error { return policyfiles.Walk(root, s.readFile) }
 
 func (s *source) readFile(p, name string) error {
-	f, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is not a regular file", p)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, s.room()))
+	data, err := policyfiles.Read(p, s.room())
 	if err != nil {
 		return err
 	}
@@ -204,7 +149,7 @@ func (s *source) readFile(p, name string) error {
 
 // readArchive unpacks a .tar.gz in memory.
 func (s *source) readArchive(p string) error {
-	f, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
+	f, err := policyfiles.Open(p)
 	if err != nil {
 		return err
 	}
@@ -229,7 +174,7 @@ func (s *source) readArchive(p string) error {
 		case h.Typeflag != tar.TypeReg:
 			return fmt.Errorf("%s: %q is not a regular file", p, h.Name)
 		}
-		data, err := io.ReadAll(io.LimitReader(t, s.room()))
+		data, err := io.ReadAll(io.LimitReader(t, int64(s.room())+1))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", p, err)
 		}
@@ -240,7 +185,7 @@ func (s *source) readArchive(p string) error {
 }
 
 // feed hands a source to OPA's bundle reader.
-type feed struct{ rest []file }
+type feed struct{ rest []policyfiles.File }
 
 var _ bundle.DirectoryLoader = (*feed)(nil)
 
@@ -250,7 +195,7 @@ func (f *feed) NextFile() (*bundle.Descriptor, error) {
 	}
 	next := f.rest[0]
 	f.rest = f.rest[1:]
-	return bundle.NewDescriptor(next.path, next.path, bytes.NewBuffer(slices.Clone(next.data))), nil
+	return bundle.NewDescriptor(next.Name, next.Name, bytes.NewBuffer(slices.Clone(next.Data))), nil
 }
 
 // The reader asks for these; a feed has been filtered and measured before.

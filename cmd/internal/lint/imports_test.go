@@ -73,8 +73,10 @@ var allowed = []row{
 	{pkg: "scanners", why: "built-ins are bytes: nothing of a scanner's code runs in the gateway"},
 	{pkg: "scanners/*", ours: []string{"sdk", "sdk/scanner"}, why: "a scanner uses what any author can use"},
 
-	{pkg: "plugins/opa", ours: []string{"sdk", "sdk/exact", "sdk/plugin"}, others: []string{"github.com/open-policy-agent/opa"}, tests: []string{"github.com/santhosh-tekuri/jsonschema/v6"}, why: "only it knows Rego"},
-	{pkg: "plugins/cedar", ours: []string{"sdk", "sdk/exact", "sdk/plugin"}, others: []string{"github.com/cedar-policy/cedar-go"}, tests: []string{"github.com/santhosh-tekuri/jsonschema/v6"}, why: "only it knows Cedar"},
+	{pkg: "plugins/opa/policyfiles", ours: []string{"sdk", "sdk/plugin"}, why: "policies on disk are read, watched and swapped in one way by the plugins that decide with them; it knows no policy language"},
+	{pkg: "plugins/opa/policyfiles/policytest", ours: []string{"sdk", "sdk/plugin", "plugins/opa/policyfiles"}, why: "the tests of those plugins ask the same of each"},
+	{pkg: "plugins/opa", ours: []string{"sdk", "sdk/exact", "sdk/plugin", "plugins/opa/policyfiles"}, others: []string{"github.com/open-policy-agent/opa"}, tests: []string{"github.com/santhosh-tekuri/jsonschema/v6"}, why: "only it knows Rego"},
+	{pkg: "plugins/cedar", ours: []string{"sdk", "sdk/exact", "sdk/plugin", "plugins/opa/policyfiles"}, others: []string{"github.com/cedar-policy/cedar-go"}, tests: []string{"github.com/santhosh-tekuri/jsonschema/v6"}, why: "only it knows Cedar"},
 	{pkg: "plugins/otlp/remote", why: "a failed service is asked again, and its certificate checked, in one way by the plugins that send the log to one"},
 	{pkg: "plugins/otlp/remote/remotetest", ours: []string{"sdk/plugin", "sdk/plugin/plugintest"}, why: "the tests of those plugins ask the same of each"},
 	{pkg: "plugins/otlp", ours: []string{"sdk", "sdk/exact", "sdk/plugin", "plugins/otlp/remote"}, others: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/grpc", "google.golang.org/protobuf", "google.golang.org/genproto/googleapis/rpc"}, why: "only it knows OTLP"},

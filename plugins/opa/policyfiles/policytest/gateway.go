@@ -1,4 +1,7 @@
-package main
+// Package policytest is what the tests of authorizers whose policies are files have in common: the real gateway with such plugins,
+// content that changes on disk, and settings that are refused. It judges through the testing.T it is handed, is no part of any
+// program, and knows no policy language: texts of policies are its caller's. Nothing but tests may import it.
+package policytest
 
 import (
 	"bytes"
@@ -16,14 +19,14 @@ import (
 	"time"
 )
 
-// gateway is a running yett, started as anybody starts it.
-type gateway struct {
-	url, key string
+// Gateway is a running yett, started as anybody starts it.
+type Gateway struct {
+	URL, Key string
 }
 
-// decision is what /v1/authorize answered.
-type decision struct {
-	status     int
+// Decision is what /v1/authorize answered.
+type Decision struct {
+	Status     int
 	Effect     string `json:"effect"`
 	ReasonCode string `json:"reason_code"`
 	Reason     string `json:"reason"`
@@ -45,14 +48,15 @@ func build(t *testing.T, dir, pkg string) (file, digest string) {
 	return file, fmt.Sprintf("sha256:%x", sha256.Sum256(b))
 }
 
-// startGateway runs `yett dev` (YETT_BINARY, or what is built here) with one authorizer for each of the configs; calls to the tool "p<i>/case" reach the i-th only.
-func startGateway(t *testing.T, dir string, configs []map[string]any) *gateway {
+// StartGateway runs `yett dev` (YETT_BINARY, or what is built here) with one authorizer of the package pkg for each of the
+// configs; calls to the tool "p<i>/case" reach the i-th only. It ends with the test.
+func StartGateway(t *testing.T, dir, pkg string, configs []map[string]any) *Gateway {
 	t.Helper()
 	yett := os.Getenv("YETT_BINARY")
 	if yett == "" {
 		yett, _ = build(t, dir, "github.com/yett-dev/yett/cmd/yett")
 	}
-	self, digest := build(t, dir, "github.com/yett-dev/yett/plugins/opa")
+	self, digest := build(t, dir, pkg)
 	plugins, steps := map[string]any{}, []any{}
 	for i, c := range configs {
 		name := fmt.Sprintf("p%d", i)
@@ -97,41 +101,41 @@ func startGateway(t *testing.T, dir string, configs []map[string]any) *gateway {
 	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
 		t.Fatalf("yett dev: %v\n%s", err, stderr.String())
 	}
-	return &gateway{ready.URL, ready.Keys.Agent}
+	return &Gateway{ready.URL, ready.Keys.Agent}
 }
 
-// authorize asks for one decision.
-func (g *gateway) authorize(t *testing.T, tool string, args json.RawMessage) decision {
+// Authorize asks for one decision.
+func (g *Gateway) Authorize(t *testing.T, tool string, args json.RawMessage) Decision {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"agent_id": "published", "tool_id": tool, "args": args})
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.url+"/v1/authorize", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL+"/v1/authorize", bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+g.key)
+	req.Header.Set("Authorization", "Bearer "+g.Key)
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = res.Body.Close() }()
-	d := decision{status: res.StatusCode}
+	d := Decision{Status: res.StatusCode}
 	if err := json.NewDecoder(res.Body).Decode(&d); err != nil {
 		t.Fatal(err)
 	}
 	return d
 }
 
-// await asks until the answer speaks of marker: newer content is in force then.
-func (g *gateway) await(t *testing.T, tool string, args json.RawMessage, marker string) bool {
+// Await asks until the answer speaks of marker: newer content is in force then.
+func (g *Gateway) Await(t *testing.T, tool string, args json.RawMessage, marker string) bool {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range 1500 {
-		if d := g.authorize(t, tool, args); strings.Contains(d.RuleID+" "+d.Reason+" ", marker) {
+		if d := g.Authorize(t, tool, args); strings.Contains(d.RuleID+" "+d.Reason+" ", marker) {
 			return true
 		}
 		<-tick.C
@@ -139,8 +143,8 @@ func (g *gateway) await(t *testing.T, tool string, args json.RawMessage, marker 
 	return false
 }
 
-// point makes link lead to target, in one step.
-func point(t *testing.T, link, target string) {
+// Point makes link lead to target, in one step.
+func Point(t *testing.T, link, target string) {
 	t.Helper()
 	tmp := link + ".new"
 	if err := os.Symlink(target, tmp); err != nil {
