@@ -246,6 +246,15 @@ func TestApprovalThatIsOver(t *testing.T) {
 	d.advance(5 * time.Minute)
 	b.get("/approvals/"+used).is(t, http.StatusOK, "This call has expired", "not used in time")
 
+	v := waits
+	v.Approvals = 2
+	d.rule(v)
+	half, _ := d.asks(agent, `,"args":{"a":4}`)
+	b.approve(half).to(t, "/approvals/"+half)
+	d.advance(5 * time.Minute)
+	b.get("/approvals/"+half).is(t, http.StatusOK, "This call has expired", "1 of 2 approvals were given in time").lacks(t, "not used in time")
+	d.rule(waits)
+
 	gone, _ := d.asks(agent, `,"args":{"a":3}`)
 	if err := d.ops.RevokeKey(context.Background(), agent.ID, store.Who{Principal: "admin:0"}); err != nil {
 		t.Fatal(err)

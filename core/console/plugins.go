@@ -121,11 +121,11 @@ func (c *Console) resumePlugin(w http.ResponseWriter, r *http.Request, v *visit)
 		c.refuseError(w, v, err)
 		return
 	}
-	p := c.plugin(w, r, v)
-	if p == nil {
+	if v = c.confirm(w, r, v, f); v == nil {
 		return
 	}
-	if v = c.confirm(w, r, v, f); v == nil {
+	p := c.plugin(w, r, v) // as it is now: looking at a password takes a while
+	if p == nil {
 		return
 	}
 	skip, err := skipOf(f, p)

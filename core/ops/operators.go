@@ -2,8 +2,10 @@ package ops
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 
+	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -19,8 +21,10 @@ type Deferral struct {
 // Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
 func (s *Service) Waiting(ctx context.Context, op store.Operator, most int) ([]store.Defer, int, error) {
 	cmd := &store.ListPending{Key: op.Approver(), Most: most}
-	err := s.set.Store.Commit(ctx, cmd)
-	return cmd.Out, cmd.Total, err
+	if err := s.set.Store.Commit(ctx, cmd); err != nil {
+		return nil, 0, err // a stalled store may still be at the command
+	}
+	return cmd.Out, cmd.Total, nil
 }
 
 // Deferral is the deferred call that a decision began, in any state.
@@ -29,12 +33,32 @@ func (s *Service) Deferral(ctx context.Context, decision string) (*Deferral, err
 	if err := s.set.Store.Commit(ctx, cmd); err != nil {
 		return nil, err
 	}
-	// The call is read after the state: if another one took its place meanwhile, Seen is of the old one, and Answer refuses.
 	view, err := s.set.Store.View(cmd.Out.Token)
 	if err != nil || view == nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
 	}
+	if !shows(view, &cmd.Out) {
+		return nil, sdk.Errf(sdk.CodeConflict, "another approver is changing the deferred call; look at it again")
+	}
 	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view}, nil
+}
+
+// shows reports whether a view, which is read after the state, is of the call as it stood then. If other arguments took the
+// place of those that were asked for, they never come back, so Seen stands for no view of these; but of what approvers put in
+// place, one can go and come back while somebody looks at the other. Such arguments are in the view as they were hashed.
+func shows(view []byte, d *store.Defer) bool {
+	if d.Modified == nil {
+		return true
+	}
+	same := false
+	ok := audit.Members(view, func(name, value []byte) bool {
+		if string(name) != "args" {
+			return true
+		}
+		same = sha256.Sum256(value) == d.ModifiedHash
+		return false
+	})
+	return ok && same
 }
 
 // Answer is what an operator answers to a deferred call.

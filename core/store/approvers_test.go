@@ -63,6 +63,37 @@ func TestOperatorsApprove(t *testing.T) {
 	}
 }
 
+// Two steps may ask for approvals: an operator is one where anybody will do, and stands for nobody whom the other step names.
+func TestOperatorsStandForNobodyElse(t *testing.T) {
+	r, agent, boss := cast(t)
+	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(), (&Operator{Name: "bob", Role: RoleApprover}).Approver()
+	c := r.call(agent, "both", sdk.Verdict{Effect: sdk.Defer})
+	c.Quorums = []sdk.Quorum{{N: 1}, {N: 1, From: []string{"key:" + boss.Name}}}
+	r.must(c)
+	look := &Asked{Decision: c.NewID}
+	r.must(look)
+	if !look.Open {
+		t.Error("an operator may sign it off")
+	}
+	for _, who := range []*Key{ada, bob} {
+		r.must(r.answer(who, c.Out.Token, true))
+		if got := r.status(agent, c.Out.Token); got != Pending {
+			t.Fatalf("after %s it is %s", who.ID, got)
+		}
+	}
+	r.must(r.answer(boss, c.Out.Token, true))
+	if got := r.status(agent, c.Out.Token); got != Approved {
+		t.Errorf("it is %s", got)
+	}
+	named := r.call(agent, "named", sdk.Verdict{Effect: sdk.Defer, From: []string{"key:" + boss.Name}})
+	r.must(named)
+	look = &Asked{Decision: named.NewID}
+	r.must(look)
+	if look.Open {
+		t.Error("no operator may sign it off")
+	}
+}
+
 // Who says which call was shown to them approves no other.
 func TestApproveOnlyWhatWasSeen(t *testing.T) {
 	r, agent, boss := cast(t)

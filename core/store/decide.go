@@ -190,7 +190,7 @@ func (c *Decide) settle(tx *tx) {
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
-		TTL: c.Verdict.Expires, Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
+		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
 	tx.st.add(d)
 	tx.st.soonest(tx.s.ends(d))
 	c.attach(tx, d)
