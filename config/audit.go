@@ -26,7 +26,7 @@ func (r Retention) Enabled() bool { return r.MaxAge > 0 || r.MaxBytes > 0 }
 
 // Subscriber is one reader of the log.
 type Subscriber struct {
-	Use      string   `koanf:"use" req:"true" format:"name" example:"siem" doc:"Name of a plugin of kind subscriber."`
+	Use      string   `koanf:"use" req:"true" format:"name" example:"siem" doc:"Name of a plugin of kind subscriber. One that is taken out keeps its place in the log until yett plugin forget NAME."`
 	Types    []string `koanf:"types" format:"name" example:"[\"decision\", \"kill\"]" doc:"Types of records that it gets; all if not given."`
 	Agents   []string `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents: records of others are left out; those of no agent are not."`
 	Tools    []string `koanf:"tools" format:"glob" example:"[\"payments/**\"]" doc:"Patterns of tools: records of others are left out; those of no tool are not."`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/admin"
@@ -35,9 +36,9 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		}
 		if m.process != nil {
 			s := m.process.Status()
-			row.State, row.Why, row.Breaker = string(s.State), s.Detail, s.Breaker
+			row.State, row.Why, row.Breaker = string(s.State), withWords(s.Detail, s.Words), s.Breaker
 			for i, r := range s.Replicas {
-				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: r.Detail, Pid: r.Pid, Crashes: r.Crashes})
+				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
 		if f := g.feeds.find(m.name); f != nil {
@@ -47,6 +48,17 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		out = append(out, row)
 	}
 	return out
+}
+
+// withWords is a reason with what the plugin itself said of it: for operators, and for nobody else.
+func withWords(why, words string) string {
+	switch {
+	case words == "":
+		return why
+	case why == "":
+		return "it says: " + words
+	}
+	return why + "; it says: " + words
 }
 
 // ResumePlugin implements admin.Control.
@@ -69,7 +81,7 @@ func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, 
 		}
 	}
 	if down(m.process.Status()) {
-		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name}); err != nil {
+		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name}, [2]string{"policy_version", g.gen.Load().Policy}); err != nil {
 			return err
 		}
 	}
@@ -145,7 +157,7 @@ func (g shownPlugins) Config() console.Config {
 	if last := g.reloaded.Load(); last != nil {
 		out.Reloaded = last.at
 		if last.err != nil {
-			out.Error = last.err.Error()
+			out.Error = withWords(last.err.Error(), strings.Join(prochost.Words(last.err), "; "))
 		}
 	}
 	return out

@@ -21,9 +21,11 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/console"
+	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
@@ -212,14 +214,19 @@ func (g *Gateway) ready() []httpd.Part {
 	}
 	for _, m := range g.gen.Load().loaded() {
 		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
-		_, detail := m.state()
-		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: true, Detail: detail})
+		up, detail := m.state()
+		part := httpd.Part{Name: "plugin " + m.name, OK: up, Detail: detail, Beside: true}
+		if m.process != nil {
+			part.State = string(m.process.Status().State)
+		}
+		parts = append(parts, part)
 	}
 	for _, f := range g.feeds.rows() {
-		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: true, Detail: f.detail()})
+		s := f.pump.Status()
+		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: s.State == feed.StateDelivering, Detail: f.detail(s), State: s.State, Beside: true})
 	}
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
-		parts = append(parts, httpd.Part{Name: "config", OK: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
+		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
 	}
 	return parts
 }
@@ -273,6 +280,21 @@ func (g *Gateway) pluginGauges() {
 			emit(up, m.name)
 		}
 	})
+	g.metrics.Series("yett_plugin_state", "Replicas of a plugin process by state: verify, starting, probing, unready, ready, draining, backoff, quarantined or stopped.", false,
+		[]string{"module", "state"}, func(emit func(float64, ...string)) {
+			for _, m := range g.gen.Load().loaded() {
+				if m.process == nil {
+					continue
+				}
+				in := map[prochost.State]int{}
+				for _, r := range m.process.Status().Replicas {
+					in[r.State]++
+				}
+				for _, state := range prochost.States() {
+					emit(float64(in[state]), m.name, string(state))
+				}
+			}
+		})
 }
 
 // Start begins to answer and records the start. Wait tells when it ends.

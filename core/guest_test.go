@@ -29,6 +29,9 @@ const (
 	guestDir = "CORE_GUEST_DIR"
 )
 
+// lastWords is what a guest writes to stderr before it ends by itself.
+const lastWords = "the password was not taken"
+
 // serveGuest is what this test binary does as a plugin.
 func serveGuest(mode string) {
 	kind, arg, _ := strings.Cut(mode, ":")
@@ -36,6 +39,7 @@ func serveGuest(mode string) {
 	check := func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
 		switch {
 		case c.ToolID == "guest/die":
+			fmt.Fprintln(os.Stderr, lastWords)
 			os.Exit(3)
 		case c.ToolID == "guest/wait":
 			leave("asked")
@@ -48,6 +52,9 @@ func serveGuest(mode string) {
 	}
 	configure := func(ctx context.Context, _ plugin.Settings) error {
 		switch kind {
+		case "speaks":
+			fmt.Fprintln(os.Stderr, lastWords)
+			os.Exit(3)
 		case "refuses":
 			return errors.New("these settings do not please")
 		case "hangs":

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/yett-dev/yett/core/prochost"
 )
@@ -58,7 +59,7 @@ func (s *stateLog) wait() { s.wg.Wait() }
 func (s *stateLog) record(note func(ctx context.Context, typ string, fields ...[2]string) error, c prochost.Change) {
 	reason := clip(c.Reason)
 	s.log("plugin %s, replica %d: %s%s", c.Plugin, c.Replica, c.To, because(reason))
-	fields := [][2]string{{"plugin", c.Plugin}, {"replica", fmt.Sprint(c.Replica)}, {"from", string(c.From)}, {"to", string(c.To)}, {"reason", reason}, {"crashes", fmt.Sprint(c.Crashes)}}
+	fields := [][2]string{{"plugin", c.Plugin}, {"policy_version", c.Generation}, {"at", c.At.UTC().Format(time.RFC3339Nano)}, {"replica", fmt.Sprint(c.Replica)}, {"from", string(c.From)}, {"to", string(c.To)}, {"reason", reason}, {"crashes", fmt.Sprint(c.Crashes)}}
 	if n := s.dropped.Swap(0); n > 0 {
 		fields = append(fields, [2]string{"not_recorded", fmt.Sprint(n)})
 	}

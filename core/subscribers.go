@@ -93,7 +93,7 @@ func sameFeed(a, b config.Subscriber) bool {
 func (f *feeds) start(gen *generation, s config.Subscriber) {
 	p := gen.modules[s.Use].process
 	pump, err := feed.Start(feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
-		Mask: f.mask, Log: f.g.store, Cursors: cursorsOf{f.g.store}, Consumer: consumerOf{p}, Report: f.g.opts.Log})
+		Mask: f.mask, Log: f.g.store, Cursors: cursorsOf{f.g.store, func() string { return f.g.gen.Load().Policy }}, Consumer: consumerOf{p}, Report: f.g.opts.Log})
 	if err != nil {
 		f.g.opts.Log("subscriber %s gets nothing: %v", s.Use, err)
 		return
@@ -165,8 +165,7 @@ func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
 }
 
 // detail is a line for /readyz.
-func (r *feeding) detail() string {
-	s := r.pump.Status()
+func (r *feeding) detail(s feed.Status) string {
 	line := fmt.Sprintf("%s, %d records behind", s.State, s.LagRecords)
 	if s.Lag > 0 {
 		line += fmt.Sprintf(" (%v)", s.Lag.Round(time.Second))
@@ -227,7 +226,10 @@ type consumerOf struct{ p *prochost.Plugin }
 func (c consumerOf) Consume(ctx context.Context) (feed.Stream, error) { return c.p.Consume(ctx) }
 
 // cursorsOf keeps subscribers' positions in the store, through its one door.
-type cursorsOf struct{ s *store.Store }
+type cursorsOf struct {
+	s      *store.Store
+	policy func() string // the configuration in force
+}
 
 // Cursor implements feed.Cursors.
 func (c cursorsOf) Cursor(name string) (feed.Position, bool) {
@@ -238,8 +240,13 @@ func (c cursorsOf) Cursor(name string) (feed.Position, bool) {
 // Move implements feed.Cursors.
 func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
 	cmd := &store.MoveCursor{Name: m.Name, To: m.To, Back: m.Back, Stay: m.Stay}
+	policy := ""
+	if len(m.Events) > 0 {
+		policy = c.policy()
+	}
 	for _, e := range m.Events {
-		cmd.Events = append(cmd.Events, store.SubscriberEvent{Type: e.Type, First: e.First, Last: e.Last, Why: e.Why, By: store.Who{Principal: e.By.Principal, Method: e.By.Method, Surface: e.By.Surface, Peer: e.By.Peer}})
+		cmd.Events = append(cmd.Events, store.SubscriberEvent{Type: e.Type, First: e.First, Last: e.Last, Why: e.Why, Policy: policy,
+			By: store.Who{Principal: e.By.Principal, Method: e.By.Method, Surface: e.By.Surface, Peer: e.By.Peer}})
 	}
 	return c.s.Commit(ctx, cmd)
 }
@@ -312,7 +319,7 @@ func (f *feeds) forget(ctx context.Context, who store.Who, name string) (seq uin
 	if _, known := f.g.store.Cursor(name); !known {
 		return 0, sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor of %.128q: %s", name, withCursors(f.g.store.Cursors()))
 	}
-	cmd := &store.DropCursor{Name: name, By: who}
+	cmd := &store.DropCursor{Name: name, By: who, Policy: f.g.gen.Load().Policy}
 	if err := f.g.store.Commit(ctx, cmd); err != nil {
 		return 0, err
 	}

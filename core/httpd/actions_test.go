@@ -207,3 +207,16 @@ func TestGenericRowsTakeTheirQuery(t *testing.T) {
 		g.problem(g.send(ops, "GET", path, ""), 422, "invalid_field")
 	}
 }
+
+// TestReadyBesidePlugins: a plugin that is down is said, and does not make the gateway unready.
+func TestReadyBesidePlugins(t *testing.T) {
+	g := newGate(t, func(s *Settings) {
+		s.Ready = func() []Part {
+			return []Part{{Name: "store", OK: true}, {Name: "plugin x", Detail: "why", State: "backoff", Beside: true}}
+		}
+	})
+	a := g.send("", "GET", "/readyz", "")
+	if a.StatusCode != 200 || a.m["status"] != "ready" || !strings.Contains(a.body, `{"name":"plugin x","ok":false,"state":"backoff","detail":"why"}`) {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+}

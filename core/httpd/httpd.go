@@ -60,6 +60,8 @@ type Part struct {
 	Name   string
 	OK     bool
 	Detail string
+	State  string // of a plugin process or subscriber; "" has none
+	Beside bool   // the gateway is ready without it
 }
 
 // Server is the HTTP adapter. Safe for concurrent use.

@@ -45,13 +45,13 @@ func (s *Server) ready(ctx *fasthttp.RequestCtx, rid string) {
 func (s *Server) readyz(ctx *fasthttp.RequestCtx, _ string) {
 	parts := s.set.Ready()
 	if s.draining.Load() {
-		parts = append(parts, Part{"server", false, "draining"})
+		parts = append(parts, Part{Name: "server", Detail: "draining"})
 	} else {
-		parts = append(parts, Part{"server", true, ""})
+		parts = append(parts, Part{Name: "server", OK: true})
 	}
 	ok := true
 	for _, p := range parts {
-		ok = ok && p.OK
+		ok = ok && (p.OK || p.Beside)
 	}
 	o := wire.Object(nil)
 	status := "ready"
@@ -64,6 +64,7 @@ func (s *Server) readyz(ctx *fasthttp.RequestCtx, _ string) {
 	o.List("parts", len(parts), func(i int, w *wire.Writer) {
 		w.Str("name", parts[i].Name)
 		w.Bool("ok", parts[i].OK)
+		w.Opt("state", parts[i].State)
 		w.Opt("detail", parts[i].Detail)
 	})
 	ctx.Response.Header.SetContentType("application/json")

@@ -115,11 +115,7 @@ func (p *Plugin) able(kind Kind) error {
 func unavailable(why error) error { return fmt.Errorf("%w: %w", chain.ErrUnavailable, why) }
 
 func (p *Plugin) down() error {
-	s := p.Status()
-	if s.Detail == "" {
-		return fmt.Errorf("%w: the plugin is not ready (%s)", chain.ErrUnavailable, s.State)
-	}
-	return fmt.Errorf("%w: the plugin is not ready (%s): %s", chain.ErrUnavailable, s.State, s.Detail)
+	return fmt.Errorf("%w: the plugin is not ready (%s)", chain.ErrUnavailable, p.Status().State) // an agent reads it
 }
 
 // pick is the ready instance with the least to do, or nil. not is one that just failed.

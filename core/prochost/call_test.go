@@ -372,15 +372,18 @@ func TestUnready(t *testing.T) {
 	}
 	until(t, "it is unready", func() bool { return p.Status().State == StateUnready })
 	v, err := check(p, "permit")
-	if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "the directory is away") {
+	if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "(unready)") || strings.Contains(err.Error(), "directory") {
 		t.Errorf("unready: %v", err)
+	}
+	if s := p.Status(); s.Detail != "not serving" || s.Words != "the directory is away" {
+		t.Errorf("for operators: %+v", s)
 	}
 	if s := p.Stats(); s.Crashes != 0 || s.Starts != 1 {
 		t.Errorf("counters: %+v", s)
 	}
 	for c := range changes {
 		if c.To == StateUnready {
-			if c.From != supervise.StateReady || !strings.Contains(c.Reason, "the directory is away") {
+			if c.From != supervise.StateReady || c.Reason != "not serving" {
 				t.Errorf("change: %+v", c)
 			}
 			break

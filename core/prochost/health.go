@@ -40,7 +40,7 @@ func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
 		return in.because(ctx, err)
 	case <-ctx.Done():
 		if said := in.said.Load(); said != nil {
-			return fmt.Errorf("it does not serve (%s): %w", *said, context.Cause(ctx))
+			return &Spoken{fmt.Errorf("it does not serve (%s): %w", said.how, context.Cause(ctx)), said.words}
 		}
 		return fmt.Errorf("nothing on its health stream: %w", context.Cause(ctx))
 	}
@@ -93,15 +93,21 @@ func (a *allowance) take(now time.Time) bool {
 	return a.left >= 0
 }
 
+// health is what a plugin says of itself.
+type health struct {
+	how   string // "" while it serves
+	words string
+}
+
 // heed takes over what a message says.
 func (in *instance) heed(m *pluginv1.HealthResponse) error {
-	said := cut(m.Detail, 300)
+	said := health{words: cut(m.Detail, 300)}
 	switch m.Status {
 	case pluginv1.HealthResponse_STATUS_SERVING:
 	case pluginv1.HealthResponse_STATUS_NOT_SERVING:
-		said = "not serving: " + said
+		said.how = "not serving"
 	case pluginv1.HealthResponse_STATUS_DRAINING:
-		said = "draining: " + said
+		said.how = "draining"
 	default:
 		return fmt.Errorf("health status %d is none", m.Status)
 	}

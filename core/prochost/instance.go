@@ -33,7 +33,7 @@ type instance struct {
 	unary   atomic.Uint64
 	flying  atomic.Int64
 	serving atomic.Bool
-	said    atomic.Pointer[string] // by its last health message
+	said    atomic.Pointer[health] // by its last health message
 }
 
 // prepare goes through the probe: Info, Configure, health, one call that means nothing.

@@ -32,6 +32,7 @@ type replica struct {
 	mu      sync.Mutex
 	birth   *birth // made, and not taken over by a handshake
 	shown   State  // told to Notify last
+	shaken  bool   // the handshake of this start is done: probing has begun
 	crashes int
 	ended   error // why the last instance is no more
 	once    bool  // was ready
@@ -65,6 +66,7 @@ func (r *replica) command() (supervise.Command, error) {
 	if err != nil {
 		return supervise.Command{}, err
 	}
+	b.command.Private = true // how it ended is told to agents, on /readyz and in the log
 	r.mu.Lock()
 	r.birth = b
 	r.mu.Unlock()
@@ -117,6 +119,7 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 	if err != nil {
 		return err
 	}
+	r.shakes(ctx)
 	s.failing.Store(new(func(why error) { r.service.Fail(process, why) }))
 	in, err := prepare(ctx, s, r.p.about.Load(), &r.p.count.stray, r.moved)
 	if err != nil {
@@ -137,6 +140,16 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 		return errLost
 	}
 	return nil
+}
+
+// shakes tells that the handshake is done, and the probing begins; to the supervisor both are its probe.
+func (r *replica) shakes(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if ctx.Err() == nil && r.shown == supervise.StateStarting { // else this start is over
+		r.shaken = true
+		r.show(Change{To: supervise.StateProbing, At: r.p.o.Now()})
+	}
 }
 
 // leave takes an instance out of use when its session has ended. What it said is not to be used after it.
@@ -165,22 +178,22 @@ func (r *replica) moved(in *instance) {
 	if r.now.Load() != in {
 		return
 	}
-	said := ""
+	how := ""
 	if s := in.said.Load(); s != nil {
-		said = *s
+		how = s.how
 	}
 	switch serving := in.serving.Load(); {
 	case serving && r.shown == StateUnready:
 		r.show(Change{To: supervise.StateReady, At: r.p.o.Now()})
 	case !serving && r.shown == supervise.StateReady:
 		r.p.cache.drop()
-		r.show(Change{To: StateUnready, Reason: said, At: r.p.o.Now()})
+		r.show(Change{To: StateUnready, Reason: how, At: r.p.o.Now()})
 	}
 }
 
 // show tells a change. r.mu is held, so that changes come in order.
 func (r *replica) show(c Change) {
-	c.Plugin, c.Replica, c.From = r.p.spec.Name, r.index, r.shown
+	c.Plugin, c.Generation, c.Replica, c.From = r.p.spec.Name, r.p.spec.Generation, r.index, r.shown
 	c.Crashes = r.crashes
 	r.shown = c.To
 	r.p.o.Notify(c)
@@ -197,6 +210,9 @@ func (r *replica) notify(c supervise.Change) {
 		out.Reason = cut(c.Err.Error(), 1<<10)
 	}
 	switch c.To {
+	case supervise.StateProbing:
+		r.shaken = false
+		return
 	case supervise.StateDraining: // before the signal: a server that ends gracefully waits for our streams to end
 		if in := r.now.Load(); in != nil {
 			in.stop(errClosed)
@@ -207,6 +223,10 @@ func (r *replica) notify(c supervise.Change) {
 		r.p.count.crashes.Add(1)
 		if r.failed = c.Err; r.failed == nil {
 			r.failed = errLost
+		}
+		<-r.begun
+		if words := r.service.Words(); words != "" {
+			r.failed = &Spoken{r.failed, words}
 		}
 		r.p.o.Log(r.p.spec.Name, LevelHost, fmt.Sprintf("replica %d: %s: %s", r.index, c.To, out.Reason))
 	}

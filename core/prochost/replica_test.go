@@ -3,6 +3,7 @@ package prochost
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,5 +69,37 @@ func TestWhatIsToldOfAReplica(t *testing.T) {
 	}
 	if want := []State{supervise.StateReady, StateUnready, supervise.StateReady, supervise.StateDraining}; !slices.Equal(told, want) {
 		t.Errorf("told: %v, want %v", told, want)
+	}
+}
+
+// TestStartingUntilTheHandshake: probing is what comes after it.
+func TestStartingUntilTheHandshake(t *testing.T) {
+	for mode, want := range map[string]string{"stock": "starting probing ready", "mute": "starting backoff"} {
+		changes := make(chan Change, 100)
+		s := guestSpec(mode)
+		s.StartTimeout = 30 * time.Second
+		if mode == "mute" {
+			s.StartTimeout = 300 * time.Millisecond
+		}
+		p, err := Load(t.Context(), Options{Notify: func(c Change) { changes <- c }}, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for c := range changes {
+			got = append(got, string(c.To))
+			if mode == "mute" && c.To == supervise.StateStarting && p.Status().State == supervise.StateProbing {
+				t.Error("the status says that it is probed")
+			}
+			if c.To == supervise.StateReady || c.To == supervise.StateBackoff {
+				break
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %v, want %s", mode, got, want)
+		}
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
 	}
 }

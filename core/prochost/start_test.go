@@ -48,6 +48,7 @@ func TestStartErrors(t *testing.T) {
 	brief := func(s *Spec) { s.StartTimeout = 300 * time.Millisecond }
 	for _, c := range []struct {
 		mode, want string
+		words      string // of the plugin itself
 		refused    bool
 		change     func(*Spec)
 		check      func(string, []byte) error
@@ -55,7 +56,7 @@ func TestStartErrors(t *testing.T) {
 		{mode: "stock", want: "its digest is", refused: true, change: func(s *Spec) { s.Digest = "sha256:" + strings.Repeat("0", 64) }},
 		{mode: "stock", want: "no such file", refused: true, change: func(s *Spec) { s.Path = "/nonexistent" }},
 		{mode: "stock", want: "not a regular file", refused: true, change: func(s *Spec) { s.Path = os.TempDir() }},
-		{mode: "exits", want: "exit status 7: no licence found"},
+		{mode: "exits", want: "exit status 7", words: "no licence found"},
 		{mode: "mute", want: "not ready within 300ms", change: brief},
 		{mode: "no-plugin", want: "ended with exit status 0"},
 		{mode: "stock-version-2", want: `version "2" of the plugin protocol, 1 is wanted`, refused: true},
@@ -67,7 +68,7 @@ func TestStartErrors(t *testing.T) {
 		{mode: "stock-invalid", want: "no such tenant", refused: true},
 		{mode: "stock", want: "config: /x is wrong", refused: true, check: func(string, []byte) error { return errors.New("/x is wrong") }},
 		{mode: "trivial", want: "it takes no config", refused: true, change: func(s *Spec) { s.Config = []byte(`{"a":1}`) }},
-		{mode: "stock-never-serves", want: "the directory is away", change: func(s *Spec) { s.StartTimeout = 3 * time.Second }},
+		{mode: "stock-never-serves", want: "it does not serve (not serving)", words: "the directory is away", change: func(s *Spec) { s.StartTimeout = 3 * time.Second }},
 		{mode: "stock-odd-health", want: "health status 77 is none"},
 		{mode: "stock-bad-smoke", want: "effect 99 is none"},
 		{mode: "stock-unary-bad-smoke", want: "effect 99 is none"},
@@ -81,6 +82,9 @@ func TestStartErrors(t *testing.T) {
 			var r *Refused
 			if !strings.Contains(err.Error(), c.want) || errors.As(err, &r) != c.refused {
 				t.Errorf("refused: %v: %v", r != nil, err)
+			}
+			if words := strings.Join(Words(err), "\n"); words != c.words || c.words != "" && strings.Contains(err.Error(), c.words) {
+				t.Errorf("%v: it said %q, want %q, and not in the error", err, words, c.words)
 			}
 		})
 	}

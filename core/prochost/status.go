@@ -2,6 +2,9 @@ package prochost
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/supervise"
@@ -15,12 +18,13 @@ const StateUnready State = "unready"
 
 // Change is one step of a replica from state to state.
 type Change struct {
-	Plugin   string
-	Replica  int
-	From, To State
-	Reason   string // "" on the way up
-	Crashes  int    // within the window of the quarantine
-	At       time.Time
+	Plugin     string
+	Generation string // of the configuration that started it
+	Replica    int
+	From, To   State
+	Reason     string // "" on the way up
+	Crashes    int    // within the window of the quarantine
+	At         time.Time
 }
 
 // Status is a snapshot of a plugin.
@@ -29,6 +33,7 @@ type Status struct {
 	Kind     Kind
 	State    State  // ready if one replica is, else that of the one that is nearest to it
 	Detail   string // why it is not ready; "" if it is
+	Words    string // what it said itself of that; for operators only
 	Replicas []ReplicaStatus
 	Breaker  string // closed, open, half-open; "" without one
 	InFlight int
@@ -38,7 +43,8 @@ type Status struct {
 // ReplicaStatus is a snapshot of one process or connection.
 type ReplicaStatus struct {
 	State   State
-	Detail  string // why it is not ready, or what it says of its health
+	Detail  string // why it is not ready
+	Words   string // what it says of its health, or said before it ended; for operators only
 	Since   time.Time
 	Pid     int // 0 without a process
 	Crashes int
@@ -71,6 +77,11 @@ var rank = map[State]int{
 	supervise.StateVerify: 4, supervise.StateStarting: 5, supervise.StateProbing: 6, StateUnready: 7, supervise.StateReady: 8,
 }
 
+// States lists all states, the one that is farthest from ready first.
+func States() []State {
+	return slices.SortedFunc(maps.Keys(rank), func(a, b State) int { return rank[a] - rank[b] })
+}
+
 // Status says how the plugin is. It never waits.
 func (p *Plugin) Status() Status {
 	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: int(p.waiting.Load())}
@@ -80,12 +91,12 @@ func (p *Plugin) Status() Status {
 	for _, r := range p.replicas {
 		rs := r.status()
 		if len(s.Replicas) == 0 || rank[rs.State] > rank[s.State] {
-			s.State, s.Detail = rs.State, rs.Detail
+			s.State, s.Detail, s.Words = rs.State, rs.Detail, rs.Words
 		}
 		s.Replicas = append(s.Replicas, rs)
 	}
 	if s.State == supervise.StateReady {
-		s.Detail = ""
+		s.Detail, s.Words = "", ""
 	}
 	return s
 }
@@ -96,6 +107,10 @@ func (r *replica) status() ReplicaStatus {
 	if st.Err != nil {
 		out.Detail = cut(st.Err.Error(), 1<<10)
 	}
+	if st.State == supervise.StateProbing && !r.handshaken() {
+		out.State = supervise.StateStarting
+	}
+	out.Words = r.words()
 	if st.State != supervise.StateReady {
 		return out
 	}
@@ -109,12 +124,25 @@ func (r *replica) status() ReplicaStatus {
 	}
 	out.Detail = ""
 	if said := in.said.Load(); said != nil {
-		out.Detail = *said
+		out.Detail, out.Words = said.how, said.words
 	}
 	if !in.serving.Load() {
 		out.State = StateUnready
 	}
 	return out
+}
+
+// words are what the plugin said of its last failure.
+func (r *replica) words() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cut(strings.Join(Words(r.failed), "; "), 1<<10)
+}
+
+func (r *replica) handshaken() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shaken
 }
 
 func (r *replica) lastEnd() string {

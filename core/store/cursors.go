@@ -47,6 +47,8 @@ type SubscriberEvent struct {
 	Last  uint64
 	Why   string // cut to 1024 bytes
 	By    Who    // zero: the system
+
+	Policy string // the configuration in force
 }
 
 // MoveCursor moves a subscriber's cursor, and records events in the same write. It makes no record of its own: a cursor
@@ -99,8 +101,9 @@ func (c *MoveCursor) check(tx *tx) error {
 
 // DropCursor removes the cursor of a subscriber that is gone, and records it. If it comes back it begins anew.
 type DropCursor struct {
-	Name string
-	By   Who
+	Name   string
+	By     Who
+	Policy string // the configuration in force
 
 	Was Cursor // out: where it stood
 }
@@ -110,7 +113,7 @@ func (c *DropCursor) apply(tx *tx) error {
 	if !known {
 		return sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor %q", c.Name)
 	}
-	tx.subscriberRecord(c.Name, &SubscriberEvent{Type: SubscriberDropped, Last: was.Seq, By: c.By})
+	tx.subscriberRecord(c.Name, &SubscriberEvent{Type: SubscriberDropped, Last: was.Seq, By: c.By, Policy: c.Policy})
 	c.Was = was
 	tx.del(keyStr(prefixCursor, c.Name))
 	delete(tx.s.cursors.next, c.Name)
@@ -126,6 +129,9 @@ func (tx *tx) subscriberRecord(name string, e *SubscriberEvent) {
 	}
 	by.write(&o)
 	o.Str("subscriber", name)
+	if e.Policy != "" {
+		o.Str("policy_version", e.Policy)
+	}
 	if e.First != 0 {
 		o.Int("first_seq", int64(e.First))
 	}

@@ -50,12 +50,13 @@ func (e Exit) String() string {
 
 // Process is one running child. Its methods are safe for concurrent use; In and Out are one goroutine's each.
 type Process struct {
-	name   string
-	pid    int
-	limits Limits
-	in     io.WriteCloser
-	out    io.Reader
-	signal func(kill bool) // to the whole group; called with mu held, before the process is reaped
+	name    string
+	pid     int
+	limits  Limits
+	private bool // stderr is not quoted
+	in      io.WriteCloser
+	out     io.Reader
+	signal  func(kill bool) // to the whole group; called with mu held, before the process is reaped
 
 	survey func(known map[int]int) // notes descendants outside the group; nil: there is nothing to note
 	dir    string                  // its private working directory
@@ -155,9 +156,21 @@ func (e *Exit) judge(l Limits, asked, starved bool) {
 	default:
 		e.Cause = CauseExited
 	}
-	if line := telling(e.Stderr); line != "" && e.Err != "" && (e.Cause == CauseExited || e.Cause == CauseMemory) {
+}
+
+// quote adds to the sentence what the process said last.
+func (e *Exit) quote() {
+	if line := e.words(); line != "" {
 		e.Err += ": " + line
 	}
+}
+
+// words is the line of stderr that tells why the process has ended; "" if somebody else has ended it.
+func (e *Exit) words() string {
+	if e.Err == "" || e.Cause != CauseExited && e.Cause != CauseMemory {
+		return ""
+	}
+	return telling(e.Stderr)
 }
 
 func (e *Exit) status() string {

@@ -80,6 +80,22 @@ func (s *Service) Process() (*Process, error) {
 // State gives a snapshot.
 func (s *Service) State() Status { return s.view.Load().status }
 
+// Words is the line of stderr that tells why the last process has ended; "" if it runs, somebody else has ended it, or it wrote nothing.
+func (s *Service) Words() string {
+	s.mu.Lock()
+	p := s.last
+	s.mu.Unlock()
+	if p == nil {
+		return ""
+	}
+	select {
+	case <-p.done:
+		return p.exit.words()
+	default:
+		return ""
+	}
+}
+
 // Wait waits until a process is ready. It fails at once when the service is quarantined or closed, and with ctx; the error is
 // ErrDown and says why there is none.
 func (s *Service) Wait(ctx context.Context) (*Process, error) {

@@ -167,7 +167,7 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{name: b.command.Name, limits: b.command.Limits, done: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{name: b.command.Name, limits: b.command.Limits, private: b.command.Private, done: make(chan struct{}), gone: make(chan struct{})}
 	p.in, p.out = noInput{}, strings.NewReader("")
 	if b.command.Pipe {
 		p.out = &output{f: b.out}
@@ -273,6 +273,9 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	p.exit.Left = left
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
+	if !p.private {
+		p.exit.quote()
+	}
 	close(p.done)
 	for _, path := range []string{dir, image} {
 		if path != "" {

@@ -59,6 +59,7 @@ type Command struct {
 	Pipe       bool              // stdin and stdout are In and Out; otherwise both are /dev/null
 	NoInput    bool              // stdin is /dev/null in any case
 	Log        func(line string) // gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
+	Private    bool              // what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
 	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
 }

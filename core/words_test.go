@@ -1,0 +1,105 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// TestPluginsWords: what a plugin says before it ends is the operator's to read. Agents, whoever asks for /readyz, and the log hear
+// the host's words only.
+func TestPluginsWords(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
+	p := w.g.gen.Load().modules["guest"].process
+	w.until("it is given up", func() bool {
+		if got := w.ask("guest/die"); !strings.HasPrefix(got, "DENY ") || strings.Contains(got, lastWords) {
+			t.Errorf("an agent: %s", got)
+		}
+		return p.Status().State == supervise.StateQuarantined
+	})
+	row := w.row("guest")
+	if want := "(ended with exit status 3); it says: " + lastWords; !strings.Contains(row.Why, want) || !strings.Contains(row.Replicas[0].Detail, want) {
+		t.Errorf("an operator: %+v", row)
+	}
+	for _, part := range w.g.ready() {
+		if part.Name == "plugin guest" && (part.OK || !part.Beside || part.State != "quarantined" || !strings.Contains(part.Detail, "exit status 3")) {
+			t.Errorf("/readyz: %+v", part)
+		}
+		if strings.Contains(part.Detail, lastWords) {
+			t.Errorf("/readyz quotes it: %+v", part)
+		}
+	}
+	w.until("the last state is recorded", func() bool {
+		return strings.Contains(strings.Join(w.recorded("plugin_state"), ""), `"to":"quarantined"`)
+	})
+	for _, record := range w.recorded("plugin_state") {
+		if strings.Contains(record, lastWords) || !strings.Contains(record, `"policy_version":"`+w.g.gen.Load().Policy+`"`) || !strings.Contains(record, `"at":"20`) {
+			t.Errorf("a record: %s", record)
+		}
+	}
+	if got := w.metric("yett_plugin_state"); got != `module="guest",state="quarantined"` {
+		t.Errorf("the metric: %s", got)
+	}
+}
+
+// TestReloadSaysTheWords: who reloads is told why, also by the plugin; what everybody may read is not.
+func TestReloadSaysTheWords(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
+	w.write(w.guest("authorizer", "speaks"), guestStep, "")
+	_, err := w.reload()
+	var e *sdk.Error
+	if !errors.As(err, &e) || !strings.Contains(e.Msg, "exit status 3") || !strings.Contains(e.Msg, "it says: "+lastWords) {
+		t.Errorf("the reload: %v", err)
+	}
+	if got := (shownPlugins{w.g}).Config().Error; !strings.Contains(got, "it says: "+lastWords) {
+		t.Errorf("the console: %s", got)
+	}
+	if got := w.part("config"); !strings.Contains(got, "exit status 3") || strings.Contains(got, lastWords) {
+		t.Errorf("/readyz: %s", got)
+	}
+	if got := w.recorded("config_refused"); len(got) != 1 || strings.Contains(got[0], lastWords) {
+		t.Errorf("the record: %v", got)
+	}
+	if got := w.ask("guest/x"); got != "DENY one" {
+		t.Errorf("the old one: %s", got)
+	}
+}
+
+// metric gives the labels of a metric's series that are not 0.
+func (w *world) metric(name string) string {
+	w.t.Helper()
+	w.g.pluginGauges() // metrics are off
+	s, err := w.g.metrics.Listen("127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	defer func() {
+		if err := errors.Join(s.Close(context.Background()), <-done); err != nil {
+			w.t.Error(err)
+		}
+	}()
+	resp, err := http.Get(s.URL())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		if labels, value, ok := strings.Cut(strings.TrimPrefix(line, name+"{"), "} "); ok && strings.HasPrefix(line, name+"{") && value != "0\n" {
+			out = append(out, labels)
+		}
+	}
+	return strings.Join(out, "; ")
+}
