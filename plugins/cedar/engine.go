@@ -47,6 +47,9 @@ type engine struct {
 
 // load makes an engine of what was read. An error is for the operator: nothing of it was put to use.
 func load(c *config, s *source) (*engine, error) {
+	if err := checkTokens(s); err != nil {
+		return nil, err
+	}
 	e := &engine{config: c, policies: cedar.PolicyMap{}}
 	for _, f := range s.policies {
 		if err := e.addPolicies(f, len(s.policies) > 1); err != nil {
@@ -113,6 +116,9 @@ func (e *engine) useSchema(text []byte) (*resolved.Schema, error) {
 		err = s.UnmarshalJSON(text)
 	default:
 		err = s.UnmarshalCedar(text)
+	}
+	if err == nil {
+		err = checkSize(s.AST())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("schema: %w", err)

@@ -10,6 +10,39 @@ import (
 // process, and with it the policies in force.
 const maxNesting = 10_000
 
+// maxTokens is how many words, literals and characters of punctuation all policies together may have, and the schema again. What is
+// loaded takes up to 200 bytes of memory for each.
+const maxTokens = 2_000_000
+
+// checkTokens refuses texts that would take too much memory, before a parser sees them.
+func checkTokens(s *source) error {
+	n := 0
+	for _, f := range s.policies {
+		if n += countTokens(f.Data); n > maxTokens {
+			return fmt.Errorf("%s: more than %d tokens in all policies", f.Name, maxTokens)
+		}
+	}
+	if countTokens(s.schema) > maxTokens {
+		return fmt.Errorf("schema: more than %d tokens", maxTokens)
+	}
+	return nil
+}
+
+func countTokens(text []byte) (n int) {
+	number := false
+	for len(text) > 0 {
+		c := text[0]
+		digit := '0' <= c && c <= '9'
+		if c > ' ' && !(digit && number) && !bytes.HasPrefix(text, []byte("//")) && !bytes.HasPrefix(text, []byte("/*")) {
+			n++
+		}
+		number = digit
+		size, _ := token(text)
+		text = text[size:]
+	}
+	return n
+}
+
 // level is what is open between two brackets.
 type level struct {
 	chain int // operators of this element

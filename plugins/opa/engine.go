@@ -33,7 +33,7 @@ func compile(ctx context.Context, c *config, s *source) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRefs(b); err != nil {
+	if err := checkShape(b); err != nil {
 		return nil, err
 	}
 	if !defines(b, c.decision) {
@@ -93,22 +93,6 @@ func readBundle(c *config, s *source, caps *ast.Capabilities) (*bundle.Bundle, e
 		return nil, errors.New("the bundle holds compiled policies (policy.wasm or plan.json): build it with the target rego")
 	}
 	return &b, nil
-}
-
-// maxRef is how many steps a reference may have. OPA's compiler calls itself for each, and a stack that outgrows Go's bound ends
-// the process, and with it the policies in force. (Its parser bounds what is nested.)
-const maxRef = 10_000
-
-func checkRefs(b *bundle.Bundle) (err error) {
-	for i := range b.Modules {
-		ast.WalkRefs(b.Modules[i].Parsed, func(r ast.Ref) bool {
-			if len(r) > maxRef && err == nil {
-				err = fmt.Errorf("%s: a reference of %d steps; at most %d", r[0].Location, len(r), maxRef)
-			}
-			return err != nil
-		})
-	}
-	return err
 }
 
 // defines says whether a rule or the data can ever give the document at ref a value. A misspelt path would be undefined for

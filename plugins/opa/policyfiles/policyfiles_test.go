@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -159,6 +160,27 @@ func TestPanicIsRefused(t *testing.T) {
 	}
 }
 
+// Of newer content that takes long to load the log says once that it does. A quick load is not worth a word.
+func TestSlowLoad(t *testing.T) {
+	for took, want := range map[time.Duration]int{9 * time.Second: 0, time.Minute: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &shelf{text: "permit"}
+			a, out := opened(t, s)
+			s.text, s.during = "forbid", func() {
+				if effect(t, a) != sdk.Permit {
+					t.Error("what was in force is no more")
+				}
+				<-time.After(took)
+			}
+			p := a.InForce()
+			p.Refresh(t.Context(), p.Refresh(t.Context(), Sighting{}))
+			if n := strings.Count(out.String(), "still being loaded; those of before stay in force"); n != want || effect(t, a) != sdk.Deny {
+				t.Errorf("a load of %s: said %d times; want %d: %s", took, n, want, out)
+			}
+		})
+	}
+}
+
 // What was loaded while the plugin ends is neither put into force nor refused.
 func TestEndsWhileLoading(t *testing.T) {
 	s := &shelf{text: "permit"}
@@ -304,41 +326,5 @@ func TestRead(t *testing.T) {
 	}
 	if _, err := Read(filepath.Join(dir, "none"), 5); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
-	}
-}
-
-// A walk goes through a link at its root, leaves out what mounted configuration hides, and ends with the first error.
-func TestWalk(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"tree/b", "tree/sub/a", "tree/.hidden", "tree/..data", "tree/..2026/b", "tree/sub/..old/x"} {
-		p := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(p), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(p, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	link := filepath.Join(dir, "..now") // the root's own name hides nothing
-	if err := os.Symlink("tree", link); err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	if err := Walk(link, func(p, name string) error {
-		if _, err := os.Stat(p); err != nil {
-			t.Error(err)
-		}
-		got = append(got, name)
-		return nil
-	}); err != nil || strings.Join(got, " ") != ".hidden b sub/a" {
-		t.Errorf("%q, %v", got, err)
-	}
-	stop := errors.New("enough")
-	n := 0
-	if err := Walk(link, func(string, string) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
-		t.Errorf("%d files, %v", n, err)
-	}
-	if err := Walk(filepath.Join(dir, "none"), nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no directory: %v", err)
 	}
 }

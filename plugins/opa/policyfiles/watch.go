@@ -94,7 +94,9 @@ func (p *Policies[E]) Refresh(ctx context.Context, last Sighting) Sighting {
 	case !last.Pending:
 		return last
 	}
+	told := p.tellSlow()
 	e, err := guarded(ctx, s)
+	told()
 	switch {
 	case ctx.Err() != nil:
 		return last
@@ -105,6 +107,23 @@ func (p *Policies[E]) Refresh(ctx context.Context, last Sighting) Sighting {
 	p.use(&loaded[E]{e, digest}, "newer policies loaded")
 	p.bad.Store(nil)
 	return Sighting{}
+}
+
+// slow is how long newer content may be loaded until the operator is told that this is why it is not in force.
+const slow = 10 * time.Second
+
+// tellSlow begins to wait for a load that is slow: an engine's library may not let itself be interrupted. What it returns ends that.
+func (p *Policies[E]) tellSlow() (end func()) {
+	said := make(chan struct{})
+	t := time.AfterFunc(slow, func() {
+		defer close(said)
+		p.log.Warn("newer policies are still being loaded; those of before stay in force", "after", slow)
+	})
+	return func() {
+		if !t.Stop() {
+			<-said
+		}
+	}
 }
 
 // guarded loads newer content. A panic of an engine's library is a refusal: it must not end the plugin, and with it the policies
