@@ -80,7 +80,7 @@ func (c *Config) checkAuthorize(r *report) {
 	for i, s := range c.Chains.Authorize.Steps {
 		at := fmt.Sprintf("%s.steps[%d]", key, i)
 		enforcing = enforcing || s.Mode == "enforce"
-		checkTimeout(r, at, s.Timeout, c.Chains.Authorize.Budget, key)
+		c.checkTimeout(r, at, s.Use, s.Timeout, c.Chains.Authorize.Budget, key)
 		checkShadowed(r, s.Rules)
 		if s.ScanArgs && len(c.Chains.ScanOutput.Steps) == 0 {
 			r.errorf(join(at, "scan_args"), "chains.scan_output has no steps that could scan args")
@@ -96,7 +96,7 @@ func (c *Config) checkScan(r *report) {
 	enforcing := false
 	for i, s := range c.Chains.ScanOutput.Steps {
 		enforcing = enforcing || s.Mode == "enforce"
-		checkTimeout(r, fmt.Sprintf("%s.steps[%d]", key, i), s.Timeout, c.Chains.ScanOutput.Budget, key)
+		c.checkTimeout(r, fmt.Sprintf("%s.steps[%d]", key, i), s.Use, s.Timeout, c.Chains.ScanOutput.Budget, key)
 	}
 	if !enforcing && c.writtenIn(key) {
 		r.errorf(key, "no step is enforced; no text is stopped or changed")
@@ -112,9 +112,15 @@ func (c *Config) checkScan(r *report) {
 	}
 }
 
-func checkTimeout(r *report, key string, timeout, budget Duration, chain string) {
+// checkTimeout finds a deadline that the chain's budget cuts short: the step's own, or that of the plugin it uses where the step has
+// none and somebody wrote the plugin's down.
+func (c *Config) checkTimeout(r *report, key, use string, timeout, budget Duration, chain string) {
 	if timeout > budget {
 		r.errorf(join(key, "timeout"), "%s is longer than %s.budget (%s)", timeout, chain, budget)
+	}
+	at := join(join("plugins", use), "limits.timeout")
+	if limit := c.Plugins[use].Limits.Timeout; limit > budget && c.writtenIn(at) && !c.writtenIn(join(key, "timeout")) {
+		r.errorf(at, "%s is longer than %s.budget (%s), and %s has no timeout of its own", limit, chain, budget, key)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,14 +24,20 @@ func pluginScaffold() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME [--kind authorizer|scanner|subscriber] [--lang go|python]",
 		Short: "Write a plugin project that builds, passes its tests and conforms",
-		Long: "Write a project for a process plugin to a folder of its own; no file is overwritten. The SDK is copied into it, from --sdk or\n" +
-			"from the module cache of Go (go mod download " + ownModule + "), so nothing is downloaded. A project in Python is an authorizer;\n" +
-			"its build.sh needs grpcio.",
+		Long: "Write a project for a process plugin to a folder of its own; no file is overwritten. The SDK is copied into it, from --sdk,\n" +
+			"from the module cache of Go (go mod download " + ownModule + ") or from the checkout that this program was built from, so\n" +
+			"nothing is downloaded. A project in Python is an authorizer; its build.sh needs grpcio.",
 		Example: "  yett plugin new entitle && cd entitle && go build -o entitle . && yett plugin conform ./entitle",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if dir == "" {
 				dir = args[0]
+			}
+			if !slices.Contains(conform.Kinds, kind) {
+				return usage("--kind %q: want one of %s", kind, strings.Join(conform.Kinds, ", "))
+			}
+			if !slices.Contains(conform.Languages, lang) {
+				return usage("--lang %q: want one of %s", lang, strings.Join(conform.Languages, ", "))
 			}
 			tree, err := sdkSource(sdk)
 			if err != nil {
@@ -59,7 +67,7 @@ func pluginScaffold() *cobra.Command {
 	cmd.Flags().StringVar(&kind, "kind", "authorizer", "what it is: "+strings.Join(conform.Kinds, ", "))
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(conform.Languages, ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
-	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go)")
+	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go, or where this program was built)")
 	return cmd
 }
 
@@ -68,17 +76,39 @@ func sdkSource(given string) (fs.FS, error) {
 	if given == "" {
 		var err error
 		if given, err = cachedSource(); err != nil {
-			return nil, fmt.Errorf("the SDK's source is not in the module cache (%w): give a checkout of %s with --sdk DIR", err, ownModule)
+			given = builtFrom()
+		}
+		if given == "" {
+			return nil, fmt.Errorf("the SDK's source is neither in the module cache (%w) nor where this program was built: give a checkout of %s with --sdk DIR", err, ownModule)
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(given, "go.mod"))
-	if err != nil {
+	switch ours, err := isOwnSource(given); {
+	case err != nil:
 		return nil, &exitCode{exitUsage, fmt.Errorf("--sdk: %w", err)}
-	}
-	if !bytes.HasPrefix(text, []byte("module "+ownModule+"\n")) {
+	case !ours:
 		return nil, usage("--sdk %s: that is not the source of %s", given, ownModule)
 	}
 	return os.DirFS(given), nil
+}
+
+// isOwnSource reports whether dir has the source of this module.
+func isOwnSource(dir string) (bool, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	return bytes.HasPrefix(text, []byte("module "+ownModule+"\n")), err
+}
+
+// builtFrom is the checkout that this program was built from, "" if it is not there. A program that was built with -trimpath does
+// not know it.
+func builtFrom() string {
+	_, file, _, _ := runtime.Caller(0)
+	dir := filepath.Dir(filepath.Dir(filepath.Dir(file))) // of cmd/yett/FILE
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	if ours, err := isOwnSource(dir); err != nil || !ours {
+		return ""
+	}
+	return dir
 }
 
 // cachedSource is where Go keeps the source of this very version, if it does.

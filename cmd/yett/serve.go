@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -101,14 +102,14 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	defer signal.Stop(again)
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
-		return &exitCode{startCode(err), err}
+		return &exitCode{startCode(cfg, err), err}
 	}
 	if before != nil {
 		err = before(g)
 	}
 	if err == nil {
 		if err = g.Start(ctx); err != nil {
-			err = &exitCode{startCode(err), err}
+			err = &exitCode{startCode(cfg, err), err}
 		}
 	}
 	if err != nil {
@@ -130,14 +131,28 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	}
 }
 
-// startCode tells a bad configuration (rules, modules) from a machine that does not play along.
-func startCode(err error) int {
-	var path *os.PathError
-	if errors.As(err, &path) {
+// startCode tells a bad configuration (rules, modules, files that it points to) from a machine that does not play along.
+func startCode(cfg *config.Config, err error) int {
+	if !core.IsConfigError(err) {
 		return exitError
 	}
-	if core.IsConfigError(err) {
-		return exitConfig
+	var path *os.PathError
+	if errors.As(err, &path) && !pointsTo(cfg, path.Path) {
+		return exitError
 	}
-	return exitError
+	return exitConfig
+}
+
+// pointsTo reports whether file is one that a configuration names for a plugin.
+func pointsTo(cfg *config.Config, file string) bool {
+	file, err := filepath.Abs(file)
+	if err != nil {
+		return false
+	}
+	for _, p := range cfg.Plugins {
+		if named, err := filepath.Abs(string(p.File())); p.File() != "" && err == nil && named == file {
+			return true
+		}
+	}
+	return false
 }

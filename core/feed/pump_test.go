@@ -298,6 +298,27 @@ func TestDeadLettersOfDeadLetters(t *testing.T) {
 	})
 }
 
+// TestHearsTheEnd: whoever acknowledges without a pause does not keep the pump from anything else.
+func TestHearsTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	p := &Pump{set: Settings{Window: 4, AckTimeout: time.Minute}, stop: make(chan struct{}), asks: make(chan *ask)}
+	close(p.stop)
+	c := newConn(p, ctx, cancel, nil)
+	c.ended, c.in = true, make(chan heard, 100*hearMost)
+	for range cap(c.in) {
+		c.in <- heard{ack: &pluginv1.Ack{}}
+	}
+	for !c.closing {
+		if len(c.in) == 0 {
+			t.Fatal("it is not heard")
+		}
+		if e := c.step(ctx); e.cause != notYet {
+			t.Fatalf("%+v", e)
+		}
+	}
+}
+
 func TestProtocolErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		reply func(b *pluginv1.Batch) []reply
@@ -310,6 +331,9 @@ func TestProtocolErrors(t *testing.T) {
 		"a refusal of nothing": {func(b *pluginv1.Batch) []reply {
 			return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq}}, {ack: &pluginv1.Ack{Error: "no"}}}
 		}, "it refuses what is behind 100, but nothing was sent"},
+		"without end": {func(b *pluginv1.Batch) []reply {
+			return slices.Repeat([]reply{{ack: &pluginv1.Ack{Seq: b.LastSeq}}}, emptyMost+2)
+		}, "it acknowledged nothing new 65536 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(w *world, _ *Settings) { w.add(100, "decision"); w.behave = c.reply }, func(t *testing.T, w *world, p *Pump) {

@@ -86,7 +86,7 @@ func (p *Pump) Status() Status {
 	}
 	var err error
 	if s.LagBytes, err = p.set.Log.Size(s.Cursor + 1); err != nil {
-		s.LagBytes = 0
+		s.LagBytes, s.Detail = 0, "the log's size is not known: "+err.Error()
 	}
 	err = p.set.Log.Tail(s.Cursor+1, func(_ uint64, record []byte) error {
 		if h, ok := headOf(record); ok && !h.at.IsZero() {

@@ -24,6 +24,13 @@ const (
 	logPause    = time.Second            // after the log could not be read, or the cursor not written
 )
 
+// A subscriber that acknowledges without end must keep neither us busy nor the end waiting.
+const (
+	hearMost    = 64
+	emptyMost   = 1 << 16
+	emptyWithin = 10 * time.Second
+)
+
 // ending is why a stream has ended.
 type ending int
 
@@ -80,6 +87,10 @@ type conn struct {
 	retryAt  time.Time // the cursor is not written before
 	brokenTo time.Time // zero: it can be written to
 	sendErr  error
+
+	row     int // acknowledgements in a row that were heard before anything else was looked at
+	empty   int // of those that say nothing new, in a row up to emptyTo
+	emptyTo time.Time
 }
 
 func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) *conn {
@@ -177,11 +188,14 @@ func (c *conn) receive() {
 func (c *conn) step(ctx context.Context) end {
 	now := time.Now()
 	c.due(ctx, now)
-	select {
-	case h := <-c.in: // what has come counts before what has not
-		return c.hear(h)
-	default:
+	if c.row++; c.row < hearMost {
+		select {
+		case h := <-c.in: // what has come counts before what has not
+			return c.hear(h)
+		default:
+		}
 	}
+	c.row = 0
 	switch {
 	case !c.ackDue.IsZero() && !now.Before(c.ackDue):
 		return end{endFailed, fmt.Sprintf("nothing was acknowledged for %v behind record %d", c.p.set.AckTimeout, c.p.acked)}
@@ -314,6 +328,14 @@ func (c *conn) hear(h heard) end {
 		return c.over(h.err)
 	}
 	seq := h.ack.GetSeq()
+	if seq <= c.p.acked && h.ack.GetError() == "" {
+		if now := time.Now(); now.After(c.emptyTo) {
+			c.empty, c.emptyTo = 0, now.Add(emptyWithin)
+		}
+		if c.empty++; c.empty > emptyMost {
+			return c.wrong("it acknowledged nothing new %d times in a row within %v", emptyMost, emptyWithin)
+		}
+	}
 	switch {
 	case seq != 0 && seq < c.heard:
 		return c.wrong("it acknowledges %d after %d", seq, c.heard)
@@ -346,6 +368,7 @@ func (c *conn) take(seq uint64) {
 		}
 	}
 	p.acked, p.tries = seq, 0
+	c.empty, c.emptyTo = 0, time.Time{}
 	p.progress()
 	if seq >= p.suspect && c.pending() == 0 {
 		p.size = min(2*p.size, p.set.BatchRecords)

@@ -94,9 +94,11 @@ func (s *Store) loadKept() error {
 // First is the seq of the first record that is still there; 1 while retention has removed none.
 func (s *Store) First() uint64 { return s.kept.Load() }
 
-// Size is how many bytes the records from seq on take on disk. It is an estimate: exact for what is in memory for those who
-// follow the log, and otherwise without what Pebble has not yet written to a table, a few MiB at most.
+// Size is how many bytes the records from seq on take. Exact is what is in memory for those who follow the log, and a log, or what
+// is left of it, of less than weighMost that does not take more on disk. Beyond that it is Pebble's estimate: of what records take on
+// disk, compressed, by whole commits, and without what is in no table yet, a few MiB, after a burst as many as its memtables hold.
 func (s *Store) Size(from uint64) (bytes uint64, err error) {
+	from = max(from, s.First())
 	held, first, none := s.seq.tail.size(from)
 	if !none && from >= first {
 		return uint64(held), nil
@@ -105,9 +107,49 @@ func (s *Store) Size(from uint64) (bytes uint64, err error) {
 	if !none {
 		end = keyU64(prefixRecords, first)
 	}
-	old, err := s.db.EstimateDiskUsage(keyU64(prefixRecords, max(from, s.First())), end)
+	old, err := s.db.EstimateDiskUsage(keyU64(prefixRecords, from), end)
 	if err != nil {
 		return 0, fmt.Errorf("estimate the log's size: %w", err)
 	}
+	if old < weighMost {
+		young, err := s.weigh(from, end)
+		if err != nil {
+			return 0, err
+		}
+		old = max(old, min(young, weighMost)) // so that it never grows with from
+	}
 	return old + uint64(held), nil
+}
+
+// weighMost bounds how much of the log is read to learn its size: who is further behind than that is told what Pebble estimates, and
+// reads nothing. Whoever asks how subscribers are asks several times for each, so that this must not take long.
+const weighMost = 4 << 20
+
+// weigh adds up the records from one on in front of the key end, the first weighMost bytes of them.
+func (s *Store) weigh(from uint64, end []byte) (bytes uint64, err error) {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: end})
+	if err != nil {
+		return 0, fmt.Errorf("read log: %w", err)
+	}
+	ok := it.SeekLT(keyU64(prefixRecords, from+1))
+	if ok { // the commit that wrote from may have written others in front of it
+		seq := binary.BigEndian.Uint64(it.Key()[1:])
+		err = eachRecord(it.Value(), func(rec []byte) error {
+			if seq++; seq > from {
+				bytes += uint64(len(rec)) + 4
+			}
+			return nil
+		})
+		ok = it.Next()
+	} else {
+		ok = it.First()
+	}
+	for ; ok && bytes < weighMost; ok = it.Next() {
+		value := it.LazyValue()
+		bytes += uint64(value.Len())
+	}
+	if err := errors.Join(err, it.Error(), it.Close()); err != nil {
+		return 0, fmt.Errorf("read log: %w", err)
+	}
+	return bytes, nil
 }

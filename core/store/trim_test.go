@@ -271,3 +271,64 @@ func TestSize(t *testing.T) {
 		t.Errorf("after a trim: %d bytes, %d before: %v", got, last, err)
 	}
 }
+
+// TestSizeOfWhatIsNew: a subscriber that is paused follows nothing, so that nothing is in memory for it; and what was just written is in no
+// table yet, which is where Pebble's own estimate looks. The size is exact, also from within what one commit has written.
+func TestSizeOfWhatIsNew(t *testing.T) {
+	s, g := openGated(t)
+	k := newKey(t, s, "k", "authorize")
+	for i := range 5 {
+		var cmds []Command
+		for j := range 4 {
+			cmds = append(cmds, ask(k, string(rune('a'+10*i+j)), sdk.Permit))
+		}
+		g.together(t, s, cmds...)
+	}
+	want := func(from uint64) (bytes uint64) {
+		t.Helper()
+		if err := s.Records(from, func(_ uint64, rec []byte) error { bytes += uint64(len(rec)) + 4; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	}
+	all := func() {
+		t.Helper()
+		for from := range s.Seq() + 3 {
+			if got, err := s.Size(from); err != nil || got != want(from) {
+				t.Fatalf("from %d: %d bytes, want %d: %v", from, got, want(from), err)
+			}
+		}
+	}
+	all()
+	commit := func(c Command) {
+		t.Helper()
+		if err := s.Commit(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	commit(&Trim{Through: 12})
+	all()
+	defer s.Follow(make(chan<- struct{}, 1))() // what comes from now on is in memory, what was there is not
+	g.together(t, s, ask(k, "x", sdk.Permit), ask(k, "y", sdk.Permit))
+	commit(&StopWatch{})
+	if _, first, none := s.seq.tail.size(1); none || first < 20 {
+		t.Fatalf("in memory is what begins with %d", first)
+	}
+	for from := range uint64(20) {
+		if got, err := s.Size(from); err != nil || got != want(from) {
+			t.Fatalf("from %d: %d bytes, want %d: %v", from, got, want(from), err)
+		}
+	}
+}
+
+// TestSizeReadsLittle: however long the log is, only its first weighMost bytes are looked at.
+func TestSizeReadsLittle(t *testing.T) {
+	r := newRig(t)
+	for range 12 {
+		r.must(&Note{Type: "note", By: system, Fields: [][2]string{{"x", strings.Repeat("x", weighMost/8)}}})
+	}
+	got, err := r.s.weigh(1, upper(prefixRecords))
+	if err != nil || got < weighMost || got > weighMost+weighMost/4 {
+		t.Errorf("%d bytes of %d were weighed: %v", got, 12*weighMost/8, err)
+	}
+}

@@ -58,6 +58,7 @@ func pluginMain(mode string) {
 				<-time.After(time.Millisecond)
 			}
 		case "hang":
+			slog.Info("hanging")
 			select {}
 		}
 		return check(ctx, c)
@@ -242,6 +243,9 @@ func TestTwoSigterms(t *testing.T) {
 	health, err := pluginv1.NewPluginClient(s.conn).Health(t.Context(), &pluginv1.HealthRequest{IntervalMs: 5})
 	if err != nil {
 		t.Fatal(err)
+	}
+	for !strings.Contains(s.stderr.String(), "hanging") { // a check that was not begun when it is asked to end holds nothing up
+		<-time.After(time.Millisecond)
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)
 	for {

@@ -147,7 +147,7 @@ func subscriberModes() []*mode {
 			f.keep(b)
 			return []*pluginv1.Ack{{}}, nil
 		}},
-		{name: "acks-flood", what: "acknowledges each batch ten thousand times", take: func(f *fake, _ grpc.ServerStream, _ uint64, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
+		{name: "acks-flood", what: "acknowledges each batch ten thousand times (this is allowed: acknowledgements are cumulative, and the same once more changes nothing)", take: func(f *fake, _ grpc.ServerStream, _ uint64, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
 			f.keep(b)
 			acks := make([]*pluginv1.Ack, 10_000)
 			for i := range acks {
@@ -155,7 +155,7 @@ func subscriberModes() []*mode {
 			}
 			return acks, nil
 		}},
-		{name: "acks-slowly", what: "waits before each acknowledgement (FAKE_ARG, 200ms)", take: func(f *fake, stream grpc.ServerStream, _ uint64, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
+		{name: "acks-slowly", what: "waits before each acknowledgement (FAKE_ARG, 200ms; this is allowed)", take: func(f *fake, stream grpc.ServerStream, _ uint64, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
 			f.keep(b)
 			select {
 			case <-stream.Context().Done():
