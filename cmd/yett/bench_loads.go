@@ -50,6 +50,7 @@ var gatewayFlags = map[string][]string{
 	"plugins":      {"--args", "digest", "--authorizers", "4"},
 	"excluded":     {"--args", "digest", "--authorizers", "4", "--match", "entitled/**"},
 	"subscribed":   {"--args", "digest", "--subscriber"},
+	"unsubscribed": {"--args", "digest"}, // as digest, with the history of subscribed: how much a log has taken tells in how it is written
 	"rules-10":     {"--args", "digest", "--rules", "10"},
 	"rules-1000":   {"--args", "digest", "--rules", "1000"},
 	"rules-100000": {"--args", "digest", "--rules", "100000"},
@@ -76,6 +77,7 @@ func benchLoads() ([]load, error) {
 		{name: "authorize-plugin", gateway: "plugin", path: auth, bodies: calls, expect: permitAnswer},
 		{name: "authorize-plugins", gateway: "plugins", path: auth, bodies: calls, expect: permitAnswer},
 		{name: "authorize-excluded", gateway: "excluded", path: auth, bodies: calls, expect: permitAnswer},
+		{name: "authorize-unsubscribed", gateway: "unsubscribed", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
 		{name: "authorize-subscribed", gateway: "subscribed", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
 		{name: "checks", work: startChecks, unit: "thousand/s"},
 		{name: echoScan, path: scan, bodies: clean, expect: `"output":"`},

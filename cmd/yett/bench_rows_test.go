@@ -274,7 +274,7 @@ func TestBenchRatios(t *testing.T) {
 	}
 	for _, s := range all {
 		switch s.Load {
-		case "authorize-quiet", "authorize-followed", "authorize-subscribed":
+		case "authorize-quiet", "authorize-followed", "authorize-unsubscribed", "authorize-subscribed":
 			if s.Rate <= 0 {
 				t.Errorf("%+v: an open loop has a rate", s)
 			}
