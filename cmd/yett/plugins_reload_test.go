@@ -165,7 +165,7 @@ func TestReloadOfAPlugin(t *testing.T) {
 	for _, c := range []struct{ name, plugin, why, shown string }{ // shown to everybody on /readyz
 		{"another digest", entitle(path, "sha256:"+strings.Repeat("0", 64), token, "", 5), "sha256", "sha256"},
 		{"settings refused", entitle(path, digest, token, ", FAKE_MODE: refuse-configure", 5), "does not please", "does not please"},
-		{"crash", entitle(path, digest, token, ", FAKE_MODE: crash-start", 5), "it says: not today", "exit status 3)"},
+		{"crash", entitle(path, digest, token, ", FAKE_MODE: crash-start", 5), "it says: fake: not today", "exit status 3)"},
 		{"hang", strings.Replace(entitle(path, digest, token, ", FAKE_MODE: hang-info", 5), "start: 5s", "start: 500ms", 1), "Info", "Info"},
 		{"bad answers", entitle(path, digest, token, ", FAKE_MODE: bad-first", 5), "not asked", "not asked"},
 	} {
