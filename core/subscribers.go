@@ -164,14 +164,14 @@ func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
 	return f.g.service.Mask(ctx, in)
 }
 
-// detail is a line for /readyz.
+// detail is a line for /readyz, which everybody may read.
 func (r *feeding) detail(s feed.Status) string {
 	line := fmt.Sprintf("%s, %d records behind", s.State, s.LagRecords)
 	if s.Lag > 0 {
 		line += fmt.Sprintf(" (%v)", s.Lag.Round(time.Second))
 	}
-	if t := r.trouble(s); t != "" {
-		line += ": " + t
+	if s.Poison > 0 { // why is in the subscriber's words, which are for operators
+		line += fmt.Sprintf(": stuck at record %d", s.Poison)
 	}
 	return line
 }

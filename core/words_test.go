@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -102,4 +103,16 @@ func (w *world) metric(name string) string {
 		}
 	}
 	return strings.Join(out, "; ")
+}
+
+// TestSubscribersWords: why a subscriber refuses a record is in its own words, which /readyz does not quote.
+func TestSubscribersWords(t *testing.T) {
+	s := feed.Status{State: feed.StatePaused, LagRecords: 3, Poison: 5, PoisonTries: 5, PoisonError: lastWords, Detail: "record 5: " + lastWords}
+	r := &feeding{}
+	if got := r.detail(s); got != "paused, 3 records behind: stuck at record 5" {
+		t.Errorf("/readyz: %s", got)
+	}
+	if got := r.trouble(s); !strings.Contains(got, lastWords) {
+		t.Errorf("an operator: %s", got)
+	}
 }
