@@ -10,7 +10,7 @@ import (
 // peer is who listens at the other end of a connection.
 type peer struct {
 	uid     uint32
-	session int // its session's id; 0: not known
+	session int // its session's id; 0: this system does not say; -1: nobody's that we could have started
 }
 
 // peerOf asks the kernel.
@@ -30,8 +30,10 @@ func peerOf(conn *net.UnixConn) (peer, error) {
 		return peer{}, fmt.Errorf("who is at the other end: %w", failed)
 	}
 	session, err := unix.Getsid(int(cred.Pid))
-	if err != nil {
-		session = -1 // it has ended: nobody's
+	// An error: it has ended. 0: its session began outside our PID namespace, as that of all that a container runtime puts into
+	// the container does; every process that we start begins a session here. A pid of 0 is outside itself, and would ask for ours.
+	if err != nil || session == 0 || cred.Pid == 0 {
+		session = -1
 	}
 	return peer{uid: cred.Uid, session: session}, nil
 }
