@@ -112,6 +112,9 @@ func (b *birth) dial(ctx context.Context) (*supervise.Process, error) {
 		if err == nil && got.uid != *want {
 			err = fmt.Errorf("the other end of %s is user %d, %d is wanted", path, got.uid, *want)
 		}
+		if n, some := nobody(); err == nil && some && got.uid == n {
+			err = fmt.Errorf("the other end of %s is user %d, which is anybody without a number in this user namespace: run the plugin as another user", path, n)
+		}
 		if err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("connect: %w", err)

@@ -3,6 +3,10 @@ package prochost
 import (
 	"fmt"
 	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,4 +40,22 @@ func peerOf(conn *net.UnixConn) (peer, error) {
 		session = -1
 	}
 	return peer{uid: cred.Uid, session: session}, nil
+}
+
+// nobody is the number that the kernel gives, in a user namespace, to all users who have none there; ok is false where everybody has one.
+func nobody() (uid uint32, ok bool) {
+	all, err := os.ReadFile("/proc/self/uid_map")
+	if err == nil && slices.Equal(strings.Fields(string(all)), []string{"0", "0", "4294967295"}) {
+		return 0, false
+	}
+	const usual = 65534
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil {
+		return usual, true
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return usual, true
+	}
+	return uint32(n), true
 }

@@ -14,7 +14,8 @@ var errNoMemory = errors.New("no files in memory on this system")
 // firstExtra is the descriptor of the first of Command.ExtraFiles in the process.
 const firstExtra = 3
 
-// putSecrets makes a file of each secret: one in memory that the process has open, or else one in its private directory.
+// putSecrets makes a file of each secret: one in memory that the process has open, or else one in its private directory, which is told:
+// operators who count on it that secrets touch no disk must know.
 func (b *birth) putSecrets() error {
 	for _, name := range slices.Sorted(maps.Keys(b.s.Secrets)) {
 		f, err := memoryFile(b.s.Secrets[name], b.s.User)
@@ -29,6 +30,9 @@ func (b *birth) putSecrets() error {
 		if err := b.putFile(name); err != nil {
 			return fmt.Errorf("secrets: %s: %w", name, err)
 		}
+	}
+	if onDisk := len(b.secrets) - len(b.files); onDisk > 0 {
+		b.o.Log(b.s.Name, LevelHost, fmt.Sprintf("%d of its secrets lie in %s until it ends: %v", onDisk, b.dir, errNoMemory))
 	}
 	return nil
 }

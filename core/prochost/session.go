@@ -187,8 +187,15 @@ func (s *Session) tidy() {
 // tellLeft waits for the end of a process and says what it left behind.
 func tellLeft(o *Options, name string, p *supervise.Process) {
 	<-p.Done()
-	if left := p.Exit().Left; len(left) > 0 {
-		o.Log(name, LevelHost, "processes that it left behind were killed: "+strings.Join(left, ", "))
+	tellEnd(o, name, p.Exit())
+}
+
+func tellEnd(o *Options, name string, e supervise.Exit) {
+	if len(e.Left) > 0 {
+		o.Log(name, LevelHost, "processes that it left behind were killed: "+strings.Join(e.Left, ", "))
+	}
+	if e.Loose != nil {
+		o.Log(name, LevelHost, fmt.Sprintf("processes that it left behind may still run, and are killed as soon as they can be: %v", e.Loose))
 	}
 }
 

@@ -30,6 +30,7 @@ const (
 	maxTimeout    = time.Hour
 	maxEntries    = 1 << 20
 	maxGeneration = 256
+	maxSocketPath = 107
 	maxProgram    = supervise.MaxImage
 )
 
@@ -112,6 +113,9 @@ func socketPath(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "unix" || u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "" {
 		return "", fmt.Errorf("connect: unix:///path is wanted, not %q", cut(address, 200))
+	}
+	if len(u.Path) > maxSocketPath {
+		return "", fmt.Errorf("connect: the path of a socket has at most %d bytes, this one %d", maxSocketPath, len(u.Path))
 	}
 	return u.Path, nil
 }

@@ -63,6 +63,16 @@ var modes = map[string]func(args []string){
 	"filled":  func([]string) { fill() },
 	"onterm":  func([]string) { hang() },
 	"ignores": func([]string) { ignoreTerm() },
+	"ends":    func([]string) {},
+	"hides":   func([]string) { hide() },
+	"keeps":   func([]string) { keep() },
+	"gateway": gateway,
+	"pair":    func([]string) { pair() },
+	"leaves":  func([]string) { leave() },
+	"refused": func([]string) { refused() },
+	"masked":  func([]string) { masked() },
+	"closes":  func([]string) { closed() },
+	"noexec":  func([]string) { noexec() },
 }
 
 func hang() { <-time.After(time.Hour) }

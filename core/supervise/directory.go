@@ -42,10 +42,14 @@ var private = struct {
 // MakeDir makes an empty directory in the temporary one that only a process's user (nil: our own) can enter. RemoveDir removes it; if
 // this process is killed before, the next one that starts a process does, unless the user is another one.
 func MakeDir(name string, user *User) (string, error) {
+	if err := mayRunAs(user); err != nil {
+		return "", err
+	}
 	path, err := makeDir(name)
 	if err == nil && user != nil {
 		if err = os.Chown(path, int(user.UID), int(user.GID)); err != nil {
 			RemoveDir(path)
+			err = fmt.Errorf("for user %d, group %d: %w", user.UID, user.GID, err) // who are perhaps none in this user namespace
 		}
 	}
 	if err != nil {
@@ -55,7 +59,7 @@ func MakeDir(name string, user *User) (string, error) {
 }
 
 func makeDir(name string) (string, error) {
-	tmp, err := filepath.EvalSymlinks(os.TempDir()) // a process may say its path without them
+	tmp, err := tempDir()
 	if err != nil {
 		return "", err
 	}
@@ -83,6 +87,18 @@ func makeDir(name string) (string, error) {
 	return "", fmt.Errorf("no name for it was free in %d tries", dirTries)
 }
 
+// tempDir is the temporary directory, as a process may say it: from the root, whatever TMPDIR is, and without links.
+func tempDir() (string, error) {
+	tmp, err := filepath.Abs(os.TempDir())
+	if err != nil {
+		return "", err
+	}
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+		return "", fmt.Errorf("temporary directory (TMPDIR): %w", err)
+	}
+	return tmp, nil
+}
+
 // own locks a directory that was just made. It is false when a sweep was there first, for which it was one without an owner: then it is
 // the sweep's. Where directories cannot be locked, nobody can sweep them either.
 func own(path string) (bool, error) {
@@ -104,12 +120,27 @@ func own(path string) (bool, error) {
 
 // RemoveDir removes a directory of MakeDir with all that is in it.
 func RemoveDir(path string) {
-	os.RemoveAll(path)
+	if os.RemoveAll(path) != nil { // a process of our user may have closed directories, to us too
+		removeClosed(path)
+	}
 	private.Lock()
 	defer private.Unlock()
 	if f := private.locks[path]; f != nil {
 		f.Close()
 		delete(private.locks, path)
+	}
+}
+
+// removeClosed removes a directory of ours, whatever its mode is and those in it are.
+func removeClosed(path string) {
+	_ = os.Chmod(path, 0o700) // if it cannot be, nothing of the following can
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	if empty(context.Background(), root, sweepDepth) == nil {
+		unix.Rmdir(path)
 	}
 }
 
@@ -153,7 +184,7 @@ func beginSweep() (end func()) {
 
 // sweep removes private directories of this user whose owners were killed. What cannot be removed stays for the next process.
 func sweep(ctx context.Context) {
-	tmp, err := filepath.EvalSymlinks(os.TempDir())
+	tmp, err := tempDir()
 	if err != nil {
 		return
 	}
@@ -247,6 +278,7 @@ func remove(ctx context.Context, root *os.Root, name string, depth int) error {
 	if depth == 0 {
 		return root.RemoveAll(name)
 	}
+	_ = root.Chmod(name, 0o700) // no link is left by now
 	inner, err := root.OpenRoot(name)
 	if err != nil {
 		return err

@@ -8,7 +8,9 @@ import (
 	"encoding/hex"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -111,6 +113,19 @@ func until(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("waited in vain: %s", what)
 		}
 	}
+}
+
+// maySwitch says whether this process may start others as another user, and give files away: root in a container may not be able to.
+func maySwitch(t *testing.T) bool {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command("/bin/true")
+	c.Dir = "/"
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64999, Gid: 64998, Groups: []uint32{64997}}}
+	return os.Chown(file, 64999, 64998) == nil && c.Run() == nil
 }
 
 func digestOf(b []byte) string {

@@ -102,6 +102,9 @@ func (p *plan) run() error {
 	if err := p.switchUser(); err != nil {
 		return err
 	}
+	if err := disarm(); err != nil {
+		return err
+	}
 	if err := os.Chdir(p.Dir); err != nil {
 		return err
 	}
@@ -127,6 +130,9 @@ func (p *plan) run() error {
 			break
 		}
 		time.Sleep(busyPause)
+	}
+	if errors.Is(err, unix.EACCES) && p.Target >= 0 && noExec(p.Target) {
+		return fmt.Errorf("exec: %w: memory cannot be executed here, and the file system of the temporary directory (TMPDIR) is mounted noexec", err)
 	}
 	return fmt.Errorf("exec: %w", err)
 }

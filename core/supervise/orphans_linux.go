@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -13,32 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of orphans among what it has started. Else a process that a plugin leaves behind would
-// belong to init, and nobody who asks where it came from (as the admin socket does) could tell.
-var adopt = sync.OnceValue(func() error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("adopt orphans: %w", err)
-	}
-	return nil
-})
-
 // started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an orphan.
 var started = struct {
 	sync.Mutex
 	pids map[int]*Process
+	owed *Process // stands for those that ended and whose orphans may live, as old as the oldest; nil: none
 }{pids: map[int]*Process{}}
 
 // fork starts a process of ours.
 func fork(p *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
-	if err := adopt(); err != nil {
-		return nil, err
-	}
 	started.Lock()
 	defer started.Unlock()
+	endOwed()
 	child, err := os.StartProcess(name, argv, attr)
 	if err == nil {
 		started.pids[child.Pid] = p
-		p.born = bornAt(child.Pid)
+		p.born, _ = bornAt(child.Pid) // not known: older than all, so that what it leaves is taken for its own
 	}
 	return child, err
 }
@@ -49,19 +40,29 @@ const (
 	orphanRound = 2 * time.Millisecond
 	orphanGrace = 25  // rounds
 	orphanMost  = 125 // rounds
+	orphanLooks = 2   // so many in a row that see none
 	maxLeft     = 16
 )
 
-// forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names.
-func forget(p *Process) (left []string) {
+// forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names, and why some may
+// live: these are owed, and killed as soon as it can be. One look is not enough, since the kernel's list has gaps while somebody is
+// taken off it.
+func forget(p *Process) (left []string, loose error) {
 	started.Lock()
 	delete(started.pids, p.pid)
 	started.Unlock()
 	seen := map[int]bool{}
+	quiet := 0
 	for round := range orphanMost {
-		pids := endOrphans(p, round >= orphanGrace)
-		if len(pids) == 0 {
-			break
+		pids, err := endOrphans(p, round >= orphanGrace)
+		if quiet++; len(pids) > 0 || err != nil {
+			quiet = 0
+		}
+		if quiet == orphanLooks {
+			return left, nil
+		}
+		if loose = err; err == nil {
+			loose = fmt.Errorf("%d of them begin anew faster than they are killed", len(pids))
 		}
 		for pid, name := range pids {
 			if round >= orphanGrace && !seen[pid] && len(left) < maxLeft {
@@ -71,36 +72,61 @@ func forget(p *Process) (left []string) {
 		}
 		<-time.After(orphanRound)
 	}
-	return left
+	if quiet > 0 {
+		return left, nil
+	}
+	started.Lock()
+	defer started.Unlock()
+	if started.owed == nil || p.born < started.owed.born {
+		started.owed = &Process{born: p.born}
+	}
+	return left, loose
 }
 
 // endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all that their
 // origin, directory and environment tell, not another's. What tells nothing is killed, since hiding is what there is to prevent, unless
 // none of ours can have started it: where we are the first process of a container, everybody's orphans become our children.
-func endOrphans(p *Process, kill bool) (found map[int]string) {
+func endOrphans(p *Process, kill bool) (found map[int]string, err error) {
 	started.Lock()
 	defer started.Unlock()
-	reapOrphans()
-	for _, pid := range orphans() {
-		if born := bornAt(pid); born < p.born || born == 0 || !confined(pid) || ownedByOther(p, pid, born) {
-			continue
-		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		if parentOf(pid) == os.Getpid() { // else the number is another process's by now
-			if found == nil {
-				found = map[int]string{}
-			}
-			found[pid] = nameOf(pid)
-			if kill {
-				unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
-			}
-		}
-		unix.Close(fd)
+	return endOrphansOf(p, kill)
+}
+
+// endOrphansOf is endOrphans with started held.
+func endOrphansOf(p *Process, kill bool) (found map[int]string, err error) {
+	if err := reapOrphans(); err != nil {
+		return nil, err
 	}
-	return found
+	pids, err := orphans()
+	for _, pid := range pids {
+		born, failed := bornAt(pid)
+		if hidden(failed) { // it is there, since nobody but us could wait for it
+			born = math.MaxUint64
+		} else if failed != nil {
+			err = failed
+			continue
+		}
+		if born < p.born || !confined(pid) || ofOtherUser(p, pid) || ownedByOther(p, pid, born) || !isChild(pid) {
+			continue
+		}
+		if found == nil {
+			found = map[int]string{}
+		}
+		found[pid] = nameOf(pid)
+		if kill {
+			unix.Kill(pid, unix.SIGKILL) // the number stays its own until we wait for it
+		}
+	}
+	return found, err
+}
+
+// isChild says whether a process is our child, dead or alive, whatever /proc shows.
+func isChild(pid int) bool {
+	for {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil); err != unix.EINTR {
+			return err == nil
+		}
+	}
 }
 
 func nameOf(pid int) string {
@@ -116,6 +142,18 @@ func nameOf(pid int) string {
 func confined(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err != nil || !strings.Contains(string(text), "\nNoNewPrivs:\t0\n")
+}
+
+// ofOtherUser says whether a process has a user that p, which is not root and can get no new privileges, cannot have given it. Where we
+// may not look into other users' processes, as root in a container, it is all that tells one plugin's from another's.
+func ofOtherUser(p *Process, pid int) bool {
+	if p.uid == 0 {
+		return false
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	_, after, there := strings.Cut(string(text), "\nUid:\t")
+	uid, _, _ := strings.Cut(after, "\t")
+	return err == nil && there && uid != strconv.Itoa(p.uid)
 }
 
 // ownedByOther says, with started held, whether a process that is still there has started the orphan, and not p. One that was seen to
@@ -169,51 +207,49 @@ func (p *Process) owns(pid int) bool {
 	return !slices.ContainsFunc(p.env, func(v string) bool { return !has[v] })
 }
 
-// bornAt is when a process was started, in the kernel's ticks since the machine was; 0 when it is gone.
-func bornAt(pid int) uint64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(fields) < 20 {
-		return 0
-	}
-	n, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
-}
-
-// reap waits for dead orphans.
+// reap waits for dead orphans, and kills those that are owed.
 func reap() {
 	started.Lock()
 	defer started.Unlock()
-	reapOrphans()
+	endOwed()
+	_ = reapOrphans() // what was not seen now is seen the next time
+}
+
+// endOwed kills, with started held, what could not be killed before.
+func endOwed() {
+	if started.owed == nil {
+		return
+	}
+	if found, err := endOrphansOf(started.owed, true); len(found) == 0 && err == nil {
+		started.owed = nil
+	}
 }
 
 // reapOrphans waits, with started held, for each orphan that is dead.
-func reapOrphans() {
-	for _, pid := range orphans() {
+func reapOrphans() error {
+	pids, err := orphans()
+	for _, pid := range pids {
 		unix.Wait4(pid, nil, unix.WNOHANG, nil) // nothing happens to one that lives
 	}
+	return err
 }
 
 // orphans are, with started held, the children that are neither of started nor of our own session: those are for whoever else in
-// this program has started them. Every process of ours begins a session.
-func orphans() (pids []int) {
+// this program has started them. Every process of ours begins a session. The error says that there may be more.
+func orphans() (pids []int, err error) {
 	session, err := unix.Getsid(0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
-	for _, pid := range childrenOf(os.Getpid()) {
+	children, err := childrenOf(os.Getpid())
+	for _, pid := range children {
 		if started.pids[pid] != nil {
 			continue
 		}
-		if its, err := unix.Getsid(pid); err == nil && its != session {
+		its, err := unix.Getsid(pid)
+		if err == nil && its != session {
 			pids = append(pids, pid)
 		}
 	}
-	return pids
+	return pids, err
 }

@@ -33,8 +33,8 @@ func TestOrphans(t *testing.T) {
 	t.Cleanup(func() { unix.Kill(orphan, unix.SIGKILL) })
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for limit := time.Now().Add(patience); parentOf(orphan) != os.Getpid(); <-tick.C {
-		if parent := parentOf(orphan); parent == 1 || time.Now().After(limit) {
+	for limit := time.Now().Add(patience); !childOf(orphan, os.Getpid()); <-tick.C {
+		if parent, _ := parentOf(orphan); parent == 1 && os.Getpid() != 1 || time.Now().After(limit) {
 			t.Fatalf("the orphan belongs to %d, this is %d", parent, os.Getpid())
 		}
 	}
@@ -50,6 +50,15 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// settles waits until a process that a shell told of is what it is to be: until then it is that shell's, which dies with its group.
+func settles(t *testing.T, pid int) {
+	t.Helper()
+	until(t, "it sleeps in a session of its own, without a parent", func() bool {
+		session, err := unix.Getsid(pid)
+		return err == nil && session == pid && nameOf(pid) == "sleep" && childOf(pid, os.Getpid())
+	})
+}
+
 // TestOrphansEnd: what a process leaves behind ends with it, also what has done all to hide where it came from; what another one
 // has left behind does not, nor what was there before.
 func TestOrphansEnd(t *testing.T) {
@@ -58,7 +67,10 @@ func TestOrphansEnd(t *testing.T) {
 		c := shell(t, script)
 		c.Env["MARK"] = env
 		p := begins(t, c)
-		return p, watch(t, number(t, line(t, bufio.NewReader(p.Out()))))
+		pid := number(t, line(t, bufio.NewReader(p.Out())))
+		dead := watch(t, pid)
+		settles(t, pid)
+		return p, dead
 	}
 	older, hidden := orphan(hides, "1")
 	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second, and what is as old counts as younger
@@ -112,14 +124,14 @@ func TestOrphansOfOthers(t *testing.T) {
 	other := begins(t, shell(t, "cd /; (env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!; exec sleep 1000) & echo $!; read x"))
 	out := bufio.NewReader(other.Out())
 	one, two := number(t, line(t, out)), number(t, line(t, out))
-	if parentOf(one) == two {
+	if childOf(one, two) {
 		one, two = two, one
 	}
 	helper := watch(t, two)
 	until(t, "it begins a session", func() bool { group, err := unix.Getpgid(two); return err == nil && group == two })
 	other.Survey()
 	unix.Kill(one, unix.SIGKILL)
-	until(t, "it becomes an orphan", func() bool { return parentOf(two) == os.Getpid() })
+	until(t, "it becomes an orphan", func() bool { return childOf(two, os.Getpid()) })
 	stranger, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +164,9 @@ func TestBorrowedNames(t *testing.T) {
 	p := begins(t, shell(t, "cd /; (env -i MALLOC_ARENA_MAX=1 /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!); "+
 		"(env -i /usr/bin/setsid /bin/sh -c 'read x <"+told+"; cd $x; exec /bin/sleep 1000' >&2 & echo $!); read x"))
 	out := bufio.NewReader(p.Out())
-	borrows, moving := watch(t, number(t, line(t, out))), number(t, line(t, out))
-	moves := watch(t, moving)
+	borrowing, moving := number(t, line(t, out)), number(t, line(t, out))
+	borrows, moves := watch(t, borrowing), watch(t, moving)
+	settles(t, borrowing)
 	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second
 	later := begins(t, shell(t, "read x"))
 	if err := os.WriteFile(told, []byte(later.dir+"\n"), 0); err != nil {

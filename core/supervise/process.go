@@ -37,6 +37,7 @@ type Exit struct {
 	Usage  Usage
 	Stderr string   // its beginning and its end, together at most 4 KiB
 	Left   []string // name and number of the processes outside the group that outlived it and were killed, at most 16
+	Loose  error    // why some of those may still run, and are killed as soon as they can be; nil: none does
 	Wrote  uint64   // bytes that were read of its stderr
 }
 
@@ -62,6 +63,7 @@ type Process struct {
 	dir    string                  // its private working directory
 	env    []string                // NAME=value, all that it was given
 	born   uint64                  // when, as the kernel counts
+	uid    int                     // its user; 0: perhaps any
 
 	mu     sync.Mutex
 	reaped bool

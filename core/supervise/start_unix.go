@@ -43,6 +43,9 @@ func begin(ctx context.Context, c Command) (_ *Process, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
+	if err := errors.Join(stand(), mayRunAs(c.User)); err != nil {
+		return nil, err
+	}
 	b := &birth{command: c}
 	defer b.release()
 	if err := b.prepare(); err != nil {
@@ -131,6 +134,17 @@ func (b *birth) files() (files []*os.File, err error) {
 	b.statusIn, b.child = statusIn, append(b.child, statusOut)
 	b.planAt, b.status = len(files), len(files)+1
 	return append(files, planIn, statusOut), nil
+}
+
+// uid is the only user that the program can have; 0: perhaps any.
+func (b *birth) uid() int {
+	switch u := b.command.User; {
+	case u != nil:
+		return int(u.UID)
+	case os.Getuid() == os.Geteuid():
+		return os.Geteuid()
+	}
+	return 0
 }
 
 // plan is what the launcher is told.
@@ -237,7 +251,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
-	p.dir, p.env = dir, environ(b.command.Env)
+	p.dir, p.env, p.uid = dir, environ(b.command.Env), b.uid()
 	child, err := fork(p, launcher(), []string{launchName}, &os.ProcAttr{
 		Env: []string{fmt.Sprintf("%s=%d", launchEnv, b.planAt)}, Files: files, Sys: sysAttr(), Dir: "/",
 	})
@@ -258,7 +272,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 		lines.run(stderr)
 	}()
 	state, err := p.reap(child)
-	left := forget(p)
+	left, loose := forget(p)
 	close(exited)
 	limit := time.Now().Add(holdDelay)
 	stderr.SetReadDeadline(limit)
@@ -270,7 +284,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	}
 	<-read
 	p.exit = exitOf(state, err)
-	p.exit.Left = left
+	p.exit.Left, p.exit.Loose = left, loose
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
 	if !p.private {

@@ -3,8 +3,9 @@
 // (back-off, quarantine) and kills the whole group. A command comes from whoever needs the process; bytes go through its pipes, its
 // stderr goes line by line into a log function, how it ended comes back as Exit, each change of state as Change. On Linux what a child
 // leaves without a parent becomes a child of this process, so that nobody takes it for a stranger, and is killed when the child has
-// ended. It never speaks a protocol with the child, never hands on the environment, and nothing a child does or leaves undone can block
-// it. What it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
+// ended; that takes a /proc of this process's own PID namespace, without which nothing is started. It never speaks a protocol with the
+// child, never hands on the environment, nor a capability unless to root, and nothing a child does or leaves undone can block it. What
+// it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
 // grandchildren only when they notice. The private directories that such a gateway leaves are removed by the next one of its user, as
 // it starts its first process: a lock tells whose owner lives.
 package supervise
@@ -40,7 +41,8 @@ type Limits struct {
 	Processes uint64        // processes and threads of the whole user (RLIMIT_NPROC); the kernel does not apply it to root
 }
 
-// User is who the process runs as. The gateway needs the right to switch (CAP_SETUID, CAP_SETGID, CAP_KILL).
+// User is who the process runs as. For another user than its own the gateway needs CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE,
+// CAP_FOWNER and CAP_KILL.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary; none unless listed

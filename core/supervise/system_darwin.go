@@ -40,6 +40,19 @@ func closeFrom(first int) error {
 	return nil
 }
 
+// stand: nothing has to hold here.
+func stand() error { return nil }
+
+// mayRunAs and disarm: there are no capabilities here, who switches users is root.
+func mayRunAs(*User) error { return nil }
+func disarm() error        { return nil }
+
+// noExec says whether the file system of an open file lets nothing be executed.
+func noExec(fd int) bool {
+	var fs unix.Statfs_t
+	return unix.Fstatfs(fd, &fs) == nil && fs.Flags&unix.MNT_NOEXEC != 0
+}
+
 // awaitEnd returns when the process has ended, and leaves it to be reaped.
 func awaitEnd(pid int) {
 	queue, err := unix.Kqueue()
@@ -71,5 +84,5 @@ func endStrays(map[int]int)         {}
 func fork(_ *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(name, argv, attr)
 }
-func forget(*Process) []string { return nil }
-func reap()                    {}
+func forget(*Process) ([]string, error) { return nil, nil }
+func reap()                             {}

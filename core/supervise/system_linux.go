@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -76,7 +74,7 @@ const (
 // closeFrom marks first and everything above to be closed by exec: the status pipe must live until then.
 func closeFrom(first int) error {
 	err := unix.CloseRange(uint(first), 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)
-	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) {
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) { // EPERM: a container's filter of before Linux 5.9
 		return err
 	}
 	open, err := os.ReadDir("/proc/self/fd")
@@ -86,6 +84,12 @@ func closeFrom(first int) error {
 		}
 	}
 	return err
+}
+
+// noExec says whether the file system of an open file lets nothing be executed.
+func noExec(fd int) bool {
+	var fs unix.Statfs_t
+	return unix.Fstatfs(fd, &fs) == nil && fs.Flags&unix.ST_NOEXEC != 0
 }
 
 // awaitEnd returns when the process has ended, and leaves it to be reaped.
@@ -141,7 +145,8 @@ func killStrays(strays map[int]int) {
 // parent is read again afterwards.
 func findStrays(root, group int, found map[int]int) {
 	for queue := []int{root}; len(queue) > 0 && len(found) < maxStrays; queue = queue[1:] {
-		for _, pid := range childrenOf(queue[0]) {
+		children, _ := childrenOf(queue[0]) // what is not found here becomes an orphan in the end
+		for _, pid := range children {
 			if len(queue) < maxStrays {
 				queue = append(queue, pid)
 			}
@@ -155,34 +160,11 @@ func findStrays(root, group int, found map[int]int) {
 			if err != nil {
 				continue
 			}
-			if parentOf(pid) != queue[0] {
+			if parent, err := parentOf(pid); err != nil || parent != queue[0] {
 				unix.Close(fd)
 				continue
 			}
 			found[pid] = fd
 		}
 	}
-}
-
-func childrenOf(pid int) (pids []int) {
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
-	for _, list := range lists {
-		data, _ := os.ReadFile(list)
-		for _, s := range strings.Fields(string(data)) {
-			if n, err := strconv.Atoi(s); err == nil {
-				pids = append(pids, n)
-			}
-		}
-	}
-	return pids
-}
-
-func parentOf(pid int) int {
-	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	fields := strings.Fields(string(data[strings.LastIndexByte(string(data), ')')+1:]))
-	if len(fields) < 2 {
-		return 0
-	}
-	n, _ := strconv.Atoi(fields[1])
-	return n
 }
