@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/prochost"
@@ -23,9 +23,9 @@ var _ admin.Control = (*Gateway)(nil)
 func (g *Gateway) Plugins() []admin.PluginRow {
 	var out []admin.PluginRow
 	for _, m := range g.gen.Load().loaded() {
-		ready, detail := m.state()
+		ready, detail, s := m.now()
 		c := m.counts()
-		row := admin.PluginRow{Name: m.name, Kind: m.kind, Ready: ready, State: "down", Detail: detail, Calls: c.calls, Errors: c.errors, Starts: c.starts}
+		row := admin.PluginRow{Name: m.name, Kind: m.kind, Ready: ready, State: "down", Detail: detail, Calls: c.calls, Errors: c.errors}
 		about := m.scanner.About()
 		row.Version, row.Digest = about.Version, about.Digest
 		switch {
@@ -35,10 +35,9 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 			row.Why = detail
 		}
 		if m.process != nil {
-			s := m.process.Status()
-			row.State, row.Why, row.Breaker = string(s.State), withWords(s.Detail, s.Words), s.Breaker
+			row.State, row.Why, row.Breaker, row.Starts = string(s.State), chain.WithWords(s.Detail, s.Words), s.Breaker, m.process.Stats().Starts
 			for i, r := range s.Replicas {
-				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
+				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: chain.WithWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
 		if f := g.feeds.find(m.name); f != nil {
@@ -48,17 +47,6 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		out = append(out, row)
 	}
 	return out
-}
-
-// withWords is a reason with what the plugin itself said of it: for operators, and for nobody else.
-func withWords(why, words string) string {
-	switch {
-	case words == "":
-		return why
-	case why == "":
-		return "it says: " + words
-	}
-	return why + "; it says: " + words
 }
 
 // ResumePlugin implements admin.Control.
@@ -157,7 +145,7 @@ func (g shownPlugins) Config() console.Config {
 	if last := g.reloaded.Load(); last != nil {
 		out.Reloaded = last.at
 		if last.err != nil {
-			out.Error = withWords(last.err.Error(), strings.Join(prochost.Words(last.err), "; "))
+			out.Error = chain.WithWords(last.err.Error(), chain.Words(last.err))
 		}
 	}
 	return out

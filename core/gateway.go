@@ -25,7 +25,6 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
-	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
@@ -214,12 +213,8 @@ func (g *Gateway) ready() []httpd.Part {
 	}
 	for _, m := range g.gen.Load().loaded() {
 		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
-		up, detail := m.state()
-		part := httpd.Part{Name: "plugin " + m.name, OK: up, Detail: detail, Beside: true}
-		if m.process != nil {
-			part.State = string(m.process.Status().State)
-		}
-		parts = append(parts, part)
+		up, detail, s := m.now()
+		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: up, Detail: detail, State: string(s.State), Beside: true})
 	}
 	for _, f := range g.feeds.rows() {
 		s := f.pump.Status()
@@ -229,72 +224,6 @@ func (g *Gateway) ready() []httpd.Part {
 		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
 	}
 	return parts
-}
-
-// gauges shows what is kept elsewhere.
-func (g *Gateway) gauges() {
-	g.metrics.Gauge("yett_store_up", "1 while the store takes writes.", nil, func() float64 {
-		if g.store.Healthy() != nil {
-			return 0
-		}
-		return 1
-	})
-	g.metrics.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
-	g.pluginGauges()
-	g.feedGauges()
-	g.metrics.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 { return float64(g.reloads[0].Load()) })
-	g.metrics.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil, func() float64 { return float64(g.reloads[1].Load()) })
-	g.metrics.Gauge("yett_config_refused", "1 when the last reload was refused.", nil, func() float64 {
-		if last := g.reloaded.Load(); last != nil && last.err != nil {
-			return 1
-		}
-		return 0
-	})
-}
-
-// pluginGauges shows the plugins of the generation in force.
-func (g *Gateway) pluginGauges() {
-	one := []string{"module"}
-	count := func(name, help string, value func(counts) uint64) {
-		g.metrics.Series(name, help, true, one, func(emit func(float64, ...string)) {
-			for _, m := range g.gen.Load().loaded() {
-				emit(float64(value(m.counts())), m.name)
-			}
-		})
-	}
-	count("yett_module_calls_total", "Calls of a module or plugin.", func(c counts) uint64 { return c.calls })
-	count("yett_module_errors_total", "Calls of a module or plugin that did not run to their end.", func(c counts) uint64 { return c.errors })
-	count("yett_module_discarded_total", "Instances of a module thrown away after an error or because they grew.", func(c counts) uint64 { return c.discarded })
-	count("yett_module_fuel_total", "Units of work, about an instruction each, that a module did.", func(c counts) uint64 { return c.fuel })
-	count("yett_plugin_late_total", "Answers of a plugin process that came after their deadline.", func(c counts) uint64 { return c.late })
-	count("yett_plugin_refused_total", "Calls that a plugin process never saw: it was down, its queue full or its breaker open.", func(c counts) uint64 { return c.refused })
-	count("yett_plugin_cached_total", "Calls answered from the decision cache.", func(c counts) uint64 { return c.cached })
-	count("yett_plugin_retried_total", "Calls put to another replica after their own had failed.", func(c counts) uint64 { return c.retried })
-	count("yett_plugin_starts_total", "Starts of plugin processes.", func(c counts) uint64 { return c.starts })
-	g.metrics.Series("yett_module_up", "1 while a module or plugin takes calls.", false, one, func(emit func(float64, ...string)) {
-		for _, m := range g.gen.Load().loaded() {
-			up := 0.0
-			if ready, _ := m.state(); ready {
-				up = 1
-			}
-			emit(up, m.name)
-		}
-	})
-	g.metrics.Series("yett_plugin_state", "Replicas of a plugin process by state: verify, starting, probing, unready, ready, draining, backoff, quarantined or stopped.", false,
-		[]string{"module", "state"}, func(emit func(float64, ...string)) {
-			for _, m := range g.gen.Load().loaded() {
-				if m.process == nil {
-					continue
-				}
-				in := map[prochost.State]int{}
-				for _, r := range m.process.Status().Replicas {
-					in[r.State]++
-				}
-				for _, state := range prochost.States() {
-					emit(float64(in[state]), m.name, string(state))
-				}
-			}
-		})
 }
 
 // Start begins to answer and records the start. Wait tells when it ends.

@@ -41,6 +41,8 @@ func serveGuest(mode string) {
 		case c.ToolID == "guest/die":
 			fmt.Fprintln(os.Stderr, lastWords)
 			os.Exit(3)
+		case c.ToolID == "guest/fail":
+			return sdk.Verdict{}, errors.New(lastWords)
 		case c.ToolID == "guest/wait":
 			leave("asked")
 			awaitFile(ctx, "go")

@@ -29,7 +29,7 @@ type loaded struct {
 	checker chain.Checker
 	meta    abi.Metadata
 	counts  func() counts
-	state   func() (ready bool, detail string)
+	state   func() (ready bool, detail string) // nil: a process; ask now
 	close   func(context.Context) error
 	process *prochost.Plugin // nil: a module
 
@@ -38,10 +38,7 @@ type loaded struct {
 }
 
 // counts are a plugin's figures since it was loaded. Those that mean nothing for its kind stay 0.
-type counts struct {
-	calls, errors, discarded, fuel         uint64
-	late, refused, cached, retried, starts uint64
-}
+type counts struct{ calls, errors, discarded, fuel uint64 }
 
 // pool keeps plugins loaded across generations: one that stays as it was goes on running, whatever else changes around it.
 type pool struct {

@@ -36,8 +36,7 @@ func (p *pool) start(ctx context.Context, name string, c config.Plugin, policy t
 	if err != nil {
 		return nil, err
 	}
-	return &loaded{scanner: h, checker: h, process: h, close: h.Close, counts: func() counts { return processCounts(h.Stats()) },
-		state: func() (bool, string) { return processState(h) }}, nil
+	return &loaded{scanner: h, checker: h, process: h, close: h.Close, counts: func() counts { s := h.Stats(); return counts{calls: s.Calls, errors: s.Errors} }}, nil
 }
 
 var kinds = map[string]prochost.Kind{config.KindAuthorizer: prochost.Authorizer, config.KindScanner: prochost.Scanner, config.KindSubscriber: prochost.Subscriber}
@@ -70,22 +69,28 @@ func processSpec(name string, c config.Plugin, generation string) (prochost.Spec
 	return s, err
 }
 
-func processCounts(s prochost.Stats) counts {
-	return counts{calls: s.Calls, errors: s.Errors, late: s.Late, refused: s.Refused, cached: s.CacheHits, retried: s.Retried, starts: s.Starts}
+// now is how a module or plugin is at one moment. s is the zero Status for a module, which has no process.
+func (l *loaded) now() (up bool, detail string, s prochost.Status) {
+	if l.process == nil {
+		up, detail = l.state()
+		return up, detail, s
+	}
+	s = l.process.Status()
+	up, detail = processState(s, l.process.About().Version)
+	return up, detail, s
 }
 
-// processState says how a plugin process is, for /readyz and operators.
-func processState(h *prochost.Plugin) (ready bool, detail string) {
-	s := h.Status()
+// processState says how a plugin process of a version is, for /readyz and operators.
+func processState(s prochost.Status, version string) (ready bool, detail string) {
 	up := 0
 	for _, r := range s.Replicas {
 		if r.State == supervise.StateReady {
 			up++
 		}
 	}
-	detail = fmt.Sprintf("%s, %s", h.About().Version, s.State)
-	if h.About().Version == "" {
-		detail = string(s.State)
+	detail = string(s.State)
+	if version != "" {
+		detail = version + ", " + detail
 	}
 	if len(s.Replicas) > 1 {
 		detail += fmt.Sprintf(", %d of %d replicas", up, len(s.Replicas))

@@ -92,13 +92,19 @@ func sameFeed(a, b config.Subscriber) bool {
 // start starts a pump. f.mu is held.
 func (f *feeds) start(gen *generation, s config.Subscriber) {
 	p := gen.modules[s.Use].process
-	pump, err := feed.Start(feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
-		Mask: f.mask, Log: f.g.store, Cursors: cursorsOf{f.g.store, func() string { return f.g.gen.Load().Policy }}, Consumer: consumerOf{p}, Report: f.g.opts.Log})
+	pump, err := feed.Start(f.settings(s, p))
 	if err != nil {
 		f.g.opts.Log("subscriber %s gets nothing: %v", s.Use, err)
 		return
 	}
 	f.running[s.Use] = &feeding{name: s.Use, entry: s, process: p, pump: pump}
+}
+
+// settings are those of a pump. It outlives the generation that it was started in.
+func (f *feeds) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
+	policy := func() string { return f.g.gen.Load().Policy }
+	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
+		Mask: f.mask, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p}, Report: f.g.opts.Log}
 }
 
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
@@ -185,38 +191,6 @@ func (r *feeding) trouble(s feed.Status) string {
 		return fmt.Sprintf("record %d was on its way when the stream ended last: %s", s.Poison, s.Detail)
 	}
 	return s.Detail
-}
-
-// feedGauges shows how far subscribers have come.
-func (g *Gateway) feedGauges() {
-	show := func(name, help string, counter bool, value func(feed.Status) float64) {
-		g.metrics.Series(name, help, counter, []string{"subscriber"}, func(emit func(float64, ...string)) {
-			for _, r := range g.feeds.rows() {
-				emit(value(r.pump.Status()), r.name)
-			}
-		})
-	}
-	show("yett_subscriber_lag_records", "Records that a subscriber has not acknowledged yet.", false, func(s feed.Status) float64 { return float64(s.LagRecords) })
-	show("yett_subscriber_lag_bytes", "About how large these records are.", false, func(s feed.Status) float64 { return float64(s.LagBytes) })
-	show("yett_subscriber_lag_seconds", "Age of the oldest of them.", false, func(s feed.Status) float64 { return s.Lag.Seconds() })
-	show("yett_subscriber_paused", "1 while a subscriber waits for yett plugin resume.", false, func(s feed.Status) float64 {
-		if s.State == feed.StatePaused {
-			return 1
-		}
-		return 0
-	})
-	show("yett_subscriber_delivered_total", "Records that a subscriber acknowledged.", true, func(s feed.Status) float64 { return float64(s.Delivered) })
-	show("yett_subscriber_redelivered_total", "Records that were sent again, replays aside.", true, func(s feed.Status) float64 { return float64(s.Redelivered) })
-	show("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber was told of the gap.", true, func(s feed.Status) float64 { return float64(s.Lost) })
-	show("yett_subscriber_dead_letters_total", "Records passed over after five failures.", true, func(s feed.Status) float64 { return float64(s.DeadLetters) })
-	g.metrics.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.", nil, func() float64 { return float64(g.feeds.retention().Records) })
-	g.metrics.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
-		if g.feeds.retention().Error != "" {
-			return 1
-		}
-		return 0
-	})
-	show("yett_subscriber_failures_total", "Streams that ended because of a record.", true, func(s feed.Status) float64 { return float64(s.Failures) })
 }
 
 // consumerOf makes a plugin process a subscriber of the log.

@@ -72,10 +72,33 @@ func TestReloadSaysTheWords(t *testing.T) {
 	}
 }
 
+// TestFailuresWords: what a plugin says of a check that failed is in the record of the decision, and not in the answer.
+func TestFailuresWords(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
+	if got := w.ask("guest/fail"); !strings.HasPrefix(got, "DENY ") || !strings.Contains(got, "plugin guest: the plugin's answer is an error") || strings.Contains(got, lastWords) {
+		t.Errorf("an agent: %s", got)
+	}
+	if got := w.recorded("decision"); len(got) != 1 || strings.Count(got[0], "the plugin's answer is an error; it says: "+lastWords) != 1 {
+		t.Errorf("the record: %v", got)
+	}
+}
+
 // metric gives the labels of a metric's series that are not 0.
 func (w *world) metric(name string) string {
 	w.t.Helper()
-	w.g.pluginGauges() // metrics are off
+	w.g.processGauges() // metrics are off
+	var out []string
+	for line := range strings.Lines(w.scrape()) {
+		if labels, value, ok := strings.Cut(strings.TrimPrefix(line, name+"{"), "} "); ok && strings.HasPrefix(line, name+"{") && value != "0\n" {
+			out = append(out, labels)
+		}
+	}
+	return strings.Join(out, "; ")
+}
+
+// scrape is what Prometheus would read.
+func (w *world) scrape() string {
+	w.t.Helper()
 	s, err := w.g.metrics.Listen("127.0.0.1:0")
 	if err != nil {
 		w.t.Fatal(err)
@@ -96,13 +119,7 @@ func (w *world) metric(name string) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var out []string
-	for line := range strings.Lines(string(text)) {
-		if labels, value, ok := strings.Cut(strings.TrimPrefix(line, name+"{"), "} "); ok && strings.HasPrefix(line, name+"{") && value != "0\n" {
-			out = append(out, labels)
-		}
-	}
-	return strings.Join(out, "; ")
+	return string(text)
 }
 
 // TestSubscribersWords: why a subscriber refuses a record is in its own words, which /readyz does not quote.

@@ -90,6 +90,7 @@ func (r *rack) ResumePlugin(_ context.Context, by store.Who, name string, skip b
 type silent struct{}
 
 func (silent) Operated(string, string, sdk.Code, time.Duration) {}
+func (silent) Asked(string, string, bool, time.Duration)        {}
 
 // verdict is what the desk's chain says to every call.
 type verdict struct{ sdk.Verdict }

@@ -124,9 +124,12 @@ func (c *conn) add(ctx context.Context, seq uint64, record []byte) bool {
 	return true
 }
 
-// ship sends the batch.
+// ship sends the batch. One without records says that all of its range was filtered out.
 func (c *conn) ship() {
 	b := c.batch
+	if len(b.records) == 0 {
+		b.replay = c.next-1 <= c.p.at.High
+	}
 	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: c.next - 1, Records: b.records, Replay: b.replay}
 	s := sentBatch{last: m.LastSeq}
 	for _, r := range b.records {
@@ -151,7 +154,8 @@ func (c *conn) gap(last uint64) {
 	c.next, c.batch = last+1, nil
 }
 
-// give hands a batch to the goroutine that sends. There is room: no more are on their way than it has.
+// give hands a batch to the goroutine that sends. There is room: no more are on their way than it has, and what is not on its way
+// any more was taken out before it could be acknowledged.
 func (c *conn) give(m *pluginv1.Batch, s sentBatch) bool {
 	p := c.p
 	root, err := p.set.Log.Root(m.LastSeq)

@@ -116,6 +116,7 @@ type Settings struct {
 	OnPoison string   // default pause
 
 	Mask     func(ctx context.Context, t Text) (string, error)
+	Policy   func() string // when it changes, Mask may find something else in a text; nil: it never does
 	Log      Log
 	Cursors  Cursors
 	Consumer Consumer

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -19,6 +20,8 @@ var (
 const (
 	maskedKept = 4096 // texts that are remembered with what masking made of them
 	maskedText = 256  // bytes of a text that is remembered
+	maskedFor  = time.Minute
+	quickRoom  = 32 // bytes by which masking may make a record longer without a second allocation
 )
 
 // maxDelivered is the largest record that is delivered as it is: plugins take messages of 4 MiB. An agent must not be able to
@@ -32,27 +35,35 @@ const unreadable = `,"withheld":"unreadable"}`
 
 // payload makes what is delivered of records. One goroutine's.
 type payload struct {
-	kind string
-	mask func(ctx context.Context, t Text) (string, error)
-	doc  exact.Doc
-	seen map[Text]string
+	kind   string
+	bare   bool // without contents, whatever the kind
+	mask   func(ctx context.Context, t Text) (string, error)
+	policy func() string // what mask goes by; nil: always the same
+	doc    exact.Doc
+
+	seen   map[Text]string // what mask made of texts
+	seenBy string          // under this policy
+	seenTo time.Time       // and not longer than this: a scanner that is a process may learn by itself
 }
+
+// without reports whether contents are left out.
+func (p *payload) without() bool { return p.bare || p.kind == PayloadDigest }
 
 // of is the record as it is delivered. All bytes but those of the members in question stay as they are.
 func (p *payload) of(ctx context.Context, seq uint64, record []byte) []byte {
-	if p.kind != PayloadDigest && len(record) > maxDelivered {
-		return large(ctx, seq, record)
+	if !p.without() && len(record) > maxDelivered {
+		return p.large(ctx, seq, record)
 	}
 	out := p.made(ctx, seq, record)
 	if len(out) > maxDelivered { // masking may make it longer
-		return large(ctx, seq, record)
+		return p.large(ctx, seq, record)
 	}
 	return out
 }
 
-// large is what is delivered of a record that does not fit.
-func large(ctx context.Context, seq uint64, record []byte) []byte {
-	rest := payload{kind: PayloadDigest}
+// large is what is delivered of a record that does not fit. What masking takes out of its texts stays out.
+func (p *payload) large(ctx context.Context, seq uint64, record []byte) []byte {
+	rest := payload{kind: p.kind, bare: true, mask: p.mask} // not p itself, which would keep the room for it
 	out := rest.made(ctx, seq, record)
 	switch {
 	case bytes.HasSuffix(out, []byte(unreadable)):
@@ -64,9 +75,17 @@ func large(ctx context.Context, seq uint64, record []byte) []byte {
 }
 
 func (p *payload) made(ctx context.Context, seq uint64, record []byte) []byte {
-	if p.kind == PayloadFull {
+	if p.kind == PayloadFull && !p.bare {
 		return append([]byte(nil), record...)
 	}
+	if out, ok := p.quick(ctx, make([]byte, 0, len(record)+quickRoom), record); ok {
+		return out
+	}
+	return p.parsed(ctx, seq, record)
+}
+
+// parsed is made for any record there may be.
+func (p *payload) parsed(ctx context.Context, seq uint64, record []byte) []byte {
 	if p.doc.Parse(string(record), recordLimits) != nil || p.doc.Root().Kind() != exact.Object {
 		return append(strconv.AppendUint([]byte(`{"seq":`), seq, 10), unreadable...)
 	}
@@ -81,7 +100,7 @@ func (p *payload) object(ctx context.Context, dst []byte, o exact.Value, t Text,
 	first := true
 	for name, v := range o.Members() {
 		content := top && contents[name]
-		if content && p.kind == PayloadDigest {
+		if content && p.without() {
 			continue
 		}
 		if !first {
@@ -90,12 +109,13 @@ func (p *payload) object(ctx context.Context, dst []byte, o exact.Value, t Text,
 		first = false
 		dst = append(exact.AppendString(dst, name), ':')
 		switch {
-		case p.kind == PayloadDigest:
+		case p.kind != PayloadRedacted:
 			dst = append(dst, v.Raw()...)
 		case content:
 			dst = p.content(ctx, dst, v, t)
 		case texts[name] && v.Kind() == exact.String && v.Str() != "":
-			dst = p.text(ctx, dst, v, t)
+			t.Text = v.Str()
+			dst = masked(ctx, p, dst, v.Raw(), t)
 		default:
 			dst = p.value(ctx, dst, v, t)
 		}
@@ -127,7 +147,11 @@ func (p *payload) content(ctx context.Context, dst []byte, v exact.Value, t Text
 	if v.Len() == 0 && (v.Kind() == exact.Object || v.Kind() == exact.Array) {
 		return append(dst, v.Raw()...)
 	}
-	t.Text, t.JSON = v.Raw(), true
+	return p.contentMasked(ctx, dst, v.Raw(), t)
+}
+
+func (p *payload) contentMasked(ctx context.Context, dst []byte, raw string, t Text) []byte {
+	t.Text, t.JSON = raw, true
 	out, err := p.mask(ctx, t)
 	var doc exact.Doc
 	if err != nil || doc.Parse(out, recordLimits) != nil {
@@ -136,9 +160,9 @@ func (p *payload) content(ctx context.Context, dst []byte, v exact.Value, t Text
 	return append(dst, doc.Root().Raw()...)
 }
 
-// text appends the masked text, or that it is withheld.
-func (p *payload) text(ctx context.Context, dst []byte, v exact.Value, t Text) []byte {
-	t.Text = v.Str()
+// masked appends the text t, which stands in the record as raw, masked, or that it is withheld.
+func masked[R string | []byte](ctx context.Context, p *payload, dst []byte, raw R, t Text) []byte {
+	p.forget()
 	out, known := p.seen[t]
 	if !known {
 		var err error
@@ -148,9 +172,20 @@ func (p *payload) text(ctx context.Context, dst []byte, v exact.Value, t Text) [
 		p.remember(t, out)
 	}
 	if out == t.Text {
-		return append(dst, v.Raw()...)
+		return append(dst, raw...)
 	}
 	return exact.AppendString(dst, out)
+}
+
+// forget drops what is remembered of texts when the scanners may find something else in them by now.
+func (p *payload) forget() {
+	policy := p.seenBy
+	if p.policy != nil {
+		policy = p.policy()
+	}
+	if now := time.Now(); policy != p.seenBy || !now.Before(p.seenTo) {
+		p.seen, p.seenBy, p.seenTo = nil, policy, now.Add(maskedFor)
+	}
 }
 
 func (p *payload) remember(t Text, out string) {

@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+	"unicode/utf8"
 )
 
 // masker replaces "secret" and refuses "broken".
@@ -57,6 +60,8 @@ func TestLargePayload(t *testing.T) {
 		{"another member", PayloadFull, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
 		{"another member, digest", PayloadDigest, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
 		{"unreadable", PayloadFull, `{"v":1,"odd":"` + long, `{"seq":7,"withheld":"unreadable"}`},
+		{"its texts", PayloadRedacted, `{"v":1,"args":{"c":"` + long + `"},"reason":"a secret","checks":[{"error":"broken"}]}`, `{"v":1,"reason":"a [MASKED]","checks":[{"error":"[withheld]"}]` + marked},
+		{"its texts in full", PayloadFull, `{"v":1,"args":{"c":"` + long + `"},"reason":"a secret"}`, `{"v":1,"reason":"a secret"` + marked},
 		{"not so long", PayloadFull, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`},
 	} {
 		p := payload{kind: c.kind, mask: masker}
@@ -83,6 +88,24 @@ func TestPayloadRemembers(t *testing.T) {
 	if asked != 4*maskedKept || len(p.seen) > maskedKept {
 		t.Errorf("asked %d times, %d kept", asked, len(p.seen))
 	}
+}
+
+// A text that was let through is looked at again when the scanners may know more: with other settings at once, and else soon.
+func TestPayloadForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, word := "one", "nothing"
+		p := payload{kind: PayloadRedacted, policy: func() string { return policy }, mask: func(_ context.Context, t Text) (string, error) {
+			return strings.ReplaceAll(t.Text, word, "[MASKED]"), nil
+		}}
+		reason := func() string { return string(p.of(context.Background(), 1, []byte(`{"reason":"a code name"}`))) }
+		expect(t, "nothing is known", reason(), `{"reason":"a code name"}`)
+		policy, word = "two", "code name"
+		expect(t, "another policy", reason(), `{"reason":"a [MASKED]"}`)
+		word = "nothing"
+		expect(t, "remembered", reason(), `{"reason":"a [MASKED]"}`)
+		time.Sleep(maskedFor)
+		expect(t, "a scanner that has changed by itself", reason(), `{"reason":"a code name"}`)
+	})
 }
 
 func TestWants(t *testing.T) {
@@ -136,7 +159,7 @@ func FuzzPayload(f *testing.F) {
 			}
 		}
 		h, ok := headOf(rec)
-		if ok && json.Valid(rec) && !bytes.ContainsAny(rec, " \t\r\n\\") {
+		if ok && json.Valid(rec) && utf8.Valid(rec) && !bytes.ContainsAny(rec, " \t\r\n\\") {
 			var m struct {
 				Type string `json:"type"`
 			}

@@ -35,11 +35,12 @@ type Pump struct {
 
 	mu     sync.Mutex
 	status Status // as published
+	known  bool   // it says where the cursor is
 
 	// The rest is the pump's goroutine's alone.
 	began   bool
 	at      Position // on disk
-	acked   uint64   // at or in front of at.Seq: acknowledged, or filtered out
+	acked   uint64   // at or in front of at.Seq: acknowledged
 	sent    uint64   // the furthest that was ever sent
 	paused  bool
 	fail    failure
@@ -68,7 +69,7 @@ func Start(set Settings) (*Pump, error) {
 	}
 	ctx, kill := context.WithCancel(context.Background())
 	p := &Pump{set: set, asks: make(chan *ask), stop: make(chan struct{}), done: make(chan struct{}), kill: kill, size: set.BatchRecords}
-	p.payload = payload{kind: set.Payload, mask: set.Mask}
+	p.payload = payload{kind: set.Payload, mask: set.Mask, policy: set.Policy}
 	p.now = Status{Name: set.Name, State: StateStarting}
 	p.publish()
 	go p.run(ctx)

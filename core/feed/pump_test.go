@@ -298,75 +298,6 @@ func TestDeadLettersOfDeadLetters(t *testing.T) {
 	})
 }
 
-// TestHearsTheEnd: whoever acknowledges without a pause does not keep the pump from anything else.
-func TestHearsTheEnd(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	p := &Pump{set: Settings{Window: 4, AckTimeout: time.Minute}, stop: make(chan struct{}), asks: make(chan *ask)}
-	close(p.stop)
-	c := newConn(p, ctx, cancel, nil)
-	c.ended, c.in = true, make(chan heard, 100*hearMost)
-	for range cap(c.in) {
-		c.in <- heard{ack: &pluginv1.Ack{}}
-	}
-	for !c.closing {
-		if len(c.in) == 0 {
-			t.Fatal("it is not heard")
-		}
-		if e := c.step(ctx); e.cause != notYet {
-			t.Fatalf("%+v", e)
-		}
-	}
-}
-
-func TestProtocolErrors(t *testing.T) {
-	for name, c := range map[string]struct {
-		reply func(b *pluginv1.Batch) []reply
-		want  string
-	}{
-		"beyond what was sent": {func(b *pluginv1.Batch) []reply { return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq + 1}}} }, "nothing behind 100 was sent"},
-		"backwards": {func(b *pluginv1.Batch) []reply {
-			return []reply{{ack: &pluginv1.Ack{Seq: 50}}, {ack: &pluginv1.Ack{Seq: 49}}}
-		}, "it acknowledges 49 after 50"},
-		"a refusal of nothing": {func(b *pluginv1.Batch) []reply {
-			return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq}}, {ack: &pluginv1.Ack{Error: "no"}}}
-		}, "it refuses what is behind 100, but nothing was sent"},
-		"without end": {func(b *pluginv1.Batch) []reply {
-			return slices.Repeat([]reply{{ack: &pluginv1.Ack{Seq: b.LastSeq}}}, emptyMost+2)
-		}, "it acknowledged nothing new 65536 times"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world, _ *Settings) { w.add(100, "decision"); w.behave = c.reply }, func(t *testing.T, w *world, p *Pump) {
-				after(50 * time.Millisecond)
-				s := p.Status()
-				if s.State != StateBackoff || !strings.Contains(s.Detail, c.want) || s.Protocol != 1 {
-					t.Fatalf("%+v", s)
-				}
-				after(time.Hour)
-				expect(t, "events", w.types(), []string{}) // it is not the records' fault
-				w.with(func() { w.behave = nil })
-				after(time.Minute)
-				expect(t, "cursor", p.Status().Cursor, 100)
-			})
-		})
-	}
-}
-
-// Any acknowledgement within what was sent is good, also in the middle of a batch, one that says nothing new, and one said twice.
-func TestPartialAcknowledgements(t *testing.T) {
-	bubble(t, func(w *world, _ *Settings) {
-		w.add(1000, "decision")
-		w.behave = func(b *pluginv1.Batch) []reply {
-			mid := (b.FirstSeq + b.LastSeq) / 2
-			return []reply{{ack: &pluginv1.Ack{}}, {ack: &pluginv1.Ack{Seq: mid}}, {ack: &pluginv1.Ack{Seq: mid}}, {ack: &pluginv1.Ack{Seq: b.LastSeq}}}
-		}
-	}, func(t *testing.T, w *world, p *Pump) {
-		after(5 * time.Second)
-		s := p.Status()
-		expect(t, "cursor, delivered, protocol", []any{s.Cursor, s.Delivered, s.Protocol, s.Redelivered}, []any{1000, 1000, 0, 0})
-	})
-}
-
 func TestGap(t *testing.T) {
 	bubble(t, func(w *world, _ *Settings) { w.add(100, "decision") }, func(t *testing.T, w *world, p *Pump) {
 		after(time.Second)
@@ -432,42 +363,6 @@ func TestStart(t *testing.T) {
 	}
 }
 
-func TestFilter(t *testing.T) {
-	bubble(t, func(w *world, s *Settings) {
-		w.kinds = []string{"kill", "unkill"}
-		s.Types = w.kinds
-	}, func(t *testing.T, w *world, p *Pump) {
-		after(time.Second)
-		w.add(20_000, "decision")
-		after(5 * time.Second)
-		s := p.Status()
-		expect(t, "nothing sent, cursor at the end", []any{len(w.batches), s.Cursor, s.Filtered}, []any{0, 20_000, 20_000})
-		before := w.moves
-		for range 100 {
-			w.add(1, "decision")
-			after(100 * time.Millisecond)
-		}
-		if n := w.moves - before; n > 12 {
-			t.Errorf("the cursor moved %d times in 10 s over what nobody wants", n)
-		}
-		w.add(1, "kill")
-		w.add(10, "decision")
-		w.add(1, "unkill")
-		after(3 * time.Second)
-		expect(t, "sent, cursor", []any{len(w.batches), len(w.batches[0].Records), p.Status().Cursor}, []any{1, 2, 20_112})
-		w.add(50, "decision")
-		after(3 * time.Second)
-		w.add(1, "kill")
-		w.with(func() {
-			w.behave = func(b *pluginv1.Batch) []reply {
-				return []reply{{ack: &pluginv1.Ack{Seq: b.FirstSeq - 1, Error: "no"}}}
-			}
-		})
-		after(30 * time.Millisecond)
-		expect(t, "a refusal behind what was filtered out", p.Status().Protocol, 0)
-	})
-}
-
 func TestReplay(t *testing.T) {
 	bubble(t, func(w *world, _ *Settings) { w.add(1000, "decision") }, func(t *testing.T, w *world, p *Pump) {
 		ctx := context.Background()
@@ -482,6 +377,60 @@ func TestReplay(t *testing.T) {
 		expect(t, "events", w.types(), []string{"replay 301-1000"})
 		expect(t, "came twice", []any{w.got[300], w.got[301], w.got[1000], w.got[1001]}, []any{1, 2, 2, 1})
 		expect(t, "status", []any{p.Status().Cursor, p.Status().Redelivered}, []any{1101, 0})
+	})
+}
+
+// A replay that fails half way, when the cursor was written for the last time before it, leaves the window open.
+func TestReplayFails(t *testing.T) {
+	var acks []reply
+	bubble(t, func(w *world, _ *Settings) {
+		w.add(5000, "decision")
+		w.behave = func(b *pluginv1.Batch) []reply {
+			acks = append(acks, reply{ack: &pluginv1.Ack{Seq: b.LastSeq}})
+			return nil
+		}
+	}, func(t *testing.T, w *world, p *Pump) {
+		after(5 * time.Second)
+		stalled := errors.New("stalled")
+		w.with(func() {
+			w.onMove = func(Move) (bool, error) { return false, stalled }
+			w.taken = 1024
+			w.open.out <- acks[3]
+		})
+		after(100 * time.Millisecond)
+		w.with(func() {
+			w.onMove = func(m Move) (bool, error) {
+				if m.Back {
+					return false, stalled
+				}
+				return true, nil
+			}
+		})
+		expect(t, "replay", errors.Is(p.Replay(context.Background(), operator, 1), stalled), true)
+		w.with(func() { w.onMove = nil })
+		after(5 * time.Second)
+		expect(t, "cursor, batches", []any{p.Status().Cursor, len(w.batches)}, []any{1024, 8})
+	})
+}
+
+// While the first cursor cannot be written nobody is told that it is at 0.
+func TestBeginsLate(t *testing.T) {
+	bubble(t, func(w *world, s *Settings) {
+		w.add(100, "decision")
+		s.Start = StartLatest
+		w.onMove = func(Move) (bool, error) { return false, errors.New("stalled") }
+	}, func(t *testing.T, w *world, p *Pump) {
+		after(10 * time.Second)
+		_, known := p.Cursor()
+		s := p.Status()
+		expect(t, "cursor is known, lag", []any{known, s.LagRecords, s.LagBytes}, []any{false, 0, 0})
+		if s.State != StateBackoff || !strings.Contains(s.Detail, "stalled") {
+			t.Errorf("%+v", s)
+		}
+		w.with(func() { w.onMove = nil })
+		after(time.Minute)
+		at, known := p.Cursor()
+		expect(t, "cursor", []any{at, known}, []any{100, true})
 	})
 }
 

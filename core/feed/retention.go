@@ -210,11 +210,13 @@ func (k *Keeper) run(ctx context.Context) {
 }
 
 func (k *Keeper) note(n uint64, err error) {
+	if err != nil {
+		k.set.Report("retention: %v", err) // may wait for whoever reads the program's messages: not under the lock
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.state.Error = ""; err != nil {
 		k.state.Error = err.Error()
-		k.set.Report("retention: %v", err)
 	}
 	if n > 0 {
 		k.state.Trims++

@@ -118,6 +118,28 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
+// Whoever looks how retention stands does not wait for whoever reads its messages.
+func TestKeeperReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{world: newWorld()}
+		made, said := make(chan *Keeper, 1), make(chan string, 8)
+		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: time.Hour}, Cursors: func() (map[string]uint64, bool) { return nil, false },
+			Report: func(format string, args ...any) {
+				k := <-made
+				made <- k
+				said <- k.Status().Error + fmt.Sprintf(format, args...)
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		made <- k
+		expect(t, "report", <-said, "retention: "+errUnknown.Error())
+		after(time.Second)
+		expect(t, "status", k.Status().Error, errUnknown)
+	})
+}
+
 // A record from a time when the clock was wrong keeps too much, never too little.
 func TestKeeperOnAWrongClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

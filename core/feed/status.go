@@ -53,7 +53,7 @@ func (p *Pump) publish() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.status = *s
+	p.status, p.known = *s, p.began
 }
 
 func (p *Pump) state(state, detail string) {
@@ -65,15 +65,15 @@ func (p *Pump) state(state, detail string) {
 func (p *Pump) Cursor() (seq uint64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.status.Cursor, p.status.State != StateStarting
+	return p.status.Cursor, p.known
 }
 
 // Status is how the subscriber stands now. It reads one record of the log.
 func (p *Pump) Status() Status {
 	p.mu.Lock()
-	s := p.status
+	s, known := p.status, p.known
 	p.mu.Unlock()
-	if s.State == StateStarting {
+	if !known {
 		return s
 	}
 	size, first := p.set.Log.Seq(), p.set.Log.First()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -19,7 +20,7 @@ const (
 	restAfter   = 25 * time.Millisecond  // a turn that reached the end of the log
 	restBetween = 2 * time.Millisecond   // turns while there is more to read
 	flushAfter  = 250 * time.Millisecond // an acknowledgement, unless the window needs it at once
-	quietAfter  = time.Second            // between two moves of the cursor over what was filtered out
+	quietAfter  = time.Second            // between two batches that only say that all was filtered out
 	sinceBroken = time.Second            // for the reason of a stream that cannot be written to
 	logPause    = time.Second            // after the log could not be read, or the cursor not written
 )
@@ -72,9 +73,10 @@ type conn struct {
 	wake   chan struct{}
 	wg     sync.WaitGroup
 
-	next  uint64 // the record to read next
-	after uint64 // the end of the newest batch sent: the next one begins behind it
-	heard uint64 // the newest acknowledgement
+	next  uint64        // the record to read next
+	after uint64        // the end of the newest batch sent: the next one begins behind it
+	heard uint64        // the newest acknowledgement
+	begun atomic.Uint64 // the end of the newest batch that went into the stream: what was not sent yet cannot be acknowledged
 	sent  []sentBatch
 	batch *building // not sent yet; nil: none
 
@@ -83,7 +85,7 @@ type conn struct {
 	restTo   time.Time // nothing is read before
 	ackDue   time.Time // zero: nothing is waited for
 	flushDue time.Time // zero: nothing is to be written
-	quietDue time.Time // not before, over what was filtered out
+	quietDue time.Time // nothing is said of what was filtered out before
 	retryAt  time.Time // the cursor is not written before
 	brokenTo time.Time // zero: it can be written to
 	sendErr  error
@@ -97,6 +99,7 @@ func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) 
 	w := p.set.Window
 	c := &conn{p: p, ctx: ctx, cancel: cancel, stream: s, out: make(chan *pluginv1.Batch, w), in: make(chan heard, w), broken: make(chan error, 1), wake: make(chan struct{}, 1)}
 	c.next, c.after, c.heard = p.acked+1, p.acked, p.acked
+	c.begun.Store(p.acked)
 	kept := p.gaps[:0] // what of gaps was not acknowledged is found again
 	for _, g := range p.gaps {
 		if g.last = min(g.last, p.acked); g.first <= g.last {
@@ -159,6 +162,7 @@ func (c *conn) send() {
 				}
 				return
 			}
+			c.begun.Store(b.LastSeq) // before it is sent: the answer may be there before Send returns
 			if err := c.stream.Send(b); err != nil {
 				c.broken <- err
 				return
@@ -208,6 +212,10 @@ func (c *conn) step(ctx context.Context) end {
 		c.read(c.ctx)
 		now = time.Now()
 	}
+	if c.untold() && !now.Before(c.quietDue) {
+		c.ship()
+		c.quietDue = now.Add(quietAfter)
+	}
 	c.p.publish()
 	timer := time.NewTimer(c.waits(now))
 	defer timer.Stop()
@@ -252,11 +260,20 @@ func (c *conn) waits(now time.Time) time.Duration {
 	} else if c.mayRead(now) {
 		until = now
 	}
+	if c.untold() && c.quietDue.Before(until) {
+		until = c.quietDue
+	}
 	return until.Sub(now)
 }
 
 func (c *conn) mayRead(now time.Time) bool {
 	return !c.closing && !c.ended && c.room() && c.brokenTo.IsZero() && !now.Before(c.restTo)
+}
+
+// untold reports whether records have been read that nobody wants, and nothing is on its way that says so. The cursor never goes
+// over what the subscriber was not told of: it could not tell the next stream's beginning from a hole.
+func (c *conn) untold() bool {
+	return c.ackDue.IsZero() && !c.closing && c.brokenTo.IsZero() && c.batch != nil && len(c.batch.records) == 0 && c.next > c.after+1 && c.room()
 }
 
 // room reports whether the window takes another batch. While suspects go one at a time it takes one.
@@ -270,12 +287,8 @@ func (c *conn) room() bool {
 // due writes the cursor when it is time to.
 func (c *conn) due(ctx context.Context, now time.Time) {
 	p := c.p
-	if c.ackDue.IsZero() && (c.batch == nil || len(c.batch.records) == 0) && p.acked < c.next-1 {
-		p.acked = c.next - 1 // all that was sent is acknowledged, and nothing behind it was wanted
-		p.progress()
-	}
 	if p.acked == p.at.Seq {
-		c.flushDue = time.Time{}
+		c.sent, c.flushDue = c.sent[c.settled():], time.Time{} // an operator's word may have written the cursor, too
 		return
 	}
 	if now.Before(c.retryAt) {
@@ -285,9 +298,6 @@ func (c *conn) due(ctx context.Context, now time.Time) {
 	settled := c.settled()
 	if c.flushDue.IsZero() {
 		c.flushDue = now.Add(flushAfter)
-		if settled == 0 && now.Before(c.quietDue) {
-			c.flushDue = c.quietDue
-		}
 	}
 	if now.Before(c.flushDue) && settled < max(1, p.set.Window/2) && (settled == 0 || len(c.sent) < p.set.Window) {
 		return
@@ -297,7 +307,7 @@ func (c *conn) due(ctx context.Context, now time.Time) {
 		c.flushDue = c.retryAt
 		return
 	}
-	c.flushDue, c.quietDue = time.Time{}, now.Add(quietAfter)
+	c.flushDue = time.Time{}
 }
 
 // settled is how many batches only wait for the cursor to be written.
@@ -339,8 +349,8 @@ func (c *conn) hear(h heard) end {
 	switch {
 	case seq != 0 && seq < c.heard:
 		return c.wrong("it acknowledges %d after %d", seq, c.heard)
-	case seq > c.after:
-		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.after)
+	case seq > c.begun.Load():
+		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.begun.Load())
 	case seq != 0:
 		c.take(seq)
 	}
@@ -368,6 +378,11 @@ func (c *conn) take(seq uint64) {
 		}
 	}
 	p.acked, p.tries = seq, 0
+	for _, b := range c.sent { // who acknowledges the last record of a batch has taken in all of it: what is behind that was filtered out
+		if n := len(b.seqs); n > 0 && b.seqs[n-1] <= p.acked {
+			p.acked = max(p.acked, b.last)
+		}
+	}
 	c.empty, c.emptyTo = 0, time.Time{}
 	p.progress()
 	if seq >= p.suspect && c.pending() == 0 {

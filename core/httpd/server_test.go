@@ -59,6 +59,7 @@ func (g *gate) About() chain.About                                        { retu
 type noObserver struct{}
 
 func (noObserver) Operated(string, string, sdk.Code, time.Duration) {}
+func (noObserver) Asked(string, string, bool, time.Duration)        {}
 
 // tellingListener says which connections were closed on this side.
 type tellingListener struct {

@@ -25,6 +25,7 @@ type Metrics struct {
 	scans     map[string]prometheus.Counter // by outcome
 	refused   *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
+	steps     *prometheus.HistogramVec
 }
 
 // New makes the metrics of one gateway.
@@ -35,9 +36,11 @@ func New(version string) *Metrics {
 	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_refused_total", Help: "Operations that ended in an error, by operation and code."}, []string{"operation", "code"})
 	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_operation_seconds", Help: "Time of one operation, from the parsed request to the answer.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}, []string{"operation"})
+	m.steps = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_step_seconds", Help: "Time that one step of a chain took, by its name; result says whether it ran to its end.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"chain", "step", "result"})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.reg.MustRegister(decisions, scans, m.refused, m.latency, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer} {
 		m.decisions[e.String()] = decisions.WithLabelValues(e.String())
 	}
@@ -57,29 +60,46 @@ func (m *Metrics) Counter(name, help string, labels map[string]string, value fun
 	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, value))
 }
 
-// Series shows values whose labels come and go, such as those of plugins: what read emits at the time of asking. counter says
-// whether they only grow. read must not block.
-func (m *Metrics) Series(name, help string, counter bool, labels []string, read func(emit func(value float64, labels ...string))) {
-	kind := prometheus.GaugeValue
-	if counter {
-		kind = prometheus.CounterValue
-	}
-	m.reg.MustRegister(&series{prometheus.NewDesc(name, help, labels, nil), kind, read})
+// Column is one metric of a Table.
+type Column struct {
+	Name, Help string
+	Counter    bool // it only grows
 }
 
-type series struct {
-	desc *prometheus.Desc
-	kind prometheus.ValueType
-	read func(emit func(value float64, labels ...string))
+// Table shows metrics whose labels come and go, such as those of plugins: what read emits at the time of asking, a value for
+// each column. It is asked once, so the values of one row belong together. read must not block.
+func (m *Metrics) Table(labels []string, columns []Column, read func(emit func(labels []string, values ...float64))) {
+	t := &table{read: read}
+	for _, c := range columns {
+		t.descs = append(t.descs, prometheus.NewDesc(c.Name, c.Help, labels, nil))
+		kind := prometheus.GaugeValue
+		if c.Counter {
+			kind = prometheus.CounterValue
+		}
+		t.kinds = append(t.kinds, kind)
+	}
+	m.reg.MustRegister(t)
+}
+
+type table struct {
+	descs []*prometheus.Desc
+	kinds []prometheus.ValueType
+	read  func(emit func(labels []string, values ...float64))
 }
 
 // Describe implements prometheus.Collector.
-func (s *series) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+func (t *table) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range t.descs {
+		to <- d
+	}
+}
 
 // Collect implements prometheus.Collector.
-func (s *series) Collect(to chan<- prometheus.Metric) {
-	s.read(func(value float64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(s.desc, s.kind, value, labels...)
+func (t *table) Collect(to chan<- prometheus.Metric) {
+	t.read(func(labels []string, values ...float64) {
+		for i, v := range values {
+			to <- prometheus.MustNewConstMetric(t.descs[i], t.kinds[i], v, labels...)
+		}
 	})
 }
 
@@ -97,6 +117,15 @@ func (m *Metrics) Operated(operation, result string, code sdk.Code, took time.Du
 	if c := m.scans[result]; c != nil {
 		c.Inc()
 	}
+}
+
+// Asked counts one step of a chain, "authorize" or "scan". Steps' names are the operator's, so there are few.
+func (m *Metrics) Asked(chain, step string, failed bool, took time.Duration) {
+	result := "ok"
+	if failed {
+		result = "failed"
+	}
+	m.steps.WithLabelValues(chain, step, result).Observe(took.Seconds())
 }
 
 // Server shows the metrics on a listener of its own.

@@ -19,6 +19,14 @@ func TestMetricsAreShown(t *testing.T) {
 	m.Operated("authorize", "DENY", "", time.Millisecond)
 	m.Operated("scan_output", "REDACTED", "", time.Millisecond)
 	m.Operated("approve_defer", "", sdk.CodeSelfApproval, time.Millisecond)
+	m.Asked("authorize", "rules", false, 20*time.Microsecond)
+	m.Asked("authorize", "entitle", true, time.Second)
+	asked := 0
+	m.Table([]string{"name"}, []obs.Column{{Name: "yett_row_up", Help: "1."}, {Name: "yett_row_total", Help: "2.", Counter: true}}, func(emit func([]string, ...float64)) {
+		asked++
+		emit([]string{"a"}, 1, 7)
+		emit([]string{"b"}, 0, 9)
+	})
 	m.Gauge("yett_part_up", "1 while the part works.", map[string]string{"part": "store"}, func() float64 { return 1 })
 	s, err := m.Listen("127.0.0.1:0")
 	if err != nil {
@@ -39,10 +47,16 @@ func TestMetricsAreShown(t *testing.T) {
 		`yett_decisions_total{effect="PERMIT"} 1`, `yett_decisions_total{effect="DENY"} 2`, `yett_decisions_total{effect="DEFER"} 0`,
 		`yett_scans_total{outcome="REDACTED"} 1`, `yett_refused_total{code="self_approval",operation="approve_defer"} 1`,
 		`yett_operation_seconds_count{operation="authorize"} 3`, `yett_part_up{part="store"} 1`, `yett_build_info{version="v1"} 1`,
+		`yett_step_seconds_count{chain="authorize",result="ok",step="rules"} 1`, `yett_step_seconds_bucket{chain="authorize",result="ok",step="rules",le="4e-05"} 1`,
+		`yett_step_seconds_count{chain="authorize",result="failed",step="entitle"} 1`,
+		`# TYPE yett_row_up gauge`, `# TYPE yett_row_total counter`, `yett_row_up{name="a"} 1`, `yett_row_total{name="a"} 7`, `yett_row_up{name="b"} 0`, `yett_row_total{name="b"} 9`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("the metrics lack %s", want)
 		}
+	}
+	if asked != 1 {
+		t.Errorf("a table was read %d times for one scrape", asked)
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)

@@ -76,7 +76,7 @@ func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *st
 	out := &cmd.Result
 	out.Outcome, out.Code = res.Outcome, res.Code
 	cmd.Scan = &store.Scanned{Key: r.Key, By: r.Who, ScanID: s.ids.id("scn_"), AgentID: a.AgentID, SessionID: a.SessionID, ToolID: a.ToolID, Bytes: len(in.Text), Outcome: res.Outcome, Code: res.Code,
-		Reason: res.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Text, 0, res.Findings, false), s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: receipts(res.Receipts),
+		Reason: res.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Text, 0, res.Findings, false), s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: keptReceipts(s.receipts(res.Receipts), res.Receipts),
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if res.Outcome == chain.Denied {
 		out.Withheld = res.Reason

@@ -103,7 +103,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
 		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
-	sc.checks, cmd.Shadow = checks(sc.checks[:0], res.Rows)
+	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
 	s.kept(r.Ctx, gen, &sc.call, cmd)
@@ -116,7 +116,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
-	out := s.decision(r, explain, cmd)
+	out := s.decision(r, explain, cmd, sc.rows)
 	if cmd.Out.Effect == sdk.Permit && !in.DryRun {
 		r.permitted = permitted{true, in.AgentID, in.SessionID, tool, out.DecisionID}
 	}
@@ -344,14 +344,15 @@ func viewOf(c *chain.Call, args, context []byte) []byte {
 	return o.Close()
 }
 
-// checks appends the rows as the log and explain show them.
-func checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
+// checks appends the rows as the log has them, and counts them.
+func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
 	var shadow []wire.Shadow
 	for i := range rows {
 		r := &rows[i]
+		s.set.Observer.Asked("authorize", r.Step.Name, r.Err != nil, r.Took)
 		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Version: r.Step.Version, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
 		if r.Err != nil {
-			c.Error = r.Err.Error()
+			c.Error = chain.WithWords(r.Err.Error(), chain.Words(r.Err))
 		}
 		if r.Step.Shadow {
 			c.Mode = "shadow"
@@ -362,7 +363,7 @@ func checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
 	return out, shadow
 }
 
-func (s *Service) decision(r *Request, explain bool, cmd *store.Decide) *wire.AuthorizeResponse {
+func (s *Service) decision(r *Request, explain bool, cmd *store.Decide, rows []chain.Row) *wire.AuthorizeResponse {
 	d := &cmd.Out
 	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
 		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
@@ -373,8 +374,13 @@ func (s *Service) decision(r *Request, explain bool, cmd *store.Decide) *wire.Au
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}
-	if explain {
+	if explain { // without what plugins say of their failures: that is in the record
 		out.Checks = slices.Clone(cmd.Checks)
+		for i := range out.Checks {
+			if err := rows[i].Err; err != nil {
+				out.Checks[i].Error = err.Error()
+			}
+		}
 	}
 	return out
 }

@@ -33,6 +33,7 @@ func (toolName) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 type silent struct{}
 
 func (silent) Operated(string, string, sdk.Code, time.Duration) {}
+func (silent) Asked(string, string, bool, time.Duration)        {}
 
 // bench is a service on a real store.
 type bench struct {

@@ -24,6 +24,7 @@ import (
 type unobserved struct{}
 
 func (unobserved) Operated(string, string, sdk.Code, time.Duration) {}
+func (unobserved) Asked(string, string, bool, time.Duration)        {}
 
 // streamRig is a service on a real store, for its streams.
 type streamRig struct {

@@ -217,6 +217,8 @@ type Actions interface {
 type Observer interface {
 	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's outcome.
 	Operated(operation, result string, code sdk.Code, took time.Duration)
+	// Asked is called for each step that a chain ("authorize" or "scan") asked; it must not block. failed: it did not run to its end.
+	Asked(chain, step string, failed bool, took time.Duration)
 }
 
 // Generation is one immutable set of rules and scanners. What was begun on one ends on it, whatever is put in its place.

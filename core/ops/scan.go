@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/store"
@@ -29,12 +30,12 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	defer gen.unpin()
 	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
-		Findings: findings(res.Findings), ScannedBy: receipts(res.Receipts)}
+		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
 	if res.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: in.ToolID, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...), Receipts: out.ScannedBy,
+		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...), Receipts: keptReceipts(out.ScannedBy, res.Receipts),
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
@@ -51,14 +52,32 @@ func findings(found []sdk.Finding) []wire.ScanFinding {
 	return out
 }
 
-func receipts(rs []chain.Receipt) []wire.Receipt {
+// receipts are what the scanners did, as the answer shows it. It counts them.
+func (s *Service) receipts(rs []chain.Receipt) []wire.Receipt {
 	out := make([]wire.Receipt, len(rs))
 	for i := range rs {
 		r := &rs[i]
+		s.set.Observer.Asked("scan", r.Step.Name, r.Err != nil, r.Took)
 		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes, Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
 		if r.Err != nil {
 			out[i].Error = r.Err.Error()
 		}
+	}
+	return out
+}
+
+// keptReceipts are receipts as the log has them: with what plugins say of their failures.
+func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
+	out := shown
+	for i := range rs {
+		words := chain.Words(rs[i].Err)
+		if words == "" {
+			continue
+		}
+		if &out[0] == &shown[0] {
+			out = slices.Clone(shown)
+		}
+		out[i].Error = chain.WithWords(out[i].Error, words)
 	}
 	return out
 }

@@ -103,12 +103,12 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 		return nil, nil, sdk.Errf(sdk.CodeTimeout, "the piece was not scanned in time; nothing of it is taken, so send it again")
 	}
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: st.gen.Policy,
-		Findings: findings(res.Findings), ScannedBy: receipts(res.Receipts)}
+		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
 	piece := &store.ScannedPiece{ID: st.name.id, Offset: in.Offset, Final: in.Final, Settled: res.Settled, Released: res.Released, Before: [2]int{st.settled, st.released}}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: st.agent, SessionID: st.session, ToolID: st.name.tool, Bytes: len(in.Output),
 		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: st.gen.Policy,
 		Findings: append(s.recorded(res.Around, res.At, res.Findings, false), s.recorded(res.Around, res.At, res.Shadow, true)...),
-		Receipts: out.ScannedBy, LatencyUS: s.set.Now().Sub(r.Start).Microseconds(), Stream: piece}
+		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds(), Stream: piece}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, nil, err
 	}

@@ -92,7 +92,7 @@ func (s *stage) open() {
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
 	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
 		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
-		Log: s.store, Streams: 4, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
+		Log: s.store, Streams: 4, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 1 << 20, Memory: 1 << 20, Idle: time.Minute}, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
 }
 
 func (s *stage) close() {

@@ -45,7 +45,7 @@ var effects = [...]sdk.Effect{
 func (a *answer) verdict() (sdk.Verdict, error) {
 	switch {
 	case a.failure != "":
-		return sdk.Verdict{}, wrongf("it says: %s", cut(a.failure, 300))
+		return sdk.Verdict{}, &chain.Spoken{Err: ErrAnswer, Words: cut(a.failure, 300)}
 	case a.effect == 0 || a.effect >= uint64(len(effects)):
 		return sdk.Verdict{}, wrongf("effect %d is none", a.effect)
 	}
@@ -167,7 +167,7 @@ var actions = [...]sdk.Action{
 func findings(r *pluginv1.ScanResponse, scanner string, kinds map[string]string, in *chain.Input) ([]sdk.Finding, error) {
 	switch {
 	case r.Error != "":
-		return nil, wrongf("it says: %s", cut(r.Error, 300))
+		return nil, &chain.Spoken{Err: ErrAnswer, Words: cut(r.Error, 300)}
 	case len(r.Findings) > maxFindings:
 		return nil, wrongf("%d findings, at most %d are allowed", len(r.Findings), maxFindings)
 	}

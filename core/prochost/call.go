@@ -297,7 +297,7 @@ func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
 	stream, err := pluginv1.NewSubscriberClient(in.conn).Consume(ctx)
 	if err != nil {
 		cancel()
-		return nil, named(p.spec.Name, fmt.Errorf("Consume: %w", plain(err)))
+		return nil, named(p.spec.Name, fmt.Errorf("Consume: %w", quoted(err)))
 	}
 	return stream, nil
 }

@@ -96,7 +96,7 @@ func (c *checks) read() {
 		case errors.Is(err, io.EOF):
 			err = errors.New("it ended the stream of checks")
 		case err != nil:
-			err = fmt.Errorf("CheckStream: %w", plain(err))
+			err = fmt.Errorf("CheckStream: %w", quoted(err))
 		default:
 			err = c.take(&got)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"google.golang.org/grpc"
 )
@@ -27,7 +28,7 @@ const (
 func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
 	stream, err := pluginv1.NewPluginClient(in.conn).Health(in.ctx, &pluginv1.HealthRequest{IntervalMs: uint32(healthInterval.Milliseconds())})
 	if err != nil {
-		return fmt.Errorf("Health: %w", in.because(ctx, plain(err)))
+		return fmt.Errorf("Health: %w", in.because(ctx, quoted(err)))
 	}
 	serves, failed := make(chan struct{}), make(chan error, 1)
 	if !in.spawn(func() { in.follow(stream, serves, failed, moved) }) {
@@ -40,7 +41,7 @@ func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
 		return in.because(ctx, err)
 	case <-ctx.Done():
 		if said := in.said.Load(); said != nil {
-			return &Spoken{fmt.Errorf("it does not serve (%s): %w", said.how, context.Cause(ctx)), said.words}
+			return &chain.Spoken{Err: fmt.Errorf("it does not serve (%s): %w", said.how, context.Cause(ctx)), Words: said.words}
 		}
 		return fmt.Errorf("nothing on its health stream: %w", context.Cause(ctx))
 	}
@@ -56,7 +57,7 @@ func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResp
 		m, err := stream.Recv()
 		switch {
 		case err != nil:
-			err = fmt.Errorf("its health stream ended: %w", plain(err))
+			err = fmt.Errorf("its health stream ended: %w", quoted(err))
 		case !left.take(time.Now()):
 			err = errFlood
 		default:

@@ -3,6 +3,7 @@ package prochost
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -189,9 +190,18 @@ func (in *instance) failed(ctx context.Context, err error) error {
 	case in.ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", ErrLost, context.Cause(in.ctx))
 	case status.Code(err) == codes.Unavailable:
-		return fmt.Errorf("%w: %w", ErrLost, plain(err))
+		return fmt.Errorf("%w: %w", ErrLost, quoted(err))
 	}
-	return fmt.Errorf("%w: %w", ErrAnswer, plain(err))
+	return fmt.Errorf("%w: %w", ErrAnswer, quoted(err))
+}
+
+// quoted is plain for what others than operators may read: of a status they see the code.
+func quoted(err error) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	return &chain.Spoken{Err: errors.New(s.Code().String()), Words: cut(s.Message(), 300)}
 }
 
 // plain makes a short printable error of a gRPC status, whose text comes from the plugin.

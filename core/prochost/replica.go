@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -226,7 +227,7 @@ func (r *replica) notify(c supervise.Change) {
 		}
 		<-r.begun
 		if words := r.service.Words(); words != "" {
-			r.failed = &Spoken{r.failed, words}
+			r.failed = &chain.Spoken{Err: r.failed, Words: words}
 		}
 		r.p.o.Log(r.p.spec.Name, LevelHost, fmt.Sprintf("replica %d: %s: %s", r.index, c.To, out.Reason))
 	}

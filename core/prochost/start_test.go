@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"google.golang.org/grpc"
@@ -52,6 +53,7 @@ func TestStartErrors(t *testing.T) {
 		refused    bool
 		change     func(*Spec)
 		check      func(string, []byte) error
+		late       bool // shows only once it has started: a machine that is slow gets more time for that
 	}{
 		{mode: "stock", want: "its digest is", refused: true, change: func(s *Spec) { s.Digest = "sha256:" + strings.Repeat("0", 64) }},
 		{mode: "stock", want: "no such file", refused: true, change: func(s *Spec) { s.Path = "/nonexistent" }},
@@ -68,7 +70,7 @@ func TestStartErrors(t *testing.T) {
 		{mode: "stock-invalid", want: "no such tenant", refused: true},
 		{mode: "stock", want: "config: /x is wrong", refused: true, check: func(string, []byte) error { return errors.New("/x is wrong") }},
 		{mode: "trivial", want: "it takes no config", refused: true, change: func(s *Spec) { s.Config = []byte(`{"a":1}`) }},
-		{mode: "stock-never-serves", want: "it does not serve (not serving)", words: "the directory is away", change: func(s *Spec) { s.StartTimeout = 3 * time.Second }},
+		{mode: "stock-never-serves", want: "it does not serve (not serving)", words: "the directory is away", change: func(s *Spec) { s.StartTimeout = time.Second }, late: true},
 		{mode: "stock-odd-health", want: "health status 77 is none"},
 		{mode: "stock-bad-smoke", want: "effect 99 is none"},
 		{mode: "stock-unary-bad-smoke", want: "effect 99 is none"},
@@ -79,11 +81,15 @@ func TestStartErrors(t *testing.T) {
 				c.change(&s)
 			}
 			err := startError(t, s, Options{CheckConfig: c.check})
+			for c.late && s.StartTimeout < patience && !strings.Contains(err.Error(), c.want) {
+				s.StartTimeout *= 4
+				err = startError(t, s, Options{CheckConfig: c.check})
+			}
 			var r *Refused
 			if !strings.Contains(err.Error(), c.want) || errors.As(err, &r) != c.refused {
 				t.Errorf("refused: %v: %v", r != nil, err)
 			}
-			if words := strings.Join(Words(err), "\n"); words != c.words || c.words != "" && strings.Contains(err.Error(), c.words) {
+			if words := chain.Words(err); words != c.words || c.words != "" && strings.Contains(err.Error(), c.words) {
 				t.Errorf("%v: it said %q, want %q, and not in the error", err, words, c.words)
 			}
 		})

@@ -4,9 +4,9 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -136,7 +136,7 @@ func (r *replica) status() ReplicaStatus {
 func (r *replica) words() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cut(strings.Join(Words(r.failed), "; "), 1<<10)
+	return cut(chain.Words(r.failed), 1<<10)
 }
 
 func (r *replica) handshaken() bool {

@@ -52,6 +52,7 @@ func (finds) About() chain.About                                        { return
 type silent struct{}
 
 func (silent) Operated(string, string, sdk.Code, time.Duration) {}
+func (silent) Asked(string, string, bool, time.Duration)        {}
 
 // gated refuses to record while broken is set, as a store on a full disk does.
 type gated struct {

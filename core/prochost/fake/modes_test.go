@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -242,7 +243,11 @@ func noTalk(want ...codes.Code) func(t *testing.T, mode string) {
 			t.Log(r.err) // go-plugin looked already
 			return
 		}
-		_, err := r.plugin.Info(r.within(4*shortly), &pluginv1.InfoRequest{})
+		wait := patience
+		if slices.Contains(want, codes.DeadlineExceeded) {
+			wait = shortly
+		}
+		_, err := r.plugin.Info(r.within(wait), &pluginv1.InfoRequest{})
 		for _, code := range want {
 			if status.Code(err) == code {
 				return
@@ -432,7 +437,7 @@ func acknowledged(want string) func(t *testing.T, mode string) {
 		arg := map[string]string{"acks-beyond": "10", "acks-slowly": "1ms", "crash-batch": "1", "crash-record": "2", "refuses-record": "10"}[mode]
 		r := up(t, mode, arg)
 		wait := patience
-		if want == "" || mode == "acks-backwards" {
+		if mode == "unread" { // all others end the stream, since we do
 			wait = shortly
 		}
 		stream, err := r.subscriber.Consume(r.within(wait))

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/obs"
+	"github.com/yett-dev/yett/core/prochost"
+)
+
+// gauges shows what is kept elsewhere.
+func (g *Gateway) gauges() {
+	m := g.metrics
+	m.Gauge("yett_store_up", "1 while the store takes writes.", nil, func() float64 { return one(g.store.Healthy() == nil) })
+	m.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
+	m.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 { return float64(g.reloads[0].Load()) })
+	m.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil, func() float64 { return float64(g.reloads[1].Load()) })
+	m.Gauge("yett_config_refused", "1 when the last reload was refused.", nil, func() float64 {
+		last := g.reloaded.Load()
+		return one(last != nil && last.err != nil)
+	})
+	m.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.", nil, func() float64 { return float64(g.feeds.retention().Records) })
+	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
+	g.moduleGauges()
+	g.processGauges()
+	g.feedGauges()
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+func gauge(name, help string) obs.Column   { return obs.Column{Name: name, Help: help} }
+func counter(name, help string) obs.Column { return obs.Column{Name: name, Help: help, Counter: true} }
+
+// moduleGauges shows the modules and plugins of the generation in force.
+func (g *Gateway) moduleGauges() {
+	g.metrics.Table([]string{"module"}, []obs.Column{
+		counter("yett_module_calls_total", "Calls of a module or plugin."),
+		counter("yett_module_errors_total", "Calls of a module or plugin that did not run to their end."),
+		counter("yett_module_discarded_total", "Instances of a module thrown away after an error or because they grew."),
+		counter("yett_module_fuel_total", "Units of work, about an instruction each, that a module did."),
+		gauge("yett_module_up", "1 while a module or plugin takes calls."),
+	}, func(emit func([]string, ...float64)) {
+		for _, m := range g.gen.Load().loaded() {
+			c := m.counts()
+			up, _, _ := m.now()
+			emit([]string{m.name}, float64(c.calls), float64(c.errors), float64(c.discarded), float64(c.fuel), one(up))
+		}
+	})
+}
+
+// processGauges shows the plugins of the generation in force that are processes.
+func (g *Gateway) processGauges() {
+	each := func(show func(name string, p *prochost.Plugin)) {
+		for _, m := range g.gen.Load().loaded() {
+			if m.process != nil {
+				show(m.name, m.process)
+			}
+		}
+	}
+	g.metrics.Table([]string{"module"}, []obs.Column{
+		counter("yett_plugin_late_total", "Answers of a plugin process that came after their deadline."),
+		counter("yett_plugin_refused_total", "Calls that a plugin process never saw: it was down, its queue full or its breaker open."),
+		counter("yett_plugin_wrong_total", "Answers of a plugin process that broke a rule, or said that it failed."),
+		counter("yett_plugin_lost_total", "Calls whose plugin process ended meanwhile."),
+		counter("yett_plugin_cached_total", "Calls answered from the decision cache."),
+		counter("yett_plugin_retried_total", "Calls put to another replica after their own had failed."),
+		counter("yett_plugin_starts_total", "Starts of plugin processes."),
+		counter("yett_plugin_crashes_total", "Ends of plugin processes that nobody asked for."),
+		counter("yett_plugin_breaker_opened_total", "Times that a plugin's breaker opened."),
+		gauge("yett_plugin_in_flight", "Calls that a plugin process has, or that wait for it."),
+		gauge("yett_plugin_waiting", "Of these, the ones that wait in its queue."),
+	}, func(emit func([]string, ...float64)) {
+		each(func(name string, p *prochost.Plugin) {
+			s := p.Stats()
+			emit([]string{name}, float64(s.Late), float64(s.Refused), float64(s.Wrong), float64(s.Lost), float64(s.CacheHits), float64(s.Retried), float64(s.Starts),
+				float64(s.Crashes), float64(s.BreakerOpen), float64(s.InFlight), float64(s.Waiting))
+		})
+	})
+	g.metrics.Table([]string{"module", "state"}, []obs.Column{
+		gauge("yett_plugin_state", "Replicas of a plugin process by state: verify, starting, probing, unready, ready, draining, backoff, quarantined or stopped."),
+	}, func(emit func([]string, ...float64)) {
+		each(func(name string, p *prochost.Plugin) {
+			in := map[prochost.State]int{}
+			for _, r := range p.Status().Replicas {
+				in[r.State]++
+			}
+			for _, state := range prochost.States() {
+				emit([]string{name, string(state)}, float64(in[state]))
+			}
+		})
+	})
+}
+
+// feedGauges shows how far subscribers have come.
+func (g *Gateway) feedGauges() {
+	g.metrics.Table([]string{"subscriber"}, []obs.Column{
+		gauge("yett_subscriber_lag_records", "Records that a subscriber has not acknowledged yet."),
+		gauge("yett_subscriber_lag_bytes", "About how large these records are."),
+		gauge("yett_subscriber_lag_seconds", "Age of the oldest of them."),
+		gauge("yett_subscriber_paused", "1 while a subscriber waits for yett plugin resume."),
+		counter("yett_subscriber_delivered_total", "Records that a subscriber acknowledged."),
+		counter("yett_subscriber_redelivered_total", "Records that were sent again, replays aside."),
+		counter("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber was told of the gap."),
+		counter("yett_subscriber_dead_letters_total", "Records passed over after five failures."),
+		counter("yett_subscriber_failures_total", "Streams that ended because of a record."),
+	}, func(emit func([]string, ...float64)) {
+		for _, r := range g.feeds.rows() {
+			s := r.pump.Status()
+			emit([]string{r.name}, float64(s.LagRecords), float64(s.LagBytes), s.Lag.Seconds(), one(s.State == feed.StatePaused), float64(s.Delivered),
+				float64(s.Redelivered), float64(s.Lost), float64(s.DeadLetters), float64(s.Failures))
+		}
+	})
+}

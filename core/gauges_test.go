@@ -1,0 +1,66 @@
+package core
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+const metricsDoc = "obs/METRICS.md"
+
+// TestMetricsAreDocumented: the document lists what a gateway shows, no more and no less.
+func TestMetricsAreDocumented(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("subscriber", "waits"), "", fmt.Sprintf(everything, "full")) })
+	w.g.gauges() // metrics are off
+	w.ask("nothing/x")
+	w.g.metrics.Operated("authorize", "", sdk.CodeConflict, time.Millisecond)
+	got := metricsTable(t, w.scrape())
+	text, err := os.ReadFile(metricsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, ok := strings.Cut(string(text), "| metric |")
+	if !ok {
+		t.Fatalf("%s has no table", metricsDoc)
+	}
+	if os.Getenv("GOLDEN") == "write" {
+		if err := os.WriteFile(metricsDoc, []byte(head+got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want := string(text)[len(head):]; want != got {
+		t.Errorf("%s differs (GOLDEN=write rewrites it):\n%s", metricsDoc, got)
+	}
+}
+
+var (
+	help   = regexp.MustCompile(`(?m)^# HELP (yett_\w+) (.*)\n# TYPE \w+ (\w+)\n\w+(\{.*\})? `)
+	labels = regexp.MustCompile(`(\w+)="`)
+)
+
+// metricsTable makes the document's table of a scrape.
+func metricsTable(t *testing.T, scrape string) string {
+	t.Helper()
+	rows := []string{}
+	for _, m := range help.FindAllStringSubmatch(scrape, -1) {
+		var names []string
+		for _, l := range labels.FindAllStringSubmatch(m[4], -1) {
+			if l[1] != "le" {
+				names = append(names, l[1])
+			}
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |\n", m[1], m[3], strings.Join(names, ", "), m[2]))
+	}
+	if n := strings.Count(scrape, "# HELP yett_"); n != len(rows) || n == 0 {
+		t.Errorf("%d metrics are shown, %d of them with a value", n, len(rows))
+	}
+	slices.Sort(rows)
+	return "| metric | type | labels | what |\n|---|---|---|---|\n" + strings.Join(rows, "")
+}
