@@ -139,14 +139,14 @@ func TestNames(t *testing.T) {
 
 // TestSlowClients sends parts of requests and waits for the server to lose its patience, which is set small.
 func TestSlowClients(t *testing.T) {
-	s := startDev(t, []string{"YETT__LIMITS__HEADER_READ=300ms", "YETT__LIMITS__WHOLE_READ=600ms", "YETT__LIMITS__IDLE=1s"})
+	s := startDev(t, []string{"YETT__LIMITS__HEADER_READ=2s", "YETT__LIMITS__WHOLE_READ=4s", "YETT__LIMITS__IDLE=1s"})
 	whole := rawPost("/v1/authorize", s.Keys.Agent, permitted)
 	for _, c := range []struct {
 		name, sent, says string
 		statuses         []int
 	}{
-		{"a slow head", whole[:20], "headers: not read within the limit of 300ms (limits.header_read)", []int{408}},
-		{"a slow body", whole[:len(whole)-3], "request: not read within the limit of 600ms (limits.whole_read)", []int{408}},
+		{"a slow head", whole[:20], "headers: not read within the limit of 2s (limits.header_read)", []int{408}},
+		{"a slow body", whole[:len(whole)-3], "request: not read within the limit of 4s (limits.whole_read)", []int{408}},
 		{"nothing at all", "", "", nil},
 		{"idle after an answer", whole, "", []int{200}},
 	} {

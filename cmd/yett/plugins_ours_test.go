@@ -22,7 +22,7 @@ func TestOurPluginsConform(t *testing.T) {
 			if out, err := exec.Command("go", "build", "-o", program, "../../plugins/"+name).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			out, err := exec.Command(yett, "plugin", "conform", program).CombinedOutput()
+			out, err := exec.Command(yett, "plugin", "conform", "--timeout", "5s", program).CombinedOutput()
 			if err != nil || !strings.Contains(string(out), " conforms (") {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -115,14 +115,16 @@ var fakeFaults = map[string]fakeFault{
 var fakeAllowed = []string{"acks-flood", "acks-slowly", "acks-each"}
 
 // soon are the modes that a run waits for in vain: it need not be long.
-func soon(f fakeFault, o *Options) {
-	switch f.why {
-	case noLine:
+func soon(f fakeFault, name string, o *Options) {
+	switch {
+	case f.why == noLine:
 		o.start = time.Second
-	case inVain:
+	case f.why == inVain:
 		o.most = 3 * time.Second
-	case unacknowledged:
+	case f.why == unacknowledged:
 		o.ack = 3 * time.Second
+	case name == "ignore-term":
+		o.drain = 2 * time.Second
 	}
 }
 
@@ -147,23 +149,30 @@ func TestFakes(t *testing.T) {
 		all.Go(func() {
 			places <- struct{}{}
 			defer func() { <-places }()
-			if text := f.shows(path, name, bad); text != "" {
+			text := f.shows(path, name, bad, 0)
+			if text != "" && f.why == inVain { // where others keep the machine busy, it may not have come to where it hangs
+				text = f.shows(path, name, bad, 30*time.Second)
+			}
+			if text != "" {
 				t.Errorf("%s: %s", name, text)
 			}
 		})
 	}
 }
 
-// shows runs the suite with one mode, and says what is wrong with the report.
-func (f fakeFault) shows(path, name string, bad bool) string {
+// shows runs the suite with one mode, and says what is wrong with the report. most bounds one check; 0: the usual.
+func (f fakeFault) shows(path, name string, bad bool, most time.Duration) string {
 	o := Options{Path: path, Env: map[string]string{"FAKE_MODE": name}, CheckConfig: schemaCheck, Timeout: 5 * time.Second}
 	if f.arg != "" {
 		o.Env["FAKE_ARG"] = f.arg
 	}
 	if bad {
-		o.Only, o.drain = []string{f.check}, 2*time.Second
+		o.Only = []string{f.check}
 	}
-	soon(f, &o)
+	soon(f, name, &o)
+	if most > 0 {
+		o.most = most
+	}
 	rep, err := Run(context.Background(), o)
 	if err != nil {
 		return err.Error()

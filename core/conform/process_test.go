@@ -218,7 +218,6 @@ func TestFeedsOneProcess(t *testing.T) {
 	}
 	o := testOptions(t, "good")
 	o.Env[heldEnv] = filepath.Join(t.TempDir(), "held")
-	o.ack = 5 * time.Second
 	o.Only = []string{"batches", "second-stream", "stdout", "processes", "drain", "leftovers", "kill"}
 	rep, err := Run(context.Background(), o)
 	if err != nil {
@@ -258,15 +257,14 @@ func TestProcessDefects(t *testing.T) {
 	} {
 		t.Run(d.mode, func(t *testing.T) {
 			o := testOptions(t, d.mode)
-			o.Only, o.drain, o.ack = d.only, time.Second, 2*time.Second
-			if d.only == nil {
+			if o.Only = d.only; d.only == nil {
 				o.Only = []string{d.check}
 			}
-			if d.mode == "never ready" {
+			switch d.mode { // what is waited for in vain
+			case "never ready":
 				o.start = 500 * time.Millisecond
-			}
-			if d.mode == "stops itself" {
-				o.Total = 5 * time.Second
+			case "ignores SIGTERM":
+				o.drain = time.Second
 			}
 			rep, err := Run(context.Background(), o)
 			if err != nil {

@@ -313,13 +313,8 @@ func TestTooLargeForGRPC(t *testing.T) {
 // Configure does not need the receiver. Health says that it is away after the first batch, and finds out that it is back.
 func TestReceiverAwayAndBack(t *testing.T) {
 	for _, protocol := range []string{protocolHTTP, protocolGRPC} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := l.Addr().String()
-		_ = l.Close()
-		p := loaded(t, map[string]any{"endpoint": "http://" + addr, "protocol": protocol, "retry_for": "300ms"}, nil)
+		addr, _ := remotetest.Reserve(t)
+		p := loaded(t, map[string]any{"endpoint": "http://" + addr, "protocol": protocol, "retry_for": "1s"}, nil)
 		if err := p.Health(); err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +324,8 @@ func TestReceiverAwayAndBack(t *testing.T) {
 		if p.Health() == nil {
 			t.Fatalf("%s: the plugin says that it is healthy", protocol)
 		}
-		if l, err = net.Listen("tcp", addr); err != nil {
+		l, err := net.Listen("tcp", addr)
+		if err != nil {
 			t.Fatal(err)
 		}
 		r := &receiver{}
@@ -344,7 +340,7 @@ func TestReceiverAwayAndBack(t *testing.T) {
 				_ = rpc.Serve(l)
 			}
 		}()
-		for deadline := time.Now().Add(30 * time.Second); p.Health() != nil; {
+		for deadline := time.Now().Add(2 * time.Minute); p.Health() != nil; {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: it never finds out that the receiver is back", protocol)
 			}

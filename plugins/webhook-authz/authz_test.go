@@ -70,8 +70,8 @@ func TestRequest(t *testing.T) {
 		if string(body) != want {
 			t.Errorf("body\n%s\nwant\n%s", body, want)
 		}
-		if ms, err := strconv.Atoi(r.Header.Get(headerDeadline)); err != nil || ms < 1 || ms > 700 {
-			t.Errorf("%s is %q, want at most 700", headerDeadline, r.Header.Get(headerDeadline))
+		if ms, err := strconv.Atoi(r.Header.Get(headerDeadline)); err != nil || ms < 1 || ms > 12_000 {
+			t.Errorf("%s is %q, want at most 12000", headerDeadline, r.Header.Get(headerDeadline))
 		}
 		if r.Header.Get("Authorization") != "Bearer x" {
 			t.Error("no Authorization")
@@ -81,8 +81,8 @@ func TestRequest(t *testing.T) {
 		_, _ = io.WriteString(w, `{"effect":"DEFER","code":"BIG","reason":"r","message":"m","rule_id":"x","approvals":2,"approvers":["key:ann","role:approver"],"expires_seconds":90,"ttl_seconds":5,"priority":"high"}`)
 	}))
 	defer srv.Close()
-	a := configured(t, srv.URL, `, "timeout": "10s"`, map[string]string{secretSigning: secretText("a"), secretOther: secretText("b"), secretAuthorization: "Bearer x"})
-	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	a := configured(t, srv.URL, `, "timeout": "25s"`, map[string]string{secretSigning: secretText("a"), secretOther: secretText("b"), secretAuthorization: "Bearer x"})
+	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 	defer cancel()
 	want := sdk.Verdict{Effect: sdk.Defer, Code: "BIG", Reason: "r", Message: "m", RuleID: "x", Approvals: 2, From: []string{"key:ann", "role:approver"}, Expires: 90 * time.Second, TTL: 5 * time.Second, Priority: sdk.PriorityHigh}
 	for range 2 {

@@ -118,7 +118,7 @@ func TestNothingBeforeConfigure(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := r.authorizer.Check(ctx, request(1, "permit"))
 	want("Check", err)
@@ -188,7 +188,7 @@ func TestChecksSideBySide(t *testing.T) {
 func TestEveryCheckIsAnsweredOnce(t *testing.T) {
 	r := load(t, sample())
 	r.configure(t, "{}")
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	stream, err := r.authorizer.CheckStream(ctx)
 	if err != nil {
