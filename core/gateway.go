@@ -28,6 +28,7 @@ import (
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -235,7 +236,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
+	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
 		Socket: g.SocketPath(), Console: g.consoleURL, Control: g, Log: g.opts.Log}); err != nil {
 		return err
 	}

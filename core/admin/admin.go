@@ -41,6 +41,7 @@ type Settings struct {
 	Socket  string // path of the agents' socket, "" if it is off
 	Console string // address of the console, "" if it is off
 	Control Control
+	OwnProc func() error // an error unless /proc shows this process's own PID namespace: else nobody can be told from a plugin
 	Log     func(format string, args ...any)
 }
 
@@ -80,7 +81,7 @@ func Listen(data string, set Settings) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
-	s.ln = &guarded{ln, set.Log}
+	s.ln = &guarded{ln, set.OwnProc, set.Log}
 	s.http = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"strconv"
@@ -14,7 +15,8 @@ import (
 // guarded lets in only who may administer.
 type guarded struct {
 	*net.UnixListener
-	log func(format string, args ...any)
+	ownProc func() error
+	log     func(format string, args ...any)
 }
 
 // Accept drops everyone else and goes on.
@@ -24,7 +26,7 @@ func (g *guarded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		uid, err := admit(c)
+		uid, err := g.admit(c)
 		if err == nil {
 			return &peerConn{c, peerAddr(uid)}, nil
 		}
@@ -48,7 +50,7 @@ func (a peerAddr) String() string  { return string(a) }
 func (c *peerConn) RemoteAddr() net.Addr { return c.addr }
 
 // admit checks the peer's credentials: the server's own uid or root, and no process that the server started.
-func admit(c *net.UnixConn) (uid string, err error) {
+func (g *guarded) admit(c *net.UnixConn) (uid string, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return "", err
@@ -61,7 +63,13 @@ func admit(c *net.UnixConn) (uid string, err error) {
 	if cred.Uid != 0 && int(cred.Uid) != os.Getuid() {
 		return "", fmt.Errorf("uid %d is neither the server's nor root", cred.Uid)
 	}
+	if err := g.ownProc(); err != nil {
+		return "", fmt.Errorf("nobody can be traced: %w", err)
+	}
 	child, err := descends(int(cred.Pid), os.Getpid(), parentOf)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("%w (it has ended, or this server is not shown all processes: hidepid, ProtectProc=invisible)", err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("process %d cannot be traced: %w", cred.Pid, err)
 	}

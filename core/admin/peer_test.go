@@ -2,9 +2,41 @@ package admin
 
 import (
 	"errors"
+	"net"
 	"os"
+	"path/filepath"
+	"strconv"
 	"testing"
 )
+
+// Where /proc counts processes as another namespace does, nobody is let in: a plugin would have no ancestors there.
+func TestForeignProc(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	peer, err := ln.AcceptUnix()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	var foreign error
+	g := &guarded{ln, func() error { return foreign }, t.Logf}
+	if uid, err := g.admit(peer); err != nil || uid != strconv.Itoa(os.Getuid()) {
+		t.Errorf("our own: %q, %v", uid, err)
+	}
+	foreign = errors.New("strangers' numbers")
+	if uid, err := g.admit(peer); uid != "" || !errors.Is(err, foreign) {
+		t.Errorf("in a foreign namespace: %q, %v", uid, err)
+	}
+}
 
 // Only what surely was not started by the server is let in: a process that hides behind a thousand others is not.
 func TestDescends(t *testing.T) {

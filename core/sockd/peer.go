@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,7 +33,38 @@ func (s *Server) checkPeers() error {
 	if name, mapped := s.set.Peers[own]; mapped && !s.set.OwnPeer {
 		return &ConfigError{"socket.peers", fmt.Sprintf("user %d is the one that serves, and whatever it runs could speak as the key %q; give the agents a user of their own", own, name)}
 	}
+	if n, some := nobody(); some {
+		if name, mapped := s.set.Peers[n]; mapped && !s.set.OwnPeer {
+			return &ConfigError{"socket.peers", fmt.Sprintf("user %d is whoever has no number in this user namespace, so anybody outside of it could speak as the key %q; give the agents another user", n, name)}
+		}
+	}
 	return nil
+}
+
+// nobody is the number that the kernel gives, in a user namespace, to all users who have none there; some is false where everybody has one.
+var nobody = sync.OnceValues(func() (uid uint32, some bool) {
+	mapped, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		mapped = nil
+	}
+	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil {
+		overflow = nil
+	}
+	return nobodyOf(string(mapped), string(overflow))
+})
+
+// nobodyOf reads it from uid_map, which maps all numbers to themselves outside of user namespaces, and overflowuid. What cannot be read
+// counts as a user namespace with the usual number.
+func nobodyOf(mapped, overflow string) (uid uint32, some bool) {
+	if slices.Equal(strings.Fields(mapped), []string{"0", "0", "4294967295"}) {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(overflow), 10, 32)
+	if err != nil {
+		n = 65534
+	}
+	return uint32(n), true
 }
 
 // newPeer asks the kernel who connected.
@@ -48,7 +82,8 @@ func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
 		return nil, fmt.Errorf("who the peer is: %w", credErr)
 	}
 	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.Uid, cred.Pid)}
-	if s.set.OwnPeer || int(cred.Uid) != os.Geteuid() {
+	n, some := nobody()
+	if anybody := some && cred.Uid == n; !anybody && (s.set.OwnPeer || int(cred.Uid) != os.Geteuid()) {
 		p.key = s.set.Peers[cred.Uid]
 	}
 	return p, nil

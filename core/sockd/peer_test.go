@@ -2,6 +2,7 @@ package sockd
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -32,5 +33,33 @@ func TestAPeerApprovesNothingOfItsOwn(t *testing.T) {
 	}
 	if got := r.dial().ask(`{"type":"standing_grant_add","agent_id":"a","tool_pattern":"**","ttl_seconds":60}`); !strings.Contains(got, `"code":"self_approval"`) {
 		t.Error(got)
+	}
+}
+
+// TestNobody: in a user namespace all users who have no number there share one, so nobody may speak as a key by it.
+func TestNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		mapped, overflow string
+		uid              uint32
+		some             bool
+	}{
+		"no namespace of users": {"         0          0 4294967295\n", "65534\n", 0, false},
+		"rootless":              {"         0       1000          1\n         1     100000      65536\n", "65534\n", 65534, true},
+		"another number":        {"0 1000 1\n", "99\n", 99, true},
+		"all but one":           {"0 0 4294967294\n", "65534\n", 65534, true},
+		"nothing can be read":   {"", "", 65534, true},
+	} {
+		if uid, some := nobodyOf(c.mapped, c.overflow); uid != c.uid || some != c.some {
+			t.Errorf("%s: %d, %v", name, uid, some)
+		}
+	}
+	known := nobody
+	t.Cleanup(func() { nobody = known })
+	own := uint32(os.Geteuid())
+	nobody = func() (uint32, bool) { return own, true }
+	r := newRig(t, mapped("agents"))
+	r.key("agents", "authorize")
+	if got := r.dial().ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{}}`); !strings.Contains(got, `"code":"unauthenticated"`) {
+		t.Errorf("nobody in particular: %s", got)
 	}
 }

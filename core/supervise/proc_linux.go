@@ -30,6 +30,19 @@ func stand() error {
 	if footing.holds {
 		return nil
 	}
+	if err := OwnProc(); err != nil {
+		return err
+	}
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("adopt orphans: %w", err)
+	}
+	footing.holds = true
+	return nil
+}
+
+// OwnProc is an error unless /proc counts processes as this process's PID namespace does: in another one's, numbers are strangers', and
+// nobody would descend from anybody.
+func OwnProc() error {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
 		return fmt.Errorf("/proc does not show this process, and without it nobody can tell what a child has started: %w", err)
@@ -42,10 +55,6 @@ func stand() error {
 		return errors.New("/proc is that of another PID namespace, so the processes in it are not those that their numbers say here: " +
 			"mount one of this namespace (unshare has --mount-proc, bwrap --proc /proc)")
 	}
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("adopt orphans: %w", err)
-	}
-	footing.holds = true
 	return nil
 }
 
