@@ -37,7 +37,7 @@ type Plugin struct {
 
 	Secrets map[string]SecretRef `koanf:"secrets" doc:"With exec: secrets by name, which reach the plugin as files and never stand in its environment or arguments."`
 	Env     Values               `koanf:"env" doc:"With exec: the whole environment of the process, names and texts. Nothing of the server's own is handed on. No place for secrets."`
-	User    PluginUser           `koanf:"user" idle:"ok" doc:"With exec: who the process runs as, where the server may switch (it runs as root). The server's own user if not given."`
+	User    PluginUser           `koanf:"user" idle:"ok" doc:"With exec: who the process runs as, where the server may switch (as root, or with the capabilities CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_KILL). The server's own user if not given."`
 	Peer    Peer                 `koanf:"peer" idle:"ok" doc:"With connect: who may be at the other end of the socket."`
 	Breaker Breaker              `koanf:"breaker" idle:"ok" doc:"With exec and connect: when a plugin that fails is left alone for a while."`
 	Cache   Cache                `koanf:"cache" idle:"ok" doc:"With exec and connect, authorizers only: keep answers for as long as the plugin says. Off unless entries is given."`

@@ -207,7 +207,7 @@ func (g *generation) bind(cfg *config.Config) error {
 		}
 		g.Authorize.Steps[i].Checker = m.checker
 		if m.scanner != nil {
-			g.Authorize.Steps[i].Version = m.scanner.About().Version
+			g.Authorize.Steps[i].Version = func() string { return m.scanner.About().Version } // a plugin may come up later
 		}
 	}
 	return nil

@@ -51,8 +51,9 @@ type pool struct {
 	ending    context.Context // ends when nothing is to be started any more
 	end       context.CancelFunc
 
-	mu     sync.Mutex
-	loaded map[string]*loaded // by print
+	mu       sync.Mutex
+	loaded   map[string]*loaded // by print
+	replaced int                // plugins that have given up their print to another one
 }
 
 // newPool makes an empty one. changed gets each change of a plugin process's state.
@@ -100,6 +101,13 @@ func (p *pool) take(ctx context.Context, name string, c config.Plugin, policy tr
 	print := printOf(name, c, policy)
 	p.mu.Lock()
 	l = p.loaded[print]
+	if l != nil && l.process != nil && l.process.Another() { // it goes on for the generations that have it, and denies
+		delete(p.loaded, print)
+		p.replaced++
+		l.print = fmt.Sprintf("%s, replaced: %d", print, p.replaced)
+		p.loaded[l.print] = l
+		l = nil
+	}
 	if l != nil {
 		l.users++
 	}

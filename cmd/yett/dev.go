@@ -74,8 +74,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		return err
 	}
 	opts := core.Options{Version: version(), Log: log, OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
-	if cache, err := os.UserCacheDir(); err == nil && f.data == "" {
-		opts.CacheDir = filepath.Join(cache, "yett", "modules")
+	if f.data == "" { // else, and where the user has none, it is in the data directory
+		opts.CacheDir = moduleCache()
 	}
 	var keys devKeySet
 	return runGateway(ctx, cfg, opts, func(g *core.Gateway) (err error) {

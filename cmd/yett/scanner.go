@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -144,12 +143,8 @@ type modulePair struct {
 const evalTimeout = time.Minute
 
 func loadPair(ctx context.Context, name string, code []byte, config json.RawMessage, foreign bool) (p *modulePair, err error) {
-	opts := wasmhost.Options{}
-	if dir, err := os.UserCacheDir(); err == nil {
-		opts.CacheDir = filepath.Join(dir, "yett", "modules")
-	}
 	p = &modulePair{}
-	if p.host, err = wasmhost.New(ctx, opts); err != nil {
+	if p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: moduleCache()}); err != nil {
 		return nil, err
 	}
 	spec := wasmhost.Spec{Name: name, Code: code, Config: config, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}

@@ -15,12 +15,31 @@ import (
 	"github.com/yett-dev/yett/core/kit"
 )
 
+// moduleCache is the user's directory for compiled modules, "" where there is none that can be written: some containers' users have no
+// home, and modules are compiled each time there.
+func moduleCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	dir = filepath.Join(dir, "yett", "modules")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return ""
+	}
+	f, err := os.CreateTemp(dir, "try-")
+	if err != nil {
+		return ""
+	}
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
+		return ""
+	}
+	return dir
+}
+
 // authorSettings are the surroundings in which an author's module runs: those of the gateway.
 func authorSettings(cmd *cobra.Command, logs bool) kit.Settings {
 	s := kit.Settings{CheckConfig: config.CheckModule}
-	if dir, err := os.UserCacheDir(); err == nil {
-		s.CacheDir = filepath.Join(dir, "yett", "modules")
-	}
+	s.CacheDir = moduleCache()
 	if logs {
 		s.Log = func(level int, line string) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "log %d: %s\n", level, kit.Printable(strings.TrimRight(line, "\n"), 2<<10))

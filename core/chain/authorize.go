@@ -36,8 +36,8 @@ func anyGlob(globs []string, s string) bool {
 // Step is one step of an authorize chain.
 type Step struct {
 	Name    string
-	Kind    string // rules, wasm, process
-	Version string
+	Kind    string        // rules, wasm, process
+	Version func() string // of what answers, as it is now; nil: it has none
 	Match   Match
 	Timeout time.Duration // 0: what is left of the budget
 	OnError sdk.Effect    // Deny, Defer or Abstain, when the step did not run to its end

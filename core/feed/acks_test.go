@@ -124,7 +124,11 @@ func TestAcknowledgesTheLastRecord(t *testing.T) {
 		w.kinds = []string{"kill"}
 		s.Types = w.kinds
 		w.behave = func(b *pluginv1.Batch) []reply {
-			return []reply{{ack: &pluginv1.Ack{Seq: b.Records[len(b.Records)-1].Seq}}}
+			last := b.LastSeq
+			if n := len(b.Records); n > 0 {
+				last = b.Records[n-1].Seq
+			}
+			return []reply{{ack: &pluginv1.Ack{Seq: last}}}
 		}
 	}, func(t *testing.T, w *world, p *Pump) {
 		after(time.Second)

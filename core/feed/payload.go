@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/sdk/exact"
@@ -22,6 +23,7 @@ const (
 	maskedText = 256  // bytes of a text that is remembered
 	maskedFor  = time.Minute
 	quickRoom  = 32 // bytes by which masking may make a record longer without a second allocation
+	maxSpare   = 1 << 10
 )
 
 // maxDelivered is the largest record that is delivered as it is: plugins take messages of 4 MiB. An agent must not be able to
@@ -52,11 +54,19 @@ func (p *payload) without() bool { return p.bare || p.kind == PayloadDigest }
 // of is the record as it is delivered. All bytes but those of the members in question stay as they are.
 func (p *payload) of(ctx context.Context, seq uint64, record []byte) []byte {
 	if !p.without() && len(record) > maxDelivered {
-		return p.large(ctx, seq, record)
+		return fitted(p.large(ctx, seq, record))
 	}
 	out := p.made(ctx, seq, record)
 	if len(out) > maxDelivered { // masking may make it longer
-		return p.large(ctx, seq, record)
+		return fitted(p.large(ctx, seq, record))
+	}
+	return fitted(out)
+}
+
+// fitted gives back the room of what was left out: a batch counts what it delivers, and must not hold much more.
+func fitted(out []byte) []byte {
+	if cap(out) > 2*len(out)+maxSpare {
+		return bytes.Clone(out)
 	}
 	return out
 }
@@ -195,5 +205,7 @@ func (p *payload) remember(t Text, out string) {
 	if p.seen == nil || len(p.seen) >= maskedKept {
 		p.seen = map[Text]string{}
 	}
-	p.seen[t] = out
+	// Copies: these are parts of a whole record, which would be kept with them.
+	t.Text, t.ToolID, t.AgentID = strings.Clone(t.Text), strings.Clone(t.ToolID), strings.Clone(t.AgentID)
+	p.seen[t] = strings.Clone(out)
 }

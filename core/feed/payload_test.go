@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -69,6 +70,43 @@ func TestLargePayload(t *testing.T) {
 			t.Errorf("%s:\n got %.100s… (%d bytes)\nwant %.100s…", c.name, got, len(got), c.want)
 		}
 	}
+}
+
+// What a batch holds is what it counts: an agent's large args are not in memory for a subscriber that does not get them.
+func TestPayloadHoldsLittle(t *testing.T) {
+	rec := []byte(`{"v":1,"args":{"c":"` + strings.Repeat("y", 1<<20) + `"},"reason":"x"}`)
+	for _, kind := range []string{PayloadDigest, PayloadRedacted} {
+		p := payload{kind: kind, mask: func(context.Context, Text) (string, error) { return "", errors.New("too large") }}
+		huge := fmt.Appendf(nil, `{"v":1,"args":{"c":"%s"}}`, strings.Repeat("y", maxDelivered))
+		if out := p.of(context.Background(), 7, huge); cap(out) > 4<<10 {
+			t.Errorf("%s: %d bytes of a huge record take %d", kind, len(out), cap(out))
+		}
+		for _, rec := range [][]byte{rec, bytes.Replace(rec, []byte(`"v":1`), []byte(`"v":1e0`), 1)} { // quick and parsed
+			if out := p.of(context.Background(), 7, rec); cap(out) > 4<<10 {
+				t.Errorf("%s: %d bytes take %d", kind, len(out), cap(out))
+			}
+		}
+	}
+}
+
+// What is remembered of a text is the text, not the record that it was in.
+func TestPayloadRemembersLittle(t *testing.T) {
+	long := strings.Repeat("y", 1<<20)
+	held := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	p := payload{kind: PayloadRedacted, mask: func(_ context.Context, t Text) (string, error) { return t.Text, nil }}
+	before := held()
+	for i := range 64 {
+		p.of(context.Background(), 7, fmt.Appendf(nil, `{"n":1e0,"tool_id":"tool-%d","agent_id":"a","args":{"c":"%s"},"reason":"x"}`, i, long))
+	}
+	if after := held(); len(p.seen) != 64 || after > before+16<<20 {
+		t.Errorf("%d texts take %d KiB", len(p.seen), (after-before)>>10)
+	}
+	runtime.KeepAlive(&p)
 }
 
 // What masking made of a text is remembered for the same tool and agent only, and not without end.

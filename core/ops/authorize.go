@@ -350,7 +350,10 @@ func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wi
 	for i := range rows {
 		r := &rows[i]
 		s.set.Observer.Asked("authorize", r.Step.Name, r.Err != nil, r.Took)
-		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Version: r.Step.Version, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
+		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
+		if r.Step.Version != nil {
+			c.Version = r.Step.Version()
+		}
 		if r.Err != nil {
 			c.Error = chain.WithWords(r.Err.Error(), chain.Words(r.Err))
 		}

@@ -78,7 +78,7 @@ func (in *instance) ask(ctx context.Context, before *described) (*described, err
 		return nil, err
 	}
 	if before != nil && !bytes.Equal(before.raw, about.raw) {
-		return nil, refusef("what Info says is not what it said at first")
+		return nil, differs(in.spec, "what Info says is not what it said at first")
 	}
 	if check := in.o.CheckConfig; check != nil && before == nil && about.ConfigSchema != "" {
 		if err := check(about.ConfigSchema, in.spec.Config); err != nil {

@@ -25,6 +25,7 @@ type Plugin struct {
 
 	replicas []*replica
 	about    atomic.Pointer[described] // what the first process said
+	another  atomic.Bool               // Connect: what is there now says something else
 	sessions sync.WaitGroup
 
 	turn    atomic.Uint64 // which replica is next
@@ -83,6 +84,20 @@ func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) 
 	}
 	return p, nil
 }
+
+// errAnother: with Connect a plugin runs without us, and may be replaced.
+var errAnother = refusef("it is not the plugin that it was at first, but another version, say: reload the configuration to take it as it is now")
+
+// differs is the error of a plugin that does not say of itself what it said before.
+func differs(s *Spec, what string) error {
+	if s.Connect != "" {
+		return errAnother
+	}
+	return refusef("%s", what)
+}
+
+// Another reports that what listens at a plugin's socket is not what it was at first, so that only a new Load takes it as it is.
+func (p *Plugin) Another() bool { return p.another.Load() }
 
 // agree takes what the first process says of the plugin, and holds every later one to it.
 func (p *Plugin) agree(about *described) bool {

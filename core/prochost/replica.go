@@ -2,6 +2,7 @@ package prochost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -123,12 +124,13 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 	r.shakes(ctx)
 	s.failing.Store(new(func(why error) { r.service.Fail(process, why) }))
 	in, err := prepare(ctx, s, r.p.about.Load(), &r.p.count.stray, r.moved)
-	if err != nil {
-		s.stop(err)
-		return err
+	if err == nil && !r.p.agree(in.about) {
+		err = differs(&r.p.spec, "what Info says is not what it says in another replica")
 	}
-	if !r.p.agree(in.about) {
-		err := refusef("what Info says is not what it says in another replica")
+	if err == nil || errors.Is(err, errAnother) {
+		r.p.another.Store(err != nil)
+	}
+	if err != nil {
 		s.stop(err)
 		return err
 	}
