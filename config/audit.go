@@ -30,7 +30,7 @@ type Subscriber struct {
 	Types    []string `koanf:"types" format:"name" example:"[\"decision\", \"kill\"]" doc:"Types of records that it gets; all if not given."`
 	Agents   []string `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents: records of others are left out; those of no agent are not."`
 	Tools    []string `koanf:"tools" format:"glob" example:"[\"payments/**\"]" doc:"Patterns of tools: records of others are left out; those of no tool are not."`
-	Payload  string   `koanf:"payload" default:"redacted" enum:"digest|redacted|full" doc:"What it gets of args and context: digest (nothing but their hash), redacted (secrets masked) or full (as the log has them). A record above 3 MiB comes without them, and says so (withheld: too_large)."`
+	Payload  string   `koanf:"payload" default:"redacted" enum:"digest|redacted|full" doc:"What it gets of args and context: digest (nothing but their hash; reasons and errors as the log has them), redacted (secrets masked, in reasons and errors too) or full (as the log has them). A record above 3 MiB comes without them, and says so (withheld: too_large)."`
 	Start    string   `koanf:"start" default:"earliest" enum:"earliest|latest" doc:"Where a subscriber begins that was never there before: at the first record that is kept, or behind the last."`
 	OnPoison string   `koanf:"on_poison" default:"pause" enum:"pause|dead_letter" doc:"What happens when it fails five times at the same record: pause (until yett plugin resume) or dead_letter (the log says so, and it goes on behind it)."`
 	Pos      Pos      `koanf:"-"`

@@ -24,6 +24,9 @@ func TestPluginAuthor(t *testing.T) {
 		t.Fatal(err)
 	}
 	modules, builds, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
+	if !testing.Short() {
+		fetch(t, yett, root)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "plugin"),
 		Setup: func(env *testscript.Env) error {
@@ -39,6 +42,30 @@ func TestPluginAuthor(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "socket": scriptSocket},
 	})
+}
+
+// fetch has the go command look up, on the network if need be, what the scripts want to have at hand without one: go doc and go mod tidy
+// look at more of the modules than building does, down to the tests of others.
+func fetch(t *testing.T, yett, root string) {
+	t.Helper()
+	made, hand := filepath.Join(t.TempDir(), "made"), t.TempDir()
+	for _, c := range []struct {
+		dir  string
+		args []string
+	}{
+		{hand, []string{yett, "plugin", "new", "made", "--sdk", root, "--dir", made}},
+		{made, []string{"go", "list", "-m", "all"}},
+		{hand, []string{"cp", filepath.Join(root, "examples", "authorizer-go", "main.go"), "."}},
+		{hand, []string{"go", "mod", "init", "example.com/hand"}},
+		{hand, []string{"go", "mod", "edit", "-require", "github.com/yett-dev/yett@v0.0.0", "-replace", "github.com/yett-dev/yett=" + root}},
+		{hand, []string{"go", "mod", "tidy"}},
+	} {
+		cmd := exec.Command(c.args[0], c.args[1:]...)
+		cmd.Dir, cmd.Env = c.dir, append(os.Environ(), "GOFLAGS=", "GOWORK=off", "GOTOOLCHAIN=local")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(c.args, " "), err, out)
+		}
+	}
 }
 
 // scriptSocket waits until there is a socket: socket FILE.

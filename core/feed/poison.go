@@ -55,11 +55,21 @@ func (p *Pump) pass(ctx context.Context, e Event, more ...Event) error {
 		seq = p.stuck
 	}
 	e.Type, e.First, e.Last = EventDeadLetter, seq, seq
+	told := passed{from: p.acked + 1, span: span{seq, seq}}
+	for _, g := range p.gaps { // on their way, too, and what is behind the cursor now does not come again
+		if g.last > p.acked {
+			told.first = min(told.first, max(g.first, p.acked+1))
+		}
+	}
+	if p.passed.last == p.acked && p.passed.last != 0 { // nor did it acknowledge that one
+		told.from, told.first = p.passed.from, p.passed.first
+	}
 	if err := p.move(ctx, seq, append([]Event{e}, more...)...); err != nil {
 		return err
 	}
 	p.set.Report("subscriber %s: record %d was passed over: %s", p.set.Name, seq, e.Why)
 	p.now.DeadLetters++
+	p.passed = told
 	p.tries = 0
 	p.publish()
 	return nil

@@ -48,12 +48,24 @@ type Pump struct {
 	size    int    // records of the next batch, at most; 1 with suspects
 	suspect uint64 // up to here, records go one at a time: one of them has ended a stream
 	gaps    []span // on their way or acknowledged, not yet recorded
+	passed  passed // not yet acknowledged; none with last 0
 	tries   int    // without getting any further
 	now     Status // to be published
 }
 
 // span is a range of records.
 type span struct{ first, last uint64 }
+
+// passed are records that the cursor moved over though the subscriber never had them. The next stream begins with telling it so: else
+// it would find a hole between that stream and what it had before.
+type passed struct {
+	from uint64 // the record behind the last one that was acknowledged; up to first all was filtered out
+	span
+	tries int // streams that began with telling it
+}
+
+// tellMost is how often a subscriber is told of what was passed over. One that fails because of that gets what follows all the same.
+const tellMost = 5
 
 // failure is what is known of a record that could not be delivered.
 type failure struct {

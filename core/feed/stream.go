@@ -80,6 +80,7 @@ type conn struct {
 	sent  []sentBatch
 	batch *building // not sent yet; nil: none
 
+	telling  bool      // of what was passed over, and it is not acknowledged yet
 	ended    bool      // the end of the log was reached, nothing was written since
 	closing  bool      // nothing more is sent
 	restTo   time.Time // nothing is read before
@@ -107,7 +108,32 @@ func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) 
 		}
 	}
 	p.gaps = kept
+	if p.passed.last != p.acked { // a replay begins before it
+		p.passed = passed{}
+	}
 	return c
+}
+
+// tellPassed begins a stream with what was passed over. Nothing follows before it is acknowledged: no record is to blame for a stream
+// that ends because of it. The cursor is behind it already.
+func (c *conn) tellPassed() end {
+	over := &c.p.passed
+	switch {
+	case over.last == 0:
+		return end{}
+	case over.tries >= tellMost:
+		c.p.set.Report("subscriber %s: it was told %d times that records %d to %d were passed over, did not acknowledge that, and is not told again", c.p.set.Name, tellMost, over.first, over.last)
+		*over = passed{}
+		return end{}
+	}
+	over.tries++
+	c.after = over.from - 1
+	m := &pluginv1.Batch{FirstSeq: over.from, LastSeq: over.last, Gap: &pluginv1.Gap{FirstSeq: over.first, LastSeq: over.last, Reason: "dead_letter"}}
+	if !c.give(m, sentBatch{last: over.last}) {
+		return end{endGone, c.p.now.Detail}
+	}
+	c.telling = true
+	return end{}
 }
 
 // serve runs the stream until it ends, and writes the cursor.
@@ -117,7 +143,7 @@ func (c *conn) serve(ctx context.Context) end {
 	c.wg.Add(2)
 	go c.send()
 	go c.receive()
-	e := end{}
+	e := c.tellPassed()
 	for e.cause == notYet {
 		e = c.step(ctx)
 	}
@@ -278,6 +304,9 @@ func (c *conn) untold() bool {
 
 // room reports whether the window takes another batch. While suspects go one at a time it takes one.
 func (c *conn) room() bool {
+	if c.telling {
+		return false
+	}
 	if c.p.careful() {
 		return c.ackDue.IsZero() && len(c.sent) < c.p.set.Window
 	}
@@ -353,6 +382,9 @@ func (c *conn) hear(h heard) end {
 		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.begun.Load())
 	case seq != 0:
 		c.take(seq)
+	}
+	if c.telling && seq >= c.p.passed.last {
+		c.p.passed, c.telling, c.ackDue = passed{}, false, time.Time{}
 	}
 	if h.ack.GetError() == "" {
 		return end{}

@@ -134,7 +134,7 @@ func TestConnectByCertificate(t *testing.T) {
 	} {
 		peer := right
 		c.change(&peer)
-		s := Spec{Name: "side", Kind: Authorizer, Connect: at, Peer: &peer, StartTimeout: 2 * time.Second}
+		s := Spec{Name: "side", Kind: Authorizer, Connect: at, Peer: &peer, StartTimeout: 20 * time.Second}
 		if err := startError(t, s, Options{}); !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}

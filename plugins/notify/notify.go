@@ -145,7 +145,7 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 		return errors.New("the plugin is not configured, or is closed")
 	}
 	if g := b.Gap; g != nil {
-		n.state.log.Warn("records were removed before they came here: nobody is told of the calls in them", "first_seq", g.First, "last_seq", g.Last)
+		n.state.log.Warn("records do not come here: nobody is told of the calls in them", "first_seq", g.First, "last_seq", g.Last, "reason", g.Reason)
 	}
 	all, bad := events(b, n.args)
 	if len(all) == 0 {

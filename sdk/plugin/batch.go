@@ -28,7 +28,8 @@ type Record struct {
 	Leaf [32]byte        // RFC 6962 leaf hash of the record as it stands in the log
 }
 
-// Gap are records that the operator's retention removed before they were delivered.
+// Gap are records that do not come: the operator's retention removed them before they were delivered (Reason is "retention"), or they
+// were passed over since they had failed ("dead_letter").
 type Gap struct {
 	First, Last uint64
 	Reason      string

@@ -1486,7 +1486,7 @@ type Batch struct {
 	FirstSeq      uint64                 `protobuf:"varint,2,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"` // the batch begins behind the last one: first_seq is its last_seq + 1, unless the host began anew
 	LastSeq       uint64                 `protobuf:"varint,3,opt,name=last_seq,json=lastSeq,proto3" json:"last_seq,omitempty"`    // what Ack.seq acknowledges the whole batch with
 	Records       []*Record              `protobuf:"bytes,4,rep,name=records,proto3" json:"records,omitempty"`                    // in order, at most 256, together at most 1 MiB unless it is one
-	Gap           *Gap                   `protobuf:"bytes,5,opt,name=gap,proto3" json:"gap,omitempty"`                            // records that the operator's retention removed before they were delivered
+	Gap           *Gap                   `protobuf:"bytes,5,opt,name=gap,proto3" json:"gap,omitempty"`                            // records that do not come: retention removed them before they were delivered, or they were passed over
 	TreeRoot      []byte                 `protobuf:"bytes,6,opt,name=tree_root,json=treeRoot,proto3" json:"tree_root,omitempty"`  // RFC 6962 root hash of the log's tree over records 1 to last_seq; 32 bytes
 	Replay        bool                   `protobuf:"varint,7,opt,name=replay,proto3" json:"replay,omitempty"`                     // an operator asked for records that were delivered before
 	unknownFields protoimpl.UnknownFields
@@ -1632,6 +1632,8 @@ func (x *Record) GetLeafHash() []byte {
 	return nil
 }
 
+// Gap is told until it is acknowledged. Its reason is retention, or dead_letter: a record that failed five times, or that an operator
+// skipped, was passed over, and the next stream begins with saying so.
 type Gap struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FirstSeq      uint64                 `protobuf:"varint,1,opt,name=first_seq,json=firstSeq,proto3" json:"first_seq,omitempty"`
