@@ -56,7 +56,7 @@ func TestStartErrors(t *testing.T) {
 		late       bool // shows only once it has started: a machine that is slow gets more time for that
 	}{
 		{mode: "stock", want: "its digest is", refused: true, change: func(s *Spec) { s.Digest = "sha256:" + strings.Repeat("0", 64) }},
-		{mode: "stock", want: "no such file", refused: true, change: func(s *Spec) { s.Path = "/nonexistent" }},
+		{mode: "stock", want: "no such file", refused: true, change: func(s *Spec) { s.Path = filepath.Join(t.TempDir(), "none") }},
 		{mode: "stock", want: "not a regular file", refused: true, change: func(s *Spec) { s.Path = os.TempDir() }},
 		{mode: "exits", want: "exit status 7", words: "no licence found"},
 		{mode: "mute", want: "not ready within 300ms", change: brief},
