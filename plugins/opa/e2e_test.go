@@ -40,6 +40,7 @@ func TestPublishedEndToEnd(t *testing.T) {
 	g := policytest.StartGateway(t, root, "github.com/yett-dev/yett/plugins/opa", configs)
 
 	var mu sync.Mutex
+	failed := map[string]*publishedCase{} // by decision
 	var wg sync.WaitGroup
 	normal, strict := make(chan *publishedCase), make(chan *publishedCase)
 	for i := range lanes {
@@ -61,6 +62,12 @@ func TestPublishedEndToEnd(t *testing.T) {
 					mu.Unlock()
 					continue
 				}
+				if got.decision != "" { // which error it is stands in the record
+					mu.Lock()
+					failed[got.decision] = c
+					mu.Unlock()
+					got.err += c.code
+				}
 				problems := []string{c.wrong(got)}
 				if ownRuntime[c.note] == "" {
 					problems = append(problems, c.differ(got, c.askEngine(t, command, dir)))
@@ -75,6 +82,15 @@ func TestPublishedEndToEnd(t *testing.T) {
 	}
 	feedCases(all, normal, strict)
 	wg.Wait()
+	said := g.Failures(t)
+	if len(failed) == 0 {
+		t.Error("no case ended in an error")
+	}
+	for id, c := range failed {
+		if !strings.Contains(said[id], "; it says: ") || !strings.Contains(said[id], c.code) {
+			t.Errorf("%s: the error %q is wanted in the record, it has %q", c.note, c.code, said[id])
+		}
+	}
 	n := left.report(t)
 	t.Logf("%d cases: %d through /v1/authorize, %d not expressible", total, total-n, n)
 }
@@ -114,7 +130,7 @@ func (c *publishedCase) askGateway(t *testing.T, g *policytest.Gateway, tool str
 		if d.Effect != "DENY" {
 			t.Errorf("%s: a failed check ended in %s", c.note, d.Effect)
 		}
-		return answer{err: d.Reason}, ""
+		return answer{err: d.Reason, decision: d.DecisionID}, ""
 	case !strings.Contains(d.RuleID+" ", c.id+" "):
 		return answer{err: fmt.Sprintf("answered by %q: %+v", d.RuleID, d)}, ""
 	}

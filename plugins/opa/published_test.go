@@ -244,6 +244,7 @@ func (c *publishedCase) call() *plugin.Call {
 // answer is what an engine made of a case.
 type answer struct {
 	effect, reason, err string
+	decision            string // through the gateway: of an error
 }
 
 func (a answer) String() string {

@@ -21,7 +21,8 @@ import (
 
 // Gateway is a running yett, started as anybody starts it.
 type Gateway struct {
-	URL, Key string
+	URL, Key   string
+	yett, data string
 }
 
 // Decision is what /v1/authorize answered.
@@ -32,6 +33,7 @@ type Decision struct {
 	Reason     string `json:"reason"`
 	RuleID     string `json:"rule_id"`
 	Detail     string `json:"detail"` // of a refusal
+	DecisionID string `json:"decision_id"`
 }
 
 // build builds a command of this module and gives its path and digest.
@@ -101,7 +103,30 @@ func StartGateway(t *testing.T, dir, pkg string, configs []map[string]any) *Gate
 	if err := json.NewDecoder(stdout).Decode(&ready); err != nil {
 		t.Fatalf("yett dev: %v\n%s", err, stderr.String())
 	}
-	return &Gateway{ready.URL, ready.Keys.Agent}
+	return &Gateway{ready.URL, ready.Keys.Agent, yett, filepath.Join(dir, "data")}
+}
+
+// Failures are, by decision, what the audit log says of steps that failed: the plugin's own words are there, and in no answer.
+func (g *Gateway) Failures(t *testing.T) map[string]string {
+	t.Helper()
+	log, err := exec.Command(g.yett, "audit", "export", "--data", g.data, "--out", "-").Output()
+	if err != nil {
+		t.Fatalf("audit export: %v", err)
+	}
+	out := map[string]string{}
+	for line := range bytes.Lines(log) {
+		var r struct {
+			DecisionID string                   `json:"decision_id"`
+			Checks     []struct{ Error string } `json:"checks"`
+		}
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatalf("audit export: %v: %.200s", err, line)
+		}
+		for _, c := range r.Checks {
+			out[r.DecisionID] += c.Error
+		}
+	}
+	return out
 }
 
 // Authorize asks for one decision.
