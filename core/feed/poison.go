@@ -147,6 +147,14 @@ func (p *Pump) resumed(ctx context.Context, a *ask) error {
 	switch {
 	case a.skip && (p.fail.seq != 0 || p.stuck != 0):
 		return p.skipped(ctx, Event{Why: strings.TrimSpace(p.fail.why + " (skipped" + why + ")"), By: a.by}, resumed)
+	case a.skip && p.passed.ended:
+		resumed.First, resumed.Last = p.passed.first, p.passed.last
+		if err := p.set.Cursors.Move(ctx, Move{Name: p.set.Name, Stay: true, Events: []Event{resumed}}); err != nil {
+			return fmt.Errorf("it cannot be recorded: %w", err)
+		}
+		p.set.Report("subscriber %s: it is not told any more that records %d to %d were passed over%s", p.set.Name, p.passed.first, p.passed.last, why)
+		p.passed = passed{}
+		return nil
 	case a.skip:
 		return errors.New("it is stuck at no record")
 	case !p.paused:

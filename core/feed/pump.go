@@ -61,10 +61,12 @@ type span struct{ first, last uint64 }
 type passed struct {
 	from uint64 // the record behind the last one that was acknowledged; up to first all was filtered out
 	span
-	tries int // streams that began with telling it
+	tries int  // streams that began with telling it, and that the subscriber ended
+	ended bool // one of them has ended so, or because the subscriber was gone
 }
 
-// tellMost is how often a subscriber is told of what was passed over. One that fails because of that gets what follows all the same.
+// tellMost is how often a subscriber may refuse to be told of what was passed over: it gets what follows all the same. One that is gone
+// has refused nothing; an operator's word (resume with skip) helps one that ends each time it is told.
 const tellMost = 5
 
 // failure is what is known of a record that could not be delivered.

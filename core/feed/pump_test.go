@@ -188,61 +188,6 @@ func TestProcessDiesOfARecord(t *testing.T) {
 	})
 }
 
-// Whoever checks that each batch follows the one before sees no hole where a record was passed over: the next stream begins with saying
-// so, until that is acknowledged.
-func TestPassedOverIsTold(t *testing.T) {
-	for name, stubborn := range map[string]bool{"acknowledged": false, "never acknowledged": true} {
-		t.Run(name, func(t *testing.T) {
-			var told []string
-			var first uint64 // of the batch behind
-			bubble(t, func(w *world, set *Settings) {
-				for i := range 60 {
-					w.add(1, []string{"decision", "scan"}[i%2])
-				}
-				w.kinds, set.Types, set.OnPoison = []string{"decision"}, []string{"decision"}, PoisonDead
-				last := uint64(0)
-				w.behave = func(b *pluginv1.Batch) []reply {
-					if b.FirstSeq > last+1 && !stubborn {
-						t.Errorf("a hole between %d and %d", last, b.FirstSeq)
-					}
-					if g := b.Gap; g != nil {
-						told = append(told, fmt.Sprintf("%d-%d: %d-%d %s", b.FirstSeq, b.LastSeq, g.FirstSeq, g.LastSeq, g.Reason))
-						if stubborn {
-							return []reply{{err: status.Error(codes.Unknown, "no gaps here")}}
-						}
-					}
-					if i := slices.IndexFunc(b.Records, func(r *pluginv1.Record) bool { return r.Seq == 31 || r.Seq == 33 }); i >= 0 {
-						before := b.FirstSeq - 1
-						if i > 0 {
-							before = b.Records[i-1].Seq
-						}
-						last = max(last, before)
-						return []reply{{ack: &pluginv1.Ack{Seq: before}}, {ack: &pluginv1.Ack{Error: "not this one"}}}
-					}
-					if b.Gap == nil && len(told) > 0 && first == 0 {
-						first = b.FirstSeq
-					}
-					last = b.LastSeq
-					return []reply{{ack: &pluginv1.Ack{Seq: b.LastSeq}}}
-				}
-			}, func(t *testing.T, w *world, p *Pump) {
-				after(time.Hour)
-				if s := p.Status(); s.Cursor < 60 {
-					t.Errorf("%+v", s)
-				}
-				if !stubborn {
-					expect(t, "events", w.types(), []string{"dead_letter 31-31", "dead_letter 33-33"})
-					expect(t, "told", told, []string{"30-31: 31-31 dead_letter", "32-33: 33-33 dead_letter"})
-					return
-				}
-				expect(t, "told", told[:5], slices.Repeat([]string{"30-31: 31-31 dead_letter"}, 5))
-				expect(t, "told in all", len(told), 10)
-				expect(t, "what follows", first, 34)
-			})
-		})
-	}
-}
-
 // poison refuses one record in every way there is.
 func poison(how string, bad uint64) func(b *pluginv1.Batch) []reply {
 	return func(b *pluginv1.Batch) []reply {

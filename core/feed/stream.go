@@ -122,11 +122,10 @@ func (c *conn) tellPassed() end {
 	case over.last == 0:
 		return end{}
 	case over.tries >= tellMost:
-		c.p.set.Report("subscriber %s: it was told %d times that records %d to %d were passed over, did not acknowledge that, and is not told again", c.p.set.Name, tellMost, over.first, over.last)
+		c.p.set.Report("subscriber %s: it has refused %d times to be told that records %d to %d were passed over, and is not told again", c.p.set.Name, tellMost, over.first, over.last)
 		*over = passed{}
 		return end{}
 	}
-	over.tries++
 	c.after = over.from - 1
 	m := &pluginv1.Batch{FirstSeq: over.from, LastSeq: over.last, Gap: &pluginv1.Gap{FirstSeq: over.first, LastSeq: over.last, Reason: "dead_letter"}}
 	if !c.give(m, sentBatch{last: over.last}) {
@@ -146,6 +145,13 @@ func (c *conn) serve(ctx context.Context) end {
 	e := c.tellPassed()
 	for e.cause == notYet {
 		e = c.step(ctx)
+	}
+	if over := &c.p.passed; c.telling && e.cause != endAsked && e.cause != endClosed {
+		e.why += fmt.Sprintf(" (when it was told that records %d to %d were passed over)", over.first, over.last)
+		over.ended = true
+		if e.cause != endGone {
+			over.tries++
+		}
 	}
 	if c.closing && e.cause == endClosed {
 		c.goodbye(ctx)
@@ -388,6 +394,9 @@ func (c *conn) hear(h heard) end {
 	}
 	if h.ack.GetError() == "" {
 		return end{}
+	}
+	if c.telling {
+		return end{endFailed, shortened(h.ack.GetError())}
 	}
 	if c.pending() == 0 {
 		return c.wrong("it refuses what is behind %d, but nothing was sent: %s", c.p.acked, shortened(h.ack.GetError()))
