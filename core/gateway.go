@@ -21,6 +21,7 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/console"
+	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
@@ -53,6 +54,7 @@ type Options struct {
 //	   └─▶ ops ◀─┘ ◀── httpd, sockd (agents)   ◀── console, admin socket (operators)
 type Gateway struct {
 	dir     string
+	lock    *datadir.Lock
 	cfg     *config.Config
 	opts    Options
 	store   *store.Store
@@ -97,6 +99,9 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
+	}
+	if g.lock, err = datadir.Acquire(dir); err != nil { // before anything is made: of two first starts one makes the secrets
+		return g, err
 	}
 	if err := g.secretsComplete(dir); err != nil {
 		return g, err
@@ -325,6 +330,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	if g.pool != nil {
 		errs = append(errs, g.pool.close(context.WithoutCancel(ctx)))
+	}
+	if g.lock != nil { // last: whoever has it next finds nobody at work
+		errs = append(errs, g.lock.Release())
 	}
 	return errors.Join(errs...)
 }

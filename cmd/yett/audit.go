@@ -13,6 +13,7 @@ import (
 
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/store"
 )
 
@@ -77,12 +78,17 @@ func export(ctx context.Context, dir string, w io.Writer) error {
 }
 
 // offline opens the store of a stopped server. It never makes one.
-func offline(dir string, fn func(*store.Store, *audit.Signer) error) error {
+func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error) {
 	for _, name := range []string{"db", "audit.key"} { // reading makes neither
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("there is no whole store in %s: %w", dir, err)
 		}
 	}
+	lock, err := datadir.Acquire(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
 	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string { return "" }, Log: func(string, ...any) {}})
 	if err != nil {
 		return err
