@@ -52,7 +52,7 @@ func load(root string) (*tree, error) {
 			return nil
 		}
 		rel, err := filepath.Rel(root, name)
-		if err != nil || !d.Type().IsRegular() {
+		if err != nil || !d.Type().IsRegular() || rel == ".git" { // of a second worktree it is a file
 			return err
 		}
 		return tr.add(filepath.ToSlash(rel), name)
