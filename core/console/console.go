@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -221,6 +222,10 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err := c.origin.Check(r); err != nil {
 		c.refuse(w, nil, http.StatusForbidden, "Not from here", "This came from another site, so nothing was done. If you pressed a button on a page of this console, reload that page and try again.")
+		return
+	}
+	if _, exact := edge.Path(r.RequestURI); !exact {
+		c.refuse(w, nil, http.StatusNotFound, "No such page", "There is no page at this address.")
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, formBytes)

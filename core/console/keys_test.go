@@ -171,9 +171,13 @@ func TestRollRefused(t *testing.T) {
 		b.post("/keys/"+id+"/roll", "grace", grace).is(t, http.StatusUnprocessableEntity, "Choose how long")
 	}
 	b.post("/keys/"+id+"/roll").is(t, http.StatusUnprocessableEntity)
-	for _, p := range []string{"/keys/nobody/roll", "/keys/nobody/revoke", "/keys/%3Cscript%3E/revoke"} {
-		b.get(p).is(t, http.StatusNotFound, "no key with that id").lacks(t, "<script>")
+	for _, p := range []string{"/keys/nobody/roll", "/keys/nobody/revoke"} {
+		b.get(p).is(t, http.StatusNotFound, "no key with that id")
 		b.post(p, "grace", "now").is(t, http.StatusNotFound, "no key with that id")
+	}
+	for _, p := range []string{"/keys/%3Cscript%3E/revoke", "//keys", "/keys//" + id + "/revoke", "/keys/../keys", "/%6beys", "/keys/%2e%2e/approvals", "/keys/x%2frevoke"} {
+		b.get(p).is(t, http.StatusNotFound, "No such page").lacks(t, "<script>")
+		b.post(p, "grace", "now").is(t, http.StatusNotFound, "No such page")
 	}
 	if d.keyNamed("one").ID != id {
 		t.Error("the key was rolled")

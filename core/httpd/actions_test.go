@@ -33,7 +33,7 @@ func TestRouterNeverPanics(t *testing.T) {
 	r := routesOf()
 	for i := range ops.Table {
 		if p := ops.Table[i].Path; p != "" {
-			res, params := r.find([]byte(strings.ReplaceAll(p, "{id}", "some-id")), nil)
+			res, params := r.find(strings.ReplaceAll(p, "{id}", "some-id"), nil)
 			if res == nil || res.of([]byte(ops.Table[i].Method)).op != &ops.Table[i] || strings.Contains(p, "{id}") && (len(params) != 1 || params[0].Value != "some-id" || !params[0].InPath) {
 				t.Errorf("%s is not found: %v", p, params)
 			}
@@ -47,7 +47,7 @@ func FuzzRouter(f *testing.F) {
 	}
 	r := routesOf()
 	f.Fuzz(func(t *testing.T, path string) {
-		res, params := r.find([]byte(path), nil)
+		res, params := r.find(path, nil)
 		for _, p := range params {
 			if p.Value == "" || strings.Contains(p.Value, "/") {
 				t.Fatalf("%q: %q stands for a segment", path, p.Value)

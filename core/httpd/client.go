@@ -4,11 +4,13 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// client is what every request of one connection would otherwise make anew: the caller's address as text, and the text of
-// the Authorization header, which is nearly always the one before. It is not trusted: each request's key is checked.
+// client is what every request of one connection would otherwise make anew: the caller's address as text, and the texts of
+// the target and of the Authorization header, which are nearly always the ones before. It is not trusted: each request's key
+// is checked.
 type client struct {
-	addr string
-	auth string
+	addr   string
+	auth   string
+	target string
 }
 
 // clientOf finds the connection's client. Only the goroutine that handles the connection's requests may use it.
@@ -29,4 +31,12 @@ func (c *client) header(v []byte) string {
 		c.auth = string(v)
 	}
 	return c.auth
+}
+
+// keptTarget is v as a string.
+func (c *client) keptTarget(v []byte) string {
+	if c.target != string(v) {
+		c.target = string(v)
+	}
+	return c.target
 }

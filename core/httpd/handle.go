@@ -9,6 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
@@ -38,8 +39,11 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		clear(w.params)
 		works.Put(w)
 	}()
-	res, params := s.routes.find(ctx.Path(), w.params[:0])
-	w.params = params
+	var res *resource
+	w.params = w.params[:0]
+	if path, exact := edge.Path(clientOf(ctx).keptTarget(ctx.Request.Header.RequestURI())); exact { // ctx.Path is decoded and tidied
+		res, w.params = s.routes.find(path, w.params)
+	}
 	if res == nil {
 		s.problem(ctx, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is"), rid)
 		return
@@ -109,8 +113,9 @@ func (s *Server) nextPage(ctx *fasthttp.RequestCtx, r *route, cursor string) {
 
 // verdict repeats a decision in headers for proxies, and in the status for those that only look at that.
 func (s *Server) verdict(ctx *fasthttp.RequestCtx, r *route, d *wire.AuthorizeResponse) {
-	if r.denyStatus && d.Effect != "PERMIT" && s.denyStatus(ctx) == 403 {
-		ctx.SetStatusCode(403)
+	refuse := s.denyStatus(ctx) == fasthttp.StatusForbidden && (d.DryRun || r.denyStatus && d.Effect != "PERMIT")
+	if refuse {
+		ctx.SetStatusCode(fasthttp.StatusForbidden) // a dry run permits nothing, whatever its effect
 	}
 	if d.DryRun {
 		return
@@ -144,7 +149,7 @@ func checkDenyStatus(ctx *fasthttp.RequestCtx) error {
 
 func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 	if string(ctx.QueryArgs().Peek("deny_status")) == "403" {
-		return 403
+		return fasthttp.StatusForbidden
 	}
 	return s.set.DenyStatus // a caller's 200 does not weaken it
 }
@@ -169,7 +174,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	if err := s.checkHead(ctx, op); err != nil {
 		return nil, err
 	}
-	if r.denyStatus {
+	if r.verdict {
 		if err := checkDenyStatus(ctx); err != nil {
 			return nil, err
 		}

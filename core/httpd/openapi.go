@@ -141,8 +141,11 @@ func parameters(op *ops.Op, schemas object) []object {
 	for _, q := range op.Query {
 		params = append(params, object{"name": q, "in": "query", "schema": str, "description": "Instead of the body's member."})
 	}
+	if requestType(op) == reflect.TypeFor[wire.EvaluateRequest]() {
+		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer a dry run with that status, same body."})
+	}
 	if op.Path == "/v1/authorize" {
-		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer DENY and DEFER with that status, same body."})
+		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer DENY, DEFER and every dry run with that status, same body."})
 	}
 	if op.Stream.Open != nil {
 		params = append(params, object{"name": "Last-Event-ID", "in": "header", "schema": str, "description": "Go on behind this event."})

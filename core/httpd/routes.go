@@ -18,7 +18,8 @@ type route struct {
 	page       func(s *Server, ctx *fasthttp.RequestCtx, rid string)
 	query      []string // names that the operation takes from the query
 	noBody     bool     // an empty body is as good as {}
-	denyStatus bool     // answers may be asked to say 403
+	denyStatus bool     // a DENY and a DEFER may be asked to say 403
+	verdict    bool     // answers with a decision that may be a dry run
 }
 
 // resource is one path: few methods each, so that a list is faster than a map.
@@ -87,8 +88,8 @@ func (t *router) resource(path string) *resource {
 }
 
 // find gives the resource at a path, nil for none. What stands in for named segments is appended to params.
-func (t *router) find(path []byte, params []wire.Param) (*resource, []wire.Param) {
-	if r := t.exact[string(path)]; r != nil {
+func (t *router) find(path string, params []wire.Param) (*resource, []wire.Param) {
+	if r := t.exact[path]; r != nil {
 		return r, params
 	}
 	for _, p := range t.patterns {
@@ -100,8 +101,8 @@ func (t *router) find(path []byte, params []wire.Param) (*resource, []wire.Param
 }
 
 // match compares segment by segment; a segment that stands in for a name is not empty.
-func (p *pattern) match(path []byte, params []wire.Param) ([]wire.Param, bool) {
-	rest := string(path)
+func (p *pattern) match(path string, params []wire.Param) ([]wire.Param, bool) {
+	rest := path
 	named := 0
 	for i, want := range p.segments {
 		if !strings.HasPrefix(rest, "/") {
@@ -136,7 +137,7 @@ func routesOf() *router {
 			continue
 		}
 		from := wire.ParamsOf(requestType(op))
-		r := &route{method: op.Method, op: op, denyStatus: op.Path == "/v1/authorize", noBody: !from.NeedsBody, query: op.Query}
+		r := &route{method: op.Method, op: op, denyStatus: op.Path == "/v1/authorize", verdict: op.Run.Resp == reflect.TypeFor[wire.AuthorizeResponse](), noBody: !from.NeedsBody, query: op.Query}
 		if op.Method == fasthttp.MethodGet {
 			r.query = from.Query
 		}

@@ -204,6 +204,9 @@ func (p *strictParser) scanTarget(b []byte) *StrictError {
 	if !validTarget(b[p.mark:i]) {
 		return malformed("the request target must begin with a slash, http:// or https://")
 	}
+	if bytes.IndexByte(b[p.mark:i], '#') >= 0 {
+		return malformed("the request target holds a fragment")
+	}
 	p.pos++
 	p.mark, p.sub = p.pos, subVersion
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -142,7 +143,7 @@ func (m *Metrics) Listen(addr string) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
-	return &Server{ln, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
+	return &Server{ln, &http.Server{Handler: edge.Exact(mux, http.NotFound), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
 }
 
 // URL is where the metrics are.

@@ -122,14 +122,27 @@ func killOf(key *store.Key, in *wire.KillRequest) (store.Kill, error) {
 	return k, nil
 }
 
-// KillList lists the kills in effect.
+// seesKill says whether a list may name a kill to that key. A key that answers for some agents sees what stops everybody, these
+// agents or itself. Sessions, tools and keys are other people's words: it learns of such a kill by the denial of its own calls.
+func seesKill(key *store.Key, k *store.Kill) bool {
+	switch {
+	case len(key.Agents) == 0 || sdk.CoversAgent(key.Agents, "*"):
+		return true
+	case k.Scope == store.KillAgent:
+		return sdk.OverlapsAgent(key.Agents, k.Target)
+	case k.Scope == store.KillKey:
+		return k.Target == key.Line()
+	}
+	return k.Scope == store.KillGlobal
+}
+
+// KillList lists the kills in effect that the key may see.
 func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListResponse, error) {
 	out := &wire.KillListResponse{OK: true}
 	for _, k := range s.set.Store.Kills() {
-		if k.Scope == store.KillAgent && !sdk.CoversAgent(r.Key.Agents, k.Target) {
-			continue
+		if seesKill(r.Key, &k) {
+			out.Kills = append(out.Kills, wireKill(k, true))
 		}
-		out.Kills = append(out.Kills, wireKill(k, true))
 	}
 	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err
