@@ -61,6 +61,7 @@ type ScanChain struct {
 
 	pass  *prefilter.Automaton // nil: every step runs
 	found sync.Pool            // of *prefilter.Found
+	spare sync.Pool            // of *readings
 }
 
 // Prepare compiles the triggers of all steps into the one pass that each text gets. Without it every scanner sees every
@@ -85,23 +86,6 @@ func (c *ScanChain) Prepare() error {
 	c.pass = pass
 	c.found.New = func() any { return new(prefilter.Found) }
 	return nil
-}
-
-// read is the one pass over a text; nil when no scanner declares triggers.
-func (c *ScanChain) read(text string) *prefilter.Found {
-	if c.pass == nil {
-		return nil
-	}
-	hits := c.found.Get().(*prefilter.Found)
-	c.pass.Find(text, hits)
-	return hits
-}
-
-// done gives the hits back, once no step runs any more: a scanner gives up its input when it returns.
-func (c *ScanChain) done(hits *prefilter.Found) {
-	if hits != nil {
-		c.found.Put(hits)
-	}
 }
 
 // Receipt says what one scanner did.
@@ -134,11 +118,11 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
 	var failed *Receipt
 	concerned := false // an enforcing step has looked at the text, or failed to
-	hits := c.read(in.Text)
-	defer c.done(hits)
+	rs := c.read(in.Text)
+	defer c.done(rs)
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		rec, found := c.scan(ctx, s, in, hits, end)
+		rec, found := c.scan(ctx, s, in, rs, end)
 		res.Receipts = append(res.Receipts, rec)
 		if s.Shadow {
 			res.Shadow = append(res.Shadow, found...)
@@ -167,41 +151,40 @@ func (r *ScanResult) deny(code, reason string) {
 	r.Outcome, r.Code, r.Reason, r.Text = Denied, code, reason, ""
 }
 
-func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, hits *prefilter.Found, end time.Time) (Receipt, []sdk.Finding) {
+// scan asks a step about all readings of a text, within the time of one step.
+func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readings, end time.Time) (Receipt, []sdk.Finding) {
 	rec := Receipt{Step: s, About: s.Scanner.About(), Bytes: len(in.Text), Outcome: "ok"}
 	if !s.Match.Holds(in.ToolID, in.AgentID, "") {
 		rec.Outcome, rec.Bytes = "skipped", 0
 		return rec, nil
 	}
-	if hits != nil && s.set >= 0 {
-		own := *in
-		if own.Hits, own.HitsComplete = hits.Hits(s.set); own.HitsComplete && len(own.Hits) == 0 {
-			rec.Prefiltered = true
+	start := c.Now()
+	var all []sdk.Finding
+	rec.Prefiltered = true
+	for k := range rs.all {
+		found, called, err := c.scanReading(ctx, s, in, rs, k, start, end)
+		if called {
+			rec.Prefiltered = false
+		}
+		if err != nil {
+			rec.Took = c.Now().Sub(start)
+			rec.fail(err)
 			return rec, nil
 		}
-		in = &own
+		all = append(all, found...)
 	}
-	start := c.Now()
-	var found []sdk.Finding
-	err := ctx.Err()
-	if err == nil && !start.Before(end) {
-		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", c.Budget, context.DeadlineExceeded)
+	if !rec.Prefiltered {
+		rec.Took = c.Now().Sub(start)
 	}
-	if err == nil {
-		found, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) ([]sdk.Finding, error) { return s.Scanner.Scan(ctx, in) })
-	}
-	if err == nil {
-		err = valid(found, len(in.Text))
-	}
-	rec.Took = c.Now().Sub(start)
-	if err == nil {
-		return rec, c.covering(s, in, found)
-	}
-	rec.Err, rec.Outcome = err, "error"
+	return rec, all
+}
+
+// fail is a step that did not run to its end.
+func (r *Receipt) fail(err error) {
+	r.Err, r.Outcome = err, "error"
 	if errors.Is(err, context.DeadlineExceeded) {
-		rec.Outcome = "timeout"
+		r.Outcome = "timeout"
 	}
-	return rec, nil
 }
 
 // covering looks after a scanner that reported as many findings as a call may: the last of them may stand for all that follow
@@ -234,7 +217,7 @@ func (c *ScanChain) covering(s *ScanStep, in *Input, found []sdk.Finding) []sdk.
 // valid refuses findings that no scanner may give, whatever the host in between has checked.
 func valid(found []sdk.Finding, n int) error {
 	for _, f := range found {
-		if f.Start < 0 || f.Start > f.End || f.End > n {
+		if f.Start < 0 || f.Start >= f.End || f.End > n {
 			return fmt.Errorf("a finding spans bytes %d to %d of %d", f.Start, f.End, n)
 		}
 		if f.Kind == "" || math.IsNaN(float64(f.Confidence)) || f.Confidence < 0 || f.Confidence > 1 {

@@ -135,7 +135,7 @@ func TestScanIsTheSameAlways(t *testing.T) {
 		var found []sdk.Finding
 		for range 1 + rng.IntN(6) {
 			start := rng.IntN(20)
-			f := find(fmt.Sprint("K", rng.IntN(4)), start, start+rng.IntN(7), sdk.Severity(rng.IntN(5)))
+			f := find(fmt.Sprint("K", rng.IntN(4)), start, start+1+rng.IntN(6), sdk.Severity(rng.IntN(5)))
 			f.Confidence = float32(rng.IntN(2))
 			found = append(found, f)
 		}

@@ -3,13 +3,10 @@ package chain
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
-	"unicode/utf8"
 
-	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -44,13 +41,13 @@ type Stream struct {
 	in   Input // without the text
 	held int   // bytes that may be held back
 
-	base  int    // offset of buf in the stream
-	buf   string // what is still needed
-	known int    // offset up to which the text is released
-	sent  int    // bytes released
-	skip  int    // everything before this offset is redacted; 0 if nothing is
+	layer          // the text itself
+	deeper []layer // what it reads as, what that reads as, and so on, from where there are escapes to decode
 
-	steps   []progress
+	known int // offset up to which the text is released
+	sent  int // bytes released
+	skip  int // everything before this offset is redacted; 0 if nothing is
+
 	pending []sdk.Finding // of enforcing steps, from known on
 	json    jsonText      // at known
 	output  jsonText      // behind what is released, while the text may still be JSON
@@ -66,7 +63,8 @@ type progress struct {
 	skipped bool // match does not hold
 	settled int  // offset up to which its findings are known
 	state   []byte
-	dead    error // it failed and cannot go on
+	dead    error         // it failed and cannot go on
+	found   []sdk.Finding // of a shadow step, which a layer may give again; in the text's own layer
 }
 
 // StreamResult is what one piece settled. Offsets are those of the stream. Findings are those that begin in the text which
@@ -82,7 +80,8 @@ type StreamResult struct {
 // NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between two
 // pieces.
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
-	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType}, held: held, steps: make([]progress, len(c.Steps))}
+	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType}, held: held}
+	s.steps = make([]progress, len(c.Steps))
 	for i := range c.Steps {
 		s.steps[i].skipped = !c.Steps[i].Match.Holds(in.ToolID, in.AgentID, "")
 	}
@@ -91,7 +90,14 @@ func (c *ScanChain) NewStream(in *Input, held int) *Stream {
 
 // Kept is about how many bytes the stream takes in memory.
 func (s *Stream) Kept() int {
-	return len(s.buf) + pendingSize*len(s.pending) + len(s.json.stack) + len(s.output.stack)
+	n := len(s.buf) + pendingSize*len(s.pending) + len(s.json.stack) + len(s.output.stack)
+	for i := range s.deeper {
+		n += len(s.deeper[i].buf)
+	}
+	for i := range s.steps {
+		n += pendingSize * len(s.steps[i].found)
+	}
+	return n
 }
 
 // Taken is how many bytes the stream has been given.
@@ -110,12 +116,20 @@ func (s *ScanStep) mode() string {
 func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stream, res StreamResult) {
 	n := *s
 	n.buf = s.buf + chunk
-	n.steps = append([]progress(nil), s.steps...)
+	n.steps = slices.Clone(s.steps)
+	for i := range n.steps {
+		n.steps[i].found = slices.Clone(n.steps[i].found)
+	}
+	n.deeper = slices.Clone(s.deeper)
+	for i := range n.deeper {
+		n.deeper[i].steps = slices.Clone(n.deeper[i].steps)
+	}
+	n.decode(final)
 	n.pending = append([]sdk.Finding(nil), s.pending...)
 	n.json, n.output = s.json.clone(), s.output.clone()
 	res = StreamResult{ScanResult: ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}, Around: n.buf, At: n.base}
 	failed := n.scanAll(ctx, final, &res)
-	all := n.pending // those that this piece settles too: a denial must name what it is for
+	all := slices.Clone(n.pending) // those that this piece settles too: a denial must name what it is for
 	switch {
 	case !n.concerned():
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
@@ -151,135 +165,11 @@ func (s *Stream) concerned() bool {
 	return false
 }
 
-// usable is the offset up to which the text can be scanned now: not the beginning of a character whose rest is to come.
-func (s *Stream) usable(final bool) int {
-	end := len(s.buf)
-	for back := 1; !final && back < utf8.UTFMax && back <= end; back++ {
-		if utf8.RuneStart(s.buf[end-back]) {
-			if !utf8.FullRuneInString(s.buf[end-back:]) {
-				end -= back
-			}
-			break
-		}
-	}
-	return s.base + end
-}
-
-// pass is the last reading of a window for triggers: steps with the same window share it.
-type pass struct {
-	hits     *prefilter.Found
-	from, to int
-}
-
-// scanAll has every step look at what it can settle now. It gives the receipt of the first failure that denies.
-func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Receipt {
-	end := s.c.Now().Add(s.c.Budget)
-	to := s.usable(final)
-	read := pass{from: -1}
-	defer func() { s.c.done(read.hits) }()
-	failed := -1
-	for i := range s.c.Steps {
-		step := &s.c.Steps[i]
-		rec, found := s.scan(ctx, i, to, final, end, &read)
-		res.Receipts = append(res.Receipts, rec)
-		if step.Shadow {
-			res.Shadow = append(res.Shadow, found...)
-			continue
-		}
-		s.pending = append(s.pending, found...)
-		if rec.Err != nil && step.OnError != sdk.Abstain && failed < 0 {
-			failed = i
-		}
-	}
-	if failed < 0 {
-		return nil
-	}
-	return &res.Receipts[failed]
-}
-
-// scan has one step settle what it can, and gives the findings that it settled.
-func (s *Stream) scan(ctx context.Context, i, to int, final bool, end time.Time, read *pass) (Receipt, []sdk.Finding) {
-	step, p := &s.c.Steps[i], &s.steps[i]
-	rec := Receipt{Step: step, About: step.Scanner.About(), Outcome: "ok"}
-	mode, look := step.mode(), step.Stream.Lookbehind
-	from, settle := p.settled, to
-	switch {
-	case p.skipped:
-		rec.Outcome = "skipped"
-		return rec, nil
-	case p.dead != nil:
-		rec.Outcome, rec.Err = "error", p.dead
-		p.settled = to
-		return rec, nil
-	case mode == abi.StreamNone && !final:
-		rec.Outcome = "waiting"
-		return rec, nil
-	case mode == abi.StreamStateful && from == to && !final:
-		rec.Outcome = "waiting"
-		return rec, nil
-	case mode == abi.StreamWindow:
-		from = s.runeStart(max(p.settled-look, 0))
-		// Half of lookbehind at a time, so that a text in tiny pieces is not scanned once for each byte.
-		if settle = to - look; !final && settle-p.settled < max(look/2, 1) {
-			rec.Outcome = "waiting"
-			return rec, nil
-		}
-	}
-	w := Window{Input: s.in, State: p.state, First: from == 0, Last: final}
-	w.Text = s.buf[from-s.base : to-s.base]
-	if mode != abi.StreamStateful && s.triggers(step, &w.Input, from, to, read) {
-		rec.Bytes, rec.Prefiltered = len(w.Text), true
-		old := p.settled
-		if p.settled = to; !final {
-			p.settled = max(s.runeStart(settle), old)
-		}
-		return rec, nil
-	}
-	found, state := s.c.piece(ctx, step, mode, &w, end, &rec)
-	if rec.Err != nil && (mode == abi.StreamStateful || final) {
-		p.dead = fmt.Errorf("it failed earlier in this stream: %w", rec.Err)
-	}
-	for k := range found {
-		found[k].Start += from
-		found[k].End += from
-	}
-	if mode == abi.StreamWindow {
-		old := p.settled
-		if p.settled = to; !final {
-			p.settled = s.runeStart(max(uncut(found, old, settle), to-2*look, old))
-		}
-		found = within(clipped(found, old, look), old, p.settled, final)
-	} else {
-		p.settled = to
-	}
-	p.state = state
-	return rec, found
-}
-
-// triggers fills in the window's hits, and reports whether the scanner can find nothing in it.
-func (s *Stream) triggers(step *ScanStep, in *Input, from, to int, read *pass) bool {
-	if s.c.pass == nil || step.set < 0 {
-		return false
-	}
-	if read.hits == nil {
-		read.hits = s.c.found.Get().(*prefilter.Found)
-	}
-	if read.from != from || read.to != to {
-		s.c.pass.Find(in.Text, read.hits)
-		read.from, read.to = from, to
-	}
-	in.Hits, in.HitsComplete = read.hits.Hits(step.set)
-	return in.HitsComplete && len(in.Hits) == 0
-}
-
 // piece runs a step over one window and fills in its receipt.
 func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *Window, end time.Time, rec *Receipt) (found []sdk.Finding, state []byte) {
 	rec.Bytes = len(w.Text)
 	start := c.Now()
-	err := ctx.Err()
-	if err == nil && !start.Before(end) {
-		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", c.Budget, context.DeadlineExceeded)
-	}
+	err := c.inTime(ctx, end)
 	if err == nil {
 		found, err = limited(ctx, step.Timeout, start, end, func(ctx context.Context) (found []sdk.Finding, err error) {
 			if mode == abi.StreamNone {
@@ -299,21 +189,8 @@ func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *W
 	if err == nil {
 		return c.covering(step, &w.Input, found), state
 	}
-	rec.Err, rec.Outcome = err, "error"
-	if errors.Is(err, context.DeadlineExceeded) {
-		rec.Outcome = "timeout"
-	}
+	rec.fail(err)
 	return nil, nil
-}
-
-// runeStart moves an offset back to where a character begins, by at most three bytes; in what is not UTF-8 not at all.
-func (s *Stream) runeStart(at int) int {
-	for back := 0; back < utf8.UTFMax && at-back >= s.base; back++ {
-		if at-s.base == len(s.buf) || utf8.RuneStart(s.buf[at-back-s.base]) {
-			return at - back
-		}
-	}
-	return at
 }
 
 // uncut moves the end of what is settled back so that it cuts no finding that begins from known on.
@@ -364,25 +241,7 @@ func (s *Stream) bound(res *StreamResult) {
 		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d findings of the stream would be held back, more than the limit of %d: %s", len(s.pending), maxPending, s.holder()))
 		return
 	}
-	need := s.known
-	for i := range s.steps {
-		step, p := &s.c.Steps[i], &s.steps[i]
-		if p.skipped || p.dead != nil {
-			continue
-		}
-		at := p.settled
-		if step.mode() == abi.StreamWindow {
-			at = s.runeStart(max(at-step.Stream.Lookbehind, 0))
-		}
-		if step.Shadow && end-p.settled > s.held { // it changes nothing: it is done without, and its receipts say so
-			p.dead, p.state = fmt.Errorf("it would have to see more than %d bytes at once", s.held), nil
-			continue
-		}
-		need = min(need, at)
-	}
-	if need > s.base { // a copy: what is dropped must not stay in memory
-		s.buf, s.base = strings.Clone(s.buf[need-s.base:]), need
-	}
+	s.trim(res)
 }
 
 // holder says what holds the text back.

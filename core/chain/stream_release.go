@@ -62,12 +62,7 @@ func (s *Stream) settled(final bool) int {
 	if final {
 		return end
 	}
-	to := s.usable(false)
-	for i := range s.steps {
-		if p := &s.steps[i]; !p.skipped && !s.c.Steps[i].Shadow {
-			to = min(to, p.settled)
-		}
-	}
+	to := s.settledBy(s.enforces)
 	for to > s.known && to < end && !utf8.RuneStart(s.buf[to-s.base]) {
 		to--
 	}

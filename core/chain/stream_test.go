@@ -123,17 +123,22 @@ var streamSteps = []chain.ScanStep{
 	{Name: "quote", OnError: sdk.Deny, Scanner: literal("QUOTE", "\"x"), Stream: window(2)},
 	{Name: "odd", OnError: sdk.Deny, Scanner: odd, Stream: abi.Stream{Mode: abi.StreamStateful}, Triggers: []abi.Trigger{{Literal: "x"}}},
 	{Name: "whole", OnError: sdk.Deny, Scanner: literal("WHOLE", "key"), Stream: abi.Stream{Mode: abi.StreamNone}},
-	{Name: "empty", OnError: sdk.Deny, Scanner: literal("EMPTY", ""), Stream: window(1)},
+	{Name: "slash", OnError: sdk.Deny, Scanner: literal("SLASH", "a/x"), Stream: window(3), Triggers: []abi.Trigger{{Literal: "/x"}}},
+	{Name: "newline", OnError: sdk.Deny, Scanner: literal("NEWLINE", "\nkey"), Stream: window(4)},
+	{Name: "smile", OnError: sdk.Deny, Scanner: literal("SMILE", "🙂"), Stream: window(4)},
+	{Name: "spelled", OnError: sdk.Deny, Scanner: literal("SPELLED", "k\\u"), Stream: abi.Stream{Mode: abi.StreamNone}},
 	{Name: "broken", OnError: sdk.Abstain, Scanner: pieces{find: odd.find, err: errors.New("trap")}, Stream: window(2)},
 	{Name: "lost", OnError: sdk.Abstain, Scanner: pieces{find: odd.find, err: errors.New("trap")}, Stream: abi.Stream{Mode: abi.StreamStateful}},
 	{Name: "elsewhere", OnError: sdk.Deny, Match: chain.Match{Tools: []string{"mail/*"}}, Scanner: literal("NEVER", "a"), Stream: window(1)},
 }
 
 var streamTexts = []string{"", "key", "a key a key", "keykey<a key>a", "xxxxx", "é", "éé key é", `{"a":"key","b":12}`, `["keykey"]`, `{"a":"keykeykey","b":"key-x"}`, `["\ud83d\ude00"]`, "key-x key--x ekey", `["key\ud83d\ude00x",12,true,"é"] `, `{"k":"\u00e9 key \\key\"x"}`,
-	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x", `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]", "🙂key🙂x-x🙂"}
+	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x", `["k\u0065y",{"\u006b\u0065\u0079":"a\/x"}]`, `["\\u006bey \u005cu006bey \u005cu005cu005cu006bey","\\\\u006bey"]`, `k\u0065y \n\u006bey \u006`, `["\\nkey\nkey"]`, `{"a":"{\"key\":\"k\\u0065y\"}"}`,
+	`["\uD83D\uDE42 \ud83d\u0041 \ude42 \ud83d`, `\u003ckey\u003ea-\u0078`, `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]", "🙂key🙂x-x🙂"}
 
 func randomText(rng *rand.Rand) string {
-	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`, `\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n"}
+	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`, `\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n",
+		`\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `\u`, `\u00`, `ey`, `\u0078`, `\u002d`}
 	var b strings.Builder
 	if rng.IntN(2) == 0 { // JSON, perhaps broken off
 		b.WriteString(randomJSON(rng, 3))
@@ -152,7 +157,8 @@ func randomJSON(rng *rand.Rand, depth int) string {
 	if n := rng.IntN(6); depth == 0 || n < 2 {
 		return []string{"12", "-1.5e12", "true", "null", `""`, `"a"`}[rng.IntN(6)]
 	} else if n < 4 {
-		parts := []string{"key", "a key", "x", "-", "<key>a", "é", "🙂", "12", `\ud83d\ude00`, `\ud83d`, `\"`, `\\`, `\u00e9`, " "}
+		parts := []string{"key", "a key", "x", "-", "<key>a", "é", "🙂", "12", `\ud83d\ude00`, `\ud83d`, `\"`, `\\`, `\u00e9`, " ",
+			`\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `ey`, `\u0078`, `\u002d`, `\u003ckey\u003e`, `{\"key\":\"k\\u0065y\"}`}
 		s := `"`
 		for range rng.IntN(6) {
 			s += parts[rng.IntN(len(parts))]
@@ -180,7 +186,7 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 		s.Shadow = rng.IntN(6) == 0
 		c.Steps = append(c.Steps, s)
 	}
-	for _, kind := range []string{"KEY", "LONG", "TWIN", "MARKED", "INSIDE", "WIDE", "HALF", "NUMBER", "ESCAPE", "QUOTE", "ODD", "WHOLE", "EMPTY", "FIRST", "LOW", "AFTER", "CALM", "TWICE"} {
+	for _, kind := range []string{"KEY", "LONG", "TWIN", "MARKED", "INSIDE", "WIDE", "HALF", "NUMBER", "ESCAPE", "QUOTE", "ODD", "WHOLE", "SLASH", "NEWLINE", "SMILE", "SPELLED", "FIRST", "LOW", "AFTER", "CALM", "TWICE"} {
 		r := chain.ActionRule{Kinds: []string{kind}, Action: []sdk.Action{sdk.Allow, sdk.Flag, sdk.Redact, sdk.Redact, sdk.Redact, sdk.Replace}[rng.IntN(6)]}
 		if rng.IntN(30) == 0 {
 			r.Action = sdk.Drop
