@@ -39,6 +39,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 		s.raws.put(n.Out.ID, raw, r.Start, rawUntil(&n.Out, r.Start))
 	}
 	out := s.shown(&n.Out, n.Out.KeyID == r.Key.ID)
+	out.Repeat = n.Twin
 	out.Params, out.Context = []byte(raw.params), []byte(raw.context) // what was sent goes back to who sent it
 	return out, nil
 }
@@ -128,7 +129,9 @@ func (s *Service) StartAction(r *Request, in *wire.ActionIDRequest) (*wire.Actio
 	if _, err := s.decide(unnamed(r), q, false); err != nil {
 		return nil, err
 	}
-	return s.shown(&n.Out, true), nil
+	out := s.shown(&n.Out, true)
+	out.Repeat = n.Again
+	return out, nil
 }
 
 // realCall parses the call that was submitted: what is kept, or what of it is in memory because it was masked.
@@ -188,7 +191,7 @@ func (s *Service) GateDecide(r *Request, in *wire.ActionRequest) (*wire.GateResp
 	}
 	outcome, _ := wire.OutcomeOf(d.Effect)
 	return &wire.GateResponse{Outcome: outcome, ReasonCode: d.ReasonCode, Reason: d.Reason, RequestHash: hash, PolicyVersion: d.PolicyVersion, PolicyHash: d.PolicyVersion,
-		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version), DecisionID: d.DecisionID}, nil
+		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version), DecisionID: d.DecisionID, Repeat: d.Repeat}, nil
 }
 
 // scoped keeps the Idempotency-Keys of operations apart that decide by the same repeat rule.

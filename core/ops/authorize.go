@@ -194,26 +194,30 @@ func denied(err error) error {
 	return err
 }
 
-// callIdentity works out what the call may be a repeat or a resumption of.
+// callIdentity works out what the call may be a repeat or a resumption of. A call_id belongs to the key and the agent, an
+// Idempotency-Key to the key.
 func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
-	if id, ok := strings.CutSuffix(in.CallID, resumeSuffix); ok && in.DeferToken == "" && id != "" {
-		cmd.Resume = id
-		return
-	}
-	if in.Charged {
-		return // the start of an action is no repeat: what permitted it is looked at again
-	}
 	operation := "authorize"
 	if in.NoDefer {
 		operation = "gate"
 	}
-	if in.CallID == "" {
+	named := func(id string) [16]byte { return hash16(operation, r.Key.ID, "agent", in.AgentID, "call_id", id) }
+	if id, ok := strings.CutSuffix(in.CallID, resumeSuffix); ok && in.DeferToken == "" && id != "" && !in.NoDefer {
+		cmd.Resume, cmd.ResumeOf = id, named(id)
+	}
+	switch {
+	case in.Charged:
+		return // the start of an action is no repeat: what permitted it is looked at again
+	case in.CallID != "":
+		cmd.Repeats = append(cmd.Repeats, named(in.CallID))
+	default:
 		cmd.CallID = s.ids.id("call_")
-	} else {
-		cmd.Repeats = append(cmd.Repeats, hash16(operation, r.Key.ID, "call_id", in.CallID))
+		if cmd.Verdict.Effect == sdk.Defer && !in.NoDefer {
+			cmd.Asked = named(cmd.CallID)
+		}
 	}
 	if r.Idempotency != "" && in.Action == nil { // an action finds its repeats itself
-		cmd.Repeats = append(cmd.Repeats, hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency))
+		cmd.Repeats, cmd.Keyed = append(cmd.Repeats, hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency)), true
 	}
 }
 

@@ -68,6 +68,9 @@ func deferStep(s deferState, d deed, out string) (deferState, bool) {
 		*r = deferRow{token, "pending", s.now + int64(pendingFor)}
 		return s, true
 	}
+	if d.do == "told" { // a repeat, of what has become of its call: a DENY in any state
+		return s, strings.HasPrefix(out, "DENY ")
+	}
 	r := s.find(d.arg)
 	if r == nil {
 		return s, false
@@ -173,18 +176,44 @@ func (l *asker) body(agent, session, more string) string {
 	return fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":"defer/x","args":{"part":%q}%s}`, agent, session, l.part, more)
 }
 
-// ask asks for the call under a call_id of its own; a lost answer is asked for until it arrives.
+// ask asks for the call under a call_id of its own; a lost answer is asked for until it arrives. By then the deferred call
+// that the first request began or joined may have ended: it is an operation of its own, whose token the log tells.
 func (l *asker) ask(n int) {
-	l.h.do(l.c, l.part, deed{do: "ask"}, func() string {
-		for {
-			answer, got := l.patient(l.rng, request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"call_id":"%s %d-%d"`, l.part, l.c, n))})
-			if got == unknown {
-				continue
-			}
-			l.seen.saw(member(answer, "defer_token"))
-			return strings.TrimSpace(member(answer, "effect") + got + " " + member(answer, "defer_token"))
+	name, began := fmt.Sprintf("%s %d-%d", l.part, l.c, n), l.h.tick.now()
+	for {
+		answer, got := l.patient(l.rng, request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"call_id":%q`, name))})
+		if got == unknown {
+			continue
 		}
+		token := member(answer, "defer_token")
+		if strings.Contains(answer, `"repeat":true`) {
+			if first := l.firstToken(name); first != token {
+				l.seen.saw(first)
+				l.h.add(l.c, began, deed{do: "ask"}, "DEFER "+first, l.part)
+			}
+		}
+		if code := member(answer, "reason_code"); code == sdk.ReasonApprovalDenied || code == sdk.ReasonApprovalTimeout {
+			l.h.add(l.c, l.h.tick.now(), deed{do: "told"}, member(answer, "effect")+" "+code, l.part)
+			return
+		}
+		l.seen.saw(token)
+		l.h.add(l.c, began, deed{do: "ask"}, strings.TrimSpace(member(answer, "effect")+got+" "+token), l.part)
+		return
+	}
+}
+
+// firstToken is the token that a call_id was answered with first.
+func (l *asker) firstToken(call string) (token string) {
+	err := l.store.Records(1, func(_ uint64, rec []byte) error {
+		if r := string(rec); token == "" && member(r, "type") == "decision" && member(r, "call_id") == call {
+			token = member(r, "defer_token")
+		}
+		return nil
 	})
+	if err != nil {
+		l.t.Error(err)
+	}
+	return token
 }
 
 // act does something to a token that somebody has seen.
@@ -269,7 +298,7 @@ func (l *asker) status(token string) {
 func TestDeferHistories(t *testing.T) {
 	w := newWorld(t, newUnsure)
 	requireOrder(t, w, full(4, 60), deferSpec, deferRound(newPeople(w)),
-		"ask DEFER", "approve approved", "approve ?", "deny denied", "approve already_resolved by approved", "approve already_resolved by denied", "approve already_resolved by consumed",
+		"ask DEFER", "told DENY APPROVAL_DENIED", "approve approved", "approve ?", "deny denied", "approve already_resolved by approved", "approve already_resolved by denied", "approve already_resolved by consumed",
 		"approve defer_expired", "redeem PERMIT APPROVAL_CONSUMED", "redeem DENY APPROVAL_MISMATCH", "redeem ?", "steal DENY APPROVAL_MISMATCH", "status pending", "status approved",
 		"status consumed", "status expired", "later")
 }

@@ -13,9 +13,10 @@ type StartAction struct {
 	ID   string
 	Idem *[16]byte // hash of key, action and Idempotency-Key
 
-	Out Action
-	a   *Action
-	c   *Decide
+	Out   Action
+	Again bool // Out is what an earlier start with the same Idempotency-Key has answered
+	a     *Action
+	c     *Decide
 }
 
 func (n *StartAction) id() string { return n.ID }
@@ -38,17 +39,20 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	return false, nil
 }
 
-// again finds the start that had the same Idempotency-Key. A denial of today wins over it.
+// again finds the start that had the same Idempotency-Key. A stricter answer of today wins over it.
 func (n *StartAction) again(tx *tx, c *Decide, a *Action) (bool, error) {
 	if n.Idem == nil || a == nil || a.KeyID != c.Key.ID || a.Status != ActionExecuting {
 		return false, nil
 	}
 	_, _, found, err := tx.remembered(prefixRepeat, *n.Idem, RepeatFor)
-	if err != nil || !found || c.Verdict.Effect == sdk.Deny || tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+	if err != nil || !found {
+		return false, err
+	}
+	if stands, err := c.actionStands(tx, a); !stands || err != nil {
 		return false, err
 	}
 	tx.touch(c.Key)
-	n.Out = *a
+	n.Out, n.Again = *a, true
 	return true, nil
 }
 

@@ -27,7 +27,7 @@ func unknownAction() *sdk.Error {
 }
 
 // NewAction makes an action of a decision. A submission that equals one of the same key within ActionTwinFor, or has its
-// Idempotency-Key, makes none: it gives that one, unless the call is denied by now.
+// Idempotency-Key, makes none: it gives that one, unless today's answer is stricter.
 type NewAction struct {
 	Action   Action    // what is known before the decision
 	Withheld string    // why params or context cannot be kept; the call is denied then
@@ -94,18 +94,6 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 	if tx.now.Sub(time.Unix(0, int64(binary.BigEndian.Uint64(answer)))) >= within {
 		return false, nil
 	}
-	if hash == n.idemHash() && sum == n.sum { // a call like any other, which only spends nothing twice
-		sums, over, err := tx.within(c.Charges, sdk.LimitRate)
-		if err != nil {
-			return false, err
-		}
-		if over != nil {
-			c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: over.code()}
-			c.overrun(over)
-			return false, nil
-		}
-		tx.charge(c.Charges, sums, sdk.LimitRate)
-	}
 	if sum != n.sum {
 		c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonCallIDConflict}
 		c.deny(sdk.ReasonCallIDConflict, "the Idempotency-Key was used for another action within 10 minutes")
@@ -115,9 +103,25 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 	if err != nil || a == nil {
 		return false, err
 	}
-	denied := c.Verdict.Effect == sdk.Deny || tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil
-	if denied && a.Status != ActionDenied {
+	stands, err := c.actionStands(tx, a)
+	if err != nil {
+		return false, err
+	}
+	if !stands {
+		c.Grants = nil // a repeat spends none
 		return false, nil
+	}
+	if hash == n.idemHash() && a.Effect == sdk.Permit.String() { // a twin of the same moment is no call of its own
+		sums, over, err := tx.within(c.Charges, true)
+		if err != nil {
+			return false, err
+		}
+		if over != nil {
+			c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: over.code()}
+			c.overrun(over)
+			return false, nil
+		}
+		tx.charge(c.Charges, sums, true)
 	}
 	tx.touch(c.Key)
 	n.Out, n.Twin = *a.At(tx.now), true

@@ -85,13 +85,16 @@ type overrun struct {
 	left time.Duration
 }
 
-// within looks whether a permit stays within all of the limits, and gives what their sums would be then. only, if not 0,
-// looks at limits of that kind alone.
-func (tx *tx) within(charges []Charge, only sdk.LimitKind) ([]exact.Decimal, *overrun, error) {
+// spared reports whether a repeat leaves the limit alone: it is a call, and spends nothing.
+func (c *Charge) spared(repeat bool) bool { return repeat && c.Kind == sdk.LimitBudget }
+
+// within looks whether a permit stays within all of the limits, and gives what their sums would be then. A repeat is held
+// to those that count calls.
+func (tx *tx) within(charges []Charge, repeat bool) ([]exact.Decimal, *overrun, error) {
 	var sums []exact.Decimal
 	for i := range charges {
 		c := &charges[i]
-		if only != 0 && c.Kind != only {
+		if c.spared(repeat) {
 			sums = append(sums, exact.Decimal{})
 			continue
 		}
@@ -101,7 +104,7 @@ func (tx *tx) within(charges []Charge, only sdk.LimitKind) ([]exact.Decimal, *ov
 			return nil, nil, err
 		}
 		for j := range i { // two limits on one counter are both counted
-			if charges[j].Counter == c.Counter && charges[j].at(tx.now) == k && (only == 0 || charges[j].Kind == only) {
+			if charges[j].Counter == c.Counter && charges[j].at(tx.now) == k && !charges[j].spared(repeat) {
 				sum = sums[j]
 			}
 		}
@@ -119,10 +122,10 @@ func (tx *tx) within(charges []Charge, only sdk.LimitKind) ([]exact.Decimal, *ov
 }
 
 // charge keeps the sums that within gave.
-func (tx *tx) charge(charges []Charge, sums []exact.Decimal, only sdk.LimitKind) {
+func (tx *tx) charge(charges []Charge, sums []exact.Decimal, repeat bool) {
 	for i := range charges {
 		c := &charges[i]
-		if only != 0 && c.Kind != only {
+		if c.spared(repeat) {
 			continue
 		}
 		k := c.at(tx.now)

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -24,7 +23,8 @@ type Decide struct {
 	ToolID    string
 	Operation string
 	CallID    string     // the caller's, or made
-	Repeats   [][16]byte // hashes of key, operation and the caller's call_id and Idempotency-Key, if it sent them
+	Repeats   [][16]byte // hashes of operation, key, agent and the caller's call_id, and of its Idempotency-Key, if it sent them
+	Keyed     bool       // the last of Repeats is of an Idempotency-Key: a redemption is repeated under that, too
 	Digest    [32]byte
 	Args      []byte // as the audit policy stores them: JSON, or nil
 	Policy    string
@@ -37,7 +37,9 @@ type Decide struct {
 	NoDefer   bool         // a DEFER makes no pending call, and no grant or approval is spent
 	Action    ActionChange // what happens to an action in the same write; nil for a plain call
 	Redeem    string       // a defer token
-	Resume    string       // or the call_id of the deferred call ("-resume" form)
+	Resume    string       // or the call_id of the deferred call ("-resume" form), if there is such a call
+	ResumeOf  [16]byte     // the hash that such a call has among its Repeats, or as its Asked
+	Asked     [16]byte     // the hash of a call_id that was made for the call; zero if the caller sent one
 	NewID     string       // the decision's id
 	NewToken  string       // the defer's token; only with a Defer verdict
 	View      []byte       // the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
@@ -90,12 +92,8 @@ func (c *Decide) apply(tx *tx) error {
 	case kill != nil:
 		c.killed(kill)
 	case c.DryRun:
-	case c.Redeem != "" || c.Resume != "":
-		err = c.redeem(tx)
-	case len(c.Repeats) > 0:
-		err = c.repeat(tx)
 	default:
-		err = c.fresh(tx)
+		err = c.settleCall(tx)
 	}
 	if err != nil || c.NeedsView {
 		return err
@@ -120,12 +118,32 @@ func (c *Decide) killed(k *Kill) {
 	c.deny(sdk.ReasonKillSwitch, "stopped by a kill of scope "+k.Scope)
 }
 
+// settleCall tells a redemption, a repeat and a new call apart.
+func (c *Decide) settleCall(tx *tx) error {
+	token, err := c.redeems(tx)
+	switch {
+	case err != nil:
+		return err
+	case token != "":
+		return c.redeem(tx, token)
+	case len(c.Repeats) > 0:
+		return c.repeat(tx)
+	}
+	if err := c.fresh(tx); err != nil || c.NeedsView {
+		return err
+	}
+	if c.Asked != [16]byte{} && c.Out.Effect == sdk.Defer && c.Out.Token != "" {
+		tx.remember(prefixRepeat, c.Asked, RepeatFor, c.Digest, c.Out.memo())
+	}
+	return nil
+}
+
 // fresh settles a call that redeems and repeats nothing: its limits, then a standing grant, then a defer.
 func (c *Decide) fresh(tx *tx) error {
 	if c.Verdict.Effect != sdk.Permit && c.Verdict.Effect != sdk.Defer {
 		return nil
 	}
-	sums, over, err := tx.within(c.Charges, 0)
+	sums, over, err := tx.within(c.Charges, false)
 	switch {
 	case err != nil:
 		return err
@@ -133,7 +151,7 @@ func (c *Decide) fresh(tx *tx) error {
 		c.overrun(over)
 		return nil
 	case c.Verdict.Effect == sdk.Permit:
-		tx.charge(c.Charges, sums, 0)
+		tx.charge(c.Charges, sums, false)
 		return nil
 	case c.NoDefer:
 		return nil
@@ -142,7 +160,7 @@ func (c *Decide) fresh(tx *tx) error {
 		return c.standing(tx)
 	}
 	if g := tx.spend(c.Grants, c.Quorums); g != nil {
-		tx.charge(c.Charges, sums, 0)
+		tx.charge(c.Charges, sums, false)
 		tx.use(g, c)
 		c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
 		c.Out.Reason = "permitted by standing grant " + g.ID
@@ -152,19 +170,31 @@ func (c *Decide) fresh(tx *tx) error {
 	return nil
 }
 
-// standing permits the start of an action that a grant has permitted, while that grant is not revoked.
+// standing permits the start of an action that a grant has permitted, while that grant still permits such a call.
 func (c *Decide) standing(tx *tx) error {
-	g, err := tx.grant(c.Spent)
+	stands, err := c.granted(tx, c.Spent)
 	if err != nil {
 		return err
 	}
-	if g == nil || g.revoked.Load() != nil || !tx.enough(c.Quorums, g.Issuers) {
+	if !stands {
 		c.settle(tx)
 		return nil
 	}
-	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
-	c.Out.Reason = "permitted by standing grant " + g.ID
+	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, c.Spent, ""
+	c.Out.Reason = "permitted by standing grant " + c.Spent
 	return nil
+}
+
+// granted reports whether the grant that has permitted the call before would still do so: it is neither revoked nor
+// expired, enough of its issuers may still sign, and it covers the call under today's rules. Its uses do not matter: one
+// of them is this call's.
+func (c *Decide) granted(tx *tx, id string) (bool, error) {
+	g, err := tx.grant(id)
+	if err != nil || g == nil {
+		return false, err
+	}
+	call := GrantCall{c.AgentID, c.ToolID, c.Operation, c.SessionID, c.Verdict.RuleID, c.Policy}
+	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) && tx.enough(c.Quorums, g.Issuers), nil
 }
 
 func (c *Decide) overrun(o *overrun) {
@@ -209,137 +239,6 @@ func (c *Decide) attach(tx *tx, d *Defer) {
 	}
 	d.Actions = append(slices.Clip(d.Actions), c.Action.id())
 	tx.putDefer(d)
-}
-
-// redeem spends an approval, once, for exactly the call that was approved.
-func (c *Decide) redeem(tx *tx) error {
-	token := c.Redeem
-	if token == "" {
-		token = tx.st.byCall[callKey{c.Key.ID, c.Resume}]
-	}
-	d, err := tx.find(token)
-	if err != nil {
-		return err
-	}
-	if d == nil || !c.fits(d) || tx.expireOne(d) || d.Status != Approved {
-		if c.Verdict.Effect != sdk.Deny {
-			c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
-		}
-		return nil
-	}
-	if c.Verdict.Effect == sdk.Deny {
-		return nil // today's rules win; the approval is not spent
-	}
-	tx.dropRevoked(d)
-	if c.Verdict.Effect == sdk.Defer {
-		d.Quorums = merged(d.Quorums, c.Quorums)
-	}
-	if !tx.enough(d.Quorums, d.signers()) {
-		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
-		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
-		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
-		c.Out.Reason = "more approvals are needed than were given"
-		return nil
-	}
-	sums, over, err := tx.within(c.Charges, 0)
-	if err != nil {
-		return err
-	}
-	if over != nil {
-		c.overrun(over) // the approval is not spent
-		return nil
-	}
-	tx.charge(c.Charges, sums, 0)
-	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
-	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
-	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
-	return nil
-}
-
-// fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
-// one with the arguments that the approver put in their place.
-func (c *Decide) fits(d *Defer) bool {
-	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID || wire.Apart(d.ToolID, d.Operation) != wire.Apart(c.ToolID, c.Operation) {
-		return false
-	}
-	if d.Modified != nil {
-		return d.ModifiedHash == c.ArgsHash && d.ContextHash == c.ContextHash
-	}
-	return d.Digest == c.Digest
-}
-
-// repeat answers a call_id or Idempotency-Key that was seen before as it was answered then, unless the chain denies today.
-func (c *Decide) repeat(tx *tx) error {
-	var before []byte
-	var missing [][16]byte
-	for _, hash := range c.Repeats {
-		digest, answer, found, err := tx.remembered(prefixRepeat, hash, RepeatFor)
-		switch {
-		case err != nil:
-			return err
-		case !found:
-			missing = append(missing, hash)
-		case digest != c.Digest:
-			c.deny(sdk.ReasonCallIDConflict, "the call_id or Idempotency-Key was used for another call within 10 minutes")
-			return nil
-		case before == nil:
-			before = answer
-		}
-	}
-	switch {
-	case before == nil:
-	case c.Verdict.Effect == sdk.Deny:
-		return nil
-	default:
-		for _, hash := range missing {
-			tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, before)
-		}
-		return c.recall(tx, before)
-	}
-	if err := c.fresh(tx); err != nil || c.NeedsView {
-		return err
-	}
-	for _, hash := range c.Repeats {
-		tx.remember(prefixRepeat, hash, RepeatFor, c.Digest, c.Out.memo())
-	}
-	return nil
-}
-
-// memo is what of a decision is remembered for repeats: fields joined by a byte that no JSON text or id has.
-func (d *Decision) memo() []byte {
-	expires := ""
-	if !d.Expires.IsZero() {
-		expires = strconv.FormatInt(d.Expires.UnixNano(), 10)
-	}
-	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token, expires, d.GrantID}, "\xff"))
-}
-
-func (c *Decide) recall(tx *tx, answer []byte) error {
-	f := strings.Split(string(answer), "\xff")
-	if len(f) != 9 {
-		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
-	}
-	effect, ok := sdk.ParseEffect(f[0])
-	if !ok {
-		return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
-	}
-	c.Out = Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6], GrantID: f[8], Repeat: true}
-	if ns, err := strconv.ParseInt(f[7], 10, 64); err == nil {
-		c.Out.Expires = time.Unix(0, ns).UTC()
-	}
-	if effect != sdk.Permit {
-		return nil
-	}
-	sums, over, err := tx.within(c.Charges, sdk.LimitRate) // a repeat spends nothing twice, but it is a call
-	switch {
-	case err != nil:
-		return err
-	case over != nil:
-		c.overrun(over)
-	default:
-		tx.charge(c.Charges, sums, sdk.LimitRate)
-	}
-	return nil
 }
 
 func (c *Decide) record(tx *tx) {

@@ -81,7 +81,7 @@ func (d *Defer) signers() []string {
 
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
 
-type callKey struct{ key, call string }
+type callKey struct{ key, agent, call string }
 
 // state is what the sequencer's goroutine alone may touch.
 type state struct {
@@ -140,7 +140,7 @@ func (s *Store) loadDefers(st *state) error {
 func (st *state) add(d *Defer) {
 	st.live[d.Token] = d
 	st.soonest(d.Expires)
-	st.byCall[callKey{d.KeyID, d.CallID}] = d.Token
+	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token
 	if d.Status == Pending {
 		st.byDigest[d.Digest] = d
 		st.pending[d.KeyID]++
@@ -211,7 +211,7 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		}
 		tx.closed[d.Token] = d
 		delete(tx.st.live, d.Token)
-		if asked := (callKey{d.KeyID, d.CallID}); tx.st.byCall[asked] == d.Token {
+		if asked := (callKey{d.KeyID, d.AgentID, d.CallID}); tx.st.byCall[asked] == d.Token {
 			delete(tx.st.byCall, asked)
 		}
 		tx.del(keyStr(prefixLive, d.Token))

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"crypto/sha256"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,25 +106,72 @@ func TestRedeemMismatch(t *testing.T) {
 	}
 }
 
+// hashed is what the operations make of a call_id.
+func hashed(k *Key, agent, call string) (out [16]byte) {
+	sum := sha256.Sum256([]byte(k.ID + "|" + agent + "|" + call))
+	copy(out[:], sum[:])
+	return out
+}
+
+// named is a call with that call_id of its own, of that agent.
+func (r *rig) named(k *Key, agent, call, args string, v sdk.Verdict) *Decide {
+	c := r.call(k, agent+args, v)
+	c.AgentID, c.CallID, c.Repeats = agent, call, [][16]byte{hashed(k, agent, call)}
+	if stem, ok := strings.CutSuffix(call, "-resume"); ok {
+		c.Resume, c.ResumeOf = stem, hashed(k, agent, stem)
+	}
+	return c
+}
+
 func TestResumeForm(t *testing.T) {
 	r, agent, boss := cast(t)
-	ask := r.call(agent, "refund", waits)
-	ask.CallID = "my-call"
-	r.wants(ask, "DEFER RULE_DEFER")
-	resume := func(k *Key, args, call string) *Decide {
-		c := r.call(k, args, waits)
-		c.CallID, c.Resume = call+"-resume", call
-		return c
-	}
-	r.wants(resume(agent, "refund", "my-call"), mismatch) // still pending
-	r.must(r.answer(boss, ask.Out.Token, true))
-	r.wants(resume(agent, "another", "my-call"), mismatch)
-	r.wants(resume(agent, "refund", "no-call"), mismatch)
-	r.wants(resume(r.key("other", nil, "authorize"), "refund", "my-call"), mismatch)
+	ask := func(call, args string) *Decide { return r.named(agent, "agent", call, args, waits) }
+	first := ask("my-call", "refund")
+	r.wants(first, "DEFER RULE_DEFER")
+	joined := ask("joined", "refund")
+	r.wants(joined, "DEFER RULE_DEFER")
+	r.wants(ask("my-call-resume", "refund"), mismatch) // still pending
+	r.must(r.answer(boss, first.Out.Token, true))
+	r.wants(ask("my-call-resume", "another"), mismatch)
 	r.reopen()
 	agent = r.s.Key("agent")
-	r.wants(resume(agent, "refund", "my-call"), consumed)
-	r.wants(resume(agent, "refund", "my-call"), mismatch)
+	r.wants(ask("joined-resume", "refund"), consumed) // who joined was deferred, too
+	for range 2 {
+		r.wants(ask("my-call-resume", "refund"), mismatch)
+	}
+	made := ask("", "payment")
+	made.CallID, made.Repeats, made.Asked = "call_made", nil, hashed(agent, "agent", "call_made")
+	r.wants(made, "DEFER RULE_DEFER")
+	r.must(r.answer(boss, made.Out.Token, true))
+	r.wants(ask("call_made-resume", "payment"), consumed)
+	r.wants(ask("call_made-resume", "payment"), mismatch)
+}
+
+// A call_id that merely ends in -resume redeems nothing, and is repeated like any other.
+func TestResumeIsACallIDLikeAnyOther(t *testing.T) {
+	r, agent, boss := cast(t)
+	other := r.key("other", nil, "authorize")
+	first := r.named(agent, "agent", "job", "x", waits)
+	r.wants(first, "DEFER RULE_DEFER")
+	r.must(r.answer(boss, first.Out.Token, true))
+	for _, c := range []struct {
+		name string
+		ask  func() *Decide
+	}{
+		{"no such call", func() *Decide { return r.named(agent, "agent", "upload-resume", "y", permit) }},
+		{"another key's call", func() *Decide { return r.named(other, "agent", "job-resume", "x", permit) }},
+		{"another agent's call", func() *Decide { return r.named(agent, "agent-2", "job-resume", "x", permit) }},
+		{"a call that was permitted", func() *Decide { return r.named(agent, "agent", "fine-resume", "z", permit) }},
+	} {
+		r.wants(r.named(agent, "agent", "fine", "z", permit), "PERMIT RULE_PERMIT")
+		one, two := c.ask(), c.ask()
+		r.wants(one, "PERMIT RULE_PERMIT")
+		r.wants(two, "PERMIT RULE_PERMIT")
+		if one.Out.Repeat || !two.Out.Repeat {
+			t.Errorf("%s: repeat %v, then %v", c.name, one.Out.Repeat, two.Out.Repeat)
+		}
+	}
+	r.wants(r.named(agent, "agent", "job-resume", "x", waits), consumed)
 }
 
 func TestJoining(t *testing.T) {

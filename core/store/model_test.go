@@ -27,8 +27,8 @@ type (
 		signed                  []string
 	}
 	modelAnswer struct {
-		at                time.Time
-		args, outcome, id string
+		at                       time.Time
+		args, outcome, id, token string
 	}
 )
 
@@ -194,27 +194,45 @@ func (d *modelDefer) dropRevoked(m *modelled) {
 
 // asked is what a call without a token answers, and what it does to the model.
 func (m *modelled) asked(id, args, call string, v sdk.Verdict, c *Decide) string {
-	if call != "" {
-		if a, ok := m.answers[id+call]; ok && m.now().Sub(a.at) < 10*time.Minute {
-			switch {
-			case a.args != args:
-				return "DENY CALL_ID_CONFLICT"
-			case v.Effect == sdk.Deny:
-				return "DENY RULE_DENY"
-			case !c.Out.Repeat || c.Out.DecisionID != a.id:
-				return "repeat of " + a.id
-			}
-			return a.outcome
+	a, known := m.answers[id+call]
+	if known = known && call != "" && m.now().Sub(a.at) < 10*time.Minute; known && a.args != args {
+		return "DENY CALL_ID_CONFLICT"
+	}
+	if known != c.Out.Repeat {
+		return fmt.Sprintf("repeat %v", known)
+	}
+	if known {
+		if out, settled := m.again(a, v); settled {
+			return out
 		}
 	}
 	out := v.Effect.String() + " RULE_" + v.Effect.String()
 	if v.Effect == sdk.Defer {
 		out = m.deferOf(id, args, v, c, out)
 	}
-	if call != "" {
-		m.answers[id+call] = modelAnswer{at: m.now(), args: args, outcome: out, id: c.NewID}
+	if call != "" && (!known || c.Out.Effect == sdk.Defer) {
+		m.answers[id+call] = modelAnswer{at: m.now(), args: args, outcome: out, id: c.NewID, token: c.Out.Token}
 	}
 	return out
+}
+
+// again is what a repeat of a answers; settled is false where today's rules alone decide.
+func (m *modelled) again(a modelAnswer, v sdk.Verdict) (out string, settled bool) {
+	if v.Effect == sdk.Deny {
+		return "DENY RULE_DENY", true
+	}
+	if d := m.defers[a.token]; d != nil {
+		switch d.status {
+		case Denied:
+			return "DENY APPROVAL_DENIED", true
+		case Expired:
+			return "DENY APPROVAL_TIMEOUT", true
+		case Consumed:
+			return "", false
+		}
+		return a.outcome, true
+	}
+	return a.outcome, a.outcome[:4] == "DENY" || v.Effect == sdk.Permit
 }
 
 func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string) string {

@@ -83,6 +83,7 @@ type Action struct {
 	PythonExample  string        `json:"python_example" yett:"null" doc:"How to go on, in Python."`
 	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
 	Result         *ActionResult `json:"result" yett:"null"`
+	Repeat         bool          `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
 }
 
 // ActionDetails say where a decision comes from.
@@ -133,6 +134,7 @@ func (a *Action) Members(o *Writer) {
 	o.Null("python_example", a.PythonExample)
 	o.Null("expires_at", a.ExpiresAt)
 	a.result(o)
+	o.True("repeat", a.Repeat)
 }
 
 func (a *Action) result(o *Writer) {
@@ -293,6 +295,7 @@ type GateResponse struct {
 	RuntimeVersion string `json:"runtime_version"`
 	ProvenanceID   string `json:"provenance_id"`
 	DecisionID     string `json:"decision_id"`
+	Repeat         bool   `json:"repeat,omitempty" doc:"This call was asked about before under the same Idempotency-Key. Do not run it again."`
 }
 
 // AppendJSON appends the response.
@@ -310,6 +313,7 @@ func (r *GateResponse) AppendJSON(dst []byte) []byte {
 	o.Str("runtime_version", r.RuntimeVersion)
 	o.Str("provenance_id", r.ProvenanceID)
 	o.Str("decision_id", r.DecisionID)
+	o.True("repeat", r.Repeat)
 	return o.Close()
 }
 
@@ -322,7 +326,7 @@ type EvaluateRequest struct {
 	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
 	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
 	Context    exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`
+	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
 	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
 	Explain    bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
 	DryRun     bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`

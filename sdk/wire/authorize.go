@@ -15,7 +15,7 @@ type AuthorizeRequest struct {
 	Operation          string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
 	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
 	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
 	Explain            bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
 	DryRun             bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
@@ -62,7 +62,7 @@ type AuthorizeResponse struct {
 	GrantID        string   `json:"grant_id,omitempty" doc:"The standing grant that was spent."`
 	Retry          *Retry   `json:"retry,omitempty"`
 	Message        string   `json:"message,omitempty" doc:"Safe to show to a model."`
-	Repeat         bool     `json:"repeat,omitempty" doc:"The answer of an earlier identical call."`
+	Repeat         bool     `json:"repeat,omitempty" doc:"This call was asked about before under the same call_id or Idempotency-Key. Do not run it again."`
 	DryRun         bool     `json:"dry_run,omitempty"`
 	Shadow         []Shadow `json:"shadow,omitempty"`
 	Checks         []Check  `json:"checks,omitempty"`
@@ -96,12 +96,8 @@ func (r *AuthorizeResponse) members(o *Writer) {
 		o.Raw("retry", in.Close())
 	}
 	o.Opt("message", r.Message)
-	if r.Repeat {
-		o.Bool("repeat", true)
-	}
-	if r.DryRun {
-		o.Bool("dry_run", true)
-	}
+	o.True("repeat", r.Repeat)
+	o.True("dry_run", r.DryRun)
 	if len(r.Shadow) > 0 {
 		o.List("shadow", len(r.Shadow), func(i int, w *Writer) {
 			w.Str("step", r.Shadow[i].Step)

@@ -149,6 +149,13 @@ func (w *Writer) Bool(name string, v bool) {
 	w.b = strconv.AppendBool(w.b, v)
 }
 
+// True adds a member that is true, or nothing.
+func (w *Writer) True(name string, v bool) {
+	if v {
+		w.Bool(name, true)
+	}
+}
+
 // Float32 adds a number in its shortest form. v must be finite.
 func (w *Writer) Float32(name string, v float32) {
 	w.name(name)

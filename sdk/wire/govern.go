@@ -15,7 +15,7 @@ type GovernRequest struct {
 	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"What kind of action the client takes it for, such as tool_call. A note: nothing hangs on it."`
 	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
 	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call within 10 minutes spend nothing twice."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
 	Explain            bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
 	DryRun             bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`

@@ -1,0 +1,135 @@
+package store
+
+import (
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// redeems is the token of the approval that the call wants to spend, "" if it wants none. A call_id that ends in "-resume"
+// is one like any other, unless the same key asked for the same agent with what stands before that, and was deferred.
+func (c *Decide) redeems(tx *tx) (token string, err error) {
+	if c.Redeem != "" || c.Resume == "" {
+		return c.Redeem, nil
+	}
+	if token = tx.st.byCall[callKey{c.Key.ID, c.AgentID, c.Resume}]; token != "" {
+		return token, nil
+	}
+	_, answer, found, err := tx.remembered(prefixRepeat, c.ResumeOf, RepeatFor) // it has ended, or it joined another one
+	if err != nil || !found {
+		return "", err
+	}
+	then, err := recalled(answer)
+	if err != nil || then.Effect != sdk.Defer {
+		return "", err
+	}
+	return then.Token, nil
+}
+
+// redeem spends an approval, once, for exactly the call that was approved.
+func (c *Decide) redeem(tx *tx, token string) error {
+	if done, err := c.redeemedBefore(tx, token); done || err != nil {
+		return err
+	}
+	d, err := tx.find(token)
+	if err != nil {
+		return err
+	}
+	if d == nil || !c.fits(d) || tx.expireOne(d) || d.Status != Approved {
+		if c.Verdict.Effect != sdk.Deny {
+			c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
+		}
+		return nil
+	}
+	if c.Verdict.Effect == sdk.Deny {
+		return nil // today's rules win; the approval is not spent
+	}
+	tx.dropRevoked(d)
+	if c.Verdict.Effect == sdk.Defer {
+		d.Quorums = merged(d.Quorums, c.Quorums)
+	}
+	if !tx.enough(d.Quorums, d.signers()) {
+		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
+		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
+		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
+		c.Out.Reason = "more approvals are needed than were given"
+		return nil
+	}
+	sums, over, err := tx.within(c.Charges, false)
+	if err != nil {
+		return err
+	}
+	if over != nil {
+		c.overrun(over) // the approval is not spent
+		return nil
+	}
+	tx.charge(c.Charges, sums, false)
+	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
+	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
+	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
+	if c.Keyed {
+		tx.remember(prefixRepeat, c.Repeats[len(c.Repeats)-1], RepeatFor, c.Digest, c.Out.memo())
+	}
+	return nil
+}
+
+// redeemedBefore answers a redemption that was made under the same Idempotency-Key before as it was answered then: nothing
+// is spent a second time. Only a redemption that was permitted is remembered, so that one which came too early can be
+// tried again. Another call under that key is a conflict.
+func (c *Decide) redeemedBefore(tx *tx, token string) (done bool, err error) {
+	if !c.Keyed {
+		return false, nil
+	}
+	digest, answer, found, err := tx.remembered(prefixRepeat, c.Repeats[len(c.Repeats)-1], RepeatFor)
+	if err != nil || !found {
+		return false, err
+	}
+	if digest != c.Digest {
+		c.conflict()
+		return true, nil
+	}
+	then, err := recalled(answer)
+	if err != nil || then.Code != sdk.ReasonApprovalConsumed || then.Token != token {
+		return false, err
+	}
+	c.Out.Repeat = true
+	if c.Verdict.Effect == sdk.Deny {
+		return true, nil
+	}
+	stands, err := c.signedStill(tx, token)
+	if err != nil {
+		return false, err
+	}
+	if !stands {
+		c.deny(sdk.ReasonApprovalMismatch, "too few of those who approved the call may still do so")
+		return true, nil
+	}
+	return true, c.permitAgain(tx, then)
+}
+
+// signedStill reports whether the sign-offs of a spent approval would still be enough, by today's rules and keys.
+func (c *Decide) signedStill(tx *tx, token string) (bool, error) {
+	d, err := tx.find(token)
+	if err != nil || d == nil || d.Status != Consumed {
+		return false, err
+	}
+	signed := *d
+	tx.dropRevoked(&signed)
+	quorums := d.Quorums
+	if c.Verdict.Effect == sdk.Defer {
+		quorums = merged(quorums, c.Quorums)
+	}
+	return tx.enough(quorums, signed.signers()), nil
+}
+
+// fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
+// one with the arguments that the approver put in their place.
+func (c *Decide) fits(d *Defer) bool {
+	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID ||
+		wire.Apart(d.ToolID, d.Operation) != wire.Apart(c.ToolID, c.Operation) {
+		return false
+	}
+	if d.Modified != nil {
+		return d.ModifiedHash == c.ArgsHash && d.ContextHash == c.ContextHash
+	}
+	return d.Digest == c.Digest
+}
