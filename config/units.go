@@ -59,7 +59,7 @@ func ParseSize(s string) (Size, error) {
 // ParseDuration reads whole numbers each directly followed by a unit, larger units first, such as "50ms", "1h30m" or "30d". A
 // number without a unit, a sign, a fraction and what does not fit 63 bits of nanoseconds are errors.
 func ParseDuration(s string) (Duration, error) {
-	bad := fmt.Errorf("wants a duration such as 50ms, 10s or 1h30m (whole numbers, units d, h, m, s, ms, us, ns), not %s", quote(s))
+	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, ns), not %s", quote(s))
 	total, last, rest := int64(0), int64(math.MaxInt64), s
 	for first := true; first || rest != ""; first = false {
 		before := rest

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,6 +84,8 @@ type Gateway struct {
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
 	consoleURL string
+
+	certificate string // of the HTTP API, in PEM form; "" without TLS
 }
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
@@ -192,6 +195,9 @@ func (g *Gateway) listen() (err error) {
 	if set.TLS, err = tlsConfig("server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
+	if set.TLS != nil {
+		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: set.TLS.Certificates[0].Certificate[0]}))
+	}
 	g.http = httpd.New(set)
 	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
 		return fmt.Errorf("server.listen: %w", err)
@@ -242,7 +248,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	}
 	var err error
 	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
-		Socket: g.SocketPath(), Console: g.consoleURL, Control: g, Log: g.opts.Log}); err != nil {
+		Socket: g.SocketPath(), Console: g.consoleURL, Certificate: g.certificate, Control: g, Log: g.opts.Log}); err != nil {
 		return err
 	}
 	g.states.start(g.service.Note, g.closing)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -39,7 +40,7 @@ func approvalsList() *cobra.Command {
 				return err
 			}
 			if limit < 1 || limit > 1000 {
-				return usage("--limit %d: want 1 to 1000", limit)
+				return usage("--limit %d: must be 1 to 1000", limit)
 			}
 			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
 				list, err := c.Approvals(cmd.Context(), agent, limit)
@@ -69,11 +70,17 @@ func printPending(cmd *cobra.Command, out *output, list *client.PendingList) err
 	for _, p := range list.Approvals {
 		rows = append(rows, p)
 	}
-	cols := []column{{"TOKEN", true}, {"AGENT", false}, {"TOOL", false}, {"ARGS", false}, {"WHY", false}, {"SIGNED", true}, {"EXPIRES", true}}
-	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
-		p := row.(client.Pending)
-		return []string{p.DeferToken, p.AgentID, p.ToolID, argsOf(p.Call), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())}
-	})
+	if !out.table() {
+		return out.printData(cmd.OutOrStdout(), rows, false)
+	}
+	cols := []column{{"AGENT", cut}, {"KEY", cut}, {"TOOL", cut}, {"ARGS", cut}, {"WHY", wrap}, {"SIGNED", whole}, {"EXPIRES", whole}}
+	lead, table := []string{"TOKEN"}, [][]string{}
+	for _, p := range list.Approvals {
+		lead = append(lead, p.DeferToken)
+		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(p.Call), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
+	}
+	w := cmd.OutOrStdout()
+	return printBlocks(w, tableWidth(w), cols, table, lead)
 }
 
 // argsOf is what of a canonical call an approver looks at first.
@@ -86,6 +93,14 @@ func argsOf(call json.RawMessage) string {
 		return args.Raw()
 	}
 	return "{}"
+}
+
+// nameOr is how a person reads who did something: the name of the key, or its id where the name is not known.
+func nameOr(name, id string) string {
+	if name != "" {
+		return name
+	}
+	return id
 }
 
 func why(p *client.Pending) string {
@@ -150,7 +165,7 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "recorded, and shown to the asking agent")
 	if yes {
 		cmd.Flags().StringVar(&args, "args", "", "approve with these arguments instead: JSON, a file, or - for stdin")
-		cmd.Flags().DurationVar(&ttl, "grant-ttl", 0, "also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
+		durationVar(cmd, &ttl, "grant-ttl", 0, "also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
 		cmd.Flags().IntVar(&grant.MaxUses, "grant-uses", 0, "with --grant-ttl: at most so many calls (0: no limit)")
 		cmd.Flags().StringVar(&grant.SessionID, "grant-session", "", "with --grant-ttl: only calls of this session")
 	}
@@ -179,7 +194,7 @@ func grantFlags(cmd *cobra.Command, g wire.ApproveGrant, ttl time.Duration) (*wi
 // seconds is a time that the wire counts in whole seconds.
 func seconds(flag string, d time.Duration) (int, error) {
 	if d < time.Second || d%time.Second != 0 {
-		return 0, usage("%s %v: want whole seconds, at least 1s, such as 90s or 1h", flag, d)
+		return 0, usage("%s %s: must be whole seconds, at least 1s, such as 90s, 1h or 30d", flag, config.Duration(d))
 	}
 	return int(d / time.Second), nil
 }
@@ -210,8 +225,8 @@ func jsonFlag(flag, v string, stdin io.Reader) (any, error) {
 }
 
 func printAnswer(cmd *cobra.Command, out *output, a *wire.ApproveResponse) error {
-	if out.format != "table" {
-		return out.printRows(cmd.OutOrStdout(), []any{a}, true, nil, nil)
+	if !out.table() {
+		return out.printData(cmd.OutOrStdout(), []any{a}, true)
 	}
 	w := cmd.ErrOrStderr()
 	switch a.Status {
@@ -228,7 +243,8 @@ func printAnswer(cmd *cobra.Command, out *output, a *wire.ApproveResponse) error
 
 func approvalsWatch() *cobra.Command {
 	var r reach
-	var format, agent string
+	var out output
+	var agent string
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "watch",
@@ -238,22 +254,19 @@ func approvalsWatch() *cobra.Command {
 			"  yett approvals watch -o jsonl | while read -r line; do notify-send \"$line\"; done",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if format != "table" && format != "jsonl" {
-				return usage("-o %s: want table or jsonl", format)
-			}
 			if every < 100*time.Millisecond {
-				return usage("--every %v: want at least 100ms", every)
+				return usage("--every %v: must be at least 100ms", every)
 			}
 			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
-				w := watcher{c: c, out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr(), lines: format == "jsonl", agent: agent, known: map[string]bool{}}
+				w := watcher{c: c, out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr(), as: &out, agent: agent, known: map[string]bool{}}
 				return w.run(cmd.Context(), every)
 			})
 		},
 	}
 	r.bind(cmd)
-	cmd.Flags().StringVarP(&format, "output", "o", "table", "output format: table or jsonl")
+	out.bind(cmd)
 	cmd.Flags().StringVar(&agent, "agent", "", "only calls of this agent")
-	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "how often to look")
+	durationVar(cmd, &every, "every", 2*time.Second, "how often to look")
 	return cmd
 }
 
@@ -261,7 +274,7 @@ func approvalsWatch() *cobra.Command {
 type watcher struct {
 	c             *client.Client
 	out, messages io.Writer
-	lines         bool // one JSON object a line
+	as            *output
 	agent         string
 	known         map[string]bool // tokens that wait
 	lost          bool            // the server could not be asked
@@ -339,23 +352,19 @@ func (w *watcher) warnMore(list *client.PendingList) error {
 }
 
 func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferStatus) error {
-	if w.lines {
-		text, err := json.Marshal(struct {
+	if !w.as.table() {
+		return w.as.printLine(w.out, struct {
 			Event   string              `json:"event"`
 			Token   string              `json:"defer_token"`
 			Pending *client.Pending     `json:"pending,omitempty"`
 			Status  *client.DeferStatus `json:"status,omitempty"`
 		}{event, token, p, st})
-		if err == nil {
-			_, err = w.out.Write(append(visibleJSON(text), '\n'))
-		}
-		return err
 	}
 	detail := ""
 	if p != nil {
 		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p.Call), why(p), p.Approvals, p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
 	} else if detail = st.Reason; st.ResolvedBy != "" {
-		detail = "by " + st.ResolvedBy + "  " + detail
+		detail = "by " + nameOr(st.ResolvedByName, st.ResolvedBy) + "  " + detail
 	}
 	line := fmt.Sprintf("%s  %-8s  %s  %s", time.Now().Format(time.TimeOnly), event, token, detail)
 	if line = visible(strings.TrimRight(line, " ")); widthOf(w.out) > 0 {

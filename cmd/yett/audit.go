@@ -23,11 +23,12 @@ func auditCommand() *cobra.Command {
 
 func auditExport() *cobra.Command {
 	var t target
+	var out output
 	var file string
 	cmd := &cobra.Command{
 		Use:   "export --out FILE",
 		Short: "Write the whole log as JSON lines, server stopped or running",
-		Long:  "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is stdout.",
+		Long:  "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is stdout.\nThe log is always JSON lines; -o is about what is said of it once it is written to a file.",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -37,10 +38,25 @@ func auditExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error { return export(cmd.Context(), dir, w) })
+			if err := writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error { return export(cmd.Context(), dir, w) }); err != nil {
+				return err
+			}
+			if file == "-" { // stdout has the log
+				return nil
+			}
+			info, err := os.Stat(file)
+			if err != nil {
+				return err
+			}
+			row := struct {
+				File  string `json:"file"`
+				Bytes int64  `json:"bytes"`
+			}{file, info.Size()}
+			return out.done(cmd, row, "%s has the log, %s", file, count(int(row.Bytes), "byte"))
 		},
 	}
 	t.bind(cmd)
+	out.bind(cmd)
 	cmd.Flags().StringVar(&file, "out", "", "file to write")
 	return cmd
 }
@@ -102,6 +118,7 @@ func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error)
 
 func auditKey() *cobra.Command {
 	var t target
+	var out output
 	cmd := &cobra.Command{Use: "key", Short: "Print the public key that checkpoints are signed with", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		dir, err := t.dir()
 		if err != nil {
@@ -111,10 +128,16 @@ func auditKey() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(cmd.OutOrStdout(), key)
-		return err
+		row := struct {
+			Key string `json:"key"`
+		}{key}
+		return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, key)
+			return err
+		})
 	}}
 	t.bind(cmd)
+	out.bind(cmd)
 	return cmd
 }
 

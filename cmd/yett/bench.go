@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +30,7 @@ func benchRatiosCommand() *cobra.Command {
 	var r ratioRun
 	var seconds float64
 	var asJSON bool
+	var out output
 	var file, rows string
 	cmd := &cobra.Command{
 		Use:   "ratios",
@@ -71,18 +71,26 @@ func benchRatiosCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(result)
+				out.format = "json"
+			}
+			var rows []any
+			for _, r := range result {
+				rows = append(rows, r)
+			}
+			if !out.table() {
+				return out.printData(cmd.OutOrStdout(), rows, false)
 			}
 			return printRatios(cmd.OutOrStdout(), result)
 		},
 	}
+	out.bind(cmd)
 	fs := cmd.Flags()
 	fs.IntVar(&r.rounds, "rounds", 5, "rounds, each with every load in turn")
 	fs.Float64Var(&seconds, "seconds", 3, "measured seconds of each load in each round")
 	fs.IntSliceVar(&r.conns, "connections", []int{1, 64, 256}, "connections: some of 1, 64 and 256")
 	fs.StringVar(&rows, "rows", "", "regular expression for the ids of the rows to measure (default: all)")
 	fs.BoolVar(&r.large, "rules-100000", false, "also compare 100 000 rules with 10; loading them takes some seconds")
-	fs.BoolVar(&asJSON, "json", false, "print the rows as one JSON array")
+	fs.BoolVar(&asJSON, "json", false, "the same as -o json")
 	fs.StringVar(&file, "out", "", "file for the raw results, one line of JSON for each run")
 	return cmd
 }
@@ -129,9 +137,10 @@ type loadResult struct {
 
 // loadFlags are load's flags.
 type loadFlags struct {
-	url, key, format string
-	rate, seconds    float64
-	conns            int
+	url, key      string
+	out           output
+	rate, seconds float64
+	conns         int
 }
 
 func benchLoadCommand() *cobra.Command {
@@ -161,15 +170,13 @@ func benchLoadCommand() *cobra.Command {
 	fs.Float64Var(&f.rate, "rate", 0, "calls a second")
 	fs.IntVar(&f.conns, "connections", 64, "connections, each with one call at a time")
 	fs.Float64Var(&f.seconds, "seconds", 10, "measured seconds, after a second to warm up")
-	fs.StringVarP(&f.format, "output", "o", "table", "output format: table or json")
+	f.out.bind(cmd)
 	return cmd
 }
 
 func (f *loadFlags) drive() (*drive, error) {
 	u, err := url.Parse(f.url)
 	switch {
-	case f.format != "table" && f.format != "json":
-		return nil, usage("-o %s: want table or json", f.format)
 	case err != nil || u.Scheme != "http" || u.Host == "" || u.Port() == "":
 		return nil, usage("--url %q: want http://HOST:PORT; TLS would measure the generator", f.url)
 	case !(f.rate > 0 && f.rate <= maxBenchRate):
@@ -198,15 +205,12 @@ func (f *loadFlags) drive() (*drive, error) {
 func (f *loadFlags) print(w io.Writer, out *driven) error {
 	r := loadResult{Rate: f.rate, Seconds: f.seconds, Conns: f.conns, Achieved: float64(out.inTime) / f.seconds, Good: out.good, Bad: out.bad, FirstBad: out.firstBad, Late: out.late,
 		P50: micros(out.latency.at(0.5)), P90: micros(out.latency.at(0.9)), P99: micros(out.latency.at(0.99)), P999: micros(out.latency.at(0.999)), Max: micros(out.latency.max)}
-	var err error
-	if f.format == "json" {
-		err = json.NewEncoder(w).Encode(r)
-	} else {
+	err := f.out.printOr(w, r, func(w io.Writer) error {
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 		fmt.Fprintf(tw, "RATE\tACHIEVED\tGOOD\tBAD\tUNANSWERED\tP50\tP90\tP99\tP99.9\tMAX\n%g/s\t%.0f/s\t%d\t%d\t%d\t%.0f µs\t%.0f µs\t%.0f µs\t%.0f µs\t%.0f µs\n",
 			r.Rate, r.Achieved, r.Good, r.Bad, r.Late, r.P50, r.P90, r.P99, r.P999, r.Max)
-		err = tw.Flush()
-	}
+		return tw.Flush()
+	})
 	if err == nil && (r.Bad > 0 || r.Late > 0) {
 		err = fmt.Errorf("%d answers were wrong and %d calls were not answered in time; the first wrong answer: %q", r.Bad, r.Late, r.FirstBad)
 	}

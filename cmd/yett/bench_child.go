@@ -258,7 +258,7 @@ func benchGatewayCommand() *cobra.Command {
 				return err
 			}
 		}
-		f := devFlags{config: filepath.Join(dir, "yett.yaml"), listen: "127.0.0.1:0", metrics: "127.0.0.1:0", output: "json"}
+		f := devFlags{config: filepath.Join(dir, "yett.yaml"), listen: "127.0.0.1:0", metrics: "127.0.0.1:0", out: output{"json"}}
 		return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")

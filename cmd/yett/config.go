@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
@@ -15,63 +19,176 @@ func configCommand() *cobra.Command {
 	return group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(), configSchema())
 }
 
+// configFile is a configuration file that is named by --config or by an argument of its own.
+type configFile struct{ flag string }
+
+func (f *configFile) bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.flag, "config", "", "configuration file; may also be given without the flag")
+}
+
+// of gives the file's name; "" when neither way was used.
+func (f *configFile) of(args []string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return f.flag, nil
+	case f.flag != "" && f.flag != args[0]:
+		return "", usage("two configuration files: %s and --config %s; give one", args[0], f.flag)
+	}
+	return args[0], nil
+}
+
+// configVerdict is what `config check` found.
+type configVerdict struct {
+	File     string         `json:"file"`
+	OK       bool           `json:"ok"`
+	Policy   string         `json:"policy_version,omitempty"`
+	Problems []checkProblem `json:"problems"`
+}
+
+type checkProblem struct {
+	File    string `json:"file,omitempty"`
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Key     string `json:"key,omitempty"`
+	Message string `json:"message"`
+}
+
+func (c *configVerdict) add(problems ...config.Problem) {
+	for _, p := range problems {
+		c.Problems = append(c.Problems, checkProblem{p.Pos.File, p.Pos.Line, p.Pos.Column, p.Key, p.Msg})
+	}
+}
+
 func configCheck() *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE",
-		Short: "Check a configuration without side effects: exit 0 if a server would take it, 1 if not",
-		Args:  cobra.ExactArgs(1),
+	var file configFile
+	var out output
+	cmd := &cobra.Command{
+		Use:     "check FILE",
+		Short:   "Check a configuration without side effects: exit 0 if a server would take it, 1 if not",
+		Example: "  yett config check yett.yaml\n  yett config check --config yett.yaml -o json | jq -r '.problems[].message'",
+		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := config.Load(config.Sources{File: args[0], Env: os.Environ(), Builtins: scanners.Names()})
+			path, err := file.of(args)
 			if err != nil {
-				return &exitCode{exitError, err}
+				return err
 			}
-			bad := cfg.Check()
-			for _, p := range bad {
-				fmt.Fprintln(cmd.ErrOrStderr(), p.String())
+			if path == "" {
+				return usage("config check needs a configuration file: yett config check FILE")
 			}
-			if err := core.Check(cmd.Context(), cfg); err != nil {
-				return &exitCode{exitError, err}
-			}
-			if len(bad) > 0 {
-				return &exitCode{exitError, fmt.Errorf("%d problems in %s", len(bad), args[0])}
-			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is good (policy_version %s)\n", args[0], cfg.Hash())
-			return err
+			return checkConfig(cmd, &out, path)
 		},
 	}
+	file.bind(cmd)
+	out.bind(cmd)
+	return cmd
+}
+
+func checkConfig(cmd *cobra.Command, out *output, path string) error {
+	row := configVerdict{File: path, Problems: []checkProblem{}}
+	cfg, err := config.Load(config.Sources{File: path, Env: os.Environ(), Builtins: scanners.Names()})
+	var list []config.Problem
+	var bad *config.Error
+	switch {
+	case err == nil:
+		list = cfg.Check()
+		err = core.Check(cmd.Context(), cfg)
+		row.Policy = cfg.Hash()
+	case errors.As(err, &bad):
+		row.add(bad.Problems...)
+	}
+	row.add(list...)
+	if err != nil && bad == nil {
+		row.Problems = append(row.Problems, checkProblem{Message: err.Error()})
+	}
+	row.OK = len(row.Problems) == 0
+	if !out.table() {
+		if err := out.printData(cmd.OutOrStdout(), []any{row}, true); err != nil {
+			return err
+		}
+		if !row.OK {
+			return &exitCode{code: exitError}
+		}
+		return nil
+	}
+	for _, p := range list {
+		fmt.Fprintln(cmd.ErrOrStderr(), p.String())
+	}
+	switch {
+	case err != nil:
+		return &exitCode{exitError, err}
+	case len(list) > 0:
+		return &exitCode{exitError, fmt.Errorf("%s has %s", path, count(len(list), "problem"))}
+	}
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is good (policy_version %s)\n", path, row.Policy)
+	return err
+}
+
+// count is a number of things as one says it.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func configPrint() *cobra.Command {
 	var defaults bool
-	var file string
+	var file configFile
+	var out output
 	cmd := &cobra.Command{
-		Use:   "print [--config FILE] [--defaults]",
+		Use:   "print [FILE] [--defaults]",
 		Short: "Print the effective configuration, secrets masked; --defaults prints the reference with comments",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path, err := file.of(args)
+			if err != nil {
+				return err
+			}
 			cfg := config.Default()
 			if !defaults {
-				var err error
-				if cfg, err = loadConfig(file, nil, false); err != nil {
+				if cfg, err = loadConfig(path, nil, false); err != nil {
 					return err
 				}
 			}
-			return cfg.Print(cmd.OutOrStdout(), defaults)
+			if out.table() {
+				return cfg.Print(cmd.OutOrStdout(), defaults)
+			}
+			var text bytes.Buffer
+			if err := cfg.Print(&text, defaults); err != nil {
+				return err
+			}
+			return printDocument(cmd.OutOrStdout(), &out, text.Bytes())
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	file.bind(cmd)
+	out.bind(cmd)
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "the reference file")
 	return cmd
 }
 
+// printDocument prints a document that is YAML or JSON already as -o asks for it.
+func printDocument(w io.Writer, out *output, text []byte) error {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	return out.printData(w, []any{v}, true)
+}
+
 func configExplain() *cobra.Command {
-	var file string
+	var file configFile
+	var out output
 	cmd := &cobra.Command{
-		Use:   "explain KEY",
-		Short: "Print the value of a key and where it comes from",
-		Args:  cobra.ExactArgs(1),
+		Use:     "explain KEY [FILE]",
+		Short:   "Print the value of a key and where it comes from",
+		Example: "  yett config explain limits.depth --config yett.yaml\n  yett config explain chains.authorize yett.yaml -o json",
+		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			cfg, err := loadConfig(file, nil, false)
+			path, err := file.of(args[1:])
+			if err != nil {
+				return err
+			}
+			cfg, err := loadConfig(path, nil, false)
 			if err != nil {
 				return err
 			}
@@ -79,17 +196,31 @@ func configExplain() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s = %s\n  from %s\n", args[0], value, origin)
-			return err
+			row := struct {
+				Key   string `json:"key"`
+				Value string `json:"value"`
+				From  string `json:"from"`
+			}{args[0], value, origin}
+			return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%s = %s\n  from %s\n", row.Key, row.Value, row.From)
+				return err
+			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	file.bind(cmd)
+	out.bind(cmd)
 	return cmd
 }
 
 func configSchema() *cobra.Command {
-	return &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration, for editors", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		_, err := cmd.OutOrStdout().Write(config.Schema())
-		return err
+	var out output
+	cmd := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration, for editors", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if out.table() {
+			_, err := cmd.OutOrStdout().Write(config.Schema())
+			return err
+		}
+		return printDocument(cmd.OutOrStdout(), &out, config.Schema())
 	}}
+	out.bind(cmd)
+	return cmd
 }

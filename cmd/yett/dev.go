@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,8 @@ var devRules []byte
 
 // devFlags are dev's flags.
 type devFlags struct {
-	config, data, listen, socket, metrics, output string
+	config, data, listen, socket, metrics string
+	out                                   output
 }
 
 func devCommand() *cobra.Command {
@@ -42,9 +42,6 @@ func devCommand() *cobra.Command {
 			"With -o json one line goes to stdout once it is ready: url, socket, metrics, console, data, keys.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.output != "text" && f.output != "json" {
-				return usage("-o %s: want text or json", f.output)
-			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -54,7 +51,7 @@ func devCommand() *cobra.Command {
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
 	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (default yett.sock in the data directory)")
 	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (default a free port of 127.0.0.1; \"off\" for none)")
-	fs.StringVarP(&f.output, "output", "o", "text", "text, or json: one line when ready")
+	f.out.bind(cmd)
 	return cmd
 }
 
@@ -89,8 +86,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		return nil
 	}, func(g *core.Gateway) error {
 		at := devPlaces{URL: g.URL(), Socket: optional(g.SocketPath()), Metrics: optional(g.MetricsURL()), Console: optional(consoleOf(g)), Data: data, Keys: keys}
-		if f.output == "json" {
-			return json.NewEncoder(stdout).Encode(at)
+		if !f.out.table() {
+			return f.out.printData(stdout, []any{at}, true)
 		}
 		steps := tour(at.URL, keys, sampleSecret())
 		if f.config != "" { // of chains that are not ours nothing can be foretold

@@ -23,7 +23,7 @@ func grantsCommand() *cobra.Command {
 	return group("grants", "List, add and revoke standing grants", grantsList(), grantsAdd(), grantsRevoke())
 }
 
-var grantColumns = []column{{"ID", true}, {"AGENT", false}, {"TOOLS", false}, {"ONLY", false}, {"USES", true}, {"STATUS", true}, {"EXPIRES", true}, {"BY", false}}
+var grantColumns = []column{{"ID", whole}, {"AGENT", cut}, {"TOOLS", cut}, {"ONLY", wrap}, {"USES", whole}, {"STATUS", whole}, {"EXPIRES", whole}, {"BY", cut}}
 
 func grantCells(row any) []string {
 	g := row.(wire.Grant)
@@ -41,7 +41,7 @@ func grantCells(row any) []string {
 	if at, err := time.Parse(time.RFC3339, g.ExpiresAt); err == nil {
 		expires = at.UTC().Format(time.RFC3339)
 	}
-	return []string{g.ID, g.AgentID, g.ToolPattern, strings.Join(only, ", "), uses, g.Status, expires, g.IssuedBy}
+	return []string{g.ID, g.AgentID, g.ToolPattern, strings.Join(only, ", "), uses, g.Status, expires, nameOr(g.IssuedByName, g.IssuedBy)}
 }
 
 func grantsList() *cobra.Command {
@@ -134,7 +134,7 @@ func grantsAdd() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&in.AgentID, "agent", "", "the agent, exact or a pattern")
 	fs.StringVar(&in.ToolPattern, "tool", "", "the tools")
-	fs.DurationVar(&ttl, "ttl", 0, "how long it lasts, 1s to 720h")
+	durationVar(cmd, &ttl, "ttl", 0, "how long it lasts, 1s to 720h")
 	fs.IntVar(&in.MaxUses, "uses", 0, "how many calls it permits (0: no limit)")
 	fs.StringVar(&in.SessionID, "session", "", "only calls of this session")
 	fs.StringVar(&in.RuleID, "rule", "", "only calls that this rule defers")
@@ -144,8 +144,15 @@ func grantsAdd() *cobra.Command {
 	return cmd
 }
 
+// revoked is what a command prints that revoked something.
+type revoked struct {
+	ID      string `json:"id"`
+	Revoked bool   `json:"revoked"`
+}
+
 func grantsRevoke() *cobra.Command {
 	var r reach
+	var out output
 	cmd := &cobra.Command{
 		Use:     "revoke ID",
 		Short:   "End a standing grant at once",
@@ -157,11 +164,11 @@ func grantsRevoke() *cobra.Command {
 				if err := c.GrantRevoke(cmd.Context(), args[0]); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "grant %s is revoked\n", visible(args[0]))
-				return err
+				return out.done(cmd, revoked{args[0], true}, "grant %s is revoked", visible(args[0]))
 			})
 		},
 	}
 	r.bind(cmd)
+	out.bind(cmd)
 	return cmd
 }

@@ -81,7 +81,7 @@ func keysCreate() *cobra.Command {
 			}
 			in.Name = args[0]
 			if expires < 0 {
-				return usage("--expires %v: want a positive time", expires)
+				return usage("--expires %v: must be more than 0, such as 12h or 30d", expires)
 			}
 			if expires > 0 {
 				in.ExpiresAt = time.Now().Add(expires).UTC()
@@ -102,7 +102,7 @@ func keysCreate() *cobra.Command {
 	cmd.Flags().StringSliceVar(&in.Agents, "agents", nil, "globs of the agents it covers (default every agent)")
 	cmd.Flags().StringVar(&in.Environment, "environment", "", "a word of yours, such as production")
 	cmd.Flags().StringVar(&in.Note, "note", "", "a note")
-	cmd.Flags().DurationVar(&expires, "expires", 0, "how long it lives, such as 720h (default for ever)")
+	durationVar(cmd, &expires, "expires", 0, "how long it lives, such as 12h or 30d (default for ever)")
 	return cmd
 }
 
@@ -133,7 +133,8 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 	for _, r := range rows {
 		list = append(list, r)
 	}
-	return out.print(cmd.OutOrStdout(), list, false, []string{"ID", "NAME", "SCOPES", "AGENTS", "STATE", "LAST USED"}, func(row any) []string {
+	cols := []column{{"ID", whole}, {"NAME", wrap}, {"SCOPES", wrap}, {"AGENTS", wrap}, {"STATE", wrap}, {"LAST USED", whole}}
+	return out.printRows(cmd.OutOrStdout(), list, false, cols, func(row any) []string {
 		r := row.(admin.KeyRow)
 		state, used, agents := "live", "never", "every agent"
 		switch now := time.Now(); {
@@ -143,9 +144,11 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 			state = "revoked from " + r.RevokedAt.UTC().Format(time.RFC3339)
 		case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
 			state = "expired " + r.ExpiresAt.UTC().Format(time.RFC3339)
+		case !r.ExpiresAt.IsZero():
+			state = "live until " + r.ExpiresAt.UTC().Format(time.RFC3339)
 		}
 		if !r.LastUsedAt.IsZero() {
-			used = r.LastUsedAt.Format(time.RFC3339)
+			used = r.LastUsedAt.UTC().Format(time.RFC3339)
 		}
 		if len(r.Agents) > 0 {
 			agents = strings.Join(r.Agents, ",")
@@ -156,17 +159,18 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 
 func keysRevoke() *cobra.Command {
 	var t target
+	var out output
 	cmd := &cobra.Command{Use: "revoke ID", Short: "Revoke a key, at once and for ever", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		return t.with(func(c *admin.Client) error {
 			var ok struct{ ID string }
 			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/revoke", nil, &ok); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(cmd.ErrOrStderr(), "The key %s is revoked.\n", ok.ID)
-			return err
+			return out.done(cmd, revoked{ok.ID, true}, "The key %s is revoked.", ok.ID)
 		})
 	}}
 	t.bind(cmd)
+	out.bind(cmd)
 	return cmd
 }
 
@@ -178,6 +182,9 @@ func keysRoll() *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
+		if grace != 0 && (grace < time.Second || grace%time.Second != 0) {
+			return usage("--grace %v: must be whole seconds, such as 90s or 1h", grace)
+		}
 		return t.with(func(c *admin.Client) error {
 			var k admin.NewKey
 			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/roll", admin.RollRequest{GraceSeconds: int(grace / time.Second)}, &k); err != nil {
@@ -188,6 +195,6 @@ func keysRoll() *cobra.Command {
 	}}
 	t.bind(cmd)
 	out.bind(cmd)
-	cmd.Flags().DurationVar(&grace, "grace", 0, "how long the old key stays valid (default: it is revoked now)")
+	durationVar(cmd, &grace, "grace", 0, "how long the old key stays valid (default: it is revoked now)")
 	return cmd
 }

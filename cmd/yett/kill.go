@@ -98,8 +98,8 @@ func killOrUndo(undo bool) *cobra.Command {
 		if in.Reason, in.Undo = reason, undo; undo && reason == "" {
 			return usage("unkill needs --reason: it is recorded who let it go on, and why")
 		}
-		if in.Scope == "global" && !undo && !yes {
-			if err := confirm(cmd, "This stops every agent of this server."); err != nil {
+		if all := in.Scope == "global" || (in.Scope == "agent" || in.Scope == "tool") && strings.Trim(in.Target, "*") == ""; all && !undo && !yes {
+			if err := confirm(cmd, "This stops every agent of this server.", "--yes"); err != nil {
 				return err
 			}
 		}
@@ -114,15 +114,15 @@ func killOrUndo(undo bool) *cobra.Command {
 	whom.bind(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded")
 	if !undo {
-		cmd.Flags().BoolVar(&yes, "yes", false, "do not ask before --global")
+		cmd.Flags().BoolVar(&yes, "yes", false, "confirm a kill of everything without being asked; required where there is no terminal")
 	}
 	return cmd
 }
 
-// confirm asks the person at the terminal. Where there is none, the command line is the confirmation.
-func confirm(cmd *cobra.Command, what string) error {
+// confirm asks the person at the terminal. Where there is none nobody can be asked, so flag has to be given.
+func confirm(cmd *cobra.Command, what, flag string) error {
 	if !isTerminal(cmd.InOrStdin()) {
-		return nil
+		return usage("%s Nobody can be asked here: standard input is no terminal. Add %s to confirm it; nothing was done", what, flag)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s Type yes to go on: ", what)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
@@ -214,9 +214,13 @@ func printKills(cmd *cobra.Command, out *output, kills []wire.Killed) error {
 	for _, k := range kills {
 		rows = append(rows, k)
 	}
-	cols := []column{{"SCOPE", true}, {"TARGET", true}, {"SINCE", true}, {"BY", false}, {"REASON", false}}
+	cols := []column{{"SCOPE", whole}, {"TARGET", whole}, {"SINCE", whole}, {"BY", cut}, {"REASON", wrap}}
 	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		k := row.(wire.Killed)
-		return []string{k.Scope, k.Target, k.At, k.By, k.Reason}
+		at, _, sub := strings.Cut(k.At, ".")
+		if sub {
+			at += "Z"
+		}
+		return []string{k.Scope, k.Target, at, nameOr(k.ByName, k.By), k.Reason}
 	})
 }

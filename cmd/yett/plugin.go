@@ -23,6 +23,7 @@ func pluginCommand() *cobra.Command {
 func pluginLock() *cobra.Command {
 	var file string
 	var check bool
+	var out output
 	cmd := &cobra.Command{
 		Use:   "lock --config FILE",
 		Short: "Pin the plugins of a configuration: write their digests and signers to plugins.lock beside it",
@@ -44,15 +45,16 @@ func pluginLock() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return writeLock(cmd, file, lock, check)
+			return writeLock(cmd, &out, file, lock, check)
 		},
 	}
+	out.bind(cmd)
 	cmd.Flags().StringVar(&file, "config", "", "configuration file")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 when the lock is not up to date")
 	return cmd
 }
 
-func writeLock(cmd *cobra.Command, file string, lock config.Lock, check bool) error {
+func writeLock(cmd *cobra.Command, out *output, file string, lock config.Lock, check bool) error {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
 		return err
@@ -65,16 +67,21 @@ func writeLock(cmd *cobra.Command, file string, lock config.Lock, check bool) er
 	}
 	switch {
 	case err == nil && bytes.Equal(before, text):
-		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is up to date (%s)\n", path, files(len(lock.Plugins)))
-		return err
+		return out.done(cmd, written{path, len(lock.Plugins), false}, "%s is up to date (%s)", path, files(len(lock.Plugins)))
 	case check:
 		return &exitCode{exitError, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file)}
 	}
 	if err := replaceFile(path, text); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s pins %s\n", path, files(len(lock.Plugins)))
-	return err
+	return out.done(cmd, written{path, len(lock.Plugins), true}, "%s pins %s", path, files(len(lock.Plugins)))
+}
+
+// written is what a command prints that keeps a file up to date.
+type written struct {
+	File    string `json:"file"`
+	Pins    int    `json:"pins"`
+	Changed bool   `json:"changed"`
 }
 
 // files counts what a lock pins: modules and programs.

@@ -50,8 +50,15 @@ func pluginStatus() *cobra.Command {
 	return cmd
 }
 
+// namedPlugin is what a command prints that did something to a plugin.
+type namedPlugin struct {
+	Name string `json:"name"`
+	From uint64 `json:"from,omitempty"`
+}
+
 func pluginResume() *cobra.Command {
 	var t target
+	var out output
 	var in admin.ResumeRequest
 	cmd := &cobra.Command{
 		Use:   "resume NAME --data DIR",
@@ -64,22 +71,23 @@ func pluginResume() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(func(c *admin.Client) error {
-				var done struct{ Name string }
+				var done namedPlugin
 				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/resume", in, &done); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s goes on\n", done.Name)
-				return err
+				return out.done(cmd, done, "%s goes on", done.Name)
 			})
 		},
 	}
 	t.bind(cmd)
+	out.bind(cmd)
 	cmd.Flags().BoolVar(&in.Skip, "skip", false, "leave out the record at which a subscriber is stuck")
 	return cmd
 }
 
 func pluginReplay() *cobra.Command {
 	var t target
+	var out output
 	var in admin.ReplayRequest
 	cmd := &cobra.Command{
 		Use:   "replay NAME --from SEQ --data DIR",
@@ -93,22 +101,23 @@ func pluginReplay() *cobra.Command {
 				return usage("replay needs --from SEQ, the number of the first record")
 			}
 			return t.with(func(c *admin.Client) error {
-				var done struct{ Name string }
+				done := namedPlugin{From: in.From}
 				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/replay", in, &done); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s gets the log again from record %d on\n", done.Name, in.From)
-				return err
+				return out.done(cmd, done, "%s gets the log again from record %d on", done.Name, in.From)
 			})
 		},
 	}
 	t.bind(cmd)
+	out.bind(cmd)
 	cmd.Flags().Uint64Var(&in.From, "from", 0, "number of the first record")
 	return cmd
 }
 
 func pluginForget() *cobra.Command {
 	var t target
+	var out output
 	cmd := &cobra.Command{
 		Use:   "forget NAME --data DIR",
 		Short: "Remove the cursor of a subscriber that is not configured any more",
@@ -124,11 +133,11 @@ func pluginForget() *cobra.Command {
 				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/forget", nil, &done); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintf(cmd.ErrOrStderr(), "%s is forgotten: it had come to record %d; a subscriber of that name begins anew\n", done.Name, done.Seq)
-				return err
+				return out.done(cmd, done, "%s is forgotten: it had come to record %d; a subscriber of that name begins anew", done.Name, done.Seq)
 			})
 		},
 	}
 	t.bind(cmd)
+	out.bind(cmd)
 	return cmd
 }

@@ -39,7 +39,7 @@ func (f *pluginFlags) bind(cmd *cobra.Command, timeout time.Duration, about stri
 	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
 	cmd.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE: a variable of its environment, which is empty otherwise; may be given more than once")
 	cmd.Flags().BoolVar(&f.logs, "log", false, "print what the plugin logs on stderr")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", timeout, about)
+	durationVar(cmd, &f.timeout, "timeout", timeout, about)
 }
 
 func (f *pluginFlags) bindSettings(cmd *cobra.Command) {
@@ -203,7 +203,7 @@ func pluginConform() *cobra.Command {
 	cmd.Flags().StringVar(&calls, "calls", "", "file of calls to try beside the suite's own, JSON lines")
 	cmd.Flags().StringArrayVar(&texts, "text", nil, "file with a text to scan beside the suite's own; may be given more than once")
 	cmd.Flags().StringArrayVar(&only, "check", nil, "only this check, and those it stands on; may be given more than once")
-	cmd.Flags().DurationVar(&total, "total", 2*time.Minute, "how long the whole run may take")
+	durationVar(cmd, &total, "total", 2*time.Minute, "how long the whole run may take")
 	out.bind(cmd)
 	return cmd
 }
@@ -292,7 +292,7 @@ func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
 		rows = []any{rep}
 	}
 	words := map[conform.Outcome]string{conform.Pass: "ok", conform.Fail: "FAILED", conform.Skipped: "skipped"}
-	err := out.printRows(cmd.OutOrStdout(), rows, one, []column{{"RESULT", true}, {"CHECK", true}, {"DETAIL", false}}, func(row any) []string {
+	err := out.printRows(cmd.OutOrStdout(), rows, one, []column{{"RESULT", whole}, {"CHECK", whole}, {"DETAIL", wrap}}, func(row any) []string {
 		r := row.(*conform.Result)
 		return []string{words[r.Outcome], r.Name, r.Why}
 	})

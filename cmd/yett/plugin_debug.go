@@ -63,7 +63,7 @@ func pluginDebug() *cobra.Command {
 	}
 	f.bindSettings(cmd)
 	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", debugTimeout, "how long one call may take")
+	durationVar(cmd, &f.timeout, "timeout", debugTimeout, "how long one call may take")
 	cmd.Flags().StringVar(&socket, "dir", "", "folder for the socket, which must be there (default: a new one, removed at the end)")
 	t.bind(cmd)
 	return cmd

@@ -234,7 +234,7 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
 	}
 	return t.out.printRows(cmd.OutOrStdout(), rows, false,
-		[]column{{"KIND", true}, {"START", true}, {"END", true}, {"SEVERITY", true}, {"ACTION", true}, {"TEXT", false}},
+		[]column{{"KIND", whole}, {"START", whole}, {"END", whole}, {"SEVERITY", whole}, {"ACTION", whole}, {"TEXT", cut}},
 		func(row any) []string {
 			f := row.(*scanFinding)
 			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, f.Text}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -21,6 +22,7 @@ const ownModule = "github.com/yett-dev/yett"
 
 func pluginScaffold() *cobra.Command {
 	var kind, lang, dir, sdk string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "new NAME [--kind authorizer|scanner|subscriber] [--lang go|python]",
 		Short: "Write a plugin project that builds, passes its tests and conforms",
@@ -47,10 +49,8 @@ func pluginScaffold() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, f := range files {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(f))); err != nil {
-					return err
-				}
+			if err := printWritten(cmd, &out, dir, files); err != nil {
+				return err
 			}
 			build := "go test ./... && go build -o " + args[0] + " ."
 			if lang == "python" {
@@ -64,11 +64,28 @@ func pluginScaffold() *cobra.Command {
 			return nil
 		},
 	}
+	out.bind(cmd)
 	cmd.Flags().StringVar(&kind, "kind", "authorizer", "what it is: "+strings.Join(conform.Kinds, ", "))
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(conform.Languages, ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
 	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go, or where this program was built)")
 	return cmd
+}
+
+// printWritten lists the files of a new project.
+func printWritten(cmd *cobra.Command, out *output, dir string, files []string) error {
+	paths := make([]string, len(files))
+	for i, f := range files {
+		paths[i] = filepath.Join(dir, filepath.FromSlash(f))
+	}
+	row := struct {
+		Dir   string   `json:"dir"`
+		Files []string `json:"files"`
+	}{dir, paths}
+	return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, strings.Join(paths, "\n"))
+		return err
+	})
 }
 
 // sdkSource is the tree that a project's SDK is copied from.

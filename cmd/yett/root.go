@@ -2,16 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"runtime/debug"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/sdk"
@@ -140,70 +137,16 @@ func version() string {
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "yett %s\n", version())
-		return err
+	var out output
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		row := struct {
+			Version string `json:"version"`
+		}{version()}
+		return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "yett %s\n", row.Version)
+			return err
+		})
 	}}
-}
-
-// output is the -o flag: how a command prints data.
-type output struct{ format string }
-
-func (o *output) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&o.format, "output", "o", "table", "output format: table, json, jsonl or yaml")
-}
-
-func (o *output) check() error {
-	switch o.format {
-	case "table", "json", "jsonl", "yaml":
-		return nil
-	}
-	return usage("-o %s: want table, json, jsonl or yaml", o.format)
-}
-
-// print writes rows. one is true when the command is about a single thing: then json is an object, not a list.
-func (o *output) print(w io.Writer, rows []any, one bool, header []string, cells func(row any) []string) error {
-	switch o.format {
-	case "json":
-		if one {
-			return json.NewEncoder(w).Encode(rows[0])
-		}
-		if rows == nil {
-			rows = []any{}
-		}
-		return json.NewEncoder(w).Encode(rows)
-	case "jsonl":
-		enc := json.NewEncoder(w)
-		for _, r := range rows {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "yaml":
-		return printYAML(w, rows, one)
-	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join(header, "\t"))
-	for _, r := range rows {
-		fmt.Fprintln(tw, strings.Join(cells(r), "\t"))
-	}
-	return tw.Flush()
-}
-
-// printYAML goes through JSON, so that both formats have the same names.
-func printYAML(w io.Writer, rows []any, one bool) error {
-	var v any = rows
-	if one {
-		v = rows[0]
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var plain any
-	if err := yaml.Unmarshal(text, &plain); err != nil {
-		return err
-	}
-	return yaml.NewEncoder(w).Encode(plain)
+	out.bind(cmd)
+	return cmd
 }

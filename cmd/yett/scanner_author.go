@@ -136,6 +136,7 @@ func configFlag(text string) (json.RawMessage, error) {
 
 func scannerScaffold() *cobra.Command {
 	var lang, dir string
+	var out output
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|rust|c|assemblyscript",
 		Short: "Write a scanner project that builds and passes its own vectors",
@@ -152,15 +153,14 @@ func scannerScaffold() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for _, f := range files {
-				if _, err := fmt.Fprintln(cmd.OutOrStdout(), filepath.Join(dir, filepath.FromSlash(f))); err != nil {
-					return err
-				}
+			if err := printWritten(cmd, &out, dir, files); err != nil {
+				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "next: yett scanner test %s\n", dir)
 			return nil
 		},
 	}
+	out.bind(cmd)
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(kit.Languages, ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
 	return cmd

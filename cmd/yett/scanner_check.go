@@ -75,7 +75,7 @@ func printCheck(cmd *cobra.Command, out *output, rep *kit.CheckReport) error {
 			rows = append(rows, &rep.Checks[i])
 		}
 	}
-	err := out.printRows(cmd.OutOrStdout(), rows, out.format != "table", []column{{"RESULT", true}, {"CHECK", true}, {"DETAIL", true}}, func(row any) []string {
+	err := out.printRows(cmd.OutOrStdout(), rows, out.format != "table", []column{{"RESULT", whole}, {"CHECK", whole}, {"DETAIL", wrap}}, func(row any) []string {
 		r := row.(*kit.CheckResult)
 		return []string{map[bool]string{true: "ok", false: "FAILED"}[r.OK], r.Name, r.Detail}
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -16,18 +15,40 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// column is one column of a table. Kept ones are never cut: what one has to copy.
+// fit is what becomes of a column's cells when the table is too wide.
+type fit int
+
+const (
+	cut   fit = iota // ends in …
+	whole            // stays: what one has to copy
+	wrap             // goes on in the next line: what one has to read
+)
+
+// column is one column of a table.
 type column struct {
 	name string
-	keep bool
+	fit  fit
 }
 
-// leastCell is how far a cell is cut down to make a table fit.
-const leastCell = 6
+const (
+	leastCell    = 6   // how far a cell is cut down to make a table fit
+	leastWrapped = 24  // the same of one that is wrapped
+	defaultWidth = 120 // of a table that goes to no terminal
+)
 
 // printTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown as
 // an escape: the names and arguments in the rows are the agents' own words.
 func printTable(w io.Writer, width int, cols []column, rows [][]string) error {
+	return printBlocks(w, width, cols, rows, nil)
+}
+
+// printBlocks is printTable with a line of its own above each row, for what is too long to be a column. The first of lead
+// is the line's heading. Rows are then indented.
+func printBlocks(w io.Writer, width int, cols []column, rows [][]string, lead []string) error {
+	indent := ""
+	if lead != nil {
+		indent = "  "
+	}
 	shown := make([][]string, 0, len(rows)+1)
 	head := make([]string, len(cols))
 	for i, c := range cols {
@@ -42,32 +63,60 @@ func printTable(w io.Writer, width int, cols []column, rows [][]string) error {
 		}
 		shown = append(shown, cells)
 	}
-	shrink(cols, widths, width)
+	if width > 0 {
+		shrink(cols, widths, max(width-len(indent), 1))
+	}
 	var b strings.Builder
-	for _, cells := range shown {
-		var line strings.Builder
-		for i, c := range cells {
-			c = cutTo(c, widths[i])
-			line.WriteString(c)
-			line.WriteString(strings.Repeat(" ", widths[i]-cellWidth(c)+2))
+	for i, cells := range shown {
+		if lead != nil {
+			b.WriteString(visible(lead[i]) + "\n")
 		}
-		b.WriteString(strings.TrimRight(line.String(), " "))
-		b.WriteByte('\n')
+		writeRow(&b, indent, cols, widths, cells)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// shrink takes from the widest column that may be cut until the row fits or nothing can be taken.
+// writeRow writes one row, as many lines as its longest wrapped cell needs.
+func writeRow(b *strings.Builder, indent string, cols []column, widths []int, cells []string) {
+	lines := make([][]string, len(cols))
+	height := 1
+	for i, c := range cells {
+		if cols[i].fit == wrap {
+			lines[i] = wrapTo(c, widths[i])
+		} else {
+			lines[i] = []string{cutTo(c, widths[i])}
+		}
+		height = max(height, len(lines[i]))
+	}
+	for n := range height {
+		var line strings.Builder
+		line.WriteString(indent)
+		for i := range cols {
+			c := ""
+			if n < len(lines[i]) {
+				c = lines[i][n]
+			}
+			line.WriteString(c + strings.Repeat(" ", max(widths[i]-cellWidth(c), 0)+2))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+}
+
+// shrink takes from the widest column that need not stay until the row fits or nothing can be taken.
 func shrink(cols []column, widths []int, width int) {
 	total := 2 * (len(cols) - 1)
 	for _, n := range widths {
 		total += n
 	}
-	for ; width > 0 && total > width; total-- {
+	for ; total > width; total-- {
 		widest := -1
 		for i, c := range cols {
-			if !c.keep && widths[i] > max(leastCell, len(c.name)) && (widest < 0 || widths[i] > widths[widest]) {
+			least := max(leastCell, len(c.name))
+			if c.fit == wrap {
+				least = max(leastWrapped, least)
+			}
+			if c.fit != whole && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}
@@ -76,6 +125,31 @@ func shrink(cols []column, widths []int, width int) {
 		}
 		widths[widest]--
 	}
+}
+
+// wrapTo breaks a text into lines of so many cells, at spaces where there are any.
+func wrapTo(s string, width int) (lines []string) {
+	for cellWidth(s) > width {
+		n, end, space := 0, len(s), -1
+		for i, r := range s {
+			if r == ' ' && i > 0 {
+				space = i
+			}
+			if n += runeWidth(r); n > width && i > 0 {
+				end = i
+				break
+			}
+		}
+		if end == len(s) {
+			break
+		}
+		if space > 0 {
+			end = space
+		}
+		lines = append(lines, s[:end])
+		s = strings.TrimLeft(s[end:], " ")
+	}
+	return append(lines, s)
 }
 
 // cutTo cuts to so many cells, and shows that it did.
@@ -156,25 +230,12 @@ func visibleJSON(text []byte) []byte {
 	return out
 }
 
-// printRows writes rows in the format asked for, a table fitted to the terminal.
-func (o *output) printRows(w io.Writer, rows []any, one bool, cols []column, cells func(row any) []string) error {
-	if o.format == "table" {
-		var table [][]string
-		for _, r := range rows {
-			table = append(table, cells(r))
-		}
-		return printTable(w, widthOf(w), cols, table)
+// tableWidth is how wide a table may be.
+func tableWidth(w io.Writer) int {
+	if n := widthOf(w); n > 0 {
+		return n
 	}
-	var b bytes.Buffer
-	if err := o.print(&b, rows, one, nil, nil); err != nil {
-		return err
-	}
-	text := b.Bytes()
-	if o.format != "yaml" { // which quotes them itself
-		text = visibleJSON(text)
-	}
-	_, err := w.Write(text)
-	return err
+	return defaultWidth
 }
 
 // widthOf is how many cells a line has: COLUMNS if set, else the terminal's, 0 for what is no terminal.

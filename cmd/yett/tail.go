@@ -15,7 +15,7 @@ import (
 
 func auditTail() *cobra.Command {
 	var r reach
-	t := tail{format: "table"}
+	var t tail
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the audit log, until Ctrl-C",
@@ -25,9 +25,6 @@ func auditTail() *cobra.Command {
 			"  yett audit tail --from 1 -o jsonl > log.jsonl\n  yett audit tail --agent billing-7 --count 10",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if t.format != "table" && t.format != "jsonl" {
-				return usage("-o %s: want table or jsonl", t.format)
-			}
 			if t.in.FromSeq < 0 || t.count < 0 {
 				return usage("--from and --count must not be negative")
 			}
@@ -44,7 +41,7 @@ func auditTail() *cobra.Command {
 	}
 	r.bind(cmd)
 	fs := cmd.Flags()
-	fs.StringVarP(&t.format, "output", "o", "table", "output format: table or jsonl (the record as it was recorded)")
+	t.as.bind(cmd)
 	fs.IntVar(&t.in.FromSeq, "from", 0, "the first record wanted (default: what comes next)")
 	fs.StringSliceVar(&t.in.Types, "types", nil, "only these types, such as decision,kill,defer_resolved")
 	fs.StringVar(&t.in.AgentID, "agent", "", "only records of this agent")
@@ -55,7 +52,7 @@ func auditTail() *cobra.Command {
 // tail shows records as they come.
 type tail struct {
 	in            wire.AuditSubscribeRequest
-	format        string
+	as            output
 	count         int
 	out, messages io.Writer
 }
@@ -69,7 +66,7 @@ func (t *tail) run(ctx context.Context, c *client.Client) error {
 		return err
 	}
 	defer s.Close()
-	if t.format == "table" {
+	if t.as.table() {
 		fmt.Fprintln(t.out, tailLine("SEQ", "TIME", "TYPE", "AGENT", "TOOL", "EFFECT", "REASON"))
 	}
 	n := 0
@@ -94,9 +91,12 @@ func (t *tail) run(ctx context.Context, c *client.Client) error {
 
 func (t *tail) show(r *client.Record) error {
 	line := ""
-	if t.format == "jsonl" {
+	switch t.as.format {
+	case "yaml":
+		return t.as.printLine(t.out, r.Raw)
+	case "json", "jsonl": // as it was recorded, byte for byte
 		line = string(visibleJSON(r.Raw))
-	} else {
+	default:
 		stamp, _, _ := strings.Cut(r.Timestamp, ".")
 		line = tailLine(fmt.Sprint(r.Seq), strings.TrimSuffix(stamp, "Z")+"Z", r.Type, r.Text("agent_id"), r.Text("tool_id"), r.Text("effect"), r.Text("reason_code"))
 		if width := widthOf(t.out); width > 0 {

@@ -40,9 +40,11 @@ type Settings struct {
 	URL     string // of the HTTP API
 	Socket  string // path of the agents' socket, "" if it is off
 	Console string // address of the console, "" if it is off
-	Control Control
-	OwnProc func() error // an error unless /proc shows this process's own PID namespace: else nobody can be told from a plugin
-	Log     func(format string, args ...any)
+	// Certificate is what the HTTP API shows, in PEM form: commands on this machine trust it without a CA. "" without TLS.
+	Certificate string
+	Control     Control
+	OwnProc     func() error // an error unless /proc shows this process's own PID namespace: else nobody can be told from a plugin
+	Log         func(format string, args ...any)
 }
 
 // Server is the admin socket of one running gateway.
@@ -114,7 +116,7 @@ func (s *Server) Close(ctx context.Context) error {
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console, "pid": os.Getpid()}, nil)
+		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		out := []KeyRow{}

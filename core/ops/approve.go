@@ -165,7 +165,7 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 		if err != nil || view == nil {
 			return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
 		}
-		a := wire.Approval{DeferToken: d.Token, Status: d.Status, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
+		a := wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID), AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
 			Reason: d.Reason, Priority: string(d.Priority), Call: view, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
 		for _, q := range d.Quorums {
 			for _, f := range q.From {

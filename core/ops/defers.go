@@ -48,7 +48,7 @@ func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.De
 	if err != nil {
 		return nil, unknownStatus(err)
 	}
-	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason, ResolvedBy: d.ResolvedBy,
+	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason, ResolvedBy: d.ResolvedBy, ResolvedByName: s.keyName(d.ResolvedBy),
 		ExpiresAt: d.Expires.UTC().Format(time.RFC3339Nano), Approvals: len(d.Signed), ApprovalsRequired: d.Required,
 		ModifiedArgs: d.Modified}
 	switch d.Status {

@@ -135,6 +135,14 @@ func (s *Service) RollKey(ctx context.Context, id string, grace time.Duration, b
 // Keys lists all keys, tombstones too.
 func (s *Service) Keys() []*store.Key { return s.set.Store.Keys() }
 
+// keyName is what a person knows a key by; "" for what is no key's id, such as an operator at the console.
+func (s *Service) keyName(id string) string {
+	if k := s.set.Store.Key(id); k != nil {
+		return k.Name
+	}
+	return ""
+}
+
 // Note writes a record of something that is no operation: a start, a configuration.
 func (s *Service) Note(ctx context.Context, typ string, fields ...[2]string) error {
 	return s.NoteBy(ctx, store.Who{Principal: "system", Method: "system", Surface: "system"}, typ, fields...)

@@ -25,7 +25,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	}
 	k.By, k.At = by.Principal, s.set.Now()
 	cmd := &store.KillSwitch{Kill: k, Key: key, By: by, Undo: in.Undo, Idem: idem}
-	cmd.Answer = func(k store.Kill, denied int) []byte { return killed(k, denied, !in.Undo).AppendJSON(nil) }
+	cmd.Answer = func(k store.Kill, denied int) []byte { return s.killed(k, denied, !in.Undo).AppendJSON(nil) }
 	var held *store.Kill
 	if !in.Undo {
 		if k.Scope == store.KillKey && s.set.Store.Key(k.Target) == nil {
@@ -60,7 +60,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		s.sweepScans()
 		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
 	}
-	return killed(cmd.Out, cmd.Denied, !in.Undo), nil
+	return s.killed(cmd.Out, cmd.Denied, !in.Undo), nil
 }
 
 // killedBefore is how a request with the same Idempotency-Key ends, if there was one: a repeat must not hold anything, not
@@ -79,12 +79,12 @@ func (s *Service) killedBefore(ctx context.Context, key *store.Key, k store.Kill
 	return &Replay{look.Replay}
 }
 
-func killed(k store.Kill, denied int, active bool) *wire.KillResponse {
-	return &wire.KillResponse{OK: true, Killed: wireKill(k, active), PendingDenied: denied}
+func (s *Service) killed(k store.Kill, denied int, active bool) *wire.KillResponse {
+	return &wire.KillResponse{OK: true, Killed: s.wireKill(k, active), PendingDenied: denied}
 }
 
-func wireKill(k store.Kill, active bool) wire.Killed {
-	return wire.Killed{Scope: k.Scope, Target: k.Target, Reason: k.Reason, By: k.By, At: rfc3339(k.At), Active: active}
+func (s *Service) wireKill(k store.Kill, active bool) wire.Killed {
+	return wire.Killed{Scope: k.Scope, Target: k.Target, Reason: k.Reason, By: k.By, ByName: s.keyName(k.By), At: rfc3339(k.At), Active: active}
 }
 
 // killOf reads what is to be killed, and refuses a key that reaches beyond the agents it sees.
@@ -141,7 +141,7 @@ func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListR
 	out := &wire.KillListResponse{OK: true}
 	for _, k := range s.set.Store.Kills() {
 		if seesKill(r.Key, &k) {
-			out.Kills = append(out.Kills, wireKill(k, true))
+			out.Kills = append(out.Kills, s.wireKill(k, true))
 		}
 	}
 	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {

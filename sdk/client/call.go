@@ -136,9 +136,9 @@ func (c *Client) transport(r *request) (send sender, keyed bool, err error) {
 	case c.socket != nil && r.op.socket != "":
 		return c.socket.send, false, nil
 	case r.op.path != "":
-		return nil, false, fmt.Errorf("%w: %s is served over HTTP only; set Options.URL or YETT_URL", ErrNoTransport, r.op.name)
+		return nil, false, &TransportError{Op: r.op.name, Needs: "URL"}
 	}
-	return nil, false, fmt.Errorf("%w: %s is served on the socket only; set Options.Socket or YETT_SOCKET", ErrNoTransport, r.op.name)
+	return nil, false, &TransportError{Op: r.op.name, Needs: "Socket"}
 }
 
 // pauser waits, and reports false when ctx ended first.

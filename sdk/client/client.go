@@ -35,7 +35,13 @@ type Options struct {
 	Retries int
 	// RetryFor bounds all attempts of one call together, below any deadline of its context. 30 s if 0.
 	RetryFor time.Duration
-	// TLS is for https URLs; nil takes the system's roots.
+	// CACert is a PEM file with the certificates of the authorities that an https server's certificate must be signed by, such
+	// as your own CA. They replace the system's. YETT_CACERT if empty and TLS has no roots.
+	CACert string
+	// Cert and CertKey are PEM files with the certificate that this client shows a server with server.tls.client_ca, and its
+	// key. YETT_CERT and YETT_CERT_KEY if both are empty and TLS has none.
+	Cert, CertKey string
+	// TLS is for https URLs, where files are not enough; nil takes the system's roots.
 	TLS *tls.Config
 	// AllowCleartext lets the key travel over http to a host that is not this one.
 	AllowCleartext bool
@@ -78,6 +84,11 @@ func New(opts Options) (*Client, error) {
 		if err != nil {
 			return nil, err
 		}
+		if strings.HasPrefix(base, "https:") {
+			if c.opts.TLS, err = tlsOf(&c.opts); err != nil {
+				return nil, err
+			}
+		}
 		c.http = newHTTPLink(base, &c.opts)
 	}
 	if opts.Socket != "" {
@@ -102,9 +113,9 @@ func baseOf(s string, cleartext bool) (string, error) {
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return "", fieldErr(sdk.CodeInvalidField, "URL", "want http://HOST:PORT or https://HOST:PORT")
 	case u.User != nil, u.RawQuery != "", u.Fragment != "", strings.Trim(u.Path, "/") != "":
-		return "", fieldErr(sdk.CodeInvalidField, "URL", "want scheme and host only; the key goes into Options.Key")
+		return "", fieldErr(sdk.CodeInvalidField, "URL", "want scheme and host only; the key is an option of its own")
 	case u.Scheme == "http" && !cleartext && !loopback(u.Hostname()):
-		return "", fieldErr(sdk.CodeInvalidField, "URL", "http would send the key in clear to "+u.Hostname()+": use https, or say that the way there is safe (AllowCleartext)")
+		return "", fieldErr(sdk.CodeInvalidField, "URL", "http would send the key in clear to "+u.Hostname()+": use https, or AllowCleartext where the way there is safe")
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

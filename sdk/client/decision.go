@@ -171,7 +171,8 @@ type DeferStatus struct {
 	Status            string          `json:"status"` // pending, approved, denied, expired or consumed
 	DeferToken        string          `json:"defer_token"`
 	Reason            string          `json:"reason,omitempty"`
-	ResolvedBy        string          `json:"resolved_by,omitempty"`   // over HTTP
+	ResolvedBy        string          `json:"resolved_by,omitempty"` // over HTTP
+	ResolvedByName    string          `json:"resolved_by_name,omitempty"`
 	ModifiedArgs      json.RawMessage `json:"modified_args,omitempty"` // redeem, and run, with exactly these
 	ExpiresAt         string          `json:"expires_at,omitempty"`    // RFC 3339
 	Approvals         int             `json:"approvals"`

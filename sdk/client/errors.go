@@ -94,6 +94,28 @@ func (e *Error) kind() error {
 	return ErrInternal
 }
 
+// TransportError says that an operation needs the transport that is not configured. It is ErrNoTransport.
+type TransportError struct {
+	Op    string // such as approvals
+	Needs string // the option that is missing: URL or Socket
+}
+
+// Error names the option and the variable that would mend it.
+func (e *TransportError) Error() string {
+	return fmt.Sprintf("%v: %s is served %s only; set Options.%s or YETT_%s", ErrNoTransport, e.Op, e.Where(), e.Needs, strings.ToUpper(e.Needs))
+}
+
+// Where says which transport serves the operation.
+func (e *TransportError) Where() string {
+	if e.Needs == "URL" {
+		return "over HTTP"
+	}
+	return "on the socket"
+}
+
+// Is makes it ErrNoTransport.
+func (e *TransportError) Is(target error) bool { return target == ErrNoTransport }
+
 // lost is a request that got no answer. sent says that the server may have seen it.
 type lost struct {
 	err       error

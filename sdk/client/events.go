@@ -38,7 +38,7 @@ func (c *Client) Events(ctx context.Context) (*Stream[Event], error) {
 	case c.closed.Load():
 		return nil, ErrClosed
 	case c.http == nil:
-		return nil, fmt.Errorf("%w: events are served over HTTP only; set Options.URL or YETT_URL", ErrNoTransport)
+		return nil, &TransportError{Op: "events", Needs: "URL"}
 	case c.opts.Key == "":
 		return nil, &Error{Code: sdk.CodeUnauthenticated, Detail: "there is no API key: set Options.Key or YETT_API_KEY"}
 	}

@@ -65,6 +65,8 @@ func (c *Client) ask(ctx context.Context, r *request, out any) (exact.Value, err
 type Pending struct {
 	DeferToken        string          `json:"defer_token"`
 	Status            string          `json:"status"`
+	KeyID             string          `json:"key_id,omitempty"`   // of the key that asks
+	KeyName           string          `json:"key_name,omitempty"` // its name
 	AgentID           string          `json:"agent_id"`
 	SessionID         string          `json:"session_id,omitempty"`
 	ToolID            string          `json:"tool_id"`

@@ -65,7 +65,7 @@ func (c *Client) subscribe(ctx context.Context, sub *subscription, from int) (*S
 	case c.closed.Load():
 		return nil, ErrClosed
 	case c.socket == nil:
-		return nil, fmt.Errorf("%w: %s is served on the socket only; set Options.Socket or YETT_SOCKET", ErrNoTransport, sub.op)
+		return nil, &TransportError{Op: sub.op, Needs: "Socket"}
 	case from < 0:
 		return nil, fieldErr(sdk.CodeInvalidField, "from_seq", "must not be negative")
 	}

@@ -63,6 +63,7 @@ type DeferStatusResponse struct {
 	Effect            string          `json:"effect,omitempty" doc:"What asking again with the token gives: PERMIT when approved, DENY when not."`
 	Reason            string          `json:"reason,omitempty"`
 	ResolvedBy        string          `json:"resolved_by,omitempty"`
+	ResolvedByName    string          `json:"resolved_by_name,omitempty" doc:"The name of the key that resolved_by is the id of."`
 	ExpiresAt         string          `json:"expires_at"`
 	Approvals         int             `json:"approvals"`
 	ApprovalsRequired int             `json:"approvals_required"`
@@ -80,6 +81,7 @@ func (r *DeferStatusResponse) AppendJSON(dst []byte) []byte {
 	o.Opt("effect", r.Effect)
 	o.Opt("reason", r.Reason)
 	o.Opt("resolved_by", r.ResolvedBy)
+	o.Opt("resolved_by_name", r.ResolvedByName)
 	o.Str("expires_at", r.ExpiresAt)
 	o.Int("approvals", int64(r.Approvals))
 	o.Int("approvals_required", int64(r.ApprovalsRequired))
@@ -129,6 +131,8 @@ type ApprovalListRequest struct {
 type Approval struct {
 	DeferToken string          `json:"defer_token"`
 	Status     string          `json:"status"`
+	KeyID      string          `json:"key_id" doc:"The id of the key that asks."`
+	KeyName    string          `json:"key_name,omitempty" doc:"Its name."`
 	AgentID    string          `json:"agent_id"`
 	SessionID  string          `json:"session_id,omitempty"`
 	ToolID     string          `json:"tool_id"`
@@ -157,6 +161,8 @@ func (r *ApprovalListResponse) AppendJSON(dst []byte) []byte {
 		a := &r.Approvals[i]
 		w.Str("defer_token", a.DeferToken)
 		w.Str("status", a.Status)
+		w.Str("key_id", a.KeyID)
+		w.Opt("key_name", a.KeyName)
 		w.Str("agent_id", a.AgentID)
 		w.Opt("session_id", a.SessionID)
 		w.Str("tool_id", a.ToolID)

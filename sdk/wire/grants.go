@@ -29,6 +29,7 @@ type Grant struct {
 	Uses          int      `json:"uses"`
 	Status        string   `json:"status" doc:"live, used_up, expired, revoked, or issuer_revoked: nobody who signed it may any more, so it is not spent."`
 	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made it."`
+	IssuedByName  string   `json:"issued_by_name,omitempty" doc:"The name of that key."`
 	Issuers       []string `json:"issuers" doc:"Every key that signed it."`
 	Note          string   `json:"note,omitempty"`
 	CreatedAt     string   `json:"created_at"`
@@ -51,6 +52,7 @@ func (g *Grant) Members(o *Writer) {
 	o.Int("uses", int64(g.Uses))
 	o.Str("status", g.Status)
 	o.Str("issued_by", g.IssuedBy)
+	o.Opt("issued_by_name", g.IssuedByName)
 	o.Strs("issuers", g.Issuers)
 	o.Opt("note", g.Note)
 	o.Str("created_at", g.CreatedAt)

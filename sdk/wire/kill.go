@@ -15,6 +15,7 @@ type Killed struct {
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by"`
+	ByName string `json:"by_name,omitempty" doc:"The name of the key that by is the id of."`
 	At     string `json:"at"`
 	Active bool   `json:"active" doc:"false after an undo."`
 }
@@ -25,6 +26,7 @@ func (k *Killed) Members(o *Writer) {
 	o.Opt("target", k.Target)
 	o.Opt("reason", k.Reason)
 	o.Str("by", k.By)
+	o.Opt("by_name", k.ByName)
 	o.Str("at", k.At)
 	o.Bool("active", k.Active)
 }
