@@ -16,6 +16,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/conform"
+	"github.com/yett-dev/yett/core/kit"
 )
 
 // The bounds of what an author's commands read.
@@ -43,7 +44,7 @@ func (f *pluginFlags) bind(cmd *cobra.Command, timeout time.Duration, about stri
 }
 
 func (f *pluginFlags) bindSettings(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "its settings: a JSON object, or a file that holds one (default: its own example_config)")
+	cmd.Flags().StringVar(&f.config, "config", "", "its settings: a JSON object, or a file that holds one in JSON or YAML (default: its own example_config)")
 }
 
 // source reads [BINARY] and --connect: exactly one of them.
@@ -78,18 +79,11 @@ func (f *pluginFlags) settings() (json.RawMessage, error) {
 	if f.config == "" {
 		return nil, nil
 	}
-	text := []byte(f.config)
-	if !strings.HasPrefix(strings.TrimSpace(f.config), "{") {
-		var err error
-		if text, err = readBounded(f.config, maxSettingsFile); err != nil {
-			return nil, &exitCode{exitUsage, fmt.Errorf("--config: want a JSON object or a file that holds one: %w", err)}
-		}
+	settings, err := kit.ReadSettings(f.config)
+	if err != nil {
+		return nil, &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
 	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal(text, &object); err != nil || object == nil {
-		return nil, usage("--config: want a JSON object, or a file that holds one")
-	}
-	return text, nil
+	return settings, nil
 }
 
 var givenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)

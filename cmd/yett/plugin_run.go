@@ -56,9 +56,9 @@ func (t *trial) check() error {
 		name, text string
 		to         *json.RawMessage
 	}{{"--args", t.args, &t.call.Args}, {"--context", t.context, &t.call.Context}} {
-		object, err := configFlag(f.text)
+		object, err := objectFlag(f.name, f.text)
 		if err != nil {
-			return usage("%s: want a JSON object", f.name)
+			return err
 		}
 		*f.to = object
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/core/wasmhost"
@@ -58,7 +59,7 @@ func scannerEval() *cobra.Command {
 	fs.StringArrayVar(&f.sets, "set", nil, "labelled set, .jsonl or .jsonl.gz; may be given more than once")
 	fs.StringVar(&f.builtin, "scanner", "", "a built-in scanner")
 	fs.StringVar(&f.wasm, "wasm", "", "a module's file")
-	fs.StringVar(&f.config, "config", "", "the scanner's configuration, a JSON object")
+	fs.StringVar(&f.config, "config", "", configHelp)
 	fs.StringVar(&f.by, "by", "", "rule: one line per rule, entity or source too")
 	fs.StringSliceVar(&f.without, "without", nil, "classes to leave out (of a rule such as API:Token, any part; of spans, the entity)")
 	fs.Float64Var(&f.minRecall, "min-recall", 0, "least recall of each set that has positive rows, 0 to 1")
@@ -96,7 +97,13 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	if err != nil {
 		return err
 	}
-	pair, err := loadPair(cmd.Context(), name, code, json.RawMessage(f.config), f.wasm != "")
+	var settings json.RawMessage
+	if f.config != "" {
+		if settings, err = kit.ReadSettings(f.config); err != nil {
+			return &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
+		}
+	}
+	pair, err := loadPair(cmd.Context(), name, code, settings, f.wasm != "")
 	if err != nil {
 		return err
 	}
@@ -142,14 +149,14 @@ type modulePair struct {
 // evalTimeout is far above any limit in production: how fast this machine is must not change what is found.
 const evalTimeout = time.Minute
 
-func loadPair(ctx context.Context, name string, code []byte, config json.RawMessage, foreign bool) (p *modulePair, err error) {
+func loadPair(ctx context.Context, name string, code []byte, settings json.RawMessage, foreign bool) (p *modulePair, err error) {
 	p = &modulePair{}
-	if p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: moduleCache()}); err != nil {
+	if p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: moduleCache(), CheckConfig: config.CheckModule}); err != nil {
 		return nil, err
 	}
-	spec := wasmhost.Spec{Name: name, Code: code, Config: config, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
+	spec := wasmhost.Spec{Name: name, Code: code, Config: settings, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
 	if foreign {
-		if _, err = wasmhost.Admit(ctx, wasmhost.AdmitOptions{}, spec); err != nil {
+		if _, err = wasmhost.Admit(ctx, wasmhost.AdmitOptions{CheckConfig: config.CheckModule}, spec); err != nil {
 			return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
 		}
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,128 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/kit"
 )
-
-// moduleCache is the user's directory for compiled modules, "" where there is none that can be written: some containers' users have no
-// home, and modules are compiled each time there.
-func moduleCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	dir = filepath.Join(dir, "yett", "modules")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return ""
-	}
-	f, err := os.CreateTemp(dir, "try-")
-	if err != nil {
-		return ""
-	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-		return ""
-	}
-	return dir
-}
-
-// authorSettings are the surroundings in which an author's module runs: those of the gateway.
-func authorSettings(cmd *cobra.Command, logs bool) kit.Settings {
-	s := kit.Settings{CheckConfig: config.CheckModule}
-	s.CacheDir = moduleCache()
-	if logs {
-		s.Log = func(level int, line string) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "log %d: %s\n", level, kit.Printable(strings.TrimRight(line, "\n"), 2<<10))
-		}
-	}
-	return s
-}
-
-// fuelFlag is --fuel: the budget of one call, units, as limits.fuel of a plugin; 0 for the gateway's default.
-type fuelFlag uint64
-
-// Bounds of limits.fuel.
-const (
-	minFuel = 10_000
-	maxFuel = 1_000_000_000_000
-)
-
-func (f *fuelFlag) bind(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var((*uint64)(f), "fuel", 0, fmt.Sprintf("units of work that one call may do, as limits.fuel of a plugin (default %d, which is a gateway's for its limits.timeout of 50ms)", uint64(kit.DefaultFuel)))
-}
-
-// put checks the flag and sets it.
-func (f fuelFlag) put(cmd *cobra.Command, s *kit.Settings) error {
-	if cmd.Flags().Changed("fuel") && (f < minFuel || f > maxFuel) {
-		return usage("--fuel %d: want %d to %d units", uint64(f), minFuel, maxFuel)
-	}
-	s.Fuel = uint64(f)
-	return nil
-}
-
-// authorInput is what the commands that take [DIR|FILE.wasm] work on: a project, which is built, or a module.
-type authorInput struct {
-	module kit.Module
-	dir    string // where the project or the file is
-}
-
-func readTarget(cmd *cobra.Command, args []string) (authorInput, error) {
-	path := "."
-	if len(args) > 0 {
-		path = args[0]
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return authorInput{}, &exitCode{exitUsage, err}
-	}
-	if !info.IsDir() {
-		m, err := kit.ReadModule(path)
-		return authorInput{m, filepath.Dir(path)}, err
-	}
-	if _, err := kit.LanguageOf(path); err != nil {
-		return authorInput{}, &exitCode{exitUsage, err}
-	}
-	m, err := kit.Build(cmd.Context(), path)
-	if err != nil {
-		return authorInput{}, err
-	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "built %s, %d bytes\n", filepath.Join(path, filepath.Base(m.Path)), len(m.Code))
-	return authorInput{m, path}, nil
-}
-
-// readVectors reads the files that were named, or those beside the project.
-func (t *authorInput) readVectors(named []string) ([]*kit.Vectors, error) {
-	files := named
-	if len(files) == 0 {
-		var err error
-		if files, err = kit.FindVectors(t.dir); err != nil {
-			return nil, err
-		}
-	}
-	var out []*kit.Vectors
-	var errs []error
-	for _, f := range files {
-		v, err := kit.ReadVectors(f)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		out = append(out, v)
-	}
-	return out, errors.Join(errs...)
-}
-
-// configFlag reads --config: a JSON object.
-func configFlag(text string) (json.RawMessage, error) {
-	if text == "" {
-		return nil, nil
-	}
-	var object map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(text), &object); err != nil || object == nil {
-		return nil, usage("--config: want a JSON object")
-	}
-	return json.RawMessage(text), nil
-}
 
 func scannerScaffold() *cobra.Command {
 	var lang, dir string
@@ -184,10 +62,7 @@ where they are given. decision has effect (abstain, permit, deny, defer), and co
 error is refused (the configuration is not taken; no input needed) or status (the answer is a status other than 0).`
 
 func scannerTrial() *cobra.Command {
-	var files []string
-	var logs bool
-	var fuel fuelFlag
-	var out output
+	var f authorFlags
 	cmd := &cobra.Command{
 		Use:   "test [DIR|FILE.wasm] [--vectors FILE…]",
 		Short: "Run a scanner's vectors in the gateway's sandbox",
@@ -196,37 +71,25 @@ func scannerTrial() *cobra.Command {
 			"module works on streams, cut at every byte. A module built elsewhere, in any language: test FILE.wasm --vectors FILE.\n" +
 			"A call may do the work that a gateway allows it by default; --fuel allows more or less. Exit 1 when one fails.\n\n" + vectorsHelp,
 		Example: "  yett scanner test\n  yett scanner test my.wasm --vectors vectors.yaml",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			settings := authorSettings(cmd, logs)
-			if err := fuel.put(cmd, &settings); err != nil {
-				return err
-			}
-			t, err := readTarget(cmd, args)
+			in, err := f.read(cmd, args)
 			if err != nil {
 				return err
 			}
-			vectors, err := t.readVectors(files)
+			if len(in.vectors) == 0 {
+				return usage("no vectors: %s has no *.yaml, name a file with --vectors", filepath.Join(in.dir, "testdata"))
+			}
+			if in.unread != nil {
+				return in.unread
+			}
+			rep, err := in.settings.Test(cmd.Context(), in.module, in.vectors)
 			if err != nil {
 				return err
 			}
-			if len(vectors) == 0 {
-				return usage("no vectors: %s has no *.yaml, name a file with --vectors", filepath.Join(t.dir, "testdata"))
-			}
-			rep, err := settings.Test(cmd.Context(), t.module, vectors)
-			if err != nil {
-				return err
-			}
-			return printTrial(cmd, &out, rep)
+			return printTrial(cmd, &f.out, rep)
 		},
 	}
-	cmd.Flags().StringArrayVar(&files, "vectors", nil, "file of vectors; may be given more than once")
-	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
-	fuel.bind(cmd)
-	out.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 
@@ -287,25 +150,4 @@ func passphraseFrom(file string) func() (string, error) {
 		line, _, _ := strings.Cut(string(text), "\n")
 		return strings.TrimSuffix(line, "\r"), nil
 	}
-}
-
-// writeWhole replaces a file in one step, so that no half of one is ever there.
-func writeWhole(ctx context.Context, path string, data []byte) (err error) {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -10,60 +9,36 @@ import (
 )
 
 func scannerCheck() *cobra.Command {
-	var given string
-	var files []string
-	var fuel fuelFlag
-	var out output
+	var f authorFlags
 	cmd := &cobra.Command{
-		Use:   "check FILE.wasm",
+		Use:   "check [DIR|FILE.wasm] [--vectors FILE…]",
 		Short: "Say whether a module is fit for a gateway, and why not",
-		Long: "Admit a module as the gateway does, then hold it to the contract: two instances find the same, a text leaves nothing\n" +
-			"behind for the next, spans and kinds are right, garbage configurations are refused, empty, very large and broken texts\n" +
-			"are survived, what its triggers leave out it does not find, and a stream gives what the whole text gives.\n" +
-			"What the built-in texts do not make the module find is not checked: without --vectors (for the format see yett scanner\n" +
-			"test --help) little is shown about findings. The work of a call is limited as in a gateway by default, or by --fuel.\n" +
-			"Exit 0: fit; 1: not, with the reason; 2: a mistake on the command line.",
-		Example: "  yett scanner check demo.wasm --vectors testdata/vectors.yaml -o json",
-		Args:    cobra.ExactArgs(1),
+		Long: "Build the project in DIR (default: here) if that is what is given, admit the module as the gateway does, then hold it to\n" +
+			"the contract: two instances find the same, a text leaves nothing behind for the next, spans and kinds are right, garbage\n" +
+			"configurations are refused, empty, very large and broken texts are survived, what its triggers leave out it does not\n" +
+			"find, a stream gives what the whole text gives, and its vectors (testdata/*.yaml beside it, or --vectors) give what they\n" +
+			"want. It runs with --config, or with the config of the vectors, and each vector with its own. What neither the built-in\n" +
+			"texts nor the vectors make the module find is not checked; for the format of vectors see yett scanner test --help. The\n" +
+			"work of a call is limited as in a gateway by default, or by --fuel.\n" +
+			"Exit 0: fit; 1: not, with the reason; 2: a mistake on the command line or in the vectors.",
+		Example: "  yett scanner check\n  yett scanner check demo.wasm --vectors testdata/vectors.yaml -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			config, err := configFlag(given)
+			in, err := f.read(cmd, args)
 			if err != nil {
 				return err
 			}
-			settings := authorSettings(cmd, false)
-			if err := fuel.put(cmd, &settings); err != nil {
-				return err
+			if in.unread != nil {
+				return printCheck(cmd, &f.out, kit.Unread(args[0], in.unread))
 			}
-			if info, err := os.Stat(args[0]); err != nil {
-				return &exitCode{exitUsage, err}
-			} else if info.IsDir() {
-				return usage("%s is a folder: check takes a module's file", args[0])
-			}
-			m, err := kit.ReadModule(args[0])
-			if err != nil {
-				return printCheck(cmd, &out, kit.Unread(args[0], err))
-			}
-			t := authorInput{module: m}
-			var vectors []*kit.Vectors
-			if len(files) > 0 {
-				if vectors, err = t.readVectors(files); err != nil {
-					return err
-				}
-			}
-			rep, err := settings.Check(cmd.Context(), m, config, vectors)
+			in.choose(cmd)
+			rep, err := in.settings.Check(cmd.Context(), in.module, in.config, in.vectors)
 			if err != nil {
 				return err
 			}
-			return printCheck(cmd, &out, rep)
+			return printCheck(cmd, &f.out, rep)
 		},
 	}
-	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
-	cmd.Flags().StringArrayVar(&files, "vectors", nil, "vectors whose texts are checked too; may be given more than once")
-	fuel.bind(cmd)
-	out.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -33,10 +34,7 @@ type scanFinding struct {
 }
 
 func scannerRun() *cobra.Command {
-	var given string
-	var logs bool
-	var fuel fuelFlag
-	var out output
+	var f authorFlags
 	cmd := &cobra.Command{
 		Use:   "run [DIR|FILE.wasm] < TEXT",
 		Short: "Scan standard input with a module, as the gateway would",
@@ -44,23 +42,12 @@ func scannerRun() *cobra.Command {
 			"print the findings with what they found: this is for the author's own texts. The work of the call is limited as in a\n" +
 			"gateway by default, or by --fuel.",
 		Example: "  echo \"ask Bluebird\" | yett scanner run -o jsonl",
-		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
+			in, err := f.read(cmd, args)
+			if err = cmp.Or(err, in.unread); err != nil {
 				return err
 			}
-			config, err := configFlag(given)
-			if err != nil {
-				return err
-			}
-			settings := authorSettings(cmd, logs)
-			if err := fuel.put(cmd, &settings); err != nil {
-				return err
-			}
-			t, err := readTarget(cmd, args)
-			if err != nil {
-				return err
-			}
+			in.choose(cmd)
 			text, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), scanStdin+1))
 			if err != nil {
 				return fmt.Errorf("read standard input: %w", err)
@@ -68,17 +55,14 @@ func scannerRun() *cobra.Command {
 			if len(text) > scanStdin {
 				return fmt.Errorf("standard input has more than %d bytes", scanStdin)
 			}
-			found, called, err := settings.Run(cmd.Context(), t.module, config, string(text))
+			found, called, err := in.settings.Run(cmd.Context(), in.module, in.config, string(text))
 			if err != nil {
 				return err
 			}
-			return printFound(cmd, &out, text, found, called)
+			return printFound(cmd, &f.out, text, found, called)
 		},
 	}
-	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
-	cmd.Flags().BoolVar(&logs, "log", false, "print what the module logs on stderr")
-	fuel.bind(cmd)
-	out.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 
@@ -105,52 +89,39 @@ func printFound(cmd *cobra.Command, out *output, text []byte, found []sdk.Findin
 }
 
 func scannerBench() *cobra.Command {
-	var given, file string
-	var fuel fuelFlag
-	var out output
+	var f authorFlags
+	var file string
 	cmd := &cobra.Command{
 		Use:   "bench [DIR|FILE.wasm] [--text FILE]",
 		Short: "Measure what a module costs",
 		Long: "Measure start-up, memory and scans on one core: of clean text, which holds nothing to find, and of dirty text (made of\n" +
 			"the module's triggers, or --text). The way \"gateway\" is with the host's search for triggers in front, \"module\" without.\n" +
 			"Times are medians of five rounds. Fuel is what the gateway meters: about one unit an instruction, the same everywhere.",
-		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
-			config, err := configFlag(given)
-			if err != nil {
-				return err
-			}
-			settings := authorSettings(cmd, false)
-			if err := fuel.put(cmd, &settings); err != nil {
-				return err
-			}
 			var dirty []byte
 			if file != "" {
+				var err error
 				if dirty, err = os.ReadFile(file); err != nil {
-					return err
+					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
 				}
 				if len(dirty) == 0 {
 					return usage("--text %s: the file is empty", file)
 				}
 			}
-			t, err := readTarget(cmd, args)
+			in, err := f.read(cmd, args)
+			if err = cmp.Or(err, in.unread); err != nil {
+				return err
+			}
+			in.choose(cmd)
+			rep, err := in.settings.Bench(cmd.Context(), in.module, in.config, string(dirty), time.Now)
 			if err != nil {
 				return err
 			}
-			rep, err := settings.Bench(cmd.Context(), t.module, config, string(dirty), time.Now)
-			if err != nil {
-				return err
-			}
-			return printBench(cmd, &out, rep)
+			return printBench(cmd, &f.out, rep)
 		},
 	}
-	cmd.Flags().StringVar(&given, "config", "", "the module's configuration, a JSON object")
 	cmd.Flags().StringVar(&file, "text", "", "file with a dirty text")
-	fuel.bind(cmd)
-	out.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 
@@ -182,33 +153,29 @@ func printBench(cmd *cobra.Command, out *output, rep *kit.BenchReport) error {
 }
 
 func scannerPackage() *cobra.Command {
+	var f authorFlags
 	var path, key, passphrase string
-	var out output
 	cmd := &cobra.Command{
-		Use:   "package FILE.wasm [--out FILE] [--sign KEYFILE]",
+		Use:   "package [DIR|FILE.wasm] [--out FILE] [--sign KEYFILE]",
 		Short: "Make the file to hand out: metadata embedded, the rest of the custom sections gone, signed",
-		Long: "Write FILE.packaged.wasm (or --out): the module with its metadata as the section yett.meta, which says what it is without\n" +
-			"running it. The same module gives the same bytes. --sign writes a minisign signature beside it. Prints the digest that\n" +
-			"goes into a gateway's configuration.",
-		Args: cobra.ExactArgs(1),
+		Long: "Build the project in DIR (default: here) if that is what is given, and write FILE.packaged.wasm (or --out): the module\n" +
+			"with its metadata as the section yett.meta, which says what it is without running it. The same module gives the same\n" +
+			"bytes. It is started once, with --config or the config of its vectors; these settings are not part of the package.\n" +
+			"--sign writes a minisign signature beside it. Prints the digest that goes into a gateway's configuration.",
+		Example: "  yett scanner package\n  yett scanner package demo.wasm --config settings.json --sign minisign.key",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := out.check(); err != nil {
-				return err
-			}
 			if passphrase != "" && key == "" {
 				return usage("--passphrase-file goes with --sign")
 			}
-			if path == "" {
-				path = strings.TrimSuffix(args[0], ".wasm") + ".packaged.wasm"
-			}
-			if _, err := os.Stat(args[0]); err != nil {
-				return &exitCode{exitUsage, err}
-			}
-			m, err := kit.ReadModule(args[0])
-			if err != nil {
+			in, err := f.read(cmd, args)
+			if err = cmp.Or(err, in.unread); err != nil {
 				return err
 			}
-			p, err := authorSettings(cmd, false).Package(cmd.Context(), m)
+			in.choose(cmd)
+			if path == "" {
+				path = filepath.Join(in.dir, strings.TrimSuffix(filepath.Base(in.module.Path), ".wasm")+".packaged.wasm")
+			}
+			p, err := in.settings.Package(cmd.Context(), in.module, in.config)
 			if err != nil {
 				return err
 			}
@@ -219,13 +186,13 @@ func scannerPackage() *cobra.Command {
 					return fmt.Errorf("sign: %w", err)
 				}
 			}
-			return writePackage(cmd, &out, path, p, signature)
+			return writePackage(cmd, &f.out, path, p, signature)
 		},
 	}
 	cmd.Flags().StringVar(&path, "out", "", "file to write (default: FILE.packaged.wasm)")
 	cmd.Flags().StringVar(&key, "sign", "", "file with a minisign secret key")
 	cmd.Flags().StringVar(&passphrase, "passphrase-file", "", "file whose first line is the key's passphrase")
-	out.bind(cmd)
+	f.bind(cmd)
 	return cmd
 }
 

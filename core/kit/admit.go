@@ -28,6 +28,9 @@ func (s *Settings) admit(ctx context.Context, spec wasmhost.Spec) (note string, 
 	v, err := wasmhost.Admit(ctx, opts, spec)
 	switch {
 	case errors.Is(err, wasmhost.ErrNotAdmitted):
+		if v.BadConfig && spec.Config == nil {
+			v.Reason += "; " + howToSet
+		}
 		return "", &notAdmitted{v.Reason}
 	case err != nil:
 		return "", err

@@ -63,7 +63,7 @@ func (s Settings) Bench(ctx context.Context, m Module, config json.RawMessage, d
 	defer func() { err = errors.Join(err, st.close(ctx)) }()
 	sub, err := st.with(ctx, config)
 	if err != nil {
-		return nil, err
+		return nil, unset(config, err)
 	}
 	if !sub.first.Scans() {
 		return nil, fmt.Errorf("the module has no %s, and there is nothing to measure", abi.ExportScan)

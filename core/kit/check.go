@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,9 +50,9 @@ func Unread(path string, err error) *CheckReport {
 	return rep
 }
 
-// Check admits a module as the gateway does and then holds it to the contract of ABI v1. config is the configuration to
-// run it with (nil: {}), vectors are more texts to run it on. Whatever the module is or does, the answer is a report; the
-// error is about the machine, such as ctx ending.
+// Check admits a module as the gateway does and then holds it to the contract of ABI v1 and to vectors. config is the
+// configuration to run it with (nil: {}); the texts of vectors with the same are used in every check. Whatever the module is
+// or does, the answer is a report; the error is about the machine, such as ctx ending.
 func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, vectors []*Vectors) (rep *CheckReport, err error) {
 	rep = &CheckReport{File: m.Path, Digest: digest(m.Code), Checks: []CheckResult{}}
 	defer func() {
@@ -86,7 +87,7 @@ func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, v
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		rep.add("load", err, "")
+		rep.add("load", unset(config, err), "")
 		return rep, nil
 	}
 	meta := c.sub.first.Metadata()
@@ -125,6 +126,37 @@ func (c *conformance) run(ctx context.Context, vectors []*Vectors) {
 	if checks {
 		c.authorizer(ctx)
 	}
+	if c.rep.Reason == "" && len(vectors) > 0 && ctx.Err() == nil {
+		note, err := c.vectors(ctx, vectors)
+		c.rep.add("vectors", err, "%s", note)
+	}
+}
+
+// vectors wants of each vector what `test` wants, each with its own settings.
+func (c *conformance) vectors(ctx context.Context, files []*Vectors) (note string, err error) {
+	total, failed := 0, 0
+	for _, f := range files {
+		for i := range f.List {
+			v := &f.List[i]
+			res := (&trial{stage: c.stage}).run(ctx, f.File, v, &f.List[(i+1)%len(f.List)])
+			if total++; res.OK {
+				continue
+			}
+			if failed++; failed == 1 {
+				p := res.Problems[0]
+				err = fmt.Errorf("%s:%d: %q: %s: %s", f.File, v.Line, Printable(v.Name, 60), p.Run, strings.Join(p.Diff, "; "))
+			}
+		}
+	}
+	if failed > 1 {
+		err = fmt.Errorf("%w (and %d more of %d; yett scanner test shows them)", err, failed-1, total)
+	}
+	return fmt.Sprintf("%d of %d give what they want", total-failed, total), err
+}
+
+// sameSettings compares two configurations as they are written; none is {}.
+func sameSettings(a, b json.RawMessage) bool {
+	return cmp.Or(string(a), "{}") == cmp.Or(string(b), "{}")
 }
 
 // does tells what the module is for. One that exports both may answer one of them with "unsupported", as Go's does.
@@ -143,7 +175,7 @@ func (c *conformance) does(ctx context.Context) (scans, checks bool) {
 // garbage wants settings refused that no module can know: a typo that is taken in silence is a setting that does nothing.
 func (c *conformance) garbage(ctx context.Context) error {
 	for _, config := range []string{
-		`{"yett_no_such_setting":true}`, `{"":{"yett":[[[[null]]]]}}`, `{"` + strings.Repeat("k", 4096) + `":"` + strings.Repeat("v", 64<<10) + `"}`,
+		withUnknown(c.spec.Config), `{"":{"yett":[[[[null]]]]}}`, `{"` + strings.Repeat("k", 4096) + `":"` + strings.Repeat("v", 64<<10) + `"}`,
 	} {
 		spec := c.spec
 		spec.Config = json.RawMessage(config)
@@ -151,11 +183,20 @@ func (c *conformance) garbage(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return errors.Join(fmt.Errorf("the configuration %s is taken, want it refused", Printable(config, 60)), m.Close(ctx))
-		case !refusedConfig(err):
+		case !wasmhost.IsConfig(err):
 			return fmt.Errorf("the configuration %s ends in an error other than bad config: %w", Printable(config, 60), err)
 		}
 	}
 	return nil
+}
+
+// withUnknown adds a setting to those that the module takes, so that nothing else is wrong with them.
+func withUnknown(config json.RawMessage) string {
+	text := strings.TrimSuffix(strings.TrimSpace(cmp.Or(string(config), "{}")), "}")
+	if strings.TrimSpace(text) != "{" {
+		text += ","
+	}
+	return text + `"yett_no_such_setting":true}`
 }
 
 func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
@@ -164,7 +205,7 @@ func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
 	samples := samplesFor(m.Metadata().Triggers)
 	for _, f := range vectors {
 		for i := range f.List {
-			if v := &f.List[i]; v.Call == nil && v.Error == "" {
+			if v := &f.List[i]; v.Call == nil && v.Error == "" && sameSettings(v.Config, c.spec.Config) {
 				samples = append(samples, sample{"vector " + Printable(v.Name, 60), v.Text})
 			}
 		}

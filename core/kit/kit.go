@@ -8,7 +8,6 @@ package kit
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -74,33 +73,12 @@ func hostName(path string) string {
 	return name
 }
 
-// configError is a refusal by the JSON Schema, before any code of the module ran.
-type configError struct{ err error }
-
-func (e *configError) Error() string { return e.err.Error() }
-func (e *configError) Unwrap() error { return e.err }
-
 func (s *Settings) host(ctx context.Context) (*wasmhost.Host, error) {
-	opts := wasmhost.Options{CacheDir: s.CacheDir}
-	if s.CheckConfig != nil {
-		opts.CheckConfig = func(schema map[string]any, config json.RawMessage) error {
-			if err := s.CheckConfig(schema, config); err != nil {
-				return &configError{err}
-			}
-			return nil
-		}
-	}
+	opts := wasmhost.Options{CacheDir: s.CacheDir, CheckConfig: s.CheckConfig}
 	if s.Log != nil {
 		opts.Log = func(_ string, level int, line string) { s.Log(level, line) }
 	}
 	return wasmhost.New(ctx, opts)
-}
-
-// refusedConfig says whether loading failed because the module, or its schema, does not take the configuration.
-func refusedConfig(err error) bool {
-	var schema *configError
-	var status *wasmhost.StatusError
-	return errors.As(err, &schema) || errors.As(err, &status) && status.Status == abi.StatusBadConfig
 }
 
 // Printable makes text of a module or of an input fit for a terminal and a line: at most n bytes of it, escapes for what

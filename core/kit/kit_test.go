@@ -237,11 +237,11 @@ func TestPackage(t *testing.T) {
 	g.Meta, g.Doc = "-", doc
 	g.Describe = wasmgen.Host(abi.ImportPut, wasmgen.I32(abi.SlotMetadata), wasmgen.I32(wasmgen.DocAt), wasmgen.I32(len(doc)))
 	g.Edit = func(m *wasmgen.Module) { m.Customs = []wasmgen.Custom{{Name: "name", Body: "built at /somewhere"}} }
-	p, err := Settings{}.Package(ctx, module(g))
+	p, err := Settings{}.Package(ctx, module(g), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Settings{}.Package(ctx, Module{Name: "x", Code: p.Code})
+	again, err := Settings{}.Package(ctx, Module{Name: "x", Code: p.Code}, nil)
 	if err != nil || string(again.Code) != string(p.Code) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
@@ -253,7 +253,7 @@ func TestPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, code := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut off": g.Encode()[:200], "no metadata": bare[:len(bare)-1]} {
-		if _, err := (Settings{}).Package(ctx, Module{Name: "m", Code: code}); err == nil {
+		if _, err := (Settings{}).Package(ctx, Module{Name: "m", Code: code}, nil); err == nil {
 			t.Errorf("%s is packaged", name)
 		}
 	}
@@ -294,7 +294,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q: %v %v %v", text, found, called, err)
 		}
 	}
-	if _, _, err := (Settings{}).Run(context.Background(), module(honest()), json.RawMessage(`{"a":1}`), "x"); !refusedConfig(err) {
+	if _, _, err := (Settings{}).Run(context.Background(), module(honest()), json.RawMessage(`{"a":1}`), "x"); !wasmhost.IsConfig(err) {
 		t.Errorf("a refused configuration: %v", err)
 	}
 }

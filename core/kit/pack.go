@@ -25,8 +25,8 @@ type Package struct {
 
 // Package embeds the module's metadata as the custom section abi.MetaSection and drops every other custom section. The
 // same module gives the same bytes, and so does its package. The module is loaded to ask it, so a module that is not let
-// in is not packaged.
-func (s Settings) Package(ctx context.Context, m Module) (p *Package, err error) {
+// in is not packaged. config are settings with which it starts (nil: {}); nothing of them is in the package.
+func (s Settings) Package(ctx context.Context, m Module, config json.RawMessage) (p *Package, err error) {
 	host, err := s.host(ctx)
 	if err != nil {
 		return nil, err
@@ -36,10 +36,10 @@ func (s Settings) Package(ctx context.Context, m Module) (p *Package, err error)
 	if err != nil {
 		return nil, err
 	}
-	spec := wasmhost.Spec{Name: m.Name, Code: m.Code, Instances: 1, Timeout: patience, Start: patience}
+	spec := wasmhost.Spec{Name: m.Name, Code: m.Code, Config: config, Instances: 1, Timeout: patience, Start: patience}
 	loaded, err := host.Load(ctx, spec)
 	if err != nil {
-		return nil, err
+		return nil, unset(config, err)
 	}
 	meta := loaded.Metadata()
 	if meta.Name == "" {

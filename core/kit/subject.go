@@ -146,7 +146,7 @@ func (s Settings) Run(ctx context.Context, m Module, config json.RawMessage, tex
 	defer func() { err = errors.Join(err, st.close(ctx)) }()
 	sub, err := st.with(ctx, config)
 	if err != nil {
-		return nil, false, err
+		return nil, false, unset(config, err)
 	}
 	o := sub.filtered(ctx, text)
 	return o.findings, !o.skipped, o.err

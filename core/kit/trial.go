@@ -82,10 +82,10 @@ func (t *trial) run(ctx context.Context, file string, v, before *Vector) TestRes
 	res := TestResult{File: file, Line: v.Line, Name: v.Name}
 	sub, err := t.with(ctx, v.Config)
 	switch {
-	case err != nil && v.Error == WantRefused && refusedConfig(err):
+	case err != nil && v.Error == WantRefused && wasmhost.IsConfig(err):
 		res.Runs = 1
 	case err != nil:
-		res.add("load", "error: "+err.Error())
+		res.add("load", "error: "+unset(v.Config, err).Error())
 	case v.Error == WantRefused:
 		res.add("load", "the configuration was taken, want it refused")
 	case v.Call != nil:

@@ -31,8 +31,9 @@ const (
 
 // Vectors is one file of vectors: inputs and what a module makes of them.
 type Vectors struct {
-	File string
-	List []Vector
+	File   string
+	Config json.RawMessage // for every vector without one of its own; nil: the file has none
+	List   []Vector
 }
 
 // Vector is one input and what is wanted. It is about a scan (Text, Findings), about a check (Call, Decision), or about an
@@ -125,10 +126,9 @@ func ParseVectors(file string, data []byte) (*Vectors, error) {
 		return nil, r.fail(&doc, "the file has more than one document")
 	}
 	v := &Vectors{File: file}
-	var config json.RawMessage
 	var list *yaml.Node
 	err := r.members(doc.Content[0], map[string]func(*yaml.Node) error{
-		"config":  func(n *yaml.Node) (err error) { config, err = r.object(n); return },
+		"config":  func(n *yaml.Node) (err error) { v.Config, err = r.object(n); return },
 		"vectors": func(n *yaml.Node) error { list = n; return nil },
 	})
 	if err != nil {
@@ -142,7 +142,7 @@ func ParseVectors(file string, data []byte) (*Vectors, error) {
 	}
 	names := map[string]int{}
 	for _, n := range list.Content {
-		one := Vector{Line: n.Line, Config: config}
+		one := Vector{Line: n.Line, Config: v.Config}
 		if err := r.vector(n, &one); err != nil {
 			return nil, err
 		}

@@ -85,17 +85,18 @@ func (o *AdmitOptions) log(module string, level int, line string) {
 
 // Verdict is what came out when a module was tried.
 type Verdict struct {
-	Digest   string // "sha256:<hex>" of the module's bytes
-	OK       bool
-	Reason   string       // why not; "" if OK. One line, printable, may quote the guest
-	Metadata abi.Metadata // if OK
-	Scans    bool
-	Checks   bool
-	Engine   string // wazero's version and our own
-	Limits   AdmitLimits
-	Took     time.Duration
-	MaxRSS   uint64   // bytes, of the process
-	Notes    []string // what was odd and is no reason to refuse, such as a status other than 0 for a smoke vector
+	Digest    string // "sha256:<hex>" of the module's bytes
+	OK        bool
+	Reason    string       // why not; "" if OK. One line, printable, may quote the guest
+	BadConfig bool         `json:",omitempty"` // the settings are refused, which says nothing about the module with others
+	Metadata  abi.Metadata // if OK
+	Scans     bool
+	Checks    bool
+	Engine    string // wazero's version and our own
+	Limits    AdmitLimits
+	Took      time.Duration
+	MaxRSS    uint64   // bytes, of the process
+	Notes     []string // what was odd and is no reason to refuse, such as a status other than 0 for a smoke vector
 
 	Cached bool `json:"-"` // it was tried before, not now
 }
@@ -205,7 +206,7 @@ func (a *admission) run(ctx context.Context) (v Verdict, keep bool, err error) {
 	switch {
 	case err == nil:
 		v.OK, v.Reason, v.Notes, v.Scans, v.Checks = report.OK, report.Reason, report.Notes, report.Scans, report.Checks
-		v.Metadata = report.Metadata
+		v.Metadata, v.BadConfig = report.Metadata, report.BadConfig
 		return v, !report.Transient, nil
 	case ctx.Err() != nil:
 		return v, false, ctx.Err()

@@ -150,7 +150,7 @@ func readVerdict(doc []byte, key admissionKey) (Verdict, error) {
 	if file.Key != key || v.Digest != key.Digest || v.Engine != key.Engine || v.Limits != key.Limits {
 		return Verdict{}, errors.New("it is of something else")
 	}
-	r := admissionReport{OK: v.OK, Reason: v.Reason, Metadata: v.Metadata, Scans: v.Scans, Checks: v.Checks, Notes: v.Notes}
+	r := admissionReport{OK: v.OK, BadConfig: v.BadConfig, Reason: v.Reason, Metadata: v.Metadata, Scans: v.Scans, Checks: v.Checks, Notes: v.Notes}
 	return v, r.check()
 }
 

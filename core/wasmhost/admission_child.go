@@ -18,6 +18,7 @@ import (
 type admissionReport struct {
 	OK            bool
 	Transient     bool // the refusal came from a deadline: another run may end otherwise
+	BadConfig     bool // the refusal is of the settings
 	Reason        string
 	Metadata      abi.Metadata
 	Scans, Checks bool
@@ -53,6 +54,8 @@ func (r *admissionReport) check() error {
 		return fmt.Errorf("%d notes: at most %d are allowed", len(r.Notes), maxNotes)
 	case r.OK != (r.Reason == ""):
 		return errors.New("a reason goes with a refusal")
+	case r.OK && r.BadConfig:
+		return errors.New("refused settings go with a refusal")
 	case r.OK && r.Transient:
 		return errors.New("an admission is not for one day")
 	case r.OK && !r.Scans && !r.Checks:
@@ -87,7 +90,7 @@ func (s *server) stage(format string, args ...any) error {
 // try loads the module and has it read the smoke vectors.
 func (s *server) try(ctx context.Context, spec Spec) admissionReport {
 	refuse := func(err error) admissionReport {
-		return admissionReport{Reason: err.Error(), Transient: errors.Is(err, ErrInterrupted) || errors.Is(err, ErrBusy)}
+		return admissionReport{Reason: err.Error(), BadConfig: IsConfig(err), Transient: errors.Is(err, ErrInterrupted) || errors.Is(err, ErrBusy)}
 	}
 	if err := s.stage("while it is compiled and started"); err != nil {
 		return refuse(err)

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/wasmcheck"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // What can be wrong with a call. Each is matched with errors.Is on what Scan, Check and Load return.
@@ -96,6 +97,19 @@ func (e *StatusError) Error() string {
 		return name
 	}
 	return name + ": " + e.Text
+}
+
+// ConfigError is a refusal of the operator's settings by what the module declares, before the module saw them.
+type ConfigError struct{ Err error }
+
+func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// IsConfig says whether a module was not loaded because of its settings: what it declares, or the module itself, refused them.
+func IsConfig(err error) bool {
+	var declared *ConfigError
+	var status *StatusError
+	return errors.As(err, &declared) || errors.As(err, &status) && status.Status == abi.StatusBadConfig
 }
 
 // RefusedError says why a module's bytes were not let in. No guest code has run.

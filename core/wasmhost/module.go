@@ -210,7 +210,7 @@ func (m *Module) take(meta *abi.Metadata) error {
 	}
 	if check := m.host.opts.CheckConfig; check != nil && meta.ConfigSchema != nil {
 		if err := check(meta.ConfigSchema, m.spec.Config); err != nil {
-			return fmt.Errorf("config: %w", err)
+			return &ConfigError{err}
 		}
 	}
 	m.meta = *meta

@@ -98,7 +98,7 @@ func (w *Worker) accept(said *ready) error {
 	}
 	if check := w.host.opts.CheckConfig; check != nil && said.Metadata.ConfigSchema != nil {
 		if err := check(said.Metadata.ConfigSchema, w.spec.Config); err != nil {
-			return fmt.Errorf("config: %w", err)
+			return &ConfigError{err}
 		}
 	}
 	w.kinds = make(map[string]string, len(said.Metadata.Kinds))
