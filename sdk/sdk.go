@@ -156,7 +156,7 @@ func ParseAction(s string) (Action, bool) {
 type Finding struct {
 	Kind        string   // e.g. SECRET_GITHUB_PAT; declared in the scanner's metadata
 	Scanner     string   // the configured name of the scanner
-	Start, End  int      // byte offsets into the scanned text, 0 ≤ Start ≤ End ≤ len
+	Start, End  int      // byte offsets into the scanned text, 0 ≤ Start < End ≤ len
 	Confidence  float32  // 0…1
 	Severity    Severity //
 	Suggested   Action   // what the scanner suggests

@@ -249,3 +249,44 @@ func FuzzHiddenSecret(f *testing.F) {
 	c := tokenChain(f)
 	f.Fuzz(func(t *testing.T, seed uint64) { checkHidden(t, c, seed) })
 }
+
+// What is called redacted has been changed, whether it came whole or in pieces.
+func TestRedactedIsChanged(t *testing.T) {
+	for _, one := range []struct {
+		name, text string
+		start, end int
+		with, want string
+	}{
+		{"a value", `{"a":"secret"}`, 6, 12, "#", chain.Redacted},
+		{"no byte of it", `{"a":"secret"}`, 6, 6, "#", chain.Denied},
+		{"no byte behind it", `{"a":"secret"}`, 14, 14, "#", chain.Denied},
+		{"nothing of an empty text", "", 0, 0, "#", chain.Denied},
+		{"what stands between values", `{"a":"secret"}`, 4, 5, "#", chain.Denied},
+		{"all of an empty document", `{}`, 0, 2, "#", chain.Redacted},
+		{"all of a document", `{"a":"secret"}`, 0, 14, "#", chain.Redacted},
+		{"all of a text", `secret`, 0, 6, "#", chain.Redacted},
+		{"what was redacted before", `{"a":"secret"}`, 6, 12, "secret", chain.Warned},
+		{"what was redacted before, in a text", `a secret`, 2, 8, "secret", chain.Warned},
+	} {
+		found := pieces{find: func(string, []byte) ([]sdk.Finding, []byte) {
+			return []sdk.Finding{find("K", one.start, one.end, sdk.High)}, nil
+		}}
+		c := &chain.ScanChain{Budget: time.Minute, Now: steady, Steps: []chain.ScanStep{{OnError: sdk.Deny, Scanner: found}},
+			Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: one.with}}}
+		if err := c.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		in := &chain.Input{Text: one.text}
+		res := c.Run(context.Background(), in)
+		if res.Outcome != one.want || res.Outcome == chain.Redacted && res.Text == one.text {
+			t.Errorf("%s: %s %q, want %s", one.name, res.Outcome, res.Text, one.want)
+		}
+		_, piece := c.NewStream(in, 1<<20).Next(context.Background(), one.text, true)
+		if piece.Outcome != res.Outcome || piece.Text != res.Text {
+			t.Errorf("%s: as a stream %s %q, want %s %q", one.name, piece.Outcome, piece.Text, res.Outcome, res.Text)
+		}
+		if kept, err := c.Mask(context.Background(), in); (err != nil) != (one.want == chain.Denied) || err == nil && one.want == chain.Redacted && kept == one.text {
+			t.Errorf("%s: kept %q, %v", one.name, kept, err)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package chain
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -18,7 +20,8 @@ type span struct {
 
 // redact replaces every finding whose action changes the text. Overlapping and touching findings are one span, which
 // takes the first one's replacement; spans grow to whole characters, so no flagged byte survives and the text stays
-// UTF-8. What was JSON stays JSON: then strings are changed inside their quotes and other values become strings.
+// UTF-8. What was JSON stays JSON: then strings are changed inside their quotes, other values become strings, and what is put
+// into a name carries its place, so that two names do not become one.
 func redact(text string, found []sdk.Finding) (string, error) {
 	spans := union(text, found)
 	if len(spans) == 0 {
@@ -27,7 +30,11 @@ func redact(text string, found []sdk.Finding) (string, error) {
 	if !isJSON(text) {
 		return splice(text, spans), nil
 	}
-	out := splice(text, jsonSpans(text, spans))
+	cut, err := jsonSpans(text, spans, 0)
+	if err != nil {
+		return "", err
+	}
+	out := splice(text, cut)
 	if !json.Valid([]byte(out)) {
 		return "", errors.New("its JSON would break")
 	}
@@ -79,32 +86,79 @@ func isJSON(text string) bool {
 	return t != "" && strings.IndexByte(`{["`, t[0]) >= 0 && json.Valid([]byte(text))
 }
 
-// jsonSpans cuts spans to the tokens of a valid JSON text: the insides of strings, and whole numbers and words.
-// Structure and white space hold nothing that a scanner could have meant.
-func jsonSpans(text string, spans []span) []span {
-	var out []span
-	k := 0
-	for i := 0; i < len(text) && k < len(spans); {
+// errNoValue is a redaction that JSON has no room for: to call the text redacted would be untrue.
+var errNoValue = errors.New("a finding covers no value and no name of the JSON, only what stands between them")
+
+// jsonSpans cuts spans to the tokens of a valid JSON text: the insides of strings, and whole numbers, words and empty brackets.
+// at is the text's offset in the input.
+func jsonSpans(text string, spans []span, at int) ([]span, error) {
+	c := cutter{text: text, at: at, spans: spans, used: make([]bool, len(spans))}
+	for i := 0; i < len(text) && c.next < len(spans); {
 		start := i
-		switch c := text[i]; {
-		case c == '"':
+		switch b := text[i]; {
+		case b == '"':
 			i = stringEnd(text, i)
-			k = cutString(&out, text, start, i, spans, k)
-		case strings.IndexByte("{}[]:, \t\r\n", c) >= 0:
+			c.string(start, i)
+		case strings.IndexByte("{[", b) >= 0:
+			i++
+			if end := i + blanks(text[i:]); end < len(text) && (text[end] == '}' || text[end] == ']') {
+				c.brackets(start, end+1)
+			}
+		case strings.IndexByte("}]:, \t\r\n", b) >= 0:
 			i++
 		default:
 			for i < len(text) && strings.IndexByte("{}[]:, \t\r\n\"", text[i]) < 0 {
 				i++
 			}
-			for k < len(spans) && spans[k].end <= start {
-				k++
-			}
-			if k < len(spans) && spans[k].start < i {
-				out = append(out, span{start, i, string(exact.AppendString(nil, spans[k].with))})
-			}
+			c.word(start, i)
 		}
 	}
-	return out
+	if slices.Contains(c.used, false) {
+		return nil, errNoValue
+	}
+	return c.out, nil
+}
+
+// blanks counts the white space that a text begins with.
+func blanks(text string) int { return len(text) - len(strings.TrimLeft(text, " \t\r\n")) }
+
+// cutter goes through the tokens of a JSON text and the spans beside it.
+type cutter struct {
+	text  string
+	at    int
+	spans []span
+	next  int    // the first span that ends behind what was read
+	used  []bool // which spans change something
+	out   []span
+}
+
+// until passes over the spans that end before a token.
+func (c *cutter) until(start int) {
+	for c.next < len(c.spans) && c.spans[c.next].end <= start {
+		c.next++
+	}
+}
+
+func quoted(with string) string { return string(exact.AppendString(nil, with)) }
+
+// word replaces a number or a word by a string.
+func (c *cutter) word(start, end int) {
+	c.until(start)
+	for k := c.next; k < len(c.spans) && c.spans[k].start < end; k++ {
+		c.used[k] = true
+		if k == c.next {
+			c.out = append(c.out, span{start, end, quoted(c.spans[k].with)})
+		}
+	}
+}
+
+// brackets replaces an empty object or array by a string if all of it is found.
+func (c *cutter) brackets(start, end int) {
+	c.until(start)
+	if k := c.next; k < len(c.spans) && c.spans[k].start <= start && c.spans[k].end >= end {
+		c.used[k] = true
+		c.out = append(c.out, span{start, end, quoted(c.spans[k].with)})
+	}
 }
 
 // stringEnd is the index behind the closing quote of the string that starts at i.
@@ -117,26 +171,30 @@ func stringEnd(text string, i int) int {
 	return i + 1
 }
 
-// cutString adds the parts of spans that lie inside the string token text[start:end], grown to whole escape sequences.
-func cutString(out *[]span, text string, start, end int, spans []span, k int) int {
-	for k < len(spans) && spans[k].end <= start {
-		k++
-	}
-	for at := k; at < len(spans) && spans[at].start < end; at++ {
-		from, to := max(spans[at].start, start+1), min(spans[at].end, end-1)
-		if from >= to {
+// string replaces the parts of the string token text[start:end] that are found, grown to whole escape sequences.
+func (c *cutter) string(start, end int) {
+	c.until(start)
+	rest := end + blanks(c.text[end:])
+	name := rest < len(c.text) && c.text[rest] == ':'
+	for k := c.next; k < len(c.spans) && c.spans[k].start < end; k++ {
+		from, to := max(c.spans[k].start, start+1), min(c.spans[k].end, end-1)
+		empty := end == start+2 && c.spans[k].start <= start && c.spans[k].end >= end
+		if from >= to && !empty {
 			continue
 		}
-		from, to = wholeEscapes(text, start+1, end-1, from, to)
-		quoted := string(exact.AppendString(nil, spans[at].with))
-		s := span{from, to, quoted[1 : len(quoted)-1]}
-		if n := len(*out); n > 0 && (*out)[n-1].end > s.start {
-			(*out)[n-1].end = max((*out)[n-1].end, s.end)
+		c.used[k] = true
+		from, to = wholeEscapes(c.text, start+1, end-1, from, to)
+		with := c.spans[k].with
+		if name {
+			with += "@" + strconv.Itoa(c.at+from)
+		}
+		with = quoted(with)
+		if n := len(c.out); n > 0 && c.out[n-1].end > from {
+			c.out[n-1].end = max(c.out[n-1].end, to)
 			continue
 		}
-		*out = append(*out, s)
+		c.out = append(c.out, span{from, to, with[1 : len(with)-1]})
 	}
-	return k
 }
 
 // wholeEscapes grows from and to so that they cut no escape sequence, a surrogate pair included, of the string's inside.

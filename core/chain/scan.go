@@ -279,7 +279,16 @@ func (c *ScanChain) settle(res *ScanResult, in *Input) {
 			res.deny(sdk.ReasonScanUnavailable, "the text could not be redacted: "+err.Error())
 			return
 		}
-		res.Outcome, res.Text = Redacted, text
+		if res.Outcome, res.Text = Redacted, text; text == in.Text {
+			res.unchanged()
+		}
+	}
+}
+
+// unchanged makes a redaction that changed no byte a warning: all that was found has its own replacement in its place already.
+func (r *ScanResult) unchanged() {
+	if r.Outcome == Redacted {
+		r.Outcome = Warned
 	}
 }
 

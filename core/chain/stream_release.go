@@ -39,9 +39,16 @@ func (s *Stream) settle(final bool, res *StreamResult) {
 	outcome(&res.ScanResult, given)
 	res.Findings = given
 	if whole {
-		res.Text = s.restOfJSON(given)
+		var err error
+		if res.Text, err = s.restOfJSON(given); err != nil {
+			res.deny(sdk.ReasonScanUnavailable, "the text could not be redacted: "+err.Error())
+			return
+		}
 	} else {
 		res.Text = s.cut(given, to)
+	}
+	if res.Text == s.buf[s.known-s.base:to-s.base] {
+		res.unchanged()
 	}
 	if !s.json.broken() {
 		s.json.read(s.buf[s.known-s.base : to-s.base])
@@ -139,7 +146,7 @@ func (s *Stream) agreed(found []sdk.Finding, to int) int {
 	apart, inside := make([]bool, len(text)+1), make([]bool, len(text)+1)
 	j := s.json.clone()
 	for i := range len(text) + 1 {
-		apart[i], inside[i] = j.apart(), j.inString()
+		apart[i], inside[i] = j.apart(), j.inString() && !j.key // what is put into a name has its place behind it
 		if i < len(text) {
 			j.next(text[i])
 		}
@@ -174,15 +181,17 @@ func alike(u span, apart, inside []bool) bool {
 }
 
 // restOfJSON redacts the rest of what is JSON as a whole. No token but a string is cut at known.
-func (s *Stream) restOfJSON(found []sdk.Finding) string {
+func (s *Stream) restOfJSON(found []sdk.Finding) (string, error) {
 	text, spans := s.unions(found)
 	if !s.json.inString() {
-		return splice(text, jsonSpans(text, spans))
+		cut, err := jsonSpans(text, spans, s.known)
+		return splice(text, cut), err
 	}
 	for i := range spans {
 		spans[i].start++
 		spans[i].end++
 	}
 	text = `"` + text
-	return splice(text, jsonSpans(text, spans))[1:]
+	cut, err := jsonSpans(text, spans, s.known-1)
+	return splice(text, cut)[1:], err
 }

@@ -238,7 +238,7 @@ func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
 	}
 	c.rep.add("answers", bad, "%s", answersNote(len(samples), refused))
 	c.rep.add("kinds", kinds, "%s", countNote(found, "each of a declared kind"))
-	c.rep.add("spans", spans, "%s", countNote(found, "each within its text"))
+	c.rep.add("spans", spans, "%s", countNote(found, "each of a byte or more within its text"))
 	if bad != nil || kinds != nil || spans != nil {
 		return
 	}

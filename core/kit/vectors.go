@@ -263,8 +263,8 @@ func (r *vectorReader) findings(list *yaml.Node, v *Vector) error {
 			return err
 		case f.Kind == "":
 			return r.fail(n, "kind is missing")
-		case f.Start < 0 || f.End < f.Start || f.End > len(v.Text):
-			return r.fail(n, "start %d and end %d: want 0 ≤ start ≤ end ≤ %d, the bytes of the text", f.Start, f.End, len(v.Text))
+		case f.Start < 0 || f.End <= f.Start || f.End > len(v.Text):
+			return r.fail(n, "start %d and end %d: want 0 ≤ start < end ≤ %d, the bytes of the text", f.Start, f.End, len(v.Text))
 		case text != nil && v.Text[f.Start:f.End] != *text:
 			return r.fail(n, "text: bytes %d–%d are %q, not %q", f.Start, f.End, Printable(v.Text[f.Start:f.End], 80), Printable(*text, 80))
 		}

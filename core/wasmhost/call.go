@@ -91,7 +91,7 @@ func (c *call) emit(a []uint64) {
 	switch {
 	case !declared:
 		c.fault(ErrKind, "%q", cut(string(name), 80))
-	case start > end || uint64(end) > uint64(c.window):
+	case start >= end || uint64(end) > uint64(c.window):
 		c.fault(ErrSpan, "%d–%d of %d bytes", start, end, c.window)
 	case !(confidence >= 0 && confidence <= 1): // also false for NaN
 		c.fault(ErrConfidence, "%v", confidence)

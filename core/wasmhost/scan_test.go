@@ -48,7 +48,7 @@ func TestFindingsAreSortedAndMapped(t *testing.T) {
 		{kind: kindAt, kindLen: kindLen, start: 1, end: 4, severity: 1, action: abi.ActionRedact},
 		{kind: kindAt, kindLen: kindLen, start: 1, end: 2, severity: 2, action: abi.ActionReplace, repl: textAt, replLen: 11},
 		{kind: otherAt, kindLen: otherLen, start: 1, end: 2, severity: 4, action: abi.ActionDeny},
-		{kind: kindAt, kindLen: kindLen, start: 5, end: 5, severity: 3, action: abi.ActionReplace},
+		{kind: kindAt, kindLen: kindLen, start: 4, end: 5, severity: 3, action: abi.ActionReplace},
 	} {
 		body = cat(body, e.code(), drop)
 	}
@@ -61,7 +61,7 @@ func TestFindingsAreSortedAndMapped(t *testing.T) {
 		{Kind: "TEST_KIND", Start: 1, End: 2, Severity: sdk.Medium, Suggested: sdk.Replace, Replacement: "replacement"},
 		{Kind: "TEST_KIND", Start: 1, End: 4, Severity: sdk.Low, Suggested: sdk.Redact},
 		{Kind: "TEST_KIND", Start: 3, End: 4, Confidence: 1, Severity: sdk.Info, Suggested: sdk.Flag},
-		{Kind: "TEST_KIND", Start: 5, End: 5, Severity: sdk.High, Suggested: sdk.Replace},
+		{Kind: "TEST_KIND", Start: 4, End: 5, Severity: sdk.High, Suggested: sdk.Replace},
 	}
 	for i := range want {
 		want[i].Scanner = "mod"
@@ -82,6 +82,8 @@ var invalidScans = []struct {
 	{"empty kind", spoilt(func(e *emission) { e.kindLen = 0 }), ErrKind},
 	{"end behind the window", spoilt(func(e *emission) { e.end = 11 }), ErrSpan},
 	{"start behind the end", spoilt(func(e *emission) { e.start = 2 }), ErrSpan},
+	{"empty span", spoilt(func(e *emission) { e.start, e.end = 1, 1 }), ErrSpan},
+	{"empty span at the end", spoilt(func(e *emission) { e.start, e.end = 10, 10 }), ErrSpan},
 	{"negative start", spoilt(func(e *emission) { e.start = -1 }), ErrSpan},
 	{"negative end", spoilt(func(e *emission) { e.end = -1 }), ErrSpan},
 	{"NaN", spoilt(func(e *emission) { e.confidence = float32(math.NaN()) }), ErrConfidence},

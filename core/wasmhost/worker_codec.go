@@ -194,7 +194,7 @@ func (f *fields) finding(a asked) sdk.Finding {
 		f.fail("kind")
 	}
 	start, end := f.number("start", uint64(a.window)), f.number("end", uint64(a.window))
-	if start > end {
+	if start >= end {
 		f.fail("span")
 	}
 	confidence := math.Float32frombits(f.u32("confidence"))

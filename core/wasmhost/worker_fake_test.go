@@ -47,6 +47,7 @@ var fakeAnswers = map[string]func(id uint64) []byte{
 	"log without a line": func(uint64) []byte { return simpleFrame(frameLog, 0, []byte{1, 200}) },
 
 	"end after text":  func(id uint64) []byte { return fakeFinding(id, func(f *sdk.Finding) { f.End = 4 }) },
+	"empty span":      func(id uint64) []byte { return fakeFinding(id, func(f *sdk.Finding) { f.Start, f.End = 1, 1 }) },
 	"start after end": func(id uint64) []byte { return fakeFinding(id, func(f *sdk.Finding) { f.Start, f.End = 2, 1 }) },
 	"undeclared kind": func(id uint64) []byte { return fakeFinding(id, func(f *sdk.Finding) { f.Kind = "NOT_A_KIND" }) },
 	"no kind":         func(id uint64) []byte { return fakeFinding(id, func(f *sdk.Finding) { f.Kind = "" }) },

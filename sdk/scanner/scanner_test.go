@@ -56,6 +56,7 @@ func TestEmitRefuses(t *testing.T) {
 		"outside the window":    {Kind: "WORD", Start: 3, End: 201},
 		"outside the window: 5": {Kind: "WORD", Start: 5, End: 4},
 		"outside the window: -": {Kind: "WORD", Start: -1, End: 4},
+		"is empty: 5":           {Kind: "WORD", Start: 5, End: 5},
 		"longer than Look":      {Kind: "WORD", End: 65},
 		"bad confidence":        {Kind: "WORD", End: 1, Confidence: nan},
 		"bad confidence, ":      {Kind: "WORD", End: 1, Confidence: 1.5},

@@ -219,6 +219,7 @@ export class Out {
     const kind = f.declared;
     let why = "";
     if (kind == null) why = "is of an undeclared kind";
+    else if (f.end == f.start) why = "is empty: a finding is of one byte or more";
     else if (f.start < 0 || f.end < f.start || f.end > this.window) why = "lies outside the window";
     else if (module!.stream == Stream.Window && f.end - f.start > module!.lookbehind) why = "is longer than lookbehind";
     else if (!(f.confidence >= 0 && f.confidence <= 1)) why = "has a confidence that is not 0–1";

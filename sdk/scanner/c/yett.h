@@ -389,7 +389,8 @@ static YETT__COLD void yett_emit(yett_out *out, yett_finding f) {
     f.kind = k->name;
     if (f.severity < 0) f.severity = k->severity;
     const char *why = NULL;
-    if (f.end < f.start || f.end > out->window) why = "outside the window";
+    if (f.end == f.start) why = "empty: a finding is of one byte or more";
+    else if (f.end < f.start || f.end > out->window) why = "outside the window";
     else if (yett__spec->stream == YETT_STREAM_WINDOW && f.end - f.start > yett__spec->lookbehind) why = "longer than lookbehind";
     else if (!(f.confidence >= 0 && f.confidence <= 1)) why = "confidence must be 0–1";
     else if (f.severity > YETT_CRITICAL || f.action < 0 || f.action > YETT_DENY) why = "bad severity or action";

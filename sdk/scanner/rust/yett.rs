@@ -334,6 +334,7 @@ impl<'a> Out<'a> {
         };
         let why = match declared {
             None => "is of an undeclared kind",
+            Some(_) if f.end == f.start => "is empty: a finding is of one byte or more",
             Some(_) if f.end < f.start || f.end > self.window => "lies outside the window",
             Some(_) if f.end - f.start > longest => "is longer than lookbehind",
             Some(_) if !(f.confidence >= 0.0 && f.confidence <= 1.0) => "has a confidence that is not 0–1",

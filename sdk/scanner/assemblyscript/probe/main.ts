@@ -33,15 +33,12 @@ class Probe extends Module {
       for (let times = mode == "twice" ? 2 : 1; times > 0; times--) out.flag(KINDS[hit.trigger], hit.start, hit.end, 0.5);
     }
     if (mode == "status") return new Fault("as asked", 70);
-    if (mode == "kind") out.flag("NONE", 0, 0, 1);
+    if (mode == "kind") out.flag("NONE", 0, 1, 1);
     if (mode == "span") out.flag("AT", 0, n + 1, 1);
+    if (mode == "empty") out.flag("AT", 1, 1, 1);
     if (mode == "reversed") out.flag("AT", 1, 0, 1);
-    if (mode == "confidence") out.flag("AT", 0, 0, 1.5);
-    if (mode == "replacement") out.replace("AT", 0, 0, 1, "x".repeat(4097));
-    if (mode == "empty") {
-      out.flag("AT", 0, 0, 1);
-      out.redact("AT", n, n, 0);
-    }
+    if (mode == "confidence") out.flag("AT", 0, 1, 1.5);
+    if (mode == "replacement") out.replace("AT", 0, 1, 1, "x".repeat(4097));
     if (mode == "annotate") out.annotate('{"hits":true}');
     if (mode == "annotations") out.annotate("\"" + "x".repeat(65536) + "\"");
     if (mode == "state") out.setState(new Uint8Array(4097));

@@ -22,15 +22,12 @@ static int scan(yett_in *in, yett_out *out) {
         for (int times = yett_same(mode, "twice") ? 2 : 1; times > 0; times--)
             yett_flag(out, kinds[in->hits[i].trigger], in->hits[i].start, in->hits[i].end, 0.5f);
     if (yett_same(mode, "status")) return yett_fail(70, "as asked", NULL);
-    if (yett_same(mode, "kind")) yett_flag(out, "NONE", 0, 0, 1);
+    if (yett_same(mode, "kind")) yett_flag(out, "NONE", 0, 1, 1);
     if (yett_same(mode, "span")) yett_flag(out, "AT", 0, in->n + 1, 1);
+    if (yett_same(mode, "empty")) yett_flag(out, "AT", 1, 1, 1);
     if (yett_same(mode, "reversed")) yett_flag(out, "AT", 1, 0, 1);
-    if (yett_same(mode, "confidence")) yett_flag(out, "AT", 0, 0, 1.5f);
-    if (yett_same(mode, "replacement")) yett_replace(out, "AT", 0, 0, 1, (yett_str){xs(4097), 4097});
-    if (yett_same(mode, "empty")) {
-        yett_flag(out, "AT", 0, 0, 1);
-        yett_redact(out, "AT", in->n, in->n, 0);
-    }
+    if (yett_same(mode, "confidence")) yett_flag(out, "AT", 0, 1, 1.5f);
+    if (yett_same(mode, "replacement")) yett_replace(out, "AT", 0, 1, 1, (yett_str){xs(4097), 4097});
     if (yett_same(mode, "annotate")) yett_annotate(out, YETT_STR("{\"hits\":true}"));
     if (yett_same(mode, "annotations")) yett_annotate(out, (yett_str){xs(65538), 65538});
     if (yett_same(mode, "state")) yett_set_state(out, xs(4097), 4097);

@@ -57,8 +57,9 @@ impl Scanner for Probe {
         }
         match self.0.as_str() {
             "status" => return Err(Error::new(70, "as asked")),
-            "kind" => out.flag("NONE", 0..0, 1.0),
+            "kind" => out.flag("NONE", 0..1, 1.0),
             "span" => out.flag("AT", 0..n + 1, 1.0),
+            "empty" => out.flag("AT", 1..1, 1.0),
             "reversed" => out.emit(Finding {
                 kind: "AT",
                 start: 1,
@@ -68,12 +69,8 @@ impl Scanner for Probe {
                 action: Action::Flag,
                 replacement: String::new(),
             }),
-            "confidence" => out.flag("AT", 0..0, 1.5),
-            "replacement" => out.replace("AT", 0..0, 1.0, "x".repeat(4097)),
-            "empty" => {
-                out.flag("AT", 0..0, 1.0);
-                out.redact("AT", n..n, 0.0);
-            }
+            "confidence" => out.flag("AT", 0..1, 1.5),
+            "replacement" => out.replace("AT", 0..1, 1.0, "x".repeat(4097)),
             "annotate" => out.annotate("{\"hits\":true}"),
             "annotations" => out.annotate(format!("\"{}\"", "x".repeat(65536))),
             "state" => out.set_state(&[0; 4097]),
