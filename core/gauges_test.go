@@ -20,6 +20,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.g.gauges() // metrics are off
 	w.ask("nothing/x")
 	w.g.metrics.Operated("authorize", "", sdk.CodeConflict, time.Millisecond)
+	w.g.metrics.Kept("record", "timeout", "secrets")
 	got := metricsTable(t, w.scrape())
 	text, err := os.ReadFile(metricsDoc)
 	if err != nil {

@@ -89,10 +89,17 @@ func argsOf(call json.RawMessage) string {
 	if err := doc.Parse(string(call), exact.Limits{Depth: 128, Tokens: 1 << 20}); err != nil {
 		return "(unreadable)"
 	}
+	out := "{}"
 	if args := doc.Root().Get("args"); args.Exists() {
-		return args.Raw()
+		out = args.Raw()
 	}
-	return "{}"
+	for _, part := range []string{"args", "context"} {
+		if why := doc.Root().Get(part + "_withheld"); why.Exists() {
+			h := wire.Withheld{Cause: why.Get("cause").Str(), Scanner: why.Get("scanner").Str()}
+			out += " (" + part + " withheld: " + h.String() + ")"
+		}
+	}
+	return out
 }
 
 // nameOr is how a person reads who did something: the name of the key, or its id where the name is not known.

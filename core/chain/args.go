@@ -21,7 +21,7 @@ func (a *argScanner) Check(ctx context.Context, c *Call) (sdk.Verdict, error) {
 	if c.Args.Len() == 0 {
 		return a.next.Check(ctx, c)
 	}
-	res := a.scan.Run(ctx, &Input{Text: string(c.Args.AppendCanonical(nil)), ToolID: c.ToolID, AgentID: c.AgentID, ContentType: "application/json"})
+	res := a.scan.Run(ctx, &Input{Text: string(c.Args.AppendCanonical(nil)), ToolID: c.ToolID, AgentID: c.AgentID, KeyID: c.KeyID, ContentType: "application/json"})
 	for i := range res.Receipts {
 		if r := &res.Receipts[i]; r.Err != nil && !r.Step.Shadow && r.Step.OnError != sdk.Abstain {
 			return sdk.Verdict{}, fmt.Errorf("the args could not be scanned: %w", r.Err)

@@ -40,6 +40,8 @@ type Input struct {
 	ToolID      string
 	AgentID     string
 	ContentType string
+	KeyID       string // of whom the text is, so that one key's texts do not keep those of others waiting; "" for nobody's
+	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own
 
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:
 	// then it need not look elsewhere. They are valid until Scan returns.

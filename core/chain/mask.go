@@ -4,40 +4,233 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // ErrNoScanner says that a text cannot be masked because the chain has no scanner that could.
 var ErrNoScanner = errors.New("no scanner is configured")
 
-// Mask takes out of a text everything that any enforcing scanner of the chain finds, whatever the operator's actions, tool
-// patterns and on_error say of outputs: it is for what we keep ourselves. An error means the text must not be kept.
+// The classes of causes why a text cannot be masked. They go into records and to approvers; what a scanner said does not.
+const (
+	CauseTimeout     = "timeout"     // a scanner did not end in time
+	CauseUnavailable = "unavailable" // a scanner could not be asked: its process is down, or all its places are taken
+	CauseError       = "error"       // a scanner failed
+	CauseMalformed   = "malformed"   // the masked text would be no JSON any more
+)
+
+// UnmaskedError says why a text could not be masked: it must be kept and shown nowhere.
+type UnmaskedError struct {
+	Scanner string // the step whose scanner failed; "" if none did
+	Cause   string // one of the Cause… above
+	Err     error
+}
+
+func (e *UnmaskedError) Error() string {
+	if e.Scanner == "" {
+		return fmt.Sprintf("the text could not be masked: %v", e.Err)
+	}
+	return fmt.Sprintf("scanner %s did not run to its end: %v", e.Scanner, e.Err)
+}
+
+func (e *UnmaskedError) Unwrap() error { return e.Err }
+
+// maskTime bounds what masking one text may take, however much time the chain has: somebody waits for a decision.
+const maskTime = 500 * time.Millisecond
+
+// Masked is a text in which scanners have looked for what must not be kept.
+type Masked struct {
+	text  string
+	found []sdk.Finding // disjoint, in order, all to be redacted
+}
+
+// Mask is the text for logs: Look, and then Kept.
 func (c *ScanChain) Mask(ctx context.Context, in *Input) (string, error) {
-	end := c.Now().Add(c.Budget)
+	m, err := c.Look(ctx, in)
+	if err != nil {
+		return "", err
+	}
+	return m.Kept()
+}
+
+// Look finds in a text everything that is to be masked, whatever the operator's actions and on_error say of outputs: it is for what we
+// keep and show ourselves. It asks the built-in scanners and those whose match covers the call; where there are none of either, all
+// enforcing ones, so that a text is never kept plain for want of a pattern. Scanners serve masking in places of their own. An error
+// means the text must not be kept: ErrNoScanner or an *UnmaskedError.
+func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
+	end := c.Now().Add(min(c.Budget, maskTime))
+	own := *in
+	own.Masking = true
 	var found []sdk.Finding
 	ran := false
 	hits := c.read(in.Text)
 	defer c.done(hits)
+	some := c.covers(in)
 	for i := range c.Steps {
 		s := c.Steps[i]
-		if s.Shadow {
+		if s.Shadow || some && !s.masks(in) {
 			continue
 		}
 		s.Match = Match{}
 		ran = true
-		rec, some := c.scan(ctx, &s, in, hits, end)
+		rec, more := c.scan(ctx, &s, &own, hits, end)
 		if rec.Err != nil {
-			return "", fmt.Errorf("scanner %s did not run to its end: %w", s.Name, rec.Err)
+			return Masked{}, &UnmaskedError{Scanner: s.Name, Cause: causeOf(rec.Err), Err: rec.Err}
 		}
-		found = append(found, some...)
+		found = append(found, more...)
 	}
 	if !ran {
-		return "", ErrNoScanner
+		return Masked{}, ErrNoScanner
 	}
-	found = c.judge(in, found)
-	for i := range found {
-		found[i].Action, found[i].Replacement = sdk.Redact, "["+found[i].Kind+"]"
+	return Masked{in.Text, merged(ordered(found))}, nil
+}
+
+// masks reports whether the step's scanner is asked to mask what belongs to such a call.
+func (s *ScanStep) masks(in *Input) bool {
+	return s.Builtin || s.Match.Holds(in.ToolID, in.AgentID, "")
+}
+
+// covers reports whether any enforcing step masks.
+func (c *ScanChain) covers(in *Input) bool {
+	for i := range c.Steps {
+		if s := &c.Steps[i]; !s.Shadow && s.masks(in) {
+			return true
+		}
 	}
-	return redact(in.Text, found)
+	return false
+}
+
+func causeOf(err error) string {
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		return CauseUnavailable
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return CauseTimeout
+	}
+	return CauseError
+}
+
+// merged joins findings that overlap or touch: they are masked as one, under the first one's kind.
+func merged(found []sdk.Finding) []sdk.Finding {
+	var out []sdk.Finding
+	for _, f := range found {
+		if f.Start == f.End {
+			continue
+		}
+		f.Action = sdk.Redact
+		if n := len(out); n > 0 && f.Start <= out[n-1].End {
+			out[n-1].End = max(out[n-1].End, f.End)
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+// Clean reports whether there is nothing to mask.
+func (m *Masked) Clean() bool { return len(m.found) == 0 }
+
+// Kept is the text for logs: in place of what was found stands its kind.
+func (m *Masked) Kept() (string, error) {
+	return m.with(func(f *sdk.Finding) string { return "[" + f.Kind + "]" })
+}
+
+// Shown is the text for those who have to answer for it: in place of what was found stands what kind it is, how long, of what
+// characters, and how it begins, so that nobody can hide words from an approver behind the form of a secret.
+func (m *Masked) Shown() (string, error) {
+	return m.with(func(f *sdk.Finding) string { return described(f.Kind, m.text[f.Start:f.End]) })
+}
+
+func (m *Masked) with(replacement func(*sdk.Finding) string) (string, error) {
+	for i := range m.found {
+		m.found[i].Replacement = replacement(&m.found[i])
+	}
+	out, err := redact(m.text, m.found)
+	if err != nil {
+		return "", &UnmaskedError{Cause: CauseMalformed, Err: err}
+	}
+	return out, nil
+}
+
+// leadMost is how many characters of what is masked are shown at most; never more than a quarter of them.
+const leadMost = 4
+
+// described says what stands in a masked place: [SECRET_TOKEN: 26 characters (19 letters, 7 digits), begins pay1…].
+func described(kind, text string) string {
+	text = decodedPiece(text)
+	n := utf8.RuneCountInString(text)
+	out := fmt.Sprintf("[%s: %s (%s)", kind, counted(n, "character"), shapeOf(text))
+	if lead := leadOf(text, min(leadMost, n/4)); lead != "" {
+		out += ", begins " + lead + "…"
+	}
+	return out + "]"
+}
+
+func counted(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// decodings is how often a piece of a JSON string is read: a scanner may have found it in JSON within JSON.
+const decodings = 4
+
+// decodedPiece reads the escapes of a piece of a JSON string. A piece that cannot be read stays as it is.
+func decodedPiece(text string) string {
+	for range decodings {
+		var doc exact.Doc
+		if !strings.Contains(text, `\`) || doc.Parse(`"`+text+`"`, exact.DefaultLimits) != nil {
+			break
+		}
+		text = doc.Root().Str()
+	}
+	return text
+}
+
+// leadOf is how a text begins. Only letters, digits and a few harmless signs are shown as they are.
+func leadOf(text string, n int) string {
+	var b strings.Builder
+	for _, r := range text {
+		if n--; n < 0 {
+			break
+		}
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+/=@", r) {
+			r = '?'
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// shapeOf counts the classes of characters of a text.
+func shapeOf(text string) string {
+	classes := [...]struct {
+		name string
+		n    int
+	}{{name: "letter"}, {name: "digit"}, {name: "space"}, {name: "sign"}}
+	for _, r := range text {
+		switch {
+		case unicode.IsLetter(r):
+			classes[0].n++
+		case unicode.IsDigit(r):
+			classes[1].n++
+		case unicode.IsSpace(r):
+			classes[2].n++
+		default:
+			classes[3].n++
+		}
+	}
+	var parts []string
+	for _, c := range classes {
+		if c.n > 0 {
+			parts = append(parts, counted(c.n, c.name))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

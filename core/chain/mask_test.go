@@ -10,34 +10,95 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// What is kept is masked whatever the operator does about outputs: actions, tool patterns and on_error do not count.
+// What is kept is masked whatever the operator does about outputs: actions and on_error do not count. The built-in scanners mask, and
+// those whose match covers the call; where there are neither, all that enforce.
 func TestMask(t *testing.T) {
-	step := func(s chain.ScanStep, err error) chain.ScanStep {
-		s.Name, s.Scanner = "words", wordScanner{"bad", err}
+	words := chain.ScanStep{Name: "words", Scanner: wordScanner{"bad", nil}}
+	broken := chain.ScanStep{Name: "broken", Scanner: wordScanner{"bad", errors.New("broken")}, OnError: sdk.Abstain}
+	elsewhere := func(s chain.ScanStep) chain.ScanStep {
+		s.Match = chain.Match{Tools: []string{"elsewhere/**"}}
 		return s
 	}
-	elsewhere := chain.Match{Tools: []string{"elsewhere/**"}}
+	builtin := func(s chain.ScanStep) chain.ScanStep { s.Builtin = true; return s }
+	shadow := func(s chain.ScanStep) chain.ScanStep { s.Shadow = true; return s }
 	for _, c := range []struct {
-		name   string
-		steps  []chain.ScanStep
-		want   string
-		failed bool
+		name    string
+		steps   []chain.ScanStep
+		want    string
+		scanner string // that is to blame
 	}{
-		{"flagged outputs", []chain.ScanStep{step(chain.ScanStep{OnError: sdk.Deny}, nil)}, `{"a":"x [WORD]"}`, false},
-		{"another tool's step", []chain.ScanStep{step(chain.ScanStep{Match: elsewhere}, nil)}, `{"a":"x [WORD]"}`, false},
-		{"error although abstain", []chain.ScanStep{step(chain.ScanStep{OnError: sdk.Abstain}, errors.New("broken"))}, "", true},
-		{"no scanner", nil, "", true},
-		{"shadow only", []chain.ScanStep{step(chain.ScanStep{Shadow: true}, nil)}, "", true},
+		{"flagged outputs", []chain.ScanStep{words}, `{"a":"x [WORD]"}`, ""},
+		{"another tool's step alone", []chain.ScanStep{elsewhere(words)}, `{"a":"x [WORD]"}`, ""},
+		{"another tool's step fails", []chain.ScanStep{words, elsewhere(broken)}, `{"a":"x [WORD]"}`, ""},
+		{"another tool's step fails beside a built-in", []chain.ScanStep{builtin(elsewhere(words)), elsewhere(broken)}, `{"a":"x [WORD]"}`, ""},
+		{"a shadow step fails", []chain.ScanStep{words, shadow(broken)}, `{"a":"x [WORD]"}`, ""},
+		{"error although abstain", []chain.ScanStep{words, broken}, "", "broken"},
+		{"a built-in fails", []chain.ScanStep{words, builtin(elsewhere(broken))}, "", "broken"},
+		{"no scanner", nil, "", "none"},
+		{"shadow only", []chain.ScanStep{shadow(words)}, "", "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps, Actions: []chain.ActionRule{{Action: sdk.Allow}}}
-			got, err := scan.Mask(context.Background(), &chain.Input{Text: `{"a":"x bad"}`, ToolID: "t"})
-			if got != c.want || (err != nil) != c.failed {
+			m, err := scan.Look(context.Background(), &chain.Input{Text: `{"a":"x bad"}`, ToolID: "t"})
+			got, kerr := m.Kept()
+			var why *chain.UnmaskedError
+			switch {
+			case c.scanner == "none" && errors.Is(err, chain.ErrNoScanner):
+			case c.scanner != "" && errors.As(err, &why) && why.Scanner == c.scanner && why.Cause == chain.CauseError:
+			case c.scanner != "" || err != nil || kerr != nil || got != c.want:
 				t.Errorf("got %q %v, want %q", got, err, c.want)
 			}
 		})
 	}
 }
+
+// Whoever answers for a call sees how long a masked thing is, of what it is made and how it begins, and no more than that.
+func TestMaskShowsTheShape(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{`pay1000000toMallory2day`, `[WORD: 23 characters (15 letters, 8 digits), begins pay1…]`},
+		{`a b`, `[WORD: 3 characters (2 letters, 1 space)]`},
+		{`hunter22`, `[WORD: 8 characters (6 letters, 2 digits), begins hu…]`},
+		{`<<'"pay now please please`, `[WORD: 25 characters (18 letters, 3 spaces, 4 signs), begins ????…]`},
+		{`é`, `[WORD: 1 character (1 letter)]`},
+	} {
+		scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "words", Scanner: wordScanner{c.text, nil}}}}
+		m, err := scan.Look(context.Background(), &chain.Input{Text: "x " + c.text, ToolID: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := m.Shown(); err != nil || got != "x "+c.want {
+			t.Errorf("%s is shown as %q, want %q (%v)", c.text, got, "x "+c.want, err)
+		}
+		if got, err := m.Kept(); err != nil || got != "x [WORD]" {
+			t.Errorf("%s is kept as %q (%v)", c.text, got, err)
+		}
+	}
+}
+
+// A scanner that hangs costs masking its own bound, not the whole budget of the chain.
+func TestMaskHasABoundOfItsOwn(t *testing.T) {
+	var left time.Duration
+	look := func(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
+		end, _ := ctx.Deadline()
+		if left = time.Until(end); !in.Masking || in.KeyID != "key_1" {
+			t.Errorf("the scanner got %+v", in)
+		}
+		return nil, context.DeadlineExceeded
+	}
+	scan := &chain.ScanChain{Budget: time.Hour, Now: time.Now, Steps: []chain.ScanStep{{Name: "hangs", Scanner: scannerFunc(look)}}}
+	_, err := scan.Mask(context.Background(), &chain.Input{Text: "x", ToolID: "t", KeyID: "key_1"})
+	var why *chain.UnmaskedError
+	if !errors.As(err, &why) || why.Cause != chain.CauseTimeout || left > time.Second {
+		t.Errorf("masking gave %v; the scanner had %v", err, left)
+	}
+}
+
+type scannerFunc func(ctx context.Context, in *chain.Input) ([]sdk.Finding, error)
+
+func (f scannerFunc) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	return f(ctx, in)
+}
+func (scannerFunc) About() chain.About { return chain.About{} }
 
 // A text that no enforcing scanner looked at is not clean, whatever the reason.
 func TestUnscannedIsNotClean(t *testing.T) {

@@ -31,6 +31,7 @@ type ScanStep struct {
 	Timeout time.Duration
 	OnError sdk.Effect // Deny: the text is not released; Abstain: the operator does without this scanner
 	Shadow  bool
+	Builtin bool // the scanner comes with us: it masks whatever its match says
 	Scanner Scanner
 	// Triggers are what the scanner declares: without one of them in a text it can find nothing. None: it sees every text.
 	Triggers []abi.Trigger

@@ -80,7 +80,7 @@ type StreamResult struct {
 // NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between two
 // pieces.
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
-	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType}, held: held}
+	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID}, held: held}
 	s.steps = make([]progress, len(c.Steps))
 	for i := range c.Steps {
 		s.steps[i].skipped = !c.Steps[i].Match.Holds(in.ToolID, in.AgentID, "")

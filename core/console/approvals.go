@@ -15,6 +15,7 @@ import (
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // Limits of what a page shows.
@@ -77,9 +78,10 @@ func left(until, now time.Time) string {
 // approvalPage is one deferred call, in whatever state it is.
 type approvalPage struct {
 	approvalRow
-	Text    string // the call, laid out for reading; "" when it is too large
-	Size    int    // of the call, bytes
-	Most    int    // bytes that are shown
+	Text    string   // the call, laid out for reading; "" when it is too large
+	Size    int      // of the call, bytes
+	Most    int      // bytes that are shown
+	Hidden  []string // parts that could not be masked, and why
 	From    []string
 	Signs   []signRow
 	By      string // who ended it
@@ -142,6 +144,7 @@ func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d 
 	seen := d.Seen()
 	p := approvalPage{approvalRow: approvalRow{d.Defer, names[d.KeyID], left(d.Expires, now)}, Text: laidOut(d.Call), Size: len(d.Call), Most: mostShown, By: who(d.ResolvedBy),
 		Seen: hex.EncodeToString(seen[:]), Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
+	p.Hidden = hidden(d.Call)
 	for _, s := range d.Signed {
 		p.Signs = append(p.Signs, signRow{By: who(s.Key), Reason: s.Reason, At: s.At, Grant: s.Grant != nil})
 		p.Mine = p.Mine || s.Key == v.by.Principal
@@ -155,6 +158,24 @@ func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d 
 		out.Field = fieldOf(err)
 	}
 	c.render(w, status, "approval", out)
+}
+
+// hidden says which parts of a call are not shown, and why.
+func hidden(call json.RawMessage) (out []string) {
+	var parts struct {
+		Args    *wire.Withheld `json:"args_withheld"`
+		Context *wire.Withheld `json:"context_withheld"`
+	}
+	if json.Unmarshal(call, &parts) != nil {
+		return nil
+	}
+	if parts.Args != nil {
+		out = append(out, "the arguments ("+parts.Args.String()+")")
+	}
+	if parts.Context != nil {
+		out = append(out, "the context ("+parts.Context.String()+")")
+	}
+	return out
 }
 
 // named are those whom quorums name, each once.

@@ -369,3 +369,12 @@ type failing struct {
 func (f failing) AnswerAs(context.Context, store.Operator, store.Who, ops.Answer) (*wire.ApproveResponse, error) {
 	return nil, f.err
 }
+
+// What could not be masked is not shown, and the page says so and why.
+func TestUnmaskedCallIsNotShown(t *testing.T) {
+	d := newDesk(t)
+	agent := d.key("agent", "agent")
+	decision, _ := d.asks(agent, fmt.Sprintf(`,"args":{"a":%q},"context":{"b":%q}`, unmaskable, masked))
+	d.as("ada", store.RoleAdmin).get("/approvals/"+decision).is(t, http.StatusOK, "Not shown:", "the arguments (error, scanner mask)", "[SECRET_TEST: 9 characters (8 letters, 1 sign), begins hu…]").
+		lacks(t, unmaskable, masked, "the context (")
+}

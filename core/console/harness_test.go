@@ -91,6 +91,7 @@ type silent struct{}
 
 func (silent) Operated(string, string, sdk.Code, time.Duration) {}
 func (silent) Asked(string, string, bool, time.Duration)        {}
+func (silent) Kept(string, string, string)                      {}
 
 // verdict is what the desk's chain says to every call.
 type verdict struct{ sdk.Verdict }
@@ -102,9 +103,15 @@ type mask struct{}
 
 const masked = "hush-hush"
 
+// unmaskable is what the scanner fails at.
+const unmaskable = "jam-jam"
+
 func (mask) About() chain.About { return chain.About{} }
 
 func (mask) Scan(_ context.Context, in *chain.Input) (out []sdk.Finding, err error) {
+	if strings.Contains(in.Text, unmaskable) {
+		return nil, errors.New("jammed")
+	}
 	if i := strings.Index(in.Text, masked); i >= 0 {
 		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Start: i, End: i + len(masked), Confidence: 1, Severity: sdk.High})
 	}

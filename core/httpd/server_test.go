@@ -60,6 +60,7 @@ type noObserver struct{}
 
 func (noObserver) Operated(string, string, sdk.Code, time.Duration) {}
 func (noObserver) Asked(string, string, bool, time.Duration)        {}
+func (noObserver) Kept(string, string, string)                      {}
 
 // tellingListener says which connections were closed on this side.
 type tellingListener struct {

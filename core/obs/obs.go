@@ -27,6 +27,7 @@ type Metrics struct {
 	refused   *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 	steps     *prometheus.HistogramVec
+	withheld  *prometheus.CounterVec
 }
 
 // New makes the metrics of one gateway.
@@ -39,9 +40,10 @@ func New(version string) *Metrics {
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}, []string{"operation"})
 	m.steps = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_step_seconds", Help: "Time that one step of a chain took, by its name; result says whether it ran to its end.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"chain", "step", "result"})
+	m.withheld = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_withheld_total", Help: "Texts that were kept as their digest and not shown, since they could not be masked, by where, cause and scanner."}, []string{"where", "cause", "scanner"})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, m.withheld, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer} {
 		m.decisions[e.String()] = decisions.WithLabelValues(e.String())
 	}
@@ -127,6 +129,11 @@ func (m *Metrics) Asked(chain, step string, failed bool, took time.Duration) {
 		result = "failed"
 	}
 	m.steps.WithLabelValues(chain, step, result).Observe(took.Seconds())
+}
+
+// Kept counts what could not be masked, and is withheld: in a record, a view, an action, its result, or what a subscriber is given.
+func (m *Metrics) Kept(where, cause, scanner string) {
+	m.withheld.WithLabelValues(where, cause, scanner).Inc()
 }
 
 // Server shows the metrics on a listener of its own.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -26,7 +25,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	}
 	raw := rawCall{params: compact(in.Params), context: compact(in.Context)}
 	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation, RequestHash: hash, RuntimeVersion: s.set.Version}}
-	s.keepCall(r.Ctx, in, raw, n)
+	s.keepCall(r, in, raw, n)
 	if r.Idempotency != "" {
 		h := hash16("action_submit", r.Key.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h
@@ -41,6 +40,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	out := s.shown(&n.Out, n.Out.KeyID == r.Key.ID)
 	out.Repeat = n.Twin
 	out.Params, out.Context = []byte(raw.params), []byte(raw.context) // what was sent goes back to who sent it
+	out.ParamsWithheld, out.ContextWithheld = nil, nil
 	return out, nil
 }
 
@@ -59,38 +59,44 @@ func compact(v exact.Value) string {
 	return tight(v.Raw())
 }
 
-// keepCall fills in what of params and context is kept. What cannot be masked is not kept, and the action is denied.
-func (s *Service) keepCall(ctx context.Context, in *wire.ActionRequest, raw rawCall, n *store.NewAction) {
+// keepCall fills in what of params and context is kept. What cannot be masked is withheld: what is done then depends on what is held
+// in memory, and the decision does not.
+func (s *Service) keepCall(r *Request, in *wire.ActionRequest, raw rawCall, n *store.NewAction) {
 	gen := s.pin()
 	defer gen.unpin()
-	call := &chain.Call{AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}
+	m := &masking{s: s, ctx: r.Ctx, gen: gen, call: &chain.Call{KeyID: r.Key.ID, AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}}
 	a := &n.Action
-	var err, err2 error
-	a.Params, a.ParamsMasked, err = keepText(ctx, gen, call, raw.params)
-	a.Context, a.ContextMasked, err2 = keepText(ctx, gen, call, raw.context)
-	if err = errors.Join(err, err2); err != nil {
-		n.Withheld = err.Error()
-	}
+	a.Params, a.ParamsWithheld = m.keepText(raw.params)
+	a.Context, a.ContextWithheld = m.keepText(raw.context)
+	a.ParamsMasked, a.ContextMasked = a.Params != raw.params, a.Context != raw.context
 }
 
-// keepText is a JSON object as it may be kept: without what the scanners find in it, and never with the value of an API
-// key. Without any scanner it is kept as it is, as approvers see it then too.
-func keepText(ctx context.Context, gen *Generation, call *chain.Call, text string) (kept string, changed bool, err error) {
-	out, err := masked(ctx, gen, call, []byte(text))
+// keepText is a JSON object as it may be kept and shown to approvers: without what the scanners find in it, and never with the value
+// of an API key. Without any scanner it is kept as it is, as approvers see it then too.
+func (m *masking) keepText(text string) (kept string, why *wire.Withheld) {
+	if text == "{}" {
+		return text, nil
+	}
+	out, err := m.of([]byte(text))
 	switch {
 	case errors.Is(err, chain.ErrNoScanner):
-		out = []byte(text)
-	case err != nil:
-		return string(wireNote("withheld", sdk.ReasonScanUnavailable)), true, err
+		kept, err = text, nil
+	case err == nil:
+		kept, err = out.Shown()
 	}
 	var doc exact.Doc
-	if err := doc.Parse(string(out), storedLimits); err != nil || doc.Root().Kind() != exact.Object {
-		return string(wireNote("withheld", sdk.ReasonScanUnavailable)), true, errors.New("the masked text is no JSON object")
+	switch {
+	case err != nil:
+		why = whyOf(err)
+	case doc.Parse(kept, storedLimits) != nil || doc.Root().Kind() != exact.Object:
+		why = &wire.Withheld{Cause: chain.CauseMalformed}
+	case HoldsKey(string(doc.Root().AppendCanonical(nil))):
+		why = &wire.Withheld{Cause: causeKey}
+	default:
+		return kept, nil
 	}
-	if HoldsKey(string(doc.Root().AppendCanonical(nil))) {
-		return string(wireNote("withheld", "api_key")), true, nil
-	}
-	return string(out), string(out) != text, nil
+	m.s.withheld(keptInAction, why)
+	return string(why.Stand()), why
 }
 
 // storedLimits let everything through that was within the limits of its request, masked or not.

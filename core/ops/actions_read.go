@@ -119,6 +119,7 @@ func (s *Service) shown(a *store.Action, token bool) *wire.Action {
 		RiskLevel: a.Risk, PolicyVersion: a.Policy, CreatedAt: stamp(a.Created), UpdatedAt: stamp(a.Updated), ReasonCode: a.Code,
 		ReasonDetails: wire.ActionDetails{DecisionID: a.DecisionID, RuleID: a.RuleID, Message: a.Message}, RequestHash: a.RequestHash, PolicyHash: a.Policy, RuntimeVersion: a.RuntimeVersion,
 		ProvenanceID: wire.ProvenanceID(a.RequestHash, a.Policy, "", a.RuntimeVersion)}
+	out.ParamsWithheld, out.ContextWithheld = a.ParamsWithheld, a.ContextWithheld
 	out.Outcome, out.Decision = wire.OutcomeOf(a.Effect)
 	switch a.Status {
 	case store.ActionPending:

@@ -54,12 +54,12 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 	}
 	gen := s.pin()
 	defer gen.unpin()
-	out, err := gen.Scan.Mask(r.Ctx, &chain.Input{Text: text, ToolID: a.ToolID, AgentID: a.AgentID})
-	switch {
-	case errors.Is(err, chain.ErrNoScanner):
-		out = text
-	case err != nil:
-		return "withheld: it could not be scanned"
+	out, err := gen.Scan.Mask(r.Ctx, &chain.Input{Text: text, ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID})
+	if errors.Is(err, chain.ErrNoScanner) {
+		out, err = text, nil
+	}
+	if err != nil {
+		return "withheld: it could not be scanned (" + s.withheld(keptInResult, whyOf(err)).String() + ")"
 	}
 	if HoldsKey(out) {
 		return "withheld: it held the value of an API key"
@@ -71,7 +71,7 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *store.FinishAction) {
 	gen := s.pin()
 	defer gen.unpin()
-	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, ContentType: "application/json"}
+	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID, ContentType: "application/json"}
 	res := gen.Scan.Run(r.Ctx, in)
 	out := &cmd.Result
 	out.Outcome, out.Code = res.Outcome, res.Code
@@ -92,7 +92,7 @@ func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *st
 	}
 	switch {
 	case err != nil:
-		out.Withheld = "the result could not be masked for keeping"
+		out.Withheld = "the result could not be masked for keeping (" + s.withheld(keptInResult, whyOf(err)).String() + ")"
 	case HoldsKey(string(doc.Root().AppendCanonical(nil))):
 		out.Withheld = "the result held the value of an API key"
 	default:

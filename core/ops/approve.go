@@ -105,11 +105,12 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	cmd.Modified = in.ModifiedArgs.AppendCanonical(nil)
 	cmd.ModifiedHash = sha256.Sum256(cmd.Modified)
 	_, call.Digest = digest(nil, call)
-	switch text, err := masked(r.Ctx, gen, call, cmd.Modified); {
+	m := masking{s: s, ctx: r.Ctx, gen: gen, call: call}
+	switch found, err := m.of(cmd.Modified); {
 	case errors.Is(err, chain.ErrNoScanner):
 	case err != nil:
-		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args could not be scanned, so nothing was approved")
-	case string(text) != string(cmd.Modified):
+		return sdk.FieldErrf(sdk.CodeConflict, "modified_args", "modified_args could not be scanned now (%v), so nothing was approved; try again", whyOf(err))
+	case !found.Clean():
 		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold something that the scanners would redact; it would be kept until the call is redeemed, so nothing was approved")
 	}
 	if HoldsKey(string(cmd.Modified)) {
@@ -122,7 +123,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
 	}
 	cmd.Quorums, cmd.Seen, cmd.DigestOnly = res.Quorums, d.Seen(), gen.Args == "digest"
-	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()))
+	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()), nil, nil)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"slices"
@@ -106,12 +105,13 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
-	s.kept(r.Ctx, gen, &sc.call, cmd)
+	keep := masking{s: s, ctx: r.Ctx, gen: gen, call: &sc.call}
+	s.kept(&keep, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
 	err := s.set.Store.Commit(r.Ctx, cmd)
 	if err == nil && cmd.NeedsView {
-		err = s.again(r, gen, sc)
+		err = s.again(r, &keep, cmd)
 	}
 	if err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
@@ -129,13 +129,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 
 // again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone, so
 // it waits for a person after all.
-func (s *Service) again(r *Request, gen *Generation, sc *scratch) error {
-	cmd := &sc.cmd
-	var err error
-	if cmd.View, err = s.view(r.Ctx, gen, &sc.call); err != nil {
-		cmd.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Reason: "the args could not be masked for the record: " + err.Error()}
-	}
-	cmd.NeedsView = false
+func (s *Service) again(r *Request, m *masking, cmd *store.Decide) error {
+	cmd.View, cmd.NeedsView = m.view(), false
 	return s.set.Store.Commit(r.Ctx, cmd)
 }
 
@@ -257,95 +252,17 @@ func orEmpty(dst []byte, v exact.Value) []byte {
 	return v.AppendCanonical(dst)
 }
 
-// maskBytes bounds the args that are masked for the log: beyond it the digest alone is kept, and the record says so. It
-// keeps one caller's huge args from taking the scanners' time from everybody's outputs.
-const maskBytes = 64 << 10
-
-// storedArgs is what of the arguments goes into the log. nil stores the digest alone. An error means that the policy asks
-// for masked args and they could not be masked.
-func (s *Service) storedArgs(ctx context.Context, gen *Generation, c *chain.Call) ([]byte, error) {
-	if c.Args.Len() == 0 || gen.Args == "digest" {
-		return nil, nil
-	}
-	args := c.Args.AppendCanonical(nil)
-	switch {
-	case HoldsKey(string(args)):
-		return wireNote("withheld", "api_key"), nil
-	case gen.Args == "full":
-		return args, nil
-	case len(args) > maskBytes:
-		return wireNote("withheld", "too_large"), nil
-	}
-	text, err := masked(ctx, gen, c, args)
-	if errors.Is(err, chain.ErrNoScanner) {
-		return wireNote("withheld", "no_scanner"), nil
-	}
-	return text, err
-}
-
-// masked is JSON without what the scan chain's scanners find in it.
-func masked(ctx context.Context, gen *Generation, c *chain.Call, text []byte) ([]byte, error) {
-	if string(text) == "{}" {
-		return text, nil
-	}
-	out, err := gen.Scan.Mask(ctx, &chain.Input{Text: string(text), ToolID: c.ToolID, AgentID: c.AgentID, ContentType: "application/json"})
-	return []byte(out), err
-}
-
-// kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. A call
-// that cannot be kept as the policy asks is denied: it would be permitted without a whole record, or approved unseen.
-func (s *Service) kept(ctx context.Context, gen *Generation, c *chain.Call, cmd *store.Decide) {
-	var err error
-	if cmd.Args, err = s.storedArgs(ctx, gen, c); err == nil && cmd.Verdict.Effect == sdk.Defer && !cmd.DryRun && !cmd.NoDefer {
-		cmd.NewToken = s.ids.token("dfr_")
-		if len(cmd.Grants) == 0 && cmd.Redeem == "" && cmd.Spent == "" { // else nobody is likely to look at it: see again
-			cmd.View, err = s.view(ctx, gen, c)
-		}
-	}
-	if err == nil {
+// kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. It never changes what
+// was decided.
+func (s *Service) kept(m *masking, cmd *store.Decide) {
+	cmd.Args, cmd.ArgsWithheld = m.record()
+	if cmd.Verdict.Effect != sdk.Defer || cmd.DryRun || cmd.NoDefer {
 		return
 	}
-	cmd.Args = wireNote("withheld", sdk.ReasonScanUnavailable)
-	if cmd.Verdict.Effect != sdk.Deny {
-		cmd.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Reason: "the args could not be masked for the record: " + err.Error()}
+	cmd.NewToken = s.ids.token("dfr_")
+	if len(cmd.Grants) == 0 && cmd.Redeem == "" && cmd.Spent == "" { // else nobody is likely to look at it: see again
+		cmd.View = m.view()
 	}
-}
-
-func wireNote(name, value string) []byte {
-	o := wire.Object(nil)
-	o.Str(name, value)
-	return o.Close()
-}
-
-// view is the canonical call as approvers see it, secrets masked. Without any scanner it is shown as it is.
-func (s *Service) view(ctx context.Context, gen *Generation, c *chain.Call) ([]byte, error) {
-	var parts [2][]byte
-	for i, v := range [2]exact.Value{c.Args, c.Context} {
-		plain := orEmpty(nil, v)
-		text, err := masked(ctx, gen, c, plain)
-		if errors.Is(err, chain.ErrNoScanner) {
-			text, err = plain, nil
-		}
-		switch {
-		case err != nil:
-			return nil, err
-		case HoldsKey(string(text)):
-			text = wireNote("withheld", "api_key")
-		}
-		parts[i] = text
-	}
-	return viewOf(c, parts[0], parts[1]), nil
-}
-
-func viewOf(c *chain.Call, args, context []byte) []byte {
-	o := wire.Object(nil)
-	o.Str("agent_id", c.AgentID)
-	o.Raw("args", args)
-	o.Raw("context", context)
-	o.Opt("operation", wire.Apart(c.ToolID, c.Operation))
-	o.Str("session_id", c.SessionID)
-	o.Str("tool_id", c.ToolID)
-	return o.Close()
 }
 
 // checks appends the rows as the log has them, and counts them.

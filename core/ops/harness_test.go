@@ -34,6 +34,7 @@ type silent struct{}
 
 func (silent) Operated(string, string, sdk.Code, time.Duration) {}
 func (silent) Asked(string, string, bool, time.Duration)        {}
+func (silent) Kept(string, string, string)                      {}
 
 // bench is a service on a real store.
 type bench struct {

@@ -219,6 +219,8 @@ type Observer interface {
 	Operated(operation, result string, code sdk.Code, took time.Duration)
 	// Asked is called for each step that a chain ("authorize" or "scan") asked; it must not block. failed: it did not run to its end.
 	Asked(chain, step string, failed bool, took time.Duration)
+	// Kept is called for what could not be kept or shown masked, and is withheld; it must not block.
+	Kept(where, cause, scanner string)
 }
 
 // Generation is one immutable set of rules and scanners. What was begun on one ends on it, whatever is put in its place.

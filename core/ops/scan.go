@@ -28,9 +28,10 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	}
 	gen := s.pin()
 	defer gen.unpin()
-	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType})
+	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID, ContentType: in.ContentType})
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
 		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+	out.Advise()
 	if res.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}

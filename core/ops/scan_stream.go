@@ -116,6 +116,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 		next, out.Findings = nil, findings(nil)
 		out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
 	}
+	out.Advise()
 	if out.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}
@@ -186,7 +187,7 @@ func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *s
 	st := &scanStream{key: key.ID, agent: strings.Clone(in.AgentID), session: strings.Clone(in.SessionID), content: strings.Clone(in.ContentType),
 		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.pin(), size: scanStreamSize}
 	st.pinned = true
-	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, ContentType: st.content}, t.set.Held)
+	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key, ContentType: st.content}, t.set.Held)
 	if t.byKey == nil {
 		t.byKey = map[string]map[streamName]*scanStream{}
 	}

@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -30,6 +31,7 @@ type stage struct {
 	scan    atomic.Pointer[error] // what the scanner fails with
 	asked   atomic.Int64
 	policy  func(string) (*chain.Authorizer, error)
+	args    string // the audit policy; "" is digest
 }
 
 // secret is what the stage's scanner finds; it has no form of a real one.
@@ -86,7 +88,7 @@ func (s *stage) open() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	gen := &ops.Generation{Policy: "policy-1", Args: "digest",
+	gen := &ops.Generation{Policy: "policy-1", Args: cmp.Or(s.args, "digest"),
 		Scan: &chain.ScanChain{Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
 			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}

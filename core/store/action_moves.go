@@ -42,7 +42,7 @@ func (tx *tx) modify(a *Action, params string) {
 		return
 	}
 	with.Params = params
-	a.ParamsMasked, a.Modified = false, true
+	a.ParamsMasked, a.ParamsWithheld, a.Modified = false, nil, true
 	tx.setFresh(keyActionTexts(a.ID), with.texts())
 }
 

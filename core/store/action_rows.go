@@ -10,6 +10,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // The states of an action.
@@ -78,6 +79,10 @@ type Action struct {
 	Events         []ActionEvent `json:"events"`
 	Moved          bool          `json:"moved,omitempty"` // its defer has changed and the record of that is still to come
 	Result         *ActionResult `json:"result,omitempty"`
+
+	// Why Params and Context are neither kept nor shown; nil if they are.
+	ParamsWithheld  *wire.Withheld `json:"params_withheld,omitempty"`
+	ContextWithheld *wire.Withheld `json:"context_withheld,omitempty"`
 }
 
 // ActionEvent is one thing that happened to an action, and the audit record that says so.

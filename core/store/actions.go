@@ -29,9 +29,8 @@ func unknownAction() *sdk.Error {
 // NewAction makes an action of a decision. A submission that equals one of the same key within ActionTwinFor, or has its
 // Idempotency-Key, makes none: it gives that one, unless today's answer is stricter.
 type NewAction struct {
-	Action   Action    // what is known before the decision
-	Withheld string    // why params or context cannot be kept; the call is denied then
-	Idem     *[16]byte // hash of key and Idempotency-Key
+	Action Action    // what is known before the decision
+	Idem   *[16]byte // hash of key and Idempotency-Key
 
 	Out  Action
 	Twin bool // Out is the action of an earlier submission
@@ -72,10 +71,6 @@ func (n *NewAction) begin(tx *tx, c *Decide) (bool, error) {
 	n.sum = n.identity(c)
 	if n.texts == nil {
 		n.texts = n.Action.texts()
-	}
-	if n.Withheld != "" && c.Verdict.Effect != sdk.Deny {
-		c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonScanUnavailable, Priority: c.Verdict.Priority}
-		c.deny(sdk.ReasonScanUnavailable, "the params could not be masked for keeping: "+n.Withheld)
 	}
 	if n.Idem != nil {
 		if done, err := n.earlier(tx, c, *n.Idem, RepeatFor); done || err != nil {

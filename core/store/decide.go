@@ -54,6 +54,8 @@ type Decide struct {
 	ArgsHash    [32]byte     // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
 	ContextHash [32]byte
 
+	ArgsWithheld *wire.Withheld // why Args is not what the audit policy asks for; nil if it is
+
 	Out Decision
 }
 
@@ -263,6 +265,9 @@ func (c *Decide) record(tx *tx) {
 	o.Ascii("digest", hexed[:])
 	if c.Args != nil {
 		o.Raw("args", c.Args)
+	}
+	if c.ArgsWithheld != nil {
+		o.Raw("args_withheld", c.ArgsWithheld.JSON())
 	}
 	if c.DryRun {
 		o.Bool("dry_run", true)

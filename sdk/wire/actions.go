@@ -84,6 +84,9 @@ type Action struct {
 	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
 	Result         *ActionResult `json:"result" yett:"null"`
 	Repeat         bool          `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
+
+	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither kept nor shown. The action stands all the same."`
+	ContextWithheld *Withheld `json:"context_withheld,omitempty" doc:"Why context is neither kept nor shown."`
 }
 
 // ActionDetails say where a decision comes from.
@@ -135,6 +138,12 @@ func (a *Action) Members(o *Writer) {
 	o.Null("expires_at", a.ExpiresAt)
 	a.result(o)
 	o.True("repeat", a.Repeat)
+	if a.ParamsWithheld != nil {
+		o.Raw("params_withheld", a.ParamsWithheld.JSON())
+	}
+	if a.ContextWithheld != nil {
+		o.Raw("context_withheld", a.ContextWithheld.JSON())
+	}
 }
 
 func (a *Action) result(o *Writer) {

@@ -88,12 +88,7 @@ func (r *AuthorizeResponse) members(o *Writer) {
 	o.Int("latency_ms", r.LatencyMS)
 	o.Opt("grant_id", r.GrantID)
 	if r.Retry != nil {
-		in := Object(nil)
-		in.Str("class", r.Retry.Class)
-		if r.Retry.AfterSeconds > 0 {
-			in.Int("after_seconds", int64(r.Retry.AfterSeconds))
-		}
-		o.Raw("retry", in.Close())
+		r.Retry.write(o)
 	}
 	o.Opt("message", r.Message)
 	o.True("repeat", r.Repeat)
@@ -143,6 +138,18 @@ func Apart(tool, operation string) string {
 	return operation
 }
 
+func (r *Retry) write(o *Writer) {
+	in := Object(nil)
+	in.Str("class", r.Class)
+	if r.AfterSeconds > 0 {
+		in.Int("after_seconds", int64(r.AfterSeconds))
+	}
+	o.Raw("retry", in.Close())
+}
+
+// scanRetry is after how many seconds to ask again for what a scanner could not look at: a scanner that ended is up again by then.
+const scanRetry = 5
+
 // RetryFor is the retry advice for a decision.
 func RetryFor(effect sdk.Effect, code string) *Retry {
 	switch {
@@ -152,6 +159,8 @@ func RetryFor(effect sdk.Effect, code string) *Retry {
 		return nil
 	}
 	switch code {
+	case sdk.ReasonScanUnavailable:
+		return &Retry{Class: "after", AfterSeconds: scanRetry}
 	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded, sdk.ReasonBudgetSession, sdk.ReasonBudgetDaily, sdk.ReasonLoopDetected, sdk.ReasonDraining, sdk.ReasonAuditUnavailable:
 		return &Retry{Class: "after", AfterSeconds: 1}
 	}

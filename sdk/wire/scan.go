@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/yett-dev/yett/sdk"
+
 // ScanRequest gives one text to the scan chain.
 type ScanRequest struct {
 	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is."`
@@ -55,6 +57,7 @@ type ScanResponse struct {
 	ScanID          string        `json:"scan_id"`
 	PolicyVersion   string        `json:"policy_version"`
 	LatencyMS       int64         `json:"latency_ms"`
+	Retry           *Retry        `json:"retry,omitempty" doc:"With reason_code SCAN_UNAVAILABLE: after, when a scanner did not run to its end; never, when none is configured for the tool and agent."`
 	Stream          *ScanStream   `json:"stream,omitempty" doc:"With stream_id only. Offsets of findings are then those of the stream."`
 }
 
@@ -72,6 +75,9 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	o.Str("scan_id", r.ScanID)
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
+	if r.Retry != nil {
+		r.Retry.write(&o)
+	}
 	if st := r.Stream; st != nil {
 		w := Object(nil)
 		w.Int("next_offset", int64(st.NextOffset))
@@ -81,6 +87,19 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 		o.Raw("stream", w.Close())
 	}
 	return o.Close()
+}
+
+// Advise fills in whether to ask again for a text that could not be scanned.
+func (r *ScanResponse) Advise() {
+	if r.ReasonCode != sdk.ReasonScanUnavailable {
+		return
+	}
+	r.Retry = &Retry{Class: "never"}
+	for i := range r.ScannedBy {
+		if o := r.ScannedBy[i].Outcome; o == "error" || o == "timeout" {
+			r.Retry = RetryFor(sdk.Deny, sdk.ReasonScanUnavailable)
+		}
+	}
 }
 
 // Members writes the finding's members.
