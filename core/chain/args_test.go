@@ -42,6 +42,7 @@ func TestScanArgs(t *testing.T) {
 		{"clean", `{"a":"fine"}`, sdk.Redact, nil, sdk.Permit, false},
 		{"redact is deny", `{"a":["x","bad"]}`, sdk.Redact, nil, sdk.Deny, false},
 		{"deny", `{"bad":1}`, sdk.Drop, nil, sdk.Deny, false},
+		{"redact is deny, in JSON in a string", `{"a":"{\"b\":\"b\\u0061d\"}"}`, sdk.Redact, nil, sdk.Deny, false},
 		{"flag passes", `{"a":"bad"}`, sdk.Flag, nil, sdk.Permit, false},
 		{"error fails the step", `{"a":"fine"}`, sdk.Flag, errors.New("broken"), sdk.Abstain, true},
 		{"empty args need no scan", `{}`, sdk.Redact, errors.New("broken"), sdk.Permit, false},

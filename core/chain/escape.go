@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -133,16 +134,20 @@ func decoded(text string) (as string, ok bool) {
 	return string(b), true
 }
 
-// Decoded is a text as those read it who decode its escapes, and the escapes in that, as often as scanners read it.
-func Decoded(text string) string {
-	for range maxDecoded {
-		as, ok := decoded(text)
-		if !ok {
-			break
+// Readings are the text, what it reads as with its escapes decoded, what that reads as, and so on: as scanners get it.
+func Readings(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for n, ok := 0, true; ok && n <= maxDecoded && yield(text); n++ {
+			text, ok = decoded(text)
 		}
-		text = as
 	}
-	return text
+}
+
+// Decoded is the last of a text's readings: the same for all spellings of a word.
+func Decoded(text string) (last string) {
+	for last = range Readings(text) {
+	}
+	return last
 }
 
 // sources gives, for places in what a text reads as, in order, the unit of the text that each is in.

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -214,8 +215,17 @@ func (s *Service) Refused(ctx context.Context, cause error, surface, peer string
 	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
 }
 
-// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value.
+// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value, escapes decoded or not.
 func HoldsKey(s string) bool {
+	for text := range chain.Readings(s) {
+		if holdsKey(text) {
+			return true
+		}
+	}
+	return false
+}
+
+func holdsKey(s string) bool {
 	for {
 		i := strings.Index(s, keyPrefix)
 		if i < 0 || len(s)-i < keyLen {

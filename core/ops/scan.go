@@ -84,7 +84,7 @@ func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
 }
 
 // recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
-// again and nobody can guess it from the log. text lies at the offset at of what the findings' offsets are of.
+// again, in whatever spelling, and nobody can guess it from the log. text lies at the offset at of what the findings' offsets are of.
 func (s *Service) recorded(text string, at int, found []sdk.Finding, shadow bool) []store.ScannedFinding {
 	if len(found) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func (s *Service) recorded(text string, at int, found []sdk.Finding, shadow bool
 	for i, f := range found {
 		h.Reset()
 		h.Write([]byte("finding\x00"))
-		h.Write([]byte(text[f.Start-at : f.End-at]))
+		h.Write([]byte(chain.Decoded(text[f.Start-at : f.End-at])))
 		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16]), Shadow: shadow}
 	}
 	return out

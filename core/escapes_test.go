@@ -1,0 +1,62 @@
+package core
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// The built-in scanner for secrets finds them in every spelling that JSON has, by their own form and by the name beside them.
+func TestBuiltinSecretsInEscapes(t *testing.T) {
+	ctx := context.Background()
+	h, err := wasmhost.New(ctx, wasmhost.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := h.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	}()
+	code, _ := scanners.Builtin("secrets")
+	m, err := h.Load(ctx, wasmhost.Spec{Name: "secrets", Code: code, Instances: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: sdk.Redact}},
+		Steps: []chain.ScanStep{{Name: "secrets", OnError: sdk.Deny, Scanner: m, Triggers: m.Metadata().Triggers, Stream: m.Metadata().Stream}}}
+	if err := c.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	value := "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
+	pem := "-----BEGIN RSA " + "PRIVATE KEY-----\n" + strings.Repeat(value+value[:28]+"\n", 6) + "-----END RSA " + "PRIVATE KEY-----\n"
+	for name, secret := range map[string]string{"a token": "gh" + "p_" + value, "an assignment": "api_key=" + value, "a key": pem, "JSON": `{"password":"` + value[:16] + `"}`} {
+		all, some := "", ""
+		for i, r := range secret {
+			all += fmt.Sprintf(`\u%04x`, r)
+			if i%3 == 0 || r < ' ' || r == '"' || r == '\\' {
+				some += fmt.Sprintf(`\u%04X`, r)
+			} else {
+				some += string(r)
+			}
+		}
+		twice, _ := json.Marshal(`{"inner":"` + some + `"}`)
+		for spelling, text := range map[string]string{"all": `["` + all + `"]`, "some": `{"a":"` + some + `"}`, "twice": `{"outer":` + string(twice) + `}`, "cut short": `{"a":"` + all} {
+			res := c.Run(ctx, &chain.Input{Text: text, ToolID: "t", ContentType: "application/json"})
+			if read := chain.Decoded(res.Text); res.Outcome != chain.Redacted || strings.Contains(read, value[:16]) {
+				t.Errorf("%s, %s: %s %v: %s", name, spelling, res.Outcome, res.Findings, read)
+			}
+			if json.Valid([]byte(text)) && !json.Valid([]byte(res.Text)) {
+				t.Errorf("%s, %s: no JSON any more: %s", name, spelling, res.Text)
+			}
+		}
+	}
+}

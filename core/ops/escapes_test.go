@@ -1,0 +1,98 @@
+package ops_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/ops"
+)
+
+// spellings are ways to write a word inside a JSON string.
+func spellings(word string) []string {
+	all := ""
+	for _, r := range word {
+		all += fmt.Sprintf(`\u%04x`, r)
+	}
+	one := fmt.Sprintf(`\u%04X`, word[3])
+	return []string{all, word[:3] + one + word[4:], word[:3] + `\` + one + word[4:], word[:3] + `\u005c` + one[1:] + word[4:],
+		word[:3] + `\\\` + one + word[4:]}
+}
+
+// A secret that is spelled with escapes is masked in all that is kept of an action, as it is when it is spelled plainly.
+func TestEscapesHideNothingFromTheMask(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	for i, spelled := range spellings(secret) {
+		for tool, effect := range map[string]string{"permit": "allowed", "defer": "pending_approval"} {
+			s.advance(3 * time.Second)
+			a := s.action(req{key: agent, op: "action_submit", body: fmt.Sprintf(`{"agent_id":"a","tool":%q,"params":{"n":%d,"p":"x %s"},"context":{"%s":1}}`, tool, i, spelled, spelled)})
+			if a.Status != effect {
+				t.Errorf("%s: %+v", spelled, a)
+			}
+			got := s.action(req{key: agent, op: "action_get", id: a.ID})
+			if want := fmt.Sprintf(`{"n":%d,"p":"x [SECRET_TEST]"}`, i); string(got.Params) != want {
+				t.Errorf("%s: kept the params %s, want %s", spelled, got.Params, want)
+			}
+			if want := `{"[SECRET_TEST]@2":1}`; string(got.Context) != want {
+				t.Errorf("%s: kept the context %s, want %s", spelled, got.Context, want)
+			}
+			if tool != "permit" {
+				continue
+			}
+			s.action(req{key: agent, op: "action_start", id: a.ID})
+			end := s.action(req{key: agent, op: "action_result", id: a.ID, body: fmt.Sprintf(`{"success":true,"error":"e %s","result":{"r":"%s"}}`, spelled, spelled)})
+			if want := `{"r":"[SECRET_TEST]"}`; string(end.Result.Value) != want || end.Result.Error != "e [SECRET_TEST]" {
+				t.Errorf("%s: kept the result %s and the error %q", spelled, end.Result.Value, end.Result.Error)
+			}
+		}
+	}
+	for _, spelled := range append(spellings(secret), secret) {
+		s.nowhere(spelled)
+	}
+}
+
+// A key's value is recognised in every spelling, and written nowhere.
+func TestEscapesHideNoKey(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	k, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "leaked", Preset: "agent"}, admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, spelled := range spellings(k.Value) {
+		if !ops.HoldsKey("a " + spelled) {
+			t.Errorf("%s is not taken for a key's value", spelled)
+		}
+		s.advance(3 * time.Second)
+		a := s.action(submit(agent, "permit", fmt.Sprintf(`{"n":%d,"k":"%s"}`, i, spelled)))
+		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); string(got.Params) != `{"withheld":"api_key"}` {
+			t.Errorf("kept %s", got.Params)
+		}
+		s.nowhere(spelled)
+	}
+	s.nowhere(k.Value)
+}
+
+// The log tells that it was the same secret, however it was spelled.
+func TestSpellingsHaveOneHash(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	for _, spelled := range append(spellings(secret), secret) {
+		body := strings.ReplaceAll(fmt.Sprintf(`["%s"]`, spelled), `\`, `\\`)
+		if _, err := s.do(req{key: agent, op: "scan_output", body: `{"tool_id":"t","output":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hashes := map[string]int{}
+	if err := s.store.Records(1, func(_ uint64, rec []byte) error {
+		if _, rest, ok := strings.Cut(string(rec), `"hash":"`); ok && strings.Contains(string(rec), `"type":"scan"`) {
+			hashes[rest[:32]]++
+		}
+		return nil
+	}); err != nil || len(hashes) != 1 {
+		t.Errorf("hashes %v, want one: %v", hashes, err)
+	}
+}
