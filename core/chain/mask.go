@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
-	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // ErrNoScanner says that a text cannot be masked because the chain has no scanner that could.
@@ -162,7 +161,7 @@ const leadMost = 4
 
 // described says what stands in a masked place: [SECRET_TOKEN: 26 characters (19 letters, 7 digits), begins pay1…].
 func described(kind, text string) string {
-	text = decodedPiece(text)
+	text = Decoded(text)
 	n := utf8.RuneCountInString(text)
 	out := fmt.Sprintf("[%s: %s (%s)", kind, counted(n, "character"), shapeOf(text))
 	if lead := leadOf(text, min(leadMost, n/4)); lead != "" {
@@ -176,21 +175,6 @@ func counted(n int, noun string) string {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// decodings is how often a piece of a JSON string is read: a scanner may have found it in JSON within JSON.
-const decodings = 4
-
-// decodedPiece reads the escapes of a piece of a JSON string. A piece that cannot be read stays as it is.
-func decodedPiece(text string) string {
-	for range decodings {
-		var doc exact.Doc
-		if !strings.Contains(text, `\`) || doc.Parse(`"`+text+`"`, exact.DefaultLimits) != nil {
-			break
-		}
-		text = doc.Root().Str()
-	}
-	return text
 }
 
 // leadOf is how a text begins. Only letters, digits and a few harmless signs are shown as they are.
