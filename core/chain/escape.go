@@ -55,8 +55,11 @@ func escapeAt(text string, final bool) (r rune, size int, more bool) {
 	if len(text) < 2 {
 		return 0, 0, !final
 	}
-	if i := strings.IndexByte(`"\/bfnrt`, text[1]); i >= 0 {
-		return rune("\"\\/\b\f\n\r\t"[i]), 2, false
+	if c := shortEscapes[text[1]]; c != 0 {
+		return rune(c), 2, false
+	}
+	if text[1] != 'u' {
+		return 0, 0, false
 	}
 	r, size = unicodeAt(text)
 	switch {
@@ -74,6 +77,9 @@ func escapeAt(text string, final bool) (r rune, size int, more bool) {
 	}
 	return utf8.RuneError, size, false
 }
+
+// shortEscapes are what the escapes of two bytes stand for, by their second byte.
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unicodeAt reads the six bytes of a \uXXXX.
 func unicodeAt(text string) (r rune, size int) {
@@ -113,25 +119,44 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// decoded is a text with its escapes decoded once. ok is false when it has none, and that costs one look for a backslash.
+// decoded is a text with its escapes decoded once: what its units stand for, joined. ok is false when it has none, and that costs one look for a backslash.
 func decoded(text string) (as string, ok bool) {
 	if strings.IndexByte(text, '\\') < 0 {
 		return "", false
 	}
-	u := units{text: text, final: true}
-	n, unit := u.next()
-	if unit == nil && n == len(text) {
-		return "", false
-	}
-	b := make([]byte, 0, len(text))
-	for n > 0 {
-		if unit == nil {
-			unit = []byte(text[u.at-n : u.at])
+	first := 0 // the first escape, behind backslashes that are none
+	for {
+		i := strings.IndexByte(text[first:], '\\')
+		if i < 0 {
+			return "", false
 		}
-		b = append(b, unit...)
-		n, unit = u.next()
+		first += i
+		if _, size, _ := escapeAt(text[first:], true); size > 0 {
+			break
+		}
+		first++
 	}
-	return string(b), true
+	var b strings.Builder
+	b.Grow(len(text))
+	b.WriteString(text[:first])
+	for at := first; at < len(text); {
+		if text[at] != '\\' { // a run that stands for itself
+			end := strings.IndexByte(text[at:], '\\')
+			if end < 0 {
+				end = len(text) - at
+			}
+			b.WriteString(text[at : at+end])
+			at += end
+			continue
+		}
+		r, size, _ := escapeAt(text[at:], true)
+		if size == 0 {
+			r, size = '\\', 1
+		}
+		b.WriteRune(r)
+		at += size
+	}
+	return b.String(), true
 }
 
 // Readings are the text, what it reads as with its escapes decoded, what that reads as, and so on: as scanners get it.
