@@ -205,6 +205,9 @@ func deferNext(s string, d deed, out string) []string {
 		if s == "pending" {
 			return onlyIf(out == to, out, to)
 		}
+		if s == to || s == "consumed" && d.do == "approve" { // there is one approver: it is told how its answer stands
+			return onlyIf(out == s, out, s)
+		}
 		return onlyIf(s != "" && out == "already_resolved by "+s, out, s)
 	case "redeem":
 		if s == "approved" {

@@ -157,7 +157,11 @@ func TestActionLife(t *testing.T) {
 	if ok.Status != "approved" || ok.Outcome != "ABSTAIN" || ok.Code != a.Code || ok.Token != "" {
 		t.Fatalf("approved: %+v", ok)
 	}
-	s.refused(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeConflict)
+	if again := s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}); again.Status != "approved" {
+		t.Fatalf("approved by the same approver once more: %+v", again)
+	}
+	s.refused(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":false}`, a.Token)}, sdk.CodeConflict)
+	s.refused(req{key: s.key("late", "approver"), op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeConflict)
 	run := s.action(req{key: agent, op: "action_start", id: a.ID})
 	if run.Status != "executing" || run.Code != a.Code || run.Outcome != "ABSTAIN" {
 		t.Fatalf("started: %+v", run)

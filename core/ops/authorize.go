@@ -3,6 +3,7 @@ package ops
 import (
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -184,6 +185,7 @@ func denied(err error) error {
 	if errors.As(err, &e) && e.Code == sdk.CodeAuditUnavailable {
 		marked := *e
 		marked.More = map[string]string{"effect": sdk.Deny.String(), "reason_code": sdk.ReasonAuditUnavailable}
+		maps.Copy(marked.More, e.More) // outcome
 		return &marked
 	}
 	return err

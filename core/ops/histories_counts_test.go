@@ -179,11 +179,11 @@ func winnersOf(w *world, p *people, n int) (winner, told string) {
 	})
 	end := status()
 	told = fmt.Sprint(outs, " ", end)
-	won := 0
-	for _, out := range outs[:7] {
+	winners := map[int]bool{} // by approver: one that answers the same again is told how its answer stands
+	for i, out := range outs[:7] {
 		switch out {
 		case store.Approved, store.Denied:
-			won++
+			winners[i%2] = true
 			if out != end {
 				return "", told
 			}
@@ -195,6 +195,7 @@ func winnersOf(w *world, p *people, n int) (winner, told string) {
 			return "", told
 		}
 	}
+	won := len(winners)
 	if end == store.Expired && won == 0 || end != store.Expired && won == 1 {
 		return end, told
 	}

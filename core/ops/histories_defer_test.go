@@ -15,6 +15,7 @@ import (
 type deferRow struct {
 	token, is string
 	until     int64
+	by        int64 // who answered it
 }
 
 // deferState is all deferred calls that one call has had, and the time.
@@ -65,7 +66,7 @@ func deferStep(s deferState, d deed, out string) (deferState, bool) {
 		if !ok || r == nil || s.find(token) != nil {
 			return s, false
 		}
-		*r = deferRow{token, "pending", s.now + int64(pendingFor)}
+		*r = deferRow{token: token, is: "pending", until: s.now + int64(pendingFor)}
 		return s, true
 	}
 	if d.do == "told" { // a repeat, of what has become of its call: a DENY in any state
@@ -86,10 +87,13 @@ func deferMoves(r *deferRow, now int64, d deed, out string) bool {
 		switch was {
 		case "pending":
 			r.is = map[string]string{"approve": "approved", "deny": "denied"}[d.do]
-			r.until = now + int64(approvedFor)
+			r.until, r.by = now+int64(approvedFor), d.n
 			return out == r.is || out == unknown
 		case "expired":
 			return out == "defer_expired" || out == unknown
+		}
+		if r.by == d.n && (was == "denied") == (d.do == "deny") { // the same answer of the same approver
+			return out == was || out == unknown
 		}
 		return out == "already_resolved by "+was || out == unknown
 	case "redeem":
@@ -233,14 +237,14 @@ func (l *asker) act(n int) {
 
 // answer approves or denies, under an Idempotency-Key.
 func (l *asker) answer(token string, n int) {
-	do, boss := "approve", l.boss
+	do, boss, by := "approve", l.boss, int64(1)
 	if l.rng.IntN(4) == 0 {
 		do = "deny"
 	}
 	if l.rng.IntN(2) == 0 {
-		boss = l.second
+		boss, by = l.second, 2
 	}
-	l.h.do(l.c, l.part, deed{do: do, arg: token}, func() string {
+	l.h.do(l.c, l.part, deed{do: do, arg: token, n: by}, func() string {
 		for {
 			answer, err := l.run(request{key: boss.Value, op: "approve_defer", idem: fmt.Sprintf("%s %d-%d", l.part, l.c, n),
 				body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve")})

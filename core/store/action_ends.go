@@ -61,7 +61,7 @@ func (c *ApproveAction) apply(tx *tx) error {
 	if err != nil {
 		return err
 	}
-	if a.Status != ActionPending {
+	if a.Status != ActionPending && !c.repeats(tx, a) {
 		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status, ActionPending)
 	}
 	if subtle.ConstantTimeCompare([]byte(a.Token), []byte(c.Approve.Token)) != 1 {
@@ -80,6 +80,15 @@ func (c *ApproveAction) apply(tx *tx) error {
 	return nil
 }
 
+// repeats reports whether the action's deferred call has ended with this answer already.
+func (c *ApproveAction) repeats(tx *tx, a *Action) bool {
+	if a.Token == "" || subtle.ConstantTimeCompare([]byte(a.Token), []byte(c.Approve.Token)) != 1 {
+		return false
+	}
+	d, err := tx.find(a.Token)
+	return err == nil && d != nil && d.Status != Pending && c.Approve.repeats(tx, d)
+}
+
 // FinishAction records how an executing action ended, once.
 type FinishAction struct {
 	Key    *Key
@@ -91,6 +100,7 @@ type FinishAction struct {
 	Answer func(a *Action) []byte
 
 	Out Action
+	was Action
 }
 
 func (c *FinishAction) apply(tx *tx) error {
@@ -109,6 +119,7 @@ func (c *FinishAction) apply(tx *tx) error {
 			return err
 		}
 	}
+	c.was = *a
 	event := EventFailed
 	a.Status = ActionFailed
 	if c.Result.Success {

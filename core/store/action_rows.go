@@ -169,12 +169,16 @@ func (tx *tx) putAction(a *Action) {
 	tx.setFresh(keyAction(a.ID), row)
 }
 
-// setFresh writes a row that this batch may have to read again.
+// setFresh writes a row that this batch may have to read again; nil deletes it.
 func (tx *tx) setFresh(key, row []byte) {
 	if tx.fresh == nil {
 		tx.fresh = map[string][]byte{}
 	}
 	tx.fresh[string(key)] = row
+	if row == nil {
+		tx.del(key)
+		return
+	}
 	tx.set(key, row)
 }
 

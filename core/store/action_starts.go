@@ -16,6 +16,7 @@ type StartAction struct {
 	Out   Action
 	Again bool // Out is what an earlier start with the same Idempotency-Key has answered
 	a     *Action
+	was   Action // before the start
 	c     *Decide
 }
 
@@ -35,7 +36,7 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if !a.Modified && c.Digest != a.Digest {
 		return false, &sdk.Error{Code: sdk.CodeInternal, Op: "start action: the call to start is not the one that was decided"}
 	}
-	n.a, n.c, c.Spent = a, c, a.GrantID
+	n.a, n.was, n.c, c.Spent = a, *a, c, a.GrantID
 	return false, nil
 }
 

@@ -18,6 +18,8 @@ type ActionChange interface {
 	members(o *wire.Writer)
 	// decided learns the decision, c.Out, once it is recorded.
 	decided(tx *tx, c *Decide)
+	// void takes back what a permit that came too late has made of the action.
+	void(tx *tx, c *Decide)
 	// id is the action that follows a defer of this decision, "" for none.
 	id() string
 }

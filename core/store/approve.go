@@ -40,6 +40,9 @@ type Approve struct {
 	Out     Defer
 	GrantID string // of the grant that was made
 	NoGrant string // why none was made, although one was asked for
+
+	was     *Defer // before it was signed; nil while it is not
+	wasView []byte
 }
 
 func (c *Approve) apply(tx *tx) error {
@@ -57,20 +60,42 @@ func (c *Approve) apply(tx *tx) error {
 		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
 	}
 	tx.denyOrphan(d)
-	if d.Status != Pending {
+	switch {
+	case d.Status != Pending && c.repeats(tx, d):
+		c.Out, c.GrantID, c.was = tx.shown(d), d.GrantID, nil
+		return nil
+	case d.Status != Pending:
 		return resolved(d)
-	}
-	if !c.Yes {
+	case !c.Yes:
 		tx.move(d, Denied, c.Key.ID, c.Reason, d.Expires)
 		tx.deferRecord("defer_resolved", d, c.By, c.Reason)
-	} else if err := c.sign(tx, d); err != nil {
-		return err
+	default:
+		if err := c.sign(tx, d); err != nil {
+			return err
+		}
 	}
 	c.Out = tx.shown(d)
 	if c.Idem != nil {
 		c.Idem.keep(tx, c.Answer(c))
 	}
 	return nil
+}
+
+// repeats reports whether the deferred call has ended with this answer of this approver: whoever lost the answer to it, or
+// was told that its outcome is unknown, sends it again and is told how it stands. Nothing is signed or recorded twice.
+func (c *Approve) repeats(tx *tx, d *Defer) bool {
+	if !c.Yes {
+		return d.Status == Denied && d.ResolvedBy == c.Key.ID
+	}
+	if d.Status != Approved && d.Status != Consumed || c.Seen != [32]byte{} && c.Modified == nil && c.Seen != d.seen() {
+		return false
+	}
+	if c.Modified != nil && (d.Modified == nil || Hash(c.ModifiedHash) != d.ModifiedHash) {
+		return false
+	}
+	return slices.ContainsFunc(d.Signed, func(s SignOff) bool {
+		return tx.s.sameLine(s.Key, c.Key.ID) && (s.Grant == nil) == (c.Grant == nil) && (s.Grant == nil || *s.Grant == *c.Grant)
+	})
 }
 
 // mayAnswer refuses who must not know of the deferred call, and whoever asked for it: in code, not in policy.
@@ -97,11 +122,18 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 	if err := c.check(tx, d); err != nil {
 		return err
 	}
+	before := *d
+	c.was = nil
 	if c.Modified != nil {
+		view, _, err := tx.pendingGet(keyStr(prefixView, d.Token))
+		if err != nil {
+			return unavailable(err)
+		}
+		c.wasView = view
 		d.Modified, d.ModifiedHash, d.DigestOnly = c.Modified, c.ModifiedHash, c.DigestOnly
 		d.Quorums = merged(d.Quorums, c.Quorums)
 		d.Signed = nil // what was signed was another call
-		tx.set(keyStr(prefixView, d.Token), c.View)
+		tx.setFresh(keyStr(prefixView, d.Token), c.View)
 	}
 	tx.dropRevoked(d)
 	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
@@ -109,7 +141,8 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		tx.putDefer(d)
 		return nil
 	}
-	d.Signed = append(d.Signed, SignOff{c.Key.ID, tx.now, c.Reason, c.Grant})
+	c.was = &before
+	d.Signed = append(slices.Clip(d.Signed), SignOff{c.Key.ID, tx.now, c.Reason, c.Grant})
 	tx.deferRecord("defer_signed", d, c.By, c.Reason)
 	if !tx.enough(d.Quorums, d.signers()) {
 		tx.putDefer(d)
@@ -182,7 +215,8 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 		c.NoGrant = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
 		return nil
 	}
-	c.GrantID = g.ID
+	c.GrantID, d.GrantID = g.ID, g.ID
+	tx.putDefer(d)
 	return tx.addGrant(g, ttl, c.MostGrants+1, c.By)
 }
 

@@ -23,7 +23,7 @@ type Asked struct {
 }
 
 func (c *Asked) apply(tx *tx) error {
-	token, found, err := tx.s.get(keyStr(prefixAsked, c.Decision))
+	token, found, err := tx.get(keyStr(prefixAsked, c.Decision))
 	if err != nil {
 		return unavailable(err)
 	}

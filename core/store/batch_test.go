@@ -50,7 +50,7 @@ func (g *gate) together(t *testing.T, s *Store, cmds ...Command) []error {
 		commit(i, c)
 		for queued := 0; queued != i+1; { // in this order
 			s.seq.mu.Lock()
-			queued = len(s.seq.queue)
+			queued = s.seq.queue.len()
 			s.seq.mu.Unlock()
 		}
 	}

@@ -133,13 +133,10 @@ func (tx *tx) charge(charges []Charge, sums []exact.Decimal, repeat bool) {
 			clear(tx.st.counters)
 		}
 		tx.st.counters[k] = sums[i]
-		row := k.row()
-		value := sums[i].Append(nil)
-		if tx.fresh == nil {
-			tx.fresh = map[string][]byte{}
+		if amount, err := exact.ParseDecimal(c.Amount); err == nil { // within has read it
+			tx.journal(undo{counter: k, amount: amount})
 		}
-		tx.fresh[string(row)] = value
-		tx.set(row, value)
+		tx.setFresh(k.row(), sums[i].Append(nil))
 	}
 }
 

@@ -78,7 +78,7 @@ func (c *MoveCursor) apply(tx *tx) error {
 	is := Cursor{Seq: c.To, High: max(was.High, c.To)}
 	tx.set(keyStr(prefixCursor, c.Name), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, is.Seq), is.High))
 	tx.s.cursors.next[c.Name] = is
-	tx.onSync = append(tx.onSync, func() { tx.s.cursors.keep(c.Name, is) })
+	tx.onSync = append(tx.onSync, func(bool) { tx.s.cursors.keep(c.Name, is) })
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (c *DropCursor) apply(tx *tx) error {
 	c.Was = was
 	tx.del(keyStr(prefixCursor, c.Name))
 	delete(tx.s.cursors.next, c.Name)
-	tx.onSync = append(tx.onSync, func() { tx.s.cursors.drop(c.Name) })
+	tx.onSync = append(tx.onSync, func(bool) { tx.s.cursors.drop(c.Name) })
 	return nil
 }
 

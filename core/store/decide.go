@@ -56,7 +56,8 @@ type Decide struct {
 
 	ArgsWithheld *wire.Withheld // why Args is not what the audit policy asks for; nil if it is
 
-	Out Decision
+	Out     Decision
+	decided bool // Out is recorded, and no earlier answer
 }
 
 // Decision is what was decided.
@@ -76,6 +77,7 @@ type Decision struct {
 }
 
 func (c *Decide) apply(tx *tx) error {
+	c.decided = false
 	if err := c.Key.live(tx.now); err != nil {
 		return err
 	}
@@ -105,6 +107,7 @@ func (c *Decide) apply(tx *tx) error {
 	}
 	tx.touch(c.Key)
 	c.record(tx)
+	c.decided = true
 	if c.Action != nil {
 		c.Action.decided(tx, c)
 	}

@@ -54,6 +54,7 @@ type Defer struct {
 	Created    time.Time `json:"created_at"`
 	Expires    time.Time `json:"expires_at"`
 	Signed     []SignOff `json:"approvals,omitempty"`
+	GrantID    string    `json:"grant_id,omitempty"` // that its approval made
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
@@ -165,7 +166,7 @@ func (tx *tx) find(token string) (*Defer, error) {
 	if d := tx.closed[token]; d != nil {
 		return d, nil
 	}
-	row, found, err := tx.s.get(keyStr(prefixDefer, token))
+	row, found, err := tx.get(keyStr(prefixDefer, token))
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -196,6 +197,7 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		}
 		tx.st.pending[d.KeyID]++
 	}
+	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt}})
 	d.Status, d.Expires = status, expires
 	if d.open() {
 		tx.st.soonest(expires)
@@ -385,3 +387,6 @@ func (c *StopWatch) apply(tx *tx) error {
 	tx.st.watchers[c.Token] = list
 	return nil
 }
+
+// actions are those that wait for the deferred call.
+func (d *Defer) actions() []string { return d.Actions }

@@ -301,7 +301,7 @@ func (tx *tx) grant(id string) (*Grant, error) {
 	if g := tx.s.grants.byID[id]; g != nil {
 		return g, nil
 	}
-	row, found, err := tx.s.get(keyStr(prefixGrant, id))
+	row, found, err := tx.get(keyStr(prefixGrant, id))
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -353,13 +353,17 @@ func (c *RevokeGrant) apply(tx *tx) error {
 	if g.revoked.Load() != nil {
 		return nil // revoked is revoked; a retry is no error
 	}
-	g.revoked.Store(&Revocation{At: tx.now, By: c.By.Principal})
-	tx.onSync = append(tx.onSync, func() { tx.s.grants.drop(g) })
-	ended := g.copy()
-	ended.RevokedAt, ended.RevokedBy = tx.now, c.By.Principal
-	tx.putGrant(ended)
-	tx.grantRecord("grant_revoked", g, c.By, nil)
+	tx.endGrant(g, c.By)
 	return nil
+}
+
+func (tx *tx) endGrant(g *Grant, by Who) {
+	g.revoked.Store(&Revocation{At: tx.now, By: by.Principal})
+	tx.onSync = append(tx.onSync, func(bool) { tx.s.grants.drop(g) })
+	ended := g.copy()
+	ended.RevokedAt, ended.RevokedBy = tx.now, by.Principal
+	tx.putGrant(ended)
+	tx.grantRecord("grant_revoked", g, by, nil)
 }
 
 func (g *Grant) copy() *Grant {
@@ -379,6 +383,7 @@ func (tx *tx) spend(candidates []*Grant, quorums []sdk.Quorum) *Grant {
 
 func (tx *tx) use(g *Grant, c *Decide) {
 	n := g.uses.Add(1)
+	tx.journal(undo{grant: g})
 	tx.set(keyStr(prefixUses, g.ID), binary.BigEndian.AppendUint64(nil, n))
 	tx.grantRecord("grant_consumed", g, c.By, func(o *grantWriter) {
 		o.Str("decision_id", c.NewID)
@@ -386,6 +391,6 @@ func (tx *tx) use(g *Grant, c *Decide) {
 		o.Str("tool_id", c.ToolID)
 	})
 	if g.Status(tx.now) != "live" {
-		tx.onSync = append(tx.onSync, func() { tx.s.grants.drop(g) }) // until then its row is behind
+		tx.onSync = append(tx.onSync, func(bool) { tx.s.grants.drop(g) }) // until then its row is behind
 	}
 }

@@ -250,7 +250,7 @@ func consistent(s *Store) error {
 		switch {
 		case r.Type == "key_created":
 			keys[r.KeyID] = true
-		case r.Type == "key_revoked":
+		case r.Type == "key_revoked" || r.Type == "voided" && r.KeyID != "":
 			keys[r.KeyID] = false
 		case r.Type == "decision" && r.ReasonCode == sdk.ReasonApprovalConsumed && !r.Repeat:
 			if defers[r.DeferToken] != Approved {

@@ -29,6 +29,7 @@ type Key struct {
 	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored; ask Revoked for the state now
 	RevokedBy string    `json:"revoked_by,omitempty"`
 	Root      string    `json:"root,omitempty"`        // id of the first of a line of rolled keys; "" for itself
+	Again     bool      `json:"roll_again,omitempty"`  // as stored: rolled, and nobody was told the new value
 	Grace     bool      `json:"grace,omitempty"`       // as stored: RevokedAt lay ahead when the key was rolled
 	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
 
@@ -36,6 +37,7 @@ type Key struct {
 	person  bool // no key at all, but an operator who answers: see Operator.Approver
 	revoked atomic.Pointer[Revocation]
 	used    atomic.Int64 // Unix seconds
+	again   atomic.Bool  // it may be rolled although it is revoked
 }
 
 // Revocation says when and by whom a key was revoked. With Grace, At lay ahead: a rolled key lives on until then. Without
@@ -86,18 +88,23 @@ func (k *Key) Sees(agent string) bool { return sdk.MatchAgent(k.Agents, agent) }
 func (tx *tx) touch(k *Key) {
 	if sec := tx.now.Unix(); sec/60 != k.used.Load()/60 {
 		k.used.Store(sec)
-		row := k.copy()
-		if r := k.revoked.Load(); r != nil {
-			row.RevokedAt, row.RevokedBy, row.Grace = r.At, r.By, r.Grace
-		}
-		tx.putKey(row)
+		tx.putRevoked(k)
 	}
+}
+
+// putRevoked writes the key's row with its revocation, if it has one.
+func (tx *tx) putRevoked(k *Key) {
+	row := k.copy()
+	if r := k.revoked.Load(); r != nil {
+		row.RevokedAt, row.RevokedBy, row.Grace = r.At, r.By, r.Grace
+	}
+	tx.putKey(row)
 }
 
 // copy is what of a key is stored, but for its revocation.
 func (k *Key) copy() *Key {
 	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Preset: k.Preset, Agents: k.Agents, CreatedAt: k.CreatedAt,
-		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root, LastUsed: k.LastUsedAt()}
+		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root, Again: k.again.Load(), LastUsed: k.LastUsedAt()}
 }
 
 // LastUsedAt is the last use, to the minute; zero if never.
@@ -173,6 +180,7 @@ func (k *Key) ready() error {
 	if !k.RevokedAt.IsZero() {
 		k.revoked.Store(&Revocation{k.RevokedAt, k.RevokedBy, k.Grace})
 	}
+	k.again.Store(k.Again)
 	if !k.LastUsed.IsZero() {
 		k.used.Store(k.LastUsed.Unix())
 	}
@@ -295,7 +303,8 @@ func (c *RollKey) apply(tx *tx) error {
 	if old == nil {
 		return sdk.Errf(sdk.CodeUnknownKey, "there is no key %q", c.ID)
 	}
-	if r := old.revoked.Load(); r != nil {
+	again := old.again.Load()
+	if r := old.revoked.Load(); r != nil && !again {
 		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
 	}
 	if tx.s.keys.byID[c.New.ID] != nil {
@@ -307,6 +316,13 @@ func (c *RollKey) apply(tx *tx) error {
 	n := c.New
 	n.Root = old.root()
 	n.Name, n.Environment, n.Scopes, n.Preset, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Preset, old.Agents, old.ExpiresAt, old.Note
-	tx.revoke(old, tx.now.Add(c.Grace), c.By)
-	return (&CreateKey{n, c.By}).apply(tx)
+	if !again {
+		tx.revoke(old, tx.now.Add(c.Grace), c.By)
+	}
+	if err := (&CreateKey{n, c.By}).apply(tx); err != nil || !again {
+		return err
+	}
+	old.again.Store(false)
+	tx.putRevoked(old)
+	return nil
 }

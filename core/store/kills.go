@@ -273,9 +273,7 @@ func (c *KillSwitch) apply(tx *tx) error {
 func (c *KillSwitch) stop(tx *tx, name killName) {
 	k := c.Kill
 	k.Target = name.target
-	row, err := json.Marshal(k)
-	tx.keep(err)
-	tx.set(killRow(name.scope, name.target), row)
+	tx.putKill(&k)
 	tx.s.kills.change(func(t *killTable) {
 		t.kept[name] = &k
 		delete(t.held, c.Held)
@@ -292,6 +290,12 @@ func (c *KillSwitch) stop(tx *tx, name killName) {
 		tx.deferRecord("defer_resolved", d, c.By, "killed")
 	}
 	c.Out = c.Kill
+}
+
+func (tx *tx) putKill(k *Kill) {
+	row, err := json.Marshal(k)
+	tx.keep(err)
+	tx.set(killRow(k.Scope, k.Target), row)
 }
 
 // undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
@@ -327,13 +331,16 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 	c.Out = *was
 	c.Out.Target = c.Kill.Target
 	tx.st.undone[name] = was
-	tx.onSync = append(tx.onSync, func() { // not before it is on disk, and not what has come into effect since
+	tx.onSync = append(tx.onSync, func(refused bool) { // not before it is on disk, and not what has come into effect since
+		delete(tx.st.undone, name)
+		if refused {
+			return // then it is void: the kill was in effect all the time
+		}
 		tx.s.kills.change(func(t *killTable) {
 			if t.kept[name] == was {
 				delete(t.kept, name)
 			}
 		})
-		delete(tx.st.undone, name)
 	})
 	return nil
 }

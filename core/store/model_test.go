@@ -25,6 +25,7 @@ type (
 		expires                 time.Time
 		need                    int
 		signed                  []string
+		denier                  string
 	}
 	modelAnswer struct {
 		at                       time.Time
@@ -259,6 +260,14 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 	return out
 }
 
+// repeated reports whether the deferred call has ended with that answer of that approver.
+func (m *modelled) repeated(d *modelDefer, id string, yes bool) bool {
+	if !yes {
+		return d.status == Denied && d.denier == id
+	}
+	return (d.status == Approved || d.status == Consumed) && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root })
+}
+
 func (m *modelled) sign(t *rapid.T) {
 	id, token, yes := m.pick(t, true), m.token(t), rapid.Bool().Draw(t, "yes") || rapid.Bool().Draw(t, "yes after all")
 	m.pass()
@@ -270,14 +279,14 @@ func (m *modelled) sign(t *rapid.T) {
 		want = sdk.CodeDeferExpired
 	case d.status == Pending && !m.live(d.key): // its grace has run out
 		d.status, want = Denied, sdk.CodeAlreadyResolved
-	case d.status != Pending:
+	case d.status != Pending && !m.repeated(d, id, yes):
 		want = sdk.CodeAlreadyResolved
 	}
 	m.refused(m.answer(m.s.Key(id), token, yes), want)
 	switch {
-	case want != "":
+	case want != "" || d.status != Pending:
 	case !yes:
-		d.status = Denied
+		d.status, d.denier = Denied, id
 	default:
 		if d.dropRevoked(m); !slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }) {
 			if d.signed = append(d.signed, id); len(d.signed) >= d.need {
@@ -292,7 +301,7 @@ func (m *modelled) same(t *rapid.T) {
 	m.must(&Note{Type: "tick", By: system}) // time passes with commands
 	m.pass()
 	for token, d := range m.defers {
-		got, err := (&tx{s: m.s, st: m.s.seq.state}).find(token)
+		got, err := (&tx{s: m.s, q: m.s.seq, st: m.s.seq.state}).find(token)
 		if err != nil || got == nil || got.Status != d.status || len(got.Signed) != len(d.signed) {
 			t.Fatalf("defer %s is %+v %v, the model has %+v", token, got, err, d)
 		}

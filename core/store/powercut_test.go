@@ -105,7 +105,7 @@ func (j *journal) verify(s *Store) error {
 		}
 	}
 	for token, status := range j.defers {
-		d, err := (&tx{s: s, st: s.seq.state}).find(token)
+		d, err := (&tx{s: s, q: s.seq, st: s.seq.state}).find(token)
 		switch {
 		case err != nil:
 			return err

@@ -46,8 +46,15 @@ func (tx *tx) remembered(prefix byte, hash [16]byte, length time.Duration) (dige
 // pendingGet reads a row as it will be after this batch.
 func (tx *tx) pendingGet(key []byte) ([]byte, bool, error) {
 	if v, ok := tx.fresh[string(key)]; ok {
-		return v, true, nil
+		return v, v != nil, nil
 	}
+	return tx.get(key)
+}
+
+// get reads a row as it is on disk.
+func (tx *tx) get(key []byte) ([]byte, bool, error) {
+	tx.q.enter()
+	defer tx.q.leave()
 	return tx.s.get(key)
 }
 
@@ -55,11 +62,8 @@ func (tx *tx) remember(prefix byte, hash [16]byte, length time.Duration, digest 
 	v := binary.BigEndian.AppendUint64(make([]byte, 0, 40+len(answer)), uint64(tx.now.UnixNano()))
 	v = append(append(v, digest[:]...), answer...)
 	key := keyWindow(prefix, window(tx.now, length), hash)
-	if tx.fresh == nil {
-		tx.fresh = map[string][]byte{}
-	}
-	tx.fresh[string(key)] = v
-	tx.set(key, v)
+	tx.journal(undo{row: key})
+	tx.setFresh(key, v)
 }
 
 // forget drops the windows that nobody can ask for any more, once a window.
@@ -84,6 +88,8 @@ func (tx *tx) forget() {
 }
 
 func (tx *tx) anything(from, to []byte) bool {
+	tx.q.enter()
+	defer tx.q.leave()
 	it, err := tx.s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
 	if err != nil {
 		tx.keep(err)

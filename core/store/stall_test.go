@@ -36,6 +36,14 @@ func (d *stuck) stop() {
 	d.hold, d.begun = make(chan struct{}), make(chan struct{}, 16)
 }
 
+// oneMore lets the sync that waits go on, and stops the next one.
+func (d *stuck) oneMore() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	close(d.hold)
+	d.hold, d.begun = make(chan struct{}), make(chan struct{}, 16)
+}
+
 func (d *stuck) goOn() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -70,7 +78,7 @@ func TestStalledDisk(t *testing.T) {
 	wg.Go(func() { errs[1] = s.Commit(context.Background(), inFlight[1]) }) // waits behind it
 	for queued := 0; queued == 0; {
 		s.seq.mu.Lock()
-		queued = len(s.seq.queue)
+		queued = s.seq.queue.len()
 		s.seq.mu.Unlock()
 	}
 	if err := s.Healthy(); err != nil {
@@ -115,7 +123,7 @@ func checkUnanswered(t *testing.T, s *Store, before uint64, id string) {
 	var landed uint64
 	var marked []uint64
 	for _, r := range rows[before:] {
-		if r.DecisionID == id {
+		if r.DecisionID == id && r.Type == "decision" {
 			landed = r.Seq
 		}
 		if r.Type == "unanswered" {

@@ -25,6 +25,9 @@ type Settings struct {
 	FS      vfs.FS                           // tests put a crashable file system here
 	Delay   func()                           // tests and benchmarks put a slow disk here; runs before each sync
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
+
+	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
+	Queued       int // of all keys; default 256 MiB
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -51,6 +54,12 @@ func Open(set Settings) (*Store, error) {
 	}
 	if set.Stall == 0 {
 		set.Stall = 500 * time.Millisecond
+	}
+	if set.QueuedPerKey == 0 {
+		set.QueuedPerKey = queuedPerKey
+	}
+	if set.Queued == 0 {
+		set.Queued = queuedInAll
 	}
 	s := &Store{set: set}
 	s.seq = newSequencer(s)

@@ -29,7 +29,9 @@ func (c *Trim) apply(tx *tx) error {
 	if from == 0 {
 		from = tx.s.First()
 	}
+	tx.q.enter()
 	kept, err := tx.s.groupWith(c.Through + 1)
+	tx.q.leave()
 	if err != nil {
 		return unavailable(err)
 	}
@@ -39,7 +41,7 @@ func (c *Trim) apply(tx *tx) error {
 	tx.trimmed = kept
 	tx.keep(tx.batch.DeleteRange(keyU64(prefixRecords, from), keyU64(prefixRecords, kept), nil))
 	c.First, c.Last = from, kept-1
-	tx.onSync = append(tx.onSync, func() { tx.s.kept.Store(kept) })
+	tx.onSync = append(tx.onSync, func(bool) { tx.s.kept.Store(kept) })
 	tx.onDone = append(tx.onDone, func() { tx.q.tail.forget(kept) })
 	c.record(tx)
 	return nil
