@@ -2,28 +2,29 @@ package config
 
 // Limits bound what one request, one key and the whole server may use. Whatever runs into one is told which.
 type Limits struct {
-	AuthorizeBody   Size     `koanf:"authorize_body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest body of an authorize call or an action."`
-	ScanBody        Size     `koanf:"scan_body" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a scan."`
-	Headers         Size     `koanf:"headers" default:"16KiB" min:"1KiB" max:"1MiB" doc:"Largest request line with all headers."`
-	Depth           int      `koanf:"depth" default:"64" min:"4" max:"1024" doc:"Deepest nesting of a JSON document."`
-	Tokens          int      `koanf:"tokens" default:"100000" min:"64" max:"10000000" doc:"Most values and names in a JSON document."`
-	Name            int      `koanf:"name" default:"256" min:"16" max:"4096" doc:"Longest agent_id, tool_id, session_id and call_id, in bytes."`
-	HeaderRead      Duration `koanf:"header_read" default:"5s" min:"100ms" max:"5m" doc:"How long a client may take to send its headers."`
-	WholeRead       Duration `koanf:"whole_read" default:"10s" min:"100ms" max:"10m" doc:"How long a client may take to send a whole request."`
-	Idle            Duration `koanf:"idle" default:"60s" min:"1s" max:"1h" doc:"How long a connection may wait between requests."`
-	Connections     int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
-	PendingPerKey   int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
-	LongPollsPerKey int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`
-	StreamsPerKey   int      `koanf:"streams_per_key" default:"16" min:"1" max:"100000" doc:"Most subscriptions of one key that are open at once."`
-	ScanStreams     int      `koanf:"scan_streams_per_key" default:"64" min:"1" max:"100000" doc:"Most streams of scan_output that one key has open at once."`
-	ScanStream      Size     `koanf:"scan_stream_held" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Most text of one stream of scan_output that is held back between two pieces. More is DENIED."`
-	ScanStreamsAll  Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each. One key may take a quarter of it, or six times scan_stream_held if that is more."`
-	ScanIdle        Duration `koanf:"scan_stream_idle" default:"5m" min:"1s" max:"24h" doc:"How long a stream of scan_output may wait for its next piece. It is forgotten then."`
-	Grants          int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
-	RatePerKey      int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`
-	QueuedPerKey    Size     `koanf:"queued_per_key" default:"32MiB" min:"1MiB" max:"16GiB" doc:"Most bytes of one key's calls that wait to be written to the log. More is refused (too_many_requests)."`
-	Queued          Size     `koanf:"queued" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most bytes of all keys' calls that wait to be written. Kills and revocations are never refused."`
-	InFlight        int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once."`
+	AuthorizeBody      Size     `koanf:"authorize_body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest body of an authorize call or an action."`
+	ScanBody           Size     `koanf:"scan_body" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Largest body of a scan."`
+	Headers            Size     `koanf:"headers" default:"16KiB" min:"1KiB" max:"1MiB" doc:"Largest request line with all headers."`
+	Depth              int      `koanf:"depth" default:"64" min:"4" max:"1024" doc:"Deepest nesting of a JSON document."`
+	Tokens             int      `koanf:"tokens" default:"100000" min:"64" max:"10000000" doc:"Most values and names in a JSON document."`
+	Name               int      `koanf:"name" default:"256" min:"16" max:"4096" doc:"Longest agent_id, tool_id, session_id and call_id, in bytes."`
+	HeaderRead         Duration `koanf:"header_read" default:"5s" min:"100ms" max:"5m" doc:"How long a client may take to send its headers."`
+	WholeRead          Duration `koanf:"whole_read" default:"10s" min:"100ms" max:"10m" doc:"How long a client may take to send a whole request."`
+	Idle               Duration `koanf:"idle" default:"60s" min:"1s" max:"1h" doc:"How long a connection may wait between requests."`
+	Connections        int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
+	PendingPerKey      int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
+	ActionsPerApproval int      `koanf:"actions_per_approval" default:"100" min:"1" max:"1000" doc:"Most actions that wait for one approval: the same call submitted again while it waits. More are denied."`
+	LongPollsPerKey    int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`
+	StreamsPerKey      int      `koanf:"streams_per_key" default:"16" min:"1" max:"100000" doc:"Most subscriptions of one key that are open at once."`
+	ScanStreams        int      `koanf:"scan_streams_per_key" default:"64" min:"1" max:"100000" doc:"Most streams of scan_output that one key has open at once."`
+	ScanStream         Size     `koanf:"scan_stream_held" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Most text of one stream of scan_output that is held back between two pieces. More is DENIED."`
+	ScanStreamsAll     Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each. One key may take a quarter of it, or six times scan_stream_held if that is more."`
+	ScanIdle           Duration `koanf:"scan_stream_idle" default:"5m" min:"1s" max:"24h" doc:"How long a stream of scan_output may wait for its next piece. It is forgotten then."`
+	Grants             int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
+	RatePerKey         int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`
+	QueuedPerKey       Size     `koanf:"queued_per_key" default:"32MiB" min:"1MiB" max:"16GiB" doc:"Most bytes of one key's calls that wait to be written to the log. More is refused (too_many_requests)."`
+	Queued             Size     `koanf:"queued" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most bytes of all keys' calls that wait to be written. Kills and revocations are never refused."`
+	InFlight           int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once."`
 }
 
 func (l *Limits) validate(r *report) {

@@ -102,7 +102,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	cmd := &sc.cmd
 	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
-		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers}
+		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)

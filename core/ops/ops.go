@@ -264,6 +264,7 @@ type Settings struct {
 	DeferTTL    time.Duration
 	MaxDeferTTL time.Duration
 	ApprovedTTL time.Duration
+	MaxJoined   int // actions that wait for one deferred call
 	MaxDefers   int
 	LongPolls   int
 	Grants      int                                // live standing grants

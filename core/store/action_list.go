@@ -24,6 +24,8 @@ func keyAgentAction(agent, id string) []byte {
 const (
 	actionListRows  = 20_000
 	actionListBytes = 8 << 20
+
+	actionListDefers = 16 // deferred calls that it keeps, for the actions that share one
 )
 
 // ActionQuery asks for a page of actions, newest first.
@@ -63,7 +65,7 @@ func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*Action, ne
 
 func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*Action, next string, err error) {
 	now, offset, size, last := s.set.Now(), q.Offset, 0, ""
-	rows := 0
+	rows, defers := 0, map[string]*Defer{}
 	for ok := it.Last(); ok; ok = it.Prev() {
 		if rows++; rows > actionListRows {
 			return page, last, it.Error()
@@ -80,6 +82,16 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 		if err := json.Unmarshal(row, stored); err != nil {
 			return nil, "", err
 		}
+		if stored.waitsFor() && defers[stored.Token] == nil {
+			if len(defers) >= actionListDefers {
+				clear(defers) // their rows may be large
+			}
+			if defers[stored.Token], err = s.deferRow(stored.Token); err != nil {
+				return nil, "", err
+			}
+		}
+		d := defers[stored.Token]
+		stored.follow(d)
 		if a := stored.At(now); q.fits(a) {
 			if offset > 0 {
 				offset--
@@ -93,7 +105,8 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 			if err = errors.Join(err, a.setTexts(texts)); err != nil {
 				return nil, "", err
 			}
-			if size += len(row) + len(texts); len(page) > 0 && size > actionListBytes {
+			a.followParams(d)
+			if size += len(row) + len(a.Params) + len(texts); len(page) > 0 && size > actionListBytes {
 				return page, page[len(page)-1].ID, nil
 			}
 			page = append(page, a)

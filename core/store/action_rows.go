@@ -77,7 +77,6 @@ type Action struct {
 	Updated        time.Time     `json:"updated_at"`
 	Decided        time.Time     `json:"decided_at"` // the permit or the approval that a start needs
 	Events         []ActionEvent `json:"events"`
-	Moved          bool          `json:"moved,omitempty"` // its defer has changed and the record of that is still to come
 	Result         *ActionResult `json:"result,omitempty"`
 
 	// Why Params and Context are neither kept nor shown; nil if they are.
@@ -147,20 +146,28 @@ func (a *Action) take(c *Decide, now time.Time) {
 	}
 }
 
-// action is the action with that id as it will be after this batch, or nil.
-func (tx *tx) action(id string) (*Action, error) {
+// action is the action with that id as it will be after this batch, or nil, and the deferred call that it waits for, or nil.
+func (tx *tx) action(id string) (*Action, *Defer, error) {
 	row, found, err := tx.pendingGet(keyAction(id))
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, nil, unavailable(err)
 	}
 	if !found {
-		return nil, nil
+		return nil, nil, nil
 	}
 	a := &Action{}
 	if err := json.Unmarshal(row, a); err != nil {
-		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read action", Err: err}
+		return nil, nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read action", Err: err}
 	}
-	return a, nil
+	if !a.waitsFor() {
+		return a, nil, nil
+	}
+	d, err := tx.find(a.Token)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.follow(d)
+	return a, d, nil
 }
 
 func (tx *tx) putAction(a *Action) {
@@ -184,7 +191,7 @@ func (tx *tx) setFresh(key, row []byte) {
 
 // whole is action with its texts.
 func (tx *tx) whole(id string) (*Action, error) {
-	a, err := tx.action(id)
+	a, d, err := tx.action(id)
 	if err != nil || a == nil {
 		return a, err
 	}
@@ -192,7 +199,11 @@ func (tx *tx) whole(id string) (*Action, error) {
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	return a, a.setTexts(row)
+	if err := a.setTexts(row); err != nil {
+		return nil, err
+	}
+	a.followParams(d)
+	return a, nil
 }
 
 // texts are what of an action may be large. They have a row of their own, which is written seldom and as it is: nobody

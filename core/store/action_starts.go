@@ -104,5 +104,8 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 	}
 	tx.happened(a, startEvent(c.Out.Effect), c.By, c.Out.Code, c.Out.Reason)
 	tx.putAction(a)
+	if a.Modified { // from here on it follows its deferred call no more
+		tx.setFresh(keyActionTexts(a.ID), a.texts())
+	}
 	n.Out = *a
 }

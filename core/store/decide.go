@@ -46,6 +46,7 @@ type Decide struct {
 	NeedsView bool         // set, with nothing decided: no grant has permitted the call, and View is needed now
 	DeferTTL  time.Duration
 	MaxDefers int // pending per key
+	MaxJoined int // actions that wait for one deferred call; 0 is no limit
 
 	Quorums     []sdk.Quorum // with a Defer verdict: what has to be signed
 	Charges     []Charge     // what a permit must stay within
@@ -210,8 +211,9 @@ func (c *Decide) overrun(o *overrun) {
 // settle turns a Defer verdict into a pending defer.
 func (c *Decide) settle(tx *tx) {
 	if d := tx.st.byDigest[c.Digest]; d != nil && !tx.expireOne(d) {
-		c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
-		c.attach(tx, d)
+		if c.attach(tx, d) {
+			c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
+		}
 		return
 	}
 	if c.View == nil {
@@ -226,9 +228,11 @@ func (c *Decide) settle(tx *tx) {
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
 		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
+	if c.Action != nil && c.Action.id() != "" {
+		d.Actions = []string{c.Action.id()}
+	}
 	tx.st.add(d)
-	tx.st.soonest(tx.s.ends(d))
-	c.attach(tx, d)
+	tx.st.remind(d, tx.s.ends(d))
 	tx.putDefer(d)
 	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
@@ -237,13 +241,17 @@ func (c *Decide) settle(tx *tx) {
 	tx.deferRecord("defer_created", d, c.By, d.Reason)
 }
 
-// attach lets an action follow its defer.
-func (c *Decide) attach(tx *tx, d *Defer) {
-	if c.Action == nil || c.Action.id() == "" || slices.Contains(d.Actions, c.Action.id()) {
-		return
+// attach lets an action follow a deferred call that waits already, and reports whether there is room for it.
+func (c *Decide) attach(tx *tx, d *Defer) bool {
+	if c.Action == nil || c.Action.id() == "" || slices.Contains(d.actions(), c.Action.id()) {
+		return true
 	}
-	d.Actions = append(slices.Clip(d.Actions), c.Action.id())
-	tx.putDefer(d)
+	if c.MaxJoined > 0 && len(d.actions()) >= c.MaxJoined {
+		c.deny(sdk.ReasonRateExceeded, strconv.Itoa(c.MaxJoined)+" actions wait for the approval of this call already (limits.actions_per_approval)")
+		return false
+	}
+	tx.join(d, c.Action.id())
+	return true
 }
 
 func (c *Decide) record(tx *tx) {

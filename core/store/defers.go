@@ -58,7 +58,10 @@ type Defer struct {
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
-	Actions    []string  `json:"actions,omitempty"` // actions that wait for it
+	Actions    []string  `json:"actions,omitempty"` // the action that began it; those that joined later have rows of their own
+
+	Moves  []ActionEvent `json:"moves,omitempty"` // what happened to the actions that wait for it
+	joined []string      // of a live one, in memory
 
 	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
@@ -93,18 +96,12 @@ type state struct {
 	watchers map[string][]chan struct{}
 	undone   map[killName]*Kill // undone in this batch
 	counters counters
-	dropped  uint64    // the minute in which old counters went last
-	due      time.Time // no live defer expires before it; zero if there is none
+	dropped  uint64 // the minute in which old counters went last
+	dues     dues   // when to look at which live defer
 }
 
 func newState() *state {
 	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}}
-}
-
-func (st *state) soonest(at time.Time) {
-	if st.due.IsZero() || at.Before(st.due) {
-		st.due = at
-	}
 }
 
 // sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
@@ -133,14 +130,13 @@ func (s *Store) loadDefers(st *state) error {
 			return fmt.Errorf("a defer cannot be read: %w", err)
 		}
 		st.add(d)
-		st.soonest(s.ends(d))
-		return nil
+		st.remind(d, s.ends(d))
+		return s.loadJoined(d)
 	})
 }
 
 func (st *state) add(d *Defer) {
 	st.live[d.Token] = d
-	st.soonest(d.Expires)
 	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token
 	if d.Status == Pending {
 		st.byDigest[d.Digest] = d
@@ -200,13 +196,12 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt}})
 	d.Status, d.Expires = status, expires
 	if d.open() {
-		tx.st.soonest(expires)
+		tx.st.remind(d, expires)
 	}
 	if status != Consumed {
 		d.ResolvedBy, d.EndReason, d.ResolvedAt = by, reason, tx.now
 	}
 	tx.putDefer(d)
-	tx.actionsMoved(d)
 	if !d.open() {
 		if tx.closed == nil {
 			tx.closed = map[string]*Defer{}
@@ -258,30 +253,16 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 		}
 	}
 	o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
-	if len(d.Actions) > 0 {
-		o.Strs("action_ids", d.Actions)
+	if ids := d.actions(); len(ids) > 0 {
+		o.Strs("action_ids", ids)
 	}
 	tx.end(o)
-	tx.actionsRecorded(d, by)
+	if typ == "defer_resolved" || typ == "defer_expired" {
+		tx.moved(d, by)
+	}
 }
 
 var system = Who{Principal: "system", Method: "system", Surface: "system"}
-
-// expire ends every live defer whose time is over.
-func (tx *tx) expire() {
-	if due := tx.st.due; due.IsZero() || tx.now.Before(due) {
-		return
-	}
-	for _, d := range tx.st.sorted(func(d *Defer) bool { return !tx.now.Before(tx.s.ends(d)) }) {
-		if !tx.expireOne(d) {
-			tx.denyOrphan(d)
-		}
-	}
-	tx.st.due = time.Time{}
-	for _, d := range tx.st.live {
-		tx.st.soonest(tx.s.ends(d))
-	}
-}
 
 // ends is when d ends if nobody does anything: its own time, or that of the key that asked.
 func (s *Store) ends(d *Defer) time.Time {
@@ -389,4 +370,9 @@ func (c *StopWatch) apply(tx *tx) error {
 }
 
 // actions are those that wait for the deferred call.
-func (d *Defer) actions() []string { return d.Actions }
+func (d *Defer) actions() []string {
+	if len(d.joined) == 0 {
+		return d.Actions
+	}
+	return append(d.Actions[:len(d.Actions):len(d.Actions)], d.joined...)
+}

@@ -286,7 +286,11 @@ func (tx *tx) revoke(k *Key, at time.Time, by Who) {
 	if !gone.Grace {
 		tx.denyPendingOf(k, by)
 	} else {
-		tx.st.soonest(at) // then what it has pending ends
+		for _, d := range tx.st.live {
+			if d.KeyID == k.ID {
+				tx.st.remind(d, at) // then what it has pending ends
+			}
+		}
 	}
 }
 

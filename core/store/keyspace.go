@@ -17,6 +17,7 @@ const (
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay
 	prefixView    = 'v' // v|defer token             → the canonical call as approvers see it, secrets masked, JSON
 	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
+	prefixJoin    = 'j' // j|defer token|0|action id → "": the action waits for the defer that another one began
 	prefixAsked   = 'q' // q|decision id             → token of the deferred call that the decision began
 	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
 	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered

@@ -194,7 +194,7 @@ func (tx *tx) moveBack(u *undo) {
 		tx.st.add(d)
 	}
 	d.ResolvedBy, d.EndReason, d.ResolvedAt = u.was.by, u.was.reason, u.was.at
-	tx.st.soonest(tx.s.ends(d))
+	tx.st.remind(d, tx.s.ends(d))
 	tx.putDefer(d)
 }
 
@@ -262,6 +262,7 @@ func (c *Approve) void(tx *tx) {
 	}
 	if d.Status == Pending { // else something has ended it since
 		d.Signed, d.Quorums, d.Modified, d.ModifiedHash, d.DigestOnly, d.GrantID = c.was.Signed, c.was.Quorums, c.was.Modified, c.was.ModifiedHash, c.was.DigestOnly, c.was.GrantID
+		d.Moves = c.was.Moves
 		if c.Modified != nil {
 			tx.set(keyStr(prefixView, d.Token), c.wasView)
 		}

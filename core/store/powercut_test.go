@@ -30,12 +30,13 @@ type journal struct {
 	defers  map[string]string // token → the last answered status
 	ended   map[string]bool   // a state that cannot change any more
 	cursors map[string]uint64 // the last answered cursor of each client
+	waits   map[string]string // action → token of the defer that it waits for
 	refused int               // commits answered with audit_unavailable
 	other   []error           // answers that nobody should get
 }
 
 func newJournal() *journal {
-	return &journal{defers: map[string]string{}, ended: map[string]bool{}, cursors: map[string]uint64{}}
+	return &journal{defers: map[string]string{}, ended: map[string]bool{}, cursors: map[string]uint64{}, waits: map[string]string{}}
 }
 
 // note takes down an answer. An error other than audit_unavailable is kept as a failure of the test.
@@ -57,7 +58,7 @@ func (j *journal) note(err error, fn func()) bool {
 func (j *journal) copy() *journal {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended), cursors: maps.Clone(j.cursors)}
+	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended), cursors: maps.Clone(j.cursors), waits: maps.Clone(j.waits)}
 }
 
 // rank orders a defer's states: what was answered may have moved on, never back.
@@ -115,6 +116,38 @@ func (j *journal) verify(s *Store) error {
 			return fmt.Errorf("defer %s was answered %s and is %s", token, status, d.Status)
 		}
 	}
+	for id, token := range j.waits {
+		if err := follows(s, id, token); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follows checks that an action is what the defer that it waits for has made of it, and that the defer knows it.
+func follows(s *Store, id, token string) error {
+	tx := &tx{s: s, q: s.seq, st: s.seq.state}
+	a, err := tx.whole(id)
+	if err != nil || a == nil {
+		return fmt.Errorf("an action was answered and is missing: %s: %w", id, err)
+	}
+	d, err := tx.find(token)
+	if err != nil || d == nil || a.Token != token {
+		return fmt.Errorf("action %s waits for %s, not %s: %w", id, a.Token, token, err)
+	}
+	status, events := ActionDenied, 3
+	switch d.Status {
+	case Pending:
+		status, events = ActionPending, 2
+	case Approved, Consumed:
+		status = ActionApproved
+	}
+	if a.Status != status || len(a.Events) != events && (status != ActionDenied || len(a.Events) != events+1) { // denied, or approved and then denied
+		return fmt.Errorf("action %s is %s with %d events, its defer %s", id, a.Status, len(a.Events), d.Status)
+	}
+	if d.open() && !slices.Contains(d.actions(), id) {
+		return fmt.Errorf("action %s is missing among those that wait for %s", id, token)
+	}
 	return nil
 }
 
@@ -147,6 +180,14 @@ func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
 	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p", NewID: c.id("dec"), NewToken: c.id("dfr"), View: []byte(`{}`), Redeem: redeem,
 		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000, Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
 	copy(d.Digest[:], c.name+args)
+	return d
+}
+
+// submit is a call that waits for an approval, with an action; asked again it joins what waits.
+func (c *client) submit(args string) *Decide {
+	d := c.decide(args, sdk.Defer, "")
+	d.CallID = c.id("act")
+	d.Action = &NewAction{Action: Action{ID: d.CallID, Tool: "tool", Params: `{}`, Context: `{}`}, Idem: &[16]byte{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1], 1}}
 	return d
 }
 
@@ -183,11 +224,14 @@ func (c *client) round(i int) bool {
 		return false
 	}
 	what := fmt.Sprint("defer", i)
-	ask := c.decide(what, sdk.Defer, "")
-	if !c.ask(ask, func() { c.j.defers[ask.Out.Token] = Pending }) {
+	ask := c.submit(what)
+	if !c.ask(ask, func() { c.j.defers[ask.Out.Token], c.j.waits[ask.CallID] = Pending, ask.Out.Token }) {
 		return false
 	}
 	token := ask.Out.Token
+	if joins := c.submit(what); !c.ask(joins, func() { c.j.waits[joins.CallID] = token }) {
+		return false
+	}
 	yes := &Approve{Token: token, Key: c.boss, By: system, Yes: i%3 != 2, ApprovedTTL: time.Hour}
 	if !c.do(yes, func() { c.j.defers[token] = yes.Out.Status; c.j.ended[token] = yes.Out.Status == Denied }) {
 		return false

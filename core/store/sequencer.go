@@ -76,7 +76,7 @@ func newSequencer(s *Store) *sequencer {
 }
 
 func (q *sequencer) start() {
-	q.nextDue = q.state.due // of what was loaded: early at most, never late
+	q.nextDue = q.state.next() // of what was loaded: early at most, never late
 	q.wg.Add(2)
 	go q.loop()
 	go q.watch()
@@ -184,7 +184,7 @@ func (q *sequencer) run(tx *tx) {
 		fn(refused)
 		tx.onSync[i] = nil
 	}
-	q.release(batch, refused)
+	q.release(batch, refused, tx.now)
 	q.tail.add(tx.first, q.tree.Size(), tx.records)
 	tx.after()
 }
@@ -205,7 +205,7 @@ func (q *sequencer) landed() (refused bool) {
 }
 
 // release lets the answers go. A batch that was refused meanwhile is kept for the next one to deal with.
-func (q *sequencer) release(batch []*ticket, refused bool) {
+func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	var late []*ticket
 	if refused {
 		late = append(late, batch...)
@@ -222,8 +222,8 @@ func (q *sequencer) release(batch []*ticket, refused bool) {
 	q.stalled, q.busy = false, false
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
-	q.nextDue = q.state.due
-	if len(q.late) > 0 || q.queue.len() > 0 {
+	q.nextDue = q.state.next()
+	if len(q.late) > 0 || q.queue.len() > 0 || !q.nextDue.IsZero() && !now.Before(q.nextDue) {
 		q.nudge()
 	}
 }

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// An action that waits for a deferred call is not written again when that moves: whoever reads the action works out from
+// the deferred call how it stands. So a move costs the same whether one action waits for it or a hundred, and there is no
+// moment, also after a crash, at which some of them have followed and others have not.
+
+// follow makes the action what its deferred call has made of it. d may be nil.
+func (a *Action) follow(d *Defer) {
+	if d == nil || a.Token != d.Token || a.Status != ActionPending && a.Status != ActionApproved {
+		return
+	}
+	a.DeferExpires = d.Expires
+	switch d.Status {
+	case Pending:
+		a.Status = ActionPending
+	case Approved, Consumed: // consumed: whoever consumed it says what became of the action
+		a.Status, a.Decided = ActionApproved, d.ResolvedAt
+		if d.Modified != nil {
+			a.ParamsMasked, a.ParamsWithheld, a.Modified = false, nil, true
+		}
+	case Denied:
+		a.Status, a.Reason = ActionDenied, d.EndReason
+		if a.Reason == "" {
+			a.Reason = "denied by " + d.ResolvedBy
+		}
+	case Expired:
+		a.Status, a.Reason = ActionDenied, ActionExpired
+	}
+	last := uint64(0)
+	if n := len(a.Events); n > 0 {
+		last = a.Events[n-1].Seq
+	}
+	events := a.Events[:len(a.Events):len(a.Events)]
+	for _, e := range d.Moves {
+		if e.Seq > last {
+			events = append(events, e)
+			a.Updated = e.At
+		}
+	}
+	a.Events = events
+}
+
+// followParams puts the approver's params in place of those that were sent, once the texts are read.
+func (a *Action) followParams(d *Defer) {
+	if d != nil && a.Modified && a.Status == ActionApproved && a.Token == d.Token && d.Modified != nil {
+		a.Params = string(d.Modified)
+	}
+}
+
+// waitsFor reports whether the action's row has to be read together with its deferred call.
+func (a *Action) waitsFor() bool {
+	return a.Token != "" && (a.Status == ActionPending || a.Status == ActionApproved)
+}
+
+// moved keeps what the record just written says of the actions that wait for d.
+func (tx *tx) moved(d *Defer, by Who) {
+	if len(d.actions()) == 0 {
+		return
+	}
+	typ, reason := EventDenied, d.EndReason
+	switch {
+	case d.Status == Approved:
+		typ = EventApproved
+	case d.Status == Expired:
+		reason = ActionExpired
+	case reason == "":
+		reason = "denied by " + d.ResolvedBy
+	}
+	hash := tlog.RecordHash(tx.records[tx.start+4:])
+	d.Moves = append(d.Moves[:len(d.Moves):len(d.Moves)], ActionEvent{Type: typ, Seq: tx.q.tree.Size(), Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal, Reason: reason})
+	tx.putDefer(d)
+}
+
+// joinRow finds one action that waits for a deferred call, and with no id the first of all of them.
+func joinRow(token, action string) []byte { return keyStr(prefixJoin, token+"\x00"+action) }
+
+// join lets one more action wait for d. It writes one small row, however many wait already.
+func (tx *tx) join(d *Defer, action string) {
+	d.joined = append(d.joined, action)
+	tx.set(joinRow(d.Token, action), nil)
+}
+
+// loadJoined reads which actions wait for d beside the first.
+func (s *Store) loadJoined(d *Defer) error {
+	from := joinRow(d.Token, "")
+	to := keyStr(prefixJoin, d.Token+"\x01")
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+	if err != nil {
+		return fmt.Errorf("read store: %w", err)
+	}
+	for it.First(); it.Valid(); it.Next() {
+		d.joined = append(d.joined, string(it.Key()[len(from):]))
+	}
+	return errors.Join(it.Error(), it.Close())
+}
+
+// deferRow is the deferred call with that token as it is on disk, or nil.
+func (s *Store) deferRow(token string) (*Defer, error) {
+	row, found, err := s.get(keyStr(prefixDefer, token))
+	if err != nil || !found {
+		return nil, err
+	}
+	d := &Defer{}
+	return d, json.Unmarshal(row, d)
+}

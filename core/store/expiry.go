@@ -1,0 +1,65 @@
+package store
+
+import (
+	"container/heap"
+	"time"
+)
+
+// expiriesAtOnce bounds the deferred calls that one batch ends for no other reason than time: however many end at one
+// moment, calls that wait are answered between two shares of them. Who asks about one that is due finds it ended already.
+const expiriesAtOnce = 500
+
+// due is when to look at a deferred call next. There may be several for one, and some for calls that have ended.
+type due struct {
+	at    time.Time
+	token string
+}
+
+// dues is a heap, the soonest first.
+type dues []due
+
+func (h dues) Len() int { return len(h) }
+func (h dues) Less(i, j int) bool {
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].token < h[j].token
+}
+func (h dues) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *dues) Push(x any) { *h = append(*h, x.(due)) }
+
+// Pop implements heap.Interface.
+func (h *dues) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	(*h)[last] = due{}
+	*h = (*h)[:last]
+	return x
+}
+
+// remind makes the sequencer look at d at that time.
+func (st *state) remind(d *Defer, at time.Time) { heap.Push(&st.dues, due{at, d.Token}) }
+
+// next is when the sequencer has to look at a deferred call; zero if there is none.
+func (st *state) next() time.Time {
+	if len(st.dues) == 0 {
+		return time.Time{}
+	}
+	return st.dues[0].at
+}
+
+// expire ends live deferred calls whose time is over, the first expiriesAtOnce of them.
+func (tx *tx) expire() {
+	st := tx.st
+	for range expiriesAtOnce {
+		if len(st.dues) == 0 || tx.now.Before(st.dues[0].at) {
+			return
+		}
+		d := st.live[heap.Pop(&st.dues).(due).token]
+		switch {
+		case d == nil: // it has ended meanwhile
+		case tx.expireOne(d) || tx.denyOrphan(d):
+		default:
+			st.remind(d, tx.s.ends(d)) // its time was put off
+		}
+	}
+}
