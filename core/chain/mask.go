@@ -46,6 +46,7 @@ const maskTime = 500 * time.Millisecond
 type Masked struct {
 	text  string
 	found []sdk.Finding // disjoint, in order, all to be redacted
+	typed bool          // it came as JSON
 }
 
 // Mask is the text for logs: Look, and then Kept.
@@ -86,7 +87,7 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	if !ran {
 		return Masked{}, ErrNoScanner
 	}
-	return Masked{in.Text, merged(ordered(found))}, nil
+	return Masked{in.Text, merged(ordered(found)), typedJSON(in.ContentType)}, nil
 }
 
 // masks reports whether the step's scanner is asked to mask what belongs to such a call.
@@ -149,7 +150,7 @@ func (m *Masked) with(replacement func(*sdk.Finding) string) (string, error) {
 	for i := range m.found {
 		m.found[i].Replacement = replacement(&m.found[i])
 	}
-	out, err := redact(m.text, m.found)
+	out, err := redact(m.text, m.found, m.typed)
 	if err != nil {
 		return "", &UnmaskedError{Cause: CauseMalformed, Err: err}
 	}

@@ -290,3 +290,36 @@ func TestRedactedIsChanged(t *testing.T) {
 		}
 	}
 }
+
+// What came as JSON is JSON afterwards, whatever kind of value it is.
+func TestJSONStaysJSON(t *testing.T) {
+	for _, one := range []struct{ kind, text, want string }{
+		{"application/json", `12`, `"#"`},
+		{"application/json; charset=utf-8", ` -12.5e3 `, ` "#" `},
+		{"application/problem+json", `12`, `"#"`},
+		{"Application/JSON", `[12,"12",{"12":12}]`, `["#","#",{"#@11":"#"}]`},
+		{"text/plain", `12`, `#`},
+		{"", `12`, `#`},
+		{"application/json", `12 apples`, `# apples`},
+	} {
+		c := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: "#"}},
+			Steps: []chain.ScanStep{{OnError: sdk.Deny, Scanner: literal("NUMBER", "12"), Stream: window(2)}}}
+		if err := c.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		in := &chain.Input{Text: one.text, ContentType: one.kind}
+		if res := c.Run(context.Background(), in); res.Text != one.want {
+			t.Errorf("%s %s: released %s, want %s", one.kind, one.text, res.Text, one.want)
+		}
+		for at := range one.text {
+			out, s := "", c.NewStream(in, 1<<20)
+			for i, piece := range []string{one.text[:at], one.text[at:]} {
+				next, res := s.Next(context.Background(), piece, i == 1)
+				out, s = out+res.Text, next
+			}
+			if out != one.want {
+				t.Errorf("%s %s, cut at %d: released %s, want %s", one.kind, one.text, at, out, one.want)
+			}
+		}
+	}
+}

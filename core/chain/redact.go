@@ -20,14 +20,14 @@ type span struct {
 
 // redact replaces every finding whose action changes the text. Overlapping and touching findings are one span, which
 // takes the first one's replacement; spans grow to whole characters, so no flagged byte survives and the text stays
-// UTF-8. What was JSON stays JSON: then strings are changed inside their quotes, other values become strings, and what is put
+// UTF-8. What was JSON stays JSON (typed says that it came as such): then strings are changed inside their quotes, other values become strings, and what is put
 // into a name carries its place, so that two names do not become one.
-func redact(text string, found []sdk.Finding) (string, error) {
+func redact(text string, found []sdk.Finding, typed bool) (string, error) {
 	spans := union(text, found)
 	if len(spans) == 0 {
 		return text, nil
 	}
-	if !isJSON(text) {
+	if !isJSON(text, typed) {
 		return splice(text, spans), nil
 	}
 	cut, err := jsonSpans(text, spans, 0)
@@ -80,10 +80,18 @@ func splice(text string, spans []span) string {
 	return b.String()
 }
 
-// isJSON reports whether a text is a JSON object, array or string; other scalars are text like any other.
-func isJSON(text string) bool {
+// isJSON reports whether a text is a JSON object, array or string. Other scalars are text like any other, unless the text's type
+// says that it is JSON.
+func isJSON(text string, typed bool) bool {
 	t := strings.TrimLeft(text, " \t\r\n")
-	return t != "" && strings.IndexByte(`{["`, t[0]) >= 0 && json.Valid([]byte(text))
+	return t != "" && (typed || strings.IndexByte(`{["`, t[0]) >= 0) && json.Valid([]byte(text))
+}
+
+// typedJSON reports whether a content type says that the text is JSON.
+func typedJSON(contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	kind = strings.ToLower(strings.TrimSpace(kind))
+	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")
 }
 
 // errNoValue is a redaction that JSON has no room for: to call the text redacted would be untrue.

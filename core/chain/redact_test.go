@@ -70,7 +70,7 @@ func TestRedact(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text, found := marked(c.in, "#")
-			got, err := redact(text, found)
+			got, err := redact(text, found, false)
 			if err != nil || got != c.want {
 				t.Errorf("%s:\n got %s %v\nwant %s", text, got, err, c.want)
 			}
@@ -82,7 +82,7 @@ func TestRedact(t *testing.T) {
 func TestRedactNeedsAValue(t *testing.T) {
 	for _, in := range []string{`{"k"«: »1}`, `«{»"k":1}`, `[1«,»2]`, `["«a»" «,» 1]`, `{"k":«{»}}`, `{"k":"v«"»}`, `[1,2]« »`} {
 		text, found := marked(in, "#")
-		if got, err := redact(text, found); err == nil {
+		if got, err := redact(text, found, false); err == nil {
 			t.Errorf("%s: became %s without an error", in, got)
 		}
 	}
@@ -96,7 +96,7 @@ func TestRedactReplacements(t *testing.T) {
 		{`a«b»c`, `x"y`, `ax"yc`},
 	} {
 		text, found := marked(c.in, c.with)
-		if got, err := redact(text, found); err != nil || got != c.want {
+		if got, err := redact(text, found, false); err != nil || got != c.want {
 			t.Errorf("%s: got %s %v, want %s", c.in, got, err, c.want)
 		}
 	}
@@ -107,7 +107,7 @@ func TestRedactCutsNoCharacter(t *testing.T) {
 	text := "aé€😀z"
 	for start := range len(text) {
 		for end := start + 1; end <= len(text); end++ {
-			got, err := redact(text, []sdk.Finding{{Start: start, End: end, Action: sdk.Redact, Replacement: "#"}})
+			got, err := redact(text, []sdk.Finding{{Start: start, End: end, Action: sdk.Redact, Replacement: "#"}}, false)
 			if err != nil || !utf8.ValidString(got) {
 				t.Fatalf("%d to %d: %q %v", start, end, got, err)
 			}
@@ -206,9 +206,9 @@ func TestNoFlaggedByteSurvives(t *testing.T) {
 			}
 		}
 		rng.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
-		one, err := redact(text, sortedFindings(found))
+		one, err := redact(text, sortedFindings(found), false)
 		rng.Shuffle(len(found), func(i, j int) { found[i], found[j] = found[j], found[i] })
-		two, err2 := redact(text, sortedFindings(found))
+		two, err2 := redact(text, sortedFindings(found), false)
 		switch {
 		case err != nil || err2 != nil:
 			t.Fatalf("%s: %v %v", text, err, err2)
@@ -258,20 +258,20 @@ func FuzzRedact(f *testing.F) {
 		}
 		chain := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact, Replacement: strings.ReplaceAll(with, "{kind}", "") + "#"}}}
 		found = chain.judge(&Input{}, found)
-		out, err := redact(text, found)
-		if errors.Is(err, errNoValue) && isJSON(text) {
+		out, err := redact(text, found, false)
+		if errors.Is(err, errNoValue) && isJSON(text, false) {
 			return
 		}
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}
-		if isJSON(text) && !json.Valid([]byte(out)) {
+		if isJSON(text, false) && !json.Valid([]byte(out)) {
 			t.Fatalf("%q became %q", text, out)
 		}
 		if utf8.ValidString(text) && utf8.ValidString(with) && !utf8.ValidString(out) {
 			t.Fatalf("%q became %q, which is not UTF-8", text, out)
 		}
-		if again, _ := redact(text, found); again != out {
+		if again, _ := redact(text, found, false); again != out {
 			t.Fatalf("%q: two answers: %q and %q", text, out, again)
 		}
 		first := len(text)
@@ -280,7 +280,7 @@ func FuzzRedact(f *testing.F) {
 				first = min(first, s.Start)
 			}
 		}
-		if first = max(0, first-3); !isJSON(text) && utf8.ValidString(text) && !strings.HasPrefix(out, text[:first]) {
+		if first = max(0, first-3); !isJSON(text, false) && utf8.ValidString(text) && !strings.HasPrefix(out, text[:first]) {
 			t.Fatalf("%q became %q: bytes before all spans changed", text, out)
 		}
 	})

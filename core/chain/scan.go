@@ -275,7 +275,7 @@ func (c *ScanChain) settle(res *ScanResult, in *Input) {
 	case top == sdk.Flag:
 		res.Outcome, res.Text = Warned, in.Text
 	default:
-		text, err := redact(in.Text, res.Findings)
+		text, err := redact(in.Text, res.Findings, typedJSON(in.ContentType))
 		if err != nil {
 			res.deny(sdk.ReasonScanUnavailable, "the text could not be redacted: "+err.Error())
 			return

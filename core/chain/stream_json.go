@@ -6,6 +6,7 @@ import "strings"
 // what isJSON calls JSON. It accepts exactly the texts that isJSON does. The zero value is at the beginning.
 type jsonText struct {
 	at    jsonState
+	typed bool   // it came as JSON: any value counts, not objects, arrays and strings alone
 	stack []byte // '{' and '[' that are open
 	key   bool   // the string that is read is a member's name
 	word  string // what is left of true, false or null
@@ -54,7 +55,15 @@ func (j *jsonText) clone() jsonText {
 func (j *jsonText) broken() bool { return j.at == jsonBroken }
 
 // whole reports whether the text may end here.
-func (j *jsonText) whole() bool { return j.at == jsonEnd }
+func (j *jsonText) whole() bool {
+	switch j.at {
+	case jsonEnd:
+		return true
+	case jsonZero, jsonInt, jsonFraction, jsonExponent:
+		return len(j.stack) == 0
+	}
+	return false
+}
 
 // inString reports whether the place is inside a string, between its quotes.
 func (j *jsonText) inString() bool { return j.at >= jsonString && j.at <= jsonHex }
@@ -98,7 +107,7 @@ func (j *jsonText) token(c byte) {
 		last = j.stack[n-1]
 	}
 	switch {
-	case j.at == jsonBegin && strings.IndexByte(`{["`, c) < 0:
+	case j.at == jsonBegin && !j.typed && strings.IndexByte(`{["`, c) < 0:
 		j.at = jsonBroken
 	case j.at == jsonBegin || j.at == jsonValue:
 		j.value(c)

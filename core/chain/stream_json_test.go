@@ -7,20 +7,27 @@ import (
 )
 
 var jsonSeeds = []string{"", " ", "{}", " [ ] ", `"a"`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `[1,]`, `{"a"}`, `{,}`, "[01]", "[1.]", "[-]", "[1e]", `["\ud83d\ude00"]`,
-	`["\ud83d\ud83d\ude00"]`, `["\u00g0"]`, `["\x"]`, "[\"\x01\"]", "[\"\xff\"]", `{"a":1}{"b":2}`, "[tru]", "1", "true", "[nulll]", `"\"`, `["a" "b"]`, `{"a":{"b":[{}]}} `, "\ufeff[]", "[1\n,2\t]", "[0e0]", "[00]"}
+	`["\ud83d\ud83d\ude00"]`, `["\u00g0"]`, `["\x"]`, "[\"\x01\"]", "[\"\xff\"]", `{"a":1}{"b":2}`, "[tru]", "1", " 1 ", "-0.5e3", "1.", "true", "tru", "null ", "-", "[nulll]", `"\"`, `["a" "b"]`, `{"a":{"b":[{}]}} `, "\ufeff[]", "[1\n,2\t]", "[0e0]", "[00]"}
 
 // What the byte-wise reader takes for JSON is what isJSON does, and at no place does it give up too soon.
 func checkJSONText(t *testing.T, text string) {
 	t.Helper()
-	var j jsonText
-	j.read(text)
-	if got, want := j.whole(), isJSON(text); got != want {
-		t.Errorf("%.80q: %v, want %v", text, got, want)
+	for _, typed := range []bool{false, true} {
+		checkJSONTyped(t, text, typed)
 	}
-	if !isJSON(text) {
+}
+
+func checkJSONTyped(t *testing.T, text string, typed bool) {
+	t.Helper()
+	j := jsonText{typed: typed}
+	j.read(text)
+	if got, want := j.whole(), isJSON(text, typed); got != want {
+		t.Errorf("%.80q, typed %v: %v, want %v", text, typed, got, want)
+	}
+	if !isJSON(text, typed) {
 		return
 	}
-	j = jsonText{}
+	j = jsonText{typed: typed}
 	for i := range len(text) {
 		j.next(text[i])
 		if j.broken() {

@@ -206,7 +206,7 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 func wantSame(t testing.TB, c *chain.ScanChain, cut ...string) {
 	t.Helper()
 	text := strings.Join(cut, "")
-	in := chain.Input{Text: text, ToolID: "files/read"}
+	in := chain.Input{Text: text, ToolID: "files/read", ContentType: []string{"", "application/json"}[len(text)%2]}
 	want := c.Run(context.Background(), &in)
 	s := c.NewStream(&in, 1<<20)
 	var got chain.ScanResult
