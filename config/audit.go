@@ -11,7 +11,7 @@ type Audit struct {
 
 // Retention says which records may go. The zero Retention keeps all.
 type Retention struct {
-	MaxAge   Duration `koanf:"max_age" min:"1h" max:"36500d" example:"90d" doc:"Records older than this are removed. Their place in the tree stays, so that what remains can be proved."`
+	MaxAge   Duration `koanf:"max_age" min:"1h" max:"36500d" example:"90d" doc:"Records older than this are removed. Their place in the tree stays, so that what remains can be proved. While the wall clock is ahead of the machine's uptime, at most 5 % of them go in an hour."`
 	MaxBytes Size     `koanf:"max_bytes" min:"1MiB" max:"1024TiB" example:"50GiB" doc:"When the records are larger than this, the oldest are removed."`
 	Hold     Hold     `koanf:"hold" doc:"What is kept beyond that for subscribers that have not got it yet."`
 }

@@ -59,6 +59,7 @@ type Gateway struct {
 	cfg     *config.Config
 	opts    Options
 	store   *store.Store
+	clock   feed.Clock // what was known of the time at the start
 	signer  *audit.Signer
 	pool    *pool
 	gen     atomic.Pointer[generation]
@@ -121,6 +122,9 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	}
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal,
 		QueuedPerKey: int(cfg.Limits.QueuedPerKey), Queued: int(cfg.Limits.Queued)}); err != nil {
+		return g, err
+	}
+	if g.clock, err = firstClock(g.store, time.Now(), supervise.Uptime); err != nil {
 		return g, err
 	}
 	if g.signer, err = audit.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
@@ -232,6 +236,9 @@ func (g *Gateway) ready() []httpd.Part {
 	for _, f := range g.feeds.rows() {
 		s := f.pump.Status()
 		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: s.State == feed.StateDelivering, Detail: f.detail(s), State: s.State, Beside: true})
+	}
+	if by := g.feeds.retention().Ahead; by > 0 {
+		parts = append(parts, httpd.Part{Name: "clock", Beside: true, Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly", by.Round(time.Second))})
 	}
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
 		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})

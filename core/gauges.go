@@ -18,6 +18,8 @@ func (g *Gateway) gauges() {
 		return one(last != nil && last.err != nil)
 	})
 	m.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.", nil, func() float64 { return float64(g.feeds.retention().Records) })
+	m.Gauge("yett_retention_clock_ahead_seconds", "How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
+		func() float64 { return g.feeds.retention().Ahead.Seconds() })
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
 	g.moduleGauges()
 	g.processGauges()

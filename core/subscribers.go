@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -237,7 +238,16 @@ func (f *feeds) retain(r config.Retention) {
 	if !r.Enabled() {
 		return
 	}
+	known, err := knownClock(f.g.store)
+	if err == nil && known.At.IsZero() {
+		known = f.g.clock
+	}
+	if err != nil {
+		f.g.opts.Log("retention removes nothing: %v", err)
+		return
+	}
 	keeper, err := feed.Keep(feed.KeeperSettings{Log: shelfOf{f.g.store}, Cursors: f.cursors, Report: f.g.opts.Log,
+		Clock: known, Uptime: supervise.Uptime, KeepClock: f.keepClock, Doubt: f.noteDoubt,
 		Policy: feed.Policy{MaxAge: r.MaxAge.Std(), MaxBytes: uint64(r.MaxBytes), HoldBytes: uint64(r.Hold.MaxBytes)}})
 	if err != nil {
 		f.g.opts.Log("retention removes nothing: %v", err)

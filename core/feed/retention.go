@@ -131,6 +131,8 @@ type Keeper struct {
 	kill context.CancelFunc
 	done chan struct{}
 
+	clock Clock // run's alone
+
 	mu    sync.Mutex
 	state KeeperStatus
 }
@@ -143,6 +145,11 @@ type KeeperSettings struct {
 	Now     func() time.Time                       // against the time of records; nil: time.Now
 	Report  func(format string, args ...any)       // one line for the operator; nil: nobody
 	Every   time.Duration                          // default 1 min
+
+	Clock     Clock                                                // what was known of the time before
+	Uptime    func() (boot string, up time.Duration)               // of the machine, from which boot on; nil: of this Keeper
+	KeepClock func(ctx context.Context, c Clock) error             // keeps what is known of the time; nil: nobody does
+	Doubt     func(ctx context.Context, on bool, by time.Duration) // records that the wall clock is in doubt, or no more; nil: nobody does
 }
 
 // KeeperStatus is how retention stands.
@@ -150,6 +157,8 @@ type KeeperStatus struct {
 	Trims, Records uint64 // since Keep
 	Last           time.Time
 	Error          string // of the last look, "" if it went well
+
+	Ahead time.Duration // how far the wall clock is ahead of what can be true; 0 while it is believed
 }
 
 // Keep starts retention. With the zero Policy it does nothing.
@@ -169,8 +178,12 @@ func Keep(set KeeperSettings) (*Keeper, error) {
 	if set.Report == nil {
 		set.Report = func(string, ...any) {}
 	}
+	if set.Uptime == nil {
+		began := time.Now()
+		set.Uptime = func() (string, time.Duration) { return "process", time.Since(began) }
+	}
 	ctx, kill := context.WithCancel(context.Background())
-	k := &Keeper{set: set, kill: kill, done: make(chan struct{})}
+	k := &Keeper{set: set, kill: kill, done: make(chan struct{}), clock: set.Clock}
 	go k.run(ctx)
 	return k, nil
 }
@@ -195,6 +208,9 @@ func (k *Keeper) run(ctx context.Context) {
 	}
 	tick := time.NewTicker(k.set.Every)
 	defer tick.Stop()
+	if k.set.Policy.MaxAge > 0 {
+		k.tell(ctx) // at once: whoever starts with a wrong clock is to know before anything goes
+	}
 	for {
 		select {
 		case <-tick.C:
@@ -236,8 +252,10 @@ func (k *Keeper) look(ctx context.Context) (n uint64, err error) {
 	}
 	v := View{First: k.set.Log.First(), Seq: k.set.Log.Seq(), Size: k.set.Log.Size, Cursors: cursors}
 	var unread error // max_bytes holds all the same
-	if v.Old, unread = k.old(ctx, v.First); unread != nil {
-		v.Old = 0
+	if k.set.Policy.MaxAge > 0 {
+		if v.Old, unread = k.aged(ctx, v); unread != nil {
+			v.Old = 0
+		}
 	}
 	cut, err := Due(k.set.Policy, v)
 	if err != nil || cut.Through == 0 {
@@ -250,17 +268,86 @@ func (k *Keeper) look(ctx context.Context) (n uint64, err error) {
 	if last < v.First {
 		return 0, unread
 	}
-	return last - v.First + 1, unread
+	if n = last - v.First + 1; k.clock.InDoubt() && cut.Reason == "max_age" {
+		k.clock.Gone += n
+		unread = errors.Join(unread, k.keepClock(ctx))
+	}
+	return n, unread
 }
 
-// old is the last record that is too old: every one in front of it is, too. It walks from the oldest one on and stops at the
+// tell looks at the clocks, says when the wall clock has come to be in doubt or is believed again, and gives its time.
+func (k *Keeper) tell(ctx context.Context) time.Time {
+	was := k.clock.InDoubt()
+	wall := k.set.Now()
+	boot, up := k.set.Uptime()
+	k.clock.Look(wall, boot, up)
+	k.doubt(ctx, was, wall)
+	return wall
+}
+
+// doubt shows how far the wall clock is ahead, and records a change.
+func (k *Keeper) doubt(ctx context.Context, was bool, wall time.Time) {
+	is, by := k.clock.InDoubt(), time.Duration(0)
+	if is {
+		by = wall.Sub(k.clock.At)
+	}
+	k.mu.Lock()
+	k.state.Ahead = by
+	k.mu.Unlock()
+	if was == is {
+		return
+	}
+	if is {
+		k.set.Report("retention: the wall clock is %v ahead of the machine's uptime; if it is wrong, set it right: nothing is removed by it for an hour, then at most 5 %% of the log an hour", by.Round(time.Second))
+	} else {
+		k.set.Report("retention: the wall clock is believed again")
+	}
+	if k.set.Doubt != nil {
+		k.set.Doubt(ctx, is, by)
+	}
+}
+
+func (k *Keeper) keepClock(ctx context.Context) error {
+	if k.set.KeepClock == nil {
+		return nil
+	}
+	if err := k.set.KeepClock(ctx, k.clock); err != nil {
+		return fmt.Errorf("keep the clock: %w", err)
+	}
+	return nil
+}
+
+// aged is the last record that may go because of its age, as far as the clocks can be believed.
+func (k *Keeper) aged(ctx context.Context, v View) (uint64, error) {
+	wall := k.tell(ctx)
+	now, most := k.clock.Old(wall, v.Seq+1-min(v.First, v.Seq+1))
+	if err := k.keepClock(ctx); err != nil {
+		return 0, err // what is not kept would be believed after a restart
+	}
+	old, err := k.old(ctx, v.First, now, most)
+	if old >= v.Seq { // the newest one stays
+		old = v.Seq - min(v.Seq, 1)
+	}
+	if old < v.First {
+		old = 0
+	}
+	if err != nil || old != 0 || !k.clock.InDoubt() || !now.Equal(wall) || most == 0 {
+		return old, err
+	}
+	if k.clock.Accept(wall) {
+		k.doubt(ctx, true, wall)
+		return 0, k.keepClock(ctx)
+	}
+	return 0, nil
+}
+
+// old is the last record that is too old at that time, and of those at most so many: every one in front of it is, too. It walks from the oldest one on and stops at the
 // first that is not, so a clock that was wrong for a while keeps too much, never too little.
-func (k *Keeper) old(ctx context.Context, from uint64) (old uint64, err error) {
-	most := k.set.Policy.MaxAge
-	if most == 0 {
+func (k *Keeper) old(ctx context.Context, from uint64, now time.Time, records uint64) (old uint64, err error) {
+	most, all := k.set.Policy.MaxAge, records
+	if records == 0 {
 		return 0, nil
 	}
-	now := k.set.Now()
 	first, count, young := time.Time{}, 0, false
 	for !young {
 		n := 0
@@ -281,10 +368,16 @@ func (k *Keeper) old(ctx context.Context, from uint64) (old uint64, err error) {
 			if count++; count == 1 {
 				first = h.at
 			}
+			if records--; records == 0 {
+				young = true // no more of them may go now
+			}
 			if count%giveWay == 0 {
 				runtime.Gosched()
 			}
 			old, from = seq, seq+1
+			if young {
+				return errEnough
+			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) {
@@ -295,7 +388,7 @@ func (k *Keeper) old(ctx context.Context, from uint64) (old uint64, err error) {
 			sleep(ctx, restBetween)
 		}
 	}
-	if count < ageRecords && now.Sub(first) <= most+min(most/10, ageSlack) {
+	if count < ageRecords && uint64(count) < all && now.Sub(first) <= most+min(most/10, ageSlack) {
 		return 0, nil
 	}
 	return old, nil

@@ -150,14 +150,14 @@ func TestKeeperOnAWrongClock(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.add(50, "decision")
 		k := &Keeper{set: KeeperSettings{Log: s, Policy: Policy{MaxAge: time.Minute}, Now: time.Now}}
-		old, err := k.old(context.Background(), 1)
+		old, err := k.old(context.Background(), 1, k.set.Now(), 1<<40)
 		expect(t, "old", []any{old, err}, []any{5000, nil})
 		s.trim(5001)
-		old, err = k.old(context.Background(), 5002)
+		old, err = k.old(context.Background(), 5002, k.set.Now(), 1<<40)
 		expect(t, "old", []any{old, err}, []any{5002, nil})
 		s.append([]byte(`{"v":1}`))
 		time.Sleep(time.Hour)
-		if _, err = k.old(context.Background(), 5003); err == nil {
+		if _, err = k.old(context.Background(), 5003, k.set.Now(), 1<<40); err == nil {
 			t.Error("a record without a time is taken for old")
 		}
 	})

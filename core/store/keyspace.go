@@ -26,7 +26,7 @@ const (
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
 	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
-	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version
+	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version; "clock": see clock.go
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON
 	prefixSession  = 's' // s|SHA-256 of its id     → console session, JSON; gone when it ends

@@ -267,6 +267,7 @@ var lateCases = map[string]lateCase{
 		return &MoveCursor{Name: "siem", To: 1}, func() bool { c, _ := l.s.Cursor("siem"); return c.Seq == 1 }, &MoveCursor{Name: "siem", To: 1}
 	}},
 	"Trim":          {class: taking},
+	"KeepClock":     {class: noting},
 	"TouchSession":  {class: noting},
 	"SignInRefused": {class: noting},
 	"Note":          {class: noting},
