@@ -42,6 +42,18 @@ type bodyWriter struct {
 	frame   uint32
 }
 
+// entryCharge is what counting the depth of calls takes: about as many instructions as that are added to the function, and returning
+// from a deep nest waits for memory.
+const entryCharge = 4
+
+// entry is what entering the function costs beside its own instructions.
+func (w *bodyWriter) entry() uint32 {
+	if w.wrapped {
+		return entryCharge
+	}
+	return 0
+}
+
 func (w *bodyWriter) uint(v uint32) { w.b = binary.AppendUvarint(w.b, uint64(v)) }
 func (w *bodyWriter) op(op byte, v uint32) {
 	w.b = append(w.b, op)
@@ -52,7 +64,7 @@ func (w *bodyWriter) constant(v uint32) { w.b = append(append(w.b, opI32Const), 
 func (w *bodyWriter) instructions(f *flow, from *function) {
 	d := &decoder{cursor: cursor{b: from.code}, s: f.s, locals: f.d.locals, depth: 1, tab: f.d.tab}
 	region := 0
-	w.charge(f.points[0])
+	w.charge(f.points[0] + w.entry())
 	for d.depth > 0 {
 		in := d.next()
 		top := false // of a region

@@ -61,7 +61,7 @@ func (m *Module) checkFlow() error {
 	if chain > maxChain {
 		return refusef("calls that cannot recur take up to %d bytes of stack: at most %d are allowed", chain, maxChain)
 	}
-	m.recurs = recurs
+	m.recurs, m.Chain = recurs, chain
 	return nil
 }
 

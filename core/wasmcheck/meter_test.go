@@ -138,7 +138,7 @@ func TestEndless(t *testing.T) {
 		{"mutual recursion", mutual, errOverflow, nil},
 		{"tree of calls", tree, errExhausted, []uint64{40}},
 	} {
-		h := &meter{slice: 100_000, limit: 20}
+		h := &meter{slice: 100_000, limit: 40}
 		inst := metered(t, c.m, h)
 		if _, err := inst.ExportedFunction("f").Call(context.Background(), c.args...); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", c.name, err)

@@ -65,6 +65,9 @@ type Module struct {
 	Globals []Global
 	// Cost is the estimated time of compiling the metered module, in nanoseconds of one core (see cost.go).
 	Cost int64
+	// Chain is what the frames of functions that cannot recur may take of the stack together, in estimated bytes. Nothing in the
+	// metered module counts them.
+	Chain uint64
 
 	shape   *shape
 	recurs  []bool // own functions that can be on the stack twice

@@ -32,12 +32,15 @@ type call struct {
 	export string // what runs now
 	err    error  // the first fault; set before the panic that ends the guest
 
+	key      string    // whose call it is
+	turn     time.Time // when its turn on a processor began; zero: it has none
 	deadline time.Time
 	budget   uint64 // units
 	used     uint64 // of them, up to the last tick and by the host
 	slice    int64  // what the guest got last
 	unpaused int    // units charged by the host since the last look at the clock
 	pauses   int
+	stack    int  // bytes of stack that it has paid for, those that it began with included
 	deep     bool // calls nested beyond usualStack
 
 	window    int // bytes of text in the buffer

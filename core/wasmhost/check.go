@@ -18,7 +18,7 @@ func (m *Module) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 	}
 	doc := callDocument(what)
 	var v sdk.Verdict
-	err := m.use(ctx, checking, func(c *call) (uint32, int, error) {
+	err := m.use(ctx, checking, whose{key: what.KeyID}, func(c *call) (uint32, int, error) {
 		ptr, err := c.in.room(c, len(doc))
 		if err != nil {
 			return 0, 0, err

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"time"
@@ -28,6 +29,12 @@ const (
 	FuelPerMillisecond = 4_000_000
 	// MaxFuel is the largest budget of one call, units.
 	MaxFuel = uint64(MaxTimeout/time.Millisecond) * FuelPerMillisecond
+
+	// stackStep is how much stack a call has at first, and gets at once when it nests deeper than ever before in this call, bytes. The
+	// runtime makes a new stack of twice the size then and moves everything there, which no instruction shows: so growth is paid by the
+	// byte. Frames that are used again cost nothing more.
+	stackStep     = 64 << 10
+	stackByteFuel = 4
 
 	// usualStack is how deep calls may nest, bytes by the rewriter's estimate, without costing the instance. A Go guest that
 	// reads JSON of 128 levels stays below.
@@ -89,15 +96,40 @@ func (c *call) checkBudget() {
 	}
 }
 
-// pause checks the clock and the caller, and lets others run now and then.
+// pause checks the clock and the caller, and lets others run now and then: guests that wait for a processor when the turn is over, and
+// whatever else this process does.
 func (c *call) pause() {
 	c.unpaused = 0
-	if c.pauses++; c.pauses%yieldEvery == 0 {
+	err := c.late()
+	c.pauses++
+	switch {
+	case err != nil:
+	case machine.waiting.Load() > 0 && time.Since(c.turn) >= turnTime:
+		c.giveTurn()
+		err = c.takeTurn()
+	case c.pauses%yieldEvery == 0:
 		runtime.Gosched()
 	}
-	if err := c.late(); err != nil {
+	if err != nil {
 		c.err = c.in.module.fault(c.export, ErrInterrupted, "", err)
 		panic(c.err)
+	}
+}
+
+// takeTurn waits for a processor; the error is why there was none in time.
+func (c *call) takeTurn() error {
+	if !machine.take(c.Context, c.key, c.deadline) {
+		return cmp.Or(c.Context.Err(), context.DeadlineExceeded)
+	}
+	c.turn = time.Now()
+	return nil
+}
+
+// giveTurn gives the processor back, if the call has one.
+func (c *call) giveTurn() {
+	if !c.turn.IsZero() {
+		c.turn = time.Time{}
+		machine.give()
 	}
 }
 
@@ -143,13 +175,30 @@ func (overflow) Call(ctx context.Context, _ []uint64) {
 	if !ok {
 		panic(errNoCall)
 	}
-	if c.deep {
-		c.fault(ErrStack, "more than %d bytes", wasmcheck.StackBudget)
-	}
-	// The rest of the budget. The runtime keeps what its stack has grown to, so the instance is not used again.
-	c.deep = true
+	c.deepen()
+}
+
+// chainFuel is what a call pays for the frames that no function counts when it is entered, those of functions that cannot recur: most
+// modules have less of them than a call has at first.
+func (m *Module) chainFuel() uint64 {
+	return (max(m.checked.Chain, stackStep) - stackStep) * stackByteFuel
+}
+
+// deepen gives a call that nests deeper than before the stack for it, step by step, and has it pay for each.
+func (c *call) deepen() {
 	left := int32(uint32(c.in.depth.Get()))
-	c.in.depth.Set(uint64(uint32(left + wasmcheck.StackBudget - usualStack)))
+	for left < 0 { // one frame may be larger than a step
+		step := min(stackStep, wasmcheck.StackBudget-c.stack)
+		if step <= 0 {
+			c.fault(ErrStack, "more than %d bytes", wasmcheck.StackBudget)
+		}
+		c.stack += step
+		left += int32(step)
+		// The runtime keeps what its stack has grown to, so an instance that went deep is not used again.
+		c.deep = c.deep || c.stack > usualStack
+		c.charge(step * stackByteFuel)
+	}
+	c.in.depth.Set(uint64(uint32(left)))
 }
 
 // provideMeter makes both importable in a runtime.

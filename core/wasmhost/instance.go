@@ -202,11 +202,20 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 	for i, v := range args {
 		in.stack[i] = uint64(v)
 	}
+	if c.stack == 0 {
+		c.stack = stackStep
+		c.used += in.module.chainFuel()
+	}
+	if c.used > c.budget {
+		return 0, in.module.fault(export, ErrFuel, fmt.Sprintf("%d units", c.budget), nil)
+	}
 	in.fuel.Set(uint64(uint32(c.refill())))
-	if in.depth.Set(usualStack); c.deep { // it has gone deep already, and costs the instance anyway
-		in.depth.Set(wasmcheck.StackBudget)
+	in.depth.Set(uint64(c.stack)) // what it has paid for
+	if err := c.takeTurn(); err != nil {
+		return 0, in.module.fault(export, ErrInterrupted, "no processor was free", err)
 	}
 	err := fn.CallWithStack(c, in.stack[:])
+	c.giveTurn()
 	if c.err != nil {
 		return 0, c.err
 	}

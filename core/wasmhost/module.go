@@ -39,7 +39,8 @@ type Module struct {
 	rt       wazero.Runtime
 	compiled wazero.CompiledModule
 
-	slots   chan struct{} // one for each call that has or wants an instance
+	places  *places       // of the calls that have or want an instance
+	masks   *places       // of those that mask
 	closing chan struct{} // closed when no more calls are taken
 
 	mu      sync.Mutex
@@ -51,9 +52,8 @@ type Module struct {
 	die        context.CancelFunc
 	background sync.WaitGroup
 
-	closeMu   sync.Mutex
-	closeHeld int // slots that Close has taken
-	closed    bool
+	closeMu sync.Mutex
+	closed  bool
 
 	calls, errs, discarded, grown, dropped, cut, fuel atomic.Uint64
 	live                                              atomic.Int64
@@ -84,7 +84,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Module, error) {
 	sum := sha256.Sum256(spec.Code)
 	m := &Module{host: h, spec: spec, digest: "sha256:" + hex.EncodeToString(sum[:]), seed: sum, checked: checked,
 		isolation: spec.Isolation, keeps: checked.Keeps,
-		slots: make(chan struct{}, spec.Instances), closing: make(chan struct{})}
+		places: newPlaces(spec.Instances), masks: newPlaces(maskPlaces), closing: make(chan struct{})}
 	m.life, m.die = context.WithCancel(context.WithoutCancel(ctx))
 	m.spec.Code = nil // the compiled code is what counts from here on
 	if err := m.prepare(ctx); err != nil {
@@ -92,7 +92,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Module, error) {
 	}
 	// What is left of the bytes would live as long as the module.
 	m.checked = &wasmcheck.Module{Initialize: checked.Initialize, Scan: checked.Scan, Check: checked.Check,
-		Describe: checked.Describe, Keeps: checked.Keeps, Globals: checked.Globals}
+		Describe: checked.Describe, Keeps: checked.Keeps, Globals: checked.Globals, Chain: checked.Chain}
 	return m, nil
 }
 
@@ -264,12 +264,8 @@ func (m *Module) Close(ctx context.Context) error {
 	default:
 		close(m.closing)
 	}
-	for ; m.closeHeld < cap(m.slots); m.closeHeld++ {
-		select {
-		case m.slots <- struct{}{}:
-		case <-ctx.Done():
-			return fmt.Errorf("close module %q: %d calls still run: %w", m.spec.Name, cap(m.slots)-m.closeHeld, ctx.Err())
-		}
+	if err := closePlaces(ctx, m.spec.Name, m.places, m.masks); err != nil {
+		return err
 	}
 	m.die()
 	m.background.Wait() // a start that runs ends within a slice of its fuel

@@ -2,24 +2,26 @@ package wasmhost
 
 import (
 	"context"
+	"errors"
 )
 
 // use runs one scan or check on an instance of its own. run gives the address and length of the input it wrote.
 //
 // An instance goes back to the pool only when nothing at all was wrong with the call, the deadline included, and nothing of
 // the call is left in it but what its isolation allows.
-func (m *Module) use(ctx context.Context, p phase, run func(c *call) (ptr uint32, n int, err error)) (err error) {
+func (m *Module) use(ctx context.Context, p phase, who whose, run func(c *call) (ptr uint32, n int, err error)) (err error) {
 	m.calls.Add(1)
 	defer func() {
 		if err != nil {
 			m.errs.Add(1)
 		}
 	}()
-	in, err := m.acquire(ctx)
+	in, err := m.acquire(ctx, who)
 	if err != nil {
 		return err
 	}
 	c := in.newCall(p)
+	c.key = who.key
 	c.begin(ctx, m.spec.Timeout, m.spec.Fuel)
 	sound := false
 	var ptr uint32
@@ -27,7 +29,7 @@ func (m *Module) use(ctx context.Context, p phase, run func(c *call) (ptr uint32
 	defer func() { // also when run panics
 		m.fuel.Add(c.used)
 		c.flush()
-		m.release(in, sound, ptr, n)
+		m.release(in, who, sound, ptr, n)
 	}()
 	if ptr, n, err = run(c); err != nil {
 		return err
@@ -36,32 +38,28 @@ func (m *Module) use(ctx context.Context, p phase, run func(c *call) (ptr uint32
 	return nil
 }
 
+// of are the places of such a call.
+func (m *Module) of(who whose) *places {
+	if who.mask {
+		return m.masks
+	}
+	return m.places
+}
+
 // acquire waits for a free place, then takes the instance used last, waits for one that is being started, or starts one.
-func (m *Module) acquire(ctx context.Context) (*instance, error) {
+func (m *Module) acquire(ctx context.Context, who whose) (*instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, m.fault("", ErrBusy, "the call came too late", err)
 	}
-	select {
-	case <-m.closing:
+	switch err := m.of(who).take(ctx, who.key); {
+	case errors.Is(err, errPlacesClosed):
 		return nil, m.fault("", ErrClosed, "", nil)
-	default:
-	}
-	select {
-	case m.slots <- struct{}{}:
-	case <-m.closing:
-		return nil, m.fault("", ErrClosed, "", nil)
-	case <-ctx.Done():
-		return nil, m.fault("", ErrBusy, "", ctx.Err())
-	}
-	select {
-	case <-m.closing: // both were ready: Close waits for this place
-		<-m.slots
-		return nil, m.fault("", ErrClosed, "", nil)
-	default:
+	case err != nil:
+		return nil, m.fault("", ErrBusy, "", err)
 	}
 	in, err := m.instance(ctx)
 	if err != nil {
-		<-m.slots
+		m.of(who).give(who.key)
 	}
 	return in, err
 }
@@ -104,8 +102,8 @@ func (m *Module) instance(ctx context.Context) (*instance, error) {
 }
 
 // release gives the place back, and the instance if it is sound and nothing of the call is left in it.
-func (m *Module) release(in *instance, sound bool, ptr uint32, n int) {
-	defer func() { <-m.slots }()
+func (m *Module) release(in *instance, who whose, sound bool, ptr uint32, n int) {
+	defer m.of(who).give(who.key)
 	if m.keep(in, sound, ptr, n) {
 		in.newCall(starting) // an idle instance holds nothing of the caller's
 		m.mu.Lock()

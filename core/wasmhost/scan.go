@@ -29,6 +29,8 @@ type Window struct {
 	Text     string
 	Hits     []Hit  // where the module's triggers occur: indexes into Metadata.Triggers, offsets into Text
 	Complete bool   // Hits are all there are: the guest need not look elsewhere
+	Key      string // whose text it is
+	Masking  bool   // for masking, which has places of its own
 	Flags    uint32 // of abi.FlagFirst, FlagFinal, FlagStream, FlagTruncated and FlagDryRun; the others are set here
 }
 
@@ -43,7 +45,13 @@ type Result struct {
 
 // Scan scans one text as a whole. Errors are *CallError: see Err… for what can be wrong.
 func (m *Module) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
-	return m.ScanHits(ctx, in.Text, in.Hits, in.HitsComplete)
+	r, err := m.ScanWindow(ctx, wholeOf(in))
+	return r.Findings, err
+}
+
+// wholeOf is a chain's text as a module gets it.
+func wholeOf(in *chain.Input) Window {
+	return Window{Text: in.Text, Hits: in.Hits, Complete: in.HitsComplete, Flags: abi.FlagFirst | abi.FlagFinal, Key: in.KeyID, Masking: in.Masking}
 }
 
 // ScanHits scans one text as a whole and tells the module where its triggers occur. Without complete it reads everything.
@@ -60,7 +68,7 @@ func (m *Module) ScanPiece(ctx context.Context, w *chain.Window) ([]sdk.Finding,
 
 // pieceOf is a chain's window as a module gets it.
 func pieceOf(w *chain.Window) Window {
-	out := Window{State: w.State, Text: w.Text, Hits: w.Hits, Complete: w.HitsComplete, Flags: abi.FlagStream}
+	out := Window{State: w.State, Text: w.Text, Hits: w.Hits, Complete: w.HitsComplete, Flags: abi.FlagStream, Key: w.KeyID, Masking: w.Masking}
 	if w.First {
 		out.Flags |= abi.FlagFirst
 	}
@@ -81,7 +89,7 @@ func (m *Module) ScanWindow(ctx context.Context, w Window) (Result, error) {
 		return Result{}, err
 	}
 	var r Result
-	err := m.use(ctx, scanning, func(c *call) (uint32, int, error) {
+	err := m.use(ctx, scanning, whose{w.Key, w.Masking}, func(c *call) (uint32, int, error) {
 		ptr, n, err := c.in.scanWindow(c, &w)
 		if err == nil {
 			slices.SortStableFunc(c.findings, byPlace)

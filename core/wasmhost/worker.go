@@ -64,12 +64,12 @@ type Worker struct {
 	kinds map[string]string
 
 	first   chan error // how the first start went
-	slots   chan struct{}
+	places  *places
+	masks   *places
 	closing chan struct{}
 
-	closeMu   sync.Mutex
-	closeHeld int
-	closed    bool
+	closeMu sync.Mutex
+	closed  bool
 
 	calls, errs atomic.Uint64
 
@@ -126,7 +126,7 @@ func (h *Host) newWorker(spec Spec, tune workerTuning) (*Worker, error) {
 		return nil, refusef("%d bytes: at most %d are allowed", len(spec.Code), abi.MaxModule)
 	}
 	w := &Worker{host: h, digest: moduleDigest(spec.Code), tune: tune, first: make(chan error, 1),
-		slots: make(chan struct{}, spec.Instances), closing: make(chan struct{}), begun: make(chan struct{})}
+		places: newPlaces(spec.Instances), masks: newPlaces(maskPlaces), closing: make(chan struct{}), begun: make(chan struct{})}
 	if w.load, err = loadFrame(spec); err != nil {
 		return nil, err
 	}
@@ -141,12 +141,15 @@ func (h *Host) newWorker(spec Spec, tune workerTuning) (*Worker, error) {
 // workerLimits bound a worker by what its instances may have and what the runtime needs beside them. The time is not
 // bounded: a worker lives as long as the gateway, and a call that is late ends it.
 func workerLimits(s *Spec) supervise.Limits {
-	memory := uint64(s.Instances+1) * (s.Memory + 16<<20)
+	memory := uint64(atOnce(s.Instances)+1) * (s.Memory + 16<<20)
 	return supervise.Limits{Memory: workerSpace + 2*memory, Data: workerData + 2*memory, Files: workerFiles, FileSize: s.Memory + pageSize}
 }
 
+// atOnce is how many calls a module of so many instances may have at once: its places, those of masking, and the spare one of each.
+func atOnce(instances int) int { return instances + 1 + maskPlaces + 1 }
+
 func (w *Worker) command() (supervise.Command, error) {
-	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv,
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Background: true,
 		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
 }
 
@@ -176,7 +179,8 @@ func (w *Worker) log(level int, line string) {
 
 // Scan scans one text as a whole. Errors are *CallError: see Err… for what can be wrong.
 func (w *Worker) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
-	return w.ScanHits(ctx, in.Text, in.Hits, in.HitsComplete)
+	r, err := w.ScanWindow(ctx, wholeOf(in))
+	return r.Findings, err
 }
 
 // ScanHits scans one text as a whole and tells the module where its triggers occur. Without complete it reads everything.
@@ -193,7 +197,7 @@ func (w *Worker) ScanPiece(ctx context.Context, piece *chain.Window) ([]sdk.Find
 
 // ScanWindow scans one window of a stream, or a text as a whole.
 func (w *Worker) ScanWindow(ctx context.Context, win Window) (Result, error) {
-	p := &pending{kind: frameFindings, asked: asked{scanner: w.spec.Name, kinds: w.kinds, window: len(win.Text),
+	p := &pending{kind: frameFindings, who: whose{win.Key, win.Masking}, asked: asked{scanner: w.spec.Name, kinds: w.kinds, window: len(win.Text),
 		stream: win.Flags&abi.FlagStream != 0}}
 	err := w.checkWindow(&win)
 	if err == nil {
@@ -233,7 +237,7 @@ func (w *Worker) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 		w.count(err)
 		return sdk.Verdict{}, err
 	}
-	p := &pending{kind: frameVerdict}
+	p := &pending{kind: frameVerdict, who: whose{key: what.KeyID}}
 	err := w.ask(ctx, p, func(b []byte, id uint64, left time.Duration) []byte {
 		return appendCall(beginFrame(b, frameCheck, id), left, what)
 	})
@@ -328,12 +332,8 @@ func (w *Worker) Close(ctx context.Context) error {
 	default:
 		close(w.closing)
 	}
-	for ; w.closeHeld < cap(w.slots); w.closeHeld++ {
-		select {
-		case w.slots <- struct{}{}:
-		case <-ctx.Done():
-			return fmt.Errorf("close module %q: %d calls still run: %w", w.spec.Name, cap(w.slots)-w.closeHeld, ctx.Err())
-		}
+	if err := closePlaces(ctx, w.spec.Name, w.places, w.masks); err != nil {
+		return err
 	}
 	// No call runs: there is nothing that the process needs time for.
 	ctx, cancel := context.WithTimeout(ctx, closeTime)

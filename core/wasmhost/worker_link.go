@@ -41,6 +41,7 @@ type link struct {
 type pending struct {
 	kind  byte // what answers it, beside frameFault
 	asked asked
+	who   whose
 
 	result  Result
 	verdict sdk.Verdict
@@ -269,7 +270,7 @@ func (l *link) take(id uint64) bool {
 func (l *link) complete(p *pending, err error) {
 	p.timer.Stop()
 	p.err = err
-	<-l.worker.slots
+	l.worker.of(p.who).give(p.who.key)
 	close(p.done)
 }
 
@@ -330,7 +331,7 @@ func (l *link) send(make func(buf []byte) []byte) error {
 // ask makes one call: a free place, a frame, an answer.
 func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id uint64, left time.Duration) []byte) (err error) {
 	defer func() { w.count(err) }()
-	if err := w.acquire(ctx); err != nil {
+	if err := w.acquire(ctx, p.who); err != nil {
 		return err
 	}
 	l := w.link.Load()
@@ -339,13 +340,13 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 		left = min(left, time.Until(end))
 	}
 	if l == nil {
-		<-w.slots
+		w.of(p.who).give(p.who.key)
 		return w.fault(ErrWorker, "it is not running", nil)
 	}
 	deadline := time.Now().Add(left)
 	id, err := l.begin(p, left+lateBy)
 	if err != nil {
-		<-w.slots
+		w.of(p.who).give(p.who.key)
 		return w.fault(ErrWorker, cut(err.Error(), 200), nil)
 	}
 	err = l.send(func(b []byte) []byte { return frame(b, id, time.Until(deadline)) })
@@ -366,8 +367,16 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 	return p.err
 }
 
+// of are the places of such a call.
+func (w *Worker) of(who whose) *places {
+	if who.mask {
+		return w.masks
+	}
+	return w.places
+}
+
 // acquire waits for a free place.
-func (w *Worker) acquire(ctx context.Context) error {
+func (w *Worker) acquire(ctx context.Context, who whose) error {
 	select {
 	case <-w.closing:
 		return w.fault(ErrClosed, "", nil)
@@ -379,18 +388,11 @@ func (w *Worker) acquire(ctx context.Context) error {
 	if w.link.Load() == nil {
 		return w.fault(ErrWorker, "it is not running", nil)
 	}
-	select {
-	case w.slots <- struct{}{}:
-	case <-w.closing:
+	switch err := w.of(who).take(ctx, who.key); {
+	case errors.Is(err, errPlacesClosed):
 		return w.fault(ErrClosed, "", nil)
-	case <-ctx.Done():
-		return w.fault(ErrBusy, "", ctx.Err())
+	case err != nil:
+		return w.fault(ErrBusy, "", err)
 	}
-	select {
-	case <-w.closing: // both were ready: Close waits for this place
-		<-w.slots
-		return w.fault(ErrClosed, "", nil)
-	default:
-		return nil
-	}
+	return nil
 }

@@ -72,7 +72,12 @@ func (s *server) awaitLoad() (Spec, error) {
 	if err != nil {
 		return Spec{}, err
 	}
-	return spec.withDefaults()
+	if spec, err = spec.withDefaults(); err != nil {
+		return spec, err
+	}
+	// The gateway keeps calls apart, by key and by what they are for: here there is a place for each that it lets through.
+	spec.Instances = min(atOnce(spec.Instances), MaxInstances)
+	return spec, nil
 }
 
 // failed tells the gateway why there is no module, and waits until it has read that and ends us.
