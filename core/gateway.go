@@ -120,7 +120,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if err := private(filepath.Join(dir, "db")); err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
-	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal,
+	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal, Secret: pepper,
 		QueuedPerKey: int(cfg.Limits.QueuedPerKey), Queued: int(cfg.Limits.Queued)}); err != nil {
 		return g, err
 	}

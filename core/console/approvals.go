@@ -2,7 +2,6 @@ package console
 
 import (
 	"bytes"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -85,10 +84,10 @@ type approvalPage struct {
 	From    []string
 	Signs   []signRow
 	By      string // who ended it
-	Seen    string // the call that this page shows, as the form sends it back
+	Digest  string // of the call that this page shows; the form sends it back
 	Answers bool   // the operator's role may answer
 	Mine    bool   // the operator has signed it off
-	Yes, No string // reasons as they were typed
+	Yes, No string // reasons as they were typed, to approve and to deny or withdraw
 }
 
 // signRow is one sign-off.
@@ -105,6 +104,9 @@ func (p approvalPage) MayApprove() bool {
 
 // MayDeny reports whether the page has a form that denies.
 func (p approvalPage) MayDeny() bool { return p.Answers && p.Status == store.Pending }
+
+// MayWithdraw reports whether the page has a form that takes an approval back.
+func (p approvalPage) MayWithdraw() bool { return p.Answers && p.Status == store.Approved }
 
 func (c *Console) showApproval(w http.ResponseWriter, r *http.Request, v *visit) {
 	if d := c.deferral(w, r, v); d != nil {
@@ -141,9 +143,8 @@ func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d 
 		}
 		return id
 	}
-	seen := d.Seen()
 	p := approvalPage{approvalRow: approvalRow{d.Defer, names[d.KeyID], left(d.Expires, now)}, Text: laidOut(d.Call), Size: len(d.Call), Most: mostShown, By: who(d.ResolvedBy),
-		Seen: hex.EncodeToString(seen[:]), Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
+		Digest: d.Digest, Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
 	p.Hidden = hidden(d.Call)
 	for _, s := range d.Signed {
 		p.Signs = append(p.Signs, signRow{By: who(s.Key), Reason: s.Reason, At: s.At, Grant: s.Grant != nil})
@@ -206,8 +207,15 @@ func laidOut(call json.RawMessage) string {
 // answerForm is what was typed, by form.
 type answerForm struct{ yes, no string }
 
-// answer signs the call off that the address names, or denies it.
-func (c *Console) answer(approved bool) page {
+// The answers that a page of a call sends.
+const (
+	approve  = "approve"
+	deny     = "deny"
+	withdraw = "withdraw"
+)
+
+// answer signs the call off that the address names, denies it, or takes its approval back.
+func (c *Console) answer(what string) page {
 	return func(w http.ResponseWriter, r *http.Request, v *visit) {
 		f, err := readForm(r)
 		if err != nil {
@@ -218,16 +226,18 @@ func (c *Console) answer(approved bool) page {
 		if d == nil {
 			return
 		}
-		reason, shown, err := f.two("reason", "seen")
+		reason, shown, err := f.two("reason", "digest")
 		if err != nil {
 			c.refuseError(w, v, err)
 			return
 		}
-		a := ops.Answer{Decision: d.DecisionID, Approved: approved, Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
+		a := ops.Answer{Decision: d.DecisionID, Approved: what == approve, Withdraw: what == withdraw, Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
 		typed := answerForm{no: a.Reason}
-		if approved {
+		if a.Approved {
 			typed = answerForm{yes: a.Reason}
-			a.Seen, err = seenOf(shown)
+			if a.Digest = shown; !isDigest.MatchString(shown) {
+				err = sdk.FieldErrf(sdk.CodeInvalidField, "digest", "The form does not say which call it approves. Nothing was approved; reload the page.")
+			}
 		}
 		if err == nil {
 			_, err = c.set.Approvals.AnswerAs(r.Context(), v.op, v.by, a)
@@ -242,12 +252,4 @@ func (c *Console) answer(approved bool) page {
 	}
 }
 
-// seenOf reads which call the form was shown with.
-func seenOf(text string) (out [32]byte, err error) {
-	b, err := hex.DecodeString(text)
-	if err != nil || len(b) != len(out) {
-		return out, sdk.FieldErrf(sdk.CodeInvalidField, "seen", "The form does not say which call it approves. Nothing was approved; reload the page.")
-	}
-	copy(out[:], b)
-	return out, nil
-}
+var isDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"net/http"
 	"regexp"
@@ -19,7 +18,7 @@ import (
 // seen is what the page of a call says that it shows.
 func (a *answer) seen(t *testing.T) string {
 	t.Helper()
-	m := regexp.MustCompile(`name="seen" value="([0-9a-f]{64})"`).FindStringSubmatch(a.body)
+	m := regexp.MustCompile(`name="digest" value="([0-9a-f]{64})"`).FindStringSubmatch(a.body)
 	if m == nil {
 		t.Fatalf("%s: no form that approves\n%s", a.path, a.body)
 	}
@@ -30,7 +29,7 @@ func (a *answer) seen(t *testing.T) string {
 func (b *browser) approve(decision string) *answer {
 	b.d.t.Helper()
 	page := "/approvals/" + decision
-	return b.post(page+"/approve", "seen", b.get(page).is(b.d.t, http.StatusOK).seen(b.d.t), "reason", "order checked")
+	return b.post(page+"/approve", "digest", b.get(page).is(b.d.t, http.StatusOK).seen(b.d.t), "reason", "order checked")
 }
 
 func (d *desk) status(k *store.Key, token string) string {
@@ -94,7 +93,7 @@ func TestDenyInTheConsole(t *testing.T) {
 		t.Errorf("the agent is told %v %v", st, err)
 	}
 	b.post("/approvals/"+decision+"/deny").to(t, "/approvals/"+decision) // the same answer once more
-	b.post("/approvals/"+decision+"/approve", "seen", strings.Repeat("ab", 32)).is(t, http.StatusConflict, "denied by console:ada")
+	b.post("/approvals/"+decision+"/approve", "digest", strings.Repeat("ab", 32)).is(t, http.StatusConflict, "denied by console:ada")
 	other, _ := d.asks(agent, `,"args":{"a":2}`)
 	b.post("/approvals/"+other+"/deny").to(t, "/approvals/"+other)
 }
@@ -132,8 +131,8 @@ func TestAuditorAnswersNothing(t *testing.T) {
 	b.get("/approvals/"+decision).is(t, http.StatusOK, "This call waits", "takes the role admin or approver; yours is auditor").lacks(t, "<textarea", "Approve this call", "Deny this call")
 	seen := d.as("ada", store.RoleAdmin).get("/approvals/" + decision).seen(t)
 	for _, what := range []string{"approve", "deny"} {
-		b.post("/approvals/"+decision+"/"+what, "seen", seen, "reason", "x").is(t, http.StatusForbidden, "Not yours to do", "takes the role admin or approver")
-		_, err := d.ops.AnswerAs(t.Context(), store.Operator{Name: "eve", Role: store.RoleAuditor}, store.Who{}, ops.Answer{Decision: decision, Approved: what == "approve", Seen: [32]byte{1}})
+		b.post("/approvals/"+decision+"/"+what, "digest", seen, "reason", "x").is(t, http.StatusForbidden, "Not yours to do", "takes the role admin or approver")
+		_, err := d.ops.AnswerAs(t.Context(), store.Operator{Name: "eve", Role: store.RoleAuditor}, store.Who{}, ops.Answer{Decision: decision, Approved: what == "approve", Digest: seen})
 		if err == nil {
 			t.Errorf("%s: the operation lets an auditor in", what)
 		}
@@ -155,7 +154,7 @@ func TestQuorumInTheConsole(t *testing.T) {
 	ada, bob := d.as("ada", store.RoleAdmin), d.as("bob", store.RoleApprover)
 	seen := ada.get(page).is(t, http.StatusOK, "0 of 3").seen(t)
 	for range 3 {
-		ada.post(page+"/approve", "seen", seen).to(t, page)
+		ada.post(page+"/approve", "digest", seen).to(t, page)
 	}
 	ada.get(page).is(t, http.StatusOK, "1 of 3", "<bdi>console:ada</bdi> at", "You have signed it off", "Deny this call").lacks(t, "Approve this call")
 	bob.approve(decision).to(t, page)
@@ -181,8 +180,7 @@ func TestNamedApprovers(t *testing.T) {
 	for _, role := range []string{store.RoleAdmin, store.RoleApprover} {
 		b := d.as(map[string]string{store.RoleAdmin: "ada", store.RoleApprover: "bob"}[role], role)
 		b.get(page).is(t, http.StatusOK, "names who may approve", "key:ada", "role:approver", "can be denied").lacks(t, "Approve this call")
-		digest := d.deferred(decision).Seen()
-		b.post(page+"/approve", "seen", hex.EncodeToString(digest[:])).is(t, http.StatusForbidden, "names who may approve")
+		b.post(page+"/approve", "digest", d.deferred(decision).Digest).is(t, http.StatusForbidden, "names who may approve")
 	}
 	if st := d.status(agent, token); st != "pending" {
 		t.Fatalf("it is %s", st)
@@ -213,12 +211,12 @@ func TestApprovesWhatWasShown(t *testing.T) {
 	if _, err := d.run(boss, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":1000000}}`, token)); err != nil {
 		t.Fatal(err)
 	}
-	b.post(page+"/approve", "seen", seen, "reason", "one is fine").is(t, http.StatusConflict, "has changed the deferred call", "1000000", "put other arguments", "one is fine")
+	b.post(page+"/approve", "digest", seen, "reason", "one is fine").is(t, http.StatusConflict, "read it again", "1000000", "put other arguments", "one is fine")
 	if st := d.status(agent, token); st != "pending" {
 		t.Fatalf("it is %s", st)
 	}
-	for _, bad := range []string{"", "x", "ab", strings.Repeat("0", 64), strings.Repeat("ab", 31), strings.Repeat("ab", 33)} {
-		if a := b.post(page+"/approve", "seen", bad); a.status != http.StatusUnprocessableEntity {
+	for _, bad := range []string{"", "x", "ab", strings.Repeat("AB", 32), strings.Repeat("ab", 31), strings.Repeat("ab", 33)} {
+		if a := b.post(page+"/approve", "digest", bad); a.status != http.StatusUnprocessableEntity {
 			t.Errorf("seen %q: %d", bad, a.status)
 		}
 	}
@@ -237,7 +235,7 @@ func TestApprovalThatIsOver(t *testing.T) {
 	b := d.as("ada", store.RoleApprover)
 	seen := b.get(page).seen(t)
 	d.advance(5 * time.Minute)
-	b.post(page+"/approve", "seen", seen).is(t, http.StatusGone, "expired", "nobody answered in time").lacks(t, "Approve this call")
+	b.post(page+"/approve", "digest", seen).is(t, http.StatusGone, "expired", "nobody answered in time").lacks(t, "Approve this call")
 	b.post(page+"/deny").is(t, http.StatusGone, "expired")
 	b.get(page).is(t, http.StatusOK, "This call has expired", "nobody answered in time").lacks(t, "<form method=\"post\" action=\"/approvals")
 
@@ -263,7 +261,7 @@ func TestApprovalThatIsOver(t *testing.T) {
 
 	for _, id := range []string{"dec_01ARZ3NDEKTSV4RRFFQ69G5FAV", "dec_", "x", "dfr_01ARZ3NDEKTSV4RRFFQ69G5FAV", decision + "x", strings.ToLower(decision)} {
 		b.get("/approvals/"+id).is(t, http.StatusNotFound, "No call with this id")
-		b.post("/approvals/"+id+"/approve", "seen", seen).is(t, http.StatusNotFound)
+		b.post("/approvals/"+id+"/approve", "digest", seen).is(t, http.StatusNotFound)
 		b.post("/approvals/"+id+"/deny").is(t, http.StatusNotFound)
 	}
 }
@@ -305,7 +303,7 @@ func TestReasonIsLimited(t *testing.T) {
 	b := d.as("ada", store.RoleAdmin)
 	long := strings.Repeat("é", 600)
 	b.post(page+"/deny", "reason", long).is(t, http.StatusUnprocessableEntity, "limit of 1024", long, `aria-invalid="true"`)
-	b.post(page+"/approve", "reason", long, "seen", b.get(page).seen(t)).is(t, http.StatusUnprocessableEntity, "limit of 1024", long)
+	b.post(page+"/approve", "reason", long, "digest", b.get(page).seen(t)).is(t, http.StatusUnprocessableEntity, "limit of 1024", long)
 	b.post(page+"/deny", "reason", "a", "reason", "b").is(t, http.StatusBadRequest, "more than once")
 	if st := d.status(agent, token); st != "pending" {
 		t.Errorf("it is %s", st)
@@ -352,7 +350,7 @@ func TestAnswerThatFails(t *testing.T) {
 	seen := b.get(page).seen(t)
 	d.c.set.Approvals = failing{d.ops, &sdk.Error{Code: sdk.CodeAuditUnavailable, Msg: "x", Err: fmt.Errorf("disk full")}}
 	for _, what := range []string{"approve", "deny"} {
-		b.post(page+"/"+what, "seen", seen).is(t, http.StatusServiceUnavailable, "could not be recorded").lacks(t, "disk full")
+		b.post(page+"/"+what, "digest", seen).is(t, http.StatusServiceUnavailable, "could not be recorded").lacks(t, "disk full")
 	}
 	d.c.set.Approvals = failing{d.ops, fmt.Errorf("secret detail")}
 	b.post(page+"/deny").is(t, http.StatusInternalServerError, "Something went wrong").lacks(t, "secret detail")
@@ -377,4 +375,28 @@ func TestUnmaskedCallIsNotShown(t *testing.T) {
 	decision, _ := d.asks(agent, fmt.Sprintf(`,"args":{"a":%q},"context":{"b":%q}`, unmaskable, masked))
 	d.as("ada", store.RoleAdmin).get("/approvals/"+decision).is(t, http.StatusOK, "Not shown:", "the arguments (error, scanner mask)", "[SECRET_TEST: 9 characters (8 letters, 1 sign), begins hu…]").
 		lacks(t, unmaskable, masked, "the context (")
+}
+
+// An approval that is not used yet can be taken back; the page says what goes with it.
+func TestWithdrawInTheConsole(t *testing.T) {
+	d := newDesk(t)
+	agent := d.key("agent", "agent")
+	decision, token := d.asks(agent, `,"args":{"a":1}`)
+	page := "/approvals/" + decision
+	ada := d.as("ada", store.RoleAdmin)
+	ada.get(page).is(t, http.StatusOK, "This call waits").lacks(t, "Withdraw this approval")
+	ada.approve(decision).to(t, page)
+	ada.get(page).is(t, http.StatusOK, "This call is approved", "Withdraw this approval").lacks(t, "standing grant")
+	d.as("eve", store.RoleAuditor).get(page).is(t, http.StatusOK, "This call is approved").lacks(t, "Withdraw this approval")
+	d.as("eve", store.RoleAuditor).post(page+"/withdraw", "reason", "x").is(t, http.StatusForbidden, "Not yours to do")
+	ada.post(page+"/deny", "reason", "too late").is(t, http.StatusConflict, "This call is approved")
+	d.as("bob", store.RoleApprover).post(page+"/withdraw", "reason", "wrong order").to(t, page)
+	ada.get(page).is(t, http.StatusOK, "This approval was withdrawn", "console:bob", "wrong order").lacks(t, "Withdraw this approval", "Approve this call")
+	ada.post(page+"/withdraw").is(t, http.StatusConflict, "denied by console:bob")
+	if st := d.status(agent, token); st != "denied" {
+		t.Errorf("the agent is told %s", st)
+	}
+	if r := d.audit("defer_resolved"); len(r) != 2 || r[1]["withdrawn"] != true || r[1]["principal_id"] != "console:bob" {
+		t.Errorf("recorded: %v", r)
+	}
 }

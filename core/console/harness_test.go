@@ -172,7 +172,7 @@ func (d *desk) open(change ...func(*Settings)) {
 	d.t.Helper()
 	random := func(b []byte) { _, _ = rand.Read(b) }
 	var err error
-	d.store, err = store.Open(store.Settings{Dir: d.dir, Now: d.clock, NewID: func() string { return "sto_test" }, Log: d.log, Stall: time.Hour})
+	d.store, err = store.Open(store.Settings{Dir: d.dir, Now: d.clock, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: d.log, Stall: time.Hour})
 	if err != nil {
 		d.t.Fatal(err)
 	}

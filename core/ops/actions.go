@@ -39,8 +39,10 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	}
 	out := s.shown(&n.Out, n.Out.KeyID == r.Key.ID)
 	out.Repeat = n.Twin
-	out.Params, out.Context = []byte(raw.params), []byte(raw.context) // what was sent goes back to who sent it
-	out.ParamsWithheld, out.ContextWithheld = nil, nil
+	out.Context, out.ContextWithheld = []byte(raw.context), nil // what was sent goes back to who sent it
+	if !n.Out.Modified {
+		out.Params, out.ParamsWithheld = []byte(raw.params), nil
+	}
 	return out, nil
 }
 
@@ -170,8 +172,12 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 	if err := noKeys(in.Reason, r.Idempotency); err != nil {
 		return nil, err
 	}
+	yes, err := answerOf("approve", in.Approve, in.Withdraw)
+	if err != nil {
+		return nil, err
+	}
 	cmd := &store.ApproveAction{ID: in.ID, Idem: idempotency(r, "action_approval/"+in.ID),
-		Approve: store.Approve{Token: in.Token, Key: r.Key, By: r.Who, Yes: *in.Approve, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL},
+		Approve: store.Approve{Token: in.Token, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL},
 		Answer:  func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) }}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err

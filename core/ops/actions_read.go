@@ -125,8 +125,9 @@ func (s *Service) shown(a *store.Action, token bool) *wire.Action {
 	case store.ActionPending:
 		out.ExpiresAt = stamp(a.DeferExpires)
 		if token {
-			out.ApprovalToken = a.Token
+			out.ApprovalToken = a.ApprovalToken()
 		}
+		out.Digest = s.set.Store.CallDigest(a.Stands())
 		out.PythonExample, out.JSExample = examples(a.ID, "approval", `{"token": approval_token, "approve": True}`, `{token: approvalToken, approve: true}`)
 	case store.ActionAllowed, store.ActionApproved:
 		out.ExpiresAt = stamp(a.Decided.Add(store.ActionFor))

@@ -21,15 +21,19 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	if err := noKeys(in.Reason, in.ApproverID, r.Idempotency); err != nil {
 		return nil, err
 	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: *in.Approved, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, Seen: r.seen}
+	yes, err := answerOf("approved", in.Approved, in.Withdraw)
+	if err != nil {
+		return nil, err
+	}
+	if !yes && (in.ModifiedArgs.Exists() || in.Grant.Exists()) {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant belong to an approval, not to a denial")
+	}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants}
 	cmd.Answer = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID
 	}
 	cmd.Idem = idempotency(r, "approve_defer")
-	if !*in.Approved && (in.ModifiedArgs.Exists() || in.Grant.Exists()) {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant go with an approval, not with a denial")
-	}
 	if err := s.askGrant(r, in, cmd); err != nil {
 		return nil, err
 	}
@@ -45,6 +49,18 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	return approval(cmd), nil
 }
 
+// answerOf is whether an answer signs the call off; field is the member that says so. One that withdraws an approval is a
+// denial.
+func answerOf(field string, yes *bool, withdraw bool) (bool, error) {
+	switch {
+	case yes == nil && !withdraw:
+		return false, sdk.FieldErrf(sdk.CodeMissingField, field, "%s is required, unless withdraw is true", field)
+	case yes != nil && *yes && withdraw:
+		return false, sdk.FieldErrf(sdk.CodeInvalidField, "withdraw", "withdraw takes an approval back, so %s must be false or absent", field)
+	}
+	return yes != nil && *yes, nil
+}
+
 // idempotency is what the request's Idempotency-Key asks for; nil without one.
 func idempotency(r *Request, operation string) *store.Idempotency {
 	if r.Idempotency == "" {
@@ -54,7 +70,7 @@ func idempotency(r *Request, operation string) *store.Idempotency {
 }
 
 func approval(c *store.Approve) *wire.ApproveResponse {
-	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed), ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.NoGrant}
+	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed), ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.GrantNote}
 }
 
 // askGrant reads the standing grant that an approval asks for.
@@ -103,8 +119,9 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	}
 	call.Args, call.Now = in.ModifiedArgs, r.Start
 	cmd.Modified = in.ModifiedArgs.AppendCanonical(nil)
-	cmd.ModifiedHash = sha256.Sum256(cmd.Modified)
+	cmd.ModifiedHash, cmd.NewToken = sha256.Sum256(cmd.Modified), s.ids.token("apr_")
 	_, call.Digest = digest(nil, call)
+	cmd.ModifiedCall = call.Digest
 	m := masking{s: s, ctx: r.Ctx, gen: gen, call: call}
 	switch found, err := m.of(cmd.Modified); {
 	case errors.Is(err, chain.ErrNoScanner):
@@ -122,7 +139,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
 	}
-	cmd.Quorums, cmd.Seen, cmd.DigestOnly = res.Quorums, d.Seen(), gen.Args == "digest"
+	cmd.Quorums, cmd.DigestOnly = res.Quorums, gen.Args == "digest"
 	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()), nil, nil)
 	return nil
 }
@@ -167,7 +184,10 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 			return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
 		}
 		a := wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID), AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
-			Reason: d.Reason, Priority: string(d.Priority), Call: view, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
+			Reason: d.Reason, Priority: string(d.Priority), Call: view, Modified: d.Modified != nil, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
+		if shows(view, d) { // else it is being changed at this moment, and cannot be signed off from what is shown here
+			a.Digest = s.set.Store.CallDigest(d.Stands())
+		}
 		for _, q := range d.Quorums {
 			for _, f := range q.From {
 				if !slices.Contains(a.From, f) {

@@ -55,7 +55,7 @@ var admin = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"
 func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	b := &bench{t: t}
 	var err error
-	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string { return "sto_test" }, Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (tools) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 func newWorld(t testing.TB, layers ...func(ops.Store) ops.Store) *world {
 	w := &world{t: t, h: newHistory()}
 	var err error
-	w.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: w.now, NewID: func() string { return "sto_test" }, Log: t.Logf,
+	w.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: w.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf,
 		OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: 10_000 * time.Hour}) // the clock leaps: no disk is that slow
 	if err != nil {
 		t.Fatal(err)

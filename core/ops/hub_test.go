@@ -41,7 +41,7 @@ func newStreamRig(t testing.TB, streams int) *streamRig {
 	t.Helper()
 	r := &streamRig{t: t}
 	var err error
-	r.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: r.now, NewID: func() string { return "sto_test" }, Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	r.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: r.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,9 @@ import (
 // Deferral is a deferred call as operators see it.
 type Deferral struct {
 	store.Defer
-	Open bool            // an operator may sign it off: some of the approvals that it takes may be anybody's
-	Call json.RawMessage // the canonical call that was hashed, secrets masked
+	Open   bool            // an operator may sign it off: some of the approvals that it takes may be anybody's
+	Call   json.RawMessage // the canonical call that was hashed, secrets masked
+	Digest string          // of the call as it stands, for an Answer
 }
 
 // Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
@@ -40,11 +41,11 @@ func (s *Service) Deferral(ctx context.Context, decision string) (*Deferral, err
 	if !shows(view, &cmd.Out) {
 		return nil, sdk.Errf(sdk.CodeConflict, "another approver is changing the deferred call; look at it again")
 	}
-	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view}, nil
+	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view, Digest: s.set.Store.CallDigest(cmd.Out.Stands())}, nil
 }
 
 // shows reports whether a view, which is read after the state, is of the call as it stood then. If other arguments took the
-// place of those that were asked for, they never come back, so Seen stands for no view of these; but of what approvers put in
+// place of those that were asked for, they never come back, so a digest stands for no view of these; but of what approvers put in
 // place, one can go and come back while somebody looks at the other. Such arguments are in the view as they were hashed.
 func shows(view []byte, d *store.Defer) bool {
 	if d.Modified == nil {
@@ -66,7 +67,8 @@ type Answer struct {
 	Decision string // the decision that began it
 	Approved bool
 	Reason   string
-	Seen     [32]byte // with Approved: Deferral.Seen of what was shown
+	Withdraw bool   // a denial that also ends an approval which is not redeemed
+	Digest   string // with Approved: Deferral.Digest of what was shown
 }
 
 // AnswerAs is Approve for an operator, who has no key and never sees the token, which is the asking key's.
@@ -75,14 +77,13 @@ func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who,
 	switch {
 	case k.Scope()&sdk.ScopeApprove == 0:
 		return nil, sdk.Errf(sdk.CodeMissingScope, "an operator with the role %s answers no calls", op.Role)
-	case a.Approved && a.Seen == [32]byte{}:
-		return nil, sdk.FieldErrf(sdk.CodeMissingField, "seen", "seen is required: which call is approved")
-	case !a.Approved:
-		a.Seen = [32]byte{} // a denial is one, whatever the call has become
+	case a.Approved && a.Digest == "":
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "digest", "digest is required: it says which call is approved")
 	}
 	cmd := &store.Asked{Decision: a.Decision}
 	if err := s.set.Store.Commit(ctx, cmd); err != nil {
 		return nil, err
 	}
-	return s.Approve(&Request{Ctx: ctx, Key: k, Who: by, Start: s.set.Now(), seen: a.Seen}, &wire.ApproveRequest{DeferToken: cmd.Out.Token, Approved: &a.Approved, Reason: a.Reason})
+	return s.Approve(&Request{Ctx: ctx, Key: k, Who: by, Start: s.set.Now()},
+		&wire.ApproveRequest{DeferToken: cmd.Out.Token, Approved: &a.Approved, Withdraw: a.Withdraw, Digest: a.Digest, Reason: a.Reason})
 }

@@ -44,7 +44,8 @@ func TestViewIsOfWhatIsApproved(t *testing.T) {
 	put := func(amount string) {
 		was := m.before
 		m.before = func() {}
-		b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":%s}}`, token, amount))
+		digest := member(b.must(boss.Value, "approvals_list", `{}`), "digest")
+		b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"digest":%q,"modified_args":{"amount":%s}}`, token, digest, amount))
 		m.before = was
 	}
 	shown := func() (*ops.Deferral, error) { return b.svc.Deferral(context.Background(), decision) }
@@ -63,7 +64,7 @@ func TestViewIsOfWhatIsApproved(t *testing.T) {
 	}
 	put("3")
 	ada := store.Operator{Name: "ada", Role: store.RoleAdmin}
-	if _, err := b.svc.AnswerAs(context.Background(), ada, admin, ops.Answer{Decision: decision, Approved: true, Seen: d.Seen()}); code(err) != string(sdk.CodeConflict) {
+	if _, err := b.svc.AnswerAs(context.Background(), ada, admin, ops.Answer{Decision: decision, Approved: true, Digest: d.Digest}); code(err) != string(sdk.CodeCallChanged) {
 		t.Errorf("what was shown is not approved any more: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ var Table = []Op{
 	{Name: "authorize", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/authorize", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Authorize), Doc: "Decide whether one call may run."},
 	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
 	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
-	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call."},
+	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call, or withdraw an approval."},
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
 	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
@@ -40,7 +40,7 @@ var Table = []Op{
 	{Name: "action_submit", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions", Body: AuthorizeBody, Decides: true, Run: typed((*Service).SubmitAction), Doc: "Submit an action: decide it and keep it. An identical one of the same key within 2 seconds is the same action."},
 	{Name: "action_list", Needs: readActions, Method: "GET", Path: "/v1/actions", Run: typed((*Service).ListActions), Doc: "List actions, newest first."},
 	{Name: "action_get", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}", Run: typed((*Service).GetAction), Doc: "Read one action."},
-	{Name: "action_approval", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/actions/{id}/approval", Body: AuthorizeBody, Run: typed((*Service).ApproveAction), Doc: "Approve or deny an action that waits."},
+	{Name: "action_approval", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/actions/{id}/approval", Body: AuthorizeBody, Run: typed((*Service).ApproveAction), Doc: "Approve or deny an action that waits, or withdraw an approval."},
 	{Name: "action_start", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/start", Body: AuthorizeBody, Decides: true, Run: typed((*Service).StartAction), Doc: "Start an allowed or approved action, once; it is decided again."},
 	{Name: "action_result", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/result", Body: AuthorizeBody, Run: typed((*Service).FinishAction), Doc: "Report how an executing action ended, once."},
 	{Name: "action_events", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}/events", Run: typed((*Service).ActionEvents), Doc: "List what happened to one action, with the audit records that say so."},
@@ -158,7 +158,6 @@ type Request struct {
 	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
 	Gone func() bool
 
-	seen      [32]byte  // the call that an operator approves, as it was shown to them; zero: not known
 	permitted permitted // what the operation permitted, for Overtaken
 }
 
@@ -172,6 +171,8 @@ type Store interface {
 	Commit(ctx context.Context, cmd store.Command) error
 	// View is a deferred call as approvers see it; nil if there is none.
 	View(token string) (json.RawMessage, error)
+	// CallDigest names a call to those who are shown it.
+	CallDigest(call store.Hash) string
 }
 
 // Keys is what operations read of keys.

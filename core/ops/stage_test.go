@@ -84,7 +84,7 @@ func (s *stage) advance(d time.Duration) { s.now.Add(int64(d)) }
 
 func (s *stage) open() {
 	var err error
-	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string { return "sto_test" }, Log: s.t.Logf, OnFatal: func(err error) { s.t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: s.t.Logf, OnFatal: func(err error) { s.t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ func shortDir(t testing.TB) string {
 }
 
 func newService(t testing.TB, wrap func(ops.Store) ops.Store) (*store.Store, *ops.Service) {
-	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,14 @@ func (c *ApproveAction) apply(tx *tx) error {
 	if err != nil {
 		return err
 	}
-	if a.Status != ActionPending && !c.repeats(tx, a) {
+	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.Approve.Token)) == 1 // it came with the call as it stands
+	if a.Status != ActionPending && !(c.Approve.Withdraw && a.Status == ActionApproved) && !c.repeats(tx, a) {
 		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status, ActionPending)
 	}
-	if subtle.ConstantTimeCompare([]byte(a.Token), []byte(c.Approve.Token)) != 1 {
-		return sdk.FieldErrf(sdk.CodeWrongToken, "token", "the token is not this action's approval_token")
+	if !c.Approve.Shown {
+		return sdk.FieldErrf(sdk.CodeWrongToken, "token", "the token is not this action's approval_token; it is another one after an approver has changed the params: read the action again")
 	}
+	c.Approve.Token = a.Token
 	if err := c.Approve.apply(tx); err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func (c *ApproveAction) apply(tx *tx) error {
 
 // repeats reports whether the action's deferred call has ended with this answer already.
 func (c *ApproveAction) repeats(tx *tx, a *Action) bool {
-	if a.Token == "" || subtle.ConstantTimeCompare([]byte(a.Token), []byte(c.Approve.Token)) != 1 {
+	if a.Token == "" || !c.Approve.Shown {
 		return false
 	}
 	d, err := tx.find(a.Token)

@@ -19,15 +19,15 @@ func (a *Action) follow(d *Defer) {
 	if d == nil || a.Token != d.Token || a.Status != ActionPending && a.Status != ActionApproved {
 		return
 	}
-	a.DeferExpires = d.Expires
+	a.DeferExpires, a.Approval = d.Expires, d.Approval
+	if d.Modified != nil {
+		a.ParamsMasked, a.ParamsWithheld, a.Modified, a.ModifiedCall = false, nil, true, d.ModifiedCall
+	}
 	switch d.Status {
 	case Pending:
 		a.Status = ActionPending
 	case Approved, Consumed: // consumed: whoever consumed it says what became of the action
 		a.Status, a.Decided = ActionApproved, d.ResolvedAt
-		if d.Modified != nil {
-			a.ParamsMasked, a.ParamsWithheld, a.Modified = false, nil, true
-		}
 	case Denied:
 		a.Status, a.Reason = ActionDenied, d.EndReason
 		if a.Reason == "" {
@@ -52,7 +52,7 @@ func (a *Action) follow(d *Defer) {
 
 // followParams puts the approver's params in place of those that were sent, once the texts are read.
 func (a *Action) followParams(d *Defer) {
-	if d != nil && a.Modified && a.Status == ActionApproved && a.Token == d.Token && d.Modified != nil {
+	if d != nil && a.Modified && a.Token == d.Token && d.Modified != nil {
 		a.Params = string(d.Modified)
 	}
 }

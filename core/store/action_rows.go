@@ -57,7 +57,9 @@ type Action struct {
 	Context        string        `json:"-"`       // JSON object; see texts
 	ParamsMasked   bool          `json:"params_masked,omitempty"`
 	ContextMasked  bool          `json:"context_masked,omitempty"`
-	Modified       bool          `json:"modified,omitempty"` // the approver put other params in their place
+	Modified       bool          `json:"modified,omitempty"`       // an approver put other params in their place: those of its defer
+	ModifiedCall   Hash          `json:"modified_call,omitzero"`   // the digest of the call with them
+	Approval       string        `json:"approval_token,omitempty"` // since then; see ApprovalToken
 	Digest         Hash          `json:"digest"`
 	RequestHash    string        `json:"request_hash"`
 	RuntimeVersion string        `json:"runtime_version"`

@@ -147,4 +147,8 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 		tx.remember(prefixRepeat, *n.Idem, RepeatFor, n.sum, answer)
 	}
 	n.Out = a
+	if d := tx.st.live[a.Token]; a.waitsFor() { // it may have joined a call that approvers have changed
+		n.Out.follow(d)
+		n.Out.followParams(d)
+	}
 }

@@ -24,11 +24,18 @@ type Approve struct {
 	// Quorums is what it asks for.
 	Modified     []byte
 	ModifiedHash [32]byte
+	ModifiedCall [32]byte // the digest of the call with them
 	Quorums      []sdk.Quorum
 	DigestOnly   bool   // no record shows them
 	View         []byte // the call with them, as approvers see it
+	NewToken     string // the approval_token that actions have from then on
 
-	Seen [32]byte // Defer.Seen of what the approver was shown: another call is not approved. Zero, without Modified: not known
+	// Digest is the CallDigest of what the approver was shown, "" if they do not say. Another call is not approved; one whose
+	// arguments were changed is approved only by who says so, or is Shown it otherwise.
+	Digest string
+	Shown  bool
+
+	Withdraw bool // a denial that also ends an approval, until it is redeemed
 
 	Grant      *GrantAsk // a standing grant beside the call, at quorum
 	NewGrant   string    // its id
@@ -37,13 +44,16 @@ type Approve struct {
 	Idem   *Idempotency // nil without an Idempotency-Key
 	Answer func(c *Approve) []byte
 
-	Out     Defer
-	GrantID string // of the grant that was made
-	NoGrant string // why none was made, although one was asked for
+	Out       Defer
+	GrantID   string // of the grant that was made
+	GrantNote string // why none was made, although one was asked for; or which one was revoked
 
 	was     *Defer // before it was signed; nil while it is not
 	wasView []byte
 }
+
+// mostChanges is how often approvers may change the arguments of one deferred call.
+const mostChanges = 8
 
 func (c *Approve) apply(tx *tx) error {
 	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
@@ -61,18 +71,21 @@ func (c *Approve) apply(tx *tx) error {
 	}
 	tx.denyOrphan(d)
 	switch {
+	case c.Withdraw && d.open():
+		err = c.withdraw(tx, d)
 	case d.Status != Pending && c.repeats(tx, d):
 		c.Out, c.GrantID, c.was = tx.shown(d), d.GrantID, nil
 		return nil
 	case d.Status != Pending:
-		return resolved(d)
+		err = resolved(d)
 	case !c.Yes:
 		tx.move(d, Denied, c.Key.ID, c.Reason, d.Expires)
 		tx.deferRecord("defer_resolved", d, c.By, c.Reason)
 	default:
-		if err := c.sign(tx, d); err != nil {
-			return err
-		}
+		err = c.sign(tx, d)
+	}
+	if err != nil {
+		return err
 	}
 	c.Out = tx.shown(d)
 	if c.Idem != nil {
@@ -87,7 +100,7 @@ func (c *Approve) repeats(tx *tx, d *Defer) bool {
 	if !c.Yes {
 		return d.Status == Denied && d.ResolvedBy == c.Key.ID
 	}
-	if d.Status != Approved && d.Status != Consumed || c.Seen != [32]byte{} && c.Modified == nil && c.Seen != d.seen() {
+	if d.Status != Approved && d.Status != Consumed || c.Modified == nil && c.looked(tx, d) != nil {
 		return false
 	}
 	if c.Modified != nil && (d.Modified == nil || Hash(c.ModifiedHash) != d.ModifiedHash) {
@@ -119,21 +132,20 @@ func resolved(d *Defer) error {
 
 // sign adds one sign-off to a pending defer and resolves it when that is enough.
 func (c *Approve) sign(tx *tx, d *Defer) error {
+	if c.changedBefore(tx, d) {
+		c.was = nil
+		tx.deferRecord("defer_signed", d, c.By, "signed before")
+		return nil
+	}
 	if err := c.check(tx, d); err != nil {
 		return err
 	}
 	before := *d
 	c.was = nil
 	if c.Modified != nil {
-		view, _, err := tx.pendingGet(keyStr(prefixView, d.Token))
-		if err != nil {
-			return unavailable(err)
+		if err := c.change(tx, d); err != nil {
+			return err
 		}
-		c.wasView = view
-		d.Modified, d.ModifiedHash, d.DigestOnly = c.Modified, c.ModifiedHash, c.DigestOnly
-		d.Quorums = merged(d.Quorums, c.Quorums)
-		d.Signed = nil // what was signed was another call
-		tx.setFresh(keyStr(prefixView, d.Token), c.View)
 	}
 	tx.dropRevoked(d)
 	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
@@ -159,8 +171,8 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 
 // check refuses a sign-off before anything is changed.
 func (c *Approve) check(tx *tx, d *Defer) error {
-	if (c.Modified != nil || c.Seen != [32]byte{}) && c.Seen != d.seen() {
-		return sdk.Errf(sdk.CodeConflict, "another approver has changed the deferred call meanwhile; look at it again")
+	if err := c.looked(tx, d); err != nil {
+		return err
 	}
 	if !tx.named(d.Quorums, c.Key) {
 		return sdk.Errf(sdk.CodeNotApprover, "the rule names who may approve this call, and the key %q is not among them", c.Key.Name)
@@ -212,24 +224,13 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	case len(g.Issuers) == 0:
 		return nil
 	case !tx.enough(d.Quorums, g.Issuers):
-		c.NoGrant = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
+		c.GrantNote = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
 		return nil
 	}
 	c.GrantID, d.GrantID = g.ID, g.ID
 	tx.putDefer(d)
 	return tx.addGrant(g, ttl, c.MostGrants+1, c.By)
 }
-
-// seen identifies what an approver looks at: the call and what was put in place of its args.
-func (d *Defer) seen() [32]byte {
-	if d.Modified != nil {
-		return d.ModifiedHash
-	}
-	return d.Digest
-}
-
-// Seen is how a copy of the deferred call stands, for Approve.Seen.
-func (d *Defer) Seen() [32]byte { return d.seen() }
 
 // shown is the copy of d that leaves the store.
 func (tx *tx) shown(d *Defer) Defer {

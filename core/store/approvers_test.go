@@ -93,20 +93,3 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 		t.Error("no operator may sign it off")
 	}
 }
-
-// Who says which call was shown to them approves no other.
-func TestApproveOnlyWhatWasSeen(t *testing.T) {
-	r, agent, boss := cast(t)
-	token := r.deferred(agent, "x", waits)
-	c := r.answer(boss, token, true)
-	c.Seen = [32]byte{1}
-	r.refused(c, sdk.CodeConflict)
-	look := &LookAt{Token: token, Key: boss}
-	r.must(look)
-	c = r.answer(boss, token, true)
-	c.Seen = look.Out.Seen()
-	r.must(c)
-	if got := r.status(agent, token); got != Approved {
-		t.Errorf("it is %s", got)
-	}
-}

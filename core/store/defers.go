@@ -70,8 +70,12 @@ type Defer struct {
 	ContextHash  Hash            `json:"context_hash"`
 	Modified     json.RawMessage `json:"modified_args,omitempty"` // what the approver put in place of the args
 	ModifiedHash Hash            `json:"modified_hash,omitzero"`
-	DigestOnly   bool            `json:"digest_only,omitempty"` // the audit policy keeps no args, so no record has Modified
-	Required     int             `json:"-"`                     // approvals in all, as far as can be known; set on the copies that leave the store
+	ModifiedCall Hash            `json:"modified_call,omitzero"`   // the digest of the call with them
+	Changes      int             `json:"changes,omitempty"`        // how often approvers put other args in place
+	Approval     string          `json:"approval_token,omitempty"` // of its actions, since that was done
+	Withdrawn    bool            `json:"withdrawn,omitempty"`      // it was approved, and denied after that
+	DigestOnly   bool            `json:"digest_only,omitempty"`    // the audit policy keeps no args, so no record has Modified
+	Required     int             `json:"-"`                        // approvals in all, as far as can be known; set on the copies that leave the store
 }
 
 // signers are the approvers so far.
@@ -243,6 +247,10 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 	if typ == "defer_resolved" {
 		o.Bool("approved", d.Status == Approved)
 		o.Str("approver_id", d.ResolvedBy)
+		o.True("withdrawn", d.Withdrawn)
+	}
+	if d.Status == Pending || typ == "defer_signed" || typ == "defer_resolved" { // what approvers are shown, or were
+		o.Str("call_digest", tx.s.CallDigest(d.Stands()))
 	}
 	if d.Modified != nil {
 		var hexed [64]byte

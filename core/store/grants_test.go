@@ -138,8 +138,8 @@ func TestGrantSignedByQuorum(t *testing.T) {
 		r.must(second)
 		return second
 	}
-	if c := story(false); c.GrantID != "" || c.NoGrant == "" {
-		t.Errorf("one of two asked for a grant: %q %q", c.GrantID, c.NoGrant)
+	if c := story(false); c.GrantID != "" || c.GrantNote == "" {
+		t.Errorf("one of two asked for a grant: %q %q", c.GrantID, c.GrantNote)
 	}
 	c := story(true)
 	if c.GrantID == "" {

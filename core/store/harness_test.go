@@ -158,7 +158,7 @@ func (r *rig) status(k *Key, token string) string {
 }
 
 func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
-	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string { return "sto_test" }, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour}
+	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string { return "sto_test" }, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret")}
 }
 
 func codeOf(err error) sdk.Code {

@@ -117,7 +117,6 @@ func TestJoinedActionsTakeModifiedParams(t *testing.T) {
 	ids, token := r.joins(agent, "x", 3)
 	yes := r.answer(boss, token, true)
 	yes.Modified, yes.ModifiedHash, yes.View = []byte(`{"a":2}`), [32]byte{2}, []byte(`{"args":{"a":2}}`)
-	copy(yes.Seen[:], agent.ID+"|x")
 	r.must(yes)
 	for _, id := range ids {
 		if a := r.read(agent, id); a.Params != `{"a":2}` || !a.Modified || a.Status != ActionApproved {

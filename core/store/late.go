@@ -261,7 +261,7 @@ func (c *Approve) void(tx *tx) {
 		return
 	}
 	if d.Status == Pending { // else something has ended it since
-		d.Signed, d.Quorums, d.Modified, d.ModifiedHash, d.DigestOnly, d.GrantID = c.was.Signed, c.was.Quorums, c.was.Modified, c.was.ModifiedHash, c.was.DigestOnly, c.was.GrantID
+		d.unchange(c.was)
 		d.Moves = c.was.Moves
 		if c.Modified != nil {
 			tx.set(keyStr(prefixView, d.Token), c.wasView)

@@ -172,8 +172,7 @@ var lateCases = map[string]lateCase{
 		token := l.pending("x")
 		yes := func() *Approve {
 			c := l.longYes(token)
-			c.Modified, c.ModifiedHash, c.View = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`)
-			copy(c.Seen[:], l.agent.ID+"|x")
+			c.Modified, c.ModifiedHash, c.View, c.NewToken = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`), l.id("apr_")
 			c.Grant, c.NewGrant = &GrantAsk{TTL: 24 * time.Hour}, l.id("stg_")
 			c.Idem = &Idempotency{Hash: [16]byte{5}}
 			return c
@@ -183,7 +182,7 @@ var lateCases = map[string]lateCase{
 			view, err := l.s.View(token)
 			look := &LookAt{Token: token, Key: l.boss}
 			l.must(look)
-			return err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
+			return err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 && look.Out.Approval == "" && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
 		}, yes()
 	}},
 	"Approve, a denial": {taking, func(l *laterRig) (Command, func() bool, Command) {

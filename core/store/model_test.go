@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,8 @@ type (
 	}
 	modelDefer struct {
 		key, args, status, code string
+		stands                  string // args, or what an approver put in their place
+		changes                 int
 		expires                 time.Time
 		need                    int
 		signed                  []string
@@ -139,7 +142,7 @@ func (m *modelled) decide(t *rapid.T, token string) {
 	v := sdk.Verdict{Effect: rapid.SampledFrom([]sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer, sdk.Defer}).Draw(t, "verdict"), Approvals: rapid.IntRange(0, 2).Draw(t, "approvals")}
 	call := rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(t, "call_id")
 	c := m.call(m.s.Key(id), args, v)
-	c.Redeem, c.MaxDefers = token, 2
+	c.Redeem, c.MaxDefers, c.ArgsHash = token, 2, sha256.Sum256([]byte(args))
 	if call != "" {
 		c.Repeats = [][16]byte{{call[1]}}
 		copy(c.Repeats[0][1:], id)
@@ -174,7 +177,7 @@ func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) strin
 	switch {
 	case v.Effect == sdk.Deny:
 		return "DENY RULE_DENY"
-	case d.key != id || d.args != args || d.status != Approved:
+	case d.key != id || d.stands != args || d.status != Approved:
 		return "DENY APPROVAL_MISMATCH"
 	}
 	d.dropRevoked(m)
@@ -254,46 +257,98 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 	case pending >= 2:
 		return "DENY RATE_EXCEEDED"
 	default:
-		m.defers[c.NewToken] = &modelDefer{key: id, args: args, status: Pending, code: c.Verdict.Code, expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
+		m.defers[c.NewToken] = &modelDefer{key: id, args: args, stands: args, status: Pending, code: c.Verdict.Code, expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
 		m.tokens = append(m.tokens, c.NewToken)
 	}
 	return out
 }
 
 // repeated reports whether the deferred call has ended with that answer of that approver.
-func (m *modelled) repeated(d *modelDefer, id string, yes bool) bool {
-	if !yes {
+func (m *modelled) repeated(d *modelDefer, id string, c *Approve, shown string) bool {
+	switch {
+	case !c.Yes:
 		return d.status == Denied && d.denier == id
+	case d.status != Approved && d.status != Consumed:
+		return false
+	case c.Modified == nil && !d.looked(shown), c.Modified != nil && (d.changes == 0 || c.ModifiedCall != called(d.key, d.stands)):
+		return false
 	}
-	return (d.status == Approved || d.status == Consumed) && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root })
+	return slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root })
+}
+
+// looked reports whether who was shown that call may sign d off.
+func (d *modelDefer) looked(shown string) bool {
+	return shown == d.stands || shown == "" && d.changes == 0
 }
 
 func (m *modelled) sign(t *rapid.T) {
 	id, token, yes := m.pick(t, true), m.token(t), rapid.Bool().Draw(t, "yes") || rapid.Bool().Draw(t, "yes after all")
 	m.pass()
-	d, want := m.defers[token], sdk.Code("")
-	switch {
-	case !m.live(id):
-		want = sdk.CodeKeyRevoked
-	case d.status == Expired:
-		want = sdk.CodeDeferExpired
-	case d.status == Pending && !m.live(d.key): // its grace has run out
-		d.status, want = Denied, sdk.CodeAlreadyResolved
-	case d.status != Pending && !m.repeated(d, id, yes):
-		want = sdk.CodeAlreadyResolved
+	d, c := m.defers[token], m.answer(m.s.Key(id), token, yes)
+	shown := rapid.SampledFrom([]string{"", d.stands, d.stands, "x", "z"}).Draw(t, "shown")
+	change := ""
+	if yes && rapid.IntRange(0, 3).Draw(t, "change") == 0 {
+		change = rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "other args")
+		c.Modified, c.View, c.NewToken = []byte(`{"a":"`+change+`"}`), []byte(`{}`), m.id("apr_")
+		c.ModifiedHash, c.ModifiedCall = sha256.Sum256([]byte(change)), called(d.key, change)
 	}
-	m.refused(m.answer(m.s.Key(id), token, yes), want)
+	if shown != "" {
+		c.Digest = m.s.CallDigest(called(d.key, shown))
+	}
+	c.Withdraw = !yes && rapid.Bool().Draw(t, "withdraw")
+	want := m.signable(id, d, c, shown)
+	m.refused(c, want)
 	switch {
-	case want != "" || d.status != Pending:
+	case want != "" || d.status != Pending && !(c.Withdraw && d.status == Approved):
+		return
 	case !yes:
 		d.status, d.denier = Denied, id
-	default:
-		if d.dropRevoked(m); !slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }) {
-			if d.signed = append(d.signed, id); len(d.signed) >= d.need {
-				d.status, d.expires = Approved, m.now().Add(5*time.Minute)
-			}
+		return
+	case change != "" && d.changes > 0 && d.stands == change && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
+		return // sent again
+	case change != "":
+		d.stands, d.signed = change, nil
+		d.changes++
+	}
+	if d.dropRevoked(m); !slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }) {
+		if d.signed = append(d.signed, id); len(d.signed) >= d.need {
+			d.status, d.expires = Approved, m.now().Add(5*time.Minute)
 		}
 	}
+}
+
+// called is the digest of a call of that key.
+func called(key, args string) (out Hash) {
+	copy(out[:], key+"|"+args)
+	return out
+}
+
+// signable is why an answer to d is refused, "" if it is not.
+func (m *modelled) signable(id string, d *modelDefer, c *Approve, shown string) sdk.Code {
+	switch {
+	case !m.live(id):
+		return sdk.CodeKeyRevoked
+	case d.status == Expired:
+		return sdk.CodeDeferExpired
+	case (d.status == Pending || d.status == Approved) && !m.live(d.key): // its grace has run out
+		d.status = Denied
+		return sdk.CodeAlreadyResolved
+	case c.Withdraw && d.status == Approved:
+		return ""
+	case d.status != Pending && m.repeated(d, id, c, shown):
+		return ""
+	case d.status != Pending:
+		return sdk.CodeAlreadyResolved
+	case !c.Yes:
+		return ""
+	case c.Modified != nil && d.changes > 0 && c.ModifiedCall == called(d.key, d.stands) && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
+		return ""
+	case !d.looked(shown):
+		return sdk.CodeCallChanged
+	case c.Modified != nil && d.changes >= mostChanges:
+		return sdk.CodeConflict
+	}
+	return ""
 }
 
 // same compares everything that can be seen.

@@ -32,7 +32,7 @@ func TestSameAnswerAgain(t *testing.T) {
 		{"yes, yes of another call", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, true) },
 			func(r *rig, boss, _ *Key, token string) *Approve {
 				c := r.answer(boss, token, true)
-				c.Seen = [32]byte{1}
+				c.Digest = r.s.CallDigest(Hash{1})
 				return c
 			}, sdk.CodeAlreadyResolved},
 		{"yes, yes with other arguments", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, true) },

@@ -25,6 +25,7 @@ type Settings struct {
 	FS      vfs.FS                           // tests put a crashable file system here
 	Delay   func()                           // tests and benchmarks put a slow disk here; runs before each sync
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
+	Secret  []byte                           // keys CallDigest; not in the database. Who only reads the log needs none
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB

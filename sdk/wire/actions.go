@@ -59,13 +59,13 @@ type Action struct {
 	AgentID        string        `json:"agent_id"`
 	Tool           string        `json:"tool"`
 	Operation      string        `json:"operation"`
-	Params         []byte        `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission."`
+	Params         []byte        `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission. Those of the approver, once one has changed them."`
 	Context        []byte        `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
 	Status         string        `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
 	Decision       string        `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
 	Reason         string        `json:"reason" yett:"null" doc:"expired, when an approval or a permit ran out."`
 	RiskLevel      string        `json:"risk_level" doc:"low, medium or high."`
-	ApprovalToken  string        `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists."`
+	ApprovalToken  string        `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists. Another one each time that an approver changes the params."`
 	PolicyVersion  string        `json:"policy_version"`
 	CreatedAt      string        `json:"created_at"`
 	UpdatedAt      string        `json:"updated_at"`
@@ -83,6 +83,7 @@ type Action struct {
 	PythonExample  string        `json:"python_example" yett:"null" doc:"How to go on, in Python."`
 	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
 	Result         *ActionResult `json:"result" yett:"null"`
+	Digest         string        `json:"digest" yett:"null" doc:"While the action is pending: names the call as it stands."`
 	Repeat         bool          `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither kept nor shown. The action stands all the same."`
@@ -137,6 +138,7 @@ func (a *Action) Members(o *Writer) {
 	o.Null("python_example", a.PythonExample)
 	o.Null("expires_at", a.ExpiresAt)
 	a.result(o)
+	o.Null("digest", a.Digest)
 	o.True("repeat", a.Repeat)
 	if a.ParamsWithheld != nil {
 		o.Raw("params_withheld", a.ParamsWithheld.JSON())
@@ -239,10 +241,12 @@ func (r *ActionListResponse) AppendJSON(dst []byte) []byte {
 
 // ActionApprovalRequest answers an action that waits for an approval.
 type ActionApprovalRequest struct {
-	ID      string `json:"id" yett:"path,required" doc:"The whole id."`
-	Token   string `json:"token" yett:"required,name" doc:"The action's approval_token."`
-	Approve *bool  `json:"approve" yett:"required" doc:"true signs it off, false ends it."`
-	Reason  string `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
+	ID       string `json:"id" yett:"path,required" doc:"The whole id."`
+	Token    string `json:"token" yett:"required,name" doc:"The action's approval_token."`
+	Approve  *bool  `json:"approve,omitempty" doc:"true signs it off, false ends it. Required, unless withdraw is true."`
+	Reason   string `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
+	Digest   string `json:"digest,omitempty" doc:"The digest that the action was shown with: another call is not approved. The token says the same."`
+	Withdraw bool   `json:"withdraw,omitempty" doc:"true takes an approval back while the action is not started: the action is denied, and a grant that came with the approval is revoked. token is the last one."`
 }
 
 // ActionResultRequest reports how an executing action ended.

@@ -71,13 +71,13 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-func TestApproveNeedsAnAnswer(t *testing.T) {
-	var in wire.ApproveRequest
+func TestRequiredBooleanNeedsAValue(t *testing.T) {
+	var in wire.ActionResultRequest
 	var e *sdk.Error
-	if err := decode(`{"defer_token":"t"}`, &in); !errors.As(err, &e) || e.Field != "approved" || e.Code != sdk.CodeMissingField {
-		t.Errorf("an approve without approved: %v", err)
+	if err := decode(`{"id":"t"}`, &in); !errors.As(err, &e) || e.Field != "success" || e.Code != sdk.CodeMissingField {
+		t.Errorf("a result without success: %v", err)
 	}
-	if err := decode(`{"defer_token":"t","approved":false}`, &in); err != nil || in.Approved == nil || *in.Approved {
+	if err := decode(`{"id":"t","success":false}`, &in); err != nil || in.Success == nil || *in.Success {
 		t.Errorf("%v %+v", err, in)
 	}
 }

@@ -9,11 +9,13 @@ import (
 // ApproveRequest answers a deferred call.
 type ApproveRequest struct {
 	DeferToken   string      `json:"defer_token" yett:"required,name" doc:"The deferred call."`
-	Approved     *bool       `json:"approved" yett:"required" doc:"true signs it off, false ends it."`
+	Approved     *bool       `json:"approved,omitempty" doc:"true signs it off, false ends it. Required, unless withdraw is true."`
 	Reason       string      `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
 	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Approve the call with these arguments instead; earlier sign-offs are void."`
 	Grant        exact.Value `json:"grant,omitempty" doc:"Approve and stand: {ttl_seconds, max_uses, session_id?}. Also needs scope grants."`
 	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note; the approver is the key."`
+	Digest       string      `json:"digest,omitempty" doc:"The digest that the call was shown with. An approval must carry it once the arguments were changed; another call than this is not approved."`
+	Withdraw     bool        `json:"withdraw,omitempty" doc:"true takes an approval back that is not redeemed: the call is denied, and a grant that came with the approval is revoked."`
 }
 
 // ApproveGrant is the grant that an approval may ask for.
@@ -31,7 +33,7 @@ type ApproveResponse struct {
 	Approvals         int    `json:"approvals"`
 	ApprovalsRequired int    `json:"approvals_required"`
 	GrantID           string `json:"grant_id,omitempty" doc:"The standing grant that the approval made."`
-	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although one was asked for."`
+	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although one was asked for, or which one was revoked."`
 }
 
 // AppendJSON appends the response.
@@ -141,6 +143,8 @@ type Approval struct {
 	Reason     string          `json:"reason,omitempty"`
 	Priority   string          `json:"priority,omitempty"`
 	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, secrets masked."`
+	Digest     string          `json:"digest,omitempty" doc:"Names the call as it stands: send it with an approval. Absent in the moment in which the call is being changed."`
+	Modified   bool            `json:"modified,omitempty" doc:"An approver has put other arguments in place of those that were asked for."`
 	CreatedAt  string          `json:"created_at"`
 	ExpiresAt  string          `json:"expires_at"`
 	Approvals  int             `json:"approvals"`
@@ -171,6 +175,8 @@ func (r *ApprovalListResponse) AppendJSON(dst []byte) []byte {
 		w.Opt("reason", a.Reason)
 		w.Opt("priority", a.Priority)
 		w.Raw("call", a.Call)
+		w.Opt("digest", a.Digest)
+		w.True("modified", a.Modified)
 		w.Str("created_at", a.CreatedAt)
 		w.Str("expires_at", a.ExpiresAt)
 		w.Int("approvals", int64(a.Approvals))

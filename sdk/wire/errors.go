@@ -42,6 +42,7 @@ var Statuses = map[sdk.Code]Status{
 	sdk.CodeNotDurable:        {503, "In effect, but not on disk"},
 	sdk.CodeMethodNotAllowed:  {405, "Method not allowed"},
 	sdk.CodeConflict:          {409, "The current state does not allow this"},
+	sdk.CodeCallChanged:       {409, "The deferred call is not the one that was shown"},
 	sdk.CodeAlreadyResolved:   {409, "The deferred call is resolved already"},
 	sdk.CodeNameTaken:         {409, "The name is taken"},
 	sdk.CodeDeferExpired:      {410, "The deferred call is expired"},

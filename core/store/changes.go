@@ -1,0 +1,114 @@
+package store
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// CallDigest names a call to those who are shown it: an HMAC of its digest under the store's secret, as hex. It says which
+// call was shown without giving away what was masked in it: who does not have the secret cannot try values out. Safe for
+// concurrent use.
+func (s *Store) CallDigest(call Hash) string {
+	h := hmac.New(sha256.New, s.set.Secret)
+	h.Write([]byte("yett call digest\x00"))
+	h.Write(call[:])
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Stands is the digest of the call that is approved or denied: the one that was asked for, or the one with the arguments
+// that approvers put in their place.
+func (d *Defer) Stands() Hash {
+	if d.Modified != nil {
+		return d.ModifiedCall
+	}
+	return d.Digest
+}
+
+// Stands is Defer.Stands for an action.
+func (a *Action) Stands() Hash {
+	if a.Modified {
+		return a.ModifiedCall
+	}
+	return a.Digest
+}
+
+// looked refuses a sign-off by somebody who was shown another call, or who does not say what they were shown although
+// somebody changed it.
+func (c *Approve) looked(tx *tx, d *Defer) error {
+	switch {
+	case c.Digest == "" && (d.Modified == nil || c.Shown):
+	case c.Digest == "":
+		return sdk.FieldErrf(sdk.CodeCallChanged, "digest", "an approver has changed the arguments of the call: read it again, and send the digest that it is shown with; nothing was approved")
+	case !hmac.Equal([]byte(c.Digest), []byte(tx.s.CallDigest(d.Stands()))):
+		return sdk.FieldErrf(sdk.CodeCallChanged, "digest", "the digest is not that of the call as it stands: read it again; nothing was approved")
+	}
+	if c.Modified != nil && d.Changes >= mostChanges {
+		return sdk.FieldErrf(sdk.CodeConflict, "modified_args", "the arguments of the call were changed %d times already: approve or deny it as it stands", mostChanges)
+	}
+	return nil
+}
+
+// change puts other arguments in place of those that were asked for. What was signed until then was another call.
+func (c *Approve) change(tx *tx, d *Defer) error {
+	view, _, err := tx.pendingGet(keyStr(prefixView, d.Token))
+	if err != nil {
+		return unavailable(err)
+	}
+	c.wasView = view
+	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
+	d.Quorums = merged(d.Quorums, c.Quorums)
+	d.Signed = nil
+	d.Changes++
+	d.Approval = c.NewToken
+	tx.setFresh(keyStr(prefixView, d.Token), c.View)
+	return nil
+}
+
+// changedBefore reports whether the call stands with these arguments by this approver's own answer: it is sent again.
+func (c *Approve) changedBefore(tx *tx, d *Defer) bool {
+	return c.Modified != nil && d.Modified != nil && d.ModifiedHash == c.ModifiedHash &&
+		slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) })
+}
+
+// unchange puts back what the deferred call was before it was changed and signed.
+func (d *Defer) unchange(was *Defer) {
+	d.Signed, d.Quorums, d.GrantID = was.Signed, was.Quorums, was.GrantID
+	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall, was.DigestOnly
+	d.Changes, d.Approval = was.Changes, was.Approval
+}
+
+// ApprovalToken is what answers the action. It is another one each time that approvers change its params.
+func (a *Action) ApprovalToken() string {
+	if a.Approval != "" {
+		return a.Approval
+	}
+	return a.Token
+}
+
+// withdraw denies a call that waits or is approved. A standing grant that came with the approval ends with it: it would
+// permit the same call again.
+func (c *Approve) withdraw(tx *tx, d *Defer) error {
+	why, was := c.Reason, d.Status
+	if why == "" && was == Approved {
+		why = "the approval was withdrawn"
+	}
+	var g *Grant
+	if d.GrantID != "" {
+		var err error
+		if g, err = tx.grant(d.GrantID); err != nil {
+			return err
+		}
+	}
+	d.Withdrawn = was == Approved
+	tx.move(d, Denied, c.Key.ID, why, d.Expires)
+	tx.deferRecord("defer_resolved", d, c.By, why)
+	if g != nil && g.revoked.Load() == nil {
+		tx.endGrant(g, c.By)
+		c.GrantNote = "the standing grant " + g.ID + " that came with the approval is revoked"
+	}
+	return nil
+}
