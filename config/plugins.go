@@ -62,7 +62,7 @@ type PluginLimits struct {
 	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory; not limited if not given)."`
 	Timeout   Duration `koanf:"timeout" idle:"ok" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the plugin may take."`
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
-	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most instances of a module that run at once."`
+	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most calls of a module that run at once. One more is for a key that has none running, and up to three are for masking."`
 
 	Replicas    int      `koanf:"replicas" idle:"ok" default:"1" min:"1" max:"16" doc:"Processes of one plugin. Calls go to those that are ready."`
 	MaxInFlight int      `koanf:"max_in_flight" idle:"ok" default:"64" min:"1" max:"4096" doc:"Most calls that a plugin works on at once, over all its replicas."`

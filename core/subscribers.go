@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -105,7 +106,7 @@ func (f *feeds) start(gen *generation, s config.Subscriber) {
 func (f *feeds) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
 	policy := func() string { return f.g.gen.Load().Policy }
 	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
-		Mask: f.mask, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p}, Report: f.g.opts.Log}
+		Mask: f.mask, Withheld: func(cause, scanner string) { f.g.metrics.Kept("subscriber", cause, scanner) }, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p}, Report: f.g.opts.Log}
 }
 
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
@@ -168,7 +169,13 @@ func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
 	if t.JSON {
 		in.ContentType = "application/json"
 	}
-	return f.g.service.Mask(ctx, in)
+	in.Patient = true
+	out, err := f.g.service.Mask(ctx, in)
+	var why *chain.UnmaskedError
+	if errors.As(err, &why) {
+		err = &feed.MaskError{Cause: why.Cause, Scanner: why.Scanner, Err: err}
+	}
+	return out, err
 }
 
 // detail is a line for /readyz, which everybody may read.

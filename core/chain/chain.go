@@ -41,6 +41,7 @@ type Input struct {
 	AgentID     string
 	ContentType string
 	KeyID       string // of whom the text is, so that one key's texts do not keep those of others waiting; "" for nobody's
+	Patient     bool   // nobody waits for the masked text: it may take what a scan may
 	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own
 
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:

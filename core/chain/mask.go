@@ -63,7 +63,11 @@ func (c *ScanChain) Mask(ctx context.Context, in *Input) (string, error) {
 // enforcing ones, so that a text is never kept plain for want of a pattern. Scanners serve masking in places of their own. An error
 // means the text must not be kept: ErrNoScanner or an *UnmaskedError.
 func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
-	end := c.Now().Add(min(c.Budget, maskTime))
+	most := min(c.Budget, maskTime)
+	if in.Patient {
+		most = c.Budget
+	}
+	end := c.Now().Add(most)
 	own := *in
 	own.Masking = true
 	var found []sdk.Finding

@@ -95,6 +95,9 @@ func (c *conn) turned(err error) {
 		c.restTo = now.Add(logPause) // what cannot be read cannot be left out
 		return
 	}
+	if due := c.p.unmasked.due; due.After(c.restTo) {
+		c.restTo = due
+	}
 	if b := c.batch; len(b.records) > 0 && (c.ended || c.full() || now.Sub(b.since) >= holdFor) {
 		c.ship()
 	}
@@ -113,6 +116,10 @@ func (c *conn) add(ctx context.Context, seq uint64, record []byte) bool {
 		return false
 	}
 	json := p.payload.of(ctx, seq, record)
+	if ctx.Err() != nil || p.masksAgain(seq) {
+		b.cut = len(b.records) > 0
+		return false
+	}
 	if len(b.records) > 0 && b.bytes+len(json) > p.set.BatchBytes {
 		b.cut = true
 		return false
@@ -122,6 +129,41 @@ func (c *conn) add(ctx context.Context, seq uint64, record []byte) bool {
 	b.bytes += len(json)
 	b.replay = replay
 	return true
+}
+
+// maskTries is how often a record's texts are masked before it is delivered without those that could not be: some six seconds.
+const maskTries = 6
+
+// unmasked is the record whose texts could not all be masked when it was read last.
+type unmasked struct {
+	seq   uint64
+	tries int
+	due   time.Time // not read again before
+}
+
+// masksAgain reports whether a record that was just made is to be made again, later: a scanner had a slow moment. What is read behind it
+// waits, so that the order stays. In the end it is delivered without what could not be masked, and that is counted.
+func (p *Pump) masksAgain(seq uint64) bool {
+	why := p.payload.failed
+	if why == nil || why.Cause == causeMalformed { // which it would be again
+		p.unmasked = unmasked{}
+	}
+	if why == nil {
+		return false
+	}
+	if p.unmasked.seq != seq {
+		p.unmasked = unmasked{seq: seq}
+	}
+	if p.unmasked.tries++; p.unmasked.tries < maskTries && why.Cause != causeMalformed {
+		p.unmasked.due = time.Now().Add(pause(p.unmasked.tries))
+		return true
+	}
+	p.unmasked = unmasked{}
+	if p.set.Withheld != nil {
+		p.set.Withheld(why.Cause, why.Scanner)
+	}
+	p.set.Report("subscriber %s: record %d is delivered without what could not be masked: %v", p.set.Name, seq, why)
+	return false
 }
 
 // ship sends the batch. One without records says that all of its range was filtered out.

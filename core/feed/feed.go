@@ -116,7 +116,8 @@ type Settings struct {
 	OnPoison string   // default pause
 
 	Mask     func(ctx context.Context, t Text) (string, error)
-	Policy   func() string // when it changes, Mask may find something else in a text; nil: it never does
+	Withheld func(cause, scanner string) // told of each record that is delivered without what could not be masked; nil: nobody
+	Policy   func() string               // when it changes, Mask may find something else in a text; nil: it never does
 	Log      Log
 	Cursors  Cursors
 	Consumer Consumer

@@ -2,7 +2,9 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -30,8 +32,35 @@ const (
 // stop every subscriber with one large call, so a larger record comes without what the agent has sent, and says so.
 const maxDelivered = 3 << 20
 
-// withheld stands for what could not be masked.
-const withheld = `{"withheld":"mask_failed"}`
+// MaskError says why a text could not be masked, in words that a subscriber may read.
+type MaskError struct {
+	Cause   string // its class
+	Scanner string // the step whose scanner did not run to its end, "" if none is to blame
+	Err     error
+}
+
+func (e *MaskError) Error() string { return e.Err.Error() }
+func (e *MaskError) Unwrap() error { return e.Err }
+
+// causeMalformed: what masking made of a JSON value was none.
+const causeMalformed = "malformed"
+
+func maskError(err error) *MaskError {
+	var e *MaskError
+	if !errors.As(err, &e) {
+		e = &MaskError{Cause: "error", Err: err}
+	}
+	return e
+}
+
+// appendWithheld appends what stands for a value that could not be masked.
+func appendWithheld(dst []byte, why *MaskError) []byte {
+	dst = exact.AppendString(append(dst, `{"withheld":"mask_failed","cause":`...), why.Cause)
+	if why.Scanner != "" {
+		dst = exact.AppendString(append(dst, `,"scanner":`...), why.Scanner)
+	}
+	return append(dst, '}')
+}
 
 const unreadable = `,"withheld":"unreadable"}`
 
@@ -42,6 +71,7 @@ type payload struct {
 	mask   func(ctx context.Context, t Text) (string, error)
 	policy func() string // what mask goes by; nil: always the same
 	doc    exact.Doc
+	failed *MaskError // the first text of the last record that could not be masked; nil: all could
 
 	seen   map[Text]string // what mask made of texts
 	seenBy string          // under this policy
@@ -53,6 +83,7 @@ func (p *payload) without() bool { return p.bare || p.kind == PayloadDigest }
 
 // of is the record as it is delivered. All bytes but those of the members in question stay as they are.
 func (p *payload) of(ctx context.Context, seq uint64, record []byte) []byte {
+	p.failed = nil
 	if !p.without() && len(record) > maxDelivered {
 		return fitted(p.large(ctx, seq, record))
 	}
@@ -75,6 +106,7 @@ func fitted(out []byte) []byte {
 func (p *payload) large(ctx context.Context, seq uint64, record []byte) []byte {
 	rest := payload{kind: p.kind, bare: true, mask: p.mask} // not p itself, which would keep the room for it
 	out := rest.made(ctx, seq, record)
+	p.failed = cmp.Or(p.failed, rest.failed)
 	switch {
 	case bytes.HasSuffix(out, []byte(unreadable)):
 		return out
@@ -163,9 +195,12 @@ func (p *payload) content(ctx context.Context, dst []byte, v exact.Value, t Text
 func (p *payload) contentMasked(ctx context.Context, dst []byte, raw string, t Text) []byte {
 	t.Text, t.JSON = raw, true
 	out, err := p.mask(ctx, t)
+	if err != nil {
+		return appendWithheld(dst, p.fail(maskError(err)))
+	}
 	var doc exact.Doc
-	if err != nil || doc.Parse(out, recordLimits) != nil {
-		return append(dst, withheld...)
+	if err := doc.Parse(out, recordLimits); err != nil {
+		return appendWithheld(dst, p.fail(&MaskError{Cause: causeMalformed, Err: err}))
 	}
 	return append(dst, doc.Root().Raw()...)
 }
@@ -177,7 +212,7 @@ func masked[R string | []byte](ctx context.Context, p *payload, dst []byte, raw 
 	if !known {
 		var err error
 		if out, err = p.mask(ctx, t); err != nil {
-			return append(dst, `"[withheld]"`...)
+			return exact.AppendString(dst, "[withheld: "+p.fail(maskError(err)).Cause+"]")
 		}
 		p.remember(t, out)
 	}
@@ -185,6 +220,11 @@ func masked[R string | []byte](ctx context.Context, p *payload, dst []byte, raw 
 		return append(dst, raw...)
 	}
 	return exact.AppendString(dst, out)
+}
+
+func (p *payload) fail(why *MaskError) *MaskError {
+	p.failed = cmp.Or(p.failed, why)
+	return why
 }
 
 // forget drops what is remembered of texts when the scanners may find something else in them by now.

@@ -34,8 +34,8 @@ func TestPayload(t *testing.T) {
 		{"only args", PayloadDigest, `{"args":{"a":1}}`, `{}`},
 		{"modified", PayloadDigest, `{"modified_args":{},"v":1}`, `{"v":1}`},
 		{"nothing to mask", PayloadRedacted, `{"args":{},"reason":"","message":"fine \u0041"}`, `{"args":{},"reason":"","message":"fine \u0041"}`},
-		{"mask fails", PayloadRedacted, `{"args":{"a":"broken"},"reason":"broken"}`, `{"args":{"withheld":"mask_failed"},"reason":"[withheld]"}`},
-		{"mask breaks the JSON", PayloadRedacted, `{"args":{"a":"torn"},"reason":"torn"}`, `{"args":{"withheld":"mask_failed"},"reason":"\""}`},
+		{"mask fails", PayloadRedacted, `{"args":{"a":"broken"},"reason":"broken"}`, `{"args":{"withheld":"mask_failed","cause":"error"},"reason":"[withheld: error]"}`},
+		{"mask breaks the JSON", PayloadRedacted, `{"args":{"a":"torn"},"reason":"torn"}`, `{"args":{"withheld":"mask_failed","cause":"malformed"},"reason":"\""}`},
 		{"unreadable", PayloadDigest, `{"args":`, `{"seq":7,"withheld":"unreadable"}`},
 		{"unreadable in full", PayloadFull, `{"args":`, `{"args":`},
 	} {
@@ -61,7 +61,7 @@ func TestLargePayload(t *testing.T) {
 		{"another member", PayloadFull, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
 		{"another member, digest", PayloadDigest, `{"v":1,"odd":"` + long + `"}`, `{"seq":7` + marked},
 		{"unreadable", PayloadFull, `{"v":1,"odd":"` + long, `{"seq":7,"withheld":"unreadable"}`},
-		{"its texts", PayloadRedacted, `{"v":1,"args":{"c":"` + long + `"},"reason":"a secret","checks":[{"error":"broken"}]}`, `{"v":1,"reason":"a [MASKED]","checks":[{"error":"[withheld]"}]` + marked},
+		{"its texts", PayloadRedacted, `{"v":1,"args":{"c":"` + long + `"},"reason":"a secret","checks":[{"error":"broken"}]}`, `{"v":1,"reason":"a [MASKED]","checks":[{"error":"[withheld: error]"}]` + marked},
 		{"its texts in full", PayloadFull, `{"v":1,"args":{"c":"` + long + `"},"reason":"a secret"}`, `{"v":1,"reason":"a secret"` + marked},
 		{"not so long", PayloadFull, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`, `{"v":1,"odd":"` + long[:maxDelivered-16] + `"}`},
 	} {

@@ -51,6 +51,8 @@ type Pump struct {
 	passed  passed // not yet acknowledged; none with last 0
 	tries   int    // without getting any further
 	now     Status // to be published
+
+	unmasked unmasked
 }
 
 // span is a range of records.

@@ -23,6 +23,7 @@ const (
 	launchName     = "yett-launch"
 	launchEnv      = "YETT_LAUNCH_PLAN" // the descriptor that the plan is read from
 	backgroundNice = 10                 // a tenth of the processor when a process of the ordinary priority wants it too
+	behindNice     = 5                  // a quarter of it
 	launchSet      = "\x01"             // written when everything is set, just before exec
 	launchFails    = 126                // as in a shell: found, but could not be run
 	busyTries      = 200
@@ -45,7 +46,7 @@ type plan struct {
 	Limits    Limits
 	User      *User
 
-	Background bool
+	Nice int // 0: the gateway's own
 }
 
 // Launch must be called first thing in main, and in TestMain of each package whose tests start processes. Start runs our own binary
@@ -94,8 +95,8 @@ func readPlan(at string) (*plan, error) {
 // parent's death signal, which a change of user clears; the memory limit last, since the launcher itself may be larger than it.
 func (p *plan) run() error {
 	unix.Umask(0o077)
-	if p.Background {
-		if err := giveWay(); err != nil {
+	if p.Nice > 0 {
+		if err := giveWay(p.Nice); err != nil {
 			return fmt.Errorf("priority: %w", err)
 		}
 	}

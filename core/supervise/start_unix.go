@@ -151,7 +151,7 @@ func (b *birth) uid() int {
 func (b *birth) plan() ([]byte, error) {
 	c := &b.command
 	p := plan{Name: c.Name, Parent: os.Getpid(), Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
-		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Background: c.Background}
+		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Nice: c.nice()}
 	if p.Dir == "" {
 		p.Dir = b.dir
 	}
@@ -322,4 +322,15 @@ func exitOf(state *os.ProcessState, err error) Exit {
 		e.Usage.MaxRSS = uint64(r.Maxrss) * rssUnit
 	}
 	return e
+}
+
+// nice is how far the process stands back behind the gateway.
+func (c *Command) nice() int {
+	switch {
+	case c.Background:
+		return backgroundNice
+	case c.Behind:
+		return behindNice
+	}
+	return 0
 }

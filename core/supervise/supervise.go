@@ -64,6 +64,7 @@ type Command struct {
 	Private    bool              // what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
 	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
+	Behind     bool              // somebody waits for it, but what the gateway does itself comes first: a worker of modules
 }
 
 // check refuses a command that is not complete and unmistakable.

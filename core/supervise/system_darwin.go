@@ -25,11 +25,11 @@ func sysAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} 
 func bind(int) error { return nil }
 
 // giveWay lowers the priority of the process.
-func giveWay() error {
-	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err != nil || now >= backgroundNice {
+func giveWay(nice int) error {
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err != nil || now >= nice {
 		return err
 	}
-	return unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice)
+	return unix.Setpriority(unix.PRIO_PROCESS, 0, nice)
 }
 
 // closeFrom marks the first descriptors from first on to be closed by exec; Go opens all of its own that way.

@@ -42,18 +42,18 @@ func bind(parent int) error {
 
 // giveWay lowers the priority of the calling thread, which exec makes the process, and of its session: where the kernel shares the
 // processor among sessions first (sched_autogroup), a nice value counts within one only.
-func giveWay() error {
+func giveWay(nice int) error {
 	now, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
 		return err
 	}
-	if 20-now < backgroundNice { // the system call tells it upside down
-		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, backgroundNice); err != nil {
+	if 20-now < nice { // the system call tells it upside down
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, nice); err != nil {
 			return err
 		}
 	}
 	for try := 1; ; try++ {
-		err := os.WriteFile("/proc/self/autogroup", strconv.AppendInt(nil, backgroundNice, 10), 0)
+		err := os.WriteFile("/proc/self/autogroup", strconv.AppendInt(nil, int64(nice), 10), 0)
 		switch {
 		case err == nil || errors.Is(err, unix.ENOENT): // this kernel knows no such groups
 			return nil

@@ -149,7 +149,7 @@ func workerLimits(s *Spec) supervise.Limits {
 func atOnce(instances int) int { return instances + 1 + maskPlaces + 1 }
 
 func (w *Worker) command() (supervise.Command, error) {
-	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Background: true,
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Behind: true,
 		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
 }
 
