@@ -154,7 +154,7 @@ func TestBudgetsAreReachable(t *testing.T) {
 		"replacement":     cat(spoilt(func(e *emission) { e.action, e.repl, e.replLen = 2, zerosAt, abi.MaxReplacement }), drop),
 		"annotations":     cat(host("put", i32(3), i32(0), i32(abi.MaxPut)), drop),
 		"host calls":      times(3, abi.MaxHostCalls, cat(host("sched_yield"), drop)),
-		"span at the end": cat(spoilt(func(e *emission) { e.start, e.end = 10, 10 }), drop),
+		"span at the end": cat(spoilt(func(e *emission) { e.start, e.end = 9, 10 }), drop),
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := scan(load(t, guest{scan: cat(body, i32(0)), locals: 1}, nil), "0123456789"); err != nil {
@@ -165,7 +165,7 @@ func TestBudgetsAreReachable(t *testing.T) {
 }
 
 func TestReplacementBudget(t *testing.T) {
-	m := load(t, guest{scan: cat(host("emit", i32(kindAt), i32(kindLen), i32(0), i32(0), f32(0), i32(0), i32(2), i32(zerosAt), get(1)))}, nil)
+	m := load(t, guest{scan: cat(host("emit", i32(kindAt), i32(kindLen), i32(0), i32(1), f32(0), i32(0), i32(2), i32(zerosAt), get(1)))}, nil)
 	if got, err := scan(m, strings.Repeat("x", abi.MaxReplacement)); err != nil || len(got[0].Replacement) != abi.MaxReplacement {
 		t.Errorf("%d bytes: %v", abi.MaxReplacement, err)
 	}

@@ -44,7 +44,7 @@ func TestResultsCross(t *testing.T) {
 	for _, r := range []Result{
 		{},
 		{Findings: []sdk.Finding{{Kind: "A", Scanner: "mod", Start: 0, End: 5000, Confidence: 1, Severity: sdk.Critical, Suggested: sdk.Drop}}},
-		{Findings: []sdk.Finding{{Kind: "A", Scanner: "mod", Suggested: sdk.Flag}, {Kind: "B", Scanner: "mod", Start: 300, End: 300,
+		{Findings: []sdk.Finding{{Kind: "A", Scanner: "mod", End: 1, Suggested: sdk.Flag}, {Kind: "B", Scanner: "mod", Start: 300, End: 301,
 			Confidence: math.SmallestNonzeroFloat32, Suggested: sdk.Replace, Replacement: strings.Repeat("é", abi.MaxReplacement/2)}}},
 		{State: []byte{}, Annotations: []byte{}},
 		{State: make([]byte, abi.MaxState), Annotations: make([]byte, abi.MaxPut)},
