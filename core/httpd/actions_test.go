@@ -181,6 +181,24 @@ func TestEvaluateIsAlways200(t *testing.T) {
 	}
 }
 
+// TestRetryAfterOfADecision: a proxy reads from the header when asking again can help, whatever the status is.
+func TestRetryAfterOfADecision(t *testing.T) {
+	g := newGate(t, nil)
+	agent := g.key("agent", "authorize")
+	for _, c := range []struct{ tool, want string }{{"backoff", "30"}, {"broken", "1"}, {"deny", ""}, {"defer", ""}, {"permit", ""}} {
+		for path, body := range map[string]string{
+			"/v1/authorize":                 `{"agent_id":"a","tool_id":%q}`,
+			"/v1/authorize?deny_status=403": `{"agent_id":"a","tool_id":%q}`,
+			"/v1/gate/decide":               `{"agent_id":"a","tool":%q,"operation":"o","params":{}}`,
+			"/v1/actions":                   `{"agent_id":"a","tool":%q,"operation":"o","params":{}}`,
+		} {
+			if a := g.send(agent, "POST", path, fmt.Sprintf(body, c.tool)); a.Header.Get("Retry-After") != c.want {
+				t.Errorf("%s of %s: Retry-After %q, want %q: %s", path, c.tool, a.Header.Get("Retry-After"), c.want, a.body)
+			}
+		}
+	}
+}
+
 func TestIdempotencyKeysOverHTTP(t *testing.T) {
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -77,6 +78,9 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 	}
 	w.out = resp.AppendJSON(w.out[:0])
 	ctx.Response.Header.SetContentType("application/json")
+	if d, ok := resp.(interface{ RetryAfter() int }); ok && d.RetryAfter() > 0 {
+		ctx.Response.Header.Set("Retry-After", strconv.Itoa(d.RetryAfter()))
+	}
 	switch d := resp.(type) {
 	case *wire.AuthorizeResponse:
 		s.verdict(ctx, r, d)

@@ -43,6 +43,9 @@ func (c *counted) Leave(uint32)  { c.left.Add(1) }
 func (g *gate) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 	name, _, _ := strings.Cut(c.ToolID, "/")
 	effect, ok := sdk.ParseEffect(strings.ToUpper(name))
+	if name == "backoff" {
+		return sdk.Verdict{}, chain.Later(fmt.Errorf("%w: the plugin is not ready", chain.ErrUnavailable), 30*time.Second)
+	}
 	if !ok {
 		return sdk.Verdict{}, fmt.Errorf("no such effect")
 	}

@@ -30,8 +30,9 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 		h := hash16("action_submit", r.Key.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h
 	}
-	if _, err := s.decide(unnamed(r), &ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation, SessionID: in.SessionID, CallID: n.Action.ID,
-		Args: in.Params, Context: in.Context, Action: n}, false); err != nil {
+	d, err := s.decide(unnamed(r), &ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation, SessionID: in.SessionID, CallID: n.Action.ID,
+		Args: in.Params, Context: in.Context, Action: n}, false)
+	if err != nil {
 		return nil, err
 	}
 	if n.Out.Status != store.ActionDenied && (n.Out.ParamsMasked || n.Out.ContextMasked) {
@@ -42,6 +43,9 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	out.Context, out.ContextWithheld = []byte(raw.context), nil // what was sent goes back to who sent it
 	if !n.Out.Modified {
 		out.Params, out.ParamsWithheld = []byte(raw.params), nil
+	}
+	if n.Out.Status == store.ActionDenied {
+		out.ReasonDetails.Retry = d.Retry
 	}
 	return out, nil
 }
@@ -203,7 +207,7 @@ func (s *Service) GateDecide(r *Request, in *wire.ActionRequest) (*wire.GateResp
 	}
 	outcome, _ := wire.OutcomeOf(d.Effect)
 	return &wire.GateResponse{Outcome: outcome, ReasonCode: d.ReasonCode, Reason: d.Reason, RequestHash: hash, PolicyVersion: d.PolicyVersion, PolicyHash: d.PolicyVersion,
-		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version), DecisionID: d.DecisionID, Repeat: d.Repeat}, nil
+		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version), DecisionID: d.DecisionID, Repeat: d.Repeat, Retry: haltRetry(d)}, nil
 }
 
 // scoped keeps the Idempotency-Keys of operations apart that decide by the same repeat rule.

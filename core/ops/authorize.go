@@ -294,9 +294,7 @@ func (s *Service) decision(r *Request, explain bool, cmd *store.Decide, rows []c
 	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
 		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
 		Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow, GrantID: d.GrantID}
-	if out.Retry != nil && out.Retry.Class == "after" && d.RetryAfter > 0 {
-		out.Retry.AfterSeconds = int((d.RetryAfter + time.Second - 1) / time.Second)
-	}
+	retryIn(out, d.RetryAfter, rows)
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}

@@ -2,6 +2,7 @@ package prochost
 
 import (
 	"sync"
+	"time"
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
@@ -58,6 +59,13 @@ func (b *breaker) refuses() bool {
 	b.mu.Lock()
 	defer b.unlock()
 	return b.cb.IsOpen() && b.cb.RemainingDelay() > 0
+}
+
+// remaining is how long it stays open.
+func (b *breaker) remaining() time.Duration {
+	b.mu.Lock()
+	defer b.unlock()
+	return b.cb.RemainingDelay()
 }
 
 func (b *breaker) close() {

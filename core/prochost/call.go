@@ -107,15 +107,31 @@ func (p *Plugin) able(kind Kind) error {
 		return p.down()
 	}
 	if p.breaker != nil && p.breaker.refuses() {
-		return unavailable(errOpen)
+		return p.open()
 	}
 	return nil
 }
 
 func unavailable(why error) error { return fmt.Errorf("%w: %w", chain.ErrUnavailable, why) }
 
+// open is what a call ends with while the breaker is open: it says for how long.
+func (p *Plugin) open() error { return chain.Later(unavailable(errOpen), p.breaker.remaining()) }
+
 func (p *Plugin) down() error {
-	return fmt.Errorf("%w: the plugin is not ready (%s)", chain.ErrUnavailable, p.Status().State) // an agent reads it
+	err := fmt.Errorf("%w: the plugin is not ready (%s)", chain.ErrUnavailable, p.Status().State) // an agent reads it
+	return chain.Later(err, p.away())
+}
+
+// away is when the first replica may be back; negative: not until an operator resumes one.
+func (p *Plugin) away() time.Duration {
+	first, now := chain.Never, p.o.Now()
+	for _, r := range p.replicas {
+		st := r.service.State()
+		if d := st.Away(now); d >= 0 && (first < 0 || d < first) {
+			first = d
+		}
+	}
+	return first
 }
 
 // pick is the ready instance with the least to do, or nil. not is one that just failed.
@@ -223,7 +239,7 @@ func (p *Plugin) permit() (permit, error) {
 	}
 	leave, ok := p.breaker.permit()
 	if !ok {
-		return permit{}, unavailable(errOpen)
+		return permit{}, p.open()
 	}
 	return leave, nil
 }

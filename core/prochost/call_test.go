@@ -354,6 +354,9 @@ func TestBreaker(t *testing.T) {
 	if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errOpen) {
 		t.Fatalf("open: %v", err)
 	}
+	if after := chain.RetryAfter(err); after < 59*time.Minute || after > time.Hour {
+		t.Errorf("the breaker is open for an hour, and callers are told to come back in %v", after)
+	}
 	if s := p.Stats(); s.Wrong != asked || s.Refused != 1 || s.BreakerOpen != 1 {
 		t.Errorf("counters: %+v", s)
 	}

@@ -266,6 +266,8 @@ func TestQuarantine(t *testing.T) {
 	until(t, "the quarantine", func() bool { return p.Status().State == supervise.StateQuarantined })
 	if _, err := check(p, "permit"); err == nil || !strings.Contains(err.Error(), "quarantined") {
 		t.Errorf("in quarantine: %v", err)
+	} else if after := chain.RetryAfter(err); after != chain.Never {
+		t.Errorf("in quarantine, which only an operator ends, callers are told to come back in %v", after)
 	}
 	p.Resume()
 	until(t, "it is ready", func() bool { _, err := check(p, "permit"); return err == nil })

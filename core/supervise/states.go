@@ -67,6 +67,17 @@ type Status struct {
 	Next    time.Time // in backoff: when it is started again
 }
 
+// Away is how long a service that is not ready stays so at least, as far as anybody knows; negative: until Resume, or for good.
+func (s Status) Away(now time.Time) time.Duration {
+	switch s.State {
+	case StateQuarantined, StateStopped:
+		return -1
+	case StateBackoff:
+		return max(s.Next.Sub(now), 0)
+	}
+	return 0
+}
+
 // ErrDown is what Process gives while there is no ready process. The error says why.
 var ErrDown = errors.New("no process is ready")
 

@@ -312,6 +312,12 @@ func (w *Worker) fault(fault error, detail string, cause error) error {
 	return &CallError{Module: w.spec.Name, Fault: fault, Detail: detail, Err: cause}
 }
 
+// absent is the fault of a worker that does not run, with when it will.
+func (w *Worker) absent() error {
+	st := w.service.State()
+	return w.fault(ErrWorker, "it is not running", chain.Later(errors.New(string(st.State)), st.Away(time.Now())))
+}
+
 func (w *Worker) count(err error) {
 	w.calls.Add(1)
 	if err != nil {

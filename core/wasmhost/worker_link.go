@@ -341,7 +341,7 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 	}
 	if l == nil {
 		w.of(p.who).give(p.who.key)
-		return w.fault(ErrWorker, "it is not running", nil)
+		return w.absent()
 	}
 	deadline := time.Now().Add(left)
 	id, err := l.begin(p, left+lateBy)
@@ -386,7 +386,7 @@ func (w *Worker) acquire(ctx context.Context, who whose) error {
 		return w.fault(ErrBusy, "the call came too late", err)
 	}
 	if w.link.Load() == nil {
-		return w.fault(ErrWorker, "it is not running", nil)
+		return w.absent()
 	}
 	switch err := w.of(who).take(ctx, who.key); {
 	case errors.Is(err, errPlacesClosed):

@@ -95,6 +95,7 @@ type ActionDetails struct {
 	DecisionID string `json:"decision_id"`
 	RuleID     string `json:"rule_id" yett:"null"`
 	Message    string `json:"message" yett:"null" doc:"Safe to show to a model."`
+	Retry      *Retry `json:"retry,omitempty" doc:"In the answer that denies: whether asking again can help."`
 }
 
 // AppendJSON appends the response.
@@ -126,6 +127,7 @@ func (a *Action) Members(o *Writer) {
 	in.Str("decision_id", a.ReasonDetails.DecisionID)
 	in.Null("rule_id", a.ReasonDetails.RuleID)
 	in.Null("message", a.ReasonDetails.Message)
+	a.ReasonDetails.Retry.member(&in)
 	o.Raw("reason_details", in.Close())
 	o.Str("request_hash", a.RequestHash)
 	o.Str("policy_hash", a.PolicyHash)
@@ -309,6 +311,7 @@ type GateResponse struct {
 	ProvenanceID   string `json:"provenance_id"`
 	DecisionID     string `json:"decision_id"`
 	Repeat         bool   `json:"repeat,omitempty" doc:"This call was asked about before under the same Idempotency-Key. Do not run it again."`
+	Retry          *Retry `json:"retry,omitempty" doc:"Where the outcome is HALT: whether asking again can help."`
 }
 
 // AppendJSON appends the response.
@@ -327,8 +330,15 @@ func (r *GateResponse) AppendJSON(dst []byte) []byte {
 	o.Str("provenance_id", r.ProvenanceID)
 	o.Str("decision_id", r.DecisionID)
 	o.True("repeat", r.Repeat)
+	r.Retry.member(&o)
 	return o.Close()
 }
+
+// RetryAfter is as of AuthorizeResponse.
+func (r *GateResponse) RetryAfter() int { return r.Retry.wait() }
+
+// RetryAfter is as of AuthorizeResponse.
+func (a *Action) RetryAfter() int { return a.ReasonDetails.Retry.wait() }
 
 // EvaluateRequest asks whether one call may run, in the words of the remote clients.
 type EvaluateRequest struct {

@@ -87,9 +87,7 @@ func (r *AuthorizeResponse) members(o *Writer) {
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
 	o.Opt("grant_id", r.GrantID)
-	if r.Retry != nil {
-		r.Retry.write(o)
-	}
+	r.Retry.member(o)
 	o.Opt("message", r.Message)
 	o.True("repeat", r.Repeat)
 	o.True("dry_run", r.DryRun)
@@ -138,7 +136,11 @@ func Apart(tool, operation string) string {
 	return operation
 }
 
-func (r *Retry) write(o *Writer) {
+// member writes the advice as the member retry, nothing for nil.
+func (r *Retry) member(o *Writer) {
+	if r == nil {
+		return
+	}
 	in := Object(nil)
 	in.Str("class", r.Class)
 	if r.AfterSeconds > 0 {
@@ -149,6 +151,17 @@ func (r *Retry) write(o *Writer) {
 
 // scanRetry is after how many seconds to ask again for what a scanner could not look at: a scanner that ended is up again by then.
 const scanRetry = 5
+
+// wait is how many seconds to wait before asking again can help, 0 where waiting does not help.
+func (r *Retry) wait() int {
+	if r == nil || r.Class != "after" {
+		return 0
+	}
+	return r.AfterSeconds
+}
+
+// RetryAfter is what HTTP says in the header of that name, seconds; 0: no such header.
+func (r *AuthorizeResponse) RetryAfter() int { return r.Retry.wait() }
 
 // RetryFor is the retry advice for a decision.
 func RetryFor(effect sdk.Effect, code string) *Retry {

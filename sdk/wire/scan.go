@@ -76,7 +76,7 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
 	if r.Retry != nil {
-		r.Retry.write(&o)
+		r.Retry.member(&o)
 	}
 	if st := r.Stream; st != nil {
 		w := Object(nil)

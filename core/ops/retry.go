@@ -1,0 +1,37 @@
+package ops
+
+import (
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// retryIn says in a decision when asking again may help: when a limit has room again, or else when the step that failed may be back.
+// A step that only an operator can bring back makes it never.
+func retryIn(d *wire.AuthorizeResponse, limit time.Duration, rows []chain.Row) {
+	if d.Retry == nil || d.Retry.Class != "after" {
+		return
+	}
+	after := limit
+	for i := range rows {
+		if r := &rows[i]; after == 0 && !r.Step.Shadow && r.Err != nil && r.Verdict.Code == d.ReasonCode && r.Verdict.Effect.String() == d.Effect {
+			after = chain.RetryAfter(r.Err)
+		}
+	}
+	switch {
+	case after < 0:
+		d.Retry = &wire.Retry{Class: "never"}
+	case after > 0:
+		d.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)
+	}
+}
+
+// haltRetry is the advice of a decision that denies; what waits for an approval has a way of its own to say so.
+func haltRetry(d *wire.AuthorizeResponse) *wire.Retry {
+	if d.Effect != sdk.Deny.String() {
+		return nil
+	}
+	return d.Retry
+}
