@@ -72,8 +72,13 @@ func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, er
 	g.ended(before, read, nil)
 	g.reloads[0].Add(1)
 	g.opts.Log("configuration %s is in force (was %s), %d values changed", next.Policy, old.Policy, len(changes))
+	out := admin.Reloaded{Policy: next.Policy, Was: old.Policy, Changes: []admin.ConfigChange{}, Plugins: pluginsAfter(old, next)}
 	g.background.Go(func() { g.retire(old) })
-	out := admin.Reloaded{Policy: next.Policy, Was: old.Policy, Changes: []admin.ConfigChange{}}
+	for _, c := range out.Plugins {
+		if line := told(c); line != "" {
+			g.opts.Log("%s", line)
+		}
+	}
 	for _, c := range changes {
 		out.Changes = append(out.Changes, admin.ConfigChange{Key: c.Key, Old: c.Old, New: c.New})
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -22,7 +23,9 @@ func reloadCommand() *cobra.Command {
 		Long: "Read the configuration of a running server again: parse and check it, start what is new, and swap, all or nothing.\n" +
 			"Calls in flight end on the configuration they began on. On an error the old one stays in force; the error is here, in\n" +
 			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on SIGHUP.\n" +
-			"Plugins that are as they were go on running; one that was quarantined is tried again.",
+			"Plugins that are as they were go on running; one that was quarantined is tried again. What runs is what the digest in\n" +
+			"the configuration or plugins.lock says: a plugin whose file changed is kept, with a word about it, until it is pinned\n" +
+			"anew. Each plugin is listed with what became of it; -o json has the digests.",
 		Example: "  yett reload --data /var/lib/yett",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +44,7 @@ func reloadCommand() *cobra.Command {
 				for _, ch := range done.Changes {
 					rows = append(rows, ch)
 				}
-				cmd.PrintErrf("%s is in force (was %s), %d values changed\n", done.Policy, done.Was, len(done.Changes))
+				printReloaded(cmd, done)
 				if len(rows) == 0 {
 					return nil
 				}
@@ -55,6 +58,35 @@ func reloadCommand() *cobra.Command {
 	t.bind(cmd)
 	out.bind(cmd)
 	return cmd
+}
+
+// printReloaded says what is in force now, and what became of the plugins.
+func printReloaded(cmd *cobra.Command, done admin.Reloaded) {
+	what := fmt.Sprintf("%s is in force (was %s), %d values changed", done.Policy, done.Was, len(done.Changes))
+	if done.Policy == done.Was && len(done.Changes) == 0 {
+		what = fmt.Sprintf("%s stays in force: no value changed", done.Policy)
+	}
+	cmd.PrintErrln(what)
+	kept := 0
+	for _, p := range done.Plugins {
+		digest := p.Digest
+		if digest != "" {
+			digest = ", " + digest
+		}
+		switch {
+		case p.Stale:
+			cmd.PrintErrf("warning: plugin %s was kept: %s\n", visible(p.Name), visible(p.Why))
+		case p.What == "kept":
+			kept++
+		case p.Why != "":
+			cmd.PrintErrf("plugin %s was %s, since %s%s\n", visible(p.Name), p.What, visible(p.Why), digest)
+		default:
+			cmd.PrintErrf("plugin %s was %s%s\n", visible(p.Name), p.What, digest)
+		}
+	}
+	if kept > 0 {
+		cmd.PrintErrf("kept as they were: %d of %d plugins\n", kept, len(done.Plugins))
+	}
 }
 
 // hangups gets each SIGHUP. It is asked for before the gateway starts: until then the signal ends a process.

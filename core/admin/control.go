@@ -28,6 +28,17 @@ type Reloaded struct {
 	Policy  string         `json:"policy_version"`
 	Was     string         `json:"was"`
 	Changes []ConfigChange `json:"changes"`
+	Plugins []PluginChange `json:"plugins"` // all of the new and the old configuration, by name
+}
+
+// PluginChange is what a reload did with a plugin.
+type PluginChange struct {
+	Name   string `json:"name"`
+	What   string `json:"what"`             // added, reloaded, kept or removed
+	Digest string `json:"digest,omitempty"` // of the bytes that run now
+	Was    string `json:"was,omitempty"`    // of those that ran before
+	Why    string `json:"why,omitempty"`
+	Stale  bool   `json:"stale,omitempty"` // it was kept, and its file holds something else
 }
 
 // ConfigChange is one value that differs. Secrets are not shown.

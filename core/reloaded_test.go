@@ -1,0 +1,86 @@
+package core
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/trust"
+	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+)
+
+// TestReloadTellsWhichBytesRun: after a reload an operator knows of each module whether the file on disk is what runs, whichever
+// way it is pinned.
+func TestReloadTellsWhichBytesRun(t *testing.T) {
+	build := func(w *world, version string) string {
+		g := wasmgen.Finder()
+		g.Meta = strings.Replace(wasmgen.GuestMeta, `"version":"1`, `"version":"`+version, 1)
+		code := g.Encode()
+		if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return trust.Digest(code)
+	}
+	var one string
+	module := func(w *world, pin string) {
+		w.write(fmt.Sprintf("  m: {kind: scanner, wasm: %q, sandbox: inproc%s}\n", filepath.Join(w.dir, "m.wasm"), pin), "", "")
+	}
+	lock := func(w *world, digest string) {
+		l := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{"m": {Wasm: config.Path(filepath.Join(w.dir, "m.wasm")), Digest: digest}}}
+		w.put("plugins.lock", string(l.Encode(w.dir)))
+	}
+	w := newWorld(t, func(w *world) {
+		one = build(w, "1")
+		module(w, fmt.Sprintf(", digest: %q", one))
+	})
+	row := func() admin.PluginChange {
+		t.Helper()
+		done, err := w.reload()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range done.Plugins {
+			if p.Name == "m" {
+				return p
+			}
+		}
+		return admin.PluginChange{}
+	}
+	is := func(what, digest, was, why string, stale bool) {
+		t.Helper()
+		got := row()
+		if got.What != what || got.Digest != digest || got.Was != was || !strings.Contains(got.Why, why) || got.Stale != stale {
+			t.Errorf("%+v, want %s %s (was %s) since …%s…, stale %v", got, what, digest, was, why, stale)
+		}
+		if m := w.g.gen.Load().modules["m"]; m != nil && m.digest() != digest {
+			t.Errorf("%s runs", m.digest())
+		}
+	}
+	is("kept", one, one, "nothing it is made of has changed", false)
+	two := build(w, "2")
+	is("kept", one, one, "m.wasm has changed: it has "+two+", pinned is "+one, true)
+	module(w, fmt.Sprintf(", digest: %q", two))
+	is("reloaded", two, one, "its file has changed", false)
+	module(w, "")
+	lock(w, two)
+	is("kept", two, two, "nothing it is made of has changed", false)
+	three := build(w, "3")
+	is("kept", two, two, "run yett plugin lock", true)
+	lock(w, three)
+	is("reloaded", three, two, "its file has changed", false)
+	module(w, ", limits: {timeout: 70ms}")
+	is("reloaded", three, three, "its settings have changed", false)
+	if err := os.Rename(filepath.Join(w.dir, "m.wasm"), filepath.Join(w.dir, "away.wasm")); err != nil {
+		t.Fatal(err)
+	}
+	is("kept", three, three, "m.wasm is gone", true)
+	w.write("", "", "")
+	is("removed", "", three, "", false)
+	build(w, "3")
+	module(w, "")
+	is("added", three, "", "", false)
+}
