@@ -25,7 +25,7 @@ func manyScanners(tb testing.TB, host *wasmhost.Host, n int) *chain.ScanChain {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		c.Steps = append(c.Steps, chain.ScanStep{Name: fmt.Sprintf("s%d", i), OnError: sdk.Deny, Scanner: m, Triggers: m.Metadata().Triggers})
+		c.Steps = append(c.Steps, chain.ScanStep{Name: fmt.Sprintf("s%d", i), OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers()})
 	}
 	if err := c.Prepare(); err != nil {
 		tb.Fatal(err)

@@ -222,7 +222,7 @@ func (g *generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 			return nil, fmt.Errorf("chains.scan_output.steps: there is no plugin %q", s.Use)
 		}
 		out.Steps = append(out.Steps, chain.ScanStep{Name: s.Name, Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents}, Timeout: s.Timeout.Std(),
-			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Builtin: cfg.Plugins[s.Use].Builtin != "", Scanner: m.scanner, Triggers: m.meta.Triggers, Kinds: m.meta.Kinds, Stream: m.meta.Stream})
+			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Builtin: cfg.Plugins[s.Use].Builtin != "", Scanner: m.scanner, Triggers: m.triggers, Kinds: m.meta.Kinds, Stream: m.meta.Stream})
 	}
 	if err := out.Prepare(); err != nil {
 		return nil, err

@@ -47,6 +47,9 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 	if err != nil {
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
+	if entry := wasmhost.CasedBeyondASCII(l.triggers[len(l.meta.Triggers):]); entry != "" {
+		g.log("module %s: config: case is folded for A to Z only, and %q has other letters: list each spelling that is to be found", name, entry)
+	}
 	return l, nil
 }
 
@@ -68,7 +71,7 @@ func (g *pool) loadHere(ctx context.Context, spec wasmhost.Spec) (l *loaded, sca
 	if err != nil {
 		return nil, false, false, err
 	}
-	return &loaded{scanner: m, checker: m, meta: m.Metadata(), counts: moduleCounts(m.Stats), close: m.Close,
+	return &loaded{scanner: m, checker: m, meta: m.Metadata(), triggers: m.Triggers(), counts: moduleCounts(m.Stats), close: m.Close,
 		state: func() (bool, string) { return true, m.About().Version + ", " + kept(m.Isolation()) }}, m.Scans(), m.Checks(), nil
 }
 
@@ -78,7 +81,7 @@ func (g *pool) spawn(ctx context.Context, spec wasmhost.Spec) (l *loaded, scans,
 	if err != nil {
 		return nil, false, false, err
 	}
-	return &loaded{scanner: w, checker: w, meta: w.Metadata(), counts: moduleCounts(w.Stats), close: w.Close,
+	return &loaded{scanner: w, checker: w, meta: w.Metadata(), triggers: w.Triggers(), counts: moduleCounts(w.Stats), close: w.Close,
 		state: func() (bool, string) { return workerState(w) }}, w.Scans(), w.Checks(), nil
 }
 

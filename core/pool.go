@@ -23,15 +23,16 @@ import (
 
 // loaded is one module or plugin process, wherever it runs.
 type loaded struct {
-	name    string
-	kind    string
-	scanner chain.Scanner
-	checker chain.Checker
-	meta    abi.Metadata
-	counts  func() counts
-	state   func() (ready bool, detail string) // nil: a process; ask now
-	close   func(context.Context) error
-	process *prochost.Plugin // nil: a module
+	name     string
+	kind     string
+	scanner  chain.Scanner
+	checker  chain.Checker
+	meta     abi.Metadata
+	triggers []abi.Trigger // those of meta, and those of its settings
+	counts   func() counts
+	state    func() (ready bool, detail string) // nil: a process; ask now
+	close    func(context.Context) error
+	process  *prochost.Plugin // nil: a module
 
 	print string // what it was made of
 	users int    // generations that use it; pool.mu

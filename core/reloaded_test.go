@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
@@ -83,4 +85,55 @@ func TestReloadTellsWhichBytesRun(t *testing.T) {
 	build(w, "3")
 	module(w, "")
 	is("added", three, "", "", false)
+}
+
+// TestReloadLooksForNewWords: what an operator adds to a list that a module searches for is found from the reload on, and only the
+// module's own triggers and these words bring a text to it.
+func TestReloadLooksForNewWords(t *testing.T) {
+	g := wasmgen.Finder()
+	g.Meta = `{"name":"test","version":"1","abi":1,"kinds":[{"name":"TEST_KIND","severity":3},{"name":"OTHER_KIND","severity":1}],"stream":{"mode":"none"},"needs":{},` +
+		`"config_schema":{"type":"object","properties":{"words":{"type":"array","items":{"type":"string"}}}},"triggers":[{"literal":"own"}],"triggers_from":[{"path":"/words","fold":true}]}`
+	code := g.Encode()
+	words := func(w *world, sandbox, list string) {
+		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: %s, config: {words: %s}, limits: {timeout: 5s}}\n"+
+			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), trust.Digest(code), sandbox, list))
+	}
+	for _, sandbox := range []string{"inproc", "process"} {
+		t.Run(sandbox, func(t *testing.T) {
+			w := newWorld(t, func(w *world) {
+				if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				words(w, sandbox, "[gnu]")
+			})
+			called := func(want string) {
+				t.Helper()
+				var got string
+				for _, text := range []string{"own", "gnu", "a GNU!", "emu", "nothing"} {
+					res := w.g.gen.Load().Scan.Run(context.Background(), &chain.Input{Text: text, ToolID: "t"})
+					if err := res.Receipts[0].Err; err != nil {
+						t.Fatal(err)
+					}
+					if !res.Receipts[0].Prefiltered {
+						got += text + ", "
+					}
+				}
+				if got != want {
+					t.Errorf("called for %q, want %q", got, want)
+				}
+			}
+			called("own, gnu, a GNU!, ")
+			words(w, sandbox, "[gnu, Emu]")
+			w.reloads()
+			called("own, gnu, a GNU!, emu, ")
+			words(w, sandbox, "[]")
+			w.reloads()
+			called("own, ")
+			words(w, sandbox, `[gnu, ""]`)
+			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "words[1] is empty") {
+				t.Errorf("an empty word: %v", err)
+			}
+			called("own, ")
+		})
+	}
 }

@@ -52,7 +52,7 @@ func TestBuiltinStreams(t *testing.T) {
 		if m.Metadata().Stream.Mode == abi.StreamNone {
 			t.Logf("%s takes whole texts only", name)
 		}
-		c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Metadata().Triggers, Stream: m.Metadata().Stream})
+		c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers(), Stream: m.Metadata().Stream})
 	}
 	if err := c.Prepare(); err != nil {
 		t.Fatal(err)

@@ -127,7 +127,7 @@ func startScan(dirty bool) func(context.Context) (*work, error) {
 			if err != nil {
 				return nil, errors.Join(err, host.Close(ctx))
 			}
-			c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Metadata().Triggers})
+			c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers()})
 		}
 		if err := c.Prepare(); err != nil {
 			return nil, errors.Join(err, host.Close(ctx))

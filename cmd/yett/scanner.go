@@ -169,8 +169,8 @@ func loadPair(ctx context.Context, name string, code []byte, settings json.RawMe
 			break
 		}
 	}
-	if err == nil && len(p.first.Metadata().Triggers) > 0 {
-		p.pass, err = prefilter.Compile([][]abi.Trigger{p.first.Metadata().Triggers})
+	if err == nil && len(p.first.Triggers()) > 0 {
+		p.pass, err = prefilter.Compile([][]abi.Trigger{p.first.Triggers()})
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))

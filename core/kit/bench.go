@@ -74,7 +74,7 @@ func (s Settings) Bench(ctx context.Context, m Module, config json.RawMessage, d
 		return nil, err
 	}
 	b := &bench{sub: sub, now: now}
-	for _, text := range benchTexts(sub.first.Metadata().Triggers, dirty) {
+	for _, text := range benchTexts(sub.first.Triggers(), dirty) {
 		if err := b.prepare(ctx, text); err != nil {
 			return nil, err
 		}

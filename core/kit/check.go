@@ -202,7 +202,7 @@ func withUnknown(config json.RawMessage) string {
 func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
 	m := c.sub.first
 	c.rep.add("empty input", whole(ctx, m, "").err, "an empty text is answered")
-	samples := samplesFor(m.Metadata().Triggers)
+	samples := samplesFor(m.Triggers())
 	for _, f := range vectors {
 		for i := range f.List {
 			if v := &f.List[i]; v.Call == nil && v.Error == "" && sameSettings(v.Config, c.spec.Config) {

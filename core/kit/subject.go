@@ -98,7 +98,7 @@ func (st *stage) load(ctx context.Context, spec wasmhost.Spec) (s *subject, err 
 	if s.second, err = st.host.Load(ctx, spec); err != nil {
 		return nil, errors.Join(fmt.Errorf("a second instance: %w", err), s.first.Close(ctx))
 	}
-	if triggers := s.first.Metadata().Triggers; len(triggers) > 0 {
+	if triggers := s.first.Triggers(); len(triggers) > 0 {
 		if s.triggers, err = prefilter.Compile([][]abi.Trigger{triggers}); err != nil {
 			return nil, errors.Join(err, s.close(ctx))
 		}

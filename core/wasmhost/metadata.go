@@ -66,7 +66,10 @@ func checkMetadata(m *abi.Metadata, scans bool) error {
 	if err := checkStream(m.Stream, scans); err != nil {
 		return err
 	}
-	return checkTriggers(m.Triggers)
+	if err := checkTriggers(m.Triggers); err != nil {
+		return err
+	}
+	return checkTriggersFrom(m)
 }
 
 func checkKinds(kinds []abi.Kind) error {

@@ -21,15 +21,16 @@ import (
 // Module is one loaded module with its runtime and its pool. It is safe for concurrent use and is a chain.Scanner and a
 // chain.Checker.
 type Module struct {
-	host    *Host
-	spec    Spec
-	digest  string
-	seed    [32]byte
-	initDoc []byte
-	checked *wasmcheck.Module
-	meta    abi.Metadata
-	kinds   map[string]string // declared names, to themselves: a look-up by bytes gives the string without a copy
-	keeps   string            // why an instance cannot be reset; "" if it can
+	host     *Host
+	spec     Spec
+	digest   string
+	seed     [32]byte
+	initDoc  []byte
+	checked  *wasmcheck.Module
+	meta     abi.Metadata
+	triggers []abi.Trigger     // all triggers: those of meta and those of the settings
+	kinds    map[string]string // declared names, to themselves: a look-up by bytes gives the string without a copy
+	keeps    string            // why an instance cannot be reset; "" if it can
 
 	isolation Isolation // in force: not spec's where that cannot be had
 	snap      *snapshot // nil if keeps says why
@@ -213,6 +214,10 @@ func (m *Module) take(meta *abi.Metadata) error {
 			return &ConfigError{err}
 		}
 	}
+	var err error
+	if m.triggers, err = allTriggers(meta, m.spec.Config); err != nil {
+		return err
+	}
 	m.meta = *meta
 	m.kinds = make(map[string]string, len(meta.Kinds))
 	for _, k := range meta.Kinds {
@@ -223,6 +228,10 @@ func (m *Module) take(meta *abi.Metadata) error {
 
 // Metadata is what the module says about itself. The caller must not change what it points to.
 func (m *Module) Metadata() abi.Metadata { return m.meta }
+
+// Triggers are all that the host has to look for: those that the module declares, and behind them those that its settings
+// hold. None: the module is called for every text. The caller must not change them.
+func (m *Module) Triggers() []abi.Trigger { return m.triggers }
 
 // Scans says whether the module exports yett_scan.
 func (m *Module) Scans() bool { return m.checked.Scan }

@@ -27,7 +27,7 @@ type Hit = prefilter.Hit
 type Window struct {
 	State    []byte // what the scan before gave, at most abi.MaxState bytes; nil at first
 	Text     string
-	Hits     []Hit  // where the module's triggers occur: indexes into Metadata.Triggers, offsets into Text
+	Hits     []Hit  // where the module's triggers occur: indexes into Triggers(), offsets into Text
 	Complete bool   // Hits are all there are: the guest need not look elsewhere
 	Key      string // whose text it is
 	Masking  bool   // for masking, which has places of its own
@@ -115,7 +115,7 @@ func (m *Module) checkWindow(w *Window) error {
 		return m.fault("", ErrInput, fmt.Sprintf("flags %#x", w.Flags), nil)
 	}
 	for i, h := range w.Hits {
-		if uint64(h.Offset) > uint64(len(w.Text)) || uint64(h.Trigger) >= uint64(len(m.meta.Triggers)) {
+		if uint64(h.Offset) > uint64(len(w.Text)) || uint64(h.Trigger) >= uint64(len(m.triggers)) {
 			return m.fault("", ErrInput, fmt.Sprintf("hits[%d]: trigger %d at %d", i, h.Trigger, h.Offset), nil)
 		}
 	}

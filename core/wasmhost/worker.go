@@ -61,7 +61,8 @@ type Worker struct {
 	about   atomic.Pointer[ready] // what the first process said of the module
 
 	// Set before about, once, by the first process.
-	kinds map[string]string
+	kinds    map[string]string
+	triggers []abi.Trigger
 
 	first   chan error // how the first start went
 	places  *places
@@ -249,6 +250,9 @@ func (w *Worker) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 
 // Metadata is what the module says about itself. The caller must not change what it points to.
 func (w *Worker) Metadata() abi.Metadata { return w.about.Load().Metadata }
+
+// Triggers are all that the host has to look for, as Module.Triggers.
+func (w *Worker) Triggers() []abi.Trigger { return w.triggers }
 
 // Scans says whether the module exports yett_scan.
 func (w *Worker) Scans() bool { return w.about.Load().Scans }

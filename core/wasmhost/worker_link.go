@@ -102,6 +102,11 @@ func (w *Worker) accept(said *ready) error {
 			return &ConfigError{err}
 		}
 	}
+	triggers, err := allTriggers(&said.Metadata, w.spec.Config)
+	if err != nil {
+		return err
+	}
+	w.triggers = triggers
 	w.kinds = make(map[string]string, len(said.Metadata.Kinds))
 	for _, k := range said.Metadata.Kinds {
 		w.kinds[k.Name] = k.Name

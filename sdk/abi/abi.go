@@ -95,6 +95,8 @@ const (
 	MaxReplacement = 4 << 10
 	MaxState       = 4 << 10
 	MaxModule      = 16 << 20
+	// MaxConfigTriggers bounds the entries of all lists of TriggersFrom together.
+	MaxConfigTriggers = 10_000
 )
 
 // Stream modes a scanner declares.
@@ -113,7 +115,8 @@ type Metadata struct {
 	ConfigSchema map[string]any `json:"config_schema,omitempty"`
 	Stream       Stream         `json:"stream"`
 	Needs        Needs          `json:"needs"`
-	Triggers     []Trigger      `json:"triggers,omitempty"` // none: the module always runs
+	Triggers     []Trigger      `json:"triggers,omitempty"` // none, and none in TriggersFrom: the module always runs
+	TriggersFrom []TriggersFrom `json:"triggers_from,omitempty"`
 }
 
 // Kind is one kind of finding with its default severity (0–4, info…critical).
@@ -140,6 +143,13 @@ type Trigger struct {
 	Fold    bool   `json:"fold,omitempty"`  // ASCII case folding of Literal
 	Class   string `json:"class,omitempty"` // "digits", "at", "base64", "hex": a run of at least Min bytes of the class
 	Min     int    `json:"min,omitempty"`
+}
+
+// TriggersFrom names a list of strings in the operator's settings, each of which becomes a trigger. They are numbered behind
+// Metadata.Triggers, in the order of TriggersFrom and then of the list, an entry that is there twice twice.
+type TriggersFrom struct {
+	Path string `json:"path"`           // "/words", "/lists/names": names of settings, each after a slash
+	Fold bool   `json:"fold,omitempty"` // ASCII case folding of the entries
 }
 
 // InitConfig is the document that yett_init finds in the buffer.

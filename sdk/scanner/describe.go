@@ -48,6 +48,19 @@ func (m *machine) describe() []byte {
 		}
 		b = append(b, ']')
 	}
+	for i, from := range s.TriggersFrom {
+		if i == 0 {
+			b = append(b, `,"triggers_from":[`...)
+		}
+		b = appendString(append(comma(b, i), `{"path":`...), from.Path)
+		if from.Fold {
+			b = append(b, `,"fold":true`...)
+		}
+		b = append(b, '}')
+		if i == len(s.TriggersFrom)-1 {
+			b = append(b, ']')
+		}
+	}
 	return append(b, '}')
 }
 

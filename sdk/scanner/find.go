@@ -17,6 +17,7 @@ type finder struct {
 	firstOut uint16
 	outs     [][]uint16 // by state-firstOut: triggers that end there
 	runs     []int      // indexes of triggers that are byte classes
+	words    words
 }
 
 const maxStates = 1 << 16
@@ -152,7 +153,7 @@ func (f *finder) search(text []byte, hits []Hit) []Hit {
 	for _, t := range f.runs {
 		hits = f.searchRuns(t, text, hits)
 	}
-	return hits
+	return f.searchWords(text, hits)
 }
 
 func (f *finder) searchRuns(t int, text []byte, hits []Hit) []Hit {

@@ -25,7 +25,7 @@ type In struct {
 
 // Hit is one occurrence of a trigger.
 type Hit struct {
-	Trigger    int // index into Spec.Triggers
+	Trigger    int // index into Spec.Triggers; from len(Spec.Triggers) on, the entries of the lists of Spec.TriggersFrom in order
 	Start, End int // byte offsets into In.Text
 }
 

@@ -78,6 +78,18 @@ export class Trigger {
   static at(min: i32): Trigger { return new Trigger("at", false, AT, min); }
 }
 
+/**
+ * A list of strings in the configuration, each of which becomes a trigger: the names that lead to it, each after a slash
+ * ("/words"). config must declare the list. Hits number its entries behind the triggers, list after list.
+ */
+export class TriggersFrom {
+  private constructor(public path: string, public fold: bool) {}
+  /** These very bytes. */
+  static literal(path: string): TriggersFrom { return new TriggersFrom(path, false); }
+  /** These letters in any case (ASCII). */
+  static folded(path: string): TriggersFrom { return new TriggersFrom(path, true); }
+}
+
 /** What a check answers. Every effect but Abstain needs a code in UPPER_SNAKE. */
 export class Decision {
   effect: Effect = Effect.Abstain;
@@ -93,6 +105,8 @@ export class Module {
   kinds: Kind[] = [];
   /** None: scan sees every text, and there are no hits. */
   triggers: Trigger[] = [];
+  /** Lists of the configuration whose entries are triggers too. A word that scan knows by itself must stand in triggers. */
+  triggersFrom: TriggersFrom[] = [];
   stream: Stream = Stream.None;
   /** Bytes, for Stream.Window. */
   lookbehind: i32 = 0;
@@ -128,7 +142,7 @@ export function register(m: Module): void {
 
 // ------------------------------------------------------------------------------------------------- texts and findings
 
-/** One occurrence of a trigger: its index and byte offsets into the text. */
+/** One occurrence of a trigger: its index (entries of triggersFrom follow the triggers) and byte offsets into the text. */
 @unmanaged
 export class Hit {
   trigger: i32;
@@ -338,11 +352,34 @@ const literals: i32[][] = []; // by first byte, case folded: triggers in order
 const runs: i32[] = [];
 const starts = new StaticArray<bool>(256); // whether a literal may start with the byte, or a run hold it
 
-function compile(m: Module): string {
+/** All triggers: those of the module, and behind them the entries of the lists that it names. */
+let all: Trigger[] = [];
+const MAX_ENTRY = 256;
+const MAX_CONFIG_TRIGGERS = 10000;
+
+function addTriggers(m: Module, config: Json): string {
+  all = m.triggers.slice(0);
+  for (let l = 0; l < m.triggersFrom.length; l++) {
+    const from = m.triggersFrom[l], names = from.path.split("/").slice(1), field = names.join(".");
+    let at: Json | null = config;
+    for (let i = 0; i < names.length && at != null; i++) at = at.get(names[i]);
+    if (at == null) continue;
+    if (!at.isArray) return field + ": must be an array of strings";
+    for (let i = 0; i < at.items.length; i++) {
+      const entry = at.items[i], bytes = entry.isText ? String.UTF8.byteLength(entry.text) : 0;
+      if (bytes < 1 || bytes > MAX_ENTRY) return field + "[" + i.toString() + "]: must be a string of 1 to 256 bytes";
+      if (all.length - m.triggers.length == MAX_CONFIG_TRIGGERS) return field + ": more than 10000 entries in all lists of triggers together";
+      all.push(from.fold ? Trigger.folded(entry.text) : Trigger.literal(entry.text));
+    }
+  }
+  return compile();
+}
+
+function compile(): string {
   let bits: u8 = 0;
   for (let c = 0; c < 256; c++) literals.push([]);
-  for (let i = 0; i < m.triggers.length; i++) {
-    const t = m.triggers[i];
+  for (let i = 0; i < all.length; i++) {
+    const t = all[i];
     if (t.bits) {
       if (t.min < 1) return "a trigger with a shortest run below 1";
       bits |= t.bits;
@@ -376,7 +413,7 @@ function match(t: Trigger, text: Uint8Array, at: i32): i32 {
 }
 
 function search(text: Uint8Array): void {
-  const triggers = module!.triggers, n = text.length;
+  const triggers = all, n = text.length;
   for (let i = 0; i < n; i++) {
     const c = load<u8>(text.dataStart + i);
     if (!starts[c]) continue;
@@ -397,7 +434,7 @@ function search(text: Uint8Array): void {
 }
 
 function decode(text: Uint8Array, raw: usize, count: i32): bool {
-  const triggers = module!.triggers;
+  const triggers = all;
   let ordered = true;
   for (let i = 0; i < count; i++, raw += 8) {
     const t = load<u32>(raw), at = load<u32>(raw, 4);
@@ -756,8 +793,6 @@ function init(n: i32): i32 {
   if (m.name == "" || m.version == "" || (m.stream == Stream.Window && m.lookbehind < 1)) {
     return fail(Status.BadConfig, "a module needs a name, a version and, for a window stream, lookbehind");
   }
-  const why = compile(m);
-  if (why != "") return fail(Status.BadConfig, why);
   const doc = parse(ptr(buffer), n);
   if (doc == null) return fail(Status.BadConfig, "not a strict JSON object");
   const version = doc.get("abi"), name = doc.get("name"), given = doc.get("config");
@@ -768,6 +803,8 @@ function init(n: i32): i32 {
   if (!config.isObject) return fail(Status.BadConfig, "config: must be an object");
   const fault = m.init(config);
   if (fault != null) return fail(Status.BadConfig, fault.text);
+  const why = addTriggers(m, config);
+  if (why != "") return fail(Status.BadConfig, why);
   new ArrayBuffer(SCRATCH); // room for what a call takes, so that memory need not grow
   ready = true;
   return Status.Ok;
@@ -849,6 +886,11 @@ function describe(m: Module): string {
     if (t.bits) b += "\"class\":" + quoted(t.text) + ",\"min\":" + t.min.toString();
     else b += "\"literal\":" + quoted(t.text) + (t.fold ? ",\"fold\":true" : "");
     b += i + 1 == m.triggers.length ? "}]" : "}";
+  }
+  for (let i = 0; i < m.triggersFrom.length; i++) {
+    const from = m.triggersFrom[i];
+    b += (i ? ",{\"path\":" : ",\"triggers_from\":[{\"path\":") + quoted(from.path) + (from.fold ? ",\"fold\":true" : "");
+    b += i + 1 == m.triggersFrom.length ? "}]" : "}";
   }
   return b + "}";
 }

@@ -51,6 +51,10 @@ typedef struct { const char *name; int severity; } yett_kind;
 // "digits" 0-9, "hex" 0-9 a-f A-F, "base64" A-Z a-z 0-9 + / = - _, "at" the byte @. A list ends with {0}.
 typedef struct { const char *literal; int fold; const char *run_of; uint32_t min; } yett_trigger;
 
+// A list of strings in the configuration, each of which becomes a trigger: path is the names that lead to it, each after a slash
+// ("/words"). .config must declare the list. Hits number its entries behind the triggers, list after list. A list ends with {0}.
+typedef struct { const char *path; int fold; } yett_triggers_from;
+
 // One occurrence of a trigger: its index and byte offsets into the text, end excluded.
 typedef struct { uint32_t trigger, start, end; } yett_hit;
 
@@ -83,6 +87,7 @@ typedef struct {
     const char *name, *version;
     const yett_kind *kinds;       // every kind that scan may emit
     const yett_trigger *triggers; // none: scan sees every text, and there are no hits
+    const yett_triggers_from *triggers_from; // lists whose entries are triggers too; what scan knows by itself stands in triggers
     int stream;                   // YETT_STREAM_…
     uint32_t lookbehind;          // bytes, for YETT_STREAM_WINDOW: no finding is longer
     const char *config;           // JSON Schema of the configuration; none: any object that init accepts
@@ -214,6 +219,7 @@ static int32_t *yett__next_literal; // by trigger: the next one with the same fi
 static int32_t yett__literals[256], *yett__runs, yett__run_n;
 static uint8_t yett__starts[256]; // whether a literal may start with the byte, or a run hold it
 static uint32_t yett__trigger_n, *yett__length; // by trigger: bytes of its literal
+static yett_trigger *yett__triggers;            // all: the spec's, and behind them the entries of its lists
 static uint8_t *yett__class;                    // by trigger: its class as a bit, 0 for a literal
 
 static YETT__COLD int yett_fail(int status, const char *what, const char *why) {
@@ -251,10 +257,60 @@ static uint8_t yett__class_of(const char *name) {
     return yett_same(s, "digits") ? 1 : yett_same(s, "hex") ? 2 : yett_same(s, "base64") ? 4 : yett_same(s, "at") ? 8 : 0;
 }
 
-static YETT__COLD const char *yett__compile(void) {
+enum { YETT__ENTRY = 256, YETT__CONFIG_TRIGGERS = 10000 };
+
+// The list at a path, walked over twice: to count its entries, and with to, to copy them. why is set when it is none.
+static YETT__COLD uint32_t yett__entries(const yett_triggers_from *from, yett_json at, yett_trigger *to, const char **why) {
+    const char *p = from->path;
+    while (*p == '/') {
+        uint32_t n = 0;
+        for (p++; p[n] && p[n] != '/'; n++) {}
+        char *name = yett_alloc(n + 1);
+        memcpy(name, p, n);
+        name[n] = 0;
+        if (*at.at != '{') { *why = "must be an object"; return 0; }
+        if (!yett_find_member(at, name, &at)) return 0;
+        p += n;
+    }
+    yett_members m;
+    uint32_t count = 0;
+    if (!yett_elements(at, &m)) { *why = "must be an array of strings"; return 0; }
+    while (yett_next(&m)) {
+        yett_str s;
+        if (!yett_string(m.value, &s) || s.n < 1 || s.n > YETT__ENTRY) { *why = "must be an array of strings of 1 to 256 bytes"; return 0; }
+        for (uint32_t i = 0; i < s.n; i++) // a literal ends with it here
+            if (!s.at[i]) { *why = "must not hold a NUL character"; return 0; }
+        if (++count > YETT__CONFIG_TRIGGERS) { *why = "more than 10000 entries"; return 0; }
+        if (!to) continue;
+        char *text = yett_alloc(s.n + 1);
+        memcpy(text, s.at, s.n);
+        text[s.n] = 0;
+        to[count - 1] = (yett_trigger){.literal = text, .fold = from->fold};
+    }
+    return count;
+}
+
+static YETT__COLD int yett__add_triggers(yett_json config) {
     const yett_trigger *t = yett__spec->triggers;
+    const yett_triggers_from *from = yett__spec->triggers_from;
+    const char *why = NULL;
+    uint32_t own = 0, n = 0;
+    while (t && (t[own].literal || t[own].run_of)) own++;
+    for (uint32_t i = 0; from && from[i].path; i++) {
+        n += yett__entries(&from[i], config, NULL, &why);
+        if (!why && n > YETT__CONFIG_TRIGGERS) why = "more than 10000 entries in all lists of triggers together";
+        if (why) return yett_fail(YETT_BAD_CONFIG, from[i].path, why);
+    }
+    yett__triggers = yett_alloc((own + n + 1) * sizeof(yett_trigger));
+    memcpy(yett__triggers, t, own * sizeof(yett_trigger));
+    for (uint32_t i = 0, at = own; from && from[i].path; i++) at += yett__entries(&from[i], config, yett__triggers + at, &why);
+    yett__trigger_n = own + n;
+    return YETT_OK;
+}
+
+static YETT__COLD const char *yett__compile(void) {
+    const yett_trigger *t = yett__triggers;
     for (uint32_t i = 0; i < 256; i++) yett__literals[i] = -1;
-    while (t && (t[yett__trigger_n].literal || t[yett__trigger_n].run_of)) yett__trigger_n++;
     uint32_t n = yett__trigger_n;
     yett__next_literal = yett_alloc(n * 4), yett__runs = yett_alloc(n * 4), yett__length = yett_alloc(n * 4);
     yett__class = yett_alloc(n);
@@ -282,7 +338,7 @@ static YETT__COLD const char *yett__compile(void) {
 
 // Where the hit of trigger t that starts at the given offset ends, or 0.
 static uint32_t yett__match(const yett_in *in, uint32_t t, uint32_t at) {
-    const yett_trigger *trigger = &yett__spec->triggers[t];
+    const yett_trigger *trigger = &yett__triggers[t];
     uint8_t class = yett__class[t];
     uint32_t end = at;
     if (class) {
@@ -728,7 +784,7 @@ static YETT__COLD const char *yett__setup(const yett_spec *spec) {
     if (!spec->name || !spec->version || (!spec->scan && !spec->check)) return "name, version and one of scan and check are required";
     if (spec->stream == YETT_STREAM_WINDOW && !spec->lookbehind) return "a window stream needs lookbehind";
     yett__spec = spec;
-    return yett__compile();
+    return NULL;
 }
 
 static YETT__COLD int yett__no_config(yett_json config) {
@@ -755,6 +811,8 @@ static YETT__COLD int yett__init(const yett_spec *spec, uint32_t n) {
     if (*config.at != '{') return yett_fail(YETT_BAD_CONFIG, "config", "must be an object");
     if ((spec->init ? spec->init : yett__no_config)(config) != YETT_OK || yett__failed)
         return yett_fail(YETT_BAD_CONFIG, "the configuration is refused", NULL);
+    if (yett__add_triggers(config) != YETT_OK) return YETT_BAD_CONFIG;
+    if ((why = yett__compile())) return yett_fail(YETT_INTERNAL, why, NULL);
     uint32_t top = yett__top; // room for what a call takes, so that memory need not grow
     yett_alloc(YETT__SCRATCH);
     yett__top = top;
@@ -841,9 +899,16 @@ static YETT__COLD int yett__describe(const yett_spec *spec) {
     if (spec->memory_mib) yett__w("\"memory_bytes\":"), yett__decimal((uint64_t)spec->memory_mib << 20);
     if (spec->deadline_ms) yett__w(spec->memory_mib ? ",\"deadline_ms\":" : "\"deadline_ms\":"), yett__decimal(spec->deadline_ms);
     yett__w("}");
-    for (uint32_t i = 0; i < yett__trigger_n; i++) {
-        yett__w(i ? "," : ",\"triggers\":["), yett__trigger(&spec->triggers[i]);
-        if (i + 1 == yett__trigger_n) yett__w("]");
+    const yett_trigger *t = spec->triggers;
+    for (uint32_t i = 0; t && (t[i].literal || t[i].run_of); i++) {
+        yett__w(i ? "," : ",\"triggers\":["), yett__trigger(&t[i]);
+        if (!t[i + 1].literal && !t[i + 1].run_of) yett__w("]");
+    }
+    const yett_triggers_from *from = spec->triggers_from;
+    for (uint32_t i = 0; from && from[i].path; i++) {
+        yett__w(i ? ",{\"path\":" : ",\"triggers_from\":[{\"path\":"), yett__quoted(from[i].path);
+        yett__w(from[i].fold ? ",\"fold\":true}" : "}");
+        if (!from[i + 1].path) yett__w("]");
     }
     yett__w("}");
     uint32_t n = yett__top - (uint32_t)start;

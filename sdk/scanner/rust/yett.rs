@@ -117,6 +117,16 @@ pub enum Trigger {
     At(u32),
 }
 
+/// A list of strings in the configuration, each of which becomes a trigger: the names that lead to it, each after a slash
+/// (`/words`). `config` must declare the list. Hits number its entries behind [`Spec::triggers`], list after list.
+#[derive(Clone, Copy)]
+pub enum TriggersFrom {
+    /// These very bytes.
+    Literal(&'static str),
+    /// These letters in any case (ASCII).
+    Folded(&'static str),
+}
+
 /// How a scanner works on a text that comes in pieces.
 #[derive(Clone, Copy)]
 pub enum Stream {
@@ -135,6 +145,8 @@ pub struct Spec {
     pub kinds: &'static [Kind],
     /// None: scan sees every text, and there are no hits.
     pub triggers: &'static [Trigger],
+    /// Lists of the configuration whose entries are triggers too. A word that scan knows by itself must stand in triggers.
+    pub triggers_from: &'static [TriggersFrom],
     pub stream: Stream,
     /// JSON Schema of the configuration, as JSON; empty: any object that init accepts.
     pub config: &'static str,
@@ -150,6 +162,7 @@ impl Spec {
         version: "",
         kinds: &[],
         triggers: &[],
+        triggers_from: &[],
         stream: Stream::None,
         config: "",
         memory_mib: 0,
@@ -224,7 +237,8 @@ pub fn log(level: i32, line: &str) {
 
 // ------------------------------------------------------------------------------------------------ texts and findings
 
-/// One occurrence of a trigger: its index in [`Spec::triggers`] and byte offsets into the text.
+/// One occurrence of a trigger: its index in [`Spec::triggers`], behind which the entries of [`Spec::triggers_from`] follow,
+/// and byte offsets into the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Hit {
     pub start: usize,
@@ -447,16 +461,50 @@ impl Trigger {
     }
 }
 
+/// All triggers: those of the spec, and behind them the entries of the lists that it names. They live as long as the module.
+#[inline(never)]
+fn all_triggers(spec: &'static Spec, config: &Json) -> Result<Vec<Trigger>, Error> {
+    let mut all = spec.triggers.to_vec();
+    for from in spec.triggers_from {
+        let (path, fold) = match *from {
+            TriggersFrom::Literal(p) => (p, false),
+            TriggersFrom::Folded(p) => (p, true),
+        };
+        let field = path.trim_start_matches('/').replace('/', ".");
+        let wrong = |i: usize, why: &str| {
+            let mut text = field.clone();
+            number(&mut text, "[", i as u64);
+            Error::new(status::BAD_CONFIG, [&text, "]: ", why].concat())
+        };
+        let found = path.split('/').skip(1).fold(Some(config), |at, name| at.and_then(|v| v.get(name)));
+        for (i, entry) in found.map_or(Ok(&[][..]), Json::array)?.iter().enumerate() {
+            let text = entry.text().map_err(|e| wrong(i, &e.text))?;
+            if text.is_empty() || text.len() > MAX_ENTRY {
+                return Err(wrong(i, "must have 1 to 256 bytes"));
+            }
+            if all.len() - spec.triggers.len() == MAX_CONFIG_TRIGGERS {
+                return Err(wrong(i, "more than 10000 entries in all lists of triggers together"));
+            }
+            let text: &'static str = Box::leak(text.to_string().into_boxed_str());
+            all.push(if fold { Trigger::Folded(text) } else { Trigger::Literal(text) });
+        }
+    }
+    Ok(all)
+}
+
+const MAX_ENTRY: usize = 256;
+const MAX_CONFIG_TRIGGERS: usize = 10_000;
+
 struct Finder {
-    triggers: &'static [Trigger],
+    triggers: Vec<Trigger>,
     literals: Vec<Vec<usize>>, // by first byte, case folded: triggers in order
     runs: Vec<(usize, u8)>,
     starts: [bool; 256], // whether a literal may start with the byte, or a run hold it
 }
 
 impl Finder {
-    fn new(triggers: &'static [Trigger]) -> Result<Finder, Error> {
-        let mut f = Finder { triggers, literals: vec![Vec::new(); 256], runs: Vec::new(), starts: [false; 256] };
+    fn new(triggers: Vec<Trigger>) -> Result<Finder, Error> {
+        let mut f = Finder { triggers: Vec::new(), literals: vec![Vec::new(); 256], runs: Vec::new(), starts: [false; 256] };
         let mut bits = 0;
         for (i, t) in triggers.iter().enumerate() {
             match *t {
@@ -475,6 +523,7 @@ impl Finder {
         for c in 0..=255u8 {
             f.starts[c as usize] = !f.literals[c.to_ascii_lowercase() as usize].is_empty() || class_bits(c) & bits != 0;
         }
+        f.triggers = triggers;
         Ok(f)
     }
 
@@ -932,9 +981,10 @@ impl<T: Module> Guest<T> {
         if spec.name.is_empty() || spec.version.is_empty() || matches!(spec.stream, Stream::Window { lookbehind: 0 }) {
             return Err("SPEC needs a name, a version and, for a window stream, lookbehind".into());
         }
-        self.finder = Some(Finder::new(spec.triggers)?);
-        self.module = Some(T::init(&config_of(doc)?)?);
-        if !spec.triggers.is_empty() {
+        let config = config_of(doc)?;
+        self.module = Some(T::init(&config)?);
+        self.finder = Some(Finder::new(all_triggers(spec, &config)?)?);
+        if !spec.triggers.is_empty() || !spec.triggers_from.is_empty() {
             self.hits.reserve(FIRST_HITS);
         }
         if !spec.kinds.is_empty() {
@@ -1073,6 +1123,17 @@ fn describe(s: &Spec) -> String {
             Trigger::At(n) => number(&mut b, "\"class\":\"at\",\"min\":", n as u64),
         }
         b.push_str(if i + 1 == s.triggers.len() { "}]" } else { "}" });
+    }
+    for (i, from) in s.triggers_from.iter().enumerate() {
+        b.push_str(if i == 0 { ",\"triggers_from\":[{\"path\":" } else { ",{\"path\":" });
+        match *from {
+            TriggersFrom::Literal(p) => quoted(&mut b, p),
+            TriggersFrom::Folded(p) => {
+                quoted(&mut b, p);
+                b.push_str(",\"fold\":true");
+            }
+        }
+        b.push_str(if i + 1 == s.triggers_from.len() { "}]" } else { "}" });
     }
     b.push('}');
     b

@@ -1,8 +1,8 @@
 // probe uses all of yett.ts, so that the vectors of sdk/testdata/vectors/scanner/sdk.yaml can compare it with the other SDKs.
-import { Decision, Effect, Fault, In, Json, Kind, Module, Out, register, Severity, Trigger } from "../yett";
+import { Decision, Effect, Fault, In, Json, Kind, Module, Out, register, Severity, Trigger, TriggersFrom } from "../yett";
 export { yett_abi_v1, yett_buffer, yett_init, yett_scan, yett_check, yett_describe } from "../yett";
 
-const KINDS = ["LITERAL", "FOLDED", "OVERLAP", "DIGITS", "HEX", "BASE64", "AT"];
+const KINDS = ["LITERAL", "FOLDED", "OVERLAP", "DIGITS", "HEX", "BASE64", "AT", "WORD"];
 
 class Probe extends Module {
   mode: string = "";
@@ -14,12 +14,15 @@ class Probe extends Module {
       Trigger.literal("Alpha"), Trigger.folded("Alpha[7]"), Trigger.literal("aa"),
       Trigger.digits(3), Trigger.hex(4), Trigger.base64(8), Trigger.at(1),
     ];
+    this.triggersFrom = [TriggersFrom.folded("/words"), TriggersFrom.literal("/lists/exact")];
+    this.config = '{"type":"object","properties":{"mode":{"type":"string"},"words":{"type":"array","items":{"type":"string"}},"lists":{"type":"object","properties":{"exact":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"additionalProperties":false}';
     this.memoryMiB = 1;
     this.deadlineMs = 5;
   }
 
   init(config: Json): Fault | null {
     for (let i = 0; i < config.names.length; i++) {
+      if (config.names[i] == "words" || config.names[i] == "lists") continue;
       if (config.names[i] != "mode" || !config.items[i].isText) return new Fault("mode: must be a string");
       this.mode = config.items[i].text;
     }
@@ -30,7 +33,7 @@ class Probe extends Module {
     const n = input.text.length, mode = this.mode;
     for (let i = input.hits() - 1; i >= 0; i--) {
       const hit = input.hit(i);
-      for (let times = mode == "twice" ? 2 : 1; times > 0; times--) out.flag(KINDS[hit.trigger], hit.start, hit.end, 0.5);
+      for (let times = mode == "twice" ? 2 : 1; times > 0; times--) out.flag(KINDS[min(hit.trigger, 7)], hit.start, hit.end, 0.5);
     }
     if (mode == "status") return new Fault("as asked", 70);
     if (mode == "kind") out.flag("NONE", 0, 1, 1);

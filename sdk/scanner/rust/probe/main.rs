@@ -2,11 +2,11 @@
 #[path = "../yett.rs"]
 mod yett;
 
-use yett::{Action, Authorizer, Decision, Effect, Error, Finding, In, Json, Kind, Module, Out, Scanner, Severity, Spec, Trigger};
+use yett::{Action, Authorizer, Decision, Effect, Error, Finding, In, Json, Kind, Module, Out, Scanner, Severity, Spec, Trigger, TriggersFrom};
 
 struct Probe(String);
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 8] = [
     Kind("LITERAL", Severity::Info),
     Kind("FOLDED", Severity::Info),
     Kind("OVERLAP", Severity::Info),
@@ -14,6 +14,7 @@ const KINDS: [Kind; 7] = [
     Kind("HEX", Severity::Info),
     Kind("BASE64", Severity::Info),
     Kind("AT", Severity::Info),
+    Kind("WORD", Severity::Info),
 ];
 
 impl Module for Probe {
@@ -30,6 +31,8 @@ impl Module for Probe {
             Trigger::Base64(8),
             Trigger::At(1),
         ],
+        triggers_from: &[TriggersFrom::Folded("/words"), TriggersFrom::Literal("/lists/exact")],
+        config: r#"{"type":"object","properties":{"mode":{"type":"string"},"words":{"type":"array","items":{"type":"string"}},"lists":{"type":"object","properties":{"exact":{"type":"array","items":{"type":"string"}}},"additionalProperties":false}},"additionalProperties":false}"#,
         memory_mib: 1,
         deadline_ms: 5,
         ..Spec::EMPTY
@@ -40,6 +43,7 @@ impl Module for Probe {
         for (name, v) in config.members()? {
             match name.as_str() {
                 "mode" => mode = v.text()?.to_string(),
+                "words" | "lists" => {}
                 _ => return Err("unknown key".into()),
             }
         }
@@ -52,7 +56,7 @@ impl Scanner for Probe {
         let n = input.text.len();
         for hit in input.hits()?.iter().rev() {
             for _ in 0..if self.0 == "twice" { 2 } else { 1 } {
-                out.flag(KINDS[hit.trigger].0, hit.start..hit.end, 0.5);
+                out.flag(KINDS[hit.trigger.min(7)].0, hit.start..hit.end, 0.5);
             }
         }
         match self.0.as_str() {
