@@ -90,35 +90,6 @@ func (r *run) ask(ctx context.Context, s Session, req *pluginv1.CheckRequest) (*
 	return resp, wrongAnswer(req.Id, resp)
 }
 
-// inShort is what matters of an answer when two are compared. Reasons may name times and counts.
-func inShort(resp *pluginv1.CheckResponse) string {
-	if resp.Error != "" {
-		return "an error"
-	}
-	return strings.TrimSpace(effectName(resp.Effect) + " " + resp.Code)
-}
-
-// answers asks all calls once and gives what was answered, in short.
-func (r *run) answers(ctx context.Context, s Session) (string, error) {
-	if !r.is(authorizer) {
-		return "", nil
-	}
-	var all []string
-	for i, c := range r.calls() {
-		resp, err := r.ask(ctx, s, r.check(uint64(i)+1, c))
-		var f *fault
-		switch {
-		case errors.As(err, &f):
-			return "", err
-		case err != nil:
-			all = append(all, "an error")
-		default:
-			all = append(all, inShort(resp))
-		}
-	}
-	return strings.Join(all, ", "), nil
-}
-
 func checkUnknown(ctx context.Context, r *run) error {
 	s, err := r.configured(ctx)
 	if err != nil {
@@ -283,7 +254,10 @@ func checkSame(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if first != again {
+	if why := first.slower(again); why != nil {
+		return why
+	}
+	if !first.same(again) {
 		return failed(advice, "asked twice, the calls were answered %s and then %s", first, again)
 	}
 	if !r.info.GetCapabilities().GetCheckStream() {
@@ -301,7 +275,7 @@ func checkSame(ctx context.Context, r *run) error {
 	for _, q := range reqs {
 		all = append(all, inShort(got[q.Id]))
 	}
-	if streamed := strings.Join(all, ", "); streamed != first {
+	if streamed := strings.Join(all, ", "); streamed != first.String() {
 		return failed(advice, "on CheckStream the calls were answered %s, with Check %s", streamed, first)
 	}
 	return nil

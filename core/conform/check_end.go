@@ -49,7 +49,7 @@ func (r *run) exercise(ctx context.Context, s Session) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	all := []string{answers}
+	all := []string{answers.String()}
 	if r.is(scannerKind) {
 		for i, text := range r.texts() {
 			resp, err := r.scan(ctx, s, uint64(i)+1, text)

@@ -247,3 +247,20 @@ func TestSilentPlugin(t *testing.T) {
 		t.Errorf("%v %+v", err, rep)
 	}
 }
+
+// TestSlowIsNotWrong: an answer that comes late once is asked for again, and one that stays away is called late, not taken for an
+// effect of what is being checked.
+func TestSlowIsNotWrong(t *testing.T) {
+	checks := []string{"validate-only", "same-answer"}
+	rep, err := Run(context.Background(), Options{Open: opener(t, "late now and then"), CheckConfig: schemaCheck, Only: checks})
+	if err != nil || !rep.Pass || !strings.Contains(find(t, rep, "validate-only").Why, "answered at a later try only") {
+		t.Errorf("late now and then: %v\n%s", err, lines(rep))
+	}
+	rep, err = Run(context.Background(), Options{Open: opener(t, "late after a look"), CheckConfig: schemaCheck, Only: checks})
+	if err != nil || rep.Pass {
+		t.Fatalf("late from then on: %v\n%s", err, lines(rep))
+	}
+	if c := find(t, rep, "validate-only"); c.Outcome != Fail || !strings.Contains(c.Why, "it is late, not wrong") || !strings.Contains(c.Why, "what it asks is slow") || strings.Contains(c.Advice, "Validate") {
+		t.Errorf("%+v", c)
+	}
+}

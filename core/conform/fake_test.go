@@ -37,6 +37,7 @@ type fake struct {
 	configured bool
 	deny       string // the setting: a word; calls whose tool has it are denied
 	asked      int
+	looked     bool
 	streams    int
 	busy       int
 }
@@ -112,6 +113,11 @@ func (f *fake) Configure(_ context.Context, req *pluginv1.ConfigureRequest) (*pl
 	var members map[string]json.RawMessage
 	if err := errors.Join(json.Unmarshal(req.Config, &members), dec.Decode(&set)); (err != nil || members == nil || !utf8.Valid(req.Config)) && !f.is("takes any settings") {
 		return nil, status.Error(codes.InvalidArgument, "no settings")
+	}
+	if req.ValidateOnly && f.is("late after a look") {
+		f.mu.Lock()
+		f.looked = f.looked || f.configured
+		f.mu.Unlock()
 	}
 	if req.ValidateOnly && !f.is("validate applies") && !f.is("validate replaces") {
 		return &pluginv1.ConfigureResponse{}, nil
@@ -193,11 +199,14 @@ func (f *fake) Check(ctx context.Context, q *pluginv1.CheckRequest) (*pluginv1.C
 	}
 	f.mu.Lock()
 	f.asked++
-	asked, deny := f.asked, f.deny
+	asked, deny, looked := f.asked, f.deny, f.looked
 	f.busy++
 	busy := f.busy
 	f.mu.Unlock()
 	defer func() { f.mu.Lock(); f.busy--; f.mu.Unlock() }()
+	if looked || f.is("late now and then") && asked%6 == 0 {
+		return nil, status.Error(codes.DeadlineExceeded, "what it asks is slow")
+	}
 	out := &pluginv1.CheckResponse{Id: q.Id, Effect: pluginv1.CheckResponse_EFFECT_ABSTAIN}
 	if deny != "" && strings.Contains(q.GetCall().GetToolId(), deny) {
 		out.Effect, out.Code, out.Reason = pluginv1.CheckResponse_EFFECT_DENY, "FAKE_DENY", "not this one"
