@@ -41,6 +41,19 @@ func (l answerList) String() string {
 // same compares two lists. Reasons may name times and counts, so only effects and codes count.
 func (l answerList) same(other answerList) bool { return l.String() == other.String() }
 
+// orElse takes another try's answer for what ended in an error.
+func (l answerList) orElse(again answerList) answerList {
+	if l == nil {
+		return again
+	}
+	for i := range l {
+		if l[i].short == anError {
+			l[i] = again[i]
+		}
+	}
+	return l
+}
+
 // slower explains two lists that differ in nothing but errors: the plugin did not answer differently, but once not at all.
 func (l answerList) slower(other answerList) error {
 	if len(l) != len(other) {
@@ -116,6 +129,30 @@ func (r *run) answer(ctx context.Context, s Session, id uint64, c Call) (answere
 		a.short = inShort(resp)
 	}
 	return a, nil
+}
+
+// streamed asks all calls on a stream, one after the other.
+func (r *run) streamed(ctx context.Context, s Session) (answerList, error) {
+	var reqs []*pluginv1.CheckRequest
+	calls := r.calls()
+	for i, c := range calls {
+		reqs = append(reqs, r.check(uint64(i)+1, c))
+	}
+	began := time.Now()
+	got, err := r.stream(ctx, s, reqs, 1)
+	if err != nil {
+		return nil, err
+	}
+	var all answerList
+	for i, q := range reqs {
+		resp := got[q.Id]
+		a := answered{tool: oneLine(calls[i].ToolID), short: inShort(resp), took: time.Since(began)}
+		if resp.GetError() != "" {
+			a.why, a.late = oneLine(resp.Error), speaksOfTime(resp.Error)
+		}
+		all = append(all, a)
+	}
+	return all, nil
 }
 
 // speaksOfTime says whether an error text is about a deadline, in the words that gRPC and most libraries have for it.

@@ -263,19 +263,21 @@ func checkSame(ctx context.Context, r *run) error {
 	if !r.info.GetCapabilities().GetCheckStream() {
 		return nil
 	}
-	var reqs []*pluginv1.CheckRequest
-	for i, c := range r.calls() {
-		reqs = append(reqs, r.check(uint64(i)+1, c))
+	var streamed answerList
+	for range answerTries {
+		got, err := r.streamed(ctx, s)
+		if err != nil {
+			return err
+		}
+		streamed = streamed.orElse(got)
+		if first.slower(streamed) == nil {
+			break
+		}
 	}
-	got, err := r.stream(ctx, s, reqs, 1)
-	if err != nil {
-		return err
+	if why := first.slower(streamed); why != nil {
+		return why
 	}
-	var all []string
-	for _, q := range reqs {
-		all = append(all, inShort(got[q.Id]))
-	}
-	if streamed := strings.Join(all, ", "); streamed != first.String() {
+	if !first.same(streamed) {
 		return failed(advice, "on CheckStream the calls were answered %s, with Check %s", streamed, first)
 	}
 	return nil

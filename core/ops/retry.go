@@ -35,3 +35,23 @@ func haltRetry(d *wire.AuthorizeResponse) *wire.Retry {
 	}
 	return d.Retry
 }
+
+// scanRetryIn says in the answer about a text when a scanner that failed may be back.
+func scanRetryIn(out *wire.ScanResponse, rs []chain.Receipt) {
+	out.Advise()
+	if out.Retry == nil || out.Retry.Class != "after" {
+		return
+	}
+	for i := range rs {
+		if rs[i].Err == nil || rs[i].Step.Shadow || rs[i].Step.OnError == sdk.Abstain {
+			continue
+		}
+		switch after := chain.RetryAfter(rs[i].Err); {
+		case after < 0:
+			out.Retry = &wire.Retry{Class: "never"}
+			return
+		case after > time.Duration(out.Retry.AfterSeconds)*time.Second:
+			out.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)
+		}
+	}
+}

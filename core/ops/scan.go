@@ -31,7 +31,7 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID, ContentType: in.ContentType})
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
 		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
-	out.Advise()
+	scanRetryIn(out, res.Receipts)
 	if res.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}

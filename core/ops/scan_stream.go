@@ -116,7 +116,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 		next, out.Findings = nil, findings(nil)
 		out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
 	}
-	out.Advise()
+	scanRetryIn(out, res.Receipts)
 	if out.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}

@@ -69,7 +69,7 @@ type Spec struct {
 	// TriggersFrom are lists of the configuration whose entries become triggers too: what an operator adds to a list is looked
 	// for in the one pass that the host makes anyway. A word that Scan knows by itself must stand in Triggers.
 	TriggersFrom []TriggersFrom
-	Stream   string // StreamNone (also when empty), StreamWindow or StreamStateful
+	Stream       string // StreamNone (also when empty), StreamWindow or StreamStateful
 	// Lookbehind in bytes, for StreamWindow: no finding is longer, context that a finding needs included. A longer
 	// finding fails the call, in one piece as in a stream.
 	Lookbehind int

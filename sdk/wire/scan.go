@@ -127,3 +127,6 @@ func (r *Receipt) Members(w *Writer) {
 	}
 	w.Opt("error", r.Error)
 }
+
+// RetryAfter is as of AuthorizeResponse.
+func (r *ScanResponse) RetryAfter() int { return r.Retry.wait() }
