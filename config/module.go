@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -40,17 +39,9 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 		return fmt.Errorf("the settings: %w", err)
 	}
 	if err := compiled.Validate(given); err != nil {
-		return fmt.Errorf("the settings do not fit the config_schema: %s", lastLines(err.Error()))
+		return fmt.Errorf("the settings do not fit the config_schema: %s", misfit(err))
 	}
 	return nil
-}
-
-// lastLines drops the first line of the library's error, which names a made-up file.
-func lastLines(s string) string {
-	if _, rest, ok := strings.Cut(s, "\n"); ok {
-		return strings.TrimSpace(rest)
-	}
-	return s
 }
 
 type noLoader struct{}

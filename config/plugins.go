@@ -1,6 +1,11 @@
 package config
 
-import "sort"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sort"
+)
 
 // The kinds of plugins.
 const (
@@ -119,11 +124,19 @@ func (p *Plugin) checkSource(r *report, key string, unlocked bool) {
 		r.errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or connect (a socket)")
 	case len(given) > 1:
 		r.errorf(key, "has both %s and %s; exactly one of builtin, wasm, exec and connect says what runs", given[0], given[1])
+	case p.File() != "" && p.Digest == "" && !unlocked && missing(string(p.File())):
+		r.errorf(join(key, given[0]), "there is no file %s: build it or copy it there, or correct the path, which counts from the folder of this configuration", p.File())
 	case p.File() != "" && p.Digest == "" && !unlocked:
 		r.errorf(join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, or an entry in plugins.lock (yett plugin lock)", given[0])
 	case p.File() == "" && p.Digest != "":
 		r.errorf(join(key, "digest"), "goes with wasm and exec only; %s has no file", given[0])
 	}
+}
+
+// missing says whether a file is not there. One that cannot be looked at is another error, and found when it is read.
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // refuse names keys that were written although they mean nothing here.

@@ -87,11 +87,19 @@ func (g *generation) takeAll(ctx context.Context) error {
 	for name, p := range g.cfg.Plugins {
 		l, fresh, err := g.pool.take(ctx, name, p, policy, g.Policy)
 		if err != nil {
-			return fmt.Errorf("plugins.%s: %w", name, err)
+			return g.ofPlugin(name, err)
 		}
 		g.modules[name], g.fresh[l] = l, fresh
 	}
 	return nil
+}
+
+// ofPlugin names the plugin of an error, and the place of its settings in the operator's files that the error is about.
+func (g *generation) ofPlugin(name string, err error) error {
+	if place := g.cfg.SettingsPlace(name, err.Error()); place != "" {
+		return fmt.Errorf("%s: plugins.%s: %w", place, name, err)
+	}
+	return fmt.Errorf("plugins.%s: %w", name, err)
 }
 
 // waitAll waits for the plugin processes that are new. One that runs since before may be down: that is no fault of the
@@ -107,7 +115,7 @@ func (g *generation) waitAll(ctx context.Context, strict bool) error {
 		switch {
 		case err == nil:
 		case strict || errors.As(err, &refused) || ctx.Err() != nil:
-			errs = append(errs, fmt.Errorf("plugins.%s: %w", l.name, err))
+			errs = append(errs, g.ofPlugin(l.name, err))
 		default:
 			g.pool.log("plugin %s is not ready; until it is, its steps end as their on_error says: %v", l.name, err)
 		}

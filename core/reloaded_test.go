@@ -95,7 +95,7 @@ func TestReloadLooksForNewWords(t *testing.T) {
 		`"config_schema":{"type":"object","properties":{"words":{"type":"array","items":{"type":"string"}}}},"triggers":[{"literal":"own"}],"triggers_from":[{"path":"/words","fold":true}]}`
 	code := g.Encode()
 	words := func(w *world, sandbox, list string) {
-		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: %s, config: {words: %s}, limits: {timeout: 5s}}\n"+
+		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: %s, limits: {timeout: 5s}, config: {words: %s}}\n"+
 			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), trust.Digest(code), sandbox, list))
 	}
 	for _, sandbox := range []string{"inproc", "process"} {
@@ -130,8 +130,12 @@ func TestReloadLooksForNewWords(t *testing.T) {
 			w.reloads()
 			called("own, ")
 			words(w, sandbox, `[gnu, ""]`)
-			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "words[1] is empty") {
+			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "words[1] is empty") || !strings.Contains(err.Error(), "yett.yaml:4:") {
 				t.Errorf("an empty word: %v", err)
+			}
+			words(w, sandbox, "[gnu,\n      7]")
+			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "yett.yaml:5:7: plugins.m: ") || !strings.Contains(err.Error(), "config.words[1]: expected string, got number") {
+				t.Errorf("a number among the words: %v", err)
 			}
 			called("own, ")
 		})
