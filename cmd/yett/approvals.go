@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,7 +21,7 @@ import (
 const approverKey = "the API key of an approver (scope approve)"
 
 func approvalsCommand() *cobra.Command {
-	return group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false))
+	return group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false), approvalsWithdraw())
 }
 
 func approvalsList() *cobra.Command {
@@ -144,9 +145,14 @@ func approvalsAnswer(yes bool) *cobra.Command {
 		cmd.Use, cmd.Short = "approve TOKEN", "Approve a call that waits"
 		cmd.Example = "  yett approvals approve dfr_… --reason \"order checked\"\n" +
 			"  yett approvals approve dfr_… --args '{\"order\":\"A-17\",\"amount\":50}'   # with other arguments\n" +
-			"  yett approvals approve dfr_… --grant-ttl 1h --grant-uses 10             # and stand for the next ones"
+			"  yett approvals approve dfr_… --grant-ttl 1h --grant-uses 10             # and stand for the next ones\n" +
+			"  yett approvals approve dfr_… --digest 4f1c…                            # what was changed, as it was shown"
 	}
-	cmd.Long = cmd.Short + ". Nobody answers their own call.\n" + whereHelp
+	cmd.Long = cmd.Short + ". Nobody answers their own call.\n"
+	if yes {
+		cmd.Long += "It approves the call that it shows. A call whose arguments another approver has changed is shown, and approved with\n--digest only.\n"
+	}
+	cmd.Long += whereHelp
 	cmd.RunE = func(cmd *cobra.Command, tokens []string) error {
 		if err := out.check(); err != nil {
 			return err
@@ -160,6 +166,11 @@ func approvalsAnswer(yes bool) *cobra.Command {
 			return err
 		}
 		return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+			if yes && in.Digest == "" {
+				if in.Digest, err = showCall(cmd, c, in.DeferToken); err != nil {
+					return err
+				}
+			}
 			a, err := c.Approve(cmd.Context(), in)
 			if err != nil {
 				return err
@@ -171,11 +182,65 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	out.bind(cmd)
 	cmd.Flags().StringVar(&in.Reason, "reason", "", "recorded, and shown to the asking agent")
 	if yes {
+		cmd.Flags().StringVar(&in.Digest, "digest", "", "approve only the call that was shown with this digest")
 		cmd.Flags().StringVar(&args, "args", "", "approve with these arguments instead: JSON, a file, or - for stdin")
 		durationVar(cmd, &ttl, "grant-ttl", 0, "also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
 		cmd.Flags().IntVar(&grant.MaxUses, "grant-uses", 0, "with --grant-ttl: at most so many calls (0: no limit)")
 		cmd.Flags().StringVar(&grant.SessionID, "grant-session", "", "with --grant-ttl: only calls of this session")
 	}
+	return cmd
+}
+
+// showCall shows a call that is about to be approved, and gives the digest that it was shown with; "" for a call that is not
+// in the list, about which the server knows better. One that another approver has changed is not approved in passing.
+func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string, err error) {
+	list, err := c.Approvals(cmd.Context(), "", 1000)
+	switch {
+	case errors.Is(err, client.ErrNoTransport):
+		return "", nil // the socket has no list; the server refuses a changed call without a digest
+	case err != nil:
+		return "", err
+	}
+	for i := range list.Approvals {
+		p := &list.Approvals[i]
+		if p.DeferToken != token {
+			continue
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", visible(p.AgentID), visible(p.ToolID), visible(argsOf(p.Call)))
+		if p.Modified {
+			return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with --digest %s", p.Digest)
+		}
+		return p.Digest, nil
+	}
+	return "", nil
+}
+
+func approvalsWithdraw() *cobra.Command {
+	var r reach
+	var out output
+	var reason string
+	cmd := &cobra.Command{
+		Use:     "withdraw TOKEN",
+		Short:   "Take back an approval that the agent has not used yet",
+		Long:    "Take back an approval that the agent has not used yet: the call is denied. A standing grant that came with the approval\nis revoked. A call that still waits is denied.\n" + whereHelp,
+		Example: `  yett approvals withdraw dfr_… --reason "wrong customer"`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, tokens []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+				a, err := c.Withdraw(cmd.Context(), tokens[0], reason)
+				if err != nil {
+					return err
+				}
+				return printAnswer(cmd, &out, a)
+			})
+		},
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "recorded, and shown to the asking agent")
 	return cmd
 }
 
@@ -244,6 +309,9 @@ func printAnswer(cmd *cobra.Command, out *output, a *wire.ApproveResponse) error
 	}
 	if a.GrantID != "" {
 		fmt.Fprintf(w, "grant %s stands\n", visible(a.GrantID))
+	}
+	if a.GrantNote != "" {
+		fmt.Fprintln(w, visible(a.GrantNote))
 	}
 	return nil
 }

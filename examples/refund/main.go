@@ -80,6 +80,7 @@ type verdict struct {
 	Reason     string `json:"reason"`
 	Message    string `json:"message"`
 	Token      string `json:"defer_token"`
+	Repeat     bool   `json:"repeat"`
 }
 
 // Call asks whether the tool may run, waits for a person where one has to say so, runs it, and gives back its output as
@@ -102,6 +103,9 @@ func (g *Gate) Call(ctx context.Context, tool string, args map[string]any, run f
 	}
 	if v.Effect != "PERMIT" {
 		return "", &Refused{v.ReasonCode, first(v.Message, v.Reason)}
+	}
+	if v.Repeat { // the answer of an earlier request: the tool may have run on that one
+		return "", &Refused{"REPEAT", "this call was permitted before and is not run again"}
 	}
 	return g.scan(ctx, tool, run())
 }

@@ -46,6 +46,8 @@ type Action struct {
 	ProvenanceID   string          `json:"provenance_id"`
 	JSExample      string          `json:"js_example"`
 	PythonExample  string          `json:"python_example"`
+	Digest         string          `json:"digest"` // while it is pending: names the call as it stands
+	Repeat         bool            `json:"repeat"` // the answer to what was sent before
 	started        bool
 }
 
@@ -236,6 +238,7 @@ type Gate struct {
 	ProfileHash    string `json:"profile_hash"`
 	RuntimeVersion string `json:"runtime_version"`
 	ProvenanceID   string `json:"provenance_id"`
+	Repeat         bool   `json:"repeat"` // of this client's own retry: each GateDecide has an Idempotency-Key of its own
 	whole          bool
 }
 

@@ -68,6 +68,7 @@ type reply struct {
 	root   exact.Value
 	status int
 	header func(name string) string // of HTTP; "" always over the socket
+	again  bool                     // an attempt before this one may have been seen, and its answer was lost
 }
 
 // do makes one logical call: as many attempts as are safe and help, within ctx and Options.
@@ -87,6 +88,7 @@ func (c *Client) do(ctx context.Context, r *request) (*reply, error) {
 		}
 		rep, err := c.attempt(ctx, r, send, idempotency)
 		if err == nil {
+			rep.again = n > 0
 			return rep, nil
 		}
 		err = fmt.Errorf("%s: %w", r.op.name, err)

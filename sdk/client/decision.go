@@ -19,7 +19,8 @@ type Call struct {
 	Operation string
 	Args      any // what the tool gets: anything that is a JSON object, or json.RawMessage to keep numbers as they are
 	Context   any // what rules may want to know besides: as Args
-	// CallID makes a repeat within 10 minutes spend nothing twice. The client makes one per logical call if it is empty.
+	// CallID makes a repeat within 10 minutes spend nothing twice. The client makes one per logical call if it is empty. The
+	// permit of a repeat permits nothing again: see Decision.Permitted.
 	CallID           string
 	DeferToken       string        // redeems an approved defer
 	Explain          bool          // ask for one row per step of the chain
@@ -33,8 +34,9 @@ type Decision struct {
 	permit bool // set by the decoder alone, for a whole PERMIT
 }
 
-// Permitted reports whether the call may run now: only for a whole, well-formed PERMIT that is not a dry run's. A nil
-// Decision permits nothing.
+// Permitted reports whether the call may run now: only for a whole, well-formed PERMIT that is not a dry run's, nor the
+// repeat of an earlier answer, on which the call may have run already. What this client's own retry of a lost answer gets is
+// no such repeat, if the client made the CallID. A nil Decision permits nothing.
 func (d *Decision) Permitted() bool {
 	return d != nil && d.permit && !d.DryRun && d.Effect == sdk.Permit.String()
 }
@@ -67,9 +69,15 @@ func (in *Call) body() ([]byte, error) {
 // never asked again; an error means that there is no decision, so the call must not run. A call with a DeferToken is not
 // sent again once the server may have seen it, because an approval is spent once.
 func (c *Client) Authorize(ctx context.Context, in Call) (*Decision, error) {
-	if in.CallID == "" {
+	made := in.CallID == ""
+	if made {
 		in.CallID = newID("call_")
 	}
+	return c.authorize(ctx, in, made)
+}
+
+// authorize is Authorize for a call with a CallID; made says that the client has made it for this call.
+func (c *Client) authorize(ctx context.Context, in Call, made bool) (*Decision, error) {
 	body, err := in.body()
 	if err != nil {
 		return nil, err
@@ -81,6 +89,9 @@ func (c *Client) Authorize(ctx context.Context, in Call) (*Decision, error) {
 	d, err := decisionIn(r, in.CallID)
 	if err != nil {
 		return nil, fmt.Errorf("authorize: %w", err)
+	}
+	if d.Repeat && !(made && r.again) {
+		d.permit = false // whoever was answered first may have run it
 	}
 	return d, nil
 }
@@ -120,14 +131,15 @@ func decisionIn(r *reply, callID string) (*Decision, error) {
 // ran out, come back as a DENY (APPROVAL_DENIED, APPROVAL_TIMEOUT). When ctx ends while the call is pending, the DEFER
 // comes back beside ctx's error: its DeferToken is good for WaitForApproval later.
 func (c *Client) AuthorizeAndWait(ctx context.Context, in Call) (d *Decision, args json.RawMessage, err error) {
-	if in.CallID == "" {
+	made := in.CallID == ""
+	if made {
 		in.CallID = newID("call_")
 	}
 	if args, err = object("args", in.Args); err != nil {
 		return nil, nil, err
 	}
 	in.Args = args
-	if d, err = c.Authorize(ctx, in); err != nil {
+	if d, err = c.authorize(ctx, in, made); err != nil {
 		return nil, nil, err
 	}
 	for d.Deferred() {
@@ -142,7 +154,7 @@ func (c *Client) AuthorizeAndWait(ctx context.Context, in Call) (d *Decision, ar
 			args = st.ModifiedArgs
 		}
 		in.Args, in.DeferToken = args, d.DeferToken
-		next, err := c.Authorize(ctx, in)
+		next, err := c.authorize(ctx, in, made)
 		if err != nil {
 			return d, args, err
 		}

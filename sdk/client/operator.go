@@ -18,10 +18,12 @@ type Answer struct {
 	Reason       string             // recorded, and shown to the asking agent
 	ModifiedArgs any                // approve the call with these arguments instead: as Call.Args
 	Grant        *wire.ApproveGrant // approve and stand; also needs scope grants
+	Digest       string             // Pending.Digest of what was shown: no other call is approved. Needed once the arguments were changed
+	Withdraw     bool               // take an approval back that is not redeemed; Approved must be false
 }
 
 // Approve answers a deferred call. Over both transports; needs scope approve. ErrConflict: it is resolved already, and the
-// error says by whom. ErrExpired: too late. ErrForbidden: nobody approves their own call.
+// error says by whom; or it is not the call that was shown (code call_changed). ErrExpired: too late. ErrForbidden: nobody approves their own call.
 func (c *Client) Approve(ctx context.Context, in Answer) (*wire.ApproveResponse, error) {
 	b := newBody()
 	b.str("defer_token", in.DeferToken)
@@ -31,6 +33,8 @@ func (c *Client) Approve(ctx context.Context, in Answer) (*wire.ApproveResponse,
 	if in.Grant != nil {
 		b.object("grant", in.Grant)
 	}
+	b.str("digest", in.Digest)
+	b.yes("withdraw", in.Withdraw)
 	body, err := b.bytes()
 	if err != nil {
 		return nil, err
@@ -47,6 +51,12 @@ func (c *Client) Approve(ctx context.Context, in Answer) (*wire.ApproveResponse,
 		return nil, fmt.Errorf("approve: %w", malformed("the answer is not about this deferred call"))
 	}
 	return out, nil
+}
+
+// Withdraw takes an approval back that is not redeemed: the call is denied, and a grant that came with the approval is
+// revoked. Over both transports; needs scope approve. ErrConflict: it is redeemed, or denied already.
+func (c *Client) Withdraw(ctx context.Context, deferToken, reason string) (*wire.ApproveResponse, error) {
+	return c.Approve(ctx, Answer{DeferToken: deferToken, Reason: reason, Withdraw: true})
 }
 
 // ask makes a call and reads its answer into out.
@@ -74,7 +84,9 @@ type Pending struct {
 	ReasonCode        string          `json:"reason_code"`
 	Reason            string          `json:"reason,omitempty"`
 	Priority          string          `json:"priority,omitempty"`
-	Call              json.RawMessage `json:"call"` // the canonical call that was hashed, secrets masked
+	Call              json.RawMessage `json:"call"`               // the canonical call that was hashed, secrets masked
+	Digest            string          `json:"digest,omitempty"`   // names the call as it stands, for Answer.Digest
+	Modified          bool            `json:"modified,omitempty"` // an approver has changed the arguments
 	CreatedAt         string          `json:"created_at"`
 	ExpiresAt         string          `json:"expires_at"`
 	Approvals         int             `json:"approvals"`

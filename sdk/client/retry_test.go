@@ -260,3 +260,31 @@ func TestBackoffGrowsToALimit(t *testing.T) {
 		}
 	}
 }
+
+// A repeated PERMIT permits nothing again, unless it answers this client's own retry of an answer that was lost.
+func TestRepeatPermitsNothingAgain(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		callID string
+		lost   bool // the first answer
+		want   bool
+	}{
+		{"the caller's call_id was used before", "job-7", false, false},
+		{"the caller's call_id, and an answer lost", "job-7", true, false},
+		{"the client's own call_id, and an answer lost", "", true, true},
+		{"the client's own call_id, never sent before", "", false, false},
+	} {
+		f := newFakeHTTP(t, func(n int, w http.ResponseWriter, r seen) {
+			if c.lost && n == 0 {
+				cut(t, w)
+				return
+			}
+			ok(w, decisionText("PERMIT", r.str("call_id"), `"repeat":true`))
+		})
+		cl, _ := newClient(t, Options{URL: f.URL, Retries: 2})
+		d, err := cl.Authorize(context.Background(), Call{AgentID: "a", ToolID: "t", CallID: c.callID})
+		if err != nil || d.Permitted() != c.want || !d.Repeat {
+			t.Errorf("%s: permitted %v, %+v, %v", c.name, d.Permitted(), d, err)
+		}
+	}
+}
