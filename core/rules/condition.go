@@ -50,6 +50,7 @@ func isVariable(name string) bool { return slices.Contains(variables, name) }
 // condition is one compiled expression: a `when`, the amount of a budget. It is immutable and safe for concurrent use.
 type condition struct {
 	program cel.Program
+	source  string
 	metered bool
 }
 
@@ -70,6 +71,9 @@ func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
 func (c *condition) value(ctx context.Context, sc *scope) (ref.Val, error) {
 	sc.steps = maxSteps
 	v, err := c.run(ctx, sc)
+	if sc.raw != nil {
+		*sc.raw = err
+	}
 	if sc.spent() {
 		return nil, errBudget
 	}
@@ -240,7 +244,7 @@ func compileExpression(source string, misfit func(*cel.Type) string) (*condition
 		}
 		return nil, out
 	}
-	c := &condition{metered: estimate.Max > quickCost}
+	c := &condition{source: source, metered: estimate.Max > quickCost}
 	opts := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if c.metered {
 		opts = append(opts, cel.CostLimit(costLimit), cel.InterruptCheckFrequency(interruptEvery))
@@ -251,11 +255,21 @@ func compileExpression(source string, misfit func(*cel.Type) string) (*condition
 	return c, nil
 }
 
+// issueErrors gives CEL's faults in words that say what to write. Of faults of syntax the first is given alone: what follows
+// is mostly its echo.
 func issueErrors(issues *cel.Issues) []Error {
 	var out []Error
 	for _, e := range issues.Errors() {
-		msg := strings.TrimSuffix(e.Message, " (in container '')")
+		msg, syntax := strings.CutPrefix(strings.TrimSuffix(e.Message, " (in container '')"), "Syntax error: ")
+		if syntax {
+			msg = syntaxWords(msg)
+		} else {
+			msg = typeWords(msg)
+		}
 		out = append(out, Error{Line: e.Location.Line(), Column: e.Location.Column() + 1, Msg: msg})
+		if syntax {
+			return out
+		}
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package rules
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
@@ -24,8 +26,11 @@ type Considered struct {
 	RuleID  string
 	Effect  sdk.Effect
 	Outcome Outcome
-	Error   string // the class of the condition's error, never a value of the call
+	Error   string // the class of the condition's error, with the key that is missing where the rule names it; never a value of the call
 }
+
+// maxNamed is the longest key that an explanation names.
+const maxNamed = 64
 
 // maxExplained bounds the lines of one explanation.
 const maxExplained = 1_000
@@ -43,6 +48,8 @@ type Explanation struct {
 func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 	sc := newScope(call)
 	defer sc.release()
+	var raw error
+	sc.raw = &raw
 	out := Explanation{Rules: len(s.rules)}
 	s.index.startAll(&sc.cand, call.ToolID)
 	for i := sc.cand.next(call.ToolID); i >= 0; i = sc.cand.next(call.ToolID) {
@@ -56,7 +63,7 @@ func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 		spoke, v := r.speak(holds, err)
 		line.Outcome = outcomeOf(spoke, err)
 		if err != nil {
-			line.Error = err.Error()
+			line.Error = named(err, raw, r.when)
 		}
 		out.add(line)
 		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
@@ -69,6 +76,19 @@ func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 		}
 	}
 	return out
+}
+
+// named adds to the class of an error the key that is missing, if it stands in the rule: keys that a condition works out are
+// values of the call.
+func named(err, raw error, c *condition) string {
+	if !errors.Is(err, errNoKey) || raw == nil {
+		return err.Error()
+	}
+	key, ok := strings.CutPrefix(raw.Error(), errNoKey.Error()+": ")
+	if !ok || len(key) > maxNamed || !strings.Contains(c.source, key) {
+		return err.Error()
+	}
+	return errNoKey.Error() + ": " + key
 }
 
 // add keeps the first lines and the last one.

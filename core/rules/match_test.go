@@ -39,8 +39,8 @@ func TestMatchRefuses(t *testing.T) {
 		"":                                       "an empty condition",
 		strings.Repeat(" ", maxMatch-3) + "true": "a condition of 2049 bytes, the limit is 2048",
 		"args.amount":                            "1:1: the condition is a dyn, not a bool; compare it with something, as in x == true",
-		"true &&\n amount > 1":                   "2:2: undeclared reference to 'amount'",
-		"args.amount >":                          "1:14: Syntax error",
+		"true &&\n amount > 1":                   "2:2: unknown name or function \"amount\"",
+		"args.amount >":                          "1:14: the condition ends too early",
 		`args.s.matches(args.p)`:                 "matches() needs a literal expression",
 	} {
 		if m, err := CompileMatch(expr); err == nil || m != nil || !strings.Contains(err.Error(), want) {

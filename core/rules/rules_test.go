@@ -223,18 +223,18 @@ func TestExplain(t *testing.T) {
 		{ID: "stranger", Agents: []string{"x"}, Effect: sdk.Deny},
 		{ID: "small", When: "args.amount < 1", Effect: sdk.Deny},
 		{ID: "broken", When: "args.nope < 1", Effect: sdk.Permit},
-		{ID: "shut", When: "args.nope < 1", Effect: sdk.Defer},
+		{ID: "shut", When: `args["of"].deep < 1`, Effect: sdk.Defer},
 		{ID: "never reached", Effect: sdk.Permit},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := s.Explain(t.Context(), callWith(t, `{"amount":5}`))
+	got := s.Explain(t.Context(), callWith(t, `{"amount":5,"of":{}}`))
 	want := []Considered{
 		{"stranger", sdk.Deny, OtherAgent, ""},
 		{"small", sdk.Deny, NotHolding, ""},
-		{"broken", sdk.Permit, FailedApart, "no such key"},
-		{"shut", sdk.Defer, FailedShut, "no such key"},
+		{"broken", sdk.Permit, FailedApart, "no such key: nope"},
+		{"shut", sdk.Defer, FailedShut, "no such key: deep"},
 	}
 	if got.Rules != 6 || got.Cut != 0 || got.Err != nil || got.Verdict.RuleID != "shut" || !reflect.DeepEqual(got.Lines, want) {
 		t.Errorf("got %+v, want %v", got, want)
@@ -247,6 +247,59 @@ func TestExplain(t *testing.T) {
 	permits := compileOne(t, Rule{When: "args.amount < 1", Effect: sdk.Permit})
 	if got := permits.Explain(ctx, callWith(t, `{"amount":0}`)); !errors.Is(got.Err, context.Canceled) || got.Verdict.Effect != sdk.Abstain {
 		t.Errorf("a context that is done, a permit: %+v", got)
+	}
+}
+
+// An explanation names the key that is missing only where the rule does: one that is worked out is a value of the call.
+func TestExplainNamesNoValues(t *testing.T) {
+	for when, want := range map[string]string{
+		`args.amount > 1`:         "no such key: amount",
+		`args["amount"] > 1`:      "no such key: amount",
+		`context.user.id == "a"`:  "no such key: user",
+		`args[args.secret] == 1`:  "no such key",
+		`args.list[7] == 1`:       "index out of bounds",
+		`args.secret.inner == 1`:  "no such key",
+		`args.secret < 5`:         "no such overload",
+		`args[args.secret + "x"]`: "",
+	} {
+		s, err := Compile([]Rule{{ID: "r", When: when, Effect: sdk.Deny, Pos: "p"}})
+		if err != nil {
+			if want != "" {
+				t.Errorf("%s: %v", when, err)
+			}
+			continue
+		}
+		got := s.Explain(t.Context(), callWith(t, `{"secret":"hunter2","list":[]}`))
+		if len(got.Lines) != 1 || !strings.HasPrefix(got.Lines[0].Error, want) || strings.Contains(got.Lines[0].Error, "hunter2") {
+			t.Errorf("%s: %+v, want %s", when, got.Lines, want)
+		}
+	}
+}
+
+// What is wrong with a condition is said in words that tell what to write, with its place.
+func TestConditionMistakes(t *testing.T) {
+	for when, want := range map[string]string{
+		`args.amount = 5`:             "1:13: = is no operator; write ==",
+		"args.a == 1 &&\n args.b = 2": "2:9: = is no operator; write ==",
+		`args.a == 1 & args.b == 2`:   "1:13: & is no operator; write &&",
+		`args.a == 1 | args.b == 2`:   "1:13: | is no operator; write ||",
+		`args.a == 1 and args.b == 2`: "1:13: and is no operator; write &&",
+		`args.a == 1 or args.b == 2`:  "1:13: or is no operator; write ||",
+		`not args.a`:                  "1:5: \"args\" cannot stand here",
+		`args.name == "bob`:           "1:14: a text has no closing quote",
+		`args.amount >`:               "the condition ends too early",
+		`(args.amount > 1`:            "the condition ends too early",
+		`amount > 1`:                  `1:1: unknown name or function "amount": a condition knows agent,`,
+		`args.ok == True`:             `unknown name "True"; write true`,
+		`agent > 5`:                   "> does not take string and int",
+		`args.a == 1; args.b == 2`:    `";`,
+		`tool.startsWith(5)`:          "startsWith does not take",
+		`args.amount > 1 ? true`:      "the condition ends too early",
+	} {
+		_, err := Compile([]Rule{{ID: "r", When: when, Effect: sdk.Deny}})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "token recognition") || strings.Contains(err.Error(), "expecting {") {
+			t.Errorf("%s\n got %v\nwant %s", when, err, want)
+		}
 	}
 }
 

@@ -25,6 +25,7 @@ type scope struct {
 	context object
 	steps   int // left; negative once the budget is spent
 	cand    candidates
+	raw     *error // takes what CEL itself said of an error, for explanations; nil for calls that are decided
 }
 
 var scopes = sync.Pool{New: func() any { return new(scope) }}
@@ -40,6 +41,7 @@ func newScope(c *chain.Call) *scope {
 func (sc *scope) release() {
 	sc.call = nil
 	sc.args, sc.context = object{}, object{}
+	sc.raw = nil
 	sc.cand.release()
 	scopes.Put(sc)
 }

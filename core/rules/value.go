@@ -63,6 +63,9 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 func (o *object) Get(key ref.Val) ref.Val {
 	v, ok := o.Find(key)
 	if !ok && v == nil {
+		if name, is := key.(types.String); is && o.sc.raw != nil && len(name) <= maxNamed {
+			return types.NewErr("no such key: %s", string(name))
+		}
 		return types.NewErr("no such key")
 	}
 	return v
