@@ -105,39 +105,58 @@ func (s *server) try(ctx context.Context, spec Spec) admissionReport {
 		return refuse(errors.Unwrap(err))
 	}
 	r := admissionReport{OK: true, Metadata: m.Metadata(), Scans: m.Scans(), Checks: m.Checks()}
-	for _, smoke := range smokes(m) {
+	trials := smokes(m)
+	errs := make([]error, len(trials))
+	for i, smoke := range trials {
 		if err := s.stage("while it reads %s", smoke.name); err != nil {
 			return refuse(err)
 		}
-		err := smoke.run(ctx)
-		switch {
-		case err == nil:
-		case errors.Is(err, ErrStatus), errors.Is(err, ErrBuffer):
-			r.Notes = append(r.Notes, cut(smoke.name+": "+err.Error(), noteText))
-		default:
+		errs[i] = smoke.run(ctx)
+		if err := errs[i]; err != nil && !errors.Is(err, ErrStatus) && !errors.Is(err, ErrBuffer) {
 			return refuse(fmt.Errorf("%s: %w", smoke.name, err))
+		}
+	}
+	for i, smoke := range trials {
+		if errs[i] != nil && !otherKind(trials, errs, smoke.calls) {
+			r.Notes = append(r.Notes, cut(smoke.name+": "+errs[i].Error(), noteText))
 		}
 	}
 	return r
 }
 
+// otherKind reports whether a module says of all texts, or of all calls, that they are not its kind of input, while it takes
+// the other kind. That is how a module that exports both functions, as Go's do, says what it is, and nothing to note.
+func otherKind(trials []smoke, errs []error, calls bool) bool {
+	takesOther := false
+	for i, t := range trials {
+		var status *StatusError
+		refuses := errors.As(errs[i], &status) && status.Status == abi.StatusUnsupported
+		if t.calls == calls && !refuses {
+			return false
+		}
+		takesOther = takesOther || t.calls != calls && !refuses
+	}
+	return takesOther
+}
+
 // smoke is one small thing that every module of its kind must bear.
 type smoke struct {
-	name string
-	run  func(context.Context) error
+	name  string
+	calls bool // it is a call to decide, not a text to scan
+	run   func(context.Context) error
 }
 
 func smokes(m *Module) (all []smoke) {
 	if m.Scans() {
 		for _, t := range smokeTexts() {
-			all = append(all, smoke{t.name, func(ctx context.Context) error {
+			all = append(all, smoke{t.name, false, func(ctx context.Context) error {
 				_, err := m.ScanWindow(ctx, Window{Text: t.text, Flags: abi.FlagFirst | abi.FlagFinal})
 				return err
 			}})
 		}
 	}
 	if m.Checks() {
-		all = append(all, smoke{"a call", func(ctx context.Context) error {
+		all = append(all, smoke{"a call", true, func(ctx context.Context) error {
 			_, err := m.Check(ctx, smokeCall())
 			return err
 		}})

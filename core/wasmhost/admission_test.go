@@ -259,10 +259,24 @@ func TestAdmitCompileBomb(t *testing.T) {
 }
 
 func TestAdmitNotesAStatus(t *testing.T) {
-	g := guest{scan: i32(abi.StatusUnsupported), check: cat(host("put", i32(abi.SlotError), i32(textAt), i32(11)), drop, i32(64))}
+	g := guest{scan: i32(3), check: cat(host("put", i32(abi.SlotError), i32(textAt), i32(11)), drop, i32(64))}
 	v, err := newTrial().admit(specOf(g))
 	if err != nil || !v.OK || len(v.Notes) != 5 || !strings.Contains(v.Notes[4], "status 64: replacement") {
 		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// A module that exports both functions and takes one kind of input says so at every start; that is no failure.
+func TestAdmitNotesNothingOfTheOtherKind(t *testing.T) {
+	if v, err := newTrial().admit(specOf(guest{scan: i32(0), check: i32(abi.StatusUnsupported)})); err != nil || !v.OK || len(v.Notes) != 0 {
+		t.Errorf("only scans: %+v, %v", v, err)
+	}
+	if v, err := newTrial().admit(specOf(guest{scan: i32(abi.StatusUnsupported), check: i32(3)})); err != nil || len(v.Notes) != 1 {
+		t.Errorf("only checks, and fails at that: %+v, %v", v, err)
+	}
+	neither := guest{scan: i32(abi.StatusUnsupported), check: i32(abi.StatusUnsupported)}
+	if v, err := newTrial().admit(specOf(neither)); err != nil || len(v.Notes) != 5 {
+		t.Errorf("takes neither: %+v, %v", v, err)
 	}
 }
 
