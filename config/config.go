@@ -73,12 +73,14 @@ type loader struct {
 	config *Config
 	report *report
 	dirs   map[string]string // a layer's label to what its relative paths are relative to
+
+	envRead map[string]bool // variables that settings refer to
 }
 
 // Load reads and merges all sources. It changes nothing and starts nothing. The error is an *Error with every problem found:
 // first those of form (unknown keys, types, limits); when there are none, those of meaning (references, rules files, secrets).
 func Load(src Sources) (*Config, error) {
-	l := &loader{src: src, config: &Config{}, report: newReport(), dirs: map[string]string{}}
+	l := &loader{src: src, config: &Config{}, report: newReport(), dirs: map[string]string{}, envRead: map[string]bool{}}
 	m := newMerger(l.report, Config{})
 	for _, one := range l.layers() {
 		l.dirs[one.label] = one.dir
@@ -268,6 +270,7 @@ func (l *loader) finish() {
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
 	l.finishAudit(&c.Audit)
+	l.checkStray()
 }
 
 // Written reports whether a setting was given anywhere, rather than being the default.

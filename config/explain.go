@@ -1,8 +1,6 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -128,27 +126,12 @@ func (c *Config) Explain(key string) (value, origin string, err error) {
 	return "", "", fmt.Errorf("%s is no key of this configuration%s", quote(key), meant(key, known))
 }
 
+// Where is the place at which key, or the nearest thing around it, was written.
+func (c *Config) Where(key string) Pos { return (&report{origins: c.origins}).at(key) }
+
 // originOf says where exactly key was set; a default inside a section that was written is still a default.
 func (c *Config) originOf(key string) string {
 	return c.origins[key].String()
-}
-
-// Hash identifies what is decided by: "pol_" and the first 16 hex digits of a SHA-256 over every value in effect, the contents of
-// all rules files and the digests of modules. Where the server listens (HTTP and socket) and stores, paths, and the values of secrets do not count:
-// the same policy has the same hash on every machine. It is the policy_version of decisions.
-func (c *Config) Hash() string {
-	h := sha256.New()
-	for _, s := range c.settings(false) {
-		if !s.place && !strings.HasPrefix(s.key, "server.") && !strings.HasPrefix(s.key, "socket.") && !strings.HasPrefix(s.key, "storage.") {
-			fmt.Fprintf(h, "%q=%q\n", s.key, s.text)
-		}
-	}
-	for i, step := range c.Chains.Authorize.Steps {
-		for _, set := range step.Rules {
-			fmt.Fprintf(h, "rules of %d=%q\n", i, set.Digest)
-		}
-	}
-	return "pol_" + hex.EncodeToString(h.Sum(nil))[:16]
 }
 
 // Change is one value that differs between two configurations. Old or New is "" where there is none.

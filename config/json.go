@@ -25,7 +25,7 @@ func parseJSON(r *report, path string, data []byte) *yaml.Node {
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			pos.Line, pos.Column = lineCol(data, min(len(data), max(0, int(syntax.Offset)-1)))
 		}
-		r.add(pos, "", "is not JSON: %s", err)
+		r.add(pos, "", "is not JSON: %s", jsonSlip(err.Error()))
 		return nil
 	}
 	t := &jsonTree{r: r, path: path, data: data, dec: json.NewDecoder(bytes.NewReader(data))}

@@ -96,7 +96,8 @@ func parseYAML(r *report, label string, data []byte) *yaml.Node {
 	}
 	if err != nil {
 		line, msg := yamlError(err)
-		r.add(Pos{File: label, Line: line}, "", "is not YAML: %s", msg)
+		line, column, msg := yamlSlip(data, line, msg)
+		r.add(Pos{File: label, Line: line, Column: column}, "", "is not YAML: %s", msg)
 		return nil
 	}
 	return doc.Content[0]

@@ -8,6 +8,6 @@ type Storage struct {
 
 func (s *Storage) validate(r *report, serve bool) {
 	if serve && s.Path == "" {
-		r.errorf("storage.path", "is required to serve: the directory that holds keys, approvals and the audit log")
+		r.errorf("storage.path", "is required to serve: the directory that holds keys, approvals and the audit log; set it, or give --data DIR")
 	}
 }

@@ -7,6 +7,15 @@ import (
 
 // meant gives `; did you mean "x"?` for the candidate nearest to got, or "" if none is near.
 func meant(got string, candidates []string) string {
+	best := nearest(got, candidates)
+	if best == "" || best == got {
+		return ""
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// nearest gives the candidate nearest to got, or "" if none is near.
+func nearest(got string, candidates []string) string {
 	best, bestDist := "", len(got)/3+2
 	for _, c := range candidates {
 		d := distance(strings.ToLower(got), strings.ToLower(c))
@@ -14,10 +23,7 @@ func meant(got string, candidates []string) string {
 			best, bestDist = c, d
 		}
 	}
-	if best == "" || best == got {
-		return ""
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
+	return best
 }
 
 // distance counts the insertions, deletions, changes and swaps of neighbours that make b of a. Long names count as far apart,

@@ -123,6 +123,7 @@ func (l *loader) lookup(ref string, pos Pos) (string, error) {
 	}
 	var value string
 	if kind == "env" {
+		l.envRead[name] = true
 		for _, v := range l.src.Env {
 			if n, x, _ := strings.Cut(v, "="); n == name {
 				value = x

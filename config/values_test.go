@@ -86,7 +86,8 @@ func TestMapIsACopy(t *testing.T) {
 
 func TestHashIsThePolicy(t *testing.T) {
 	base := map[string]string{
-		"yett.yaml": strings.Replace(withSecrets, "version: 1", "version: 1\nstorage: {path: a}\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}}", 1) +
+		"yett.yaml": strings.Replace(withSecrets, "version: 1",
+			"version: 1\nstorage: {path: a}\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}, scan_output: {steps: [{use: secrets}, {use: acme}]}}", 1) +
 			"  acme: {kind: scanner, wasm: acme.wasm, digest: \"sha256:" + strings.Repeat("0", 64) + "\"}\n",
 		"r.yaml":     "rules: [{id: a, tools: [x], effect: permit}]\n",
 		"keys/token": "one",
@@ -112,16 +113,17 @@ func TestHashIsThePolicy(t *testing.T) {
 	for _, same := range [][3]string{
 		{"", "", ""}, {"yett.yaml", "path: a", "path: b"}, {"yett.yaml", "acme.wasm", "moved/acme.wasm"},
 		{"yett.yaml", "storage:", "server: {drain: 1s}\nstorage:"}, {"keys/token", "one", "two"},
-		{"yett.yaml", "storage:", "# a comment\nstorage:"}, {"yett.yaml", "storage:", "limits: {depth: 64}\nstorage:"},
+		{"yett.yaml", "storage:", "# a comment\nstorage:"}, {"yett.yaml", "storage:", "limits: {depth: 65}\nstorage:"}, {"r.yaml", "\n", "\n# comment\n"}, {"r.yaml", "[x]", "[ \"x\" ]"},
+		{"yett.yaml", "storage:", "console: {listen: \"127.0.0.1:1\"}\nstorage:"}, {"yett.yaml", "storage:", "audit: {args: full}\nstorage:"},
 	} {
 		if got := load(same[0], same[1], same[2]); got != first {
 			t.Errorf("%v changed the hash", same)
 		}
 	}
 	for _, other := range [][3]string{
-		{"r.yaml", "permit", "deny"}, {"r.yaml", "\n", "\n# comment\n"}, {"yett.yaml", "12345e67", "12345e68"}, {"yett.yaml", "true", `"true"`},
+		{"r.yaml", "permit", "deny"}, {"r.yaml", "effect", "reason: because, effect"}, {"yett.yaml", "12345e67", "12345e68"}, {"yett.yaml", "true", `"true"`},
 		{"yett.yaml", "name: r", "name: q"}, {"yett.yaml", "sha256:0", "sha256:1"},
-		{"yett.yaml", "storage:", "limits: {depth: 65}\nstorage:"}, {"yett.yaml", "${file:keys/token}", "${env:PW}"},
+		{"yett.yaml", "{use: secrets}, {use: acme}", "{use: acme}, {use: secrets}"}, {"yett.yaml", "${file:keys/token}", "${env:PW}"},
 	} {
 		if got := load(other[0], other[1], other[2]); got == first {
 			t.Errorf("%v did not change the hash", other)

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -101,8 +102,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return g, fmt.Errorf("data directory: %w", err)
+	if err := ownDirectory(dir); err != nil {
+		return g, err
 	}
 	if g.lock, err = datadir.Acquire(dir); err != nil { // before anything is made: of two first starts one makes the secrets
 		return g, err
@@ -197,7 +198,7 @@ func (g *Gateway) listen() (err error) {
 		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
 		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections, InFlight: l.InFlight,
 		Timeout: longest, Flight: g.service, Log: g.opts.Log}
-	if set.TLS, err = tlsConfig("server.tls", g.cfg.Server.TLS); err != nil {
+	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
 	if set.TLS != nil {
@@ -205,12 +206,12 @@ func (g *Gateway) listen() (err error) {
 	}
 	g.http = httpd.New(set)
 	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
-		return fmt.Errorf("server.listen: %w", err)
+		return listenError("server.listen: ", err)
 	}
 	if !g.cfg.Server.MetricsOff() {
 		g.gauges()
 		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics); err != nil {
-			return err
+			return listenError("", err)
 		}
 	}
 	return nil
@@ -428,24 +429,46 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-func tlsConfig(section string, c config.TLS) (*tls.Config, error) {
+// tlsConfig reads the files of a section. Its errors name the key and where it was written.
+func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, error) {
 	if !c.Enabled() {
 		return nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(string(c.Cert), string(c.Key))
-	if err != nil {
-		return nil, configError{fmt.Errorf("%s: %v", section, err)} // a missing file is the configuration's fault, not the machine's
+	bad := func(key, format string, args ...any) error {
+		key = section + "." + key
+		return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
 	}
-	out := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
-	if c.ClientCA != "" {
-		pem, err := os.ReadFile(string(c.ClientCA))
-		if err != nil {
-			return nil, fmt.Errorf("%s.client_ca: %w", section, err)
+	read := func(key string, path config.Path) ([]byte, error) {
+		text, err := os.ReadFile(string(path))
+		var file *fs.PathError
+		if errors.As(err, &file) {
+			err = bad(key, "cannot read %s: %v", path, file.Err)
 		}
-		out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-		if !out.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%s.client_ca: %s has no certificate in it", section, c.ClientCA)
-		}
+		return text, err
+	}
+	cert, err := read("cert", c.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := read("key", c.Key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, bad("cert", "cannot use %s with %s: %s", c.Cert, c.Key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if c.ClientCA == "" {
+		return out, nil
+	}
+	authorities, err := read("client_ca", c.ClientCA)
+	if err != nil {
+		return nil, err
+	}
+	out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !out.ClientCAs.AppendCertsFromPEM(authorities) {
+		return nil, bad("client_ca", "%s has no certificate in PEM form", c.ClientCA)
 	}
 	return out, nil
 }

@@ -263,11 +263,11 @@ func Check(ctx context.Context, cfg *config.Config) (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err := tlsConfig("server.tls", cfg.Server.TLS); err != nil {
+	if _, err := tlsConfig(cfg, "server.tls", cfg.Server.TLS); err != nil {
 		return err
 	}
 	if cfg.Console.Enabled {
-		if _, err := tlsConfig("console.tls", cfg.Console.TLS); err != nil {
+		if _, err := tlsConfig(cfg, "console.tls", cfg.Console.TLS); err != nil {
 			return err
 		}
 	}

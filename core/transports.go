@@ -68,7 +68,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tlsSet, err := tlsConfig("console.tls", c.TLS)
+	tlsSet, err := tlsConfig(g.cfg, "console.tls", c.TLS)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 		g.consoleLn, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
-		return fmt.Errorf("console.listen: %w", err)
+		return listenError("console.listen: ", err)
 	}
 	g.consoleURL = "http://" + g.consoleLn.Addr().String()
 	if tlsSet != nil {

@@ -31,6 +31,9 @@ func Dial(data string) (*Client, error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w on %s: start one with yett serve or yett dev --data", ErrNoServer, data)
 	}
+	if errors.Is(err, os.ErrPermission) {
+		return nil, fmt.Errorf("admin socket: only the user that runs the server on %s, and root, may use it", data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}

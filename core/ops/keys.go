@@ -120,6 +120,19 @@ func (s *Service) RevokeKey(ctx context.Context, id string, by store.Who) error 
 	return err
 }
 
+// RetireKey ends a key after grace. One that ends already, sooner or later, stays as it is.
+func (s *Service) RetireKey(ctx context.Context, id string, grace time.Duration, by store.Who) error {
+	k := s.set.Store.Key(id)
+	if k == nil || k.Revocation() != nil || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(s.set.Now().Add(grace)) {
+		return nil
+	}
+	err := s.set.Store.Commit(ctx, &store.RevokeKey{ID: id, Grace: grace, By: by})
+	if codeOf(err) == sdk.CodeConflict {
+		return nil
+	}
+	return err
+}
+
 // RollKey makes a key with the settings of an old one and revokes the old one after grace (0 = now, at most 30 days).
 func (s *Service) RollKey(ctx context.Context, id string, grace time.Duration, by store.Who) (*NewKey, error) {
 	if grace < 0 || grace > 30*24*time.Hour {

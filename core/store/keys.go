@@ -255,8 +255,9 @@ func (c *CreateKey) apply(tx *tx) error {
 
 // RevokeKey ends a key for ever, and denies what it had pending. Revoking a revoked key is an error.
 type RevokeKey struct {
-	ID string
-	By Who
+	ID    string
+	Grace time.Duration // the key stays valid for so long
+	By    Who
 }
 
 func (c *RevokeKey) apply(tx *tx) error {
@@ -267,7 +268,10 @@ func (c *RevokeKey) apply(tx *tx) error {
 	if r := k.Revoked(tx.now); r != nil {
 		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
 	}
-	tx.revoke(k, tx.now, c.By)
+	if r := k.revoked.Load(); r != nil && c.Grace > 0 { // never put off
+		return sdk.Errf(sdk.CodeConflict, "the key is to be revoked at %s by %s already", r.At.UTC().Format(time.RFC3339), r.By)
+	}
+	tx.revoke(k, tx.now.Add(c.Grace), c.By)
 	return nil
 }
 
