@@ -67,6 +67,10 @@ func writeFile(path string, stdout io.Writer, fn func(io.Writer) error) error {
 		return fn(stdout)
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".yett-*")
+	var file *os.PathError
+	if errors.As(err, &file) {
+		return fmt.Errorf("--out %s: cannot write to its directory: %w", path, file.Err)
+	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,19 +35,23 @@ type devFlags struct {
 
 func devCommand() *cobra.Command {
 	var f devFlags
+	var named configFile
 	cmd := &cobra.Command{
-		Use:   "dev",
+		Use:   "dev [FILE]",
 		Short: "Run a gateway to try things out, with keys and curl lines to copy",
 		Long: "Run one process with default chains: reads are permitted, the plainly destructive is denied, money movement\n" +
 			"and deletion are deferred, secrets in outputs are redacted. Without --data everything is thrown away at the end.\n" +
 			"With -o json one line goes to stdout once it is ready: url, socket, metrics, console, data, keys.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if f.config, err = named.of(args); err != nil {
+				return err
+			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.config, "config", "", "configuration file instead of the default chains")
+	fs.StringVar(&named.flag, "config", "", "configuration file instead of the default chains; may also be given without the flag")
 	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
 	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (default yett.sock in the data directory)")
@@ -89,9 +94,9 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		if !f.out.table() {
 			return f.out.printData(stdout, []any{at}, true)
 		}
-		steps := tour(at.URL, keys, sampleSecret())
+		steps := tour()
 		if f.config != "" { // of chains that are not ours nothing can be foretold
-			steps = []tourStep{{"what the chains say of a call", postLine(at.URL, keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)}}
+			steps = []tourStep{readStep("what the chains say of a call")}
 		}
 		return printTour(stdout, at, f.data == "", steps)
 	})
@@ -129,10 +134,22 @@ type devKeySet struct {
 	Operator string `json:"operator"`
 }
 
-// devKeys makes three new keys. Earlier ones on the same data stay valid, so a name that is taken gets a number.
+// devGrace is how long the keys of an earlier start stay valid once there are new ones.
+const devGrace = 24 * time.Hour
+
+// devKeys makes three new keys. Those of earlier starts on the same data stay valid for devGrace, so that they do not pile up
+// and what still uses them goes on. A name that somebody else's key has gets a number.
 func devKeys(ctx context.Context, s *ops.Service) (devKeySet, error) {
 	var out devKeySet
 	by := store.Who{Principal: "dev", Method: "system", Surface: "system"}
+	for _, k := range s.Keys() {
+		if k.CreatedBy != by.Principal {
+			continue
+		}
+		if err := s.RetireKey(ctx, k.ID, devGrace, by); err != nil {
+			return out, err
+		}
+	}
 	for _, k := range []struct {
 		preset string
 		value  *string
@@ -182,51 +199,72 @@ func consoleOf(g *core.Gateway) string {
 	return g.ConsoleURL()
 }
 
-// sampleSecret is shaped like a GitHub token and is none. It is put together here so that no file holds it.
-func sampleSecret() string {
-	return "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
-}
-
+// printTour is what a person reads: where everything is, what to paste into another terminal, and lines to try with it. They are
+// the README's.
 func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 	var b strings.Builder
+	bold, dim, plain := "", "", ""
+	if isTerminal(w) && os.Getenv("NO_COLOR") == "" {
+		bold, dim, plain = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+	}
 	kept := ""
 	if thrown {
 		kept = " (thrown away at the end)"
 	}
-	keys := at.Keys
-	fmt.Fprintf(&b, "Yett is ready on %s, data in %s%s.\n", at.URL, at.Data, kept)
+	fmt.Fprintf(&b, "%sYett is ready on %s%s, data in %s%s.\n", bold, at.URL, plain, at.Data, kept)
 	if at.Socket != nil {
-		fmt.Fprintf(&b, "socket   %s (what you start yourself needs no key there: it is the agent)\n", *at.Socket)
+		fmt.Fprintf(&b, "socket   %s (programs that you start need no key there: they are the agent)\n", *at.Socket)
 	}
 	if at.Console != nil {
-		fmt.Fprintf(&b, "console  %s\n", *at.Console)
+		about := "approve in the browser"
+		if strings.Contains(*at.Console, "/setup?") {
+			about += "; this link signs you up, once"
+		}
+		fmt.Fprintf(&b, "console  %s (%s)\n", *at.Console, about)
 	}
-	fmt.Fprintf(&b, "\nkeys, shown once:\n  agent     %s\n  approver  %s\n  operator  %s\n", keys.Agent, keys.Approver, keys.Operator)
+	fmt.Fprintf(&b, "\n%s# Paste this into another terminal. The keys are shown once.%s\n", dim, plain)
+	for _, v := range at.variables() {
+		fmt.Fprintf(&b, "export %s=%s\n", v[0], v[1])
+	}
 	for _, step := range steps {
-		fmt.Fprintf(&b, "\n# %s\n%s\n", step.title, step.line)
+		fmt.Fprintf(&b, "\n%s# %s%s\n%s\n", dim, step.title, plain, step.line)
 	}
 	b.WriteString("\nStop with Ctrl-C.\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-type tourStep struct{ title, line string }
-
-// postLine is one line of shell that sends body.
-func postLine(url, key, path, body string) string {
-	return fmt.Sprintf(`curl -s %s%s -H "Authorization: Bearer %s" -d '%s'`, url, path, key, body)
+// variables are what the tour's lines and the other commands read. YETT_API_KEY is the agent's: an agent's program needs no more.
+func (at *devPlaces) variables() [][2]string {
+	out := [][2]string{{"YETT_URL", at.URL}}
+	if at.Socket != nil {
+		out = append(out, [2]string{"YETT_SOCKET", quoted(*at.Socket)})
+	}
+	return append(out, [2]string{"YETT_API_KEY", at.Keys.Agent}, [2]string{"YETT_APPROVER_KEY", at.Keys.Approver}, [2]string{"YETT_OPERATOR_KEY", at.Keys.Operator})
 }
 
-// tour are the curl lines that show what the default chains do. Each is one line of shell.
-func tour(url string, keys devKeySet, secret string) []tourStep {
-	post := func(key, path, body string) string { return postLine(url, key, path, body) }
-	refund := `{"agent_id":"demo","tool_id":"payments/refund","args":{"order":"A-17","amount":120.50}`
+type tourStep struct{ title, line string }
+
+// post is one line of shell that sends body with the key in a variable.
+func post(key, path, body string) string {
+	return fmt.Sprintf(`curl -s $YETT_URL%s -H "Authorization: Bearer $%s" -d '%s'`, path, key, body)
+}
+
+// readStep is the tour's first.
+func readStep(title string) tourStep {
+	return tourStep{title, post("YETT_API_KEY", "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)}
+}
+
+// tour are the lines that show what the default chains do. Each is one line of shell; the README has the same.
+func tour() []tourStep {
+	const refund = `{"agent_id":"demo","tool_id":"payments/refund","args":{"amount":120.50}`
 	return []tourStep{
-		{"a read is permitted", post(keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)},
-		{"the plainly destructive is denied", post(keys.Agent, "/v1/authorize", `{"agent_id":"demo","tool_id":"shell/run","args":{"command":"rm -rf /"}}`)},
-		{"money movement waits for a human", "TOKEN=$(" + post(keys.Agent, "/v1/authorize", refund+"}") + ` | tee /dev/stderr | sed 's/.*"defer_token":"\([^"]*\)".*/\1/')`},
-		{"another key approves it", strings.ReplaceAll(post(keys.Approver, "/v1/approve", `{"defer_token":"'"$TOKEN"'","approved":true,"reason":"order checked"}`), "''", "")},
-		{"the agent redeems the approval, once", post(keys.Agent, "/v1/authorize", refund+`,"defer_token":"'"$TOKEN"'"}`)},
-		{"a secret in an output is redacted", post(keys.Agent, "/v1/scan_output", `{"tool_id":"files/read","output":"export GITHUB_TOKEN=`+secret+`"}`)},
+		readStep("a read is permitted"),
+		{"the plainly destructive is denied", post("YETT_API_KEY", "/v1/authorize", `{"agent_id":"demo","tool_id":"shell/run","args":{"command":"rm -rf /"}}`)},
+		{"money movement waits for a human; the answer has a token", "TOKEN=$(" + post("YETT_API_KEY", "/v1/authorize", refund+"}") +
+			` | tee /dev/stderr | sed 's/.*"defer_token":"\([^"]*\)".*/\1/')`},
+		{"another key approves it; the agent's own key could not", post("YETT_APPROVER_KEY", "/v1/approve", `{"defer_token":"'$TOKEN'","approved":true,"reason":"order checked"}`)},
+		{"the agent asks again with the token: good for exactly that call, once", post("YETT_API_KEY", "/v1/authorize", refund+`,"defer_token":"'$TOKEN'"}`)},
+		{"a secret in an output is redacted", post("YETT_API_KEY", "/v1/scan_output", `{"tool_id":"files/read","output":"db_password = \"k3!mvr0q\""}`)},
 	}
 }

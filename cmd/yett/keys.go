@@ -120,6 +120,9 @@ func keysList() *cobra.Command {
 	return cmd
 }
 
+// minutes is how tables show times that nobody needs to the second.
+const minutes = "2006-01-02T15:04Z"
+
 func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *output) error {
 	var rows []admin.KeyRow
 	if err := c.Do(ctx, "GET", "/keys", nil, &rows); err != nil {
@@ -133,22 +136,22 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 	for _, r := range rows {
 		list = append(list, r)
 	}
-	cols := []column{{"ID", whole}, {"NAME", wrap}, {"SCOPES", wrap}, {"AGENTS", wrap}, {"STATE", wrap}, {"LAST USED", whole}}
+	cols := []column{{"ID", whole}, {"NAME", wrap}, {"SCOPES", wrap}, {"AGENTS", wrap}, {"STATE", whole}, {"LAST USED", whole}}
 	return out.printRows(cmd.OutOrStdout(), list, false, cols, func(row any) []string {
 		r := row.(admin.KeyRow)
 		state, used, agents := "live", "never", "every agent"
 		switch now := time.Now(); {
 		case !r.RevokedAt.IsZero() && !r.RevokedAt.After(now):
-			state = "revoked " + r.RevokedAt.UTC().Format(time.RFC3339)
+			state = "revoked " + r.RevokedAt.UTC().Format(minutes)
 		case !r.RevokedAt.IsZero():
-			state = "revoked from " + r.RevokedAt.UTC().Format(time.RFC3339)
+			state = "revoked from " + r.RevokedAt.UTC().Format(minutes)
 		case !r.ExpiresAt.IsZero() && !r.ExpiresAt.After(now):
-			state = "expired " + r.ExpiresAt.UTC().Format(time.RFC3339)
+			state = "expired " + r.ExpiresAt.UTC().Format(minutes)
 		case !r.ExpiresAt.IsZero():
-			state = "live until " + r.ExpiresAt.UTC().Format(time.RFC3339)
+			state = "live until " + r.ExpiresAt.UTC().Format(minutes)
 		}
 		if !r.LastUsedAt.IsZero() {
-			used = r.LastUsedAt.UTC().Format(time.RFC3339)
+			used = r.LastUsedAt.UTC().Format(minutes)
 		}
 		if len(r.Agents) > 0 {
 			agents = strings.Join(r.Agents, ",")

@@ -21,7 +21,7 @@ func pluginCommand() *cobra.Command {
 }
 
 func pluginLock() *cobra.Command {
-	var file string
+	var named configFile
 	var check bool
 	var out output
 	cmd := &cobra.Command{
@@ -32,8 +32,12 @@ func pluginLock() *cobra.Command {
 			"is run here, and the configuration stays as it is. A digest that stands in it must hold too; it may be left out. After each\n" +
 			"build of a plugin it is to be done again. --check writes nothing: exit 1 when the lock is not what it would write.",
 		Example: "  yett plugin lock --config yett.yaml",
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := named.of(args)
+			if err != nil {
+				return err
+			}
 			if file == "" {
 				return usage("plugin lock needs --config FILE")
 			}
@@ -49,7 +53,7 @@ func pluginLock() *cobra.Command {
 		},
 	}
 	out.bind(cmd)
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	named.bind(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 when the lock is not up to date")
 	return cmd
 }

@@ -50,7 +50,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
+	err := unknownCommand(root, args)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	if err == nil {
 		return exitOK
 	}
@@ -100,13 +103,27 @@ func newRoot() *cobra.Command {
 		if args := c.Args; args != nil {
 			c.Args = func(cmd *cobra.Command, given []string) error {
 				if err := args(cmd, given); err != nil {
-					return usage("%w (see %s --help)", err, cmd.CommandPath())
+					return usage("%w; usage: %s (see %s --help)", err, cmd.UseLine(), cmd.CommandPath())
 				}
 				return nil
 			}
 		}
 	})
 	return root
+}
+
+// unknownCommand finds a word that names no command where one must. Without it the flags behind the word would be blamed.
+func unknownCommand(root *cobra.Command, args []string) error {
+	cmd, rest, _ := root.Find(args)
+	if !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], "__") {
+		return nil
+	}
+	hint := ""
+	cmd.SuggestionsMinimumDistance = 2
+	if near := cmd.SuggestionsFor(rest[0]); len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usage("unknown command %q for %q%s (see %s --help)", rest[0], cmd.CommandPath(), hint, cmd.CommandPath())
 }
 
 func eachCommand(c *cobra.Command, fn func(*cobra.Command)) {

@@ -119,12 +119,18 @@ func runCase(ctx context.Context, set *rules.Set, c *config.Case) (*caseRow, err
 	if err != nil {
 		return nil, err
 	}
-	v, err := set.Check(ctx, call)
-	if err != nil {
-		return nil, err
+	told := set.Explain(ctx, call)
+	if told.Err != nil {
+		return nil, told.Err
 	}
+	v := told.Verdict
 	if v.Effect == sdk.Abstain {
 		v = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonUnmatchedDeny, Reason: "no rule matches this call"}
+	}
+	for _, l := range told.Lines { // a condition that failed is often why
+		if l.Error != "" {
+			v.Reason = strings.TrimPrefix(fmt.Sprintf("%s; rule %s: %s", v.Reason, l.RuleID, l.Error), "; ")
+		}
 	}
 	row := &caseRow{
 		Line: c.Pos.Line, Name: c.Name, Reason: v.Reason,
@@ -173,13 +179,14 @@ func reportCases(cmd *cobra.Command, out *output, junit string, rows []any) erro
 			failed++
 		}
 	}
-	err := out.print(cmd.OutOrStdout(), rows, false, []string{"RESULT", "FILE", "CASE", "SAID", "WANT"}, func(row any) []string {
+	cols := []column{{"RESULT", whole}, {"FILE", wrap}, {"CASE", wrap}, {"SAID", wrap}, {"WANT", wrap}, {"REASON", wrap}}
+	err := out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		r := row.(*caseRow)
 		result := "pass"
 		if !r.Pass {
 			result = "FAIL"
 		}
-		return []string{result, r.File + ":" + strconv.Itoa(r.Line), oneLine(r.Name), r.Got.String(), r.Want.String()}
+		return []string{result, r.File + ":" + strconv.Itoa(r.Line), oneLine(r.Name), r.Got.String(), r.Want.String(), oneLine(r.Reason)}
 	})
 	if err == nil && junit != "" {
 		err = writeJUnit(junit, rows)

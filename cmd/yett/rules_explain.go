@@ -45,7 +45,7 @@ func rulesExplain() *cobra.Command {
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", "configuration file")
 	fs.StringArrayVar(&f.rules, "rules", nil, "rules file; may be given more than once, read as one list")
-	fs.StringVar(&f.call, "call", "", "the call, a file or - for standard input")
+	fs.StringVar(&f.call, "call", "", "the call: JSON, a file, or - for standard input")
 	f.out.bind(cmd)
 	return cmd
 }
@@ -83,6 +83,9 @@ func (f *explainFlags) run(cmd *cobra.Command) error {
 }
 
 func (f *explainFlags) readCall(stdin io.Reader) (*config.Call, error) {
+	if strings.HasPrefix(strings.TrimSpace(f.call), "{") {
+		return config.ParseCall("--call", []byte(f.call))
+	}
 	if f.call != "-" {
 		return config.ReadCall(f.call)
 	}
@@ -227,8 +230,8 @@ func (x *explainer) explain(ctx context.Context, call *chain.Call) *explanation 
 }
 
 func (e *explanation) print(w io.Writer) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "STEP\tRULE\tEFFECT\tOUTCOME\tAT\tWHEN")
+	cols := []column{{"STEP", cut}, {"RULE", whole}, {"EFFECT", whole}, {"OUTCOME", wrap}, {"AT", wrap}, {"WHEN", wrap}}
+	var rows [][]string
 	for _, s := range e.Steps {
 		name := s.Step
 		if s.Mode == "shadow" {
@@ -236,17 +239,21 @@ func (e *explanation) print(w io.Writer) error {
 		}
 		for i, l := range s.LookedAt {
 			if s.Cut > 0 && i == len(s.LookedAt)-1 {
-				fmt.Fprintf(tw, "%s\t-\t-\t%d more\t-\t\n", name, s.Cut)
+				rows = append(rows, []string{name, "-", "-", fmt.Sprintf("%d more", s.Cut), "-", ""})
 			}
 			if l.Error != "" {
 				l.Outcome += ": " + l.Error
 			}
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", name, l.Rule, l.Effect, l.Outcome, l.At, oneLine(l.When))
+			rows = append(rows, []string{name, l.Rule, l.Effect, l.Outcome, l.At, oneLine(l.When)})
 		}
 		if s.Note != "" {
-			fmt.Fprintf(tw, "%s\t-\t-\t%s\t-\t\n", name, s.Note)
+			rows = append(rows, []string{name, "-", "-", s.Note, "-", ""})
 		}
 	}
+	if err := printTable(w, tableWidth(w), cols, rows); err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintf(tw, "\nverdict\t%s\n", e.Verdict)
 	v := e.Verdict
 	for _, l := range []struct{ name, text string }{

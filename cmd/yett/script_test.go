@@ -24,6 +24,7 @@ import (
 // own commands they have (and $FAKE, the path of core/prochost/fake):
 //
 //	exits CODE COMMAND ARG…          run a command that must end with that exit code
+//	certs DIR                        make ca.pem, other-ca.pem, server.pem with server.key, and other.key in DIR
 //	running DIR                      wait until a server answers on data directory DIR; sets $URL
 //	filled FILE                      wait until a file has a whole line
 //	until WANT COMMAND ARG…          run a command again and again until what it prints contains WANT
@@ -41,7 +42,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints, "member": scriptMember, "post": scriptPost,
+			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints, "member": scriptMember, "post": scriptPost,
 		},
 	})
 }

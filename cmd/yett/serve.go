@@ -19,17 +19,23 @@ import (
 )
 
 func serveCommand() *cobra.Command {
-	var file, listen, data string
+	var named configFile
+	var listen, data string
 	cmd := &cobra.Command{
-		Use:   "serve --config FILE",
+		Use:   "serve [FILE]",
 		Short: "Run the gateway with a configuration",
 		Long: "Run the gateway. On an empty data directory it makes its secrets (pepper, audit.key) and authorizes nothing\n" +
 			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it, SIGHUP reloads it, and so does a\n" +
 			"change of a file that the configuration was read from. A bad configuration at the start is exit 78.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Example: "  yett serve --config yett.yaml",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := named.of(args)
+			if err != nil {
+				return err
+			}
 			if file == "" {
-				return usage("serve needs --config FILE")
+				return usage("serve needs a configuration file: yett serve --config FILE")
 			}
 			load := func() (*config.Config, error) {
 				return loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
@@ -57,7 +63,7 @@ func serveCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file")
+	named.bind(cmd)
 	cmd.Flags().StringVar(&listen, "listen", "", "instead of server.listen")
 	cmd.Flags().StringVar(&data, "data", "", "instead of storage.path")
 	return cmd

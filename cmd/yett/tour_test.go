@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,25 +19,32 @@ import (
 // thrownAway finds where a printed tour keeps its data.
 var thrownAway = regexp.MustCompile(`data in (\S+) \(thrown away at the end\)`)
 
-// What `yett dev` prints can be pasted into a shell, and each line answers what its heading says.
+// What `yett dev` prints can be pasted into a shell. It is the README's tour with the README's variables, and each line answers
+// what the README says.
 func TestTour(t *testing.T) {
-	printed := runDevTour(t, func(lines []string) {
-		answers := bash(t, nil, lines)
-		want := [][]string{
-			{`"effect":"PERMIT"`, `"reason_code":"RULE_PERMIT"`},
-			{`"effect":"DENY"`, `"reason_code":"RULE_DENY"`},
-			{`"effect":"DEFER"`, `"defer_token":"dfr_`},
-			{`"ok":true`, `"status":"approved"`},
-			{`"effect":"PERMIT"`, `"reason_code":"APPROVAL_CONSUMED"`},
-			{`"outcome":"REDACTED"`, `"sanitized_output":"export GITHUB_TOKEN=[SECRET_GITHUB_PAT]"`},
+	lines, want := readmeTour(t)
+	printed := runDevTour(t, func(exports, curls []string) {
+		if !slices.Equal(curls, lines) {
+			t.Errorf("yett dev prints\n%s\nand the README has\n%s", strings.Join(curls, "\n"), strings.Join(lines, "\n"))
 		}
-		if len(answers) != len(want) {
-			t.Fatalf("the tour has %d steps, want %d", len(answers), len(want))
+		var names []string
+		for _, line := range exports {
+			name, _, _ := strings.Cut(strings.TrimPrefix(line, "export "), "=")
+			names = append(names, name)
+			if !strings.Contains(readmeText(t), "`"+name+"`") {
+				t.Errorf("the README does not name %s", name)
+			}
 		}
-		for i, parts := range want {
-			for _, part := range parts {
-				if !strings.Contains(answers[i], part) {
-					t.Errorf("%s\nanswers %s\nwithout %s", lines[i], answers[i], part)
+		for _, used := range shellVariables.FindAllStringSubmatch(strings.Join(lines, "\n"), -1) {
+			if used[1] != "TOKEN" && !slices.Contains(names, used[1]) {
+				t.Errorf("the README uses $%s, which yett dev does not print", used[1])
+			}
+		}
+		answers := bash(t, nil, slices.Concat(exports, lines))[len(exports):]
+		for i, answer := range answers {
+			for part := range strings.SplitSeq(want[i], " … ") {
+				if !strings.Contains(answer, part) {
+					t.Errorf("%s\nanswers %s\nwithout %s", lines[i], answer, part)
 				}
 			}
 		}
@@ -51,7 +59,7 @@ func TestTour(t *testing.T) {
 }
 
 // runDevTour starts `yett dev` as a person does, hands the shell lines that it prints to fn, stops it, and returns all it printed.
-func runDevTour(t *testing.T, fn func(lines []string)) string {
+func runDevTour(t *testing.T, fn func(exports, lines []string)) string {
 	t.Helper()
 	cmd := exec.Command(binary(t), "dev", "--listen", "127.0.0.1:0")
 	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), generous...)
@@ -66,15 +74,17 @@ func runDevTour(t *testing.T, fn func(lines []string)) string {
 	hung := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer hung.Stop()
 	var printed strings.Builder
-	var lines []string
+	var exports, lines []string
 	for sc := bufio.NewScanner(stdout); sc.Scan(); {
 		line := sc.Text()
 		printed.WriteString(line + "\n")
 		switch {
+		case strings.HasPrefix(line, "export "):
+			exports = append(exports, line)
 		case strings.HasPrefix(line, "curl "), strings.HasPrefix(line, "TOKEN="):
 			lines = append(lines, line)
 		case strings.HasPrefix(line, "Stop with"):
-			fn(lines)
+			fn(exports, lines)
 			_ = cmd.Process.Signal(syscall.SIGINT) // the loop ends with the output
 		}
 	}
@@ -102,16 +112,21 @@ func bash(t *testing.T, env, lines []string) []string {
 	return answers[:len(answers)-1]
 }
 
-// readme gives the fenced blocks of the README that are in one language.
-func readme(t *testing.T, language string) []string {
+func readmeText(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// readme gives the fenced blocks of the README that are in one language.
+func readme(t *testing.T, language string) []string {
+	t.Helper()
 	var blocks []string
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllSubmatch(text, -1) {
-		blocks = append(blocks, string(m[1]))
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```").FindAllStringSubmatch(readmeText(t), -1) {
+		blocks = append(blocks, m[1])
 	}
 	if len(blocks) == 0 {
 		t.Fatalf("the README has no %s", language)
@@ -119,10 +134,11 @@ func readme(t *testing.T, language string) []string {
 	return blocks
 }
 
-// The README's tour holds: each "#> " line is part of what the curl line above it answers.
-func TestReadmeTour(t *testing.T) {
-	s := startDev(t, nil)
-	var lines, want []string
+var shellVariables = regexp.MustCompile(`\$([A-Z_]+)`)
+
+// readmeTour gives the lines of shell of the README's tour, and what each "#> " below one says of its answer.
+func readmeTour(t *testing.T) (lines, want []string) {
+	t.Helper()
 	for _, block := range readme(t, "bash") {
 		for line := range strings.Lines(block) {
 			switch line = strings.TrimSuffix(line, "\n"); {
@@ -136,13 +152,7 @@ func TestReadmeTour(t *testing.T) {
 	if len(lines) < 6 || len(want) != len(lines) {
 		t.Fatalf("the README's tour has %d lines and %d answers", len(lines), len(want))
 	}
-	for i, answer := range bash(t, []string{"URL=" + s.URL, "AGENT=" + s.Keys.Agent, "APPROVER=" + s.Keys.Approver}, lines) {
-		for part := range strings.SplitSeq(want[i], " … ") {
-			if !strings.Contains(answer, part) {
-				t.Errorf("%s\nanswers %s\nwithout %s", lines[i], answer, part)
-			}
-		}
-	}
+	return lines, want
 }
 
 // Each command that the README names exists, with its flags.
