@@ -12,6 +12,10 @@ type Limits struct {
 	WholeRead          Duration `koanf:"whole_read" default:"10s" min:"100ms" max:"10m" doc:"How long a client may take to send a whole request."`
 	Idle               Duration `koanf:"idle" default:"60s" min:"1s" max:"1h" doc:"How long a connection may wait between requests."`
 	Connections        int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
+	FirstByte          Duration `koanf:"first_byte" default:"10s" min:"100ms" max:"5m" doc:"How long a new connection may take to send its first byte; on the socket, its first message."`
+	KeylessPer         int      `koanf:"keyless_per_address" default:"1024" min:"1" max:"1000000" doc:"Most open connections of one address (of an IPv6 network of 64 bits; on the socket, of one user) that have not shown a valid key. The next one closes the oldest of them."`
+	Bodies             Size     `koanf:"bodies" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests take together. Bodies over 64KiB may take three quarters of it."`
+	BodiesPerKey       Size     `koanf:"bodies_per_key" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests of one key take together."`
 	PendingPerKey      int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
 	ActionsPerApproval int      `koanf:"actions_per_approval" default:"100" min:"1" max:"1000" doc:"Most actions that wait for one approval: the same call submitted again while it waits. More are denied."`
 	LongPollsPerKey    int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`
@@ -30,6 +34,19 @@ type Limits struct {
 func (l *Limits) validate(r *report) {
 	if l.HeaderRead > l.WholeRead {
 		r.errorf("limits.header_read", "%s is longer than limits.whole_read (%s)", l.HeaderRead, l.WholeRead)
+	}
+	largest, name := l.ScanBody, "limits.scan_body"
+	if l.AuthorizeBody > largest {
+		largest, name = l.AuthorizeBody, "limits.authorize_body"
+	}
+	if l.BodiesPerKey < largest {
+		r.errorf("limits.bodies_per_key", "%s is less than %s (%s), so the largest body could never be sent", l.BodiesPerKey, name, largest)
+	}
+	if l.Bodies/4*3 < largest {
+		r.errorf("limits.bodies", "three quarters of %s are less than %s (%s), so the largest body could never be sent", l.Bodies, name, largest)
+	}
+	if l.BodiesPerKey > l.Bodies {
+		r.errorf("limits.bodies_per_key", "%s is more than limits.bodies (%s)", l.BodiesPerKey, l.Bodies)
 	}
 	if l.ScanStream > l.ScanStreamsAll {
 		r.errorf("limits.scan_stream_held", "%s is more than limits.scan_streams_memory (%s)", l.ScanStream, l.ScanStreamsAll)

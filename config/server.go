@@ -13,6 +13,36 @@ type Server struct {
 	TLS        TLS      `koanf:"tls" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
 	DenyStatus int      `koanf:"deny_status" default:"200" enum:"200|403" doc:"HTTP status of a DENY or DEFER on /v1/authorize. 403 is for proxies that let every 2xx through."`
 	Drain      Duration `koanf:"drain" default:"10s" max:"5m" doc:"How long a stopping server waits for calls in flight."`
+
+	TrustedProxies []string `koanf:"trusted_proxies" empty:"ok" example:"[\"10.0.0.0/8\"]" doc:"Addresses or networks of the proxies before the API and the console. Only their X-Forwarded-For or Forwarded says who asked, and their connections are not counted by address."`
+}
+
+// Proxies gives TrustedProxies as networks.
+func (s Server) Proxies() []netip.Prefix {
+	var out []netip.Prefix
+	for _, text := range s.TrustedProxies {
+		if p, err := network(text); err == nil { // validate has checked it
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// maxProxies bounds server.trusted_proxies.
+const maxProxies = 100
+
+// network reads an address or a network, without the bits that a network does not have.
+func network(text string) (netip.Prefix, error) {
+	a, err := netip.ParseAddr(text)
+	if err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(text)
+	if err != nil || p != p.Masked() || p.Bits() == 0 {
+		return p, wantf("an address such as 10.0.0.7 or a network such as 10.0.0.0/8", text)
+	}
+	return p, nil
 }
 
 // TLS names the files of a certificate. The zero TLS is off.
@@ -37,6 +67,14 @@ func (s *Server) validate(r *report) {
 	}
 	if checkAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
 		r.errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served", quote(s.Listen))
+	}
+	if len(s.TrustedProxies) > maxProxies {
+		r.errorf("server.trusted_proxies", "has %d entries; at most %d are read", len(s.TrustedProxies), maxProxies)
+	}
+	for i, text := range s.TrustedProxies {
+		if _, err := network(text); err != nil {
+			r.errorf("server.trusted_proxies["+strconv.Itoa(i)+"]", "%s", err)
+		}
 	}
 	if s.MetricsOff() {
 		return

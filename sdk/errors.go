@@ -46,6 +46,7 @@ const (
 	CodeUnsupportedCoding Code = "unsupported_coding"     // Content-Encoding other than identity
 	CodeIdempotencyReused Code = "idempotency_key_reused" // same key, other body
 	CodeTooManyRequests   Code = "too_many_requests"      // a rate or count limit, named in the detail
+	CodeOverloaded        Code = "overloaded"             // a limit of the whole server, named in the detail; soon there is room again
 	CodeAuditUnavailable  Code = "audit_unavailable"      // nothing can be recorded, so nothing is permitted
 	CodeDraining          Code = "draining"               // the server is going down
 	CodeTimeout           Code = "timeout"                // the whole request took longer than its limit

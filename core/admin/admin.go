@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
@@ -59,6 +60,9 @@ type Server struct {
 // socketDir is the socket's own directory (0700) in the data directory.
 const socketDir = "admin"
 
+// connections is how many may be open at once; another one closes the oldest that is not being answered.
+const connections = 256
+
 // Listen opens the socket in the data directory. A socket left by a dead server is replaced: the store's own lock keeps a
 // second live one out.
 func Listen(data string, set Settings) (*Server, error) {
@@ -83,8 +87,8 @@ func Listen(data string, set Settings) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
-	s.ln = &guarded{ln, set.OwnProc, set.Log}
-	s.http = &http.Server{Handler: s.routes(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	s.ln = edge.NewDoor(connections, connections).Listen(&guarded{ln, set.OwnProc, set.Log}, nil, nil)
+	s.http = &http.Server{Handler: edge.Served(s.routes()), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }
 

@@ -98,6 +98,7 @@ type Settings struct {
 	Hosts     []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
 	Secure    bool                             // browsers reach the console over https: here, or at a proxy before it
 	Version   string
+	Proxies   edge.Proxies // whose word about a browser's address counts
 }
 
 // Limits of one console. A person does not reach them.
@@ -105,6 +106,7 @@ const (
 	formBytes   = 64 << 10
 	headerBytes = 16 << 10
 	connections = 256
+	strangers   = 64 // connections of one address without a session
 	headerRead  = 5 * time.Second
 	wholeRead   = 10 * time.Second
 	wholeWrite  = 30 * time.Second
@@ -135,7 +137,7 @@ func New(set Settings) *Console {
 	}
 	c.mux = c.routes()
 	c.http = &http.Server{Handler: c, ReadHeaderTimeout: headerRead, ReadTimeout: wholeRead, WriteTimeout: wholeWrite, IdleTimeout: idle,
-		MaxHeaderBytes: headerBytes, ErrorLog: log.New(logWriter{set.Log}, "", 0)}
+		MaxHeaderBytes: headerBytes, ConnContext: edge.ConnContext, ErrorLog: log.New(logWriter{set.Log}, "", 0)}
 	return c
 }
 
@@ -152,7 +154,7 @@ func (l logWriter) Write(p []byte) (int, error) {
 
 // Serve answers on ln until Close.
 func (c *Console) Serve(ln net.Listener) error {
-	if err := c.http.Serve(newLimited(ln, connections)); !errors.Is(err, http.ErrServerClosed) {
+	if err := c.http.Serve(edge.NewDoor(connections, strangers).Listen(ln, c.set.Proxies, nil)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil
@@ -203,6 +205,7 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // ServeHTTP answers one request. Before any page runs: the host must be ours, and a write must come from one of our pages.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	r = c.behind(r)
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -6,52 +6,9 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/yett-dev/yett/core/edge"
 )
-
-// limited accepts at most so many connections at a time. The next ones wait in the kernel's queue.
-type limited struct {
-	net.Listener
-	slots  chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newLimited(ln net.Listener, n int) *limited {
-	return &limited{Listener: ln, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-// Accept waits for a free place and then for a connection.
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &counted{Conn: conn, free: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// Close ends Accept.
-func (l *limited) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type counted struct {
-	net.Conn
-	free func()
-}
-
-// Close gives the place back.
-func (c *counted) Close() error {
-	c.free()
-	return c.Conn.Close()
-}
 
 // loopbackNames are what a browser on this machine calls it.
 var loopbackNames = map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true}
@@ -117,12 +74,19 @@ func peer(r *http.Request) string {
 // network is what counts as one address for guesses: whoever has an IPv6 address has a /64 of them.
 func network(r *http.Request) string {
 	a, err := netip.ParseAddr(peer(r))
-	if err != nil || a.Is4() {
-		return peer(r)
-	}
-	p, err := a.Prefix(64)
 	if err != nil {
 		return peer(r)
 	}
-	return p.String()
+	return edge.Network(a)
+}
+
+// behind is r with the address of whoever asked, if a trusted proxy sent it.
+func (c *Console) behind(r *http.Request) *http.Request {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !c.set.Proxies.Trusts(ap.Addr()) {
+		return r
+	}
+	out := *r
+	out.RemoteAddr = c.set.Proxies.Client(ap.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded")).String()
+	return &out
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/store"
 )
 
@@ -105,6 +106,7 @@ func (c *Console) visitor(w http.ResponseWriter, r *http.Request) (*visit, error
 	if err := c.set.State.TouchSession(r.Context(), id, now); err != nil {
 		c.set.Log("console: the last use of a session was not written, so it may end earlier: %v", err)
 	}
+	edge.Visitor(r).Know(true)
 	return &visit{op: op, sess: sess, by: who(w, r, op.Name)}, nil
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/edge"
 )
 
 // lookEvery is how often a request that waits looks whether its client is still there. fasthttp does not tell.
@@ -22,7 +24,7 @@ func (c *strictConn) gone() bool {
 		case *tls.Conn:
 			nc = inner.NetConn()
 			continue
-		case *countedConn:
+		case *edge.Conn:
 			nc = inner.Conn
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"testing"
+
+	"github.com/yett-dev/yett/core/edge"
 )
 
 // TestGone: a client that has closed is noticed without reading, one that only waits is not taken for gone.
@@ -22,7 +24,7 @@ func TestGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	c := newStrictConn(&countedConn{Conn: server, free: func() {}}, StrictLimits{})
+	c := newStrictConn(&edge.Conn{Conn: server}, StrictLimits{})
 	if c.gone() {
 		t.Error("a client that waits was taken for gone")
 	}

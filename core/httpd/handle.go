@@ -26,18 +26,25 @@ type work struct {
 	out []byte
 
 	params []wire.Param
+	large  bool // doc holds more than is kept
 }
+
+// keptBytes is the largest buffer that is used again.
+const keptBytes = 64 << 10
 
 var works = sync.Pool{New: func() any { return &work{out: make([]byte, 0, 1024)} }}
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
-	rid := s.requestID(ctx)
+	rid := s.requestID(ctx.Request.Header.Peek("X-Request-Id"))
 	ctx.Response.Header.Set("X-Request-Id", rid)
 	w := works.Get().(*work)
 	defer func() {
 		w.ctx.Release()
 		w.req = ops.Request{}
 		clear(w.params)
+		if w.large {
+			w.doc, w.large = exact.Doc{}, false
+		}
 		works.Put(w)
 	}()
 	var res *resource
@@ -46,13 +53,13 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 		res, w.params = s.routes.find(path, w.params)
 	}
 	if res == nil {
-		s.problem(ctx, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is"), rid)
+		s.problem(ctx, noSuchPath(), rid)
 		return
 	}
 	switch r := res.of(ctx.Method()); {
 	case r == nil:
 		ctx.Response.Header.Set("Allow", res.allow)
-		s.problem(ctx, sdk.Errf(sdk.CodeMethodNotAllowed, "this path takes %s", res.allow), rid)
+		s.problem(ctx, notAllowed(res), rid)
 	case r.page != nil:
 		r.page(s, ctx, rid)
 	default:
@@ -86,6 +93,11 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 		s.verdict(ctx, r, d)
 	case interface{ NextCursor() string }:
 		s.nextPage(ctx, r, d.NextCursor())
+	}
+	if len(w.out) > keptBytes {
+		ctx.Response.SetBodyRaw(w.out) // nobody else has it any more
+		w.out = nil
+		return
 	}
 	ctx.Response.SetBody(w.out)
 }
@@ -172,9 +184,11 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	c := clientOf(ctx)
 	key, err := s.set.Service.Authenticate(c.header(ctx.Request.Header.Peek("Authorization")))
 	if err != nil {
-		s.set.Service.Refused(s.base, err, "http", c.addr)
+		c.guest.Know(false)
+		s.set.Service.Refused(s.base, err, "http", s.peer(ctx, c))
 		return nil, err
 	}
+	c.guest.Know(true)
 	if err := s.checkHead(ctx, op); err != nil {
 		return nil, err
 	}
@@ -183,13 +197,14 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 			return nil, err
 		}
 	}
-	body := string(ctx.PostBody()) // fasthttp's bytes must not outlive the handler; a stalled commit can
+	body := string(ctx.PostBody())     // fasthttp's bytes must not outlive the handler; a stalled commit can
+	ctx.Request.ReleaseBody(keptBytes) // the connection would keep them as long as it is open
 	start := s.set.Now()
 	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key")), Stopping: s.stopping}
 	if sc, ok := strictConnOf(ctx.Conn()); ok && op.Waits {
 		w.req.Gone = sc.gone
 	}
-	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: c.addr, RequestID: rid, Trace: traceID(ctx)}
+	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: s.peer(ctx, c), RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
 	if err := s.parse(ctx, r, w); err != nil {
@@ -215,12 +230,8 @@ func (s *Server) checkHead(ctx *fasthttp.RequestCtx, op *ops.Op) error {
 	if c := ctx.Request.Header.ContentEncoding(); len(c) > 0 && !bytes.EqualFold(c, []byte("identity")) {
 		return sdk.Errf(sdk.CodeUnsupportedCoding, "Content-Encoding must be identity")
 	}
-	limit, name := s.set.AuthorizeBody, "limits.authorize_body"
-	if op.Body == ops.ScanBody {
-		limit, name = s.set.ScanBody, "limits.scan_body"
-	}
-	if n := len(ctx.PostBody()); int64(n) > limit {
-		return sdk.Errf(sdk.CodeTooLarge, "the body is %d bytes long, more than the limit of %d (%s)", n, limit, name)
+	if err := s.checkLength(op, int64(len(ctx.PostBody()))); err != nil {
+		return err
 	}
 	if v := ctx.Request.Header.Peek("Idempotency-Key"); len(v) > 0 {
 		return wire.CheckName("Idempotency-Key", string(v), s.set.NameBytes, true)
@@ -235,7 +246,7 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 	blank := r.noBody && strings.TrimSpace(text) == ""
 	switch {
 	case r.method == fasthttp.MethodGet && text != "":
-		return sdk.Errf(sdk.CodeBadRequest, "GET takes no body")
+		return noBodyForGet()
 	case r.method == fasthttp.MethodGet:
 		text = "{}"
 		w.queryParams(ctx, r)
@@ -248,7 +259,7 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 		}
 		text = string(o.Close())
 	}
-	w.req.Params = w.params
+	w.req.Params, w.large = w.params, len(text) > keptBytes
 	if err := w.doc.Parse(text, s.set.JSON); err != nil {
 		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
@@ -278,10 +289,10 @@ func (s *Server) failed(ctx *fasthttp.RequestCtx, op *ops.Op, err error, rid str
 	if !errors.As(err, &e) {
 		e = &sdk.Error{Code: sdk.CodeInternal, Err: err}
 	}
-	if wire.StatusOf(e.Code).HTTP >= 500 {
+	if wire.StatusOf(e.Code).HTTP >= 500 && e.Code != sdk.CodeOverloaded { // strangers must not fill the log
 		s.set.Log("http: %s: request %s: %v", op.Name, rid, err)
 	}
-	if e.Code == sdk.CodeInternal && op.Decides {
+	if e.Code == sdk.CodeInternal && op != nil && op.Decides {
 		marked := *e
 		marked.Msg, marked.More = "", map[string]string{"effect": sdk.Deny.String()}
 		e = &marked
@@ -304,6 +315,11 @@ func (s *Server) problem(ctx *fasthttp.RequestCtx, e *sdk.Error, rid string) {
 
 // framing answers what never became a request, and ends the connection.
 func (s *Server) framing(ctx *fasthttp.RequestCtx, err error) {
+	var early *refusal
+	if errors.As(err, &early) {
+		s.refuseEarly(ctx, early)
+		return
+	}
 	rid := s.set.NewID()
 	e := sdk.Errf(sdk.CodeBadRequest, "the request is not acceptable HTTP/1.1")
 	var small *fasthttp.ErrSmallBuffer
@@ -336,8 +352,7 @@ func (s *Server) limitNamed(e *StrictError) string {
 }
 
 // requestID is the caller's when it is sane, else made.
-func (s *Server) requestID(ctx *fasthttp.RequestCtx) string {
-	id := ctx.Request.Header.Peek("X-Request-Id")
+func (s *Server) requestID(id []byte) string {
 	if len(id) == 0 || len(id) > 128 {
 		return s.set.NewID()
 	}

@@ -4,6 +4,7 @@
 package httpd
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/time/rate"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -37,7 +39,12 @@ type Settings struct {
 	HeaderRead    time.Duration
 	WholeRead     time.Duration
 	Idle          time.Duration
+	FirstByte     time.Duration // from a connection's begin to its first byte; 0 is the guard's default
 	Connections   int
+	Keyless       int   // connections of one address that have shown no valid key; 0 is as many as Connections
+	Bodies        int64 // bytes that the bodies of unanswered requests may hold; 0 is 256 MiB
+	BodiesPerKey  int64 // of one key; 0 is a quarter
+	Proxies       edge.Proxies
 	InFlight      int
 	Timeout       time.Duration // one operation, long polls apart
 	Flight        Flight        // nil: nobody asks which decisions are on their way
@@ -75,18 +82,23 @@ type Server struct {
 	stopping chan struct{} // closed by Drain
 	once     sync.Once
 	inFlight atomic.Int64
+	bodies   *edge.Budget
+	openAPI  []byte
 }
 
 // New makes a Server for every HTTP operation of the table.
 func New(set Settings) *Server {
-	s := &Server{set: set, stopping: make(chan struct{}), routes: routesOf()}
+	set.Bodies = cmp.Or(set.Bodies, 256<<20)
+	set.BodiesPerKey, set.Keyless = cmp.Or(set.BodiesPerKey, set.Bodies/4), cmp.Or(set.Keyless, set.Connections)
+	s := &Server{set: set, stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.fast = &fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.framing,
+		ExpectHandler:                s.expect,
 		ReadBufferSize:               set.HeaderBytes + 1024,
 		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
-		Concurrency:                  2*set.Connections + 64, // never reached: boundedListener says no before, and says why
+		Concurrency:                  2*set.Connections + 64, // never reached: the door says no before, and says why
 		WriteTimeout:                 unread,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -106,6 +118,11 @@ type quiet struct {
 }
 
 func (q quiet) Printf(format string, args ...any) {
+	for _, a := range args {
+		if _, early := a.(*refusal); early {
+			return // it was answered, as any other refused request
+		}
+	}
 	if !q.limit.Allow() {
 		q.lost.Add(1)
 		return
@@ -119,12 +136,13 @@ func (q quiet) Printf(format string, args ...any) {
 
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = newBoundedListener(ln, s.set.Connections, s.set.TLS != nil, s.set.NewID)
+	full := newTurned(s.set.Connections, s.set.TLS != nil, s.set.NewID)
+	ln = explained{edge.NewDoor(s.set.Connections, s.set.Keyless).Listen(ln, s.set.Proxies, full.away), full}
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
-	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
-		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread}))
+	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, FirstByte: s.set.FirstByte, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
+		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
 }
 
 // Drain makes /readyz answer 503 and refuses new decisions, so that a balancer looks elsewhere. What runs goes on.

@@ -95,6 +95,9 @@ func (c *tellingConn) Close() error {
 	return err
 }
 
+// CloseWrite lets the guard end its side first.
+func (c *tellingConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+
 func newGate(t testing.TB, change func(*Settings)) *gate {
 	g := &gate{t: t, closed: make(chan net.Addr, 1000), flight: &counted{}, served: make(chan error, 1)}
 	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})

@@ -26,12 +26,15 @@ import (
 // StrictLimits are the guard's limits for one connection. A zero or negative value means the default named beside it; there
 // is no value for "no limit".
 type StrictLimits struct {
-	Idle        time.Duration // wait for a request's first byte; default 60 s; then the connection is closed silently
+	Idle        time.Duration // wait for the next request's first byte; default 60 s; then the connection is closed silently
+	FirstByte   time.Duration // wait for the first request's first byte, at most Idle; default 10 s; then likewise
 	HeaderRead  time.Duration // from a request's first byte to the end of its head; default 5 s; then 408
 	WholeRead   time.Duration // from a request's first byte to its last; default 10 s; then 408
 	HeaderBytes int           // head, and likewise chunk extensions and trailers together; default 16 KiB; above it 413
 	BodyBytes   int64         // body, chunk framing not counted; default 4 MiB; above it 413
 	Unread      time.Duration // how long one write of a stream may take; default 30 s; then the connection is closed
+
+	gate bodyGate // decides about bodies that are still to come; nil lets all come
 }
 
 // withDefaults replaces what is not set. The guard never runs without a limit.
@@ -39,6 +42,10 @@ func (l StrictLimits) withDefaults() StrictLimits {
 	if l.Idle <= 0 {
 		l.Idle = 60 * time.Second
 	}
+	if l.FirstByte <= 0 {
+		l.FirstByte = 10 * time.Second
+	}
+	l.FirstByte = min(l.FirstByte, l.Idle)
 	if l.HeaderRead <= 0 {
 		l.HeaderRead = 5 * time.Second
 	}

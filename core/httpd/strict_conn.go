@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/yett-dev/yett/core/ops"
 )
 
 const (
@@ -44,7 +46,12 @@ type strictConn struct {
 	armed armed
 	since time.Time // when armedIdle was set
 
-	client client // of the handler's goroutine only
+	followed bool // a request was answered: what comes is not the first
+
+	client  client   // of the handler's goroutine only
+	refused *refusal // why the current request's body is not read
+	op      *ops.Op  // what a request asks for that was admitted before its body
+	held    atomic.Pointer[hold]
 
 	aloft     atomic.Uint64 // the flight that the current request is counted in: 1<<32 | what Enter gave; 0 for none
 	flight    Flight        // written once, before aloft
@@ -154,7 +161,9 @@ func (c *strictConn) turn() error {
 		return c.refuse(malformed("the framing of the request is ambiguous"))
 	}
 	c.p.reset()
-	c.begun, c.chunks, c.wrote = false, false, false
+	c.release()
+	c.refused = nil
+	c.begun, c.chunks, c.wrote, c.followed = false, false, false, true
 	c.start = time.Time{}
 	if c.armed != armedIdle {
 		c.armed = armedNone
@@ -198,13 +207,52 @@ func (c *strictConn) advance() bool {
 	if c.checkSurplus(); c.fail == nil {
 		c.announce(unit)
 	}
+	if unit == unitHead && c.fail == nil {
+		c.askGate(c.buf[c.r:c.r+n], c.w-c.r-n)
+	}
 	return true
+}
+
+// askGate lets the gate decide whether a body may come of which so much is here already. What is here whole costs nothing
+// more to look at, and is refused by the handler if it must be.
+func (c *strictConn) askGate(b []byte, here int) {
+	p := &c.p
+	if c.lim.gate == nil || p.phase == phaseEnd || !p.chunked && !p.expect && int64(here) >= p.length {
+		return
+	}
+	h := head{raw: b, method: b[:p.method], target: b[p.target[0]:p.target[1]], auth: trimOWS(b[p.auth[0]:p.auth[1]]), body: p.length}
+	if p.chunked {
+		h.body = -1
+	}
+	c.turnDown(c.lim.gate.admit(c, &h))
+}
+
+// turnDown lets nothing of the current body through: fasthttp is told why once it has the head.
+func (c *strictConn) turnDown(r *refusal) {
+	if r != nil {
+		c.refused, c.fail, c.out = r, r, nil
+	}
+}
+
+// release gives back what the current request's body held. Any goroutine may call it.
+func (c *strictConn) release() {
+	if c.held.Load() == nil {
+		return
+	}
+	if h := c.held.Swap(nil); h != nil {
+		c.lim.gate.done(h)
+	}
 }
 
 // announce writes chunk framing anew, so that fasthttp never reads the client's: no extensions, no leading zeros, no trailers.
 func (c *strictConn) announce(unit strictUnit) {
 	if unit != unitLast && (unit != unitChunk || c.p.rest == 0) {
 		return
+	}
+	if unit == unitChunk && c.lim.gate != nil {
+		if c.turnDown(c.lim.gate.grow(c, c.p.rest)); c.fail != nil {
+			return
+		}
 	}
 	out := c.room[:0]
 	if c.chunks {
@@ -272,6 +320,7 @@ func (c *strictConn) readFresh(b []byte) (head int, done bool) {
 	if c.checkSurplus(); c.fail != nil {
 		return 0, false
 	}
+	c.askGate(b[:n], k-n)
 	c.begun = true
 	return n, true
 }
@@ -377,6 +426,7 @@ func (c *strictConn) Write(b []byte) (int, error) {
 func (c *strictConn) Close() error {
 	err := c.close()
 	c.land() // nothing can be sent any more
+	c.release()
 	return err
 }
 

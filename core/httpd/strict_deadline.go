@@ -26,9 +26,13 @@ func (c *strictConn) arm() {
 	switch {
 	case !c.seen():
 		// time.Since costs half of what time.Now does, and this is done for every request.
-		if c.armed != armedIdle || time.Since(c.since) > min(time.Second, c.lim.Idle/10) {
+		if c.armed != armedIdle || c.followed && time.Since(c.since) > min(time.Second, c.lim.Idle/10) {
+			wait := c.lim.FirstByte
+			if c.followed {
+				wait = c.lim.Idle
+			}
 			c.armed, c.since = armedIdle, time.Now()
-			c.deadline(c.since.Add(c.lim.Idle))
+			c.deadline(c.since.Add(wait))
 		}
 	case c.p.phase == phaseHead:
 		if c.armed != armedHead {

@@ -179,6 +179,7 @@ func (p *strictParser) field(name, value []byte) *StrictError {
 				return malformed("two Authorization headers")
 			}
 			p.hasAuth = true
+			p.auth = [2]int{p.colon + 1, p.pos - len("\r\n")}
 		}
 	case len("content-length"):
 		if isToken(name, "content-length") {

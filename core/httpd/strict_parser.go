@@ -56,6 +56,9 @@ type strictParser struct {
 	chunk chunkSub
 	lead  bool // the one CRLF allowed before a request has been seen
 
+	method       int    // where the method ends, in the head
+	target, auth [2]int // where the target and the value of Authorization are, in the head
+
 	pos, mark, colon int // offsets into the unit: next byte to look at, start of the token, end of the field name
 
 	http10, closing, keepAlive, expect   bool
@@ -184,6 +187,7 @@ func (p *strictParser) scanMethod(b []byte) *StrictError {
 	default:
 		return malformed("the method is not an HTTP method")
 	}
+	p.method = i
 	p.pos++
 	p.mark, p.sub = p.pos, subTarget
 	return nil
@@ -207,6 +211,7 @@ func (p *strictParser) scanTarget(b []byte) *StrictError {
 	if bytes.IndexByte(b[p.mark:i], '#') >= 0 {
 		return malformed("the request target holds a fragment")
 	}
+	p.target = [2]int{p.mark, i}
 	p.pos++
 	p.mark, p.sub = p.pos, subVersion
 	return nil

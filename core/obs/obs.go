@@ -136,6 +136,9 @@ func (m *Metrics) Kept(where, cause, scanner string) {
 	m.withheld.WithLabelValues(where, cause, scanner).Inc()
 }
 
+// connections is how many may be open at once; another one closes the oldest that is not being answered.
+const connections = 64
+
 // Server shows the metrics on a listener of its own.
 type Server struct {
 	ln   net.Listener
@@ -150,7 +153,7 @@ func (m *Metrics) Listen(addr string) (*Server, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
-	return &Server{ln, &http.Server{Handler: edge.Exact(mux, http.NotFound), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
+	return &Server{edge.NewDoor(connections, connections).Listen(ln, nil, nil), &http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
 }
 
 // URL is where the metrics are.

@@ -3,6 +3,7 @@ package obs_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,6 +60,45 @@ func TestMetricsAreShown(t *testing.T) {
 		t.Errorf("a table was read %d times for one scrape", asked)
 	}
 	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// The page needs no key, so neither silent connections nor odd paths may keep it from who reads it.
+func TestMetricsBesideSilentConnections(t *testing.T) {
+	s, err := obs.New("v1").Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve() }()
+	host := strings.TrimSuffix(strings.TrimPrefix(s.URL(), "http://"), "/metrics")
+	silent := make([]net.Conn, 200)
+	for i := range silent {
+		if silent[i], err = net.Dial("tcp", host); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]int{"/metrics": 200, "//metrics": 404, "/%6detrics": 404, "/x/../metrics": 404, "/metrics/": 404} {
+		resp, err := http.Get("http://" + host + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
+		}
+	}
+	for _, c := range silent {
+		c.Close()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
 		t.Error(err)
 	}
 	if err := <-done; err != nil {

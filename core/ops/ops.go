@@ -331,10 +331,19 @@ func (s *Service) open(op *Op, r *Request) (Stream, error) {
 	return op.Stream.Open(s, r)
 }
 
+// Allowed says whether a key has a scope that the operation needs. A transport may ask before it reads a body; admit asks
+// again.
+func Allowed(op *Op, k *store.Key) error {
+	if k.Scope()&op.Needs == 0 {
+		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", k.Name, op.Needs)
+	}
+	return nil
+}
+
 // admit is the one place where scopes and rates are looked at.
 func (s *Service) admit(op *Op, r *Request) error {
-	if r.Key.Scope()&op.Needs == 0 {
-		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", r.Key.Name, op.Needs)
+	if err := Allowed(op, r.Key); err != nil {
+		return err
 	}
 	return s.rates.take(r.Key.ID, r.Start)
 }

@@ -54,6 +54,7 @@ var Statuses = map[sdk.Code]Status{
 	sdk.CodeUnsupportedCoding: {415, "Unsupported content coding"},
 	sdk.CodeIdempotencyReused: {422, "The idempotency key was used for another body"},
 	sdk.CodeTooManyRequests:   {429, "Too many requests"},
+	sdk.CodeOverloaded:        {503, "The server has no room for the request"},
 	sdk.CodeTimeout:           {408, "The request took too long"},
 	sdk.CodeInternal:          {500, "Internal error"},
 	sdk.CodeAuditUnavailable:  {503, "Nothing can be recorded, so nothing is permitted"},

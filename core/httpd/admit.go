@@ -1,0 +1,182 @@
+package httpd
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// head is what of a request's head decides whether its body may come.
+type head struct {
+	raw                  []byte // all of it; this and the next are the caller's buffer
+	method, target, auth []byte // as sent
+	body                 int64  // its length as announced, -1 for chunks
+}
+
+// bodyGate decides about bodies that are still to come. The connection's own goroutine calls it.
+type bodyGate interface {
+	// admit says why a request's body is not read; nil reads it. It takes what the body will hold.
+	admit(c *strictConn, h *head) *refusal
+	// grow takes n bytes more, for a chunk of a body that was admitted.
+	grow(c *strictConn, n int64) *refusal
+	// done gives back what a request held. Any goroutine may call it.
+	done(h *hold)
+}
+
+// hold is what one request's body takes of the budget.
+type hold struct {
+	key string
+	n   int64
+}
+
+// refusal ends a request before its body was read. It is an error that fasthttp hands to its ErrorHandler.
+type refusal struct {
+	op      *ops.Op // nil: the request names none
+	err     error
+	allow   string // the methods that the path takes, when this is why
+	unknown bool   // no valid key
+	id      string // of the request
+	peer    string // where it came from
+}
+
+// Error is for the log.
+func (r *refusal) Error() string { return r.err.Error() }
+
+// Unwrap is what the caller is told.
+func (r *refusal) Unwrap() error { return r.err }
+
+// admit judges by the head, and keeps of it what an answer needs: fasthttp has forgotten it when it tells of the error.
+func (s *Server) admit(c *strictConn, h *head) *refusal {
+	r := s.judge(c, h)
+	if r == nil {
+		return nil
+	}
+	if id := values(h.raw, "x-request-id"); len(id) > 0 {
+		r.id = id[0]
+	}
+	at := edge.AddrOf(c.RemoteAddr())
+	r.peer = c.RemoteAddr().String()
+	if s.set.Proxies.Trusts(at) {
+		r.peer = s.set.Proxies.Client(at, values(h.raw, "x-forwarded-for"), values(h.raw, "forwarded")).String()
+	}
+	return r
+}
+
+// values are those of a header in a valid head, whose name is given in lower case.
+func values(head []byte, name string) []string {
+	var out []string
+	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
+		if at := bytes.IndexByte(line, ':'); at > 0 && isToken(line[:at], name) {
+			out = append(out, string(trimOWS(line[at+1:])))
+		}
+	}
+	return out
+}
+
+// judge finds out from the head alone what would refuse the request: its path, its key, the key's scope, the body's length.
+// All of this is looked at again when the body is there.
+func (s *Server) judge(c *strictConn, h *head) *refusal {
+	var res *resource
+	if path, exact := edge.Path(c.client.keptTarget(h.target)); exact {
+		res, _ = s.routes.find(path, nil)
+	}
+	if res == nil {
+		return &refusal{err: noSuchPath()}
+	}
+	r := res.of(h.method)
+	switch {
+	case r == nil:
+		return &refusal{err: notAllowed(res), allow: res.allow}
+	case r.page != nil:
+		return &refusal{err: noBodyForGet()}
+	case s.draining.Load():
+		return &refusal{op: r.op, err: drainingError(r.op)}
+	}
+	key, err := s.set.Service.Authenticate(c.client.header(h.auth))
+	if err != nil {
+		return &refusal{op: r.op, err: err, unknown: true}
+	}
+	if err = ops.Allowed(r.op, key); err == nil && r.method == fasthttp.MethodGet {
+		err = noBodyForGet()
+	}
+	if err == nil {
+		err = s.checkLength(r.op, h.body)
+	}
+	if err != nil {
+		return &refusal{op: r.op, err: err}
+	}
+	c.op = r.op
+	c.held.Store(&hold{key: key.ID})
+	return s.grow(c, h.body)
+}
+
+func (s *Server) grow(c *strictConn, n int64) *refusal {
+	h := c.held.Load()
+	if n <= 0 || h == nil { // nil: the connection is closed
+		return nil
+	}
+	switch err := s.bodies.Take(h.key, n); {
+	case errors.Is(err, edge.ErrOneIsFull):
+		return &refusal{op: c.op, err: sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)}
+	case err != nil:
+		return &refusal{op: c.op, err: sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)}
+	}
+	if !c.held.CompareAndSwap(h, &hold{h.key, h.n + n}) {
+		s.bodies.Give(h.key, n) // closed meanwhile
+	}
+	return nil
+}
+
+func (s *Server) done(h *hold) { s.bodies.Give(h.key, h.n) }
+
+// refuseEarly answers a request whose body was not read, and ends the connection.
+func (s *Server) refuseEarly(ctx *fasthttp.RequestCtx, r *refusal) {
+	rid := s.requestID([]byte(r.id))
+	ctx.Response.Header.Set("X-Request-Id", rid)
+	ctx.SetConnectionClose()
+	if r.unknown {
+		clientOf(ctx).guest.Know(false)
+		s.set.Service.Refused(s.base, r.err, "http", r.peer)
+	}
+	if r.allow != "" {
+		ctx.Response.Header.Set("Allow", r.allow)
+	}
+	s.failed(ctx, r.op, r.err, rid)
+}
+
+// expect answers Expect: 100-continue: whoever is refused by their head is not asked for the body.
+func (s *Server) expect(ctx *fasthttp.RequestCtx) int {
+	sc, ok := strictConnOf(ctx.Conn())
+	if !ok || sc.refused == nil {
+		return fasthttp.StatusContinue
+	}
+	s.refuseEarly(ctx, sc.refused)
+	return ctx.Response.StatusCode()
+}
+
+func noSuchPath() *sdk.Error {
+	return sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; /openapi.json lists what there is")
+}
+
+func notAllowed(res *resource) *sdk.Error {
+	return sdk.Errf(sdk.CodeMethodNotAllowed, "this path takes %s", res.allow)
+}
+
+func noBodyForGet() *sdk.Error { return sdk.Errf(sdk.CodeBadRequest, "GET takes no body") }
+
+// checkLength refuses a body that is longer than the operation takes.
+func (s *Server) checkLength(op *ops.Op, n int64) error {
+	limit, name := s.set.AuthorizeBody, "limits.authorize_body"
+	if op.Body == ops.ScanBody {
+		limit, name = s.set.ScanBody, "limits.scan_body"
+	}
+	if n > limit {
+		return sdk.Errf(sdk.CodeTooLarge, "the body is %d bytes long, more than the limit of %d (%s)", n, limit, name)
+	}
+	return nil
+}

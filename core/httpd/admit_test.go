@@ -1,0 +1,250 @@
+package httpd
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"github.com/yett-dev/yett/core/edge"
+)
+
+// talk is one connection on which a test writes bytes and reads answers.
+type talk struct {
+	t testing.TB
+	net.Conn
+	r *bufio.Reader
+}
+
+func (g *gate) talk() *talk {
+	g.t.Helper()
+	c := dial(g.t, g.addr)
+	return &talk{g.t, c, bufio.NewReader(c)}
+}
+
+func (c *talk) write(format string, args ...any) {
+	c.t.Helper()
+	if _, err := fmt.Fprintf(c.Conn, format, args...); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer reads one answer, whose body is JSON.
+func (c *talk) answer() (*http.Response, map[string]any) {
+	c.t.Helper()
+	resp, err := http.ReadResponse(c.r, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var m map[string]any
+	if resp.StatusCode != 100 {
+		if err := json.NewDecoder(resp.Body).Decode(&m); err != nil {
+			c.t.Fatalf("%d: %v", resp.StatusCode, err)
+		}
+	}
+	return resp, m
+}
+
+func (c *talk) end() {
+	c.t.Helper()
+	if n, err := io.Copy(io.Discard, c.r); err != nil || n > 0 {
+		c.t.Errorf("%d bytes behind the answer, %v; want a clean end", n, err)
+	}
+}
+
+// None of these sends its body: each is answered by its head alone, and the connection ends.
+func TestHeadIsJudgedBeforeTheBody(t *testing.T) {
+	g := newGate(t, nil)
+	scan, other := g.key("scanner", "scan"), g.key("other", "kill")
+	for _, c := range []struct {
+		name, method, target, key, head string
+		status                          int
+		code                            string
+	}{
+		{"no key", "POST", "/v1/scan_output", "", "Content-Length: 4000000", 401, "unauthenticated"},
+		{"no key, chunks", "POST", "/v1/scan_output", "", "Transfer-Encoding: chunked", 401, "unauthenticated"},
+		{"no key, asks first", "POST", "/v1/scan_output", "", "Content-Length: 4000000\r\nExpect: 100-continue", 401, "unauthenticated"},
+		{"no key, a short body", "POST", "/v1/authorize", "", "Content-Length: 5", 401, "unauthenticated"},
+		{"a wrong key", "POST", "/v1/scan_output", scan[:len(scan)-1] + "x", "Content-Length: 4000000", 401, "unauthenticated"},
+		{"no scope", "POST", "/v1/scan_output", other, "Content-Length: 4000000", 403, "missing_scope"},
+		{"no scope, asks first", "POST", "/v1/scan_output", other, "Content-Length: 4000000\r\nExpect: 100-continue", 403, "missing_scope"},
+		{"no path", "POST", "/v1/nothing", "", "Content-Length: 4000000", 404, "not_found"},
+		{"no method", "PUT", "/v1/scan_output", "", "Content-Length: 4000000", 405, "method_not_allowed"},
+		{"an open page", "GET", "/healthz", "", "Content-Length: 4000000", 400, "bad_request"},
+		{"GET with a body", "GET", "/v1/kill", other, "Content-Length: 4000000", 400, "bad_request"},
+		{"too long for the operation", "POST", "/v1/kill", other, "Content-Length: 1048577", 413, "too_large"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, part := range []string{"", `{"x`} {
+				co := g.talk()
+				co.write("%s %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", c.method, c.target, c.key, c.head)
+				if part != "" && !strings.Contains(c.head, "chunked") {
+					co.write("%s", part)
+				}
+				resp, m := co.answer()
+				if resp.StatusCode != c.status || m["code"] != c.code || resp.Header.Get("X-Request-Id") != "mine" || !resp.Close {
+					t.Errorf("%d %v %v, want %d %s", resp.StatusCode, resp.Header, m, c.status, c.code)
+				}
+				if c.status == 401 && resp.Header.Get("WWW-Authenticate") != "Bearer" || c.status == 405 && resp.Header.Get("Allow") != "POST" {
+					t.Errorf("%v", resp.Header)
+				}
+				co.end()
+			}
+		})
+	}
+	if n := g.server.bodies.Used(); n != 0 {
+		t.Errorf("%d bytes are held by requests that were refused", n)
+	}
+}
+
+func TestContinueComesAfterTheKey(t *testing.T) {
+	g := newGate(t, nil)
+	co := g.talk()
+	const body = `{"agent_id":"a","tool_id":"permit"}`
+	for range 2 {
+		co.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", g.key("k"+time.Now().String(), "authorize"), len(body))
+		if resp, _ := co.answer(); resp.StatusCode != 100 {
+			t.Fatal(resp.StatusCode)
+		}
+		co.write("%s", body)
+		if resp, m := co.answer(); resp.StatusCode != 200 || m["effect"] != "PERMIT" {
+			t.Errorf("%d %v", resp.StatusCode, m)
+		}
+	}
+}
+
+func TestBodiesInFlightAreBounded(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	a, b, c := g.key("a", "scan"), g.key("b", "scan"), g.key("c", "scan", "authorize")
+	begin := func(key, head string) *talk {
+		co := g.talk()
+		co.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", key, head)
+		return co
+	}
+	holds := func(n int64) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d bytes are held", n), func() bool { return g.server.bodies.Used() == n })
+	}
+	first := begin(a, "Content-Length: 2000000")
+	holds(2_000_000)
+	refused := func(co *talk, status int, code, names string) {
+		t.Helper()
+		resp, m := co.answer()
+		if resp.StatusCode != status || m["code"] != code || !strings.Contains(m["detail"].(string), names) || resp.Header.Get("Retry-After") == "" {
+			t.Errorf("%d %v", resp.StatusCode, m)
+		}
+	}
+	refused(begin(a, "Content-Length: 200000"), 429, "too_many_requests", "limits.bodies_per_key")
+	second := begin(b, "Transfer-Encoding: chunked")
+	second.write("%x\r\n", 1_000_000)
+	holds(3_000_000)
+	refused(begin(c, "Content-Length: 200000"), 503, "overloaded", "limits.bodies")
+	second.write("%s\r\n%x\r\n", strings.Repeat("x", 1_000_000), 200_000)
+	refused(second, 503, "overloaded", "limits.bodies")
+	holds(2_000_000)
+	if x := g.send(c, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`); x.StatusCode != 200 {
+		t.Errorf("a small call beside large ones: %d %s", x.StatusCode, x.body)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds(0)
+	whole := `{"tool_id":"t","output":"` + strings.Repeat("x", 1<<20) + `"}`
+	if x := g.send(a, "POST", "/v1/scan_output", whole); x.StatusCode != 200 {
+		t.Errorf("%d %s", x.StatusCode, x.body)
+	}
+	holds(0)
+}
+
+// until waits for something that another goroutine does.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !ok(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("not within a minute: " + what)
+		}
+	}
+}
+
+func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
+	for name, keyless := range map[string]int{"one address has all places": 20, "one address has some": 8} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, func(s *Settings) { s.Connections, s.Keyless = 20, keyless })
+			agent := g.key("agent", "authorize")
+			kept := g.talk()
+			ask := func(c *talk) {
+				t.Helper()
+				const body = `{"agent_id":"a","tool_id":"permit"}`
+				c.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", agent, len(body), body)
+				if resp, m := c.answer(); resp.StatusCode != 200 || m["effect"] != "PERMIT" {
+					t.Errorf("%d %v", resp.StatusCode, m)
+				}
+			}
+			ask(kept)
+			for i := range 100 {
+				silent := g.talk()
+				if i%3 == 0 {
+					silent.write("POST /v1/scan")
+				}
+				if i%10 == 0 {
+					ask(g.talk())
+				}
+			}
+			ask(kept)
+		})
+	}
+}
+
+func TestKnownConnectionsAreRefusedAboveTheLimit(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Connections = 2 })
+	agent := g.key("agent", "authorize")
+	for range 2 {
+		c := g.talk()
+		c.write("GET /v1/policy/info HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", agent)
+		if resp, _ := c.answer(); resp.StatusCode != 200 {
+			t.Fatal(resp.StatusCode)
+		}
+	}
+	over := g.talk()
+	if resp, m := over.answer(); resp.StatusCode != 429 || !strings.Contains(m["detail"].(string), "limits.connections") {
+		t.Errorf("%d %v", resp.StatusCode, m)
+	}
+}
+
+func TestFirstByteHasItsOwnLimit(t *testing.T) {
+	for _, c := range []struct{ first, idle, want time.Duration }{{0, 0, 10 * time.Second}, {3 * time.Second, 0, 3 * time.Second}, {0, 2 * time.Second, 2 * time.Second}} {
+		script := &scriptConn{end: io.EOF}
+		conn := newStrictConn(script, StrictLimits{Idle: c.idle, FirstByte: c.first}.withDefaults())
+		before := time.Now()
+		_, _ = conn.Read(make([]byte, 4096))
+		if wait := script.deadline.Sub(before); wait < c.want || wait > c.want+time.Minute/2 {
+			t.Errorf("first byte within %v, want %v", wait, c.want)
+		}
+	}
+}
+
+func TestPeerBehindATrustedProxyIsTheClient(t *testing.T) {
+	for _, c := range []struct {
+		proxies edge.Proxies
+		want    string
+	}{{nil, "10.0.0.1:7"}, {edge.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "198.51.100.7"}, {edge.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, "10.0.0.1:7"}} {
+		s := New(Settings{Proxies: c.proxies, Connections: 1})
+		var req fasthttp.Request
+		req.Header.Add("X-Forwarded-For", "203.0.113.1, 198.51.100.7")
+		var ctx fasthttp.RequestCtx
+		ctx.Init(&req, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7}, nil)
+		if got := s.peer(&ctx, clientOf(&ctx)); got != c.want {
+			t.Errorf("%v: peer %q, want %s", c.proxies, got, c.want)
+		}
+	}
+}
