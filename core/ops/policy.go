@@ -45,14 +45,27 @@ func (e *PolicyError) Error() string {
 // Limits of what is compiled for clients.
 const (
 	policyFaults   = 10 // faults that an error names
-	policyCompiles = 1  // policies compiled at once: one processor is left to decisions
+	policyCompiles = 1  // policies compiled or evaluated at once: one processor is left to decisions
 	policyBytes    = 64 << 10
 )
 
-// compiles counts the policies that are being compiled, so that their senders cannot take the machine from decisions.
+// compiles counts the policies that are being compiled or evaluated, so that their senders cannot take the machine from
+// decisions.
 type compiles struct{ n atomic.Int32 }
 
-// compile gives the chain of a policy that a client sent: nothing of it is kept or put in force.
+// enter takes a place for compiling and evaluating one policy, which leave gives back.
+func (c *compiles) enter() error {
+	if c.n.Add(1) > policyCompiles {
+		c.leave()
+		return sdk.Errf(sdk.CodeTooManyRequests, "%d policies are being compiled or tested already; ask again in a second", policyCompiles)
+	}
+	return nil
+}
+
+func (c *compiles) leave() { c.n.Add(-1) }
+
+// compile gives the chain of a policy that a client sent: nothing of it is kept or put in force. The caller has entered
+// s.compiles.
 func (s *Service) compile(v exact.Value) (*chain.Authorizer, string, error) {
 	if s.set.Policy == nil {
 		return nil, "", &sdk.Error{Code: sdk.CodeInternal, Op: "compile policy", Err: errors.New("there is no compiler")}
@@ -69,11 +82,6 @@ func (s *Service) compile(v exact.Value) (*chain.Authorizer, string, error) {
 	if len(text) > policyBytes {
 		return nil, "", sdk.FieldErrf(sdk.CodeTooLarge, "policy", "policy is %d bytes long, more than the limit of %d; yett rules test takes larger ones", len(text), policyBytes)
 	}
-	if s.compiles.n.Add(1) > policyCompiles {
-		s.compiles.n.Add(-1)
-		return nil, "", sdk.Errf(sdk.CodeTooManyRequests, "%d policies are being compiled already; ask again in a second", policyCompiles)
-	}
-	defer s.compiles.n.Add(-1)
 	a, err := s.set.Policy(text)
 	if err != nil {
 		return nil, "", invalidPolicy(err)
@@ -94,57 +102,47 @@ func invalidPolicy(err error) error {
 	return out
 }
 
-// once answers an operation that changes nothing, and the same again to the same Idempotency-Key and body.
-func (s *Service) once(r *Request, operation string, fn func() (Response, error)) (Response, error) {
+// once answers an operation that changes nothing. Another body under the same Idempotency-Key is refused; the same body is
+// answered anew, since an answer may repeat what the policy and the action hold, and none of that is kept.
+func once[Resp any](s *Service, r *Request, operation string, fn func() (Resp, error)) (resp Resp, err error) {
 	if err := noKeys(r.Idempotency); err != nil {
-		return nil, err
+		return resp, err
 	}
 	idem := idempotency(r, operation)
-	if idem == nil {
-		return fn()
+	if idem != nil {
+		if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem}); err != nil {
+			return resp, err
+		}
 	}
-	if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem}); err != nil {
-		return nil, err
+	if err := s.compiles.enter(); err != nil {
+		return resp, err
 	}
-	if idem.Replay != nil {
-		return nil, &Replay{idem.Replay}
+	out, err := fn()
+	s.compiles.leave()
+	if err != nil || idem == nil || idem.Replay != nil {
+		return out, err
 	}
-	resp, err := fn()
-	if err != nil {
-		return nil, err
+	if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem, Answer: []byte("{}")}); err != nil {
+		return resp, err // such as another body that was faster
 	}
-	if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem, Answer: resp.AppendJSON(nil)}); err != nil {
-		return nil, err
-	}
-	if idem.Replay != nil { // another request with the key was faster
-		return nil, &Replay{idem.Replay}
-	}
-	return resp, nil
+	return out, nil
 }
 
 // PolicyValidate says whether a list of rules compiles.
 func (s *Service) PolicyValidate(r *Request, in *wire.PolicyValidateRequest) (*wire.PolicyValidateResponse, error) {
-	resp, err := s.once(r, "policy_validate", func() (Response, error) {
+	return once(s, r, "policy_validate", func() (*wire.PolicyValidateResponse, error) {
 		_, hash, err := s.compile(in.Policy)
 		if err != nil {
 			return nil, err
 		}
 		return &wire.PolicyValidateResponse{Valid: true, PolicyHash: hash}, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return resp.(*wire.PolicyValidateResponse), nil
 }
 
 // PolicyTest says what a list of rules would make of an action. Nothing is recorded, spent or changed, and no limit is
 // looked at.
 func (s *Service) PolicyTest(r *Request, in *wire.PolicyTestRequest) (*wire.PolicyTestResponse, error) {
-	resp, err := s.once(r, "policy_test", func() (Response, error) { return s.policyTest(r, in) })
-	if err != nil {
-		return nil, err
-	}
-	return resp.(*wire.PolicyTestResponse), nil
+	return once(s, r, "policy_test", func() (*wire.PolicyTestResponse, error) { return s.policyTest(r, in) })
 }
 
 func (s *Service) policyTest(r *Request, in *wire.PolicyTestRequest) (*wire.PolicyTestResponse, error) {

@@ -69,12 +69,15 @@ func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
 
 // value evaluates for the call in sc under a budget of its own. The error is as eval's.
 func (c *condition) value(ctx context.Context, sc *scope) (ref.Val, error) {
-	sc.steps = maxSteps
+	sc.steps, sc.made.left = maxSteps, maxMade
 	v, err := c.run(ctx, sc)
 	if sc.raw != nil {
 		*sc.raw = err
 	}
-	if sc.spent() {
+	switch {
+	case sc.made.left < 0:
+		return nil, errLarge
+	case sc.spent():
 		return nil, errBudget
 	}
 	if err != nil {
@@ -110,7 +113,7 @@ func classify(err error) error {
 	case errors.Is(err, interpreter.InterruptError{}):
 		return errInterrupted
 	}
-	for _, known := range []error{errRange, errDigits, errBudget, errTooLong, errShape, errNoKey, errBounds, errOverload} {
+	for _, known := range []error{errRange, errDigits, errLarge, errBudget, errTooLong, errShape, errNoKey, errBounds, errOverload} {
 		if errors.Is(err, known) || strings.HasPrefix(err.Error(), known.Error()) {
 			return known
 		}
@@ -163,14 +166,18 @@ func ourOperators() []cel.EnvOption {
 	var opts []cel.EnvOption
 	for name, fn := range map[string]functions.BinaryOp{
 		"@lt": less, "@le": lessEqual, "@gt": greater, "@ge": greaterEqual, "@eq": equal, "@ne": notEqual,
-		"@within": contains, "@add": add, "@sub": subtract, "@mul": multiply, "@div": divide, "@mod": modulo,
+		"@within": contains, "@div": divide, "@mod": modulo,
+		"@neg": meteredOne(negate), "@double": meteredOne(toDouble), "@string": meteredOne(toString), "@bytes": meteredOne(toBytes), "@made": meteredOne(madeInLoop),
 	} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
 			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType}, cel.DynType, cel.BinaryBinding(fn))))
 	}
+	for name, fn := range map[string]func(a, b ref.Val, m *meter) ref.Val{"@add": add, "@sub": subtract, "@mul": multiply} {
+		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
+			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType, cel.DynType}, cel.DynType, cel.FunctionBinding(metered(fn)))))
+	}
 	for name, fn := range map[string]functions.UnaryOp{
-		"@neg": negate, "@int": toInt, "@uint": toUint, "@double": toDouble, "@string": toString,
-		"@index": toIndex, "@short": shortText,
+		"@int": toInt, "@uint": toUint, "@index": toIndex, "@short": shortText,
 	} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
 			cel.Overload(name, []*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(fn))))

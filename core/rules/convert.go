@@ -46,11 +46,14 @@ func toUint(v ref.Val) ref.Val {
 
 // toDouble is double(x). The result is an exact decimal, as every number with a fraction is here: rounding to binary
 // would let 1000000.00000000001 pass for 1000000.
-func toDouble(v ref.Val) ref.Val {
+func toDouble(v ref.Val, m *meter) ref.Val {
 	if n, ok := asNumber(v); ok {
 		return n
 	}
 	if s, ok := v.(types.String); ok {
+		if len(s) > longNumber && !m.takes(len(s)) {
+			return fail(errLarge)
+		}
 		d, err := exact.ParseDecimal(string(s))
 		if err != nil {
 			return fail(errRange)
@@ -61,11 +64,28 @@ func toDouble(v ref.Val) ref.Val {
 }
 
 // toString is string(x). Equal numbers give equal texts: 1, 1.0 and 1e0 are all "1".
-func toString(v ref.Val) ref.Val {
-	if n, ok := v.(*number); ok {
-		return types.String(n.decimal().String())
+func toString(v ref.Val, m *meter) ref.Val {
+	switch v := v.(type) {
+	case *number:
+		_, digits, _ := v.decimal().Parts()
+		if !m.takes(len(digits)) {
+			return fail(errLarge)
+		}
+		return types.String(v.decimal().String())
+	case types.Bytes:
+		if !m.takes(len(v)) {
+			return fail(errLarge)
+		}
 	}
 	return v.ConvertToType(types.StringType)
+}
+
+// toBytes is bytes(x).
+func toBytes(v ref.Val, m *meter) ref.Val {
+	if s, ok := v.(types.String); ok && !m.takes(len(s)) {
+		return fail(errLarge)
+	}
+	return v.ConvertToType(types.BytesType)
 }
 
 // toIndex makes a whole number fit where CEL wants an integer: list indexes, map keys, timestamp(x).

@@ -23,6 +23,7 @@ var (
 	errOverload = errors.New("no such overload")
 	errRange    = errors.New("number out of range")
 	errDigits   = errors.New("too many digits")
+	errLarge    = errors.New("the values made are too large")
 	errBudget   = errors.New("cost limit exceeded")
 	errTooLong  = errors.New("text too long for matches")
 	errNotBool  = errors.New("not a boolean")

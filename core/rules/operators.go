@@ -1,6 +1,8 @@
 package rules
 
 import (
+	"iter"
+
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
@@ -80,12 +82,34 @@ func equalLists(a, b traits.Lister) ref.Val {
 	if a.Size() != b.Size() {
 		return types.False
 	}
-	for x, y := a.Iterator(), b.Iterator(); x.HasNext() == types.True; {
-		if eq := equal(x.Next(), y.Next()); eq != types.True {
+	x, stopX := elementsOf(a)
+	defer stopX()
+	y, stopY := elementsOf(b)
+	defer stopY()
+	for {
+		v, more := x()
+		w, both := y()
+		if !more || !both {
+			return types.True
+		}
+		if eq := equal(v, w); eq != types.True {
 			return eq
 		}
 	}
-	return types.True
+}
+
+// elementsOf gives the elements one by one. Those of the call are not made into a list.
+func elementsOf(l traits.Lister) (next func() (ref.Val, bool), stop func()) {
+	if a, ok := l.(*array); ok {
+		return iter.Pull(a.all())
+	}
+	it := l.Iterator()
+	return func() (ref.Val, bool) {
+		if it.HasNext() != types.True {
+			return nil, false
+		}
+		return it.Next(), true
+	}, func() {}
 }
 
 func equalMaps(a, b traits.Mapper) ref.Val {
@@ -109,6 +133,8 @@ func equalMaps(a, b traits.Mapper) ref.Val {
 // contains is the operator in.
 func contains(v, in ref.Val) ref.Val {
 	switch in := in.(type) {
+	case *array:
+		return in.holds(v)
 	case traits.Lister:
 		for it := in.Iterator(); it.HasNext() == types.True; {
 			if eq := equal(v, it.Next()); eq != types.False {
@@ -150,32 +176,55 @@ func arith(lhs, rhs ref.Val, exactly func(a, b *number) ref.Val, native func(lhs
 	return exactly(a, b)
 }
 
-func add(lhs, rhs ref.Val) ref.Val {
-	return arith(lhs, rhs, (*number).add, func(lhs, rhs ref.Val) ref.Val {
-		if x, ok := lhs.(traits.Adder); ok {
-			return x.Add(rhs)
+// add joins texts, bytes and lists too. What it will make is charged before it is made.
+func add(lhs, rhs ref.Val, m *meter) ref.Val {
+	sum := arith(lhs, rhs, (*number).add, func(lhs, rhs ref.Val) ref.Val {
+		x, ok := lhs.(traits.Adder)
+		if !ok {
+			return fail(errOverload)
 		}
-		return fail(errOverload)
+		if !m.takes(joined(lhs, rhs)) {
+			return fail(errLarge)
+		}
+		return x.Add(rhs)
 	})
+	return m.number(sum)
 }
 
-func subtract(lhs, rhs ref.Val) ref.Val {
+// joined is how many bytes the sum of two values takes. An accumulator takes the new elements, any other list refers to both.
+func joined(lhs, rhs ref.Val) int {
+	switch a := lhs.(type) {
+	case types.String:
+		b, _ := rhs.(types.String)
+		return len(a) + len(b)
+	case types.Bytes:
+		b, _ := rhs.(types.Bytes)
+		return len(a) + len(b)
+	case traits.MutableLister:
+		return sizeOf(rhs) * elementBytes
+	case traits.Lister:
+		return elementBytes
+	}
+	return 0
+}
+
+func subtract(lhs, rhs ref.Val, m *meter) ref.Val {
 	exactly := func(a, b *number) ref.Val { return a.add(b.neg()) }
-	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+	return m.number(arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
 		if x, ok := lhs.(traits.Subtractor); ok {
 			return x.Subtract(rhs)
 		}
 		return fail(errOverload)
-	})
+	}))
 }
 
-func multiply(lhs, rhs ref.Val) ref.Val {
-	return arith(lhs, rhs, (*number).mul, func(lhs, rhs ref.Val) ref.Val {
+func multiply(lhs, rhs ref.Val, m *meter) ref.Val {
+	return m.number(arith(lhs, rhs, (*number).mul, func(lhs, rhs ref.Val) ref.Val {
 		if x, ok := lhs.(traits.Multiplier); ok {
 			return x.Multiply(rhs)
 		}
 		return fail(errOverload)
-	})
+	}))
 }
 
 // wholly divides as CEL divides integers. There is no exact quotient of two decimals in general, so anything that is
@@ -211,10 +260,10 @@ func modulo(lhs, rhs ref.Val) ref.Val {
 	})
 }
 
-func negate(v ref.Val) ref.Val {
+func negate(v ref.Val, m *meter) ref.Val {
 	switch v := v.(type) {
 	case *number:
-		return v.neg()
+		return m.number(v.neg())
 	case types.Int:
 		return v.Negate()
 	case types.Duration:

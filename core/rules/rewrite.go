@@ -34,7 +34,11 @@ var replaced = map[string]string{
 	overloads.TypeConvertUint:   "@uint",
 	overloads.TypeConvertDouble: "@double",
 	overloads.TypeConvertString: "@string",
+	overloads.TypeConvertBytes:  "@bytes",
 }
+
+// growing are those of ours that can make a value which grows; they are handed the meter.
+var growing = map[string]bool{"@add": true, "@sub": true, "@mul": true, "@neg": true, "@double": true, "@string": true, "@bytes": true}
 
 // fault is a reason to refuse a condition, at a node of its tree.
 type fault struct {
@@ -49,12 +53,13 @@ type rewriter struct {
 	source []rune
 	fac    ast.ExprFactory
 	nextID int64
+	turns  map[int64]bool // lists and maps that are made at every turn of a loop
 	faults []fault
 }
 
 // rewrite changes tree in place. The tree must not be run if there are faults.
 func rewrite(tree *ast.AST, source string) []fault {
-	r := &rewriter{tree: tree, source: []rune(source), fac: ast.NewExprFactory(), nextID: ast.MaxID(tree) + 1}
+	r := &rewriter{tree: tree, source: []rune(source), fac: ast.NewExprFactory(), nextID: ast.MaxID(tree) + 1, turns: loops(tree)}
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(r.visit))
 	return r.faults
 }
@@ -76,6 +81,8 @@ func (r *rewriter) visit(e ast.Expr) {
 		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "key" && !slices.Contains(keyFields, sel.FieldName()) {
 			r.refuse(e, "key has no field %q, it has %s", sel.FieldName(), strings.Join(keyFields, " and "))
 		}
+	case ast.ListKind:
+		r.inLoop(e, e.AsList().Size(), func(id int64) ast.Expr { return r.fac.NewList(id, e.AsList().Elements(), e.AsList().OptionalIndices()) })
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
 		for _, name := range []string{c.IterVar(), c.IterVar2()} {
@@ -181,8 +188,6 @@ func (r *rewriter) call(e ast.Expr) {
 	case name == operators.Divide && (r.isDouble(args[0]) || r.isDouble(args[1])):
 		r.refuse(e, "decimals have no exact quotient: multiply instead, or divide integers")
 		return
-	case name == operators.Add && (isAccumulator(args[0]) || args[0].Kind() == ast.ListKind):
-		return // lists are joined by CEL, which knows how to do so in place
 	case name == operators.In && allStrings(args[1]) && r.isText(args[0]):
 		return // CEL looks a text up in a constant list by hash
 	}
@@ -192,6 +197,9 @@ func (r *rewriter) call(e ast.Expr) {
 	}
 	if len(args) == 2 {
 		args = []ast.Expr{r.exactBeside(args[0], args[1]), r.exactBeside(args[1], args[0])}
+	}
+	if growing[ours] {
+		args = append(slices.Clone(args), r.meter())
 	}
 	e.SetKindCase(r.fac.NewCall(e.ID(), ours, args...))
 	r.tree.SetReference(e.ID(), ast.NewFunctionReference(ours))
@@ -238,12 +246,58 @@ func (r *rewriter) mapKeys(e ast.Expr) {
 		}
 	}
 	e.SetKindCase(r.fac.NewMap(e.ID(), entries))
+	r.inLoop(e, len(entries), func(id int64) ast.Expr { return r.fac.NewMap(id, entries) })
+}
+
+// inLoop charges for a list or a map that is made at every turn of a loop. again makes it under another id.
+func (r *rewriter) inLoop(e ast.Expr, size int, again func(id int64) ast.Expr) {
+	if size == 0 || !r.turns[e.ID()] {
+		return
+	}
+	inner := again(r.id(types.DynType))
+	e.SetKindCase(r.fac.NewCall(e.ID(), "@made", inner, r.meter()))
+	r.tree.SetReference(e.ID(), ast.NewFunctionReference("@made"))
+}
+
+// id is a new one for an expression of that type.
+func (r *rewriter) id(t *types.Type) int64 {
+	id := r.nextID
+	r.nextID++
+	r.tree.SetType(id, t)
+	return id
+}
+
+// meter is the expression that gives the evaluation's meter.
+func (r *rewriter) meter() ast.Expr {
+	id := r.id(types.DynType)
+	r.tree.SetReference(id, ast.NewIdentReference(meterName, nil))
+	return r.fac.NewIdent(id, meterName)
+}
+
+// loops finds the lists and maps that are made at every turn of a loop.
+func loops(tree *ast.AST) map[int64]bool {
+	out := map[int64]bool{}
+	mark := ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ListKind, ast.MapKind:
+			out[e.ID()] = true
+		case ast.CallKind:
+			if c := e.AsCall(); c.FunctionName() == operators.Add && isAccumulator(c.Args()[0]) {
+				delete(out, c.Args()[1].ID()) // what a macro adds is charged by the addition
+			}
+		}
+	})
+	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind {
+			ast.PostOrderVisit(e.AsComprehension().LoopCondition(), mark)
+			ast.PostOrderVisit(e.AsComprehension().LoopStep(), mark)
+		}
+	}))
+	return out
 }
 
 func (r *rewriter) wrap(fn string, e ast.Expr) ast.Expr {
-	id := r.nextID
-	r.nextID++
-	r.tree.SetType(id, types.DynType)
+	id := r.id(types.DynType)
 	r.tree.SetReference(id, ast.NewFunctionReference(fn))
 	return r.fac.NewCall(id, fn, e)
 }

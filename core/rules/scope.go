@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"strings"
 	"sync"
 
 	"cel.dev/cel-go/common/types"
@@ -24,6 +25,8 @@ type scope struct {
 	args    object
 	context object
 	steps   int // left; negative once the budget is spent
+	made    meter
+	texts   map[exact.Value]string // decoded texts of the call, so that reading one twice makes nothing
 	cand    candidates
 	raw     *error // takes what CEL itself said of an error, for explanations; nil for calls that are decided
 }
@@ -40,7 +43,7 @@ func newScope(c *chain.Call) *scope {
 
 func (sc *scope) release() {
 	sc.call = nil
-	sc.args, sc.context = object{}, object{}
+	sc.args, sc.context, sc.texts = object{}, object{}, nil
 	sc.raw = nil
 	sc.cand.release()
 	scopes.Put(sc)
@@ -65,6 +68,8 @@ func (sc *scope) ResolveName(name string) (any, bool) {
 		return documentOf(&sc.args), true
 	case "context":
 		return documentOf(&sc.context), true
+	case meterName:
+		return &sc.made, true
 	case "agent":
 		return types.String(c.AgentID), true
 	case "session":
@@ -83,6 +88,25 @@ func (sc *scope) ResolveName(name string) (any, bool) {
 
 // Parent is nil: there are no outer variables.
 func (sc *scope) Parent() interpreter.Activation { return nil }
+
+// longText is the shortest text whose decoded form is kept for the time of a check.
+const longText = 256
+
+// text is the text of a string of the call.
+func (sc *scope) text(v exact.Value) string {
+	raw := v.Raw()
+	if len(raw) < longText || strings.IndexByte(raw, '\\') < 0 {
+		return v.Str()
+	}
+	s, known := sc.texts[v]
+	if !known {
+		if s = v.Str(); sc.texts == nil {
+			sc.texts = map[exact.Value]string{}
+		}
+		sc.texts[v] = s
+	}
+	return s
+}
 
 func documentOf(o *object) any {
 	if k := o.v.Kind(); k != exact.Object && k != exact.Absent {

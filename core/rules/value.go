@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"iter"
 	"reflect"
 
 	"cel.dev/cel-go/common/types"
@@ -19,10 +20,13 @@ func adapt(v exact.Value, sc *scope) ref.Val {
 		return types.Bool(v.Bool())
 	case exact.Number:
 		sc.charge(len(v.Raw()) / bytesPerStep)
+		if n := len(v.Raw()); n > longNumber && !sc.made.takes(n) {
+			return fail(errLarge)
+		}
 		return adaptNumber(v)
 	case exact.String:
 		sc.charge(len(v.Raw()) / bytesPerStep)
-		return types.String(v.Str())
+		return types.String(sc.text(v))
 	case exact.Array:
 		return &array{v: v, sc: sc}
 	case exact.Object:
@@ -83,17 +87,26 @@ func (o *object) Contains(key ref.Val) ref.Val {
 // Fold hands out the members in the order sent.
 func (o *object) Fold(f traits.Folder) {
 	for name, v := range o.v.Members() {
-		if !o.sc.charge(1) || !f.FoldEntry(types.String(name), adapt(v, o.sc)) {
+		if !o.name(name) || !o.sc.charge(1) || !f.FoldEntry(types.String(name), adapt(v, o.sc)) {
 			return
 		}
 	}
 }
 
+// name charges a member's name, which may have been decoded just now.
+func (o *object) name(name string) bool { return len(name) < longText || o.sc.made.takes(len(name)) }
+
 // Iterator walks the names.
 func (o *object) Iterator() traits.Iterator {
 	o.sc.charge(o.v.Len())
+	if !o.sc.made.takes(o.v.Len() * elementBytes) {
+		return types.NewRefValList(types.DefaultTypeAdapter, nil).Iterator()
+	}
 	names := make([]ref.Val, 0, o.v.Len())
 	for name := range o.v.Members() {
+		if !o.name(name) {
+			break
+		}
 		names = append(names, types.String(name))
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, names).Iterator()
@@ -123,8 +136,12 @@ type array struct {
 	sc *scope
 }
 
+// elements are all of them, as many as may be made: the evaluation is an error when it cannot have them all.
 func (a *array) elements() []ref.Val {
 	a.sc.charge(a.v.Len())
+	if !a.sc.made.takes(a.v.Len() * elementBytes) {
+		return nil
+	}
 	out := make([]ref.Val, 0, a.v.Len())
 	for v := range a.v.Elements() {
 		out = append(out, adapt(v, a.sc))
@@ -164,6 +181,27 @@ func (a *array) Add(other ref.Val) ref.Val {
 
 // Contains reports whether an element equals the value.
 func (a *array) Contains(v ref.Val) ref.Val { return contains(v, a) }
+
+// holds is Contains without a list of all elements.
+func (a *array) holds(v ref.Val) ref.Val {
+	for e := range a.all() {
+		if eq := equal(v, e); eq != types.False {
+			return eq
+		}
+	}
+	return types.False
+}
+
+// all are the elements one by one, as many as may be read.
+func (a *array) all() iter.Seq[ref.Val] {
+	return func(yield func(ref.Val) bool) {
+		for e := range a.v.Elements() {
+			if !a.sc.charge(1) || !yield(adapt(e, a.sc)) {
+				return
+			}
+		}
+	}
+}
 
 // Fold hands out the elements in order.
 func (a *array) Fold(f traits.Folder) {
