@@ -122,7 +122,8 @@ type Console struct {
 	pages   map[string]*template.Template
 	assets  map[string]asset
 	vault   *vault
-	guesses *guesses
+	guesses *guesses // of devices on which nobody has signed in
+	known   *guesses // of the others
 	notes   notes
 	first   firstLink
 	http    *http.Server
@@ -131,7 +132,7 @@ type Console struct {
 // New makes a console that answers nothing yet.
 func New(set Settings) *Console {
 	c := &Console{set: set, hosts: map[string]bool{}, origin: http.NewCrossOriginProtection(), pages: parsePages(), assets: readAssets(),
-		vault: newVault(standard, set.Random), guesses: newGuesses()}
+		vault: newVault(standard, set.Random), guesses: newGuesses(), known: newGuesses()}
 	for _, h := range set.Hosts {
 		c.hosts[strings.ToLower(h)] = true
 	}

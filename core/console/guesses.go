@@ -3,6 +3,7 @@ package console
 import (
 	"crypto/sha256"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -11,26 +12,62 @@ import (
 const (
 	guessesPerMinute = 5
 	guessWindow      = time.Minute
-	maxTracked       = 10_000 // accounts and addresses; when all are busy, nobody new gets a guess
+	addressGuesses   = 20 // a minute, of one address on all accounts
+	accountGuesses   = 50 // in slowWindow, of one account from all addresses together
+	slowWindow       = time.Hour
+	maxTracked       = 10_000 // of what is counted; when all is busy, nobody new gets a guess
 )
 
-// guesses counts tries by account and by address. Names that nobody has are counted like the others: what is refused must
-// not tell which names exist.
+// bound is how many tries there are in a window.
+type bound struct {
+	most   int
+	window time.Duration
+}
+
+// subject is one thing that a try counts against.
+type subject struct {
+	hash [32]byte
+	bound
+}
+
+func subjectOf(b bound, parts ...string) subject {
+	return subject{sha256.Sum256([]byte(strings.Join(parts, "\x00"))), b}
+}
+
+// subjects are what a try from an unknown device counts against. Whoever guesses at one address spends the tries of that
+// address, and of the account far slower. Names that nobody has are counted like the others: what is refused must not tell
+// which names exist.
+func subjects(account, address string) []subject {
+	return []subject{
+		subjectOf(bound{guessesPerMinute, guessWindow}, "pair", account, address),
+		subjectOf(bound{addressGuesses, guessWindow}, "address", address),
+		subjectOf(bound{accountGuesses, slowWindow}, "account", account),
+	}
+}
+
+// deviceSubjects are what a try from a device counts against on which the account has signed in before: itself alone, so that
+// nobody else's guesses keep its owner out.
+func deviceSubjects(account, device string) []subject {
+	return []subject{subjectOf(bound{guessesPerMinute, guessWindow}, "device", account, device), subjectOf(bound{accountGuesses, slowWindow}, "device, slowly", account, device)}
+}
+
+// guesses counts tries.
 type guesses struct {
 	mu   sync.Mutex
-	seen map[[32]byte][]time.Time // the tries of the last minute, by hash of what is counted
+	seen map[[32]byte]*tries
 }
 
-func newGuesses() *guesses { return &guesses{seen: map[[32]byte][]time.Time{}} }
-
-// subjects are what one try counts against.
-func subjects(account, address string) [][32]byte {
-	return [][32]byte{sha256.Sum256([]byte("address\x00" + address)), sha256.Sum256([]byte("account\x00" + account))}
+// tries are those of one subject that its window still holds, in order.
+type tries struct {
+	at []time.Time
+	bound
 }
+
+func newGuesses() *guesses { return &guesses{seen: map[[32]byte]*tries{}} }
 
 // take counts a try against all subjects before it is made, so that tries side by side cannot outrun the count. When one
 // has had its tries, nothing is counted and the answer is how long to wait.
-func (g *guesses) take(now time.Time, subjects [][32]byte) time.Duration {
+func (g *guesses) take(now time.Time, subjects []subject) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.seen) > maxTracked-len(subjects) {
@@ -40,41 +77,51 @@ func (g *guesses) take(now time.Time, subjects [][32]byte) time.Duration {
 		}
 	}
 	for _, s := range subjects {
-		if tries := recent(g.seen[s], now); len(tries) >= guessesPerMinute {
-			return tries[0].Add(guessWindow).Sub(now)
+		if had := g.of(s); had.recent(now) >= s.most {
+			return had.at[0].Add(s.window).Sub(now)
 		}
 	}
 	for _, s := range subjects {
-		g.seen[s] = append(recent(g.seen[s], now), now)
+		had := g.of(s)
+		had.at = append(had.at, now)
+		g.seen[s.hash] = had
 	}
 	return 0
 }
 
+func (g *guesses) of(s subject) *tries {
+	if had := g.seen[s.hash]; had != nil {
+		return had
+	}
+	return &tries{bound: s.bound}
+}
+
 // giveBack takes a try off that was right.
-func (g *guesses) giveBack(at time.Time, subjects [][32]byte) {
+func (g *guesses) giveBack(at time.Time, subjects []subject) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range subjects {
-		if i := slices.Index(g.seen[s], at); i >= 0 {
-			g.seen[s] = slices.Delete(g.seen[s], i, i+1)
+		had := g.of(s)
+		if i := slices.Index(had.at, at); i >= 0 {
+			had.at = slices.Delete(had.at, i, i+1)
 		}
 	}
 }
 
 func (g *guesses) forget(now time.Time) {
-	for s, tries := range g.seen {
-		if len(recent(tries, now)) == 0 {
-			delete(g.seen, s)
+	for hash, had := range g.seen {
+		if had.recent(now) == 0 {
+			delete(g.seen, hash)
 		}
 	}
 }
 
-// recent are the tries that are less than a minute old. Tries are in order.
-func recent(tries []time.Time, now time.Time) []time.Time {
-	for len(tries) > 0 && now.Sub(tries[0]) >= guessWindow {
-		tries = tries[1:]
+// recent drops the tries that are out of the window and counts the others.
+func (t *tries) recent(now time.Time) int {
+	for len(t.at) > 0 && now.Sub(t.at[0]) >= t.window {
+		t.at = t.at[1:]
 	}
-	return tries
+	return len(t.at)
 }
 
 // recordedPerMinute bounds what refused sign-ins add to the audit log. How many were left out is in the next record.

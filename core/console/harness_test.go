@@ -260,6 +260,7 @@ func (d *desk) audit(typ string) (out []map[string]any) {
 type browser struct {
 	d       *desk
 	cookie  string
+	device  string // the device cookie
 	address string
 	host    string
 	local   net.IP
@@ -317,6 +318,9 @@ func (b *browser) send(method, path, kind, body string) *answer {
 	if b.cookie != "" {
 		r.Header.Set("Cookie", cookieName+"="+b.cookie)
 	}
+	if b.device != "" {
+		r.AddCookie(&http.Cookie{Name: deviceCookie, Value: b.device})
+	}
 	for name, values := range b.header {
 		r.Header.Del(name)
 		for _, v := range values {
@@ -331,6 +335,9 @@ func (b *browser) send(method, path, kind, body string) *answer {
 	for _, c := range res.Cookies() {
 		if c.Name == cookieName {
 			b.cookie = c.Value
+		}
+		if c.Name == deviceCookie {
+			b.device = c.Value
 		}
 	}
 	a := &answer{method, path, res.StatusCode, res.Header, w.Body.String()}

@@ -127,6 +127,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, op store.Operato
 	// Whatever the browser said last about this cookie in this answer, this is what counts.
 	w.Header().Del("Set-Cookie")
 	setCookie(w, base64.RawURLEncoding.EncodeToString(raw), 0)
+	c.rememberDevice(w, r, op, now)
 	return v, nil
 }
 

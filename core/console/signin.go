@@ -110,10 +110,13 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 	now := c.set.Now()
 	op, _ := c.set.State.Operator(name)
 	by := who(w, r, op.Name)
-	counted := subjects(name, network(r))
-	if wait := c.guesses.take(now, counted); wait > 0 {
+	table, counted := c.guesses, subjects(name, network(r))
+	if id, known := c.device(r, op, now); known {
+		table, counted = c.known, deviceSubjects(name, id)
+	}
+	if wait := table.take(now, counted); wait > 0 {
 		c.recordRefusal(r.Context(), op.Name, "too_many", by)
-		return op, &refusal{http.StatusTooManyRequests, fmt.Sprintf("There were too many tries. Wait %d seconds; %d tries a minute are allowed for an account and for an address.", seconds(wait), guessesPerMinute), wait}
+		return op, &refusal{http.StatusTooManyRequests, fmt.Sprintf("There were too many tries. Wait %d seconds. From one address, %d tries a minute are allowed for an account.", seconds(wait), guessesPerMinute), wait}
 	}
 	right, err := c.vault.right(r.Context(), op.Hash, password)
 	switch {
@@ -125,7 +128,7 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 		c.recordRefusal(r.Context(), op.Name, "wrong", by)
 		return op, &refusal{http.StatusForbidden, "The name or the password is not right.", 0}
 	}
-	c.guesses.giveBack(now, counted)
+	table.giveBack(now, counted)
 	return op, nil
 }
 
