@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -30,9 +31,11 @@ type conn struct {
 	id   string // what its request ids begin with
 	peer *peer
 
+	guest *edge.Guest
 	// serve's own
 	lines   lines
 	readBy  time.Time // what the read deadline is set to
+	lineOf  string    // whose share the line that has begun holds, "" for somebody unknown
 	lineBy  time.Time // when a line that has begun must be whole; zero: none has
 	count   uint64    // of messages
 	room    int       // how many messages may be taken before the pipeline is looked at again
@@ -69,9 +72,32 @@ func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
 	}
 	c := &conn{s: s, nc: nc, peer: p, id: s.set.NewID(), stopping: make(chan struct{})}
 	c.lines.limit = int(max(s.set.AuthorizeBody, s.set.ScanBody)) + lineSlack
+	c.lines.may, c.lines.give = c.holdLine, c.giveLine
 	c.changed.L = &c.mu
 	c.raw, err = nc.SyscallConn()
 	return c, err
+}
+
+// holdLine takes n bytes more for a line that has begun: of what its key may hold, or of the little that all have together who
+// are not known yet.
+func (c *conn) holdLine(n int) bool {
+	if c.lines.held == 0 {
+		if c.lineOf = c.cred.id; c.lineOf == "" && !c.cred.tried {
+			c.lineOf = c.peer.key
+		}
+	}
+	if c.lineOf == "" {
+		return c.s.strange.Take("", int64(n)) == nil
+	}
+	return c.s.bodies.Take(c.lineOf, int64(n)) == nil
+}
+
+func (c *conn) giveLine(n int) {
+	if c.lineOf == "" {
+		c.s.strange.Give("", int64(n))
+		return
+	}
+	c.s.bodies.Give(c.lineOf, int64(n))
 }
 
 // turnAway says why in one line, which a fresh socket always has room for.
@@ -136,7 +162,11 @@ func (c *conn) takeLines() (last bool) {
 func (c *conn) read(p []byte) (int, error) {
 	for {
 		now := time.Now()
-		if idle := c.s.set.Idle; c.readBy.Sub(now) < idle {
+		idle := c.s.set.Idle
+		if c.count == 0 {
+			idle = c.s.set.FirstByte
+		}
+		if c.readBy.Sub(now) < idle {
 			c.readBy = now.Add(idle + idle/4)
 			_ = c.nc.SetReadDeadline(c.readBy) // fails on a closed connection only, which Read will tell
 		}

@@ -18,7 +18,35 @@ type lines struct {
 	seen     int  // buf[r:seen] has no line end
 	full     bool // a read filled all there was: more may be waiting
 	skipping bool // within a line that is too long
+
+	may     func(n int) bool // whether so many bytes more may be held; nil: yes
+	give    func(n int)      // gives what may has allowed back
+	held    int              // of it
+	starved bool             // the line was cut off since no more may be held
 }
+
+// grow holds what a buffer of that size takes beyond what every connection has.
+func (l *lines) grow(size int) bool {
+	n := size - idleBuffer
+	if l.may == nil || n <= l.held {
+		return true
+	}
+	if !l.may(n - l.held) {
+		return false
+	}
+	l.held = n
+	return true
+}
+
+// release gives all that is held back.
+func (l *lines) release() {
+	if l.held > 0 {
+		l.give(l.held)
+		l.held = 0
+	}
+}
+
+func (l *lines) larger() int { return min(2*len(l.buf), l.limit+firstBuffer) }
 
 // room is where to read to. It invalidates what next gave.
 func (l *lines) room() []byte {
@@ -29,6 +57,7 @@ func (l *lines) room() []byte {
 			l.buf = make([]byte, firstBuffer)
 		case len(l.buf) > idleBuffer:
 			l.buf = make([]byte, idleBuffer)
+			l.release()
 		case l.full && len(l.buf) < idleBuffer:
 			l.buf = make([]byte, 2*len(l.buf))
 		}
@@ -40,7 +69,7 @@ func (l *lines) room() []byte {
 		l.r = 0
 	}
 	if l.w == len(l.buf) {
-		bigger := make([]byte, min(2*len(l.buf), l.limit+firstBuffer))
+		bigger := make([]byte, l.larger())
 		l.w = copy(bigger, l.buf[l.r:l.w])
 		l.seen -= l.r
 		l.r, l.buf = 0, bigger
@@ -83,7 +112,10 @@ func (l *lines) partial() (line []byte, long, ok bool) {
 		return nil, false, false
 	}
 	if l.w-l.r <= l.limit {
-		return nil, false, false
+		if l.w < len(l.buf) || l.r > 0 || l.grow(l.larger()) {
+			return nil, false, false
+		}
+		l.starved = true
 	}
 	line = l.buf[l.r:min(l.w, l.r+headBytes)]
 	l.skipping, l.r = true, l.w

@@ -20,6 +20,7 @@ import (
 type peer struct {
 	s    *Server
 	text string // for the record
+	user string // who counts as one
 	key  string // name or id from the configuration, "" for none
 
 	mu     sync.Mutex
@@ -81,7 +82,7 @@ func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
 	if credErr != nil {
 		return nil, fmt.Errorf("who the peer is: %w", credErr)
 	}
-	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.Uid, cred.Pid)}
+	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.Uid, cred.Pid), user: fmt.Sprintf("uid:%d", cred.Uid)}
 	n, some := nobody()
 	if anybody := some && cred.Uid == n; !anybody && (s.set.OwnPeer || int(cred.Uid) != os.Geteuid()) {
 		p.key = s.set.Peers[cred.Uid]

@@ -6,6 +6,7 @@
 package sockd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -37,7 +39,11 @@ type Settings struct {
 	JSON          exact.Limits
 	Idle          time.Duration // how long a connection may wait between messages
 	WholeRead     time.Duration // how long one message may take to come in: 10 s
+	FirstByte     time.Duration // how long a new connection may take to begin its first message: 10 s
 	Connections   int
+	Keyless       int           // connections of one user that have shown no valid key; 0 is as many as Connections
+	Bodies        int64         // bytes that messages over 64 KiB may hold until they are answered; 0 is 256 MiB
+	BodiesPerKey  int64         // of one key; 0 is a quarter
 	InFlight      int           // requests at once, of all connections
 	Pipeline      int           // requests at once, of one connection: 256
 	Timeout       time.Duration // one operation, long polls included
@@ -55,6 +61,8 @@ const (
 	defaultPipeline  = 256
 	defaultWholeRead = 10 * time.Second
 	defaultStuck     = 30 * time.Second
+	defaultFirstByte = 10 * time.Second
+	defaultBodies    = 256 << 20
 )
 
 // lineSlack is how much longer than a body a line may be: what is around it.
@@ -74,6 +82,9 @@ type Server struct {
 	draining atomic.Bool
 	stopped  chan struct{} // closed by Close
 	inFlight atomic.Int64
+	door     *edge.Door
+	bodies   *edge.Budget // of messages
+	strange  *edge.Budget // of lines whose sender is not known yet
 	pool     pool
 	said     sparing
 
@@ -89,6 +100,8 @@ type Server struct {
 // whatever else has the path, is an error, and so is a peer that must not be one.
 func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
+	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless)
+	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {
 		if op := &s.set.Table[i]; op.Socket {
@@ -121,6 +134,9 @@ func withDefaults(set Settings) Settings {
 	if set.WholeRead == 0 {
 		set.WholeRead = defaultWholeRead
 	}
+	set.FirstByte = min(cmp.Or(set.FirstByte, defaultFirstByte), cmp.Or(set.Idle, defaultFirstByte))
+	set.Keyless, set.Bodies = cmp.Or(set.Keyless, set.Connections), cmp.Or(set.Bodies, defaultBodies)
+	set.BodiesPerKey = cmp.Or(set.BodiesPerKey, set.Bodies/4)
 	if set.Stuck == 0 {
 		set.Stuck = defaultStuck
 	}
@@ -166,14 +182,22 @@ func (s *Server) admit(nc *net.UnixConn) {
 		_ = nc.Close()
 		return
 	}
+	c.guest = s.door.Enter(c.peer.user, func() { _ = nc.Close() }) // its reader sees the end
+	room := c.guest != nil
+	if room {
+		c.guest.Know(c.peer.key != "")
+	}
 	s.mu.Lock()
-	ended, room := s.ended, len(s.conns) < s.set.Connections
+	ended := s.ended
 	if !ended && room {
 		s.conns[c] = struct{}{}
 		s.serving.Go(c.serve)
 	}
 	s.mu.Unlock()
 	if ended || !room {
+		if room {
+			c.guest.Leave()
+		}
 		if !ended {
 			c.turnAway(sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", s.set.Connections))
 		}
@@ -186,6 +210,8 @@ func (s *Server) admit(nc *net.UnixConn) {
 }
 
 func (s *Server) forget(c *conn) {
+	c.guest.Leave()
+	c.lines.release()
 	s.mu.Lock()
 	delete(s.conns, c)
 	s.mu.Unlock()

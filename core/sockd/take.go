@@ -1,9 +1,11 @@
 package sockd
 
 import (
+	"errors"
 	"strconv"
 	"sync"
 
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -29,6 +31,9 @@ type task struct {
 	once   bool                    // the write side is closed behind its answer
 	stream *pump                   // begins behind its answer
 
+	holder string // whose share of the budget it holds
+	held   int64
+
 	next *task
 	done bool
 }
@@ -48,6 +53,9 @@ func (t *task) recycle() {
 	}
 	if cap(t.out) > keptAnswer {
 		t.out = make([]byte, 0, 1024)
+	}
+	if len(t.env.body.Raw()) > freeBytes {
+		t.doc = exact.Doc{}
 	}
 	t.c, t.op, t.next, t.done, t.once, t.says = nil, nil, nil, false, false, nil
 	t.env, t.cred, t.req, t.out = envelope{}, credential{}, ops.Request{}, t.out[:0]
@@ -93,6 +101,10 @@ func (c *conn) take(line []byte, long bool) (last bool) {
 func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.Error) {
 	if long {
 		t.env = envelope{rpc: looksRPC(line)}
+		if c.lines.starved {
+			c.lines.starved = false
+			return nil, sdk.Errf(sdk.CodeOverloaded, "there is no room for so long a line now (limits.bodies, limits.bodies_per_key; before auth an eighth of limits.bodies for all); send auth first, or try again in a second")
+		}
 		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)", c.lines.limit, c.largest())
 	}
 	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
@@ -149,7 +161,43 @@ func (c *conn) check(t *task) *sdk.Error {
 		c.s.inFlight.Add(-1)
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", c.s.set.InFlight)
 	}
+	if err := t.hold(); err != nil {
+		c.s.inFlight.Add(-1)
+		return err
+	}
 	return nil
+}
+
+// freeBytes is how long a message may be that holds nothing of the budget: the pipeline bounds such ones.
+const freeBytes = 64 << 10
+
+// hold takes what a long message holds until it is answered, of its key's share or, when only the message itself has the key,
+// of its user's.
+func (t *task) hold() *sdk.Error {
+	n := int64(len(t.env.body.Raw()))
+	if n <= freeBytes {
+		return nil
+	}
+	s, holder := t.c.s, t.cred.id
+	if holder == "" {
+		holder = t.c.peer.user
+	}
+	switch err := s.bodies.Take(holder, n); {
+	case errors.Is(err, edge.ErrOneIsFull):
+		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+	case err != nil:
+		return sdk.Errf(sdk.CodeOverloaded, "the unanswered messages of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)
+	}
+	t.holder, t.held = holder, n
+	return nil
+}
+
+// letGo gives back what hold took.
+func (t *task) letGo() {
+	if t.held > 0 {
+		t.c.s.bodies.Give(t.holder, t.held)
+		t.held = 0
+	}
 }
 
 // nameField is the member that names the operation.
@@ -163,6 +211,7 @@ func (e *envelope) nameField() string {
 // authenticate makes a key stand for all later messages that have none. A failure takes away what an earlier one gave.
 func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
 	c.cred = credential{tried: true}
+	c.guest.Know(false)
 	if !t.env.keyed {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "api_key", "api_key is required")
 	}
@@ -173,6 +222,7 @@ func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
 		return nil, shown(err)
 	}
 	c.cred.id = key.ID
+	c.guest.Know(true)
 	return &authAnswer{key.ID, key.Name, key.Scopes}, nil
 }
 

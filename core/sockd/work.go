@@ -98,6 +98,7 @@ func (s *Server) run(t *task) {
 		t.out = t.env.appendAnswer(t.out, resp)
 	}
 	s.inFlight.Add(-1)
+	t.letGo()
 	t.c.answered(t)
 }
 
@@ -109,6 +110,7 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 		s.set.Service.Refused(s.base, err, "socket", c.peer.text)
 		return nil, err
 	}
+	c.guest.Know(true)
 	start := s.set.Now()
 	t.req = ops.Request{Key: key, Start: start, Body: t.env.body, Raw: t.env.body.Raw(), Stopping: c.stopping,
 		Who: store.Who{Principal: key.ID, Method: method, Surface: "socket", Peer: c.peer.text, RequestID: t.requestID()}}
