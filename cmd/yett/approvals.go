@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 const approverKey = "the API key of an approver (scope approve)"
 
 func approvalsCommand() *cobra.Command {
-	return group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false), approvalsWithdraw())
+	return group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsShow(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false), approvalsWithdraw())
 }
 
 func approvalsList() *cobra.Command {
@@ -59,6 +60,37 @@ func approvalsList() *cobra.Command {
 	return cmd
 }
 
+func approvalsShow() *cobra.Command {
+	var r reach
+	var out output
+	cmd := &cobra.Command{
+		Use:     "show TOKEN",
+		Short:   "Show one call that waits for an answer, whole",
+		Long:    "Show one call that waits for an answer, whole. Lists leave long members of a call out and name them.\n" + whereHelp,
+		Example: "  yett approvals show dfr_… --data /var/lib/yett\n  yett approvals show dfr_… -o json | jq .call.args",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.check(); err != nil {
+				return err
+			}
+			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
+				p, err := c.Approval(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if err := printPending(cmd, &out, &client.PendingList{Approvals: []client.Pending{*p}, Total: 1}); err != nil || out.format != "table" {
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", visibleJSON(p.Call))
+				return err
+			})
+		},
+	}
+	r.bind(cmd)
+	out.bind(cmd)
+	return cmd
+}
+
 func printPending(cmd *cobra.Command, out *output, list *client.PendingList) error {
 	if len(list.Approvals) == 0 && out.format == "table" {
 		fmt.Fprintln(cmd.ErrOrStderr(), "no approvals are pending")
@@ -78,16 +110,19 @@ func printPending(cmd *cobra.Command, out *output, list *client.PendingList) err
 	lead, table := []string{"TOKEN"}, [][]string{}
 	for _, p := range list.Approvals {
 		lead = append(lead, p.DeferToken)
-		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(p.Call), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
+		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(&p), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
 	}
 	w := cmd.OutOrStdout()
 	return printBlocks(w, tableWidth(w), cols, table, lead)
 }
 
 // argsOf is what of a canonical call an approver looks at first.
-func argsOf(call json.RawMessage) string {
+func argsOf(p *client.Pending) string {
+	if slices.Contains(p.Omitted, "args") {
+		return fmt.Sprintf("(long: %d bytes, see yett approvals show)", p.Bytes)
+	}
 	var doc exact.Doc
-	if err := doc.Parse(string(call), exact.Limits{Depth: 128, Tokens: 1 << 20}); err != nil {
+	if err := doc.Parse(string(p.Call), exact.Limits{Depth: 128, Tokens: 1 << 20}); err != nil {
 		return "(unreadable)"
 	}
 	out := "{}"
@@ -437,7 +472,7 @@ func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferS
 	}
 	detail := ""
 	if p != nil {
-		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p.Call), why(p), p.Approvals, p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
+		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p), why(p), p.Approvals, p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
 	} else if detail = st.Reason; st.ResolvedBy != "" {
 		detail = "by " + nameOr(st.ResolvedByName, st.ResolvedBy) + "  " + detail
 	}

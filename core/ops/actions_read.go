@@ -41,7 +41,14 @@ func (s *Service) GetAction(r *Request, in *wire.ActionIDRequest) (*wire.Action,
 
 // ListActions lists actions, newest first.
 func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.ActionListResponse, error) {
-	q := &store.ActionQuery{Agent: in.AgentID, Tool: in.Tool, Status: in.Status, Before: in.Cursor, Offset: in.Offset, Limit: defaultActions, Sees: r.Key.Sees}
+	before := in.Cursor
+	if !actionID(before) { // an id of an action that the caller has is a place too
+		var err error
+		if before, err = s.pages.place("actions", in.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	q := &store.ActionQuery{Agent: in.AgentID, Tool: in.Tool, Status: in.Status, Before: before, Offset: in.Offset, Limit: defaultActions, Sees: r.Key.Sees}
 	if in.Limit != nil {
 		q.Limit = *in.Limit
 	}
@@ -52,11 +59,13 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset", "offset must be 0 to %d, not %d; use cursor to go on", maxOffset, q.Offset)
 	case q.Status != "" && !slices.Contains(actionStates, q.Status):
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "status", "there is no such status; there are %v", actionStates)
-	case q.Before != "" && !actionID(q.Before):
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "cursor", "this is no cursor that a list of actions has given")
 	case q.Agent != "" && !r.Key.Sees(q.Agent):
 		return nil, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not see this agent", r.Key.Name)
 	}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return nil, err
+	}
+	defer s.pages.leave()
 	page, next, err := s.set.Store.Actions(r.Ctx, q)
 	if err == nil {
 		err = s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}) // a decision that a crash could take back is shown to nobody
@@ -64,7 +73,10 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 	if err != nil {
 		return nil, err
 	}
-	out := &wire.ActionListResponse{Actions: make([]wire.Action, len(page)), Next: next}
+	out := &wire.ActionListResponse{Actions: make([]wire.Action, len(page))}
+	if next != "" {
+		out.Next = s.pages.cursor("actions", next) // it may be the place of an action that the key must not see
+	}
 	for i, a := range page {
 		out.Actions[i] = *s.shown(a, false)
 	}

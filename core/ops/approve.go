@@ -166,38 +166,99 @@ func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error)
 	return call, view, nil
 }
 
-// ApprovalsList lists the pending calls that the key may answer.
+// ApprovalsList lists the pending calls that the key may answer. A call that is too long for a list is shown without its long
+// members; ApprovalGet has it whole.
 func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire.ApprovalListResponse, error) {
 	limit, err := pageSize(in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit}
+	after, err := s.pages.place("approvals", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return nil, err
+	}
+	defer s.pages.leave()
+	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit, After: after}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}
-	out := &wire.ApprovalListResponse{Total: cmd.Total}
+	out, read, size := &wire.ApprovalListResponse{Total: cmd.Total}, 0, 0
 	for i := range cmd.Out {
 		d := &cmd.Out[i]
-		view, err := s.set.Store.View(d.Token)
-		if err != nil || view == nil {
-			return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+		a, long, err := s.approval(d, true)
+		if err != nil {
+			return nil, err
 		}
-		a := wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID), AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
-			Reason: d.Reason, Priority: string(d.Priority), Call: view, Modified: d.Modified != nil, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
-		if shows(view, d) { // else it is being changed at this moment, and cannot be signed off from what is shown here
-			a.Digest = s.set.Store.CallDigest(d.Stands())
+		if a == nil {
+			continue // answered and forgotten meanwhile
 		}
-		for _, q := range d.Quorums {
-			for _, f := range q.From {
-				if !slices.Contains(a.From, f) {
-					a.From = append(a.From, f)
-				}
-			}
+		if read, size = read+long, size+len(a.Call)+memberBytes; i > 0 && (read > pageReads || size > pageBytes) {
+			cmd.More = true
+			break
 		}
-		out.Approvals = append(out.Approvals, a)
+		out.Approvals, after = append(out.Approvals, *a), store.PendingPlace(d)
+	}
+	if cmd.More {
+		out.Next = s.pages.cursor("approvals", after)
 	}
 	return out, nil
+}
+
+// ApprovalGet shows one pending call that the key may answer, whole.
+func (s *Service) ApprovalGet(r *Request, in *wire.ApprovalGetRequest) (*wire.Approval, error) {
+	if in.DeferToken == "" {
+		return nil, sdk.FieldErrf(sdk.CodeMissingField, "defer_token", "defer_token is required")
+	}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return nil, err
+	}
+	defer s.pages.leave()
+	cmd := &store.LookAt{Token: in.DeferToken, Key: r.Key}
+	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		return nil, err
+	}
+	a, _, err := s.approval(&cmd.Out, false)
+	if err == nil && a.Digest == "" {
+		err = sdk.Errf(sdk.CodeConflict, "another approver is changing the deferred call; look at it again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// approval is a deferred call as approvers see it, and how long its view is; nil when there is no view any more.
+func (s *Service) approval(d *store.Defer, short bool) (*wire.Approval, int, error) {
+	view, err := s.set.Store.View(d.Token)
+	switch {
+	case err != nil:
+		return nil, 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
+	case view == nil && short:
+		return nil, 0, nil
+	case view == nil:
+		return nil, 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: errors.New("it has no view")}
+	}
+	a := &wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID), AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
+		Reason: d.Reason, Priority: string(d.Priority), Call: view, Modified: d.Modified != nil, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
+	if short {
+		if a.Call, a.Omitted = listed(view); a.Omitted != nil {
+			a.Bytes = len(view)
+		}
+	}
+	if a.Omitted == nil && shows(view, d) { // what is not shown whole, or is being changed at this moment, cannot be signed off from this
+		a.Digest = s.set.Store.CallDigest(d.Stands())
+	}
+	for _, q := range d.Quorums {
+		for _, f := range q.From {
+			if !slices.Contains(a.From, f) {
+				a.From = append(a.From, f)
+			}
+		}
+	}
+	return a, len(view), nil
 }
 
 // pageSize reads a limit of a list, 1 to 1000, 100 if none is given.

@@ -106,14 +106,18 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	if err != nil {
 		return nil, err
 	}
-	out := &wire.GrantListResponse{OK: true}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return nil, err
+	}
+	defer s.pages.leave()
+	out, size := &wire.GrantListResponse{OK: true}, 0
 	now := s.set.Now()
 	err = s.set.Store.Grants(in.Cursor, func(g *store.Grant) bool {
 		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) || in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) || !in.IncludeExpired && g.Status(now) != "live" {
 			return r.Ctx.Err() == nil
 		}
-		if len(out.Grants) == limit {
-			out.NextCursor = out.Grants[limit-1].ID
+		if size += len(g.ArgsMatch) + len(g.Note) + memberBytes/4; len(out.Grants) == limit || len(out.Grants) > 0 && size > pageBytes {
+			out.NextCursor = out.Grants[len(out.Grants)-1].ID
 			return false
 		}
 		out.Grants = append(out.Grants, s.grant(g))

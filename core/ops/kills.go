@@ -136,13 +136,31 @@ func seesKill(key *store.Key, k *store.Kill) bool {
 	return k.Scope == store.KillGlobal
 }
 
+// mostKills is how many kills a page has.
+const mostKills = 1000
+
 // KillList lists the kills in effect that the key may see.
-func (s *Service) KillList(r *Request, _ *wire.KillListRequest) (*wire.KillListResponse, error) {
-	out := &wire.KillListResponse{OK: true}
+func (s *Service) KillList(r *Request, in *wire.KillListRequest) (*wire.KillListResponse, error) {
+	after, err := s.pages.place("kills", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return nil, err
+	}
+	defer s.pages.leave()
+	out, size := &wire.KillListResponse{OK: true}, 0
 	for _, k := range s.set.Store.Kills() {
-		if seesKill(r.Key, &k) {
-			out.Kills = append(out.Kills, s.wireKill(k, true))
+		at := k.Scope + "\x00" + k.Target
+		if at <= after || !seesKill(r.Key, &k) {
+			continue
 		}
+		if size += len(at) + len(k.Reason) + memberBytes/8; len(out.Kills) == mostKills || len(out.Kills) > 0 && size > pageBytes {
+			last := out.Kills[len(out.Kills)-1]
+			out.Next = s.pages.cursor("kills", last.Scope+"\x00"+last.Target)
+			break
+		}
+		out.Kills = append(out.Kills, s.wireKill(k, true))
 	}
 	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err

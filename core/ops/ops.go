@@ -30,6 +30,7 @@ var Table = []Op{
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
 	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
+	{Name: "approval_get", Socket: true, Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals/call", Body: AuthorizeBody, Run: typed((*Service).ApprovalGet), Doc: "Show one deferred call whole."},
 	{Name: "standing_grant_add", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants", Body: AuthorizeBody, Run: typed((*Service).AddGrant), Doc: "Make a standing grant."},
 	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Run: typed((*Service).RevokeGrant), Doc: "End a standing grant."},
 	{Name: "standing_grant_list", Socket: true, Needs: sdk.ScopeGrants, Method: "GET", Path: "/v1/grants", Run: typed((*Service).ListGrants), Doc: "List standing grants."},
@@ -293,12 +294,13 @@ type Service struct {
 	flights  *flights
 	raws     rawCalls
 	compiles compiles
+	pages    *pages
 	scans    scanStreams
 }
 
 // New makes a Service.
 func New(set Settings) *Service {
-	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights(),
+	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights(), pages: newPages(set.Pepper),
 		scans: scanStreams{set: set.ScanStreams}}
 }
 

@@ -23,7 +23,7 @@ func keyAgentAction(agent, id string) []byte {
 // The most that one list looks at. What is beyond is told by the cursor.
 const (
 	actionListRows  = 20_000
-	actionListBytes = 8 << 20
+	actionListBytes = 4 << 20
 
 	actionListDefers = 16 // deferred calls that it keeps, for the actions that share one
 )

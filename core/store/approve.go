@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -376,9 +377,16 @@ type ListPending struct {
 	Key   *Key
 	Agent string // "" for every agent
 	Most  int
+	After string // a PendingPlace: only what follows it; "" begins with the first
 
 	Out   []Defer
-	Total int
+	More  bool // there are more behind Out
+	Total int  // also before After
+}
+
+// PendingPlace is where a pending call stands in the order of ListPending. A place stays what it is when its call is gone.
+func PendingPlace(d *Defer) string {
+	return string(binary.BigEndian.AppendUint64(nil, uint64(d.Expires.UnixNano()))) + d.Token
 }
 
 func (c *ListPending) apply(tx *tx) error {
@@ -391,13 +399,17 @@ func (c *ListPending) apply(tx *tx) error {
 			all = append(all, d)
 		}
 	}
+	c.Total = len(all)
+	if c.After != "" {
+		all = slices.DeleteFunc(all, func(d *Defer) bool { return PendingPlace(d) <= c.After })
+	}
 	slices.SortFunc(all, func(a, b *Defer) int {
 		if n := a.Expires.Compare(b.Expires); n != 0 {
 			return n
 		}
 		return strings.Compare(a.Token, b.Token)
 	})
-	c.Total = len(all)
+	c.More = len(all) > c.Most
 	for _, d := range all[:min(len(all), c.Most)] {
 		c.Out = append(c.Out, tx.shown(d))
 	}

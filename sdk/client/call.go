@@ -36,6 +36,7 @@ var (
 	opApprove     = operation{"approve", "POST", "/v1/approve", "approve_defer", withKey}
 	opDeferStatus = operation{"defer status", "POST", "/v1/defer/status", "poll_defer", always}
 	opApprovals   = operation{"approvals", "GET", "/v1/approvals", "", always}
+	opApproval    = operation{"approval", "GET", "/v1/approvals/call", "approval_get", always}
 	opGrantAdd    = operation{"grant add", "POST", "/v1/grants", "standing_grant_add", withKey}
 	opGrantRevoke = operation{"grant revoke", "POST", "/v1/grants/revoke", "standing_grant_revoke", withKey}
 	opGrantList   = operation{"grant list", "GET", "/v1/grants", "standing_grant_list", always}

@@ -84,9 +84,11 @@ type Pending struct {
 	ReasonCode        string          `json:"reason_code"`
 	Reason            string          `json:"reason,omitempty"`
 	Priority          string          `json:"priority,omitempty"`
-	Call              json.RawMessage `json:"call"`               // the canonical call that was hashed, secrets masked
-	Digest            string          `json:"digest,omitempty"`   // names the call as it stands, for Answer.Digest
-	Modified          bool            `json:"modified,omitempty"` // an approver has changed the arguments
+	Call              json.RawMessage `json:"call"`                   // the canonical call that was hashed, secrets masked
+	Digest            string          `json:"digest,omitempty"`       // names the call as it stands, for Answer.Digest
+	Modified          bool            `json:"modified,omitempty"`     // an approver has changed the arguments
+	Omitted           []string        `json:"call_omitted,omitempty"` // members of Call that are too long for a list: see Client.Approval
+	Bytes             int             `json:"call_bytes,omitempty"`   // of the whole call, where members are left out
 	CreatedAt         string          `json:"created_at"`
 	ExpiresAt         string          `json:"expires_at"`
 	Approvals         int             `json:"approvals"`
@@ -103,13 +105,37 @@ type PendingList struct {
 // Approvals lists the deferred calls that the key may answer. Over HTTP only; needs scope approve. agentID "" is every
 // agent; limit is 1 to 1000, 0 the server's own (100).
 func (c *Client) Approvals(ctx context.Context, agentID string, limit int) (*PendingList, error) {
+	out, cursor := new(PendingList), ""
+	for most := limit; ; most = limit - len(out.Approvals) {
+		page, err := c.approvals(ctx, agentID, most, cursor)
+		if err != nil {
+			return nil, err
+		}
+		out.Approvals, out.Total = append(out.Approvals, page.Approvals...), page.Total
+		if cursor = page.Next; cursor == "" || limit == 0 || len(out.Approvals) >= limit {
+			return out, nil
+		}
+	}
+}
+
+// pendingPage is one answer.
+type pendingPage struct {
+	PendingList
+	Next string `json:"next_cursor"`
+}
+
+func (c *Client) approvals(ctx context.Context, agentID string, limit int, cursor string) (*pendingPage, error) {
 	q := url.Values{}
 	set(q, "agent_id", agentID)
+	set(q, "cursor", cursor)
 	number(q, "limit", limit)
-	out := new(PendingList)
+	out := new(pendingPage)
 	root, err := c.ask(ctx, &request{op: opApprovals, query: q}, out)
 	if err == nil && root.Get("approvals").Kind() != exact.Array {
 		err = fmt.Errorf("approvals: %w", malformed("there is no list"))
+	}
+	if err == nil && out.Next != "" && out.Next == cursor {
+		err = fmt.Errorf("approvals: %w", malformed("a page that leads to itself"))
 	}
 	if err != nil {
 		return nil, err
@@ -118,6 +144,22 @@ func (c *Client) Approvals(ctx context.Context, agentID string, limit int) (*Pen
 		if out.Approvals[i].DeferToken == "" {
 			return nil, fmt.Errorf("approvals: %w", malformed("an entry without a defer_token"))
 		}
+	}
+	return out, nil
+}
+
+// Approval shows one pending call whole. Over both transports; needs scope approve.
+func (c *Client) Approval(ctx context.Context, token string) (*Pending, error) {
+	body, err := encode(wire.ApprovalGetRequest{DeferToken: token})
+	if err != nil {
+		return nil, fmt.Errorf("approval: %w", err)
+	}
+	out := new(Pending)
+	if _, err := c.ask(ctx, &request{op: opApproval, query: url.Values{"defer_token": {token}}, body: body}, out); err != nil {
+		return nil, err
+	}
+	if out.DeferToken != token {
+		return nil, fmt.Errorf("approval: %w", malformed("it is not the call that was asked for"))
 	}
 	return out, nil
 }
@@ -221,15 +263,26 @@ func (c *Client) kill(ctx context.Context, op operation, in wire.KillRequest) (*
 
 // KillList lists the kills in effect. Over HTTP only; needs scope kill or audit.
 func (c *Client) KillList(ctx context.Context) ([]wire.Killed, error) {
-	out := new(wire.KillListResponse)
-	root, err := c.ask(ctx, &request{op: opKillList}, out)
-	if err == nil && root.Get("kills").Kind() != exact.Array {
-		err = fmt.Errorf("kill list: %w", malformed("there is no list"))
+	var all []wire.Killed
+	for cursor := ""; ; {
+		q := url.Values{}
+		set(q, "cursor", cursor)
+		out := new(wire.KillListResponse)
+		root, err := c.ask(ctx, &request{op: opKillList, query: q}, out)
+		if err == nil && root.Get("kills").Kind() != exact.Array {
+			err = fmt.Errorf("kill list: %w", malformed("there is no list"))
+		}
+		if err == nil && out.Next != "" && out.Next == cursor {
+			err = fmt.Errorf("kill list: %w", malformed("a page that leads to itself"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, out.Kills...)
+		if cursor = out.Next; cursor == "" {
+			return all, nil
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out.Kills, nil
 }
 
 // ScanOutput gives one tool or model output to the scan chain. Over both transports; needs scope scan. What may be

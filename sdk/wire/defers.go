@@ -127,6 +127,12 @@ func (r *PollDeferResponse) AppendJSON(dst []byte) []byte {
 type ApprovalListRequest struct {
 	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only calls of this agent."`
 	Limit   int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 100 if not given."`
+	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+}
+
+// ApprovalGetRequest asks for one pending call.
+type ApprovalGetRequest struct {
+	DeferToken string `json:"defer_token" yett:"name,query" doc:"Required."`
 }
 
 // Approval is one pending deferred call as approvers see it.
@@ -143,8 +149,10 @@ type Approval struct {
 	Reason     string          `json:"reason,omitempty"`
 	Priority   string          `json:"priority,omitempty"`
 	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, secrets masked."`
-	Digest     string          `json:"digest,omitempty" doc:"Names the call as it stands: send it with an approval. Absent in the moment in which the call is being changed."`
+	Digest     string          `json:"digest,omitempty" doc:"Names the call as it stands: send it with an approval. Absent where members of the call are left out, and in the moment in which it is being changed."`
 	Modified   bool            `json:"modified,omitempty" doc:"An approver has put other arguments in place of those that were asked for."`
+	Omitted    []string        `json:"call_omitted,omitempty" doc:"Members of call that are too long for a list. approval_get has them."`
+	Bytes      int             `json:"call_bytes,omitempty" doc:"How long the whole call is, where members are left out."`
 	CreatedAt  string          `json:"created_at"`
 	ExpiresAt  string          `json:"expires_at"`
 	Approvals  int             `json:"approvals"`
@@ -152,39 +160,57 @@ type Approval struct {
 	From       []string        `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
 }
 
-// ApprovalListResponse is the list.
+// AppendJSON appends the approval.
+func (a *Approval) AppendJSON(dst []byte) []byte {
+	o := Object(dst)
+	a.Members(&o)
+	return o.Close()
+}
+
+// Members appends the approval's members.
+func (a *Approval) Members(w *Writer) {
+	w.Str("defer_token", a.DeferToken)
+	w.Str("status", a.Status)
+	w.Str("key_id", a.KeyID)
+	w.Opt("key_name", a.KeyName)
+	w.Str("agent_id", a.AgentID)
+	w.Opt("session_id", a.SessionID)
+	w.Str("tool_id", a.ToolID)
+	w.Opt("rule_id", a.RuleID)
+	w.Str("reason_code", a.ReasonCode)
+	w.Opt("reason", a.Reason)
+	w.Opt("priority", a.Priority)
+	w.Raw("call", a.Call)
+	w.Opt("digest", a.Digest)
+	w.True("modified", a.Modified)
+	if a.Omitted != nil {
+		w.Strs("call_omitted", a.Omitted)
+		w.Int("call_bytes", int64(a.Bytes))
+	}
+	w.Str("created_at", a.CreatedAt)
+	w.Str("expires_at", a.ExpiresAt)
+	w.Int("approvals", int64(a.Approvals))
+	w.Int("approvals_required", int64(a.Required))
+	if len(a.From) > 0 {
+		w.Strs("approvals_from", a.From)
+	}
+}
+
+// ApprovalListResponse is one page of the list.
 type ApprovalListResponse struct {
 	Approvals []Approval `json:"approvals"`
-	Total     int        `json:"total" doc:"How many there are, also beyond the limit."`
+	Total     int        `json:"total" doc:"How many there are, on all pages."`
+	Next      string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be shorter than the limit and not be the last."`
 }
+
+// NextCursor is the cursor of the page that follows, "" if there is none.
+func (r *ApprovalListResponse) NextCursor() string { return r.Next }
 
 // AppendJSON appends the response.
 func (r *ApprovalListResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
-	o.List("approvals", len(r.Approvals), func(i int, w *Writer) {
-		a := &r.Approvals[i]
-		w.Str("defer_token", a.DeferToken)
-		w.Str("status", a.Status)
-		w.Str("key_id", a.KeyID)
-		w.Opt("key_name", a.KeyName)
-		w.Str("agent_id", a.AgentID)
-		w.Opt("session_id", a.SessionID)
-		w.Str("tool_id", a.ToolID)
-		w.Opt("rule_id", a.RuleID)
-		w.Str("reason_code", a.ReasonCode)
-		w.Opt("reason", a.Reason)
-		w.Opt("priority", a.Priority)
-		w.Raw("call", a.Call)
-		w.Opt("digest", a.Digest)
-		w.True("modified", a.Modified)
-		w.Str("created_at", a.CreatedAt)
-		w.Str("expires_at", a.ExpiresAt)
-		w.Int("approvals", int64(a.Approvals))
-		w.Int("approvals_required", int64(a.Required))
-		if len(a.From) > 0 {
-			w.Strs("approvals_from", a.From)
-		}
-	})
+	o.List("approvals", len(r.Approvals), func(i int, w *Writer) { r.Approvals[i].Members(w) })
 	o.Int("total", int64(r.Total))
+	o.Opt("next_cursor", r.Next)
 	return o.Close()
 }

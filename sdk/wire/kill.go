@@ -50,18 +50,25 @@ func (r *KillResponse) AppendJSON(dst []byte) []byte {
 }
 
 // KillListRequest lists the kills in effect.
-type KillListRequest struct{}
+type KillListRequest struct {
+	Cursor string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+}
 
-// KillListResponse is every kill in effect.
+// KillListResponse is one page of the kills in effect, by scope and target.
 type KillListResponse struct {
 	OK    bool     `json:"ok"`
 	Kills []Killed `json:"kills"`
+	Next  string   `json:"next_cursor,omitempty" doc:"Absent on the last page."`
 }
+
+// NextCursor is the cursor of the page that follows, "" if there is none.
+func (r *KillListResponse) NextCursor() string { return r.Next }
 
 // AppendJSON appends the response.
 func (r *KillListResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
 	o.Bool("ok", r.OK)
 	o.List("kills", len(r.Kills), func(i int, w *Writer) { r.Kills[i].Members(w) })
+	o.Opt("next_cursor", r.Next)
 	return o.Close()
 }
