@@ -241,7 +241,12 @@ func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string
 		if p.DeferToken != token {
 			continue
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", visible(p.AgentID), visible(p.ToolID), visible(argsOf(p.Call)))
+		if p.Omitted != nil { // what a list leaves out has to be shown too
+			if p, err = c.Approval(cmd.Context(), token); err != nil {
+				return "", err
+			}
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", visible(p.AgentID), visible(p.ToolID), visible(argsOf(p)))
 		if p.Modified {
 			return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with --digest %s", p.Digest)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/yett-dev/yett/sdk/client"
 )
 
 // What could not be masked is said beside the args, where an approver looks.
@@ -13,8 +15,12 @@ func TestListedArgsSayWhatIsWithheld(t *testing.T) {
 		`{"args":{"withheld":"timeout","scanner":"s"},"args_withheld":{"cause":"timeout","scanner":"s"}}`: `{"withheld":"timeout","scanner":"s"} (args withheld: timeout, scanner s)`,
 		`{"args":{"a":1},"context_withheld":{"cause":"api_key"}}`:                                         `{"a":1} (context withheld: api_key)`,
 	} {
-		if got := argsOf(json.RawMessage(call)); got != want {
+		if got := argsOf(&client.Pending{Call: json.RawMessage(call)}); got != want {
 			t.Errorf("%s is listed as %s, want %s", call, got, want)
 		}
+	}
+	long := &client.Pending{Call: json.RawMessage(`{"agent_id":"a"}`), Omitted: []string{"args"}, Bytes: 900_000}
+	if got := argsOf(long); got != "(long: 900000 bytes, see yett approvals show)" {
+		t.Errorf("args that a list leaves out are listed as %s", got)
 	}
 }
