@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/yett-dev/yett/core/confine"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,6 +26,7 @@ const (
 	backgroundNice = 10                 // a tenth of the processor when a process of the ordinary priority wants it too
 	behindNice     = 5                  // a quarter of it
 	launchSet      = "\x01"             // written when everything is set, just before exec
+	launchGaps     = "\x02"             // written before it, and followed by JSON: what the kernel did not take away
 	launchFails    = 126                // as in a shell: found, but could not be run
 	busyTries      = 200
 	busyPause      = 5 * time.Millisecond
@@ -45,6 +47,7 @@ type plan struct {
 	Status    int    // descriptor of the status pipe
 	Limits    Limits
 	User      *User
+	Confine   *confine.Policy
 
 	Nice int // 0: the gateway's own
 }
@@ -91,8 +94,9 @@ func readPlan(at string) (*plan, error) {
 	return &p, nil
 }
 
-// run becomes the program. The order matters: the priority before the user, who owns nothing in /proc before exec; the user before the
-// parent's death signal, which a change of user clears; the memory limit last, since the launcher itself may be larger than it.
+// run becomes the program. The order matters: the priority before the user, who owns nothing in /proc before exec; what the confinement
+// opens before the user too; the user before the parent's death signal, which a change of user clears; the limits late, since the
+// launcher itself may be larger than the memory it leaves; the confinement last, since nothing but exec works in it for sure.
 func (p *plan) run() error {
 	unix.Umask(0o077)
 	if p.Nice > 0 {
@@ -100,10 +104,14 @@ func (p *plan) run() error {
 			return fmt.Errorf("priority: %w", err)
 		}
 	}
+	prepared, err := p.prepare()
+	if err != nil {
+		return err
+	}
 	if err := p.switchUser(); err != nil {
 		return err
 	}
-	if err := disarm(); err != nil {
+	if err := p.disarm(); err != nil {
 		return err
 	}
 	if err := os.Chdir(p.Dir); err != nil {
@@ -122,10 +130,12 @@ func (p *plan) run() error {
 	if err := p.limit(); err != nil {
 		return err
 	}
+	if err := p.enter(prepared); err != nil {
+		return err
+	}
 	if _, err := unix.Write(p.Status, []byte(launchSet)); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
-	var err error
 	for range busyTries { // a fork elsewhere in the gateway may for a moment hold a writable descriptor of the copy
 		if err = syscall.Exec(path, p.Argv, p.Env); !errors.Is(err, unix.ETXTBSY) {
 			break
@@ -136,6 +146,39 @@ func (p *plan) run() error {
 		return fmt.Errorf("exec: %w: memory cannot be executed here, and the file system of the temporary directory (TMPDIR) is mounted noexec", err)
 	}
 	return fmt.Errorf("exec: %w", err)
+}
+
+// prepare opens what the program keeps, and gives up what only the gateway's user can.
+func (p *plan) prepare() (*confine.Prepared, error) {
+	if p.Confine == nil {
+		return nil, nil
+	}
+	prepared, err := confine.Prepare(p.Confine, p.Dir, p.Target)
+	return prepared, errors.Join(err, confine.Bound())
+}
+
+// disarm takes away capabilities: all of them from a program that is confined.
+func (p *plan) disarm() error {
+	if p.Confine != nil {
+		return confine.Disarm()
+	}
+	return disarm()
+}
+
+// enter confines this thread, which becomes the program, and tells what the kernel does not give.
+func (p *plan) enter(prepared *confine.Prepared) error {
+	if prepared == nil {
+		return nil
+	}
+	gaps, err := prepared.Enter()
+	if err != nil || len(gaps) == 0 {
+		return err
+	}
+	text, err := json.Marshal(gaps)
+	if err == nil {
+		_, err = unix.Write(p.Status, []byte(launchGaps+string(text)))
+	}
+	return err
 }
 
 func (p *plan) switchUser() error {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 // Cause says why a process is no more, as far as that can be told.
@@ -64,6 +66,7 @@ type Process struct {
 	env    []string                // NAME=value, all that it was given
 	born   uint64                  // when, as the kernel counts
 	uid    int                     // its user; 0: perhaps any
+	gaps   []confine.Gap           // what the kernel did not take from it, beside what was asked for
 
 	mu     sync.Mutex
 	reaped bool
@@ -74,6 +77,9 @@ type Process struct {
 	done chan struct{} // ended, and nothing more comes from its stderr
 	gone chan struct{} // and what it had on disk is removed
 }
+
+// Gaps says what of its Command.Confine this machine does not give.
+func (p *Process) Gaps() []confine.Gap { return p.gaps }
 
 // Pid is the process's id, which is its group's and session's too.
 func (p *Process) Pid() int { return p.pid }

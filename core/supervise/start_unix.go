@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/yett-dev/yett/core/confine"
 	"golang.org/x/sys/unix"
 )
 
@@ -151,7 +152,7 @@ func (b *birth) uid() int {
 func (b *birth) plan() ([]byte, error) {
 	c := &b.command
 	p := plan{Name: c.Name, Parent: os.Getpid(), Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
-		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Nice: c.nice()}
+		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Confine: c.Confine, Nice: c.nice()}
 	if p.Dir == "" {
 		p.Dir = b.dir
 	}
@@ -199,7 +200,7 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	}
 	b.child, b.dir = nil, ""
 	stop := context.AfterFunc(ctx, p.Kill)
-	err = handshake(b, told)
+	p.gaps, err = handshake(b, told)
 	stopped := stop()
 	if err == nil && !stopped {
 		err = context.Cause(ctx)
@@ -220,28 +221,45 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 
 var errLauncher = errors.New("the launcher ended before it was done")
 
-// handshake hands over the plan and reads what the launcher says: one byte when all is set, then a sentence if exec failed.
-func handshake(b *birth, told []byte) error {
+// handshake hands over the plan and reads what the launcher says: what could not be taken from the program, one byte when all is set,
+// then a sentence if exec failed.
+func handshake(b *birth, told []byte) ([]confine.Gap, error) {
 	limit := time.Now().Add(launchTimeout)
 	b.planOut.SetDeadline(limit)
 	b.statusIn.SetDeadline(limit)
 	_, werr := b.planOut.Write(told)
 	b.planOut.Close()
-	said, rerr := io.ReadAll(io.LimitReader(b.statusIn, 4<<10))
-	text, set := strings.CutPrefix(string(said), launchSet)
+	all, rerr := io.ReadAll(io.LimitReader(b.statusIn, 8<<10))
+	said, gaps, gerr := readGaps(string(all))
+	text, set := strings.CutPrefix(said, launchSet)
 	switch {
 	case errors.Is(rerr, os.ErrDeadlineExceeded), errors.Is(werr, os.ErrDeadlineExceeded):
-		return fmt.Errorf("the launcher took longer than %v", launchTimeout)
+		return nil, fmt.Errorf("the launcher took longer than %v", launchTimeout)
+	case gerr != nil:
+		return nil, gerr
 	case text != "":
-		return errors.New(text)
+		return nil, errors.New(text)
 	case rerr != nil:
-		return fmt.Errorf("read the launcher's status: %w", rerr)
+		return nil, fmt.Errorf("read the launcher's status: %w", rerr)
 	case !set:
-		return errLauncher
+		return nil, errLauncher
 	case werr != nil:
-		return fmt.Errorf("hand over the plan: %w", werr)
+		return nil, fmt.Errorf("hand over the plan: %w", werr)
 	}
-	return nil
+	return gaps, nil
+}
+
+// readGaps takes the gaps off the front of what the launcher said.
+func readGaps(said string) (rest string, gaps []confine.Gap, err error) {
+	text, some := strings.CutPrefix(said, launchGaps)
+	if !some {
+		return said, nil, nil
+	}
+	in := json.NewDecoder(strings.NewReader(text))
+	if err := in.Decode(&gaps); err != nil {
+		return "", nil, fmt.Errorf("read what the launcher could not confine: %w", err)
+	}
+	return text[in.InputOffset():], gaps, nil
 }
 
 // live is a process's whole life, on a thread of its own: fork, wait, kill what is left of the group, reap, tidy up.

@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 // MaxImage is the most bytes that an executable may have.
@@ -63,6 +65,7 @@ type Command struct {
 	Log        func(line string) // gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
 	Private    bool              // what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
+	Confine    *confine.Policy   // what the kernel is to take from it; nil: nothing but capabilities that root does not give
 	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
 	Behind     bool              // somebody waits for it, but what the gateway does itself comes first: a worker of modules
 }
@@ -86,6 +89,11 @@ func (c *Command) check() error {
 	for i, f := range c.ExtraFiles {
 		if f == nil {
 			return fmt.Errorf("extra files: number %d is nil", i)
+		}
+	}
+	if c.Confine != nil {
+		if err := c.Confine.Check(); err != nil {
+			return err
 		}
 	}
 	if c.Path != "" && !isDigest(c.Digest) {

@@ -1,0 +1,170 @@
+//go:build amd64 || arm64
+
+package confine
+
+import "golang.org/x/sys/unix"
+
+// cond is what an argument of a system call must be. Arguments are compared in their lower 32 bits: all that are looked at here are
+// ints, or flags of which the kernel looks at no others.
+type cond struct {
+	arg  int
+	mask uint32 // 0: all bits
+	is   []uint32
+	not  bool // none of is, instead of one of them
+}
+
+// rule refuses one system call, always or where one of its clauses holds. A clause holds when all its conditions do.
+type rule struct {
+	number  uintptr
+	errno   unix.Errno
+	clauses [][]cond
+}
+
+func (r rule) when(conds ...cond) rule {
+	r.clauses = append(append([][]cond{}, r.clauses...), conds)
+	return r
+}
+
+func is(arg int, values ...uint32) cond  { return cond{arg: arg, is: values} }
+func not(arg int, values ...uint32) cond { return cond{arg: arg, is: values, not: true} }
+func bits(arg int, mask uint32, values ...uint32) cond {
+	return cond{arg: arg, mask: mask, is: values}
+}
+func anyBit(arg int, mask uint32) cond { return cond{arg: arg, mask: mask, is: []uint32{0}, not: true} }
+
+func refuse(numbers ...uintptr) []rule {
+	all := make([]rule, len(numbers))
+	for i, n := range numbers {
+		all[i] = rule{number: n, errno: unix.EPERM}
+	}
+	return all
+}
+
+// Numbers that are the same wherever we have a filter, and that have no name in x/sys.
+const (
+	cmdSetOwn, cmdSetOwnEx     = 8, 15          // fcntl: whom to signal
+	ioSetOwn, ioSetGroup       = 0x8901, 0x8902 // ioctl: the same for sockets
+	ioPush, ioLinux, ioSetDisc = unix.TIOCSTI, 0x541c, unix.TIOCSETD
+	newTime                    = 0x80
+	spaces                     = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	personalityNow             = 0xffffffff
+)
+
+// always is what no confined program may do. Nearly all of it takes a capability too: the filter is there for the kernel's mistakes, and
+// for what a program may do to others of its own user without any capability.
+func always() []rule {
+	return append(refuse(
+		// Other processes: to trace them, to read and write their memory, to take their descriptors.
+		unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PROCESS_MADVISE, unix.SYS_PROCESS_MRELEASE,
+		unix.SYS_PIDFD_GETFD, unix.SYS_KCMP, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES, unix.SYS_GET_ROBUST_LIST,
+		// Wide parts of the kernel that plugins have no need of.
+		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER,
+		unix.SYS_IO_URING_REGISTER, unix.SYS_FANOTIFY_INIT, unix.SYS_FANOTIFY_MARK, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_NFSSERVCTL,
+		unix.SYS_MEMFD_SECRET, unix.SYS_VMSPLICE, unix.SYS_REMAP_FILE_PAGES,
+		// Keys of the kernel's keyrings, which belong to users and not to processes.
+		unix.SYS_KEYCTL, unix.SYS_ADD_KEY, unix.SYS_REQUEST_KEY,
+		// Namespaces, and files by other ways than their paths.
+		unix.SYS_SETNS, unix.SYS_UNSHARE, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT,
+		unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR, unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK,
+		unix.SYS_MOUNT_SETATTR, unix.SYS_STATMOUNT, unix.SYS_LISTMOUNT, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT,
+		unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+		// The machine.
+		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE, unix.SYS_KEXEC_LOAD, unix.SYS_KEXEC_FILE_LOAD,
+		unix.SYS_ACCT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_REBOOT, unix.SYS_SETTIMEOFDAY, unix.SYS_CLOCK_SETTIME,
+		unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME, unix.SYS_VHANGUP, unix.SYS_SYSLOG,
+		// Memory and queues that outlive the process and that no limit of it counts.
+		unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+		unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+	), machine()...)
+}
+
+// special is what is refused by its arguments. hides: it may still make itself undumpable, as a worker does on its way.
+func special(hides bool) []rule {
+	// A program that hides from the gateway cannot be attributed, and one without a death signal may outlive it.
+	prctl := rule{number: unix.SYS_PRCTL, errno: unix.EPERM}.when(is(0, unix.PR_SET_PDEATHSIG), not(1, uint32(unix.SIGKILL)))
+	if !hides {
+		prctl = prctl.when(is(0, unix.PR_SET_DUMPABLE))
+	}
+	return []rule{
+		prctl,
+		{number: unix.SYS_CLONE3, errno: unix.ENOSYS}, // its flags are in memory, where a filter cannot look: callers use clone then
+		rule{number: unix.SYS_IOCTL, errno: unix.EPERM}.when(is(1, ioPush, ioLinux, ioSetDisc, ioSetOwn, ioSetGroup)),
+		rule{number: unix.SYS_FCNTL, errno: unix.EPERM}.when(is(1, cmdSetOwn, cmdSetOwnEx)),
+		rule{number: unix.SYS_PERSONALITY, errno: unix.EPERM}.when(not(0, 0, personalityNow)),
+	}
+}
+
+// shared memory that no limit counts: of use between processes only.
+func private() []rule {
+	return append(refuse(unix.SYS_MEMFD_CREATE), rule{number: unix.SYS_MMAP, errno: unix.EPERM}.
+		when(bits(3, unix.MAP_SHARED|unix.MAP_ANONYMOUS, unix.MAP_SHARED|unix.MAP_ANONYMOUS)).
+		when(anyBit(3, unix.MAP_GROWSDOWN)))
+}
+
+// others is what reaches other processes of the same user by their numbers: own is the only number that may be named, beside 0.
+func others(own uint32) []rule {
+	var all []rule
+	for _, n := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
+		all = append(all, rule{number: n, errno: unix.EPERM}.when(not(0, 0, own)))
+	}
+	// The first argument says what the number is of; 0 (PRIO_PROCESS) and 1 (IOPRIO_WHO_PROCESS) are processes.
+	return append(all, rule{number: unix.SYS_SETPRIORITY, errno: unix.EPERM}.when(not(0, unix.PRIO_PROCESS)).when(not(1, 0, own)),
+		rule{number: unix.SYS_IOPRIO_SET, errno: unix.EPERM}.when(not(0, 1)).when(not(1, 0, own)))
+}
+
+// signals refuses to signal anybody but the process itself. scoped: the kernel keeps signals within the domain too.
+func signals(own uint32, scoped bool) []rule {
+	var all []rule
+	for _, n := range []uintptr{unix.SYS_KILL, unix.SYS_TGKILL, unix.SYS_RT_SIGQUEUEINFO, unix.SYS_RT_TGSIGQUEUEINFO} {
+		all = append(all, rule{number: n, errno: unix.EPERM}.when(not(0, 0, own)))
+	}
+	if !scoped { // these name threads, or descriptors
+		all = append(all, refuse(unix.SYS_TKILL, unix.SYS_PIDFD_SEND_SIGNAL)...)
+	}
+	return all
+}
+
+// children refuses new processes, and new namespaces in any case. Threads are not processes.
+func children(allowed bool) []rule {
+	clone := rule{number: unix.SYS_CLONE, errno: unix.EPERM}.when(anyBit(0, spaces))
+	if allowed {
+		return []rule{clone}
+	}
+	return append(oldForks(), clone.when(bits(0, unix.CLONE_THREAD, 0)))
+}
+
+// sockets refuses the families of sockets that plugins have no need of, all but local listeners without a network, and where ports are
+// restricted each way around Landlock, which looks at bind and connect of plain TCP.
+func (p *Policy) sockets() []rule {
+	socket := rule{number: unix.SYS_SOCKET, errno: unix.EACCES}
+	pair := rule{number: unix.SYS_SOCKETPAIR, errno: unix.EACCES}.when(not(0, unix.AF_UNIX))
+	if p.none() {
+		const kind = 0xf // the rest are flags
+		return append([]rule{socket.when(not(0, unix.AF_UNIX)).when(cond{arg: 1, mask: kind, is: []uint32{unix.SOCK_STREAM}, not: true}), pair},
+			rule{number: unix.SYS_CONNECT, errno: unix.EACCES})
+	}
+	socket = socket.when(not(0, unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK)).when(is(0, unix.AF_NETLINK), not(2, unix.NETLINK_ROUTE))
+	if p.Network == nil {
+		return []rule{socket, pair}
+	}
+	socket = socket.when(is(0, unix.AF_INET, unix.AF_INET6), not(2, 0, unix.IPPROTO_TCP, unix.IPPROTO_UDP)) // such as multipath TCP
+	all := []rule{socket, pair}
+	for number, flags := range map[uintptr]int{unix.SYS_SENDTO: 3, unix.SYS_SENDMSG: 2, unix.SYS_SENDMMSG: 3} {
+		all = append(all, rule{number: number, errno: unix.EACCES}.when(anyBit(flags, unix.MSG_FASTOPEN))) // connects without a connect
+	}
+	return all
+}
+
+// rules are those of a policy for the process with this number.
+func (p *Policy) rules(own uint32, scoped bool) []rule {
+	all := append(append(always(), special(p.Worker)...), others(own)...)
+	if p.Worker {
+		all = append(all, refuse(unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT)...)
+		return append(append(all, children(false)...), signals(own, scoped)...)
+	}
+	all = append(append(all, p.sockets()...), children(p.Children)...)
+	if !p.Children {
+		all = append(append(all, private()...), signals(own, scoped)...)
+	}
+	return all
+}
