@@ -33,6 +33,7 @@ func (p *Policy) none() bool { return p.Worker || p.Network != nil && len(p.Netw
 
 // The parts of a confinement.
 const (
+	PartOff      = "off" // nothing is confined, since the operator said so
 	PartSeccomp  = "seccomp"
 	PartFiles    = "landlock_files"
 	PartPorts    = "landlock_ports"
@@ -41,7 +42,9 @@ const (
 )
 
 // Parts are all of them, in the order in which they are told.
-func Parts() []string { return []string{PartSeccomp, PartFiles, PartPorts, PartSignals, PartDumpable} }
+func Parts() []string {
+	return []string{PartOff, PartSeccomp, PartFiles, PartPorts, PartSignals, PartDumpable}
+}
 
 // Gap is a part that this machine does not give.
 type Gap struct {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -53,6 +54,10 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 			b.release()
 		}
 	}()
+	policy, err := s.policy()
+	if err != nil {
+		return nil, err
+	}
 	if b.dir, err = privateDir(s); err != nil {
 		return nil, err
 	}
@@ -69,11 +74,38 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	env[plugin.CookieKey] = plugin.CookieValue
 	env[envVersions] = fmt.Sprint(plugin.ProtocolVersion)
 	env[envSocketDir] = b.dir
+	if _, set := env["TMPDIR"]; !set { // it may write nowhere else
+		env["TMPDIR"] = b.dir
+	}
 	env[envClientCert] = string(b.pair.pem)
 	b.command = supervise.Command{Name: s.Name, Path: s.Path, Digest: s.Digest, Env: env, Dir: b.dir, Limits: s.Limits,
-		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Background: s.Kind == Subscriber, // decisions have somebody waiting
+		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Confine: policy, Background: s.Kind == Subscriber, // decisions have somebody waiting
 		Log: func(line string) { o.Log(s.Name, LevelStderr, line) }}
 	return b, nil
+}
+
+// policy is what the kernel takes from the process; nil: nothing.
+func (s *Spec) policy() (*confine.Policy, error) {
+	if s.Limits.Processes > 0 && s.User == nil && os.Geteuid() == 0 {
+		return nil, refusef("limits.processes: the kernel does not count root's processes: give the plugin a user")
+	}
+	if s.Unconfined {
+		return nil, nil
+	}
+	p := s.Confine
+	p.Children = s.Limits.Processes > 0
+	return &p, nil
+}
+
+// gapsOf says what a process is not confined in.
+func gapsOf(s *Spec, p *supervise.Process) []confine.Gap {
+	switch {
+	case s.Connect != "":
+		return nil // somebody else starts it
+	case s.Unconfined:
+		return []confine.Gap{{Part: confine.PartOff, Why: "the configuration turned its confinement off (confine: off)"}}
+	}
+	return p.Gaps()
 }
 
 // privateDir is an empty directory for one process, where its socket goes too.

@@ -98,10 +98,15 @@ var given = map[string]func(s *prochost.Spec){
 		uid := uint32(20_000 + (os.Getpid()<<4+int(uids.Add(1)))%40_000) // the limit is of the user, over all runs of this test
 		s.User, s.Limits.Processes = &supervise.User{UID: uid, GID: uid}, 96
 	},
-	"huge": func(s *prochost.Spec) { s.Timeout = 10 * time.Second },
+	"grandchild":       unconfined,
+	"grandchild-crash": unconfined,
+	"huge":             func(s *prochost.Spec) { s.Timeout = 10 * time.Second },
 }
 
 var uids atomic.Int32
+
+// unconfined is for what a confined plugin cannot do: start processes.
+func unconfined(s *prochost.Spec) { s.Unconfined = true }
 
 // maySwitch says whether this process may start others as another user, and give files away: root in a container may not be able to.
 var maySwitch = sync.OnceValue(func() bool {
@@ -415,7 +420,7 @@ func TestHostileEnvironment(t *testing.T) {
 	}
 	out := filepath.Join(dir, "out")
 	given["environment"] = func(s *prochost.Spec) {
-		s.Env["FAKE_OUT"] = out
+		s.Env["FAKE_OUT"], s.Confine.Write = out, []string{dir}
 		s.Secrets = map[string][]byte{"token": []byte(secret)}
 		if maySwitch() {
 			s.User = &supervise.User{UID: 65123, GID: 65124}
@@ -468,7 +473,7 @@ func (h *hostile) surroundings(out, secret string) {
 	}
 	for _, v := range env.Env {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" {
+		if !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" && name != "TMPDIR" {
 			h.t.Errorf("variable %s was not given", name)
 		}
 	}

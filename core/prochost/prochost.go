@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -79,7 +80,10 @@ type Spec struct {
 	StartTimeout time.Duration // from the start of the process until it is ready; 10 s
 	DrainTimeout time.Duration // for what is in flight at Close; 30 s
 
-	Limits  supervise.Limits
+	Limits     supervise.Limits
+	Confine    confine.Policy // what it keeps beside the system's directories and its own. Limits.Processes lets it start processes
+	Unconfined bool           // the kernel takes nothing from it
+
 	Breaker Breaker
 	Cache   Cache
 	NoSmoke bool // do not try one check or scan before the plugin counts as ready

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -39,6 +40,7 @@ type replica struct {
 	ended   error // why the last instance is no more
 	once    bool  // was ready
 	failed  error // why the last start failed
+	gaps    []confine.Gap
 }
 
 func (p *Plugin) newReplica(index int) *replica {
@@ -109,6 +111,7 @@ func (r *replica) use(ctx context.Context, in *instance) bool {
 // probe brings a process up to where it can be asked.
 func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 	<-r.begun
+	r.tellGaps(gapsOf(&r.p.spec, process))
 	ctx, cancel := context.WithTimeoutCause(ctx, r.p.spec.StartTimeout, tooSlow(r.p.spec.StartTimeout))
 	defer cancel()
 	b := r.takeBirth(ctx)
@@ -143,6 +146,16 @@ func (r *replica) probe(ctx context.Context, process *supervise.Process) error {
 		return errLost
 	}
 	return nil
+}
+
+// tellGaps notes what the process is not confined in, and logs it when it is news.
+func (r *replica) tellGaps(gaps []confine.Gap) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if told := confine.Told(gaps); told != confine.Told(r.gaps) && r.index == 0 {
+		r.p.o.Log(r.p.spec.Name, LevelHost, "not wholly confined: "+told)
+	}
+	r.gaps = gaps
 }
 
 // shakes tells that the handshake is done, and the probing begins; to the supervisor both are its probe.

@@ -143,7 +143,7 @@ func TestWhatItGets(t *testing.T) {
 	s.Secrets = map[string][]byte{"token": []byte(token)}
 	p := loaded(t, s, Options{}, generous)
 	for what, want := range map[string]string{
-		"env":    "PLUGIN_CLIENT_CERT PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNIX_SOCKET_DIR PROCHOST_GUEST PROCHOST_SEEN=x YETT_PLUGIN",
+		"env":    "PLUGIN_CLIENT_CERT PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNIX_SOCKET_DIR PROCHOST_GUEST PROCHOST_SEEN=x TMPDIR YETT_PLUGIN",
 		"args":   "",
 		"secret": token,
 	} {
@@ -236,7 +236,8 @@ func TestSwappedProgram(t *testing.T) {
 // TestChangedInfo: a restarted process has to be who it was.
 func TestChangedInfo(t *testing.T) {
 	s := guestSpec("stock-changes")
-	s.Env["PROCHOST_FILE"] = filepath.Join(t.TempDir(), "started")
+	notes := t.TempDir()
+	s.Env["PROCHOST_FILE"], s.Confine.Write = filepath.Join(notes, "started"), []string{notes}
 	p := loaded(t, s, Options{}, generous)
 	check(p, "crash")
 	until(t, "the change is noticed", func() bool { return strings.Contains(p.Status().Detail, "not what it said at first") })

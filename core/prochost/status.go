@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -38,6 +39,7 @@ type Status struct {
 	Breaker  string // closed, open, half-open; "" without one
 	InFlight int
 	Waiting  int
+	Gaps     []confine.Gap // what its processes are not confined in
 }
 
 // ReplicaStatus is a snapshot of one process or connection.
@@ -90,6 +92,7 @@ func (p *Plugin) Status() Status {
 	}
 	for _, r := range p.replicas {
 		rs := r.status()
+		s.Gaps = confine.Merge(s.Gaps, r.lacks()...)
 		if len(s.Replicas) == 0 || rank[rs.State] > rank[s.State] {
 			s.State, s.Detail, s.Words = rs.State, rs.Detail, rs.Words
 		}
@@ -130,6 +133,12 @@ func (r *replica) status() ReplicaStatus {
 		out.State = StateUnready
 	}
 	return out
+}
+
+func (r *replica) lacks() []confine.Gap {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gaps
 }
 
 // words are what the plugin said of its last failure.

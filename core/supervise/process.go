@@ -21,6 +21,7 @@ const (
 	CauseKilled  Cause = "killed"  // by Kill or Terminate
 	CauseCPU     Cause = "cpu"     // its processor time was used up
 	CauseMemory  Cause = "memory"  // it said that it ran out of memory, as Go and C runtimes do
+	CauseLimit   Cause = "limit"   // it had more threads, or more on disk, than it may
 	CauseOutside Cause = "outside" // a signal from neither itself nor us: an operator, or the kernel short of memory
 )
 
@@ -72,6 +73,7 @@ type Process struct {
 	reaped bool
 	strays map[int]int // descendants outside the group when somebody looked: pid → descriptor
 	asked  bool        // by Kill or Terminate
+	over   string      // the limit that it went beyond, for which we killed it
 
 	exit Exit          // written before done is closed
 	done chan struct{} // ended, and nothing more comes from its stderr
@@ -163,6 +165,13 @@ func (e *Exit) judge(l Limits, asked, starved bool) {
 		e.Cause, e.Err = CauseExited, "ended with "+e.status()
 	default:
 		e.Cause = CauseExited
+	}
+}
+
+// blame says that we killed the process since it went beyond a limit; over is "" if it did not.
+func (e *Exit) blame(over string) {
+	if over != "" && e.Signal == "SIGKILL" {
+		e.Cause, e.Err = CauseLimit, "killed by the supervisor: "+over
 	}
 }
 

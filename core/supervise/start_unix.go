@@ -137,6 +137,14 @@ func (b *birth) files() (files []*os.File, err error) {
 	return append(files, planIn, statusOut), nil
 }
 
+// workDir is where the program begins.
+func (b *birth) workDir() string {
+	if b.command.Dir != "" {
+		return b.command.Dir
+	}
+	return b.dir
+}
+
 // uid is the only user that the program can have; 0: perhaps any.
 func (b *birth) uid() int {
 	switch u := b.command.User; {
@@ -284,6 +292,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	lines := &pump{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
 	image := b.image.leave()
 	started <- nil
+	go p.watch(b.workDir(), exited)
 	go func() {
 		defer close(read)
 		defer stderr.Close()
@@ -305,6 +314,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	p.exit.Left, p.exit.Loose = left, loose
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
+	p.exit.blame(p.over)
 	if !p.private {
 		p.exit.quote()
 	}

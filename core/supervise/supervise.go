@@ -41,6 +41,10 @@ type Limits struct {
 	Files     uint64        // highest number of open files (RLIMIT_NOFILE)
 	FileSize  uint64        // bytes of one file it writes (RLIMIT_FSIZE); 1 is next to nothing
 	Processes uint64        // processes and threads of the whole user (RLIMIT_NPROC); the kernel does not apply it to root
+
+	// These are looked at a few times a second, by reading /proc and the working directory: who goes beyond is killed.
+	Threads uint64 // of the process
+	Disk    uint64 // bytes in its working directory, and in files there that it removed and still has open
 }
 
 // User is who the process runs as. For another user than its own the gateway needs CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE,

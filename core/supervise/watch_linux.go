@@ -1,0 +1,130 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How often a process is looked at, and how much of its directory.
+const (
+	watchPause = 200 * time.Millisecond
+	diskEach   = 5       // of so many looks
+	diskFiles  = 1 << 14 // files and directories, at most
+)
+
+var errManyFiles = errors.New("many files")
+
+// watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
+// user and not root, and what it has on disk. It returns when the process has ended.
+func (p *Process) watch(dir string, exited <-chan struct{}) {
+	if p.limits.Threads == 0 && p.limits.Disk == 0 {
+		return
+	}
+	tick := time.NewTicker(watchPause)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-exited:
+			return
+		case <-tick.C:
+		}
+		over := p.overThreads()
+		if over == "" && n%diskEach == 0 {
+			over = p.overDisk(dir)
+		}
+		if over != "" {
+			p.stopFor(over)
+		}
+	}
+}
+
+// stopFor kills the process for a reason.
+func (p *Process) stopFor(over string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.reaped {
+		p.over = over
+		p.signal(true)
+	}
+}
+
+func (p *Process) overThreads() string {
+	most := p.limits.Threads
+	if most == 0 {
+		return ""
+	}
+	if now, err := statField(p.pid, 17); err == nil && uint64(now) > most { // an error: it has ended
+		return fmt.Sprintf("it has %d threads, limited to %d (limits.threads)", now, most)
+	}
+	return ""
+}
+
+func (p *Process) overDisk(dir string) string {
+	most := p.limits.Disk
+	if most == 0 || dir == "" {
+		return ""
+	}
+	used, err := diskOf(dir)
+	if errors.Is(err, errManyFiles) {
+		return fmt.Sprintf("its working directory has more than %d files", diskFiles)
+	}
+	if used += p.removedOf(dir); used > most {
+		return fmt.Sprintf("its working directory takes %d MiB, limited to %d (limits.disk)", used>>20, most>>20)
+	}
+	return ""
+}
+
+// diskOf is what a directory takes on disk. Its owner may change it meanwhile, and cannot lead us out of it.
+func diskOf(dir string) (used uint64, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return 0, err
+	}
+	defer root.Close()
+	files := 0
+	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
+		if files++; files > diskFiles {
+			return errManyFiles
+		}
+		if err != nil {
+			return nil // it was removed
+		}
+		if info, err := e.Info(); err == nil {
+			used += blocks(info)
+		}
+		return nil
+	})
+	return used, err
+}
+
+// removedOf is what files of a directory take that the process has removed and still has open.
+func (p *Process) removedOf(dir string) (used uint64) {
+	at := fmt.Sprintf("/proc/%d/fd", p.pid)
+	open, err := os.ReadDir(at)
+	if err != nil { // it has ended, or we may not look into it
+		return 0
+	}
+	for _, e := range open {
+		path := at + "/" + e.Name()
+		to, err := os.Readlink(path)
+		if err != nil || !strings.HasPrefix(to, dir+"/") || !strings.HasSuffix(to, " (deleted)") {
+			continue
+		}
+		if info, err := os.Stat(path); err == nil {
+			used += blocks(info)
+		}
+	}
+	return used
+}
+
+func blocks(info fs.FileInfo) uint64 {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return uint64(s.Blocks) * 512
+	}
+	return 0
+}
