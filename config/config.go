@@ -267,6 +267,7 @@ func (l *loader) finish() {
 		l.resolveSecrets(&p, join(key, "secrets"))
 		c.Plugins[name] = p
 	}
+	c.guardData(r)
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
 	l.finishAudit(&c.Audit)

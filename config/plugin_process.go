@@ -53,10 +53,13 @@ type Cache struct {
 	MaxTTL  Duration `koanf:"max_ttl" default:"60s" min:"1ms" max:"1h" doc:"No answer is kept for longer, whatever the plugin says."`
 }
 
+// processMemory is the limit of a plugin process that is given none.
+const processMemory Size = 1 << 30
+
 func (p *Plugin) validateProcess(r *report, key string) {
 	p.refuse(r, key, "goes with builtin and wasm only", "sandbox", "isolation", "limits.fuel", "limits.instances")
 	if !r.written(join(key, "limits.memory")) {
-		p.Limits.Memory = 0
+		p.Limits.Memory = processMemory
 	}
 	p.Limits.Instances = 0
 	if p.Kind != KindAuthorizer {
@@ -75,16 +78,14 @@ func (p *Plugin) validateProcess(r *report, key string) {
 		p.refuse(r, key, "needs user.uid", "user.gid")
 	}
 	if p.Connect != "" {
-		p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "limits.memory", "limits.files", "limits.processes", "limits.file_size", "limits.replicas")
-		p.Limits.Files, p.Limits.Replicas = 0, 0
+		p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "confine", "paths", "network", "limits.memory", "limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk", "limits.replicas")
+		p.Limits.Memory, p.Limits.Files, p.Limits.Threads, p.Limits.FileSize, p.Limits.Disk, p.Limits.Replicas = 0, 0, 0, 0, 0, 0
 		p.checkPeer(r, join(key, "peer"))
 		return
 	}
 	p.refuse(r, key, "goes with connect only", "peer")
 	p.Peer = Peer{}
-	if p.User.UID == 0 {
-		p.refuse(r, key, "needs user.uid: the kernel counts processes by user, and does not limit root", "limits.processes")
-	}
+	p.checkConfine(r, key)
 	if path, err := filepath.Abs(string(p.Exec)); err == nil {
 		p.Exec = Path(path)
 	}

@@ -43,6 +43,9 @@ type Plugin struct {
 	Secrets map[string]SecretRef `koanf:"secrets" doc:"With exec: secrets by name, which reach the plugin as files and never stand in its environment or arguments."`
 	Env     Values               `koanf:"env" doc:"With exec: the whole environment of the process, names and texts. Nothing of the server's own is handed on. No place for secrets."`
 	User    PluginUser           `koanf:"user" idle:"ok" doc:"With exec: who the process runs as, where the server may switch (as root, or with the capabilities CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_KILL). The server's own user if not given."`
+	Confine string               `koanf:"confine" enum:"best_effort|required|off" example:"required" doc:"With exec and with modules that run in a process: what the kernel takes away. best_effort (if not given): all that this kernel can, and what is missing is told by yett config check, /readyz, the console and metrics. required: it does not start where something is missing. off (exec only): nothing is taken away but new privileges."`
+	Paths   PluginPaths          `koanf:"paths" idle:"ok" doc:"With exec: files and directories that the process may use beside those of the system and its own working directory."`
+	Network []Port               `koanf:"network" one:"ok" most:"256" example:"[443]" doc:"With exec: none, or the TCP ports that the process may connect to and listen on. Ports hold for every host, and UDP and Unix sockets stay open beside them; none closes all. Not restricted if not given."`
 	Peer    Peer                 `koanf:"peer" idle:"ok" doc:"With connect: who may be at the other end of the socket."`
 	Breaker Breaker              `koanf:"breaker" idle:"ok" doc:"With exec and connect: when a plugin that fails is left alone for a while."`
 	Cache   Cache                `koanf:"cache" idle:"ok" doc:"With exec and connect, authorizers only: keep answers for as long as the plugin says. Off unless entries is given."`
@@ -64,7 +67,7 @@ func (p *Plugin) File() Path {
 
 // PluginLimits bound one module.
 type PluginLimits struct {
-	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory; not limited if not given)."`
+	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory; 1GiB if not given)."`
 	Timeout   Duration `koanf:"timeout" idle:"ok" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the plugin may take."`
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
 	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most calls of a module that run at once. One more is for a key that has none running, and up to three are for masking."`
@@ -75,8 +78,10 @@ type PluginLimits struct {
 	Start       Duration `koanf:"start" idle:"ok" default:"10s" min:"100ms" max:"5m" doc:"How long a plugin process may take to be ready."`
 	Drain       Duration `koanf:"drain" idle:"ok" default:"30s" min:"100ms" max:"5m" doc:"How long a plugin process that is to end may take to finish what it has begun."`
 	Files       int      `koanf:"files" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most files and connections that a plugin process may have open."`
-	Processes   int      `koanf:"processes" min:"8" max:"1048576" example:"256" doc:"Most processes and threads of the user that a plugin process runs as. Needs user: root is not limited. Not limited if not given."`
-	FileSize    Size     `koanf:"file_size" min:"1B" max:"1TiB" example:"1GiB" doc:"Largest file that a plugin process may write. Not limited if not given."`
+	Processes   int      `koanf:"processes" min:"8" max:"1048576" example:"256" doc:"Lets a plugin process start others, and is the most processes and threads of the user that it runs as. Needs user where the server is root, since the kernel does not limit root. If not given it can start no process; threads are limited by threads."`
+	Threads     int      `koanf:"threads" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most threads of a plugin process. One that has more is killed; looked at five times a second."`
+	FileSize    Size     `koanf:"file_size" idle:"ok" default:"1GiB" min:"1B" max:"1TiB" doc:"Largest file that a plugin process may write."`
+	Disk        Size     `koanf:"disk" idle:"ok" default:"1GiB" min:"1MiB" max:"1TiB" doc:"Most that a plugin process may have in its private working directory, which is in the temporary directory of the server. One that has more is killed; looked at once a second. What it writes to paths.write is not counted."`
 }
 
 func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {
@@ -91,14 +96,17 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 	if p.Kind == KindSubscriber {
 		r.errorf(join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
 	}
-	p.refuse(r, key, "goes with exec or connect only", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.file_size")
-	p.refuse(r, key, "goes with exec only", "env", "user", "secrets")
+	p.refuse(r, key, "goes with exec or connect only", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk")
+	p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "paths", "network")
 	p.refuse(r, key, "goes with connect only", "peer")
 	if p.Limits.Memory > 4<<30 {
 		r.errorf(join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
 	}
 	l := &p.Limits
-	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files = 0, 0, 0, 0, 0, 0
+	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files, l.Threads, l.FileSize, l.Disk = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	if p.Confine == ConfineOff {
+		r.errorf(join(key, "confine"), "off goes with exec only: modules have no need to be outside")
+	}
 	p.User, p.Peer, p.Breaker, p.Cache = PluginUser{}, Peer{}, Breaker{}, Cache{}
 	if p.Isolation == "" {
 		p.Isolation = IsolationReset

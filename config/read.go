@@ -307,6 +307,14 @@ func scalar(f field, t reflect.Type, n *yaml.Node) (any, error) {
 		return measure(f, t, s)
 	case t == decimalType:
 		return s, checkDecimal(s)
+	case t == portType && s == "none" && isText:
+		return int64(NoPort), nil
+	case t == portType:
+		x, err := strconv.ParseInt(s, 10, 64)
+		if tag != "!!int" || err != nil || x < 1 || x > 65535 {
+			return nil, fmt.Errorf("expected none or TCP ports from 1 to 65535, got %s", what(n))
+		}
+		return x, nil
 	case t.Kind() == reflect.String:
 		if !isText {
 			return nil, fmt.Errorf("%w; quote it if text is meant", mismatch)

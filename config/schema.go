@@ -62,6 +62,10 @@ func schemaOf(f field, t reflect.Type) map[string]any {
 		return map[string]any{"type": "object", "additionalProperties": sectionSchema(t.Elem()),
 			"propertyNames": map[string]any{"pattern": nameForm.String()}}
 	case reflect.Slice:
+		if t.Elem() == portType {
+			return map[string]any{"anyOf": []any{map[string]any{"const": "none"},
+				map[string]any{"type": "array", "minItems": 1, "maxItems": f.most, "items": map[string]any{"type": "integer", "minimum": 1, "maximum": 65535}}}}
+		}
 		s := map[string]any{"type": "array", "items": schemaOf(f, t.Elem())}
 		if !f.emptyOK {
 			s["minItems"] = 1

@@ -32,6 +32,7 @@ type field struct {
 const maxText = 4096
 
 var (
+	portType     = reflect.TypeFor[Port]()
 	sizeType     = reflect.TypeFor[Size]()
 	durationType = reflect.TypeFor[Duration]()
 	pathType     = reflect.TypeFor[Path]()

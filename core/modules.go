@@ -23,7 +23,8 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 		g.log("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
 	}
 	spec := wasmhost.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
-		Fuel: uint64(p.Limits.Fuel), Instances: p.Limits.Instances, Isolation: isolation(p.Isolation)}
+		Fuel: uint64(p.Limits.Fuel), Instances: p.Limits.Instances, Isolation: isolation(p.Isolation),
+		RequireConfine: p.Confine == config.ConfineRequired}
 	// Other people's modules are tried in a process of their own before: what makes a compiler run out of memory, or a module
 	// that fails on every text, is to be known now. The built-ins are as much ours as the compiler is.
 	if p.Builtin == "" {
@@ -82,7 +83,7 @@ func (g *pool) spawn(ctx context.Context, spec wasmhost.Spec) (l *loaded, scans,
 		return nil, false, false, err
 	}
 	return &loaded{scanner: w, checker: w, meta: w.Metadata(), triggers: w.Triggers(), counts: moduleCounts(w.Stats), close: w.Close,
-		state: func() (bool, string) { return workerState(w) }}, w.Scans(), w.Checks(), nil
+		gaps: w.Gaps, state: func() (bool, string) { return workerState(w) }}, w.Scans(), w.Checks(), nil
 }
 
 func moduleCounts(stats func() wasmhost.Stats) func() counts {

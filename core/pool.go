@@ -15,6 +15,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmhost"
@@ -32,7 +33,8 @@ type loaded struct {
 	counts   func() counts
 	state    func() (ready bool, detail string) // nil: a process; ask now
 	close    func(context.Context) error
-	process  *prochost.Plugin // nil: a module
+	process  *prochost.Plugin     // nil: a module
+	gaps     func() []confine.Gap // what its processes are not confined in; nil: it has none of ours
 
 	print string // what it was made of
 	users int    // generations that use it; pool.mu
@@ -153,7 +155,7 @@ func printOf(name string, c config.Plugin, policy trust.Policy) string {
 		secrets[n] = s.Value()
 	}
 	text, err := json.Marshal([]any{name, c.Kind, c.Builtin, c.Wasm, c.Exec, c.Connect, c.Digest, c.Sandbox, c.Isolation, c.Limits, string(c.Config.JSON()), secrets, c.Environ(), c.User, c.Peer, c.Breaker,
-		c.Cache, c.Signer, policy})
+		c.Cache, c.Confine, c.Paths, c.Network, c.Signer, policy})
 	if err != nil {
 		return fmt.Sprintf("%s: %v", name, err) // settings are strings, numbers and lists of them, so this does not happen; if it did, nothing would be shared
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/core/trust"
@@ -36,16 +37,18 @@ func (p *pool) start(ctx context.Context, name string, c config.Plugin, policy t
 	if err != nil {
 		return nil, err
 	}
-	return &loaded{scanner: h, checker: h, process: h, close: h.Close, counts: func() counts { s := h.Stats(); return counts{calls: s.Calls, errors: s.Errors} }}, nil
+	return &loaded{scanner: h, checker: h, process: h, gaps: func() []confine.Gap { return h.Status().Gaps }, close: h.Close, counts: func() counts { s := h.Stats(); return counts{calls: s.Calls, errors: s.Errors} }}, nil
 }
 
 var kinds = map[string]prochost.Kind{config.KindAuthorizer: prochost.Authorizer, config.KindScanner: prochost.Scanner, config.KindSubscriber: prochost.Subscriber}
 
 func processSpec(name string, c config.Plugin, generation string) (prochost.Spec, error) {
 	l := c.Limits
-	s := prochost.Spec{Name: name, Kind: kinds[c.Kind], Connect: c.Connect, Digest: c.Digest, Env: c.Environ(), Config: c.Config.JSON(), Generation: generation,
+	s := prochost.Spec{Unconfined: c.Confine == config.ConfineOff, Confine: policyOf(&c),
+		Name: name, Kind: kinds[c.Kind], Connect: c.Connect, Digest: c.Digest, Env: c.Environ(), Config: c.Config.JSON(), Generation: generation,
 		Replicas: l.Replicas, MaxInFlight: l.MaxInFlight, Queue: l.Queue, Timeout: l.Timeout.Std(), StartTimeout: l.Start.Std(), DrainTimeout: l.Drain.Std(),
-		Limits:  supervise.Limits{Data: uint64(l.Memory), Files: uint64(l.Files), FileSize: uint64(l.FileSize), Processes: uint64(l.Processes)},
+		Limits: supervise.Limits{Data: uint64(l.Memory), Files: uint64(l.Files), FileSize: uint64(l.FileSize), Processes: uint64(l.Processes),
+			Threads: uint64(l.Threads), Disk: uint64(l.Disk)},
 		Breaker: prochost.Breaker{Off: c.Breaker.Failures == 0, Failures: c.Breaker.Failures, Calls: c.Breaker.Calls, Window: c.Breaker.Window.Std(), Delay: c.Breaker.Delay.Std()},
 		Cache:   prochost.Cache{Entries: c.Cache.Entries, MaxTTL: c.Cache.MaxTTL.Std()}}
 	if len(c.Secrets) > 0 {

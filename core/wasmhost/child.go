@@ -5,8 +5,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 )
+
+// sealed is what a process keeps that runs a module: nothing. Its half here comes before the program begins, confine.Seal is the other.
+func sealed(s *Spec) *confine.Policy {
+	return &confine.Policy{Worker: true, Required: s.RequireConfine}
+}
 
 // Child is what a program that loads modules calls first thing in main, and a package whose tests do in TestMain: Admit and
 // Spawn start this same program as the process in which a module is tried or runs. args are the program's arguments without
@@ -17,13 +23,12 @@ func Child(args []string, in io.Reader, out io.Writer) (is bool, err error) {
 	if len(args) != 1 {
 		return false, nil
 	}
-	switch args[0] {
-	case AdmitArg:
-		err = RunAdmission(in, out)
-	case WorkerArg:
-		err = RunWorker(in, out)
-	default:
+	run := map[string]func(io.Reader, io.Writer) error{AdmitArg: RunAdmission, WorkerArg: RunWorker}[args[0]]
+	if run == nil {
 		return false, nil
+	}
+	if err = confine.Seal(); err == nil { // before a byte of the module is read
+		err = run(in, out)
 	}
 	if errors.Is(err, io.EOF) {
 		err = fmt.Errorf("%s is started by the gateway, with a module on its standard input: %w", args[0], err)

@@ -57,6 +57,8 @@ const (
 
 // Spec describes one module to load. Zero values take the defaults above.
 type Spec struct {
+	RequireConfine bool // in a process of its own, it does not start where the kernel lacks a part of the confinement
+
 	Name   string          // what the operator calls it; findings carry it
 	Code   []byte          // the module's bytes; must not change while Load runs
 	Config json.RawMessage // a JSON object for yett_init; none is {}

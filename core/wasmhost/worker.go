@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -59,6 +60,7 @@ type Worker struct {
 	link    atomic.Pointer[link] // nil while down
 	links   sync.WaitGroup
 	about   atomic.Pointer[ready] // what the first process said of the module
+	gaps    atomic.Pointer[[]confine.Gap]
 
 	// Set before about, once, by the first process.
 	kinds    map[string]string
@@ -150,7 +152,7 @@ func workerLimits(s *Spec) supervise.Limits {
 func atOnce(instances int) int { return instances + 1 + maskPlaces + 1 }
 
 func (w *Worker) command() (supervise.Command, error) {
-	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Behind: true,
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Behind: true, Confine: sealed(&w.spec),
 		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
 }
 
@@ -170,6 +172,14 @@ func (w *Worker) tellFirst(err error) {
 	case w.first <- err:
 	default:
 	}
+}
+
+// Gaps says what the worker process is not confined in.
+func (w *Worker) Gaps() []confine.Gap {
+	if gaps := w.gaps.Load(); gaps != nil {
+		return *gaps
+	}
+	return nil
 }
 
 func (w *Worker) log(level int, line string) {

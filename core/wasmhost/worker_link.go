@@ -55,6 +55,7 @@ func (w *Worker) probe(ctx context.Context, p *supervise.Process) error {
 	if w.tune.started != nil {
 		w.tune.started(p)
 	}
+	w.gaps.Store(new(p.Gaps()))
 	stop := context.AfterFunc(ctx, p.Kill) // ends the reads and writes below
 	err := w.handshake(p)
 	if !stop() {

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// How a plugin is confined by the kernel.
+const (
+	ConfineBest     = "best_effort"
+	ConfineRequired = "required"
+	ConfineOff      = "off"
+)
+
+// Port is a TCP port, or NoPort.
+type Port int
+
+// NoPort stands in a list of ports for no network at all; it is written "none".
+const NoPort Port = 0
+
+// String is the port as a configuration has it.
+func (p Port) String() string {
+	if p == NoPort {
+		return "none"
+	}
+	return strconv.Itoa(int(p))
+}
+
+// PluginPaths are the files and directories that a plugin process may use beside those of the system and its own.
+type PluginPaths struct {
+	Read  []Path `koanf:"read" example:"[\"/etc/yett/policies\"]" doc:"Files and directories that it may read and execute. What the system has in /usr, /bin, /lib and the like, and what names and certificates take in /etc, needs no entry."`
+	Write []Path `koanf:"write" example:"[\"/var/lib/yett-jsonl\"]" doc:"Directories and files that it may read and write."`
+}
+
+// NoNetwork says whether the plugin has no network at all.
+func (p *Plugin) NoNetwork() bool { return len(p.Network) == 1 && p.Network[0] == NoPort }
+
+// checkConfine checks what a plugin process keeps.
+func (p *Plugin) checkConfine(r *report, key string) {
+	if p.Confine == ConfineOff {
+		p.refuse(r, key, "has no effect with confine: off", "paths", "network")
+	}
+	for i, port := range p.Network {
+		if port == NoPort && len(p.Network) > 1 {
+			r.errorf(join(key, "network["+strconv.Itoa(i)+"]"), "none cannot stand beside ports")
+		}
+	}
+	for _, l := range []struct {
+		name  string
+		paths []Path
+	}{{"paths.read", p.Paths.Read}, {"paths.write", p.Paths.Write}} {
+		for i, path := range l.paths {
+			if abs, err := filepath.Abs(string(path)); err == nil {
+				l.paths[i] = Path(abs)
+			}
+		}
+	}
+}
+
+// guardData refuses paths of plugins from which the server's own data could be read or written.
+func (c *Config) guardData(r *report) {
+	if c.Storage.Path == "" {
+		return
+	}
+	data := realPath(string(c.Storage.Path))
+	for _, name := range sortedKeys(c.Plugins) {
+		p := c.Plugins[name]
+		for _, l := range []struct {
+			name  string
+			paths []Path
+		}{{"paths.read", p.Paths.Read}, {"paths.write", p.Paths.Write}} {
+			for i, path := range l.paths {
+				if at := realPath(string(path)); beneath(at, data) || beneath(data, at) {
+					r.errorf(join(join("plugins", name), l.name+"["+strconv.Itoa(i)+"]"),
+						"%s and the data directory %s overlap: no plugin may see that directory; give it a directory of its own", path, c.Storage.Path)
+				}
+			}
+		}
+	}
+}
+
+// realPath is a path without links, as far as it is there.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for at, rest := path, ""; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if at == filepath.Dir(at) {
+			return path
+		}
+	}
+}
+
+func beneath(path, root string) bool {
+	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/")
+}
