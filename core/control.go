@@ -9,6 +9,7 @@ import (
 
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/prochost"
@@ -28,6 +29,9 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		row := admin.PluginRow{Name: m.name, Kind: m.kind, Ready: ready, State: "down", Detail: detail, Calls: c.calls, Errors: c.errors}
 		about := m.scanner.About()
 		row.Version, row.Digest = about.Version, about.Digest
+		if m.gaps != nil {
+			row.Open = confine.Told(m.gaps())
+		}
 		switch {
 		case ready:
 			row.State = "ready"
@@ -125,7 +129,7 @@ var _ console.Plugins = shownPlugins{}
 func (g shownPlugins) Plugins() []console.Plugin {
 	var out []console.Plugin
 	for _, r := range g.Gateway.Plugins() {
-		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest, Process: len(r.Replicas) > 0, Breaker: r.Breaker,
+		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest, Open: r.Open, Process: len(r.Replicas) > 0, Breaker: r.Breaker,
 			Calls: r.Calls, Errors: r.Errors, Starts: r.Starts}
 		for _, i := range r.Replicas {
 			p.Replicas = append(p.Replicas, console.Replica{State: i.State, Why: i.Detail, Pid: i.Pid, Crashes: i.Crashes})

@@ -242,6 +242,7 @@ func (g *Gateway) ready() []httpd.Part {
 	if by := g.feeds.retention().Ahead; by > 0 {
 		parts = append(parts, httpd.Part{Name: "clock", Beside: true, Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly", by.Round(time.Second))})
 	}
+	parts = append(parts, g.confinement())
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
 		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
 	}

@@ -23,6 +23,7 @@ func (g *Gateway) gauges() {
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
 	g.moduleGauges()
 	g.processGauges()
+	g.confinementGauges()
 	g.feedGauges()
 }
 

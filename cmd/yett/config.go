@@ -43,6 +43,7 @@ type configVerdict struct {
 	OK       bool           `json:"ok"`
 	Policy   string         `json:"policy_version,omitempty"`
 	Problems []checkProblem `json:"problems"`
+	Warnings []string       `json:"warnings,omitempty"` // what a server would take, and leaves something open
 }
 
 type checkProblem struct {
@@ -92,7 +93,7 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 	case err == nil:
 		list = cfg.Check()
 		err = core.Check(cmd.Context(), cfg)
-		row.Policy = cfg.Hash()
+		row.Policy, row.Warnings = cfg.Hash(), core.Warnings(cfg)
 	case errors.As(err, &bad):
 		row.add(bad.Problems...)
 	}
@@ -112,6 +113,9 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 	}
 	for _, p := range list {
 		fmt.Fprintln(cmd.ErrOrStderr(), p.String())
+	}
+	for _, w := range row.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
 	}
 	switch {
 	case err != nil:

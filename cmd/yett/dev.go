@@ -61,6 +61,9 @@ func devCommand() *cobra.Command {
 }
 
 func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
+	if err := core.Hide(); err != nil { // before there are secrets
+		return err
+	}
 	log := logger(stderr)
 	data := f.data
 	if data == "" {

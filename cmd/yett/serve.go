@@ -37,6 +37,9 @@ func serveCommand() *cobra.Command {
 			if file == "" {
 				return usage("serve needs a configuration file: yett serve --config FILE")
 			}
+			if err := core.Hide(); err != nil {
+				return err
+			}
 			load := func() (*config.Config, error) {
 				return loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
 			}
@@ -109,6 +112,9 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
 		return &exitCode{startCode(cfg, err), err}
+	}
+	for _, w := range core.Warnings(cfg) {
+		opts.Log("warning: %s", w)
 	}
 	if before != nil {
 		err = before(g)

@@ -57,8 +57,9 @@ type PluginRow struct {
 	Detail   string         `json:"detail"`
 	Why      string         `json:"why,omitempty"` // it is not ready
 	Version  string         `json:"version,omitempty"`
-	Digest   string         `json:"digest,omitempty"`  // of what was checked
-	Breaker  string         `json:"breaker,omitempty"` // closed, open or half-open
+	Digest   string         `json:"digest,omitempty"`     // of what was checked
+	Breaker  string         `json:"breaker,omitempty"`    // closed, open or half-open
+	Open     string         `json:"unconfined,omitempty"` // what the kernel does not take from its processes
 	Calls    uint64         `json:"calls"`
 	Errors   uint64         `json:"errors"`
 	Starts   uint64         `json:"starts"`

@@ -19,6 +19,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -68,6 +69,9 @@ type Options struct {
 	Timeout time.Duration     // of one call, as limits.timeout of the gateway; 0 is 50 ms
 	Total   time.Duration     // of the whole run; 0 is 2 min
 	Version string            // of the host, for Info
+
+	Confine    confine.Policy // what the process keeps beside the system's directories and its own, as the gateway's paths and network
+	Unconfined bool           // the kernel takes nothing from it
 
 	// CheckConfig holds settings against a JSON Schema as the gateway does; nil: what needs it is skipped.
 	CheckConfig func(schema string, config []byte) error

@@ -18,6 +18,7 @@ import (
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -114,8 +116,14 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 		}
 		all["PLUGIN_CLIENT_CERT"] = string(creds.pem)
 	}
+	var policy *confine.Policy
+	if !o.Unconfined {
+		p := o.Confine
+		p.Write = append(slices.Clone(p.Write), s.dir) // where its socket goes
+		policy = &p
+	}
 	began := time.Now()
-	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true, NoInput: true, Log: log, Limits: limits})
+	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true, NoInput: true, Log: log, Limits: limits, Confine: policy})
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type Plugin struct {
 	Why        string // why it is so; "" if there is nothing to say
 	Version    string // "" until it has said
 	Digest     string // of what was checked; "" for one that somebody else starts
+	Open       string // what the kernel does not take from its processes; "" if they are confined, or it has none of ours
 	Process    bool   // it can be given up, and resumed
 	Breaker    string // closed, open, half-open; "" without one
 	Calls      uint64

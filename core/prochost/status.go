@@ -84,6 +84,9 @@ func States() []State {
 	return slices.SortedFunc(maps.Keys(rank), func(a, b State) int { return rank[a] - rank[b] })
 }
 
+// Ours says whether we start its processes.
+func (p *Plugin) Ours() bool { return p.spec.Connect == "" }
+
 // Status says how the plugin is. It never waits.
 func (p *Plugin) Status() Status {
 	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: int(p.waiting.Load())}

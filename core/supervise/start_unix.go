@@ -276,7 +276,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	defer beginSweep()()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	dir, stderr, in, out := b.dir, b.stderr, b.in, b.out
+	dir, at, stderr, in, out := b.dir, b.workDir(), b.stderr, b.in, b.out
 	p.dir, p.env, p.uid = dir, environ(b.command.Env), b.uid()
 	child, err := fork(p, launcher(), []string{launchName}, &os.ProcAttr{
 		Env: []string{fmt.Sprintf("%s=%d", launchEnv, b.planAt)}, Files: files, Sys: sysAttr(), Dir: "/",
@@ -292,7 +292,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	lines := &pump{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
 	image := b.image.leave()
 	started <- nil
-	go p.watch(b.workDir(), exited)
+	go p.watch(at, exited)
 	go func() {
 		defer close(read)
 		defer stderr.Close()

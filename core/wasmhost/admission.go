@@ -191,7 +191,7 @@ func (a *admission) run(ctx context.Context) (v Verdict, keep bool, err error) {
 	began := time.Now()
 	p, err := a.opts.start(supervise.Command{Name: AdmitArg, Args: []string{AdmitArg}, Pipe: true, Limits: a.processLimits(), Env: childEnv,
 		Confine: sealed(&a.spec),
-		Log: func(line string) { a.opts.log(a.spec.Name, LevelStderr, "admission process: "+line) }})
+		Log:     func(line string) { a.opts.log(a.spec.Name, LevelStderr, "admission process: "+line) }})
 	if err != nil {
 		return v, false, fmt.Errorf("start the admission process: %w", err)
 	}
