@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/conform"
 	"github.com/yett-dev/yett/core/kit"
 )
@@ -31,6 +34,9 @@ type pluginFlags struct {
 	connect, config string
 	secrets, env    []string
 	logs            bool
+	open            bool
+	read, write     []string
+	network         string
 	timeout         time.Duration
 }
 
@@ -39,6 +45,10 @@ func (f *pluginFlags) bind(cmd *cobra.Command, timeout time.Duration, about stri
 	cmd.Flags().StringVar(&f.connect, "connect", "", "socket of a plugin that runs already, unix:///PATH, instead of a file")
 	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
 	cmd.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE: a variable of its environment, which is empty otherwise; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.read, "read", nil, "PATH: a file or directory that it may read, as the gateway's paths.read; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.write, "write", nil, "PATH: a file or directory that it may write, as the gateway's paths.write; may be given more than once")
+	cmd.Flags().StringVar(&f.network, "network", "", "none, or the TCP ports that it may use, such as 443,5432, as the gateway's network (default: not restricted)")
+	cmd.Flags().BoolVar(&f.open, "unconfined", false, "run it without the kernel's confinement, as confine: off does: to see whether that is what stops it")
 	cmd.Flags().BoolVar(&f.logs, "log", false, "print what the plugin logs on stderr")
 	durationVar(cmd, &f.timeout, "timeout", timeout, about)
 }
@@ -235,8 +245,47 @@ func (f *pluginFlags) conformOptions(cmd *cobra.Command, args []string) (o confo
 	if o.Config, err = f.settings(); err != nil {
 		return o, err
 	}
+	if o.Confine, err = f.policy(); err != nil {
+		return o, err
+	}
+	o.Unconfined = f.open
 	o.Secrets, o.Env, err = f.given()
 	return o, err
+}
+
+// policy is what the plugin keeps, as the gateway's configuration says it with paths and network.
+func (f *pluginFlags) policy() (p confine.Policy, err error) {
+	given := len(f.read)+len(f.write) > 0 || f.network != ""
+	switch {
+	case given && f.connect != "":
+		return p, usage("--read, --write and --network do not go with --connect: whoever started the plugin confines it")
+	case given && f.open:
+		return p, usage("--read, --write and --network do not go with --unconfined")
+	}
+	for _, l := range []struct{ from, to *[]string }{{&f.read, &p.Read}, {&f.write, &p.Write}} {
+		for _, path := range *l.from {
+			abs, err := filepath.Abs(path)
+			if err != nil {
+				return p, err
+			}
+			*l.to = append(*l.to, abs)
+		}
+	}
+	if f.network == "" {
+		return p, nil
+	}
+	p.Network = &confine.Network{}
+	if f.network == "none" {
+		return p, nil
+	}
+	for text := range strings.SplitSeq(f.network, ",") {
+		port, err := strconv.ParseUint(text, 10, 16)
+		if err != nil || port == 0 {
+			return p, usage("--network %s: expected none or TCP ports from 1 to 65535, such as 443,5432", f.network)
+		}
+		p.Network.Ports = append(p.Network.Ports, uint16(port))
+	}
+	return p, nil
 }
 
 // readCalls reads sample calls, one JSON object a line.
