@@ -34,7 +34,7 @@ func (r *run) host(ctx context.Context) (Session, error) {
 		spec.Connect, spec.Peer = r.opts.Connect, &prochost.Peer{UID: &uid}
 	} else {
 		spec.Path, spec.Digest, spec.Env, spec.Secrets = r.opts.Path, r.digest, r.opts.Env, r.values
-		spec.Confine, spec.Unconfined = r.opts.Confine, r.opts.Unconfined
+		spec.Confine, spec.Unconfined = r.policy(), r.opts.Unconfined
 	}
 	log := func(_ string, level int, line string) {
 		if level != prochost.LevelHost {

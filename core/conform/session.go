@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yett-dev/yett/core/confine"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -97,9 +98,20 @@ func (r *run) fresh(ctx context.Context) (Session, error) {
 	return s, nil
 }
 
+// policy is what the options leave to the plugin, and the files with its secrets.
+func (r *run) policy() confine.Policy {
+	p := r.opts.Confine
+	if r.secrets != nil && r.secrets.dir != "" {
+		p.Read = append(slices.Clone(p.Read), r.secrets.dir)
+	}
+	return p
+}
+
 // direct starts the plugin by hand, see direct.go.
 func (r *run) direct(ctx context.Context, mtls bool) (*directSession, error) {
-	s, err := startDirect(ctx, r.opts, r.digest, mtls, r.journal.line)
+	o := r.opts
+	o.Confine = r.policy()
+	s, err := startDirect(ctx, o, r.digest, mtls, r.journal.line)
 	if err != nil {
 		return nil, err
 	}
