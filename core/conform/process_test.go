@@ -217,7 +217,8 @@ func TestFeedsOneProcess(t *testing.T) {
 		t.Skip("-short: starts processes")
 	}
 	o := testOptions(t, "good")
-	o.Env[heldEnv] = filepath.Join(t.TempDir(), "held")
+	dir := t.TempDir()
+	o.Env[heldEnv], o.Confine.Write = filepath.Join(dir, "held"), []string{dir}
 	o.Only = []string{"batches", "second-stream", "stdout", "processes", "drain", "leftovers", "kill"}
 	rep, err := Run(context.Background(), o)
 	if err != nil {
