@@ -131,7 +131,7 @@ const worldRules = "rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"
 // guest is a plugin as a configuration has it.
 func (w *world) guest(kind, mode string) string {
 	path, digest := guestFile()
-	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.dir,
+	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, paths: {write: [%q]}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.dir, w.dir,
 		map[string]string{"authorizer": ", timeout: 20s"}[kind])
 }
 
@@ -159,12 +159,12 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 	if testing.Short() {
 		t.Skip("-short: no plugin process is started")
 	}
-	w := &world{t: t, dir: t.TempDir()}
+	w, data := &world{t: t, dir: t.TempDir()}, t.TempDir()
 	w.put("rules.yaml", worldRules)
 	set(w)
 	load := func() (*config.Config, error) {
 		cfg, err := config.Load(config.Sources{File: filepath.Join(w.dir, "yett.yaml"), Builtins: scanners.Names(), Serve: true,
-			Flags: map[string]any{"storage.path": filepath.Join(w.dir, "data"), "server.listen": "127.0.0.1:0", "console.listen": "127.0.0.1:0"}})
+			Flags: map[string]any{"storage.path": data, "server.listen": "127.0.0.1:0", "console.listen": "127.0.0.1:0"}})
 		if w.loaded != nil {
 			w.loaded()
 		}

@@ -148,7 +148,8 @@ func (d *delivered) exact(export string) (twice int, err error) {
 func follow(t testing.TB, token, out, mode, arg string) string {
 	t.Helper()
 	path, digest := fakeBinary(t)
-	plugin := fmt.Sprintf("  sink: {kind: subscriber, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_ARG: %q, FAKE_OUT: %s, FAKE_RUN: %s}, limits: {start: 20s, drain: 2s}}\n", path, digest, mode, arg, out, token)
+	plugin := fmt.Sprintf("  sink: {kind: subscriber, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_ARG: %q, FAKE_OUT: %s, FAKE_RUN: %s}, paths: {write: [%s]}, network: none, limits: {start: 20s, drain: 2s}}\n",
+		path, digest, mode, arg, out, token, filepath.Dir(out))
 	return writeConfig(t, t.TempDir(), plugin, "", "audit: {args: full, subscribers: [{use: sink, payload: full, start: earliest, on_poison: pause}]}\n")
 }
 

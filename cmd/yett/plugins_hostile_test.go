@@ -64,6 +64,11 @@ func pluginSettings(m fakeMode) (env, more string) {
 		more = fmt.Sprintf(", user: {uid: %d, gid: %d}", uid, uid)
 	case "crash-nth", "panic-nth", "grandchild-crash":
 		limits += ", replicas: 2"
+		if m.name == "grandchild-crash" {
+			more = ", confine: off"
+		}
+	case "grandchild": // inside it could start nothing
+		more = ", confine: off"
 	case "huge":
 		limits = "timeout: 5s, start: 5s, drain: 2s"
 	}
