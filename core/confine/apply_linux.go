@@ -54,8 +54,9 @@ func landlockGaps(p *Policy, abi int) (gaps []Gap) {
 	if p.Network != nil && !p.none() && abi < abiPorts {
 		gaps = append(gaps, Gap{PartPorts, fmt.Sprintf("the kernel's Landlock is version %d, and 4 is needed: a plugin reaches every TCP port", abi)})
 	}
-	if p.Children && abi < abiSignals {
-		gaps = append(gaps, Gap{PartSignals, fmt.Sprintf("the kernel's Landlock is version %d, and 6 is needed: a plugin reaches abstract Unix sockets", abi)})
+	if abi < abiSignals && (p.Children || !p.none()) {
+		gaps = append(gaps, Gap{PartSignals, fmt.Sprintf("the kernel's Landlock is version %d, and 6 is needed: a plugin reaches abstract Unix sockets, "+
+			"and if it may start processes it can signal those of its user", abi)})
 	}
 	return gaps
 }

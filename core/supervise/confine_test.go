@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -25,7 +26,23 @@ func init() {
 		fmt.Println(confine.Hide())
 		io.Copy(io.Discard, os.Stdin)
 	}
-	modes["multiplies"] = func([]string) { intruder.Threads(1 << 20); hang() }
+	modes["multiplies"] = func([]string) { intruder.Threads(4096); hang() }
+	modes["fills"] = func([]string) { intruder.Fill(".", 4<<30); hang() }
+	modes["fills-hidden"] = func([]string) {
+		f, _ := os.Create("hidden")
+		os.Remove("hidden")
+		block := make([]byte, 1<<20)
+		for range 4 << 10 {
+			f.Write(block)
+		}
+		hang()
+	}
+	modes["litters"] = func([]string) {
+		for n := range 4 * diskFiles {
+			os.WriteFile(strconv.Itoa(n), nil, 0o600)
+		}
+		hang()
+	}
 }
 
 // intrudes tries everything on what the test named, and tells what became of it.
@@ -254,5 +271,35 @@ func TestHidden(t *testing.T) {
 	}
 	if out["signal.kill"] != "" {
 		t.Errorf("the intruder did not even reach it: %s", out["signal.kill"])
+	}
+}
+
+// TestWatched: what the kernel does not limit is limited all the same: threads, a directory that is filled, files that nobody sees, and
+// files without number. The process is killed, and says why.
+func TestWatched(t *testing.T) {
+	for mode, want := range map[string]string{"multiplies": "limits.threads", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			p := begins(t, Command{Args: []string{mode}, Limits: Limits{Threads: 200, Disk: 32 << 20, FileSize: 1 << 30}, Confine: &confine.Policy{}})
+			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// TestConfinedRequired: where a part is missing, a process that requires it does not start.
+func TestConfinedRequired(t *testing.T) {
+	said, gaps, err := readGaps(launchGaps + `[{"Part":"seccomp","Why":"none"}]` + launchSet + "exec: no")
+	if err != nil || said != launchSet+"exec: no" || len(gaps) != 1 || gaps[0].Part != confine.PartSeccomp {
+		t.Errorf("%q, %v, %v", said, gaps, err)
+	}
+	p, err := Start(Command{Name: "strict", Args: []string{"hang"}, Confine: &confine.Policy{Required: true}})
+	if err == nil {
+		p.Kill()
+		ends(t, p)
+	}
+	if lacks := confine.Gaps(&confine.Policy{}); (err == nil) != (len(lacks) == 0) {
+		t.Errorf("%v, although this machine lacks %v", err, lacks)
 	}
 }

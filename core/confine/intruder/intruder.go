@@ -65,7 +65,7 @@ func files(t Target, try attempt) {
 			at := filepath.Join(t.Own, "link")
 			defer os.Remove(at)
 			if err := os.Symlink(t.File, at); err != nil {
-				return nil // there is no way
+				return err
 			}
 			_, err := os.ReadFile(at)
 			return err

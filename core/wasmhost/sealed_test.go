@@ -1,0 +1,90 @@
+//go:build linux && (amd64 || arm64)
+
+package wasmhost
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/confine/intruder"
+	"github.com/yett-dev/yett/core/supervise"
+)
+
+const intruderArg = "wasm-intruder="
+
+func init() {
+	if len(os.Args) != 2 || !strings.HasPrefix(os.Args[1], intruderArg) {
+		return
+	}
+	var at intruder.Target
+	err := json.Unmarshal([]byte(strings.TrimPrefix(os.Args[1], intruderArg)), &at)
+	if err == nil && at.Own != "" { // else the half that the launcher does has to do
+		err = confine.Seal()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	json.NewEncoder(os.Stdout).Encode(intruder.Try(at))
+	os.Exit(0)
+}
+
+// sealedTry is what an intruder achieves in the place of a worker.
+func sealedTry(t *testing.T, at intruder.Target, policy *confine.Policy) (intruder.Outcome, []confine.Gap) {
+	t.Helper()
+	told, err := json.Marshal(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := supervise.Start(supervise.Command{Name: "intruder", Args: []string{intruderArg + string(told)}, Pipe: true, Env: childEnv, Confine: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	var out intruder.Outcome
+	if err := json.NewDecoder(p.Out()).Decode(&out); err != nil {
+		t.Fatalf("%v, %v", err, endOf(p))
+	}
+	io.Copy(io.Discard, p.Out())
+	p.Exit()
+	return out, p.Gaps()
+}
+
+// TestWorkerSealed: whoever takes a worker over has no file, no socket, no process, and nothing of others. Without the seal, as in the
+// gateway itself, most of it would succeed.
+func TestWorkerSealed(t *testing.T) {
+	dir := t.TempDir()
+	at := intruder.Target{Pid: os.Getpid(), File: filepath.Join(dir, "key"), Dir: dir, Own: dir}
+	if err := os.WriteFile(at.File, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	at.TCP = l.Addr().String()
+	spec := Spec{}
+	out, gaps := sealedTry(t, at, sealed(&spec))
+	if len(gaps) > 0 {
+		t.Skip("this kernel lacks what the test is about: ", confine.Told(gaps))
+	}
+	for name, failed := range out {
+		if (failed == "") != (name == "memory.file" || name == "memory.shared" || name == "thread") {
+			t.Errorf("%s: %q", name, failed)
+		}
+	}
+	out, _ = sealedTry(t, at, nil)
+	for _, name := range []string{"file.read", "dir.write", "tcp.connect", "fork", "signal.kill", "limit"} {
+		if out[name] != "" {
+			t.Errorf("unsealed: %s: %s", name, out[name])
+		}
+	}
+}
