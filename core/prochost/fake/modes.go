@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -74,6 +75,13 @@ func goodModes() []*mode {
 				a := f.policy(r)
 				a.TtlMs = f.duration(time.Second).Milliseconds()
 				return []*pluginv1.CheckResponse{a}, nil
+			}},
+		{name: "intruder", what: "is good, and when it is asked about intrude/** goes for the target in FAKE_ARG and says on stderr what succeeded",
+			check: func(f *fake, _ context.Context, _ uint64, r *pluginv1.CheckRequest) ([]*pluginv1.CheckResponse, error) {
+				if strings.HasPrefix(r.GetCall().GetToolId(), "intrude/") {
+					intrude(f)
+				}
+				return []*pluginv1.CheckResponse{f.policy(r)}, nil
 			}},
 		{name: "environment", what: "is good, and writes its environment, arguments, descriptors, limits and ids to FAKE_OUT", start: func(f *fake) { f.note("environment", surroundings()) }},
 	}

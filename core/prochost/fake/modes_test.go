@@ -41,6 +41,14 @@ var expected = map[string]func(t *testing.T, mode string){
 			t.Errorf("%v %v", err, a)
 		}
 	},
+	"intruder": func(t *testing.T, mode string) {
+		r := up(t, mode, "{}")
+		r.good()
+		if _, err := r.check(patience, 1, "intrude/now"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() bool { return strings.Contains(r.stderr.String(), "intruder succeeded with [") })
+	},
 	"environment": func(t *testing.T, mode string) {
 		r := up(t, mode, "", "TOKEN=x")
 		r.good()

@@ -1,0 +1,111 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/confine/intruder"
+)
+
+// freePort is an address that nobody listens on now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+var succeeded = regexp.MustCompile(`intruder succeeded with \[([^]]*)\]`)
+
+// intrudes starts a gateway with an intruder as its plugin, has it try, and gives what succeeded and what the server says of itself.
+func intrudes(t *testing.T, settings string) (with []string, s *server) {
+	t.Helper()
+	path, digest := fakeBinary(t)
+	dir, data, console := t.TempDir(), t.TempDir(), freePort(t)
+	target, err := json.Marshal(intruder.Target{Pid: -1, File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
+		Socket: filepath.Join(data, "admin", "sock"), TCP: console})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: intruder, FAKE_ARG: '%s'}, limits: {timeout: 20s, start: 20s}%s}\n",
+		path, digest, target, settings)
+	file := writeConfig(t, dir, plugin, "      - {use: spy, on_error: deny}\n", "")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, regexp.MustCompile(`(?m)^console: .*`).ReplaceAll(text, fmt.Appendf(nil, "console: {listen: %q}", console)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = startDev(t, nil, "--config", file, "--data", data)
+	s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"intrude/now","args":{}}`)
+	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); <-time.After(10 * time.Millisecond) {
+		if m := succeeded.FindStringSubmatch(s.stderr.String()); m != nil {
+			return strings.Fields(m[1]), s
+		}
+	}
+	t.Fatalf("the intruder said nothing:\n%s", s.stderr)
+	return nil, nil
+}
+
+func (s *server) readiness() string {
+	s.t.Helper()
+	r, err := s.client.Get(s.URL + "/readyz")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body)
+}
+
+// TestPluginCannotReachTheGateway: a hostile plugin of the gateway's own user gets at none of its files, its memory, its sockets or its
+// console. Outside the confinement it does.
+func TestPluginCannotReachTheGateway(t *testing.T) {
+	keeps := []string{"dev.write", "own.execute", "own.write", "system.read", "thread", "unix.listen"}
+	if gaps := confine.Gaps(&confine.Policy{Network: &confine.Network{}}); len(gaps) > 0 {
+		t.Logf("only the control: this kernel lacks %s", confine.Told(gaps))
+	} else {
+		got, s := intrudes(t, ", network: none")
+		if !slices.Equal(got, keeps) {
+			t.Errorf("it succeeded with %v", got)
+		}
+		ready := s.readiness()
+		if !strings.Contains(ready, `{"name":"confinement","ok":true`) {
+			t.Errorf("readyz: %s", ready)
+		}
+	}
+	got, s := intrudes(t, ", confine: off")
+	for _, name := range []string{"file.read", "dir.list", "dir.write", "tcp.connect", "fork", "limit", "signal.kill"} {
+		if !slices.Contains(got, name) {
+			t.Errorf("off: %s failed", name)
+		}
+	}
+	if ready := s.readiness(); !strings.Contains(ready, `"name":"confinement","ok":false`) || !strings.Contains(ready, "confine: off") {
+		t.Errorf("readyz with confine: off: %s", ready)
+	}
+	if log := s.stderr.String(); !strings.Contains(log, "warning: plugins.spy: confine is off") {
+		t.Errorf("the log does not warn:\n%s", log)
+	}
+	if os.Geteuid() != 0 && slices.Contains(got, "proc.environ") {
+		t.Error("the gateway's environment was read")
+	}
+}
