@@ -1,0 +1,135 @@
+//go:build amd64 || arm64
+
+package confine
+
+import (
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+)
+
+const own = 4242
+
+// verdict is what a filter says of a call. The machine that runs it reads words as the network does, so they are written that way.
+func verdict(t *testing.T, program []bpf.Instruction, arch uint32, number uintptr, args ...uint32) uint32 {
+	t.Helper()
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, 64)
+	binary.BigEndian.PutUint32(data[atNumber:], uint32(number))
+	binary.BigEndian.PutUint32(data[atArch:], arch)
+	for i, a := range args {
+		binary.BigEndian.PutUint32(data[atArgs+8*i:], a)
+	}
+	n, err := vm.Run(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
+}
+
+func refused(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
+
+// TestFilter: each rule that looks at arguments lets pass what a plugin needs, and nothing beside it.
+func TestFilter(t *testing.T) {
+	const other, fine, eperm, eacces = own + 1, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
+	shut, open, ports, breeds, worker := Policy{Network: &Network{}}, Policy{}, Policy{Network: &Network{Ports: []uint16{443}}}, Policy{Children: true}, Policy{Worker: true}
+	thread := uint32(unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND)
+	for name, c := range map[string]struct {
+		policy Policy
+		call   uintptr
+		args   []uint32
+		want   uint32
+	}{
+		"read":                         {open, unix.SYS_READ, []uint32{0}, fine},
+		"exec":                         {shut, unix.SYS_EXECVE, nil, fine},
+		"signal itself":                {open, unix.SYS_KILL, []uint32{own, 9}, fine},
+		"signal another":               {open, unix.SYS_KILL, []uint32{other, 9}, eperm},
+		"signal everybody":             {open, unix.SYS_KILL, []uint32{^uint32(0), 9}, eperm},
+		"signal a child":               {breeds, unix.SYS_KILL, []uint32{other, 9}, fine},
+		"limit itself":                 {open, unix.SYS_PRLIMIT64, []uint32{0, 7}, fine},
+		"limit another":                {open, unix.SYS_PRLIMIT64, []uint32{other, 0}, eperm},
+		"limit another, with children": {breeds, unix.SYS_PRLIMIT64, []uint32{other, 0}, eperm},
+		"its priority":                 {open, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PROCESS, 0, 5}, fine},
+		"another's priority":           {open, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PROCESS, other, 5}, eperm},
+		"its user's priority":          {open, unix.SYS_SETPRIORITY, []uint32{unix.PRIO_USER, 0, 5}, eperm},
+		"a thread":                     {open, unix.SYS_CLONE, []uint32{thread}, fine},
+		"a process":                    {open, unix.SYS_CLONE, []uint32{uint32(unix.SIGCHLD)}, eperm},
+		"a process, allowed":           {breeds, unix.SYS_CLONE, []uint32{uint32(unix.SIGCHLD)}, fine},
+		"a namespace":                  {breeds, unix.SYS_CLONE, []uint32{unix.CLONE_NEWUSER}, eperm},
+		"a namespace of a thread":      {open, unix.SYS_CLONE, []uint32{thread | unix.CLONE_NEWNET}, eperm},
+		"private memory":               {open, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS}, fine},
+		"a shared file":                {open, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_SHARED}, fine},
+		"shared memory":                {open, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, eperm},
+		"memory that counts as stack":  {open, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_GROWSDOWN}, eperm},
+		"shared among children":        {breeds, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, fine},
+		"a listener":                   {shut, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, 0}, fine},
+		"a datagram socket":            {shut, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, eacces},
+		"TCP, shut":                    {shut, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, 0}, eacces},
+		"connect, shut":                {shut, unix.SYS_CONNECT, []uint32{3}, eacces},
+		"connect":                      {ports, unix.SYS_CONNECT, []uint32{3}, fine},
+		"TCP":                          {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, 0}, fine},
+		"multipath TCP":                {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eacces},
+		"multipath TCP, open":          {open, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, fine},
+		"fast open":                    {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_FASTOPEN}, eacces},
+		"send":                         {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_NOSIGNAL}, fine},
+		"routes":                       {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, fine},
+		"audit messages":               {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces},
+		"packets":                      {open, unix.SYS_SOCKET, []uint32{unix.AF_PACKET, unix.SOCK_RAW, 0}, eacces},
+		"virtual machines":             {open, unix.SYS_SOCKET, []uint32{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, eacces},
+		"a terminal's size":            {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCGWINSZ}, fine},
+		"a terminal's input":           {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCSTI}, eperm},
+		"hide":                         {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, eperm},
+		"a worker hides":               {worker, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, fine},
+		"outlive the gateway":          {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, 0}, eperm},
+		"die with the gateway":         {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, uint32(unix.SIGKILL)}, fine},
+		"a name":                       {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_NAME, 0}, fine},
+		"the personality it has":       {open, unix.SYS_PERSONALITY, []uint32{personalityNow}, fine},
+		"another personality":          {open, unix.SYS_PERSONALITY, []uint32{0x0040000}, eperm},
+		"a worker's socket":            {worker, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM, 0}, eperm},
+		"trace":                        {breeds, unix.SYS_PTRACE, nil, eperm},
+		"clone3":                       {breeds, unix.SYS_CLONE3, nil, refused(unix.ENOSYS)},
+	} {
+		program, err := denying(c.policy.rules(own, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := verdict(t, program, auditArch, c.call, c.args...); got != c.want {
+			t.Errorf("%s: %#x, want %#x", name, got, c.want)
+		}
+		if got := verdict(t, program, auditArch, c.call+otherNumbers, c.args...); got != refused(unix.ENOSYS) {
+			t.Errorf("%s by another interface's number: %#x", name, got)
+		}
+		if got := verdict(t, program, unix.AUDIT_ARCH_I386, c.call, c.args...); got != unix.SECCOMP_RET_KILL_PROCESS {
+			t.Errorf("%s as another machine's call: %#x", name, got)
+		}
+	}
+}
+
+// TestGaps: what each version of Landlock leaves open is told, and no more.
+func TestGaps(t *testing.T) {
+	ports := &Policy{Network: &Network{Ports: []uint16{443}}}
+	for abi, want := range map[int]string{
+		0: PartFiles + " " + PartPorts + " " + PartSignals, 1: PartFiles + " " + PartPorts + " " + PartSignals, 2: PartFiles + " " + PartPorts + " " + PartSignals,
+		3: PartPorts + " " + PartSignals, 4: PartSignals, 5: PartSignals, 6: "", 7: "",
+	} {
+		var parts []string
+		for _, g := range landlockGaps(ports, abi) {
+			parts = append(parts, g.Part)
+		}
+		if got := strings.Join(parts, " "); got != want {
+			t.Errorf("version %d: %q, want %q", abi, got, want)
+		}
+	}
+	if gaps := landlockGaps(&Policy{Network: &Network{}}, abiTruncate); len(gaps) != 0 {
+		t.Errorf("without a network: %v", gaps)
+	}
+	if r := (&Policy{Read: []string{"relative"}}).Check(); r == nil || !strings.Contains(r.Error(), "paths.read") {
+		t.Error(r)
+	}
+}
