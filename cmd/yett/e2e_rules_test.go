@@ -253,7 +253,10 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("approve: %s and again %s", one.body, two.body)
 	}
 	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":false}`, "Idempotency-Key", "k").want(t, 422, "idempotency_key_reused")
-	s.post(s.Keys.Approver, "/v1/approve", body).want(t, 409, "already_resolved")
+	if again := s.post(s.Keys.Approver, "/v1/approve", body); again.status != 200 || again.body != one.body { // the same answer of the same approver
+		t.Errorf("approve without an Idempotency-Key: %s and again %s", one.body, again.body)
+	}
+	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":false}`).want(t, 409, "already_resolved")
 }
 
 func TestApprovals(t *testing.T) {
