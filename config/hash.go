@@ -9,7 +9,7 @@ import (
 )
 
 // pluginDecides are the keys of a plugin that can change an answer: which code it is, its settings, how long it may take, and
-// for how long an answer of it stands. How it is run (sandbox, processes, memory, user, environment) is not among them: a
+// for how long an answer of it stands. How it is run (sandbox, confinement, processes, memory, user, environment) is not among them: a
 // plugin that is hindered counts as its step's on_error says, which is part of the chain.
 var pluginDecides = []string{"kind", "builtin", "connect", "digest", "config", "limits.timeout", "cache"}
 

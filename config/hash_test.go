@@ -11,7 +11,7 @@ import (
 // one of them: whoever adds it decides which.
 var (
 	decidingPlugin = []string{"kind", "builtin", "connect", "digest", "config", "limits.timeout", "cache.entries", "cache.max_ttl"}
-	restPlugin     = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "env", "user.", "peer.", "breaker.", "paths.", "network", "confine."}
+	restPlugin     = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "env", "user.", "peer.", "breaker.", "paths.", "network", "confine"}
 )
 
 func wantsHash(t *testing.T, key string) bool {
