@@ -183,8 +183,10 @@ func (a *Approval) Members(w *Writer) {
 	w.Raw("call", a.Call)
 	w.Opt("digest", a.Digest)
 	w.True("modified", a.Modified)
-	if a.Omitted != nil {
+	if len(a.Omitted) > 0 {
 		w.Strs("call_omitted", a.Omitted)
+	}
+	if a.Bytes != 0 {
 		w.Int("call_bytes", int64(a.Bytes))
 	}
 	w.Str("created_at", a.CreatedAt)

@@ -10,7 +10,7 @@ import (
 
 // responses are all types that an operation answers with.
 var responses = []interface{ AppendJSON(dst []byte) []byte }{&AuthorizeResponse{}, &ApproveResponse{}, &DeferStatusResponse{}, &ScanResponse{},
-	&PollDeferResponse{}, &ApprovalListResponse{}, &GrantAddResponse{}, &GrantListResponse{}, &OKResponse{}, &KillResponse{}, &KillListResponse{}, &SubscribeResponse{}}
+	&PollDeferResponse{}, &Approval{}, &ApprovalListResponse{}, &GrantAddResponse{}, &GrantListResponse{}, &OKResponse{}, &KillResponse{}, &KillListResponse{}, &SubscribeResponse{}}
 
 // odd are texts that an encoder may get wrong.
 var odd = []string{"", "plain", "quote \" and \\ and /", "line\nend\ttab\r\b\f", "\x00\x01\x1f\x7f", "é 世界 😀", "\u2028\u2029", "</script>&amp;", "\xff bad \xc3\x28 utf-8 \xed\xa0\x80"}
