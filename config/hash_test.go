@@ -10,8 +10,8 @@ import (
 // decidingPlugin are the keys of a plugin that policy_version counts; restPlugin those that it does not. A new key belongs to
 // one of them: whoever adds it decides which.
 var (
-	decidingPlugin = []string{"kind", "builtin", "connect", "digest", "config", "limits.timeout", "cache.entries", "cache.max_ttl"}
-	restPlugin     = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "env", "user.", "peer.", "breaker.", "paths.", "network", "confine"}
+	decidingPlugin = []string{"kind", "builtin", "connect", "digest", "config", "env", "limits.timeout", "cache.entries", "cache.max_ttl"}
+	restPlugin     = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "user.", "peer.", "breaker.", "paths.", "network", "confine"}
 )
 
 func wantsHash(t *testing.T, key string) bool {
