@@ -46,16 +46,6 @@ func (p *Plugin) checkConfine(r *report, key string) {
 			r.errorf(join(key, "network["+strconv.Itoa(i)+"]"), "none cannot stand beside ports")
 		}
 	}
-	for _, l := range []struct {
-		name  string
-		paths []Path
-	}{{"paths.read", p.Paths.Read}, {"paths.write", p.Paths.Write}} {
-		for i, path := range l.paths {
-			if abs, err := filepath.Abs(string(path)); err == nil {
-				l.paths[i] = Path(abs)
-			}
-		}
-	}
 }
 
 // guardData refuses paths of plugins from which the server's own data could be read or written.

@@ -28,12 +28,7 @@ func Hide() error {
 // policyOf is what a plugin process keeps, as the configuration says.
 func policyOf(c *config.Plugin) confine.Policy {
 	p := confine.Policy{Required: c.Confine == config.ConfineRequired, Children: c.Limits.Processes > 0}
-	for _, path := range c.Paths.Read {
-		p.Read = append(p.Read, string(path))
-	}
-	for _, path := range c.Paths.Write {
-		p.Write = append(p.Write, string(path))
-	}
+	p.Read, p.Write = absolute(c.Paths.Read), absolute(c.Paths.Write)
 	switch {
 	case c.NoNetwork():
 		p.Network = &confine.Network{}
@@ -44,6 +39,18 @@ func policyOf(c *config.Plugin) confine.Policy {
 		}
 	}
 	return p
+}
+
+// absolute makes paths independent of the working directory. One that cannot be is refused when the plugin starts.
+func absolute(paths []config.Path) (out []string) {
+	for _, path := range paths {
+		at, err := filepath.Abs(string(path))
+		if err != nil {
+			at = string(path)
+		}
+		out = append(out, at)
+	}
+	return out
 }
 
 // Warnings says what a configuration leaves open, one line each: what this kernel lacks to confine its plugins, and what an operator will

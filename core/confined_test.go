@@ -1,0 +1,72 @@
+package core
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/confine"
+)
+
+// TestWarnings: what a configuration leaves open is said, and what is closed is not.
+func TestWarnings(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "plugin.py")
+	if err := os.WriteFile(script, []byte("#!/opt/acme/venv/bin/python -u\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		plugin config.Plugin
+		want   []string // parts of the lines about it, in order
+	}{
+		"closed":      {config.Plugin{Exec: "/bin/true", Network: []config.Port{config.NoPort}}, nil},
+		"its ports":   {config.Plugin{Exec: "/bin/true", Network: []config.Port{443}}, nil},
+		"open":        {config.Plugin{Exec: "/bin/true"}, []string{"network is not given"}},
+		"off":         {config.Plugin{Exec: "/bin/true", Confine: config.ConfineOff}, []string{"confine is off"}},
+		"module":      {config.Plugin{Wasm: "a.wasm"}, nil},
+		"interpreter": {config.Plugin{Exec: config.Path(script), Network: []config.Port{443}}, []string{"its interpreter /opt/acme/venv/bin/python is outside"}},
+		"its interpreter": {config.Plugin{Exec: config.Path(script), Network: []config.Port{443},
+			Paths: config.PluginPaths{Read: []config.Path{"/opt/acme/venv"}}}, nil},
+	} {
+		c.plugin.User.UID = 65123
+		got := slices.DeleteFunc(Warnings(&config.Config{Plugins: map[string]config.Plugin{"p": c.plugin}}),
+			func(line string) bool { return strings.HasPrefix(line, "this machine: ") })
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q", name, got)
+			continue
+		}
+		for i, part := range c.want {
+			if !strings.HasPrefix(got[i], "plugins.p: ") || !strings.Contains(got[i], part) {
+				t.Errorf("%s: %q, want %q", name, got[i], part)
+			}
+		}
+	}
+	missing := 0
+	for _, line := range Warnings(&config.Config{Plugins: map[string]config.Plugin{"p": {Exec: "/bin/true"}}}) {
+		if strings.HasPrefix(line, "this machine: ") {
+			missing++
+		}
+	}
+	if want := len(confine.Gaps(&confine.Policy{})); missing != want {
+		t.Errorf("%d lines about this machine, which lacks %d parts", missing, want)
+	}
+}
+
+// TestPolicyOf: what the configuration says is what the kernel is asked for.
+func TestPolicyOf(t *testing.T) {
+	p := policyOf(&config.Plugin{Confine: config.ConfineRequired, Network: []config.Port{443, 5432},
+		Paths: config.PluginPaths{Read: []config.Path{"/a"}, Write: []config.Path{"/b"}}, Limits: config.PluginLimits{Processes: 8}})
+	if !p.Required || !p.Children || !slices.Equal(p.Read, []string{"/a"}) || !slices.Equal(p.Write, []string{"/b"}) ||
+		p.Network == nil || !slices.Equal(p.Network.Ports, []uint16{443, 5432}) {
+		t.Errorf("%+v", p)
+	}
+	if p := policyOf(&config.Plugin{}); p.Network != nil || p.Required || p.Children {
+		t.Errorf("nothing said: %+v", p)
+	}
+	if p := policyOf(&config.Plugin{Network: []config.Port{config.NoPort}}); p.Network == nil || len(p.Network.Ports) != 0 {
+		t.Errorf("none: %+v", p)
+	}
+}
