@@ -218,7 +218,7 @@ func TestBenchFlags(t *testing.T) {
 		"load --url http://h:1 --rate 1":                            "load needs an API key",
 		"load --url http://h:1 --rate 1 --key a\r":                  "load needs an API key",
 		"load --url http://h:1 --rate 1 --key k --connections 9999": "--connections 9999: want 1 to 4096",
-		"load --url http://h:1 --rate 1 --key k -o xml":             "-o xml: want table or json",
+		"load --url http://h:1 --rate 1 --key k -o xml":             "-o xml: must be one of table, json, jsonl, yaml",
 	} {
 		var out, errs bytes.Buffer
 		code := run(context.Background(), append([]string{"bench"}, strings.Split(args, " ")...), strings.NewReader(""), &out, &errs)

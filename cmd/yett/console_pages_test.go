@@ -21,7 +21,7 @@ func signUp(s *server) *visitor {
 	return v
 }
 
-var shownCall = regexp.MustCompile(`name="seen" value="([0-9a-f]{64})"`)
+var shownCall = regexp.MustCompile(`name="digest" value="([0-9a-f]{64})"`)
 
 // TestConsoleApproves: an agent waits, a person follows the link of a message, reads the call and approves it, and the
 // agent goes on. The call is still to be seen after the server was killed.
@@ -42,7 +42,7 @@ func TestConsoleApproves(t *testing.T) {
 	if seen == nil || !strings.Contains(body, "A-17") || strings.Contains(body, token) {
 		t.Fatalf("the page: %s", body)
 	}
-	v.do(303, page+"/approve", url.Values{"seen": {seen[1]}, "reason": {"order checked"}})
+	v.do(303, page+"/approve", url.Values{"digest": {seen[1]}, "reason": {"order checked"}})
 	if a := <-waiting; a.str("status") != "approved" || a.str("resolved_by") != "console:ada" || a.str("reason") != "order checked" {
 		t.Errorf("the agent is told %s", a.body)
 	}

@@ -65,7 +65,9 @@ func (v *visitor) do(status int, path string, fields url.Values, headers ...stri
 		v.s.t.Fatalf("%s %s: status %d, want %d, %v\n%s", method, path, res.StatusCode, status, err, body)
 	}
 	for _, c := range res.Cookies() {
-		v.cookie = c.Name + "=" + c.Value
+		if c.Name == "__Host-yett" { // the session's; this visitor's device is known to nobody
+			v.cookie = c.Name + "=" + c.Value
+		}
 	}
 	return string(body)
 }

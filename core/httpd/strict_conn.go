@@ -224,7 +224,28 @@ func (c *strictConn) askGate(b []byte, here int) {
 	if p.chunked {
 		h.body = -1
 	}
-	c.turnDown(c.lim.gate.admit(c, &h))
+	if r := c.lim.gate.admit(c, &h); r != nil {
+		c.turnDown(r)
+		if err := c.bodyFault(here); err != nil && !p.expect {
+			c.refused, c.fail = nil, err // what no parser takes is told as that, whoever sent it
+		}
+	}
+}
+
+// bodyFault looks for a violation in as much of the current request's body as was read with its head. It waits for nothing.
+func (c *strictConn) bodyFault(here int) *StrictError {
+	p, b := c.p, c.buf[c.w-here:c.w]
+	for len(b) > 0 && p.phase != phaseEnd {
+		n, _, err := p.next(b)
+		if err != nil || n == 0 {
+			return err
+		}
+		b = b[n:]
+	}
+	if p.closing && len(bytes.Trim(b, "\r\n")) > 0 {
+		return malformed("bytes after a request that closes the connection")
+	}
+	return nil
 }
 
 // turnDown lets nothing of the current body through: fasthttp is told why once it has the head.

@@ -158,7 +158,7 @@ func harmless() []Hostile {
 	isMark := Cat(I32(BufferAt), Get(0), Add, Get(FindLocal), Add, I32(1), Add, Load8, I32(int(Mark[0])), Eq)
 	overlapping := find(Cat(
 		last, Eqz, isMark, And, If, emit(at, after, 0.9, 1), End,
-		emit(at, next, 0.5, 3), emit(at, next, 0.5, 3), emit(at, next, 1, 0), emit(at, at, 0, 4), emit(next, next, 0, 2)))
+		emit(at, next, 0.5, 3), emit(at, next, 0.5, 3), emit(at, next, 1, 0)))
 	// Every i32 comes from an i64 whose upper half is not zero.
 	dirty := func(v []byte) []byte {
 		return Cat(v, []byte{0xad}, I64(0x7eadbeef<<32), []byte{0x84}, Wrap64) // extend, or, wrap
