@@ -81,8 +81,10 @@ func Warnings(cfg *config.Config) []string {
 		if c.User.UID == 0 && os.Geteuid() == 0 {
 			warn(name, "it runs as root, without capabilities: give it a user of its own (user: {uid: …})")
 		}
-		if program := interpreter(string(c.Exec)); program != "" && !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
-			warn(name, "its interpreter %s is outside the system's directories: add the directory of that installation to paths.read", program)
+		for _, program := range interpreter(string(c.Exec)) {
+			if !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
+				warn(name, "its interpreter %s is outside the system's directories: add the directory of that installation to paths.read", program)
+			}
 		}
 	}
 	for _, g := range gaps {
@@ -138,21 +140,23 @@ func (g *Gateway) confinementGauges() {
 // maxInterpreter bounds the first line of a script, as the kernel does.
 const maxInterpreter = 256
 
-// interpreter is the program that the kernel starts for a script, without links; "" for what is no script.
-func interpreter(path string) string {
+// interpreter is the program that the kernel starts for a script, as it is named and without links: a virtual environment's is a link to the
+// system's, and looks for its packages beside the link. nil for what is no script.
+func interpreter(path string) []string {
 	f, err := os.Open(path)
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer f.Close()
 	line, _ := bufio.NewReader(io.LimitReader(f, maxInterpreter)).ReadString('\n') // a shorter one has no line feed
 	line, is := strings.CutPrefix(line, "#!")
 	fields := strings.Fields(line)
 	if !is || len(fields) == 0 {
-		return ""
+		return nil
 	}
-	if real, err := filepath.EvalSymlinks(fields[0]); err == nil {
-		return real
+	programs := []string{filepath.Clean(fields[0])}
+	if real, err := filepath.EvalSymlinks(fields[0]); err == nil && real != programs[0] {
+		programs = append(programs, real)
 	}
-	return fields[0]
+	return programs
 }

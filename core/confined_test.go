@@ -18,16 +18,25 @@ func TestWarnings(t *testing.T) {
 	if err := os.WriteFile(script, []byte("#!/opt/acme/venv/bin/python -u\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	venv := filepath.Join(dir, "venv")
+	linked := filepath.Join(dir, "linked.py")
+	for _, err := range []error{os.Mkdir(venv, 0o700), os.Symlink("/bin/sh", filepath.Join(venv, "python")),
+		os.WriteFile(linked, []byte("#!"+venv+"/python\n"), 0o700)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, c := range map[string]struct {
 		plugin config.Plugin
 		want   []string // parts of the lines about it, in order
 	}{
-		"closed":      {config.Plugin{Exec: "/bin/true", Network: []config.Port{config.NoPort}}, nil},
-		"its ports":   {config.Plugin{Exec: "/bin/true", Network: []config.Port{443}}, nil},
-		"open":        {config.Plugin{Exec: "/bin/true"}, []string{"network is not given"}},
-		"off":         {config.Plugin{Exec: "/bin/true", Confine: config.ConfineOff}, []string{"confine is off"}},
-		"module":      {config.Plugin{Wasm: "a.wasm"}, nil},
-		"interpreter": {config.Plugin{Exec: config.Path(script), Network: []config.Port{443}}, []string{"its interpreter /opt/acme/venv/bin/python is outside"}},
+		"closed":              {config.Plugin{Exec: "/bin/true", Network: []config.Port{config.NoPort}}, nil},
+		"its ports":           {config.Plugin{Exec: "/bin/true", Network: []config.Port{443}}, nil},
+		"open":                {config.Plugin{Exec: "/bin/true"}, []string{"network is not given"}},
+		"off":                 {config.Plugin{Exec: "/bin/true", Confine: config.ConfineOff}, []string{"confine is off"}},
+		"module":              {config.Plugin{Wasm: "a.wasm"}, nil},
+		"interpreter":         {config.Plugin{Exec: config.Path(script), Network: []config.Port{443}}, []string{"its interpreter /opt/acme/venv/bin/python is outside"}},
+		"virtual environment": {config.Plugin{Exec: config.Path(linked), Network: []config.Port{443}}, []string{"its interpreter " + venv + "/python is outside"}},
 		"its interpreter": {config.Plugin{Exec: config.Path(script), Network: []config.Port{443},
 			Paths: config.PluginPaths{Read: []config.Path{"/opt/acme/venv"}}}, nil},
 	} {

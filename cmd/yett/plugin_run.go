@@ -104,8 +104,12 @@ const pluginStart = 30 * time.Second
 
 var secretField = regexp.MustCompile(`\bsecrets\.([A-Za-z0-9._-]{1,64}): `)
 
-// withSecret says how a secret is given to a plugin that refused to run without it: conform makes one up, run does not.
+// withSecret says how a plugin that refused to run is given what it lacks: a secret, since conform makes one up and run does not, or a
+// file, a port or a process that the kernel kept from it.
 func withSecret(err error, o conform.Options) error {
+	if text := err.Error(); o.Connect == "" && !o.Unconfined && (strings.Contains(text, "permission denied") || strings.Contains(text, "operation not permitted")) {
+		return fmt.Errorf("%w; it runs confined: give it what it needs with --read, --write and --network, or try --unconfined", err)
+	}
 	m := secretField.FindStringSubmatch(err.Error())
 	if m == nil || o.Connect != "" || o.Secrets[m[1]] != nil {
 		return err

@@ -424,7 +424,7 @@ func (s *server) unspoken(t *testing.T, token, secret string) {
 		}
 		for v := range strings.SplitSeq(strings.TrimRight(string(env), "\x00"), "\x00") {
 			name, _, _ := strings.Cut(v, "=")
-			if v != "" && !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" && !strings.HasPrefix(v, "YETT_LAUNCH") {
+			if v != "" && !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" && name != "TMPDIR" && !strings.HasPrefix(v, "YETT_LAUNCH") {
 				t.Errorf("process %d has %s, which nobody gave it", pid, name)
 			}
 		}

@@ -145,6 +145,10 @@ func (p *plan) run() error {
 	if errors.Is(err, unix.EACCES) && p.Target >= 0 && noExec(p.Target) {
 		return fmt.Errorf("exec: %w: memory cannot be executed here, and the file system of the temporary directory (TMPDIR) is mounted noexec", err)
 	}
+	if errors.Is(err, unix.EACCES) && p.Confine != nil {
+		return fmt.Errorf("exec: %w: it is confined, and its interpreter is perhaps outside the system's directories: "+
+			"add the directory of that installation to paths.read", err)
+	}
 	return fmt.Errorf("exec: %w", err)
 }
 
