@@ -62,12 +62,12 @@ func TestKillEverythingAsks(t *testing.T) {
 	}
 }
 
-// TestKillWithoutATerminal: a script is not asked.
+// TestKillWithoutATerminal: a script is not asked; it says --yes, or nothing is done.
 func TestKillWithoutATerminal(t *testing.T) {
 	t.Setenv("YETT_API_KEY", "")
 	var stdout, stderr strings.Builder
 	code := run(context.Background(), []string{"kill", "--global", "--data", t.TempDir()}, strings.NewReader(""), &stdout, &stderr)
-	if code != exitError || !strings.Contains(stderr.String(), "no running server") || strings.Contains(stderr.String(), "Type yes") {
+	if said := stderr.String(); code != exitUsage || !strings.Contains(said, "Add --yes to confirm it; nothing was done") || strings.Contains(said, "Type yes") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}
 }
