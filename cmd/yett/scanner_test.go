@@ -239,7 +239,7 @@ func TestScannerEvalExitCodes(t *testing.T) {
 		{"--scanner secrets --set " + empty, 1, "no rows"},
 		{"--scanner secrets --set " + set + "x", 1, "no such file"},
 		{"--scanner secrets --set " + set + " --config {\"nothing\":1}", 1, "nothing"},
-		{"--scanner secrets --set " + set + " --config []", 1, "object"},
+		{"--scanner secrets --set " + set + " --config []", 2, "object"},
 		{"--scanner nobody --set " + set, 2, "nobody"},
 		{"--scanner secrets --wasm x --set " + set, 2, "--scanner NAME"},
 		{"--set " + set, 2, "--scanner NAME"},
