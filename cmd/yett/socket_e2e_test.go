@@ -190,27 +190,24 @@ func TestSocketRevoke(t *testing.T) {
 	}
 }
 
-// TestSocketFindsAPlace: a data directory whose path is too long for a socket, or that others may write to, gets its socket
-// elsewhere, and the end takes it away. It served before there was a socket, and nobody asked for that path.
+// TestSocketFindsAPlace: a data directory whose path is too long for a socket gets its socket elsewhere, and the end takes it away.
+// It served before there was a socket, and nobody asked for that path.
 func TestSocketFindsAPlace(t *testing.T) {
-	long := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
-	open := filepath.Join(t.TempDir(), "open")
-	if err := errors.Join(os.MkdirAll(long, 0o755), os.Mkdir(open, 0o755), os.Chmod(open, 0o777)); err != nil {
+	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+	if err := os.MkdirAll(data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, data := range []string{long, open} {
-		s := startDev(t, nil, "--data", data)
-		path := socketOf(t, s)
-		if filepath.Dir(path) == data || len(path) > 107 {
-			t.Errorf("the socket is %s", path)
-		}
-		if got := dialSocket(t, path).ask(`{` + socketRead + `}`); got["effect"] != "PERMIT" {
-			t.Errorf("%v", got)
-		}
-		s.stop()
-		if _, err := os.Lstat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("its directory is left: %v", err)
-		}
+	s := startDev(t, nil, "--data", data)
+	path := socketOf(t, s)
+	if filepath.Dir(path) == data || len(path) > 107 {
+		t.Errorf("the socket is %s", path)
+	}
+	if got := dialSocket(t, path).ask(`{` + socketRead + `}`); got["effect"] != "PERMIT" {
+		t.Errorf("%v", got)
+	}
+	s.stop()
+	if _, err := os.Lstat(filepath.Dir(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its directory is left: %v", err)
 	}
 }
 
