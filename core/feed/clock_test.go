@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -38,7 +39,7 @@ func TestClock(t *testing.T) {
 			for i, l := range c.looks {
 				row, err := json.Marshal(clock) // as a restart of the server finds it
 				clock = Clock{}
-				if err = json.Unmarshal(row, &clock); err != nil {
+				if err := errors.Join(err, json.Unmarshal(row, &clock)); err != nil {
 					t.Fatal(err)
 				}
 				clock.Look(begin.Add(l.wall), l.boot, l.up)
