@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 // root is our own module, as a project is made of it.
@@ -109,10 +111,20 @@ func TestPythonProject(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(dir, "build.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck, Timeout: 5 * time.Second})
+	rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck, Timeout: 5 * time.Second,
+		Confine: confine.Policy{Read: installations(t, os.Getenv("YETT_PYTHON"))}})
 	if err != nil || !rep.Pass {
 		t.Fatalf("%v %s\n%s", err, rep.Reason, lines(rep))
 	}
+}
+
+// installations are the directories of an interpreter: that of its virtual environment, and that of the Python behind it.
+func installations(t *testing.T, interpreter string) []string {
+	behind, err := filepath.EvalSymlinks(interpreter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{filepath.Dir(filepath.Dir(interpreter)), filepath.Dir(filepath.Dir(behind))}
 }
 
 // TestModuleVersions holds the versions that a project is built with against our own. GOLDEN=write takes them over.

@@ -300,7 +300,7 @@ func TestAdmissionProcessEnds(t *testing.T) {
 	}{
 		"spin":       {refused, true, "while it is spin, the process used up its processor time of 1", AdmitLimits{CPU: time.Second}, false},
 		"hog":        {refused, false, "while it is hog, the process ran out of memory", AdmitLimits{}, true},
-		"mute":       {refused, false, "while it is mute, it took longer than 100ms", AdmitLimits{Wall: 100 * time.Millisecond}, false},
+		"mute":       {refused, false, "while it is mute, it took longer than 2s", AdmitLimits{Wall: 2 * time.Second}, false},
 		"panic":      {refused, true, "while it is panic, the process crashed: panic: no way out", AdmitLimits{}, false},
 		"segv":       {refused, true, "while it is segv, the process", AdmitLimits{}, false},
 		"killed":     {failed, false, "SIGKILL", AdmitLimits{}, false},
