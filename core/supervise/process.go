@@ -27,7 +27,7 @@ const (
 
 // Usage is what a process cost.
 type Usage struct {
-	MaxRSS uint64        // bytes resident at most, the launcher's own included (so never less than about 10 MiB)
+	MaxRSS uint64        // bytes resident at most, never less than the launcher's, or than ours when it was started
 	CPU    time.Duration // processor time, user and system
 }
 
