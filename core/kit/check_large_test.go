@@ -24,7 +24,7 @@ func TestLargestTexts(t *testing.T) {
 		says   string
 		fails  bool
 	}{
-		"answered": {silent, wasmgen.I32(8192), 0, "answered with 1% of the budget", false},
+		"answered": {silent, wasmgen.I32(8192), 0, "answered with 3% of the budget", false},
 		"stopped":  {count, wasmgen.I32(8192), 1_000_000, "stopped, the budget of 1000000 units is enough for about ", false},
 		"refused":  {silent, nil, 0, "refused: ", false},
 		"trapped":  {traps, wasmgen.I32(8192), 0, "guest trapped", true},

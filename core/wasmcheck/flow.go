@@ -13,6 +13,10 @@ type region struct {
 // a function, charges piece by piece, so that a short path through it does not pay for the whole.
 const foldLimit = 64
 
+// leastCharge is what an iteration of a loop and the entry of a function pay at least: to charge takes time too, and a turn of an empty
+// loop as long as some instructions of a usual one.
+const leastCharge = 4
+
 // flow is what a function's instructions do, as far as the rewriter and the bounds have to know.
 type flow struct {
 	s      *shape
@@ -199,7 +203,7 @@ func (f *flow) place() {
 		}
 		switch {
 		case p == i:
-			f.points[i] = max(r.cost, 1)
+			f.points[i] = max(r.cost, leastCharge)
 		case f.points[p]+r.cost <= foldLimit || r.cost == 0:
 			f.points[p] += r.cost
 		default:

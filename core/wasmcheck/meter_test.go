@@ -64,20 +64,21 @@ func TestCharges(t *testing.T) {
 		min  int64
 		max  int64
 	}{
-		{"nothing", nil, 0, 1, 1},
+		{"nothing", nil, 0, leastCharge, leastCharge},
 		{"ten instructions", repeat(10, []byte{opNop}), 0, 10, 10},
-		{"an empty loop, 1000 times", counting(), 1000, 5000, 5001},
-		{"an empty loop, 100000 times", counting(), 100_000, 500_000, 500_001},
+		{"an empty loop, 1000 times", counting(), 1000, 5000, 5000 + leastCharge},
+		{"an empty loop, 100000 times", counting(), 100_000, 500_000, 500_000 + leastCharge},
+		{"a loop that goes round by its condition alone, 1000 times", loop(op(opLocalGet, 0), op(opBrIf, 0)), 0, 2 * leastCharge, 2 * leastCharge},
 		{"a loop in a loop", counting(i32(100), op(opLocalSet, 1), loop(op(opLocalGet, 1), i32(1), []byte{opI32Sub}, op(opLocalTee, 1), op(opBrIf, 0))), 100, 50_000, 52_000},
-		{"a long path not taken", counting(blk(i32(1), op(opBrIf, 0), long)), 1000, 5000, 1000*(7+100) + 1},
+		{"a long path not taken", counting(blk(i32(1), op(opBrIf, 0), long)), 1000, 5000, 1000*(7+100) + leastCharge},
 		{"a long path behind a branch", counting(blk(i32(1), op(opBrIf, 0), repeat(5, long)), blk(i32(1), op(opBrIf, 0), blk(), long)), 1000, 5000, 1000 * (610 + 12)},
 		{"a long arm not taken", counting(i32(0), []byte{opIf, 0x40}, repeat(50, long), []byte{opEnd}), 1000, 5000, 1000 * 80},
 		{"a long arm taken", counting(i32(1), []byte{opIf, 0x40}, repeat(50, long), []byte{opEnd}), 1000, 5_000_000, 5_010_000},
 		{"code behind a block left by a branch", counting(blk(blk(blk(i32(2), []byte{opBrTable, 2, 0, 1, 2}), long), long), repeat(10, long)), 1000, 1_000_000, 1_100_000},
-		{"a fill of 64 KiB", length(65536, fill...), 0, 8192, 8300},
-		{"a fill that traps", length(-1, fill...), 0, 131_072, 131_172},
-		{"growth by one page", cat(i32(1), grow), 0, 8192, 8400},
-		{"growth beyond all", cat(i32(-1), grow), 0, 1 << 29, 1<<29 + 100},
+		{"a fill of 64 KiB", length(65536, fill...), 0, 16_384, 16_500},
+		{"a fill that traps", length(-1, fill...), 0, 262_144, 262_244},
+		{"growth by one page", cat(i32(1), grow), 0, 65_536, 65_700},
+		{"growth beyond all", cat(i32(-1), grow), 0, 1 << 30, 1<<30 + 100},
 	} {
 		h := &meter{slice: 10_000, limit: 1 << 20}
 		inst := metered(t, one(fn{params: "i", locals: 2, code: c.code}), h)

@@ -184,6 +184,16 @@ func (m *Module) chainFuel() uint64 {
 	return (max(m.checked.Chain, stackStep) - stackStep) * stackByteFuel
 }
 
+// memoryFuel is what a call pays for the memory that it begins with, where the kernel gives that page by page: a unit a byte, since the
+// first touch of 4 KiB takes 1 to 3 µs and may be one instruction. It is a quarter of the budget at most: a module with much memory
+// need not touch all of it, and if it does the clock ends it.
+func (c *call) memoryFuel() uint64 {
+	if c.in.module.isolation == Pooled || c.in.mem == nil || c.in.mem.Size() <= copyMost {
+		return 0
+	}
+	return min(uint64(c.in.mem.Size()), c.budget/4)
+}
+
 // deepen gives a call that nests deeper than before the stack for it, step by step, and has it pay for each.
 func (c *call) deepen() {
 	left := int32(uint32(c.in.depth.Get()))

@@ -204,7 +204,7 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 	}
 	if c.stack == 0 {
 		c.stack = stackStep
-		c.used += in.module.chainFuel()
+		c.used += in.module.chainFuel() + c.memoryFuel()
 	}
 	if c.used > c.budget {
 		return 0, in.module.fault(export, ErrFuel, fmt.Sprintf("%d units", c.budget), nil)

@@ -54,10 +54,6 @@ func (a *arena) Free() {
 	a.base, a.reserved, a.open = nil, 0, 0
 }
 
-// copyMost is the largest memory that is reset by copying all of it. Beyond, it is cheaper to have the kernel drop the
-// pages that were written to: two system calls' worth, and a fault for each page that the next call writes.
-const copyMost = 512 << 10
-
 // image is what a memory is reset to. It never changes, and instances share it.
 type image struct {
 	bytes []byte // nil if it is in a file

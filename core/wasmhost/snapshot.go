@@ -6,6 +6,10 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
+// copyMost is the largest memory that is reset by copying all of it. Beyond, it is cheaper to have the kernel drop the
+// pages that were written to: two system calls' worth, and a fault for each page that the next call writes.
+const copyMost = 512 << 10
+
 // snapshot is everything that a call of a module can change, as it was after yett_init: the memory, the mutable globals,
 // and what the host keeps for a guest. It is made from the module's first instance and serves all of them: they start
 // from it instead of running the module's start again, and a reset goes back to it. It never changes.

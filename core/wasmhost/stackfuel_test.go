@@ -90,6 +90,30 @@ func TestStackIsPaidByTheByte(t *testing.T) {
 	}
 }
 
+// toucher stores to each 4 KiB of its memory once: the kernel has to find a page for every store.
+func toucher(pages int) []byte {
+	const touched = wasmgen.FindLocal + 1
+	touch := wasmgen.Times(touched, pages<<4, wasmgen.Cat(wasmgen.Get(touched), wasmgen.I32(12), []byte{0x74}, wasmgen.I32(1), wasmgen.Store32))
+	g := wasmgen.Before(touch)
+	g.Pages = pages
+	return g.Encode()
+}
+
+// Memory that the kernel gives page by page is paid for, whatever touches it: a budget that suffices for the instructions alone does not.
+func TestFreshMemoryIsPaid(t *testing.T) {
+	cost := func(pages int) uint64 {
+		fuel, err := scanFuel(loadCode(t, toucher(pages), MaxFuel), "some text")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fuel
+	}
+	few, many := cost(16), cost(272)
+	if least := uint64(256 << 16); many-few < least {
+		t.Errorf("256 pages more cost %d units, less than %d", many-few, least)
+	}
+}
+
 // processorTime is what this process has taken of the processors: other people's load does not count.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
@@ -115,7 +139,7 @@ func BenchmarkHostileUnits(b *testing.B) {
 		}
 		codes["up and down "+how] = downward(0, how, wasmgen.Cat(wasmgen.Loop, nested(40_000), wasmgen.Br(0), wasmgen.End))
 	}
-	measure := func(name string, m *Module, text string) {
+	measure := func(name string, m *Module, text string, ends bool) {
 		var took time.Duration
 		var used uint64
 		for range 3 {
@@ -124,17 +148,17 @@ func BenchmarkHostileUnits(b *testing.B) {
 			took += processorTime(b) - begun
 			used += fuel
 		}
-		if used >= 3*budget { // others end otherwise, and most of what they take is the start of an instance
+		if ends || used >= 3*budget { // others end otherwise, and most of what they take is the start of an instance
 			rows = append(rows, row{name, float64(took.Nanoseconds()) / float64(used)})
 		}
 	}
 	for range b.N {
 		rows = rows[:0]
 		for name, code := range codes {
-			measure(name, loadCode(b, code, budget), "some text")
+			measure(name, loadCode(b, code, budget), "some text", false)
 		}
 		for _, h := range hogs {
-			measure("hog "+h.name, load(b, h.g, func(s *Spec) { s.Timeout, s.Fuel = MaxTimeout, budget }), "some text")
+			measure("hog "+h.name, load(b, h.g, func(s *Spec) { s.Timeout, s.Fuel = MaxTimeout, budget }), "some text", false)
 		}
 		for _, h := range wasmgen.All() {
 			if h.Line != wasmgen.Metering || h.Want == wasmgen.Refused {
@@ -145,7 +169,10 @@ func BenchmarkHostileUnits(b *testing.B) {
 				b.Logf("%s: %v", h.Name, err)
 				continue
 			}
-			measure(h.Name, m, h.Poisoned("some text that is long enough"))
+			measure(h.Name, m, h.Poisoned("some text that is long enough"), false)
+		}
+		for _, pages := range []int{64, 1000} {
+			measure(fmt.Sprint("first touch of pages ", pages), loadCode(b, toucher(pages), budget), "some text", true)
 		}
 	}
 	slices.SortFunc(rows, func(x, y row) int { return int(1e6 * (x.ns - y.ns)) })
