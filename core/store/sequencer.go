@@ -52,7 +52,8 @@ type sequencer struct {
 	size   atomic.Uint64 // records on disk
 	tail   tail          // the newest of them, for those who follow the log
 	origin time.Time     // since counts from it
-	since  atomic.Int64  // when the sequencer began to wait for the disk, in ns behind origin, plus 1; 0 while it does not
+	since  atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
+	lost   atomic.Int64  // ns that the watcher did not see pass: see tick
 	wake   chan struct{}
 	quit   chan struct{}
 	dead   chan struct{} // closed once the store has failed
@@ -191,7 +192,7 @@ func (q *sequencer) run(tx *tx) {
 
 // enter and leave are around everything that waits for the disk, and around nothing else: a busy processor and a long
 // queue are no stall. They do not nest.
-func (q *sequencer) enter() { q.since.Store(int64(q.s.set.Now().Sub(q.origin)) + 1) }
+func (q *sequencer) enter() { q.since.Store(int64(q.awake(q.s.set.Now())) + 1) }
 func (q *sequencer) leave() { q.since.Store(0) }
 
 // landed ends the time in which the watcher may refuse the batch, which is on disk, and reports whether it has: it refuses
@@ -238,16 +239,35 @@ func (q *sequencer) nudge() {
 // watch refuses what waits for a disk that has stalled, and wakes the sequencer when a timer is due.
 func (q *sequencer) watch() {
 	defer q.wg.Done()
-	tick := time.NewTicker(q.s.set.Stall / 10)
+	tick := time.NewTicker(q.s.set.Stall / looks)
 	defer tick.Stop()
+	last := q.s.set.Now()
 	for {
 		select {
 		case <-tick.C:
-			q.look(q.s.set.Now())
+			last = q.tick(last, q.s.set.Now())
 		case <-q.quit:
 			return
 		}
 	}
+}
+
+// looks is how often the watcher looks within the stall limit.
+const looks = 10
+
+// tick looks once. Where far more time has passed since the last look than should have, it was the whole process that stood still
+// (it was stopped, its machine was suspended or had no processor left) or the clock was set: the disk is not to blame for that.
+func (q *sequencer) tick(last, now time.Time) time.Time {
+	if gap := now.Sub(last) - 2*q.s.set.Stall/looks; gap > 0 {
+		q.lost.Add(int64(gap))
+	}
+	q.look(now)
+	return now
+}
+
+// awake is how long the watcher has watched until now.
+func (q *sequencer) awake(now time.Time) time.Duration {
+	return now.Sub(q.origin) - time.Duration(q.lost.Load())
 }
 
 func (q *sequencer) look(now time.Time) {
@@ -257,7 +277,11 @@ func (q *sequencer) look(now time.Time) {
 		q.nudge()
 	}
 	since := q.since.Load()
-	if since == 0 || now.Sub(q.origin)-time.Duration(since-1) < q.s.set.Stall {
+	waited := q.awake(now) - time.Duration(since-1)
+	if since != 0 && waited < 0 { // begun behind a gap that was not seen yet, or the clock was set back: it counts from here
+		q.since.CompareAndSwap(since, since+int64(waited))
+	}
+	if since == 0 || waited < q.s.set.Stall {
 		return
 	}
 	q.stalled = true

@@ -113,6 +113,62 @@ func TestStalledDisk(t *testing.T) {
 	}
 }
 
+// A process that stood still as a whole, and a clock that was set, are no stall of the disk; a stall behind them is.
+func TestPauseIsNoStall(t *testing.T) {
+	for name, step := range map[string]time.Duration{"a stop, or a clock set ahead": 10 * time.Hour, "a clock set back": -10 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			disk, now := &stuck{}, newClock()
+			set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
+			set.Delay, set.Stall = disk.delay, time.Hour
+			s, err := Open(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &rig{t: t, clock: now, s: s}
+			agent := r.key("agent", nil, "authorize")
+			disk.stop()
+			refused := make(chan error, 1)
+			go func() { refused <- s.Commit(context.Background(), r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit})) }()
+			<-disk.begun
+			last := now.Now()
+			tick := func(d time.Duration) { last = s.seq.tick(last, now.advance(d)) }
+			tick(step)
+			for range looks - 4 {
+				tick(time.Hour / looks)
+			}
+			if err := s.Healthy(); err != nil {
+				t.Errorf("within the limit: %v", err)
+			}
+			for range 4 {
+				tick(time.Hour / looks)
+			}
+			if err := <-refused; codeOf(err) != sdk.CodeAuditUnavailable {
+				t.Errorf("behind the limit: %v", err)
+			}
+			disk.goOn()
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A wait that began before the watcher saw the gap counts from where it saw it.
+func TestStallBehindAPauseIsSeen(t *testing.T) {
+	q := &sequencer{s: &Store{set: Settings{Stall: time.Hour}}}
+	base := time.Now()
+	q.origin = base
+	now := base.Add(10 * time.Hour)
+	q.since.Store(int64(q.awake(now)) + 1) // the process went on, and the sequencer was first
+	last := q.tick(base, now)
+	for range looks {
+		last = q.tick(last, last.Add(time.Hour/looks))
+	}
+	if !q.stalled {
+		t.Error("a stall was not seen for a pause before it")
+	}
+}
+
 // checkUnanswered expects that the refused decision is in the log and that a mark names it.
 func checkUnanswered(t *testing.T, s *Store, before uint64, id string) {
 	t.Helper()
@@ -140,7 +196,7 @@ func checkUnanswered(t *testing.T, s *Store, before uint64, id string) {
 func TestStallThenClose(t *testing.T) {
 	disk, now := &stuck{}, newClock()
 	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
-	set.Delay, set.Stall = disk.delay, 20*time.Millisecond
+	set.Delay, set.Stall = disk.delay, time.Hour
 	s, err := Open(set)
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +209,7 @@ func TestStallThenClose(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Commit(context.Background(), c) }()
 	<-disk.begun
-	now.advance(time.Second)
+	s.seq.look(now.advance(time.Hour))
 	if err := <-done; codeOf(err) != sdk.CodeAuditUnavailable {
 		t.Fatalf("got %v", err)
 	}
