@@ -116,6 +116,14 @@ func startDev(t testing.TB, env []string, args ...string) *server {
 	s.cmd = exec.Command(binary(t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
 	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), append(generous, env...)...)
 	s.cmd.Stderr = s.stderr
+	s.start()
+	return s
+}
+
+// start runs the command that was prepared, and reads its first line.
+func (s *server) start() {
+	t := s.t
+	t.Helper()
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +145,6 @@ func startDev(t testing.TB, env []string, args ...string) *server {
 	if err := json.Unmarshal([]byte(s.line), s); err != nil {
 		t.Fatalf("the line is not JSON: %v: %q", err, s.line)
 	}
-	return s
 }
 
 func newClient(t testing.TB) *http.Client {

@@ -49,6 +49,9 @@ var expected = map[string]func(t *testing.T, mode string){
 		}
 		eventually(t, func() bool { return strings.Contains(r.stderr.String(), "intruder succeeded with [") })
 	},
+	"relentless": func(t *testing.T, mode string) {
+		up(t, mode, "{}").good() // no more of it here, where nothing bounds it
+	},
 	"environment": func(t *testing.T, mode string) {
 		r := up(t, mode, "", "TOKEN=x")
 		r.good()
