@@ -37,7 +37,7 @@ func intrudes(t *testing.T, settings string) (with []string, s *server) {
 	t.Helper()
 	path, digest := fakeBinary(t)
 	dir, data, console := t.TempDir(), t.TempDir(), freePort(t)
-	target, err := json.Marshal(intruder.Target{Pid: -1, File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
+	target, err := json.Marshal(intruder.Target{Pid: -1, Own: ".", File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
 		Socket: filepath.Join(data, "admin", "sock"), TCP: console})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func (s *server) readiness() string {
 // TestPluginCannotReachTheGateway: a hostile plugin of the gateway's own user gets at none of its files, its memory, its sockets or its
 // console. Outside the confinement it does.
 func TestPluginCannotReachTheGateway(t *testing.T) {
-	keeps := []string{"dev.write", "own.execute", "own.write", "system.read", "thread", "unix.listen"}
+	keeps := []string{"dev.write", "own.execute", "own.mode", "own.write", "system.read", "thread", "unix.listen"}
 	if gaps := confine.Gaps(&confine.Policy{Network: &confine.Network{}}); len(gaps) > 0 {
 		t.Logf("only the control: this kernel lacks %s", confine.Told(gaps))
 	} else {
@@ -94,7 +94,7 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 		}
 	}
 	got, s := intrudes(t, ", confine: off")
-	for _, name := range []string{"file.read", "dir.list", "dir.write", "tcp.connect", "fork", "limit", "signal.kill"} {
+	for _, name := range []string{"file.read", "file.mode", "dir.list", "dir.write", "tcp.connect", "fork", "limit", "signal.kill"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("off: %s failed", name)
 		}

@@ -15,6 +15,12 @@ func machine() []rule {
 
 func oldForks() []rule { return refuse(unix.SYS_FORK, unix.SYS_VFORK) }
 
+func oldAttributes() []rule {
+	return refuse(unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT)
+}
+
+func opens() []opener { return []opener{{unix.SYS_OPENAT, 2}, {unix.SYS_OPEN, 1}} }
+
 // ownCalls are what Go's runtime needs here beside the list of all machines.
 func ownCalls() []uintptr {
 	return []uintptr{unix.SYS_ARCH_PRCTL, unix.SYS_EPOLL_WAIT, unix.SYS_POLL, unix.SYS_PIPE, unix.SYS_GETRLIMIT}

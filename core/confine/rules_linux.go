@@ -78,6 +78,25 @@ func always() []rule {
 	), machine()...)
 }
 
+// attributes is what changes a file's mode, owner, times or attributes by its path: Landlock looks at none of it, so that a program could
+// shut its user's files, or open them to everybody. A program changes its own files by their descriptors. A descriptor that neither
+// reads nor writes (access mode 3) passes Landlock too, and is refused; what openat2 asks for is in memory, where a filter cannot look.
+func attributes() []rule {
+	const neither = unix.O_RDONLY | unix.O_WRONLY | unix.O_RDWR
+	all := append(refuse(unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
+		unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR), oldAttributes()...)
+	for _, o := range opens() {
+		all = append(all, rule{number: o.number, errno: unix.EPERM}.when(bits(o.flags, neither, neither)))
+	}
+	return append(all, rule{number: unix.SYS_OPENAT2, errno: unix.ENOSYS})
+}
+
+// opener is a system call that opens a file, and which of its arguments has the flags.
+type opener struct {
+	number uintptr
+	flags  int
+}
+
 // special is what is refused by its arguments. hides: it may still make itself undumpable, as a worker does on its way.
 func special(hides bool) []rule {
 	// A program that hides from the gateway cannot be attributed, and one without a death signal may outlive it.
@@ -157,7 +176,7 @@ func (p *Policy) sockets() []rule {
 
 // rules are those of a policy for the process with this number.
 func (p *Policy) rules(own uint32, scoped bool) []rule {
-	all := append(append(always(), special(p.Worker)...), others(own)...)
+	all := append(append(append(always(), attributes()...), special(p.Worker)...), others(own)...)
 	if p.Worker {
 		all = append(all, refuse(unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT)...)
 		return append(append(all, children(false)...), signals(own, scoped)...)

@@ -37,6 +37,7 @@ func init() {
 		}
 		hang()
 	}
+	modes["maps"] = func([]string) { intruder.Map(512 << 20); hang() }
 	modes["litters"] = func([]string) {
 		for n := range 4 * diskFiles {
 			os.WriteFile(strconv.Itoa(n), nil, 0o600)
@@ -112,12 +113,12 @@ func try(t *testing.T, at intruder.Target, user *User, policy *confine.Policy) (
 }
 
 // keeps is what a confined program must still be able to do.
-var keeps = []string{"own.write", "dev.write", "system.read", "unix.listen", "thread", "own.execute"}
+var keeps = []string{"own.write", "own.mode", "dev.write", "system.read", "unix.listen", "thread", "own.execute"}
 
 // lasts is what an intruder of the same user succeeds with when nothing confines it: the control of what the test below shows.
-var lasts = []string{"file.read", "file.link", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
+var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
 	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
-	"udp", "fork", "fork.exec", "memory.file", "memory.shared", "hide", "outlive"}
+	"udp", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
 
 // byNetwork is what depends on the network that the policy leaves.
 var byNetwork = map[string]bool{"unix.path": true, "unix.abstract": true, "tcp.connect": true, "tcp.listen": true, "udp": true,
@@ -213,7 +214,7 @@ func TestConfinedPaths(t *testing.T) {
 			t.Errorf("%s: %s", name, out[name])
 		}
 	}
-	for _, name := range []string{"proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "fork.exec", "unix.abstract"} {
+	for _, name := range []string{"file.mode", "file.mode.at", "file.owner", "file.times", "proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "fork.exec", "unix.abstract"} {
 		if out[name] == "" {
 			t.Errorf("%s succeeded", name)
 		}
@@ -274,13 +275,21 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestWatched: what the kernel does not limit is limited all the same: threads, a directory that is filled, files that nobody sees, and
-// files without number. The process is killed, and says why.
+// TestWatched: what the kernel does not limit is limited all the same: threads, page tables, a directory that is filled, files that nobody
+// sees, and files without number. The process is killed, and says why.
 func TestWatched(t *testing.T) {
-	for mode, want := range map[string]string{"multiplies": "limits.threads", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than"} {
+	over := map[string]string{"multiplies": "limits.threads", "maps": "limits.memory", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than"}
+	if raceEnabled {
+		delete(over, "maps") // the race detector needs more private memory than can be limited
+	}
+	for mode, want := range over {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			p := begins(t, Command{Args: []string{mode}, Limits: Limits{Threads: 200, Disk: 32 << 20, FileSize: 1 << 30}, Confine: &confine.Policy{}})
+			l := Limits{Threads: 200, Disk: 32 << 20, FileSize: 1 << 30}
+			if mode == "maps" {
+				l.Data = 256 << 20
+			}
+			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: &confine.Policy{}})
 			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
 				t.Errorf("%+v", e)
 			}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
@@ -21,13 +22,13 @@ const (
 	CauseKilled  Cause = "killed"  // by Kill or Terminate
 	CauseCPU     Cause = "cpu"     // its processor time was used up
 	CauseMemory  Cause = "memory"  // it said that it ran out of memory, as Go and C runtimes do
-	CauseLimit   Cause = "limit"   // it had more threads, or more on disk, than it may
+	CauseLimit   Cause = "limit"   // it had more threads, memory or disk than it may
 	CauseOutside Cause = "outside" // a signal from neither itself nor us: an operator, or the kernel short of memory
 )
 
 // Usage is what a process cost.
 type Usage struct {
-	MaxRSS uint64        // bytes resident at most, never less than the launcher's, or than ours when it was started
+	MaxRSS uint64        // bytes resident at most: its own, not those that it shared with us before its exec. Seen a few times a second; exact where large
 	CPU    time.Duration // processor time, user and system
 }
 
@@ -68,6 +69,9 @@ type Process struct {
 	born   uint64                  // when, as the kernel counts
 	uid    int                     // its user; 0: perhaps any
 	gaps   []confine.Gap           // what the kernel did not take from it, beside what was asked for
+
+	entered atomic.Bool   // it is its program, and the launcher no longer
+	peak    atomic.Uint64 // bytes resident at most, as far as anybody looked
 
 	mu     sync.Mutex
 	reaped bool

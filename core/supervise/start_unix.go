@@ -221,6 +221,8 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 		}
 		return nil, err
 	}
+	p.entered.Store(true)
+	p.overMemory()                        // it may be gone before anybody looks again
 	b.in, b.out, b.stderr = nil, nil, nil // the process's now
 	b.image.release()
 	b.image = nil
@@ -311,6 +313,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	}
 	<-read
 	p.exit = exitOf(state, err)
+	p.exit.Usage.MaxRSS = p.peakOf(p.exit.Usage.MaxRSS)
 	p.exit.Left, p.exit.Loose = left, loose
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)

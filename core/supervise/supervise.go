@@ -36,7 +36,7 @@ const (
 // Limits bound one process. Zero means not limited. Core dumps are always off.
 type Limits struct {
 	Memory    uint64        // bytes of address space (RLIMIT_AS). A Go program needs some hundred MiB more than it uses
-	Data      uint64        // bytes of private writable memory (RLIMIT_DATA)
+	Data      uint64        // bytes of private writable memory (RLIMIT_DATA); looked at as below, with page tables and what it shares
 	CPU       time.Duration // processor time, rounded up to seconds (RLIMIT_CPU); SIGKILL when used up, since Go ignores SIGXCPU
 	Files     uint64        // highest number of open files (RLIMIT_NOFILE)
 	FileSize  uint64        // bytes of one file it writes (RLIMIT_FSIZE); 1 is next to nothing

@@ -83,6 +83,12 @@ func endStrays(map[int]int)         {}
 // watch looks at nothing: the system shows no other process's threads without more rights.
 func (p *Process) watch(string, <-chan struct{}) {}
 
+// overMemory looks at nothing either.
+func (p *Process) overMemory() string { return "" }
+
+// peakOf is what the kernel told at the end.
+func (p *Process) peakOf(told uint64) uint64 { return told }
+
 // fork, forget and reap: orphans are init's here.
 func fork(_ *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return os.StartProcess(name, argv, attr)

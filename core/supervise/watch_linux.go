@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // How often a process is looked at, and how much of its directory.
@@ -15,16 +18,16 @@ const (
 	watchPause = 200 * time.Millisecond
 	diskEach   = 5       // of so many looks
 	diskFiles  = 1 << 14 // files and directories, at most
+
+	launcherMost = 48 << 20 // more than a launcher takes
 )
 
 var errManyFiles = errors.New("many files")
 
 // watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
-// user and not root, and what it has on disk. It returns when the process has ended.
+// user and not root, memory that RLIMIT_DATA does not count, and what it has on disk. It also notes how much memory it had. It returns when the
+// process has ended.
 func (p *Process) watch(dir string, exited <-chan struct{}) {
-	if p.limits.Threads == 0 && p.limits.Disk == 0 {
-		return
-	}
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
 	for n := 1; ; n++ {
@@ -34,6 +37,9 @@ func (p *Process) watch(dir string, exited <-chan struct{}) {
 		case <-tick.C:
 		}
 		over := p.overThreads()
+		if over == "" {
+			over = p.overMemory()
+		}
 		if over == "" && n%diskEach == 0 {
 			over = p.overDisk(dir)
 		}
@@ -62,6 +68,63 @@ func (p *Process) overThreads() string {
 		return fmt.Sprintf("it has %d threads, limited to %d (limits.threads)", now, most)
 	}
 	return ""
+}
+
+// overMemory holds what the process has beside its private pages to the limit of these: pages that it shares, and page tables, of which
+// mappings that are only read make as many as one likes.
+func (p *Process) overMemory() string {
+	if !p.entered.Load() {
+		return "" // it is the launcher yet
+	}
+	m, err := memoryOf(p.pid)
+	if err != nil { // it has ended
+		return ""
+	}
+	p.peak.Store(max(p.peak.Load(), m.peak))
+	if most := p.limits.Data; most > 0 && m.held > most+most/8 {
+		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d (limits.memory)", m.held>>20, most>>20)
+	}
+	return ""
+}
+
+// memory is what the kernel says of a process's memory, in bytes.
+type memory struct {
+	peak uint64 // resident at most, files included
+	held uint64 // what belongs to no file, and page tables
+}
+
+func memoryOf(pid int) (m memory, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return m, err
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			continue // not a size
+		}
+		switch name {
+		case "VmHWM":
+			m.peak = n << 10
+		case "RssAnon", "RssShmem", "VmPTE", "VmSwap":
+			m.held += n << 10
+		}
+	}
+	return m, nil
+}
+
+// peakOf is how much a process had resident at most. What the kernel gave its parent at the end counts from the fork on, when it still shared
+// our memory and then was the launcher: that is its own only where it is more than these ever had.
+func (p *Process) peakOf(told uint64) uint64 {
+	var own unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &own); err != nil {
+		return p.peak.Load()
+	}
+	if told > max(uint64(own.Maxrss)*rssUnit, launcherMost) {
+		return told
+	}
+	return p.peak.Load()
 }
 
 func (p *Process) overDisk(dir string) string {

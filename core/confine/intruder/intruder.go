@@ -70,6 +70,7 @@ func files(t Target, try attempt) {
 			_, err := os.ReadFile(at)
 			return err
 		})
+		attributes(t.File, try)
 	}
 	if t.Dir != "" {
 		try("dir.list", func() error { _, err := os.ReadDir(t.Dir); return err })
@@ -83,7 +84,19 @@ func files(t Target, try attempt) {
 			return errors.Join(os.Rename(at, at+"2"), os.Rename(at+"2", at))
 		})
 	}
+	try("dev.write", func() error { return os.WriteFile(os.DevNull, []byte("x"), 0) })
+	try("system.read", func() error { _, err := os.ReadDir("/usr"); return err })
+	if t.Own == "" {
+		return
+	}
 	try("own.write", func() error { return os.WriteFile(filepath.Join(t.Own, "mine"), []byte("x"), 0o700) })
+	try("own.mode", func() error {
+		f, err := os.Create(filepath.Join(t.Own, "mode"))
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Chmod(0o400), f.Close())
+	})
 	try("own.execute", func() error {
 		at := filepath.Join(t.Own, "program")
 		if err := os.WriteFile(at, []byte("#!/bin/true\n"), 0o700); err != nil {
@@ -91,8 +104,29 @@ func files(t Target, try attempt) {
 		}
 		return unix.Access(at, unix.X_OK) // the kernel's say on files alone; fork.exec tries more
 	})
-	try("dev.write", func() error { return os.WriteFile(os.DevNull, []byte("x"), 0) })
-	try("system.read", func() error { _, err := os.ReadDir("/usr"); return err })
+}
+
+// attributes goes for what is said of a file, which takes no right to open it. All stays as it is.
+func attributes(file string, try attempt) {
+	var info unix.Stat_t
+	if err := unix.Stat(file, &info); err != nil {
+		return
+	}
+	mode := info.Mode & 0o7777
+	try("file.mode", func() error { return unix.Chmod(file, mode) })
+	try("file.mode.at", func() error { return unix.Fchmodat(unix.AT_FDCWD, file, mode, 0) })
+	try("file.mode.open", func() error {
+		fd, err := unix.Open(file, unix.O_RDONLY|unix.O_WRONLY|unix.O_RDWR|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Fchmod(fd, mode)
+	})
+	try("file.owner", func() error { return unix.Lchown(file, -1, -1) })
+	try("file.times", func() error {
+		return unix.UtimesNanoAt(unix.AT_FDCWD, file, []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}, 0)
+	})
 }
 
 // processes goes for another process of its user.
@@ -215,6 +249,9 @@ func network(t Target, try attempt) {
 	})
 	try("udp", dial("udp", "127.0.0.1:9"))
 	try("packet", func() error { return descriptor(unix.Socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0)) })
+	if t.Own == "" {
+		return
+	}
 	try("unix.listen", func() error {
 		l, err := net.Listen("unix", filepath.Join(t.Own, "s"))
 		if err == nil {
@@ -245,16 +282,30 @@ func aside(address string, protocol, flag int) error {
 // growth is what costs the machine: processes, and memory that no limit counts.
 func growth(t Target, try attempt) {
 	try("fork", func() error { return exec.Command("/bin/true").Run() })
-	try("fork.exec", func() error {
-		at := filepath.Join(t.Own, "copied")
-		if err := copyFile("/bin/true", at); err != nil {
-			return err
-		}
-		return exec.Command(at).Run()
-	})
+	if t.Own != "" {
+		try("fork.exec", func() error {
+			at := filepath.Join(t.Own, "copied")
+			if err := copyFile("/bin/true", at); err != nil {
+				return err
+			}
+			return exec.Command(at).Run()
+		})
+	}
 	try("memory.file", func() error { return descriptor(unix.MemfdCreate("m", 0)) })
 	try("memory.shared", func() error {
 		b, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+		if err == nil {
+			err = unix.Munmap(b)
+		}
+		return err
+	})
+	try("memory.device", func() error {
+		f, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		b, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 		if err == nil {
 			err = unix.Munmap(b)
 		}
@@ -365,6 +416,24 @@ func Fill(dir string, most int64) (written int64) {
 	}
 	return written
 }
+
+// Map reads single bytes of mappings that are never written, which takes a page table each and no private memory, until these tables take so
+// many bytes or no more are given.
+func Map(most int) {
+	const each, table, size = 2 << 20, 4096, 64 << 30
+	for taken := 0; taken < most; {
+		b, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+		if err != nil {
+			return
+		}
+		for at := 0; at < size && taken < most; at += each {
+			sink += b[at]
+			taken += table
+		}
+	}
+}
+
+var sink byte // what is read has to be of use
 
 // Threads starts threads until so many run or no more are allowed, and keeps them.
 func Threads(most int) {

@@ -26,6 +26,13 @@ func goal(f *fake) (at intruder.Target) {
 	if err := json.Unmarshal([]byte(f.arg), &at); err != nil {
 		f.die("FAKE_ARG: %v", err)
 	}
+	if at.Own != "" { // as seen from its working directory
+		own, err := filepath.Abs(at.Own)
+		if err != nil {
+			f.die("FAKE_ARG: %v", err)
+		}
+		at.Own = own
+	}
 	if at.Pid < 0 {
 		at.Pid = os.Getppid()
 	}

@@ -42,7 +42,7 @@ var expected = map[string]func(t *testing.T, mode string){
 		}
 	},
 	"intruder": func(t *testing.T, mode string) {
-		r := up(t, mode, "{}")
+		r := up(t, mode, fmt.Sprintf(`{"Own": %q}`, t.TempDir()))
 		r.good()
 		if _, err := r.check(patience, 1, "intrude/now"); err != nil {
 			t.Fatal(err)
