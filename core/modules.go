@@ -28,8 +28,14 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 	// Other people's modules are tried in a process of their own before: what makes a compiler run out of memory, or a module
 	// that fails on every text, is to be known now. The built-ins are as much ours as the compiler is.
 	if p.Builtin == "" {
-		if err := g.admit(ctx, spec); err != nil {
+		v, err := g.admit(ctx, spec)
+		switch {
+		case err != nil:
 			return nil, err
+		case p.Kind == config.KindScanner && v.Checks && !v.Scans:
+			return nil, errors.New("the module takes calls to decide and no texts, so it is no scanner: did you mean kind: authorizer?")
+		case p.Kind == config.KindAuthorizer && v.Scans && !v.Checks:
+			return nil, errors.New("the module takes texts to scan and no calls, so it is no authorizer: did you mean kind: scanner?")
 		}
 	}
 	load := g.loadHere
@@ -54,7 +60,7 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 	return l, nil
 }
 
-func (g *pool) admit(ctx context.Context, spec wasmhost.Spec) error {
+func (g *pool) admit(ctx context.Context, spec wasmhost.Spec) (wasmhost.Verdict, error) {
 	opts := wasmhost.AdmitOptions{CheckConfig: config.CheckModule, Log: g.moduleLog}
 	if g.cacheDir != "" {
 		opts.CacheDir = filepath.Join(g.cacheDir, "admitted")
@@ -63,7 +69,7 @@ func (g *pool) admit(ctx context.Context, spec wasmhost.Spec) error {
 	for _, note := range v.Notes {
 		g.log("module %s: admission: %q", spec.Name, note)
 	}
-	return err
+	return v, err
 }
 
 // loadHere loads a module into this process.

@@ -13,6 +13,7 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // TestReloadTellsWhichBytesRun: after a reload an operator knows of each module whether the file on disk is what runs, whichever
@@ -139,5 +140,36 @@ func TestReloadLooksForNewWords(t *testing.T) {
 			}
 			called("own, ")
 		})
+	}
+}
+
+// TestModuleOfTheOtherKind: a module that exports both functions, as those in Go do, and takes one kind of input is refused as what it is not.
+func TestModuleOfTheOtherKind(t *testing.T) {
+	unsupported := wasmgen.I32(abi.StatusUnsupported)
+	put := func(w *world, kind string, g wasmgen.Guest) error {
+		code := g.Encode()
+		if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.write(fmt.Sprintf("  m: {kind: %s, wasm: %q, digest: %q}\n", kind, filepath.Join(w.dir, "m.wasm"), trust.Digest(code)), "", "")
+		_, err := w.reload()
+		return err
+	}
+	w := newWorld(t, func(w *world) { w.write("", "", "") })
+	scans, checks, both := wasmgen.Finder(), wasmgen.Finder(), wasmgen.Finder()
+	scans.Check, both.Check = unsupported, wasmgen.I32(abi.StatusInternal)
+	checks.Scan, checks.Check = unsupported, wasmgen.I32(abi.StatusInternal)
+	for _, c := range []struct {
+		kind string
+		g    wasmgen.Guest
+		want string
+	}{
+		{"authorizer", scans, "so it is no authorizer: did you mean kind: scanner?"},
+		{"scanner", checks, "so it is no scanner: did you mean kind: authorizer?"},
+		{"scanner", scans, ""}, {"authorizer", checks, ""}, {"scanner", both, ""}, {"authorizer", both, ""},
+	} {
+		if err := put(w, c.kind, c.g); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("as a %s: %v, want %q", c.kind, err, c.want)
+		}
 	}
 }

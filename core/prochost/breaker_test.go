@@ -30,7 +30,7 @@ func TestBreakerTrialGivenUp(t *testing.T) {
 		done := make(chan error, 1)
 		until(t, "its delay has passed", func() bool { return p.able(Authorizer) == nil })
 		go func() { _, err := p.Check(ctx, tool("silent")); done <- err }()
-		until(t, "a trial is on its way", func() bool { return p.Status().Breaker == "half-open" && len(p.places) == 1 })
+		until(t, "a trial is on its way", func() bool { return p.Status().Breaker == "half-open" && p.places.InUse() == 1 })
 		cancel()
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -149,7 +149,7 @@ func TestJudge(t *testing.T) {
 		{"no answer", gone, ErrAnswer, now, now, wentWrong},
 		{"the plugin ended", gone, ErrLost, now, now, wentWrong},
 	} {
-		if got := p.judge(c.ctx, c.err, c.begun, c.deadline); got != c.want {
+		if got := p.judge(c.ctx, whose{}, c.err, c.begun, c.deadline); got != c.want {
 			t.Errorf("%s: %d, not %d", c.about, got, c.want)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/sdk"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 var (
-	errFull = errors.New("its queue is full")
 	errOpen = errors.New("its breaker is open, since too many of late failed")
 )
 
@@ -53,7 +53,7 @@ func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err e
 			}()
 		}
 	}
-	err = p.call(ctx, func(in *instance, deadline time.Time, place func()) error {
+	err = p.call(ctx, whose{key: c.KeyID}, func(in *instance, deadline time.Time, place func()) error {
 		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c}, place)
 		if err == nil {
 			v, err = got.verdict()
@@ -82,7 +82,7 @@ func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Find
 	if len(input.Text) > maxMessage-1024-len(input.ToolID)-len(input.AgentID)-len(input.ContentType) {
 		return nil, fmt.Errorf("a text of %d bytes does not fit into a message of %d", len(input.Text), maxMessage)
 	}
-	err = p.call(ctx, func(in *instance, deadline time.Time, place func()) error {
+	err = p.call(ctx, whose{input.KeyID, input.Masking}, func(in *instance, deadline time.Time, place func()) error {
 		defer place()
 		got, err := in.scan(ctx, input, deadline)
 		if err == nil {
@@ -157,7 +157,7 @@ func (p *Plugin) pick(not *instance) *instance {
 }
 
 // call makes one call: a place, the breaker's leave, a replica, and another one if the first ended meanwhile.
-func (p *Plugin) call(ctx context.Context, ask func(in *instance, deadline time.Time, place func()) error) error {
+func (p *Plugin) call(ctx context.Context, who whose, ask func(in *instance, deadline time.Time, place func()) error) error {
 	begun := time.Now()
 	deadline := begun.Add(p.spec.Timeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
@@ -165,70 +165,58 @@ func (p *Plugin) call(ctx context.Context, ask func(in *instance, deadline time.
 	}
 	p.flying.Add(1)
 	defer p.landed()
-	if err := p.enter(ctx, deadline); err != nil {
+	free := p.of(who)
+	if err := p.enter(ctx, free, who.key, deadline); err != nil {
 		return err
 	}
+	place := func() { free.Give(who.key) }
 	leave, err := p.permit()
 	if err != nil {
-		<-p.places
+		place()
 		return err
 	}
 	in := p.pick(nil)
 	if in == nil {
-		<-p.places
+		place()
 		leave.tell(wentUnknown)
 		return p.down()
 	}
-	err = p.askOne(in, deadline, ask)
+	err = p.askOne(in, deadline, place, ask)
 	if errors.Is(err, ErrLost) && ctx.Err() == nil && time.Now().Before(deadline) {
 		if other := p.pick(in); other != nil {
-			if entered := p.enter(ctx, deadline); entered == nil {
+			if entered := p.enter(ctx, free, who.key, deadline); entered == nil {
 				p.count.retried.Add(1)
-				err = p.askOne(other, deadline, ask)
+				err = p.askOne(other, deadline, place, ask)
 			}
 		}
 	}
 	if err == nil && !time.Now().Before(deadline) {
 		err = errLate
 	}
-	leave.tell(p.judge(ctx, err, begun, deadline))
+	leave.tell(p.blame.of(who.key, p.judge(ctx, who, err, begun, deadline), p.o.Now()))
 	return err
 }
 
-func (p *Plugin) askOne(in *instance, deadline time.Time, ask func(*instance, time.Time, func()) error) error {
+func (p *Plugin) askOne(in *instance, deadline time.Time, place func(), ask func(*instance, time.Time, func()) error) error {
 	in.flying.Add(1)
 	defer in.flying.Add(-1)
-	return ask(in, deadline, p.leavePlace)
+	return ask(in, deadline, place)
 }
 
-func (p *Plugin) leavePlace() { <-p.places }
-
 // enter takes a place, or waits for one in the bounded queue.
-func (p *Plugin) enter(ctx context.Context, deadline time.Time) error {
+func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, deadline time.Time) error {
 	select {
 	case <-p.closing:
 		return unavailable(errClosed)
 	default:
 	}
-	select {
-	case p.places <- struct{}{}:
-		return nil
-	default:
-	}
-	if p.waiting.Add(1) > int64(p.spec.Queue) {
-		p.waiting.Add(-1)
-		return unavailable(errFull)
-	}
-	defer p.waiting.Add(-1)
-	t := startTimer(time.Until(deadline))
-	defer t.end()
-	select {
-	case p.places <- struct{}{}:
-		return nil
-	case <-t.c():
+	switch err := free.Take(ctx, key, deadline); {
+	case errors.Is(err, places.ErrFull):
+		return unavailable(err)
+	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("no place was free: %w", errLate)
-	case <-ctx.Done():
-		return ctx.Err()
+	default:
+		return err
 	}
 }
 
@@ -245,13 +233,13 @@ func (p *Plugin) permit() (permit, error) {
 }
 
 // judge says what the breaker learns of a call. A call that had much less time than a call has, since the chain's budget was
-// nearly used up, tells nothing of the plugin.
-func (p *Plugin) judge(ctx context.Context, err error, begun, deadline time.Time) outcome {
+// nearly used up, tells nothing of the plugin. Masking has less time than that always: its being late must not keep decisions from the plugin.
+func (p *Plugin) judge(ctx context.Context, who whose, err error, begun, deadline time.Time) outcome {
 	took, left := time.Since(begun), time.Until(deadline)
 	switch {
 	case err == nil:
 		return wentWell
-	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil, who.mask && errors.Is(err, context.DeadlineExceeded):
 		return wentUnknown
 	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4 && left < took: // a plugin that merely says so has failed
 		return wentUnknown

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -306,11 +307,11 @@ func TestLimits(t *testing.T) {
 			all.Go(func() { p.Check(ctx, tool("silent")) })
 		}
 		until(t, "the queue is full", func() bool { return p.Status().Waiting == 3 })
-		if len(p.places) != 2 {
-			t.Errorf("%d places are taken", len(p.places))
+		if n := p.places.InUse(); n != 2 {
+			t.Errorf("%d places are taken", n)
 		}
 		v, err := check(p, "permit")
-		if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, errFull) {
+		if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !errors.Is(err, places.ErrFull) {
 			t.Errorf("full: %v", err)
 		}
 		cancel()
@@ -327,8 +328,8 @@ func TestPluginsOwnLimit(t *testing.T) {
 		all.Go(func() { p.Check(ctx, tool("silent")) })
 	}
 	until(t, "two in flight", func() bool { return p.Status().InFlight == 2 })
-	until(t, "both have a place", func() bool { return len(p.places) == cap(p.places) })
-	if v, err := check(p, "permit"); !errors.Is(err, errFull) {
+	until(t, "both have a place", func() bool { return p.places.InUse() == 2 })
+	if v, err := check(p, "permit"); !errors.Is(err, places.ErrFull) {
 		t.Errorf("a third: %+v, %v", v, err)
 	}
 	cancel()
@@ -493,7 +494,7 @@ func TestClose(t *testing.T) {
 		p := loaded(t, guestSpec(mode), Options{}, generous)
 		got := make(chan error, 1)
 		go func() { _, err := check(p, "wait/300ms"); got <- err }()
-		until(t, "in flight", func() bool { return p.Status().InFlight == 1 && len(p.places) == 1 })
+		until(t, "in flight", func() bool { return p.Status().InFlight == 1 && p.places.InUse() == 1 })
 		closed := make(chan error, 1)
 		go func() { closed <- p.Close(context.Background()) }()
 		<-p.closing

@@ -343,10 +343,14 @@ func (g *guest) CheckStream(s grpc.BidiStreamingServer[pluginv1.CheckRequest, pl
 }
 
 // Scan's content type says, as text, what to answer.
-func (g *guest) Scan(_ context.Context, r *pluginv1.ScanRequest) (*pluginv1.ScanResponse, error) {
+func (g *guest) Scan(ctx context.Context, r *pluginv1.ScanRequest) (*pluginv1.ScanResponse, error) {
 	a := &pluginv1.ScanResponse{Id: r.Id}
 	if r.ToolId == "fail" {
 		return nil, status.Error(codes.Internal, "out of\npaper")
+	}
+	if r.ToolId == "silent" {
+		<-ctx.Done()
+		return nil, ctx.Err()
 	}
 	set := &pluginv1.ScanResponse{}
 	if err := prototext.Unmarshal([]byte(r.ContentType), set); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -28,12 +29,13 @@ type Plugin struct {
 	another  atomic.Bool               // Connect: what is there now says something else
 	sessions sync.WaitGroup
 
-	turn    atomic.Uint64 // which replica is next
-	places  chan struct{} // one per call in flight
-	waiting atomic.Int64
+	turn    atomic.Uint64                 // which replica is next
+	places  *places.Places                // of the calls in flight
+	masks   atomic.Pointer[places.Places] // of those that mask; the same where there is only one
 	flying  atomic.Int64
 	breaker *breaker // nil: none
-	cache   *cache   // nil: none
+	blame   blame
+	cache   *cache // nil: none
 	count   counters
 
 	closing chan struct{} // closed by Close
@@ -69,8 +71,9 @@ func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) 
 	if err := verify(ctx, &s); err != nil {
 		return nil, named(s.Name, err)
 	}
-	p := &Plugin{o: o.withDefaults(), spec: s, tune: tune, places: make(chan struct{}, s.MaxInFlight), cache: newCache(s.Cache),
+	p := &Plugin{o: o.withDefaults(), spec: s, tune: tune, cache: newCache(s.Cache),
 		closing: make(chan struct{}), idle: make(chan struct{}, 1), closed: make(chan struct{}), changed: make(chan struct{})}
+	p.makePlaces()
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.breaker = newBreaker(s.Breaker, func(from, to string) {
 		if to == circuitbreaker.OpenState.String() {
@@ -104,10 +107,8 @@ func (p *Plugin) agree(about *described) bool {
 	if !p.about.CompareAndSwap(nil, about) {
 		return string(p.about.Load().raw) == string(about.raw)
 	}
-	if n := about.MaxInFlight; n > 0 && n < p.spec.MaxInFlight { // the rest of the places stays taken
-		for range p.spec.MaxInFlight - n {
-			p.places <- struct{}{}
-		}
+	if n := about.MaxInFlight; n > 0 && n < p.spec.MaxInFlight {
+		p.limitPlaces(n)
 	}
 	return true
 }

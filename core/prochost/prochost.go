@@ -73,7 +73,7 @@ type Spec struct {
 	Generation string // of the operator's configuration
 
 	Replicas    int // processes; 1, at most 16
-	MaxInFlight int // calls at once over all replicas; 64, at most 4 096. The plugin may ask for less
+	MaxInFlight int // calls at once over all replicas, masking included; 64, at most 4 096. The plugin may ask for less
 	Queue       int // calls that wait for a place; 256, at most 65 536; negative: none
 
 	Timeout      time.Duration // of one call; 50 ms

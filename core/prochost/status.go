@@ -89,7 +89,7 @@ func (p *Plugin) Ours() bool { return p.spec.Connect == "" }
 
 // Status says how the plugin is. It never waits.
 func (p *Plugin) Status() Status {
-	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: int(p.waiting.Load())}
+	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: p.waits()}
 	if p.breaker != nil {
 		s.Breaker = p.breaker.state()
 	}
@@ -171,7 +171,7 @@ func (p *Plugin) Stats() Stats {
 	n := &p.count
 	s := Stats{Calls: n.calls.Load(), Errors: n.errors.Load(), Late: n.late.Load(), Refused: n.refused.Load(), Wrong: n.wrong.Load(),
 		Lost: n.lost.Load(), Retried: n.retried.Load(), Stray: n.stray.Load(), Crashes: n.crashes.Load(), BreakerOpen: n.opened.Load(),
-		InFlight: int(p.flying.Load()), Waiting: int(p.waiting.Load())}
+		InFlight: int(p.flying.Load()), Waiting: p.waits()}
 	for _, r := range p.replicas {
 		s.Starts += r.service.State().Starts
 	}

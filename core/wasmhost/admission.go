@@ -90,9 +90,9 @@ type Verdict struct {
 	Reason    string       // why not; "" if OK. One line, printable, may quote the guest
 	BadConfig bool         `json:",omitempty"` // the settings are refused, which says nothing about the module with others
 	Metadata  abi.Metadata // if OK
-	Scans     bool
-	Checks    bool
-	Engine    string // wazero's version and our own
+	Scans     bool         // it exports yett_scan, and takes texts as far as could be tried
+	Checks    bool         // it exports yett_check, and takes calls as far as could be tried
+	Engine    string       // wazero's version and our own
 	Limits    AdmitLimits
 	Took      time.Duration
 	MaxRSS    uint64   // bytes, of the process
@@ -206,7 +206,8 @@ func (a *admission) run(ctx context.Context) (v Verdict, keep bool, err error) {
 	v = Verdict{Took: time.Since(began), MaxRSS: exit.Usage.MaxRSS}
 	switch {
 	case err == nil:
-		v.OK, v.Reason, v.Notes, v.Scans, v.Checks = report.OK, report.Reason, report.Notes, report.Scans, report.Checks
+		v.OK, v.Reason, v.Notes = report.OK, report.Reason, report.Notes
+		v.Scans, v.Checks = report.Scans && !report.NoScans, report.Checks && !report.NoChecks
 		v.Metadata, v.BadConfig = report.Metadata, report.BadConfig
 		return v, !report.Transient, nil
 	case ctx.Err() != nil:

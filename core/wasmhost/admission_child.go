@@ -22,6 +22,8 @@ type admissionReport struct {
 	Reason        string
 	Metadata      abi.Metadata
 	Scans, Checks bool
+	NoScans       bool `json:",omitempty"` // it exports yett_scan, takes no text and takes calls
+	NoChecks      bool `json:",omitempty"` // it exports yett_check, takes no call and takes texts
 	Notes         []string
 }
 
@@ -53,9 +55,9 @@ func (r *admissionReport) check() error {
 	case len(r.Notes) > maxNotes:
 		return fmt.Errorf("%d notes: at most %d are allowed", len(r.Notes), maxNotes)
 	case r.OK != (r.Reason == ""):
-		return errors.New("a reason goes with a refusal")
+		return errors.New("a refusal, and nothing else, has a reason")
 	case r.OK && r.BadConfig:
-		return errors.New("refused settings go with a refusal")
+		return errors.New("an admitted module has no refused settings")
 	case r.OK && r.Transient:
 		return errors.New("an admission is not for one day")
 	case r.OK && !r.Scans && !r.Checks:
@@ -116,6 +118,7 @@ func (s *server) try(ctx context.Context, spec Spec) admissionReport {
 			return refuse(fmt.Errorf("%s: %w", smoke.name, err))
 		}
 	}
+	r.NoScans, r.NoChecks = otherKind(trials, errs, false), otherKind(trials, errs, true)
 	for i, smoke := range trials {
 		if errs[i] != nil && !otherKind(trials, errs, smoke.calls) {
 			r.Notes = append(r.Notes, cut(smoke.name+": "+errs[i].Error(), noteText))

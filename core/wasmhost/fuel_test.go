@@ -73,7 +73,7 @@ func TestDeadlineEndsAGuest(t *testing.T) {
 				_, err := m.ScanHits(ctx, "x", nil, false)
 				done <- err
 			}()
-			waitFor(func() bool { return m.places.inUse() == 1 })
+			waitFor(func() bool { return m.places.InUse() == 1 })
 			for range 3 {
 				runtime.GC() // comes back only if the guest lets it in
 			}

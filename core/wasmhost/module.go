@@ -14,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -40,9 +41,9 @@ type Module struct {
 	rt       wazero.Runtime
 	compiled wazero.CompiledModule
 
-	places  *places       // of the calls that have or want an instance
-	masks   *places       // of those that mask
-	closing chan struct{} // closed when no more calls are taken
+	places  *places.Places // of the calls that have or want an instance
+	masks   *places.Places // of those that mask
+	closing chan struct{}  // closed when no more calls are taken
 
 	mu      sync.Mutex
 	idle    []*instance

@@ -3,7 +3,38 @@ package wasmhost
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
+
+	"github.com/yett-dev/yett/core/places"
 )
+
+// maskPlaces is how many calls of a module may run for masking, beside those of decisions and outputs.
+const maskPlaces = 2
+
+// whose is a call's key, and whether it masks.
+type whose struct {
+	key  string
+	mask bool
+}
+
+// newPlaces are places of which one key may have all: there is one more then for another.
+func newPlaces(most int) *places.Places {
+	return places.New(places.Rules{Most: most, Spare: true, Queue: -1})
+}
+
+// closePlaces waits until no call of a module runs any more.
+func closePlaces(ctx context.Context, module string, all ...*places.Places) error {
+	for _, p := range all {
+		p.Close()
+	}
+	for _, p := range all {
+		if err := p.Wait(ctx); err != nil {
+			return fmt.Errorf("close module %q: %d calls still run: %w", module, p.InUse(), err)
+		}
+	}
+	return nil
+}
 
 // use runs one scan or check on an instance of its own. run gives the address and length of the input it wrote.
 //
@@ -39,7 +70,7 @@ func (m *Module) use(ctx context.Context, p phase, who whose, run func(c *call) 
 }
 
 // of are the places of such a call.
-func (m *Module) of(who whose) *places {
+func (m *Module) of(who whose) *places.Places {
 	if who.mask {
 		return m.masks
 	}
@@ -51,15 +82,15 @@ func (m *Module) acquire(ctx context.Context, who whose) (*instance, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, m.fault("", ErrBusy, "the call came too late", err)
 	}
-	switch err := m.of(who).take(ctx, who.key); {
-	case errors.Is(err, errPlacesClosed):
+	switch err := m.of(who).Take(ctx, who.key, time.Time{}); {
+	case errors.Is(err, places.ErrClosed):
 		return nil, m.fault("", ErrClosed, "", nil)
 	case err != nil:
 		return nil, m.fault("", ErrBusy, "", err)
 	}
 	in, err := m.instance(ctx)
 	if err != nil {
-		m.of(who).give(who.key)
+		m.of(who).Give(who.key)
 	}
 	return in, err
 }
@@ -103,7 +134,7 @@ func (m *Module) instance(ctx context.Context) (*instance, error) {
 
 // release gives the place back, and the instance if it is sound and nothing of the call is left in it.
 func (m *Module) release(in *instance, who whose, sound bool, ptr uint32, n int) {
-	defer m.of(who).give(who.key)
+	defer m.of(who).Give(who.key)
 	if m.keep(in, sound, ptr, n) {
 		in.newCall(starting) // an idle instance holds nothing of the caller's
 		m.mu.Lock()

@@ -44,7 +44,7 @@ func TestContextEndsACall(t *testing.T) {
 		_, err := m.ScanHits(ctx, "@", nil, false)
 		done <- err
 	}()
-	waitFor(func() bool { return m.places.inUse() == 1 })
+	waitFor(func() bool { return m.places.InUse() == 1 })
 	cancel()
 	wantErr(t, <-done, context.Canceled)
 
@@ -65,7 +65,7 @@ func TestWaitForAnInstance(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = m.ScanHits(ctx, "@", nil, false) })
-	waitFor(func() bool { return m.places.inUse() == 1 })
+	waitFor(func() bool { return m.places.InUse() == 1 })
 
 	short, stop := context.WithTimeout(context.Background(), time.Millisecond)
 	defer stop()
@@ -270,7 +270,7 @@ func TestClose(t *testing.T) {
 		_, err := m.ScanHits(ctx, "@", nil, false)
 		done <- err
 	}()
-	waitFor(func() bool { return m.places.inUse() == 1 })
+	waitFor(func() bool { return m.places.InUse() == 1 })
 
 	short, stop := context.WithTimeout(context.Background(), time.Millisecond)
 	defer stop()

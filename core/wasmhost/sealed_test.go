@@ -9,8 +9,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/confine/intruder"
@@ -86,5 +88,49 @@ func TestWorkerSealed(t *testing.T) {
 		if out[name] != "" {
 			t.Errorf("unsealed: %s: %s", name, out[name])
 		}
+	}
+}
+
+// filters is how many filters of system calls a process is under; "" where the kernel does not tell, or the process has ended.
+func filters(pid int) string {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(status)) {
+		if n, is := strings.CutPrefix(line, "Seccomp_filters:"); is {
+			return strings.TrimSpace(n)
+		}
+	}
+	return ""
+}
+
+// TestModulesRunSealed: the processes that modules run in are under both filters, the launcher's and their own, before they read a module.
+func TestModulesRunSealed(t *testing.T) {
+	outside, err := strconv.Atoi(filters(os.Getpid())) // a container's
+	if gaps := confine.Gaps(&confine.Policy{Worker: true}); len(gaps) > 0 || err != nil {
+		t.Skip("this kernel lacks what the test is about: ", err, confine.Told(gaps))
+	}
+	both := strconv.Itoa(outside + 2)
+	w := spawn(t, finder(), nil, tuning(nil))
+	if n := filters(w.State().Pid); n != both {
+		t.Errorf("a worker is under %s filters", n)
+	}
+	tr := newTrial()
+	start := tr.start
+	tr.start = func(c supervise.Command) (*supervise.Process, error) {
+		p, err := start(c)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for limit := time.Now().Add(20 * time.Second); err == nil && filters(p.Pid()) != both; <-tick.C { // the module is not sent yet
+			if time.Now().After(limit) {
+				t.Errorf("an admission process is under %s filters", filters(p.Pid()))
+				break
+			}
+		}
+		return p, err
+	}
+	if v, err := tr.admit(specOf(guest{scan: i32(0)})); err != nil || !v.OK {
+		t.Errorf("%+v, %v", v, err)
 	}
 }

@@ -24,7 +24,7 @@ type turns struct {
 	order  []string             // keys with a queue, the one that is next first
 }
 
-// waiter is somebody who waits for a turn or a place; ready is closed when they have it.
+// waiter is somebody who waits for a turn; ready is closed when they have it.
 type waiter struct {
 	ready chan struct{}
 	had   bool // under the lock: it has been given

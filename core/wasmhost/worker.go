@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -67,8 +68,8 @@ type Worker struct {
 	triggers []abi.Trigger
 
 	first   chan error // how the first start went
-	places  *places
-	masks   *places
+	places  *places.Places
+	masks   *places.Places
 	closing chan struct{}
 
 	closeMu sync.Mutex

@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -276,7 +277,7 @@ func (l *link) take(id uint64) bool {
 func (l *link) complete(p *pending, err error) {
 	p.timer.Stop()
 	p.err = err
-	l.worker.of(p.who).give(p.who.key)
+	l.worker.of(p.who).Give(p.who.key)
 	close(p.done)
 }
 
@@ -346,13 +347,13 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 		left = min(left, time.Until(end))
 	}
 	if l == nil {
-		w.of(p.who).give(p.who.key)
+		w.of(p.who).Give(p.who.key)
 		return w.absent()
 	}
 	deadline := time.Now().Add(left)
 	id, err := l.begin(p, left+lateBy)
 	if err != nil {
-		w.of(p.who).give(p.who.key)
+		w.of(p.who).Give(p.who.key)
 		return w.fault(ErrWorker, cut(err.Error(), 200), nil)
 	}
 	err = l.send(func(b []byte) []byte { return frame(b, id, time.Until(deadline)) })
@@ -374,7 +375,7 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 }
 
 // of are the places of such a call.
-func (w *Worker) of(who whose) *places {
+func (w *Worker) of(who whose) *places.Places {
 	if who.mask {
 		return w.masks
 	}
@@ -394,8 +395,8 @@ func (w *Worker) acquire(ctx context.Context, who whose) error {
 	if w.link.Load() == nil {
 		return w.absent()
 	}
-	switch err := w.of(who).take(ctx, who.key); {
-	case errors.Is(err, errPlacesClosed):
+	switch err := w.of(who).Take(ctx, who.key, time.Time{}); {
+	case errors.Is(err, places.ErrClosed):
 		return w.fault(ErrClosed, "", nil)
 	case err != nil:
 		return w.fault(ErrBusy, "", err)

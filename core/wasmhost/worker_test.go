@@ -176,7 +176,7 @@ func TestWorkerConcurrency(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := w.places.inUse(); n != 0 {
+	if n := w.places.InUse(); n != 0 {
 		t.Errorf("%d places are still taken", n)
 	}
 }
@@ -189,7 +189,7 @@ func TestWorkerIsKilledDuringACall(t *testing.T) {
 	for range 2 {
 		go func() { _, err := scanWith(w, "@"); errs <- err }()
 	}
-	waitFor(func() bool { return w.places.inUse() == 2 })
+	waitFor(func() bool { return w.places.InUse() == 2 })
 	if err := syscall.Kill(first.Pid(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestWorkerCancel(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { _, err := w.ScanHits(ctx, "@", nil, false); done <- err }()
-	waitFor(func() bool { return w.places.inUse() == 1 })
+	waitFor(func() bool { return w.places.InUse() == 1 })
 	waiting, stop := context.WithCancel(context.Background())
 	stop()
 	_, err := w.ScanHits(waiting, "x", nil, false)
@@ -313,7 +313,7 @@ func TestWorkerClose(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { _, err := w.ScanHits(ctx, "@", nil, false); done <- err }()
-	waitFor(func() bool { return w.places.inUse() == 1 })
+	waitFor(func() bool { return w.places.InUse() == 1 })
 	past, stop := context.WithCancel(context.Background())
 	stop()
 	wantErr(t, w.Close(past), context.Canceled)

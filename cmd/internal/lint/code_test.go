@@ -43,6 +43,7 @@ var skips = map[string]string{
 	"core/supervise/confine_test.go TestConfinedPaths":     "a kernel may lack Landlock or filters; what is missing is told",
 	"core/supervise/confine_test.go TestHidden":            "root of a container may look into everything and not become another user",
 	"core/wasmhost/sealed_test.go TestWorkerSealed":        "a kernel may lack Landlock or filters; what is missing is told",
+	"core/wasmhost/sealed_test.go TestModulesRunSealed":    "a kernel may lack Landlock or filters; what is missing is told",
 	"core/rules/glob_test.go FuzzGlob":                     "the reference implementation is exponential in the input",
 	"core/store/faults_test.go TestFaultProcess":           "the body of a child process, which the test after it starts and judges",
 	"core/rules/index_test.go TestAllocations":             "the race detector empties pools at random, so there is nothing to count",

@@ -2,63 +2,12 @@ package wasmhost
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
-
-// One key may have all places; a key that has none gets the spare one at once, and the next that is free before those that have some.
-func TestPlacesAreFair(t *testing.T) {
-	p, ctx := newPlaces(2), context.Background()
-	take := func(key string) chan error {
-		got := make(chan error, 1)
-		p.mu.Lock()
-		before := len(p.queue)
-		p.mu.Unlock()
-		go func() { got <- p.take(ctx, key) }()
-		waitFor(func() bool {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			return len(got) == 1 || len(p.queue) > before
-		})
-		return got
-	}
-	for _, key := range []string{"a", "a", "b"} {
-		if got := take(key); len(got) != 1 || <-got != nil {
-			t.Fatalf("no place for %s", key)
-		}
-	}
-	third, second, c := take("a"), take("b"), take("c")
-	if len(third)+len(second)+len(c) != 0 {
-		t.Fatal("more places than there are")
-	}
-	p.give("a")
-	if err := <-c; err != nil || len(third)+len(second) != 0 {
-		t.Errorf("the key that had none was not first: %v", err)
-	}
-	p.give("a")
-	if err := <-third; err != nil { // a has none by now
-		t.Error(err)
-	}
-	left, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := p.take(left, "b"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a place for who has gone: %v", err)
-	}
-	p.close()
-	if err := <-second; !errors.Is(err, errPlacesClosed) {
-		t.Errorf("after the end: %v", err)
-	}
-	for _, key := range []string{"a", "b", "c"} {
-		p.give(key)
-	}
-	if err := p.wait(ctx); err != nil || p.inUse() != 0 {
-		t.Errorf("%d in use, %v", p.inUse(), err)
-	}
-}
 
 // Keys take turns: one that waits is not behind all that another key has waiting.
 func TestTurnsGoRoundKeys(t *testing.T) {
@@ -109,7 +58,7 @@ func TestOneKeysSlowCallsLeaveOthersAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		s     chain.Scanner
 		inUse func() int
-	}{"inproc": {inside, inside.places.inUse}, "worker": {worker, worker.places.inUse}} {
+	}{"inproc": {inside, inside.places.InUse}, "worker": {worker, worker.places.InUse}} {
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error, 3)
 		for range 3 {
