@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -226,33 +227,22 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	return cmd
 }
 
-// showCall shows a call that is about to be approved, and gives the digest that it was shown with; "" for a call that is not
-// in the list, about which the server knows better. One that another approver has changed is not approved in passing.
+// showCall shows a call that is about to be approved, and gives the digest that it was shown with; "" for a call that does not
+// wait, about which the server says more. One that another approver has changed is not approved in passing.
 func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string, err error) {
-	list, err := c.Approvals(cmd.Context(), "", 1000)
-	switch {
-	case errors.Is(err, client.ErrNoTransport):
-		return "", nil // the socket has no list; the server refuses a changed call without a digest
-	case err != nil:
+	p, err := c.Approval(cmd.Context(), token)
+	var refused *client.Error
+	if errors.As(err, &refused) && slices.Contains([]sdk.Code{sdk.CodeUnknownDefer, sdk.CodeAlreadyResolved, sdk.CodeDeferExpired}, refused.Code) {
+		return "", nil
+	}
+	if err != nil {
 		return "", err
 	}
-	for i := range list.Approvals {
-		p := &list.Approvals[i]
-		if p.DeferToken != token {
-			continue
-		}
-		if p.Omitted != nil { // what a list leaves out has to be shown too
-			if p, err = c.Approval(cmd.Context(), token); err != nil {
-				return "", err
-			}
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", visible(p.AgentID), visible(p.ToolID), visible(argsOf(p)))
-		if p.Modified {
-			return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with --digest %s", p.Digest)
-		}
-		return p.Digest, nil
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", visible(p.AgentID), visible(p.ToolID), visible(argsOf(p)))
+	if p.Modified {
+		return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with --digest %s", p.Digest)
 	}
-	return "", nil
+	return p.Digest, nil
 }
 
 func approvalsWithdraw() *cobra.Command {

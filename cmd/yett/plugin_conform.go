@@ -258,9 +258,9 @@ func (f *pluginFlags) policy() (p confine.Policy, err error) {
 	given := len(f.read)+len(f.write) > 0 || f.network != ""
 	switch {
 	case given && f.connect != "":
-		return p, usage("--read, --write and --network do not go with --connect: whoever started the plugin confines it")
+		return p, usage("--read, --write and --network have no effect with --connect: whoever started the plugin confines it. Leave them out")
 	case given && f.open:
-		return p, usage("--read, --write and --network do not go with --unconfined")
+		return p, usage("--read, --write and --network have no effect with --unconfined: leave one or the other out")
 	}
 	for _, l := range []struct{ from, to *[]string }{{&f.read, &p.Read}, {&f.write, &p.Write}} {
 		for _, path := range *l.from {
