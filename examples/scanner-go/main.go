@@ -1,6 +1,6 @@
 // Command ticket-ids is an example of a scanner: it finds ticket codes such as ACME-1234, badge numbers and a code name
 // in what a tool gave back. The same scanner stands in examples/scanner-rust, -c and -assemblyscript; all four answer the
-// vectors of sdk/testdata/vectors/scanner alike. Text comes from the host or from standard input, findings are spans of
+// vectors of sdk/testdata/vectors/scanner alike. This one also takes code names from its configuration, as triggers. Text comes from the host or from standard input, findings are spans of
 // it; it looks around the hits of its triggers only and keeps nothing between texts.
 package main
 
@@ -19,6 +19,7 @@ const (
 	ticketMark = iota
 	digitRun
 	codename
+	_ // and all behind it: the operator's code names
 )
 
 // maxDigits of a ticket's number; what has more is something else.
@@ -37,12 +38,15 @@ var spec = scanner.Spec{
 		digitRun:   {Class: "digits", Min: 6},
 		codename:   {Literal: "bluebird", Fold: true},
 	},
+	TriggersFrom: []scanner.TriggersFrom{{Path: "/codenames", Fold: true}},
+
 	Stream:     scanner.StreamWindow,
 	Lookbehind: 64,
 	Config: `{"type":"object","additionalProperties":false,"properties":{` +
 		`"min_digits":{"type":"integer","minimum":1,"maximum":9},` +
 		`"severity":{"enum":["info","low","medium","high","critical"]},` +
 		`"badges":{"type":"boolean"},` +
+		`"codenames":{"type":"array","items":{"type":"string","minLength":1,"maxLength":64}},` +
 		`"confidence":{"type":"number","minimum":0,"maximum":1},` +
 		`"ignore":{"type":"array","items":{"type":"string","pattern":"^ACME-"}}}}`,
 	Init: configure,
@@ -84,6 +88,8 @@ func configure(doc []byte) error {
 				return errors.New("confidence: must be a number of 0–1")
 			}
 			config.confidence = float32(c)
+		case "codenames": // the SDK makes triggers of them
+			_, err = v.Strings()
 		case "ignore":
 			config.ignore, err = v.Strings()
 			if err != nil || slices.ContainsFunc(config.ignore, func(s string) bool { return len(s) < 5 || s[:5] != "ACME-" }) {
@@ -115,7 +121,7 @@ func scan(in *scanner.In, out *scanner.Out) error {
 			if config.badges {
 				out.Flag("BADGE_NUMBER", h.Start, h.End, config.confidence)
 			}
-		case codename:
+		default: // codename, and what the operator named
 			out.Emit(scanner.Finding{Kind: "CODENAME", Start: h.Start, End: h.End, Confidence: 0.9,
 				Action: scanner.Replace, Replacement: "[codename]"})
 		}

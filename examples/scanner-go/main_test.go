@@ -107,6 +107,26 @@ func TestVectors(t *testing.T) {
 	}
 }
 
+// Code names of the operator's are found like the one that the scanner knows, and what is none is refused.
+func TestCodenames(t *testing.T) {
+	run, err := scanner.New(spec, []byte(`{"codenames":["Nightjar","owl"]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := run.Scan([]byte("ask NIGHTJAR, or Bluebird"))
+	if err != nil || len(got) != 2 || got[0].Kind != "CODENAME" || got[0].Start != 4 || got[0].End != 12 || got[1].Start != 17 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := run.Scan([]byte("ask nobody")); err != nil || len(got) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, config := range []string{`{"codenames":"owl"}`, `{"codenames":[""]}`, `{"codenames":[1]}`} {
+		if _, err := scanner.New(spec, []byte(config)); err == nil {
+			t.Errorf("%s is taken", config)
+		}
+	}
+}
+
 // The module gives the same in the gateway's sandbox, whole and as a stream cut at every byte.
 func TestModule(t *testing.T) {
 	if testing.Short() {
