@@ -184,6 +184,7 @@ func (c *cutter) string(start, end int) {
 	c.until(start)
 	rest := end + blanks(c.text[end:])
 	name := rest < len(c.text) && c.text[rest] == ':'
+	whole := start + 1 // up to where escapes were read
 	for k := c.next; k < len(c.spans) && c.spans[k].start < end; k++ {
 		from, to := max(c.spans[k].start, start+1), min(c.spans[k].end, end-1)
 		empty := end == start+2 && c.spans[k].start <= start && c.spans[k].end >= end
@@ -191,7 +192,8 @@ func (c *cutter) string(start, end int) {
 			continue
 		}
 		c.used[k] = true
-		from, to = wholeEscapes(c.text, start+1, end-1, from, to)
+		from, to = wholeEscapes(c.text, whole, end-1, from, to)
+		whole = max(whole, to)
 		with := c.spans[k].with
 		if name {
 			with += "@" + strconv.Itoa(c.at+from)
@@ -205,9 +207,10 @@ func (c *cutter) string(start, end int) {
 	}
 }
 
-// wholeEscapes grows from and to so that they cut no escape sequence, a surrogate pair included, of the string's inside.
+// wholeEscapes grows from and to so that they cut no escape sequence, a surrogate pair included, of the string's inside. No sequence
+// is cut at lo.
 func wholeEscapes(text string, lo, hi, from, to int) (int, int) {
-	for i := lo; i < hi; {
+	for i := lo; i < min(hi, to); {
 		n := 1
 		if text[i] == '\\' {
 			n = 2
