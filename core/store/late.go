@@ -128,8 +128,8 @@ func (tx *tx) unanswered(late []*ticket) {
 		tx.end(o)
 	}
 	for _, t := range slices.Backward(late) {
-		if t.result != nil || t.cmd.class() != giving {
-			continue
+		if t.result != nil || t.first == 0 || t.cmd.class() != giving {
+			continue // refused; or it made no record: the answer was found from before, and what that gave stands
 		}
 		for _, u := range slices.Backward(t.undo) {
 			tx.keep(tx.rewind(&u))

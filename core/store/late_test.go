@@ -365,35 +365,7 @@ func TestVoidOutlivesARestart(t *testing.T) {
 func TestLateBatchKeepsWhatTakes(t *testing.T) {
 	l := newLaterRig(t)
 	token := l.pending("x")
-	l.disk.stop()
-	done := make(chan error)
-	commit := func(c Command) { go func() { done <- l.s.Commit(context.Background(), c) }() }
-	commit(&Note{Type: "tick", By: system})
-	<-l.disk.begun
-	cmds := []Command{l.longYes(token), &RollKey{ID: "agent", New: &Key{ID: "rolled"}, By: system}, &CreateKey{Key: &Key{ID: "new", Name: "new"}, By: system}}
-	for i, c := range cmds {
-		commit(c)
-		for queued := 0; queued != i+1; {
-			l.s.seq.mu.Lock()
-			queued = l.s.seq.queue.len()
-			l.s.seq.mu.Unlock()
-		}
-	}
-	l.disk.oneMore()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
-	<-l.disk.begun
-	l.s.seq.look(l.clock.advance(time.Hour))
-	for range cmds {
-		if err := <-done; codeOf(err) != sdk.CodeAuditUnavailable {
-			t.Errorf("got %v", err)
-		}
-	}
-	l.disk.goOn()
-	for l.s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
-	l.must(&Note{Type: "tick", By: system})
+	l.lateTogether(l.longYes(token), &RollKey{ID: "agent", New: &Key{ID: "rolled"}, By: system}, &CreateKey{Key: &Key{ID: "new", Name: "new"}, By: system})
 	asked := &LookAt{Token: token, Key: l.boss}
 	l.refused(asked, sdk.CodeAlreadyResolved) // by the roll, which ended the key that had asked
 	for _, id := range []string{"agent", "rolled", "new"} {
