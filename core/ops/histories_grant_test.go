@@ -40,11 +40,11 @@ func grantStep(s grantState, d deed, out string) (grantState, bool) {
 		return s, s.made && (out == "" || out == unknown)
 	case "spend":
 		switch {
-		case s.live():
+		case s.live(): // what was permitted, and asked again once the grant had ended, is a DEFER that has spent a use
 			s.uses++
-			return s, out == "PERMIT" || out == unknown
+			return s, out == "PERMIT" || out == unknown || out == deferAgain
 		default:
-			return s, out == "DEFER" || out == unknown
+			return s, out == "DEFER" || out == unknown || out == deferAgain
 		}
 	case "list":
 		return s, out == s.status()
@@ -108,12 +108,18 @@ func (w *world) addGrant(c int, p *people, part string, most int64, rng *mrand.R
 	})
 }
 
+// deferAgain is a DEFER for a call that was asked for before, whose answer was lost.
+const deferAgain = "DEFER again"
+
 // spend asks for a call that the rules defer, under a call_id of its own.
 func (w *world) spend(c int, p *people, part string, rng *mrand.Rand, n int) string {
 	return w.h.do(c, part, deed{do: "spend"}, func() string {
-		answer, got := w.patient(rng, request{key: p.agent.Value, op: "authorize",
+		answer, got, again := w.again(rng, request{key: p.agent.Value, op: "authorize",
 			body: fmt.Sprintf(`{"agent_id":%q,"tool_id":"defer/x","args":{"n":%d},"call_id":"%s %d-%d"}`, part, c*1000+n, part, c, n)})
-		return member(answer, "effect") + got
+		if out := member(answer, "effect") + got; out != "DEFER" || !again {
+			return out
+		}
+		return deferAgain
 	})
 }
 

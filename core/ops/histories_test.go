@@ -222,13 +222,19 @@ func (w *world) run(r request) (string, error) {
 // request has an identity (call_id or Idempotency-Key), so all of its tries are one operation. With no answer at all its
 // outcome is unknown.
 func (w *world) patient(rng *mrand.Rand, r request) (answer, code string) {
-	for {
+	answer, code, _ = w.again(rng, r)
+	return answer, code
+}
+
+// again is patient, and says whether the answer is to a request that was sent before.
+func (w *world) again(rng *mrand.Rand, r request) (answer, code string, again bool) {
+	for ; ; again = true {
 		answer, code = w.send(r)
 		switch lost := !w.noLoss && rng.IntN(6) == 0; {
 		case !lost && code != string(sdk.CodeAuditUnavailable):
-			return answer, code
+			return answer, code, again
 		case rng.IntN(4) == 0:
-			return "", unknown
+			return "", unknown, again
 		}
 	}
 }
