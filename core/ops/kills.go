@@ -25,7 +25,8 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	}
 	k.By, k.At = by.Principal, s.set.Now()
 	cmd := &store.KillSwitch{Kill: k, Key: key, By: by, Undo: in.Undo, Idem: idem}
-	cmd.Answer = func(k store.Kill, denied int) []byte { return s.killed(k, denied, !in.Undo).AppendJSON(nil) }
+	active := !in.Undo // the command may be asked for its answer when in belongs to another request
+	cmd.Answer = func(k store.Kill, denied int) []byte { return s.killed(k, denied, active).AppendJSON(nil) }
 	var held *store.Kill
 	if !in.Undo {
 		if k.Scope == store.KillKey && s.set.Store.Key(k.Target) == nil {
@@ -60,7 +61,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		s.sweepScans()
 		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
 	}
-	return s.killed(cmd.Out, cmd.Denied, !in.Undo), nil
+	return s.killed(cmd.Out, cmd.Denied, active), nil
 }
 
 // killedBefore is how a request with the same Idempotency-Key ends, if there was one: a repeat must not hold anything, not

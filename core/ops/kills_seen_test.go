@@ -1,12 +1,45 @@
 package ops_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
+
+// lateKill refuses what changes a kill as a disk that has stalled does, and keeps the command, which may still land.
+type lateKill struct {
+	ops.Store
+	kept *store.KillSwitch
+}
+
+func (s *lateKill) Commit(ctx context.Context, cmd store.Command) error {
+	if k, ok := cmd.(*store.KillSwitch); ok {
+		s.kept = k
+		return sdk.Errf(sdk.CodeAuditUnavailable, "the disk has stalled")
+	}
+	return s.Store.Commit(ctx, cmd)
+}
+
+// What a late command answers is about its own request, whoever's the memory is by then.
+func TestLateKillAnswersForItsOwnRequest(t *testing.T) {
+	st := &lateKill{}
+	b := newBench(t, func(s ops.Store) ops.Store { st.Store = s; return st })
+	in := &wire.KillRequest{Scope: "session", Target: "s", Undo: true}
+	if _, err := b.svc.Kill(context.Background(), admin, in); code(err) != string(sdk.CodeAuditUnavailable) {
+		t.Fatal(err)
+	}
+	*in = wire.KillRequest{}
+	if got := string(st.kept.Answer(store.Kill{Scope: "session", Target: "s"}, 0)); !strings.Contains(got, `"active":false`) {
+		t.Errorf("the answer to an undo: %s", got)
+	}
+}
 
 // A key that answers for some agents must not learn from the list of kills whom the operator has besides.
 func TestKillListNamesOnlyWhatTheKeyMaySee(t *testing.T) {
