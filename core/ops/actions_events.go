@@ -17,12 +17,16 @@ const (
 	eventPing    = 15 * time.Second
 )
 
+// eventTypes are the types of records that events come from: see ofAction.
+var eventTypes = []string{"decision", "action_result", "defer_resolved", "defer_expired"}
+
 // Events follows what happens to actions of the agents that the key sees, as server-sent events: id is the seq of the
 // audit record that an event comes from.
 func (s *Service) Events(r *Request, in *wire.EventsRequest) (Stream, error) {
 	key := r.Key
 	o := subOptions{
 		backlog:   eventBacklog,
+		types:     eventTypes,
 		heartbeat: eventPing,
 		beat:      func(dst []byte, _ uint64, _ time.Time) []byte { return append(dst, ": ping\n\n"...) },
 		closing: func(dst []byte, reason string, _ uint64) []byte {

@@ -28,7 +28,7 @@ type Log interface {
 // wait, and must not keep the event.
 type subOptions struct {
 	from    uint64 // first record wanted; 0 = what comes next
-	backlog int    // without from: begin with the last n wanted events that are there already, of the last backlogReach records
+	backlog int    // without from: begin with the last n wanted events that are there already, as far back as backlogReach and backlogBytes go
 	agent   string // if not "": events that are about another agent alone do not come, without want being asked
 
 	types  []string // if any: events of other types do not come, without want being asked
@@ -103,9 +103,9 @@ func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
 	from := o.from
 	if from == 0 {
 		var err error
-		if from, err = h.backlog(size, &o); err != nil {
+		if from, err = s.begin(r, size, &o); err != nil {
 			h.leave(r.Key)
-			return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read the log", Err: err}
+			return nil, err
 		}
 	}
 	if o.first != nil {
@@ -117,6 +117,22 @@ func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
 		return nil, err
 	}
 	return u, nil
+}
+
+// begin is where a stream begins that asks for no record. Its backlog is a list like any other: few are read at once.
+func (s *Service) begin(r *Request, size uint64, o *subOptions) (uint64, error) {
+	if o.backlog == 0 {
+		return size + 1, nil
+	}
+	if err := s.pages.enter(r.Ctx); err != nil {
+		return 0, err
+	}
+	defer s.pages.leave()
+	from, err := s.hub.backlog(size, o)
+	if err != nil {
+		return 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read the log", Err: err}
+	}
+	return from, nil
 }
 
 // enter counts a key's streams.
@@ -162,17 +178,23 @@ func (h *hub) nudge() {
 	}
 }
 
-// backlogReach bounds how far back a stream's backlog is looked for, in records.
-const backlogReach = 4096
+// How far back a stream's backlog is looked for: so many records, and no more than so many bytes of them.
+const (
+	backlogReach = 4096
+	backlogBytes = 8 << 20
+)
 
-var errEnough = errors.New("enough")
+var (
+	errEnough = errors.New("enough")
+	errFar    = errors.New("too far back")
+)
 
 // backlog is the first record of a stream that is to begin with the last events before now.
 func (h *hub) backlog(size uint64, o *subOptions) (uint64, error) {
 	var e event
-	reach := min(size, backlogReach)
+	reach, left := min(size, backlogReach), backlogBytes
 	found := []uint64{} // in order, the newest last
-	for end, step := size+1, uint64(256); o.backlog > len(found) && reach > 0; step *= 4 {
+	for end, step := size+1, uint64(4); o.backlog > len(found) && reach > 0; step *= 4 {
 		step = min(step, reach)
 		begin := end - step
 		var here []uint64
@@ -180,14 +202,23 @@ func (h *hub) backlog(size uint64, o *subOptions) (uint64, error) {
 			if seq >= end {
 				return errEnough
 			}
-			if err := e.read(seq, record); err != nil {
+			if left -= len(record); left < 0 {
+				return errFar
+			}
+			if err := e.peek(seq, record); err != nil || !o.passes(&e) {
 				return err
 			}
-			if o.passes(&e) && o.want(&e) {
+			if err := e.load(); err != nil {
+				return err
+			}
+			if o.want(&e) {
 				here = append(here, seq)
 			}
 			return nil
 		})
+		if errors.Is(err, errFar) {
+			break
+		}
 		if err != nil && !errors.Is(err, errEnough) {
 			return 0, err
 		}
