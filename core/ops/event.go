@@ -31,6 +31,9 @@ const (
 	slotCallback                // callback_subscribe
 	slotCallbackOwn             // callback_subscribe of the key that asked
 	slotAction                  // GET /v1/events
+
+	slotAuditNameless    // of a kill, to a key that must not see whom it names
+	slotCallbackNameless // likewise
 	slots
 )
 

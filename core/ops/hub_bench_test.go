@@ -133,13 +133,14 @@ func BenchmarkEvent(b *testing.B) {
 			}
 		}
 	})
+	format := auditFormat(&store.Key{})
 	b.Run("format", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if err := e.read(2, rec); err != nil {
 				b.Fatal(err)
 			}
-			dst = auditFormat(dst[:0], &e)
+			dst = format(dst[:0], &e)
 		}
 	})
 }

@@ -523,7 +523,7 @@ func TestBacklog(t *testing.T) {
 		{"a99", 3, size - 200, 3}, {"a99", 7, size - 600, 7}, {"a99", 100, size - 600, 7}, {"a0", 1, size - 99, 1}, {"nobody", 10, size + 1, 0}, {"a99", 0, size + 1, 0},
 	} {
 		want := func(e *event) bool { return e.AgentID == c.agent }
-		st, err := r.svc.subscribe(r.request(k, `{}`), subOptions{backlog: c.n, want: want, format: auditFormat})
+		st, err := r.svc.subscribe(r.request(k, `{}`), subOptions{backlog: c.n, want: want, format: auditFormat(k)})
 		if err != nil {
 			t.Fatal(err)
 		}

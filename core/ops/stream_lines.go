@@ -8,6 +8,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -30,8 +31,45 @@ func named(names []string) map[string]bool {
 	return m
 }
 
-// auditFormat appends an event as audit_subscribe sends it: the members that clients count on, then all others of the record.
-func auditFormat(dst []byte, e *event) []byte { return e.once(slotAudit, dst, auditLine) }
+// auditFormat appends an event as audit_subscribe sends it to that key: the members that clients count on, then all others of the
+// record.
+func auditFormat(k *store.Key) func(dst []byte, e *event) []byte {
+	return func(dst []byte, e *event) []byte {
+		if nameless(k, e) {
+			return e.once(slotAuditNameless, dst, namelessAuditLine)
+		}
+		return e.once(slotAudit, dst, auditLine)
+	}
+}
+
+// namelessAuditLine is the line of a kill that names nobody.
+func namelessAuditLine(dst []byte, e *event) []byte {
+	o := wire.Object(dst)
+	o.Int("seq", int64(e.Seq))
+	for _, name := range auditMembers {
+		switch name {
+		case "type", "timestamp":
+			o.Str(name, e.Str(name))
+		case "record_id":
+			id := recordID(e)
+			o.Ascii(name, id[:])
+		case "latency_ms":
+			o.Int(name, 0)
+		case "args":
+			o.Raw(name, []byte("{}"))
+		default:
+			o.Str(name, "")
+		}
+	}
+	return append(killOnly(&o, e), '\n')
+}
+
+// killOnly ends a line with what a kill stops, and not whom.
+func killOnly(o *wire.Writer, e *event) []byte {
+	o.Str("scope", e.Str("scope"))
+	o.Str("target", "")
+	return o.Close()
+}
 
 func auditLine(dst []byte, e *event) []byte {
 	o := wire.Object(dst)
@@ -109,13 +147,24 @@ func toolName(e *event) string {
 
 // callbackFormat appends an event as callback_subscribe sends it to that key: what it is, and the members of its record.
 // modified_args are for the key that asked.
-func callbackFormat(keyID string) func(dst []byte, e *event) []byte {
+func callbackFormat(k *store.Key) func(dst []byte, e *event) []byte {
 	return func(dst []byte, e *event) []byte {
-		if e.Get("modified_args").Exists() && e.Str("asked_by") == keyID {
+		switch {
+		case nameless(k, e):
+			return e.once(slotCallbackNameless, dst, namelessCallbackLine)
+		case e.Get("modified_args").Exists() && e.Str("asked_by") == k.ID:
 			return e.once(slotCallbackOwn, dst, ownCallbackLine)
 		}
 		return e.once(slotCallback, dst, callbackLine)
 	}
+}
+
+func namelessCallbackLine(dst []byte, e *event) []byte {
+	o := wire.Object(dst)
+	o.Str("event_type", e.Type)
+	o.Str("timestamp", e.Str("timestamp"))
+	o.Int("seq", int64(e.Seq))
+	return append(killOnly(&o, e), '\n')
 }
 
 func callbackLine(dst []byte, e *event) []byte { return callback(dst, e, false) }

@@ -39,7 +39,7 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 		agent:     agent,
 		types:     slices.Clone(in.Types),
 		heartbeat: time.Duration(in.HeartbeatSeconds) * time.Second,
-		format:    auditFormat,
+		format:    auditFormat(key),
 		ends:      killEnds(key, ""),
 		first:     &wire.SubscribeResponse{Subscribed: true},
 		want: func(e *event) bool {
@@ -71,7 +71,7 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 		from:   uint64(in.FromSeq),
 		agent:  agent,
 		types:  events,
-		format: callbackFormat(key.ID),
+		format: callbackFormat(key),
 		ends:   killEnds(key, agent),
 		first:  &wire.SubscribeResponse{Subscribed: true, Stream: "callbacks"},
 		want:   func(e *event) bool { return concerns(key, agent, e) },
@@ -141,11 +141,20 @@ func isKill(e *event) bool { return e.Type == "kill" || e.Type == "unkill" }
 
 // ofKey reports whether a kill is of that key, or of the line of rolled keys that it belongs to.
 func ofKey(k *store.Key, e *event) bool {
-	root := k.Root
-	if root == "" {
-		root = k.ID
+	return e.Str("scope") == store.KillKey && killTarget(e) == k.Line()
+}
+
+// killTarget is the name under which a kill is in effect.
+func killTarget(e *event) string {
+	if line := e.Str("target_line"); line != "" {
+		return line
 	}
-	return e.Str("scope") == store.KillKey && e.Str("target") == root
+	return e.Str("target")
+}
+
+// nameless reports whether an event is a kill that the key may learn of but not whom it names, as in the list of kills.
+func nameless(k *store.Key, e *event) bool {
+	return isKill(e) && !seesKill(k, &store.Kill{Scope: e.Str("scope"), Target: killTarget(e)})
 }
 
 // onlyFor reports whether every agent of the key is covered by the pattern.

@@ -53,11 +53,11 @@ func compareGolden(t *testing.T, name string, got []byte) {
 // TestLines shows every record type as both streams send it.
 func TestLines(t *testing.T) {
 	var audit, callbacks, own []byte
-	asker, other := callbackFormat("agent"), callbackFormat("somebody")
+	asker, other, auditor := callbackFormat(&store.Key{ID: "agent"}), callbackFormat(&store.Key{ID: "somebody"}), auditFormat(&store.Key{})
 	var e event
 	for _, rec := range records(t) {
 		readEvent(t, &e, rec)
-		audit = auditFormat(audit, &e)
+		audit = auditor(audit, &e)
 		if !slices.Contains(callbackEvents, e.Type) {
 			continue
 		}
@@ -106,7 +106,7 @@ func TestLinesHaveTheirMembers(t *testing.T) {
 	}
 }
 
-func ownOrNot(e *event) []byte { return callbackFormat("agent")(nil, e) }
+func ownOrNot(e *event) []byte { return callbackFormat(&store.Key{ID: "agent"})(nil, e) }
 
 // TestRecordID is the same for one record for ever, and different for others.
 func TestRecordID(t *testing.T) {

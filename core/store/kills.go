@@ -350,6 +350,9 @@ func (c *KillSwitch) record(tx *tx, typ string) {
 	c.By.write(&o)
 	o.Str("scope", c.Kill.Scope)
 	o.Str("target", c.Kill.Target)
+	if line := tx.s.killed(c.Kill); line != c.Kill.Target { // a key that was rolled: what is stopped is all of its line
+		o.Str("target_line", line)
+	}
 	o.Opt("reason", c.Kill.Reason)
 	if c.Kill.Scope == KillAgent {
 		o.Str("agent_id", c.Kill.Target)
