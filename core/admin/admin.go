@@ -6,6 +6,7 @@
 package admin
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -88,7 +89,7 @@ func Listen(data string, set Settings) (*Server, error) {
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
 	s.ln = edge.NewDoor(connections, connections).Listen(&guarded{ln, set.OwnProc, set.Log}, nil, nil)
-	s.http = &http.Server{Handler: edge.Served(s.routes()), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	s.http = &http.Server{Handler: edge.Served(edge.Exact(s.routes(), nowhere)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }
 
@@ -117,17 +118,23 @@ func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(err, s.dir.Close())
 }
 
+// nowhere answers a path that names nothing: no id of a key and no name of a plugin has a byte that a path must encode.
+func nowhere(w http.ResponseWriter, _ *http.Request) {
+	answer(w, nil, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; ids of keys and names of plugins consist of letters, digits, - and _"))
+}
+
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
-		out := []KeyRow{}
-		for _, k := range s.set.Service.Keys() {
-			out = append(out, rowOf(k))
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Content-Type", "application/json")
+		if err := writeKeys(w, s.set.Service.Keys()); err != nil {
+			s.set.Log("admin: list keys: %v", err)
+			panic(http.ErrAbortHandler) // the client must not take a cut list for a whole one
 		}
-		answer(w, out, nil)
 	})
 	mux.HandleFunc("POST /keys", s.create)
 	mux.HandleFunc("POST /keys/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
@@ -147,6 +154,28 @@ func (s *Server) routes() http.Handler {
 	})
 	return mux
 }
+
+// writeKeys writes the list row by row: there may be a million keys that ended, and the whole list is never held.
+func writeKeys(w io.Writer, keys []*store.Key) error {
+	out := bufio.NewWriterSize(w, 32<<10)
+	sep := byte('[')
+	for _, k := range keys {
+		row, err := json.Marshal(rowOf(k))
+		if err != nil {
+			return fmt.Errorf("key %s: %w", k.ID, err)
+		}
+		if err := errors.Join(out.WriteByte(sep), second(out.Write(row))); err != nil {
+			return err
+		}
+		sep = ','
+	}
+	if len(keys) == 0 {
+		return second(io.WriteString(w, "[]\n"))
+	}
+	return errors.Join(second(out.WriteString("]\n")), out.Flush())
+}
+
+func second(_ int, err error) error { return err }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 	var in CreateRequest
