@@ -2,7 +2,6 @@ package core
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -82,10 +81,9 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	}
 	g.consoleURL = "http://" + g.consoleLn.Addr().String()
 	if tlsSet != nil {
-		g.consoleLn = tls.NewListener(g.consoleLn, tlsSet)
 		g.consoleURL = strings.Replace(g.consoleURL, "http:", "https:", 1)
 	}
-	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: shownPlugins{g}, State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, Secure: tlsSet != nil, Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
+	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: shownPlugins{g}, State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil, Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
 	return nil
 }
 

@@ -7,6 +7,7 @@ package console
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ type State interface {
 	Sessions
 }
 
-// Settings are what a Console needs. All but Hosts and Secure are required.
+// Settings are what a Console needs. All but Hosts, TLS and Secure are required.
 type Settings struct {
 	Keys      Keys
 	Approvals Approvals
@@ -96,6 +97,7 @@ type Settings struct {
 	Random    func([]byte)                     // fills with cryptographic randomness
 	Log       func(format string, args ...any) // never gets a password, a token, a session id or a key's value
 	Hosts     []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
+	TLS       *tls.Config                      // of the console's listener; nil: in clear
 	Secure    bool                             // browsers reach the console over https: here, or at a proxy before it
 	Version   string
 	Proxies   edge.Proxies // whose word about a browser's address counts
@@ -155,7 +157,11 @@ func (l logWriter) Write(p []byte) (int, error) {
 
 // Serve answers on ln until Close.
 func (c *Console) Serve(ln net.Listener) error {
-	if err := c.http.Serve(edge.NewDoor(connections, strangers).Listen(ln, c.set.Proxies, nil)); !errors.Is(err, http.ErrServerClosed) {
+	ln = edge.NewDoor(connections, strangers).Listen(ln, c.set.Proxies, nil)
+	if c.set.TLS != nil { // above the door, so that the server knows the connection for what it is
+		ln = tls.NewListener(ln, c.set.TLS)
+	}
+	if err := c.http.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("console: %w", err)
 	}
 	return nil

@@ -13,10 +13,11 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// keysPerPage keeps the list readable, and an answer small.
+// Limits that keep the list readable, and an answer small.
 const (
 	keysPerPage = 100
 	mostPages   = 1_000_000
+	agentsBytes = 1 << 10 // of one key's agents in the list
 )
 
 // keysPage is the list of keys and the form for a new one.
@@ -35,6 +36,7 @@ type keysPage struct {
 type keyRow struct {
 	ID, Name, Environment, Note string
 	Scopes, Agents              []string
+	More                        int // agents that the list leaves out
 	CreatedBy, RevokedBy        string
 	Created, Used, Expires, End time.Time
 	State                       string // live, grace, expired, revoked
@@ -42,6 +44,17 @@ type keyRow struct {
 
 // Ended reports whether the key is a tombstone or as good as one.
 func (k keyRow) Ended() bool { return k.State == "revoked" || k.State == "expired" }
+
+// shorten leaves out agents beyond agentsBytes.
+func (k *keyRow) shorten() {
+	size := 0
+	for i, a := range k.Agents {
+		if size += len(a); size > agentsBytes {
+			k.Agents, k.More = k.Agents[:i], len(k.Agents)-i
+			return
+		}
+	}
+}
 
 func rowOf(k *store.Key, now time.Time) keyRow {
 	row := keyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Note: k.Note, Scopes: k.Scopes, Agents: k.Agents, CreatedBy: k.CreatedBy,
@@ -116,6 +129,9 @@ func (c *Console) showKeys(w http.ResponseWriter, v *visit, status, page int, f 
 		p.Next = page + 1
 	}
 	p.Rows = rows[from:to]
+	for i := range p.Rows {
+		p.Rows[i].shorten()
+	}
 	c.render(w, status, "keys", view{Title: "API keys", Visit: v, Error: text, Field: field, Page: p})
 }
 

@@ -261,6 +261,27 @@ func TestListInPages(t *testing.T) {
 }
 
 // Whatever an agent or an operator has written is text, and what cannot be seen is made visible.
+// A page of keys with as many agents as a key may have, each as long as a name may be.
+func TestListOfKeysIsShort(t *testing.T) {
+	d := newDesk(t)
+	b := d.as("ada", store.RoleAdmin)
+	var agents []string
+	for i := range 100 {
+		agents = append(agents, fmt.Sprintf("agent-%03d-%s", i, strings.Repeat("x", 240)))
+	}
+	for i := range keysPerPage {
+		if _, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: fmt.Sprintf("key-%03d", i), Agents: agents}, store.Who{Principal: "admin:0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := b.get("/keys").is(t, http.StatusOK, "key-000", "key-099", "agent-000", "more: <code>yett keys list -o json</code>")
+	page.lacks(t, "agent-099")
+	if len(page.body) > 1<<20 {
+		t.Errorf("the page has %d bytes", len(page.body))
+	}
+	b.get("/keys/"+d.keyNamed("key-000").ID+"/revoke").is(t, http.StatusOK, "agent-000", "agent-099")
+}
+
 func TestHostileTextIsShown(t *testing.T) {
 	d := newDesk(t)
 	b := d.as("ada", store.RoleAdmin)

@@ -111,7 +111,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 	op, _ := c.set.State.Operator(name)
 	by := who(w, r, op.Name)
 	table, counted := c.guesses, subjects(name, network(r))
-	if id, known := c.device(r, op, now); known {
+	id, known := c.device(r, op, now)
+	if known {
 		table, counted = c.known, deviceSubjects(name, id)
 	}
 	if wait := table.take(now, counted); wait > 0 {
@@ -121,6 +122,9 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 	right, err := c.vault.right(r.Context(), op.Hash, password)
 	switch {
 	case errors.Is(err, errBusy):
+		if known { // nothing was looked at: others who keep us busy must not spend the tries of its owner
+			table.giveBack(now, counted)
+		}
 		return op, &refusal{http.StatusServiceUnavailable, "Too many sign-ins are being checked. Try again in a moment.", hashQueued}
 	case err != nil:
 		return op, fmt.Errorf("the password hash of operator %s: %w", op.Name, err)
