@@ -131,14 +131,24 @@ func (c *conn) add(ctx context.Context, seq uint64, record []byte) bool {
 	return true
 }
 
-// maskTries is how often a record's texts are masked before it is delivered without those that could not be: some six seconds.
-const maskTries = 6
+// How long a record waits for its texts to be masked. Whoever sends texts that no scanner gets through must not hold up what
+// others did: one record that was given up is followed by a minute in which none is waited for.
+const (
+	maskTries = 6           // some six seconds; then it is delivered without those texts
+	maskHurry = time.Minute // behind a record that was given up
+)
 
 // unmasked is the record whose texts could not all be masked when it was read last.
 type unmasked struct {
 	seq   uint64
 	tries int
 	due   time.Time // not read again before
+}
+
+// hurry is the time in which no record is waited for.
+type hurry struct {
+	until  time.Time
+	untold int // records in it that were delivered without a text, and of which the operator was not told one by one
 }
 
 // masksAgain reports whether a record that was just made is to be made again, later: a scanner had a slow moment. What is read behind it
@@ -154,15 +164,21 @@ func (p *Pump) masksAgain(seq uint64) bool {
 	if p.unmasked.seq != seq {
 		p.unmasked = unmasked{seq: seq}
 	}
-	if p.unmasked.tries++; p.unmasked.tries < maskTries && why.Cause != causeMalformed {
-		p.unmasked.due = time.Now().Add(pause(p.unmasked.tries))
+	now := time.Now()
+	hurried := now.Before(p.hurry.until)
+	if p.unmasked.tries++; p.unmasked.tries < maskTries && !hurried && why.Cause != causeMalformed {
+		p.unmasked.due = now.Add(pause(p.unmasked.tries))
 		return true
 	}
-	p.unmasked = unmasked{}
-	if p.set.Withheld != nil {
+	if p.unmasked = (unmasked{}); p.set.Withheld != nil {
 		p.set.Withheld(why.Cause, why.Scanner)
 	}
-	p.set.Report("subscriber %s: record %d is delivered without what could not be masked: %v", p.set.Name, seq, why)
+	if hurried {
+		p.hurry.untold++
+		return false
+	}
+	p.set.Report("subscriber %s: record %d is delivered without what could not be masked, and %d others before it: %v", p.set.Name, seq, p.hurry.untold, why)
+	p.hurry = hurry{until: now.Add(maskHurry)}
 	return false
 }
 

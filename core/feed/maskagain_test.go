@@ -53,3 +53,39 @@ func TestMaskingIsTriedAgain(t *testing.T) {
 		}
 	})
 }
+
+// However many records cannot be masked, what is behind them does not wait for each: the first is waited for, and then one a minute.
+func TestMaskingDelaysOthersLittle(t *testing.T) {
+	withheld, lines := 0, 0
+	set := func(w *world, s *Settings) {
+		s.Payload = PayloadRedacted
+		s.Mask = func(_ context.Context, text Text) (string, error) {
+			if strings.Contains(text.Text, "never") {
+				return "", &MaskError{Cause: "timeout", Scanner: "secrets", Err: errors.New("late")}
+			}
+			return text.Text, nil
+		}
+		s.Withheld = func(string, string) { withheld++ }
+		s.Report = func(string, ...any) { lines++ }
+		w.payload = func(rec []byte) []byte {
+			return bytes.Replace(rec, []byte(`{"a":"never"}`), []byte(`{"withheld":"mask_failed","cause":"timeout","scanner":"secrets"}`), 1)
+		}
+	}
+	bubble(t, set, func(t *testing.T, w *world, p *Pump) {
+		after(time.Second)
+		for range 50 {
+			w.add(1, "decision", `,"args":{"a":"never"}`)
+			w.add(1, "decision", `,"args":{"a":"plain"}`)
+		}
+		after(20 * time.Second)
+		if s := p.Status(); s.Delivered != 100 || withheld != 50 || lines != 1 {
+			t.Errorf("%d records are delivered, %d of them without a text, in %d lines", s.Delivered, withheld, lines)
+		}
+		after(2 * time.Minute)
+		w.add(2, "decision", `,"args":{"a":"never"}`)
+		after(20 * time.Second)
+		if s := p.Status(); s.Delivered != 102 || withheld != 52 || lines != 2 {
+			t.Errorf("a minute later: %d records are delivered, %d without a text, in %d lines", s.Delivered, withheld, lines)
+		}
+	})
+}

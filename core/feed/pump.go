@@ -53,6 +53,7 @@ type Pump struct {
 	now     Status // to be published
 
 	unmasked unmasked
+	hurry    hurry
 }
 
 // span is a range of records.
