@@ -14,8 +14,8 @@ type Limits struct {
 	Connections        int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
 	FirstByte          Duration `koanf:"first_byte" default:"10s" min:"100ms" max:"5m" doc:"How long a new connection may take to send its first byte; on the socket, its first message."`
 	KeylessPer         int      `koanf:"keyless_per_address" default:"1024" min:"1" max:"1000000" doc:"Most open connections of one address (of an IPv6 network of 64 bits; on the socket, of one user) that have not shown a valid key. The next one closes the oldest of them."`
-	Bodies             Size     `koanf:"bodies" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests take together. Bodies over 64KiB may take three quarters of it."`
-	BodiesPerKey       Size     `koanf:"bodies_per_key" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests of one key take together."`
+	Bodies             Size     `koanf:"bodies" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests, and long answers to reads that were not taken yet, hold together. Bodies over 64KiB may take three quarters of it."`
+	BodiesPerKey       Size     `koanf:"bodies_per_key" default:"64MiB" min:"1MiB" max:"64GiB" doc:"The same of one key."`
 	PendingPerKey      int      `koanf:"pending_per_key" default:"1000" min:"1" max:"1000000" doc:"Most calls of one key that wait for an approval."`
 	ActionsPerApproval int      `koanf:"actions_per_approval" default:"100" min:"1" max:"1000" doc:"Most actions that wait for one approval: the same call submitted again while it waits. More are denied."`
 	LongPollsPerKey    int      `koanf:"long_polls_per_key" default:"64" min:"1" max:"100000" doc:"Most status requests of one key that wait for an answer."`

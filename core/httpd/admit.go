@@ -9,6 +9,7 @@ import (
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // head is what of a request's head decides whether its body may come.
@@ -67,18 +68,22 @@ func (s *Server) admit(c *strictConn, h *head) *refusal {
 	return r
 }
 
-// values are those of a header in a valid head, whose name is given in lower case.
-func values(head []byte, name string) []string {
-	var out []string
+// fields are the values of a header in a valid head, whose name is given in lower case.
+func fields(head []byte, name string) [][]byte {
+	var out [][]byte
 	for line := range bytes.SplitSeq(head, []byte("\r\n")) {
 		if at := bytes.IndexByte(line, ':'); at > 0 && isToken(line[:at], name) {
-			out = append(out, string(trimOWS(line[at+1:])))
+			out = append(out, trimOWS(line[at+1:]))
 		}
 	}
 	return out
 }
 
-// judge finds out from the head alone what would refuse the request: its path, its key, the key's scope, the body's length.
+// values are fields as texts.
+func values(head []byte, name string) []string { return texts(fields(head, name)) }
+
+// judge finds out from the head alone what would refuse the request: its path, its key, the key's scope, the body's coding and
+// length, the form of its Idempotency-Key.
 // All of this is looked at again when the body is there.
 func (s *Server) judge(c *strictConn, h *head) *refusal {
 	var res *resource
@@ -105,7 +110,13 @@ func (s *Server) judge(c *strictConn, h *head) *refusal {
 		err = noBodyForGet()
 	}
 	if err == nil {
+		err = checkCoding(fields(h.raw, "content-encoding"))
+	}
+	if err == nil {
 		err = s.checkLength(r.op, h.body)
+	}
+	if err == nil {
+		err = s.checkIdempotency(fields(h.raw, "idempotency-key"))
 	}
 	if err != nil {
 		return &refusal{op: r.op, err: err}
@@ -120,14 +131,39 @@ func (s *Server) grow(c *strictConn, n int64) *refusal {
 	if n <= 0 || h == nil { // nil: the connection is closed
 		return nil
 	}
-	switch err := s.bodies.Take(h.key, n); {
-	case errors.Is(err, edge.ErrOneIsFull):
-		return &refusal{op: c.op, err: sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)}
-	case err != nil:
-		return &refusal{op: c.op, err: sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)}
+	if err := s.take(h.key, n); err != nil {
+		return &refusal{op: c.op, err: err}
 	}
 	if !c.held.CompareAndSwap(h, &hold{h.key, h.n + n}) {
 		s.bodies.Give(h.key, n) // closed meanwhile
+	}
+	return nil
+}
+
+// take holds n bytes for a key, or says which limit they do not fit into.
+func (s *Server) take(key string, n int64) error {
+	switch err := s.bodies.Take(key, n); {
+	case errors.Is(err, edge.ErrOneIsFull):
+		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+	case err != nil:
+		return sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)
+	}
+	return nil
+}
+
+// holdAnswer counts a long answer to a read as the bodies are counted, until the client has taken it: who asks for many lists and
+// reads none must not hold them all. One alone always fits.
+func (s *Server) holdAnswer(ctx *fasthttp.RequestCtx, key string, n int) error {
+	sc, ok := strictConnOf(ctx.Conn())
+	if !ok || n <= keptBytes {
+		return nil
+	}
+	h := &hold{key, min(int64(n), s.set.BodiesPerKey, s.set.Bodies-s.set.Bodies/4)}
+	if err := s.take(h.key, h.n); err != nil {
+		return err
+	}
+	if !sc.held.CompareAndSwap(nil, h) {
+		s.done(h) // it holds something already, so it has a body and is no read
 	}
 	return nil
 }
@@ -168,6 +204,29 @@ func notAllowed(res *resource) *sdk.Error {
 }
 
 func noBodyForGet() *sdk.Error { return sdk.Errf(sdk.CodeBadRequest, "GET takes no body") }
+
+// checkCoding refuses a body in a coding that is not read. It gets every Content-Encoding header.
+func checkCoding(codings [][]byte) error {
+	for _, c := range codings {
+		if len(c) > 0 && !bytes.EqualFold(c, []byte("identity")) {
+			return sdk.Errf(sdk.CodeUnsupportedCoding, "Content-Encoding must be identity")
+		}
+	}
+	return nil
+}
+
+// checkIdempotency refuses keys that cannot be meant. It gets every Idempotency-Key header.
+func (s *Server) checkIdempotency(keys [][]byte) error {
+	switch {
+	case len(keys) > 1:
+		return sdk.FieldErrf(sdk.CodeInvalidField, idempotencyKey, "Idempotency-Key is there %d times; send one", len(keys))
+	case len(keys) == 1 && len(keys[0]) > 0:
+		return wire.CheckName(idempotencyKey, string(keys[0]), s.set.NameBytes, true)
+	}
+	return nil
+}
+
+const idempotencyKey = "Idempotency-Key"
 
 // checkLength refuses a body that is longer than the operation takes.
 func (s *Server) checkLength(op *ops.Op, n int64) error {

@@ -83,6 +83,11 @@ func TestHeadIsJudgedBeforeTheBody(t *testing.T) {
 		{"an open page", "GET", "/healthz", "", "Content-Length: 4000000", 400, "bad_request"},
 		{"GET with a body", "GET", "/v1/kill", other, "Content-Length: 4000000", 400, "bad_request"},
 		{"too long for the operation", "POST", "/v1/kill", other, "Content-Length: 1048577", 413, "too_large"},
+		{"a coding", "POST", "/v1/scan_output", scan, "Content-Encoding: gzip\r\nContent-Length: 4000000", 415, "unsupported_coding"},
+		{"a coding, asks first", "POST", "/v1/scan_output", scan, "Content-Encoding: gzip\r\nExpect: 100-continue\r\nContent-Length: 4000000", 415, "unsupported_coding"},
+		{"a coding behind identity", "POST", "/v1/scan_output", scan, "Content-Encoding: identity\r\ncontent-encoding: gzip\r\nContent-Length: 4000000", 415, "unsupported_coding"},
+		{"a long Idempotency-Key", "POST", "/v1/kill", other, "Idempotency-Key: " + strings.Repeat("k", 257) + "\r\nContent-Length: 4000", 422, "invalid_field"},
+		{"two Idempotency-Keys", "POST", "/v1/kill", other, "Idempotency-Key: a\r\nidempotency-key: b\r\nTransfer-Encoding: chunked", 422, "invalid_field"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, part := range []string{"", `{"x`} {
@@ -164,6 +169,46 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 		t.Errorf("%d %s", x.StatusCode, x.body)
 	}
 	holds(0)
+}
+
+// Who asks for long lists and does not read them holds a share of what bodies may hold, and no more.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute }) // unread: small buffers
+	agent, boss := g.key("agent", "authorize"), g.key("boss", "approve")
+	x := g.send(agent, "POST", "/v1/authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"text":"%s"}}`, strings.Repeat("x", 900<<10)))
+	token, _ := x.m["defer_token"].(string)
+	if token == "" {
+		t.Fatalf("%d %.200s", x.StatusCode, x.body)
+	}
+	show := func() *talk {
+		co := g.talk()
+		co.write("GET /v1/approvals/call?defer_token=%s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", token, boss)
+		return co
+	}
+	held := func() bool { return g.server.bodies.Used() > 512<<10 }
+	none := func() bool { return g.server.bodies.Used() == 0 }
+	until(t, "nothing is held", none)
+	unread := show()
+	until(t, "the answer is held", held)
+	if resp, m := show().answer(); resp.StatusCode != 429 || m["code"] != "too_many_requests" || !strings.Contains(m["detail"].(string), "limits.bodies_per_key") {
+		t.Errorf("%d %.300v", resp.StatusCode, m)
+	}
+	if resp, m := unread.answer(); resp.StatusCode != 200 || m["defer_token"] != token {
+		t.Errorf("%d %.300v", resp.StatusCode, m)
+	}
+	until(t, "it is given back", none)
+	gone := show()
+	until(t, "the next is held", held)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it is given back when its reader goes", none)
+	for range 3 { // one after another they fit
+		if resp, _ := show().answer(); resp.StatusCode != 200 {
+			t.Error(resp.StatusCode)
+		}
+		until(t, "it is given back", none)
+	}
 }
 
 // until waits for something that another goroutine does.

@@ -1,7 +1,6 @@
 package httpd
 
 import (
-	"bytes"
 	"errors"
 	"slices"
 	"strconv"
@@ -84,6 +83,13 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 		return // a stream: what it brings is written later
 	}
 	w.out = resp.AppendJSON(w.out[:0])
+	if r.method == fasthttp.MethodGet {
+		if err := s.holdAnswer(ctx, w.req.Key.ID, len(w.out)); err != nil {
+			w.out = nil
+			s.failed(ctx, r.op, err, rid)
+			return
+		}
+	}
 	ctx.Response.Header.SetContentType("application/json")
 	if d, ok := resp.(interface{ RetryAfter() int }); ok && d.RetryAfter() > 0 {
 		ctx.Response.Header.Set("Retry-After", strconv.Itoa(d.RetryAfter()))
@@ -200,7 +206,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	body := string(ctx.PostBody())     // fasthttp's bytes must not outlive the handler; a stalled commit can
 	ctx.Request.ReleaseBody(keptBytes) // the connection would keep them as long as it is open
 	start := s.set.Now()
-	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek("Idempotency-Key")), Stopping: s.stopping}
+	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek(idempotencyKey)), Stopping: s.stopping}
 	if sc, ok := strictConnOf(ctx.Conn()); ok && op.Waits {
 		w.req.Gone = sc.gone
 	}
@@ -227,16 +233,14 @@ func drainingError(op *ops.Op) error {
 
 // checkHead refuses what the headers already show to be too large or in a coding that we do not read.
 func (s *Server) checkHead(ctx *fasthttp.RequestCtx, op *ops.Op) error {
-	if c := ctx.Request.Header.ContentEncoding(); len(c) > 0 && !bytes.EqualFold(c, []byte("identity")) {
-		return sdk.Errf(sdk.CodeUnsupportedCoding, "Content-Encoding must be identity")
+	h := &ctx.Request.Header
+	if err := checkCoding(h.PeekAll("Content-Encoding")); err != nil {
+		return err
 	}
 	if err := s.checkLength(op, int64(len(ctx.PostBody()))); err != nil {
 		return err
 	}
-	if v := ctx.Request.Header.Peek("Idempotency-Key"); len(v) > 0 {
-		return wire.CheckName("Idempotency-Key", string(v), s.set.NameBytes, true)
-	}
-	return nil
+	return s.checkIdempotency(h.PeekAll(idempotencyKey))
 }
 
 // parse reads the body strictly, and what the operation takes from the query. An empty body is {} where no member of it is

@@ -2,6 +2,7 @@ package sockd
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -42,18 +43,104 @@ func TestLinesOfUnknownPeersAreBounded(t *testing.T) {
 }
 
 func TestMessagesInFlightAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 4<<20, 1<<20 })
-	c := r.as(r.key("agent", "authorize").Value)
-	long := strings.Repeat("x", 400<<10)
-	for i := range 20 { // one after another they fit, each time
-		if got := c.ask(fmt.Sprintf(`{"type":"echo","id":%d,"x":"%s"}`, i, long)); strings.Contains(got, `"code":`) {
-			t.Fatalf("%.200s", got)
+	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 16<<20, 4<<20 })
+	agent, other := r.key("agent", "authorize").Value, r.key("other", "authorize").Value
+	long := strings.Repeat("x", 1010<<10)
+	busy, c := r.as(agent), r.as(agent)
+	used := 0
+	for i := range 4 {
+		line := fmt.Sprintf(`{"type":"hold","n":%d,"x":"%s"}`, i, long)
+		if i%2 == 0 { // all of a line counts, whatever of it the operation gets
+			line = fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"hold","params":{"n":%d},"beside":"%s"}`, i, long)
+		}
+		busy.write(line + "\n")
+		used += len(line)
+	}
+	held := r.holds(4)
+	until(t, "what they hold is their length", func() bool { return r.s.bodies.Used() == int64(used) })
+	if got := c.ask(`{"type":"echo","x":"` + long + `"}`); !strings.Contains(got, `"code":"`) || !strings.Contains(got, "limits.bodies_per_key") {
+		t.Errorf("one more than the key may hold: %.300s", got)
+	}
+	if got := c.ask(`{"type":"echo","x":"` + long[:60<<10] + `"}`); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
+		t.Errorf("a little more than the key may hold: %.300s", got)
+	}
+	for _, fits := range []func() string{
+		func() string { return c.ask(`{"type":"echo","say":1}`) },
+		func() string { return r.as(other).ask(`{"type":"echo","say":1,"x":"` + long + `"}`) },
+	} {
+		if got := fits(); !strings.Contains(got, `"said":1`) {
+			t.Errorf("beside what the key holds: %.300s", got)
 		}
 	}
-	if got := c.ask(`{"type":"echo","x":"` + long + long + long + `"}`); !strings.Contains(got, `"code":"too_many_requests"`) && !strings.Contains(got, `"code":"overloaded"`) && !strings.Contains(got, `"code":"too_large"`) {
-		t.Errorf("a message of more than a key may hold: %.200s", got)
+	for _, h := range held {
+		close(h.done)
 	}
-	until(t, "all is given back", func() bool { return r.s.bodies.Used() < 1<<20 })
+	for range held {
+		busy.line()
+	}
+	until(t, "all is given back", func() bool { return r.s.bodies.Used() == 0 })
+	for range 5 { // alone, one as long as the key's share fits, each time
+		if got := c.ask(`{"type":"echo","say":1,"x":"` + long + long + long + long + `"}`); !strings.Contains(got, `"said":1`) {
+			t.Fatalf("%.300s", got)
+		}
+		until(t, "all is given back", func() bool { return r.s.bodies.Used() == 0 })
+	}
+}
+
+// Who asks for long lists and does not read them holds a share of what messages may hold, and no more.
+func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
+	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 4<<20, 1<<20 })
+	agent := r.key("agent", "authorize").Value
+	unread, c := r.as(agent), r.as(agent)
+	unread.write("{\"type\":\"list\"}\n")
+	until(t, "the answer is held", func() bool { return r.s.bodies.Used() > 512<<10 })
+	if got := c.ask(`{"type":"list"}`); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
+		t.Errorf("%.300s", got)
+	}
+	if got := unread.line(); !strings.HasPrefix(got, `{"rows":"x`) {
+		t.Errorf("%.300s", got)
+	}
+	until(t, "it is given back", func() bool { return r.s.bodies.Used() == 0 })
+	if got := c.ask(`{"type":"list"}`); !strings.HasPrefix(got, `{"rows":"x`) {
+		t.Errorf("%.300s", got)
+	}
+}
+
+// A message that is refused is let go at once, however long its answer waits to be written.
+func TestRefusedMessagesAreLetGo(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.as(r.key("agent", "authorize").Value)
+	c.write("{\"type\":\"hold\",\"n\":1}\n")
+	held := r.holds(1)["1"]
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	const refused = 250 // behind the answer that is held
+	for range refused {
+		c.write(`{"type":"nope","x":"` + strings.Repeat("x", 60<<10) + "\"}\n")
+	}
+	until(t, "all are taken", func() bool {
+		n := 0
+		r.s.each(func(c *conn) {
+			c.mu.Lock()
+			n += c.n
+			c.mu.Unlock()
+		})
+		return n == refused+1
+	})
+	if after := heap(); after > before+4<<20 {
+		t.Errorf("%d bytes are held by %d refused messages", after-before, refused)
+	}
+	close(held.done)
+	c.line()
+	for range refused {
+		c.line()
+	}
 }
 
 func TestFirstMessageHasItsOwnLimit(t *testing.T) {

@@ -75,7 +75,7 @@ func (r reply) AppendJSON(dst []byte) []byte { return append(dst, r...) }
 
 // rig is a socket in front of a real service on a real store, with made-up operations beside the real ones:
 // echo answers at once with its member say, hold waits until the test lets it go, wait until it need not wait any more,
-// lines is a subscription that the test feeds.
+// list gives a long answer, lines is a subscription that the test feeds.
 type rig struct {
 	t      testing.TB
 	store  *store.Store
@@ -240,6 +240,9 @@ func (r *rig) table() []ops.Op {
 			case <-r.giveUp:
 			}
 			return reply(`{"held":` + h.n + `}`), nil
+		})},
+		{Name: "list", Socket: true, Method: "GET", Needs: sdk.ScopeAuthorize, Run: run(func(*ops.Request) (ops.Response, error) {
+			return reply(`{"rows":"` + strings.Repeat("x", 600<<10) + `"}`), nil
 		})},
 		{Name: "wait", Socket: true, Needs: sdk.ScopeAuthorize, Run: run(func(q *ops.Request) (ops.Response, error) {
 			r.held <- hold{n: "wait"}

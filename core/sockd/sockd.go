@@ -42,7 +42,7 @@ type Settings struct {
 	FirstByte     time.Duration // how long a new connection may take to begin its first message: 10 s
 	Connections   int
 	Keyless       int           // connections of one user that have shown no valid key; 0 is as many as Connections
-	Bodies        int64         // bytes that messages over 64 KiB may hold until they are answered; 0 is 256 MiB
+	Bodies        int64         // bytes that messages and answers over 8 KiB may hold until they are read; 0 is 256 MiB
 	BodiesPerKey  int64         // of one key; 0 is a quarter
 	InFlight      int           // requests at once, of all connections
 	Pipeline      int           // requests at once, of one connection: 256

@@ -36,7 +36,7 @@ var stories = []story{
 < {"id":"x",` + permit},
 	{"JSON-RPC govern, after hello the connection goes on", `
 > {"jsonrpc":"2.0","id":1,"method":"hello","params":{"protocol":[1,2]}}
-< {"jsonrpc":"2.0","id":1,"result":{"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","wait","broken","nothing","lines",TABLE]}}
+< {"jsonrpc":"2.0","id":1,"result":{"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","list","wait","broken","nothing","lines",TABLE]}}
 > {"jsonrpc":"2.0","id":2,"method":"govern","params":{"api_key":"{KEY}","agent_id":"a","tool_id":"permit"}}
 < {"jsonrpc":"2.0","id":2,"result":{` + permit + `}
 > {"jsonrpc":"2.0","id":3,"api_key":"{KEY}","method":"govern","params":{"agent_id":"a","tool":"deny"}}
@@ -84,7 +84,7 @@ end`},
 < {"ok":false,"error":"id must be a string, a number or null, not an array","code":"bad_request","field":"id","effect":"DENY","reason_code":"BAD_REQUEST","result":{"effect":"DENY","reason_code":"BAD_REQUEST","reason":"id must be a string, a number or null, not an array"}}`},
 	{"hello", `
 > {"type":"hello","protocol":[1]}
-< {"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","wait","broken","nothing","lines",TABLE]}
+< {"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","list","wait","broken","nothing","lines",TABLE]}
 > {"type":"hello","id":1,"protocol":[2,3]}
 < {"id":1,"ok":false,"error":"no version in common: this server speaks [1]","code":"no_common_version","field":"protocol","protocol":[1]}
 > {"jsonrpc":"2.0","id":1,"method":"hello","params":{"protocol":[]}}
@@ -94,7 +94,7 @@ end`},
 > {"type":"hello","protocol":["1"]}
 < {"ok":false,"error":"protocol must be a list of numbers; it has a string","code":"invalid_field","field":"protocol"}
 > {"type":"hello","protocol":1.0}
-< {"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","wait","broken","nothing","lines",TABLE]}
+< {"ok":true,"protocol":1,"server":"yett/1.2.3","features":["govern-half-close","echo","who","hold","list","wait","broken","nothing","lines",TABLE]}
 > {"type":"echo"}
 < {"ok":false,"error":"UNAUTH","code":"unauthenticated"}`},
 	{"nothing but a key lets in", `

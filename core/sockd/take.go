@@ -3,6 +3,7 @@ package sockd
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/yett-dev/yett/core/edge"
@@ -20,6 +21,7 @@ const keptAnswer = 64 << 10
 type task struct {
 	c      *conn
 	doc    exact.Doc
+	size   int // of its line
 	env    envelope
 	op     *ops.Op
 	cred   credential
@@ -31,7 +33,7 @@ type task struct {
 	once   bool                    // the write side is closed behind its answer
 	stream *pump                   // begins behind its answer
 
-	holder string // whose share of the budget it holds
+	holder string // whose share of the budget it and its answer hold
 	held   int64
 
 	next *task
@@ -46,18 +48,27 @@ func newTask(c *conn) *task {
 	return t
 }
 
+// shed lets go of a long message that is answered: its answer may wait long to be read.
+func (t *task) shed() {
+	if t.size <= freeBytes {
+		return
+	}
+	t.doc, t.size = exact.Doc{}, 0
+	t.env = envelope{id: strings.Clone(t.env.id), rpc: t.env.rpc, mute: t.env.mute}
+	t.req = ops.Request{}
+}
+
 // recycle gives a task back. A stream may still look at the message that opened it.
 func (t *task) recycle() {
+	t.letGo()
 	if t.stream != nil {
 		return
 	}
 	if cap(t.out) > keptAnswer {
 		t.out = make([]byte, 0, 1024)
 	}
-	if len(t.env.body.Raw()) > freeBytes {
-		t.doc = exact.Doc{}
-	}
-	t.c, t.op, t.next, t.done, t.once, t.says = nil, nil, nil, false, false, nil
+	t.shed()
+	t.c, t.op, t.next, t.done, t.once, t.says, t.size = nil, nil, nil, false, false, nil, 0
 	t.env, t.cred, t.req, t.out = envelope{}, credential{}, ops.Request{}, t.out[:0]
 	tasks.Put(t)
 }
@@ -92,6 +103,7 @@ func (c *conn) take(line []byte, long bool) (last bool) {
 	if err == nil && resp == nil {
 		c.run = append(c.run, t)
 	} else {
+		t.shed()
 		c.refused = append(c.refused, t)
 	}
 	return t.once
@@ -107,6 +119,7 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		}
 		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)", c.lines.limit, c.largest())
 	}
+	t.size = len(line)
 	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
 		t.env = envelope{rpc: looksRPC(line)}
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
@@ -168,36 +181,53 @@ func (c *conn) check(t *task) *sdk.Error {
 	return nil
 }
 
-// freeBytes is how long a message may be that holds nothing of the budget: the pipeline bounds such ones.
-const freeBytes = 64 << 10
+// freeBytes is how long a message or an answer may be that holds nothing of the budget: the pipeline bounds such ones.
+const freeBytes = 8 << 10
 
-// hold takes what a long message holds until it is answered, of its key's share or, when only the message itself has the key,
-// of its user's.
+// hold takes what a long message holds until its answer is written, of its key's share or, when only the message itself has the
+// key, of its user's. All of its line counts, whatever of it the operation gets.
 func (t *task) hold() *sdk.Error {
-	n := int64(len(t.env.body.Raw()))
-	if n <= freeBytes {
+	if t.holder = t.cred.id; t.holder == "" {
+		t.holder = t.c.peer.user
+	}
+	t.c.doneReading(t.holder)
+	return t.holdMore(t.size)
+}
+
+// doneReading gives back what a line held while it was read, if it counts on that holder: from here on its message counts. The
+// buffer itself goes before the next line is read.
+func (c *conn) doneReading(holder string) {
+	if c.lineOf == holder {
+		c.lines.release()
+	}
+}
+
+// holdAnswer counts the answer to a read like a message: who asks for many and reads none must not hold them all.
+func (t *task) holdAnswer() *sdk.Error { return t.holdMore(len(t.out)) }
+
+// holdMore takes so many bytes. One message alone always fits, with its answer.
+func (t *task) holdMore(size int) *sdk.Error {
+	if size <= freeBytes {
 		return nil
 	}
-	s, holder := t.c.s, t.cred.id
-	if holder == "" {
-		holder = t.c.peer.user
-	}
-	switch err := s.bodies.Take(holder, n); {
+	s := t.c.s
+	n := min(int64(size), s.set.BodiesPerKey-t.held, s.set.Bodies-s.set.Bodies/4-t.held)
+	switch err := s.bodies.Take(t.holder, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
 	case err != nil:
 		return sdk.Errf(sdk.CodeOverloaded, "the unanswered messages of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)
 	}
-	t.holder, t.held = holder, n
+	t.held += n
 	return nil
 }
 
-// letGo gives back what hold took.
+// letGo gives back what was held.
 func (t *task) letGo() {
 	if t.held > 0 {
 		t.c.s.bodies.Give(t.holder, t.held)
-		t.held = 0
 	}
+	t.holder, t.held = "", 0
 }
 
 // nameField is the member that names the operation.

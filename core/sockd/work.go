@@ -2,6 +2,7 @@ package sockd
 
 import (
 	"errors"
+	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -83,23 +84,38 @@ func (s *Server) run(t *task) {
 	if err != nil && errors.As(err, &replay) {
 		resp, err = replay.Response(), nil
 	}
+	if err == nil && !t.env.mute {
+		err = t.answer(resp)
+	}
 	if err != nil {
 		e := shown(err)
-		if wire.StatusOf(e.Code).HTTP >= 500 {
+		if wire.StatusOf(e.Code).HTTP >= 500 && e.Code != sdk.CodeOverloaded { // strangers must not fill the log
 			s.set.Log("socket: %s: request %s: %v", t.op.Name, t.requestID(), err)
 		}
 		if !t.env.mute {
 			t.out = t.env.appendError(t.out, e, t.env.deniedAs(t.op))
 		}
-	} else if !t.env.mute {
-		if d, ok := resp.(*wire.GovernResponse); ok {
-			t.says = d.Decision
-		}
-		t.out = t.env.appendAnswer(t.out, resp)
+	}
+	if t.stream == nil && !t.req.Permitted() { // a PERMIT is looked at once more before it is written
+		t.shed()
 	}
 	s.inFlight.Add(-1)
-	t.letGo()
 	t.c.answered(t)
+}
+
+// answer writes what the operation gave. It is an error where that is to be read and nothing more may be held.
+func (t *task) answer(resp ops.Response) error {
+	if d, ok := resp.(*wire.GovernResponse); ok {
+		t.says = d.Decision
+	}
+	if t.out = t.env.appendAnswer(t.out, resp); t.op.Method != http.MethodGet {
+		return nil
+	}
+	if err := t.holdAnswer(); err != nil {
+		t.out = nil
+		return err
+	}
+	return nil
 }
 
 // operate finds who asks and runs the operation.
