@@ -67,7 +67,7 @@ func bePlugin(mode string) {
 	case "grandchild":
 		cmd := exec.Command("/bin/sleep", "60")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		cmd.Stdout = os.NewFile(1, "stdout")
+		cmd.Stdout = realStdout
 		if err := cmd.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
@@ -75,8 +75,10 @@ func bePlugin(mode string) {
 	plugin.Serve(testAuthorizer(mode), testScanner(mode), testSubscriber(mode))
 }
 
-// say writes to the real standard output, which sdk/plugin keeps from its authors.
-func say(line string) { fmt.Fprintln(os.NewFile(1, "stdout"), line) }
+// realStdout is what sdk/plugin keeps from its authors. It is kept for good: a file that is collected closes its descriptor.
+var realStdout = os.NewFile(1, "stdout")
+
+func say(line string) { fmt.Fprintln(realStdout, line) }
 
 // swallow keeps SIGTERM from whoever asks for it later.
 func swallow() {
