@@ -34,6 +34,12 @@ func TestMain(m *testing.M) {
 	} else if is {
 		os.Exit(0)
 	}
+	if dir := memoryDir(); dir != "" {
+		if err := os.Setenv("TMPDIR", dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
 	dir, err := os.MkdirTemp("", "yett-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

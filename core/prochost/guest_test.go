@@ -43,9 +43,12 @@ func serveGuest(mode string) {
 	}
 }
 
+// realStdout and realStderr are kept for good: a file that is collected closes its descriptor.
+var realStdout, realStderr = os.NewFile(1, "stdout"), os.NewFile(2, "stderr")
+
 // serveStock serves with go-plugin as it is, without our own side's help.
 func serveStock(mode string) {
-	os.Stdout = os.NewFile(1, "stdout") // sdk/plugin, which is in this binary too, made it stderr
+	os.Stdout = realStdout // sdk/plugin, which is in this binary too, made it stderr
 	g := &guest{mode: mode}
 	if strings.Contains(mode, "noise-before") {
 		fmt.Println("loading…\n1 of 2|done")
@@ -254,7 +257,7 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 		select {} // another thread may be the first to stop
 	case "spawn": // a grandchild that holds everything it inherits
 		c := exec.Command("/bin/sleep", "1000")
-		c.Stdout, c.Stderr, c.Env = os.NewFile(1, ""), os.NewFile(2, ""), os.Environ()
+		c.Stdout, c.Stderr, c.Env = realStdout, realStderr, os.Environ()
 		if err := c.Start(); err != nil {
 			a.Error = err.Error()
 		} else {
@@ -263,7 +266,7 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	case "print":
 		for range 4096 {
 			fmt.Println(strings.Repeat("o", 255))
-			fmt.Fprintln(os.NewFile(1, ""), strings.Repeat("p", 255))
+			fmt.Fprintln(realStdout, strings.Repeat("p", 255))
 		}
 	case "say":
 		a.Reason = g.say(arg, r)
