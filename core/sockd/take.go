@@ -190,22 +190,13 @@ func (t *task) hold() *sdk.Error {
 	if t.holder = t.cred.id; t.holder == "" {
 		t.holder = t.c.peer.user
 	}
-	t.c.doneReading(t.holder)
 	return t.holdMore(t.size)
-}
-
-// doneReading gives back what a line held while it was read, if it counts on that holder: from here on its message counts. The
-// buffer itself goes before the next line is read.
-func (c *conn) doneReading(holder string) {
-	if c.lineOf == holder {
-		c.lines.release()
-	}
 }
 
 // holdAnswer counts the answer to a read like a message: who asks for many and reads none must not hold them all.
 func (t *task) holdAnswer() *sdk.Error { return t.holdMore(len(t.out)) }
 
-// holdMore takes so many bytes. One message alone always fits, with its answer.
+// holdMore takes so many bytes, or what is left of a share that is smaller: an answer alone always fits.
 func (t *task) holdMore(size int) *sdk.Error {
 	if size <= freeBytes {
 		return nil
