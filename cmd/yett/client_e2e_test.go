@@ -217,6 +217,22 @@ func TestClientActions(t *testing.T) {
 	if got, err := c.StartAction(ctx, a.ID); err != nil || !got.MayRun() {
 		t.Errorf("start: %+v, %v", got, err)
 	}
+	if _, err := approver.WithdrawAction(ctx, a.ID, a.ApprovalToken, "too late"); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("withdrawn after its start: %v", err)
+	}
+	regretted, err := c.SubmitAction(ctx, client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund", Params: map[string]any{"amount": 6}})
+	if err == nil {
+		_, err = approver.ActionApproval(ctx, regretted.ID, regretted.ApprovalToken, true, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil || got.Status != "denied" {
+		t.Errorf("withdrawn: %+v, %v", got, err)
+	}
+	if got, err := c.StartAction(ctx, regretted.ID); err == nil && got.MayRun() {
+		t.Errorf("started after it was withdrawn: %+v", got)
+	}
 	if _, err := c.StartAction(ctx, a.ID); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("started twice: %v", err)
 	}

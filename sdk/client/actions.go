@@ -150,12 +150,27 @@ func (c *Client) ResultAction(ctx context.Context, id string, in Result) (*Actio
 	return c.oneAction(ctx, &request{op: opResult, id: id, body: body})
 }
 
-// ActionApproval answers an action that waits for approval, with its approval_token. Over HTTP only; needs scope approve.
+// ActionApproval answers an action that waits for approval, with its approval_token, which is of the arguments that the action was
+// shown with: once they are changed it is void (ErrConflict). Over HTTP only; needs scope approve.
 func (c *Client) ActionApproval(ctx context.Context, id, token string, approve bool, reason string) (*Action, error) {
 	b := newBody()
 	b.str("token", token)
 	b.w.Bool("approve", approve)
 	b.str("reason", reason)
+	body, err := b.bytes()
+	if err != nil {
+		return nil, err
+	}
+	return c.oneAction(ctx, &request{op: opAnswer, id: id, body: body})
+}
+
+// WithdrawAction takes back the approval of an action that is not started, with its last approval_token: the action is denied, and a
+// grant that came with the approval is revoked. Over HTTP only; needs scope approve. ErrConflict: it is started, or denied already.
+func (c *Client) WithdrawAction(ctx context.Context, id, token, reason string) (*Action, error) {
+	b := newBody()
+	b.str("token", token)
+	b.str("reason", reason)
+	b.yes("withdraw", true)
 	body, err := b.bytes()
 	if err != nil {
 		return nil, err

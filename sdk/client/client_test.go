@@ -215,6 +215,8 @@ func TestActions(t *testing.T) {
 	check("result", a, err, "succeeded", false)
 	a, err = c.ActionApproval(ctx, "act_1", "tok", true, "")
 	check("approval", a, err, "approved", false)
+	a, err = c.WithdrawAction(ctx, "act_1", "tok", "no longer")
+	check("withdrawal", a, err, "approved", false)
 	page, next, err := c.ListActions(ctx, ActionFilter{AgentID: "a b", Limit: 2, Status: "denied"})
 	if err != nil || len(page) != 2 || next != "n1" {
 		t.Errorf("list: %v %q %v", page, next, err)
@@ -230,6 +232,7 @@ func TestActions(t *testing.T) {
 	want := []string{
 		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`, `GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? `,
 		`POST /v1/actions/act_1/result? {"success":true,"result":[1]}`, `POST /v1/actions/act_1/approval? {"token":"tok","approve":true}`,
+		`POST /v1/actions/act_1/approval? {"token":"tok","reason":"no longer","withdraw":true}`,
 		`GET /v1/actions?agent_id=a+b&limit=2&status=denied `, `GET /v1/actions/act_1/events? `, `POST /v1/gate/decide? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
 	}
 	for i, r := range f.requests() {
