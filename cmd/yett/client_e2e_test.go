@@ -220,22 +220,6 @@ func TestClientActions(t *testing.T) {
 	if _, err := approver.WithdrawAction(ctx, a.ID, a.ApprovalToken, "too late"); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("withdrawn after its start: %v", err)
 	}
-	regretted, err := c.SubmitAction(ctx, client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund", Params: map[string]any{"amount": 6}})
-	if err == nil {
-		_, err = approver.ActionApproval(ctx, regretted.ID, regretted.ApprovalToken, true, "")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil || got.Status != "denied" {
-		t.Errorf("withdrawn: %+v, %v", got, err)
-	}
-	if got, err := c.StartAction(ctx, regretted.ID); err == nil && got.MayRun() {
-		t.Errorf("started after it was withdrawn: %+v", got)
-	}
-	if _, err := c.StartAction(ctx, a.ID); !errors.Is(err, client.ErrConflict) {
-		t.Errorf("started twice: %v", err)
-	}
 	if got, err := c.ResultAction(ctx, a.ID, client.Result{Success: true, Result: map[string]any{"ok": 1}}); err != nil || got.Status != "succeeded" {
 		t.Errorf("result: %+v, %v", got, err)
 	}
@@ -259,6 +243,22 @@ func TestClientActions(t *testing.T) {
 	e, err := events.Next(ctx)
 	if err != nil || e.EventType != "action_created" || e.ActionID != a.ID || e.ID == "" {
 		t.Errorf("first event: %+v, %v", e, err)
+	}
+	regretted, err := c.SubmitAction(ctx, client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund", Params: map[string]any{"amount": 6}})
+	if err == nil {
+		_, err = approver.ActionApproval(ctx, regretted.ID, regretted.ApprovalToken, true, "")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil || got.Status != "denied" {
+		t.Errorf("withdrawn: %+v, %v", got, err)
+	}
+	if got, err := c.StartAction(ctx, regretted.ID); err == nil && got.MayRun() {
+		t.Errorf("started after it was withdrawn: %+v", got)
+	}
+	if _, err := c.StartAction(ctx, a.ID); !errors.Is(err, client.ErrConflict) {
+		t.Errorf("started twice: %v", err)
 	}
 }
 
