@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -80,9 +82,10 @@ func startModes() []*mode {
 }
 
 func noiseModes() []*mode {
+	var once sync.Once // the first question comes behind the handshake
 	return []*mode{
-		{name: "noise-after", what: "writes FAKE_ARG bytes (16 MiB) to stdout behind the handshake", start: func(f *fake) {
-			time.AfterFunc(200*time.Millisecond, func() { f.flood(f.stdout, []byte(strings.Repeat("a line of chatter\n", 4000)), f.number(16<<20)) })
+		{name: "noise-after", what: "writes FAKE_ARG bytes (16 MiB) to stdout behind the handshake", onInfo: func(f *fake, _ context.Context) {
+			once.Do(func() { go f.flood(f.stdout, []byte(strings.Repeat("a line of chatter\n", 4000)), f.number(16<<20)) })
 		}},
 		{name: "noise-stderr", what: "writes FAKE_ARG bytes (16 MiB) to stderr", start: func(f *fake) {
 			go f.flood(f.stderr, []byte(strings.Repeat("a line of chatter with \x1b[31mred\x1b[0m in it\n", 1000)), f.number(16<<20))
