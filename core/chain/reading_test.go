@@ -67,6 +67,7 @@ func TestEscapesHideNothing(t *testing.T) {
 		{"cut short", `{"a":"tok\u005fAb12Cd34Ef`, `{"a":"[TOKEN]`},
 		{"a comma too many", `{"a":"tok\u005fAb12Cd34Ef",}`, `{"a":"[TOKEN]",}`},
 		{"prose", `The key is tok\u005fAb12Cd34Ef, said he.`, `The key is [TOKEN], said he.`},
+		{"prose that ends in escapes", `The key is tok_Ab12Cd34E\u0066, or "tok_Ab12Cd34E\\u0066".`, `The key is [TOKEN], or "[TOKEN]".`},
 		{"the same name twice", `{"a":"tok\u005fAb12Cd34Ef","a":"tok_\u0041b12Cd34Ef"}`, `{"a":"[TOKEN]","a":"[TOKEN]"}`},
 		{"half a pair in front", `["\ud83dtok\u005fAb12Cd34Ef"]`, `["\ud83d[TOKEN]"]`},
 		{"a pair in front", `["\ud83d\ude00tok\u005fAb12Cd34Ef\ud83d\ude00"]`, `["\ud83d\ude00[TOKEN]\ud83d\ude00"]`},
