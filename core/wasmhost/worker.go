@@ -26,8 +26,12 @@ var (
 const WorkerArg = "wasm-worker"
 
 const (
-	// lateBy is how long a worker may keep an answer after a call's deadline before it is killed.
-	lateBy = 25 * time.Millisecond
+	// answerGrace is how long a call waits after its deadline for its worker to say that it was late.
+	answerGrace = 25 * time.Millisecond
+
+	// lateBy is how long a worker may keep an answer after a call's deadline before it is killed, and with it what it does for others. A
+	// busy machine keeps a sound one from the processor for tens of milliseconds.
+	lateBy = 250 * time.Millisecond
 
 	// compileTime is how long a worker may compile, beside Spec.Start. It has no compile cache, since that is native code
 	// and a worker that was taken over could write there what the gateway executes.
@@ -88,6 +92,7 @@ type workerTuning struct {
 	limits  supervise.Limits
 	change  func(*supervise.Settings)
 	started func(*supervise.Process) // told of every process, before it gets the module
+	late    time.Duration            // 0: lateBy
 }
 
 // Spawn loads a module in a worker process and returns when it is loaded there, or why it is not. ctx bounds the wait.

@@ -1,6 +1,7 @@
 package wasmhost
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -351,7 +352,7 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 		return w.absent()
 	}
 	deadline := time.Now().Add(left)
-	id, err := l.begin(p, left+lateBy)
+	id, err := l.begin(p, left+cmp.Or(w.tune.late, lateBy))
 	if err != nil {
 		w.of(p.who).Give(p.who.key)
 		return w.fault(ErrWorker, cut(err.Error(), 200), nil)
@@ -360,18 +361,30 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 	if err != nil {
 		l.end(fmt.Errorf("it does not listen: %w", err))
 	}
+	return w.await(ctx, l, p, id, deadline)
+}
+
+// await waits for the answer. Whoever has waited in vain leaves; the place stays taken until the worker has answered or is late.
+func (w *Worker) await(ctx context.Context, l *link, p *pending, id uint64, deadline time.Time) error {
+	grace := time.NewTimer(time.Until(deadline) + answerGrace) // the worker has the same deadline, and so long to say so
+	defer grace.Stop()
 	select {
 	case <-p.done:
+		return p.err
+	case <-grace.C:
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			<-p.done // the worker has the same deadline, and lateBy more to say so
-			break
+		if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			// If this write fails, so does the reader's read.
+			_ = l.send(func(b []byte) []byte { return beginFrame(b, frameCancel, id) })
+			return w.fault(ErrInterrupted, "", ctx.Err())
 		}
-		// The place stays taken until the worker has answered or is late. If this write fails, so does the reader's read.
-		_ = l.send(func(b []byte) []byte { return beginFrame(b, frameCancel, id) })
-		return w.fault(ErrInterrupted, "", ctx.Err())
+		select {
+		case <-p.done:
+			return p.err
+		case <-grace.C:
+		}
 	}
-	return p.err
+	return w.fault(ErrInterrupted, "the worker process did not answer in time", context.DeadlineExceeded)
 }
 
 // of are the places of such a call.

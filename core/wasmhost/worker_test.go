@@ -414,3 +414,30 @@ func TestSpawnGivesUpWithItsContext(t *testing.T) {
 	wantErr(t, err, context.DeadlineExceeded)
 	wantErr(t, err, ErrWorker)
 }
+
+// TestLateWorkerLives: a worker that a busy machine kept from the processor has been too slow for a call, and serves the next one.
+func TestLateWorkerLives(t *testing.T) {
+	tune := tuning(nil)
+	tune.late = time.Minute
+	w := spawn(t, finder(), nil, tune)
+	process, err := os.FindProcess(w.State().Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = w.Scan(ctx, &chain.Input{Text: "a!"})
+	if err := process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, ErrInterrupted) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while it stood still: %v", err)
+	}
+	waitFor(func() bool { return w.places.InUse() == 0 })
+	if found, err := w.Scan(context.Background(), &chain.Input{Text: "a!"}); err != nil || len(found) != 1 || w.State().Starts != 1 {
+		t.Errorf("afterwards: %v, %v, %d starts", found, err, w.State().Starts)
+	}
+}
