@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,40 @@ func (e *UnmaskedError) Unwrap() error { return e.Err }
 
 // maskTime bounds what masking one text may take, however much time the chain has: somebody waits for a decision.
 const maskTime = 500 * time.Millisecond
+
+// A scanner that let masking wait in vain is waited for only lateWait from then on, except by one text a lateProbe, until it ends in time:
+// while it hangs, the decisions that wait for it are hardly later.
+const (
+	lateWait  = 20 * time.Millisecond
+	lateProbe = time.Second
+)
+
+// lateness is what masking knows of one scanner. The zero lateness is of one that ends in time.
+type lateness struct{ until atomic.Int64 } // ns since 1970 at which the next text waits for the whole time; 0: each does
+
+// wait gives when masking a text ends at the latest, which is end for a scanner that is in time.
+func (l *lateness) wait(now, end time.Time) time.Time {
+	until := l.until.Load()
+	if until == 0 || now.UnixNano() >= until && l.until.CompareAndSwap(until, now.Add(lateProbe).UnixNano()) {
+		return end
+	}
+	if short := now.Add(lateWait); short.Before(end) {
+		return short
+	}
+	return end
+}
+
+// ended takes down how the scan of a text ended that began at from. A failure that came at once made nobody wait.
+func (l *lateness) ended(err error, from, now time.Time) {
+	switch {
+	case err == nil:
+		if l.until.Load() != 0 {
+			l.until.Store(0)
+		}
+	case now.Sub(from) >= lateWait:
+		l.until.CompareAndSwap(0, now.Add(lateProbe).UnixNano())
+	}
+}
 
 // Masked is a text in which scanners have looked for what must not be kept.
 type Masked struct {
@@ -82,7 +117,14 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		}
 		s.Match = Match{}
 		ran = true
-		rec, more := c.scan(ctx, &s, &own, hits, end)
+		from, until := c.Now(), end
+		if s.late != nil && !in.Patient {
+			until = s.late.wait(from, end)
+		}
+		rec, more := c.scan(ctx, &s, &own, hits, until)
+		if s.late != nil && !rec.Prefiltered && ctx.Err() == nil {
+			s.late.ended(rec.Err, from, c.Now())
+		}
 		if rec.Err != nil {
 			return Masked{}, &UnmaskedError{Scanner: s.Name, Cause: causeOf(rec.Err), Err: rec.Err}
 		}

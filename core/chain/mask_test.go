@@ -93,6 +93,45 @@ func TestMaskHasABoundOfItsOwn(t *testing.T) {
 	}
 }
 
+// While a scanner hangs, masking waits for it a moment only, but for one text a second; once it ends in time, the whole time again.
+func TestMaskingHardlyWaitsForAScannerThatHangs(t *testing.T) {
+	now, hangs := time.Now(), true
+	var had time.Duration
+	scan := &chain.ScanChain{Budget: time.Hour, Now: func() time.Time { return now }}
+	look := func(ctx context.Context, _ *chain.Input) ([]sdk.Finding, error) {
+		end, _ := ctx.Deadline()
+		had = end.Sub(now)
+		if hangs {
+			now = now.Add(time.Second / 2)
+			return nil, context.DeadlineExceeded
+		}
+		return nil, nil
+	}
+	scan.Steps = []chain.ScanStep{{Name: "hangs", Scanner: scannerFunc(look)}}
+	if err := scan.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	whole := func(patient bool) bool {
+		at := now
+		_, _ = scan.Look(context.Background(), &chain.Input{Text: "x", Patient: patient}) // what comes of it is not the question
+		now = at
+		return had > 100*time.Millisecond
+	}
+	for i, step := range []struct {
+		after         time.Duration
+		patient, want bool
+		hangs         bool
+	}{
+		{0, false, true, true}, {time.Millisecond, false, false, true}, {time.Millisecond, true, true, true}, {time.Millisecond, false, false, true},
+		{2 * time.Second, false, true, true}, {time.Millisecond, false, false, true}, {time.Millisecond, false, false, false}, {time.Millisecond, false, true, false},
+	} {
+		now, hangs = now.Add(step.after), step.hangs
+		if got := whole(step.patient); got != step.want {
+			t.Errorf("text %d: waits the whole time: %t, want %t (%v)", i, got, step.want, had)
+		}
+	}
+}
+
 type scannerFunc func(ctx context.Context, in *chain.Input) ([]sdk.Finding, error)
 
 func (f scannerFunc) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {

@@ -38,7 +38,8 @@ type ScanStep struct {
 	Kinds    []abi.Kind // what the scanner may report
 	Stream   abi.Stream // how the scanner takes a text that comes in pieces; the zero Stream is as a whole
 
-	set int // of the pass; -1 when the step always runs
+	set  int       // of the pass; -1 when the step always runs
+	late *lateness // nil: masking waits for it the whole time
 }
 
 // ActionRule maps findings to an action. Empty lists hold for everything. The first rule that holds decides.
@@ -65,13 +66,13 @@ type ScanChain struct {
 	spare sync.Pool            // of *readings
 }
 
-// Prepare compiles the triggers of all steps into the one pass that each text gets. Without it every scanner sees every
-// text. It is called once, before the first Run.
+// Prepare compiles the triggers of all steps into the one pass that each text gets, and has masking remember who is late. Without it
+// every scanner sees every text. It is called once, before the first Run.
 func (c *ScanChain) Prepare() error {
 	var sets [][]abi.Trigger
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		s.set = -1
+		s.set, s.late = -1, new(lateness)
 		if len(s.Triggers) > 0 {
 			s.set = len(sets)
 			sets = append(sets, s.Triggers)
