@@ -74,7 +74,7 @@ type PluginLimits struct {
 
 	Replicas    int      `koanf:"replicas" idle:"ok" default:"1" min:"1" max:"16" doc:"Processes of one plugin. Calls go to those that are ready."`
 	MaxInFlight int      `koanf:"max_in_flight" idle:"ok" default:"64" min:"1" max:"4096" doc:"Most calls that a plugin works on at once, over all its replicas. Of several, the last one is kept for a key that has none, and an eighth of a scanner's (1 to 4) is for masking."`
-	Queue       int      `koanf:"queue" idle:"ok" default:"256" min:"1" max:"65536" doc:"Most calls that wait for their turn at one plugin; what finds it full has not run and counts as on_error says. In a full one the key that has most waiting makes room."`
+	Queue       int      `koanf:"queue" idle:"ok" default:"256" min:"1" max:"65536" doc:"Most calls that wait for their turn at one plugin; what finds it full has not run and counts as on_error says. In a full one the key that has most waiting makes room. As many again may wait to be masked by a scanner."`
 	Start       Duration `koanf:"start" idle:"ok" default:"10s" min:"100ms" max:"5m" doc:"How long a plugin process may take to be ready."`
 	Drain       Duration `koanf:"drain" idle:"ok" default:"30s" min:"100ms" max:"5m" doc:"How long a plugin process that is to end may take to finish what it has begun."`
 	Files       int      `koanf:"files" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most files and connections that a plugin process may have open."`
