@@ -38,6 +38,11 @@ func TestEveryFunctionIsKnownToGrowOrNot(t *testing.T) {
 			t.Errorf("%s is not metered", grown)
 		}
 	}
+	for name, grown := range grows {
+		if grown && !strings.HasPrefix(name, "@") && !growing[replaced[name]] {
+			t.Errorf("%s grows, and no metered operator takes its place", name)
+		}
+	}
 }
 
 // times writes an operand so often, with an operator between.
