@@ -205,7 +205,7 @@ type Kills interface {
 	// Hold puts a kill in effect in memory; Release takes it back, Keep leaves it although it is not on disk.
 	Hold(k store.Kill) *store.Kill
 	Release(held *store.Kill)
-	Keep(held *store.Kill)
+	Keep(held *store.Kill, by store.Who)
 }
 
 // Actions is what operations read of actions.

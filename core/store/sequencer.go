@@ -148,7 +148,7 @@ func (q *sequencer) loop() {
 func (q *sequencer) owes() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.failed == nil && (q.queue.len() > 0 || len(q.late) > 0)
+	return q.failed == nil && (q.queue.len() > 0 || len(q.late) > 0 || q.s.kills.owing())
 }
 
 // run writes one batch.
@@ -166,6 +166,7 @@ func (q *sequencer) run(tx *tx) {
 
 	tx.begin(q.s.set.Now())
 	tx.unanswered(late)
+	tx.writeOwed()
 	tx.expire()
 	for _, t := range batch {
 		tx.ticket = t
@@ -224,7 +225,7 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	if len(q.late) > 0 || q.queue.len() > 0 || !q.nextDue.IsZero() && !now.Before(q.nextDue) {
+	if len(q.late) > 0 || q.queue.len() > 0 || q.s.kills.owing() || !q.nextDue.IsZero() && !now.Before(q.nextDue) {
 		q.nudge()
 	}
 }

@@ -228,3 +228,75 @@ func TestStallThenClose(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A kill that the disk did not take when it was asked for is in effect, is written when the disk goes on, and outlives a restart.
+func TestKillIsWrittenBehindAStall(t *testing.T) {
+	disk, now := &stuck{}, newClock()
+	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
+	set.Delay, set.Stall = disk.delay, time.Hour
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, clock: now, s: s}
+	agent, boss := r.key("agent", nil, "authorize"), r.key("boss", nil, "kill")
+	waits := r.deferred(agent, "asked", sdk.Verdict{})
+	disk.stop()
+	first := make(chan error, 1)
+	go func() { first <- s.Commit(context.Background(), r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit})) }()
+	<-disk.begun
+	k := Kill{Scope: KillAgent, Target: "*", By: boss.ID, At: now.Now()}
+	held := s.Hold(k)
+	killed := make(chan error, 1)
+	go func() {
+		killed <- s.Commit(context.Background(), &KillSwitch{Kill: k, Key: boss, By: Who{Principal: boss.ID}, Held: held})
+	}()
+	for queued := 0; queued == 0; {
+		s.seq.mu.Lock()
+		queued = s.seq.queue.len()
+		s.seq.mu.Unlock()
+	}
+	s.seq.look(now.advance(time.Hour))
+	if <-first; codeOf(<-killed) != sdk.CodeAuditUnavailable {
+		t.Fatal("the kill was answered while the disk stood still")
+	}
+	s.Keep(held, Who{Principal: boss.ID})
+	if s.Killed(agent, "a", "", "t") == nil {
+		t.Error("it is not in effect")
+	}
+	disk.goOn()
+	for s.kills.owing() { // the sequencer's own goroutine gets there
+	}
+	if err := s.Commit(context.Background(), Barrier{boss}); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.status(agent, waits); got != Denied {
+		t.Errorf("what waited is %s", got)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	set.Delay = nil
+	if s, err = Open(set); err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Kills()) != 1 {
+		t.Errorf("after a restart there are the kills %v", s.Kills())
+	}
+	rows, _, err := logOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, row := range rows {
+		if row.Type == "kill" {
+			n++
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d records of the kill", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
