@@ -2,6 +2,7 @@ package ops
 
 import (
 	"crypto/sha256"
+	"fmt"
 	"errors"
 	"maps"
 	"slices"
@@ -146,7 +147,10 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 	if res.Verdict.Effect == sdk.Defer {
 		cmd.Quorums = res.Quorums
 		if !cmd.NoDefer && cmd.Redeem == "" {
-			cmd.Grants = s.candidates(r, c, &res.Verdict, cmd.Policy)
+			var late int
+			if cmd.Grants, late = s.candidates(r, c, &res.Verdict, cmd.Policy); late > 0 {
+				cmd.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than %v in all)", late, matchTime)
+			}
 		}
 	}
 	if in.Charged {

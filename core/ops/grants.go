@@ -135,19 +135,32 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	return out, nil
 }
 
-// candidates lists the grants that may permit a deferred call, the narrowest first.
-func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy string) []*store.Grant {
-	var out []*store.Grant
+// matchTime bounds how long the conditions of all standing grants together are looked at for one call.
+const matchTime = 50 * time.Millisecond
+
+// candidates lists the grants that may permit a deferred call, the narrowest first. Where their conditions take too long, the rest of the
+// grants permit nothing; late counts them.
+func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy string) (out []*store.Grant, late int) {
+	var ctx context.Context // none until there is a condition
 	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: v.RuleID, Policy: policy}) {
 		if g.ArgsMatch != "" {
 			m, err := s.matchers.get(g.ArgsMatch, s.set.Match)
-			if err != nil || !m.Holds(r.Ctx, c) {
+			if ctx == nil {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(r.Ctx, matchTime)
+				defer cancel()
+			}
+			holds := err == nil && m.Holds(ctx, c)
+			if !holds && ctx.Err() != nil {
+				late++
+			}
+			if !holds {
 				continue // an error is no match
 			}
 		}
 		out = append(out, g)
 	}
-	return out
+	return out, late
 }
 
 // Matcher is a compiled args_match.

@@ -99,7 +99,18 @@ func matchTool(expr string) (ops.Matcher, error) {
 	if expr == "fail" {
 		return nil, errors.New("no condition")
 	}
+	if expr == "slow" {
+		return slowly{}, nil
+	}
 	return argsAre(expr), nil
+}
+
+// slowly is a condition that is looked at for as long as anybody lets it.
+type slowly struct{}
+
+func (slowly) Holds(ctx context.Context, _ *chain.Call) bool {
+	<-ctx.Done()
+	return false
 }
 
 type argsAre string
