@@ -223,7 +223,7 @@ func (g *generation) bind(cfg *config.Config) error {
 
 func (g *generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 	c := cfg.Chains.ScanOutput
-	out := &chain.ScanChain{Budget: c.Budget.Std(), Now: time.Now}
+	out := &chain.ScanChain{Budget: c.Budget.Std(), Now: time.Now, Keys: ops.KeysIn}
 	for _, s := range c.Steps {
 		m := g.modules[s.Use]
 		if m == nil {

@@ -133,6 +133,13 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	if !ran {
 		return Masked{}, ErrNoScanner
 	}
+	if c.Keys != nil {
+		for k := range hits.all {
+			keys := c.Keys(hits.all[k].text)
+			hits.toText(k, keys)
+			found = append(found, keys...)
+		}
+	}
 	return Masked{in.Text, merged(ordered(found)), typedJSON(in.ContentType)}, nil
 }
 

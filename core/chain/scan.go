@@ -60,6 +60,8 @@ type ScanChain struct {
 	Budget  time.Duration
 	Actions []ActionRule
 	Now     func() time.Time
+	// Keys finds our own keys in a text, and what is left of one that was cut. Masking hides them whatever the scanners say; nil finds none.
+	Keys func(text string) []sdk.Finding
 
 	pass  *prefilter.Automaton // nil: every step runs
 	found sync.Pool            // of *prefilter.Found

@@ -44,8 +44,13 @@ func appendBase62(dst []byte, n *big.Int, width int) []byte {
 }
 
 // checksum is that of a value without it. The loop is crc32.ChecksumIEEE, which would want the text as bytes on the heap.
-func checksum(s string) (out [checksumLen]byte) {
-	n := ^uint32(0)
+func checksum(s string) (out [checksumLen]byte) { return checksumOn(^uint32(0), s) }
+
+// behindPrefix is the state of the checksum behind a key's prefix.
+var behindPrefix = ^crc32.ChecksumIEEE([]byte(keyPrefix))
+
+// checksumOn goes on from a state.
+func checksumOn(n uint32, s string) (out [checksumLen]byte) {
 	for i := range len(s) {
 		n = crc32.IEEETable[byte(n)^s[i]] ^ n>>8
 	}
@@ -225,18 +230,59 @@ func HoldsKey(s string) bool {
 	return false
 }
 
+// holdsKey looks for the checksum behind every "_" that may stand between a key's id and its secret: without the prefix, which everybody
+// knows, it is a key all the same.
 func holdsKey(s string) bool {
-	for {
-		i := strings.Index(s, keyPrefix)
-		if i < 0 || len(s)-i < keyLen {
-			return false
-		}
-		v := s[i : i+keyLen]
-		if sum := checksum(v[:keyLen-checksumLen]); string(sum[:]) == v[keyLen-checksumLen:] {
+	for i := strings.IndexByte(s, '_'); i >= 0; {
+		if _, _, whole := keyAt(s, i); whole {
 			return true
 		}
-		s = s[i+1:]
+		next := strings.IndexByte(s[i+1:], '_')
+		if next < 0 {
+			return false
+		}
+		i += 1 + next
 	}
+	return false
+}
+
+// keyAt is the key whose id ends at s[i], which is whole if its checksum holds.
+func keyAt(s string, i int) (start, end int, whole bool) {
+	start, end = i-keyIDLen, i+1+secretLen+checksumLen
+	if s[i] != '_' || start < 0 || end > len(s) {
+		return 0, 0, false
+	}
+	sum := checksumOn(behindPrefix, s[start:end-checksumLen])
+	whole = string(sum[:]) == s[end-checksumLen:end]
+	if strings.HasSuffix(s[:start], keyPrefix) {
+		start -= len(keyPrefix)
+	}
+	return start, end, whole
+}
+
+// leastSecret is how many characters of a key's secret make what is left of the key something to hide: whoever has fewer cannot try out
+// the rest.
+const leastSecret = 16
+
+// KeysIn finds API keys in a text, and what is left of a key that was cut or went on: the prefix, an id and much of a secret.
+func KeysIn(s string) (found []sdk.Finding) {
+	for i := 0; i < len(s); i++ {
+		start, end, whole := keyAt(s, i)
+		if from := i - keyIDLen - len(keyPrefix); !whole && s[i] == '_' && from >= 0 && strings.HasPrefix(s[from:], keyPrefix) {
+			for start, end = from, i+1; end < len(s) && isWordByte(s[end]); end++ {
+			}
+			whole = end-i > leastSecret
+		}
+		if whole {
+			found = append(found, sdk.Finding{Kind: "YETT_API_KEY", Start: start, End: end, Severity: sdk.Critical, Confidence: 1, Action: sdk.Redact})
+			i = end - 1
+		}
+	}
+	return found
+}
+
+func isWordByte(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
 }
 
 // noKeys refuses texts that would be kept and hold a key's value: a raw value is written nowhere.

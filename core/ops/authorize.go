@@ -2,8 +2,8 @@ package ops
 
 import (
 	"crypto/sha256"
-	"fmt"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"

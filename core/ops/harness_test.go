@@ -68,7 +68,7 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	if wrap != nil {
 		st = wrap(st)
 	}
-	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
+	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
 		Authorize: &chain.Authorizer{Budget: 1000 * time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.gen = gen
 	b.force.Store(gen)

@@ -65,10 +65,9 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 		return nil, nil
 	}
 	args := m.call.Args.AppendCanonical(nil)
+	full := m.gen.Args == "full"
 	switch {
-	case HoldsKey(string(args)):
-		return nil, m.s.withheld(keptInRecord, &wire.Withheld{Cause: causeKey})
-	case m.gen.Args == "full":
+	case full && len(KeysIn(string(args))) == 0 && !HoldsKey(string(args)):
 		return args, nil
 	case len(args) > maskBytes:
 		return nil, m.s.withheld(keptInRecord, &wire.Withheld{Cause: causeTooLarge})
@@ -78,8 +77,11 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 	if err == nil {
 		text, err = out.Kept()
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, m.s.withheld(keptInRecord, whyOf(err))
+	case HoldsKey(text):
+		return nil, m.s.withheld(keptInRecord, &wire.Withheld{Cause: causeKey})
 	}
 	return []byte(text), nil
 }

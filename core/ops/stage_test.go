@@ -89,7 +89,7 @@ func (s *stage) open() {
 		s.t.Fatal(err)
 	}
 	gen := &ops.Generation{Policy: "policy-1", Args: cmp.Or(s.args, "digest"),
-		Scan: &chain.ScanChain{Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
+		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
 			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
 		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
 	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
