@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/wasmhost"
 )
 
@@ -18,6 +19,10 @@ func TestMain(m *testing.M) {
 	if mode := os.Getenv(guestEnv); mode != "" {
 		serveGuest(mode)
 		return
+	}
+	if err := testkit.InMemory(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -34,11 +35,9 @@ func TestMain(m *testing.M) {
 	} else if is {
 		os.Exit(0)
 	}
-	if dir := memoryDir(); dir != "" {
-		if err := os.Setenv("TMPDIR", dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
+	if err := testkit.InMemory(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	dir, err := os.MkdirTemp("", "yett-e2e-")
 	if err != nil {

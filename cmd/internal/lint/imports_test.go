@@ -39,6 +39,7 @@ var allowed = []row{
 	{pkg: "core/wasmcheck", ours: []string{"sdk/abi"}, tests: []string{"github.com/tetratelabs/wazero"},
 		why: "admission is decided on bytes, before any engine sees them; its tests hold it against the engine"},
 	{pkg: "core/wasmcheck/wasmgen", ours: []string{"sdk/abi"}, why: "modules for tests, made byte by byte"},
+	{pkg: "core/testkit", others: []string{"golang.org/x/sys"}, why: "what tests of several packages share; only tests import it"},
 	{pkg: "core/trust", others: []string{"aead.dev/minisign"}, why: "which bytes may run, and who signed them, is one question; only it knows signatures"},
 	{pkg: "core/confine", others: []string{"golang.org/x/sys", "golang.org/x/net"}, why: "what the kernel takes from a child is one question; only it knows filters and domains"},
 	{pkg: "core/confine/intruder", others: []string{"golang.org/x/sys"}, why: "what tests of confinement try, from inside and outside; only tests import it"},

@@ -1,0 +1,6 @@
+//go:build !linux
+
+package testkit
+
+// InMemory does nothing on this system.
+func InMemory() error { return nil }
