@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unicode"
@@ -44,36 +45,59 @@ func (e *UnmaskedError) Unwrap() error { return e.Err }
 const maskTime = 500 * time.Millisecond
 
 // A scanner that let masking wait in vain is waited for only lateWait from then on, except by one text a lateProbe, until it ends in time:
-// while it hangs, the decisions that wait for it are hardly later.
+// while it hangs, the decisions that wait for it are hardly later. It hangs when texts of two keys waited in vain; until then it may
+// be one key's texts that are slow, and only that key's masking has less time.
 const (
 	lateWait  = 20 * time.Millisecond
 	lateProbe = time.Second
+	lateBytes = 64 << 10 // a longer text may be slow without that anything hangs
 )
 
 // lateness is what masking knows of one scanner. The zero lateness is of one that ends in time.
-type lateness struct{ until atomic.Int64 } // ns since 1970 at which the next text waits for the whole time; 0: each does
+type lateness struct {
+	some atomic.Bool // the rest is not zero
 
-// wait gives when masking a text ends at the latest, which is end for a scanner that is in time.
-func (l *lateness) wait(now, end time.Time) time.Time {
-	until := l.until.Load()
-	if until == 0 || now.UnixNano() >= until && l.until.CompareAndSwap(until, now.Add(lateProbe).UnixNano()) {
-		return end
-	}
-	if short := now.Add(lateWait); short.Before(end) {
-		return short
-	}
-	return end
+	mu    sync.Mutex
+	probe time.Time // when the next text waits for the whole time
+	key   string    // whose text waited in vain first
+	all   bool      // another key's did too
 }
 
-// ended takes down how the scan of a text ended that began at from. A failure that came at once made nobody wait.
-func (l *lateness) ended(err error, from, now time.Time) {
+// wait gives when masking a text of a key ends at the latest, which is end for a scanner that is in time.
+func (l *lateness) wait(key string, now, end time.Time) time.Time {
+	if !l.some.Load() {
+		return end
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	short := now.Add(lateWait)
 	switch {
-	case err == nil:
-		if l.until.Load() != 0 {
-			l.until.Store(0)
-		}
-	case now.Sub(from) >= lateWait:
-		l.until.CompareAndSwap(0, now.Add(lateProbe).UnixNano())
+	case l.probe.IsZero() || !l.all && key != l.key || end.Before(short):
+		return end
+	case !now.Before(l.probe):
+		l.probe = now.Add(lateProbe)
+		return end
+	}
+	return short
+}
+
+// ended takes down how the scan of a key's text ended that began at from. A failure that came at once made nobody wait.
+func (l *lateness) ended(key string, err error, from, now time.Time) {
+	if err == nil && !l.some.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil && (l.all || key == l.key):
+		l.probe, l.key, l.all = time.Time{}, "", false
+		l.some.Store(false)
+	case err == nil || now.Sub(from) < lateWait:
+	case l.probe.IsZero():
+		l.probe, l.key = now.Add(lateProbe), key
+		l.some.Store(true)
+	case key != l.key:
+		l.all = true
 	}
 }
 
@@ -119,11 +143,11 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		ran = true
 		from, until := c.Now(), end
 		if s.late != nil && !in.Patient {
-			until = s.late.wait(from, end)
+			until = s.late.wait(in.KeyID, from, end)
 		}
 		rec, more := c.scan(ctx, &s, &own, hits, until)
-		if s.late != nil && !rec.Prefiltered && ctx.Err() == nil {
-			s.late.ended(rec.Err, from, c.Now())
+		if s.late != nil && !rec.Prefiltered && ctx.Err() == nil && (rec.Err == nil || len(in.Text) <= lateBytes) {
+			s.late.ended(in.KeyID, rec.Err, from, c.Now())
 		}
 		if rec.Err != nil {
 			return Masked{}, &UnmaskedError{Scanner: s.Name, Cause: causeOf(rec.Err), Err: rec.Err}

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,7 +94,8 @@ func TestMaskHasABoundOfItsOwn(t *testing.T) {
 	}
 }
 
-// While a scanner hangs, masking waits for it a moment only, but for one text a second; once it ends in time, the whole time again.
+// While a scanner hangs, masking waits for it a moment only, but for one text a second; once it ends in time, the whole time again. One
+// key's slow texts take no time from another key's, and long texts may be slow.
 func TestMaskingHardlyWaitsForAScannerThatHangs(t *testing.T) {
 	now, hangs := time.Now(), true
 	var had time.Duration
@@ -111,22 +113,25 @@ func TestMaskingHardlyWaitsForAScannerThatHangs(t *testing.T) {
 	if err := scan.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	whole := func(patient bool) bool {
-		at := now
-		_, _ = scan.Look(context.Background(), &chain.Input{Text: "x", Patient: patient}) // what comes of it is not the question
-		now = at
-		return had > 100*time.Millisecond
-	}
 	for i, step := range []struct {
-		after         time.Duration
-		patient, want bool
-		hangs         bool
+		key         string
+		after       time.Duration
+		bytes       int
+		patient     bool
+		hangs, want bool
 	}{
-		{0, false, true, true}, {time.Millisecond, false, false, true}, {time.Millisecond, true, true, true}, {time.Millisecond, false, false, true},
-		{2 * time.Second, false, true, true}, {time.Millisecond, false, false, true}, {time.Millisecond, false, false, false}, {time.Millisecond, false, true, false},
+		{"a", 0, 100_000, false, true, true}, // long
+		{"a", 0, 1, false, true, true}, {"a", time.Millisecond, 1, false, true, false}, {"a", time.Millisecond, 1, true, true, true},
+		{"b", time.Millisecond, 1, false, false, true}, {"a", time.Millisecond, 1, false, true, false}, // one key's texts alone are slow
+		{"b", time.Millisecond, 1, false, true, true}, {"b", time.Millisecond, 1, false, true, false}, {"c", time.Millisecond, 1, false, true, false},
+		{"c", 2 * time.Second, 1, false, true, true}, {"d", time.Millisecond, 1, false, true, false}, // one text a second
+		{"d", time.Millisecond, 1, false, false, false}, {"a", time.Millisecond, 1, false, false, true},
 	} {
 		now, hangs = now.Add(step.after), step.hangs
-		if got := whole(step.patient); got != step.want {
+		at := now
+		_, _ = scan.Look(context.Background(), &chain.Input{Text: strings.Repeat("x", step.bytes), KeyID: step.key, Patient: step.patient}) // what comes of it is not the question
+		now = at
+		if got := had > 100*time.Millisecond; got != step.want {
 			t.Errorf("text %d: waits the whole time: %t, want %t (%v)", i, got, step.want, had)
 		}
 	}
