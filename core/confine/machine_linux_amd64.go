@@ -19,6 +19,11 @@ func oldAttributes() []rule {
 	return refuse(unix.SYS_CHMOD, unix.SYS_CHOWN, unix.SYS_LCHOWN, unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT)
 }
 
+// makers are what makes a file besides, and which argument has the mode.
+func makers() map[uintptr]int {
+	return map[uintptr]int{unix.SYS_CREAT: 1, unix.SYS_MKNOD: 1, unix.SYS_MKNODAT: 2}
+}
+
 func opens() []opener { return []opener{{unix.SYS_OPENAT, 2}, {unix.SYS_OPEN, 1}} }
 
 // ownCalls are what Go's runtime needs here beside the list of all machines.

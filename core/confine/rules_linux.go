@@ -46,8 +46,12 @@ const (
 	ioSetOwn, ioSetGroup       = 0x8901, 0x8902 // ioctl: the same for sockets
 	ioPush, ioLinux, ioSetDisc = unix.TIOCSTI, 0x541c, unix.TIOCSETD
 	newTime                    = 0x80
-	spaces                     = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
-	personalityNow             = 0xffffffff
+
+	// ioctl: attributes of a file, by any descriptor.
+	ioSetFlags, ioSetFlags32, ioSetProject, ioSetVersion = 0x40086602, 0x40046602, 0x401c5820, 0x40087602
+
+	spaces         = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
+	personalityNow = 0xffffffff
 )
 
 // always is what no confined program may do. Nearly all of it takes a capability too: the filter is there for the kernel's mistakes, and
@@ -78,20 +82,31 @@ func always() []rule {
 	), machine()...)
 }
 
-// attributes is what changes a file's mode, owner, times or attributes by its path: Landlock looks at none of it, so that a program could
-// shut its user's files, or open them to everybody. A program changes its own files by their descriptors. A descriptor that neither
-// reads nor writes (access mode 3) passes Landlock too, and is refused; what openat2 asks for is in memory, where a filter cannot look.
+// attributes is what changes a file's mode, owner, times or attributes: Landlock looks at none of it, so that a program could shut its
+// user's files, or open them to everybody. A descriptor is no better than a path: one that only reads is enough, and a program reads the
+// system's programs, which are its own where it runs as root. It sets the mode of a file as it makes it, and never one with which others
+// run the file as the program's user or group. A descriptor that neither reads nor writes (access mode 3) passes Landlock too, and is
+// refused; what openat2 asks for is in memory, where a filter cannot look.
 func attributes() []rule {
-	const neither = unix.O_RDONLY | unix.O_WRONLY | unix.O_RDWR
+	const (
+		neither = unix.O_RDONLY | unix.O_WRONLY | unix.O_RDWR
+		makes   = unix.O_CREAT | unix.O_TMPFILE&^unix.O_DIRECTORY // the mode of a call that makes nothing is whatever lies there
+		runsAs  = unix.S_ISUID | unix.S_ISGID
+	)
 	all := append(refuse(unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_UTIMENSAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
-		unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR), oldAttributes()...)
+		unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
+		unix.SYS_FCHMOD, unix.SYS_FCHOWN, unix.SYS_FSETXATTR, unix.SYS_FREMOVEXATTR), oldAttributes()...)
 	for _, o := range opens() {
-		all = append(all, rule{number: o.number, errno: unix.EPERM}.when(bits(o.flags, neither, neither)))
+		all = append(all, rule{number: o.number, errno: unix.EPERM}.when(bits(o.flags, neither, neither)).
+			when(anyBit(o.flags, makes), anyBit(o.flags+1, runsAs)))
+	}
+	for number, mode := range makers() {
+		all = append(all, rule{number: number, errno: unix.EPERM}.when(anyBit(mode, runsAs)))
 	}
 	return append(all, rule{number: unix.SYS_OPENAT2, errno: unix.ENOSYS})
 }
 
-// opener is a system call that opens a file, and which of its arguments has the flags.
+// opener is a system call that opens a file, and which of its arguments has the flags. The mode comes behind them.
 type opener struct {
 	number uintptr
 	flags  int
@@ -107,8 +122,8 @@ func special(hides bool) []rule {
 	return []rule{
 		prctl,
 		{number: unix.SYS_CLONE3, errno: unix.ENOSYS}, // its flags are in memory, where a filter cannot look: callers use clone then
-		rule{number: unix.SYS_IOCTL, errno: unix.EPERM}.when(is(1, ioPush, ioLinux, ioSetDisc, ioSetOwn, ioSetGroup)),
-		rule{number: unix.SYS_FCNTL, errno: unix.EPERM}.when(is(1, cmdSetOwn, cmdSetOwnEx)),
+		rule{number: unix.SYS_IOCTL, errno: unix.EPERM}.when(is(1, ioPush, ioLinux, ioSetDisc, ioSetOwn, ioSetGroup, ioSetFlags, ioSetFlags32, ioSetProject, ioSetVersion)),
+		rule{number: unix.SYS_FCNTL, errno: unix.EPERM}.when(is(1, cmdSetOwn, cmdSetOwnEx, unix.F_SETLEASE)),
 		rule{number: unix.SYS_PERSONALITY, errno: unix.EPERM}.when(not(0, 0, personalityNow)),
 	}
 }

@@ -113,10 +113,11 @@ func try(t *testing.T, at intruder.Target, user *User, policy *confine.Policy) (
 }
 
 // keeps is what a confined program must still be able to do.
-var keeps = []string{"own.write", "own.mode", "dev.write", "system.read", "unix.listen", "thread", "own.execute"}
+var keeps = []string{"own.write", "dev.write", "system.read", "unix.listen", "thread", "own.execute"}
 
 // lasts is what an intruder of the same user succeeds with when nothing confines it: the control of what the test below shows.
-var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
+var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times",
+	"file.fd.mode", "file.fd.owner", "own.mode", "own.setid", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
 	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
 	"udp", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
 
@@ -214,7 +215,8 @@ func TestConfinedPaths(t *testing.T) {
 			t.Errorf("%s: %s", name, out[name])
 		}
 	}
-	for _, name := range []string{"file.mode", "file.mode.at", "file.owner", "file.times", "proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "fork.exec", "unix.abstract"} {
+	for _, name := range []string{"file.mode", "file.mode.at", "file.owner", "file.times", "file.fd.mode", "file.fd.owner", "file.fd.times", "file.fd.attribute",
+		"own.mode", "own.setid", "proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "fork.exec", "unix.abstract"} {
 		if out[name] == "" {
 			t.Errorf("%s succeeded", name)
 		}

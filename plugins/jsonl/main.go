@@ -3,6 +3,13 @@
 // files. Records come from the host, in order; files go to whoever ships them.
 package main
 
-import "github.com/yett-dev/yett/sdk/plugin"
+import (
+	"syscall"
 
-func main() { plugin.Serve(newPlugin()) }
+	"github.com/yett-dev/yett/sdk/plugin"
+)
+
+func main() {
+	syscall.Umask(0o027) // files get the mode that the settings name as they are made: a confined plugin cannot change it later
+	plugin.Serve(newPlugin())
+}

@@ -97,6 +97,14 @@ func files(t Target, try attempt) {
 		}
 		return errors.Join(f.Chmod(0o400), f.Close())
 	})
+	try("own.setid", func() error {
+		at := filepath.Join(t.Own, "setid")
+		fd, err := unix.Open(at, unix.O_CREAT|unix.O_WRONLY|unix.O_CLOEXEC, 0o4700)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Close(fd), os.Remove(at))
+	})
 	try("own.execute", func() error {
 		at := filepath.Join(t.Own, "program")
 		if err := os.WriteFile(at, []byte("#!/bin/true\n"), 0o700); err != nil {
@@ -123,6 +131,23 @@ func attributes(file string, try attempt) {
 		defer unix.Close(fd)
 		return unix.Fchmod(fd, mode)
 	})
+	// By a descriptor that only reads, as of a file that paths.read names, or of a system's program that the plugin's user owns.
+	byDescriptor := func(do func(fd int) error) func() error {
+		return func() error {
+			fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+			if err != nil {
+				return err
+			}
+			defer unix.Close(fd)
+			return do(fd)
+		}
+	}
+	try("file.fd.mode", byDescriptor(func(fd int) error { return unix.Fchmod(fd, mode) }))
+	try("file.fd.owner", byDescriptor(func(fd int) error { return unix.Fchown(fd, -1, -1) }))
+	try("file.fd.times", byDescriptor(func(fd int) error { return unix.Futimes(fd, nil) }))
+	try("file.fd.attribute", byDescriptor(func(fd int) error {
+		return errors.Join(unix.Fsetxattr(fd, "user.planted", []byte("x"), 0), unix.Fremovexattr(fd, "user.planted"))
+	}))
 	try("file.owner", func() error { return unix.Lchown(file, -1, -1) })
 	try("file.times", func() error {
 		return unix.UtimesNanoAt(unix.AT_FDCWD, file, []unix.Timespec{{Nsec: unix.UTIME_OMIT}, {Nsec: unix.UTIME_NOW}}, 0)
