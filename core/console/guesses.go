@@ -2,6 +2,7 @@ package console
 
 import (
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ const (
 	addressGuesses   = 20 // a minute, of one address on all accounts
 	accountGuesses   = 50 // in slowWindow, of one account from all addresses together
 	slowWindow       = time.Hour
-	maxTracked       = 10_000 // of what is counted; when all is busy, nobody new gets a guess
+	maxTracked       = 10_000 // of what is counted; beyond, the subjects with the fewest tries are forgotten
 )
 
 // bound is how many tries there are in a window.
@@ -72,9 +73,7 @@ func (g *guesses) take(now time.Time, subjects []subject) time.Duration {
 	defer g.mu.Unlock()
 	if len(g.seen) > maxTracked-len(subjects) {
 		g.forget(now)
-		if len(g.seen) > maxTracked-len(subjects) {
-			return guessWindow
-		}
+		g.evict(maxTracked - maxTracked/10)
 	}
 	for _, s := range subjects {
 		if had := g.of(s); had.recent(now) >= s.most {
@@ -113,6 +112,18 @@ func (g *guesses) forget(now time.Time) {
 		if had.recent(now) == 0 {
 			delete(g.seen, hash)
 		}
+	}
+}
+
+// evict leaves at most so many subjects, those with the most tries: who comes from ever new networks must not keep everybody else out, and
+// an account that many of them guess at stays counted.
+func (g *guesses) evict(most int) {
+	if len(g.seen) <= most {
+		return
+	}
+	byTries := slices.SortedFunc(maps.Keys(g.seen), func(a, b [32]byte) int { return len(g.seen[a].at) - len(g.seen[b].at) })
+	for _, hash := range byTries[:len(byTries)-most] {
+		delete(g.seen, hash)
 	}
 }
 
