@@ -89,7 +89,9 @@ func configure(doc []byte) error {
 			}
 			config.confidence = float32(c)
 		case "codenames": // the SDK makes triggers of them
-			_, err = v.Strings()
+			if _, err := v.Strings(); err != nil {
+				return errors.New("codenames: must be an array of strings")
+			}
 		case "ignore":
 			config.ignore, err = v.Strings()
 			if err != nil || slices.ContainsFunc(config.ignore, func(s string) bool { return len(s) < 5 || s[:5] != "ACME-" }) {
