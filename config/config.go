@@ -20,6 +20,7 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+	"syscall"
 )
 
 // Config is the whole configuration as it is in effect. It is not changed after Load and safe for concurrent use.
@@ -217,20 +218,22 @@ func (l *loader) read(path string, most int64) ([]byte, error) {
 
 // readFile reads a regular file of at most most bytes; a pipe or a device could block or never end.
 func readFile(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("is not a regular file")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", path, unwrapped(err))
-	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // what is checked is what is read
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s: %w", path, unwrapped(err))
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
+	var data []byte
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = errors.New("is not a regular file")
+	case info.Size() > most:
+	default:
+		data, err = io.ReadAll(io.LimitReader(f, most+1))
+	}
+	if err == nil && (info.Size() > most || int64(len(data)) > most) {
 		err = fmt.Errorf("is larger than %s", Size(most))
 	}
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // Hide keeps every other process of this one's user from its memory, environment and descriptors. It leaves no core file. It is called
@@ -143,9 +144,9 @@ const maxInterpreter = 256
 // interpreter is the program that the kernel starts for a script, as it is named and without links: a virtual environment's is a link to the
 // system's, and looks for its packages beside the link. nil for what is no script.
 func interpreter(path string) []string {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
-		return nil
+		return nil // whoever starts it says why
 	}
 	defer f.Close()
 	line, _ := bufio.NewReader(io.LimitReader(f, maxInterpreter)).ReadString('\n') // a shorter one has no line feed

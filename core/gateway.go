@@ -28,6 +28,7 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
@@ -383,9 +384,15 @@ func newID(prefix string) func() string {
 	return func() string { return prefix + rand.Text() }
 }
 
+// The most that is read of a file of random bytes, and of one of certificates or keys, bytes.
+const (
+	maxSecretFile = 4 << 10
+	maxPEM        = 4 << 20
+)
+
 // secretFile reads a file of n random bytes, making it (mode 0600) when it is not there. It refuses one that others may read.
 func secretFile(path string, n int) ([]byte, error) {
-	b, err := os.ReadFile(path)
+	b, err := regular.Read(path, maxSecretFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		b = make([]byte, n)
 		random(b)
@@ -441,7 +448,7 @@ func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, e
 		return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
 	}
 	read := func(key string, path config.Path) ([]byte, error) {
-		text, err := os.ReadFile(string(path))
+		text, err := regular.Read(string(path), maxPEM)
 		var file *fs.PathError
 		if errors.As(err, &file) {
 			err = bad(key, "cannot read %s: %v", path, file.Err)

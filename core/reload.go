@@ -25,7 +25,10 @@ const (
 	maxNoted    = 2 << 10
 )
 
-var errGoingDown = errors.New("the server is going down")
+var (
+	errGoingDown  = errors.New("the server is going down")
+	errReloadLate = fmt.Errorf("it was not ready within %v", reloadMost)
+)
 
 // lastReload is how the last try to put another configuration in force ended.
 type lastReload struct {
@@ -50,9 +53,11 @@ func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, er
 	case g.pool.ending.Err() != nil:
 		return admin.Reloaded{}, sdk.Errf(sdk.CodeDraining, "the configuration was not changed: %v", errGoingDown)
 	}
+	ctx, end := context.WithTimeoutCause(ctx, reloadMost, errReloadLate)
+	defer end()
 	before := eyes{}.look(g.watched())
 	old := g.gen.Load()
-	cfg, err := g.opts.Load()
+	cfg, err := g.load(ctx)
 	read := readBy(cfg, err)
 	var next *generation
 	var changes []config.Change
@@ -83,6 +88,25 @@ func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, er
 		out.Changes = append(out.Changes, admin.ConfigChange{Key: c.Key, Old: c.Old, New: c.New})
 	}
 	return out, nil
+}
+
+// load reads the configuration, and gives up when ctx ends: what hangs is a file system, which nothing can be taken back from.
+func (g *Gateway) load(ctx context.Context) (*config.Config, error) {
+	type result struct {
+		cfg *config.Config
+		err error
+	}
+	done := make(chan result, 1)
+	go func() {
+		cfg, err := g.opts.Load()
+		done <- result{cfg, err}
+	}()
+	select {
+	case r := <-done:
+		return r.cfg, r.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("reading it: %w", context.Cause(ctx))
+	}
 }
 
 // EndReloads gives up the reload that is running, waits for its end, and refuses those that come. It is for the end of the

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/feed"
@@ -189,6 +190,30 @@ func TestReloadIsGivenUp(t *testing.T) {
 	var e *sdk.Error
 	if _, err := w.reload(); !errors.As(err, &e) || e.Code != sdk.CodeDraining {
 		t.Errorf("one that comes later: %v", err)
+	}
+}
+
+// A reload whose files hang is given up too, and what they say later is not put in force.
+func TestReloadOfFilesThatHang(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
+	hung, let := make(chan struct{}), make(chan struct{})
+	defer close(let)
+	w.loaded = func() { close(hung); <-let }
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.reload()
+		ended <- err
+	}()
+	<-hung
+	given := make(chan struct{})
+	go func() { w.g.EndReloads(); close(given) }()
+	select {
+	case <-given:
+	case <-time.After(time.Minute):
+		t.Fatal("the end of the server waits for it")
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "reading it: "+errGoingDown.Error()) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -8,11 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"slices"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/trust"
 )
 
@@ -91,7 +91,7 @@ func otherFile(p config.Plugin) string {
 }
 
 func digestOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Sized(path, trust.MaxProgram)
 	if err != nil {
 		return "", err
 	}

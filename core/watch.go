@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/store"
 )
 
@@ -22,7 +23,7 @@ import (
 const (
 	watchEvery = 2 * time.Second
 	watchMost  = 64 << 20
-	reloadMost = 10 * time.Minute // plugins may take their time to start
+	reloadMost = 10 * time.Minute // any reload: plugins may take their time to start
 )
 
 // What stands for the content of a file that has none to be read.
@@ -64,7 +65,7 @@ func (g *Gateway) watch() {
 }
 
 func (g *Gateway) reloadChanged() {
-	ctx, cancel := context.WithTimeout(context.Background(), reloadMost)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	g.background.Go(func() {
 		select {
@@ -173,7 +174,7 @@ func (e eyes) look(names []string) map[string]string {
 }
 
 func sumOf(name string) string {
-	f, err := os.Open(name)
+	f, _, err := regular.Open(name)
 	if err != nil {
 		return fileOther
 	}

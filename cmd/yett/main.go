@@ -7,10 +7,18 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/yett-dev/yett/core/wasmhost"
 )
+
+// endMost is how long a command may take to end after a signal.
+const endMost = 10 * time.Second
+
+// serving says that a gateway runs here, which has its own time to end.
+var serving atomic.Bool
 
 func main() {
 	if isBenchPlugin() {
@@ -23,6 +31,14 @@ func main() {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	context.AfterFunc(ctx, func() {
+		stop() // a second signal ends the process at once
+		time.AfterFunc(endMost, func() {
+			if !serving.Load() {
+				fmt.Fprintf(os.Stderr, "yett: a signal was to end this %v ago, and something hangs: it ends now\n", endMost)
+				os.Exit(exitError)
+			}
+		})
+	})
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

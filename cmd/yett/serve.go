@@ -96,6 +96,18 @@ func logger(w io.Writer) func(format string, args ...any) {
 // grace is how long refusals may take to go out after the store has failed.
 const grace = 200 * time.Millisecond
 
+// endSlack is how long a gateway may take to end beside its calls and plugins, before that is taken for a hang.
+const endSlack = time.Minute
+
+// endOf is how long a gateway may take to end: as long as its calls and its plugins may take, and a while.
+func endOf(cfg *config.Config) time.Duration {
+	var plugins time.Duration
+	for _, p := range cfg.Plugins {
+		plugins = max(plugins, p.Limits.Drain.Std())
+	}
+	return cfg.Server.Drain.Std() + plugins + endSlack
+}
+
 // runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does.
 func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, before, ready func(*core.Gateway) error) error {
 	fatal := make(chan error, 1)
@@ -109,6 +121,17 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	}
 	again := hangups()
 	defer signal.Stop(again)
+	serving.Store(true)
+	defer serving.Store(false)
+	ended, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	defer context.AfterFunc(ctx, func() {
+		late := time.AfterFunc(endOf(cfg), func() {
+			opts.Log("it does not end, since something hangs: the process ends now; all that was answered is on disk")
+			os.Exit(exitError)
+		})
+		context.AfterFunc(ended, func() { late.Stop() })
+	})()
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
 		return &exitCode{startCode(cfg, err), err}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -31,7 +32,7 @@ type Signer struct {
 
 // LoadSigner reads the Ed25519 seed at path, making it (mode 0600) when it is not there. It refuses a file that others may read.
 func LoadSigner(path, store string) (*Signer, error) {
-	seed, err := os.ReadFile(path)
+	seed, err := regular.Read(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
 		seed = make([]byte, ed25519.SeedSize)
 		if _, err = rand.Read(seed); err == nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/regular"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -28,18 +29,11 @@ const (
 
 // digestOf reads a file once and gives its digest as the configuration writes it.
 func digestOf(path string) (string, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Sized(path, maxFile)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is not a regular file", path)
-	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(f, maxFile+1))
 	if err != nil {

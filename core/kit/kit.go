@@ -15,6 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -51,7 +52,7 @@ func ReadModule(path string) (Module, error) {
 	if info.Size() > abi.MaxModule {
 		return Module{}, fmt.Errorf("%s has %d bytes: a module has at most %d", path, info.Size(), abi.MaxModule)
 	}
-	code, err := os.ReadFile(path)
+	code, err := regular.Read(path, abi.MaxModule)
 	if err != nil {
 		return Module{}, err
 	}

@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -97,7 +97,7 @@ func globSafe(dir string) string {
 
 // ReadVectors reads one file. A mistake is a *VectorError: nothing of a file with one is run.
 func ReadVectors(path string) (*Vectors, error) {
-	f, err := os.Open(path)
+	f, _, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -5,15 +5,16 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -237,20 +238,17 @@ func verify(ctx context.Context, s *Spec) error {
 	if s.Connect != "" {
 		return nil
 	}
-	info, err := os.Stat(s.Path)
-	switch {
-	case err != nil:
-		return &refusal{err: err}
-	case !info.Mode().IsRegular():
-		return refusef("%s is not a regular file", s.Path)
-	case info.Size() > maxProgram:
-		return refusef("%s has %d bytes, at most %d are allowed", s.Path, info.Size(), maxProgram)
+	f, info, err := regular.Open(s.Path)
+	if errors.Is(err, regular.ErrKind) {
+		return refusef("%s %w", s.Path, regular.ErrKind)
 	}
-	f, err := os.Open(s.Path)
 	if err != nil {
 		return &refusal{err: err}
 	}
 	defer f.Close()
+	if info.Size() > maxProgram {
+		return refusef("%s has %d bytes, at most %d are allowed", s.Path, info.Size(), maxProgram)
+	}
 	stop := context.AfterFunc(ctx, func() { f.Close() }) // a file system that hangs must not hold up a start
 	defer stop()
 	hash := sha256.New()

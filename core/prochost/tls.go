@@ -13,14 +13,14 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
-	"os"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/credentials"
+
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // certLife is how long a certificate holds. A process may run for years; the key never leaves this process's memory.
@@ -114,16 +114,7 @@ func (p *Peer) config() (*tls.Config, error) {
 }
 
 func readPEM(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
-	if err == nil && len(b) > maxPEM {
-		err = fmt.Errorf("%s has more than %d bytes", path, maxPEM)
-	}
-	return b, err
+	return regular.Read(path, maxPEM)
 }
 
 // noted remembers why a TLS handshake failed, which gRPC keeps to itself.

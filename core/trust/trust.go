@@ -9,13 +9,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
-	"syscall"
 
 	"aead.dev/minisign"
+
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // Bounds on what is read, bytes.
@@ -169,27 +168,11 @@ func Sign(keyFile string, passphrase func() (string, error), data []byte, commen
 	return minisign.SignWithComments(secret, data, comment, "signature by yett scanner package"), nil
 }
 
-// readFile reads a regular file once, from one descriptor: what is checked is what is used. A pipe in its place must not
-// block, so it is opened without waiting for a writer.
+// readFile reads a regular file once, from one descriptor: what is checked is what is used.
 func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
+	data, err := regular.Read(path, most)
+	if file, ok := errors.AsType[*fs.PathError](err); ok && (errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrSize)) {
+		return nil, fmt.Errorf("%s %w", path, file.Err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("%s is larger than %d bytes", path, most)
-	}
-	return data, nil
+	return data, err
 }

@@ -1,0 +1,64 @@
+// Package regular reads files that somebody else has put where they are. It owns one promise: nothing waits for what is not a regular
+// file, such as a pipe that nobody writes to, and nothing larger than its limit is read.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ErrKind is a pipe, a device, a directory or a socket where a file should be.
+var ErrKind = errors.New("is not a regular file")
+
+// ErrSize is a file that is larger than it may be.
+var ErrSize = errors.New("is larger than")
+
+// Open opens a regular file for reading, without waiting for a pipe's writer. What is checked is what is read: the file may be another
+// one by the time that its path is looked at again. Errors are *fs.PathError.
+func Open(path string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: ErrKind}
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+// Sized is Open for a file of at most so many bytes: a larger one is refused before anything of it is read.
+func Sized(path string, most int64) (*os.File, fs.FileInfo, error) {
+	f, info, err := Open(path)
+	if err == nil && info.Size() > most {
+		return nil, nil, errors.Join(tooLarge(path, most), f.Close())
+	}
+	return f, info, err
+}
+
+// Read reads a regular file of at most so many bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, _, err := Sized(path, most)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most { // it grew, or does not tell its size, as those of /proc
+		err = tooLarge(path, most)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return data, nil
+}
+
+func tooLarge(path string, most int64) error {
+	return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w %d bytes", ErrSize, most)}
+}
