@@ -124,7 +124,7 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 			if who.String() != c.LocalAddr().String() {
 				t.Fatalf("the connection of %s was closed", who)
 			}
-			if i < 3 {
+			if i < 1 { // the buffers between hold one at least
 				t.Errorf("it was closed after %d events", i)
 			}
 			resp, _ := g.listen(agent)

@@ -298,7 +298,7 @@ func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round f
 	t.Helper()
 	a, wrong := w.histories(rounds, m, round)
 	missing := func() bool { return slices.ContainsFunc(ends, func(end string) bool { return a.ends[end] == 0 }) }
-	for range 9 {
+	for range 29 {
 		if wrong != "" || !missing() {
 			break
 		}
