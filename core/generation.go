@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/store"
@@ -153,10 +155,14 @@ func effect(name string) sdk.Effect {
 	return sdk.Deny
 }
 
+// conditions are the places of rules and of standing grants whose conditions read much of a call. There are fewer than processors, so
+// that other keys' calls find one, and a key that has no place gets one beyond those: one key's dear calls wait for each other.
+var conditions = places.New(places.Rules{Most: max(runtime.GOMAXPROCS(0)-1, 1), Spare: true, Queue: -1})
+
 // authorizer builds the authorize chain's steps; those that use a module are bound later.
 func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	c := cfg.Chains.Authorize
-	out := &chain.Authorizer{Budget: c.Budget.Std(), Default: effect(c.Default), Now: time.Now}
+	out := &chain.Authorizer{Budget: c.Budget.Std(), Default: effect(c.Default), Now: time.Now, Places: conditions}
 	var errs []error
 	for _, s := range c.Steps {
 		step := chain.Step{Name: s.Name, Kind: stepKind(cfg, s.Use), Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},

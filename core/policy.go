@@ -26,7 +26,7 @@ func compilePolicy(text string) (*chain.Authorizer, error) {
 	if err != nil {
 		return nil, policyError(err)
 	}
-	return &chain.Authorizer{Budget: policyBudget, Default: sdk.Deny, Now: time.Now,
+	return &chain.Authorizer{Budget: policyBudget, Default: sdk.Deny, Now: time.Now, Places: conditions,
 		Steps: []chain.Step{{Name: "policy", Kind: "rules", OnError: sdk.Deny, Inline: true, Checker: set}}}, nil
 }
 

@@ -42,7 +42,7 @@ type Step struct {
 	Timeout time.Duration // 0: what is left of the budget
 	OnError sdk.Effect    // Deny, Defer or Abstain, when the step did not run to its end
 	Shadow  bool          // runs and is recorded, changes nothing
-	Inline  bool          // pure and bounded by its own cost limit: gets no deadline of its own
+	Inline  bool          // works in its caller's goroutine and looks at the call's Bound: gets no context of its own
 	Beside  bool          // waits for another process: asked after the steps that do not, beside the others that do
 	Checker Checker
 }
@@ -53,6 +53,7 @@ type Authorizer struct {
 	Budget  time.Duration
 	Default sdk.Effect // when all abstain
 	Now     func() time.Time
+	Places  Places // of the steps that are Inline; nil: any number work at once
 }
 
 // Row is what one step said.
@@ -88,6 +89,7 @@ type Result struct {
 // reused for the result.
 func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	end := a.Now().Add(a.Budget)
+	c.Bound = Bound{Places: a.Places, Key: c.KeyID, Now: a.Now, End: end}
 	res := Result{Rows: rows[:0]}
 	beside, denied := 0, false
 	for i := range a.Steps {
@@ -169,6 +171,7 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	case !start.Before(end):
 		err = fmt.Errorf("the chain's budget of %v was used up before this step: %w", a.Budget, context.DeadlineExceeded)
 	case s.Inline:
+		c.Bound.End = sooner(s.Timeout, start, end)
 		v, err = s.Checker.Check(ctx, c)
 	default:
 		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
@@ -179,16 +182,25 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	}
 	if row.Err != nil {
 		row.Verdict = onError(s.Name, s.OnError, row.Err)
+		if err != nil && (v.Effect == sdk.Defer || v.Effect == sdk.Deny) && v.Effect > row.Verdict.Effect {
+			row.Verdict = sdk.Verdict{Effect: v.Effect, Code: row.Verdict.Code, Reason: row.Verdict.Reason, RuleID: v.RuleID,
+				Approvals: v.Approvals, From: v.From, Expires: v.Expires, Priority: v.Priority}
+		}
 	}
 	return row
 }
 
+// sooner is the end of the step's timeout, if it has one, or the chain's.
+func sooner(timeout time.Duration, start, end time.Time) time.Time {
+	if timeout > 0 && start.Add(timeout).Before(end) {
+		return start.Add(timeout)
+	}
+	return end
+}
+
 // limited runs fn under the sooner of the step's timeout and the chain's end.
 func limited[T any](ctx context.Context, timeout time.Duration, start, end time.Time, fn func(context.Context) (T, error)) (T, error) {
-	if timeout > 0 && start.Add(timeout).Before(end) {
-		end = start.Add(timeout)
-	}
-	ctx, cancel := context.WithDeadline(ctx, end)
+	ctx, cancel := context.WithDeadline(ctx, sooner(timeout, start, end))
 	defer cancel()
 	return fn(ctx)
 }

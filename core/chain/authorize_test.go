@@ -35,6 +35,11 @@ func fails(name string, onError sdk.Effect) chain.Step {
 	return chain.Step{Name: name, OnError: onError, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "IGNORED"}, err: errors.New("broken")}}
 }
 
+// halfway ends with an error while it looks at something of that effect.
+func halfway(name string, at, onError sdk.Effect) chain.Step {
+	return chain.Step{Name: name, OnError: onError, Checker: says{v: sdk.Verdict{Effect: at}, err: errors.New("broken")}}
+}
+
 func shadow(s chain.Step) chain.Step { s.Shadow = true; return s }
 
 func run(def sdk.Effect, steps ...chain.Step) chain.Result {
@@ -70,6 +75,10 @@ func TestLattice(t *testing.T) {
 		{"a failing shadow changes nothing", sdk.Deny, []chain.Step{shadow(fails("f", sdk.Deny)), p}, "PERMIT BY_p", 2},
 		{"a step for another tool", sdk.Deny, []chain.Step{elsewhere, p}, "PERMIT BY_p", 1},
 		{"on_error deny", sdk.Deny, []chain.Step{p, fails("f", sdk.Deny), d}, "DENY STEP_ERROR", 2},
+		{"on_error loosens no deny that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Deny, sdk.Abstain)}, "DENY STEP_ERROR", 2},
+		{"on_error loosens no defer that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Defer, sdk.Abstain)}, "DEFER STEP_ERROR", 2},
+		{"on_error tightens a defer that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Defer, sdk.Deny)}, "DENY STEP_ERROR", 2},
+		{"a permit with an error is none", sdk.Deny, []chain.Step{halfway("h", sdk.Permit, sdk.Abstain)}, "DENY UNMATCHED_DENY", 1},
 		{"on_error defer", sdk.Deny, []chain.Step{p, fails("f", sdk.Defer)}, "DEFER STEP_ERROR", 2},
 		{"on_error abstain", sdk.Deny, []chain.Step{fails("f", sdk.Abstain), p}, "PERMIT BY_p", 2},
 		{"on_error abstain alone", sdk.Deny, []chain.Step{fails("f", sdk.Abstain)}, "DENY UNMATCHED_DENY", 1},

@@ -26,11 +26,13 @@ type Call struct {
 	Digest         [32]byte
 	Now            time.Time
 	Generation     string // of the configuration that is asked, which a step may outlive; "" when there is none
+	Bound          Bound  // of the step that is asked in the caller's goroutine
 }
 
 // Checker is what an authorize step runs.
 type Checker interface {
-	// Check answers with a verdict; an error means the step did not run to its end and its verdict must not be used.
+	// Check answers with a verdict; an error means the step did not run to its end. A DENY or DEFER that comes with one says what it was
+	// about to look at: the step's on_error loosens neither. All else of such a verdict is not used.
 	Check(ctx context.Context, c *Call) (sdk.Verdict, error)
 }
 

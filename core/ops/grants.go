@@ -149,6 +149,7 @@ func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy s
 				var cancel context.CancelFunc
 				ctx, cancel = context.WithTimeout(r.Ctx, matchTime)
 				defer cancel()
+				c.Bound.End, _ = ctx.Deadline()
 			}
 			holds := err == nil && m.Holds(ctx, c)
 			if !holds && ctx.Err() != nil {

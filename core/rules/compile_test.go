@@ -162,10 +162,10 @@ func FuzzCondition(f *testing.F) {
 		if v, ok := tryDocument(args); ok {
 			call.Args = v
 		}
-		sc := newScope(call)
+		sc := newScope(t.Context(), call)
 		defer sc.release()
-		first, err := c.eval(t.Context(), sc)
-		second, again := c.eval(t.Context(), sc)
+		first, err := c.eval(sc)
+		second, again := c.eval(sc)
 		if first != second || !errors.Is(again, err) {
 			t.Errorf("%q: %v %v, then %v %v", when, first, err, second, again)
 		}

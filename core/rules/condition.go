@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -38,6 +37,9 @@ const (
 
 	// interruptEvery is how many loop steps pass between two looks at the context.
 	interruptEvery = 64
+
+	// conditionSteps is what a condition counts that reads nothing of the call.
+	conditionSteps = 16
 )
 
 var (
@@ -55,8 +57,8 @@ type condition struct {
 }
 
 // eval answers the condition for the call in sc. An error has one of the classes of classify and carries no values.
-func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
-	v, err := c.value(ctx, sc)
+func (c *condition) eval(sc *scope) (bool, error) {
+	v, err := c.value(sc)
 	if err != nil {
 		return false, err
 	}
@@ -68,13 +70,16 @@ func (c *condition) eval(ctx context.Context, sc *scope) (bool, error) {
 }
 
 // value evaluates for the call in sc under a budget of its own. The error is as eval's.
-func (c *condition) value(ctx context.Context, sc *scope) (ref.Val, error) {
+func (c *condition) value(sc *scope) (ref.Val, error) {
 	sc.steps, sc.made.left = maxSteps, maxMade
-	v, err := c.run(ctx, sc)
+	sc.charge(conditionSteps)
+	v, err := c.run(sc)
 	if sc.raw != nil {
 		*sc.raw = err
 	}
 	switch {
+	case sc.late != nil:
+		return nil, errInterrupted
 	case sc.made.left < 0:
 		return nil, errLarge
 	case sc.spent():
@@ -86,9 +91,15 @@ func (c *condition) value(ctx context.Context, sc *scope) (ref.Val, error) {
 	return v, nil
 }
 
-func (c *condition) run(ctx context.Context, sc *scope) (ref.Val, error) {
+func (c *condition) run(sc *scope) (ref.Val, error) {
 	if c.metered {
-		v, _, err := c.program.ContextEval(ctx, sc)
+		sc.begin()
+	}
+	if sc.late != nil {
+		return nil, errInterrupted
+	}
+	if c.metered {
+		v, _, err := c.program.ContextEval(sc.ctx, sc)
 		return v, err
 	}
 	v, _, err := c.program.Eval(sc)

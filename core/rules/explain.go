@@ -46,7 +46,7 @@ type Explanation struct {
 
 // Explain does what Check does and tells about it.
 func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
-	sc := newScope(call)
+	sc := newScope(ctx, call)
 	defer sc.release()
 	var raw error
 	sc.raw = &raw
@@ -59,19 +59,22 @@ func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 			out.add(line)
 			continue
 		}
-		holds, err := r.holds(ctx, sc)
+		holds, err := r.holds(sc)
+		if holds && r.verdict.Effect == sdk.Permit && !sc.inTime() {
+			err = errInterrupted
+		}
 		spoke, v := r.speak(holds, err)
 		line.Outcome = outcomeOf(spoke, err)
 		if err != nil {
 			line.Error = named(err, raw, r.when)
 		}
 		out.add(line)
-		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
-			out.Err = interrupted(ctx)
+		if why := sc.over(); err != nil && why != nil {
+			out.Verdict, out.Err = r.unfinished(), interrupted(why)
 			return out
 		}
 		if spoke {
-			out.Verdict, out.Err = r.limited(ctx, sc, v)
+			out.Verdict, out.Err = r.limited(sc, v)
 			return out
 		}
 	}

@@ -1,8 +1,6 @@
 package rules
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -165,15 +163,15 @@ func (c *compiler) amount(r *Rule, field, source string, at int, known []amount)
 
 // limited fills in the amounts that v's budgets count for this call. Where one is missing or is no number that can be
 // summed, the rule speaks DENY.
-func (r *compiled) limited(ctx context.Context, sc *scope, v sdk.Verdict) (sdk.Verdict, error) {
+func (r *compiled) limited(sc *scope, v sdk.Verdict) (sdk.Verdict, error) {
 	if len(r.amounts) == 0 {
 		return v, nil
 	}
 	limits := slices.Clone(v.Limits) // r's own are shared by all calls
 	for _, a := range r.amounts {
-		text, err := a.of(ctx, sc)
-		if errors.Is(err, errInterrupted) && ctx.Err() != nil {
-			return sdk.Verdict{}, interrupted(ctx)
+		text, err := a.of(sc)
+		if why := sc.over(); why != nil && err != nil {
+			return r.unfinished(), interrupted(why)
 		}
 		if err != nil {
 			return sdk.Verdict{
@@ -186,13 +184,16 @@ func (r *compiled) limited(ctx context.Context, sc *scope, v sdk.Verdict) (sdk.V
 			limits[at].Amount = text
 		}
 	}
+	if !sc.inTime() {
+		return r.unfinished(), interrupted(sc.late)
+	}
 	v.Limits = limits
 	return v, nil
 }
 
 // of evaluates to a canonical decimal that is not negative. The error is a class, as a condition's.
-func (a *amount) of(ctx context.Context, sc *scope) (string, error) {
-	v, err := a.expr.value(ctx, sc)
+func (a *amount) of(sc *scope) (string, error) {
+	v, err := a.expr.value(sc)
 	if err != nil {
 		return "", err
 	}

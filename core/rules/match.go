@@ -47,10 +47,11 @@ func (m *Match) Holds(ctx context.Context, call *chain.Call) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	sc := newScope(call)
+	sc := newScope(ctx, call)
 	defer sc.release()
-	ok, err := m.cond.eval(ctx, sc)
-	return ok && err == nil
+	sc.work = 0 // there may be many, one after another: none has anything free
+	ok, err := m.cond.eval(sc)
+	return ok && err == nil && sc.inTime()
 }
 
 // String is the condition as it was written.

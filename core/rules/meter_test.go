@@ -117,10 +117,10 @@ func TestNoConditionMakesMuch(t *testing.T) {
 			if len(faults) > 0 {
 				t.Fatalf("%.100s: %s", when, faults[0].Msg)
 			}
-			sc := newScope(callWith(t, args))
+			sc := newScope(t.Context(), callWith(t, args))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := c.eval(t.Context(), sc)
+			_, err := c.eval(sc)
 			runtime.ReadMemStats(&after)
 			sc.release()
 			if made := after.TotalAlloc - before.TotalAlloc; made > most {

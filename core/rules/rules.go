@@ -97,9 +97,10 @@ func Compile(rules []Rule) (*Set, error) {
 
 // Check gives the verdict of the first rule that matches the call, or the zero Verdict if none does. A condition that
 // fails counts as not holding for a permit and as holding for a deny or a defer; a budget's amount that fails makes the
-// verdict a deny with SCHEMA_INVALID. The error is ctx's: then the list was not walked to its end and there is no verdict.
+// verdict a deny with SCHEMA_INVALID. The error is ctx's or a deadline's: then the list was not walked to its end, and the verdict
+// has no more than the effect of the rule that was looked at, if that is a deny or a defer.
 func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) {
-	sc := newScope(call)
+	sc := newScope(ctx, call)
 	defer sc.release()
 	s.index.start(&sc.cand, call.ToolID, call.AgentID)
 	for i := sc.cand.next(call.ToolID); i >= 0; i = sc.cand.next(call.ToolID) {
@@ -107,30 +108,47 @@ func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) 
 		if len(r.agents) > 0 && !matchAny(r.agents, call.AgentID) {
 			continue
 		}
-		holds, err := r.holds(ctx, sc)
-		if err != nil && ctx.Err() != nil && r.verdict.Effect == sdk.Permit {
-			return sdk.Verdict{}, interrupted(ctx)
+		holds, err := r.holds(sc)
+		if holds && r.verdict.Effect == sdk.Permit && !sc.inTime() {
+			err = errInterrupted
+		}
+		if why := sc.over(); err != nil && why != nil {
+			return r.unfinished(), interrupted(why)
 		}
 		if matches, v := r.speak(holds, err); matches {
-			return r.limited(ctx, sc, v)
+			return r.limited(sc, v)
 		}
+	}
+	if !sc.inTime() {
+		return sdk.Verdict{}, interrupted(sc.late)
 	}
 	return sdk.Verdict{}, nil
 }
 
-func interrupted(ctx context.Context) error {
-	return fmt.Errorf("evaluating rules: %w", context.Cause(ctx))
+func interrupted(why error) error { return fmt.Errorf("evaluating rules: %w", why) }
+
+// unfinished is the verdict beside the error when r could not be looked at to its end: what it would keep from being permitted is not.
+// Without its limits, which only a call that was looked at has, a defer is no approver's to permit.
+func (r *compiled) unfinished() sdk.Verdict {
+	v := r.verdict
+	switch {
+	case v.Effect == sdk.Deny, v.Effect == sdk.Defer && len(v.Limits) > 0:
+		return sdk.Verdict{Effect: sdk.Deny, RuleID: v.RuleID}
+	case v.Effect == sdk.Defer:
+		return sdk.Verdict{Effect: sdk.Defer, RuleID: v.RuleID, Approvals: v.Approvals, From: v.From, Expires: v.Expires, Priority: v.Priority}
+	}
+	return sdk.Verdict{}
 }
 
 // holds answers the condition, if there is one. A context that is done is an error like any other.
-func (r *compiled) holds(ctx context.Context, sc *scope) (bool, error) {
+func (r *compiled) holds(sc *scope) (bool, error) {
 	if r.when == nil {
 		return true, nil
 	}
-	if ctx.Err() != nil {
+	if sc.ctx.Err() != nil {
 		return false, errInterrupted
 	}
-	return r.when.eval(ctx, sc)
+	return r.when.eval(sc)
 }
 
 // speak is the one place where an error in a condition becomes an effect.

@@ -63,9 +63,9 @@ func outcome(t testing.TB, when, args string) string {
 	if len(faults) > 0 {
 		t.Fatalf("%s: does not compile: %s", when, faults[0].Msg)
 	}
-	sc := newScope(callWith(t, args))
+	sc := newScope(t.Context(), callWith(t, args))
 	defer sc.release()
-	ok, err := c.eval(t.Context(), sc)
+	ok, err := c.eval(sc)
 	if err != nil {
 		return err.Error()
 	}
@@ -180,14 +180,14 @@ func TestBudgetOfSteps(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	// A fold that stops early for lack of budget must not pass for a complete one.
-	sc := newScope(callWith(t, bigList(100)))
+	sc := newScope(t.Context(), callWith(t, bigList(100)))
 	defer sc.release()
 	c, _ := compileCondition(`args.l.all(x, x == 1)`)
-	if ok, err := c.eval(t.Context(), sc); !ok || err != nil {
+	if ok, err := c.eval(sc); !ok || err != nil {
 		t.Fatalf("got %v, %v", ok, err)
 	}
 	sc.steps = 50
-	if v, _ := c.run(t.Context(), sc); !sc.spent() {
+	if v, _ := c.run(sc); !sc.spent() {
 		t.Errorf("a fold over 100 elements fits in 50 steps: %v", v)
 	}
 }
@@ -202,7 +202,7 @@ func TestCancellation(t *testing.T) {
 		t.Errorf("permit: got %+v, %v", v, err)
 	}
 	deny := compileOne(t, Rule{When: loop, Effect: sdk.Deny})
-	if v, err := deny.Check(ctx, call); err != nil || v.Effect != sdk.Deny || !strings.Contains(v.Reason, "interrupted") {
+	if v, err := deny.Check(ctx, call); !errors.Is(err, context.Canceled) || v.Effect != sdk.Deny {
 		t.Errorf("deny: got %+v, %v", v, err)
 	}
 	// In the middle of an evaluation: the condition starts with a live context and loses it.
@@ -210,9 +210,9 @@ func TestCancellation(t *testing.T) {
 	if !c.metered {
 		t.Fatal("a loop inside a loop must be metered")
 	}
-	sc := newScope(call)
+	sc := newScope(ctx, call)
 	defer sc.release()
-	if _, err := c.eval(ctx, sc); !errors.Is(err, errInterrupted) {
+	if _, err := c.eval(sc); !errors.Is(err, errInterrupted) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestExplain(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := s.Explain(ctx, callWith(t, `{"amount":5}`)); got.Verdict.Effect != sdk.Deny || got.Verdict.RuleID != "small" {
+	if got := s.Explain(ctx, callWith(t, `{"amount":5}`)); !errors.Is(got.Err, context.Canceled) || got.Verdict.Effect != sdk.Deny || got.Verdict.RuleID != "small" {
 		t.Errorf("a context that is done: %+v", got)
 	}
 	permits := compileOne(t, Rule{When: "args.amount < 1", Effect: sdk.Permit})
@@ -328,10 +328,10 @@ func TestVariables(t *testing.T) {
 		}
 	}
 	call := callWith(t, `[1]`) // no object: the caller's mistake, nobody's advantage
-	sc := newScope(call)
+	sc := newScope(t.Context(), call)
 	defer sc.release()
 	c, _ := compileCondition(`!has(args.amount)`)
-	if ok, err := c.eval(t.Context(), sc); ok || !errors.Is(err, errShape) {
+	if ok, err := c.eval(sc); ok || !errors.Is(err, errShape) {
 		t.Errorf("args that are no object: %v, %v", ok, err)
 	}
 }

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"strings"
 	"sync"
 
@@ -16,6 +17,14 @@ const (
 	// every bytesPerStep bytes of text and digits. A step takes a few nanoseconds.
 	maxSteps     = 10_000_000
 	bytesPerStep = 64
+
+	// A check looks at its call's bound after freeSteps, and then every lookSteps: the usual check is done before, and the time between
+	// two looks is some ten microseconds.
+	freeSteps = 8192
+	lookSteps = 1024
+
+	// Before a condition that is dear by its estimate counts loopSteps for each byte of the call: how long its loops are is not known.
+	loopSteps = 8
 )
 
 // scope is what one Check works with: the variables of the call at hand, the budget of the evaluation at hand and the
@@ -28,21 +37,34 @@ type scope struct {
 	made    meter
 	texts   map[exact.Value]string // decoded texts of the call, so that reading one twice makes nothing
 	cand    candidates
-	raw     *error // takes what CEL itself said of an error, for explanations; nil for calls that are decided
+
+	ctx    context.Context // of the check, with its bound's end once a condition that is dear has begun
+	cancel context.CancelFunc
+	work   int    // steps until the next look, over all evaluations of the check
+	looked bool   // it has looked
+	late   error  // what the last look said: nothing more is evaluated
+	raw    *error // takes what CEL itself said of an error, for explanations; nil for calls that are decided
 }
 
 var scopes = sync.Pool{New: func() any { return new(scope) }}
 
-func newScope(c *chain.Call) *scope {
+func newScope(ctx context.Context, c *chain.Call) *scope {
 	sc := scopes.Get().(*scope)
-	sc.call = c
+	sc.call, sc.ctx = c, ctx
+	sc.work, sc.looked, sc.late = freeSteps, false, nil
 	sc.args = object{v: c.Args, sc: sc}
 	sc.context = object{v: c.Context, sc: sc}
 	return sc
 }
 
 func (sc *scope) release() {
-	sc.call = nil
+	if sc.looked {
+		sc.call.Bound.Release()
+	}
+	if sc.cancel != nil {
+		sc.cancel()
+	}
+	sc.call, sc.ctx, sc.cancel, sc.late = nil, nil, nil, nil
 	sc.args, sc.context, sc.texts = object{}, object{}, nil
 	sc.raw = nil
 	sc.cand.release()
@@ -55,7 +77,49 @@ func (sc *scope) charge(n int) bool {
 	if sc.steps >= 0 {
 		sc.steps -= n
 	}
+	if sc.work -= n; sc.work < 0 {
+		sc.look()
+	}
 	return sc.steps >= 0
+}
+
+// look asks the call's bound whether to go on. Where it is not to, the evaluation ends as one whose budget is spent.
+func (sc *scope) look() {
+	sc.work = lookSteps
+	if sc.late == nil {
+		sc.looked = true
+		sc.late = sc.call.Bound.Look(sc.ctx)
+	}
+	if sc.late != nil {
+		sc.steps = -1
+	}
+}
+
+// begin counts what is not known of a condition that is dear, and gives its context the bound's end, for the loops that read nothing of
+// the call.
+func (sc *scope) begin() {
+	if sc.work -= loopSteps * (len(sc.call.Args.Raw()) + len(sc.call.Context.Raw())); sc.work < 0 {
+		sc.look()
+	}
+	if sc.cancel == nil && !sc.call.Bound.End.IsZero() {
+		sc.ctx, sc.cancel = context.WithDeadline(sc.ctx, sc.call.Bound.End)
+	}
+}
+
+// inTime reports whether what was evaluated counts. Its last operation may have taken longer than there was time.
+func (sc *scope) inTime() bool {
+	if sc.looked {
+		sc.look()
+	}
+	return sc.late == nil
+}
+
+// over says why nothing more is to be evaluated; nil if that is not so.
+func (sc *scope) over() error {
+	if sc.late == nil && sc.ctx.Err() != nil {
+		sc.late = context.Cause(sc.ctx)
+	}
+	return sc.late
 }
 
 func (sc *scope) spent() bool { return sc.steps < 0 }

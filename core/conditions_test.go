@@ -1,0 +1,50 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// An agent whose list is long makes conditions dear that an operator wrote for short ones. The chain's budget ends them, as it ends any
+// other step, and the call is not permitted.
+func TestConditionsEndWithTheChainsBudget(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 30 {
+		fmt.Fprintf(&text, "  - {id: twice%d, tools: ['rule/*'], effect: deny, when: 'args.items.exists(x, args.items.exists(y, x.id != y.id && x.iban == y.iban && x.id > %d))'}\n", i, i)
+	}
+	text.WriteString("  - {id: rest, tools: ['**'], effect: permit}\n")
+	a, err := compilePolicy(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Budget = 20 * time.Millisecond
+	var list strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&list, `,{"id":%d,"iban":"DE%020d"}`, i, i)
+	}
+	var doc exact.Doc
+	if err := doc.Parse(`{"items":[`+list.String()[1:]+`]}`, exact.DefaultLimits); err != nil {
+		t.Fatal(err)
+	}
+	args := doc.Root()
+	for onError, want := range map[sdk.Effect]string{sdk.Deny: "DENY STEP_TIMEOUT", sdk.Defer: "DENY STEP_TIMEOUT", sdk.Abstain: "DENY STEP_TIMEOUT"} {
+		a.Steps[0].OnError = onError
+		res := a.Run(t.Context(), &chain.Call{KeyID: "key_1", AgentID: "a", ToolID: "rule/x", Args: args}, nil)
+		if got := res.Verdict.Effect.String() + " " + res.Verdict.Code; got != want {
+			t.Errorf("on_error %v: got %s (%s), want %s", onError, got, res.Verdict.Reason, want)
+		}
+	}
+	if res := a.Run(t.Context(), &chain.Call{KeyID: "key_1", AgentID: "a", ToolID: "other", Args: args}, nil); res.Verdict.Code != sdk.ReasonRulePermit {
+		t.Errorf("no condition concerns this call: %+v", res.Verdict)
+	}
+	if n := conditions.InUse(); n != 0 {
+		t.Errorf("%d places are still taken", n)
+	}
+}
