@@ -145,6 +145,6 @@ func (e *envelope) readKey(key exact.Value) *sdk.Error {
 	if e.keyed && e.key != key.Str() {
 		return sdk.FieldErrf(sdk.CodeBadRequest, "api_key", "api_key is there twice, with different values")
 	}
-	e.keyed, e.key = true, key.Str()
+	e.keyed, e.key = true, key.Own()
 	return nil
 }

@@ -178,6 +178,11 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 	if !tx.named(d.Quorums, c.Key) {
 		return sdk.Errf(sdk.CodeNotApprover, "the rule names who may approve this call, and the key %q is not among them", c.Key.Name)
 	}
+	if c.Modified != nil {
+		if err := tx.st.room(d, len(c.Modified)); err != nil {
+			return err
+		}
+	}
 	if c.Grant == nil {
 		return nil
 	}

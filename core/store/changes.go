@@ -52,6 +52,33 @@ func (c *Approve) looked(tx *tx, d *Defer) error {
 	return nil
 }
 
+// Bounds of the arguments that approvers have put in place of others: those of live calls are held in memory.
+const (
+	changedPerKey = 64 << 20 // bytes, for the calls of one key
+	changedInAll  = 512 << 20
+)
+
+// room reports an error where n bytes more for d would be too many.
+func (st *state) room(d *Defer, n int) error {
+	ofKey, all := n, n
+	for _, live := range st.live {
+		if live == d {
+			continue // what it has is replaced
+		}
+		all += len(live.Modified)
+		if live.KeyID == d.KeyID {
+			ofKey += len(live.Modified)
+		}
+	}
+	switch {
+	case ofKey > changedPerKey:
+		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of this key's open calls would be more than %d MiB together; answer some of those calls first; nothing was approved", changedPerKey>>20)
+	case all > changedInAll:
+		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of all open calls would be more than %d MiB together; answer some of those calls first; nothing was approved", changedInAll>>20)
+	}
+	return nil
+}
+
 // change puts other arguments in place of those that were asked for. What was signed until then was another call.
 func (c *Approve) change(tx *tx, d *Defer) error {
 	view, _, err := tx.pendingGet(keyStr(prefixView, d.Token))

@@ -302,3 +302,32 @@ func TestWithdrawWakesPollers(t *testing.T) {
 		t.Errorf("it is %s", got)
 	}
 }
+
+// What approvers put in place of arguments is held in memory while a call is open, so it has a bound for each key and over all.
+func TestChangedArgumentsHaveABound(t *testing.T) {
+	const size = 1 << 20
+	args := make([]byte, size) // one for all: the test needs no memory
+	st := newState()
+	fill := func(key string, n int) {
+		for i := range n {
+			token := fmt.Sprint(key, i)
+			st.live[token] = &Defer{Token: token, KeyID: key, Modified: args}
+		}
+	}
+	fill("a", changedPerKey/size)
+	if err := st.room(&Defer{KeyID: "a"}, 1); codeOf(err) != sdk.CodeTooManyRequests {
+		t.Errorf("one more of a key that has all it may: %v", err)
+	}
+	if err := st.room(st.live["a0"], size); err != nil {
+		t.Errorf("other arguments in place of those: %v", err)
+	}
+	if err := st.room(&Defer{KeyID: "b"}, size); err != nil {
+		t.Errorf("another key: %v", err)
+	}
+	for i := 1; i < changedInAll/changedPerKey; i++ {
+		fill(fmt.Sprintf("k%d-", i), changedPerKey/size)
+	}
+	if err := st.room(&Defer{KeyID: "b"}, 1); codeOf(err) != sdk.CodeTooManyRequests {
+		t.Errorf("one more than all may have: %v", err)
+	}
+}

@@ -8,6 +8,7 @@ package exact
 import (
 	"fmt"
 	"iter"
+	"strings"
 )
 
 // Kind is the JSON type of a Value.
@@ -111,6 +112,18 @@ func (v Value) Str() string {
 		return ""
 	}
 	return v.d.text(v.node())
+}
+
+// keptBytes is up to how long a text may be for its parts to be kept instead of it.
+const keptBytes = 4 << 10
+
+// Own is Str for who may keep it: a short string of a long text is copied, so that keeping it does not keep the text.
+func (v Value) Own() string {
+	s := v.Str()
+	if v.d != nil && len(v.d.src) > keptBytes && len(s) <= keptBytes {
+		return strings.Clone(s)
+	}
+	return s
 }
 
 func (d *Doc) text(n *node) string {

@@ -3,6 +3,7 @@ package wire_test
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -135,4 +136,40 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("no JSON: %s", out.AppendJSON(nil))
 		}
 	})
+}
+
+// What a request says is kept when it is over: an agent's name with a call that waits, a pattern in a grant. It must not keep the request's
+// text, most of which may be something else.
+func TestDecodedNamesDoNotKeepTheText(t *testing.T) {
+	const size, requests = 1 << 20, 64
+	junk := strings.Repeat("x", size)
+	for name, c := range map[string]struct {
+		dst  func() any
+		body string
+	}{
+		"authorize": {func() any { return new(wire.AuthorizeRequest) }, `"agent_id":"bot","tool_id":"ask","session_id":"s","call_id":"c","operation":"o"`},
+		"grant":     {func() any { return new(wire.GrantAddRequest) }, `"agent_id":"bot","tool_pattern":"*","ttl_seconds":60,"note":"n","args_match":"true"`},
+		"kill":      {func() any { return new(wire.KillRequest) }, `"scope":"agent","target":"bot","reason":"r"`},
+		"approve":   {func() any { return new(wire.ApproveRequest) }, `"defer_token":"t","approved":true,"reason":"r"`},
+		"subscribe": {func() any { return new(wire.AuditSubscribeRequest) }, `"types":["decision","scan"]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			kept := make([]any, requests)
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			for i := range kept {
+				kept[i] = c.dst()
+				if err := decode(`{`+c.body+`,"args_of_another":"`+junk+`"}`, kept[i]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > requests*size/4 {
+				t.Errorf("%d requests of %d bytes keep %d bytes", requests, size, grown)
+			}
+			runtime.KeepAlive(kept)
+		})
+	}
 }

@@ -61,7 +61,7 @@ func planOf(t reflect.Type) []field {
 
 // Decode fills dst, a pointer to a request struct, from a parsed object. Unknown members are ignored; a member of the
 // wrong type, a missing required one and a name that is too long (nameMax bytes) or not printable is an *sdk.Error.
-// Strings are parts of the parsed text.
+// Long strings are parts of the parsed text; what may be kept when the request is over, a name or a reason, does not keep a long text.
 func Decode(v exact.Value, dst any, nameMax int) error {
 	if v.Kind() != exact.Object {
 		return sdk.Errf(sdk.CodeInvalidField, "the body must be a JSON object, not %v", v.Kind())
@@ -102,7 +102,7 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 		if m.Kind() != exact.String {
 			return wrong("a string")
 		}
-		s := m.Str()
+		s := m.Own()
 		if f.isName {
 			if err := CheckName(f.name, s, nameMax, f.required); err != nil {
 				return err
@@ -155,7 +155,7 @@ func names(m exact.Value, f field, nameMax int) ([]string, error) {
 		if err := CheckName(f.name, e.Str(), nameMax, true); err != nil {
 			return nil, err
 		}
-		list = append(list, e.Str())
+		list = append(list, e.Own())
 	}
 	return list, nil
 }
