@@ -11,7 +11,8 @@ type Limits struct {
 	HeaderRead         Duration `koanf:"header_read" default:"5s" min:"100ms" max:"5m" doc:"How long a client may take to send its headers."`
 	WholeRead          Duration `koanf:"whole_read" default:"10s" min:"100ms" max:"10m" doc:"How long a client may take to send a whole request."`
 	Idle               Duration `koanf:"idle" default:"60s" min:"1s" max:"1h" doc:"How long a connection may wait between requests."`
-	Connections        int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections."`
+	Connections        int      `koanf:"connections" default:"10000" min:"1" max:"1000000" doc:"Most open connections of the HTTP listener, and of the socket. A few more are kept for kills, approvals and the open pages."`
+	ConnectionsPerKey  int      `koanf:"connections_per_key" default:"2500" min:"1" max:"1000000" doc:"Most of these connections that one key has; never more than connections. The next one closes the key's idle connection that was used least lately. If none is idle, it is refused."`
 	FirstByte          Duration `koanf:"first_byte" default:"10s" min:"100ms" max:"5m" doc:"How long a new connection may take to send its first byte; on the socket, its first message."`
 	KeylessPer         int      `koanf:"keyless_per_address" default:"1024" min:"1" max:"1000000" doc:"Most open connections of one address (of an IPv6 network of 64 bits; on the socket, of one user) that have not shown a valid key. The next one closes the oldest of them."`
 	Bodies             Size     `koanf:"bodies" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most memory that the bodies of unanswered requests, and long answers to reads that were not taken yet, hold together. Bodies over 64KiB may take three quarters of it."`

@@ -198,7 +198,7 @@ func (g *Gateway) listen() (err error) {
 	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version, DenyStatus: g.cfg.Server.DenyStatus,
 		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
 		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections, InFlight: l.InFlight,
-		FirstByte: l.FirstByte.Std(), Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Proxies: g.cfg.Server.Proxies(),
+		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Proxies: g.cfg.Server.Proxies(),
 		Timeout: longest, Flight: g.service, Log: g.opts.Log}
 	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/prochost"
@@ -21,6 +22,7 @@ func (g *Gateway) gauges() {
 	m.Gauge("yett_retention_clock_ahead_seconds", "How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
 		func() float64 { return g.feeds.retention().Ahead.Seconds() })
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
+	g.connectionGauges()
 	g.moduleGauges()
 	g.processGauges()
 	g.confinementGauges()
@@ -36,6 +38,25 @@ func one(yes bool) float64 {
 
 func gauge(name, help string) obs.Column   { return obs.Column{Name: name, Help: help} }
 func counter(name, help string) obs.Column { return obs.Column{Name: name, Help: help, Counter: true} }
+
+// connectionGauges shows who holds the places of the two listeners that agents use.
+func (g *Gateway) connectionGauges() {
+	g.metrics.Table([]string{"listener"}, []obs.Column{
+		gauge("yett_connections", "Open connections of the HTTP listener (http) or of the socket."),
+		gauge("yett_connections_keyless", "Of these, the ones that have not shown a valid key."),
+		counter("yett_connections_evicted_total", "Connections closed to make room for others, or because their key was revoked, expired or killed."),
+		counter("yett_connections_refused_total", "Connections and requests refused for limits.connections or limits.connections_per_key: all places were busy."),
+	}, func(emit func([]string, ...float64)) {
+		show := func(listener string, d *edge.Door) {
+			open, keyless, evicted, refused := d.Counts()
+			emit([]string{listener}, float64(open), float64(keyless), float64(evicted), float64(refused))
+		}
+		show("http", g.http.Door())
+		if g.sock != nil {
+			show("socket", g.sock.Door())
+		}
+	})
+}
 
 // moduleGauges shows the modules and plugins of the generation in force.
 func (g *Gateway) moduleGauges() {

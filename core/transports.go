@@ -53,7 +53,7 @@ func (g *Gateway) socketAt(path string) (err error) {
 	c, l := g.cfg.Socket, g.cfg.Limits
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
 		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(),
-		FirstByte: l.FirstByte.Std(), Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Connections: l.Connections, InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
+		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Connections: l.Connections, InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
 	return err
 }
 

@@ -2,44 +2,86 @@ package edge
 
 import (
 	"container/list"
+	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Door bounds the connections of one listener. Whoever has not shown who it is yet is a stranger, and a stranger makes room:
 // for the next of its own address, and for anybody once all places are taken. So silent connections keep nobody out, however
-// many there are and wherever they come from. Safe for concurrent use.
+// many there are and wherever they come from. Whoever has shown a key is counted for that key, and makes room, while nothing
+// of its runs, for the next of its key above a share, and for anybody once all places are taken, beginning with the key that
+// has most. So one key's connections keep nobody out either. Beyond all places there are some for what an operator needs.
+// Safe for concurrent use.
 type Door struct {
-	most int // open at once
-	each int // strangers of one address
+	most  int // open at once
+	each  int // strangers of one address
+	share int // of one key
+	spare int // places beyond most, for strangers and what is urgent
 
 	mu        sync.Mutex
 	open      int
+	known     int                   // of them: counted for a key, or served without one
 	strangers list.List             // of *Guest, oldest first
 	of        map[string]*list.List // the same by address
+	keys      map[string]*list.List // known ones by key; those that were idle longest are about first
+	evicted   uint64
+	refused   uint64
 }
 
 // NewDoor makes a Door for most connections at once, of which each address may hold so many as a stranger.
 func NewDoor(most, each int) *Door {
-	return &Door{most: most, each: min(each, most), of: map[string]*list.List{}}
+	return &Door{most: most, each: min(each, most), share: most, of: map[string]*list.List{}, keys: map[string]*list.List{}}
 }
+
+// Share bounds the connections of one key, and keeps places beyond all others for what is urgent. It is called before the
+// first guest enters.
+func (d *Door) Share(each int) *Door {
+	d.share, d.spare = min(each, d.most), max(2*keptEach, min(d.most/16, spare))
+	return d
+}
+
+// spare is how many places at most are kept, of which one key has an eighth, or keptEach.
+const (
+	spare    = 256
+	keptEach = 4
+)
+
+// The refusals of Begin.
+var (
+	ErrGone     = errors.New("the connection has made room for another")
+	ErrKeyShare = errors.New("all connections of the key are busy")
+	ErrDoorFull = errors.New("all connections are busy")
+)
 
 // Guest is one connection. Its methods may be called by any goroutine, more than once.
 type Guest struct {
 	door *Door
 	from string // "" is not counted by address
 	shut func()
-	seen atomic.Bool // it is no stranger; changed under door.mu
+	key  atomic.Pointer[string] // whose it is; nil: a stranger's. Changed under door.mu
+	busy atomic.Int32           // requests that run; far below 0 once it has made room
+	used atomic.Bool            // since it was looked at last
 
 	// under door.mu
 	left    bool
 	any, of *list.Element // its places among the strangers; nil: none
+	own     *list.Element // its place among those of its key
 }
 
+// gone is a busy that no number of requests makes positive.
+const gone = -1 << 30
+
+// nobody is whose a guest is that is served without a key.
+var nobody = new(string)
+
 // Enter lets a connection in that comes from there ("": from a place that many share), or gives nil when every place is taken
-// by somebody known. shut closes the connection; it is called without a lock, once at most, when the guest has to make room.
+// by somebody busy. shut closes the connection; it is called without a lock, once at most, when the guest has to make room.
 func (d *Door) Enter(from string, shut func()) *Guest {
 	g := &Guest{door: d, from: from, shut: shut}
 	d.mu.Lock()
@@ -47,9 +89,12 @@ func (d *Door) Enter(from string, shut func()) *Guest {
 	if own := d.of[from]; from != "" && own != nil && own.Len() >= d.each {
 		out[0] = d.oldest(own)
 	}
-	if d.open >= d.most {
+	if d.open >= d.most+d.spare {
 		if out[1] = d.oldest(&d.strangers); out[1] == nil {
-			g = nil
+			if out[1] = d.idleOfMost(); out[1] == nil {
+				g = nil
+				d.refused++
+			}
 		}
 	}
 	if g != nil {
@@ -65,20 +110,80 @@ func (d *Door) Enter(from string, shut func()) *Guest {
 	return g
 }
 
-// oldest takes the first of a list out; nil if there is none. d.mu is held.
+// oldest takes the first of a list of strangers out on which nothing runs; nil if there is none. d.mu is held.
 func (d *Door) oldest(l *list.List) *Guest {
-	front := l.Front()
-	if front == nil {
+	n := 0
+	for e := l.Front(); e != nil && n < looks; e = e.Next() {
+		if g := e.Value.(*Guest); d.take(g) {
+			return g
+		}
+		n++
+	}
+	return nil
+}
+
+// looks is how many connections are looked at for one that is idle.
+const looks = 256
+
+// idle takes one of a key's connections out on which nothing runs: the first that was not used since it was looked at last,
+// or else the first. nil if there is none. d.mu is held.
+func (d *Door) idle(l *list.List) *Guest {
+	if l == nil {
 		return nil
 	}
-	g := front.Value.(*Guest)
+	var first *Guest
+	for range min(l.Len(), looks) {
+		g := l.Front().Value.(*Guest)
+		l.MoveToBack(g.own)
+		switch {
+		case g.busy.Load() != 0:
+		case !g.used.Swap(false):
+			if d.take(g) {
+				return g
+			}
+		case first == nil:
+			first = g
+		}
+	}
+	if first != nil && d.take(first) {
+		return first
+	}
+	return nil
+}
+
+// take takes a guest out unless a request of it has begun. d.mu is held.
+func (d *Door) take(g *Guest) bool {
+	if !g.busy.CompareAndSwap(0, gone) {
+		return false
+	}
 	g.leave()
-	return g
+	d.evicted++
+	return true
+}
+
+// idleOfMost takes an idle connection of the key that has most of them out; nil if there is none. d.mu is held.
+func (d *Door) idleOfMost() *Guest {
+	var most *list.List
+	for _, l := range d.keys {
+		if most == nil || l.Len() > most.Len() {
+			most = l
+		}
+	}
+	if g := d.idle(most); g != nil {
+		return g
+	}
+	for _, l := range d.keys { // those are all busy
+		if g := d.idle(l); g != nil {
+			return g
+		}
+	}
+	return nil
 }
 
 // join puts the guest among the strangers. door.mu is held.
 func (g *Guest) join() {
 	d := g.door
+	g.key.Store(nil)
 	g.any = d.strangers.PushBack(g)
 	if g.from == "" {
 		return
@@ -89,18 +194,28 @@ func (g *Guest) join() {
 	g.of = d.of[g.from].PushBack(g)
 }
 
-// part takes the guest from among the strangers. door.mu is held.
+// part takes the guest from among the strangers, or from among those of its key. door.mu is held.
 func (g *Guest) part() {
+	d := g.door
 	if g.any != nil {
-		g.door.strangers.Remove(g.any)
+		d.strangers.Remove(g.any)
 	}
 	if g.of != nil {
-		own := g.door.of[g.from]
+		own := d.of[g.from]
 		if own.Remove(g.of); own.Len() == 0 {
-			delete(g.door.of, g.from)
+			delete(d.of, g.from)
 		}
 	}
-	g.any, g.of = nil, nil
+	if key := g.key.Load(); key != nil {
+		d.known--
+		if g.own != nil {
+			l := d.keys[*key]
+			if l.Remove(g.own); l.Len() == 0 {
+				delete(d.keys, *key)
+			}
+		}
+	}
+	g.any, g.of, g.own = nil, nil, nil
 }
 
 // leave gives the guest's place back. door.mu is held.
@@ -111,6 +226,7 @@ func (g *Guest) leave() {
 	g.left = true
 	g.door.open--
 	g.part()
+	g.key.Store(nil)
 }
 
 // Leave gives the guest's place back.
@@ -120,29 +236,164 @@ func (g *Guest) Leave() {
 	g.leave()
 }
 
-// Know says whether the guest has shown who it is. It is called for every request: what does not change costs one look.
+// Know says whether the guest has shown who it is, where nobody has a key, or that it is not known any more. It is called for
+// every request: what does not change costs one look.
 func (g *Guest) Know(known bool) {
-	if g == nil || g.seen.Load() == known {
+	if g == nil || (g.key.Load() != nil) == known {
 		return
 	}
 	g.door.mu.Lock()
 	defer g.door.mu.Unlock()
-	if g.left || g.seen.Load() == known {
+	if g.left || (g.key.Load() != nil) == known {
 		return
 	}
-	g.seen.Store(known)
+	g.part()
 	if known {
-		g.part()
+		g.key.Store(nobody)
+		g.door.known++
 	} else {
 		g.join()
 	}
 }
 
-// Counts says how many connections are open, and how many of them are strangers.
-func (d *Door) Counts() (open, strangers int) {
+// Begin counts a request of that key in, until End. An error says why the connection has no place among those that are known; it is
+// a stranger then, and there is no End. What is urgent has a few places of those that are kept, for each key.
+func (g *Guest) Begin(key string, urgent bool) error {
+	if g == nil {
+		return nil
+	}
+	if g.busy.Add(1) <= 0 {
+		return ErrGone
+	}
+	if !g.used.Load() {
+		g.used.Store(true)
+	}
+	if is := g.key.Load(); is != nil && is != nobody && *is == key {
+		return nil
+	}
+	out, err := g.become(key, urgent)
+	if out != nil {
+		out.shut()
+	}
+	if err != nil {
+		g.busy.Add(-1)
+	}
+	return err
+}
+
+// become counts the guest for a key, and gives who has to make room for it.
+func (g *Guest) become(key string, urgent bool) (out *Guest, err error) {
+	d := g.door
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.open, d.strangers.Len()
+	if g.left {
+		return nil, ErrGone
+	}
+	was := g.key.Load()
+	switch l := d.keys[key]; {
+	case l != nil && l.Len() >= d.share:
+		if out = d.idle(l); out == nil {
+			if err = ErrKeyShare; d.share >= d.most {
+				err = ErrDoorFull
+			}
+		}
+	case (was == nil || isKept(*was)) && d.known >= d.most:
+		if out = d.idleOfMost(); out == nil {
+			err = ErrDoorFull
+		}
+	}
+	if err != nil && urgent {
+		key += kept
+		if was != nil && *was == key {
+			return nil, nil
+		}
+		if l := d.keys[key]; l == nil || l.Len() < max(keptEach, d.spare/8) {
+			err = nil
+		} else if out = d.idle(l); out != nil {
+			err = nil
+		}
+	}
+	if g.part(); err != nil {
+		d.refused++
+		g.join()
+		return nil, err
+	}
+	g.key.Store(&key)
+	d.known++
+	l := d.keys[key]
+	if l == nil {
+		l = list.New()
+		d.keys[key] = l
+	}
+	g.own = l.PushBack(g)
+	return out, nil
+}
+
+// kept is behind the key of a connection that has one of the places that are kept.
+const kept = "\x00"
+
+func isKept(key string) bool { return strings.HasSuffix(key, kept) }
+
+// End counts a request out that Begin has counted in.
+func (g *Guest) End() {
+	if g != nil {
+		g.busy.Add(-1)
+	}
+}
+
+// WatchEvery is how often connections of stopped keys are looked for.
+const WatchEvery = time.Second
+
+// Watch closes the connections of stopped keys again and again until ctx ends.
+func (d *Door) Watch(ctx context.Context, every time.Duration, stopped func(key string) bool) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			d.Close(stopped)
+		}
+	}
+}
+
+// Close closes the connections of keys that may have none, once nothing of them runs.
+func (d *Door) Close(stopped func(key string) bool) {
+	d.mu.Lock()
+	keys := make([]string, 0, len(d.keys))
+	for key := range d.keys {
+		keys = append(keys, key)
+	}
+	d.mu.Unlock()
+	var out []*Guest
+	for _, key := range keys {
+		if !stopped(strings.TrimSuffix(key, kept)) {
+			continue
+		}
+		d.mu.Lock()
+		if l := d.keys[key]; l != nil {
+			for e := l.Front(); e != nil; {
+				g := e.Value.(*Guest)
+				e = e.Next()
+				if d.take(g) {
+					out = append(out, g)
+				}
+			}
+		}
+		d.mu.Unlock()
+	}
+	for _, g := range out {
+		g.shut()
+	}
+}
+
+// Counts says how many connections are open and how many of them are strangers, how many had to make room, and how often there was no
+// room to be made.
+func (d *Door) Counts() (open, strangers int, evicted, refused uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open, d.strangers.Len(), d.evicted, d.refused
 }
 
 // Network is what counts as one address: whoever has an IPv6 address has a /64 of them.

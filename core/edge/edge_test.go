@@ -50,13 +50,13 @@ func TestStrangersMakeRoom(t *testing.T) {
 	check("b1")
 	a1.Leave()
 	a1.Leave()
-	if open, strangers := d.Counts(); open != 3 || strangers != 1 {
+	if open, strangers, _, _ := d.Counts(); open != 3 || strangers != 1 {
 		t.Errorf("%d open, %d strangers", open, strangers)
 	}
 }
 
 func TestDoorUnderRaces(t *testing.T) {
-	d := NewDoor(8, 4)
+	d := NewDoor(8, 4).Share(3)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -66,13 +66,19 @@ func TestDoorUnderRaces(t *testing.T) {
 					continue
 				}
 				g.Know(j%2 == 0)
+				if g.Begin(fmt.Sprint(j%4), j%5 == 0) == nil {
+					g.End()
+				}
+				if j%50 == 0 {
+					d.Close(func(key string) bool { return key == "1" })
+				}
 				g.Know(j%3 == 0)
 				g.Leave()
 			}
 		})
 	}
 	wg.Wait()
-	if open, strangers := d.Counts(); open != 0 || strangers != 0 || len(d.of) != 0 {
+	if open, strangers, _, _ := d.Counts(); open != 0 || strangers != 0 || len(d.of) != 0 || len(d.keys) != 0 || d.known != 0 {
 		t.Errorf("%d open, %d strangers, %d addresses after all have left", open, strangers, len(d.of))
 	}
 }
@@ -128,5 +134,98 @@ func TestClientBehindProxies(t *testing.T) {
 	}
 	if got := Network(netip.MustParseAddr("2001:db8::1")); got != "2001:db8::/64" {
 		t.Error(got)
+	}
+}
+
+func TestKeysMakeRoom(t *testing.T) {
+	d := NewDoor(20, 20).Share(3)
+	var shut []string
+	begin := func(key, name string) *Guest {
+		t.Helper()
+		g := d.Enter("", func() { shut = append(shut, name) })
+		if err := g.Begin(key, false); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		return g
+	}
+	check := func(want ...string) {
+		t.Helper()
+		if fmt.Sprint(shut) != fmt.Sprint(want) {
+			t.Fatalf("made room: %v, want %v", shut, want)
+		}
+		shut = nil
+	}
+	k1, k2, k3 := begin("k", "k1"), begin("k", "k2"), begin("k", "k3")
+	over := d.Enter("", func() { shut = append(shut, "over") })
+	if err := over.Begin("k", false); !errors.Is(err, ErrKeyShare) {
+		t.Errorf("all are busy: %v", err)
+	}
+	check()
+	k2.End()
+	if err := over.Begin("k", false); err != nil {
+		t.Error(err)
+	}
+	check("k2")
+	if err := k2.Begin("k", false); !errors.Is(err, ErrGone) {
+		t.Errorf("a connection that made room: %v", err)
+	}
+	k1.End()
+	k3.End()
+	if err := k1.Begin("other", false); err != nil { // a proxy's connection
+		t.Error(err)
+	}
+	begin("k", "k4")
+	check()
+	d.Close(func(key string) bool { return key == "k" })
+	check("k3")
+	k1.End()
+	d.Close(func(key string) bool { return key == "other" })
+	check("k1")
+	if open, strangers, evicted, refused := d.Counts(); open != 2 || strangers != 0 || evicted != 3 || refused != 1 {
+		t.Errorf("%d open, %d strangers, %d evicted, %d refused", open, strangers, evicted, refused)
+	}
+}
+
+// The key that has most makes room for all others; what is urgent has places when nobody can.
+func TestTheLargestKeyMakesRoom(t *testing.T) {
+	d := NewDoor(8, 8).Share(8)
+	var shut []string
+	enter := func(name string) *Guest { return d.Enter("", func() { shut = append(shut, name) }) }
+	var all []*Guest
+	for _, key := range []string{"a", "b", "b", "b", "b", "b", "c", "c"} {
+		g := enter(key)
+		if err := g.Begin(key, false); err != nil {
+			t.Fatal(err)
+		}
+		g.End()
+		all = append(all, g)
+	}
+	g := enter("d")
+	if err := g.Begin("d", false); err != nil || fmt.Sprint(shut) != "[b]" {
+		t.Errorf("%v %v", shut, err)
+	}
+	for i, key := range []string{"a", "b", "b", "b", "b", "b", "c", "c"} {
+		if err := all[i].Begin(key, false); err != nil && !errors.Is(err, ErrGone) {
+			t.Fatal(err)
+		}
+	}
+	if err := enter("e").Begin("e", false); !errors.Is(err, ErrDoorFull) {
+		t.Errorf("all are busy: %v", err)
+	}
+	for i := range keptEach + 1 {
+		if err := enter("boss").Begin("boss", true); (err == nil) != (i < keptEach) {
+			t.Errorf("urgent %d: %v", i, err)
+		}
+	}
+	if err := enter("other").Begin("other", true); err != nil {
+		t.Errorf("one key has all places that are kept: %v", err)
+	}
+	for range 100 {
+		if enter("silent") == nil {
+			break
+		}
+	}
+	if open, _, _, _ := d.Counts(); open != 8+d.spare {
+		t.Errorf("%d open", open)
 	}
 }

@@ -250,22 +250,6 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-func TestKnownConnectionsAreRefusedAboveTheLimit(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Connections = 2 })
-	agent := g.key("agent", "authorize")
-	for range 2 {
-		c := g.talk()
-		c.write("GET /v1/policy/info HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n", agent)
-		if resp, _ := c.answer(); resp.StatusCode != 200 {
-			t.Fatal(resp.StatusCode)
-		}
-	}
-	over := g.talk()
-	if resp, m := over.answer(); resp.StatusCode != 429 || !strings.Contains(m["detail"].(string), "limits.connections") {
-		t.Errorf("%d %v", resp.StatusCode, m)
-	}
-}
-
 func TestFirstByteHasItsOwnLimit(t *testing.T) {
 	for _, c := range []struct{ first, idle, want time.Duration }{{0, 0, 10 * time.Second}, {3 * time.Second, 0, 3 * time.Second}, {0, 2 * time.Second, 2 * time.Second}} {
 		script := &scriptConn{end: io.EOF}

@@ -1,9 +1,14 @@
 package httpd
 
 import (
+	"errors"
+
 	"github.com/valyala/fasthttp"
 
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // client is what every request of one connection would otherwise make anew: the caller's address as text, and the texts of
@@ -14,6 +19,7 @@ type client struct {
 	auth   string
 	target string
 	guest  *edge.Guest // nil: it came by no door
+	begun  bool        // guest has a request of ours counted in
 }
 
 // clientOf finds the connection's client. Only the goroutine that handles the connection's requests may use it.
@@ -26,6 +32,35 @@ func clientOf(ctx *fasthttp.RequestCtx) *client {
 		sc.client.addr, sc.client.guest = ctx.RemoteAddr().String(), edge.GuestOf(sc.Conn)
 	}
 	return &sc.client
+}
+
+// begin counts a request of a key in, until the connection is read again.
+func (c *client) begin(s *Server, key *store.Key, op *ops.Op) error {
+	err := c.guest.Begin(key.ID, op.Urgent)
+	if err == nil {
+		c.begun = true
+		return nil
+	}
+	return noPlace(err, s.set.Connections, s.set.PerKey)
+}
+
+// end counts it out.
+func (c *client) end() {
+	if c.begun {
+		c.begun = false
+		c.guest.End()
+	}
+}
+
+// noPlace is what the caller is told whose connection found no place.
+func noPlace(err error, all, each int) error {
+	switch {
+	case errors.Is(err, edge.ErrKeyShare):
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", each)
+	case errors.Is(err, edge.ErrGone):
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection is closed, since others needed its place (limits.connections)")
+	}
+	return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", all)
 }
 
 // peer is where a request came from, for the record: the other end of its connection, or what a trusted proxy says.

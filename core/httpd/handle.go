@@ -179,7 +179,7 @@ func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 // run reads the request whole, finds who asks, and runs the operation.
 func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (ops.Response, error) {
 	op := r.op
-	if s.inFlight.Add(1) > int64(s.set.InFlight) {
+	if n := s.inFlight.Add(1); n > int64(s.set.InFlight) && !(op.Urgent && n <= int64(s.set.InFlight)+ops.UrgentInFlight) {
 		s.inFlight.Add(-1)
 		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", s.set.InFlight)
 	}
@@ -194,7 +194,10 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 		s.set.Service.Refused(s.base, err, "http", s.peer(ctx, c))
 		return nil, err
 	}
-	c.guest.Know(true)
+	if err := c.begin(s, key, op); err != nil {
+		ctx.SetConnectionClose() // its place is for others
+		return nil, err
+	}
 	if err := s.checkHead(ctx, op); err != nil {
 		return nil, err
 	}

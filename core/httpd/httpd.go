@@ -41,6 +41,7 @@ type Settings struct {
 	Idle          time.Duration
 	FirstByte     time.Duration // from a connection's begin to its first byte; 0 is the guard's default
 	Connections   int
+	PerKey        int   // connections of one key; 0 is as many as Connections
 	Keyless       int   // connections of one address that have shown no valid key; 0 is as many as Connections
 	Bodies        int64 // bytes that the bodies of unanswered requests may hold; 0 is 256 MiB
 	BodiesPerKey  int64 // of one key; 0 is a quarter
@@ -50,6 +51,7 @@ type Settings struct {
 	Flight        Flight        // nil: nobody asks which decisions are on their way
 	Log           func(format string, args ...any)
 
+	look   time.Duration // how often connections of stopped keys are looked for; tests change it
 	unread time.Duration // tests make it short; 0 is the contract's 30 s
 }
 
@@ -83,6 +85,7 @@ type Server struct {
 	once     sync.Once
 	inFlight atomic.Int64
 	bodies   *edge.Budget
+	door     *edge.Door
 	openAPI  []byte
 }
 
@@ -90,7 +93,8 @@ type Server struct {
 func New(set Settings) *Server {
 	set.Bodies = cmp.Or(set.Bodies, 256<<20)
 	set.BodiesPerKey, set.Keyless = cmp.Or(set.BodiesPerKey, set.Bodies/4), cmp.Or(set.Keyless, set.Connections)
-	s := &Server{set: set, stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), openAPI: OpenAPI(set.Version)}
+	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
+	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey), stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.fast = &fasthttp.Server{
 		Handler:                      s.handle,
@@ -98,7 +102,7 @@ func New(set Settings) *Server {
 		ExpectHandler:                s.expect,
 		ReadBufferSize:               set.HeaderBytes + 1024,
 		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
-		Concurrency:                  2*set.Connections + 64, // never reached: the door says no before, and says why
+		Concurrency:                  2*set.Connections + 1024, // never reached: the door says no before, and says why
 		WriteTimeout:                 unread,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -137,13 +141,17 @@ func (q quiet) Printf(format string, args ...any) {
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	full := newTurned(s.set.Connections, s.set.TLS != nil, s.set.NewID)
-	ln = explained{edge.NewDoor(s.set.Connections, s.set.Keyless).Listen(ln, s.set.Proxies, full.away), full}
+	ln = explained{s.door.Listen(ln, s.set.Proxies, full.away), full}
+	go s.door.Watch(s.base, cmp.Or(s.set.look, edge.WatchEvery), s.set.Service.Stopped)
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
 	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, FirstByte: s.set.FirstByte, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
 		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
 }
+
+// Door has the connections.
+func (s *Server) Door() *edge.Door { return s.door }
 
 // Drain makes /readyz answer 503 and refuses new decisions, so that a balancer looks elsewhere. What runs goes on.
 func (s *Server) Drain() {

@@ -112,7 +112,7 @@ func newGate(t testing.TB, change func(*Settings)) *gate {
 			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 2, Column: 3, Msg: "no"}}}
 		}})
 	set := Settings{Service: g.svc, Ready: func() []Part { return []Part{{Name: "store", OK: true}} }, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1", DenyStatus: 200,
-		AuthorizeBody: 1 << 20, ScanBody: 4 << 20, HeaderBytes: 16 << 10, JSON: exact.DefaultLimits, NameBytes: 256, Connections: 100, InFlight: 100, Timeout: time.Minute, Flight: g.flight, Log: t.Logf}
+		AuthorizeBody: 1 << 20, ScanBody: 4 << 20, HeaderBytes: 16 << 10, JSON: exact.DefaultLimits, NameBytes: 256, look: time.Hour, Connections: 100, InFlight: 100, Timeout: time.Minute, Flight: g.flight, Log: t.Logf}
 	if change != nil {
 		change(&set)
 	}

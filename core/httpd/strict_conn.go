@@ -117,6 +117,7 @@ func (c *strictConn) Read(b []byte) (int, error) {
 		return 0, nil
 	}
 	c.land()
+	c.client.end()
 	if err := c.turn(); err != nil {
 		return 0, err
 	}

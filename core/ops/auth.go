@@ -140,6 +140,10 @@ func (s *Service) KeyByID(id string) (*store.Key, error) {
 	return s.living(k)
 }
 
+// Stopped reports whether a key is killed, expired or revoked with none in its place: its connections are closed then. Nothing is said of
+// ids that no key has.
+func (s *Service) Stopped(id string) bool { return s.set.Store.KeyStopped(id) }
+
 func (s *Service) living(k *store.Key) (*store.Key, error) {
 	now := s.set.Now()
 	if r := k.Revoked(now); r != nil {

@@ -26,22 +26,22 @@ var Table = []Op{
 	{Name: "authorize", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/authorize", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Authorize), Doc: "Decide whether one call may run."},
 	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
 	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
-	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call, or withdraw an approval."},
+	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call, or withdraw an approval."},
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
 	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
-	{Name: "approval_get", Socket: true, Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals/call", Body: AuthorizeBody, Run: typed((*Service).ApprovalGet), Doc: "Show one deferred call whole."},
+	{Name: "approval_get", Socket: true, Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals/call", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).ApprovalGet), Doc: "Show one deferred call whole."},
 	{Name: "standing_grant_add", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants", Body: AuthorizeBody, Run: typed((*Service).AddGrant), Doc: "Make a standing grant."},
-	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Run: typed((*Service).RevokeGrant), Doc: "End a standing grant."},
+	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).RevokeGrant), Doc: "End a standing grant."},
 	{Name: "standing_grant_list", Socket: true, Needs: sdk.ScopeGrants, Method: "GET", Path: "/v1/grants", Run: typed((*Service).ListGrants), Doc: "List standing grants."},
-	{Name: "kill", Socket: true, Needs: sdk.ScopeKill, Method: "POST", Path: "/v1/kill", Body: AuthorizeBody, Run: typed((*Service).KillSwitch), Doc: "Stop an agent, a session, a key, a tool or everything; or let it go on again."},
+	{Name: "kill", Socket: true, Needs: sdk.ScopeKill, Method: "POST", Path: "/v1/kill", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).KillSwitch), Doc: "Stop an agent, a session, a key, a tool or everything; or let it go on again."},
 	{Name: "kill_list", Needs: sdk.ScopeKill | sdk.ScopeAudit, Method: "GET", Path: "/v1/kill", Run: typed((*Service).KillList), Doc: "List the kills in effect."},
 	{Name: "audit_subscribe", Socket: true, Needs: sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).AuditSubscribe), Doc: "Follow the audit log."},
 	{Name: "callback_subscribe", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).CallbackSubscribe), Doc: "Follow what happens to calls."},
 	{Name: "action_submit", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions", Body: AuthorizeBody, Decides: true, Run: typed((*Service).SubmitAction), Doc: "Submit an action: decide it and keep it. An identical one of the same key within 2 seconds is the same action."},
 	{Name: "action_list", Needs: readActions, Method: "GET", Path: "/v1/actions", Run: typed((*Service).ListActions), Doc: "List actions, newest first."},
 	{Name: "action_get", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}", Run: typed((*Service).GetAction), Doc: "Read one action."},
-	{Name: "action_approval", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/actions/{id}/approval", Body: AuthorizeBody, Run: typed((*Service).ApproveAction), Doc: "Approve or deny an action that waits, or withdraw an approval."},
+	{Name: "action_approval", Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/actions/{id}/approval", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).ApproveAction), Doc: "Approve or deny an action that waits, or withdraw an approval."},
 	{Name: "action_start", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/start", Body: AuthorizeBody, Decides: true, Run: typed((*Service).StartAction), Doc: "Start an allowed or approved action, once; it is decided again."},
 	{Name: "action_result", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/actions/{id}/result", Body: AuthorizeBody, Run: typed((*Service).FinishAction), Doc: "Report how an executing action ended, once."},
 	{Name: "action_events", Needs: readActions, Method: "GET", Path: "/v1/actions/{id}/events", Run: typed((*Service).ActionEvents), Doc: "List what happened to one action, with the audit records that say so."},
@@ -71,12 +71,16 @@ type Op struct {
 	Path    string    // of HTTP, "" if it is not served there; {name} stands for one segment
 	Body    BodyLimit
 	Waits   bool     // may wait long for its answer
+	Urgent  bool     // has places of its own where all connections and requests are busy
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Query   []string // members that may come in the query instead of the body
 	Doc     string
 	Run     Runner // either Run
 	Stream  Opener // or Stream
 }
+
+// UrgentInFlight is how many urgent requests are taken beyond those that may be in flight.
+const UrgentInFlight = 64
 
 // Stream is an open subscription. Its methods are called by one goroutine, Close excepted.
 type Stream interface {
@@ -182,6 +186,8 @@ type Keys interface {
 	Key(id string) *store.Key
 	// Keys lists all keys, tombstones too.
 	Keys() []*store.Key
+	// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled.
+	KeyStopped(id string) bool
 }
 
 // Grants is what operations read of standing grants.

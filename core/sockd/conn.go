@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -76,6 +77,26 @@ func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
 	c.changed.L = &c.mu
 	c.raw, err = nc.SyscallConn()
 	return c, err
+}
+
+// begin counts a request of a key in, until its answer is written.
+func (c *conn) begin(key *store.Key, urgent bool) error {
+	switch err := c.guest.Begin(key.ID, urgent); {
+	case errors.Is(err, edge.ErrKeyShare):
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", c.s.set.PerKey)
+	case errors.Is(err, edge.ErrGone):
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection is closed, since others needed its place (limits.connections)")
+	case err != nil:
+		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", c.s.set.Connections)
+	}
+	return nil
+}
+
+// knowPeer counts a connection for a user who stands for a key, until it shows which. Where there is no room it is a stranger.
+func (c *conn) knowPeer() {
+	if c.peer.key != "" && c.guest.Begin(c.peer.user, false) == nil {
+		c.guest.End()
+	}
 }
 
 // holdLine takes n bytes more for a line that has begun: of what its key may hold, or of the little that all have together who

@@ -146,7 +146,7 @@ func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
 		return r.gate
 	})
 	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), AuthorizeBody: 1 << 20, ScanBody: 4 << 20, JSON: exact.DefaultLimits, Idle: time.Minute,
-		Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string { return "soc_1" }, Version: "1.2.3", Features: []string{"govern-half-close"},
+		look: time.Hour, Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string { return "soc_1" }, Version: "1.2.3", Features: []string{"govern-half-close"},
 		Log: func(format string, args ...any) { r.logged.add(fmt.Sprintf(format, args...)) }}
 	if change != nil {
 		change(r, &r.set)

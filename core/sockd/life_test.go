@@ -211,25 +211,6 @@ func TestInFlightIsBounded(t *testing.T) {
 	c.ask(`{"type":"echo"}`)
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Connections = 2 })
-	key := r.key("agent", "authorize").Value
-	a, b := r.as(key), r.as(key)
-	over := r.dial()
-	if got := over.line(); got != `{"ok":false,"error":"more than 2 connections at once (limits.connections)","code":"too_many_requests","effect":"DENY","reason_code":"TOO_MANY_REQUESTS","result":{"effect":"DENY","reason_code":"TOO_MANY_REQUESTS","reason":"more than 2 connections at once (limits.connections)"}}` {
-		t.Error(got)
-	}
-	over.end()
-	a.ask(`{"type":"echo"}`)
-	b.Close()
-	until(t, "there is room again", func() bool {
-		r.s.mu.Lock()
-		defer r.s.mu.Unlock()
-		return len(r.s.conns) == 1
-	})
-	r.as(key).ask(`{"type":"echo"}`)
-}
-
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.Idle = 50 * time.Millisecond })
 	key := r.key("agent", "authorize").Value

@@ -41,6 +41,7 @@ type Settings struct {
 	WholeRead     time.Duration // how long one message may take to come in: 10 s
 	FirstByte     time.Duration // how long a new connection may take to begin its first message: 10 s
 	Connections   int
+	PerKey        int           // connections of one key; 0 is as many as Connections
 	Keyless       int           // connections of one user that have shown no valid key; 0 is as many as Connections
 	Bodies        int64         // bytes that messages and answers over 8 KiB may hold until they are read; 0 is 256 MiB
 	BodiesPerKey  int64         // of one key; 0 is a quarter
@@ -54,6 +55,8 @@ type Settings struct {
 	Version  string        // of the program, for hello
 	Features []string      // for hello, besides the names of the operations
 	Log      func(format string, args ...any)
+
+	look time.Duration // how often connections of stopped keys are looked for; tests change it
 }
 
 // The defaults of Settings.
@@ -100,7 +103,7 @@ type Server struct {
 // whatever else has the path, is an error, and so is a peer that must not be one.
 func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
-	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless)
+	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless).Share(s.set.PerKey)
 	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {
@@ -135,6 +138,7 @@ func withDefaults(set Settings) Settings {
 		set.WholeRead = defaultWholeRead
 	}
 	set.FirstByte = min(cmp.Or(set.FirstByte, defaultFirstByte), cmp.Or(set.Idle, defaultFirstByte))
+	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
 	set.Keyless, set.Bodies = cmp.Or(set.Keyless, set.Connections), cmp.Or(set.Bodies, defaultBodies)
 	set.BodiesPerKey = cmp.Or(set.BodiesPerKey, set.Bodies/4)
 	if set.Stuck == 0 {
@@ -142,6 +146,9 @@ func withDefaults(set Settings) Settings {
 	}
 	return set
 }
+
+// Door has the connections.
+func (s *Server) Door() *edge.Door { return s.door }
 
 // Path is the socket's file.
 func (s *Server) Path() string { return s.set.Path }
@@ -151,6 +158,7 @@ const acceptPause = 50 * time.Millisecond
 
 // Serve answers until Close, and returns nil then.
 func (s *Server) Serve() error {
+	s.workers.Go(func() { s.door.Watch(s.base, cmp.Or(s.set.look, edge.WatchEvery), s.set.Service.Stopped) })
 	for {
 		nc, err := s.ln.AcceptUnix()
 		switch {
@@ -185,7 +193,7 @@ func (s *Server) admit(nc *net.UnixConn) {
 	c.guest = s.door.Enter(c.peer.user, func() { _ = nc.Close() }) // its reader sees the end
 	room := c.guest != nil
 	if room {
-		c.guest.Know(c.peer.key != "")
+		c.knowPeer()
 	}
 	s.mu.Lock()
 	ended := s.ended

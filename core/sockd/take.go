@@ -35,6 +35,7 @@ type task struct {
 
 	holder string // whose share of the budget it and its answer hold
 	held   int64
+	begun  bool // its connection counts it as running
 
 	next *task
 	done bool
@@ -62,7 +63,11 @@ func (t *task) shed() {
 func (t *task) recycle() {
 	t.letGo()
 	if t.stream != nil {
-		return
+		return // it runs until the connection ends
+	}
+	if t.begun {
+		t.c.guest.End()
+		t.begun = false
 	}
 	if cap(t.out) > keptAnswer {
 		t.out = make([]byte, 0, 1024)
@@ -170,7 +175,7 @@ func (c *conn) check(t *task) *sdk.Error {
 		t.env.mute = false // a stream that nothing announces could not be told from answers
 		return sdk.FieldErrf(sdk.CodeBadRequest, "id", "a subscription needs an id")
 	}
-	if c.s.inFlight.Add(1) > int64(c.s.set.InFlight) {
+	if n := c.s.inFlight.Add(1); n > int64(c.s.set.InFlight) && !(t.op.Urgent && n <= int64(c.s.set.InFlight)+ops.UrgentInFlight) {
 		c.s.inFlight.Add(-1)
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", c.s.set.InFlight)
 	}
@@ -229,6 +234,9 @@ func (e *envelope) nameField() string {
 	return "type"
 }
 
+// urgentScopes are those of keys whose auth comes before something urgent.
+const urgentScopes = sdk.ScopeKill | sdk.ScopeApprove | sdk.ScopeGrants
+
 // authenticate makes a key stand for all later messages that have none. A failure takes away what an earlier one gave.
 func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
 	c.cred = credential{tried: true}
@@ -242,8 +250,11 @@ func (c *conn) authenticate(t *task) (ops.Response, *sdk.Error) {
 		c.s.workers.Go(func() { c.s.set.Service.Refused(c.s.base, err, "socket", c.peer.text) }) // it may wait for the disk
 		return nil, shown(err)
 	}
+	if err := c.begin(key, key.Scope()&urgentScopes != 0); err != nil {
+		return nil, shown(err)
+	}
+	c.guest.End()
 	c.cred.id = key.ID
-	c.guest.Know(true)
 	return &authAnswer{key.ID, key.Name, key.Scopes}, nil
 }
 

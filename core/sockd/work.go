@@ -126,7 +126,10 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 		s.set.Service.Refused(s.base, err, "socket", c.peer.text)
 		return nil, err
 	}
-	c.guest.Know(true)
+	if err := c.begin(key, t.op.Urgent); err != nil {
+		return nil, err
+	}
+	t.begun = true
 	start := s.set.Now()
 	t.req = ops.Request{Key: key, Start: start, Body: t.env.body, Raw: t.env.body.Raw(), Stopping: c.stopping,
 		Who: store.Who{Principal: key.ID, Method: method, Surface: "socket", Peer: c.peer.text, RequestID: t.requestID()}}

@@ -139,6 +139,18 @@ func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	return set.covering(k.root(), agent, session, tool)
 }
 
+// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled. Ids that no key has are not stopped.
+func (s *Store) KeyStopped(id string) bool {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	k, now := s.keys.byID[id], s.set.Now()
+	if k == nil {
+		return false
+	}
+	set := s.kills.now.Load()
+	return k.Expired(now) || !s.lives(k, now) || set != nil && set.all[killName{KillKey, k.root()}] != nil
+}
+
 // Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on disk.
 // Whoever reads beside the sequencer, which may be what a batch has changed and not yet synced, commits one before it answers.
 type Barrier struct{ Key *Key }
