@@ -153,6 +153,15 @@ func (s *Service) Fail(p *Process, reason error) {
 	}
 }
 
+// ErrRenewed is why a process has ended that Renew has ended.
+var ErrRenewed = errors.New("it was renewed")
+
+// Renew is Fail for what is not the process's fault, such as what a caller gave it to do: it counts as no crash, and the next process is
+// started at once.
+func (s *Service) Renew(p *Process, reason error) {
+	s.Fail(p, fmt.Errorf("%w: %w", ErrRenewed, reason))
+}
+
 // Close asks the process to end (its stdin is closed, SIGTERM to its group), kills it when ctx ends, and returns when all is done. The error says
 // what could not be ended. It may be called more than once; the first call's ctx counts.
 func (s *Service) Close(ctx context.Context) error {
@@ -203,6 +212,10 @@ func (s *Service) run() {
 		if s.base.Err() != nil {
 			s.become(StateStopped, err, nil, time.Time{})
 			return
+		}
+		if errors.Is(err, ErrRenewed) && healthy > 0 {
+			s.become(StateBackoff, err, nil, s.set.Now())
+			continue
 		}
 		wait, quarantined := s.record.crash(s.set.Backoff, s.set.Now(), healthy, s.set.Jitter())
 		select { // a Resume of long ago is none

@@ -564,3 +564,25 @@ func TestRandomHistories(t *testing.T) {
 		})
 	}
 }
+
+// TestRenew: what was renewed starts again at once and has not crashed.
+func TestRenew(t *testing.T) {
+	bubble(t, "without a wait", func(t *testing.T, st *stage) {
+		set := st.settings()
+		set.Backoff.Crashes = 1
+		s := Supervise(set)
+		for i := range 4 {
+			p, err := s.Wait(t.Context())
+			if err != nil {
+				t.Fatal(i, err)
+			}
+			passes(time.Second)
+			s.Renew(p, errors.New("of a text"))
+			synctest.Wait()
+			if v := s.State(); v.State != StateReady || v.Crashes != 0 || v.Starts != uint64(i+2) {
+				t.Errorf("%+v", v)
+			}
+		}
+		closes(t, s)
+	})
+}

@@ -75,6 +75,8 @@ type Worker struct {
 	places  *places.Places
 	masks   *places.Places
 	closing chan struct{}
+	blame   blame
+	revival revival
 
 	closeMu sync.Mutex
 	closed  bool
@@ -164,6 +166,7 @@ func (w *Worker) command() (supervise.Command, error) {
 
 // notify hears of every change of the process's state. A first start that failed ends Spawn.
 func (w *Worker) notify(c supervise.Change) {
+	w.revived(c)
 	if c.To == supervise.StateBackoff || c.To == supervise.StateQuarantined {
 		err := c.Err
 		if err == nil {

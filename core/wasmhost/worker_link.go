@@ -42,6 +42,7 @@ type link struct {
 // pending is one call that waits for its answer. Whoever takes it out of link.pending completes it.
 type pending struct {
 	kind  byte // what answers it, beside frameFault
+	lost  bool // the worker was ended for another key's text: the call may be made again
 	asked asked
 	who   whose
 
@@ -85,6 +86,7 @@ func (w *Worker) handshake(p *supervise.Process) error {
 	}
 	w.newStats()
 	w.link.Store(l)
+	w.revival.end()
 	w.links.Go(l.read)
 	return nil
 }
@@ -283,7 +285,10 @@ func (l *link) complete(p *pending, err error) {
 }
 
 // end kills the process and fails what waits for it.
-func (l *link) end(why error) {
+func (l *link) end(why error) { l.endFor("", why) }
+
+// endFor is end when a key's text is to blame, unless that is "": then the next process comes at once, and others' calls are made again.
+func (l *link) endFor(key string, why error) {
 	l.mu.Lock()
 	if l.dead == nil {
 		l.dead = why
@@ -292,10 +297,18 @@ func (l *link) end(why error) {
 	lost := l.pending
 	l.pending = map[uint64]*pending{}
 	l.mu.Unlock()
-	l.worker.link.CompareAndSwap(l, nil)
 	<-l.worker.begun
-	l.worker.service.Fail(l.process, why)
+	if key != "" {
+		l.worker.blame.add(key, time.Now())
+		l.worker.revival.begin()
+		l.worker.link.CompareAndSwap(l, nil)
+		l.worker.service.Renew(l.process, why)
+	} else {
+		l.worker.link.CompareAndSwap(l, nil)
+		l.worker.service.Fail(l.process, why)
+	}
 	for _, p := range lost {
+		p.lost = key != "" && p.who.key != key
 		l.complete(p, l.worker.fault(ErrWorker, cut(why.Error(), 200), nil))
 	}
 }
@@ -306,7 +319,7 @@ func (l *link) late(id uint64, p *pending) {
 		return
 	}
 	l.complete(p, l.worker.fault(ErrInterrupted, "the worker process did not answer in time and was killed", context.DeadlineExceeded))
-	l.end(errors.New("it was killed because a call was late"))
+	l.endFor(p.who.key, errors.New("it was killed because a call was late"))
 }
 
 // begin registers a call.
@@ -339,8 +352,19 @@ func (l *link) send(make func(buf []byte) []byte) error {
 // ask makes one call: a free place, a frame, an answer.
 func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id uint64, left time.Duration) []byte) (err error) {
 	defer func() { w.count(err) }()
+	for {
+		p.lost = false
+		again, err := w.askOnce(ctx, p, frame)
+		if !again {
+			return err
+		}
+	}
+}
+
+// askOnce is one try of ask. again: what was in its way is another key's text, and a worker is on its way.
+func (w *Worker) askOnce(ctx context.Context, p *pending, frame func(b []byte, id uint64, left time.Duration) []byte) (again bool, err error) {
 	if err := w.acquire(ctx, p.who); err != nil {
-		return err
+		return false, err
 	}
 	l := w.link.Load()
 	left := w.spec.Timeout
@@ -349,19 +373,29 @@ func (w *Worker) ask(ctx context.Context, p *pending, frame func(b []byte, id ui
 	}
 	if l == nil {
 		w.of(p.who).Give(p.who.key)
-		return w.absent()
+		if w.revival.now() != nil {
+			return true, nil
+		}
+		return false, w.absent()
 	}
 	deadline := time.Now().Add(left)
 	id, err := l.begin(p, left+cmp.Or(w.tune.late, lateBy))
 	if err != nil {
 		w.of(p.who).Give(p.who.key)
-		return w.fault(ErrWorker, cut(err.Error(), 200), nil)
+		return w.revival.now() != nil, w.fault(ErrWorker, cut(err.Error(), 200), nil)
 	}
 	err = l.send(func(b []byte) []byte { return frame(b, id, time.Until(deadline)) })
 	if err != nil {
 		l.end(fmt.Errorf("it does not listen: %w", err))
 	}
-	return w.await(ctx, l, p, id, deadline)
+	if err = w.await(ctx, l, p, id, deadline); err != nil {
+		select {
+		case <-p.done:
+			again = p.lost && ctx.Err() == nil
+		default: // nobody waited for the answer
+		}
+	}
+	return again, err
 }
 
 // await waits for the answer. Whoever has waited in vain leaves; the place stays taken until the worker has answered or is late.
@@ -405,7 +439,10 @@ func (w *Worker) acquire(ctx context.Context, who whose) error {
 	if err := ctx.Err(); err != nil {
 		return w.fault(ErrBusy, "the call came too late", err)
 	}
-	if w.link.Load() == nil {
+	if err := w.awaitWorker(ctx, who.key); err != nil {
+		return err
+	}
+	if w.link.Load() == nil && w.revival.now() == nil {
 		return w.absent()
 	}
 	switch err := w.of(who).Take(ctx, who.key, time.Time{}); {

@@ -441,3 +441,83 @@ func TestLateWorkerLives(t *testing.T) {
 		t.Errorf("afterwards: %v, %v, %d starts", found, err, w.State().Starts)
 	}
 }
+
+// TestWorkerOfOneKeysText: a text that ends the worker costs its own key only. The next worker comes without a backoff, a call of another
+// key that was there is made again, and the key itself waits.
+func TestWorkerOfOneKeysText(t *testing.T) {
+	tune := tuning(nil)
+	tune.change = func(s *supervise.Settings) {
+		s.Backoff = supervise.Backoff{First: time.Hour, Most: time.Hour, Crashes: 1}
+	}
+	w := spawn(t, finder(), func(s *Spec) { s.Timeout, s.Instances = 5*time.Minute, 2 }, tune)
+	process, err := os.FindProcess(w.State().Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Signal(syscall.SIGSTOP); err != nil { // it does not answer, as with a text that nothing interrupts
+		t.Fatal(err)
+	}
+	waitFor(func() bool { return stopped(t, process.Pid) })
+	other := make(chan error, 1)
+	go func() {
+		found, err := w.Scan(context.Background(), &chain.Input{Text: "a!", KeyID: "other"})
+		if err == nil && len(found) != 1 {
+			err = fmt.Errorf("found %v", found)
+		}
+		other <- err
+	}()
+	waitFor(func() bool { return w.places.InUse() == 1 })
+	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := w.Scan(short, &chain.Input{Text: "a!", KeyID: "dear"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("its own call: %v", err)
+	}
+	if err := <-other; err != nil {
+		t.Errorf("another key's call: %v", err)
+	}
+	if s := w.State(); s.Starts != 2 || s.Crashes != 0 || s.State != supervise.StateReady {
+		t.Errorf("%+v", s)
+	}
+	for range 3 { // each later end is dearer
+		w.blame.add("dear", time.Now())
+	}
+	short, cancel = context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = w.Scan(short, &chain.Input{Text: "a!", KeyID: "dear"})
+	wantErr(t, err, ErrBusy)
+	if found, err := w.Scan(context.Background(), &chain.Input{Text: "a!", KeyID: "other"}); err != nil || len(found) != 1 {
+		t.Errorf("another key meanwhile: %v, %v", found, err)
+	}
+	if found, err := w.Scan(context.Background(), &chain.Input{Text: "a!", KeyID: "dear"}); err != nil || len(found) != 1 {
+		t.Errorf("the key when it has waited: %v, %v", found, err)
+	}
+}
+
+// TestBlame: each end makes a key wait twice as long, to a bound; it is forgotten, and so are keys when there are too many.
+func TestBlame(t *testing.T) {
+	var b blame
+	now := time.Unix(1000, 0)
+	for i, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second} {
+		if b.add("a", now); b.left("a", now) != want {
+			t.Errorf("end %d: waits %v, want %v", i, b.left("a", now), want)
+		}
+	}
+	for range 40 {
+		b.add("a", now)
+	}
+	if got := b.left("a", now); got != blameMost {
+		t.Errorf("at most: %v", got)
+	}
+	if b.left("b", now) > 0 {
+		t.Error("another key waits")
+	}
+	if b.add("a", now.Add(blameKept+time.Second)); b.left("a", now.Add(blameKept+time.Second)) != blameFirst {
+		t.Error("an old end counts")
+	}
+	for i := range 2 * blameKeys {
+		b.add(fmt.Sprint(i), now.Add(time.Hour))
+	}
+	if len(b.keys) != blameKeys {
+		t.Errorf("%d keys are remembered", len(b.keys))
+	}
+}
