@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // LockName is the name of the file beside the main file that pins modules.
@@ -54,11 +56,31 @@ func (l *loader) readLock() *lock {
 	}
 	// A report of its own: the lock's keys must not pass for those of the configuration.
 	own := newReport()
-	m := newMerger(own, Lock{})
-	m.add(&layer{label: path, dir: filepath.Dir(path), lines: true, isFile: true, root: root})
-	m.decode(&out.Lock)
+	decodeLock(own, path, root, &out.Lock)
 	l.report.problems = append(l.report.problems, own.problems...)
 	return out
+}
+
+// ReadLock reads the text of a lock; the lock of an empty text is empty.
+func ReadLock(text []byte) (Lock, error) {
+	var out Lock
+	if len(text) == 0 {
+		return out, nil
+	}
+	r := newReport()
+	if root := parseYAML(r, LockName, text); root != nil {
+		decodeLock(r, LockName, root, &out)
+	}
+	if len(r.problems) > 0 {
+		return Lock{}, &Error{Problems: r.problems}
+	}
+	return out, nil
+}
+
+func decodeLock(r *report, path string, root *yaml.Node, into *Lock) {
+	m := newMerger(r, Lock{})
+	m.add(&layer{label: path, dir: filepath.Dir(path), lines: true, isFile: true, root: root})
+	m.decode(into)
 }
 
 // apply gives a module the digest and the signer that the lock has for it.

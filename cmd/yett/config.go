@@ -112,10 +112,10 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 		return nil
 	}
 	for _, p := range list {
-		fmt.Fprintln(cmd.ErrOrStderr(), p.String())
+		fmt.Fprintln(cmd.ErrOrStderr(), visible(p.String()))
 	}
 	for _, w := range row.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+w)
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+visible(w))
 	}
 	switch {
 	case err != nil:

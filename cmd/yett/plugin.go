@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -69,16 +71,47 @@ func writeLock(cmd *cobra.Command, out *output, file string, lock config.Lock, c
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	changed := signersChanged(before, lock)
 	switch {
 	case err == nil && bytes.Equal(before, text):
 		return out.done(cmd, written{path, len(lock.Plugins), false}, "%s is up to date (%s)", path, files(len(lock.Plugins)))
 	case check:
+		for _, line := range changed {
+			cmd.PrintErrln(line)
+		}
 		return &exitCode{exitError, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file)}
+	}
+	for _, line := range changed {
+		cmd.PrintErrln(line)
 	}
 	if err := replaceFile(path, text); err != nil {
 		return err
 	}
 	return out.done(cmd, written{path, len(lock.Plugins), true}, "%s pins %s", path, files(len(lock.Plugins)))
+}
+
+// signersChanged says which files somebody else has signed, or nobody any more, since the lock before: other bytes are what an author
+// does, another author is what an operator should know of.
+func signersChanged(before []byte, lock config.Lock) (lines []string) {
+	old, err := config.ReadLock(before)
+	if err != nil {
+		return []string{"warning: the lock before cannot be read, so nobody can tell whether a signer has changed"}
+	}
+	names := slices.Sorted(maps.Keys(lock.Plugins))
+	for _, name := range names {
+		was, there := old.Plugins[name]
+		is := lock.Plugins[name].Signer
+		switch {
+		case !there || was.Signer == is:
+		case is == "":
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and nobody has signed it now", visible(name), visible(was.Signer)))
+		case was.Signer == "":
+			lines = append(lines, fmt.Sprintf("plugins.%s: is signed by %s now, and was signed by nobody", visible(name), visible(is)))
+		default:
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and is signed by %s now", visible(name), visible(was.Signer), visible(is)))
+		}
+	}
+	return lines
 }
 
 // written is what a command prints that keeps a file up to date.

@@ -58,7 +58,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		return exitOK
 	}
 	if msg := err.Error(); msg != "" {
-		fmt.Fprintf(stderr, "yett: %s\n", msg)
+		lines := strings.Split(msg, "\n")
+		for i := range lines {
+			lines[i] = visible(lines[i])
+		}
+		fmt.Fprintf(stderr, "yett: %s\n", strings.Join(lines, "\n"))
 	}
 	return codeFor(err)
 }

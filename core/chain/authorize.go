@@ -176,6 +176,9 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	default:
 		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
 	}
+	if !s.Inline { // an operator's rules say what they say; what somebody else's code says must not hide or move text wherever it is read
+		v.Reason, v.Message, v.RuleID = visible(v.Reason), visible(v.Message), visible(v.RuleID)
+	}
 	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
 	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
 		row.Err = errors.New("the step answered with an unknown effect or without a reason code")

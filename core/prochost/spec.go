@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/supervise"
@@ -270,7 +272,7 @@ func cut(s string, most int) string {
 		s = strings.ToValidUTF8(s[:most], "") + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r == 0xfffd || r == 0x2028 || r == 0x2029 {
+		if !unicode.IsPrint(r) || r == utf8.RuneError { // also what turns the direction of text
 			return '?'
 		}
 		return r
