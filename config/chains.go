@@ -26,7 +26,7 @@ type AuthorizeStep struct {
 	Use       string    `koanf:"use" format:"name" example:"entitle" doc:"Name of a plugin of kind authorizer."`
 	Match     Match     `koanf:"match" doc:"Which calls the step sees; all of them if not given."`
 	Timeout   Duration  `koanf:"timeout" min:"1ms" max:"60s" example:"25ms" doc:"Time for this step; the plugin's limit, and never more than the budget, if not given."`
-	OnError   string    `koanf:"on_error" default:"deny" enum:"deny|defer|abstain" doc:"What the step says when it did not run to its end: deny, defer or abstain."`
+	OnError   string    `koanf:"on_error" default:"deny" enum:"deny|defer|abstain" doc:"What the step says when it did not run to its end: deny, defer or abstain; rules never less than the deny or defer they were looking at."`
 	Mode      string    `koanf:"mode" default:"enforce" enum:"enforce|shadow" doc:"enforce, or shadow: run and recorded, without effect."`
 	ScanArgs  bool      `koanf:"scan_args" default:"false" doc:"Run the scan_output chain over the args first: what it would redact or deny is denied."`
 	Rules     []RuleSet `koanf:"-"` // the files of RuleFiles, read

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -46,5 +47,40 @@ func TestConditionsEndWithTheChainsBudget(t *testing.T) {
 	}
 	if n := conditions.InUse(); n != 0 {
 		t.Errorf("%d places are still taken", n)
+	}
+}
+
+// A key whose dear conditions have every place waits for itself. Another key's find one, and the usual call asks for none.
+func TestOneKeysDearConditionsLeaveOthersAlone(t *testing.T) {
+	a, err := compilePolicy("rules: [{id: sums, tools: ['rule/*'], effect: permit, when: 'args.items.all(x, args.items.exists(y, x == y))'}, {id: rest, tools: ['**'], effect: permit}]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc exact.Doc
+	if err := doc.Parse(`{"items":[`+strings.Repeat("1,", 1500)+`1]}`, exact.DefaultLimits); err != nil {
+		t.Fatal(err)
+	}
+	free := max(runtime.GOMAXPROCS(0)-1, 1)
+	for range free {
+		if err := conditions.Take(t.Context(), "greedy", time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		defer conditions.Give("greedy")
+	}
+	ask := func(key, tool string, budget time.Duration) string {
+		a.Budget = budget
+		return a.Run(t.Context(), &chain.Call{KeyID: key, AgentID: "a", ToolID: tool, Args: doc.Root()}, nil).Verdict.Code
+	}
+	if got := ask("greedy", "rule/x", 30*time.Millisecond); got != sdk.ReasonStepTimeout {
+		t.Errorf("a dear call of the key that has all places: %s", got)
+	}
+	if got := ask("other", "rule/x", time.Minute); got != sdk.ReasonRulePermit {
+		t.Errorf("a dear call of another key: %s", got)
+	}
+	if got := ask("greedy", "files/read", time.Minute); got != sdk.ReasonRulePermit {
+		t.Errorf("a usual call: %s", got)
+	}
+	if n := conditions.InUse(); n != free {
+		t.Errorf("%d places are taken, want %d", n, free)
 	}
 }

@@ -1,4 +1,4 @@
-// Package places bounds how many calls run at once, and shares them out by key: whoever runs somebody else's code for many callers asks
+// Package places bounds how many calls run at once, and shares them out by key: whoever runs somebody else's code, or works long, asks
 // here first. It owns no call and knows nothing of what runs. A key is any text that says whose a call is; "" is nobody's.
 package places
 
