@@ -182,7 +182,7 @@ func beginSweep() (end func()) {
 	return func() { stop(); <-done }
 }
 
-// sweep removes private directories of this user whose owners were killed. What cannot be removed stays for the next process.
+// sweep removes private directories of this user, or for root of any, whose owners were killed, and ends what still lives in them. What cannot be removed stays for the next process.
 func sweep(ctx context.Context) {
 	tmp, err := tempDir()
 	if err != nil {
@@ -225,12 +225,13 @@ func removeDead(ctx context.Context, path string) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		return
 	}
-	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() {
+	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() && os.Geteuid() != 0 { // root's processes have users of their own
 		return
 	}
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
+	endLeft(path)
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return

@@ -42,8 +42,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// What a killed gateway has left goes with the next start of a process, and nothing else does: no directory of a living one, of
-// another user or of another form, and nothing that a link leads to.
+// What a killed gateway has left goes with the next start of a process, and nothing else does: no directory of a living one or
+// of another form, and nothing that a link leads to.
 func TestSweep(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -79,7 +79,7 @@ func TestSweep(t *testing.T) {
 	if os.Geteuid() == 0 {
 		other := abandoned(t, "plugin")
 		if os.Chown(other, 4711, 4711) == nil {
-			kept["another user's"] = other
+			gone["one of a user that root gave it"] = other
 		} else { // root in a container may not be able to give anything away
 			gone["one that stays root's"] = other
 		}

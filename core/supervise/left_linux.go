@@ -1,0 +1,91 @@
+package supervise
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	leftRounds = 50 // in which what dies may leave others behind
+	leftPause  = 10 * time.Millisecond
+)
+
+// endLeft kills what a process of a gateway that was killed has left behind: the kernel's death signal reaches the process, and not what
+// that has started. It knows them by the private directory, which no living gateway owns: they work in it, or their environment names it.
+// Whoever works elsewhere with another environment is not found, and stays confined.
+func endLeft(dir string) {
+	for range leftRounds {
+		pids := livingIn(dir)
+		for _, pid := range pids {
+			end(pid, dir)
+		}
+		if len(pids) == 0 {
+			return
+		}
+		<-time.After(leftPause)
+	}
+}
+
+// end kills a process that still is of the directory: the number is looked at again once it cannot become another's.
+func end(pid int, dir string) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if livesIn(pid, dir) {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // else it has ended
+	}
+}
+
+func livingIn(dir string) (pids []int) {
+	all, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil
+	}
+	for _, e := range all {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() && livesIn(pid, dir) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// livesIn says whether a process is one that a confined process can have started, works in a directory, or has it in its environment.
+func livesIn(pid int, dir string) bool {
+	if !confinedFor(pid) {
+		return false
+	}
+	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/") || cwd == dir+" (deleted)") {
+		return true
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxEnviron))
+	if err != nil {
+		return false
+	}
+	for v := range bytes.SplitSeq(text, []byte{0}) {
+		if _, value, _ := bytes.Cut(v, []byte("=")); string(value) == dir || bytes.HasPrefix(value, []byte(dir+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// confinedFor says that a process, which must be shown, can get no new privileges: all of ours are so, and shells of people are not.
+func confinedFor(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	return err == nil && bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n"))
+}
