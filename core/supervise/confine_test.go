@@ -37,6 +37,11 @@ func init() {
 		}
 		hang()
 	}
+	modes["listens"] = func([]string) {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+		fmt.Println(err, unix.Listen(fd, 5)) // the kernel picks a port
+		hang()
+	}
 	modes["maps"] = func([]string) { intruder.Map(512 << 20); hang() }
 	modes["litters"] = func([]string) {
 		for n := range 4 * diskFiles {
@@ -280,7 +285,7 @@ func TestHidden(t *testing.T) {
 // TestWatched: what the kernel does not limit is limited all the same: threads, page tables, a directory that is filled, files that nobody
 // sees, and files without number. The process is killed, and says why.
 func TestWatched(t *testing.T) {
-	over := map[string]string{"multiplies": "limits.threads", "maps": "limits.memory", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than"}
+	over := map[string]string{"multiplies": "limits.threads", "maps": "limits.memory", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than", "listens": "which network does not list"}
 	if raceEnabled {
 		delete(over, "maps") // the race detector needs more private memory than can be limited
 	}
@@ -291,7 +296,11 @@ func TestWatched(t *testing.T) {
 			if mode == "maps" {
 				l.Data = 256 << 20
 			}
-			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: &confine.Policy{}})
+			policy := &confine.Policy{}
+			if mode == "listens" {
+				policy.Network = &confine.Network{Ports: []uint16{1}}
+			}
+			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: policy})
 			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
 				t.Errorf("%+v", e)
 			}

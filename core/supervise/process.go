@@ -58,7 +58,8 @@ type Process struct {
 	name    string
 	pid     int
 	limits  Limits
-	private bool // stderr is not quoted
+	ports   []uint16 // where alone it may listen; none: it is not restricted, or has no network
+	private bool     // stderr is not quoted
 	in      io.WriteCloser
 	out     io.Reader
 	signal  func(kill bool) // to the whole group; called with mu held, before the process is reaped

@@ -191,6 +191,9 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{name: b.command.Name, limits: b.command.Limits, private: b.command.Private, done: make(chan struct{}), gone: make(chan struct{})}
+	if c := b.command.Confine; c != nil && c.Network != nil {
+		p.ports = c.Network.Ports
+	}
 	p.in, p.out = noInput{}, strings.NewReader("")
 	if b.command.Pipe {
 		p.out = &output{f: b.out}

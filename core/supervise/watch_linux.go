@@ -17,6 +17,7 @@ import (
 const (
 	watchPause = 200 * time.Millisecond
 	diskEach   = 5       // of so many looks
+	portsShare = 20      // a look at ports takes one part of the time in so many: a machine may have many sockets
 	diskFiles  = 1 << 14 // files and directories, at most
 
 	launcherMost = 48 << 20 // more than a launcher takes
@@ -25,11 +26,12 @@ const (
 var errManyFiles = errors.New("many files")
 
 // watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
-// user and not root, memory that RLIMIT_DATA does not count, and what it has on disk. It also notes how much memory it had. It returns when the
-// process has ended.
+// user and not root, memory that RLIMIT_DATA does not count, ports on which it listens, and what it has on disk. It also notes how much
+// memory it had. It returns when the process has ended.
 func (p *Process) watch(dir string, exited <-chan struct{}) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
+	var ports time.Time // when they are looked at again
 	for n := 1; ; n++ {
 		select {
 		case <-exited:
@@ -39,6 +41,10 @@ func (p *Process) watch(dir string, exited <-chan struct{}) {
 		over := p.overThreads()
 		if over == "" {
 			over = p.overMemory()
+		}
+		if now := time.Now(); over == "" && !now.Before(ports) {
+			over = p.overPorts()
+			ports = now.Add(portsShare * time.Since(now))
 		}
 		if over == "" && n%diskEach == 0 {
 			over = p.overDisk(dir)
