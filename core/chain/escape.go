@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -10,9 +11,12 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// maxDecoded bounds how often a text is decoded: JSON, JSON in its strings, and two deeper. Each depth costs an attacker a few
-// bytes and us a reading, and nobody reads deeper than that.
-const maxDecoded = 4
+// maxDecoded bounds how often a text is decoded: JSON in a string in JSON takes two. Each depth costs an attacker a few bytes and us a
+// reading. What has escapes behind the last is not released.
+const maxDecoded = 8
+
+// tooDeep is why a text is not released that has escapes behind all of them.
+var tooDeep = fmt.Sprintf("the text has escapes within escapes, more than %d deep: what they stand for was not looked at", maxDecoded)
 
 // units reads a text in units: stretches that stand for themselves, and JSON escapes, a surrogate pair being one. Escapes count
 // wherever they stand. In JSON that is inside strings. In any other text a person or a model decodes them as easily, and JSON

@@ -23,6 +23,7 @@ const (
 	CauseUnavailable = "unavailable" // a scanner could not be asked: its process is down, or all its places are taken
 	CauseError       = "error"       // a scanner failed
 	CauseMalformed   = "malformed"   // the masked text would be no JSON any more
+	CauseTooDeep     = "too_deep"    // it has escapes within escapes that nobody decodes
 )
 
 // UnmaskedError says why a text could not be masked: it must be kept and shown nowhere.
@@ -154,8 +155,11 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		}
 		found = append(found, more...)
 	}
-	if !ran {
+	switch {
+	case !ran:
 		return Masked{}, ErrNoScanner
+	case hits.deep:
+		return Masked{}, &UnmaskedError{Cause: CauseTooDeep, Err: errors.New(tooDeep)}
 	}
 	if c.Keys != nil {
 		for k := range hits.all {

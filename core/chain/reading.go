@@ -23,6 +23,7 @@ type reading struct {
 type readings struct {
 	all  []reading
 	room [1]reading // most texts have no escapes
+	deep bool       // there are escapes that nobody has decoded
 }
 
 // read prepares the readings of a text, with one pass over each.
@@ -36,6 +37,9 @@ func (c *ScanChain) read(text string) *readings {
 		if text, ok = decoded(text); ok {
 			rs.all = append(rs.all, reading{text, c.triggered(text)})
 		}
+	}
+	if rs.deep = false; len(rs.all) > maxDecoded {
+		_, rs.deep = decoded(text)
 	}
 	return rs
 }

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -63,6 +64,7 @@ func TestEscapesHideNothing(t *testing.T) {
 		{"the escape's own backslash", `["tok\u005cu005fAb12Cd34Ef"]`, `["[TOKEN]"]`},
 		{"three deep", `["tok\\\\u005fAb12Cd34Ef"]`, `["[TOKEN]"]`},
 		{"four deep", `["tok\u005cu005cu005cu005fAb12Cd34Ef"]`, `["[TOKEN]"]`},
+		{"eight deep", `["` + spelled("tok_", 8) + `Ab12Cd34Ef"]`, `["[TOKEN]"]`},
 		{"lines", "{\"a\":1}\n{\"a\":\"tok\\u005fAb12Cd34Ef\"}\n", "{\"a\":1}\n{\"a\":\"[TOKEN]\"}\n"},
 		{"cut short", `{"a":"tok\u005fAb12Cd34Ef`, `{"a":"[TOKEN]`},
 		{"a comma too many", `{"a":"tok\u005fAb12Cd34Ef",}`, `{"a":"[TOKEN]",}`},
@@ -83,6 +85,30 @@ func TestEscapesHideNothing(t *testing.T) {
 				t.Errorf("kept %s %v\nwant %s", got, err, one.want)
 			}
 		})
+	}
+}
+
+// What has escapes behind all that are decoded is neither released nor kept, whole or in pieces, cut wherever.
+func TestDeeperEscapesAreDenied(t *testing.T) {
+	c := tokenChain(t)
+	text := `{"a":"` + spelled("tok_", 9) + `Ab12Cd34Ef"}`
+	in := &chain.Input{Text: text}
+	if res := c.Run(context.Background(), in); res.Outcome != chain.Denied || res.Text != "" || !strings.Contains(res.Reason, "more than 8 deep") {
+		t.Errorf("released %s %q: %s", res.Outcome, res.Text, res.Reason)
+	}
+	var why *chain.UnmaskedError
+	if got, err := c.Mask(context.Background(), in); !errors.As(err, &why) || why.Cause != chain.CauseTooDeep {
+		t.Errorf("kept %q %v", got, err)
+	}
+	for cut := range len(text) {
+		s, first := c.NewStream(&chain.Input{}, 1<<20).Next(context.Background(), text[:cut], false)
+		last := first
+		if s != nil {
+			_, last = s.Next(context.Background(), text[cut:], true)
+		}
+		if last.Outcome != chain.Denied || strings.Contains(first.Text+last.Text, "Cd34") {
+			t.Errorf("cut at %d: %s %q, %s %q", cut, first.Outcome, first.Text, last.Outcome, last.Text)
+		}
 	}
 }
 

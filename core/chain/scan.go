@@ -143,6 +143,8 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	switch {
 	case !concerned:
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
+	case rs.deep:
+		res.deny(sdk.ReasonScanUnavailable, tooDeep)
 	case failed != nil:
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
 	default:

@@ -43,6 +43,7 @@ type Stream struct {
 
 	layer          // the text itself
 	deeper []layer // what it reads as, what that reads as, and so on, from where there are escapes to decode
+	deep   bool    // there are escapes that nobody has decoded
 
 	known int // offset up to which the text is released
 	sent  int // bytes released
@@ -135,6 +136,8 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 	switch {
 	case !n.concerned():
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
+	case n.deep:
+		res.deny(sdk.ReasonScanUnavailable, tooDeep)
 	case failed != nil:
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
 	default:

@@ -39,7 +39,7 @@ func (s *Stream) decode(final bool) {
 	for k := 0; k <= len(s.deeper); k++ {
 		below := s.at(k)
 		if k == maxDecoded {
-			below.decoded = below.end()
+			s.deep = below.escaped(final) || s.deep
 			return
 		}
 		var above *layer
@@ -72,6 +72,16 @@ func (l *layer) decode(above *layer, final bool) *layer {
 		above.buf += string(out)
 	}
 	return above
+}
+
+// escaped reads the last layer to where it can be scanned, and reports whether there were escapes in what it read.
+func (l *layer) escaped(final bool) (some bool) {
+	u := units{text: l.buf[l.decoded-l.base:], final: final}
+	for n, as := u.next(); n > 0; n, as = u.next() {
+		some = some || as != nil
+		l.decoded += n
+	}
+	return some
 }
 
 // usable is the offset up to which the layer can be scanned now: not the beginning of a character or an escape whose rest is to
