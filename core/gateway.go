@@ -180,7 +180,7 @@ func (g *Gateway) newService(pepper []byte) *ops.Service {
 	l, d := g.cfg.Limits, g.cfg.Defers
 	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Load().Generation }, Pepper: pepper, Now: time.Now, Random: random,
 		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey, MaxJoined: l.ActionsPerApproval,
-		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, Streams: l.StreamsPerKey,
+		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, GrantsPerKey: l.GrantsPerKey, Streams: l.StreamsPerKey,
 		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream), Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll), Idle: l.ScanIdle.Std()}, Match: match, Policy: compilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
 }
 

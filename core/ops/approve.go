@@ -28,7 +28,7 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	if !yes && (in.ModifiedArgs.Exists() || in.Grant.Exists()) {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant belong to an approval, not to a denial")
 	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, EachGrants: s.set.GrantsPerKey}
 	cmd.Answer = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID

@@ -57,7 +57,7 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	}
 	g := &store.Grant{ID: s.ids.id("stg_"), AgentID: in.AgentID, ToolPattern: in.ToolPattern, SessionID: in.SessionID, RuleID: in.RuleID, Policy: in.PolicyVersion,
 		ArgsMatch: in.ArgsMatch, MaxUses: uint64(in.MaxUses), IssuedBy: r.Who.Principal, Issuers: []string{r.Who.Principal}, Note: in.Note}
-	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Idem: idempotency(r, "standing_grant_add")}
+	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Each: s.set.GrantsPerKey, Idem: idempotency(r, "standing_grant_add")}
 	if in.IssuedBy != "" {
 		cmd.By.Note = in.IssuedBy
 	}

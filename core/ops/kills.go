@@ -92,7 +92,7 @@ func (s *Service) wireKill(k store.Kill, active bool) wire.Killed {
 func killOf(key *store.Key, in *wire.KillRequest) (store.Kill, error) {
 	k := store.Kill{Scope: in.Scope, Target: in.Target, Reason: in.Reason}
 	if in.AgentID != "" {
-		if in.Scope != "" && (in.Scope != store.KillAgent || in.Target != "" && in.Target != in.AgentID) {
+		if in.Scope != "" && in.Scope != store.KillAgent || in.Target != "" && in.Target != in.AgentID {
 			return k, sdk.FieldErrf(sdk.CodeInvalidField, "agent_id", "give agent_id, or scope and target, not both")
 		}
 		k.Scope, k.Target = store.KillAgent, in.AgentID

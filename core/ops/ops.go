@@ -263,27 +263,28 @@ func (s *Service) pin() *Generation {
 
 // Settings are what a Service needs; all are required.
 type Settings struct {
-	Store       Store
-	Generation  func() *Generation
-	Pepper      []byte
-	Now         func() time.Time
-	Random      func([]byte) // fills with cryptographic randomness
-	NameBytes   int
-	DeferTTL    time.Duration
-	MaxDeferTTL time.Duration
-	ApprovedTTL time.Duration
-	MaxJoined   int // actions that wait for one deferred call
-	MaxDefers   int
-	LongPolls   int
-	Grants      int                                // live standing grants
-	Match       func(expr string) (Matcher, error) // compiles an args_match
-	RatePerKey  int                                // requests a second, 0 = no limit
-	Observer    Observer
-	Log         Log // what streams follow
-	Streams     int // open ones of one key
-	ScanStreams ScanStreamLimits
-	Version     string
-	Policy      func(text string) (*chain.Authorizer, error) // compiles a rules file without any other effect; the error is a *PolicyError
+	Store        Store
+	Generation   func() *Generation
+	Pepper       []byte
+	Now          func() time.Time
+	Random       func([]byte) // fills with cryptographic randomness
+	NameBytes    int
+	DeferTTL     time.Duration
+	MaxDeferTTL  time.Duration
+	ApprovedTTL  time.Duration
+	MaxJoined    int // actions that wait for one deferred call
+	MaxDefers    int
+	LongPolls    int
+	Grants       int                                // live standing grants
+	GrantsPerKey int                                // of one issuer; 0 is as many
+	Match        func(expr string) (Matcher, error) // compiles an args_match
+	RatePerKey   int                                // requests a second, 0 = no limit
+	Observer     Observer
+	Log          Log // what streams follow
+	Streams      int // open ones of one key
+	ScanStreams  ScanStreamLimits
+	Version      string
+	Policy       func(text string) (*chain.Authorizer, error) // compiles a rules file without any other effect; the error is a *PolicyError
 }
 
 // Service runs the operations. Safe for concurrent use.

@@ -40,7 +40,8 @@ type Approve struct {
 
 	Grant      *GrantAsk // a standing grant beside the call, at quorum
 	NewGrant   string    // its id
-	MostGrants int
+	MostGrants int       // as Most and Each of AddGrant
+	EachGrants int
 
 	Idem   *Idempotency // nil without an Idempotency-Key
 	Answer func(c *Approve) []byte
@@ -200,13 +201,7 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 	if c.Grant.SessionID != "" && c.Grant.SessionID != d.SessionID {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "session_id is not the session of this call")
 	}
-	if len(tx.s.grants.byID) >= c.MostGrants {
-		tx.sweepGrants()
-	}
-	if len(tx.s.grants.byID) >= c.MostGrants {
-		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants); nothing was approved", c.MostGrants)
-	}
-	return nil
+	return tx.grantsFit(c.Key.ID, c.MostGrants, c.EachGrants, "; nothing was approved")
 }
 
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
@@ -235,7 +230,8 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	}
 	c.GrantID, d.GrantID = g.ID, g.ID
 	tx.putDefer(d)
-	return tx.addGrant(g, ttl, c.MostGrants+1, c.By)
+	tx.addGrant(g, ttl, c.By) // it was seen to fit, before anything was signed
+	return nil
 }
 
 // shown is the copy of d that leaves the store.

@@ -38,6 +38,7 @@ type Grant struct {
 	RevokedAt   time.Time `json:"revoked_at,omitzero"` // as stored
 	RevokedBy   string    `json:"revoked_by,omitempty"`
 
+	line    string // whose share of all grants it is of
 	uses    atomic.Uint64
 	revoked atomic.Pointer[Revocation]
 }
@@ -94,11 +95,18 @@ type grantTable struct {
 	byID     map[string]*Grant
 	byAgent  map[string][]*Grant // exact agents
 	patterns []*Grant
+
+	// of the sequencer
+	lines map[string]int // how many of byID each issuer has, its rolled keys together
+	swept time.Time      // when expired ones were dropped last
 }
 
 func (t *grantTable) add(g *Grant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.byID[g.ID] == nil {
+		t.lines[g.line]++
+	}
 	t.byID[g.ID] = g
 	if isPattern(g.AgentID) {
 		t.patterns = append(t.patterns, g)
@@ -110,7 +118,12 @@ func (t *grantTable) add(g *Grant) {
 func (t *grantTable) drop(g *Grant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.byID, g.ID)
+	if t.byID[g.ID] != nil {
+		delete(t.byID, g.ID)
+		if t.lines[g.line]--; t.lines[g.line] == 0 {
+			delete(t.lines, g.line)
+		}
+	}
 	is := func(x *Grant) bool { return x == g }
 	if isPattern(g.AgentID) {
 		t.patterns = slices.DeleteFunc(t.patterns, is)
@@ -147,7 +160,7 @@ func (s *Store) GrantsFor(c *GrantCall) []*Grant {
 }
 
 func (s *Store) loadGrants() error {
-	s.grants.byID, s.grants.byAgent = map[string]*Grant{}, map[string][]*Grant{}
+	s.grants.byID, s.grants.byAgent, s.grants.lines = map[string]*Grant{}, map[string][]*Grant{}, map[string]int{}
 	now := s.set.Now()
 	return s.scan(prefixGrant, func(_, value []byte) error {
 		g, err := s.readGrant(value)
@@ -166,6 +179,7 @@ func (s *Store) readGrant(row []byte) (*Grant, error) {
 	if !g.RevokedAt.IsZero() {
 		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
 	}
+	g.line = s.line(g.IssuedBy)
 	n, found, err := s.get(keyStr(prefixUses, g.ID))
 	if err != nil {
 		return nil, err
@@ -238,6 +252,7 @@ type AddGrant struct {
 	Key    *Key          // nil for an operator at the console
 	By     Who
 	Most   int // live grants there may be
+	Each   int // and of one issuer, its rolled keys together; 0 is as many
 	Idem   *Idempotency
 	Answer func(*Grant) []byte
 }
@@ -249,9 +264,10 @@ func (c *AddGrant) apply(tx *tx) error {
 	if err := tx.mayGrant(c.Key, c.Grant.AgentID); err != nil {
 		return err
 	}
-	if err := tx.addGrant(c.Grant, c.TTL, c.Most, c.By); err != nil {
+	if err := tx.grantsFit(c.Grant.IssuedBy, c.Most, c.Each, ""); err != nil {
 		return err
 	}
+	tx.addGrant(c.Grant, c.TTL, c.By)
 	if c.Idem != nil {
 		c.Idem.keep(tx, c.Answer(c.Grant))
 	}
@@ -272,26 +288,49 @@ func (tx *tx) mayGrant(k *Key, agent string) error {
 	return nil
 }
 
-func (tx *tx) addGrant(g *Grant, ttl time.Duration, most int, by Who) error {
-	t := &tx.s.grants
-	if len(t.byID) >= most {
+// grantsFit refuses one grant more than there may be, of all or of its issuer; nothing says what did not happen either.
+func (tx *tx) grantsFit(issuer string, most, each int, nothing string) error {
+	t, line := &tx.s.grants, tx.s.line(issuer)
+	full := func() bool { return len(t.byID) >= most || each > 0 && t.lines[line] >= each }
+	if full() {
 		tx.sweepGrants()
 	}
-	if len(t.byID) >= most {
-		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants)", most)
+	switch {
+	case !full():
+		return nil
+	case len(t.byID) >= most:
+		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants)%s", most, nothing)
 	}
-	g.Created, g.Expires = tx.now, tx.now.Add(ttl)
-	tx.putGrant(g)
-	tx.grantRecord("grant_added", g, by, nil)
-	t.add(g)
-	return nil
+	return sdk.Errf(sdk.CodeTooManyRequests, "this key has issued %d grants that are live (limits.grants_per_key)%s; revoke some, or wait for one to expire", each, nothing)
 }
 
-// sweepGrants drops expired grants from memory.
+// line identifies an issuer, its rolled keys together.
+func (s *Store) line(issuer string) string {
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	if k := s.keys.byID[issuer]; k != nil {
+		return k.root()
+	}
+	return issuer // an operator at the console
+}
+
+func (tx *tx) addGrant(g *Grant, ttl time.Duration, by Who) {
+	g.Created, g.Expires, g.line = tx.now, tx.now.Add(ttl), tx.s.line(g.IssuedBy)
+	tx.putGrant(g)
+	tx.grantRecord("grant_added", g, by, nil)
+	tx.s.grants.add(g)
+}
+
+// sweepGrants drops expired grants from memory, once a second at most: whoever is refused again and again costs no more.
 func (tx *tx) sweepGrants() {
-	for _, g := range tx.s.grants.byID {
+	t := &tx.s.grants
+	if since := tx.now.Sub(t.swept); since >= 0 && since < time.Second {
+		return
+	}
+	t.swept = tx.now
+	for _, g := range t.byID {
 		if g.Status(tx.now) != "live" {
-			tx.s.grants.drop(g)
+			t.drop(g)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -170,4 +171,56 @@ func TestQuorumOfNamedApprovers(t *testing.T) {
 		t.Errorf("after both: %s", last.Out.Status)
 	}
 	r.wants(r.redeem(agent, "x", token, v), consumed)
+}
+
+// Whoever makes as many grants as they may leaves room for those of others, also after rolling their key and after a restart.
+func TestGrantsOfOneIssuerLeaveRoom(t *testing.T) {
+	r, _, _ := cast(t)
+	greedy, other := r.key("greedy", nil, "grants"), r.key("another", nil, "grants")
+	add := func(k *Key) error {
+		g := &Grant{ID: r.id("stg_"), AgentID: "x", ToolPattern: "**", IssuedBy: k.ID, Issuers: []string{k.ID}}
+		return r.commit(&AddGrant{Grant: g, TTL: time.Hour, Key: k, By: Who{Principal: k.ID}, Most: 10, Each: 3})
+	}
+	for range 3 {
+		if err := add(greedy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := add(greedy); err == nil || !strings.Contains(err.Error(), "limits.grants_per_key") {
+		t.Errorf("one more than its share: %v", err)
+	}
+	if err := add(other); err != nil {
+		t.Errorf("another's: %v", err)
+	}
+	r.must(&RollKey{ID: greedy.ID, New: &Key{ID: "rolled", MAC: []byte("rolled")}, By: system})
+	for _, restart := range []bool{false, true} {
+		if restart {
+			r.reopen()
+		}
+		if err := add(r.s.Key("rolled")); err == nil || !strings.Contains(err.Error(), "limits.grants_per_key") {
+			t.Errorf("the key that it was rolled to: %v", err)
+		}
+	}
+	r.clock.advance(time.Hour)
+	if err := add(r.s.Key("rolled")); err != nil {
+		t.Errorf("when the others have expired: %v", err)
+	}
+}
+
+// An approval with a grant is bound by the share too, before anything is signed.
+func TestApprovalWithAGrantBeyondTheShareSignsNothing(t *testing.T) {
+	r, agent, _ := cast(t)
+	boss := r.key("boss2", nil, "approve", "grants")
+	approve := func(token string) error {
+		c := r.answer(boss, token, true)
+		c.Grant, c.NewGrant, c.EachGrants = &GrantAsk{TTL: time.Hour}, r.id("stg_"), 1
+		return r.commit(c)
+	}
+	if err := approve(r.deferred(agent, "1", waits)); err != nil {
+		t.Fatal(err)
+	}
+	token := r.deferred(agent, "2", waits)
+	if err := approve(token); err == nil || !strings.Contains(err.Error(), "(limits.grants_per_key); nothing was approved") || r.status(agent, token) != Pending {
+		t.Errorf("%v, %s", err, r.status(agent, token))
+	}
 }
