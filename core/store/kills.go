@@ -35,10 +35,11 @@ type killName struct{ scope, target string }
 
 // killSet is every kill in effect. It never changes: a new one takes its place.
 type killSet struct {
-	all    map[killName]*Kill
-	agents []*Kill // that are patterns
-	tools  []*Kill
-	tooled bool // some kill is of a tool that is no pattern
+	all      map[killName]*Kill
+	agents   []*Kill // that are patterns
+	tools    []*Kill
+	sessions []*Kill
+	tooled   bool // some kill is of a tool that is no pattern
 }
 
 // killTable is what is in effect: kills that a command has put there, and kills that are held while their command is on its
@@ -93,6 +94,8 @@ func (set *killSet) sort(k *Kill) {
 	switch {
 	case k.Scope == KillAgent && isPattern(k.Target):
 		set.agents = append(set.agents, k)
+	case k.Scope == KillSession && isPattern(k.Target):
+		set.sessions = append(set.sessions, k)
 	case k.Scope == KillTool && isPattern(k.Target):
 		set.tools = append(set.tools, k)
 	case k.Scope == KillTool:
@@ -119,6 +122,11 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 	}
 	for _, k := range set.agents {
 		if sdk.MatchAgent([]string{k.Target}, agent) {
+			return k
+		}
+	}
+	for _, k := range set.sessions {
+		if session != "" && sdk.MatchAgent([]string{k.Target}, session) {
 			return k
 		}
 	}

@@ -4,7 +4,7 @@ package wire
 type KillRequest struct {
 	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"Short for scope agent and this target."`
 	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
-	Target  string `json:"target,omitempty" yett:"name" doc:"Whom: an agent or tool (exact or a pattern), a session, a key id. Not with global."`
+	Target  string `json:"target,omitempty" yett:"name" doc:"Whom: an agent, a session or a tool (exact or a pattern), or a key id. Not with global."`
 	Reason  string `json:"reason,omitempty" doc:"Recorded. At most 1024 bytes."`
 	Undo    bool   `json:"undo,omitempty" doc:"Let go on again."`
 }
