@@ -32,6 +32,7 @@ func TestPluginAuthor(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+			env.Setenv("TMPDIR", scriptTemp(env))
 			env.Setenv("ROOT", root)
 			env.Setenv("GOMODCACHE", modules)
 			env.Setenv("GOCACHE", builds)

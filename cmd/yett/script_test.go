@@ -39,6 +39,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("FAKE", fake)
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+			env.Setenv("TMPDIR", scriptTemp(env))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -166,4 +167,13 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	if strconv.Itoa(resp.StatusCode) != args[0] || !strings.Contains(string(body), args[4]) {
 		ts.Fatalf("POST %s: status %d %s, want %s and %s", args[2], resp.StatusCode, body, args[0], args[4])
 	}
+}
+
+// scriptTemp is a directory for temporary files with a short name: a plugin's socket lies in it, and the kernel takes some 100 bytes.
+func scriptTemp(env *testscript.Env) string {
+	dir, err := os.MkdirTemp(e2eDir, "t")
+	if err != nil {
+		env.T().Fatal(err)
+	}
+	return dir
 }
