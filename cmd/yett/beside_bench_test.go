@@ -142,7 +142,7 @@ func besidePlugin(b *testing.B, as *syscall.Credential) {
 		b.Fatal(err)
 	}
 	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: relentless, FAKE_ARG: '%s'}, network: none}\n", path, digest, target)
-	file := writeConfig(b, dir, plugin, "      - {use: spy, match: {tools: [\"harass/**\"]}, on_error: deny}\n", "")
+	file := writeConfig(b, dir, plugin, "      - {use: spy, match: {tools: [\"harass/**\", \"peace/**\"]}, on_error: deny}\n", "")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		b.Fatal(err)
 	}
@@ -157,10 +157,10 @@ func besidePlugin(b *testing.B, as *syscall.Credential) {
 		})
 		return func() {
 			stop()
-			out, err := exec.Command(binary(b), "plugin", "restart", "spy", "--data", data).CombinedOutput()
-			if err != nil {
-				b.Errorf("%v: %s", err, out)
+			if a, err := s.asked("peace/now"); err != nil || a.status != 200 {
+				b.Errorf("%v %s", err, a.body)
 			}
+			pause(time.Second) // what it had begun
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 )
 
@@ -86,4 +87,24 @@ func holdPipes(f *fake) {
 		f.die("child: %v", err)
 	}
 	f.note("child", cmd.Process.Pid)
+}
+
+// harassing is closed to end what began with a question about harass/**; nil while nothing did.
+var harassing struct {
+	sync.Mutex
+	stop chan struct{}
+}
+
+// harassment begins and ends with the tool that is asked about.
+func (f *fake) harassment(tool string) {
+	harassing.Lock()
+	defer harassing.Unlock()
+	switch {
+	case strings.HasPrefix(tool, "harass/") && harassing.stop == nil:
+		harassing.stop = make(chan struct{})
+		harass(f, harassing.stop)
+	case strings.HasPrefix(tool, "peace/") && harassing.stop != nil:
+		close(harassing.stop)
+		harassing.stop = nil
+	}
 }

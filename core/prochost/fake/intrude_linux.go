@@ -46,9 +46,9 @@ func reached(at intruder.Target) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// harass goes for everything over and over until the process ends: what FAKE_ARG names, processes, memory, disk and descriptors.
-// Each of them is taken until no more is given, let go, and taken again.
-func harass(f *fake) {
+// harass goes for everything over and over: what FAKE_ARG names, processes, memory, disk and descriptors. Each of them is taken until no
+// more is given, let go, and taken again, until stop is closed.
+func harass(f *fake, stop <-chan struct{}) {
 	at := goal(f)
 	for _, take := range []func(){
 		func() { reached(at) },
@@ -59,7 +59,12 @@ func harass(f *fake) {
 	} {
 		go func() {
 			for {
-				take()
+				select {
+				case <-stop:
+					return
+				default:
+					take()
+				}
 			}
 		}()
 	}

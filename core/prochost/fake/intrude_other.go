@@ -6,4 +6,4 @@ package main
 func intrude(*fake) {}
 
 // harass does nothing either.
-func harass(*fake) {}
+func harass(*fake, <-chan struct{}) {}

@@ -83,11 +83,9 @@ func goodModes() []*mode {
 				}
 				return []*pluginv1.CheckResponse{f.policy(r)}, nil
 			}},
-		{name: "relentless", what: "is good, and once it is asked about harass/** it goes for the target in FAKE_ARG, for processes, memory, disk and files, over and over",
+		{name: "relentless", what: "is good, and from a question about harass/** to one about peace/** it goes for the target in FAKE_ARG, for processes, memory, disk and files, over and over",
 			check: func(f *fake, _ context.Context, _ uint64, r *pluginv1.CheckRequest) ([]*pluginv1.CheckResponse, error) {
-				if strings.HasPrefix(r.GetCall().GetToolId(), "harass/") {
-					harass(f)
-				}
+				f.harassment(r.GetCall().GetToolId())
 				return []*pluginv1.CheckResponse{f.policy(r)}, nil
 			}},
 		{name: "environment", what: "is good, and writes its environment, arguments, descriptors, limits and ids to FAKE_OUT", start: func(f *fake) { f.note("environment", surroundings()) }},
