@@ -200,9 +200,9 @@ func startDevAs(b *testing.B, as *syscall.Credential, dir string, args ...string
 func besideBodies(b *testing.B) {
 	s := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), "", "", ""))
 	addr := strings.TrimPrefix(s.URL, "http://")
-	before := s.resident()
 	var most []float64
 	compare(b, s, func() func() {
+		before := s.resident() // with what the neighbour's calls alone have taken
 		stop := repeatedly(32, func() {
 			c, err := net.Dial("tcp", addr)
 			if err != nil {
