@@ -40,13 +40,13 @@ const (
 	orphanRound = 2 * time.Millisecond
 	orphanGrace = 25  // rounds
 	orphanMost  = 125 // rounds
-	orphanLooks = 2   // so many in a row that see none
+	orphanLooks = 5   // so many in a row that see none
 	maxLeft     = 16
 )
 
 // forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names, and why some may
-// live: these are owed, and killed as soon as it can be. One look is not enough, since the kernel's list has gaps while somebody is
-// taken off it.
+// live: these are owed, and killed as soon as it can be. One look is not enough: the kernel's list has gaps while others are taken off it,
+// and where many processes end at once several looks in a row may miss one.
 func forget(p *Process) (left []string, loose error) {
 	started.Lock()
 	delete(started.pids, p.pid)
@@ -234,6 +234,9 @@ func reapOrphans() error {
 	return err
 }
 
+// ownChildren lists our children. Tests put gaps into it.
+var ownChildren = func() ([]int, error) { return childrenOf(os.Getpid()) }
+
 // orphans are, with started held, the children that are neither of started nor of our own session: those are for whoever else in
 // this program has started them. Every process of ours begins a session. The error says that there may be more.
 func orphans() (pids []int, err error) {
@@ -241,7 +244,7 @@ func orphans() (pids []int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	children, err := childrenOf(os.Getpid())
+	children, err := ownChildren()
 	for _, pid := range children {
 		if started.pids[pid] != nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -181,5 +182,34 @@ func TestBorrowedNames(t *testing.T) {
 	}
 	if ends(t, p); !borrows(0) || !moves(0) {
 		t.Errorf("dead: the one with a short environment %v, the one in a later one's directory %v", borrows(0), moves(0))
+	}
+}
+
+// TestGapsInTheListOfChildren: what a process leaves behind is told and ends, although the kernel's list of children misses it a few
+// times in a row.
+func TestGapsInTheListOfChildren(t *testing.T) {
+	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); read x"))
+	orphan := number(t, line(t, bufio.NewReader(p.Out())))
+	dead := watch(t, orphan)
+	settles(t, orphan)
+	whole := ownChildren
+	t.Cleanup(func() { started.Lock(); ownChildren = whole; started.Unlock() })
+	const gap = 2 * 4 // each look lists twice: once to wait for the dead
+	lists := 0
+	started.Lock()
+	ownChildren = func() ([]int, error) { // with started held
+		pids, err := whole()
+		if lists++; lists <= gap {
+			pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == orphan })
+		}
+		return pids, err
+	}
+	started.Unlock()
+	if _, err := p.In().Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
+	ends(t, p)
+	if left := p.Exit().Left; len(left) != 1 || !strings.HasPrefix(left[0], "sleep (") || !dead(patience) {
+		t.Errorf("left: %q, dead: %v", left, dead(0))
 	}
 }
