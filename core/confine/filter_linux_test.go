@@ -70,6 +70,12 @@ func TestFilter(t *testing.T) {
 		"shared among children":        {breeds, unix.SYS_MMAP, []uint32{0, 0, 3, unix.MAP_SHARED | unix.MAP_ANONYMOUS}, fine},
 		"a listener":                   {shut, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC, 0}, fine},
 		"a datagram socket":            {shut, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, eacces},
+		"a pair":                       {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_STREAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, 0}, fine},
+		"a pair of packets":            {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}, fine},
+		"a pair of datagrams":          {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, eacces},
+		"the same with flags":          {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, 0}, eacces},
+		"the same as raw":              {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_RAW, 0}, eacces}, // which the kernel takes for datagrams
+		"a pair of datagrams, open":    {open, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, fine},
 		"TCP, shut":                    {shut, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, 0}, eacces},
 		"connect, shut":                {shut, unix.SYS_CONNECT, []uint32{3}, eacces},
 		"connect":                      {ports, unix.SYS_CONNECT, []uint32{3}, fine},

@@ -174,6 +174,8 @@ func (p *Policy) sockets() []rule {
 	pair := rule{number: unix.SYS_SOCKETPAIR, errno: unix.EACCES}.when(not(0, unix.AF_UNIX))
 	if p.none() {
 		const kind = 0xf // the rest are flags
+		// One end of a pair of datagrams sends to any datagram socket that has a path.
+		pair = pair.when(cond{arg: 1, mask: kind, is: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}, not: true})
 		return append([]rule{socket.when(not(0, unix.AF_UNIX)).when(cond{arg: 1, mask: kind, is: []uint32{unix.SOCK_STREAM}, not: true}), pair},
 			rule{number: unix.SYS_CONNECT, errno: unix.EACCES})
 	}

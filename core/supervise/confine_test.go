@@ -124,11 +124,11 @@ var keeps = []string{"own.write", "dev.write", "system.read", "unix.listen", "th
 var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times",
 	"file.fd.mode", "file.fd.owner", "own.mode", "own.setid", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
 	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
-	"udp", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
+	"udp", "unix.pair", "unix.pair.raw", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
 
 // byNetwork is what depends on the network that the policy leaves.
 var byNetwork = map[string]bool{"unix.path": true, "unix.abstract": true, "tcp.connect": true, "tcp.listen": true, "udp": true,
-	"tcp.multipath": true, "tcp.fastopen": true}
+	"tcp.multipath": true, "tcp.fastopen": true, "unix.pair": true, "unix.pair.raw": true}
 
 func eachUser(t *testing.T, run func(t *testing.T, user *User)) {
 	t.Run("own user", func(t *testing.T) { run(t, nil) })
@@ -189,9 +189,9 @@ func TestConfinedNetwork(t *testing.T) {
 		network *confine.Network
 		open    map[string]bool
 	}{
-		"open":       {nil, map[string]bool{"unix.path": true, "tcp.connect": true, "tcp.listen": true, "udp": true, "tcp.multipath": true, "tcp.fastopen": true}},
-		"its port":   {&confine.Network{Ports: []uint16{port}}, map[string]bool{"unix.path": true, "tcp.connect": true, "udp": true}},
-		"other port": {&confine.Network{Ports: []uint16{1}}, map[string]bool{"unix.path": true, "udp": true}},
+		"open":       {nil, map[string]bool{"unix.path": true, "tcp.connect": true, "tcp.listen": true, "udp": true, "tcp.multipath": true, "tcp.fastopen": true, "unix.pair": true, "unix.pair.raw": true}},
+		"its port":   {&confine.Network{Ports: []uint16{port}}, map[string]bool{"unix.path": true, "tcp.connect": true, "udp": true, "unix.pair": true, "unix.pair.raw": true}},
+		"other port": {&confine.Network{Ports: []uint16{1}}, map[string]bool{"unix.path": true, "udp": true, "unix.pair": true, "unix.pair.raw": true}},
 		"none":       {&confine.Network{}, map[string]bool{}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,6 +28,7 @@ type Target struct {
 	File     string // a file that its user may read
 	Dir      string // a directory that its user may write
 	Socket   string // a Unix socket with a path
+	Admin    string // the admin socket of a gateway
 	Abstract string // an abstract Unix socket, without the leading zero
 	TCP      string // address of a listener
 	Own      string // a directory of its own
@@ -257,6 +258,9 @@ func network(t Target, try attempt) {
 	if t.Socket != "" {
 		try("unix.path", dial("unix", t.Socket))
 	}
+	if t.Admin != "" {
+		try("admin.key", func() error { return makeKey(t.Admin) })
+	}
 	if t.Abstract != "" {
 		try("unix.abstract", dial("unix", "@"+t.Abstract))
 	}
@@ -277,6 +281,9 @@ func network(t Target, try attempt) {
 	if t.Own == "" {
 		return
 	}
+	for name, kind := range map[string]int{"unix.pair": unix.SOCK_DGRAM, "unix.pair.raw": unix.SOCK_RAW | unix.SOCK_CLOEXEC} {
+		try(name, func() error { return sendFromPair(kind, filepath.Join(t.Own, name)) })
+	}
 	try("unix.listen", func() error {
 		l, err := net.Listen("unix", filepath.Join(t.Own, "s"))
 		if err == nil {
@@ -284,6 +291,49 @@ func network(t Target, try attempt) {
 		}
 		return err
 	})
+}
+
+// sendFromPair sends from one end of a pair to a socket that listens elsewhere: any datagram socket with a path, as a machine's log has. The
+// other end stands for it where no such socket can be made.
+func sendFromPair(kind int, path string) error {
+	pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pair[0])
+	defer unix.Close(pair[1])
+	to, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return nil // the pair alone reaches those of others
+	}
+	defer unix.Close(to)
+	defer os.Remove(path)
+	at := &unix.SockaddrUnix{Name: path}
+	if err := unix.Bind(to, at); err != nil {
+		return err
+	}
+	return unix.Sendto(pair[0], []byte("x"), unix.MSG_DONTWAIT, at)
+}
+
+// makeKey asks a gateway's admin socket for a key.
+func makeKey(socket string) error {
+	c, err := net.DialTimeout("unix", socket, 5*time.Second)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		return err
+	}
+	const body = `{"name":"planted"}`
+	if _, err := fmt.Fprintf(c, "POST /keys HTTP/1.1\r\nHost: admin\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
+		return err
+	}
+	answer, err := io.ReadAll(c)
+	if err == nil && !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 ")) {
+		err = fmt.Errorf("it answers %q", answer)
+	}
+	return err
 }
 
 // aside connects in a way that is not plain TCP's connect: by another protocol, or by sending with a flag.
