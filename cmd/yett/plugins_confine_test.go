@@ -32,13 +32,13 @@ func freePort(t *testing.T) string {
 
 var succeeded = regexp.MustCompile(`intruder succeeded with \[([^]]*)\]`)
 
-// intrudes starts a gateway with an intruder as its plugin, has it try, and gives what succeeded and what the server says of itself.
-func intrudes(t *testing.T, settings string) (with []string, s *server) {
+// intrudes starts a gateway with an intruder as its plugin, which goes for the admin socket of another gateway too, has it try, and gives what succeeded and what the server says of itself.
+func intrudes(t *testing.T, settings, admin string) (with []string, s *server) {
 	t.Helper()
 	path, digest := fakeBinary(t)
 	dir, data, console := t.TempDir(), t.TempDir(), freePort(t)
 	target, err := json.Marshal(intruder.Target{Pid: -1, Own: ".", File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
-		Socket: filepath.Join(data, "admin", "sock"), TCP: console})
+		Socket: filepath.Join(data, "admin", "sock"), Admin: admin, TCP: console})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 	if gaps := confine.Gaps(&confine.Policy{Network: &confine.Network{}}); len(gaps) > 0 {
 		t.Logf("only the control: this kernel lacks %s", confine.Told(gaps))
 	} else {
-		got, s := intrudes(t, ", network: none")
+		got, s := intrudes(t, ", network: none", "")
 		if !slices.Equal(got, keeps) {
 			t.Errorf("it succeeded with %v", got)
 		}
@@ -93,7 +93,7 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 			t.Errorf("readyz: %s", ready)
 		}
 	}
-	got, s := intrudes(t, ", confine: off")
+	got, s := intrudes(t, ", confine: off", "")
 	for _, name := range []string{"file.read", "file.mode", "dir.list", "dir.write", "tcp.connect", "fork", "limit", "signal.kill"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("off: %s failed", name)
@@ -107,5 +107,23 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 	}
 	if os.Geteuid() != 0 && slices.Contains(got, "proc.environ") {
 		t.Error("the gateway's environment was read")
+	}
+}
+
+// TestPluginsOfOthersAreRefused: a plugin that has a network makes itself no key at another gateway of its user. That one tells it why, and
+// writes it down. Its operator is let in as before.
+func TestPluginsOfOthersAreRefused(t *testing.T) {
+	data := t.TempDir()
+	other := startDev(t, nil, "--data", data)
+	socket := filepath.Join(data, "admin", "sock")
+	for _, settings := range []string{"", ", confine: off"} {
+		got, _ := intrudes(t, settings, socket)
+		if slices.Contains(got, "admin.key") || !slices.Contains(got, "own.write") {
+			t.Errorf("%q: it succeeded with %v", settings, got)
+		}
+	}
+	const why = "is confined further than this server, and so administers nothing: a gateway has started it"
+	if log := other.stderr.String(); strings.Count(log, why) != 2 {
+		t.Errorf("the log does not say it twice:\n%s", log)
 	}
 }

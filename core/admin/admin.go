@@ -1,8 +1,8 @@
 // Package admin serves the admin socket: what an operator on the same machine does with `yett keys`, `yett audit` and
-// `yett kill`. It owns who may come in (the server's own uid or root, never a descendant process of the server) and the
-// small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, reloads the configuration, lets plugins
-// go on, and reads; it must never approve or decide. Commands of cmd/yett come in through Client; work goes to the same
-// operations as everything else.
+// `yett kill`. It owns who may come in (the server's own uid or root, no process that the server started, and none that is confined
+// further than the server) and the small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, reloads the
+// configuration, lets plugins go on, and reads; it must never approve or decide. Commands of cmd/yett come in through Client; work goes
+// to the same operations as everything else.
 package admin
 
 import (
@@ -88,7 +88,7 @@ func Listen(data string, set Settings) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
-	s.ln = edge.NewDoor(connections, connections).Listen(&guarded{ln, set.OwnProc, set.Log}, nil, nil)
+	s.ln = edge.NewDoor(connections, connections).Listen(guard(ln, set.OwnProc, set.Log), nil, nil)
 	s.http = &http.Server{Handler: edge.Served(edge.Exact(s.routes(), nowhere)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }

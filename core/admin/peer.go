@@ -1,25 +1,44 @@
 package admin
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // guarded lets in only who may administer.
 type guarded struct {
 	*net.UnixListener
 	ownProc func() error
+	own     func() (confine.Restraint, error) // how far this server is held back itself
 	log     func(format string, args ...any)
+	telling chan struct{} // has room for those who are told now that they are refused
+
+	mu     sync.Mutex
+	closed bool
+	told   sync.WaitGroup
 }
 
-// Accept drops everyone else and goes on.
+func guard(ln *net.UnixListener, ownProc func() error, log func(format string, args ...any)) *guarded {
+	own := func() (confine.Restraint, error) { return confine.RestraintOf(os.Getpid()) }
+	return &guarded{UnixListener: ln, ownProc: ownProc, own: own, log: log, telling: make(chan struct{}, tellMost)}
+}
+
+// Accept refuses everyone else and goes on.
 func (g *guarded) Accept() (net.Conn, error) {
 	for {
 		c, err := g.AcceptUnix()
@@ -31,8 +50,58 @@ func (g *guarded) Accept() (net.Conn, error) {
 			return &peerConn{c, peerAddr(uid)}, nil
 		}
 		g.log("admin: refused a connection: %v", err)
-		c.Close()
+		g.refuse(c, err)
 	}
+}
+
+// Close also waits for those who are being told.
+func (g *guarded) Close() error {
+	err := g.UnixListener.Close()
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.told.Wait()
+	return err
+}
+
+const (
+	tellMost = 8           // at once; who comes beside them is refused without a word
+	tellTime = time.Second // for the request and the answer
+	tellRead = 64 << 10    // bytes of the request
+)
+
+// refuse tells the peer why, beside those who are let in: what it sends is read to its end, else it might not see the answer.
+func (g *guarded) refuse(c net.Conn, why error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case g.telling <- struct{}{}:
+	default:
+		c.Close()
+		return
+	}
+	if g.closed {
+		<-g.telling
+		c.Close()
+		return
+	}
+	g.told.Go(func() {
+		defer func() { <-g.telling }()
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(tellTime)); err != nil {
+			return
+		}
+		r, err := http.ReadRequest(bufio.NewReader(io.LimitReader(c, tellRead)))
+		if err != nil {
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // it may be cut
+		e := sdk.Errf(sdk.CodeUnauthenticated, "the admin socket refuses this process: %v", why)
+		body := wire.AppendProblem(nil, e, "")
+		resp := http.Response{StatusCode: wire.StatusOf(e.Code).HTTP, ProtoMajor: 1, ProtoMinor: 1, Close: true, Request: r, ContentLength: int64(len(body)),
+			Header: http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}, Body: io.NopCloser(bytes.NewReader(body))}
+		_ = resp.Write(c) // it may be gone
+	})
 }
 
 // peerConn shows the peer's uid as its address.
@@ -49,34 +118,55 @@ func (a peerAddr) String() string  { return string(a) }
 // RemoteAddr is the peer's uid.
 func (c *peerConn) RemoteAddr() net.Addr { return c.addr }
 
-// admit checks the peer's credentials: the server's own uid or root, and no process that the server started.
+// admit checks the peer: the server's own uid or root, no process that the server started, and none that is confined further than the
+// server itself, as plugins of another gateway of this user are, and what a killed gateway's plugins have left behind.
 func (g *guarded) admit(c *net.UnixConn) (uid string, err error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return "", err
 	}
-	var cred *unix.Ucred
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || credErr != nil {
-		return "", errors.Join(err, credErr)
+	var peer *confine.Peer
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) { peer, peerErr = confine.PeerOf(fd) }); err != nil || peerErr != nil {
+		return "", errors.Join(err, peerErr)
 	}
-	if cred.Uid != 0 && int(cred.Uid) != os.Getuid() {
-		return "", fmt.Errorf("uid %d is neither the server's nor root", cred.Uid)
+	defer peer.Close()
+	if peer.UID != 0 && int(peer.UID) != os.Getuid() {
+		return "", fmt.Errorf("uid %d is neither the server's nor root", peer.UID)
 	}
 	if err := g.ownProc(); err != nil {
 		return "", fmt.Errorf("nobody can be traced: %w", err)
 	}
-	child, err := descends(int(cred.Pid), os.Getpid(), parentOf)
+	child, err := descends(peer.Pid, os.Getpid(), parentOf)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w (it has ended, or this server is not shown all processes: hidepid, ProtectProc=invisible)", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("process %d cannot be traced: %w", cred.Pid, err)
+		return "", fmt.Errorf("process %d cannot be traced: %w", peer.Pid, err)
 	}
 	if child {
-		return "", fmt.Errorf("process %d was started by this server", cred.Pid)
+		return "", fmt.Errorf("process %d was started by this server", peer.Pid)
 	}
-	return strconv.Itoa(int(cred.Uid)), nil
+	if err := g.restrained(peer); err != nil {
+		return "", err
+	}
+	return strconv.Itoa(int(peer.UID)), nil
+}
+
+// restrained is an error unless the peer surely is confined no further than this server.
+func (g *guarded) restrained(peer *confine.Peer) error {
+	own, err := g.own()
+	if err != nil {
+		return fmt.Errorf("how far this server is confined cannot be read: %w", err)
+	}
+	its, err := peer.Restraint()
+	if err != nil {
+		return fmt.Errorf("how far process %d is confined cannot be read, and whoever is confined administers nothing: %w", peer.Pid, err)
+	}
+	if more := own.Beyond(its); more != "" {
+		return fmt.Errorf("process %d is confined further than this server, and so administers nothing: %s; use a shell that is not confined", peer.Pid, more)
+	}
+	return nil
 }
 
 // maxRemove bounds how far parents are followed. Nobody who administers is that deep, and a plugin may put itself there.

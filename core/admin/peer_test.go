@@ -28,7 +28,7 @@ func TestForeignProc(t *testing.T) {
 	}
 	defer peer.Close()
 	var foreign error
-	g := &guarded{ln, func() error { return foreign }, t.Logf}
+	g := guard(ln, func() error { return foreign }, t.Logf)
 	if uid, err := g.admit(peer); err != nil || uid != strconv.Itoa(os.Getuid()) {
 		t.Errorf("our own: %q, %v", uid, err)
 	}

@@ -147,6 +147,11 @@ func (b *birth) dial(ctx context.Context) (*supervise.Process, error) {
 		if n, some := nobody(); err == nil && some && got.uid == n {
 			err = fmt.Errorf("the other end of %s is user %d, which is anybody without a number in this user namespace: run the plugin as another user", path, n)
 		}
+		if err == nil {
+			if err = unmarked(conn.(*net.UnixConn)); err != nil {
+				err = fmt.Errorf("the other end of %s is not taken for the plugin by its user: %w", path, err)
+			}
+		}
 		if err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("connect: %w", err)

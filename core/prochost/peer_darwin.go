@@ -34,3 +34,6 @@ func peerOf(conn *net.UnixConn) (peer, error) {
 
 // nobody: there are no user namespaces here.
 func nobody() (uint32, bool) { return 0, false }
+
+// unmarked: nothing that a gateway starts shows it here.
+func unmarked(*net.UnixConn) error { return nil }

@@ -1,6 +1,7 @@
 package prochost
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 // peer is who listens at the other end of a connection.
@@ -40,6 +43,21 @@ func peerOf(conn *net.UnixConn) (peer, error) {
 		session = -1
 	}
 	return peer{uid: cred.Uid, session: session}, nil
+}
+
+// unmarked is an error if a gateway has started who listens at the other end: another plugin of the same user is not the one that is meant.
+func unmarked(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var got *confine.Peer
+	var failed error
+	if err := raw.Control(func(fd uintptr) { got, failed = confine.PeerOf(fd) }); err != nil || failed != nil {
+		return errors.Join(err, failed)
+	}
+	defer got.Close()
+	return got.Unmarked()
 }
 
 // nobody is the number that the kernel gives, in a user namespace, to all users who have none there; ok is false where everybody has one.

@@ -1,7 +1,9 @@
 package prochost
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 // namespaceEnv is set in the child that TestPeerInContainer puts into a PID namespace.
@@ -50,5 +55,68 @@ func TestPeerInContainer(t *testing.T) {
 	defer conn.Close()
 	if got, err := peerOf(conn.(*net.UnixConn)); err != nil || got.session != -1 {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// markedEnv is set in the child that TestMarkedListener marks as a gateway's.
+const markedEnv = "PROCHOST_MARKED"
+
+// TestMarkedListener: who listens is taken for a plugin by its user, unless a gateway has started it.
+func TestMarkedListener(t *testing.T) {
+	if path := os.Getenv(markedEnv); path != "" {
+		if err := confine.Mark(); err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if _, err := os.Stdout.WriteString("listens\n"); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the test has seen enough
+		return
+	}
+	dial := func(path string) (*supervise.Process, error) {
+		uid := uint32(os.Getuid())
+		b := &birth{s: &Spec{Name: "x", Connect: "unix://" + path, Peer: &Peer{UID: &uid}}}
+		t.Cleanup(b.release)
+		return b.dial(t.Context())
+	}
+	own := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, err := dial(own); err != nil {
+		t.Error(err)
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	c := exec.Command("/proc/self/exe", "-test.run=^TestMarkedListener$")
+	c.Env = append(os.Environ(), markedEnv+"="+path)
+	in, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "listens\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := dial(path); err == nil || !strings.Contains(err.Error(), "a gateway has started process") {
+		t.Error(err)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -74,18 +73,25 @@ func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	var cred *unix.Ucred
+	var cred *confine.Peer
 	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+	if err := raw.Control(func(fd uintptr) { cred, credErr = confine.PeerOf(fd) }); err != nil {
 		return nil, err
 	}
 	if credErr != nil {
-		return nil, fmt.Errorf("who the peer is: %w", credErr)
+		return nil, credErr
 	}
-	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.Uid, cred.Pid), user: fmt.Sprintf("uid:%d", cred.Uid)}
+	defer cred.Close()
+	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.UID, cred.Pid), user: fmt.Sprintf("uid:%d", cred.UID)}
 	n, some := nobody()
-	if anybody := some && cred.Uid == n; !anybody && (s.set.OwnPeer || int(cred.Uid) != os.Geteuid()) {
-		p.key = s.set.Peers[cred.Uid]
+	if anybody := some && cred.UID == n; !anybody && (s.set.OwnPeer || int(cred.UID) != os.Geteuid()) {
+		p.key = s.set.Peers[cred.UID]
+	}
+	if p.key != "" { // agents may be confined in many ways, but a gateway's plugin is nobody's agent
+		if err := cred.Unmarked(); err != nil {
+			s.say("%s stands for no key (socket.peers): %v", p.text, err)
+			p.key = ""
+		}
 	}
 	return p, nil
 }

@@ -1,10 +1,15 @@
 package sockd
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 // TestAPeerApprovesNothingOfItsOwn: whom the socket takes for a key is that key, also when it comes to approving. Neither
@@ -61,5 +66,54 @@ func TestNobody(t *testing.T) {
 	r.key("agents", "authorize")
 	if got := r.dial().ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{}}`); !strings.Contains(got, `"code":"unauthenticated"`) {
 		t.Errorf("nobody in particular: %s", got)
+	}
+}
+
+// markedEnv is set in the child that TestPluginsStandForNoKey marks as a gateway's.
+const markedEnv = "SOCKD_MARKED"
+
+// TestPluginsStandForNoKey: what a gateway has started has its user's number, and is no agent of that user's: it speaks as no key, unless it
+// has one in hand. A process that nobody has marked speaks as the key.
+func TestPluginsStandForNoKey(t *testing.T) {
+	const govern = `{"type":"govern","agent_id":"a","tool_id":"permit","args":{}%s}`
+	if told := os.Getenv(markedEnv); told != "" {
+		path, key, _ := strings.Cut(told, ",")
+		if err := confine.Mark(); err != nil {
+			t.Fatal(err)
+		}
+		nc, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if _, err := fmt.Fprintf(nc, govern+"\n"+govern+"\n", "", `,"api_key":"`+key+`"`); err != nil {
+			t.Fatal(err)
+		}
+		in := bufio.NewReader(nc)
+		for range 2 {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Print("answer ", line)
+		}
+		return
+	}
+	r := newRig(t, mapped("agents"))
+	key := r.key("agents", "authorize")
+	if got := r.dial().ask(fmt.Sprintf(govern, "")); !strings.Contains(got, `"effect":"PERMIT"`) {
+		t.Errorf("unmarked: %s", got)
+	}
+	c := exec.Command("/proc/self/exe", "-test.run=^TestPluginsStandForNoKey$")
+	c.Env = append(os.Environ(), markedEnv+"="+r.set.Path+","+key.Value)
+	out, err := c.Output()
+	var answers []string
+	for line := range strings.Lines(string(out)) {
+		if strings.HasPrefix(line, "answer ") {
+			answers = append(answers, line)
+		}
+	}
+	if err != nil || len(answers) != 2 || !strings.Contains(answers[0], `"code":"unauthenticated"`) || !strings.Contains(answers[1], `"effect":"PERMIT"`) {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }

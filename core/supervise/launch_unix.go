@@ -114,6 +114,9 @@ func (p *plan) run() error {
 	if err := p.disarm(); err != nil {
 		return err
 	}
+	if err := confine.Mark(); err != nil {
+		return err
+	}
 	if err := os.Chdir(p.Dir); err != nil {
 		return err
 	}
