@@ -271,6 +271,7 @@ func (l *loader) finish() {
 		c.Plugins[name] = p
 	}
 	c.guardData(r)
+	c.separatePeers(r)
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
 	l.finishAudit(&c.Audit)

@@ -22,7 +22,7 @@ type Socket struct {
 
 // SocketPeer lets a user of the machine stand for a key.
 type SocketPeer struct {
-	UID int    `koanf:"uid" req:"true" min:"0" max:"4294967294" example:"1000" doc:"The user's number. Never that of the user that serves, whose programs could all speak as the key then."`
+	UID int    `koanf:"uid" req:"true" min:"0" max:"4294967294" example:"1000" doc:"The user's number. Never that of the user that serves, whose programs could all speak as the key then, nor that of a plugin."`
 	Key string `koanf:"key" req:"true" maxlen:"256" example:"local-agents" doc:"Name or id of the key. The name means the live key of that name at the time, so it follows yett keys roll."`
 }
 
@@ -64,5 +64,22 @@ func (s *Socket) validatePeers(r *report) {
 			continue
 		}
 		first[p.UID] = i
+	}
+}
+
+// separatePeers refuses a user who stands for a key and is a plugin's user too: the plugin could ask as the key, and the agents could answer
+// for a plugin of connect.
+func (c *Config) separatePeers(r *report) {
+	const advice = "so that plugin could ask as the key %s; give the plugin or the agents another user"
+	for i, peer := range c.Socket.Peers {
+		key := "socket.peers[" + strconv.Itoa(i) + "].uid"
+		for _, name := range sortedKeys(c.Plugins) {
+			switch p := c.Plugins[name]; {
+			case p.Exec != "" && p.User.UID != 0 && p.User.UID == peer.UID:
+				r.errorf(key, "%d is the user of plugins.%s too (user.uid), "+advice, peer.UID, name, quote(peer.Key))
+			case p.Connect != "" && p.Peer.UID == peer.UID:
+				r.errorf(key, "%d is the user of plugins.%s too (peer.uid), "+advice, peer.UID, name, quote(peer.Key))
+			}
+		}
 	}
 }
