@@ -75,7 +75,7 @@ func TestHeadIsJudgedBeforeTheBody(t *testing.T) {
 		{"no key, chunks", "POST", "/v1/scan_output", "", "Transfer-Encoding: chunked", 401, "unauthenticated"},
 		{"no key, asks first", "POST", "/v1/scan_output", "", "Content-Length: 4000000\r\nExpect: 100-continue", 401, "unauthenticated"},
 		{"no key, a short body", "POST", "/v1/authorize", "", "Content-Length: 5", 401, "unauthenticated"},
-		{"a wrong key", "POST", "/v1/scan_output", scan[:len(scan)-1] + "x", "Content-Length: 4000000", 401, "unauthenticated"},
+		{"a wrong key", "POST", "/v1/scan_output", scan[:len(scan)-1] + "~", "Content-Length: 4000000", 401, "unauthenticated"},
 		{"no scope", "POST", "/v1/scan_output", other, "Content-Length: 4000000", 403, "missing_scope"},
 		{"no scope, asks first", "POST", "/v1/scan_output", other, "Content-Length: 4000000\r\nExpect: 100-continue", 403, "missing_scope"},
 		{"no path", "POST", "/v1/nothing", "", "Content-Length: 4000000", 404, "not_found"},

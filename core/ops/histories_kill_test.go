@@ -3,6 +3,7 @@ package ops_test
 import (
 	"fmt"
 	mrand "math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/yett-dev/yett/core/ops"
@@ -71,8 +72,14 @@ func killRound(p *people) func(w *world) {
 		parts := partsOf(w, 4, "kill")
 		other := w.newKey(fmt.Sprint("killed ", w.rounds), "agent")
 		targets := killTargets(w, p.agent, other, parts)
+		for _, part := range parts {
+			w.held.begin(part, 2)
+		}
 		w.everybody(func(c int, rng *mrand.Rand) {
 			t, in := &targets[c%4], c/4
+			if in == 0 || in == 2 {
+				defer w.held.end(t.part)
+			}
 			for i := range 14 {
 				switch {
 				case in == 0 && (i%4 == 1 || i == 6):
@@ -84,7 +91,7 @@ func killRound(p *people) func(w *world) {
 				case in == 2 && i == 8:
 					w.stop(c, p, t, rng, i)
 				default:
-					w.try(c, t)
+					w.try(c, t, in != 0 && in != 2)
 				}
 			}
 		})
@@ -104,6 +111,64 @@ func (w *world) stop(c int, p *people, t *killTarget, rng *mrand.Rand, n int) {
 	})
 	call := w.h.tick.now()
 	w.h.add(c, call, deed{do: "killed", arg: id}, "", t.part)
+	w.held.returned(t.part)
+}
+
+// kills are those of a round that have returned, for permits that are held until one more has.
+type kills struct {
+	mu   sync.Mutex
+	more sync.Cond
+	n    map[string]int // by part
+	to   map[string]int // clients that may still kill
+}
+
+func newKills() *kills {
+	k := &kills{n: map[string]int{}, to: map[string]int{}}
+	k.more.L = &k.mu
+	return k
+}
+
+// begin says that so many clients kill a part.
+func (k *kills) begin(part string, killers int) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.to[part] = killers
+}
+
+// end says that one client kills a part no more.
+func (k *kills) end(part string) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.to[part]--
+	k.more.Broadcast()
+}
+
+func (k *kills) returned(part string) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.n[part]++
+	k.more.Broadcast()
+}
+
+// hold waits until one more kill of a part has returned, or none will.
+func (k *kills) hold(part string) {
+	if k == nil {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for n := k.n[part]; k.n[part] == n && k.to[part] > 0; {
+		k.more.Wait()
+	}
 }
 
 // undo is an operator's.
@@ -114,20 +179,29 @@ func (w *world) undo(c int, p *people, t *killTarget) {
 	})
 }
 
-// try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered.
-func (w *world) try(c int, t *killTarget) {
+// try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered. Who kills
+// the target holds no permit: it would wait for itself.
+func (w *world) try(c int, t *killTarget, holds bool) {
 	call := w.h.tick.now()
 	id := fmt.Sprint(t.part, " ", call)
+	if w.commits != nil && holds {
+		w.commits.Store(id, t.part)
+	}
 	var out string
 	_, got := w.send(request{key: t.key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q,"call_id":%q}`, t.agent, t.session, t.tool, id), sent: func(answer string) {
 		out = member(answer, "effect") + " " + member(answer, "reason_code")
 		if member(answer, "effect") == "PERMIT" && w.commits == nil {
+			if holds {
+				w.held.hold(t.part)
+			}
 			w.h.add(c, w.h.tick.now(), deed{do: "sent"}, "", t.part)
 		}
 	}})
 	if w.commits != nil {
 		if began, ok := w.commits.LoadAndDelete(id); ok {
-			call = began.(int64)
+			if at, ok := began.(int64); ok {
+				call = at
+			}
 		}
 	}
 	if got != "audit_unavailable" {

@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// plantedRounds is how many rounds a planted bug has to show itself.
-const plantedRounds = 60
+// plantedRounds is how many rounds a planted bug has to show itself. They end with the first in which it does.
+const plantedRounds = 2_000
 
 // yield lets other clients go on, so that what lies between looking and doing is wide enough to fall into.
 func yield() {
@@ -132,6 +132,9 @@ type longChain struct {
 func (s *longChain) Commit(ctx context.Context, cmd store.Command) error {
 	if d, ok := cmd.(*store.Decide); ok && d.Verdict.Effect == sdk.Permit {
 		yield()
+		if part, ok := s.w.commits.Load(d.CallID); ok {
+			s.w.held.hold(part.(string))
+		}
 		s.w.commits.Store(d.CallID, s.w.h.tick.now())
 		if !s.looks {
 			d.AgentID, d.SessionID, d.ToolID = "nobody", "nothing", "nowhere"
@@ -151,14 +154,15 @@ func TestHistoriesCatchAKillThatCommitDoesNotLookAt(t *testing.T) {
 	w := slow(true)
 	requireOrder(t, w, 6, killSpec, killRound(newPeople(w)), "use PERMIT TEST", "use DENY KILL_SWITCH_ACTIVE")
 	w = slow(false)
+	w.held = newKills()
 	requireNoOrder(t, w, plantedRounds, killSpec, killRound(newPeople(w)))
 }
 
 // A kill returns only when requests in flight have been answered. Here they do not say that they are in flight.
 func TestHistoriesCatchAPermitThatIsSentLate(t *testing.T) {
 	w := newWorld(t)
-	w.unsaid = true
-	requireNoOrder(t, w, 20*plantedRounds, killSpec, killRound(newPeople(w)))
+	w.unsaid, w.held = true, newKills()
+	requireNoOrder(t, w, plantedRounds, killSpec, killRound(newPeople(w)))
 }
 
 // lateYes is a store in which an approval that comes after the expiry still counts.

@@ -120,6 +120,7 @@ type world struct {
 	unsaid  bool      // requests do not say when they begin and end, as a transport has to
 	noReads bool      // grants are not listed
 	noLoss  bool      // every answer arrives
+	held    *kills    // if not nil: permits are held until one more kill of their target has returned
 	rounds  int
 }
 
@@ -292,13 +293,16 @@ func (w *world) histories(rounds int, m porcupine.Model, round func(w *world)) (
 	return a, ""
 }
 
-// requireOrder fails the test unless every history has an order, and all of these ends were met. Chance may withhold one from a few
-// rounds, so there are up to ten times as many.
+// patience is how often the rounds are played again until each end has been met.
+const patience = 500
+
+// requireOrder fails the test unless every history has an order, and all of these ends were met. Chance may withhold one from any
+// number of rounds, so they go on until it is met.
 func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round func(w *world), ends ...string) {
 	t.Helper()
 	a, wrong := w.histories(rounds, m, round)
 	missing := func() bool { return slices.ContainsFunc(ends, func(end string) bool { return a.ends[end] == 0 }) }
-	for range 29 {
+	for range patience {
 		if wrong != "" || !missing() {
 			break
 		}
