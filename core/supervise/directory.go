@@ -47,7 +47,7 @@ func MakeDir(name string, user *User) (string, error) {
 	}
 	path, err := makeDir(name)
 	if err == nil && user != nil {
-		if err = os.Chown(path, int(user.UID), int(user.GID)); err != nil {
+		if err = give(path, user); err != nil {
 			RemoveDir(path)
 			err = fmt.Errorf("for user %d, group %d: %w", user.UID, user.GID, err) // who are perhaps none in this user namespace
 		}
@@ -56,6 +56,27 @@ func MakeDir(name string, user *User) (string, error) {
 		return "", fmt.Errorf("private directory: %w", err)
 	}
 	return path, nil
+}
+
+// givenMark is a file in a directory that was given to another user, and which only its maker can own: what else has that user and such a
+// name is not ours to remove.
+const givenMark = ".yett-given"
+
+// give makes a directory another user's, and leaves the mark in it.
+func give(path string, user *User) error {
+	if int(user.UID) != os.Geteuid() {
+		if err := os.WriteFile(filepath.Join(path, givenMark), nil, 0o400); err != nil {
+			return err
+		}
+	}
+	return os.Chown(path, int(user.UID), int(user.GID))
+}
+
+// given says whether we gave an open directory to the user that it has.
+func given(dir *os.File) bool {
+	var mark unix.Stat_t
+	err := unix.Fstatat(int(dir.Fd()), givenMark, &mark, unix.AT_SYMLINK_NOFOLLOW)
+	return err == nil && mark.Mode&unix.S_IFMT == unix.S_IFREG && int(mark.Uid) == os.Geteuid()
 }
 
 func makeDir(name string) (string, error) {
@@ -182,7 +203,8 @@ func beginSweep() (end func()) {
 	return func() { stop(); <-done }
 }
 
-// sweep removes private directories of this user, or for root of any, whose owners were killed, and ends what still lives in them. What cannot be removed stays for the next process.
+// sweep removes private directories of this user, and for root those that it gave to others, whose owners were killed, and ends what still
+// lives in them. What cannot be removed stays for the next process.
 func sweep(ctx context.Context) {
 	tmp, err := tempDir()
 	if err != nil {
@@ -225,13 +247,18 @@ func removeDead(ctx context.Context, path string) {
 	if err != nil || info.Mode().Perm() != 0o700 {
 		return
 	}
-	if sys, ok := info.Sys().(*syscall.Stat_t); !ok || int(sys.Uid) != os.Geteuid() && os.Geteuid() != 0 { // root's processes have users of their own
+	sys, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(sys.Uid) != os.Geteuid() && os.Geteuid() != 0 { // root's processes have users of their own
 		return
 	}
 	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return
 	}
-	endLeft(path)
+	ours := int(sys.Uid) == os.Geteuid() || given(f)
+	endLeft(path, ours)
+	if !ours { // another user's, or one whose plugin has removed the mark, and gains nothing by it
+		return
+	}
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return

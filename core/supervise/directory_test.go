@@ -14,7 +14,13 @@ import (
 // abandoned makes a directory whose owner is dead, for all that anybody can tell: the kernel lets go of its lock then.
 func abandoned(t *testing.T, name string) string {
 	t.Helper()
-	path, err := MakeDir(name, nil)
+	return abandonedBy(t, name, nil)
+}
+
+// abandonedBy is abandoned with the directory of another user.
+func abandonedBy(t *testing.T, name string, user *User) string {
+	t.Helper()
+	path, err := MakeDir(name, user)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,13 +82,16 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept["one that others can enter"] = entered
-	if os.Geteuid() == 0 {
-		other := abandoned(t, "plugin")
-		if os.Chown(other, 4711, 4711) == nil {
-			gone["one of a user that root gave it"] = other
-		} else { // root in a container may not be able to give anything away
-			gone["one that stays root's"] = other
+	if os.Geteuid() == 0 && maySwitch(t) { // root in a container may not be able to give anything away
+		gone["one that root gave to a user"] = abandonedBy(t, "plugin", &User{UID: 64999, GID: 64998})
+		stranger, pretender := abandoned(t, "plugin"), abandoned(t, "plugin")
+		write(t, filepath.Join(pretender, givenMark))
+		for _, path := range []string{stranger, pretender, filepath.Join(pretender, givenMark)} {
+			if err := os.Chown(path, 64999, 64998); err != nil {
+				t.Fatal(err)
+			}
 		}
+		kept["one of another user's own"], kept["one with a mark of its user's own"] = stranger, pretender
 	}
 	for _, name := range []string{"yett-plugin-123456789", "yett-plugin-0123456789", "yett-.0123456789", "yett-plugin.012345678", "yett-plugin.012345678x", "other-plugin.0123456789", "yett-plugin.0123456789.d"} {
 		write(t, filepath.Join(place(name), "file"))

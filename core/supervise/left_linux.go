@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/confine"
 )
 
 const (
@@ -19,12 +21,13 @@ const (
 
 // endLeft kills what a process of a gateway that was killed has left behind: the kernel's death signal reaches the process, and not what
 // that has started. It knows them by the private directory, which no living gateway owns: they work in it, or their environment names it.
-// Whoever works elsewhere with another environment is not found, and stays confined.
-func endLeft(dir string) {
+// Whoever works elsewhere with another environment is not found, and stays confined. Where the directory may be a stranger's (not ours), only
+// who carries a gateway's mark is killed.
+func endLeft(dir string, ours bool) {
 	for range leftRounds {
-		pids := livingIn(dir)
+		pids := livingIn(dir, ours)
 		for _, pid := range pids {
-			end(pid, dir)
+			end(pid, dir, ours)
 		}
 		if len(pids) == 0 {
 			return
@@ -34,24 +37,24 @@ func endLeft(dir string) {
 }
 
 // end kills a process that still is of the directory: the number is looked at again once it cannot become another's.
-func end(pid int, dir string) {
+func end(pid int, dir string, ours bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if livesIn(pid, dir) {
+	if livesIn(pid, dir, ours) {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // else it has ended
 	}
 }
 
-func livingIn(dir string) (pids []int) {
+func livingIn(dir string, ours bool) (pids []int) {
 	all, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
 	}
 	for _, e := range all {
-		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() && livesIn(pid, dir) {
+		if pid, err := strconv.Atoi(e.Name()); err == nil && pid != os.Getpid() && livesIn(pid, dir, ours) {
 			pids = append(pids, pid)
 		}
 	}
@@ -59,8 +62,8 @@ func livingIn(dir string) (pids []int) {
 }
 
 // livesIn says whether a process is one that a confined process can have started, works in a directory, or has it in its environment.
-func livesIn(pid int, dir string) bool {
-	if !confinedFor(pid) {
+func livesIn(pid int, dir string, ours bool) bool {
+	if !confinedFor(pid) || !ours && !marked(pid) {
 		return false
 	}
 	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
@@ -88,4 +91,10 @@ func livesIn(pid int, dir string) bool {
 func confinedFor(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err == nil && bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n"))
+}
+
+// marked says that a gateway has started a process, which must be shown.
+func marked(pid int) bool {
+	r, err := confine.RestraintOf(pid)
+	return err == nil && r.Marked
 }

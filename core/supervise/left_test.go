@@ -3,6 +3,7 @@
 package supervise
 
 import (
+	"os"
 	"os/exec"
 	"runtime"
 	"testing"
@@ -60,5 +61,28 @@ func TestSweepEndsWhatWasLeft(t *testing.T) {
 		if err := c.Process.Signal(unix.Signal(0)); err != nil {
 			t.Errorf("%s has ended: %v", name, err)
 		}
+	}
+}
+
+// TestSweepLeavesStrangers: in a directory of another user's own, which only has the name of a private one, root ends what a gateway has
+// started, and nobody else.
+func TestSweepLeavesStrangers(t *testing.T) {
+	if os.Geteuid() != 0 || !maySwitch(t) {
+		return // nobody else's directories are looked at
+	}
+	t.Setenv("TMPDIR", t.TempDir())
+	dir := abandoned(t, "plugin")
+	if err := os.Chown(dir, 64999, 64998); err != nil {
+		t.Fatal(err)
+	}
+	stranger, _ := leaves(t, dir, []string{}, true)
+	plugins, ended := leaves(t, dir, []string{}, true)
+	if err := unix.Prlimit(plugins.Process.Pid, unix.RLIMIT_LOCKS, &unix.Rlimit{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	sweep(t.Context())
+	<-ended
+	if err := stranger.Process.Signal(unix.Signal(0)); err != nil || !exists(dir) {
+		t.Errorf("the stranger: %v; its directory is there: %v", err, exists(dir))
 	}
 }

@@ -94,5 +94,5 @@ func fork(_ *Process, name string, argv []string, attr *os.ProcAttr) (*os.Proces
 	return os.StartProcess(name, argv, attr)
 }
 func forget(*Process) ([]string, error) { return nil, nil }
-func endLeft(string)                    {}
+func endLeft(string, bool)              {}
 func reap()                             {}
