@@ -212,7 +212,7 @@ func (g *Gateway) listen() (err error) {
 	}
 	if !g.cfg.Server.MetricsOff() {
 		g.gauges()
-		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics); err != nil {
+		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, g.opts.Log); err != nil {
 			return listenError("", err)
 		}
 	}

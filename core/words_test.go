@@ -99,7 +99,7 @@ func (w *world) metric(name string) string {
 // scrape is what Prometheus would read.
 func (w *world) scrape() string {
 	w.t.Helper()
-	s, err := w.g.metrics.Listen("127.0.0.1:0")
+	s, err := w.g.metrics.Listen("127.0.0.1:0", w.t.Logf)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func Listen(data string, set Settings) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
-	s.ln = edge.NewDoor(connections, connections).Listen(guard(ln, set.OwnProc, set.Log), nil, nil)
+	s.ln = edge.NewDoor(connections, connections).Listen(guard(ln, set.OwnProc, set.Log), edge.NewAcceptor("admin socket", set.Log), nil, nil)
 	s.http = &http.Server{Handler: edge.Served(edge.Exact(s.routes(), nowhere)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }

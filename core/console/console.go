@@ -157,7 +157,7 @@ func (l logWriter) Write(p []byte) (int, error) {
 
 // Serve answers on ln until Close.
 func (c *Console) Serve(ln net.Listener) error {
-	ln = edge.NewDoor(connections, strangers).Listen(ln, c.set.Proxies, nil)
+	ln = edge.NewDoor(connections, strangers).Listen(ln, edge.NewAcceptor("console", c.set.Log), c.set.Proxies, nil)
 	if c.set.TLS != nil { // above the door, so that the server knows the connection for what it is
 		ln = tls.NewListener(ln, c.set.TLS)
 	}

@@ -10,22 +10,23 @@ import (
 type Listener struct {
 	net.Listener
 	door    *Door
+	accepts *Acceptor
 	proxies Proxies
 	full    func(net.Conn) // has the connection that there is no place for, and closes it
 }
 
 // Listen is ln behind the door. full gets a connection that there is no place for, and has to close it; nil closes it.
-func (d *Door) Listen(ln net.Listener, proxies Proxies, full func(net.Conn)) *Listener {
+func (d *Door) Listen(ln net.Listener, accepts *Acceptor, proxies Proxies, full func(net.Conn)) *Listener {
 	if full == nil {
 		full = func(c net.Conn) { _ = c.Close() } // nobody is there to be told
 	}
-	return &Listener{Listener: ln, door: d, proxies: proxies, full: full}
+	return &Listener{Listener: ln, door: d, accepts: accepts, proxies: proxies, full: full}
 }
 
-// Accept waits for the next connection that there is a place for.
+// Accept waits for the next connection that there is a place for. It fails only once the listener is closed.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		c, err := l.Listener.Accept()
+		c, err := Accept(l.accepts, l.Listener.Accept)
 		if err != nil {
 			return nil, err
 		}
@@ -40,6 +41,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 		}
 		return &Conn{Conn: c, Guest: guest}, nil
 	}
+}
+
+// Close stops accepting.
+func (l *Listener) Close() error {
+	l.accepts.Close()
+	return l.Listener.Close()
 }
 
 // below is the connection under TLS: closing that one waits for nobody.

@@ -141,7 +141,7 @@ func (q quiet) Printf(format string, args ...any) {
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
 	full := newTurned(s.set.Connections, s.set.TLS != nil, s.set.NewID)
-	ln = explained{s.door.Listen(ln, s.set.Proxies, full.away), full}
+	ln = explained{s.door.Listen(ln, edge.NewAcceptor("http", s.set.Log), s.set.Proxies, full.away), full}
 	go s.door.Watch(s.base, cmp.Or(s.set.look, edge.WatchEvery), s.set.Service.Stopped)
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)

@@ -145,15 +145,15 @@ type Server struct {
 	http *http.Server
 }
 
-// Listen opens the listener; Serve answers on it.
-func (m *Metrics) Listen(addr string) (*Server, error) {
+// Listen opens the listener; Serve answers on it. log gets what goes wrong there.
+func (m *Metrics) Listen(addr string, log func(format string, args ...any)) (*Server, error) {
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("server.metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
-	return &Server{edge.NewDoor(connections, connections).Listen(ln, nil, nil), &http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
+	return &Server{edge.NewDoor(connections, connections).Listen(ln, edge.NewAcceptor("metrics", log), nil, nil), &http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
 }
 
 // URL is where the metrics are.

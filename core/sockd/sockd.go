@@ -8,7 +8,6 @@ package sockd
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -79,6 +78,8 @@ type Server struct {
 	names    string // of the operations, for errors
 	file     socketFile
 	ln       *net.UnixListener
+	accepts  *edge.Acceptor
+	accept   func() (*net.UnixConn, error) // ln's
 
 	base     context.Context
 	cancel   context.CancelFunc
@@ -120,6 +121,7 @@ func Listen(set Settings) (*Server, error) {
 	if s.ln, err = s.file.listen(s.set.Path, s.set.Mode, s.set.Group); err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
+	s.accepts, s.accept = edge.NewAcceptor("socket", s.set.Log), s.ln.AcceptUnix
 	s.base, s.cancel = context.WithCancel(context.Background())
 	return s, nil
 }
@@ -153,31 +155,20 @@ func (s *Server) Door() *edge.Door { return s.door }
 // Path is the socket's file.
 func (s *Server) Path() string { return s.set.Path }
 
-// acceptPause is how long the server waits before it tries again to accept, when it has no more file descriptors.
-const acceptPause = 50 * time.Millisecond
-
 // Serve answers until Close, and returns nil then.
 func (s *Server) Serve() error {
 	s.workers.Go(func() { s.door.Watch(s.base, cmp.Or(s.set.look, edge.WatchEvery), s.set.Service.Stopped) })
 	for {
-		nc, err := s.ln.AcceptUnix()
-		switch {
-		case err == nil:
+		nc, err := edge.Accept(s.accepts, s.accept)
+		if err == nil {
 			s.admit(nc)
-		case errors.Is(err, net.ErrClosed):
-			select {
-			case <-s.stopped:
-				return nil
-			default:
-				return fmt.Errorf("socket: %w", err)
-			}
+			continue
+		}
+		select {
+		case <-s.stopped:
+			return nil
 		default:
-			s.say("cannot accept: %v", err)
-			select {
-			case <-s.stopped:
-				return nil
-			case <-time.After(acceptPause):
-			}
+			return fmt.Errorf("socket: %w", err)
 		}
 	}
 }
@@ -251,6 +242,7 @@ func (s *Server) Close(ctx context.Context) error {
 		return nil
 	}
 	close(s.stopped)
+	s.accepts.Close()
 	err := s.file.close(s.ln)
 	s.Drain()
 	done := make(chan struct{})
