@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -104,6 +105,7 @@ func (p part) enter() error {
 
 // serve answers until its input ends, and says what it logs.
 func (p part) serve() error {
+	tellTime = time.Minute
 	s, err := Listen(p.Data, Settings{Version: "v", OwnProc: func() error { return nil }, Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
 	if err != nil {
 		return err
@@ -127,7 +129,7 @@ func playing(t *testing.T, p part) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.Command("/proc/self/exe")
-	c.Env = append(os.Environ(), restraintEnv+"="+string(text))
+	c.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", restraintEnv+"="+string(text))
 	return c
 }
 

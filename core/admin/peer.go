@@ -65,10 +65,12 @@ func (g *guarded) Close() error {
 }
 
 const (
-	tellMost = 8           // at once; who comes beside them is refused without a word
-	tellTime = time.Second // for the request and the answer
-	tellRead = 64 << 10    // bytes of the request
+	tellMost = 8        // at once; who comes beside them is refused without a word
+	tellRead = 64 << 10 // bytes of the request
 )
+
+// tellTime is what a refused peer has for its request and the answer. Tests, which may run on a busy machine, give more.
+var tellTime = time.Second
 
 // refuse tells the peer why, beside those who are let in: what it sends is read to its end, else it might not see the answer.
 func (g *guarded) refuse(c net.Conn, why error) {
