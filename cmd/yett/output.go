@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -123,7 +124,7 @@ func (o *output) printData(w io.Writer, rows []any, one bool) error {
 	return err
 }
 
-// printYAML goes through JSON, so that both formats have the same names.
+// printYAML goes through JSON, so that both formats have the same names and digits.
 func printYAML(w io.Writer, rows []any, one bool) error {
 	var v any = rows
 	if one {
@@ -135,9 +136,71 @@ func printYAML(w io.Writer, rows []any, one bool) error {
 	if err != nil {
 		return err
 	}
-	var plain any
-	if err := yaml.Unmarshal(text, &plain); err != nil {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.UseNumber()
+	var tree any
+	if err := dec.Decode(&tree); err != nil {
 		return err
 	}
-	return yaml.NewEncoder(w).Encode(plain)
+	out, err := yaml.Marshal(yamlOf(tree))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(visibleYAML(out))
+	return err
+}
+
+// yamlOf is a decoded JSON value as it is written in YAML.
+func yamlOf(v any) any {
+	switch v := v.(type) {
+	case string:
+		return yamlText(v)
+	case json.Number:
+		return &yaml.Node{Kind: yaml.ScalarNode, Value: v.String()}
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = yamlOf(v[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[yamlText]any, len(v))
+		for name, member := range v {
+			out[yamlText(name)] = yamlOf(member)
+		}
+		return out
+	}
+	return v
+}
+
+// yamlText is a text that stands in double quotes where it holds what no reader of YAML takes as it is, or what hides or moves
+// text on a terminal. A block has lines alone that need no escape.
+type yamlText string
+
+// MarshalYAML chooses the quotes.
+func (t yamlText) MarshalYAML() (any, error) {
+	s := string(t)
+	lines := strings.ContainsRune(s, '\n')
+	if s == "<<" || strings.ContainsFunc(s, hides) || lines && strings.TrimLeft(s, " \n") != s {
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Style: yaml.DoubleQuotedStyle, Value: s}, nil
+	}
+	return s, nil
+}
+
+func hides(r rune) bool { return r != '\n' && !plain(r) }
+
+// visibleYAML escapes what hides: all of it stands in double quotes.
+func visibleYAML(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		switch {
+		case !hides(r):
+			out = utf8.AppendRune(out, r)
+		case r <= 0xffff:
+			out = fmt.Appendf(out, `\u%04x`, r)
+		default:
+			out = fmt.Appendf(out, `\U%08x`, r)
+		}
+	}
+	return out
 }
