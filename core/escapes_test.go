@@ -14,7 +14,7 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// The built-in scanner for secrets finds them in every spelling that JSON has, by their own form and by the name beside them.
+// The built-in scanner for secrets finds them in every spelling that JSON has and in every colour, by their own form and by the name beside them.
 func TestBuiltinSecretsInEscapes(t *testing.T) {
 	ctx := context.Background()
 	h, err := wasmhost.New(ctx, wasmhost.Options{})
@@ -49,7 +49,9 @@ func TestBuiltinSecretsInEscapes(t *testing.T) {
 			}
 		}
 		twice, _ := json.Marshal(`{"inner":"` + some + `"}`)
-		for spelling, text := range map[string]string{"all": `["` + all + `"]`, "some": `{"a":"` + some + `"}`, "twice": `{"outer":` + string(twice) + `}`, "cut short": `{"a":"` + all} {
+		for spelling, text := range map[string]string{"all": `["` + all + `"]`, "some": `{"a":"` + some + `"}`, "twice": `{"outer":` + string(twice) + `}`, "cut short": `{"a":"` + all,
+			"coloured": "\x1b[1;31m" + secret + "\x1b[0m", "parted by colours": secret[:2] + "\x1b[31m" + secret[2:len(secret)-12] + "\x1b]0;a\x07" + secret[len(secret)-12:],
+			"coloured in JSON": `{"a":"\u001b[31m` + some + `"}`, "coloured in a shell": `\e[31m` + secret} {
 			res := c.Run(ctx, &chain.Input{Text: text, ToolID: "t", ContentType: "application/json"})
 			if read := chain.Decoded(res.Text); res.Outcome != chain.Redacted || strings.Contains(read, value[:16]) {
 				t.Errorf("%s, %s: %s %v: %s", name, spelling, res.Outcome, res.Findings, read)

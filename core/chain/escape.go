@@ -18,39 +18,50 @@ const maxDecoded = 8
 // tooDeep is why a text is not released that has escapes behind all of them.
 var tooDeep = fmt.Sprintf("the text has escapes within escapes, more than %d deep: what they stand for was not looked at", maxDecoded)
 
-// units reads a text in units: stretches that stand for themselves, and JSON escapes, a surrogate pair being one. Escapes count
-// wherever they stand. In JSON that is inside strings. In any other text a person or a model decodes them as easily, and JSON
-// that is cut, commented, one object a line or not declared as such hides nothing that way.
+// units reads a text in units: stretches that stand for themselves; escapes, a surrogate pair being one; and control sequences,
+// which stand for nothing, or for a blank. Escapes count wherever they stand. In JSON that is inside strings. In any other text a
+// person or a model decodes them as easily, and JSON that is cut, commented, one object a line or not declared as such hides
+// nothing that way. What a terminal does not show hides nothing either: a secret is not another one for its colour.
+//
+// No unit goes on in what the next one stands for: a backslash of an escape that another unit breaks off stands for nothing. So an
+// escape in what a text reads as begins with what a unit stands for, and a stream needs nothing that lies before its first.
 type units struct {
 	text  string
 	final bool // nothing follows text
 	at    int
+	ahead introducers
 	room  [utf8.UTFMax]byte
 }
 
 // next reads the unit at u.at: n bytes, which stand for as; nil: for themselves. n is 0 at the end of the text, and in front of
-// what may become an escape by the bytes to come.
+// what may become a unit by the bytes to come.
 func (u *units) next() (n int, as []byte) {
 	from := u.at
 	for u.at < len(u.text) {
-		i := strings.IndexByte(u.text[u.at:], '\\')
-		if i < 0 {
-			u.at = len(u.text)
+		u.at = u.ahead.next(u.text, u.at)
+		if u.at == len(u.text) {
 			break
 		}
-		u.at += i
-		r, size, more := escapeAt(u.text[u.at:], u.final)
-		switch {
-		case size == 0 && !more: // a backslash like any other byte
+		r, size, more := standsFor(u.text[u.at:], u.final)
+		if size == 0 && !more { // bytes like any other
 			u.at++
 			continue
-		case size > 0 && u.at == from:
-			u.at += size
-			return size, utf8.AppendRune(u.room[:0], r)
 		}
-		break
+		if more || u.at > from {
+			break
+		}
+		u.at += size
+		return size, appendUnit(u.room[:0], r)
 	}
 	return u.at - from, nil
+}
+
+// appendUnit appends what a unit stands for.
+func appendUnit(dst []byte, r rune) []byte {
+	if r == nothing {
+		return dst
+	}
+	return utf8.AppendRune(dst, r)
 }
 
 // escapeAt reads the escape that the text begins with, a backslash: size bytes that stand for r. With size 0 it is none, or more
@@ -62,28 +73,108 @@ func escapeAt(text string, final bool) (r rune, size int, more bool) {
 	if c := shortEscapes[text[1]]; c != 0 {
 		return rune(c), 2, false
 	}
-	if text[1] != 'u' {
+	form := longForm(text)
+	switch {
+	case introduces(text, 1):
+		return brokenOff(text, 1, final)
+	case form.most == 0:
 		return 0, 0, false
 	}
-	r, size = unicodeAt(text)
-	switch {
-	case size == 0:
-		return 0, 0, !final && mayBeUnicode(text)
-	case r < 0xd800 || r > 0xdbff:
-		return r, size, false // utf8 makes U+FFFD of what is no character
+	at := form.from
+	for at < len(text) && at < form.from+form.most && digitOf(text[at], form.base) >= 0 {
+		r = r*form.base + digitOf(text[at], form.base)
+		at++
 	}
-	low, n := unicodeAt(text[size:])
-	if n == 0 && !final && mayBeUnicode(text[size:]) {
+	switch {
+	case at-form.from < form.most && at == len(text): // what is there may be the beginning
+		if !final || form.close != 0 || at-form.from < form.least {
+			return 0, 0, !final
+		}
+	case at-form.from < form.least || form.close != 0 && at < len(text) && text[at] != form.close:
+		if at < len(text) && introduces(text, at) {
+			return brokenOff(text, at, final)
+		}
+		return 0, 0, false
+	case form.close != 0 && at == len(text):
+		return 0, 0, !final
+	case form.close != 0:
+		at++
+	}
+	switch {
+	case r < 0: // more than any character
+		return utf8.RuneError, at, false
+	case form.controls && !controls(r):
+		if form.base == 8 && at-form.from < form.most && at < len(text) && introduces(text, at) {
+			return brokenOff(text, at, final)
+		}
+		if form.base == 8 && at == 5 && controls(r>>3) { // \0331 is \033 and a digit
+			return r >> 3, 4, false
+		}
+		return 0, 0, false
+	case text[1] != 'u' || form.close != 0 || r < 0xd800 || r > 0xdbff:
+		return r, at, false // utf8 makes U+FFFD of what is no character
+	}
+	low, n := unicodeAt(text[at:])
+	if n == 0 && !final && mayBeUnicode(text[at:]) {
 		return 0, 0, true
 	}
 	if both := utf16.DecodeRune(r, low); n > 0 && both != utf8.RuneError {
-		return both, size + n, false
+		return both, at + n, false
 	}
-	return utf8.RuneError, size, false
+	return utf8.RuneError, at, false
+}
+
+// brokenOff is an escape that ends at the introducer of another unit: its backslash stands for nothing.
+func brokenOff(text string, at int, final bool) (r rune, size int, more bool) {
+	if text[at] == c1 && at+1 == len(text) && !final {
+		return 0, 0, true
+	}
+	return nothing, 1, false
+}
+
+// form is how digits follow a backslash: from to from+most of a base, and at least least; then close, if there is one. controls
+// says that it is read for control characters alone, since other texts are full of what looks so.
+type form struct {
+	from, least, most int
+	base              rune
+	close             byte
+	controls          bool
+}
+
+// longForm is the form of the escape that a text begins with; the zero form is of none.
+func longForm(text string) form {
+	switch c := text[1]; {
+	case c == 'u' && len(text) > 2 && text[2] == '{':
+		return form{from: 3, least: 1, most: 6, base: 16, close: '}'}
+	case c == 'u':
+		return form{from: 2, least: 4, most: 4, base: 16}
+	case c == 'U':
+		return form{from: 2, least: 8, most: 8, base: 16}
+	case c == 'x' && len(text) > 2 && text[2] == '{':
+		return form{from: 3, least: 1, most: 6, base: 16, close: '}', controls: true}
+	case c == 'x':
+		return form{from: 2, least: 2, most: 2, base: 16, controls: true}
+	case c == '0':
+		return form{from: 1, least: 2, most: 4, base: 8, controls: true}
+	case '1' <= c && c <= '7':
+		return form{from: 1, least: 2, most: 3, base: 8, controls: true}
+	}
+	return form{}
+}
+
+// controls reports whether a character is one that control sequences begin or end with.
+func controls(r rune) bool { return r == bel || r == esc || r >= 0x80 && r < 0xa0 }
+
+// digitOf is what a digit is worth, -1 for what is none of that base.
+func digitOf(c byte, base rune) rune {
+	if d := hexDigit(c); d < base {
+		return d
+	}
+	return -1
 }
 
 // shortEscapes are what the escapes of two bytes stand for, by their second byte.
-var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'a': bel, 'b': '\b', 'e': esc, 'E': esc, 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // unicodeAt reads the six bytes of a \uXXXX.
 func unicodeAt(text string) (r rune, size int) {
@@ -123,43 +214,33 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// decoded is a text with its escapes decoded once: what its units stand for, joined. ok is false when it has none, and that costs one look for a backslash.
+// decoded is a text with its units read once: what they stand for, joined. ok is false when they all stand for themselves, and
+// where there is no introducer that costs one look for each.
 func decoded(text string) (as string, ok bool) {
-	if strings.IndexByte(text, '\\') < 0 {
-		return "", false
-	}
-	first := 0 // the first escape, behind backslashes that are none
-	for {
-		i := strings.IndexByte(text[first:], '\\')
-		if i < 0 {
-			return "", false
-		}
-		first += i
-		if _, size, _ := escapeAt(text[first:], true); size > 0 {
-			break
-		}
-		first++
-	}
+	var ahead introducers
 	var b strings.Builder
-	b.Grow(len(text))
-	b.WriteString(text[:first])
-	for at := first; at < len(text); {
-		if text[at] != '\\' { // a run that stands for itself
-			end := strings.IndexByte(text[at:], '\\')
-			if end < 0 {
-				end = len(text) - at
-			}
-			b.WriteString(text[at : at+end])
-			at += end
+	from := 0 // up to where what units stand for is in b
+	for at := ahead.next(text, 0); at < len(text); {
+		r, size, _ := standsFor(text[at:], true)
+		if size == 0 {
+			at = ahead.next(text, at+1)
 			continue
 		}
-		r, size, _ := escapeAt(text[at:], true)
-		if size == 0 {
-			r, size = '\\', 1
+		if !ok {
+			b.Grow(len(text))
+			ok = true
 		}
-		b.WriteRune(r)
-		at += size
+		b.WriteString(text[from:at])
+		if r != nothing {
+			b.WriteRune(r)
+		}
+		from = at + size
+		at = ahead.next(text, from)
 	}
+	if !ok {
+		return "", false
+	}
+	b.WriteString(text[from:])
 	return b.String(), true
 }
 

@@ -109,10 +109,10 @@ func (l *layer) runeStart(at int) int {
 	return at
 }
 
-// below is the text that layer k > 0 was read from.
+// below is the text that layer k > 0 was read from, with what follows it: that decides where some units end.
 func (s *Stream) below(k int) string {
 	lower := s.at(k - 1)
-	return lower.buf[s.at(k).from-lower.base : lower.decoded-lower.base]
+	return lower.buf[s.at(k).from-lower.base:]
 }
 
 // toText moves findings in layer k to the text itself.
