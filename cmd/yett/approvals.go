@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -198,7 +198,7 @@ func approvalsAnswer(yes bool) *cobra.Command {
 		if in.Grant, err = grantFlags(cmd, grant, ttl); err != nil {
 			return err
 		}
-		if in.ModifiedArgs, err = jsonFlag("--args", args, cmd.InOrStdin()); err != nil {
+		if in.ModifiedArgs, err = jsonFlag(cmd.Context(), "--args", args, cmd.InOrStdin()); err != nil {
 			return err
 		}
 		return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
@@ -301,17 +301,22 @@ func seconds(flag string, d time.Duration) (int, error) {
 	return int(d / time.Second), nil
 }
 
+const maxJSONFlag = 16 << 20 // bytes of a file or of stdin
+
 // jsonFlag reads a JSON object given as itself, as a file's name, or on stdin.
-func jsonFlag(flag, v string, stdin io.Reader) (any, error) {
+func jsonFlag(ctx context.Context, flag, v string, stdin io.Reader) (any, error) {
 	text := []byte(v)
 	var err error
 	switch {
 	case v == "":
 		return nil, nil
 	case v == "-":
-		text, err = io.ReadAll(io.LimitReader(stdin, 16<<20))
+		text, err = io.ReadAll(io.LimitReader(stdin, maxJSONFlag))
 	case !strings.HasPrefix(strings.TrimSpace(v), "{"):
-		text, err = os.ReadFile(v)
+		text, err = regular.ReadNamed(ctx, v, maxJSONFlag)
+	}
+	if errors.Is(err, regular.ErrKind) {
+		return nil, usage("%s: %w: give %[1]s - and the object on standard input", flag, err)
 	}
 	if err != nil {
 		return nil, usage("%s: %w", flag, err)

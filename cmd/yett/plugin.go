@@ -14,6 +14,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/scanners"
 )
 
@@ -60,6 +61,8 @@ func pluginLock() *cobra.Command {
 	return cmd
 }
 
+const maxLockFile = 1 << 20 // bytes, as of the configuration
+
 func writeLock(cmd *cobra.Command, out *output, file string, lock config.Lock, check bool) error {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -67,7 +70,7 @@ func writeLock(cmd *cobra.Command, out *output, file string, lock config.Lock, c
 	}
 	path := filepath.Join(dir, config.LockName)
 	text := lock.Encode(dir)
-	before, err := os.ReadFile(path)
+	before, err := regular.Read(path, maxLockFile)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

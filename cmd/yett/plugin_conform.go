@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/conform"
 	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // The bounds of what an author's commands read.
@@ -85,11 +87,11 @@ func (f *pluginFlags) source(args []string) (path string, err error) {
 }
 
 // settings reads --config; nil when it is not given.
-func (f *pluginFlags) settings() (json.RawMessage, error) {
+func (f *pluginFlags) settings(ctx context.Context) (json.RawMessage, error) {
 	if f.config == "" {
 		return nil, nil
 	}
-	settings, err := kit.ReadSettings(f.config)
+	settings, err := kit.ReadSettings(ctx, f.config)
 	if err != nil {
 		return nil, &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
 	}
@@ -99,14 +101,14 @@ func (f *pluginFlags) settings() (json.RawMessage, error) {
 var givenName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
 // given reads --secret and --env.
-func (f *pluginFlags) given() (secrets map[string][]byte, env map[string]string, err error) {
+func (f *pluginFlags) given(ctx context.Context) (secrets map[string][]byte, env map[string]string, err error) {
 	secrets, env = map[string][]byte{}, map[string]string{}
 	for _, s := range f.secrets {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || !givenName.MatchString(name) || secrets[name] != nil {
 			return nil, nil, usage("--secret %s: want NAME=FILE, each name once", s)
 		}
-		if secrets[name], err = readBounded(file, maxSettingsFile); err != nil {
+		if secrets[name], err = regular.ReadNamed(ctx, file, maxSettingsFile); err != nil {
 			return nil, nil, &exitCode{exitUsage, fmt.Errorf("--secret %s: %w", name, err)}
 		}
 	}
@@ -118,20 +120,6 @@ func (f *pluginFlags) given() (secrets map[string][]byte, env map[string]string,
 		env[name] = value
 	}
 	return secrets, env, nil
-}
-
-// readBounded reads a file of at most most bytes.
-func readBounded(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(text)) > most {
-		err = fmt.Errorf("%s has more than %d bytes", path, most)
-	}
-	return text, err
 }
 
 // logTo prints the plugin's log, one line at a time, nothing in it that could move or hide text.
@@ -186,11 +174,11 @@ func pluginConform() *cobra.Command {
 				return err
 			}
 			o.Only, o.Total = only, total
-			if o.Calls, err = readCalls(calls); err != nil {
+			if o.Calls, err = readCalls(cmd.Context(), calls); err != nil {
 				return err
 			}
 			for _, file := range texts {
-				text, err := readBounded(file, maxSampleText)
+				text, err := regular.ReadNamed(cmd.Context(), file, maxSampleText)
 				if err != nil {
 					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
 				}
@@ -242,14 +230,14 @@ func (f *pluginFlags) conformOptions(cmd *cobra.Command, args []string) (o confo
 		return o, usage("--timeout %v: want more than nothing", f.timeout)
 	}
 	o = conform.Options{Path: path, Connect: f.connect, Timeout: f.timeout, Version: version(), CheckConfig: holdsSettings, Log: f.logTo(cmd)}
-	if o.Config, err = f.settings(); err != nil {
+	if o.Config, err = f.settings(cmd.Context()); err != nil {
 		return o, err
 	}
 	if o.Confine, err = f.policy(); err != nil {
 		return o, err
 	}
 	o.Unconfined = f.open
-	o.Secrets, o.Env, err = f.given()
+	o.Secrets, o.Env, err = f.given(cmd.Context())
 	return o, err
 }
 
@@ -289,11 +277,11 @@ func (f *pluginFlags) policy() (p confine.Policy, err error) {
 }
 
 // readCalls reads sample calls, one JSON object a line.
-func readCalls(file string) ([]conform.Call, error) {
+func readCalls(ctx context.Context, file string) ([]conform.Call, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := readBounded(file, maxCallsFile)
+	text, err := regular.ReadNamed(ctx, file, maxCallsFile)
 	if err != nil {
 		return nil, &exitCode{exitUsage, fmt.Errorf("--calls: %w", err)}
 	}

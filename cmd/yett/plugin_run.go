@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/yett-dev/yett/core/conform"
 	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // maxCallLine bounds one call on standard input, bytes.
@@ -222,7 +222,7 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 	var text []byte
 	var err error
 	if t.text != "" {
-		text, err = readBounded(t.text, maxSampleText)
+		text, err = regular.ReadNamed(cmd.Context(), t.text, maxSampleText)
 	} else if text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSampleText+1)); err == nil && len(text) > maxSampleText {
 		err = fmt.Errorf("standard input has more than %d bytes", maxSampleText)
 	}
@@ -248,7 +248,7 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 func (t *trial) feed(cmd *cobra.Command, c *conform.Client) error {
 	in := cmd.InOrStdin()
 	if t.log != "" {
-		f, err := os.Open(t.log)
+		f, err := regular.Named(cmd.Context(), t.log)
 		if err != nil {
 			return &exitCode{exitUsage, err}
 		}

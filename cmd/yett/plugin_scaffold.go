@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/core/conform"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 const ownModule = "github.com/yett-dev/yett"
@@ -110,7 +111,7 @@ func sdkSource(given string) (fs.FS, error) {
 
 // isOwnSource reports whether dir has the source of this module.
 func isOwnSource(dir string) (bool, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	text, err := regular.Read(filepath.Join(dir, "go.mod"), 1<<20)
 	return bytes.HasPrefix(text, []byte("module "+ownModule+"\n")), err
 }
 

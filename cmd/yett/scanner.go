@@ -99,7 +99,7 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	}
 	var settings json.RawMessage
 	if f.config != "" {
-		if settings, err = kit.ReadSettings(f.config); err != nil {
+		if settings, err = kit.ReadSettings(cmd.Context(), f.config); err != nil {
 			return &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
 		}
 	}
@@ -111,7 +111,7 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	about := pair.first.About()
 	rep := &evalReport{Scanner: name, Version: about.Version, Digest: about.Digest, Without: f.without}
 	for _, path := range f.sets {
-		rows, err := readSet(path)
+		rows, err := readSet(cmd.Context(), path)
 		if err != nil {
 			return err
 		}

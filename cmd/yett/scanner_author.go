@@ -1,15 +1,16 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 func scannerScaffold() *cobra.Command {
@@ -137,13 +138,15 @@ func printTrialLines(cmd *cobra.Command, rep *kit.TestReport) error {
 	return err
 }
 
+const maxPassphraseFile = 64 << 10 // bytes
+
 // passphraseFrom reads the first line of a file.
-func passphraseFrom(file string) func() (string, error) {
+func passphraseFrom(ctx context.Context, file string) func() (string, error) {
 	return func() (string, error) {
 		if file == "" {
 			return "", errors.New("the key is encrypted: give its passphrase with --passphrase-file FILE")
 		}
-		text, err := os.ReadFile(file)
+		text, err := regular.ReadNamed(ctx, file, maxPassphraseFile)
 		if err != nil {
 			return "", fmt.Errorf("read the passphrase: %w", err)
 		}

@@ -57,7 +57,7 @@ func (f *authorFlags) read(cmd *cobra.Command, args []string) (in authorInput, e
 		return in, err
 	}
 	if f.config != "" {
-		if in.config, err = kit.ReadSettings(f.config); err != nil {
+		if in.config, err = kit.ReadSettings(cmd.Context(), f.config); err != nil {
 			return in, &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
 		}
 	}

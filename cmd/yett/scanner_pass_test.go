@@ -26,7 +26,7 @@ func TestThePassHidesNothing(t *testing.T) {
 		}
 		lines := 0
 		for _, set := range []string{"secrets", "secrets_misc", "secrets_creddata", "pii", "pii_sentences", "injection", "benign_outputs"} {
-			rows, err := readSet(filepath.Join(data, set+".jsonl.gz"))
+			rows, err := readSet(t.Context(), filepath.Join(data, set+".jsonl.gz"))
 			if err != nil {
 				t.Fatal(err)
 			}

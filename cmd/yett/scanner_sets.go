@@ -5,14 +5,16 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // labelled is one text and what is known of it.
@@ -55,8 +57,8 @@ const setLineBytes = 64 << 20
 
 // readSet reads a labelled set, gzipped or plain. A row that cannot be read fails the whole set: figures over a part of it
 // would look like figures over all of it.
-func readSet(path string) (rows []labelled, err error) {
-	f, err := os.Open(path)
+func readSet(ctx context.Context, path string) (rows []labelled, err error) {
+	f, err := regular.Named(ctx, path)
 	if err != nil {
 		return nil, err
 	}

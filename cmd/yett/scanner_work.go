@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -88,6 +89,8 @@ func printFound(cmd *cobra.Command, out *output, text []byte, found []sdk.Findin
 	return nil
 }
 
+const maxBenchText = 64 << 20 // bytes of --text
+
 func scannerBench() *cobra.Command {
 	var f authorFlags
 	var file string
@@ -101,7 +104,7 @@ func scannerBench() *cobra.Command {
 			var dirty []byte
 			if file != "" {
 				var err error
-				if dirty, err = os.ReadFile(file); err != nil {
+				if dirty, err = regular.ReadNamed(cmd.Context(), file, maxBenchText); err != nil {
 					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
 				}
 				if len(dirty) == 0 {
@@ -182,7 +185,7 @@ func scannerPackage() *cobra.Command {
 			var signature []byte
 			if key != "" {
 				comment := "yett module " + p.Metadata.Name + " " + p.Metadata.Version + " " + p.Digest
-				if signature, err = trust.Sign(key, passphraseFrom(passphrase), p.Code, comment); err != nil {
+				if signature, err = trust.Sign(key, passphraseFrom(cmd.Context(), passphrase), p.Code, comment); err != nil {
 					return fmt.Errorf("sign: %w", err)
 				}
 			}

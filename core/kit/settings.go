@@ -2,14 +2,15 @@ package kit
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -19,24 +20,16 @@ const maxSettings = 1 << 20
 
 // ReadSettings reads settings: a JSON object if given begins like one, and a file with a JSON object or a YAML mapping
 // otherwise. Repeated names and what JSON cannot say are mistakes.
-func ReadSettings(given string) (json.RawMessage, error) {
+func ReadSettings(ctx context.Context, given string) (json.RawMessage, error) {
 	if strings.HasPrefix(strings.TrimSpace(given), "{") {
 		if err := strictObject(given); err != nil {
 			return nil, fmt.Errorf("%w; want a JSON object, or a file that holds one", err)
 		}
 		return json.RawMessage(given), nil
 	}
-	f, err := os.Open(given)
+	data, err := regular.ReadNamed(ctx, given, maxSettings)
 	if err != nil {
 		return nil, fmt.Errorf("want a JSON object, or a file that holds one: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("want a JSON object, or a file that holds one: %w", err)
-	case len(data) > maxSettings:
-		return nil, fmt.Errorf("%s has more than %d bytes", given, maxSettings)
 	}
 	return parseSettings(given, data)
 }

@@ -3,7 +3,9 @@
 package regular
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -43,4 +45,55 @@ func TestRead(t *testing.T) {
 	if _, err := Read(at("file"), 4); !errors.Is(err, ErrSize) {
 		t.Error(err)
 	}
+}
+
+// TestReadNamed: of what the user names, a descriptor is read to its end, and no longer than the context lasts; a pipe in the place of a
+// file is refused at once.
+func TestReadNamed(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.WriteFile(at("file"), []byte("12345"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancelCause(t.Context())
+	end(errors.New("the command was interrupted"))
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		path string
+		want error
+	}{
+		"file":      {t.Context(), at("file"), nil},
+		"pipe":      {t.Context(), at("pipe"), ErrKind},
+		"none":      {t.Context(), at("none"), fs.ErrNotExist},
+		"written":   {t.Context(), pipe(t, "12345", true), nil},
+		"too large": {t.Context(), pipe(t, "123456", true), ErrSize},
+		"open":      {ended, pipe(t, "", false), context.Cause(ended)},
+	} {
+		data, err := ReadNamed(c.ctx, c.path, 5)
+		if !errors.Is(err, c.want) || err == nil && string(data) != "12345" {
+			t.Errorf("%s: %q, %v", name, data, err)
+		}
+		if err == nil {
+			continue
+		}
+		if path, ok := errors.AsType[*fs.PathError](err); !ok || path.Path != c.path {
+			t.Errorf("%s: no path in %v", name, err)
+		}
+	}
+}
+
+// pipe is the path of the end of a pipe that a shell would give to a command.
+func pipe(t *testing.T, text string, closed bool) string {
+	r, w, err := os.Pipe()
+	if err == nil {
+		_, err = w.WriteString(text)
+	}
+	if err == nil && closed {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close(); _ = w.Close() })
+	return fmt.Sprintf("/dev/fd/%d", r.Fd())
 }
