@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
 )
@@ -196,7 +193,8 @@ func causeOf(err error) string {
 	return CauseError
 }
 
-// merged joins findings that overlap or touch: they are masked as one, under the first one's kind.
+// merged joins findings that overlap or touch: they are masked as one, under the first one's kind, or that of the first value that a
+// person chose.
 func merged(found []sdk.Finding) []sdk.Finding {
 	var out []sdk.Finding
 	for _, f := range found {
@@ -206,6 +204,9 @@ func merged(found []sdk.Finding) []sdk.Finding {
 		f.Action = sdk.Redact
 		if n := len(out); n > 0 && f.Start <= out[n-1].End {
 			out[n-1].End = max(out[n-1].End, f.End)
+			if chosen(f.Kind) && !chosen(out[n-1].Kind) {
+				out[n-1].Kind = f.Kind
+			}
 			continue
 		}
 		out = append(out, f)
@@ -222,7 +223,7 @@ func (m *Masked) Kept() (string, error) {
 }
 
 // Shown is the text for those who have to answer for it: in place of what was found stands what kind it is, how long, of what
-// characters, and how it begins, so that nobody can hide words from an approver behind the form of a secret.
+// characters, and how it begins unless a person chose it, so that nobody can hide words from an approver behind the form of a secret.
 func (m *Masked) Shown() (string, error) {
 	return m.with(func(f *sdk.Finding) string { return described(f.Kind, m.text[f.Start:f.End]) })
 }
@@ -236,67 +237,4 @@ func (m *Masked) with(replacement func(*sdk.Finding) string) (string, error) {
 		return "", &UnmaskedError{Cause: CauseMalformed, Err: err}
 	}
 	return out, nil
-}
-
-// leadMost is how many characters of what is masked are shown at most; never more than a quarter of them.
-const leadMost = 4
-
-// described says what stands in a masked place: [SECRET_TOKEN: 26 characters (19 letters, 7 digits), begins pay1…].
-func described(kind, text string) string {
-	text = Decoded(text)
-	n := utf8.RuneCountInString(text)
-	out := fmt.Sprintf("[%s: %s (%s)", kind, counted(n, "character"), shapeOf(text))
-	if lead := leadOf(text, min(leadMost, n/4)); lead != "" {
-		out += ", begins " + lead + "…"
-	}
-	return out + "]"
-}
-
-func counted(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
-}
-
-// leadOf is how a text begins. Only letters, digits and a few harmless signs are shown as they are.
-func leadOf(text string, n int) string {
-	var b strings.Builder
-	for _, r := range text {
-		if n--; n < 0 {
-			break
-		}
-		if !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+/=@", r) {
-			r = '?'
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// shapeOf counts the classes of characters of a text.
-func shapeOf(text string) string {
-	classes := [...]struct {
-		name string
-		n    int
-	}{{name: "letter"}, {name: "digit"}, {name: "space"}, {name: "sign"}}
-	for _, r := range text {
-		switch {
-		case unicode.IsLetter(r):
-			classes[0].n++
-		case unicode.IsDigit(r):
-			classes[1].n++
-		case unicode.IsSpace(r):
-			classes[2].n++
-		default:
-			classes[3].n++
-		}
-	}
-	var parts []string
-	for _, c := range classes {
-		if c.n > 0 {
-			parts = append(parts, counted(c.n, c.name))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
