@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -25,8 +26,8 @@ type guarded struct {
 	*net.UnixListener
 	ownProc func() error
 	own     func() (confine.Restraint, error) // how far this server is held back itself
-	log     func(format string, args ...any)
-	telling chan struct{} // has room for those who are told now that they are refused
+	said    *edge.Throttle                    // refusals: plugins of another gateway can cause as many as they like
+	telling chan struct{}                     // has room for those who are told now that they are refused
 
 	mu     sync.Mutex
 	closed bool
@@ -35,7 +36,7 @@ type guarded struct {
 
 func guard(ln *net.UnixListener, ownProc func() error, log func(format string, args ...any)) *guarded {
 	own := func() (confine.Restraint, error) { return confine.RestraintOf(os.Getpid()) }
-	return &guarded{UnixListener: ln, ownProc: ownProc, own: own, log: log, telling: make(chan struct{}, tellMost)}
+	return &guarded{UnixListener: ln, ownProc: ownProc, own: own, said: edge.NewThrottle("admin", edge.LogEvery, log), telling: make(chan struct{}, tellMost)}
 }
 
 // Accept refuses everyone else and goes on.
@@ -49,7 +50,7 @@ func (g *guarded) Accept() (net.Conn, error) {
 		if err == nil {
 			return &peerConn{c, peerAddr(uid)}, nil
 		}
-		g.log("admin: refused a connection: %v", err)
+		g.said.Log("refused a connection: %v", err)
 		g.refuse(c, err)
 	}
 }

@@ -2,11 +2,18 @@ package admin
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/edge"
 )
 
 // Where /proc counts processes as another namespace does, nobody is let in: a plugin would have no ancestors there.
@@ -35,6 +42,48 @@ func TestForeignProc(t *testing.T) {
 	foreign = errors.New("strangers' numbers")
 	if uid, err := g.admit(peer); uid != "" || !errors.Is(err, foreign) {
 		t.Errorf("in a foreign namespace: %q, %v", uid, err)
+	}
+}
+
+// Who is refused cannot fill the log, however often it comes: each one is told why, and the log has the first.
+func TestRefusalsAreLoggedSparingly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	ln, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged := make(chan string, 100)
+	g := guard(ln, func() error { return errors.New("strangers' numbers") }, nil)
+	g.said = edge.NewThrottle("admin", time.Hour, func(f string, a ...any) { logged <- fmt.Sprintf(f, a...) })
+	ended := make(chan error, 1)
+	go func() {
+		_, err := g.Accept()
+		ended <- err
+	}()
+	for range 10 {
+		c, err := net.Dial("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.(*net.UnixConn).CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if _, err := io.ReadAll(c); err != nil && !errors.Is(err, syscall.ECONNRESET) { // until the server closes it
+			t.Error(err)
+		}
+		c.Close()
+	}
+	err = g.Close()
+	if accepted := <-ended; err != nil || !errors.Is(accepted, net.ErrClosed) {
+		t.Error(err, accepted)
+	}
+	close(logged)
+	var got []string
+	for line := range logged {
+		got = append(got, line)
+	}
+	if want := []string{"admin: refused a connection: nobody can be traced: strangers' numbers"}; !slices.Equal(got, want) {
+		t.Errorf("logged %q, want %q", got, want)
 	}
 }
 

@@ -10,26 +10,25 @@ import (
 const (
 	firstPause = 5 * time.Millisecond // after the first error of accept; each one that follows doubles it
 	longPause  = time.Second
-	logEvery   = 10 * time.Second
 )
+
+// LogEvery is how often at most a listener logs what it meets again and again.
+const LogEvery = 10 * time.Second
 
 // Acceptor goes on after errors of accept: a machine that is short of descriptors, of memory or of epoll registrations has
 // some again later, and who listens by then serves on. Accept is called by one goroutine, Close by any.
 type Acceptor struct {
-	what string
-	log  func(format string, args ...any)
+	said *Throttle // errors
 
 	once  sync.Once
 	ended chan struct{}
 
-	pause  time.Duration // the last one; 0: the last accept was no error
-	logged time.Time
-	lost   int // errors since then
+	pause time.Duration // the last one; 0: the last accept was no error
 }
 
 // NewAcceptor makes an Acceptor. what is the listener as the log names it.
 func NewAcceptor(what string, log func(format string, args ...any)) *Acceptor {
-	return &Acceptor{what: what, log: log, ended: make(chan struct{})}
+	return &Acceptor{said: NewThrottle(what, LogEvery, log), ended: make(chan struct{})}
 }
 
 // Accept calls accept until it gives no error, and pauses in between. Its own error is net.ErrClosed, once the Acceptor or the
@@ -56,7 +55,7 @@ func (a *Acceptor) rest(err error) bool {
 	default:
 	}
 	a.pause = min(max(firstPause, 2*a.pause), longPause)
-	a.say(err)
+	a.said.Log("cannot accept a connection, trying again: %v", err)
 	t := time.NewTimer(a.pause)
 	defer t.Stop()
 	select {
@@ -65,20 +64,6 @@ func (a *Acceptor) rest(err error) bool {
 	case <-t.C:
 		return true
 	}
-}
-
-// say logs the first error, and then one every logEvery at most with how many there were.
-func (a *Acceptor) say(err error) {
-	now := time.Now()
-	if !a.logged.IsZero() && now.Sub(a.logged) < logEvery {
-		a.lost++
-		return
-	}
-	if a.lost > 0 {
-		a.log("%s: %d errors of accept were not logged: more than one in %v", a.what, a.lost, logEvery)
-	}
-	a.log("%s: cannot accept a connection, trying again: %v", a.what, err)
-	a.logged, a.lost = now, 0
 }
 
 // Close ends a pause, and the Accept that makes it.

@@ -89,7 +89,7 @@ func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
 	}
 	if p.key != "" { // agents may be confined in many ways, but a gateway's plugin is nobody's agent
 		if err := cred.Unmarked(); err != nil {
-			s.say("%s stands for no key (socket.peers): %v", p.text, err)
+			s.said.Log("%s stands for no key (socket.peers): %v", p.text, err)
 			p.key = ""
 		}
 	}
@@ -116,7 +116,7 @@ func (p *peer) live() (*store.Key, error) {
 	k := p.s.named(p.key)
 	if k == nil {
 		p.id = ""
-		p.s.say("%s stands for the key %q (socket.peers), but there is no live key of that name or id", p.text, p.key)
+		p.s.said.Log("%s stands for the key %q (socket.peers), but there is no live key of that name or id", p.text, p.key)
 		return nil, unauthenticated()
 	}
 	p.id = k.ID

@@ -90,7 +90,7 @@ type Server struct {
 	bodies   *edge.Budget // of messages
 	strange  *edge.Budget // of lines whose sender is not known yet
 	pool     pool
-	said     sparing
+	said     *edge.Throttle // what strangers can cause
 
 	serving sync.WaitGroup // connections, and refusals of some
 	workers sync.WaitGroup
@@ -106,6 +106,7 @@ func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
 	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless).Share(s.set.PerKey)
 	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
+	s.said = edge.NewThrottle("socket", time.Second, s.set.Log)
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {
 		if op := &s.set.Table[i]; op.Socket {
@@ -177,7 +178,7 @@ func (s *Server) Serve() error {
 func (s *Server) admit(nc *net.UnixConn) {
 	c, err := newConn(s, nc)
 	if err != nil {
-		s.say("a connection was dropped: %v", err)
+		s.said.Log("a connection was dropped: %v", err)
 		_ = nc.Close()
 		return
 	}
@@ -261,34 +262,4 @@ func (s *Server) Close(ctx context.Context) error {
 	s.pool.close()
 	s.workers.Wait()
 	return err
-}
-
-// say logs what strangers can cause, once a second at most.
-func (s *Server) say(format string, args ...any) {
-	lost, ok := s.said.take(time.Now())
-	if !ok {
-		return
-	}
-	if lost > 0 {
-		s.set.Log("socket: %d messages were not written: more than one a second", lost)
-	}
-	s.set.Log("socket: "+format, args...)
-}
-
-// sparing lets one thing a second through and counts the rest.
-type sparing struct {
-	mu   sync.Mutex
-	last time.Time
-	lost int
-}
-
-func (p *sparing) take(now time.Time) (lost int, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now.Sub(p.last) < time.Second {
-		p.lost++
-		return 0, false
-	}
-	lost, p.lost, p.last = p.lost, 0, now
-	return lost, true
 }

@@ -98,7 +98,7 @@ func (p *pump) begin() { p.c.s.workers.Go(p.run) }
 func (p *pump) run() {
 	defer p.end()
 	if err := p.measure(); err != nil {
-		p.c.s.say("a stream was not begun: %v", err)
+		p.c.s.said.Log("a stream was not begun: %v", err)
 		return
 	}
 	for {
@@ -120,7 +120,7 @@ func (p *pump) run() {
 // failed tells the peer how far it got when the stream could not end by itself.
 func (p *pump) failed(err error) {
 	if p.ctx.Err() == nil {
-		p.c.s.say("a stream ended: %v", err)
+		p.c.s.said.Log("a stream ended: %v", err)
 	}
 	p.say(p.st.Closing())
 }
