@@ -3,6 +3,7 @@ package core
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,18 +15,19 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// The built-in scanner for secrets finds them in every spelling that JSON has and in every colour, by their own form and by the name beside them.
-func TestBuiltinSecretsInEscapes(t *testing.T) {
+// builtinSecrets is a chain of the built-in scanner for secrets, which redacts.
+func builtinSecrets(t *testing.T) *chain.ScanChain {
+	t.Helper()
 	ctx := context.Background()
 	h, err := wasmhost.New(ctx, wasmhost.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
+	t.Cleanup(func() {
 		if err := h.Close(ctx); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	code, _ := scanners.Builtin("secrets")
 	m, err := h.Load(ctx, wasmhost.Spec{Name: "secrets", Code: code, Instances: 1})
 	if err != nil {
@@ -36,6 +38,35 @@ func TestBuiltinSecretsInEscapes(t *testing.T) {
 	if err := c.Prepare(); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// What the built-in scanner calls passwords is shown by its length and make alone; and where there are more secrets than it can name,
+// nothing of the text is kept.
+func TestBuiltinSecretsAsShown(t *testing.T) {
+	c, password := builtinSecrets(t), "Win"+"ter7!mallow"
+	args := func(n int) *chain.Input {
+		in := &chain.Input{ToolID: "t", ContentType: "application/json", Patient: true}
+		in.Text = `{"p":"` + strings.Repeat("pass"+"word='"+password+"' ", n) + `","to":"Mallory"}`
+		return in
+	}
+	m, err := c.Look(context.Background(), args(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"p":"password='[SECRET_PASSWORD: 14 characters (12 letters, 1 digit, 1 sign)]' ","to":"Mallory"}`
+	if got, err := m.Shown(); err != nil || got != want {
+		t.Errorf("shown %s %v, want %s", got, err, want)
+	}
+	var why *chain.UnmaskedError
+	if got, err := c.Mask(context.Background(), args(300)); !errors.As(err, &why) || why.Cause != chain.CauseTooMany {
+		t.Errorf("kept %s %v", got, err)
+	}
+}
+
+// The built-in scanner for secrets finds them in every spelling that JSON has and in every colour, by their own form and by the name beside them.
+func TestBuiltinSecretsInEscapes(t *testing.T) {
+	ctx, c := context.Background(), builtinSecrets(t)
 	value := "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"
 	pem := "-----BEGIN RSA " + "PRIVATE KEY-----\n" + strings.Repeat(value+value[:28]+"\n", 6) + "-----END RSA " + "PRIVATE KEY-----\n"
 	for name, secret := range map[string]string{"a token": "gh" + "p_" + value, "an assignment": "api_key=" + value, "a key": pem, "JSON": `{"password":"` + value[:16] + `"}`} {

@@ -173,7 +173,7 @@ func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
 	out, err := f.g.service.Mask(ctx, in)
 	var why *chain.UnmaskedError
 	if errors.As(err, &why) {
-		err = &feed.MaskError{Cause: why.Cause, Scanner: why.Scanner, Err: err}
+		err = &feed.MaskError{Cause: why.Cause, Scanner: why.Scanner, Lasts: why.Lasts(), Err: err}
 	}
 	return out, err
 }

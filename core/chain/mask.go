@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // ErrNoScanner says that a text cannot be masked because the chain has no scanner that could.
@@ -21,6 +22,7 @@ const (
 	CauseError       = "error"       // a scanner failed
 	CauseMalformed   = "malformed"   // the masked text would be no JSON any more
 	CauseTooDeep     = "too_deep"    // it has escapes within escapes that nobody decodes
+	CauseTooMany     = "too_many"    // a scanner found as much as it may report: what is masked last may cover all that follows
 )
 
 // UnmaskedError says why a text could not be masked: it must be kept and shown nowhere.
@@ -38,6 +40,11 @@ func (e *UnmaskedError) Error() string {
 }
 
 func (e *UnmaskedError) Unwrap() error { return e.Err }
+
+// Lasts reports whether the text would not be masked another time either.
+func (e *UnmaskedError) Lasts() bool {
+	return e.Cause == CauseMalformed || e.Cause == CauseTooDeep || e.Cause == CauseTooMany
+}
 
 // maskTime bounds what masking one text may take, however much time the chain has: somebody waits for a decision.
 const maskTime = 500 * time.Millisecond
@@ -128,7 +135,7 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	own := *in
 	own.Masking = true
 	var found []sdk.Finding
-	ran := false
+	ran, crowded := false, ""
 	hits := c.read(in.Text)
 	defer c.done(hits)
 	some := c.covers(in)
@@ -150,11 +157,16 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		if rec.Err != nil {
 			return Masked{}, &UnmaskedError{Scanner: s.Name, Cause: causeOf(rec.Err), Err: rec.Err}
 		}
+		if rec.crowded {
+			crowded = s.Name
+		}
 		found = append(found, more...)
 	}
 	switch {
 	case !ran:
 		return Masked{}, ErrNoScanner
+	case crowded != "":
+		return Masked{}, &UnmaskedError{Cause: CauseTooMany, Err: fmt.Errorf("scanner %s found as much as it may report, which is %d findings", crowded, abi.MaxFindings)}
 	case hits.deep:
 		return Masked{}, &UnmaskedError{Cause: CauseTooDeep, Err: errors.New(tooDeep)}
 	}

@@ -102,6 +102,8 @@ type Receipt struct {
 	Bytes       int
 	Took        time.Duration
 	Err         error
+
+	crowded bool // it reported as many findings as a call may: the last may stand for what was not asked about
 }
 
 // ScanResult is what may be released, and why.
@@ -177,6 +179,7 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 			rec.fail(err)
 			return rec, nil
 		}
+		rec.crowded = rec.crowded || len(found) >= abi.MaxFindings
 		all = append(all, found...)
 	}
 	if !rec.Prefiltered {

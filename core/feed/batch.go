@@ -155,7 +155,7 @@ type hurry struct {
 // waits, so that the order stays. In the end it is delivered without what could not be masked, and that is counted.
 func (p *Pump) masksAgain(seq uint64) bool {
 	why := p.payload.failed
-	if why == nil || why.Cause == causeMalformed { // which it would be again
+	if why == nil || why.Lasts {
 		p.unmasked = unmasked{}
 	}
 	if why == nil {
@@ -166,7 +166,7 @@ func (p *Pump) masksAgain(seq uint64) bool {
 	}
 	now := time.Now()
 	hurried := now.Before(p.hurry.until)
-	if p.unmasked.tries++; p.unmasked.tries < maskTries && !hurried && why.Cause != causeMalformed {
+	if p.unmasked.tries++; p.unmasked.tries < maskTries && !hurried && !why.Lasts {
 		p.unmasked.due = now.Add(pause(p.unmasked.tries))
 		return true
 	}

@@ -89,3 +89,30 @@ func TestMaskingDelaysOthersLittle(t *testing.T) {
 		}
 	})
 }
+
+// What would not be masked another time is not waited for.
+func TestMaskingIsNotTriedAgainInVain(t *testing.T) {
+	tries := 0
+	set := func(w *world, s *Settings) {
+		s.Payload = PayloadRedacted
+		s.Mask = func(_ context.Context, text Text) (string, error) {
+			if strings.Contains(text.Text, "never") {
+				tries++
+				return "", &MaskError{Cause: "too_many", Lasts: true, Err: errors.New("too many")}
+			}
+			return text.Text, nil
+		}
+		w.payload = func(rec []byte) []byte {
+			return bytes.Replace(rec, []byte(`{"a":"never"}`), []byte(`{"withheld":"mask_failed","cause":"too_many"}`), 1)
+		}
+	}
+	bubble(t, set, func(t *testing.T, w *world, p *Pump) {
+		after(time.Second)
+		w.add(1, "decision", `,"args":{"a":"never"}`)
+		w.add(1, "decision", `,"args":{"a":"plain"}`)
+		after(500 * time.Millisecond)
+		if s := p.Status(); s.Delivered != 2 || tries != 1 {
+			t.Errorf("%d records are delivered after %d tries", s.Delivered, tries)
+		}
+	})
+}

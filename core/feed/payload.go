@@ -36,6 +36,7 @@ const maxDelivered = 3 << 20
 type MaskError struct {
 	Cause   string // its class
 	Scanner string // the step whose scanner did not run to its end, "" if none is to blame
+	Lasts   bool   // it would be so again
 	Err     error
 }
 
@@ -200,7 +201,7 @@ func (p *payload) contentMasked(ctx context.Context, dst []byte, raw string, t T
 	}
 	var doc exact.Doc
 	if err := doc.Parse(out, recordLimits); err != nil {
-		return appendWithheld(dst, p.fail(&MaskError{Cause: causeMalformed, Err: err}))
+		return appendWithheld(dst, p.fail(&MaskError{Cause: causeMalformed, Lasts: true, Err: err}))
 	}
 	return append(dst, doc.Root().Raw()...)
 }
@@ -223,7 +224,9 @@ func masked[R string | []byte](ctx context.Context, p *payload, dst []byte, raw 
 }
 
 func (p *payload) fail(why *MaskError) *MaskError {
-	p.failed = cmp.Or(p.failed, why)
+	if p.failed == nil || p.failed.Lasts && !why.Lasts { // the other may be masked next time
+		p.failed = why
+	}
 	return why
 }
 

@@ -104,3 +104,26 @@ func TestWaitingCallShowsWhatItMay(t *testing.T) {
 	}
 	s.nowhere(secret)
 }
+
+// Where there is more to mask than a scanner can name, nobody is shown, and nothing keeps, a call of which the rest is gone unsaid.
+func TestTooMuchToMaskIsSaid(t *testing.T) {
+	s := newMaskingStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	args := `{"p":"` + strings.Repeat(secret+" ", 300) + `","to":"Mallory"}`
+	text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":%s}`, args)})
+	if err != nil || member(text, "effect") != "DEFER" {
+		t.Fatalf("%v %s", err, text)
+	}
+	list, err := s.do(req{key: boss, op: "approvals_list"})
+	if want := `"args":{"withheld":"too_many"},"args_withheld":{"cause":"too_many"}`; err != nil || !strings.Contains(list, want) {
+		t.Errorf("the approver sees %v %s", err, list)
+	}
+	if rec := s.lastRecord("decision"); !strings.Contains(rec, `"args_withheld":{"cause":"too_many"}`) || strings.Contains(rec, `"args":`) {
+		t.Errorf("recorded %s", rec)
+	}
+	a := s.action(submit(agent, "defer", args))
+	if got := s.action(req{key: agent, op: "action_get", id: a.ID}); string(got.Params) != `{"withheld":"too_many"}` {
+		t.Errorf("the action keeps %s", got.Params)
+	}
+	s.nowhere(secret)
+}

@@ -2,7 +2,7 @@ package wire
 
 // Withheld says why something is kept as its digest only and shown nowhere.
 type Withheld struct {
-	Cause   string `json:"cause" doc:"timeout, unavailable or error: a scanner did not run to its end; malformed: masking it broke its JSON; too_deep: it has escapes within escapes, more than 8 deep; api_key: it holds the value of an API key; too_large: it is too long to be masked; no_scanner: none is configured."`
+	Cause   string `json:"cause" doc:"timeout, unavailable or error: a scanner did not run to its end; malformed: masking it broke its JSON; too_deep: it has escapes within escapes, more than 8 deep; too_many: a scanner found 256 secrets in it or more; api_key: it holds the value of an API key; too_large: it is too long to be masked; no_scanner: none is configured."`
 	Scanner string `json:"scanner,omitempty" doc:"The step whose scanner did not run to its end."`
 }
 
