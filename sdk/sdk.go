@@ -55,6 +55,7 @@ type Verdict struct {
 type Quorum struct {
 	N    int      `json:"n"`
 	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
+	Rule string   `json:"rule,omitempty"` // the rule of that step, "" if it named none
 }
 
 // Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -25,10 +26,22 @@ func grantsCommand() *cobra.Command {
 
 var grantColumns = []column{{"ID", whole}, {"AGENT", cut}, {"TOOLS", cut}, {"ONLY", wrap}, {"USES", whole}, {"STATUS", whole}, {"EXPIRES", whole}, {"BY", cut}}
 
+// rulesOf are the rules that the grant is bound to, as people read them; "" if it is bound to none.
+func rulesOf(g *wire.Grant) string {
+	if len(g.Rules) == 0 {
+		return g.RuleID
+	}
+	var out []string
+	for _, r := range g.Rules {
+		out = append(out, cmp.Or(r, "(a step without a rule)"))
+	}
+	return strings.Join(out, " + ")
+}
+
 func grantCells(row any) []string {
 	g := row.(wire.Grant)
 	var only []string
-	for _, p := range [][2]string{{"session", g.SessionID}, {"rule", g.RuleID}, {"policy", g.PolicyVersion}, {"args", g.ArgsMatch}} {
+	for _, p := range [][2]string{{"session", g.SessionID}, {"rule", rulesOf(&g)}, {"policy", g.PolicyVersion}, {"args", g.ArgsMatch}} {
 		if p[1] != "" {
 			only = append(only, p[0]+" "+p[1])
 		}

@@ -80,13 +80,14 @@ type Result struct {
 	Verdict sdk.Verdict // never Abstain
 	Rows    []Row
 	Quorums []sdk.Quorum // on Defer: what each step that defers asks for; all of them hold
+	Usual   bool         // on Defer: a step that defers names no Expires, so the configured default bounds the wait too
 	Limits  []StepLimit  // unless Deny: what every step that permits or defers asks for; all of them hold
 }
 
 // Run asks the steps that this process answers in list order, until one that enforces says DENY, then those that are Beside all at
 // once, and combines their verdicts: deny > defer > permit > abstain. Reason and rule are those of the first step in list order
-// among those with the winning effect, whoever answered first; rows are in list order, up to where a DENY ended the asking. rows is
-// reused for the result.
+// among those with the winning effect, whoever answered first; rows are in list order, up to where a DENY ended the asking. A call that
+// several steps defer waits as long as the shortest of them lets it. rows is reused for the result.
 func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	end := a.Now().Add(a.Budget)
 	c.Bound = Bound{Places: a.Places, Key: c.KeyID, Now: a.Now, End: end}
@@ -122,8 +123,13 @@ func (a *Authorizer) combine(res *Result) {
 		if row.Step.Shadow {
 			continue
 		}
+		wait := res.Verdict.Expires
 		if row.Verdict.Effect > res.Verdict.Effect {
-			res.Verdict = row.Verdict
+			res.Verdict, wait = row.Verdict, 0
+		}
+		if row.Verdict.Effect == sdk.Defer && res.Verdict.Effect == sdk.Defer {
+			res.Verdict.Expires = shorter(wait, row.Verdict.Expires)
+			res.Usual = res.Usual || row.Verdict.Expires <= 0
 		}
 		res.asks(row.Step, &row.Verdict)
 	}
@@ -132,17 +138,25 @@ func (a *Authorizer) combine(res *Result) {
 		res.Verdict = a.unmatched()
 		res.asks(&Step{}, &res.Verdict)
 	case sdk.Deny:
-		res.Quorums, res.Limits = nil, nil
+		res.Quorums, res.Limits, res.Usual = nil, nil, false
 	}
 	for _, q := range res.Quorums {
 		res.Verdict.Approvals = max(res.Verdict.Approvals, q.N)
 	}
 }
 
+// shorter is the shorter of two waits. 0 is one that nobody named.
+func shorter(a, b time.Duration) time.Duration {
+	if a <= 0 || b > 0 && b < a {
+		return max(b, 0)
+	}
+	return a
+}
+
 // asks collects what a step asks for beside its effect: whoever wins, what the others ask for holds too.
 func (res *Result) asks(s *Step, v *sdk.Verdict) {
 	if v.Effect == sdk.Defer {
-		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From})
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID})
 	}
 	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
 		for _, l := range v.Limits {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -204,5 +205,46 @@ func TestRowsAreReused(t *testing.T) {
 	first := a.Run(context.Background(), &chain.Call{}, make([]chain.Row, 3, 8))
 	if len(first.Rows) != 1 || first.Rows[0].Step.Name != "n" {
 		t.Errorf("%+v", first.Rows)
+	}
+}
+
+// Whichever step speaks, each one that defers says which rule asks and how long the call may wait at most.
+func TestEveryDeferCounts(t *testing.T) {
+	defers := func(rule string, expires time.Duration) chain.Step {
+		s := step(rule, sdk.Defer)
+		s.Checker = says{v: sdk.Verdict{Effect: sdk.Defer, Code: "C", RuleID: rule, Approvals: 1, Expires: expires}}
+		return s
+	}
+	long, short, usual := defers("long", time.Hour), defers("short", time.Second), defers("usual", 0)
+	for _, c := range []struct {
+		name    string
+		steps   []chain.Step
+		rules   []string
+		expires time.Duration
+		usual   bool
+	}{
+		{"one", []chain.Step{long}, []string{"long"}, time.Hour, false},
+		{"the shortest first", []chain.Step{short, long}, []string{"short", "long"}, time.Second, false},
+		{"the shortest last", []chain.Step{long, step("p", sdk.Permit), short}, []string{"long", "short"}, time.Second, false},
+		{"one that names none, first", []chain.Step{usual, long}, []string{"usual", "long"}, time.Hour, true},
+		{"one that names none, last", []chain.Step{long, usual}, []string{"long", "usual"}, time.Hour, true},
+		{"none names any", []chain.Step{usual}, []string{"usual"}, 0, true},
+		{"a shadow counts for nothing", []chain.Step{long, shadow(short)}, []string{"long"}, time.Hour, false},
+		{"behind a permit", []chain.Step{step("p", sdk.Permit), long}, []string{"long"}, time.Hour, false},
+		{"the chain's own", []chain.Step{step("a", sdk.Abstain)}, []string{""}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := run(sdk.Defer, c.steps...)
+			var rules []string
+			for _, q := range res.Quorums {
+				rules = append(rules, q.Rule)
+			}
+			if !slices.Equal(rules, c.rules) || res.Verdict.Expires != c.expires || res.Usual != c.usual {
+				t.Errorf("got rules %q, %v, usual %v; want %q, %v, %v", rules, res.Verdict.Expires, res.Usual, c.rules, c.expires, c.usual)
+			}
+		})
+	}
+	if res := run(sdk.Deny, long, usual, step("n", sdk.Deny)); res.Usual || res.Quorums != nil {
+		t.Errorf("a denied call asks for %+v", res)
 	}
 }

@@ -103,7 +103,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	cmd := &sc.cmd
 	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
-		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(res.Verdict), MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
+		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res), MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
@@ -148,7 +148,7 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 		cmd.Quorums = res.Quorums
 		if !cmd.NoDefer && cmd.Redeem == "" {
 			var late int
-			if cmd.Grants, late = s.candidates(r, c, &res.Verdict, cmd.Policy); late > 0 {
+			if cmd.Grants, late = s.candidates(r, c, res, cmd.Policy); late > 0 {
 				cmd.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than %v in all)", late, matchTime)
 			}
 		}
@@ -222,14 +222,13 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	}
 }
 
-func (s *Service) deferTTL(v sdk.Verdict) time.Duration {
-	switch {
-	case v.Expires <= 0:
+// deferTTL is how long the call may wait: as long as the step lets it that lets it wait shortest.
+func (s *Service) deferTTL(res *chain.Result) time.Duration {
+	wait := min(res.Verdict.Expires, s.set.MaxDeferTTL)
+	if wait <= 0 || res.Usual && s.set.DeferTTL < wait {
 		return s.set.DeferTTL
-	case v.Expires > s.set.MaxDeferTTL:
-		return s.set.MaxDeferTTL
 	}
-	return v.Expires
+	return wait
 }
 
 // digest appends the call's canonical form and hashes it: {key, agent_id, session_id, tool_id, args, context} as RFC 8785,

@@ -76,7 +76,7 @@ func (s *Service) added(g *store.Grant) *wire.GrantAddResponse {
 }
 
 func (s *Service) grant(g *store.Grant) wire.Grant {
-	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, ArgsMatch: g.ArgsMatch,
+	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, ArgsMatch: g.ArgsMatch,
 		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()), IssuedBy: g.IssuedBy, IssuedByName: s.keyName(g.IssuedBy), Issuers: g.Issuers, Note: g.Note, CreatedAt: rfc3339(g.Created)}
 	if out.Status == "live" && !s.set.Store.Signed(g) {
 		out.Status = "issuer_revoked"
@@ -138,11 +138,11 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 // matchTime bounds how long the conditions of all standing grants together are looked at for one call.
 const matchTime = 50 * time.Millisecond
 
-// candidates lists the grants that may permit a deferred call, the narrowest first. Where their conditions take too long, the rest of the
+// candidates lists the grants that may permit a call that such steps defer, the narrowest first. Where their conditions take too long, the rest of the
 // grants permit nothing; late counts them.
-func (s *Service) candidates(r *Request, c *chain.Call, v *sdk.Verdict, policy string) (out []*store.Grant, late int) {
+func (s *Service) candidates(r *Request, c *chain.Call, res *chain.Result, policy string) (out []*store.Grant, late int) {
 	var ctx context.Context // none until there is a condition
-	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: v.RuleID, Policy: policy}) {
+	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: res.Verdict.RuleID, Policy: policy, Quorums: res.Quorums}) {
 		if g.ArgsMatch != "" {
 			m, err := s.matchers.get(g.ArgsMatch, s.set.Match)
 			if ctx == nil {

@@ -1,8 +1,13 @@
 package ops_test
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // The conditions of all standing grants have one bound of time: what was not looked at permits nothing, and the answer says so.
@@ -20,5 +25,42 @@ func TestConditionsOfGrantsHaveABound(t *testing.T) {
 	got = b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"defer","args":{"n":2}}`)
 	if member(got, "effect") != "DEFER" || !strings.Contains(got, "4 standing grants were left out: their args_match took longer than 50ms") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// asking is a step that defers everything by a rule, or by none.
+func asking(rule string, expires time.Duration) chain.Step {
+	return chain.Step{Name: "asks-" + rule, Inline: true, OnError: sdk.Deny, Checker: fixed{sdk.Verdict{Effect: sdk.Defer, Code: sdk.ReasonRuleDefer, RuleID: rule, Expires: expires}}}
+}
+
+type fixed struct{ v sdk.Verdict }
+
+func (f fixed) Check(context.Context, *chain.Call) (sdk.Verdict, error) { return f.v, nil }
+
+// Where several steps defer a call, a grant for the rule of one of them leaves the others' to people, in whatever order they
+// stand, and the call waits no longer than each of them lets it.
+func TestGrantForOneRuleLeavesTheOthers(t *testing.T) {
+	long, short := asking("long", time.Hour), asking("short", 10*time.Second)
+	for _, steps := range [][]chain.Step{{long, short}, {short, long}} {
+		t.Run(steps[0].Name, func(t *testing.T) {
+			b := newBench(t, nil)
+			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: steps})
+			for _, rule := range []string{"long", "short"} {
+				b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+rule+`"}`)
+			}
+			got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"n":1}}`)
+			if member(got, "effect") != "DEFER" {
+				t.Fatalf("got %s", got)
+			}
+			ends, err := time.Parse(time.RFC3339Nano, member(got, "defer_expires_at"))
+			if err != nil || ends.After(b.now().Add(10*time.Second)) { // the default is a minute
+				t.Errorf("it waits until %v (%v): longer than the shortest of its steps lets it", ends, err)
+			}
+			b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(got, "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}}`)
+			if got = b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"n":2}}`); member(got, "reason_code") != sdk.ReasonStandingConsumed {
+				t.Errorf("the grant of an approval of both: %s", got)
+			}
+		})
 	}
 }

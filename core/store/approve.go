@@ -207,7 +207,7 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
 // made only if they would be enough to approve the call.
 func (c *Approve) stand(tx *tx, d *Defer) error {
-	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), RuleID: d.RuleID, Token: d.Token}
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), RuleID: d.RuleID, Rules: d.rules(), Token: d.Token}
 	var ttl time.Duration
 	for _, s := range d.Signed {
 		if s.Grant == nil {
@@ -232,6 +232,20 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	tx.putDefer(d)
 	tx.addGrant(g, ttl, c.By) // it was seen to fit, before anything was signed
 	return nil
+}
+
+// rules are those that ask for approvals of the call. "" is among them for a step that names none.
+func (d *Defer) rules() []string {
+	var out []string
+	if d.RuleID != "" { // of a call that was deferred when quorums had no rules yet
+		out = append(out, d.RuleID)
+	}
+	for _, q := range d.Quorums {
+		if !slices.Contains(out, q.Rule) {
+			out = append(out, q.Rule)
+		}
+	}
+	return out
 }
 
 // shown is the copy of d that leaves the store.
@@ -319,7 +333,7 @@ func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
 func merged(a, b []sdk.Quorum) []sdk.Quorum {
 	out := slices.Clone(a)
 	for _, q := range b {
-		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool { return o.N >= q.N && slices.Equal(o.From, q.From) }) {
+		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool { return o.Rule == q.Rule && o.N >= q.N && slices.Equal(o.From, q.From) }) {
 			out = append(out, q)
 		}
 	}

@@ -84,7 +84,7 @@ func (c *Decide) apply(tx *tx) error {
 	}
 	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID, Message: c.Verdict.Message, DecisionID: c.NewID}
 	if c.Quorums == nil && c.Verdict.Effect == sdk.Defer {
-		c.Quorums = []sdk.Quorum{{N: max(c.Verdict.Approvals, 1), From: c.Verdict.From}}
+		c.Quorums = []sdk.Quorum{{N: max(c.Verdict.Approvals, 1), From: c.Verdict.From, Rule: c.Verdict.RuleID}}
 	}
 	var err error
 	if c.Action != nil {
@@ -199,7 +199,7 @@ func (c *Decide) granted(tx *tx, id string) (bool, error) {
 	if err != nil || g == nil {
 		return false, err
 	}
-	call := GrantCall{c.AgentID, c.ToolID, c.Operation, c.SessionID, c.Verdict.RuleID, c.Policy}
+	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: c.Verdict.RuleID, Policy: c.Policy, Quorums: c.Quorums}
 	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) && tx.enough(c.Quorums, g.Issuers), nil
 }
 

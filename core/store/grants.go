@@ -26,6 +26,7 @@ type Grant struct {
 	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
+	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for a step that names no rule
 	Policy      string    `json:"policy_version,omitempty"`
 	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
 	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit
@@ -65,7 +66,28 @@ func (g *Grant) Status(now time.Time) string {
 // covers reports whether a call of that policy and rule is of the kind that the grant permits, its args_match apart.
 func (g *Grant) covers(c *GrantCall) bool {
 	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) && sdk.MatchGlob(g.ToolPattern, c.ToolID) && (g.Operation == "" || g.Operation == c.Operation) &&
-		(g.SessionID == "" || g.SessionID == c.SessionID) && (g.RuleID == "" || g.RuleID == c.RuleID) && (g.Policy == "" || g.Policy == c.Policy)
+		(g.SessionID == "" || g.SessionID == c.SessionID) && g.standsAgainst(c) && (g.Policy == "" || g.Policy == c.Policy)
+}
+
+// standsAgainst reports whether the grant lifts the defer of every step that defers the call. One that is bound to rules
+// lifts no other step's.
+func (g *Grant) standsAgainst(c *GrantCall) bool {
+	if len(c.Quorums) == 0 {
+		return g.lifts(c.RuleID)
+	}
+	for i := range c.Quorums {
+		if !g.lifts(c.Quorums[i].Rule) {
+			return false
+		}
+	}
+	return true
+}
+
+func (g *Grant) lifts(rule string) bool {
+	if len(g.Rules) > 0 {
+		return slices.Contains(g.Rules, rule)
+	}
+	return g.RuleID == "" || g.RuleID == rule
 }
 
 // narrower orders grants: exact agent, then session, then the longest literal tool pattern, then args_match, then the
@@ -139,7 +161,12 @@ func (t *grantTable) drop(g *Grant) {
 type grantWriter = wire.Writer
 
 // GrantCall is what of a call grants look at.
-type GrantCall struct{ AgentID, ToolID, Operation, SessionID, RuleID, Policy string }
+type GrantCall struct {
+	AgentID, ToolID, Operation, SessionID string
+	RuleID                                string // the rule that decides, where Quorums names none
+	Policy                                string
+	Quorums                               []sdk.Quorum // with the rule of each step that defers the call
+}
 
 // GrantsFor lists the grants that may permit such a call, the narrowest first. args_match is the caller's to look at; what
 // of them is left is decided when one is spent.
@@ -234,6 +261,9 @@ func (tx *tx) grantRecord(typ string, g *Grant, by Who, fill func(o *grantWriter
 	o.Opt("operation", g.Operation)
 	o.Opt("session_id", g.SessionID)
 	o.Opt("rule_id", g.RuleID)
+	if len(g.Rules) > 0 {
+		o.Strs("rules", g.Rules)
+	}
 	o.Opt("args_match", g.ArgsMatch)
 	o.Str("issued_by", g.IssuedBy)
 	o.Int("max_uses", int64(g.MaxUses))
@@ -406,7 +436,7 @@ func (tx *tx) endGrant(g *Grant, by Who) {
 }
 
 func (g *Grant) copy() *Grant {
-	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
+	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Rules: g.Rules, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
 		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token, Note: g.Note}
 }
 

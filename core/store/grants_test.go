@@ -33,6 +33,14 @@ func (r *rig) spends(k *Key, v sdk.Verdict) *Decide {
 	return c
 }
 
+// spendsAgainst is a call that such steps defer.
+func (r *rig) spendsAgainst(k *Key, v sdk.Verdict, quorums []sdk.Quorum) *Decide {
+	c := r.call(k, r.id("args"), v)
+	c.Quorums = quorums
+	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: c.Policy, Quorums: quorums})
+	return c
+}
+
 const standing = "PERMIT STANDING_APPROVAL_CONSUMED"
 
 func TestNarrowestGrantFirst(t *testing.T) {
@@ -222,5 +230,75 @@ func TestApprovalWithAGrantBeyondTheShareSignsNothing(t *testing.T) {
 	token := r.deferred(agent, "2", waits)
 	if err := approve(token); err == nil || !strings.Contains(err.Error(), "(limits.grants_per_key); nothing was approved") || r.status(agent, token) != Pending {
 		t.Errorf("%v, %s", err, r.status(agent, token))
+	}
+}
+
+// defersBy is a DEFER of those rules, in the order in which their steps stand. "" is a step that names no rule.
+func defersBy(rules ...string) (v sdk.Verdict, quorums []sdk.Quorum) {
+	v = waits
+	v.RuleID = rules[0]
+	for _, rule := range rules {
+		quorums = append(quorums, sdk.Quorum{N: 1, Rule: rule})
+	}
+	return v, quorums
+}
+
+// A grant that is bound to a rule lifts that rule's defer, and no other step's, whichever comes first.
+func TestGrantLiftsNoOtherRule(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		grant string // its rule
+		rules []string
+		want  string
+	}{
+		{"its own", "a", []string{"a"}, standing},
+		{"its own, twice", "a", []string{"a", "a"}, standing},
+		{"another", "a", []string{"b"}, "DEFER RULE_DEFER"},
+		{"its own first", "a", []string{"a", "b"}, "DEFER RULE_DEFER"},
+		{"its own last", "a", []string{"b", "a"}, "DEFER RULE_DEFER"},
+		{"its own, then a step without a rule", "a", []string{"a", ""}, "DEFER RULE_DEFER"},
+		{"a step without a rule", "a", []string{""}, "DEFER RULE_DEFER"},
+		{"bound to none", "", []string{"a", "b", ""}, standing},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, agent, _ := cast(t)
+			r.grants(&Grant{AgentID: "agent", ToolPattern: "**", RuleID: c.grant, IssuedBy: "console:ann", Issuers: []string{"console:ann"}})
+			v, quorums := defersBy(c.rules...)
+			r.wants(r.spendsAgainst(agent, v, quorums), c.want)
+		})
+	}
+}
+
+// A grant that comes with an approval stands against all that had deferred that call, and against nothing else. It does so
+// after a restart too.
+func TestGrantOfAnApprovalKnowsItsRules(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		approved []string
+		then     map[string]string // the rules of a later call: what becomes of it
+	}{
+		{"two rules", []string{"a", "b"}, map[string]string{"a": standing, "b": standing, "a b": standing, "b a": standing, "a c": "DEFER RULE_DEFER", "c": "DEFER RULE_DEFER", "c b a": "DEFER RULE_DEFER", "a -": "DEFER RULE_DEFER"}},
+		{"a step without a rule", []string{""}, map[string]string{"-": standing, "a": "DEFER RULE_DEFER", "- a": "DEFER RULE_DEFER"}},
+		{"a rule and a step without one", []string{"", "a"}, map[string]string{"-": standing, "a": standing, "a -": standing, "b": "DEFER RULE_DEFER"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, agent, boss := cast(t)
+			v, quorums := defersBy(c.approved...)
+			d := r.spendsAgainst(agent, v, quorums)
+			r.must(d)
+			yes := r.answer(boss, d.Out.Token, true)
+			yes.Grant, yes.NewGrant = &GrantAsk{TTL: time.Hour}, r.id("stg_")
+			r.must(yes)
+			if yes.GrantID == "" {
+				t.Fatalf("no grant: %s", yes.GrantNote)
+			}
+			for range 2 {
+				for rules, want := range c.then {
+					v, quorums := defersBy(strings.Split(strings.ReplaceAll(rules, "-", ""), " ")...)
+					r.wants(r.spendsAgainst(agent, v, quorums), want)
+				}
+				r.reopen()
+			}
+		})
 	}
 }

@@ -23,6 +23,7 @@ type Grant struct {
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
+	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"\" for a step that names none. It permits a call only where no other rule defers it."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
@@ -46,6 +47,9 @@ func (g *Grant) Members(o *Writer) {
 	o.Opt("session_id", g.SessionID)
 	o.Opt("policy_version", g.PolicyVersion)
 	o.Opt("rule_id", g.RuleID)
+	if len(g.Rules) > 0 {
+		o.Strs("rules", g.Rules)
+	}
 	o.Opt("args_match", g.ArgsMatch)
 	o.Str("expires_at", g.ExpiresAt)
 	o.Int("max_uses", int64(g.MaxUses))
