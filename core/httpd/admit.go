@@ -151,6 +151,28 @@ func (s *Server) take(key string, n int64) error {
 	return nil
 }
 
+// freeParsed is how many bytes the parsed form of a body may need that is not counted: limits.in_flight bounds such ones.
+const freeParsed = 16 << 10
+
+// holdParsed takes what the parsed form of the request's body needs, beside the body itself. One body alone always fits.
+func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, n int) error {
+	if n <= freeParsed {
+		return nil
+	}
+	sc, ok := strictConnOf(ctx.Conn())
+	if !ok {
+		return nil
+	}
+	h := sc.held.Load()
+	if h == nil { // the connection is closed
+		return nil
+	}
+	if r := s.grow(sc, min(int64(n), s.set.BodiesPerKey-h.n, s.set.Bodies-s.set.Bodies/4-h.n)); r != nil {
+		return r.err
+	}
+	return nil
+}
+
 // holdAnswer counts a long answer to a read as the bodies are counted, until the client has taken it: who asks for many lists and
 // reads none must not hold them all. One alone always fits.
 func (s *Server) holdAnswer(ctx *fasthttp.RequestCtx, key string, n int) error {

@@ -171,6 +171,41 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	holds(0)
 }
 
+// Many short values need far more memory than their text: that counts too. One body alone always fits.
+func TestParsedBodiesInFlightAreBounded(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	agent, other := g.key("agent", "authorize", "scan"), g.key("other", "authorize")
+	holds := func(n int64) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d bytes are held", n), func() bool { return g.server.bodies.Used() == n })
+	}
+	ask := func(key string, values int) answerOf {
+		return g.send(key, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",0", values)+`]}}`)
+	}
+	if x := ask(agent, 60_000); x.StatusCode != 200 {
+		t.Errorf("alone: %d %s", x.StatusCode, x.body)
+	}
+	holds(0)
+	first := g.talk()
+	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", agent)
+	holds(1_000_000)
+	if x := ask(agent, 60_000); x.StatusCode != 429 || x.m["code"] != "too_many_requests" || !strings.Contains(x.m["detail"].(string), "limits.bodies_per_key") || x.Header.Get("Retry-After") == "" {
+		t.Errorf("beside a long body: %d %s", x.StatusCode, x.body)
+	}
+	holds(1_000_000)
+	if x := ask(other, 10_000); x.StatusCode != 200 {
+		t.Errorf("of another key: %d %s", x.StatusCode, x.body)
+	}
+	if x := ask(agent, 10_000); x.StatusCode != 200 {
+		t.Errorf("fewer of them: %d %s", x.StatusCode, x.body)
+	}
+	holds(1_000_000)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds(0)
+}
+
 // Who asks for long lists and does not read them holds a share of what bodies may hold, and no more.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute }) // unread: small buffers

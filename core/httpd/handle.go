@@ -266,7 +266,11 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 		}
 		text = string(o.Close())
 	}
-	w.req.Params, w.large = w.params, len(text) > keptBytes
+	most := exact.MostSize(text, s.set.JSON)
+	w.req.Params, w.large = w.params, len(text) > keptBytes || most > keptBytes
+	if err := s.holdParsed(ctx, most); err != nil {
+		return err
+	}
 	if err := w.doc.Parse(text, s.set.JSON); err != nil {
 		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}

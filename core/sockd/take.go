@@ -21,7 +21,7 @@ const keptAnswer = 64 << 10
 type task struct {
 	c      *conn
 	doc    exact.Doc
-	size   int // of its line
+	size   int // of its line, and of its parsed form when that is long
 	env    envelope
 	op     *ops.Op
 	cred   credential
@@ -126,8 +126,11 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 	}
 	t.size = len(line)
 	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
-		t.env = envelope{rpc: looksRPC(line)}
+		t.doc, t.env = exact.Doc{}, envelope{rpc: looksRPC(line)} // it may have grown far
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
+	}
+	if n := t.doc.Size(); n > freeBytes { // that of many short values is ten times its line
+		t.size += n
 	}
 	err := t.env.read(t.doc.Root())
 	t.op = c.s.ops[t.env.op]
@@ -195,19 +198,27 @@ func (t *task) hold() *sdk.Error {
 	if t.holder = t.cred.id; t.holder == "" {
 		t.holder = t.c.peer.user
 	}
-	return t.holdMore(t.size)
+	own := 0 // the line's buffer lies in the same share until the next line is read
+	if t.c.lineOf == t.holder {
+		own = t.c.lines.held
+	}
+	return t.holdUpTo(t.size, int64(own))
 }
 
 // holdAnswer counts the answer to a read like a message: who asks for many and reads none must not hold them all.
 func (t *task) holdAnswer() *sdk.Error { return t.holdMore(len(t.out)) }
 
 // holdMore takes so many bytes, or what is left of a share that is smaller: an answer alone always fits.
-func (t *task) holdMore(size int) *sdk.Error {
+func (t *task) holdMore(size int) *sdk.Error { return t.holdUpTo(size, 0) }
+
+// holdUpTo is holdMore where the task has taken own bytes of its share in another way.
+func (t *task) holdUpTo(size int, own int64) *sdk.Error {
 	if size <= freeBytes {
 		return nil
 	}
 	s := t.c.s
-	n := min(int64(size), s.set.BodiesPerKey-t.held, s.set.Bodies-s.set.Bodies/4-t.held)
+	own += t.held
+	n := max(0, min(int64(size), s.set.BodiesPerKey-own, s.set.Bodies-s.set.Bodies/4-own))
 	switch err := s.bodies.Take(t.holder, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)

@@ -67,6 +67,22 @@ type Doc struct {
 	nodes []node
 }
 
+// nodeBytes is the size of a node. A tape that has grown beside the one that it grew from takes up to twice that for each.
+const nodeBytes = 20
+
+// Size is how many bytes the Doc holds beside its text.
+func (d *Doc) Size() int { return len(d.nodes) * nodeBytes }
+
+// MostSize is how many bytes Parse needs at most for this text, beside the text. Of many short values that is some twenty times
+// their text. A text inside strings may make it too high, and never too low.
+func MostSize(src string, lim Limits) int {
+	tokens := 1
+	for _, c := range []string{",", ":", "[", "{"} { // each brings one token at most
+		tokens += strings.Count(src, c)
+	}
+	return 2 * nodeBytes * min(tokens, lim.Tokens)
+}
+
 // Root is the whole document. It is Absent before a successful Parse.
 func (d *Doc) Root() Value {
 	if len(d.nodes) == 0 {
