@@ -54,6 +54,7 @@ func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 		t.Errorf("%d connections of the key", open-strangers)
 	}
 	token, _ := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
+	until(t, "the answered call has ended", func() bool { return g.server.inFlight.Load() == 0 })
 	for n := int64(0); n < 3; n = g.server.inFlight.Load() {
 		_, _, _, before := g.server.door.Counts()
 		g.talk().ask(agent, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
@@ -83,6 +84,7 @@ func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 			g := newGate(t, change)
 			agent, boss := g.key("agent", "authorize"), g.key("boss", "kill", "approve", "grants")
 			token, _ := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
+			until(t, "the answered call has ended", func() bool { return g.server.inFlight.Load() == 0 })
 			http.DefaultClient.CloseIdleConnections()
 			for range 4 {
 				g.talk().ask(agent, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
