@@ -73,14 +73,62 @@ const nodeBytes = 20
 // Size is how many bytes the Doc holds beside its text.
 func (d *Doc) Size() int { return len(d.nodes) * nodeBytes }
 
+// closeLook is from how many tokens on MostSize looks what is inside strings.
+const closeLook = 4 << 10
+
 // MostSize is how many bytes Parse needs at most for this text, beside the text. Of many short values that is some twenty times
-// their text. A text inside strings may make it too high, and never too low.
+// their text. It is never too low. Of a text with few tokens it may be too high.
 func MostSize(src string, lim Limits) int {
 	tokens := 1
-	for _, c := range []string{",", ":", "[", "{"} { // each brings one token at most
+	for _, c := range [...]string{",", ":", "[", "{"} { // each brings one token at most
 		tokens += strings.Count(src, c)
 	}
+	if tokens > closeLook {
+		tokens = outsideStrings(src)
+	}
 	return 2 * nodeBytes * min(tokens, lim.Tokens)
+}
+
+// outsideStrings is how many tokens the text has at most when what is inside its strings does not count. Where the text is no
+// JSON, Parse ends before it could see a string otherwise.
+func outsideStrings(src string) int {
+	tokens := 1
+	for {
+		begin := strings.IndexByte(src, '"')
+		if begin < 0 {
+			begin = len(src)
+		}
+		for i := range begin {
+			switch src[i] {
+			case ',', ':', '[', '{':
+				tokens++
+			}
+		}
+		if begin == len(src) {
+			return tokens
+		}
+		if src = behindString(src[begin+1:]); src == "" {
+			return tokens
+		}
+	}
+}
+
+// behindString is what stands behind the string that src goes on with, "" if it does not end.
+func behindString(src string) string {
+	for {
+		end := strings.IndexByte(src, '"')
+		if end < 0 {
+			return ""
+		}
+		slashes := 0
+		for end > slashes && src[end-1-slashes] == '\\' {
+			slashes++
+		}
+		src = src[end+1:]
+		if slashes%2 == 0 {
+			return src
+		}
+	}
 }
 
 // Root is the whole document. It is Absent before a successful Parse.

@@ -22,3 +22,27 @@ func TestSize(t *testing.T) {
 		}
 	}
 }
+
+// TestTextInsideStringsIsNoTape: a long text counts for what it is. What ends a string is read as Parse reads it.
+func TestTextInsideStringsIsNoTape(t *testing.T) {
+	many := strings.Repeat(`,:[{`, closeLook)
+	lim := Limits{Depth: 64, Tokens: 1 << 20}
+	for _, c := range []struct {
+		src    string
+		tokens int // at most
+	}{
+		{`{"output":"` + many + `"}`, 3},
+		{`{"output":"\\\"` + many + `\\"}`, 3},
+		{`["` + many + `\"",` + `"` + many + `"]`, 3},
+		{`["` + many + `\\",0,0,0]`, 5},
+		{`["` + strings.Repeat(`\"`, 3) + many + `",[0],"x"]`, 5},
+		{`[` + strings.Repeat(`"",`, 2*closeLook) + `""]`, 2*closeLook + 2},
+		{`["` + many, 2},
+	} {
+		var d Doc
+		err := d.Parse(c.src, lim)
+		if most := MostSize(c.src, lim) / nodeBytes / 2; most > c.tokens || d.Size()/nodeBytes > most {
+			t.Errorf("%.30s… %.30s: at most %d tokens, %d after Parse (%v), want %d", c.src, c.src[len(c.src)-10:], most, d.Size()/nodeBytes, err, c.tokens)
+		}
+	}
+}
