@@ -28,6 +28,7 @@ const (
 	CodeWrongToken        Code = "wrong_token"           // the approval token is not this action's
 	CodeNotApprover       Code = "not_an_approver"       // the rule names who may approve, and the key is not among them
 	CodeUndoRefused       Code = "undo_refused"          // who is killed, or acts as who is, does not undo it
+	CodeKeyKilled         Code = "key_killed"            // a kill covers the key: it approves and grants nothing
 	CodeModifiedDenied    Code = "modified_args_denied"  // the rules deny the call with the modified arguments
 	CodeInvalidPolicy     Code = "invalid_policy"        // a policy text that does not compile
 	CodeActionExpired     Code = "action_expired"        // decided too long ago to be started

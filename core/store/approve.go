@@ -61,6 +61,11 @@ func (c *Approve) apply(tx *tx) error {
 	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
 	}
+	if c.Yes {
+		if err := tx.maySign(c.Key); err != nil {
+			return err
+		}
+	}
 	d, err := tx.find(c.Token)
 	if err != nil {
 		return err
@@ -135,9 +140,10 @@ func resolved(d *Defer) error {
 // sign adds one sign-off to a pending defer and resolves it when that is enough.
 func (c *Approve) sign(tx *tx, d *Defer) error {
 	if c.changedBefore(tx, d) {
-		c.was = nil
-		tx.deferRecord("defer_signed", d, c.By, "signed before")
-		return nil
+		if err := c.grantFits(tx, d); err != nil {
+			return err
+		}
+		return c.signedBefore(tx, d, *d)
 	}
 	if err := c.check(tx, d); err != nil {
 		return err
@@ -151,9 +157,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 	}
 	tx.dropRevoked(d)
 	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
-		tx.deferRecord("defer_signed", d, c.By, "signed before")
-		tx.putDefer(d)
-		return nil
+		return c.signedBefore(tx, d, before)
 	}
 	c.was = &before
 	d.Signed = append(slices.Clip(d.Signed), SignOff{c.Key.ID, tx.now, c.Reason, c.Grant})
@@ -162,6 +166,24 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		tx.putDefer(d)
 		return nil
 	}
+	return c.approve(tx, d)
+}
+
+// signedBefore answers a sign-off that is sent again. It adds none; but those there are may be enough by now: a kill of one
+// who signed was undone.
+func (c *Approve) signedBefore(tx *tx, d *Defer, before Defer) error {
+	c.was = nil
+	tx.deferRecord("defer_signed", d, c.By, "signed before")
+	if !tx.enough(d.Quorums, d.signers()) {
+		tx.putDefer(d)
+		return nil
+	}
+	c.was = &before
+	return c.approve(tx, d)
+}
+
+// approve resolves a pending defer that enough have signed.
+func (c *Approve) approve(tx *tx, d *Defer) error {
 	ttl := c.ApprovedTTL
 	if d.TTL > 0 {
 		ttl = d.TTL // the rule says otherwise
@@ -184,6 +206,11 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 			return err
 		}
 	}
+	return c.grantFits(tx, d)
+}
+
+// grantFits refuses a sign-off that asks for a grant which cannot be made.
+func (c *Approve) grantFits(tx *tx, d *Defer) error {
 	if c.Grant == nil {
 		return nil
 	}
@@ -224,7 +251,13 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	switch {
 	case len(g.Issuers) == 0:
 		return nil
-	case !tx.enough(d.Quorums, g.Issuers):
+	case d.GrantID != "":
+		c.GrantNote = "no grant was made: the first approval of this call has made " + d.GrantID
+		return nil
+	case c.Grant == nil: // it was not looked at whether there is room for one
+		c.GrantNote = "no grant was made: the sign-off that the call was approved with asks for none"
+		return nil
+	case !tx.enough(d.Quorums, tx.inTime(g.Issuers)):
 		c.GrantNote = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
 		return nil
 	}
@@ -279,7 +312,8 @@ func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
 }
 
 // count counts different approvers among the signers whom the quorum takes: a key and those it was rolled to are one. A
-// signature of a key that was revoked since counts no more, unless a successor took its place.
+// signature of a key that was revoked since counts no more, unless a successor took its place; nor does one of a killed key,
+// until the kill is undone.
 func (tx *tx) count(q sdk.Quorum, signers []string) int {
 	roots := map[string]bool{}
 	for _, id := range signers {
@@ -287,7 +321,7 @@ func (tx *tx) count(q sdk.Quorum, signers []string) int {
 		switch {
 		case k == nil && len(q.From) == 0 && strings.HasPrefix(id, "console:"):
 			roots[id] = true
-		case k == nil || !tx.s.lives(k, tx.now) || !takes(q.From, k):
+		case k == nil || !tx.s.lives(k, tx.now) || tx.s.killsKey(k) != nil || !takes(q.From, k):
 		default:
 			roots[k.root()] = true
 		}

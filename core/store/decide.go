@@ -192,7 +192,7 @@ func (c *Decide) standing(tx *tx) error {
 }
 
 // granted reports whether the grant that has permitted the call before would still do so: it is neither revoked nor
-// expired, enough of its issuers may still sign, and it covers the call under today's rules. Its uses do not matter: one
+// expired, enough of its issuers could sign it now, and it covers the call under today's rules. Its uses do not matter: one
 // of them is this call's.
 func (c *Decide) granted(tx *tx, id string) (bool, error) {
 	g, err := tx.grant(id)
@@ -200,7 +200,7 @@ func (c *Decide) granted(tx *tx, id string) (bool, error) {
 		return false, err
 	}
 	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: c.Verdict.RuleID, Policy: c.Policy, Quorums: c.Quorums}
-	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) && tx.enough(c.Quorums, g.Issuers), nil
+	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) && tx.enough(c.Quorums, tx.inTime(g.Issuers)), nil
 }
 
 func (c *Decide) overrun(o *overrun) {

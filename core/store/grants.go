@@ -291,6 +291,9 @@ func (c *AddGrant) apply(tx *tx) error {
 	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
 	}
+	if err := tx.maySign(c.Key); err != nil {
+		return err
+	}
 	if err := tx.mayGrant(c.Key, c.Grant.AgentID); err != nil {
 		return err
 	}
@@ -384,12 +387,26 @@ func (tx *tx) grant(id string) (*Grant, error) {
 	return g, nil
 }
 
-// Signed reports whether somebody who signed the grant may still do so: a grant of revoked issuers is not spent.
+// inTime leaves out issuers whose key has expired. A sign-off counts by when it was given; a grant stands on who could sign it now.
+func (tx *tx) inTime(issuers []string) []string {
+	expired := func(id string) bool {
+		k := tx.s.keys.byID[id]
+		return k != nil && k.Expired(tx.now)
+	}
+	if !slices.ContainsFunc(issuers, expired) {
+		return issuers
+	}
+	return slices.DeleteFunc(slices.Clone(issuers), expired)
+}
+
+// Signed reports whether somebody who signed the grant may still do so: a grant of issuers that are all revoked, killed or expired is
+// not spent.
 func (s *Store) Signed(g *Grant) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
+	now := s.set.Now()
 	for _, id := range g.Issuers {
-		if k := s.keys.byID[id]; k == nil || s.lives(k, s.set.Now()) {
+		if k := s.keys.byID[id]; k == nil || s.lives(k, now) && !k.Expired(now) && s.killsKey(k) == nil {
 			return true
 		}
 	}
@@ -443,7 +460,7 @@ func (g *Grant) copy() *Grant {
 // spend takes one use of the first of the candidates that is live and signed by enough issuers. It gives nil if there is none.
 func (tx *tx) spend(candidates []*Grant, quorums []sdk.Quorum) *Grant {
 	for _, g := range candidates {
-		if g.Status(tx.now) == "live" && tx.enough(quorums, g.Issuers) {
+		if g.Status(tx.now) == "live" && tx.enough(quorums, tx.inTime(g.Issuers)) {
 			return g
 		}
 	}

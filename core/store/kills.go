@@ -147,6 +147,39 @@ func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	return set.covering(k.root(), agent, session, tool)
 }
 
+// killsKey is a kill that covers the key itself, whatever it is used for, or nil: of everything, of its line, or of an agent that it acts
+// as. Operators at the console are no keys.
+func (s *Store) killsKey(k *Key) *Kill {
+	set := s.kills.now.Load()
+	if set == nil || k.person {
+		return nil
+	}
+	for _, name := range [...]killName{{KillGlobal, ""}, {KillKey, k.root()}} {
+		if kill := set.all[name]; kill != nil {
+			return kill
+		}
+	}
+	if k.scope&sdk.ScopeAuthorize != 0 {
+		for name, kill := range set.all {
+			if name.scope == KillAgent && sdk.OverlapsAgent(k.Agents, name.target) {
+				return kill
+			}
+		}
+	}
+	return nil
+}
+
+// maySign refuses a killed key what lets somebody do something. k is nil for an operator at the console.
+func (tx *tx) maySign(k *Key) error {
+	if k == nil {
+		return nil
+	}
+	if kill := tx.s.killsKey(k); kill != nil {
+		return sdk.Errf(sdk.CodeKeyKilled, "the key %q is stopped by a kill of scope %s: until that is undone it approves and grants nothing; it may still deny, withdraw, revoke and kill", k.Name, kill.Scope)
+	}
+	return nil
+}
+
 // KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled. Ids that no key has are not stopped.
 func (s *Store) KeyStopped(id string) bool {
 	s.keys.mu.RLock()
