@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -55,8 +56,8 @@ type Stream struct {
 }
 
 const (
-	maxPending  = 1 << 14 // findings that may be held back
-	pendingSize = 128     // bytes that one takes
+	maxPending = 1 << 14 // findings that may be held back
+	deadSize   = 256     // what the failure of a step takes beside its words, bytes
 )
 
 // progress is how far one step has come.
@@ -91,16 +92,50 @@ func (c *ScanChain) NewStream(in *Input, held int) *Stream {
 	return s
 }
 
-// Kept is about how many bytes the stream takes in memory.
+// Kept is how many bytes the stream takes in memory. What readings share with each other counts for each of them.
 func (s *Stream) Kept() int {
-	n := len(s.buf) + pendingSize*len(s.pending) + len(s.json.stack) + len(s.output.stack)
+	n := int(unsafe.Sizeof(*s)) + keptFindings(s.pending) + cap(s.json.stack) + cap(s.output.stack) + s.layer.kept()
 	for i := range s.deeper {
-		n += len(s.deeper[i].buf)
-	}
-	for i := range s.steps {
-		n += pendingSize * len(s.steps[i].found)
+		n += int(unsafe.Sizeof(s.deeper[i])) + s.deeper[i].kept()
 	}
 	return n
+}
+
+// kept is how many bytes the layer takes beside itself.
+func (l *layer) kept() int {
+	n := len(l.buf)
+	for i := range l.steps {
+		p := &l.steps[i]
+		n += int(unsafe.Sizeof(*p)) + cap(p.state) + keptFindings(p.found)
+		if p.dead != nil {
+			n += deadSize + 2*len(p.dead.Error())
+		}
+	}
+	return n
+}
+
+func keptFindings(found []sdk.Finding) int {
+	n := cap(found) * int(unsafe.Sizeof(sdk.Finding{}))
+	for i := range found {
+		n += len(found[i].Kind) + len(found[i].Replacement)
+	}
+	return n
+}
+
+// own gives the stream arrays of its own size, so that what the piece has used up does not stay in memory. Findings of shadow steps
+// are those of the text's own layer; a layer that began as a copy of it has no need of them.
+func (s *Stream) own() {
+	s.pending = append([]sdk.Finding(nil), s.pending...) // not slices.Clone, which lets an empty slice hold its array
+	for k := 0; k <= len(s.deeper); k++ {
+		steps := s.at(k).steps
+		for i := range steps {
+			p := &steps[i]
+			p.found = append([]sdk.Finding(nil), p.found...)
+			if k > 0 {
+				p.found = nil
+			}
+		}
+	}
 }
 
 // Taken is how many bytes the stream has been given.
@@ -157,6 +192,7 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 	if final {
 		return nil, res
 	}
+	n.own()
 	return &n, res
 }
 

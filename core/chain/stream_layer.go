@@ -1,6 +1,7 @@
 package chain
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -59,7 +60,7 @@ func (l *layer) decode(above *layer, final bool) *layer {
 	for n, as := u.next(); n > 0; n, as = u.next() {
 		switch {
 		case as != nil && above == nil:
-			above = &layer{base: l.base, buf: l.buf[:l.decoded-l.base], from: l.base, decoded: l.decoded, steps: slices.Clone(l.steps)}
+			above = &layer{base: l.base, buf: strings.Clone(l.buf[:l.decoded-l.base]), from: l.base, decoded: l.decoded, steps: slices.Clone(l.steps)}
 			out = append(out, as...)
 		case as != nil:
 			out = append(out, as...)
@@ -329,7 +330,7 @@ func (s *Stream) scan(ctx context.Context, k, i, to int, final bool, end time.Ti
 	} else {
 		p.settled = to
 	}
-	p.state = state
+	p.state = bytes.Clone(state) // it may be part of a larger array
 	return rec, found
 }
 
