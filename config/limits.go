@@ -23,7 +23,7 @@ type Limits struct {
 	StreamsPerKey      int      `koanf:"streams_per_key" default:"16" min:"1" max:"100000" doc:"Most subscriptions of one key that are open at once."`
 	ScanStreams        int      `koanf:"scan_streams_per_key" default:"64" min:"1" max:"100000" doc:"Most streams of scan_output that one key has open at once."`
 	ScanStream         Size     `koanf:"scan_stream_held" default:"4MiB" min:"1KiB" max:"256MiB" doc:"Most text of one stream of scan_output that is held back between two pieces. More is DENIED."`
-	ScanStreamsAll     Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each. One key may take a quarter of it, or six times scan_stream_held if that is more."`
+	ScanStreamsAll     Size     `koanf:"scan_streams_memory" default:"256MiB" min:"64KiB" max:"64GiB" doc:"Most memory that all streams of scan_output take between their pieces, with the last answer of each. One key may take a quarter of it, or six times scan_stream_held if that is more. The last quarter is for keys that hold little: at most 1/128 of it, or 64KiB if that is more."`
 	ScanIdle           Duration `koanf:"scan_stream_idle" default:"5m" min:"1s" max:"24h" doc:"How long a stream of scan_output may wait for its next piece. It is forgotten then."`
 	Grants             int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
 	GrantsPerKey       int      `koanf:"grants_per_key" default:"100000" min:"1" max:"100000000" doc:"Most of these that one key, with those that it was rolled from and to, or one operator at the console has issued; never more than grants."`
@@ -50,8 +50,8 @@ func (l *Limits) validate(r *report) {
 	if l.BodiesPerKey > l.Bodies {
 		r.errorf("limits.bodies_per_key", "%s is more than limits.bodies (%s)", l.BodiesPerKey, l.Bodies)
 	}
-	if l.ScanStream > l.ScanStreamsAll {
-		r.errorf("limits.scan_stream_held", "%s is more than limits.scan_streams_memory (%s)", l.ScanStream, l.ScanStreamsAll)
+	if l.ScanStream > l.ScanStreamsAll/4*3 {
+		r.errorf("limits.scan_stream_held", "%s is more than three quarters of limits.scan_streams_memory (%s), so it could never be reached", l.ScanStream, l.ScanStreamsAll)
 	}
 	if l.QueuedPerKey > l.Queued {
 		r.errorf("limits.queued_per_key", "%s is more than limits.queued (%s)", l.QueuedPerKey, l.Queued)

@@ -53,6 +53,14 @@ var admin = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"
 
 // newBench opens a store in a new directory. wrap puts something between service and store; nil puts nothing there.
 func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
+	return newBenchOf(t, scanLimits, wrap)
+}
+
+// scanLimits leave keys that hold much 1 MiB: the last quarter is not for them.
+var scanLimits = ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Memory: 4 << 20 / 3, Idle: time.Minute}
+
+// newBenchOf is newBench with other limits for scan streams.
+func newBenchOf(t testing.TB, scans ops.ScanStreamLimits, wrap func(ops.Store) ops.Store) *bench {
 	b := &bench{t: t}
 	var err error
 	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
@@ -73,7 +81,7 @@ func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
 	b.gen = gen
 	b.force.Store(gen)
 	b.svc = ops.New(ops.Settings{Store: st, Generation: b.force.Load, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Memory: 1 << 20, Idle: time.Minute}, Policy: policyOf(gen), Observer: silent{}})
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: scans, Policy: policyOf(gen), Observer: silent{}})
 	t.Cleanup(b.svc.Close)
 	return b
 }

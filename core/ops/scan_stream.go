@@ -18,14 +18,13 @@ type ScanStreamLimits struct {
 	PerKey int           // streams of one key; those that ended and can still repeat their last answer count
 	Held   int           // bytes of one stream that are held back between two pieces
 	Share  int64         // bytes that the streams of one key hold, of Memory; 0: all of it
-	Memory int64         // bytes that all streams take between their pieces, with their last answers
+	Memory int64         // bytes that all streams take between their pieces, with their last answers; the last quarter is for keys that hold little
 	Idle   time.Duration // how long a stream waits for its next piece, or remembers its end
 }
 
 const (
-	scanStreamSize  = 1 << 10     // what a stream takes beside its text, bytes
-	scanFindingSize = 256         // what a finding or a receipt takes, bytes
-	scanSweepEvery  = time.Second // how often forgotten streams are looked for, unless a key or a kill asks for it
+	scanStreamSize = 1 << 10     // what a stream takes beside its text and its names, bytes
+	scanSweepEvery = time.Second // how often forgotten streams are looked for, unless a key or a kill asks for it
 )
 
 // scanStreams are the streams of scan_output. They live in memory only: what a restart loses is refused by name, so that
@@ -104,6 +103,10 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 	}
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: st.gen.Policy,
 		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+	text := strings.Clone(res.Text) // not a part of res: the answer is kept, and res holds all that was looked at
+	if err := s.scans.hold(s, st, out, text, next); err != nil {
+		return nil, nil, err
+	}
 	piece := &store.ScannedPiece{ID: st.name.id, Offset: in.Offset, Final: in.Final, Settled: res.Settled, Released: res.Released, Before: [2]int{st.settled, st.released}}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: st.agent, SessionID: st.session, ToolID: st.name.tool, Bytes: len(in.Output),
 		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: st.gen.Policy,
@@ -118,7 +121,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 	}
 	scanRetryIn(out, res.Receipts)
 	if out.Outcome != chain.Denied {
-		out.SanitizedOutput = &res.Text
+		out.SanitizedOutput = &text
 	}
 	out.Stream = &wire.ScanStream{NextOffset: in.Offset + len(in.Output), Settled: piece.Settled, Released: piece.Released, Ended: next == nil}
 	out.LatencyMS = s.set.Now().Sub(r.Start).Milliseconds()
@@ -146,13 +149,17 @@ func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum
 	} else if in.Offset != 0 {
 		return nil, nil, sdk.FieldErrf(sdk.CodeStreamUnknown, "stream_id", "no stream of this key and tool is open under that stream_id: its first piece was never sent, it waited longer than %v (limits.scan_stream_idle), or the server was started again since. Nothing of this piece is scanned: send the whole output under another stream_id", t.set.Idle)
 	}
-	if err := t.room(s, key, in, st == nil, now); err != nil {
+	reserve := 2 * int64(len(in.Output))
+	need := reserve
+	if st == nil {
+		need += scanStreamSize + namesSize(key.ID, in)
+	}
+	if err := t.room(s, key.ID, st == nil, need, now); err != nil {
 		return nil, nil, err
 	}
 	if st == nil {
 		st = t.begin(s, key, in)
 	}
-	reserve := 2 * int64(len(in.Output))
 	st.busy, st.used, st.size, *killed = true, now, st.size+reserve, *killed || st.killed
 	t.memory += reserve
 	return st, nil, nil
@@ -185,7 +192,7 @@ func (st *scanStream) follows(in *wire.ScanRequest, sum [sha256.Size]byte, kille
 // begin makes a stream.
 func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *scanStream {
 	st := &scanStream{key: key.ID, agent: strings.Clone(in.AgentID), session: strings.Clone(in.SessionID), content: strings.Clone(in.ContentType),
-		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.pin(), size: scanStreamSize}
+		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.pin(), size: scanStreamSize + namesSize(key.ID, in)}
 	st.pinned = true
 	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key, ContentType: st.content}, t.set.Held)
 	if t.byKey == nil {
@@ -197,67 +204,6 @@ func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *s
 	t.byKey[st.key][st.name] = st
 	t.memory += st.size
 	return st
-}
-
-// room refuses a piece for which there is none, once what has ended made way.
-func (t *scanStreams) room(s *Service, key *store.Key, in *wire.ScanRequest, begins bool, now time.Time) error {
-	if mine := t.byKey[key.ID]; begins && len(mine) >= t.set.PerKey {
-		var oldest *scanStream
-		for _, st := range mine {
-			if st.ended != "" && !st.busy && (oldest == nil || st.used.Before(oldest.used)) {
-				oldest = st
-			}
-		}
-		if oldest == nil {
-			return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d scan streams open already (limits.scan_streams_per_key)", len(mine))
-		}
-		t.drop(oldest)
-	}
-	need := scanStreamSize + 2*int64(len(in.Output))
-	if err := t.share(key, need); err != nil {
-		return err
-	}
-	if t.memory+need <= t.set.Memory {
-		return nil
-	}
-	t.sweep(s, now)
-	for _, mine := range t.byKey {
-		for _, st := range mine {
-			if st.ended != "" && !st.busy && t.memory+need > t.set.Memory {
-				t.drop(st)
-			}
-		}
-	}
-	if t.memory+need <= t.set.Memory {
-		return nil
-	}
-	return sdk.Errf(sdk.CodeTooManyRequests, "all scan streams together hold %d bytes, and this piece needs %d: more than the limit of %d (limits.scan_streams_memory); nothing of it is taken, so send it again later", t.memory, need, t.set.Memory)
-}
-
-// share keeps one key from taking what all have together.
-func (t *scanStreams) share(key *store.Key, need int64) error {
-	most := t.set.Share
-	if most == 0 {
-		return nil
-	}
-	var ended []*scanStream
-	held := need
-	for _, st := range t.byKey[key.ID] {
-		held += st.size
-		if st.ended != "" && !st.busy {
-			ended = append(ended, st)
-		}
-	}
-	for _, st := range ended {
-		if held > most {
-			held -= st.size
-			t.drop(st)
-		}
-	}
-	if held <= most {
-		return nil
-	}
-	return sdk.Errf(sdk.CodeTooManyRequests, "this key's scan streams would hold %d bytes, more than its share of %d (of limits.scan_streams_memory); nothing of the piece is taken, so send it again later", held, most)
 }
 
 // give ends the use of a stream. out is nil when the piece has not happened.
@@ -298,22 +244,6 @@ func (t *scanStreams) empty(st *scanStream) {
 	st.at, st.last = nil, nil
 	st.unpin()
 	t.weigh(st)
-}
-
-// weigh counts what a stream takes now.
-func (t *scanStreams) weigh(st *scanStream) {
-	t.memory -= st.size
-	st.size = scanStreamSize
-	if st.at != nil {
-		st.size += int64(st.at.Kept())
-	}
-	if st.last != nil {
-		st.size += scanFindingSize * int64(len(st.last.Findings)+len(st.last.ScannedBy))
-		if st.last.SanitizedOutput != nil {
-			st.size += int64(len(*st.last.SanitizedOutput))
-		}
-	}
-	t.memory += st.size
 }
 
 // unpin lets go of the stream's generation: nothing more is scanned.

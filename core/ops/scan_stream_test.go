@@ -56,8 +56,12 @@ func (f *failing) Commit(ctx context.Context, cmd store.Command) error {
 
 // scanBench is a bench whose chain redacts '!' and denies '$', and shows the rest at once: mode says how.
 func scanBench(t testing.TB, mode string, wait bang) (*bench, *failing) {
+	return scanBenchOf(t, scanLimits, mode, wait)
+}
+
+func scanBenchOf(t testing.TB, limits ops.ScanStreamLimits, mode string, wait bang) (*bench, *failing) {
 	var f *failing
-	b := newBench(t, func(s ops.Store) ops.Store { f = &failing{Store: s}; return f })
+	b := newBenchOf(t, limits, func(s ops.Store) ops.Store { f = &failing{Store: s}; return f })
 	c := b.gen.Scan
 	c.Steps = []chain.ScanStep{{Name: "bang", OnError: sdk.Deny, Scanner: wait, Stream: abi.Stream{Mode: mode, Lookbehind: map[string]int{abi.StreamWindow: 2}[mode]}},
 		{Name: "pilot", Shadow: true, Scanner: bang{}, Stream: abi.Stream{Mode: abi.StreamNone}}}
