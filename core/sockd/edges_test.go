@@ -28,18 +28,27 @@ func TestSilentPeersKeepNobodyOut(t *testing.T) {
 func TestLinesOfUnknownPeersAreBounded(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies = 4 << 20 }) // 512 KiB for strangers
 	key := r.key("agent", "authorize").Value
-	first := r.dial()
-	first.write(`{"type":"echo","x":"` + strings.Repeat("x", 300<<10))
-	until(t, "the first line is held", func() bool { return r.s.strange.Used() > 0 })
+	text := strings.Repeat("x", 200<<10) // its buffer is 256 KiB: 192 KiB more than each connection has
+	first, second := r.dial(), r.dial()
+	for _, c := range []*client{first, second} {
+		c.write(`{"type":"echo","x":"` + text)
+	}
+	until(t, "the first two lines are held", func() bool { return r.s.strange.Used() == 2*192<<10 })
 	over := r.dial()
-	over.write(`{"type":"echo","x":"` + strings.Repeat("x", 500<<10) + "\"}\n")
+	over.write(`{"type":"echo","x":"` + text + "\"}\n")
 	if got := over.line(); !strings.Contains(got, `"code":"overloaded"`) || !strings.Contains(got, "DENY") {
 		t.Errorf("%.300s", got)
 	}
 	known := r.as(key)
 	known.ask(`{"type":"echo","x":"` + strings.Repeat("x", 500<<10) + `"}`)
 	first.Close()
+	second.Close()
 	until(t, "all is given back", func() bool { return r.s.strange.Used() == 0 })
+	alone := r.dial()
+	alone.write(`{"type":"echo","x":"` + text + "\"}\n")
+	if got := alone.line(); strings.Contains(got, "overloaded") {
+		t.Errorf("a line alone: %.300s", got)
+	}
 }
 
 func TestMessagesInFlightAreBounded(t *testing.T) {
