@@ -26,9 +26,9 @@ func TestThrottle(t *testing.T) {
 			all.Go(func() { th.Log("lost") })
 		}
 		all.Wait()
-		time.Sleep(10*time.Second - 1)
+		time.Sleep(10*time.Second - time.Nanosecond)
 		th.Log("lost too")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		th.Log("second")
 		time.Sleep(time.Minute)
 		th.Log("third")
