@@ -123,7 +123,7 @@ func TestPluginsOfOthersAreRefused(t *testing.T) {
 		}
 	}
 	const why = "is confined further than this server, and so administers nothing: a gateway has started it"
-	if log := other.stderr.String(); strings.Count(log, why) != 2 {
-		t.Errorf("the log does not say it twice:\n%s", log)
+	if log := other.stderr.String(); !strings.Contains(log, why) { // the second one is counted, and told with the next
+		t.Errorf("the log does not say it:\n%s", log)
 	}
 }
