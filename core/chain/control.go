@@ -21,7 +21,7 @@ const (
 // U+0080 to U+009F. It looks for each only behind where it was found last. The zero introducers has found none yet.
 type introducers struct{ slash, esc, c1 int } // places, one higher
 
-// next is the first place from at on, the length of the text when there is none.
+// next returns the index of the first introducer at or behind at. It returns len(text) if there is none.
 func (f *introducers) next(text string, at int) int {
 	if f.slash <= at {
 		f.slash = indexFrom(text, at, '\\') + 1
@@ -39,7 +39,7 @@ func (f *introducers) next(text string, at int) int {
 	return min(f.slash, f.esc, f.c1) - 1
 }
 
-// indexFrom is the first place of c from at on, the length of the text when there is none.
+// indexFrom returns the index of the first c at or behind at. It returns len(text) if there is none.
 func indexFrom(text string, at int, c byte) int {
 	if i := strings.IndexByte(text[at:], c); i >= 0 {
 		return at + i

@@ -165,7 +165,7 @@ func longForm(text string) form {
 // controls reports whether a character is one that control sequences begin or end with.
 func controls(r rune) bool { return r == bel || r == esc || r >= 0x80 && r < 0xa0 }
 
-// digitOf is what a digit is worth, -1 for what is none of that base.
+// digitOf returns the value of the digit c. It returns -1 if c is no digit of that base.
 func digitOf(c byte, base rune) rune {
 	if d := hexDigit(c); d < base {
 		return d

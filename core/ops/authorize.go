@@ -222,7 +222,7 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	}
 }
 
-// deferTTL is how long the call may wait: as long as the step lets it that lets it wait shortest.
+// deferTTL is how long the call may wait: the shortest time of all steps that defer it.
 func (s *Service) deferTTL(res *chain.Result) time.Duration {
 	wait := min(res.Verdict.Expires, s.set.MaxDeferTTL)
 	if wait <= 0 || res.Usual && s.set.DeferTTL < wait {
