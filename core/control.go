@@ -39,9 +39,9 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 			row.Why = detail
 		}
 		if m.process != nil {
-			row.State, row.Why, row.Breaker, row.Starts = string(s.State), chain.WithWords(s.Detail, s.Words), s.Breaker, m.process.Stats().Starts
+			row.State, row.Why, row.Breaker, row.Starts = string(s.State), g.withWords(s.Detail, s.Words), s.Breaker, m.process.Stats().Starts
 			for i, r := range s.Replicas {
-				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: chain.WithWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
+				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: g.withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
 		if f := g.feeds.find(m.name); f != nil {
@@ -51,6 +51,11 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		out = append(out, row)
 	}
 	return out
+}
+
+// withWords is a reason with what a plugin said of it, masked: its last words may quote a call.
+func (g *Gateway) withWords(why, words string) string {
+	return chain.WithWords(why, g.service.Said(context.Background(), words))
 }
 
 // ResumePlugin implements admin.Control.

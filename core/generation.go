@@ -59,6 +59,7 @@ func newGeneration(ctx context.Context, cfg *config.Config, p *pool, strict bool
 	if g.Scan, err = g.scanChain(cfg); err != nil {
 		return g, err
 	}
+	g.Authorize.Said = g.Scan
 	for i, s := range cfg.Chains.Authorize.Steps {
 		if s.ScanArgs {
 			step := &g.Authorize.Steps[i]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,10 +41,14 @@ func serveGuest(mode string) {
 	check := func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
 		switch {
 		case c.ToolID == "guest/die":
-			fmt.Fprintln(os.Stderr, lastWords)
+			fmt.Fprintln(os.Stderr, lastWords, tokenOf(c))
 			os.Exit(3)
 		case c.ToolID == "guest/fail":
 			return sdk.Verdict{}, errors.New(lastWords)
+		case c.ToolID == "guest/quote":
+			return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: "cannot read token " + tokenOf(c)}, nil
+		case c.ToolID == "guest/fail-quoting":
+			return sdk.Verdict{}, errors.New("cannot read token " + tokenOf(c))
 		case c.ToolID == "guest/wait":
 			leave("asked")
 			awaitFile(ctx, "go")
@@ -81,6 +86,15 @@ func serveGuest(mode string) {
 		return
 	}
 	plugin.Serve(plugin.Authorizer{Info: info, Configure: configure, Check: check})
+}
+
+// tokenOf is the argument that a guest quotes.
+func tokenOf(c *plugin.Call) string {
+	var args struct{ Token string }
+	if json.Unmarshal(c.Args, &args) != nil {
+		return ""
+	}
+	return args.Token
 }
 
 func leave(name string) {

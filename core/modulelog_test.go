@@ -36,3 +36,18 @@ func TestModulesCannotFillTheLog(t *testing.T) {
 		t.Errorf("after a minute: %q", lines)
 	}
 }
+
+// What a module or a plugin writes may quote what it was asked about: no line of the log has an API key in it.
+func TestLogHasNoKeys(t *testing.T) {
+	var text string
+	l := newLineLimit(func(format string, args ...any) { text += fmt.Sprintf(format, args...) + "\n" }, time.Now)
+	key := keyLike()
+	l.write("m", 1, "called with "+key)
+	l.plugin("p", 1, "called with "+key)
+	if strings.Contains(text, key) || strings.Count(text, "called with [YETT_API_KEY]") != 2 {
+		t.Errorf("the log: %s", text)
+	}
+}
+
+// keyLike is a text that begins as a key's value does, and goes on for as long.
+func keyLike() string { return "yett" + "_" + strings.Repeat("a", 12) + "_" + strings.Repeat("b", 49) }

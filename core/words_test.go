@@ -3,14 +3,17 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // TestPluginsWords: what a plugin says before it ends is the operator's to read. Agents, whoever asks for /readyz, and the log hear
@@ -80,6 +83,49 @@ func TestFailuresWords(t *testing.T) {
 	}
 	if got := w.recorded("decision"); len(got) != 1 || strings.Count(got[0], "the plugin's answer is an error; it says: "+lastWords) != 1 {
 		t.Errorf("the record: %v", got)
+	}
+}
+
+// TestPluginsQuoteNoSecret: what a plugin says of a call may quote it. No record and no operator's list has the secret in it, found by
+// a scanner or an API key of ours.
+func TestPluginsQuoteNoSecret(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
+	made, err := w.g.Service().CreateKey(context.Background(), ops.KeySpec{Name: "leaked", Preset: "agent"}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := []string{"gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE", made.Value}
+	for _, token := range tokens {
+		for _, tool := range []string{"guest/quote", "guest/fail-quoting"} {
+			resp, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"token":%q}}`, tool, token)).call()
+			if err != nil || resp.(*wire.AuthorizeResponse).Effect != "DENY" {
+				t.Fatalf("%s: %v %+v", tool, err, resp)
+			}
+		}
+	}
+	records := w.recorded("decision")
+	for _, record := range records {
+		if !strings.Contains(record, "cannot read token [") {
+			t.Errorf("a record: %s", record)
+		}
+	}
+	for _, token := range tokens {
+		p := w.g.gen.Load().modules["guest"].process
+		crashes := p.Stats().Starts
+		if _, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":"guest/die","args":{"token":%q}}`, token)).call(); err != nil {
+			t.Fatal(err)
+		}
+		w.until("an operator hears its last words", func() bool {
+			return p.Stats().Starts > crashes || strings.Contains(w.row("guest").Why+w.row("guest").Replicas[0].Detail, lastWords)
+		})
+		row := w.row("guest")
+		if strings.Contains(row.Why+row.Replicas[0].Detail, token) {
+			t.Errorf("an operator: %+v", row)
+		}
+		if text := strings.Join(append(w.recorded("decision"), w.recorded("plugin_state")...), "\n"); strings.Contains(text, token) {
+			t.Errorf("the records: %s", text)
+		}
+		w.until("it is back", func() bool { return p.Status().State == supervise.StateReady })
 	}
 }
 

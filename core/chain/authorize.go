@@ -53,7 +53,8 @@ type Authorizer struct {
 	Budget  time.Duration
 	Default sdk.Effect // when all abstain
 	Now     func() time.Time
-	Places  Places // of the steps that are Inline; nil: any number work at once
+	Places  Places     // of the steps that are Inline; nil: any number work at once
+	Said    *ScanChain // masks what steps that are not Inline say; nil masks nothing
 }
 
 // Row is what one step said.
@@ -190,10 +191,11 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	default:
 		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
 	}
-	if !s.Inline { // an operator's rules say what they say; what somebody else's code says must not hide or move text wherever it is read
-		v.Reason, v.Message, v.RuleID = visible(v.Reason), visible(v.Message), visible(v.RuleID)
+	row := Row{Step: s, Took: a.Now().Sub(start)}
+	if !s.Inline { // an operator's rules say what they say
+		v, err = a.heard(ctx, c, v, err)
 	}
-	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
+	row.Verdict, row.Err = v, err
 	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
 		row.Err = errors.New("the step answered with an unknown effect or without a reason code")
 	}
@@ -205,6 +207,18 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 		}
 	}
 	return row
+}
+
+// heard is what somebody else's code says of a call, as it may be kept and shown: it must tell no secret of the call, and not hide or
+// move text wherever it is read.
+func (a *Authorizer) heard(ctx context.Context, c *Call, v sdk.Verdict, err error) (sdk.Verdict, error) {
+	in := Input{ToolID: c.ToolID, AgentID: c.AgentID, KeyID: c.KeyID}
+	for _, text := range []*string{&v.Reason, &v.Message, &v.RuleID} {
+		if in.Text = *text; in.Text != "" {
+			*text = visible(a.Said.said(ctx, &in))
+		}
+	}
+	return v, a.Said.hush(ctx, &in, err)
 }
 
 // sooner is the end of the step's timeout, if it has one, or the chain's.

@@ -170,14 +170,36 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	case hits.deep:
 		return Masked{}, &UnmaskedError{Cause: CauseTooDeep, Err: errors.New(tooDeep)}
 	}
-	if c.Keys != nil {
-		for k := range hits.all {
-			keys := c.Keys(hits.all[k].text)
-			hits.toText(k, keys)
-			found = append(found, keys...)
+	found = append(found, c.keys(hits)...)
+	return Masked{in.Text, merged(ordered(found)), typedJSON(in.ContentType)}, nil
+}
+
+// keys are our own keys in all readings of a text.
+func (c *ScanChain) keys(rs *readings) (found []sdk.Finding) {
+	if c.Keys == nil {
+		return nil
+	}
+	for k := range rs.all {
+		keys := c.Keys(rs.all[k].text)
+		rs.toText(k, keys)
+		found = append(found, keys...)
+	}
+	return found
+}
+
+// keysIn is keys for a text that nothing else is looked for in.
+func (c *ScanChain) keysIn(text string) []sdk.Finding {
+	if c.Keys == nil {
+		return nil
+	}
+	rs := &readings{}
+	rs.all = append(rs.room[:0], reading{text: text})
+	for at, ok := text, true; ok && len(rs.all) <= maxDecoded; {
+		if at, ok = decoded(at); ok {
+			rs.all = append(rs.all, reading{text: at})
 		}
 	}
-	return Masked{in.Text, merged(ordered(found)), typedJSON(in.ContentType)}, nil
+	return c.keys(rs)
 }
 
 // masks reports whether the step's scanner is asked to mask what belongs to such a call.

@@ -176,7 +176,7 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 		}
 		if err != nil {
 			rec.Took = c.Now().Sub(start)
-			rec.fail(err)
+			rec.fail(c.kept(ctx, in, err))
 			return rec, nil
 		}
 		rec.crowded = rec.crowded || len(found) >= abi.MaxFindings

@@ -24,6 +24,10 @@ func Words(err error) string { return strings.Join(words(err), "; ") }
 
 func words(err error) (all []string) {
 	switch e := err.(type) {
+	case *hushed:
+		if e.words != "" {
+			all = append(all, e.words)
+		}
 	case *Spoken:
 		if e.Words != "" {
 			all = append(all, e.Words)

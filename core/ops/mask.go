@@ -169,3 +169,13 @@ func (s *Service) Mask(ctx context.Context, in *chain.Input) (string, error) {
 	}
 	return out, err
 }
+
+// Said is what a plugin says, without what the scanners in force find in it.
+func (s *Service) Said(ctx context.Context, text string) string {
+	if text == "" {
+		return ""
+	}
+	gen := s.pin()
+	defer gen.unpin()
+	return gen.Scan.Said(ctx, text)
+}

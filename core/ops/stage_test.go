@@ -22,16 +22,24 @@ import (
 
 // stage is a service whose chain and scanner a test changes as it goes, on a store that can be opened again.
 type stage struct {
-	t       testing.TB
-	dir     string
-	store   *store.Store
-	svc     *ops.Service
-	now     atomic.Int64
-	verdict atomic.Pointer[func(c *chain.Call) (sdk.Verdict, error)]
-	scan    atomic.Pointer[error] // what the scanner fails with
-	asked   atomic.Int64
-	policy  func(string) (*chain.Authorizer, error)
-	args    string // the audit policy; "" is digest
+	t        testing.TB
+	dir      string
+	store    *store.Store
+	svc      *ops.Service
+	now      atomic.Int64
+	verdict  atomic.Pointer[func(c *chain.Call) (sdk.Verdict, error)]
+	scan     atomic.Pointer[error] // what the scanner fails with
+	stumbles atomic.Pointer[stumble]
+	asked    atomic.Int64
+	policy   func(string) (*chain.Authorizer, error)
+	args     string // the audit policy; "" is digest
+	outside  bool   // the step is not ours: what it says is masked
+}
+
+// stumble is a text on which the scanner fails, and how.
+type stumble struct {
+	on  string
+	err error
 }
 
 // secret is what the stage's scanner finds; it has no form of a real one.
@@ -58,6 +66,9 @@ func (s *stage) About() chain.About { return chain.About{} }
 func (s *stage) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
 	if err := s.scan.Load(); err != nil && *err != nil {
 		return nil, *err
+	}
+	if at := s.stumbles.Load(); at != nil && strings.Contains(in.Text, at.on) {
+		return nil, at.err
 	}
 	var out []sdk.Finding
 	for at := 0; ; {
@@ -91,7 +102,8 @@ func (s *stage) open() {
 	gen := &ops.Generation{Policy: "policy-1", Args: cmp.Or(s.args, "digest"),
 		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
 			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: true, OnError: sdk.Deny, Checker: s}}}}
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: !s.outside, OnError: sdk.Deny, Checker: s}}}}
+	gen.Authorize.Said = gen.Scan
 	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
 		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
 		Log: s.store, Streams: 4, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 1 << 20, Memory: 1 << 20, Idle: time.Minute}, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})

@@ -29,10 +29,9 @@ func TestFailuresWords(t *testing.T) {
 		{"a piece", true, req{key: agent, op: "scan_output", body: `{"agent_id":"a","session_id":"s","tool_id":"t","stream_id":"1","offset":0,"output":"x","final":true}`}, "scan"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var ok error
-			s.scan.Store(&ok)
+			s.stumbles.Store(nil)
 			if c.scan {
-				s.scan.Store(&failed)
+				s.stumbles.Store(&stumble{on: "x", err: failed})
 			}
 			check := func(*chain.Call) (sdk.Verdict, error) { return sdk.Verdict{}, failed }
 			s.verdict.Store(&check)
