@@ -120,6 +120,7 @@ func BenchmarkTick(b *testing.B) {
 		}
 		defer in.close()
 		c := loose(in, scanning)
+		defer c.leave()
 		for b.Loop() {
 			if c.used = 0; c.tick(0) == 0 {
 				b.Fatal("no fuel")

@@ -32,8 +32,11 @@ type call struct {
 	export string // what runs now
 	err    error  // the first fault; set before the panic that ends the guest
 
-	key      string    // whose call it is
-	turn     time.Time // when its turn on a processor began; zero: it has none
+	key      string        // whose call it is
+	turn     time.Time     // when its turn on a processor began; zero: it has none
+	had      time.Duration // how long it had one before
+	back     bool          // it runs on a thread of its own that stands back
+	yielded  time.Time     // the last time that it let others run, then
 	deadline time.Time
 	budget   uint64 // units
 	used     uint64 // of them, up to the last tick and by the host

@@ -23,6 +23,10 @@ const (
 	// end is a call into Go code. To queue up behind everybody else after each of them would make a call's duration, and
 	// so the deadline, a matter of load.
 	yieldEvery = 4
+	// longCall is how long a call has had a processor when it stands back. Most end before.
+	longCall = time.Millisecond
+	// longSlice is how much a long call's thread asks the kernel for at once: the more one asks for, the longer it waits for it.
+	longSlice = 100 * time.Millisecond
 	// FuelPerMillisecond makes a call's budget from its timeout where the operator gives none. Guests that compute take
 	// 0.05–0.25 ns a unit, so that on an idle machine the budget ends well before the timeout: a verdict does not change
 	// because a machine is slower or busier than another. A guest that waits for memory all the time takes more.
@@ -104,11 +108,11 @@ func (c *call) pause() {
 	c.pauses++
 	switch {
 	case err != nil:
-	case machine.waiting.Load() > 0 && time.Since(c.turn) >= turnTime:
+	case machine.over(c.had, c.turn):
 		c.giveTurn()
 		err = c.takeTurn()
 	case c.pauses%yieldEvery == 0:
-		runtime.Gosched()
+		c.yield()
 	}
 	if err != nil {
 		c.err = c.in.module.fault(c.export, ErrInterrupted, "", err)
@@ -116,9 +120,46 @@ func (c *call) pause() {
 	}
 }
 
-// takeTurn waits for a processor; the error is why there was none in time.
+// yield lets whatever else this process does have the processor. A long call stands back before that, and then yields once in a turn
+// only: to let others run costs its thread two changes of context.
+func (c *call) yield() {
+	now := time.Now()
+	switch {
+	case c.back && now.Sub(c.yielded) < turnTime:
+		return
+	case !c.back && c.had+now.Sub(c.turn) >= longCall:
+		c.standBack()
+	}
+	c.yielded = now
+	runtime.Gosched()
+}
+
+// standBack makes the thread that the call runs on, and keeps from now on, one that the kernel takes the processor from as soon as
+// another one wants it. Without this a thread that wakes up waits for the next tick, 4 ms for many kernels, each time that the call's is
+// on its processor.
+func (c *call) standBack() {
+	runtime.LockOSThread()
+	c.back = true
+	setSlice(longSlice)
+}
+
+// leave ends what a call has of processors. It may be called again.
+func (c *call) leave() {
+	c.giveTurn()
+	if c.back {
+		c.back = false
+		setSlice(0)
+		runtime.UnlockOSThread()
+	}
+}
+
+// takeTurn waits for a processor, if the call has none; the error is why there was none in time. The call keeps it, between exports
+// too, until it ends or somebody else's turn comes.
 func (c *call) takeTurn() error {
-	if !machine.take(c.Context, c.key, c.deadline) {
+	if !c.turn.IsZero() {
+		return nil
+	}
+	if !machine.take(c.Context, c.key, c.had < turnTime, c.deadline) {
 		return cmp.Or(c.Context.Err(), context.DeadlineExceeded)
 	}
 	c.turn = time.Now()
@@ -128,6 +169,7 @@ func (c *call) takeTurn() error {
 // giveTurn gives the processor back, if the call has one.
 func (c *call) giveTurn() {
 	if !c.turn.IsZero() {
+		c.had += time.Since(c.turn)
 		c.turn = time.Time{}
 		machine.give()
 	}

@@ -209,6 +209,7 @@ func (m *Module) scanOn(ctx context.Context, in *instance, w Window) ([]sdk.Find
 	w.Flags = abi.FlagFirst | abi.FlagFinal
 	c := in.newCall(scanning)
 	c.begin(ctx, m.spec.Timeout, m.spec.Fuel)
+	defer c.leave()
 	_, _, err := in.scanWindow(c, &w)
 	return c.findings, err
 }

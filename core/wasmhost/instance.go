@@ -123,6 +123,7 @@ func (in *instance) wake(ctx context.Context) error {
 	c := in.newCall(starting)
 	c.begin(ctx, in.module.spec.Start, budget)
 	defer c.flush()
+	defer c.leave()
 	return in.initialize(c)
 }
 
@@ -155,6 +156,7 @@ func (in *instance) describe(ctx context.Context) ([]byte, error) {
 	c := in.newCall(describing)
 	c.begin(ctx, in.module.spec.Start, in.module.spec.startFuel)
 	defer c.flush()
+	defer c.leave()
 	if err := in.status(c, abi.ExportDescribe, in.mod.ExportedFunction(abi.ExportDescribe)); err != nil {
 		return nil, err
 	}
@@ -215,7 +217,6 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 		return 0, in.module.fault(export, ErrInterrupted, "no processor was free", err)
 	}
 	err := fn.CallWithStack(c, in.stack[:])
-	c.giveTurn()
 	if c.err != nil {
 		return 0, c.err
 	}

@@ -58,6 +58,7 @@ func (m *Module) use(ctx context.Context, p phase, who whose, run func(c *call) 
 	var ptr uint32
 	var n int
 	defer func() { // also when run panics
+		c.leave()
 		m.fuel.Add(c.used)
 		c.flush()
 		m.release(in, who, sound, ptr, n)

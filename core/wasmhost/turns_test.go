@@ -2,6 +2,7 @@ package wasmhost
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,35 +10,111 @@ import (
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
 
-// Keys take turns: one that waits is not behind all that another key has waiting.
+// Keys take turns: one that waits is not behind all that another key has waiting. So do new calls and others.
 func TestTurnsGoRoundKeys(t *testing.T) {
-	m, ctx, late := newTurns(1), context.Background(), time.Now().Add(time.Hour)
-	if !m.take(ctx, "a", late) {
-		t.Fatal("no turn")
+	for name, c := range map[string]struct {
+		fresh string // keys whose calls are new
+		want  string
+	}{
+		"calls that had turns": {"", "abcaa"},
+		"new calls":            {"abc", "abcaa"},
+		"new calls of one key": {"a", "abaca"},
+		"one new call":         {"c", "cabaa"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, ctx, late := newTurns(1), context.Background(), time.Now().Add(time.Hour)
+			if !m.take(ctx, "a", true, late) {
+				t.Fatal("no turn")
+			}
+			got := make(chan string)
+			for i, key := range []string{"a", "a", "a", "b", "c"} {
+				go func() {
+					m.take(ctx, key, strings.Contains(c.fresh, key), late)
+					got <- key
+				}()
+				waitFor(func() bool { return m.waiting.Load() == int32(i+1) })
+			}
+			gone, cancel := context.WithCancel(ctx)
+			cancel()
+			if m.take(gone, "d", true, late) || m.take(ctx, "e", false, time.Now()) {
+				t.Error("a turn for who has gone")
+			}
+			order := ""
+			for range 5 {
+				m.give()
+				order += <-got
+			}
+			if order != c.want {
+				t.Errorf("turns went to %s, want %s", order, c.want)
+			}
+			m.give()
+			left := m.waiting.Load() + m.fresh.Load()
+			for _, l := range m.lines {
+				left += int32(len(l.order) + len(l.queues))
+			}
+			if m.free != 1 || left != 0 {
+				t.Errorf("left: %+v", m)
+			}
+		})
 	}
-	got := make(chan string)
-	for i, key := range []string{"a", "a", "a", "b", "c"} {
-		go func() {
-			m.take(ctx, key, late)
-			got <- key
-		}()
-		waitFor(func() bool { return m.waiting.Load() == int32(i+1) })
+}
+
+// A call makes room when its turn is over, and at once for a new call when it is none itself.
+func TestWhoMakesRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		had, now       time.Duration
+		waiting, fresh int32
+		want           bool
+	}{
+		"nobody waits":                 {time.Hour, time.Hour, 0, 0, false},
+		"its turn is over":             {0, turnTime, 1, 0, true},
+		"it has a turn":                {time.Hour, 0, 1, 0, false},
+		"it is new, and so who waits":  {0, 0, 1, 1, false},
+		"who waits is new":             {time.Hour, 0, 2, 1, true},
+		"a new one, behind a new turn": {0, turnTime, 1, 1, true},
+	} {
+		m := newTurns(1)
+		m.waiting.Store(c.waiting)
+		m.fresh.Store(c.fresh)
+		// The clock goes on: a turn that has just begun began a little in the future here.
+		begun := time.Now().Add(time.Minute - c.now)
+		if c.now > 0 {
+			begun = time.Now().Add(-c.now)
+		}
+		if got := m.over(c.had, begun); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
-	gone, cancel := context.WithCancel(ctx)
-	cancel()
-	if m.take(gone, "d", late) || m.take(ctx, "e", time.Now()) {
-		t.Error("a turn for who has gone")
+}
+
+// A call keeps its turn between the exports that it runs, and gives it back in the end, whatever became of it.
+func TestACallIsOneTurn(t *testing.T) {
+	in, err := load(t, finder(), nil).start(context.Background())
+	if err != nil {
+		t.Fatal(err)
 	}
-	order := ""
-	for range 5 {
-		m.give()
-		order += <-got
+	defer in.close()
+	all := func() int {
+		machine.mu.Lock()
+		defer machine.mu.Unlock()
+		return machine.free
 	}
-	if order != "abcaa" {
-		t.Errorf("turns went to %s", order)
+	before := all()
+	c := loose(in, scanning)
+	if _, err := in.room(c, 8); err != nil {
+		t.Fatal(err)
 	}
-	if m.give(); m.free != 1 || len(m.order)+len(m.queues) != 0 || m.waiting.Load() != 0 {
-		t.Errorf("left: %+v", m)
+	begun := c.turn
+	if begun.IsZero() {
+		t.Error("the turn ended with the export")
+	}
+	if _, err := in.room(c, 8); err != nil || c.turn != begun {
+		t.Errorf("the second export began another turn: %v", err)
+	}
+	c.leave()
+	c.leave()
+	if now := all(); now != before {
+		t.Errorf("%d turns are free, %d were", now, before)
 	}
 }
 
