@@ -39,7 +39,7 @@ func refused(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 func TestFilter(t *testing.T) {
 	const other, fine, eperm, eacces = own + 1, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
 	shut, open, ports, breeds, worker := Policy{Network: &Network{}}, Policy{}, Policy{Network: &Network{Ports: []uint16{443}}}, Policy{Children: true}, Policy{Worker: true}
-	thread := uint32(unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND)
+	thread := uint32(unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND | unix.CLONE_FILES)
 	for name, c := range map[string]struct {
 		policy Policy
 		call   uintptr
@@ -117,6 +117,23 @@ func TestFilter(t *testing.T) {
 		"another personality":          {open, unix.SYS_PERSONALITY, []uint32{0x0040000}, eperm},
 		"a worker's socket":            {worker, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM, 0}, eperm},
 		"trace":                        {breeds, unix.SYS_PTRACE, nil, eperm},
+		"a pipe as it is":              {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 16}, fine},
+		"a smaller pipe":               {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 4097}, fine},
+		"a larger pipe":                {breeds, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 20}, eperm},
+		"a pipe that is rounded up":    {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1<<16 + 1}, eperm},
+		"the largest pipe":             {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 31}, eperm},
+		"a pipe's size":                {open, unix.SYS_FCNTL, []uint32{3, unix.F_GETPIPE_SZ, 1 << 31}, fine},
+		"news of a directory":          {open, unix.SYS_FCNTL, []uint32{3, unix.F_NOTIFY, 1}, eperm},
+		"a thread's own descriptors":   {breeds, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
+		"a worker's own descriptors":   {worker, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
+		"rules of files":               {breeds, unix.SYS_LANDLOCK_CREATE_RULESET, nil, refused(unix.ENOSYS)},
+		"a filter of calls":            {breeds, unix.SYS_SECCOMP, []uint32{1, 0}, eperm},
+		"the old filter of calls":      {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_SECCOMP, 2}, eperm},
+		"whether there are filters":    {open, unix.SYS_SECCOMP, []uint32{2, 0}, fine},
+		"a worker's filter of calls":   {worker, unix.SYS_SECCOMP, []uint32{1, 1}, fine},
+		"a larger buffer to send":      {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, refused(0)},
+		"a larger buffer to receive":   {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, fine},
+		"no delay":                     {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, fine},
 		"clone3":                       {breeds, unix.SYS_CLONE3, nil, refused(unix.ENOSYS)},
 	} {
 		program, err := denying(c.policy.rules(own, true))

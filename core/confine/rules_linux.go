@@ -47,6 +47,9 @@ const (
 	ioPush, ioLinux, ioSetDisc = unix.TIOCSTI, 0x541c, unix.TIOCSETD
 	newTime                    = 0x80
 
+	pipeDefault = 1 << 16 // bytes that a pipe holds unless somebody asks for more
+	setFilter   = 1       // seccomp: add a filter
+
 	// ioctl: attributes of a file, by any descriptor.
 	ioSetFlags, ioSetFlags32, ioSetProject, ioSetVersion = 0x40086602, 0x40046602, 0x401c5820, 0x40087602
 
@@ -117,16 +120,32 @@ func special(hides bool) []rule {
 	// A program that hides from the gateway cannot be attributed, and one without a death signal may outlive it.
 	prctl := rule{number: unix.SYS_PRCTL, errno: unix.EPERM}.when(is(0, unix.PR_SET_PDEATHSIG), not(1, uint32(unix.SIGKILL)))
 	if !hides {
-		prctl = prctl.when(is(0, unix.PR_SET_DUMPABLE))
+		prctl = prctl.when(is(0, unix.PR_SET_DUMPABLE, unix.PR_SET_SECCOMP))
 	}
 	return []rule{
 		prctl,
 		{number: unix.SYS_CLONE3, errno: unix.ENOSYS}, // its flags are in memory, where a filter cannot look: callers use clone then
 		rule{number: unix.SYS_IOCTL, errno: unix.EPERM}.when(is(1, ioPush, ioLinux, ioSetDisc, ioSetOwn, ioSetGroup, ioSetFlags, ioSetFlags32, ioSetProject, ioSetVersion)),
-		rule{number: unix.SYS_FCNTL, errno: unix.EPERM}.when(is(1, cmdSetOwn, cmdSetOwnEx, unix.F_SETLEASE)),
+		rule{number: unix.SYS_FCNTL, errno: unix.EPERM}.when(is(1, cmdSetOwn, cmdSetOwnEx, unix.F_SETLEASE, unix.F_NOTIFY)).
+			when(is(1, unix.F_SETPIPE_SZ), anyBit(2, ^uint32(2*pipeDefault-1))).
+			when(is(1, unix.F_SETPIPE_SZ), anyBit(2, pipeDefault), anyBit(2, pipeDefault-1)),
 		rule{number: unix.SYS_PERSONALITY, errno: unix.EPERM}.when(not(0, 0, personalityNow)),
 	}
 }
+
+// hoards refuses what takes memory of the kernel that nobody can count for a process: filters of sockets and of system calls, of which each
+// thread may have its own, and Landlock's rules. Who asks for a larger buffer of what it sends is told that it has it, as the kernel
+// does beyond a bound of its own: few programs can go on without.
+func hoards() []rule {
+	return []rule{
+		{number: unix.SYS_LANDLOCK_CREATE_RULESET, errno: unix.ENOSYS}, {number: unix.SYS_LANDLOCK_ADD_RULE, errno: unix.ENOSYS},
+		rule{number: unix.SYS_SECCOMP, errno: unix.EPERM}.when(is(0, setFilter)),
+		rule{number: unix.SYS_SETSOCKOPT, errno: granted}.when(is(1, unix.SOL_SOCKET), is(2, unix.SO_SNDBUF)),
+	}
+}
+
+// granted is the error that a program takes for success.
+const granted unix.Errno = 0
 
 // shared memory that no limit counts: of use between processes only.
 func private() []rule {
@@ -158,9 +177,11 @@ func signals(own uint32, scoped bool) []rule {
 	return all
 }
 
-// children refuses new processes, and new namespaces in any case. Threads are not processes.
+// children refuses new processes, and in any case new namespaces and threads with descriptors of their own, of which each would have as
+// many as the process may, and which nobody sees. Threads are not processes.
 func children(allowed bool) []rule {
-	clone := rule{number: unix.SYS_CLONE, errno: unix.EPERM}.when(anyBit(0, spaces))
+	clone := rule{number: unix.SYS_CLONE, errno: unix.EPERM}.when(anyBit(0, spaces)).
+		when(bits(0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD))
 	if allowed {
 		return []rule{clone}
 	}
@@ -198,7 +219,7 @@ func (p *Policy) rules(own uint32, scoped bool) []rule {
 		all = append(all, refuse(unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT)...)
 		return append(append(all, children(false)...), signals(own, scoped)...)
 	}
-	all = append(append(all, p.sockets()...), children(p.Children)...)
+	all = append(append(append(all, hoards()...), p.sockets()...), children(p.Children)...)
 	if !p.Children {
 		all = append(append(all, private()...), signals(own, scoped)...)
 	}
