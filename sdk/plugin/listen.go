@@ -50,7 +50,7 @@ func serveServer(ctx context.Context, l net.Listener, s *server) error {
 			code <- 0
 		}
 	}()
-	err := g.Serve(l)
+	err := g.Serve(newPatient(l, s.log))
 	close(over)
 	if <-code != 0 {
 		err = errors.Join(err, errors.New("ended with calls that were not answered"))
