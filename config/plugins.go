@@ -67,7 +67,7 @@ func (p *Plugin) File() Path {
 
 // PluginLimits bound one module.
 type PluginLimits struct {
-	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory; 1GiB if not given)."`
+	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory, page tables, and what it and its children hold of the kernel's memory; 1GiB if not given)."`
 	Timeout   Duration `koanf:"timeout" idle:"ok" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the plugin may take."`
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
 	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most calls of a module that run at once. One more is for a key that has none running, and up to three are for masking."`
@@ -81,7 +81,7 @@ type PluginLimits struct {
 	Processes   int      `koanf:"processes" min:"8" max:"1048576" example:"256" doc:"Lets a plugin process start others, and is the most processes and threads of the user that it runs as. Needs user where the server is root, since the kernel does not limit root. If not given it can start no process; threads are limited by threads."`
 	Threads     int      `koanf:"threads" idle:"ok" default:"1024" min:"16" max:"1048576" doc:"Most threads of a plugin process. One that has more is killed; looked at five times a second."`
 	FileSize    Size     `koanf:"file_size" idle:"ok" default:"1GiB" min:"1B" max:"1TiB" doc:"Largest file that a plugin process may write."`
-	Disk        Size     `koanf:"disk" idle:"ok" default:"1GiB" min:"1MiB" max:"1TiB" doc:"Most that a plugin process may have in its private working directory, which is in the temporary directory of the server. One that has more is killed; looked at once a second. What it writes to paths.write is not counted."`
+	Disk        Size     `koanf:"disk" idle:"ok" default:"1GiB" min:"1MiB" max:"1TiB" doc:"Most that a plugin process may have in its private working directory, which is in the temporary directory of the server, removed files that it keeps open or mapped included. One that has more is killed; looked at once a second. What it writes to paths.write is not counted."`
 }
 
 func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {

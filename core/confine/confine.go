@@ -31,6 +31,12 @@ type Network struct{ Ports []uint16 }
 // none says whether the policy has no network.
 func (p *Policy) none() bool { return p.Worker || p.Network != nil && len(p.Network.Ports) == 0 }
 
+// Alone says whether a program of the policy (nil: one that is not confined) can start no process, although the machine does not give
+// the gaps.
+func (p *Policy) Alone(gaps []Gap) bool {
+	return p != nil && (p.Worker || !p.Children) && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Part == PartSeccomp || g.Part == PartOff })
+}
+
 // The parts of a confinement.
 const (
 	PartOff      = "off" // nothing is confined, since the operator said so

@@ -37,11 +37,7 @@ func init() {
 		}
 		hang()
 	}
-	modes["listens"] = func([]string) {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-		fmt.Println(err, unix.Listen(fd, 5)) // the kernel picks a port
-		hang()
-	}
+	modes["listens"] = func([]string) { listens(); hang() }
 	modes["maps"] = func([]string) { intruder.Map(512 << 20); hang() }
 	modes["litters"] = func([]string) {
 		for n := range 4 * diskFiles {
@@ -49,6 +45,11 @@ func init() {
 		}
 		hang()
 	}
+}
+
+func listens() {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	fmt.Println(err, unix.Listen(fd, 5)) // the kernel picks a port
 }
 
 // intrudes tries everything on what the test named, and tells what became of it.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // overPorts holds a process whose ports are restricted to them where it listens. The kernel asks about a port that is bound, and not about
@@ -16,9 +18,13 @@ func (p *Process) overPorts() string {
 		return ""
 	}
 	for _, pid := range p.family() {
-		own := socketsOf(pid)
+		at, err := placeOf(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		own := socketsOf(at)
 		for _, table := range []string{"tcp", "tcp6"} {
-			for _, l := range listenersOf(pid, table) {
+			for _, l := range listenersOf(at, table) {
 				if own[l.inode] && !slices.Contains(p.ports, l.port) {
 					return fmt.Sprintf("it listens on TCP port %d, which network does not list", l.port)
 				}
@@ -28,9 +34,14 @@ func (p *Process) overPorts() string {
 	return ""
 }
 
-// family is the process and what it has started, as far as anybody knows.
+// family is the process and what it has started, as far as anybody knows: also what is an orphan by now, if it is in the group, was seen
+// among the descendants, or tells whose it is.
 func (p *Process) family() []int {
 	all := []int{p.pid}
+	if p.alone.Load() {
+		return all
+	}
+	all = append(all, p.orphaned()...)
 	for i := 0; i < len(all) && len(all) < maxFamily; i++ {
 		children, err := childrenOf(all[i])
 		if err != nil {
@@ -41,12 +52,26 @@ func (p *Process) family() []int {
 	return all
 }
 
+// orphaned are the orphans of the process.
+func (p *Process) orphaned() (own []int) {
+	p.Survey()
+	started.Lock()
+	defer started.Unlock()
+	pids, _ := orphans() // what is not seen now is seen the next time
+	for _, pid := range pids {
+		if group, err := unix.Getpgid(pid); err == nil && group == p.pid || p.bore(pid) || p.owns(pid) {
+			own = append(own, pid)
+		}
+	}
+	return own
+}
+
 // maxFamily bounds a look.
 const maxFamily = 1 << 10
 
-// socketsOf are the inodes of the sockets that a process has open.
-func socketsOf(pid int) map[string]bool {
-	at := fmt.Sprintf("/proc/%d/fd", pid)
+// socketsOf are the inodes of the sockets that a process has open. at is its place in /proc.
+func socketsOf(at string) map[string]bool {
+	at += "/fd"
 	open, err := os.ReadDir(at)
 	if err != nil { // it has ended, or we may not look into it
 		return nil
@@ -67,8 +92,8 @@ type listener struct {
 }
 
 // listenersOf reads a table of the network that a process is in.
-func listenersOf(pid int, table string) (out []listener) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, table))
+func listenersOf(at, table string) (out []listener) {
+	text, err := os.ReadFile(at + "/net/" + table)
 	if err != nil { // it has ended, or the kernel has no such table
 		return nil
 	}

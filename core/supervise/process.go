@@ -72,6 +72,7 @@ type Process struct {
 	gaps   []confine.Gap           // what the kernel did not take from it, beside what was asked for
 
 	entered atomic.Bool   // it is its program, and the launcher no longer
+	alone   atomic.Bool   // it can start no process
 	peak    atomic.Uint64 // bytes resident at most, as far as anybody looked
 
 	mu     sync.Mutex

@@ -224,6 +224,7 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 		}
 		return nil, err
 	}
+	p.alone.Store(b.command.Confine.Alone(p.gaps))
 	p.entered.Store(true)
 	p.overMemory()                        // it may be gone before anybody looks again
 	b.in, b.out, b.stderr = nil, nil, nil // the process's now

@@ -36,7 +36,7 @@ const (
 // Limits bound one process. Zero means not limited. Core dumps are always off.
 type Limits struct {
 	Memory    uint64        // bytes of address space (RLIMIT_AS). A Go program needs some hundred MiB more than it uses
-	Data      uint64        // bytes of private writable memory (RLIMIT_DATA); looked at as below, with page tables and what it shares
+	Data      uint64        // bytes of private writable memory (RLIMIT_DATA); looked at as below, with page tables, what it shares and what it holds of the kernel's
 	CPU       time.Duration // processor time, rounded up to seconds (RLIMIT_CPU); SIGKILL when used up, since Go ignores SIGXCPU
 	Files     uint64        // highest number of open files (RLIMIT_NOFILE)
 	FileSize  uint64        // bytes of one file it writes (RLIMIT_FSIZE); 1 is next to nothing
@@ -44,7 +44,7 @@ type Limits struct {
 
 	// These are looked at a few times a second, by reading /proc and the working directory: who goes beyond is killed.
 	Threads uint64 // of the process
-	Disk    uint64 // bytes in its working directory, and in files there that it removed and still has open
+	Disk    uint64 // bytes in its working directory, and in files there that it removed and still has open or mapped
 }
 
 // User is who the process runs as. For another user than its own the gateway needs CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE,

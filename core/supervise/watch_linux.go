@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +18,7 @@ import (
 const (
 	watchPause = 200 * time.Millisecond
 	diskEach   = 5       // of so many looks
-	portsShare = 20      // a look at ports takes one part of the time in so many: a machine may have many sockets
+	lookShare  = 20      // a look at ports or holdings takes one part of the time in so many: there may be many
 	diskFiles  = 1 << 14 // files and directories, at most
 
 	launcherMost = 48 << 20 // more than a launcher takes
@@ -26,12 +27,17 @@ const (
 var errManyFiles = errors.New("many files")
 
 // watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
-// user and not root, memory that RLIMIT_DATA does not count, ports on which it listens, and what it has on disk. It also notes how much
-// memory it had. It returns when the process has ended.
+// user and not root, memory that RLIMIT_DATA does not count, its own and the kernel's, ports on which it listens, and what it has on
+// disk. It also notes how much memory it had. It returns when the process has ended.
 func (p *Process) watch(dir string, exited <-chan struct{}) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
-	var ports time.Time // when they are looked at again
+	var ports, holds rest
+	own, err := filepath.EvalSymlinks(dir) // the kernel tells paths without links
+	if err != nil {
+		own = dir
+	}
+	flights := 0
 	for n := 1; ; n++ {
 		select {
 		case <-exited:
@@ -42,17 +48,36 @@ func (p *Process) watch(dir string, exited <-chan struct{}) {
 		if over == "" {
 			over = p.overMemory()
 		}
-		if now := time.Now(); over == "" && !now.Before(ports) {
-			over = p.overPorts()
-			ports = now.Add(portsShare * time.Since(now))
+		if over == "" {
+			ports.look(func() { over = p.overPorts() })
 		}
-		if over == "" && n%diskEach == 0 {
-			over = p.overDisk(dir)
+		if over == "" && n%diskEach == 0 && p.entered.Load() {
+			holds.look(func() {
+				h := p.holds(own)
+				if flights++; h.flight == 0 {
+					flights = 0
+				}
+				if over = p.overHoldings(h, flights); over == "" {
+					over = p.overDisk(dir, h.hidden)
+				}
+			})
 		}
 		if over != "" {
 			p.stopFor(over)
 		}
 	}
+}
+
+// rest keeps looks that take long apart.
+type rest struct{ until time.Time }
+
+func (r *rest) look(do func()) {
+	now := time.Now()
+	if now.Before(r.until) {
+		return
+	}
+	do()
+	r.until = now.Add(lookShare * time.Since(now))
 }
 
 // stopFor kills the process for a reason.
@@ -87,20 +112,27 @@ func (p *Process) overMemory() string {
 		return ""
 	}
 	p.peak.Store(max(p.peak.Load(), m.peak))
-	if most := p.limits.Data; most > 0 && m.held > most+most/8 {
-		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d (limits.memory)", m.held>>20, most>>20)
+	if most := p.limits.Data; most > 0 && m.held() > most+most/8 {
+		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", m.held()>>20, most>>20)
 	}
 	return ""
 }
 
 // memory is what the kernel says of a process's memory, in bytes.
 type memory struct {
-	peak uint64 // resident at most, files included
-	held uint64 // what belongs to no file, and page tables
+	peak   uint64 // resident at most, files included
+	own    uint64 // what belongs to no file, and page tables
+	shared uint64 // pages that others may have too
 }
 
+func (m *memory) held() uint64 { return m.own + m.shared }
+
 func memoryOf(pid int) (m memory, err error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	at, err := placeOf(pid)
+	if err != nil {
+		return m, err
+	}
+	status, err := os.ReadFile(at + "/status")
 	if err != nil {
 		return m, err
 	}
@@ -113,8 +145,10 @@ func memoryOf(pid int) (m memory, err error) {
 		switch name {
 		case "VmHWM":
 			m.peak = n << 10
-		case "RssAnon", "RssShmem", "VmPTE", "VmSwap":
-			m.held += n << 10
+		case "RssAnon", "VmPTE", "VmSwap":
+			m.own += n << 10
+		case "RssShmem":
+			m.shared += n << 10
 		}
 	}
 	return m, nil
@@ -133,17 +167,19 @@ func (p *Process) peakOf(told uint64) uint64 {
 	return p.peak.Load()
 }
 
-func (p *Process) overDisk(dir string) string {
+// overDisk holds the working directory, together with removed files that the process keeps, to limits.disk.
+func (p *Process) overDisk(dir string, hidden uint64) string {
 	most := p.limits.Disk
 	if most == 0 || dir == "" {
 		return ""
 	}
 	used, err := diskOf(dir)
 	if errors.Is(err, errManyFiles) {
-		return fmt.Sprintf("its working directory has more than %d files", diskFiles)
+		return fmt.Sprintf("its working directory has more than %d files, the most for which limits.disk is measured", diskFiles)
 	}
-	if used += p.removedOf(dir); used > most {
-		return fmt.Sprintf("its working directory takes %d MiB, limited to %d (limits.disk)", used>>20, most>>20)
+	if used += hidden; used > most {
+		return fmt.Sprintf("its working directory takes %d MiB with %d MiB of removed files that it keeps, limited to %d MiB (limits.disk)",
+			used>>20, hidden>>20, most>>20)
 	}
 	return ""
 }
@@ -169,26 +205,6 @@ func diskOf(dir string) (used uint64, err error) {
 		return nil
 	})
 	return used, err
-}
-
-// removedOf is what files of a directory take that the process has removed and still has open.
-func (p *Process) removedOf(dir string) (used uint64) {
-	at := fmt.Sprintf("/proc/%d/fd", p.pid)
-	open, err := os.ReadDir(at)
-	if err != nil { // it has ended, or we may not look into it
-		return 0
-	}
-	for _, e := range open {
-		path := at + "/" + e.Name()
-		to, err := os.Readlink(path)
-		if err != nil || !strings.HasPrefix(to, dir+"/") || !strings.HasSuffix(to, " (deleted)") {
-			continue
-		}
-		if info, err := os.Stat(path); err == nil {
-			used += blocks(info)
-		}
-	}
-	return used
 }
 
 func blocks(info fs.FileInfo) uint64 {

@@ -1,0 +1,126 @@
+package supervise
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// holdings are what a process and its descendants hold of the kernel's memory, and of the disk, that no limit of a process counts.
+type holdings struct {
+	registrations int // of files with epoll instances
+	locks         int // of files and their ranges
+	instances     int // of inotify, each with its queue
+	watches       int // of inotify, each with the file that it pins
+	pipes         int
+	sockets       int // of Unix
+	flight        int // descriptors that wait in sockets
+
+	shared uint64 // bytes of files in memory without a name
+	hidden uint64 // bytes of removed files that are open or mapped
+}
+
+// What one of each takes of the kernel's memory at most, in bytes.
+const (
+	registrationSize = 256
+	lockSize         = 256
+	watchSize        = 1280 // a mark, and a file's inode
+	eventSize        = 512  // with a long name
+	pipeSize         = 64 << 10
+)
+
+// The bounds on what all processes of a user share: who takes it all takes it from the gateway too.
+const (
+	registrationsEach = 64 // for each file that a process may open
+	registrationsMost = 1 << 16
+	instancesMost     = 16
+	flightMost        = 16 // at once
+	flightLooks       = 10 // in a row that see any: who is sent a descriptor takes it
+)
+
+// parts are what takes memory of the kernel's: how many there are, and what all of one kind take at most.
+func (h *holdings) parts() []part {
+	s := sizesHere()
+	return []part{
+		{"epoll registrations", h.registrations, registrationSize}, {"inotify instances", h.instances, s.queue},
+		{"inotify watches", h.watches, watchSize}, {"pipes", h.pipes, pipeSize}, {"Unix sockets", h.sockets, s.socket}, {"file locks", h.locks, lockSize},
+	}
+}
+
+type part struct {
+	what string
+	n    int
+	each uint64
+}
+
+func (p part) size() uint64 { return uint64(p.n) * p.each }
+
+// kernel is what the holdings take of the kernel's memory at most.
+func (h *holdings) kernel() (sum uint64) {
+	for _, p := range h.parts() {
+		sum += p.size()
+	}
+	return sum
+}
+
+// String names what takes most of it.
+func (h *holdings) String() string {
+	const little = 1 << 20
+	var all []string
+	for _, p := range h.parts() {
+		if p.size() >= little {
+			all = append(all, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// sizesHere are those that the machine's operator sets: of an inotify queue that is full, and of a Unix socket that nobody reads.
+var sizesHere = sync.OnceValue(func() (s struct{ queue, socket uint64 }) {
+	s.queue = setting("fs/inotify/max_queued_events", 16384) * eventSize
+	s.socket = setting("net/core/wmem_default", 212992) * 3 / 2 // with the one message that goes beyond
+	return s
+})
+
+func setting(name string, otherwise uint64) uint64 {
+	text, err := os.ReadFile("/proc/sys/" + name)
+	if err != nil {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return otherwise
+	}
+	return n
+}
+
+// overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with the memory of the process.
+// flights is how many looks in a row have seen descriptors in flight.
+func (p *Process) overHoldings(h *holdings, flights int) string {
+	registrations := registrationsMost
+	if p.limits.Files > 0 {
+		registrations = max(registrations, registrationsEach*int(min(p.limits.Files, 1<<20)))
+	}
+	switch {
+	case h.registrations > registrations:
+		return fmt.Sprintf("it has %d epoll registrations, limited to %d: %d for each file of limits.files, and at least %d",
+			h.registrations, registrations, registrationsEach, registrationsMost)
+	case h.instances > instancesMost:
+		return fmt.Sprintf("it has %d inotify instances, limited to %d", h.instances, instancesMost)
+	case h.flight > flightMost:
+		return fmt.Sprintf("%d descriptors wait in its sockets, limited to %d", h.flight, flightMost)
+	case flights >= flightLooks:
+		return fmt.Sprintf("descriptors wait in its sockets, and did so each of %d times that it was looked at", flights)
+	}
+	m, err := memoryOf(p.pid)
+	if most := p.limits.Data; err == nil && most > 0 { // an error: it has ended
+		own := m.own + max(m.shared, h.shared)
+		if own+h.kernel() > most+most/8 {
+			return fmt.Sprintf("it takes %d MiB of memory and up to %d MiB of the kernel's (%s), limited to %d MiB (limits.memory)",
+				own>>20, h.kernel()>>20, h, most>>20)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,245 @@
+//go:build linux && (amd64 || arm64)
+
+package supervise
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/confine/intruder"
+	"golang.org/x/sys/unix"
+)
+
+func init() {
+	for name, hoard := range map[string]func(){
+		"registers": registers, "watches": watches, "pipes": pipes, "talks": talks, "locks": locks, "fills-mapped": fillMapped, "remembers": remembers,
+		"flies": func() { flies(64) }, "flies-on": func() { flies(1) },
+		"notified":         notified,
+		"registers-child":  func() { spawn("registers") },
+		"fills-child":      func() { spawn("fills-hidden") },
+		"registers-orphan": func() { spawn("orphaned", "registers") },
+	} {
+		modes[name] = func([]string) { hoard(); hang() }
+	}
+	modes["many"] = func([]string) {
+		at, err := unix.EpollCreate1(0)
+		must(err)
+		for range 20 {
+			p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+			must(err)
+			for _, fd := range p {
+				must(unix.EpollCtl(at, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}))
+			}
+		}
+		os.Stdout.WriteString("x")
+		hang()
+	}
+	modes["orphaned"] = func(args []string) { spawn(args[0]) }
+	for name, hoard := range map[string]func(){"registers": registers, "maps": func() { intruder.Map(512 << 20) }, "listens": listens} {
+		modes[name+"-leaderless"] = func([]string) {
+			go func() { hoard(); hang() }()
+			unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the first thread, to which this is tied
+		}
+	}
+	if len(os.Args) > 1 && strings.HasSuffix(os.Args[1], "-leaderless") {
+		runtime.LockOSThread()
+	}
+}
+
+// spawn starts this program in another mode.
+func spawn(mode ...string) {
+	c := exec.Command("/proc/self/exe", mode...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	must(c.Start())
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// forever does something until it fails.
+func forever(do func() error) {
+	for do() == nil {
+	}
+}
+
+// registers has each epoll instance know one file by many numbers.
+func registers() {
+	var p [2]int
+	must(unix.Pipe(p[:]))
+	const first, each = 500, 500
+	for range 400 { // some descriptors are left to the runtime
+		at, err := unix.EpollCreate1(0)
+		for fd := first; err == nil && fd < first+each; fd++ {
+			if err = unix.Dup3(p[0], fd, 0); err == nil {
+				err = unix.EpollCtl(at, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN})
+			}
+		}
+		must(err)
+	}
+}
+
+func notified() {
+	for range 2 * instancesMost {
+		_, err := unix.InotifyInit1(0)
+		must(err)
+	}
+}
+
+// watches pins the files of the system, by as many instances as there may be.
+func watches() {
+	const most = 4 << 10 // files
+	for range instancesMost - 1 {
+		at, err := unix.InotifyInit1(0)
+		must(err)
+		n := 0
+		must(filepath.WalkDir("/usr", func(path string, _ fs.DirEntry, _ error) error {
+			if _, err := unix.InotifyAddWatch(at, path, unix.IN_MODIFY); n == most || err == unix.ENOSPC {
+				return fs.SkipAll
+			}
+			n++
+			return nil
+		}))
+	}
+}
+
+func pipes() {
+	for range 3000 {
+		must(unix.Pipe(make([]int, 2)))
+	}
+}
+
+// talks fills sockets that nobody reads.
+func talks() {
+	block := make([]byte, 64<<10)
+	forever(func() error {
+		p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+		for _, fd := range p {
+			forever(func() error { _, err := unix.Write(fd, block); return err })
+		}
+		return err
+	})
+}
+
+// flies leaves descriptors on the way.
+func flies(n int) {
+	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	must(err)
+	for range n {
+		must(unix.Sendmsg(p[0], []byte("x"), unix.UnixRights(0), nil, 0))
+	}
+}
+
+// locks takes every other byte of files: the kernel looks at all locks of one before it adds another.
+func locks() {
+	const each = 1024
+	for n := range 900 {
+		f, err := os.Create(strconv.Itoa(n))
+		must(err)
+		for at := range int64(each) {
+			must(unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: 2 * at, Len: 1}))
+		}
+		files = append(files, f)
+	}
+}
+
+var files []*os.File
+
+// fillMapped keeps removed files by mappings alone.
+func fillMapped() {
+	const size = 4 << 20
+	for n := range 256 {
+		name := strconv.Itoa(n)
+		must(os.WriteFile(name, make([]byte, size), 0o600))
+		f, err := os.Open(name)
+		must(err)
+		_, err = unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+		must(err)
+		must(os.Remove(name))
+		must(f.Close())
+	}
+}
+
+// remembers writes to memory that is a file and not mapped.
+func remembers() {
+	fd, err := unix.MemfdCreate("m", 0)
+	must(err)
+	block := make([]byte, 1<<20)
+	for range 1 << 10 {
+		_, err := unix.Write(fd, block)
+		must(err)
+	}
+}
+
+// TestHoldings: what a process and its descendants take of the kernel's memory, and of the disk without a name, is bounded. The process is
+// killed, and says why.
+func TestHoldings(t *testing.T) {
+	over := map[string]string{
+		"registers":            " epoll registrations, limited to 65536: 64 for each file of limits.files",
+		"registers-child":      " epoll registrations, limited to 65536",
+		"registers-orphan":     " epoll registrations, limited to 65536",
+		"registers-leaderless": " epoll registrations, limited to 65536",
+		"maps-leaderless":      "with its page tables and what it shares, limited to 144 MiB (limits.memory)",
+		"listens-leaderless":   "which network does not list",
+		"notified":             " inotify instances, limited to 16",
+		"watches":              " inotify watches), limited to 144 MiB (limits.memory)",
+		"pipes":                " pipes), limited to 144 MiB (limits.memory)",
+		"talks":                " Unix sockets), limited to 144 MiB (limits.memory)",
+		"locks":                " file locks), limited to 144 MiB (limits.memory)",
+		"remembers":            "limited to 144 MiB (limits.memory)",
+		"flies":                "64 descriptors wait in its sockets, limited to 16",
+		"flies-on":             "descriptors wait in its sockets, and did so each of 10 times",
+		"fills-mapped":         "of removed files that it keeps, limited to 32 MiB (limits.disk)",
+		"fills-child":          "of removed files that it keeps, limited to 32 MiB (limits.disk)",
+	}
+	if setting("fs/inotify/max_user_watches", 0) < 64<<10 {
+		delete(over, "watches") // this machine does not give that many
+	}
+	for mode, want := range over {
+		if raceEnabled && strings.Contains(want, "limits.memory") {
+			continue // the race detector needs more private memory than can be limited
+		}
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			l := Limits{Files: 1024, Disk: 32 << 20, FileSize: 1 << 30}
+			if strings.Contains(want, "limits.memory") {
+				l.Data = 144 << 20
+			}
+			if mode == "pipes" {
+				l.Files = 8192
+			}
+			policy := &confine.Policy{Network: &confine.Network{Ports: []uint16{1}}}
+			policy.Children = mode == "remembers" || strings.HasSuffix(mode, "-child") || strings.HasSuffix(mode, "-orphan")
+			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: policy})
+			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// BenchmarkLook is what looking at the holdings of one process with so many descriptors costs: half of them sockets, and one epoll
+// instance that knows them all.
+func BenchmarkLook(b *testing.B) {
+	p, err := Start(Command{Name: "many", Args: []string{"many"}, Pipe: true, Confine: &confine.Policy{}})
+	must(err)
+	defer func() { p.Kill(); <-p.gone }()
+	if _, err := io.ReadFull(p.Out(), make([]byte, 1)); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if h := p.holds(p.dir); h.registrations < 40 {
+			b.Fatal(h)
+		}
+	}
+}
