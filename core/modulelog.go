@@ -1,12 +1,10 @@
 package core
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/prochost"
 )
@@ -36,9 +34,10 @@ func newLineLimit(log func(string, ...any), now func() time.Time) *lineLimit {
 	return &lineLimit{log: log, now: now, used: map[string]*lineUse{}}
 }
 
-// write takes one line of a module. It is safe for concurrent use.
+// write takes one line of a module, without API keys of ours. Scanners are not asked: a line comes while they work, and may be theirs.
+// It is safe for concurrent use.
 func (l *lineLimit) write(module string, level int, line string) {
-	l.add("module", module, fmt.Sprintf("module %s: level %d: %q", module, level, keyless(line)))
+	l.add("module", module, fmt.Sprintf("module %s: level %d: %q", module, level, ops.Keyless(line)))
 }
 
 // plugin is write for a plugin process.
@@ -48,12 +47,7 @@ func (l *lineLimit) plugin(name string, level int, line string) {
 	if level >= 0 && level < len(source) {
 		from = source[level]
 	}
-	l.add("plugin", name, fmt.Sprintf("plugin %s: %s: %q", name, from, keyless(line)))
-}
-
-// keyless is a line without API keys of ours. Scanners are not asked: a line comes while they work, and may be theirs.
-func keyless(line string) string {
-	return (&chain.ScanChain{Keys: ops.KeysIn, Now: time.Now}).Said(context.Background(), line)
+	l.add("plugin", name, fmt.Sprintf("plugin %s: %s: %q", name, from, ops.Keyless(line)))
 }
 
 func (l *lineLimit) add(what, module, text string) {

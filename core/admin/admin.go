@@ -240,7 +240,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(wire.StatusOf(e.Code).HTTP)
-		w.Write(wire.AppendProblem(nil, e, ""))
+		w.Write(wire.AppendProblem(nil, ops.Told(e), ""))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -97,15 +98,15 @@ func (c *Console) statusOf(err error) (int, string) {
 	var e *sdk.Error
 	switch {
 	case !errors.As(err, &e), e.Code == sdk.CodeInternal:
-		c.set.Log("console: %v", err)
+		c.set.Log("console: %s", ops.Keyless(err.Error()))
 		return http.StatusInternalServerError, "Something went wrong in the gateway. Its log says what."
 	case e.Code == sdk.CodeAuditUnavailable:
-		c.set.Log("console: %v", err)
+		c.set.Log("console: %s", ops.Keyless(err.Error()))
 		return http.StatusServiceUnavailable, "This could not be recorded, so it does not count as done. It may still reach the disk late: look before you try again."
 	case e.Msg == "":
 		return wire.StatusOf(e.Code).HTTP, wire.StatusOf(e.Code).Title + "."
 	}
-	return wire.StatusOf(e.Code).HTTP, sentence(e.Msg)
+	return wire.StatusOf(e.Code).HTTP, sentence(ops.Keyless(e.Msg))
 }
 
 // sentence makes a message one: it begins with a capital and ends with a stop.

@@ -3,6 +3,7 @@ package httpd
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +31,22 @@ func TestFaultsOfABodyOutrankItsHead(t *testing.T) {
 	c.write("POST /nowhere HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s", 5, "he")
 	if resp, m := c.answer(); resp.StatusCode != http.StatusNotFound {
 		t.Error(fmt.Sprint(resp.StatusCode, m))
+	}
+}
+
+// No error quotes an API key, wherever it stood in the request.
+func TestErrorsQuoteNoKey(t *testing.T) {
+	g := newGate(t, nil)
+	key, leaked := g.key("operator", "kill", "authorize"), g.key("leaked", "authorize")
+	for _, body := range []string{fmt.Sprintf(`{"scope":%q}`, leaked), fmt.Sprintf(`{"scope":%q}`, "x "+strings.ReplaceAll(leaked, "_", "-")), fmt.Sprintf(`{"scope":"key","target":%q}`, leaked)} {
+		a := g.send(key, "POST", "/v1/kill", body)
+		if a.StatusCode < 400 || strings.Contains(a.body, leaked[20:]) {
+			t.Errorf("%s: %d %s", body, a.StatusCode, a.body)
+		}
+	}
+	for _, path := range []string{"/v1/actions/" + leaked, "/v1/actions?status=" + leaked, "/v1/actions?limit=" + leaked, "/v1/" + leaked} {
+		if a := g.send(key, "GET", path, ""); strings.Contains(a.body, leaked) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
 	}
 }

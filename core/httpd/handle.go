@@ -301,7 +301,7 @@ func (s *Server) failed(ctx *fasthttp.RequestCtx, op *ops.Op, err error, rid str
 		e = &sdk.Error{Code: sdk.CodeInternal, Err: err}
 	}
 	if wire.StatusOf(e.Code).HTTP >= 500 && e.Code != sdk.CodeOverloaded { // strangers must not fill the log
-		s.set.Log("http: %s: request %s: %v", op.Name, rid, err)
+		s.set.Log("http: %s: request %s: %s", op.Name, rid, ops.Keyless(err.Error()))
 	}
 	if e.Code == sdk.CodeInternal && op != nil && op.Decides {
 		marked := *e
@@ -321,7 +321,7 @@ func (s *Server) problem(ctx *fasthttp.RequestCtx, e *sdk.Error, rid string) {
 	}
 	ctx.Response.Header.SetContentType("application/problem+json")
 	ctx.SetStatusCode(st.HTTP)
-	ctx.Response.SetBody(wire.AppendProblem(nil, e, rid))
+	ctx.Response.SetBody(wire.AppendProblem(nil, ops.Told(e), rid))
 }
 
 // framing answers what never became a request, and ends the connection.

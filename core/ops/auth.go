@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -222,79 +221,4 @@ func (s *Service) Refused(ctx context.Context, cause error, surface, peer string
 	who := store.Who{Principal: "unknown", Method: "api_key", Surface: surface, Peer: peer}
 	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write says so itself.
 	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
-}
-
-// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value, escapes decoded or not.
-func HoldsKey(s string) bool {
-	for text := range chain.Readings(s) {
-		if holdsKey(text) {
-			return true
-		}
-	}
-	return false
-}
-
-// holdsKey looks for the checksum behind every "_" that may stand between a key's id and its secret: without the prefix, which everybody
-// knows, it is a key all the same.
-func holdsKey(s string) bool {
-	for i := strings.IndexByte(s, '_'); i >= 0; {
-		if _, _, whole := keyAt(s, i); whole {
-			return true
-		}
-		next := strings.IndexByte(s[i+1:], '_')
-		if next < 0 {
-			return false
-		}
-		i += 1 + next
-	}
-	return false
-}
-
-// keyAt is the key whose id ends at s[i], which is whole if its checksum holds.
-func keyAt(s string, i int) (start, end int, whole bool) {
-	start, end = i-keyIDLen, i+1+secretLen+checksumLen
-	if s[i] != '_' || start < 0 || end > len(s) {
-		return 0, 0, false
-	}
-	sum := checksumOn(behindPrefix, s[start:end-checksumLen])
-	whole = string(sum[:]) == s[end-checksumLen:end]
-	if strings.HasSuffix(s[:start], keyPrefix) {
-		start -= len(keyPrefix)
-	}
-	return start, end, whole
-}
-
-// leastSecret is how many characters of a key's secret make what is left of the key something to hide: whoever has fewer cannot try out
-// the rest.
-const leastSecret = 16
-
-// KeysIn finds API keys in a text, and what is left of a key that was cut or went on: the prefix, an id and much of a secret.
-func KeysIn(s string) (found []sdk.Finding) {
-	for i := 0; i < len(s); i++ {
-		start, end, whole := keyAt(s, i)
-		if from := i - keyIDLen - len(keyPrefix); !whole && s[i] == '_' && from >= 0 && strings.HasPrefix(s[from:], keyPrefix) {
-			for start, end = from, i+1; end < len(s) && isWordByte(s[end]); end++ {
-			}
-			whole = end-i > leastSecret
-		}
-		if whole {
-			found = append(found, sdk.Finding{Kind: "YETT_API_KEY", Start: start, End: end, Severity: sdk.Critical, Confidence: 1, Action: sdk.Redact})
-			i = end - 1
-		}
-	}
-	return found
-}
-
-func isWordByte(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-}
-
-// noKeys refuses texts that would be kept and hold a key's value: a raw value is written nowhere.
-func noKeys(texts ...string) error {
-	for _, t := range texts {
-		if HoldsKey(t) {
-			return sdk.Errf(sdk.CodeInvalidField, "a name, a reason or an Idempotency-Key holds the value of an API key; it was not written anywhere")
-		}
-	}
-	return nil
 }

@@ -2,12 +2,14 @@ package ops_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // spellings are ways to write a word inside a JSON string.
@@ -95,5 +97,65 @@ func TestSpellingsHaveOneHash(t *testing.T) {
 		return nil
 	}); err != nil || len(hashes) != 1 {
 		t.Errorf("hashes %v, want one: %v", hashes, err)
+	}
+}
+
+// A key's value is kept nowhere and shown to nobody, wherever it stands in a call: as a name, with id and secret in two members, with
+// dashes or blanks put in. In what is kept as sent, it is refused.
+func TestKeysInPartsAreKeptNowhere(t *testing.T) {
+	for _, kept := range []string{"redacted", "full", "digest"} {
+		s := newStage(t)
+		s.args = kept
+		s.restart()
+		agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+		k, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "leaked", Preset: "agent"}, admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id, secret := k.Value[:17], k.Value[18:]
+		dashed, spaced := id+"-"+secret[:20]+"-"+secret[20:], strings.Join(strings.Split(k.Value[5:], ""), " ")
+		for name, args := range map[string]string{
+			"a name":         fmt.Sprintf(`{"%s":1}`, k.Value),
+			"a name inside":  fmt.Sprintf(`{"a":[{"x %s y":{"b":1}}]}`, k.Value),
+			"two members":    fmt.Sprintf(`{"key_id":"%s","key_secret":"%s"}`, id[5:], secret),
+			"secret first":   fmt.Sprintf(`{"a":{"secret":"%s"},"b":["%s"]}`, secret, id),
+			"names in names": fmt.Sprintf(`{"%s":{"%s":true}}`, id, secret),
+			"dashes":         fmt.Sprintf(`{"k":"%s"}`, dashed),
+			"blanks":         fmt.Sprintf(`{"k":"yett %s"}`, spaced),
+		} {
+			for _, tool := range []string{"permit", "deny", "defer"} {
+				for op, body := range map[string]string{"authorize": `{"agent_id":"a","tool_id":%q,"args":%s,"context":%s}`, "action_submit": `{"agent_id":"a","tool":%q,"params":%s,"context":%s}`} {
+					if _, err := s.do(req{key: agent, op: op, body: fmt.Sprintf(body, tool, args, args)}); err != nil {
+						t.Fatalf("%s, %s: %v", name, op, err)
+					}
+				}
+			}
+			for _, q := range []req{{key: boss, op: "approvals_list"}, {key: agent, op: "action_list"}} {
+				list, err := s.do(q)
+				for _, text := range []string{secret, dashed, spaced} {
+					if err != nil || strings.Contains(list, text) {
+						t.Errorf("%s: %s: %v %s", name, q.op, err, list)
+					}
+				}
+			}
+		}
+		for _, field := range []string{"agent_id", "session_id", "operation", "call_id", "tool_id"} {
+			for _, text := range []string{k.Value, strings.ReplaceAll(k.Value, "_", "-"), id[5:] + " " + secret} {
+				for _, op := range []string{"authorize", "govern", "evaluate"} {
+					body := map[string]string{"agent_id": "a", "tool_id": "permit"}
+					body[field] = text
+					sent, err := json.Marshal(body)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.refused(req{key: agent, op: op, body: string(sent)}, sdk.CodeInvalidField)
+				}
+			}
+		}
+		s.refused(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s"}`, id, secret)}, sdk.CodeInvalidField)
+		s.refused(req{key: agent, op: "scan_output", body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s","output":""}`, id, secret)}, sdk.CodeInvalidField)
+		for _, text := range []string{secret, dashed, spaced} {
+			s.nowhere(text)
+		}
 	}
 }

@@ -76,8 +76,9 @@ func (e *envelope) deniedAs(op *ops.Op) verdict {
 	return denied
 }
 
-// appendError appends the whole line that tells of an error. Err of the error is never shown.
+// appendError appends the whole line that tells of an error. Err of the error is never shown, nor any API key.
 func (e *envelope) appendError(dst []byte, err *sdk.Error, v verdict) []byte {
+	err = ops.Told(err)
 	text := err.Msg
 	if text == "" || err.Code == sdk.CodeInternal {
 		text = wire.StatusOf(err.Code).Title + "."

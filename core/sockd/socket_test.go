@@ -45,6 +45,11 @@ var stories = []story{
 > {"jsonrpc":"2.0","id":1,"method":"govern","params":{"api_key":"{KEY}","agent_id":"a","tool_id":"permit"}}
 < {"jsonrpc":"2.0","id":1,"result":{` + permit + `}
 end`},
+	{"an error quotes no key", `
+> {"type":"callback_subscribe","api_key":"{KEY}","events":["{OTHER}"]}
+< {"ok":false,"error":"there is no event \"[YETT_API_KEY]\"; events are decision, defer_created, defer_resolved, defer_expired, grant_added, grant_revoked, grant_consumed, kill, unkill","code":"invalid_field","field":"events"}
+> {"jsonrpc":"2.0","id":1,"method":"callback_subscribe","api_key":"{KEY}","params":{"events":["{OTHER}"]}}
+< {"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"there is no event \"[YETT_API_KEY]\"; events are decision, defer_created, defer_resolved, defer_expired, grant_added, grant_revoked, grant_consumed, kill, unkill","data":{"code":"invalid_field","field":"events"}}}`},
 	{"a refused one half-closes too", `
 > {"jsonrpc":"2.0","id":1,"method":"govern","params":{"agent_id":"a","tool_id":"permit"}}
 < {"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"UNAUTH","data":{"code":"unauthenticated","effect":"DENY","reason_code":"UNAUTHENTICATED"}},"result":{"effect":"DENY","reason_code":"UNAUTHENTICATED","reason":"UNAUTH"}}

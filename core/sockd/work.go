@@ -90,7 +90,7 @@ func (s *Server) run(t *task) {
 	if err != nil {
 		e := shown(err)
 		if wire.StatusOf(e.Code).HTTP >= 500 && e.Code != sdk.CodeOverloaded { // strangers must not fill the log
-			s.set.Log("socket: %s: request %s: %v", t.op.Name, t.requestID(), err)
+			s.set.Log("socket: %s: request %s: %s", t.op.Name, t.requestID(), ops.Keyless(err.Error()))
 		}
 		if !t.env.mute {
 			t.out = t.env.appendError(t.out, e, t.env.deniedAs(t.op))
