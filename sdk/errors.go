@@ -32,7 +32,7 @@ const (
 	CodeModifiedDenied    Code = "modified_args_denied"  // the rules deny the call with the modified arguments
 	CodeInvalidPolicy     Code = "invalid_policy"        // a policy text that does not compile
 	CodeActionExpired     Code = "action_expired"        // decided too long ago to be started
-	CodeNotDurable        Code = "in_effect_not_durable" // a kill is in effect in memory, but could not be written
+	CodeNotDurable        Code = "in_effect_not_durable" // what takes something away is in effect in memory, but could not be written
 	CodeMethodNotAllowed  Code = "method_not_allowed"    //
 	CodeConflict          Code = "conflict"              // the state does not allow it
 	CodeCallChanged       Code = "call_changed"

@@ -222,16 +222,18 @@ func (c *Console) answer(what string) page {
 			c.refuseError(w, v, err)
 			return
 		}
-		d := c.deferral(w, r, v)
-		if d == nil {
-			return
+		id := r.PathValue("id")
+		if what == approve || !isDecision.MatchString(id) { // what is denied need not be read: the disk may take nothing
+			if c.deferral(w, r, v) == nil {
+				return
+			}
 		}
 		reason, shown, err := f.two("reason", "digest")
 		if err != nil {
 			c.refuseError(w, v, err)
 			return
 		}
-		a := ops.Answer{Decision: d.DecisionID, Approved: what == approve, Withdraw: what == withdraw, Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
+		a := ops.Answer{Decision: id, Approved: what == approve, Withdraw: what == withdraw, Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
 		typed := answerForm{no: a.Reason}
 		if a.Approved {
 			typed = answerForm{yes: a.Reason}
@@ -246,7 +248,11 @@ func (c *Console) answer(what string) page {
 			http.Redirect(w, r, "/approvals/"+a.Decision, http.StatusSeeOther)
 			return
 		}
-		if d = c.deferral(w, r, v); d != nil { // as it is now: somebody else may have been faster
+		if codeOf(err) == sdk.CodeNotDurable {
+			c.refuseError(w, v, err)
+			return
+		}
+		if d := c.deferral(w, r, v); d != nil { // as it is now: somebody else may have been faster
 			c.renderApproval(w, v, http.StatusOK, d, typed, err)
 		}
 	}

@@ -359,6 +359,26 @@ func TestAnswerThatFails(t *testing.T) {
 	}
 }
 
+// A denial that the disk does not take holds, although not even the call can be read: the page says what that means.
+func TestDenialThatIsNotOnDisk(t *testing.T) {
+	d := newDesk(t)
+	decision, _ := d.asks(d.key("agent", "agent"), `,"args":{"a":1}`)
+	page := "/approvals/" + decision
+	b := d.as("ada", store.RoleAdmin)
+	d.c.set.Approvals = blind{failing{d.ops, &sdk.Error{Code: sdk.CodeNotDurable, Msg: "the denial is in effect"}}}
+	for _, what := range []string{"deny", "withdraw"} {
+		b.post(page+"/"+what).is(t, http.StatusServiceUnavailable, "In effect, but not on disk", "The denial is in effect.").lacks(t, "Nothing was done")
+	}
+	b.post(page+"/approve", "digest", strings.Repeat("ab", 32)).is(t, http.StatusServiceUnavailable, "could not be recorded")
+}
+
+// blind reads no call.
+type blind struct{ failing }
+
+func (blind) Deferral(context.Context, string) (*ops.Deferral, error) {
+	return nil, &sdk.Error{Code: sdk.CodeAuditUnavailable}
+}
+
 type failing struct {
 	*ops.Service
 	err error

@@ -90,7 +90,19 @@ func (c *Console) refuse(w http.ResponseWriter, v *visit, status int, title, tex
 
 func (c *Console) refuseError(w http.ResponseWriter, v *visit, err error) {
 	status, text := c.statusOf(err)
-	c.refuse(w, v, status, "Nothing was done", text)
+	title := "Nothing was done"
+	if codeOf(err) == sdk.CodeNotDurable {
+		title = "In effect, but not on disk"
+	}
+	c.refuse(w, v, status, title, text)
+}
+
+func codeOf(err error) sdk.Code {
+	var e *sdk.Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }
 
 // statusOf gives what a page says of an error. What is not meant for the person goes to the log.

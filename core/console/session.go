@@ -12,6 +12,7 @@ import (
 
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // cookieName begins with __Host-, so that a browser takes it over https (or from this very machine) only, sends it to
@@ -98,7 +99,7 @@ func (c *Console) visitor(w http.ResponseWriter, r *http.Request) (*visit, error
 	op, known := c.set.State.Operator(sess.Operator)
 	if !known || !sess.Live(now) {
 		dropCookie(w)
-		if err := c.set.State.EndSession(r.Context(), id, "expired", who(w, r, sess.Operator)); err != nil {
+		if err := c.set.State.EndSession(r.Context(), id, "expired", who(w, r, sess.Operator)); err != nil && codeOf(err) != sdk.CodeNotDurable {
 			return nil, fmt.Errorf("end an expired session: %w", err)
 		}
 		return nil, nil

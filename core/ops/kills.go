@@ -42,11 +42,10 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	switch {
 	case err != nil && held == nil:
 		return nil, err
-	case codeOf(err) == sdk.CodeAuditUnavailable || codeOf(err) == sdk.CodeInternal:
-		s.set.Store.Keep(held, by)
+	case codeOf(err) == sdk.CodeNotDurable:
 		s.sweepScans()
 		s.flights.wait(ctx)
-		return nil, &sdk.Error{Code: sdk.CodeNotDurable, Msg: "the kill is in effect, but the disk does not take it: it is written when the disk does; a restart before that would forget it, so send it again", Err: err}
+		return nil, err
 	case err != nil:
 		s.set.Store.Release(held)
 		return nil, err

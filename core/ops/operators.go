@@ -80,10 +80,17 @@ func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who,
 	case a.Approved && a.Digest == "":
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "digest", "digest is required: it says which call is approved")
 	}
-	cmd := &store.Asked{Decision: a.Decision}
-	if err := s.set.Store.Commit(ctx, cmd); err != nil {
-		return nil, err
+	token := ""
+	if !a.Approved {
+		token = s.set.Store.OpenCall(a.Decision) // a denial holds while the disk takes nothing, not even a question
+	}
+	if token == "" {
+		cmd := &store.Asked{Decision: a.Decision}
+		if err := s.set.Store.Commit(ctx, cmd); err != nil {
+			return nil, err
+		}
+		token = cmd.Out.Token
 	}
 	return s.Approve(&Request{Ctx: ctx, Key: k, Who: by, Start: s.set.Now()},
-		&wire.ApproveRequest{DeferToken: cmd.Out.Token, Approved: &a.Approved, Withdraw: a.Withdraw, Digest: a.Digest, Reason: a.Reason})
+		&wire.ApproveRequest{DeferToken: token, Approved: &a.Approved, Withdraw: a.Withdraw, Digest: a.Digest, Reason: a.Reason})
 }

@@ -88,3 +88,47 @@ func TestWaitingWhenStalled(t *testing.T) {
 		t.Errorf("%v, %d, %v", list, total, err)
 	}
 }
+
+// deaf takes no questions, as a store whose disk has stalled, and says of denials that they are not on disk.
+type deaf struct{ ops.Store }
+
+func (s deaf) Commit(ctx context.Context, cmd store.Command) error {
+	switch c := cmd.(type) {
+	case *store.Asked:
+		return &sdk.Error{Code: sdk.CodeAuditUnavailable}
+	case *store.Approve:
+		if err := s.Store.Commit(ctx, c); err != nil {
+			return err
+		}
+		return &sdk.Error{Code: sdk.CodeNotDurable}
+	}
+	return s.Store.Commit(ctx, cmd)
+}
+
+// An operator's denial does not hang on a question that the disk would have to take first.
+func TestOperatorDeniesInAStall(t *testing.T) {
+	b := newBench(t, func(s ops.Store) ops.Store { return deaf{s} })
+	agent := b.newKey("agent", "agent")
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "two", Inline: true, OnError: sdk.Deny, Checker: twoSign{}}}})
+	asked := b.decides(agent.Value, `,"args":{"amount":1}`, "DEFER TEST")
+	ada := store.Operator{Name: "ada", Role: store.RoleAdmin}
+	answer := func(a ops.Answer) string {
+		_, err := b.svc.AnswerAs(context.Background(), ada, admin, a)
+		return code(err)
+	}
+	decision := member(asked, "decision_id")
+	for _, c := range []struct {
+		a    ops.Answer
+		want sdk.Code
+	}{
+		{ops.Answer{Decision: "dec_none"}, sdk.CodeAuditUnavailable}, {ops.Answer{Decision: member(asked, "defer_token")}, sdk.CodeAuditUnavailable},
+		{ops.Answer{Decision: decision, Approved: true, Digest: "x"}, sdk.CodeAuditUnavailable}, {ops.Answer{Decision: decision}, sdk.CodeNotDurable},
+	} {
+		if got := answer(c.a); got != string(c.want) {
+			t.Errorf("%+v: got %q, want %q", c.a, got, c.want)
+		}
+	}
+	if got := member(b.must(agent.Value, "defer_status", fmt.Sprintf(`{"defer_token":%q}`, member(asked, "defer_token"))), "status"); got != store.Denied {
+		t.Errorf("it is %s", got)
+	}
+}

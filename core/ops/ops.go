@@ -176,6 +176,8 @@ type Store interface {
 	Commit(ctx context.Context, cmd store.Command) error
 	// View is a deferred call as approvers see it; nil if there is none.
 	View(token string) (json.RawMessage, error)
+	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It waits for no disk.
+	OpenCall(decision string) string
 	// CallDigest names a call to those who are shown it.
 	CallDigest(call store.Hash) string
 }
@@ -208,10 +210,9 @@ type Kills interface {
 	Kept(k store.Kill) bool
 	// Kills lists the kills in effect.
 	Kills() []store.Kill
-	// Hold puts a kill in effect in memory; Release takes it back, Keep leaves it although it is not on disk.
+	// Hold puts a kill in effect in memory; Release takes it back. A commit that answers in_effect_not_durable leaves it.
 	Hold(k store.Kill) *store.Kill
 	Release(held *store.Kill)
-	Keep(held *store.Kill, by store.Who)
 }
 
 // Actions is what operations read of actions.

@@ -49,19 +49,27 @@ type ApproveAction struct {
 	Idem    *Idempotency // nil without an Idempotency-Key
 	Answer  func(a *Action) []byte
 
-	Out Action
+	Out  Action
+	sent string // the token, before it was made that of the deferred call
 }
 
 func (c *ApproveAction) apply(tx *tx) error {
-	k := c.Approve.Key
-	if done, err := tx.admit(k, c.Idem); done || err != nil {
+	if done, err := tx.admit(c.Approve.Key, c.Idem); done || err != nil {
 		return err
 	}
-	a, err := tx.visible(k, c.ID)
+	return c.answer(tx)
+}
+
+// answer does what apply does for a caller who may ask it.
+func (c *ApproveAction) answer(tx *tx) error {
+	a, err := tx.visible(c.Approve.Key, c.ID)
 	if err != nil {
 		return err
 	}
-	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.Approve.Token)) == 1 // it came with the call as it stands
+	if c.sent == "" {
+		c.sent = c.Approve.Token
+	}
+	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.sent)) == 1 // it came with the call as it stands
 	if a.Status != ActionPending && !(c.Approve.Withdraw && a.Status == ActionApproved) && !c.repeats(tx, a) {
 		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status, ActionPending)
 	}
@@ -69,7 +77,7 @@ func (c *ApproveAction) apply(tx *tx) error {
 		return sdk.FieldErrf(sdk.CodeWrongToken, "token", "the token is not this action's approval_token; it is another one after an approver has changed the params: read the action again")
 	}
 	c.Approve.Token = a.Token
-	if err := c.Approve.apply(tx); err != nil {
+	if err := c.Approve.answer(tx); err != nil {
 		return err
 	}
 	if a, err = tx.whole(c.ID); err != nil {

@@ -61,6 +61,11 @@ func (c *Approve) apply(tx *tx) error {
 	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
 	}
+	return c.answer(tx)
+}
+
+// answer does what apply does for a caller who may ask it.
+func (c *Approve) answer(tx *tx) error {
 	if c.Yes {
 		if err := tx.maySign(c.Key); err != nil {
 			return err

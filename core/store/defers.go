@@ -135,7 +135,11 @@ func (s *Store) loadDefers(st *state) error {
 		}
 		st.add(d)
 		st.remind(d, s.ends(d))
-		return s.loadJoined(d)
+		if err := s.loadJoined(d); err != nil {
+			return err
+		}
+		s.open.put(d)
+		return nil
 	})
 }
 
@@ -184,6 +188,7 @@ func (tx *tx) putDefer(d *Defer) {
 	row, err := json.Marshal(d)
 	tx.keep(err)
 	tx.set(keyStr(prefixDefer, d.Token), row)
+	tx.s.open.put(d)
 }
 
 // move takes d to another state, keeps the lists right, and wakes those who wait for it once the batch is on disk.

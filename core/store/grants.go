@@ -426,6 +426,10 @@ func (c *RevokeGrant) apply(tx *tx) error {
 	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
 		return err
 	}
+	return c.revoke(tx)
+}
+
+func (c *RevokeGrant) revoke(tx *tx) error {
 	g, err := tx.grant(c.ID)
 	if err != nil {
 		return err

@@ -36,8 +36,9 @@ type Key struct {
 	scope   sdk.Scope
 	person  bool // no key at all, but an operator who answers: see Operator.Approver
 	revoked atomic.Pointer[Revocation]
-	used    atomic.Int64 // Unix seconds
-	again   atomic.Bool  // it may be rolled although it is revoked
+	used    atomic.Int64               // Unix seconds
+	again   atomic.Bool                // it may be rolled although it is revoked
+	held    atomic.Pointer[Revocation] // one that the disk has not taken: see taker
 }
 
 // Revocation says when and by whom a key was revoked. With Grace, At lay ahead: a rolled key lives on until then. Without
@@ -62,8 +63,16 @@ func (k *Key) Line() string { return k.root() }
 // Scope is the key's set of scopes.
 func (k *Key) Scope() sdk.Scope { return k.scope }
 
-// Revoked is the revocation if the key is revoked at that time, else nil.
+// Revoked is the revocation if the key is revoked at that time, else nil. It holds before it is on disk.
 func (k *Key) Revoked(now time.Time) *Revocation {
+	if r := k.held.Load(); r != nil {
+		return r
+	}
+	return k.ended(now)
+}
+
+// ended is Revoked by what commands have done.
+func (k *Key) ended(now time.Time) *Revocation {
 	if r := k.revoked.Load(); r != nil && (!r.Grace || !now.Before(r.At)) {
 		return r
 	}
@@ -71,7 +80,12 @@ func (k *Key) Revoked(now time.Time) *Revocation {
 }
 
 // Revocation is the key's revocation, one that lies ahead too, or nil.
-func (k *Key) Revocation() *Revocation { return k.revoked.Load() }
+func (k *Key) Revocation() *Revocation {
+	if r := k.held.Load(); r != nil {
+		return r
+	}
+	return k.revoked.Load()
+}
 
 // Expired reports whether the key's time is over.
 func (k *Key) Expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
@@ -265,7 +279,7 @@ func (c *RevokeKey) apply(tx *tx) error {
 	if k == nil {
 		return sdk.Errf(sdk.CodeUnknownKey, "there is no key %q", c.ID)
 	}
-	if r := k.Revoked(tx.now); r != nil {
+	if r := k.ended(tx.now); r != nil {
 		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
 	}
 	if r := k.revoked.Load(); r != nil && c.Grace > 0 { // never put off
@@ -281,6 +295,7 @@ func (tx *tx) revoke(k *Key, at time.Time, by Who) {
 	tx.putKey(gone)
 	tx.keyRecord("key_revoked", gone, by)
 	k.revoked.Store(&Revocation{at, by.Principal, gone.Grace})
+	k.held.Store(nil)
 	t := &tx.s.keys
 	t.mu.Lock()
 	if t.names[k.Name] == k.ID {

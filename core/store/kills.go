@@ -50,7 +50,6 @@ type killTable struct {
 	mu   sync.Mutex
 	kept map[killName]*Kill
 	held map[*Kill]bool
-	owed []*KillSwitch // commands whose kill is kept, and that the disk did not take: the next batch writes them
 }
 
 func isPattern(s string) bool { return strings.Contains(s, "*") }
@@ -235,7 +234,8 @@ func (s *Store) loadKills() error {
 }
 
 // Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command with it as Held takes it over;
-// whoever holds it lets it go with Release if the command was refused for another reason than the disk.
+// whoever holds it lets it go with Release if the command was refused for another reason than the disk. Where Commit answers
+// in_effect_not_durable it stays, and is written as soon as the disk takes anything again.
 func (s *Store) Hold(k Kill) *Kill {
 	k.Target = s.killed(k)
 	s.kills.change(func(t *killTable) { t.held[&k] = true })
@@ -245,41 +245,6 @@ func (s *Store) Hold(k Kill) *Kill {
 // Release takes back what Hold has put in effect. What a command has put in effect stays.
 func (s *Store) Release(held *Kill) {
 	s.kills.change(func(t *killTable) { delete(t.held, held) })
-}
-
-// Keep leaves a held kill in effect although its command came to nothing: it can be undone like any other, and it is written as soon as
-// the disk takes anything again.
-func (s *Store) Keep(held *Kill, by Who) {
-	s.kills.change(func(t *killTable) {
-		delete(t.held, held)
-		if name := (killName{held.Scope, held.Target}); t.kept[name] == nil {
-			t.kept[name] = held
-			t.owed = append(t.owed, &KillSwitch{Kill: *held, By: by, Held: held})
-		}
-	})
-	s.seq.nudge()
-}
-
-// owing reports whether a kill is in effect that the disk has not taken.
-func (t *killTable) owing() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.owed) > 0
-}
-
-// writeOwed writes the kills that the disk did not take when they were asked for, but for those that were undone or sent again since.
-func (tx *tx) writeOwed() {
-	t := &tx.s.kills
-	t.mu.Lock()
-	owed := t.owed
-	t.owed = nil
-	t.mu.Unlock()
-	for _, c := range owed {
-		name := killName{c.Kill.Scope, c.Kill.Target}
-		if is, _, _ := t.committed(name); is == c.Held {
-			c.stop(tx, name)
-		}
-	}
 }
 
 // Kept reports whether a kill of exactly that scope and target is in effect by a command.

@@ -51,6 +51,7 @@ type Session struct {
 	Peer       string    `json:"peer,omitempty"` // address it was begun from
 
 	written time.Time // Seen as on disk
+	ended   bool      // for its browser; the disk has not taken it yet
 }
 
 // Live reports whether the session may be used at that time.
@@ -146,11 +147,11 @@ func (o *Operators) NoteRefused(ctx context.Context, operator, why string, unrec
 	return o.s.Commit(ctx, &SignInRefused{Operator: operator, Why: why, Unrecorded: unrecorded, By: by})
 }
 
-// Session is a copy of the session with that hash of its id, live or not.
+// Session is a copy of the session with that hash of its id, live or not. One that was ended is none.
 func (o *Operators) Session(id [32]byte) (Session, bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if sess := o.sessions[id]; sess != nil {
+	if sess := o.sessions[id]; sess != nil && !sess.ended {
 		return *sess, true
 	}
 	return Session{}, false

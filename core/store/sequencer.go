@@ -33,6 +33,8 @@ type ticket struct {
 	owner  string // the key that it is counted on, "" for none
 	bytes  int    // about what it writes
 	urgent bool
+	claim  string // what its command takes away, if it is a taker
+	sure   bool   // nothing but the disk can be in the way of that
 	done   chan struct{}
 	result error // what apply said; the sequencer's alone
 	err    error // what Commit returns; written once, by whoever moves state away from waiting
@@ -66,6 +68,7 @@ type sequencer struct {
 	stalled  bool
 	failed   error
 	closed   bool
+	owed     owed
 	late     []*ticket // that reached the disk after their refusal went out: the next batch deals with them
 	nextDue  time.Time
 	spareBuf []*ticket
@@ -73,7 +76,7 @@ type sequencer struct {
 
 func newSequencer(s *Store) *sequencer {
 	return &sequencer{s: s, tree: &audit.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}), dead: make(chan struct{}),
-		queue: queue{of: map[string]int{}, last: map[string]uint64{}}}
+		queue: queue{of: map[string]int{}, last: map[string]uint64{}}, owed: owed{of: map[string]bool{}}}
 }
 
 func (q *sequencer) start() {
@@ -85,13 +88,15 @@ func (q *sequencer) start() {
 
 // Commit runs one command and returns when its record is on disk, or with the command's own error. The error is an
 // *sdk.Error; audit_unavailable means nothing was recorded in time and nothing may be permitted: what lands later all the
-// same stands only where it takes something away (see class). too_many_requests means that the key has too much waiting.
-// The command must not be touched again after audit_unavailable.
+// same stands only where it takes something away (see class). in_effect_not_durable is the answer to a command that only
+// takes away: it holds, and is written with the next batch that the disk takes (see taker). too_many_requests means that the
+// key has too much waiting. The command must not be touched again after the first two.
 func (s *Store) Commit(ctx context.Context, cmd Command) error {
 	q := s.seq
 	t := tickets.Get().(*ticket)
 	t.cmd, t.err, t.first, t.last = cmd, nil, 0, 0
 	t.owner, t.bytes, t.urgent = weigh(cmd)
+	t.claimed(s)
 	t.state.Store(waiting)
 	if err := q.enqueue(t); err != nil {
 		t.cmd = nil
@@ -112,9 +117,9 @@ func (s *Store) Commit(ctx context.Context, cmd Command) error {
 func (q *sequencer) enqueue(t *ticket) error {
 	q.mu.Lock()
 	if q.failed != nil || q.closed || q.stalled {
-		err := q.failed
+		err := q.owe(t, unavailable(q.failed))
 		q.mu.Unlock()
-		return unavailable(err)
+		return err
 	}
 	first := q.queue.len() == 0
 	err := q.queue.add(t, &q.s.set)
@@ -148,7 +153,7 @@ func (q *sequencer) loop() {
 func (q *sequencer) owes() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.failed == nil && (q.queue.len() > 0 || len(q.late) > 0 || q.s.kills.owing())
+	return q.failed == nil && (q.queue.len() > 0 || len(q.late) > 0 || len(q.owed.list) > 0)
 }
 
 // run writes one batch.
@@ -160,13 +165,13 @@ func (q *sequencer) run(tx *tx) {
 	}
 	batch := q.queue.next(q.spareBuf[:0])
 	q.spareBuf, q.flying, q.busy = nil, batch, true
-	late := q.late
+	late, owed := q.late, q.takeOwed()
 	q.late = nil
 	q.mu.Unlock()
 
 	tx.begin(q.s.set.Now())
 	tx.unanswered(late)
-	tx.writeOwed()
+	tx.writeOwed(owed)
 	tx.expire()
 	for _, t := range batch {
 		tx.ticket = t
@@ -214,6 +219,11 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	}
 	for i, t := range batch {
 		batch[i] = nil
+		if t.claim != "" && unrecorded(t.result) {
+			q.mu.Lock()
+			q.refuse([]*ticket{t}, t.result)
+			q.mu.Unlock()
+		}
 		if t.state.CompareAndSwap(waiting, answered) {
 			t.err = t.result
 			t.done <- struct{}{}
@@ -225,7 +235,7 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	if len(q.late) > 0 || q.queue.len() > 0 || q.s.kills.owing() || !q.nextDue.IsZero() && !now.Before(q.nextDue) {
+	if len(q.late) > 0 || q.queue.len() > 0 || len(q.owed.list) > 0 || !q.nextDue.IsZero() && !now.Before(q.nextDue) {
 		q.nudge()
 	}
 }
@@ -295,16 +305,17 @@ func (q *sequencer) refuseAll(err error) {
 	unknown := unavailable(err)
 	unknown.More = map[string]string{"outcome": "unknown"}
 	unknown.Msg += "; whether this reached the disk is not known: if it does, it stands only where it takes something away, else send it again"
-	refuse(q.flying, unknown)
-	refuse(q.queue.first, unavailable(err))
-	refuse(q.queue.rest, unavailable(err))
+	q.refuse(q.flying, unknown)
+	q.refuse(q.queue.first, unavailable(err))
+	q.refuse(q.queue.rest, unavailable(err))
 	q.queue.clear()
 }
 
-func refuse(ts []*ticket, err error) {
+// refuse answers tickets that wait. What only takes something away is owed instead. q.mu is held.
+func (q *sequencer) refuse(ts []*ticket, err error) {
 	for _, t := range ts {
 		if t.state.CompareAndSwap(waiting, abandoned) {
-			t.err = err
+			t.err = q.owe(t, err)
 			t.done <- struct{}{}
 		}
 	}

@@ -155,7 +155,7 @@ func retryable(err error) bool {
 	if !errors.As(err, &e) || errors.Is(err, ErrMalformed) {
 		return false
 	}
-	return busy(e.Status) && e.Code != sdk.CodeNotDurable // a kill that is in effect already: only the disk is at fault
+	return busy(e.Status) && e.Code != sdk.CodeNotDurable // it is in effect already: only the disk is at fault
 }
 
 // unseen reports whether a failed request changed nothing for certain: it was never sent, or refused whole.

@@ -1,0 +1,242 @@
+package store
+
+import "github.com/yett-dev/yett/sdk"
+
+// taker is a command that only takes something away: a kill, a denial, a revocation, the end of a session. When the disk does
+// not take it in time it holds all the same: it is in effect at once, its caller is told that it is not on disk, and the
+// next batch begins with it.
+type taker interface {
+	Command
+	// claim names what the command takes away and on whose word; "" if it gives something. sure says that nothing but the disk
+	// can be in its way, as far as that can be seen beside the sequencer. It is asked before the command is queued.
+	claim(s *Store) (name string, sure bool)
+	// hold puts it in effect in memory. q.mu is held: it waits for nothing.
+	hold(s *Store)
+	// settle does what was held, at the head of a batch, before anything that could use what is taken away, and nothing if it
+	// is done. That the key of its caller has ended since changes nothing.
+	settle(tx *tx)
+	// noun is what its caller is told of.
+	noun() string
+}
+
+var _ = []taker{&KillSwitch{}, &Approve{}, &ApproveAction{}, &RevokeGrant{}, &RevokeKey{}, &EndSession{}}
+
+// owed are the commands that hold although the disk did not take them. q.mu guards it.
+type owed struct {
+	list []taker
+	of   map[string]bool // their claims
+}
+
+// claimed notes on the ticket what its command takes away.
+func (t *ticket) claimed(s *Store) {
+	t.claim, t.sure = "", false
+	if c, ok := t.cmd.(taker); ok {
+		t.claim, t.sure = c.claim(s)
+	}
+}
+
+// owe keeps a refused command that takes something away for the next batch, and gives what its caller is told. One that
+// something else may be in the way of is refused like any other. q.mu is held.
+func (q *sequencer) owe(t *ticket, err error) error {
+	c, ok := t.cmd.(taker)
+	if !ok || t.claim == "" || !t.sure && !q.owed.of[t.claim] {
+		return err
+	}
+	if !q.owed.of[t.claim] {
+		q.owed.of[t.claim] = true
+		q.owed.list = append(q.owed.list, c)
+	}
+	c.hold(q.s)
+	return &sdk.Error{Code: sdk.CodeNotDurable, Op: "commit", Err: err,
+		Msg: c.noun() + " is in effect, but the disk does not take it: it is written when the disk does; a restart before that would forget it, so send it again"}
+}
+
+// takeOwed gives what is owed, and owes it no more. q.mu is held.
+func (q *sequencer) takeOwed() []taker {
+	list := q.owed.list
+	q.owed.list = nil
+	clear(q.owed.of)
+	return list
+}
+
+// writeOwed does what was owed, the oldest first.
+func (tx *tx) writeOwed(owed []taker) {
+	for _, c := range owed {
+		c.settle(tx)
+	}
+}
+
+// unanswered is the Idempotency-Key of a command that is settled late; nil if something was answered under it before.
+func (i *Idempotency) unanswered(tx *tx) *Idempotency {
+	if i == nil {
+		return nil
+	}
+	look := *i
+	if done, err := look.look(tx); done || err != nil {
+		return nil
+	}
+	return i
+}
+
+func (c *KillSwitch) claim(*Store) (string, bool) {
+	if c.Undo || c.Held == nil {
+		return "", false
+	}
+	return "kill\x00" + c.Held.Scope + "\x00" + c.Held.Target, true
+}
+
+// hold leaves the kill in effect that Hold has put there: it can be undone like any other.
+func (c *KillSwitch) hold(s *Store) {
+	s.kills.change(func(t *killTable) {
+		delete(t.held, c.Held)
+		if name := (killName{c.Held.Scope, c.Held.Target}); t.kept[name] == nil {
+			t.kept[name] = c.Held
+		}
+	})
+}
+
+// settle writes the kill, unless it was undone or sent again since.
+func (c *KillSwitch) settle(tx *tx) {
+	name := killName{c.Held.Scope, c.Held.Target}
+	if is, _, _ := tx.s.kills.committed(name); is != c.Held {
+		return
+	}
+	c.Kill.At, c.Denied = c.Held.At, 0
+	c.stop(tx, name)
+	if idem := c.Idem.unanswered(tx); idem != nil {
+		idem.keep(tx, c.Answer(c.Out, c.Denied))
+	}
+}
+
+func (*KillSwitch) noun() string { return "the kill" }
+
+func (c *Approve) claim(s *Store) (string, bool) {
+	if c.Yes {
+		return "", false
+	}
+	d := s.open.find(c.Token)
+	return c.claimOf("denial\x00" + c.Token), d != nil && c.mayEnd(s, d)
+}
+
+func (c *Approve) claimOf(what string) string {
+	if c.Withdraw {
+		what = "withdrawal of " + what
+	}
+	return what + "\x00" + c.Key.ID
+}
+
+// mayEnd reports whether nothing but the disk keeps the caller from ending that call.
+func (c *Approve) mayEnd(s *Store, d *openCall) bool {
+	now := s.set.Now()
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	return c.Key.live(now) == nil && c.Key.Sees(d.agent) && !s.sameLine(c.Key.ID, d.key) && !c.Key.ActsAs(d.agent) &&
+		now.Before(d.expires) && (d.pending || c.Withdraw)
+}
+
+// hold has nothing to do: whatever could use the approval is decided behind settle.
+func (c *Approve) hold(*Store) {}
+
+// settle ends the call, if nothing else has.
+func (c *Approve) settle(tx *tx) {
+	c.Idem = c.Idem.unanswered(tx)
+	tx.held(c.answer(tx))
+}
+
+func (c *Approve) noun() string {
+	if c.Withdraw {
+		return "the withdrawal"
+	}
+	return "the denial"
+}
+
+func (c *ApproveAction) claim(s *Store) (string, bool) {
+	if c.Approve.Yes {
+		return "", false
+	}
+	d := s.open.find(c.Approve.Token)
+	return c.Approve.claimOf("action\x00" + c.ID), d != nil && d.answers(c.ID, c.Approve.Token) && c.Approve.mayEnd(s, d)
+}
+
+func (c *ApproveAction) hold(*Store) {}
+
+func (c *ApproveAction) settle(tx *tx) {
+	c.Idem = c.Idem.unanswered(tx)
+	tx.held(c.answer(tx))
+}
+
+func (c *ApproveAction) noun() string { return c.Approve.noun() }
+
+func (c *RevokeGrant) claim(s *Store) (string, bool) {
+	s.grants.mu.RLock()
+	g := s.grants.byID[c.ID]
+	s.grants.mu.RUnlock()
+	who := ""
+	if c.Key != nil {
+		who = c.Key.ID
+	}
+	return "grant\x00" + c.ID + "\x00" + who, g != nil && (c.Key == nil || c.Key.live(s.set.Now()) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
+}
+
+// hold has nothing to do: grants are spent behind settle.
+func (c *RevokeGrant) hold(*Store) {}
+
+func (c *RevokeGrant) settle(tx *tx) {
+	c.Idem = c.Idem.unanswered(tx)
+	tx.held(c.revoke(tx))
+}
+
+func (*RevokeGrant) noun() string { return "the revocation" }
+
+// claim is none for a key that has a grace time left: it stays valid for now.
+func (c *RevokeKey) claim(s *Store) (string, bool) {
+	if c.Grace > 0 {
+		return "", false
+	}
+	k := s.Key(c.ID)
+	return "key\x00" + c.ID, k != nil && k.Revoked(s.set.Now()) == nil
+}
+
+// hold ends the key for all who ask for it.
+func (c *RevokeKey) hold(s *Store) {
+	s.Key(c.ID).held.CompareAndSwap(nil, &Revocation{At: s.set.Now(), By: c.By.Principal})
+}
+
+func (c *RevokeKey) settle(tx *tx) {
+	tx.held(c.apply(tx))
+	tx.s.keys.byID[c.ID].held.Store(nil) // it is revoked now
+}
+
+func (*RevokeKey) noun() string { return "the revocation" }
+
+func (c *EndSession) claim(s *Store) (string, bool) {
+	_, live := c.In.Session(c.ID)
+	return "session\x00" + string(c.ID[:]), live
+}
+
+// hold ends the session for its browser.
+func (c *EndSession) hold(*Store) {
+	c.In.mu.Lock()
+	defer c.In.mu.Unlock()
+	if sess := c.In.sessions[c.ID]; sess != nil {
+		sess.ended = true
+	}
+}
+
+func (c *EndSession) settle(tx *tx) { tx.held(c.apply(tx)) }
+
+func (*EndSession) noun() string { return "the end of the session" }
+
+// held is how settling a command ended: by an error where something else has taken away meanwhile what it would have, or
+// where the store cannot read.
+func (tx *tx) held(err error) {
+	if unrecorded(err) {
+		tx.s.set.Log("store: what was in effect without the disk could not be written: %v", err)
+	}
+}
+
+// unrecorded reports whether an error is the store's fault, and not the command's.
+func unrecorded(err error) bool {
+	e, ok := err.(*sdk.Error)
+	return err != nil && (!ok || e.Code == sdk.CodeAuditUnavailable || e.Code == sdk.CodeInternal)
+}
