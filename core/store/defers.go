@@ -100,12 +100,13 @@ type state struct {
 	watchers map[string][]chan struct{}
 	undone   map[killName]*Kill // undone in this batch
 	counters counters
-	dropped  uint64 // the minute in which old counters went last
-	dues     dues   // when to look at which live defer
+	dropped  uint64          // the minute in which old counters went last
+	dues     dues            // when to look at which live defer
+	dueOf    map[string]*due // by its token
 }
 
 func newState() *state {
-	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}}
+	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}, dueOf: map[string]*due{}}
 }
 
 // sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
@@ -205,7 +206,9 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt}})
 	d.Status, d.Expires = status, expires
 	if d.open() {
-		tx.st.remind(d, expires)
+		tx.st.remind(d, tx.s.ends(d))
+	} else {
+		tx.st.unremind(d.Token)
 	}
 	if status != Consumed {
 		d.ResolvedBy, d.EndReason, d.ResolvedAt = by, reason, tx.now

@@ -9,35 +9,59 @@ import (
 // moment, calls that wait are answered between two shares of them. Who asks about one that is due finds it ended already.
 const expiriesAtOnce = 500
 
-// due is when to look at a deferred call next. There may be several for one, and some for calls that have ended.
+// due is when to look at a live deferred call next. There is one for each.
 type due struct {
 	at    time.Time
 	token string
+	place int // in the heap
 }
 
 // dues is a heap, the soonest first.
-type dues []due
+type dues []*due
 
 func (h dues) Len() int { return len(h) }
 func (h dues) Less(i, j int) bool {
 	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].token < h[j].token
 }
-func (h dues) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h dues) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
 
 // Push implements heap.Interface.
-func (h *dues) Push(x any) { *h = append(*h, x.(due)) }
+func (h *dues) Push(x any) {
+	x.(*due).place = len(*h)
+	*h = append(*h, x.(*due))
+}
 
 // Pop implements heap.Interface.
 func (h *dues) Pop() any {
 	last := len(*h) - 1
 	x := (*h)[last]
-	(*h)[last] = due{}
+	(*h)[last] = nil
 	*h = (*h)[:last]
 	return x
 }
 
-// remind makes the sequencer look at d at that time.
-func (st *state) remind(d *Defer, at time.Time) { heap.Push(&st.dues, due{at, d.Token}) }
+// remind makes the sequencer look at d at that time, and not at the one that it was reminded of before.
+func (st *state) remind(d *Defer, at time.Time) {
+	if was := st.dueOf[d.Token]; was != nil {
+		was.at = at
+		heap.Fix(&st.dues, was.place)
+		return
+	}
+	is := &due{at: at, token: d.Token}
+	st.dueOf[d.Token] = is
+	heap.Push(&st.dues, is)
+}
+
+// unremind takes a call that has ended off the heap.
+func (st *state) unremind(token string) {
+	if was := st.dueOf[token]; was != nil {
+		delete(st.dueOf, token)
+		heap.Remove(&st.dues, was.place)
+	}
+}
 
 // next is when the sequencer has to look at a deferred call; zero if there is none.
 func (st *state) next() time.Time {
@@ -54,9 +78,11 @@ func (tx *tx) expire() {
 		if len(st.dues) == 0 || tx.now.Before(st.dues[0].at) {
 			return
 		}
-		d := st.live[heap.Pop(&st.dues).(due).token]
+		token := st.dues[0].token
+		d := st.live[token]
 		switch {
-		case d == nil: // it has ended meanwhile
+		case d == nil:
+			st.unremind(token)
 		case tx.expireOne(d) || tx.denyOrphan(d):
 		default:
 			st.remind(d, tx.s.ends(d)) // its time was put off

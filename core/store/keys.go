@@ -307,7 +307,7 @@ func (tx *tx) revoke(k *Key, at time.Time, by Who) {
 	} else {
 		for _, d := range tx.st.live {
 			if d.KeyID == k.ID {
-				tx.st.remind(d, at) // then what it has pending ends
+				tx.st.remind(d, tx.s.ends(d)) // what it has pending ends with it
 			}
 		}
 	}
