@@ -83,16 +83,13 @@ func (c *Approve) answer(tx *tx) error {
 	}
 	tx.denyOrphan(d)
 	switch {
-	case c.Withdraw && d.open():
-		err = c.withdraw(tx, d)
+	case c.Withdraw && d.open(), !c.Yes && d.Status == Pending:
+		err = c.end(tx, d)
 	case d.Status != Pending && c.repeats(tx, d):
 		c.Out, c.GrantID, c.was = tx.shown(d), d.GrantID, nil
 		return nil
 	case d.Status != Pending:
 		err = resolved(d)
-	case !c.Yes:
-		tx.move(d, Denied, c.Key.ID, c.Reason, d.Expires)
-		tx.deferRecord("defer_resolved", d, c.By, c.Reason)
 	default:
 		err = c.sign(tx, d)
 	}

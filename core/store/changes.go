@@ -116,9 +116,9 @@ func (a *Action) ApprovalToken() string {
 	return a.Token
 }
 
-// withdraw denies a call that waits or is approved. A standing grant that came with the approval ends with it: it would
-// permit the same call again.
-func (c *Approve) withdraw(tx *tx, d *Defer) error {
+// end denies a call that waits or is approved. A standing grant that came with an approval of it ends too, also when the call
+// waits again since: it would permit the same call.
+func (c *Approve) end(tx *tx, d *Defer) error {
 	why, was := c.Reason, d.Status
 	if why == "" && was == Approved {
 		why = "the approval was withdrawn"

@@ -331,3 +331,52 @@ func TestChangedArgumentsHaveABound(t *testing.T) {
 		t.Errorf("one more than all may have: %v", err)
 	}
 }
+
+// A call that was approved with a grant and waits again is denied with that grant: it would permit the same call.
+func TestDenialEndsTheGrantOfAnEarlierApproval(t *testing.T) {
+	for _, name := range []string{"a call", "an action", "in a stall"} {
+		t.Run(name, func(t *testing.T) {
+			l := newLaterRig(t)
+			a := l.action("x", sdk.Defer)
+			issuer := l.key("issuer", nil, "approve", "grants")
+			yes := l.answer(issuer, a.Token, true)
+			yes.ApprovedTTL, yes.Grant, yes.NewGrant = 24*time.Hour, &GrantAsk{TTL: 24 * time.Hour}, "stg_x"
+			l.must(yes)
+			l.must(l.kill(KillKey, "issuer", false, nil))
+			again := l.redeem(l.agent, "x", a.Token, waits)
+			again.DeferTTL, again.ToolID, again.Digest = 24*time.Hour, a.Tool, a.Digest
+			l.wants(again, "DEFER RULE_DEFER")
+			l.must(l.kill(KillKey, "issuer", true, nil))
+			spend := func() *Decide {
+				c := l.spends(l.agent, waits)
+				c.ToolID = a.Tool
+				c.Grants = l.s.GrantsFor(&GrantCall{AgentID: "agent", SessionID: "session", ToolID: a.Tool})
+				return c
+			}
+			l.wants(spend(), standing)
+			no := l.answer(l.boss, a.Token, false)
+			switch name {
+			case "a call":
+				l.must(no)
+				if no.GrantNote == "" || no.Out.Status != Denied || no.Out.Withdrawn || no.Out.EndReason != "because" {
+					t.Errorf("%q %+v", no.GrantNote, no.Out)
+				}
+			case "an action":
+				l.must(&ApproveAction{ID: a.ID, Approve: *no})
+			case "in a stall":
+				l.late(no)
+			}
+			l.wants(spend(), "DEFER RULE_DEFER")
+			l.must(l.answer(l.boss, a.Token, false)) // sent again
+			if n := l.records("grant_revoked"); n != 1 {
+				t.Errorf("%d records of the grant's end", n)
+			}
+			if err := consistent(l.s); err != nil {
+				t.Error(err)
+			}
+			l.restart()
+			l.agent = l.s.Key("agent")
+			l.wants(spend(), "DEFER RULE_DEFER")
+		})
+	}
+}
