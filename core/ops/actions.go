@@ -19,6 +19,9 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	if err := noKeys(r.Idempotency, in.AgentID, in.Tool, in.Operation, in.SessionID); err != nil {
 		return nil, err
 	}
+	if err := notDry(in); err != nil {
+		return nil, err
+	}
 	hash, err := wire.RequestHash(in.AgentID, in.Tool, in.Operation, in.Params, in.Context)
 	if err != nil {
 		return nil, err
@@ -48,6 +51,14 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 		out.ReasonDetails.Retry = d.Retry
 	}
 	return out, nil
+}
+
+// notDry refuses a dry run of what is recorded and charged: whoever asks for one must not get the other.
+func notDry(in *wire.ActionRequest) error {
+	if in.DryRun {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "dry_run", "dry_run does not go with an action; ask POST /v1/evaluate or /v1/authorize with dry_run instead")
+	}
+	return nil
 }
 
 // unnamed is the request without its Idempotency-Key, for operations that look after it themselves.
@@ -195,6 +206,9 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 // GateDecide decides a call as an action of it would be decided, and makes neither an action nor a defer.
 func (s *Service) GateDecide(r *Request, in *wire.ActionRequest) (*wire.GateResponse, error) {
 	if err := noKeys(r.Idempotency, in.Operation); err != nil {
+		return nil, err
+	}
+	if err := notDry(in); err != nil {
 		return nil, err
 	}
 	hash, err := wire.RequestHash(in.AgentID, in.Tool, in.Operation, in.Params, in.Context)

@@ -344,3 +344,28 @@ func (s *stage) list(key string, query ...[2]string) (out []act) {
 	}
 	return out
 }
+
+// An action cannot be a dry run: nothing is decided, kept or charged for whoever asks for one.
+func TestActionsAreNoDryRuns(t *testing.T) {
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	for _, op := range []string{"action_submit", "gate_decide"} {
+		dry := func(value string) req {
+			return req{key: agent, op: op, body: `{"agent_id":"a","tool":"permit","dry_run":` + value + `}`}
+		}
+		for _, value := range []string{"true", `"true"`, "1"} {
+			if msg := s.refused(dry(value), sdk.CodeInvalidField); !strings.Contains(msg, "dry_run") {
+				t.Errorf("%s of %s: %s", value, op, msg)
+			}
+		}
+		if asked := s.asked.Load(); asked != 0 {
+			t.Errorf("%s: the chain was asked %d times", op, asked)
+		}
+		for _, value := range []string{"false", "null"} {
+			if _, err := s.do(dry(value)); err != nil {
+				t.Errorf("%s of %s: %v", value, op, err)
+			}
+		}
+		s.asked.Store(0)
+	}
+}

@@ -16,6 +16,7 @@ type ActionRequest struct {
 	Params    exact.Value `json:"params,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
 	Context   exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the params."`
 	SessionID string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words. Not part of request_hash."`
+	DryRun    bool        `json:"dry_run,omitempty" doc:"Refused if true: an action is kept, and charges limits. Ask evaluate or authorize with dry_run."`
 }
 
 // Outcomes of a decision, in the words of the action clients.
