@@ -213,6 +213,8 @@ func checkGlob(s string) error {
 		return wantf("a pattern of 1 to 256 bytes", s)
 	case strings.ContainsAny(s, `?[]{}\`):
 		return wantf(`a pattern in which only * and ** are special; ? [ ] { } \ are refused`, s)
+	case strings.TrimSpace(s) != s:
+		return wantf("a pattern without white space at its ends, as names have none there", s)
 	case strings.Contains(s, "***"):
 		return wantf("a pattern with * (within one / segment) or ** (across)", s)
 	}

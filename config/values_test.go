@@ -364,3 +364,12 @@ func TestManyRulesAreCheckedAtOnce(t *testing.T) {
 		t.Errorf("%d rules, %v", len(c.Chains.Authorize.Steps[0].Rules[0].Rules), problems)
 	}
 }
+
+// A pattern with white space at an end would match no name, since names have none there.
+func TestPatternsHaveNoSpaceAtTheirEnds(t *testing.T) {
+	for pattern, ok := range map[string]bool{"demo": true, "de mo": true, "demo *": true, "demo ": false, " demo": false, "demo\u00a0": false, "**\t": false} {
+		if err := checkFormat("glob", pattern); (err == nil) != ok {
+			t.Errorf("%q: %v", pattern, err)
+		}
+	}
+}

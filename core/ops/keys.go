@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/core/store"
@@ -62,9 +61,6 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 	}
 	if err := wire.CheckName("name", k.Name, s.set.NameBytes, true); err != nil {
 		return err
-	}
-	if strings.TrimSpace(k.Name) != k.Name {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "name must not begin or end with a space")
 	}
 	for _, g := range k.Agents {
 		if err := wire.CheckName("agents", g, s.set.NameBytes, true); err != nil {

@@ -173,3 +173,13 @@ func TestDecodedNamesDoNotKeepTheText(t *testing.T) {
 		})
 	}
 }
+
+// A name that reads as another one is none: nothing in it is hidden, and no white space surrounds it.
+func TestNamesReadAsTheyAre(t *testing.T) {
+	for name, ok := range map[string]bool{"demo": true, "de mo": true, "d": true, "": true, "demo ": false, " demo": false, " ": false, "demo\u00a0": false, "\u00a0demo": false,
+		"demo\t": false, "demo\n": false, "de\u00a0mo": false, "demo\u2003": false, "demo\u3000": false, "demo\u200b": false, "demo\u2800": false} {
+		if err := wire.CheckName("agent_id", name, 256, false); (err == nil) != ok {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

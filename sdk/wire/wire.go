@@ -161,7 +161,7 @@ func names(m exact.Value, f field, nameMax int) ([]string, error) {
 }
 
 // CheckName checks an identifier that a caller made up: at most limit bytes of printable text without bidirectional,
-// zero-width or otherwise invisible characters, so that what a human reads is what was matched.
+// zero-width or otherwise invisible characters and without a space at either end, so that what a human reads is what was matched.
 func CheckName(field, s string, limit int, required bool) error {
 	switch {
 	case required && s == "":
@@ -173,6 +173,9 @@ func CheckName(field, s string, limit int, required bool) error {
 		if Hidden(r) {
 			return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a character that cannot be seen (U+%04X at byte %d)", field, r, i)
 		}
+	}
+	if strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") { // Hidden has all other white space
+		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s begins or ends with a space; nobody can tell it from the name without one", field)
 	}
 	return nil
 }
