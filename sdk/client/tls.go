@@ -4,8 +4,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"strings"
+	"syscall"
 
 	"github.com/yett-dev/yett/sdk"
 )
@@ -21,7 +25,7 @@ func tlsOf(o *Options) (*tls.Config, error) {
 		roots = os.Getenv("YETT_CACERT")
 	}
 	if roots != "" {
-		text, err := os.ReadFile(roots)
+		text, err := readPEM(roots)
 		if err != nil {
 			return nil, fieldErr(sdk.CodeInvalidField, "CACert", "cannot read "+roots+": "+reason(err))
 		}
@@ -40,12 +44,50 @@ func tlsOf(o *Options) (*tls.Config, error) {
 	case cert == "" || key == "":
 		return nil, fieldErr(sdk.CodeMissingField, "Cert", "a certificate needs its key: give both files")
 	}
-	pair, err := tls.LoadX509KeyPair(cert, key)
+	pair, err := pairOf(cert, key)
 	if err != nil {
 		return nil, fieldErr(sdk.CodeInvalidField, "Cert", "cannot use "+cert+" with "+key+": "+reason(err))
 	}
 	out.Certificates = []tls.Certificate{pair}
 	return out, nil
+}
+
+func pairOf(cert, key string) (tls.Certificate, error) {
+	public, err := readPEM(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	private, err := readPEM(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(public, private)
+}
+
+// maxPEM bounds a file with certificates or a key, bytes. The system's own list of authorities is a quarter of it.
+const maxPEM = 1 << 20
+
+// readPEM reads a regular file, or what the shell opened for this process, such as `<(another command)`. A pipe that nobody writes to
+// is refused rather than waited for.
+func readPEM(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	shells := path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
+	if err == nil && !info.Mode().IsRegular() && !shells {
+		err = errors.New("it is not a regular file")
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = fmt.Errorf("it is larger than %d bytes", maxPEM)
+	}
+	return text, err
 }
 
 // reason drops the path from a file's error: the message around it has it.

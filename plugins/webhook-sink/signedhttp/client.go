@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -152,7 +153,7 @@ func (e Endpoint) New(connections int, maxAnswer int64) (*Client, error) {
 func (t TLS) Config() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
-		pem, err := os.ReadFile(t.CAFile)
+		pem, err := readPEM(t.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("read tls.ca_file: %w", err)
 		}
@@ -162,13 +163,49 @@ func (t TLS) Config() (*tls.Config, error) {
 		}
 	}
 	if t.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
+		cert, err := pairOf(t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read tls.cert_file and tls.key_file: %w", err)
 		}
 		conf.Certificates = []tls.Certificate{cert}
 	}
 	return conf, nil
+}
+
+func pairOf(cert, key string) (tls.Certificate, error) {
+	public, err := readPEM(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	private, err := readPEM(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(public, private)
+}
+
+// maxPEM bounds a file with certificates or a key, bytes. The system's own list of authorities is a quarter of it.
+const maxPEM = 1 << 20
+
+// readPEM reads a regular file. A pipe that nobody writes to is refused rather than waited for.
+func readPEM(path string) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(text) > maxPEM {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxPEM)
+	}
+	return text, err
 }
 
 // Close drops the connections that wait for another request.
