@@ -157,7 +157,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 			return err
 		}
 	}
-	tx.dropRevoked(d)
+	d.Signed = tx.standing(d)
 	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
 		return c.signedBefore(tx, d, before)
 	}
@@ -376,15 +376,15 @@ func merged(a, b []sdk.Quorum) []sdk.Quorum {
 	return out
 }
 
-// dropRevoked forgets sign-offs whose key was revoked since.
-func (tx *tx) dropRevoked(d *Defer) {
+// standing are the sign-offs of d whose key, or one that it was rolled to, is not revoked.
+func (tx *tx) standing(d *Defer) []SignOff {
 	kept := d.Signed[:0:0]
 	for _, s := range d.Signed {
-		if k := tx.s.keys.byID[s.Key]; k != nil && k.Revoked(tx.now) == nil || k == nil && strings.HasPrefix(s.Key, "console:") {
+		if k := tx.s.keys.byID[s.Key]; k != nil && tx.s.lives(k, tx.now) || k == nil && strings.HasPrefix(s.Key, "console:") {
 			kept = append(kept, s)
 		}
 	}
-	d.Signed = kept
+	return kept
 }
 
 // sameLine reports whether two keys are one key and its rolled successors.

@@ -193,7 +193,14 @@ func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) strin
 }
 
 func (d *modelDefer) dropRevoked(m *modelled) {
-	d.signed = slices.DeleteFunc(d.signed, func(id string) bool { return !m.live(id) })
+	d.signed = slices.DeleteFunc(d.signed, func(id string) bool {
+		for other, k := range m.keys { // its owner has another value now
+			if k.root == m.keys[id].root && m.live(other) {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // asked is what a call without a token answers, and what it does to the model.

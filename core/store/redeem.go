@@ -43,11 +43,13 @@ func (c *Decide) redeem(tx *tx, token string) error {
 	if c.Verdict.Effect == sdk.Deny {
 		return nil // today's rules win; the approval is not spent
 	}
-	tx.dropRevoked(d)
+	now := *d
+	now.Signed = tx.standing(d)
 	if c.Verdict.Effect == sdk.Defer {
-		d.Quorums = merged(d.Quorums, c.Quorums)
+		now.Quorums = merged(d.Quorums, c.Quorums)
 	}
-	if !tx.enough(d.Quorums, d.signers()) {
+	if !tx.enough(now.Quorums, now.signers()) {
+		d.Signed, d.Quorums = now.Signed, now.Quorums
 		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
 		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
 		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
@@ -63,6 +65,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		return nil
 	}
 	tx.charge(c.Charges, sums, false)
+	d.Signed, d.Quorums = now.Signed, now.Quorums
 	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
 	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
 	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
@@ -113,7 +116,7 @@ func (c *Decide) signedStill(tx *tx, token string) (bool, error) {
 		return false, err
 	}
 	signed := *d
-	tx.dropRevoked(&signed)
+	signed.Signed = tx.standing(d)
 	quorums := d.Quorums
 	if c.Verdict.Effect == sdk.Defer {
 		quorums = merged(quorums, c.Quorums)
