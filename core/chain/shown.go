@@ -39,8 +39,8 @@ func chosen(kind string) bool {
 // chosenWords are what kinds of chosen values are called, any scanner's.
 var chosenWords = []string{"PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PWD", "PIN"}
 
-// chosenKinds are those of our own scanner that hold a password and do not say so.
-var chosenKinds = []string{"SECRET_BASIC_AUTH", "SECRET_CONNECTION_STRING", "SECRET_CURL_USER", "SECRET_KUBERNETES_SECRET", "SECRET_URL_CREDENTIALS"}
+// chosenKinds are those of our own scanner that hold a password, or may hold one, and do not say so.
+var chosenKinds = []string{"SECRET_BASIC_AUTH", "SECRET_CONNECTION_STRING", "SECRET_CURL_USER", "SECRET_GENERIC", "SECRET_KUBERNETES_SECRET", "SECRET_URL_CREDENTIALS"}
 
 // marks are what issuers let their tokens begin with. Everybody knows them.
 var marks = []string{
