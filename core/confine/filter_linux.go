@@ -47,7 +47,11 @@ func compile(conds []cond, then bpf.Instruction) []bpf.Instruction {
 
 // compile goes on to the next instruction when the condition holds, and else skips so many.
 func (c cond) compile(skip int) []bpf.Instruction {
-	out := []bpf.Instruction{load(uint32(atArgs + 8*c.arg))} // the lower half: both machines are little-endian
+	at := uint32(atArgs + 8*c.arg) // the lower half: both machines are little-endian
+	if c.high {
+		at += 4
+	}
+	out := []bpf.Instruction{load(at)}
 	if c.mask != 0 {
 		out = append(out, bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: c.mask})
 	}

@@ -133,6 +133,10 @@ func TestFilter(t *testing.T) {
 		"a worker's filter of calls":   {worker, unix.SYS_SECCOMP, []uint32{1, 1}, fine},
 		"a larger buffer to send":      {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, refused(0)},
 		"a larger buffer to receive":   {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, fine},
+		"limit its origin":             {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 4096}, eperm},
+		"read its origin":              {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 0}, fine},
+		"the same in the old way":      {breeds, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_RSS}, eperm},
+		"limit its files":              {open, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_NOFILE}, fine},
 		"no delay":                     {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, fine},
 		"clone3":                       {breeds, unix.SYS_CLONE3, nil, refused(unix.ENOSYS)},
 	} {
@@ -148,6 +152,27 @@ func TestFilter(t *testing.T) {
 		}
 		if got := verdict(t, program, unix.AUDIT_ARCH_I386, c.call, c.args...); got != unix.SECCOMP_RET_KILL_PROCESS {
 			t.Errorf("%s as another machine's call: %#x", name, got)
+		}
+	}
+}
+
+// TestUpperHalf: a pointer is one also where only its upper half says so.
+func TestUpperHalf(t *testing.T) {
+	program, err := denying([]rule{rule{number: unix.SYS_PRLIMIT64, errno: unix.EPERM}.when(pointer(2, true))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vm, err := bpf.NewVM(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for high, want := range map[uint32]uint32{0: unix.SECCOMP_RET_ALLOW, 1: refused(unix.EPERM)} {
+		data := make([]byte, 64)
+		binary.BigEndian.PutUint32(data[atNumber:], unix.SYS_PRLIMIT64)
+		binary.BigEndian.PutUint32(data[atArch:], auditArch)
+		binary.BigEndian.PutUint32(data[atArgs+8*2+4:], high)
+		if got, err := vm.Run(data); err != nil || uint32(got) != want {
+			t.Errorf("%d: %#x, %v", high, got, err)
 		}
 	}
 }

@@ -76,14 +76,11 @@ func restraintOf(status, limits string) (r Restraint, err error) {
 			return r, fmt.Errorf("it has %q filters of system calls", count)
 		}
 	}
-	for line := range strings.Lines(limits) {
-		if rest, found := strings.CutPrefix(line, "Max file locks "); found {
-			f := strings.Fields(rest)
-			r.Marked = len(f) > 1 && f[1] == "0" // the hard limit
-			return r, nil
-		}
+	if _, found := hardLimit(limits, "Max file locks "); !found {
+		return r, errors.New("the kernel does not tell its limits (/proc/PID/limits)")
 	}
-	return r, errors.New("the kernel does not tell its limits (/proc/PID/limits)")
+	r.Marked = isMarked(limits)
+	return r, nil
 }
 
 // Beyond says what of a process's restraint is not this one's too; "" if nothing is.

@@ -4,13 +4,14 @@ package confine
 
 import "golang.org/x/sys/unix"
 
-// cond is what an argument of a system call must be. Arguments are compared in their lower 32 bits: all that are looked at here are
+// cond is what an argument of a system call must be. Arguments are compared in their lower 32 bits: nearly all that are looked at here are
 // ints, or flags of which the kernel looks at no others.
 type cond struct {
 	arg  int
 	mask uint32 // 0: all bits
 	is   []uint32
 	not  bool // none of is, instead of one of them
+	high bool // its upper 32 bits, of a pointer
 }
 
 // rule refuses one system call, always or where one of its clauses holds. A clause holds when all its conditions do.
@@ -29,6 +30,11 @@ func is(arg int, values ...uint32) cond  { return cond{arg: arg, is: values} }
 func not(arg int, values ...uint32) cond { return cond{arg: arg, is: values, not: true} }
 func bits(arg int, mask uint32, values ...uint32) cond {
 	return cond{arg: arg, mask: mask, is: values}
+}
+
+// pointer wants one, in one of its halves.
+func pointer(arg int, high bool) cond {
+	return cond{arg: arg, is: []uint32{0}, not: true, high: high}
 }
 func anyBit(arg int, mask uint32) cond { return cond{arg: arg, mask: mask, is: []uint32{0}, not: true} }
 
@@ -158,8 +164,13 @@ func private() []rule {
 func others(own uint32) []rule {
 	var all []rule
 	for _, n := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
-		all = append(all, rule{number: n, errno: unix.EPERM}.when(not(0, 0, own)))
+		r := rule{number: n, errno: unix.EPERM}.when(not(0, 0, own))
+		if n == unix.SYS_PRLIMIT64 { // its origin stays as it is
+			r = r.when(is(1, unix.RLIMIT_RSS), pointer(2, false)).when(is(1, unix.RLIMIT_RSS), pointer(2, true))
+		}
+		all = append(all, r)
 	}
+	all = append(all, rule{number: unix.SYS_SETRLIMIT, errno: unix.EPERM}.when(is(0, unix.RLIMIT_RSS)))
 	// The first argument says what the number is of; 0 (PRIO_PROCESS) and 1 (IOPRIO_WHO_PROCESS) are processes.
 	return append(all, rule{number: unix.SYS_SETPRIORITY, errno: unix.EPERM}.when(not(0, unix.PRIO_PROCESS)).when(not(1, 0, own)),
 		rule{number: unix.SYS_IOPRIO_SET, errno: unix.EPERM}.when(not(0, 1)).when(not(1, 0, own)))

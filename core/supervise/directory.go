@@ -203,9 +203,10 @@ func beginSweep() (end func()) {
 	return func() { stop(); <-done }
 }
 
-// sweep removes private directories of this user, and for root those that it gave to others, whose owners were killed, and ends what still
+// sweep ends what dead gateways have left running, and removes private directories of this user, and for root those that it gave to others, whose owners were killed, and ends what still
 // lives in them. What cannot be removed stays for the next process.
 func sweep(ctx context.Context) {
+	endAbandoned(ctx)
 	tmp, err := tempDir()
 	if err != nil {
 		return

@@ -38,7 +38,8 @@ var launchable atomic.Bool
 // plan is what a launch does, in JSON over a pipe.
 type plan struct {
 	Name      string
-	Parent    int // pid
+	Parent    int    // pid
+	Born      uint64 // when the parent was started
 	Dir       string
 	Argv, Env []string
 	Path      string // the program, where Target is -1
@@ -117,6 +118,7 @@ func (p *plan) run() error {
 	if err := confine.Mark(); err != nil {
 		return err
 	}
+	_ = confine.Origin{Pid: p.Parent, Born: p.Born}.Leave() // else only its directory and environment tell whose it was
 	if err := os.Chdir(p.Dir); err != nil {
 		return err
 	}

@@ -21,13 +21,13 @@ const (
 
 // endLeft kills what a process of a gateway that was killed has left behind: the kernel's death signal reaches the process, and not what
 // that has started. It knows them by the private directory, which no living gateway owns: they work in it, or their environment names it.
-// Whoever works elsewhere with another environment is not found, and stays confined. Where the directory may be a stranger's (not ours), only
+// Whoever works elsewhere with another environment is found by endAbandoned. Where the directory may be a stranger's (not ours), only
 // who carries a gateway's mark is killed.
 func endLeft(dir string, ours bool) {
 	for range leftRounds {
 		pids := livingIn(dir, ours)
 		for _, pid := range pids {
-			end(pid, dir, ours)
+			endIf(pid, func(pid int) bool { return livesIn(pid, dir, ours) })
 		}
 		if len(pids) == 0 {
 			return
@@ -36,14 +36,14 @@ func endLeft(dir string, ours bool) {
 	}
 }
 
-// end kills a process that still is of the directory: the number is looked at again once it cannot become another's.
-func end(pid int, dir string, ours bool) {
+// endIf kills a process if it still is what was looked for: its number is looked at again once it cannot become another's.
+func endIf(pid int, sought func(pid int) bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if livesIn(pid, dir, ours) {
+	if sought(pid) {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // else it has ended
 	}
 }
@@ -66,11 +66,15 @@ func livesIn(pid int, dir string, ours bool) bool {
 	if !confinedFor(pid) || !ours && !marked(pid) {
 		return false
 	}
-	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	at, err := placeOf(pid)
+	if err != nil {
+		return false
+	}
+	cwd, err := os.Readlink(at + "/cwd")
 	if err == nil && (cwd == dir || strings.HasPrefix(cwd, dir+"/") || cwd == dir+" (deleted)") {
 		return true
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	f, err := os.Open(at + "/environ")
 	if err != nil {
 		return false
 	}
@@ -95,6 +99,6 @@ func confinedFor(pid int) bool {
 
 // marked says that a gateway has started a process, which must be shown.
 func marked(pid int) bool {
-	r, err := confine.RestraintOf(pid)
-	return err == nil && r.Marked
+	at, err := placeOf(pid)
+	return err == nil && confine.MarkedAt(at)
 }

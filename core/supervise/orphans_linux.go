@@ -187,11 +187,15 @@ const (
 
 // owns says whether a process works in the private directory of p, or has the environment that p was given.
 func (p *Process) owns(pid int) bool {
-	cwd, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	at, err := placeOf(pid)
+	if err != nil {
+		return false
+	}
+	cwd, err := os.Readlink(at + "/cwd")
 	if err == nil && p.dir != "" && (cwd == p.dir || strings.HasPrefix(cwd, p.dir+"/") || cwd == p.dir+" (deleted)") {
 		return true
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/environ", pid))
+	f, err := os.Open(at + "/environ")
 	if err != nil {
 		return false
 	}

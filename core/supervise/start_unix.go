@@ -159,7 +159,11 @@ func (b *birth) uid() int {
 // plan is what the launcher is told.
 func (b *birth) plan() ([]byte, error) {
 	c := &b.command
-	p := plan{Name: c.Name, Parent: os.Getpid(), Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
+	born, err := bornAt(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	p := plan{Name: c.Name, Parent: os.Getpid(), Born: born, Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
 		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Confine: c.Confine, Nice: c.nice()}
 	if p.Dir == "" {
 		p.Dir = b.dir

@@ -6,8 +6,8 @@
 // ended; that takes a /proc of this process's own PID namespace, without which nothing is started. It never speaks a protocol with the
 // child, never hands on the environment, nor a capability unless to root, and nothing a child does or leaves undone can block it. What
 // it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
-// grandchildren only when they notice. The private directories that such a gateway leaves are removed by the next one of its user, as
-// it starts its first process: a lock tells whose owner lives.
+// grandchildren live on. The next gateway of its user ends them as it starts its first process, since a mark in each tells which gateway
+// it comes from, and removes the private directories that are left: a lock tells whose owner lives.
 package supervise
 
 import (
