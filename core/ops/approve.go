@@ -2,6 +2,7 @@ package ops
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -29,7 +30,7 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant belong to an approval, not to a denial")
 	}
 	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, EachGrants: s.set.GrantsPerKey}
-	cmd.Answer = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }
+	cmd.Answer, cmd.Told = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }, toldOf
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID
 	}
@@ -47,6 +48,18 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 		return nil, &Replay{cmd.Idem.Replay}
 	}
 	return approval(cmd), nil
+}
+
+// toldOf reads what was answered to an approval.
+func toldOf(answer []byte) (status, grant string) {
+	var told struct {
+		Status  string `json:"status"`
+		GrantID string `json:"grant_id"`
+	}
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return "", "" // taken for an approval
+	}
+	return told.Status, told.GrantID
 }
 
 // answerOf is whether an answer signs the call off; field is the member that says so. One that withdraws an approval is a

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
+
+// unreadable names no grant.
+const unreadable = "(unreadable)"
 
 // The bounds of a standing grant.
 const (
@@ -62,6 +66,17 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 		cmd.By.Note = in.IssuedBy
 	}
 	cmd.Answer = func(g *store.Grant) []byte { return s.added(g).AppendJSON(nil) }
+	cmd.Told = func(answer []byte) string {
+		var told struct {
+			Grant struct {
+				ID string `json:"id"`
+			} `json:"grant"`
+		}
+		if err := json.Unmarshal(answer, &told); err != nil || told.Grant.ID == "" {
+			return unreadable
+		}
+		return told.Grant.ID
+	}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}

@@ -54,8 +54,16 @@ type ApproveAction struct {
 }
 
 func (c *ApproveAction) apply(tx *tx) error {
-	if done, err := tx.admit(c.Approve.Key, c.Idem); done || err != nil {
+	done, err := tx.admit(c.Approve.Key, c.Idem)
+	switch {
+	case err != nil:
 		return err
+	case done:
+		a, err := tx.visible(c.Approve.Key, c.ID)
+		if err != nil {
+			return err
+		}
+		return c.Approve.stillTrue(tx, a.Token, c.Idem.Replay)
 	}
 	return c.answer(tx)
 }

@@ -45,6 +45,7 @@ type Approve struct {
 
 	Idem   *Idempotency // nil without an Idempotency-Key
 	Answer func(c *Approve) []byte
+	Told   func(answer []byte) (status, grant string) // what Answer has said
 
 	Out       Defer
 	GrantID   string // of the grant that was made
@@ -58,8 +59,12 @@ type Approve struct {
 const mostChanges = 8
 
 func (c *Approve) apply(tx *tx) error {
-	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
+	done, err := tx.admit(c.Key, c.Idem)
+	switch {
+	case err != nil:
 		return err
+	case done:
+		return c.stillTrue(tx, c.Token, c.Idem.Replay)
 	}
 	return c.answer(tx)
 }
@@ -86,8 +91,11 @@ func (c *Approve) answer(tx *tx) error {
 	case c.Withdraw && d.open(), !c.Yes && d.Status == Pending:
 		err = c.end(tx, d)
 	case d.Status != Pending && c.repeats(tx, d):
-		c.Out, c.GrantID, c.was = tx.shown(d), d.GrantID, nil
-		return nil
+		c.Out, c.was = tx.shown(d), nil
+		if c.Yes {
+			c.GrantID = d.GrantID
+		}
+		return tx.grantStands(c.GrantID)
 	case d.Status != Pending:
 		err = resolved(d)
 	default:

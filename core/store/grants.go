@@ -285,11 +285,16 @@ type AddGrant struct {
 	Each   int // and of one issuer, its rolled keys together; 0 is as many
 	Idem   *Idempotency
 	Answer func(*Grant) []byte
+	Told   func(answer []byte) (grant string) // the id in what Answer has made
 }
 
 func (c *AddGrant) apply(tx *tx) error {
-	if done, err := tx.admit(c.Key, c.Idem); done || err != nil {
+	done, err := tx.admit(c.Key, c.Idem)
+	switch {
+	case err != nil:
 		return err
+	case done:
+		return c.stillTrue(tx)
 	}
 	if err := tx.maySign(c.Key); err != nil {
 		return err

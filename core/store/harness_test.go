@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,7 +140,13 @@ func (r *rig) deferred(k *Key, args string, v sdk.Verdict) string {
 
 func (r *rig) answer(k *Key, token string, yes bool) *Approve {
 	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes, Reason: "because", ApprovedTTL: 5 * time.Minute,
-		Answer: func(c *Approve) []byte { return []byte(c.Out.Status) }, MostGrants: 1000}
+		Answer: func(c *Approve) []byte { return []byte(c.Out.Status + " " + c.GrantID) }, Told: told, MostGrants: 1000}
+}
+
+// told reads what answer has Answer say.
+func told(answer []byte) (status, grant string) {
+	status, grant, _ = strings.Cut(string(answer), " ")
+	return status, grant
 }
 
 // redeem asks again with the token; the chain says v.

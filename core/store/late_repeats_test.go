@@ -68,7 +68,7 @@ func TestLateRepeatsTakeNothingBack(t *testing.T) {
 		"AddGrant": func(l *laterRig) (func() Command, func() bool) {
 			return func() Command {
 					g := &Grant{ID: l.id("stg_"), AgentID: "agent", ToolPattern: "**", IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
-					return &AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10, Idem: idem(), Answer: func(*Grant) []byte { return []byte("{}") }}
+					return &AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10, Idem: idem(), Answer: func(g *Grant) []byte { return []byte(g.ID) }, Told: func(b []byte) string { return string(b) }}
 				}, func() bool {
 					n := 0
 					err := l.s.Grants("", func(g *Grant) bool { n++; return true })

@@ -47,7 +47,7 @@ var owedCases = map[string]owedCase{
 		return cmd, func() bool {
 			again := cmd().(*Approve)
 			l.must(again)
-			return string(again.Idem.Replay) == Denied && l.is(token, Denied)()
+			return string(again.Idem.Replay) == Denied+" " && l.is(token, Denied)()
 		}
 	}},
 	"a withdrawal": {"grant_revoked", func(l *laterRig) (func() Command, func() bool) {
