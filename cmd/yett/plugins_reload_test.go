@@ -218,6 +218,26 @@ func TestReloadOfAPlugin(t *testing.T) {
 	}
 }
 
+// TestPluginSaysWhichLimit: an operator is told which limit has ended a plugin, how it is set, and what the plugin had.
+func TestPluginSaysWhichLimit(t *testing.T) {
+	path, digest := fakeBinary(t)
+	hog := fmt.Sprintf("  hog: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: memory-hog}, limits: {memory: 512MiB, timeout: 5s}}\n", path, digest)
+	s := startDev(t, nil, "--config", writeConfig(t, t.TempDir(), hog, "      - {use: hog, match: {tools: [\"fake/**\"]}, on_error: deny}\n", ""))
+	told := regexp.MustCompile(`ran out of memory: up to \d+ MiB were resident, limited to 512 MiB \(limits\.memory\)`)
+	if !becomes(func() bool {
+		a, err := s.asked("fake/permit/x")
+		if err != nil || a.str("effect") != "DENY" {
+			t.Errorf("%v %s", err, a.body)
+		}
+		return told.MatchString(s.plugins()["hog"].Detail)
+	}) {
+		t.Errorf("%+v", s.plugins()["hog"])
+	}
+	if !told.MatchString(s.stderr.String()) {
+		t.Errorf("the log does not say it:\n%.3000s", s.stderr)
+	}
+}
+
 // TestPluginQuarantine ends a plugin until it is given up, and resumes it: meanwhile its calls are denied at once, and an
 // operator sees it.
 func TestPluginQuarantine(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -286,7 +287,14 @@ func TestHidden(t *testing.T) {
 // TestWatched: what the kernel does not limit is limited all the same: threads, page tables, a directory that is filled, files that nobody
 // sees, and files without number. The process is killed, and says why.
 func TestWatched(t *testing.T) {
-	over := map[string]string{"multiplies": "limits.threads", "maps": "limits.memory", "fills": "limits.disk", "fills-hidden": "limits.disk", "litters": "more than", "listens": "which network does not list"}
+	over := map[string]string{
+		"multiplies":   `^killed by the supervisor: it has \d{3,4} threads, limited to 200 \(limits.threads\)$`,
+		"maps":         `^killed by the supervisor: it takes \d{3} MiB of memory with its page tables and what it shares, limited to 256 MiB \(limits.memory\)$`,
+		"fills":        `^killed by the supervisor: its working directory takes \d+ MiB with 0 MiB of removed files that it keeps, limited to 32 MiB \(limits.disk\)$`,
+		"fills-hidden": `^killed by the supervisor: its working directory takes \d+ MiB with \d+ MiB of removed files that it keeps, limited to 32 MiB \(limits.disk\)$`,
+		"litters":      `^killed by the supervisor: its working directory has more than 16384 files, the most for which limits.disk is measured$`,
+		"listens":      `^killed by the supervisor: it listens on TCP port \d+, which network does not list \(1\)$`,
+	}
 	if raceEnabled {
 		delete(over, "maps") // the race detector needs more private memory than can be limited
 	}
@@ -302,7 +310,7 @@ func TestWatched(t *testing.T) {
 				policy.Network = &confine.Network{Ports: []uint16{1}}
 			}
 			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: policy})
-			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
+			if e := ends(t, p); e.Cause != CauseLimit || !regexp.MustCompile(want).MatchString(e.Err) {
 				t.Errorf("%+v", e)
 			}
 		})

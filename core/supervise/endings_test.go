@@ -74,7 +74,11 @@ func TestMemory(t *testing.T) {
 	for name, l := range map[string]Limits{"address space": {Memory: 1 << 30}, "data": {Data: 512 << 20}} {
 		p = begins(t, Command{Args: []string{"memory"}, Limits: l})
 		e := ends(t, p)
-		if e.Cause != CauseMemory || !strings.HasPrefix(e.Err, "ran out of memory, limited to ") || e.Usage.MaxRSS > 1<<30 {
+		want := fmt.Sprintf("ran out of memory: up to %d MiB were resident, limited to ", e.Usage.MaxRSS>>20)
+		if key := strings.Contains(e.Err, "limited to 512 MiB (limits.memory) (exit status 2)"); key != (name == "data") {
+			t.Errorf("%s: %q", name, e.Err)
+		}
+		if e.Cause != CauseMemory || !strings.HasPrefix(e.Err, want) || e.Usage.MaxRSS > 1<<30 {
 			t.Errorf("%s: %#v", name, e)
 		}
 		if len(e.Stderr) > maxStderr {

@@ -26,7 +26,7 @@ func (p *Process) overPorts() string {
 		for _, table := range []string{"tcp", "tcp6"} {
 			for _, l := range listenersOf(at, table) {
 				if own[l.inode] && !slices.Contains(p.ports, l.port) {
-					return fmt.Sprintf("it listens on TCP port %d, which network does not list", l.port)
+					return fmt.Sprintf("it listens on TCP port %d, which network does not list (%s)", l.port, strings.Trim(fmt.Sprint(p.ports), "[]"))
 				}
 			}
 		}

@@ -159,10 +159,7 @@ func (e *Exit) judge(l Limits, asked, starved bool) {
 	case spent && e.Signal == "SIGKILL":
 		e.Cause, e.Err = CauseCPU, fmt.Sprintf("used up its processor time of %d s", l.seconds())
 	case starved && e.Code != 0:
-		e.Cause, e.Err = CauseMemory, "ran out of memory ("+e.status()+")"
-		if bound := max(l.Memory, l.Data); bound > 0 {
-			e.Err = fmt.Sprintf("ran out of memory, limited to %d MiB (%s)", bound>>20, e.status())
-		}
+		e.Cause, e.Err = CauseMemory, "ran out of memory"+l.space(e.Usage.MaxRSS)+" ("+e.status()+")"
 	case e.Signal == "SIGKILL" || e.Signal == "SIGTERM" || e.Signal == "SIGINT" || e.Signal == "SIGHUP":
 		e.Cause, e.Err = CauseOutside, "ended by "+e.Signal+" from outside, an operator or a kernel short of memory"
 	case e.Signal != "":
@@ -172,6 +169,18 @@ func (e *Exit) judge(l Limits, asked, starved bool) {
 	default:
 		e.Cause = CauseExited
 	}
+}
+
+// space says how much memory a process may have, and had.
+func (l *Limits) space(had uint64) string {
+	most, key := l.Memory, ""
+	if most == 0 {
+		most, key = l.Data, " (limits.memory)"
+	}
+	if most == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": up to %d MiB were resident, limited to %d MiB%s", had>>20, most>>20, key)
 }
 
 // blame says that we killed the process since it went beyond a limit; over is "" if it did not.
