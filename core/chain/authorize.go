@@ -91,7 +91,7 @@ type Result struct {
 // several steps defer waits as long as the shortest of them lets it. rows is reused for the result.
 func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	end := a.Now().Add(a.Budget)
-	c.Bound = Bound{Places: a.Places, Key: c.KeyID, Now: a.Now, End: end}
+	c.Bound = Bound{Places: a.Places, Key: c.KeyID, Now: a.Now, End: end, Turn: c.Turn}
 	res := Result{Rows: rows[:0]}
 	beside, denied := 0, false
 	for i := range a.Steps {
@@ -111,6 +111,7 @@ func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 		}
 	}
 	if beside > 0 && !denied {
+		c.endTurn()
 		res.Rows = a.askBeside(ctx, c, end, res.Rows)
 	}
 	a.combine(&res)
@@ -189,6 +190,7 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 		c.Bound.End = sooner(s.Timeout, start, end)
 		v, err = s.Checker.Check(ctx, c)
 	default:
+		c.endTurn()
 		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
 	}
 	row := Row{Step: s, Took: a.Now().Sub(start)}

@@ -13,11 +13,22 @@ type Places interface {
 	Give(key string)
 }
 
+// Turn is a call's place among those that this process works on. Give ends it, and may be called again.
+type Turn interface{ Give() }
+
+// endTurn is for what waits, or works for long.
+func (c *Call) endTurn() {
+	if c.Turn != nil {
+		c.Turn.Give()
+	}
+}
+
 // Bound holds the work that a step does in its caller's goroutine to a time and to a place. Whoever works looks at it every now and
 // then; whoever is done at once never does, and pays nothing. The zero Bound bounds nothing. It belongs to one goroutine.
 type Bound struct {
 	Places Places // nil: any number work at once
 	Key    string // takes the place
+	Turn   Turn   // ends when the work turns out to be long
 	Now    func() time.Time
 	End    time.Time // zero: no end
 
@@ -35,6 +46,9 @@ func (b *Bound) Look(ctx context.Context) error {
 	case b.held:
 		runtime.Gosched()
 	case b.Places != nil:
+		if b.Turn != nil {
+			b.Turn.Give()
+		}
 		if err := b.Places.Take(ctx, b.Key, b.End); err != nil {
 			return fmt.Errorf("waiting for a processor: %w", err)
 		}

@@ -26,6 +26,7 @@ type Call struct {
 	Digest         [32]byte
 	Now            time.Time
 	Generation     string // of the configuration that is asked, which a step may outlive; "" when there is none
+	Turn           Turn   // among the calls that this process works on; nil: it has none
 	Bound          Bound  // of the step that is asked in the caller's goroutine
 }
 

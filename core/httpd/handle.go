@@ -67,9 +67,6 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) {
-	if r.op.Decides && s.set.Flight != nil {
-		s.takeOff(ctx)
-	}
 	resp, err := s.run(ctx, r, rid, w)
 	if err != nil {
 		var replay *ops.Replay
@@ -108,7 +105,7 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 	ctx.Response.SetBody(w.out)
 }
 
-// takeOff counts a deciding request in before its key is looked at. It is counted out when its answer has been written, or
+// takeOff counts a deciding request in before kills are looked at, and not while it waits for its turn: a kill waits for it. It is counted out when its answer has been written, or
 // never will be: the connection sees that.
 func (s *Server) takeOff(ctx *fasthttp.RequestCtx) {
 	if sc, ok := strictConnOf(ctx.Conn()); ok {
@@ -216,11 +213,19 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: s.peer(ctx, c), RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
+	if err := s.set.Service.Begin(op, &w.req, len(body)); err != nil {
+		return nil, err
+	}
+	defer w.req.End()
+	if op.Decides && s.set.Flight != nil {
+		s.takeOff(ctx)
+	}
 	if err := s.parse(ctx, r, w); err != nil {
 		return nil, err
 	}
 	if op.Stream.Open != nil {
 		w.req.Ctx = s.base
+		w.req.End()
 		return nil, s.follow(ctx, op, &w.req)
 	}
 	return s.set.Service.Run(op, &w.req)

@@ -168,7 +168,7 @@ func TestFlightsAreCounted(t *testing.T) {
 		counts                  bool
 	}{
 		{agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`, true},
-		{"wrong", "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`, true},
+		{"wrong", "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`, false}, // nobody permits it anything
 		{agent, "POST", "/v1/authorize", `{`, true},
 		{agent, "POST", "/v1/gate/decide", `{"agent_id":"a","tool":"permit"}`, true},
 		{agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"permit"}`, true},

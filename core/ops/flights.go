@@ -31,7 +31,7 @@ const drainFor = 2 * time.Second
 
 func newFlights() *flights { return &flights{turns: make(chan struct{}, 1)} }
 
-// Enter counts a deciding request in, before its key is looked at. Leave takes what it gives.
+// Enter counts a deciding request in, before kills are looked at. Leave takes what it gives.
 func (s *Service) Enter() uint32 {
 	g := s.flights.turn.Load() & 1
 	s.flights.open[g].n.Add(1)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -163,6 +164,7 @@ type Request struct {
 	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
 	Gone func() bool
 
+	turn      places.Turn
 	permitted permitted // what the operation permitted, for Overtaken
 }
 
@@ -276,6 +278,7 @@ type Settings struct {
 	MaxJoined    int // actions that wait for one deferred call
 	MaxDefers    int
 	LongPolls    int
+	Turns        int                                // requests that are worked on at once, waits apart; 0: as many as there are processors
 	Grants       int                                // live standing grants
 	GrantsPerKey int                                // of one issuer; 0 is as many
 	Match        func(expr string) (Matcher, error) // compiles an args_match
@@ -304,12 +307,13 @@ type Service struct {
 	compiles compiles
 	pages    *pages
 	scans    scanStreams
+	turns    *places.Places
 }
 
 // New makes a Service.
 func New(set Settings) *Service {
 	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights(), pages: newPages(set.Pepper),
-		scans: scanStreams{set: set.ScanStreams}}
+		scans: scanStreams{set: set.ScanStreams}, turns: newTurns(set.Turns)}
 }
 
 // Run authenticates nothing: it checks scope and rate and runs the operation. Transports call it for every request, so
@@ -321,6 +325,9 @@ func (s *Service) Run(op *Op, r *Request) (Response, error) {
 }
 
 func (s *Service) run(op *Op, r *Request) (Response, error) {
+	if !op.Decides { // it may wait for others
+		r.End()
+	}
 	if err := s.admit(op, r); err != nil {
 		return nil, err
 	}

@@ -260,3 +260,29 @@ func (p *Places) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Turn is a place of one request, which is given back once. It belongs to one goroutine; the zero Turn has no place.
+type Turn struct {
+	places *Places
+	key    string
+}
+
+// Take waits for a place until ctx ends. A turn that has one keeps it.
+func (t *Turn) Take(ctx context.Context, p *Places, key string) error {
+	if t.places != nil {
+		return nil
+	}
+	err := p.Take(ctx, key, time.Time{})
+	if err == nil {
+		t.places, t.key = p, key
+	}
+	return err
+}
+
+// Give gives the place back, if there is one.
+func (t *Turn) Give() {
+	if t.places != nil {
+		t.places.Give(t.key)
+		*t = Turn{}
+	}
+}

@@ -125,6 +125,16 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)", c.lines.limit, c.largest())
 	}
 	t.size = len(line)
+	who := c.cred.id
+	if who == "" {
+		who = c.peer.user
+	}
+	done, err := c.s.set.Service.Parsing(c.s.base, who, len(line))
+	if err != nil {
+		t.env = envelope{rpc: looksRPC(line)}
+		return nil, shown(err)
+	}
+	defer done()
 	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
 		t.doc, t.env = exact.Doc{}, envelope{rpc: looksRPC(line)} // it may have grown far
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
@@ -132,10 +142,10 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 	if n := t.doc.Size(); n > freeBytes { // that of many short values is ten times its line
 		t.size += n
 	}
-	err := t.env.read(t.doc.Root())
+	refused := t.env.read(t.doc.Root())
 	t.op = c.s.ops[t.env.op]
-	if err != nil {
-		return nil, err
+	if refused != nil {
+		return nil, refused
 	}
 	if c.s.draining.Load() {
 		return nil, &sdk.Error{Code: sdk.CodeDraining, Msg: "the server is going down; ask again in a second", More: map[string]string{"reason_code": sdk.ReasonDraining}}

@@ -139,6 +139,10 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 	t.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
 	defer t.ctx.Release()
 	t.req.Ctx = &t.ctx
+	if err := s.set.Service.Begin(t.op, &t.req, t.size); err != nil {
+		return nil, err
+	}
+	defer t.req.End()
 	resp, err := s.set.Service.Run(t.op, &t.req)
 	if err == nil && resp == nil {
 		err = sdk.Errf(sdk.CodeInternal, "%s gave no answer", t.op.Name)

@@ -64,7 +64,7 @@ var allowed = []row{
 	{pkg: "core/datadir", why: "who holds a data directory is asked before anything in it is read or written"},
 	{pkg: "core/store", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/audit"}, others: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/mod"},
 		why: "state and record are one write; only the store knows Pebble"},
-	{pkg: "core/ops", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/audit", "core/chain", "core/store"}, others: []string{"github.com/oklog/ulid/v2", "golang.org/x/time"},
+	{pkg: "core/ops", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/audit", "core/chain", "core/places", "core/store"}, others: []string{"github.com/oklog/ulid/v2", "golang.org/x/time"},
 		why: "operations ask the chain and hand commands (nouns of core/store) to whoever commits"},
 	{pkg: "core/edge", why: "what every listener asks of strangers is asked in one way; it knows no protocol"},
 	{pkg: "core/httpd", ours: []string{"core/edge", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"github.com/valyala/fasthttp", "golang.org/x/time", "golang.org/x/sys"},

@@ -1,0 +1,156 @@
+package ops_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/places"
+	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/exact"
+)
+
+// A key that has every turn waits for itself: another key's request has one at once, and a kill waits for none.
+func TestTurnsByKey(t *testing.T) {
+	s := ops.New(ops.Settings{Turns: 1})
+	decide, kill, list := opNamed(t, "authorize"), opNamed(t, "kill"), opNamed(t, "approvals_list")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	request := func(key string) *ops.Request { return &ops.Request{Key: &store.Key{ID: key}, Ctx: gone} }
+	first := request("greedy")
+	if err := s.Begin(decide, first, 10); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		op   *ops.Op
+		key  string
+		body int
+		want sdk.Code
+	}{
+		"a call":                      {decide, "greedy", 10, sdk.CodeOverloaded},
+		"a list":                      {list, "greedy", 0, sdk.CodeOverloaded},
+		"a kill":                      {kill, "greedy", 10, ""},
+		"a kill that is hard to read": {kill, "greedy", 1 << 20, sdk.CodeOverloaded},
+		"another key's call":          {decide, "other", 10, ""},
+	} {
+		r := request(c.key)
+		err := s.Begin(c.op, r, c.body)
+		var e *sdk.Error
+		if errors.As(err, &e); err == nil && c.want != "" || err != nil && (e == nil || e.Code != c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		r.End()
+		r.End()
+	}
+	if done, err := s.Parsing(gone, "greedy", 1<<10); err != nil {
+		t.Errorf("a short line: %v", err)
+	} else {
+		done()
+	}
+	if _, err := s.Parsing(gone, "greedy", 1<<20); err == nil {
+		t.Error("a long line of the key that has every turn is parsed")
+	}
+	first.End()
+	if done, err := s.Parsing(gone, "greedy", 1<<20); err != nil {
+		t.Errorf("the turn was not given back: %v", err)
+	} else {
+		done()
+	}
+}
+
+// probing is a step that says whether the call that it is asked about has a turn.
+type probing struct {
+	has  func(key string) bool
+	said *[]bool
+	look bool // as dear rules do
+}
+
+func (p probing) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
+	if p.look {
+		if err := c.Bound.Look(ctx); err != nil {
+			return sdk.Verdict{}, err
+		}
+		defer c.Bound.Release()
+	}
+	*p.said = append(*p.said, p.has(c.KeyID))
+	return sdk.Verdict{Effect: sdk.Permit, Code: "TEST"}, nil
+}
+
+// committing says whether a call has a turn when it is to be recorded.
+type committing struct {
+	ops.Store
+	on func(cmd store.Command)
+}
+
+func (c *committing) Commit(ctx context.Context, cmd store.Command) error {
+	c.on(cmd)
+	return c.Store.Commit(ctx, cmd)
+}
+
+// A call that waits for somebody else, or works for long, keeps no other one of its key waiting: its turn ends before.
+func TestTurnsEndBeforeWaits(t *testing.T) {
+	var b *bench
+	decide, most := opNamed(t, "authorize"), runtime.GOMAXPROCS(0)
+	has := func(key string) bool {
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		var taken []*ops.Request
+		for range most {
+			r := &ops.Request{Key: &store.Key{ID: key}, Ctx: gone}
+			if b.svc.Begin(decide, r, 0) == nil {
+				taken = append(taken, r)
+			}
+		}
+		for _, r := range taken {
+			r.End()
+		}
+		return len(taken) < most
+	}
+	var said []bool
+	b = newBench(t, func(s ops.Store) ops.Store {
+		return &committing{s, func(cmd store.Command) {
+			if d, ok := cmd.(*store.Decide); ok {
+				said = append(said, has(d.Key.ID))
+			}
+		}}
+	})
+	key := b.newKey("agent", "agent")
+	long := places.New(places.Rules{Most: 1, Queue: -1})
+	for name, c := range map[string]struct {
+		step chain.Step
+		want bool
+	}{
+		"rules":                {chain.Step{Inline: true, Checker: probing{has, &said, false}}, true},
+		"rules that take long": {chain.Step{Inline: true, Checker: probing{has, &said, true}}, false},
+		"a module":             {chain.Step{Checker: probing{has, &said, false}}, false},
+		"a process":            {chain.Step{Beside: true, Checker: probing{has, &said, false}}, false},
+	} {
+		said = nil
+		c.step.Name = "s"
+		b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Places: long, Steps: []chain.Step{c.step}})
+		var doc exact.Doc
+		if err := doc.Parse(`{"agent_id":"a","tool_id":"x"}`, exact.DefaultLimits); err != nil {
+			t.Fatal(err)
+		}
+		k := b.store.Key(key.Key.ID)
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root()}
+		if err := b.svc.Begin(decide, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.svc.Run(decide, r); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !slices.Equal(said, []bool{c.want, false}) {
+			t.Errorf("%s: has a turn in the step, at the commit: %v, want %v, false", name, said, c.want)
+		}
+		if has(k.ID) {
+			t.Errorf("%s: the turn did not end", name)
+		}
+	}
+}
