@@ -93,3 +93,14 @@ func TestBuiltinSecretsInEscapes(t *testing.T) {
 		}
 	}
 }
+
+// A colour in caret notation, as programs show it that make controls visible, hides no secret behind it.
+func TestBuiltinSecretsBehindCarets(t *testing.T) {
+	c, token := builtinSecrets(t), "gh"+"p_"+"x7Kq2mV9tR4wZ1nB8cY5"+"dL3fH6jP0sGaT2uE"
+	for _, text := range []string{"^[[31m" + token, "a^[[1;38;2;9;9;9m" + token + "^[[0m.", `{"k":"^[[31m` + token + `"}`, `{"k":"^\u005b[31m` + token + `"}`} {
+		kept, err := c.Mask(context.Background(), &chain.Input{Text: text, ToolID: "t", Patient: true})
+		if err != nil || strings.Contains(kept, token) {
+			t.Errorf("%q is kept as %q, %v", text, kept, err)
+		}
+	}
+}

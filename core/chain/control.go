@@ -17,9 +17,9 @@ const (
 	c1  = 0xc2 // the first byte of U+0080 to U+009F in UTF-8
 )
 
-// introducers finds the bytes with which units begin that may stand for something else: a backslash, ESC, and the first byte of
-// U+0080 to U+009F. It looks for each only behind where it was found last. The zero introducers has found none yet.
-type introducers struct{ slash, esc, c1 int } // places, one higher
+// introducers finds the bytes with which units begin that may stand for something else: a backslash, ESC, the first byte of
+// U+0080 to U+009F, and a caret. It looks for each only behind where it was found last. The zero introducers has found none yet.
+type introducers struct{ slash, esc, c1, caret int } // places, one higher
 
 // next returns the index of the first introducer at or behind at. It returns len(text) if there is none.
 func (f *introducers) next(text string, at int) int {
@@ -36,7 +36,10 @@ func (f *introducers) next(text string, at int) int {
 		}
 		f.c1 = i + 1
 	}
-	return min(f.slash, f.esc, f.c1) - 1
+	if f.caret <= at {
+		f.caret = indexFrom(text, at, '^') + 1
+	}
+	return min(f.slash, f.esc, f.c1, f.caret) - 1
 }
 
 // indexFrom returns the index of the first c at or behind at. It returns len(text) if there is none.
@@ -66,6 +69,8 @@ func standsFor(text string, final bool) (r rune, size int, more bool) {
 		return escapeAt(text, final)
 	case esc:
 		return sequenceAt(text, final)
+	case '^':
+		return caretAt(text, final)
 	}
 	switch {
 	case len(text) < 2:
@@ -167,4 +172,30 @@ func stringAt(text string, n int, final bool) (r rune, size int, more bool) {
 		}
 	}
 	return nothing, n, !final && len(text) < maxSequence
+}
+
+// maxCaret bounds a colour in caret notation: ^[[1;38;2;255;255;255m takes less.
+const maxCaret = 32
+
+// caretAt reads a colour as programs show its ESC that make controls visible: ^[[31m. It stands for a blank, so that it neither hides the
+// beginning of a word nor joins what is on its sides. A caret in front of a unit, which may make a colour of both, is a unit itself and
+// stands for itself: see units.
+func caretAt(text string, final bool) (r rune, size int, more bool) {
+	at := 1
+	for at < len(text) && at < maxCaret && (at < 3 && text[at] == '[' || at >= 3 && (text[at] >= '0' && text[at] <= '9' || text[at] == ';' || text[at] == ':')) {
+		at++
+	}
+	switch {
+	case at == maxCaret:
+		return 0, 0, false
+	case at == len(text):
+		return 0, 0, !final
+	case at >= 3 && (text[at] == 'm' || text[at] == 'K'):
+		return blank, at + 1, false
+	case introduces(text, at):
+		if _, size, more := standsFor(text[at:], final); size > 0 || more {
+			return '^', min(size, 1), more
+		}
+	}
+	return 0, 0, false
 }

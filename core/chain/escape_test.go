@@ -57,7 +57,7 @@ func checkUnits(t testing.TB, text string) {
 	}
 }
 
-var escapeSeeds = []string{"", `\`, `\\`, `\\\`, `a\nb`, `\d\n`, `\u`, `\u00`, `\u0041`, `\u004g`, `\u005cu0041`, `\ud83d\ude00`, `\ud83d`, `\ud83dx`, `\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\ude00`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude`, `\U0041`,
+var escapeSeeds = []string{"", `^`, `^[`, `^[[`, `^[[m`, `a^[[31mb`, `^[[1;38;2;1;2;3mx`, `^[[31`, `^[[31x`, `^^[[31m`, `^[[31^[[0m`, `^\u005b[31mx`, `^[[3\u0031mx`, `\u005e[[31mx`, `^\d+`, `^\"x`, "^\x1b[[31mx", "^[[3\xc2\x9b1mx", `\u00^[[31m41`, `\u00^[[31m`, "\x1b]0;^[[31mx\a", `^[[` + strings.Repeat("1", 40) + `m`, `^\`, `^[\u`, `\`, `\\`, `\\\`, `a\nb`, `\d\n`, `\u`, `\u00`, `\u0041`, `\u004g`, `\u005cu0041`, `\ud83d\ude00`, `\ud83d`, `\ud83dx`, `\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\ude00`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude`, `\U0041`,
 	`C:\new\x`, "\xff\\n\xc3", `\u0000`, `é\/é`,
 	"a\x1b[31mb\x1b[0m", "\x1b[3", "\x1b", "\x1b[1;2Hx", "\x1b]0;title\x07x", "\x1b]8;;http://a\x1b\\\\nb", "\x1b]0;\\n\x07", "\x1b]0;x\x1b\\\\u0041", "\x1b(Bx", "\x1b\\\\n", "\x1b\\x",
 	"\u009b31mx", "\u009d0;x\u009cy", "\xc2\x1b", "0\xc2¡0", "\u00a0\u009b", `\x1b[31m`, `\x9b1m`, `\033[0m`, `\33[0m`, `\0331`, `\0033[m`, `\e[1m`, `\u{1b}[1m`, `\u{1F600}`, `\U0000001b`, `\UFFFFFFFF`, `\x1\x1b`, `\03\u0033`, `\u00\u0034\u0031`,
@@ -66,7 +66,7 @@ var escapeSeeds = []string{"", `\`, `\\`, `\\\`, `a\nb`, `\d\n`, `\u`, `\u00`, `
 // A text reads the same whole and cut anywhere, and as encoding/json reads it where that is JSON.
 func TestUnits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
-	parts := []string{`\`, `\\`, "n", "u", "0", "4", "d83d", "de00", `\ud83d`, `\ude00`, `\u00e9`, "é", `"`, "/", "x", " ", "\x1b", "\x1b[", "\x1b]", "\x07", "m", "\u009b", "\u009c", "\xc2", "{", "}", "1b", "e", "33", "U0000", "(", "H", "3"}
+	parts := []string{"^", "^[[", "^[[1;31m", "[31m", `\`, `\\`, "n", "u", "0", "4", "d83d", "de00", `\ud83d`, `\ude00`, `\u00e9`, "é", `"`, "/", "x", " ", "\x1b", "\x1b[", "\x1b]", "\x07", "m", "\u009b", "\u009c", "\xc2", "{", "}", "1b", "e", "33", "U0000", "(", "H", "3"}
 	texts := escapeSeeds
 	for range 3000 {
 		var b strings.Builder
@@ -78,7 +78,7 @@ func TestUnits(t *testing.T) {
 	for _, text := range texts {
 		checkUnits(t, text)
 		var want string
-		if json.Unmarshal([]byte(`"`+text+`"`), &want) != nil || !utf8.ValidString(text) || strings.ContainsAny(text, "\u009b\u009c\u009d") { // which JSON does not know as controls
+		if json.Unmarshal([]byte(`"`+text+`"`), &want) != nil || !utf8.ValidString(text) || strings.ContainsAny(text, "\u009b\u009c\u009d") || strings.Contains(text, "^[[") { // which JSON does not know as controls
 			continue
 		}
 		if got, ok := decoded(text); ok && got != want || !ok && text != want {
@@ -132,6 +132,14 @@ func TestControlSequences(t *testing.T) {
 		{"a movement", "\x1b[2C", " "},
 		{"a place", "\x1b[1;2H", " "},
 		{"the next line", "\x1bE", " "},
+		{"a colour in caret notation", "^[[1;31m", " "},
+		{"no parameters in caret notation", "^[[m", " "},
+		{"an end of line in caret notation", "^[[K", " "},
+		{"a bracket spelled behind the caret", `^\u005b[31m`, " "},
+		{"a caret spelled", `\u005e[[31m`, " "},
+		{"a parameter spelled", `^[[3\u0031m`, " "},
+		{"an expression", `^[[a-z]m`, `^[[a-z]m`},
+		{"an expression with a class of digits", `^\d+[[:alpha:]]`, `^\d+[[:alpha:]]`},
 		{"a movement, spelled", `\x1b[2C`, " "},
 	} {
 		if got, want := Decoded("wo"+one.sequence+"rd"), "wo"+one.as+"rd"; got != want {

@@ -135,12 +135,13 @@ var streamSteps = []chain.ScanStep{
 var streamTexts = []string{"", "key", "a key a key", "keykey<a key>a", "xxxxx", "é", "éé key é", `{"a":"key","b":12}`, `["keykey"]`, `{"a":"keykeykey","b":"key-x"}`, `["\ud83d\ude00"]`, "key-x key--x ekey", `["key\ud83d\ude00x",12,true,"é"] `, `{"k":"\u00e9 key \\key\"x"}`,
 	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x", `["k\u0065y",{"\u006b\u0065\u0079":"a\/x"}]`, `["\\u006bey \u005cu006bey \u005cu005cu005cu006bey","\\\\u006bey"]`, `k\u0065y \n\u006bey \u006`, `["\\nkey\nkey"]`, `{"a":"{\"key\":\"k\\u0065y\"}"}`,
 	`["\uD83D\uDE42 \ud83d\u0041 \ude42 \ud83d`, `\u003ckey\u003ea-\u0078`, `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]", "🙂key🙂x-x🙂",
-	"k\x1b[31mey <\x1b[0mkey>a", `["k\u001b[31mey","\u009b1mkey"]`, "a\x1b]8;;x\x1b\\ key\x1b]8;;\x07", `\u00e\u0062 \u006b\u00\u00`, `\x1\u0062[1mkey`, "\\u00\x1b[m6bey key"}
+	"k\x1b[31mey <\x1b[0mkey>a", `["k\u001b[31mey","\u009b1mkey"]`, "a\x1b]8;;x\x1b\\ key\x1b]8;;\x07", `\u00e\u0062 \u006b\u00\u00`, `\x1\u0062[1mkey`, "\\u00\x1b[m6bey key",
+	"k^[[31mkey^[[0m a", `^\u005b[1mkey ^[[3\u0031mkey`, `\u00^[[m6bey ^[[key^\\[[1mkey`, "^[[1\x1b[mmkey ^\u009b[[1mkey"}
 
 func randomText(rng *rand.Rand) string {
 	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`, `\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n",
 		`\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `\u`, `\u00`, `ey`, `\u0078`, `\u002d`,
-		"\x1b[1m", "\x1b[", "\x1b", "\x1b[C", "\x1b]0;a\x07", "\x1b]", "\x07", "\u009b1m", "m", `\u001b[1m`, `\x1b`, `\e[m`, `\u{6b}`, "k", `\`, `\x1`, `\u006`, "b"}
+		"^", "^[[1m", "[[m", "[1", "\x1b[1m", "\x1b[", "\x1b", "\x1b[C", "\x1b]0;a\x07", "\x1b]", "\x07", "\u009b1m", "m", `\u001b[1m`, `\x1b`, `\e[m`, `\u{6b}`, "k", `\`, `\x1`, `\u006`, "b"}
 	var b strings.Builder
 	if rng.IntN(2) == 0 { // JSON, perhaps broken off
 		b.WriteString(randomJSON(rng, 3))
