@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -254,6 +255,26 @@ func (m *Masked) Clean() bool { return len(m.found) == 0 }
 // Kept is the text for logs: in place of what was found stands its kind.
 func (m *Masked) Kept() (string, error) {
 	return m.with(func(f *sdk.Finding) string { return "[" + f.Kind + "]" })
+}
+
+// begins is Kept for the first bytes of the text. A place that is masked is never cut: it counts as a whole where it begins.
+func (m *Masked) begins(most int) (string, error) {
+	if len(m.text) <= most {
+		return m.Kept()
+	}
+	for most > 0 && !utf8.RuneStart(m.text[most]) {
+		most--
+	}
+	n := 0
+	for ; n < len(m.found) && m.found[n].Start < most; n++ {
+		most = max(most, m.found[n].End)
+	}
+	if most == len(m.text) {
+		return m.Kept()
+	}
+	begin := Masked{text: m.text[:most], found: m.found[:n], typed: m.typed}
+	out, err := begin.Kept()
+	return out + "…", err
 }
 
 // Shown is the text for those who have to answer for it: in place of what was found stands what kind it is, how long, of what

@@ -4,38 +4,91 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // What a step or a scanner says is its author's text and may quote the call or the output that it was asked about. So it is masked as
 // arguments are, before anybody keeps or shows it.
 
+// How much is kept and shown of an error, or of what a plugin said in it; and how much of it has to be heard, at most, so that a
+// secret which begins in what is shown is masked whole.
+const (
+	saidMost  = 1 << 10
+	HeardMost = 8 << 10
+)
+
+// Heard is what somebody else's code says in an error, before it is masked: its first HeardMost bytes, printable. What does not print
+// becomes an escape that masking reads, so that no secret is hidden behind it.
+func Heard(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		size := utf8.RuneLen(r)
+		if !unicode.IsPrint(r) {
+			size = len(escaped(r))
+		}
+		if b.Len()+size > HeardMost {
+			break
+		}
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(escaped(r))
+		}
+	}
+	return b.String()
+}
+
+// escaped is a character as JSON writes it.
+func escaped(r rune) string {
+	if r1, r2 := utf16.EncodeRune(r); r1 != utf8.RuneError {
+		return fmt.Sprintf(`\u%04x\u%04x`, r1, r2)
+	}
+	switch r {
+	case '\n':
+		return `\n`
+	case '\r':
+		return `\r`
+	case '\t':
+		return `\t`
+	}
+	return fmt.Sprintf(`\u%04x`, r)
+}
+
 // said is what a step says in in.Text, masked for keeping and showing. What cannot be masked is withheld.
 func (c *ScanChain) said(ctx context.Context, in *Input) string {
+	return c.brief(ctx, in, len(in.Text))
+}
+
+// brief is said for the first bytes of a text: all of it is masked, then what stands behind most is left out.
+func (c *ScanChain) brief(ctx context.Context, in *Input, most int) string {
 	if c == nil || in.Text == "" {
 		return in.Text
 	}
-	out, err := c.sayable(ctx, in)
+	out, err := c.sayable(ctx, in, most)
 	if err != nil {
 		return withheldFor(err)
 	}
 	return out
 }
 
-// Said is a text of somebody else's code, such as the last words of a process, as it may be kept and shown.
+// Said is how a text of somebody else's code begins, such as the last words of a process, as it may be kept and shown.
 func (c *ScanChain) Said(ctx context.Context, text string) string {
-	return c.said(ctx, &Input{Text: text})
+	return c.brief(ctx, &Input{Text: text}, saidMost)
 }
 
 // sayable masks a text; without any scanner, our own keys alone. An error means that it must not be kept.
-func (c *ScanChain) sayable(ctx context.Context, in *Input) (string, error) {
+func (c *ScanChain) sayable(ctx context.Context, in *Input, most int) (string, error) {
 	m, err := c.Look(ctx, in)
 	if errors.Is(err, ErrNoScanner) {
-		return c.keyless(in.Text)
+		return c.keyless(in.Text, most)
 	}
 	if err != nil {
 		return "", err
 	}
-	out, err := m.Kept()
+	out, err := m.begins(most)
 	if err == nil && len(c.keysIn(out)) > 0 {
 		err = errKept
 	}
@@ -43,12 +96,12 @@ func (c *ScanChain) sayable(ctx context.Context, in *Input) (string, error) {
 }
 
 // Keyless is a text without our own keys; no scanner is asked.
-func (c *ScanChain) Keyless(text string) string { return orWithheld(c.keyless(text)) }
+func (c *ScanChain) Keyless(text string) string { return orWithheld(c.keyless(text, len(text))) }
 
 // keyless masks our own keys.
-func (c *ScanChain) keyless(text string) (string, error) {
+func (c *ScanChain) keyless(text string, most int) (string, error) {
 	m := Masked{text: text, found: merged(ordered(c.keysIn(text)))}
-	out, err := m.Kept()
+	out, err := m.begins(most)
 	if err == nil && len(c.keysIn(out)) > 0 {
 		err = errKept
 	}
@@ -89,12 +142,12 @@ func (c *ScanChain) hush(ctx context.Context, in *Input, err error) error {
 	own.Text = err.Error()
 	out := &hushed{err: err}
 	if ours(err) {
-		out.text = orWithheld(c.keyless(own.Text))
+		out.text = orWithheld(c.keyless(own.Text, len(own.Text)))
 	} else {
-		out.text = c.said(ctx, &own)
+		out.text = c.brief(ctx, &own, saidMost)
 	}
 	if own.Text = Words(err); own.Text != "" {
-		out.words = c.said(ctx, &own)
+		out.words = c.brief(ctx, &own, saidMost)
 	}
 	return out
 }
