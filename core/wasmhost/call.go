@@ -96,7 +96,7 @@ func (c *call) emit(a []uint64) {
 	kind, declared := c.in.module.kinds[string(name)]
 	switch {
 	case !declared:
-		c.fault(ErrKind, "%q", cut(string(name), 80))
+		c.fault(ErrKind, "%s", named(name, int(kindLen)))
 	case start >= end || uint64(end) > uint64(c.window):
 		c.fault(ErrSpan, "%d–%d of %d bytes", start, end, c.window)
 	case !(confidence >= 0 && confidence <= 1): // also false for NaN
@@ -112,6 +112,15 @@ func (c *call) emit(a []uint64) {
 		Confidence: confidence, Severity: sdk.Severity(severity), Suggested: suggested[action],
 		Replacement: c.replacement(action, uint32(a[7]), uint32(a[8]))})
 	a[0] = 0
+}
+
+// named is a name of a guest's as an error tells it. What is no name is not quoted: it may be a text that it was asked about, and of a
+// part of a secret nobody sees that it is to be masked.
+func named(name []byte, size int) string {
+	if size <= maxKindName && kindName.Match(name) {
+		return fmt.Sprintf("%q", name)
+	}
+	return fmt.Sprintf("of %d bytes that is no name", size)
 }
 
 var suggested = [...]sdk.Action{abi.ActionFlag: sdk.Flag, abi.ActionRedact: sdk.Redact, abi.ActionReplace: sdk.Replace,
@@ -166,9 +175,9 @@ func (c *call) decide(a []uint64) {
 	reason := c.view("reason", uint32(a[3]), uint32(a[4]))
 	switch abstains := effect == abi.EffectAbstain; {
 	case abstains && len(code) > 0:
-		c.fault(ErrDecision, "code %q with effect abstain: want none", cut(string(code[:min(len(code), 80)]), 80))
+		c.fault(ErrDecision, "code %s with effect abstain: want none", named(code, len(code)))
 	case !abstains && !kindName.Match(code[:min(len(code), 80)]):
-		c.fault(ErrDecision, "code %q: want %s", cut(string(code[:min(len(code), 80)]), 80), kindName)
+		c.fault(ErrDecision, "code %s: want %s", named(code, len(code)), kindName)
 	case !utf8.Valid(reason):
 		c.fault(ErrDecision, "reason is not UTF-8")
 	}

@@ -47,7 +47,7 @@ type CallError struct {
 	Module string
 	Export string // the exported function that ran; "" before one did
 	Fault  error  // one of the Err… above
-	Detail string // one clause; may quote the guest, cut and made printable
+	Detail string // one clause, printable; of the guest it quotes names alone
 	Err    error  // the cause, if there is one beside Fault
 }
 
@@ -78,7 +78,7 @@ func (e *CallError) Unwrap() []error {
 // StatusError is a non-zero status of an export, with the text the author put for it. errors.Is finds ErrStatus.
 type StatusError struct {
 	Status uint32 // abi.Status…; from abi.AuthorStatus on the author's own
-	Text   string // printable, at most 512 bytes; "" if the author put none
+	Text   string // as chain.Heard gives it: not masked yet; "" if the author put none
 }
 
 func (e *StatusError) Error() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -193,7 +194,7 @@ func (in *instance) status(c *call, export string, fn api.Function, args ...uint
 		return err
 	}
 	if status != abi.StatusOK || c.has[abi.SlotError] {
-		return in.module.fault(export, ErrStatus, "", &StatusError{Status: status, Text: cut(string(c.puts[abi.SlotError]), 512)})
+		return in.module.fault(export, ErrStatus, "", &StatusError{Status: status, Text: chain.Heard(string(c.puts[abi.SlotError]))})
 	}
 	return nil
 }

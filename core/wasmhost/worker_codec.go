@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -281,7 +282,7 @@ func (f *fields) fault(module string) *CallError {
 	e.Detail = cut(string(f.text("detail", 2*maxText)), maxText)
 	switch f.number("cause", causeText) {
 	case causeStatus:
-		e.Err = &StatusError{Status: uint32(f.number("status", math.MaxUint32)), Text: cut(string(f.text("status text", maxText)), maxText)}
+		e.Err = &StatusError{Status: uint32(f.number("status", math.MaxUint32)), Text: chain.Heard(string(f.text("status text", chain.HeardMost)))}
 	case causeDeadline:
 		e.Err = context.DeadlineExceeded
 	case causeCanceled:

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -46,9 +47,9 @@ const (
 
 // fromChild are the frames that a child may send, with the most bytes a body of each has.
 var fromChild = map[byte]uint32{
-	frameReady: maxMetadata + maxText, frameFailed: 4 * maxText, frameSchema: maxMetadata, frameLog: maxLogText + 16,
+	frameReady: maxMetadata + maxText, frameFailed: 4*maxText + chain.HeardMost, frameSchema: maxMetadata, frameLog: maxLogText + 16,
 	frameFindings: abi.MaxFindings*(abi.MaxReplacement+128) + abi.MaxState + abi.MaxPut + 256,
-	frameVerdict:  maxReason + 512, frameFault: 4 * maxText, frameStage: maxText, frameAdmitted: maxMetadata + 64<<10,
+	frameVerdict:  maxReason + 512, frameFault: 4*maxText + chain.HeardMost, frameStage: maxText, frameAdmitted: maxMetadata + 64<<10,
 }
 
 // toChild are the frames that the gateway sends. A scan's body is bounded by the module's memory.
