@@ -154,7 +154,7 @@ func (g shownPlugins) Config() console.Config {
 	if last := g.reloaded.Load(); last != nil {
 		out.Reloaded = last.at
 		if last.err != nil {
-			out.Error = chain.WithWords(last.err.Error(), chain.Words(last.err))
+			out.Error = g.withWords(last.err.Error(), chain.Words(last.err))
 		}
 	}
 	return out

@@ -168,7 +168,7 @@ func (g *Gateway) refuse(ctx context.Context, who store.Who, err error) error {
 	if noted := g.service.NoteBy(context.WithoutCancel(ctx), who, "config_refused", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"error", clip(err.Error())}); noted != nil {
 		g.opts.Log("config_refused could not be recorded: %v", noted)
 	}
-	told := chain.WithWords(err.Error(), chain.Words(err)) // whoever may reload may know
+	told := g.withWords(err.Error(), chain.Words(err)) // whoever may reload may know
 	out := &sdk.Error{Code: sdk.CodeInvalidField, Field: "config", Msg: "the configuration was not changed: " + told}
 	if e, ok := errors.AsType[*sdk.Error](err); ok && e.Code == sdk.CodeAuditUnavailable {
 		out.Code, out.Field = e.Code, "" // not the configuration's fault

@@ -30,6 +30,7 @@ const (
 // ErrAnswer is the error of a call whose answer broke a rule of the protocol, or said that it had failed.
 var ErrAnswer = errors.New("the plugin's answer is an error")
 
+// wrongf is for what is wrong with an answer. It quotes nothing of it that is not known or a name.
 func wrongf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrAnswer, cut(fmt.Sprintf(format, args...), 512))
 }
@@ -45,7 +46,7 @@ var effects = [...]sdk.Effect{
 func (a *answer) verdict() (sdk.Verdict, error) {
 	switch {
 	case a.failure != "":
-		return sdk.Verdict{}, &chain.Spoken{Err: ErrAnswer, Words: cut(a.failure, 300)}
+		return sdk.Verdict{}, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(a.failure)}
 	case a.effect == 0 || a.effect >= uint64(len(effects)):
 		return sdk.Verdict{}, wrongf("effect %d is none", a.effect)
 	}
@@ -69,7 +70,7 @@ func (a *answer) verdict() (sdk.Verdict, error) {
 func (a *answer) checkTexts(effect sdk.Effect) error {
 	switch {
 	case !isCode(a.code) && (a.code != "" || effect != sdk.Abstain):
-		return wrongf("code %q: 1 to %d of A-Z 0-9 _ are wanted", cut(a.code, 80), maxCode)
+		return wrongf("code of %d bytes that is no code: 1 to %d of A-Z 0-9 _ are wanted", len(a.code), maxCode)
 	case len(a.reason) > maxReason:
 		return wrongf("reason of %d bytes, at most %d are allowed", len(a.reason), maxReason)
 	case len(a.rule) > maxRule:
@@ -101,7 +102,7 @@ func (a *answer) hold(v *sdk.Verdict) error {
 	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
 		v.Priority = p
 	default:
-		return wrongf("priority %q is none", cut(a.priority, 40))
+		return wrongf("priority of %d bytes is none: low, medium or high is wanted", len(a.priority))
 	}
 	v.Approvals, v.Expires, v.From = int(a.approvals), time.Duration(a.expires)*time.Millisecond, a.approvers
 	return nil
@@ -110,9 +111,9 @@ func (a *answer) hold(v *sdk.Verdict) error {
 // answerable refuses a DEFER that nobody could ever approve.
 func (a *answer) answerable() error {
 	keys, roles := map[string]bool{}, false
-	for _, who := range a.approvers {
+	for i, who := range a.approvers {
 		if len(who) > maxApprover {
-			return wrongf("approver %q: at most %d bytes are allowed", cut(who, 80), maxApprover)
+			return wrongf("approver %d of %d bytes: at most %d are allowed", i, len(who), maxApprover)
 		}
 		key, isKey := strings.CutPrefix(who, "key:")
 		role, isRole := strings.CutPrefix(who, "role:")
@@ -121,9 +122,9 @@ func (a *answer) answerable() error {
 		case isKey && key != "":
 			keys[key] = true
 		case !isRole || !isPreset:
-			return wrongf("approver %q: key:NAME, role:approver or role:operator is wanted", cut(who, 80))
+			return wrongf("approver %d: key:NAME, role:approver or role:operator is wanted", i)
 		case scopes&sdk.ScopeApprove == 0:
-			return wrongf("approver %q: keys of that preset may not approve; role:approver or role:operator is wanted", cut(who, 80))
+			return wrongf("approver %d: keys of preset %s may not approve; role:approver or role:operator is wanted", i, role)
 		default:
 			roles = true
 		}
@@ -167,7 +168,7 @@ var actions = [...]sdk.Action{
 func findings(r *pluginv1.ScanResponse, scanner string, kinds map[string]string, in *chain.Input) ([]sdk.Finding, error) {
 	switch {
 	case r.Error != "":
-		return nil, &chain.Spoken{Err: ErrAnswer, Words: cut(r.Error, 300)}
+		return nil, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(r.Error)}
 	case len(r.Findings) > maxFindings:
 		return nil, wrongf("%d findings, at most %d are allowed", len(r.Findings), maxFindings)
 	}
@@ -189,7 +190,7 @@ func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text 
 	kind, declared := kinds[f.Kind]
 	switch {
 	case !declared:
-		return sdk.Finding{}, fmt.Errorf("kind %q was not declared", cut(f.Kind, 80))
+		return sdk.Finding{}, fmt.Errorf("kind %s was not declared", kindName(f.Kind))
 	case f.Start >= f.End || f.End > uint64(len(text)):
 		return sdk.Finding{}, fmt.Errorf("span %d to %d of %d bytes", f.Start, f.End, len(text))
 	case !onRune(text, f.Start) || !onRune(text, f.End):
@@ -207,6 +208,15 @@ func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text 
 	}
 	return sdk.Finding{Kind: kind, Scanner: scanner, Start: int(f.Start), End: int(f.End), Confidence: f.Confidence,
 		Severity: severities[f.Severity], Suggested: actions[f.Suggested], Replacement: f.Replacement}, nil
+}
+
+// kindName is a kind of a plugin's as an error tells it. What is no name is not quoted: it may be a text that the plugin was asked about,
+// and of a part of a secret nobody sees that it is to be masked.
+func kindName(name string) string {
+	if isCode(name) {
+		return name
+	}
+	return fmt.Sprintf("of %d bytes", len(name))
 }
 
 func onRune(text string, at uint64) bool {

@@ -102,7 +102,7 @@ type health struct {
 
 // heed takes over what a message says.
 func (in *instance) heed(m *pluginv1.HealthResponse) error {
-	said := health{words: cut(m.Detail, 300)}
+	said := health{words: chain.Heard(m.Detail)}
 	switch m.Status {
 	case pluginv1.HealthResponse_STATUS_SERVING:
 	case pluginv1.HealthResponse_STATUS_NOT_SERVING:

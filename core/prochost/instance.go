@@ -201,7 +201,7 @@ func quoted(err error) error {
 	if !ok {
 		return err
 	}
-	return &chain.Spoken{Err: errors.New(s.Code().String()), Words: cut(s.Message(), 300)}
+	return &chain.Spoken{Err: errors.New(s.Code().String()), Words: chain.Heard(s.Message())}
 }
 
 // plain makes a short printable error of a gRPC status, whose text comes from the plugin.

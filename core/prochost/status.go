@@ -148,7 +148,7 @@ func (r *replica) lacks() []confine.Gap {
 func (r *replica) words() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cut(chain.Words(r.failed), 1<<10)
+	return chain.Words(r.failed)
 }
 
 func (r *replica) handshaken() bool {
