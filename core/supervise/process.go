@@ -190,9 +190,13 @@ func (e *Exit) blame(over string) {
 	}
 }
 
-// quote adds to the sentence what the process said last.
+// quote adds to the sentence how the line begins that the process said last.
 func (e *Exit) quote() {
-	if line := e.words(); line != "" {
+	line := e.words()
+	if len(line) > 200 {
+		line = wholeWords(line[:200]) + "…"
+	}
+	if line != "" {
 		e.Err += ": " + line
 	}
 }
@@ -223,9 +227,5 @@ func telling(s string) (line string) {
 			break
 		}
 	}
-	line = printable(line)
-	if len(line) > 200 {
-		line = strings.ToValidUTF8(line[:200], "") + "…"
-	}
-	return line
+	return printable(line)
 }

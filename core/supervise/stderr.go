@@ -87,11 +87,11 @@ func (p *pump) keep(b []byte) {
 }
 
 func (p *pump) kept() string {
-	s := string(p.head)
+	head, tail := string(p.head), string(p.tail)
 	if p.lost {
-		s += cut
+		head, tail = wholeWords(head)+cut, tail[strings.IndexAny(tail+" ", blanks):]
 	}
-	s = strings.ToValidUTF8(s+string(p.tail), "?")
+	s := strings.ToValidUTF8(head+tail, "?")
 	if len(s) > maxStderr { // a replaced run is never longer than what it replaces
 		s = s[:maxStderr]
 	}
@@ -113,11 +113,20 @@ func (p *pump) endLine() {
 	if p.log == nil {
 		return
 	}
-	line = printable(line)
 	if over > 0 {
-		line += fmt.Sprintf("… (%d bytes more)", over)
+		whole := wholeWords(line)
+		line = printable(whole) + fmt.Sprintf("… (%d bytes more)", len(line)-len(whole)+over)
+	} else {
+		line = printable(line)
 	}
 	p.log(line)
+}
+
+const blanks = " \t\r\n"
+
+// wholeWords is a text that was cut, without the word that was: of a part of a secret nobody sees that it is to be masked.
+func wholeWords(s string) string {
+	return strings.TrimRight(s[:strings.LastIndexAny(s, blanks)+1], " \t")
 }
 
 // turn begins a new second when it is time, and says what the last one lost.

@@ -40,7 +40,8 @@ func TestStderrLines(t *testing.T) {
 		"no text":    {"\xff\xfeok\n", []string{`\xff\xfeok`}},
 		"direction":  {"a\u202eb\u2028c\n", []string{`a\u202eb\u2028c`}},
 		"umlaut":     {"grün ✓\n", []string{"grün ✓"}},
-		"long":       {strings.Repeat("x", 1500) + "\nnext", []string{strings.Repeat("x", 1024) + "… (476 bytes more)", "next"}},
+		"long":       {strings.Repeat("x", 1000) + " " + strings.Repeat("y", 500) + "\nnext", []string{strings.Repeat("x", 1000) + "… (501 bytes more)", "next"}},
+		"one word":   {strings.Repeat("x", 1500) + "\nnext", []string{"… (1500 bytes more)", "next"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got lines
@@ -138,6 +139,40 @@ func TestStderrKept(t *testing.T) {
 		if len(got) > maxStderr || !strings.HasPrefix(said, head) || !strings.HasSuffix(said, tail) || !lost && got != said || lost != (n > headBytes+tailBytes) {
 			t.Errorf("of %d bytes %d are kept: %q", n, len(got), got)
 		}
+	}
+}
+
+// Whoever masks what a process said sees no part of a word: of a secret that was cut it would not know that it is one.
+func TestStderrIsCutBetweenWords(t *testing.T) {
+	secret := "tok" + "_" + strings.Repeat("k9", 16)
+	for at := range 1100 {
+		for _, said := range []string{
+			"panic: " + strings.Repeat("y ", at/2) + strings.Repeat("z", at%2) + " " + secret + strings.Repeat(" w", 4000) + "\n",
+			strings.Repeat("w ", 2000) + secret + " " + strings.Repeat("y ", 1600+at/2) + strings.Repeat("z", at%2) + "\n",
+		} {
+			var got lines
+			p := &pump{log: got.log, now: func() time.Time { return time.Unix(0, 0) }, after: time.After}
+			p.run(strings.NewReader(said))
+			e := Exit{Code: 1, Stderr: p.kept()}
+			e.judge(Limits{}, false, p.starved)
+			e.quote()
+			for name, text := range map[string]string{"log": strings.Join(got.all, "\n"), "stderr": e.Stderr, "words": e.words(), "error": e.Err} {
+				if text = strings.ReplaceAll(text, secret, ""); strings.ContainsAny(text, "k_") {
+					t.Fatalf("%s: a part is left of a secret, %d bytes on: %q", name, at, text)
+				}
+			}
+		}
+	}
+}
+
+// What a process said last is long enough to be masked before it is cut; only the sentence on how it ended is short.
+func TestWordsAreWhole(t *testing.T) {
+	said := "panic: " + strings.Repeat("y", 180) + " " + strings.Repeat("k9", 16) + " z"
+	e := Exit{Code: 1, Stderr: said + "\n"}
+	e.judge(Limits{}, false, false)
+	e.quote()
+	if e.words() != said || !strings.HasSuffix(e.Err, "y…") {
+		t.Errorf("%q, %q", e.words(), e.Err)
 	}
 }
 
