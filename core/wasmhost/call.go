@@ -233,9 +233,9 @@ func (b *logBudget) add(level int, line []byte) {
 		b.dropped++
 		return
 	}
-	if over := len(line) - abi.MaxLogLine; over > 0 {
-		b.cut += over
-		line = line[:abi.MaxLogLine]
+	if size := len(line); size > abi.MaxLogLine { // without the word that is cut: of a part of a secret nobody sees that it is to be masked
+		line = line[:bytes.LastIndexAny(line[:abi.MaxLogLine], " \t\r\n")+1]
+		b.cut += size - len(line)
 	}
 	b.lines = append(b.lines, logLine{level, strings.ToValidUTF8(string(line), "\uFFFD")})
 }

@@ -128,7 +128,7 @@ func wasiWrite(c *call, a []uint64) {
 func (c *call) print(stream int, b []byte) {
 	for len(b) > 0 {
 		line, rest, ended := bytes.Cut(b, []byte("\n"))
-		room := abi.MaxLogLine - len(c.printed[stream])
+		room := abi.MaxLogLine + 1 - len(c.printed[stream]) // one more, so that it is known to be too long
 		if over := len(line) - room; over > 0 {
 			c.log.cut += over
 			line = line[:room]

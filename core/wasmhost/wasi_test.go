@@ -115,14 +115,14 @@ func TestLogBudget(t *testing.T) {
 	if len(s.lines) != abi.MaxLogLines+1 {
 		t.Fatalf("%d lines: %q", len(s.lines), s.lines)
 	}
-	want := []string{`mod 0 "replacement"`, `mod 7 "` + "\uFFFD" + `"`, fmt.Sprintf("mod 2 %q", strings.Repeat("\x00", abi.MaxLogLine)), `mod 1 "TEST"`}
+	want := []string{`mod 0 "replacement"`, `mod 7 "` + "\uFFFD" + `"`, `mod 2 ""`, `mod 1 "TEST"`}
 	if !reflect.DeepEqual(s.lines[:4], want) {
 		t.Errorf("got %q", s.lines[:4])
 	}
-	if last := s.lines[abi.MaxLogLines]; last != `mod 2 "log over budget: 11 lines dropped, 5 bytes cut"` {
+	if last := s.lines[abi.MaxLogLines]; last != `mod 2 "log over budget: 11 lines dropped, 1029 bytes cut"` {
 		t.Errorf("last line %s", last)
 	}
-	if st := m.Stats(); st.LogLines != 11 || st.LogBytes != 5 {
+	if st := m.Stats(); st.LogLines != 11 || st.LogBytes != abi.MaxLogLine+5 {
 		t.Errorf("stats %+v", st)
 	}
 }
@@ -148,6 +148,31 @@ func TestPrintedLinesGoToTheLog(t *testing.T) {
 	}
 }
 
+// Whoever masks a line sees no part of a word: of a secret that was cut it would not know that it is one.
+func TestLogLinesAreCutBetweenWords(t *testing.T) {
+	m := load(t, finder(), nil)
+	in, err := m.start(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.close()
+	secret := "tok" + "_" + strings.Repeat("k9", 16)
+	for at := range abi.MaxLogLine + 10 {
+		line := []byte(strings.Repeat("y", at) + " " + secret + " z")
+		c := loose(in, scanning)
+		c.log.add(0, line)
+		c.print(0, line[:at/2])
+		c.print(0, append(line[at/2:], '\n'))
+		if len(c.log.lines) != 2 || c.log.lines[0].text != c.log.lines[1].text {
+			t.Fatalf("logged and printed: %+v", c.log.lines)
+		}
+		text, left := c.log.lines[0].text, c.log.cut
+		if strings.ContainsAny(strings.ReplaceAll(text, secret, ""), "k_") || left != 2*(len(line)-len(text)) || left > 0 && len(line) <= abi.MaxLogLine {
+			t.Fatalf("%d bytes before: %q, %d bytes cut", at, text, left)
+		}
+	}
+}
+
 func TestPrintingWithoutLineEndsIsBounded(t *testing.T) {
 	m := load(t, finder(), nil)
 	in, err := m.start(context.Background())
@@ -159,7 +184,7 @@ func TestPrintingWithoutLineEndsIsBounded(t *testing.T) {
 	for range 100 {
 		c.print(0, make([]byte, 10_000))
 	}
-	if n := len(c.printed[0]); n != abi.MaxLogLine || c.log.cut != 1_000_000-n {
+	if n := len(c.printed[0]); n != abi.MaxLogLine+1 || c.log.cut != 1_000_000-n {
 		t.Errorf("%d bytes kept, %d cut", n, c.log.cut)
 	}
 }
