@@ -216,7 +216,7 @@ func (p *plan) limit() error {
 	for _, l := range []struct {
 		name  string
 		which int
-		most  *uint64
+		most  *uint64 // 0 is no limit, except of core
 	}{
 		{"core", unix.RLIMIT_CORE, &none},
 		{"files", unix.RLIMIT_NOFILE, &p.Limits.Files},
@@ -229,14 +229,25 @@ func (p *plan) limit() error {
 		if *l.most == 0 && l.which != unix.RLIMIT_CORE {
 			continue
 		}
-		var now syscall.Rlimit
-		if err := syscall.Getrlimit(l.which, &now); err != nil {
-			return fmt.Errorf("limit %s: %w", l.name, err)
+		if err := lower(l.name, l.which, *l.most); err != nil {
+			return err
 		}
-		most := min(*l.most, now.Max)
-		if err := syscall.Setrlimit(l.which, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
-			return fmt.Errorf("limit %s to %d: %w", l.name, most, err)
-		}
+	}
+	if p.Confine == nil {
+		return nil
+	}
+	return limitShared()
+}
+
+// lower sets a limit for good, never above what already holds.
+func lower(name string, which int, most uint64) error {
+	var now syscall.Rlimit
+	if err := syscall.Getrlimit(which, &now); err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
+	most = min(most, now.Max)
+	if err := syscall.Setrlimit(which, &syscall.Rlimit{Cur: most, Max: most}); err != nil {
+		return fmt.Errorf("limit %s to %d: %w", name, most, err)
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/confine"
 	"golang.org/x/sys/unix"
 )
 
@@ -213,6 +214,29 @@ func TestLimitsAreSet(t *testing.T) {
 		}
 		if !regexp.MustCompile(name + ` +` + written(soft) + ` +` + written(hard) + ` `).MatchString(r.Limits) {
 			t.Errorf("%s is not %d and %d:\n%s", name, soft, hard, r.Limits)
+		}
+	}
+}
+
+// A program that is confined cannot use up what all programs of its user share: the kernel counts these by user.
+func TestSharedLimitsOfTheConfined(t *testing.T) {
+	for name, c := range map[string]struct {
+		which int
+		want  uint64
+	}{"Max pending signals": {unix.RLIMIT_SIGPENDING, 1024}, "Max msgqueue size": {unix.RLIMIT_MSGQUEUE, 0}} {
+		var ours unix.Rlimit
+		if err := unix.Getrlimit(c.which, &ours); err != nil {
+			t.Fatal(err)
+		}
+		for _, policy := range []*confine.Policy{nil, {}} {
+			soft, hard := ours.Cur, ours.Max
+			if policy != nil {
+				soft, hard = min(c.want, ours.Max), min(c.want, ours.Max)
+			}
+			r := asks(t, Command{Confine: policy})
+			if !regexp.MustCompile(name + ` +` + written(soft) + ` +` + written(hard) + ` `).MatchString(r.Limits) {
+				t.Errorf("%s is not %d and %d, confined %t:\n%s", name, soft, hard, policy != nil, r.Limits)
+			}
 		}
 	}
 }

@@ -99,3 +99,6 @@ func forget(*Process) ([]string, error) { return nil, nil }
 func endLeft(string, bool)              {}
 func endAbandoned(context.Context)      {}
 func reap()                             {}
+
+// limitShared does nothing: there are no such limits here.
+func limitShared() error { return nil }

@@ -168,3 +168,13 @@ func findStrays(root, group int, found map[int]int) {
 		}
 	}
 }
+
+// Of what the kernel counts for all processes of a user together, a confined one gets no more than it needs.
+const (
+	pendingSignals = 1024 // a timer takes one too
+	queueBytes     = 0    // of message queues
+)
+
+func limitShared() error {
+	return errors.Join(lower("pending signals", unix.RLIMIT_SIGPENDING, pendingSignals), lower("message queues", unix.RLIMIT_MSGQUEUE, queueBytes))
+}
