@@ -14,9 +14,9 @@ import (
 // arguments are, before anybody keeps or shows it.
 
 // How much is kept and shown of an error, or of what a plugin said in it; and how much of it has to be heard, at most, so that a
-// secret which begins in what is shown is masked whole.
+// secret which begins in what is shown is masked whole. Plugins cut what they say at 1 KiB: that end is not shown either.
 const (
-	saidMost  = 1 << 10
+	saidMost  = 512
 	HeardMost = 8 << 10
 )
 

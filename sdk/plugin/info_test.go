@@ -298,3 +298,16 @@ func TestClip(t *testing.T) {
 		}
 	}
 }
+
+// The host masks what a plugin says: it must see no part of a word, of which it would not know that it is a secret's.
+func TestClipCutsBetweenWords(t *testing.T) {
+	secret := "tok" + "_" + strings.Repeat("k9", 16)
+	for at := range maxLine + 10 {
+		for _, blank := range []string{" ", "\n"} {
+			got := clip(strings.Repeat("y", at) + blank + secret + blank + strings.Repeat("z", maxLine))
+			if rest := strings.ReplaceAll(got, secret, ""); strings.ContainsAny(rest, "k_") || !strings.HasSuffix(got, "(cut)") || len(got) > maxLine {
+				t.Fatalf("%d bytes before: %q", at, got)
+			}
+		}
+	}
+}

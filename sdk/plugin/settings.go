@@ -184,13 +184,14 @@ func (p Problems) wire() (out []*pluginv1.Problem) {
 	return out
 }
 
-// clip makes text fit for the wire: valid UTF-8 of at most maxLine bytes. It is for texts about errors only; what an answer
-// says is refused when it is too long.
+// clip makes text fit for the wire: valid UTF-8 of at most maxLine bytes, without the word that is cut, of which the host would not see
+// that it is a part of a secret. It is for texts about errors only; what an answer says is refused when it is too long.
 func clip(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxLine {
 		return text
 	}
-	const cut = " (cut)"
-	return strings.ToValidUTF8(text[:maxLine-len(cut)], "") + cut
+	const cut = "(cut)"
+	text = text[:maxLine-len(cut)]
+	return text[:strings.LastIndexAny(text, " \t\r\n")+1] + cut
 }
