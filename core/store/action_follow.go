@@ -88,7 +88,7 @@ func joinRow(token, action string) []byte { return keyStr(prefixJoin, token+"\x0
 func (tx *tx) join(d *Defer, action string) {
 	d.joined = append(d.joined, action)
 	tx.set(joinRow(d.Token, action), nil)
-	tx.s.open.put(d)
+	tx.s.open.put(d, tx.ticket != nil)
 }
 
 // loadJoined reads which actions wait for d beside the first.

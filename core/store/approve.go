@@ -51,6 +51,7 @@ type Approve struct {
 	GrantID   string // of the grant that was made
 	GrantNote string // why none was made, although one was asked for; or which one was revoked
 
+	ends    string // the token of the call that a denial ends, as its claim has found it
 	was     *Defer // before it was signed; nil while it is not
 	wasView []byte
 }

@@ -139,7 +139,7 @@ func (s *Store) loadDefers(st *state) error {
 		if err := s.loadJoined(d); err != nil {
 			return err
 		}
-		s.open.put(d)
+		s.open.put(d, false)
 		return nil
 	})
 }
@@ -189,7 +189,7 @@ func (tx *tx) putDefer(d *Defer) {
 	row, err := json.Marshal(d)
 	tx.keep(err)
 	tx.set(keyStr(prefixDefer, d.Token), row)
-	tx.s.open.put(d)
+	tx.s.open.put(d, tx.ticket != nil)
 }
 
 // move takes d to another state, keeps the lists right, and wakes those who wait for it once the batch is on disk.

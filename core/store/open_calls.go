@@ -10,6 +10,10 @@ import (
 type openCalls struct {
 	mu sync.RWMutex
 	by map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
+
+	// before is what by was of those that the commands of the last batch have changed, until that batch is on disk or what
+	// it gave is taken back: whatever is in flight when the disk stalls is void.
+	before map[string]*openCall
 }
 
 // openCall is one of them. It never changes: a new one takes its place.
@@ -29,11 +33,24 @@ func (d *openCall) answers(action, token string) bool {
 	return token == want && slices.Contains(d.actions, action)
 }
 
-// put makes what is known of d what d is by now.
-func (o *openCalls) put(d *Defer) {
+// names is under what the call is found.
+func (d *openCall) names() []string {
+	if d.approval == "" {
+		return []string{d.token, d.decision}
+	}
+	return []string{d.token, d.decision, d.approval}
+}
+
+// put makes what is known of d what d is by now. inFlight says that a command did it, which a stall would make void.
+func (o *openCalls) put(d *Defer, inFlight bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if was := o.by[d.Token]; was != nil {
+		if inFlight && o.before[d.Token] == nil {
+			for _, name := range was.names() {
+				o.before[name] = was
+			}
+		}
 		delete(o.by, was.approval)
 		delete(o.by, was.decision)
 		delete(o.by, was.token)
@@ -42,21 +59,34 @@ func (o *openCalls) put(d *Defer) {
 		return
 	}
 	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Expires, d.actions()}
-	o.by[is.token], o.by[is.decision] = is, is
-	if is.approval != "" {
-		o.by[is.approval] = is
+	for _, name := range is.names() {
+		o.by[name] = is
 	}
 }
 
-func (o *openCalls) find(name string) *openCall {
+// settled forgets what was before: the last batch is on disk, or what it gave is taken back.
+func (o *openCalls) settled() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.before)
+}
+
+// find is the open call of that name that fits: as it was before what is in flight, or as it is with that. nil if none does.
+func (o *openCalls) find(name string, fits func(*openCall) bool) *openCall {
 	o.mu.RLock()
-	defer o.mu.RUnlock()
-	return o.by[name]
+	was, is := o.before[name], o.by[name]
+	o.mu.RUnlock()
+	for _, d := range []*openCall{was, is} {
+		if d != nil && fits(d) {
+			return d
+		}
+	}
+	return nil
 }
 
 // OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the disk.
 func (s *Store) OpenCall(decision string) string {
-	if d := s.open.find(decision); d != nil && d.decision == decision {
+	if d := s.open.find(decision, func(d *openCall) bool { return d.decision == decision }); d != nil {
 		return d.token
 	}
 	return ""

@@ -39,8 +39,11 @@ func (t *ticket) claimed(s *Store) {
 // something else may be in the way of is refused like any other. q.mu is held.
 func (q *sequencer) owe(t *ticket, err error) error {
 	c, ok := t.cmd.(taker)
+	if e, is := c.(ender); is && t.sure {
+		t.sure = e.inTime(q.s)
+	}
 	if !ok || t.claim == "" || !t.sure && !q.owed.of[t.claim] {
-		return err
+		return again(t, err)
 	}
 	if !q.owed.of[t.claim] {
 		q.owed.of[t.claim] = true
@@ -49,6 +52,25 @@ func (q *sequencer) owe(t *ticket, err error) error {
 	c.hold(q.s)
 	return &sdk.Error{Code: sdk.CodeNotDurable, Op: "commit", Err: err,
 		Msg: c.noun() + " is in effect, but the disk does not take it: it is written when the disk does; a restart before that would forget it, so send it again"}
+}
+
+// ender is a taker that comes too late where what was ahead of it is on disk by the time that it is refused.
+type ender interface {
+	// inTime reports whether what the command takes away, by its claim, can still be taken away.
+	inTime(s *Store) bool
+}
+
+var _ = []ender{&Approve{}, &ApproveAction{}}
+
+// again says of a refused denial or withdrawal that it was not done: nothing else takes away what it would have.
+func again(t *ticket, err error) error {
+	e, ok := err.(*sdk.Error)
+	if _, is := t.cmd.(ender); !is || !ok || t.claim == "" || e.More["outcome"] != "" {
+		return err
+	}
+	out := *e
+	out.Msg += "; " + t.cmd.(taker).noun() + " was not done: send it again"
+	return &out
 }
 
 // takeOwed gives what is owed, and owes it no more. q.mu is held.
@@ -114,8 +136,21 @@ func (c *Approve) claim(s *Store) (string, bool) {
 	if c.Yes {
 		return "", false
 	}
-	d := s.open.find(c.Token)
-	return c.claimOf("denial\x00" + c.Token), d != nil && c.mayEnd(s, d)
+	d := s.open.find(c.Token, func(d *openCall) bool { return d.token == c.Token && c.mayEnd(s, d) })
+	return c.claimOf("denial\x00" + c.Token), c.claimed(d)
+}
+
+// claimed keeps which call it is that the command ends.
+func (c *Approve) claimed(d *openCall) bool {
+	c.ends = ""
+	if d != nil {
+		c.ends = d.token
+	}
+	return d != nil
+}
+
+func (c *Approve) inTime(s *Store) bool {
+	return s.open.find(c.ends, func(d *openCall) bool { return d.pending || c.Withdraw }) != nil
 }
 
 func (c *Approve) claimOf(what string) string {
@@ -140,7 +175,40 @@ func (c *Approve) hold(*Store) {}
 // settle ends the call, if nothing else has.
 func (c *Approve) settle(tx *tx) {
 	c.Idem = c.Idem.unanswered(tx)
-	tx.held(c.answer(tx))
+	if ended, err := c.endHeld(tx); err != nil {
+		tx.held(err)
+	} else if ended && c.Idem != nil {
+		c.Idem.keep(tx, c.Answer(c))
+	}
+}
+
+// endHeld takes away what there still is: a call that waits or is approved, and the standing grant of one that has ended
+// otherwise. What the caller may do was seen when it was claimed. It reports whether the call has ended with this answer.
+func (c *Approve) endHeld(tx *tx) (bool, error) {
+	d, err := tx.find(c.ends)
+	if err != nil || d == nil {
+		return false, err
+	}
+	switch {
+	case d.open():
+		err = c.end(tx, d)
+	case !c.repeats(tx, d):
+		return false, c.endGrantOf(tx, d)
+	}
+	c.Out, c.was = tx.shown(d), nil
+	return err == nil, err
+}
+
+// endGrantOf revokes the standing grant that an approval of d has made.
+func (c *Approve) endGrantOf(tx *tx, d *Defer) error {
+	if d.GrantID == "" {
+		return nil
+	}
+	g, err := tx.grant(d.GrantID)
+	if err == nil && g != nil && g.revoked.Load() == nil {
+		tx.endGrant(g, c.By)
+	}
+	return err
 }
 
 func (c *Approve) noun() string {
@@ -154,15 +222,28 @@ func (c *ApproveAction) claim(s *Store) (string, bool) {
 	if c.Approve.Yes {
 		return "", false
 	}
-	d := s.open.find(c.Approve.Token)
-	return c.Approve.claimOf("action\x00" + c.ID), d != nil && d.answers(c.ID, c.Approve.Token) && c.Approve.mayEnd(s, d)
+	d := s.open.find(c.Approve.Token, func(d *openCall) bool { return d.answers(c.ID, c.Approve.Token) && c.Approve.mayEnd(s, d) })
+	return c.Approve.claimOf("action\x00" + c.ID), c.Approve.claimed(d)
 }
+
+func (c *ApproveAction) inTime(s *Store) bool { return c.Approve.inTime(s) }
 
 func (c *ApproveAction) hold(*Store) {}
 
 func (c *ApproveAction) settle(tx *tx) {
 	c.Idem = c.Idem.unanswered(tx)
-	tx.held(c.answer(tx))
+	ended, err := c.Approve.endHeld(tx)
+	if err != nil || !ended || c.Idem == nil {
+		tx.held(err)
+		return
+	}
+	a, err := tx.whole(c.ID)
+	if err != nil || a == nil {
+		tx.held(err)
+		return
+	}
+	c.Out = *a.At(tx.now)
+	c.Idem.keep(tx, c.Answer(&c.Out))
 }
 
 func (c *ApproveAction) noun() string { return c.Approve.noun() }

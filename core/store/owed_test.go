@@ -90,7 +90,7 @@ var owedCases = map[string]owedCase{
 		return func() Command { return &RevokeKey{ID: "their", By: Who{Principal: "admin:0"}} }, func() bool {
 			k := l.s.Key("their")
 			l.refused(l.call(k, "y", permit), sdk.CodeKeyRevoked)
-			return k.Revoked(l.clock.Now()) != nil && k.Revocation().By == "admin:0" && l.s.open.find(token) == nil
+			return k.Revoked(l.clock.Now()) != nil && k.Revocation().By == "admin:0" && l.s.open.by[token] == nil
 		}
 	}},
 	"the end of a session": {"console_sign_out", func(l *laterRig) (func() Command, func() bool) {

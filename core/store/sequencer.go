@@ -171,6 +171,7 @@ func (q *sequencer) run(tx *tx) {
 
 	tx.begin(q.s.set.Now())
 	tx.unanswered(late)
+	q.s.open.settled()
 	tx.writeOwed(owed)
 	tx.expire()
 	for _, t := range batch {
@@ -208,6 +209,9 @@ func (q *sequencer) landed() (refused bool) {
 	defer q.mu.Unlock()
 	refused = len(q.flying) > 0 && q.flying[0].state.Load() == abandoned
 	q.flying = nil
+	if !refused {
+		q.s.open.settled()
+	}
 	return refused
 }
 

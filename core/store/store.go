@@ -63,7 +63,7 @@ func Open(set Settings) (*Store, error) {
 	if set.Queued == 0 {
 		set.Queued = queuedInAll
 	}
-	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}}}
+	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.seq = newSequencer(s)
 	opts := &pebble.Options{
 		FS:                 disk{set.FS, s.gone},
