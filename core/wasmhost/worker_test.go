@@ -427,9 +427,12 @@ func TestLateWorkerLives(t *testing.T) {
 	if err := process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	_, err = w.Scan(ctx, &chain.Input{Text: "a!"})
+	waitFor(func() bool { // a processor may be on its way through the guest still
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+		defer cancel()
+		_, err = w.Scan(ctx, &chain.Input{Text: "a!"})
+		return err != nil
+	})
 	if err := process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
