@@ -84,6 +84,7 @@ type Server struct {
 	stopping chan struct{} // closed by Drain
 	once     sync.Once
 	inFlight atomic.Int64
+	live     *liveConns
 	bodies   *edge.Budget
 	door     *edge.Door
 	openAPI  []byte
@@ -96,6 +97,10 @@ func New(set Settings) *Server {
 	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
 	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey), stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
+	s.live = &liveConns{all: map[*strictConn]struct{}{}}
+	if set.Service != nil { // pages alone need none
+		set.Service.CutWith(s.live.cutStuck)
+	}
 	s.fast = &fasthttp.Server{
 		Handler:                      s.handle,
 		ErrorHandler:                 s.framing,
@@ -146,7 +151,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
-	return s.fast.Serve(newStrictListener(ln, StrictLimits{Idle: s.set.Idle, FirstByte: s.set.FirstByte, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
+	return s.fast.Serve(newStrictListener(ln, StrictLimits{live: s.live, Idle: s.set.Idle, FirstByte: s.set.FirstByte, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
 		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -34,7 +35,8 @@ type StrictLimits struct {
 	BodyBytes   int64         // body, chunk framing not counted; default 4 MiB; above it 413
 	Unread      time.Duration // how long one write of a stream may take; default 30 s; then the connection is closed
 
-	gate bodyGate // decides about bodies that are still to come; nil lets all come
+	gate bodyGate   // decides about bodies that are still to come; nil lets all come
+	live *liveConns // knows the connections; nil: nobody asks
 }
 
 // withDefaults replaces what is not set. The guard never runs without a limit.
@@ -102,6 +104,41 @@ func tooSlow(what string, limit time.Duration) *StrictError {
 	}
 }
 
+// liveConns are the connections of a server; nil knows none.
+type liveConns struct {
+	mu  sync.Mutex
+	all map[*strictConn]struct{}
+}
+
+func (l *liveConns) add(c *strictConn) {
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.all[c] = struct{}{}
+	}
+}
+
+func (l *liveConns) remove(c *strictConn) {
+	if l != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		delete(l.all, c)
+	}
+}
+
+// cutStuck ends writes of decisions that have not got on since it looked last: see ops.Service.CutWith.
+func (l *liveConns) cutStuck() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.all {
+		n := c.writes.Load()
+		if n%2 == 1 && n == c.looked {
+			_ = c.Conn.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed connection only
+		}
+		c.looked = n
+	}
+}
+
 // strictListener puts a strictConn around every connection it accepts.
 type strictListener struct {
 	net.Listener
@@ -122,6 +159,7 @@ func (l *strictListener) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	g := newStrictConn(c, l.lim)
+	l.lim.live.add(g)
 	if tc, ok := c.(*tls.Conn); ok {
 		return &strictTLSConn{strictConn: g, tls: tc}, nil
 	}

@@ -55,6 +55,8 @@ type strictConn struct {
 
 	aloft     atomic.Uint64 // the flight that the current request is counted in: 1<<32 | what Enter gave; 0 for none
 	flight    Flight        // written once, before aloft
+	writes    atomic.Uint64 // of answers that are counted in, began or ended: odd while there is one
+	looked    uint64        // what it was when cutStuck looked last; its own
 	streaming atomic.Bool   // the answer goes on and on: each write has a deadline of its own
 
 	last   atomic.Bool // closeAfterAnswer was called
@@ -440,6 +442,10 @@ func (c *strictConn) Write(b []byte) (int, error) {
 			return 0, err
 		}
 	}
+	if c.aloft.Load() != 0 {
+		c.writes.Add(1)
+		defer c.writes.Add(1)
+	}
 	return c.Conn.Write(b)
 }
 
@@ -447,6 +453,7 @@ func (c *strictConn) Write(b []byte) (int, error) {
 // still sending: closing at once would reset the connection and could take the answer with it.
 func (c *strictConn) Close() error {
 	err := c.close()
+	c.lim.live.remove(c)
 	c.land() // nothing can be sent any more
 	c.release()
 	return err

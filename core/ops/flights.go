@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,9 @@ type flights struct {
 	turn  atomic.Uint32
 	open  [2]paddedCount
 	turns chan struct{} // one kill at a time turns
+
+	mu   sync.Mutex
+	cuts []func()
 }
 
 type paddedCount struct {
@@ -25,9 +29,12 @@ type paddedCount struct {
 	_ [56]byte // a cache line each
 }
 
-// drainFor bounds how long a kill waits for answers on their way. A commit takes at most the stall limit of 500 ms and a
-// write to a connection is immediate unless its client does not read; what the chain still works on is denied anyway.
+// drainFor bounds how long a kill waits for answers on their way. A commit takes at most the stall limit of 500 ms, and a write to
+// a client that does not read is cut off; what the chain still works on is denied anyway.
 const drainFor = 2 * time.Second
+
+// cutEvery is how often a kill that waits has transports look for answers that do not get on.
+const cutEvery = 250 * time.Millisecond
 
 func newFlights() *flights { return &flights{turns: make(chan struct{}, 1)} }
 
@@ -41,6 +48,23 @@ func (s *Service) Enter() uint32 {
 // Leave counts a request out, once its answer is on the wire or never will be.
 func (s *Service) Leave(g uint32) { s.flights.open[g&1].n.Add(-1) }
 
+// CutWith has fn called every now and then while a kill waits, by one goroutine at a time: it ends each write that may bring a PERMIT
+// and has not got on since fn was called last. Its client does not read, and would find the PERMIT when the kill has long been answered.
+func (s *Service) CutWith(fn func()) {
+	f := s.flights
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cuts = append(f.cuts, fn)
+}
+
+func (f *flights) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fn := range f.cuts {
+		fn()
+	}
+}
+
 // wait returns when every request that had been let in before is answered.
 func (f *flights) wait(ctx context.Context) {
 	select {
@@ -53,11 +77,15 @@ func (f *flights) wait(ctx context.Context) {
 	defer end.Stop()
 	tick := time.NewTicker(200 * time.Microsecond)
 	defer tick.Stop()
+	look := time.NewTicker(cutEvery)
+	defer look.Stop()
 	for range 2 {
 		g := f.turn.Add(1) - 1
 		for f.open[g&1].n.Load() > 0 {
 			select {
 			case <-tick.C:
+			case <-look.C:
+				f.cut()
 			case <-end.C:
 				return
 			case <-ctx.Done():

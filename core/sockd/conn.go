@@ -60,7 +60,9 @@ type conn struct {
 	streaming bool
 	endStream context.CancelFunc
 
-	broken  atomic.Bool // nothing can be written any more
+	broken  atomic.Bool   // nothing can be written any more
+	permits atomic.Uint64 // writes with a PERMIT that began or ended: odd while there is one
+	looked  uint64        // what it was when cutStuck looked last; its own
 	writeMu sync.Mutex
 	writeBy time.Time // what the write deadline is set to
 	out     []byte    // of whoever is in flush

@@ -124,6 +124,9 @@ func Listen(set Settings) (*Server, error) {
 	}
 	s.accepts, s.accept = edge.NewAcceptor("socket", s.set.Log), s.ln.AcceptUnix
 	s.base, s.cancel = context.WithCancel(context.Background())
+	if set.Service != nil { // whoever only listens has none
+		set.Service.CutWith(s.cutStuck)
+	}
 	return s, nil
 }
 
@@ -223,6 +226,17 @@ func (s *Server) each(do func(*conn)) {
 	for c := range s.conns {
 		do(c)
 	}
+}
+
+// cutStuck ends writes with a PERMIT that have not got on since it looked last: see ops.Service.CutWith.
+func (s *Server) cutStuck() {
+	s.each(func(c *conn) {
+		n := c.permits.Load()
+		if n%2 == 1 && n == c.looked {
+			_ = c.nc.SetWriteDeadline(time.Unix(1, 0)) // fails on a closed connection only
+		}
+		c.looked = n
+	})
 }
 
 // Drain refuses new messages, lets long polls and streams end, and closes connections once nothing of theirs runs.

@@ -209,7 +209,15 @@ func (c *conn) doneTasks() (first, last *task) {
 }
 
 func (c *conn) write(first, last *task) {
-	defer c.s.set.Service.Leave(c.s.set.Service.Enter()) // a kill that is answered from here on waits for this write
+	permits := false
+	for t := first; t != nil; t = t.next {
+		permits = permits || t.req.Permitted()
+	}
+	if permits {
+		defer c.s.set.Service.Leave(c.s.set.Service.Enter()) // a kill that is answered from here on waits for this write
+		c.permits.Add(1)
+		defer c.permits.Add(1)
+	}
 	for t := first; t != nil; t = t.next {
 		if t.says != nil && c.s.set.Service.Overtaken(&t.req) {
 			c.withhold(t)
