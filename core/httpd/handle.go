@@ -105,8 +105,8 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 	ctx.Response.SetBody(w.out)
 }
 
-// takeOff counts a deciding request in before kills are looked at, and not while it waits for its turn: a kill waits for it. It is counted out when its answer has been written, or
-// never will be: the connection sees that.
+// takeOff counts a deciding request in before kills are looked at, and not while it waits for its turn: a kill waits for it. It is
+// counted out when its answer has been written, or never will be: the connection sees that.
 func (s *Server) takeOff(ctx *fasthttp.RequestCtx) {
 	if sc, ok := strictConnOf(ctx.Conn()); ok {
 		sc.takeOff(s.set.Flight)

@@ -26,6 +26,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	if err != nil {
 		return nil, err
 	}
+	r.End() // what follows asks scanners
 	raw := rawCall{params: compact(in.Params), context: compact(in.Context)}
 	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation, RequestHash: hash, RuntimeVersion: s.set.Version}}
 	s.keepCall(r, in, raw, n)
@@ -124,6 +125,7 @@ func (s *Service) StartAction(r *Request, in *wire.ActionIDRequest) (*wire.Actio
 	if err := noKeys(r.Idempotency); err != nil {
 		return nil, err
 	}
+	r.End() // what follows waits for the store
 	read := &store.ReadAction{Key: r.Key, ID: in.ID, Mine: true}
 	if err := s.set.Store.Commit(r.Ctx, read); err != nil {
 		return nil, denied(err)

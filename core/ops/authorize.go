@@ -96,7 +96,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if k := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, tool); k != nil {
 		res = chain.Result{Verdict: sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonKillSwitch}, Rows: sc.rows[:0]} // the store says the same again, and which kill it was
 	} else {
-		sc.call.Turn = &r.turn
+		sc.call.Turn = r.turn
 		res = gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
 	}
 	r.End()

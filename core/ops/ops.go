@@ -164,8 +164,9 @@ type Request struct {
 	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
 	Gone func() bool
 
-	turn      places.Turn
-	permitted permitted // what the operation permitted, for Overtaken
+	own       places.Turn
+	turn      *places.Turn // own, of this request or of the one that it is a copy of; nil: none
+	permitted permitted    // what the operation permitted, for Overtaken
 }
 
 // Store is what operations need of the state.
@@ -178,7 +179,7 @@ type Store interface {
 	Commit(ctx context.Context, cmd store.Command) error
 	// View is a deferred call as approvers see it; nil if there is none.
 	View(token string) (json.RawMessage, error)
-	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It waits for no disk.
+	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the disk.
 	OpenCall(decision string) string
 	// CallDigest names a call to those who are shown it.
 	CallDigest(call store.Hash) string

@@ -24,9 +24,10 @@ func (s *Service) Begin(op *Op, r *Request, body int) error {
 	if op.Urgent && body <= shortBody {
 		return nil
 	}
-	if r.turn.Take(r.Ctx, s.turns, r.Key.ID) != nil {
+	if r.own.Take(r.Ctx, s.turns, r.Key.ID) != nil {
 		return noTurn()
 	}
+	r.turn = &r.own
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // A key that has every turn waits for itself: another key's request has one at once, and a kill waits for none.
@@ -118,6 +119,9 @@ func TestTurnsEndBeforeWaits(t *testing.T) {
 			if d, ok := cmd.(*store.Decide); ok {
 				said = append(said, has(d.Key.ID))
 			}
+			if read, ok := cmd.(*store.ReadAction); ok && has(read.Key.ID) {
+				t.Error("an action is read in a turn")
+			}
 		}}
 	})
 	key := b.newKey("agent", "agent")
@@ -151,6 +155,54 @@ func TestTurnsEndBeforeWaits(t *testing.T) {
 		}
 		if has(k.ID) {
 			t.Errorf("%s: the turn did not end", name)
+		}
+	}
+}
+
+// However an operation hands its request on, its turn is given back once: places that are given twice would bound nothing.
+func TestTurnsAreGivenBackOnce(t *testing.T) {
+	b := newBench(t, nil)
+	key, most := b.newKey("agent", "agent"), runtime.GOMAXPROCS(0)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	free := func() int {
+		var taken []*ops.Request
+		for range most + 2 {
+			r := &ops.Request{Key: &store.Key{ID: "filler"}, Ctx: gone}
+			if b.svc.Begin(opNamed(t, "authorize"), r, 0) == nil {
+				taken = append(taken, r)
+			}
+		}
+		for _, r := range taken {
+			r.End()
+		}
+		return len(taken)
+	}
+	id := ""
+	for _, c := range [][2]string{{"authorize", `{"agent_id":"a","tool_id":"permit"}`}, {"evaluate", `{"agent_id":"a","tool_id":"permit"}`}, {"gate_decide", `{"agent_id":"a","tool":"permit"}`},
+		{"action_submit", `{"agent_id":"a","tool":"permit"}`}, {"action_start", "{}"}, {"scan_output", `{"agent_id":"a","tool_id":"x","output":"y"}`}} {
+		var doc exact.Doc
+		if err := doc.Parse(c[1], exact.DefaultLimits); err != nil {
+			t.Fatal(err)
+		}
+		op, k := opNamed(t, c[0]), b.store.Key(key.Key.ID)
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root(), Raw: c[1]}
+		if c[0] == "action_start" {
+			r.Params = []wire.Param{{Name: "id", Value: id, InPath: true}}
+		}
+		if err := b.svc.Begin(op, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := b.svc.Run(op, r)
+		r.End()
+		if err != nil && c[0] != "scan_output" {
+			t.Errorf("%s: %v", c[0], err)
+		}
+		if a, ok := resp.(*wire.Action); ok {
+			id = a.ID
+		}
+		if n := free(); n != most {
+			t.Fatalf("behind %s there are %d turns, want %d", c[0], n, most)
 		}
 	}
 }

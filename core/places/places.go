@@ -279,9 +279,9 @@ func (t *Turn) Take(ctx context.Context, p *Places, key string) error {
 	return err
 }
 
-// Give gives the place back, if there is one.
+// Give gives the place back, if there is one. A nil Turn has none.
 func (t *Turn) Give() {
-	if t.places != nil {
+	if t != nil && t.places != nil {
 		t.places.Give(t.key)
 		*t = Turn{}
 	}
