@@ -215,13 +215,8 @@ func (c *conn) write(first, last *task) {
 	}
 	if permits {
 		defer c.s.set.Service.Leave(c.s.set.Service.Enter()) // a kill that is answered from here on waits for this write
-		c.permits.Add(1)
-		defer c.permits.Add(1)
 	}
-	for t := first; t != nil; t = t.next {
-		if t.says != nil && c.s.set.Service.Overtaken(&t.req) {
-			c.withhold(t)
-		}
+	for c.withholdSome(first) { // each takes a write to the disk, and another kill may come meanwhile
 	}
 	buf := first.out
 	if first != last {
@@ -231,8 +226,14 @@ func (c *conn) write(first, last *task) {
 		}
 		buf = c.out
 	}
+	if permits { // from here on it is the client that may keep a kill waiting
+		c.permits.Add(1)
+	}
 	if len(buf) > 0 {
 		c.send(buf)
+	}
+	if permits {
+		c.permits.Add(1)
 	}
 	if last.stream != nil {
 		last.stream.begin()
@@ -245,6 +246,17 @@ func (c *conn) write(first, last *task) {
 		t.recycle()
 		t = next
 	}
+}
+
+// withholdSome withholds what a kill covers by now, of tasks that are written together. It reports whether there was any.
+func (c *conn) withholdSome(first *task) (some bool) {
+	for t := first; t != nil; t = t.next {
+		if t.says != nil && c.s.set.Service.Overtaken(&t.req) {
+			c.withhold(t)
+			t.says, some = nil, true
+		}
+	}
+	return some
 }
 
 // withhold puts a denial in place of a PERMIT that waited for its turn while a kill came into effect.
