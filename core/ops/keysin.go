@@ -245,7 +245,7 @@ func fed[T string | []byte](n uint32, s T) uint32 {
 	return n
 }
 
-// decoded62 is the number that the digits of a checksum are; ok is false for what is none.
+// decoded62 reads the number that a checksum's digits stand for; ok is false if it does not fit a checksum.
 func decoded62[T string | []byte](digits T) (uint32, bool) {
 	n := uint64(0)
 	for i := range len(digits) {

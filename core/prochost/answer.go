@@ -70,7 +70,7 @@ func (a *answer) verdict() (sdk.Verdict, error) {
 func (a *answer) checkTexts(effect sdk.Effect) error {
 	switch {
 	case !isCode(a.code) && (a.code != "" || effect != sdk.Abstain):
-		return wrongf("code of %d bytes that is no code: 1 to %d of A-Z 0-9 _ are wanted", len(a.code), maxCode)
+		return wrongf("code has %d bytes and is not a code: use 1 to %d of A-Z, 0-9 and _", len(a.code), maxCode)
 	case len(a.reason) > maxReason:
 		return wrongf("reason of %d bytes, at most %d are allowed", len(a.reason), maxReason)
 	case len(a.rule) > maxRule:
@@ -102,7 +102,7 @@ func (a *answer) hold(v *sdk.Verdict) error {
 	case "", sdk.PriorityLow, sdk.PriorityMedium, sdk.PriorityHigh:
 		v.Priority = p
 	default:
-		return wrongf("priority of %d bytes is none: low, medium or high is wanted", len(a.priority))
+		return wrongf("priority has %d bytes: it must be low, medium or high", len(a.priority))
 	}
 	v.Approvals, v.Expires, v.From = int(a.approvals), time.Duration(a.expires)*time.Millisecond, a.approvers
 	return nil
@@ -122,9 +122,9 @@ func (a *answer) answerable() error {
 		case isKey && key != "":
 			keys[key] = true
 		case !isRole || !isPreset:
-			return wrongf("approver %d: key:NAME, role:approver or role:operator is wanted", i)
+			return wrongf("approver %d must be key:NAME, role:approver or role:operator", i)
 		case scopes&sdk.ScopeApprove == 0:
-			return wrongf("approver %d: keys of preset %s may not approve; role:approver or role:operator is wanted", i, role)
+			return wrongf("approver %d: keys of preset %s may not approve; use role:approver or role:operator", i, role)
 		default:
 			roles = true
 		}
