@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -114,6 +115,7 @@ func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 		c.endTurn()
 		res.Rows = a.askBeside(ctx, c, end, res.Rows)
 	}
+	a.hear(ctx, c, res.Rows)
 	a.combine(&res)
 	return res
 }
@@ -193,13 +195,9 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 		c.endTurn()
 		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
 	}
-	row := Row{Step: s, Took: a.Now().Sub(start)}
-	if !s.Inline { // an operator's rules say what they say
-		v, err = a.heard(ctx, c, v, err)
-	}
-	row.Verdict, row.Err = v, err
+	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
 	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
-		row.Err = errors.New("the step answered with an unknown effect or without a reason code")
+		row.Err = errNoVerdict
 	}
 	if row.Err != nil {
 		row.Verdict = onError(s.Name, s.OnError, row.Err)
@@ -211,16 +209,37 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	return row
 }
 
-// heard is what somebody else's code says of a call, as it may be kept and shown: it must tell no secret of the call, and not hide or
-// move text wherever it is read.
-func (a *Authorizer) heard(ctx context.Context, c *Call, v sdk.Verdict, err error) (sdk.Verdict, error) {
+// errNoVerdict is an answer that is none.
+var errNoVerdict = errors.New("the step answered with an unknown effect or without a reason code")
+
+// hear makes what somebody else's code says of a call what may be kept and shown: it must tell no secret of the call, and not hide or
+// move text wherever it is read. An operator's rules say what they say. It follows when all steps were asked, so that a scanner that
+// hangs takes none of their time.
+func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
+	if !slices.ContainsFunc(rows, func(r Row) bool { return !r.Step.Inline }) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, maskTime)
+	defer cancel()
+	for i := range rows {
+		if !rows[i].Step.Inline {
+			a.hearRow(ctx, c, &rows[i])
+		}
+	}
+}
+
+func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	in := Input{ToolID: c.ToolID, AgentID: c.AgentID, KeyID: c.KeyID}
+	v := &row.Verdict
 	for _, text := range []*string{&v.Reason, &v.Message, &v.RuleID} {
-		if in.Text = *text; in.Text != "" {
+		if in.Text = *text; in.Text != "" && (row.Err == nil || text != &v.Reason) {
 			*text = visible(a.Said.said(ctx, &in))
 		}
 	}
-	return v, a.Said.hush(ctx, &in, err)
+	if row.Err != nil && !errors.Is(row.Err, errNoVerdict) {
+		row.Err = a.Said.hush(ctx, &in, row.Err)
+		v.Reason = onError(row.Step.Name, row.Step.OnError, row.Err).Reason
+	}
 }
 
 // sooner is the end of the step's timeout, if it has one, or the chain's.

@@ -248,3 +248,31 @@ func TestEveryDeferCounts(t *testing.T) {
 		t.Errorf("a denied call asks for %+v", res)
 	}
 }
+
+// hangs is a scanner that takes an hour of the clock for every text, and finds nothing.
+type hangs struct{ clock *time.Time }
+
+func (h hangs) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) {
+	*h.clock = h.clock.Add(time.Hour)
+	return nil, nil
+}
+func (hangs) About() chain.About { return chain.About{} }
+
+// A scanner that hangs while it masks what a step says takes no time of the steps behind it.
+func TestMaskingTakesNoTimeOfSteps(t *testing.T) {
+	clock := steady()
+	words := chain.Step{Name: "words", OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P", Reason: "why", Message: "what", RuleID: "which"}}}
+	for name, last := range map[string]chain.Step{
+		"a module":  {Name: "last", OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P"}}},
+		"a process": {Name: "last", Beside: true, OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P"}}},
+		"rules":     step("last", sdk.Permit),
+	} {
+		now := func() time.Time { return clock }
+		a := &chain.Authorizer{Steps: []chain.Step{words, last}, Budget: time.Minute, Default: sdk.Deny, Now: now,
+			Said: &chain.ScanChain{Budget: time.Minute, Now: now, Steps: []chain.ScanStep{{Name: "hangs", OnError: sdk.Deny, Scanner: hangs{&clock}}}}}
+		res := a.Run(context.Background(), &chain.Call{ToolID: "files/read", AgentID: "agent"}, nil)
+		if res.Verdict.Effect != sdk.Permit {
+			t.Errorf("%s behind it: %v", name, res.Verdict)
+		}
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/yett-dev/yett/sdk"
 )
 
 // askBeside appends the rows of the steps that are Beside, asked at once, and puts all rows in list order. What is said does not
@@ -64,7 +62,7 @@ func (a *Authorizer) askAt(ctx context.Context, at *Row, c *Call, end time.Time)
 	step, place := at.Step, at.place
 	defer func() {
 		if r := recover(); r != nil {
-			_, err := a.heard(ctx, c, sdk.Verdict{}, fmt.Errorf("the step panicked: %v", r))
+			err := fmt.Errorf("the step panicked: %v", r)
 			row = Row{Step: step, Verdict: onError(step.Name, step.OnError, err), Err: err}
 		}
 		row.place = place
