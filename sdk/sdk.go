@@ -56,6 +56,8 @@ type Quorum struct {
 	N    int      `json:"n"`
 	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
 	Rule string   `json:"rule,omitempty"` // the rule of that step, "" if it named none
+
+	Named string `json:"-"` // the rule as the step named it, where Rule is what may be shown of that; never kept
 }
 
 // Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.

@@ -65,7 +65,8 @@ type Row struct {
 	Took    time.Duration
 	Err     error // the step did not run to its end
 
-	place int // in the list of steps
+	place int    // in the list of steps
+	rule  string // the rule as the step named it, where Verdict has it otherwise
 }
 
 // ends reports whether no step needs to be asked after this one.
@@ -135,12 +136,12 @@ func (a *Authorizer) combine(res *Result) {
 			res.Verdict.Expires = shorter(wait, row.Verdict.Expires)
 			res.Usual = res.Usual || row.Verdict.Expires <= 0
 		}
-		res.asks(row.Step, &row.Verdict)
+		res.asks(row)
 	}
 	switch res.Verdict.Effect {
 	case sdk.Abstain:
 		res.Verdict = a.unmatched()
-		res.asks(&Step{}, &res.Verdict)
+		res.asks(&Row{Step: &Step{}, Verdict: res.Verdict})
 	case sdk.Deny:
 		res.Quorums, res.Limits, res.Usual = nil, nil, false
 	}
@@ -158,13 +159,14 @@ func shorter(a, b time.Duration) time.Duration {
 }
 
 // asks collects what a step asks for beside its effect: whoever wins, what the others ask for holds too.
-func (res *Result) asks(s *Step, v *sdk.Verdict) {
+func (res *Result) asks(row *Row) {
+	v := &row.Verdict
 	if v.Effect == sdk.Defer {
-		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID})
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID, Named: row.rule})
 	}
 	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
 		for _, l := range v.Limits {
-			res.Limits = append(res.Limits, StepLimit{s.Name, l})
+			res.Limits = append(res.Limits, StepLimit{row.Step.Name, l})
 		}
 	}
 }
@@ -230,11 +232,14 @@ func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
 
 func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	in := Input{ToolID: c.ToolID, AgentID: c.AgentID, KeyID: c.KeyID}
-	v := &row.Verdict
+	v, named := &row.Verdict, row.Verdict.RuleID
 	for _, text := range []*string{&v.Reason, &v.Message, &v.RuleID} {
 		if in.Text = *text; in.Text != "" && (row.Err == nil || text != &v.Reason) {
 			*text = visible(a.Said.said(ctx, &in))
 		}
+	}
+	if v.RuleID != named {
+		row.rule = named
 	}
 	if row.Err != nil && !errors.Is(row.Err, errNoVerdict) {
 		row.Err = a.Said.hush(ctx, &in, row.Err)

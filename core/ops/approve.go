@@ -148,6 +148,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	}
 	call.Generation = gen.Policy
 	res := gen.Authorize.Run(r.Ctx, call, nil)
+	s.nameRules(&res)
 	if res.Verdict.Effect == sdk.Deny {
 		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}

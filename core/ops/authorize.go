@@ -100,6 +100,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		res = gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
 	}
 	r.End()
+	s.nameRules(&res)
 	sc.rows = res.Rows
 
 	cmd := &sc.cmd
@@ -161,6 +162,15 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 	for i := range res.Limits {
 		l := &res.Limits[i]
 		cmd.Charges = append(cmd.Charges, store.Charge{Step: l.Step, Limit: l.Limit, Counter: counterOf(r.Key, c, l)})
+	}
+}
+
+// nameRules keeps rules apart whose names read the same once they are masked, or could not be: a grant for one is none for another.
+func (s *Service) nameRules(res *chain.Result) {
+	for i := range res.Quorums {
+		if q := &res.Quorums[i]; q.Named != "" {
+			q.Rule += " #" + s.set.Store.CallDigest(sha256.Sum256([]byte("rule\x00" + q.Named)))[:16]
+		}
 	}
 }
 

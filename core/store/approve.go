@@ -281,8 +281,8 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 // rules are those that ask for approvals of the call. "" is among them for a step that names none.
 func (d *Defer) rules() []string {
 	var out []string
-	if d.RuleID != "" { // of a call that was deferred when quorums had no rules yet
-		out = append(out, d.RuleID)
+	if !slices.ContainsFunc(d.Quorums, func(q sdk.Quorum) bool { return q.Rule != "" }) && d.RuleID != "" {
+		out = append(out, d.RuleID) // it was deferred when quorums had no rules yet
 	}
 	for _, q := range d.Quorums {
 		if !slices.Contains(out, q.Rule) {
@@ -374,11 +374,12 @@ func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
 	return len(quorums) == 0
 }
 
-// merged is what both lists ask for.
+// merged is what both lists ask for, as it is kept.
 func merged(a, b []sdk.Quorum) []sdk.Quorum {
 	out := slices.Clone(a)
 	for _, q := range b {
 		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool { return o.Rule == q.Rule && o.N >= q.N && slices.Equal(o.From, q.From) }) {
+			q.Named = ""
 			out = append(out, q)
 		}
 	}

@@ -226,7 +226,7 @@ func (c *Decide) settle(tx *tx) {
 	}
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
-		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: c.Quorums,
+		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: merged(nil, c.Quorums),
 		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
 	if c.Action != nil && c.Action.id() != "" {
 		d.Actions = []string{c.Action.id()}

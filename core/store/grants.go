@@ -76,7 +76,7 @@ func (g *Grant) standsAgainst(c *GrantCall) bool {
 		return g.lifts(c.RuleID)
 	}
 	for i := range c.Quorums {
-		if !g.lifts(c.Quorums[i].Rule) {
+		if q := &c.Quorums[i]; !g.lifts(q.Rule) && (q.Named == "" || !g.lifts(q.Named)) {
 			return false
 		}
 	}
