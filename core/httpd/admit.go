@@ -155,7 +155,7 @@ func (s *Server) take(key string, n int64) error {
 const freeParsed = 16 << 10
 
 // holdParsed takes what the parsed form of the request's body needs, beside the body itself. One body alone always fits.
-func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, n int) error {
+func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, key string, n int) error {
 	if n <= freeParsed {
 		return nil
 	}
@@ -163,8 +163,9 @@ func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, n int) error {
 	if !ok {
 		return nil
 	}
+	sc.held.CompareAndSwap(nil, &hold{key: key}) // a body that came in one piece with its head has taken nothing
 	h := sc.held.Load()
-	if h == nil { // the connection is closed
+	if h == nil { // the connection was closed meanwhile
 		return nil
 	}
 	if r := s.grow(sc, min(int64(n), s.set.BodiesPerKey-h.n, s.set.Bodies-s.set.Bodies/4-h.n)); r != nil {

@@ -206,6 +206,45 @@ func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 	holds(0)
 }
 
+// A body that comes in one piece with its head was never asked about, but its parsed form counts like any other.
+func TestParsedBodiesThatComeWithTheirHeads(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	agent := g.key("agent", "authorize", "scan")
+	holds := func(n int64) {
+		t.Helper()
+		until(t, fmt.Sprintf("%d bytes are held", n), func() bool { return g.server.bodies.Used() == n })
+	}
+	ask := func(values int) (*http.Response, map[string]any) {
+		body := `{"agent_id":"a","tool_id":"permit","args":{"a":[0` + strings.Repeat(",0", values) + `]}}`
+		c := g.talk()
+		defer c.Close()
+		c.write("%s", fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", agent, len(body), body))
+		return c.answer()
+	}
+	first := g.talk()
+	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2000000\r\n\r\n", agent)
+	holds(2_000_000)
+	for range 3 {
+		if resp, m := ask(6_000); resp.StatusCode != 429 || m["code"] != "too_many_requests" {
+			t.Errorf("beside a long body: %d %v", resp.StatusCode, m)
+		}
+		if resp, m := ask(1_000); resp.StatusCode != 200 {
+			t.Errorf("fewer values: %d %v", resp.StatusCode, m)
+		}
+	}
+	holds(2_000_000)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	holds(0)
+	for range 3 {
+		if resp, m := ask(6_000); resp.StatusCode != 200 {
+			t.Errorf("alone: %d %v", resp.StatusCode, m)
+		}
+	}
+	holds(0)
+}
+
 // Who asks for long lists and does not read them holds a share of what bodies may hold, and no more.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute }) // unread: small buffers

@@ -273,7 +273,7 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 	}
 	most := exact.MostSize(text, s.set.JSON)
 	w.req.Params, w.large = w.params, len(text) > keptBytes || most > keptBytes
-	if err := s.holdParsed(ctx, most); err != nil {
+	if err := s.holdParsed(ctx, w.req.Key.ID, most); err != nil {
 		return err
 	}
 	if err := w.doc.Parse(text, s.set.JSON); err != nil {
