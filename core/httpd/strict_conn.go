@@ -60,6 +60,7 @@ type strictConn struct {
 	streaming atomic.Bool   // the answer goes on and on: each write has a deadline of its own
 
 	last   atomic.Bool // closeAfterAnswer was called
+	stuck  atomic.Bool // a write has failed: nothing more can be said
 	linger atomic.Bool // the client may still be sending when we close
 }
 
@@ -446,7 +447,11 @@ func (c *strictConn) Write(b []byte) (int, error) {
 		c.writes.Add(1)
 		defer c.writes.Add(1)
 	}
-	return c.Conn.Write(b)
+	n, err := c.Conn.Write(b)
+	if err != nil {
+		c.stuck.Store(true)
+	}
+	return n, err
 }
 
 // Close closes the connection. After a refusal it first says that no more comes and reads for a moment what the client is
@@ -460,6 +465,9 @@ func (c *strictConn) Close() error {
 }
 
 func (c *strictConn) close() error {
+	if below, ok := c.Conn.(interface{ NetConn() net.Conn }); ok && c.stuck.Load() {
+		return below.NetConn().Close() // TLS would wait seconds for room to say that it ends
+	}
 	half, ok := c.Conn.(interface{ CloseWrite() error })
 	if !ok || !c.linger.CompareAndSwap(true, false) || half.CloseWrite() != nil {
 		return c.Conn.Close()

@@ -2,22 +2,58 @@ package httpd
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
+// aloft is a Flight that says how many answers are on their way.
+type aloft struct {
+	*ops.Service
+	n atomic.Int64
+}
+
+func (a *aloft) Enter() uint32 {
+	a.n.Add(1)
+	return a.Service.Enter()
+}
+
+func (a *aloft) Leave(g uint32) {
+	a.n.Add(-1)
+	a.Service.Leave(g)
+}
+
 // A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was answered.
 func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.unread, s.Flight = time.Minute, s.Service })
+	for name, secure := range map[string]bool{"in clear": false, "over TLS": true} {
+		t.Run(name, func(t *testing.T) { killCuts(t, secure) })
+	}
+}
+
+func killCuts(t *testing.T, secure bool) {
+	cert := httptest.NewUnstartedServer(nil)
+	cert.StartTLS()
+	defer cert.Close()
+	var flight *aloft
+	g := newGate(t, func(s *Settings) {
+		flight = &aloft{Service: s.Service}
+		s.unread, s.Flight = time.Minute, flight
+		if secure {
+			s.TLS = &tls.Config{Certificates: cert.TLS.Certificates}
+		}
+	})
 	key := g.key("agent", "authorize")
 	c, err := net.Dial("tcp", g.addr)
 	if err != nil {
@@ -26,6 +62,9 @@ func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
 	defer c.Close()
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
+	}
+	if secure {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
 	const call = `{"agent_id":"a","tool_id":"permit"}`
 	request := fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(call), call)
@@ -50,14 +89,19 @@ func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	left := int64(0)
 	for cut := false; !cut; { // the kill may have come before the writes were stuck
 		kill(false)
+		left = flight.n.Load()
 		select {
 		case err = <-sent:
 			cut = true
 		case <-time.After(5 * time.Second):
 			kill(true)
 		}
+	}
+	if left != 0 {
+		t.Error("the kill was answered while an answer was on its way")
 	}
 	if err == nil {
 		t.Fatal("all calls were taken: the test shows nothing")
