@@ -245,13 +245,14 @@ func (l *asker) answer(token string, n int) {
 		boss, by = l.second, 2
 	}
 	l.h.do(l.c, l.part, deed{do: do, arg: token, n: by}, func() string {
-		for done := false; ; {
+		done := false
+		for tries := 0; ; tries++ {
 			answer, err := l.run(request{key: boss.Value, op: "approve_defer", idem: fmt.Sprintf("%s %d-%d", l.part, l.c, n),
 				body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve")})
 			before := done
 			done = done || err == nil
 			switch refused := err != nil && code(err) != string(sdk.CodeAuditUnavailable); {
-			case refused && before: // it was answered, and what was answered is over since
+			case refused && (before || tries > 0 && code(err) == string(sdk.CodeConflict)): // an answer, lost or not, is over since
 				return unknown
 			case refused: // it is not kept under the Idempotency-Key: the next try could be refused for another reason
 				return ended(answer, err)
