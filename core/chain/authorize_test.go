@@ -276,3 +276,34 @@ func TestMaskingTakesNoTimeOfSteps(t *testing.T) {
 		}
 	}
 }
+
+// stutters is a scanner that fails at once, and takes an hour of the clock to mask what it has said then.
+type stutters struct{ clock *time.Time }
+
+func (s stutters) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	if in.Masking {
+		*s.clock = s.clock.Add(time.Hour)
+	}
+	return nil, &chain.Spoken{Err: errors.New("it failed"), Words: "why"}
+}
+func (stutters) About() chain.About { return chain.About{} }
+
+// quiet finds nothing.
+type quiet struct{}
+
+func (quiet) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) { return nil, nil }
+func (quiet) About() chain.About                                        { return chain.About{} }
+
+// Nor does it take time of the scanners behind one that fails.
+func TestMaskingTakesNoTimeOfScanners(t *testing.T) {
+	clock := steady()
+	c := &chain.ScanChain{Budget: time.Minute, Now: func() time.Time { return clock },
+		Steps: []chain.ScanStep{{Name: "stutters", OnError: sdk.Abstain, Scanner: stutters{&clock}}, {Name: "quiet", OnError: sdk.Deny, Scanner: quiet{}}}}
+	in := &chain.Input{Text: "text", ToolID: "t", AgentID: "a"}
+	if res := c.Run(context.Background(), in); res.Outcome != chain.Pass {
+		t.Errorf("at once: %s %s", res.Outcome, res.Reason)
+	}
+	if _, res := c.NewStream(in, 1<<10).Next(context.Background(), in.Text, true); res.Outcome != chain.Pass {
+		t.Errorf("in a stream: %s %s", res.Outcome, res.Reason)
+	}
+}

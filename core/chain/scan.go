@@ -103,7 +103,8 @@ type Receipt struct {
 	Took        time.Duration
 	Err         error
 
-	crowded bool // it reported as many findings as a call may: the last may stand for what was not asked about
+	crowded bool          // it reported as many findings as a call may: the last may stand for what was not asked about
+	told    time.Duration // that it took to mask what the failure says, which is no time of the chain's
 }
 
 // ScanResult is what may be released, and why.
@@ -129,6 +130,7 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		rec, found := c.scan(ctx, s, in, rs, end)
+		end = end.Add(rec.told)
 		res.Receipts = append(res.Receipts, rec)
 		if s.Shadow {
 			res.Shadow = append(res.Shadow, found...)
@@ -176,7 +178,7 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 		}
 		if err != nil {
 			rec.Took = c.Now().Sub(start)
-			rec.fail(c.kept(ctx, in, err))
+			c.failed(ctx, in, &rec, err)
 			return rec, nil
 		}
 		rec.crowded = rec.crowded || len(found) >= abi.MaxFindings
@@ -186,6 +188,13 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 		rec.Took = c.Now().Sub(start)
 	}
 	return rec, all
+}
+
+// failed is fail with what may be kept and shown of the error.
+func (c *ScanChain) failed(ctx context.Context, in *Input, rec *Receipt, err error) {
+	start := c.Now()
+	rec.fail(c.kept(ctx, in, err))
+	rec.told = c.Now().Sub(start)
 }
 
 // fail is a step that did not run to its end.

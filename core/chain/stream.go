@@ -230,7 +230,7 @@ func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *W
 	if err == nil {
 		return c.covering(step, &w.Input, found), state
 	}
-	rec.fail(c.kept(ctx, &w.Input, err))
+	c.failed(ctx, &w.Input, rec, err)
 	return nil, nil
 }
 

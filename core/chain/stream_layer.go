@@ -205,6 +205,7 @@ func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Re
 		to := s.at(k).usable(final)
 		for i := range s.c.Steps {
 			rec, found := s.scan(ctx, k, i, to, final, end, &read)
+			end = end.Add(rec.told)
 			s.toText(k, found)
 			if k == 0 {
 				res.Receipts[i] = rec
