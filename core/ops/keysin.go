@@ -42,8 +42,8 @@ func holdsKey(s string) bool {
 // keyAt is the key whose id ends at s[i], which is whole if its checksum holds.
 func keyAt(s string, i int) (start, end int, whole bool) {
 	start, end = i-keyIDLen, i+1+secretLen+checksumLen
-	if s[i] != '_' || start < 0 || end > len(s) {
-		return 0, 0, false
+	if s[i] != '_' || start < 0 || end > len(s) || !allBase62(s[i+1:end]) || !allBase62(s[start:i]) {
+		return 0, 0, false // a text of "_" alone costs no checksum each
 	}
 	sum := checksumOn(behindPrefix, s[start:end-checksumLen])
 	whole = string(sum[:]) == s[end-checksumLen:end]
@@ -225,6 +225,15 @@ func runs(s string) func(yield func(start, end int) bool) {
 }
 
 func isBase62(c byte) bool { return c != '_' && isWordByte(c) }
+
+func allBase62(s string) bool {
+	for i := range len(s) {
+		if !isBase62(s[i]) {
+			return false
+		}
+	}
+	return true
+}
 
 // stateOf is what the prefix and an id make of the checksum's state behind a secret of zeros.
 func stateOf[T string | []byte](id T) uint32 {
