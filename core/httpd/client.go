@@ -36,7 +36,7 @@ func clientOf(ctx *fasthttp.RequestCtx) *client {
 
 // begin counts a request of a key in, until the connection is read again.
 func (c *client) begin(s *Server, key *store.Key, op *ops.Op) error {
-	err := c.guest.Begin(key.ID, op.Urgent)
+	err := c.guest.Begin(key.ID, op.UrgentFor(key))
 	if err == nil {
 		c.begun = true
 		return nil

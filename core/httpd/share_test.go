@@ -68,6 +68,11 @@ func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 	if resp, m := over.answer(); resp.StatusCode != 429 || !strings.Contains(fmt.Sprint(m["detail"]), "limits.connections_per_key") {
 		t.Errorf("one more than its share: %d %v", resp.StatusCode, m)
 	}
+	over = g.talk()
+	over.ask(agent, "POST", "/v1/kill", `{"agent_id":"x"}`)
+	if resp, m := over.answer(); resp.StatusCode != 429 {
+		t.Errorf("a kill by a key that may not: %d %v", resp.StatusCode, m)
+	}
 	neighbour.ask(other, "POST", "/v1/authorize", permitted)
 	if resp, m := neighbour.answer(); resp.StatusCode != 200 {
 		t.Errorf("%d %v", resp.StatusCode, m)

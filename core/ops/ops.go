@@ -358,6 +358,9 @@ func Allowed(op *Op, k *store.Key) error {
 	return nil
 }
 
+// UrgentFor reports whether an operation is urgent that such a key asks for. What the key may not do is not.
+func (op *Op) UrgentFor(k *store.Key) bool { return op.Urgent && Allowed(op, k) == nil }
+
 // admit is the one place where scopes and rates are looked at.
 func (s *Service) admit(op *Op, r *Request) error {
 	if err := Allowed(op, r.Key); err != nil {

@@ -21,7 +21,7 @@ func newTurns(most int) *places.Places {
 // Begin waits for a turn to work on a request whose body has so many bytes. Transports call it before they parse, and the request's End
 // when they have an answer. An urgent request, such as a kill, waits for nobody. The error is one to answer with.
 func (s *Service) Begin(op *Op, r *Request, body int) error {
-	if op.Urgent && body <= shortBody {
+	if op.UrgentFor(r.Key) && body <= shortBody {
 		return nil
 	}
 	if r.own.Take(r.Ctx, s.turns, r.Key.ID) != nil {

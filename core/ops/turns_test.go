@@ -19,11 +19,15 @@ import (
 
 // A key that has every turn waits for itself: another key's request has one at once, and a kill waits for none.
 func TestTurnsByKey(t *testing.T) {
-	s := ops.New(ops.Settings{Turns: 1})
+	s, b := ops.New(ops.Settings{Turns: 1}), newBench(t, nil)
 	decide, kill, list := opNamed(t, "authorize"), opNamed(t, "kill"), opNamed(t, "approvals_list")
+	keys := map[string]*store.Key{}
+	for name, preset := range map[string]string{"greedy": "operator", "other": "agent"} {
+		keys[name] = b.store.Key(b.newKey(name, preset).Key.ID)
+	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	request := func(key string) *ops.Request { return &ops.Request{Key: &store.Key{ID: key}, Ctx: gone} }
+	request := func(key string) *ops.Request { return &ops.Request{Key: keys[key], Ctx: gone} }
 	first := request("greedy")
 	if err := s.Begin(decide, first, 10); err != nil {
 		t.Fatal(err)
@@ -49,16 +53,25 @@ func TestTurnsByKey(t *testing.T) {
 		r.End()
 		r.End()
 	}
-	if done, err := s.Parsing(gone, "greedy", 1<<10); err != nil {
+	second := request("other")
+	if err := s.Begin(decide, second, 10); err != nil {
+		t.Error(err)
+	}
+	if err := s.Begin(kill, request("other"), 10); err == nil {
+		t.Error("a kill needs no turn that its key may not ask for")
+	}
+	second.End()
+	greedy := keys["greedy"].ID
+	if done, err := s.Parsing(gone, greedy, 1<<10); err != nil {
 		t.Errorf("a short line: %v", err)
 	} else {
 		done()
 	}
-	if _, err := s.Parsing(gone, "greedy", 1<<20); err == nil {
+	if _, err := s.Parsing(gone, greedy, 1<<20); err == nil {
 		t.Error("a long line of the key that has every turn is parsed")
 	}
 	first.End()
-	if done, err := s.Parsing(gone, "greedy", 1<<20); err != nil {
+	if done, err := s.Parsing(gone, greedy, 1<<20); err != nil {
 		t.Errorf("the turn was not given back: %v", err)
 	} else {
 		done()

@@ -126,7 +126,7 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 		s.set.Service.Refused(s.base, err, "socket", c.peer.text)
 		return nil, err
 	}
-	if err := c.begin(key, t.op.Urgent); err != nil {
+	if err := c.begin(key, t.op.UrgentFor(key)); err != nil {
 		return nil, err
 	}
 	t.begun = true
