@@ -71,17 +71,25 @@ func (c cond) compile(skip int) []bpf.Instruction {
 	return out
 }
 
-// denying is the filter that refuses what the rules say.
+// denying is the filter that refuses what the rules say. A system call may have several.
 func denying(rules []rule) ([]bpf.Instruction, error) {
 	program := head()
-	for _, r := range rules {
+	last := map[uintptr]int{}
+	for i, r := range rules {
+		last[r.number] = i
+	}
+	for i, r := range rules {
 		body := []bpf.Instruction{errno(r.errno)}
 		if len(r.clauses) > 0 {
 			body = nil
 			for _, c := range r.clauses {
 				body = append(body, compile(c, errno(r.errno))...)
 			}
-			body = append(body, allow)
+			end := bpf.Instruction(allow)
+			if i < last[r.number] {
+				end = load(atNumber) // the next rule looks at it again
+			}
+			body = append(body, end)
 		}
 		if len(body) > 255 {
 			return nil, fmt.Errorf("rule of system call %d: %d instructions, at most 255", r.number, len(body))

@@ -147,6 +147,7 @@ func hoards() []rule {
 		{number: unix.SYS_LANDLOCK_CREATE_RULESET, errno: unix.ENOSYS}, {number: unix.SYS_LANDLOCK_ADD_RULE, errno: unix.ENOSYS},
 		rule{number: unix.SYS_SECCOMP, errno: unix.EPERM}.when(is(0, setFilter)),
 		rule{number: unix.SYS_SETSOCKOPT, errno: granted}.when(is(1, unix.SOL_SOCKET), is(2, unix.SO_SNDBUF)),
+		rule{number: unix.SYS_SETSOCKOPT, errno: unix.EPERM}.when(is(1, unix.SOL_SOCKET), is(2, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF)),
 	}
 }
 
@@ -193,10 +194,11 @@ func signals(own uint32, scoped bool) []rule {
 func children(allowed bool) []rule {
 	clone := rule{number: unix.SYS_CLONE, errno: unix.EPERM}.when(anyBit(0, spaces)).
 		when(bits(0, unix.CLONE_THREAD|unix.CLONE_FILES, unix.CLONE_THREAD))
+	apart := rule{number: unix.SYS_CLOSE_RANGE, errno: unix.EPERM}.when(anyBit(2, unix.CLOSE_RANGE_UNSHARE))
 	if allowed {
-		return []rule{clone}
+		return []rule{clone, apart}
 	}
-	return append(oldForks(), clone.when(bits(0, unix.CLONE_THREAD, 0)))
+	return append(oldForks(), clone.when(bits(0, unix.CLONE_THREAD, 0)), apart)
 }
 
 // sockets refuses the families of sockets that plugins have no need of, all but local listeners without a network, and where ports are

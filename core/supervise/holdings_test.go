@@ -49,9 +49,20 @@ func init() {
 			unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the first thread, to which this is tied
 		}
 	}
-	if len(os.Args) > 1 && strings.HasSuffix(os.Args[1], "-leaderless") {
+	for name, hoard := range map[string]func(){"registers": registers, "fills-hidden": func() { modes["fills-hidden"](nil) }} {
+		modes[name+"-apart"] = func([]string) { go apart(hoard); hang() }
+	}
+	if len(os.Args) > 1 && (strings.HasSuffix(os.Args[1], "-leaderless") || strings.HasSuffix(os.Args[1], "-apart")) {
 		runtime.LockOSThread()
 	}
+}
+
+// apart hoards in a thread that has left the descriptors of the others, if it may.
+func apart(hoard func()) {
+	runtime.LockOSThread()
+	_ = unix.CloseRange(1<<20, 1<<20, unix.CLOSE_RANGE_UNSHARE)
+	hoard()
+	hang()
 }
 
 // spawn starts this program in another mode.
@@ -189,6 +200,8 @@ func TestHoldings(t *testing.T) {
 		"registers-child":      " epoll registrations, limited to 65536",
 		"registers-orphan":     " epoll registrations, limited to 65536",
 		"registers-leaderless": " epoll registrations, limited to 65536",
+		"registers-apart":      " epoll registrations, limited to 65536",
+		"fills-hidden-apart":   "of removed files that it keeps, limited to 32 MiB (limits.disk)",
 		"maps-leaderless":      "with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"listens-leaderless":   "which network does not list",
 		"notified":             " inotify instances, limited to 16",
