@@ -104,7 +104,8 @@ func (own Restraint) Beyond(r Restraint) string {
 type Peer struct {
 	Pid int // 0: it is outside of this PID namespace
 	UID uint32
-	fd  int
+	fd  int   // -1: none
+	why error // why there is none
 }
 
 // PeerOf asks the kernel who connected, or who listens. The caller closes what it gets.
@@ -121,6 +122,7 @@ func PeerOf(socket uintptr) (*Peer, error) {
 	if err == nil {
 		p.fd = fd // exec closes it
 	}
+	p.why = err
 	return p, nil
 }
 
@@ -134,8 +136,12 @@ func (p *Peer) Close() {
 
 // Lives is an error when the process has ended: then its number may be another's, and what was read of it too.
 func (p *Peer) Lives() error {
-	if p.fd < 0 {
+	switch {
+	case p.fd >= 0:
+	case p.why == nil, errors.Is(p.why, unix.ESRCH), errors.Is(p.why, unix.EINVAL), errors.Is(p.why, unix.ENODATA): // there is none any more
 		return errEnded
+	default:
+		return fmt.Errorf("process %d could become another one while it is looked at, since it cannot be opened (pidfd_open, Linux 5.3): %w", p.Pid, p.why)
 	}
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, 0)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestRestraintOf: what /proc tells is read as it is, and what it does not tell is an error.
@@ -127,6 +129,24 @@ func TestPeersThatHaveEnded(t *testing.T) {
 	ended.Pid = os.Getpid() // the number has become another's
 	if got, err := ended.Restraint(); !errors.Is(err, errEnded) {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestPeersThatCannotBeOpened: where the kernel or a filter refuses to open processes, that is said, and not that the peer has ended.
+func TestPeersThatCannotBeOpened(t *testing.T) {
+	for _, why := range []error{unix.ENOSYS, unix.EPERM, unix.EMFILE} {
+		p := &Peer{Pid: os.Getpid(), fd: -1, why: why}
+		if _, err := p.Restraint(); !errors.Is(err, why) || errors.Is(err, errEnded) {
+			t.Errorf("%v: %v", why, err)
+		}
+		if err := p.Unmarked(); !errors.Is(err, why) {
+			t.Errorf("%v: %v", why, err)
+		}
+	}
+	for _, why := range []error{nil, unix.ESRCH, unix.EINVAL, unix.ENODATA} {
+		if err := (&Peer{Pid: os.Getpid(), fd: -1, why: why}).Lives(); !errors.Is(err, errEnded) {
+			t.Errorf("%v: %v", why, err)
+		}
 	}
 }
 
