@@ -205,10 +205,11 @@ func (c *counting) mappings(at string) {
 func (c *counting) mapping(at, line string) {
 	f := strings.Fields(line)
 	const path = 5
-	if len(f) <= path {
+	begin := strings.Index(line, "/")
+	if len(f) <= path || begin < 0 {
 		return
 	}
-	to := line[strings.Index(line, "/"):]
+	to := line[begin:]
 	inode, err := strconv.ParseUint(f[path-1], 10, 64)
 	if err != nil || !c.makes(to) {
 		return

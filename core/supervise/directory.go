@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,6 +31,8 @@ const (
 	sweepMost  = 1 << 10 // directories that one sweep removes, at most
 	sweepBatch = 256     // names that are read at once
 	sweepDepth = 64      // of nested directories, each of which takes two descriptors
+
+	removeMost = time.Minute // for the removal of a directory. A process that could not be ended may write on in it
 )
 
 // private are this process's directories, each with a descriptor that holds a lock on it. The kernel lets go of the lock when this
@@ -139,28 +142,38 @@ func own(path string) (bool, error) {
 	return true, nil
 }
 
-// RemoveDir removes a directory of MakeDir with all that is in it.
+// RemoveDir removes a directory of MakeDir with all that is in it, whatever its mode is and those in it are: a process of our user may have
+// closed directories, to us too. What has taken its place stays.
 func RemoveDir(path string) {
-	if os.RemoveAll(path) != nil { // a process of our user may have closed directories, to us too
-		removeClosed(path)
+	private.Lock()
+	f := private.locks[path]
+	private.Unlock()
+	if f == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), removeMost)
+	defer cancel()
+	_ = f.Chmod(0o700) // if it cannot be, nothing of the following can
+	if info, err := f.Stat(); err == nil {
+		removeAll(ctx, path, info)
 	}
 	private.Lock()
 	defer private.Unlock()
-	if f := private.locks[path]; f != nil {
-		f.Close()
-		delete(private.locks, path)
-	}
+	f.Close()
+	delete(private.locks, path)
 }
 
-// removeClosed removes a directory of ours, whatever its mode is and those in it are.
-func removeClosed(path string) {
-	_ = os.Chmod(path, 0o700) // if it cannot be, nothing of the following can
+// removeAll removes the directory that info is of.
+func removeAll(ctx context.Context, path string, info fs.FileInfo) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return
 	}
 	defer root.Close()
-	if empty(context.Background(), root, sweepDepth) == nil {
+	if now, err := root.Stat("."); err != nil || !os.SameFile(now, info) {
+		return
+	}
+	if empty(ctx, root, root, sweepDepth) == nil {
 		unix.Rmdir(path)
 	}
 }
@@ -260,21 +273,11 @@ func removeDead(ctx context.Context, path string) {
 	if !ours { // another user's, or one whose plugin has removed the mark, and gains nothing by it
 		return
 	}
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return
-	}
-	defer root.Close()
-	if now, err := root.Stat("."); err != nil || !os.SameFile(now, info) {
-		return
-	}
-	if empty(ctx, root, sweepDepth) == nil {
-		unix.Rmdir(path)
-	}
+	removeAll(ctx, path, info)
 }
 
-// empty removes what is in a directory, and nothing that a link in it leads to.
-func empty(ctx context.Context, root *os.Root, depth int) error {
+// empty removes what is in a directory, and nothing that a link in it leads to. top is the directory that is emptied in the end.
+func empty(ctx context.Context, top, root *os.Root, depth int) error {
 	for {
 		d, err := root.Open(".")
 		if err != nil {
@@ -292,29 +295,44 @@ func empty(ctx context.Context, root *os.Root, depth int) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := remove(ctx, root, name, depth); err != nil {
+			if err := remove(ctx, top, root, name, depth); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// remove removes a file, a link or a directory. What is nested very deep goes at once.
-func remove(ctx context.Context, root *os.Root, name string, depth int) error {
+// remove removes a file, a link or a directory. What is nested deep comes to the top instead, and goes when its turn comes there.
+func remove(ctx context.Context, top, root *os.Root, name string, depth int) error {
 	if root.Remove(name) == nil {
 		return nil
 	}
-	if depth == 0 {
-		return root.RemoveAll(name)
-	}
 	_ = root.Chmod(name, 0o700) // no link is left by now
+	if depth == 0 {
+		return lift(top, root, name)
+	}
 	inner, err := root.OpenRoot(name)
 	if err != nil {
 		return err
 	}
 	defer inner.Close()
-	if err := empty(ctx, inner, depth-1); err != nil {
+	if err := empty(ctx, top, inner, depth-1); err != nil {
 		return err
 	}
 	return root.Remove(name)
+}
+
+// lift moves a directory to the top, under another name.
+func lift(top, root *os.Root, name string) error {
+	to, err := top.Open(".")
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	from, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return unix.Renameat(int(from.Fd()), name, int(to.Fd()), "deep-"+rand.Text())
 }

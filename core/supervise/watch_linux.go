@@ -1,14 +1,11 @@
 package supervise
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,14 +14,11 @@ import (
 // How often a process is looked at, and how much of its directory.
 const (
 	watchPause = 200 * time.Millisecond
-	diskEach   = 5       // of so many looks
-	lookShare  = 20      // a look at ports or holdings takes one part of the time in so many: there may be many
-	diskFiles  = 1 << 14 // files and directories, at most
+	diskEach   = 5  // of so many looks
+	lookShare  = 20 // a look at ports or holdings takes one part of the time in so many: there may be many
 
 	launcherMost = 48 << 20 // more than a launcher takes
 )
-
-var errManyFiles = errors.New("many files")
 
 // watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
 // user and not root, memory that RLIMIT_DATA does not count, its own and the kernel's, ports on which it listens, and what it has on
@@ -165,51 +159,4 @@ func (p *Process) peakOf(told uint64) uint64 {
 		return told
 	}
 	return p.peak.Load()
-}
-
-// overDisk holds the working directory, together with removed files that the process keeps, to limits.disk.
-func (p *Process) overDisk(dir string, hidden uint64) string {
-	most := p.limits.Disk
-	if most == 0 || dir == "" {
-		return ""
-	}
-	used, err := diskOf(dir)
-	if errors.Is(err, errManyFiles) {
-		return fmt.Sprintf("its working directory has more than %d files, the most for which limits.disk is measured", diskFiles)
-	}
-	if used += hidden; used > most {
-		return fmt.Sprintf("its working directory takes %d MiB with %d MiB of removed files that it keeps, limited to %d MiB (limits.disk)",
-			used>>20, hidden>>20, most>>20)
-	}
-	return ""
-}
-
-// diskOf is what a directory takes on disk. Its owner may change it meanwhile, and cannot lead us out of it.
-func diskOf(dir string) (used uint64, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return 0, err
-	}
-	defer root.Close()
-	files := 0
-	err = fs.WalkDir(root.FS(), ".", func(_ string, e fs.DirEntry, err error) error {
-		if files++; files > diskFiles {
-			return errManyFiles
-		}
-		if err != nil {
-			return nil // it was removed
-		}
-		if info, err := e.Info(); err == nil {
-			used += blocks(info)
-		}
-		return nil
-	})
-	return used, err
-}
-
-func blocks(info fs.FileInfo) uint64 {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return uint64(s.Blocks) * 512
-	}
-	return 0
 }
