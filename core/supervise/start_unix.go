@@ -222,7 +222,7 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	}
 	if err != nil {
 		p.Kill()
-		<-p.done
+		<-p.gone // nothing of it is left, also where its caller ends now
 		if errors.Is(err, errLauncher) {
 			err = fmt.Errorf("%w (%s)", err, p.exit)
 		}
