@@ -14,11 +14,14 @@ import (
 
 // holds looks at the process and at its descendants, which work in a directory.
 func (p *Process) holds(dir string) *holdings {
-	c := &counting{dir: dir, seen: map[string]bool{}, mapped: map[string]uint64{}}
+	c := &counting{dir: dir, registrationsMost: p.limits.mostRegistrations(), seen: map[string]bool{}, mapped: map[string]uint64{}}
 	for _, pid := range p.family() {
 		at, err := placeOf(pid)
 		if err != nil {
 			continue // it has ended
+		}
+		if c.enough() {
+			break
 		}
 		c.descriptors(at)
 		c.mappings(at)
@@ -73,6 +76,14 @@ type counting struct {
 	seen map[string]bool // what several descriptors or processes have together
 
 	mapped map[string]uint64 // removed files that are only mapped, and up to where
+
+	registrationsMost int
+}
+
+// enough says that there is too much of what takes long to count. Each descriptor of an epoll instance tells all of its registrations, so
+// the rest could take minutes.
+func (c *counting) enough() bool {
+	return c.registrations > c.registrationsMost || c.watches > watchesMost || c.locks > locksMost
 }
 
 // first says whether something is seen for the first time.
@@ -92,6 +103,9 @@ func (c *counting) descriptors(at string) {
 		to, err := os.Readlink(at + "/fd/" + e.Name())
 		if err != nil {
 			continue // it was closed
+		}
+		if c.enough() {
+			return
 		}
 		switch info := at + "/fdinfo/" + e.Name(); {
 		case to == "anon_inode:[eventpoll]":

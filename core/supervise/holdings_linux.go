@@ -31,10 +31,12 @@ const (
 	pipeSize         = 64 << 10
 )
 
-// The bounds on what all processes of a user share: who takes it all takes it from the gateway too.
+// The bounds on what all processes of a user share, where who takes it all takes it from the gateway too, and on what takes long to count.
 const (
 	registrationsEach = 64 // for each file that a process may open
 	registrationsMost = 1 << 16
+	watchesMost       = 1 << 16
+	locksMost         = 1 << 16
 	instancesMost     = 16
 	flightMost        = 16 // at once
 	flightLooks       = 10 // in a row that see any: who is sent a descriptor takes it
@@ -96,17 +98,22 @@ func setting(name string, otherwise uint64) uint64 {
 	return n
 }
 
+// mostRegistrations is how many registrations with epoll instances there may be.
+func (l *Limits) mostRegistrations() int {
+	return max(registrationsMost, registrationsEach*int(min(l.Files, 1<<20)))
+}
+
 // overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with the memory of the process.
-// flights is how many looks in a row have seen descriptors in flight.
+// flights is how many looks in a row have seen descriptors in flight. What was counted until there was too much is told as "more than".
 func (p *Process) overHoldings(h *holdings, flights int) string {
-	registrations := registrationsMost
-	if p.limits.Files > 0 {
-		registrations = max(registrations, registrationsEach*int(min(p.limits.Files, 1<<20)))
-	}
+	registrations := p.limits.mostRegistrations()
 	switch {
 	case h.registrations > registrations:
-		return fmt.Sprintf("it has %d epoll registrations, limited to %d: %d for each file of limits.files, and at least %d",
-			h.registrations, registrations, registrationsEach, registrationsMost)
+		return fmt.Sprintf("it has more than %d epoll registrations: %d for each file of limits.files, and at least %d", registrations, registrationsEach, registrationsMost)
+	case h.watches > watchesMost:
+		return fmt.Sprintf("it has more than %d inotify watches", watchesMost)
+	case h.locks > locksMost:
+		return fmt.Sprintf("it has more than %d file locks", locksMost)
 	case h.instances > instancesMost:
 		return fmt.Sprintf("it has %d inotify instances, limited to %d", h.instances, instancesMost)
 	case h.flight > flightMost:

@@ -26,12 +26,10 @@ const (
 func (p *Process) watch(dir string, exited <-chan struct{}) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
-	var ports, holds rest
-	own, err := filepath.EvalSymlinks(dir) // the kernel tells paths without links
-	if err != nil {
-		own = dir
+	l := looking{dir: dir, own: dir}
+	if own, err := filepath.EvalSymlinks(dir); err == nil {
+		l.own = own
 	}
-	flights := 0
 	for n := 1; ; n++ {
 		select {
 		case <-exited:
@@ -43,23 +41,39 @@ func (p *Process) watch(dir string, exited <-chan struct{}) {
 			over = p.overMemory()
 		}
 		if over == "" {
-			ports.look(func() { over = p.overPorts() })
+			l.ports.look(func() { over = p.overPorts() })
 		}
 		if over == "" && n%diskEach == 0 && p.entered.Load() {
-			holds.look(func() {
-				h := p.holds(own)
-				if flights++; h.flight == 0 {
-					flights = 0
-				}
-				if over = p.overHoldings(h, flights); over == "" {
-					over = p.overDisk(dir, h.hidden)
-				}
-			})
+			over = p.overStock(&l)
 		}
 		if over != "" {
 			p.stopFor(over)
 		}
 	}
+}
+
+// looking is what looks at a process know of each other.
+type looking struct {
+	dir, own           string // its working directory, and the same without links, as the kernel tells paths
+	ports, holds, disk rest
+	flights            int // looks in a row that have seen descriptors in flight
+}
+
+// overStock looks at what the process has in the kernel and on disk.
+func (p *Process) overStock(l *looking) (over string) {
+	hidden := uint64(0) // what was seen of it earlier may be gone
+	l.holds.look(func() {
+		h := p.holds(l.own)
+		if l.flights++; h.flight == 0 {
+			l.flights = 0
+		}
+		hidden = h.hidden
+		over = p.overHoldings(h, l.flights)
+	})
+	if over == "" {
+		l.disk.look(func() { over = p.overDisk(l.dir, hidden) })
+	}
+	return over
 }
 
 // rest keeps looks that take long apart.
