@@ -218,16 +218,21 @@ var errNoVerdict = errors.New("the step answered with an unknown effect or witho
 // move text wherever it is read. An operator's rules say what they say. It follows when all steps were asked, so that a scanner that
 // hangs takes none of their time.
 func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
-	if !slices.ContainsFunc(rows, func(r Row) bool { return !r.Step.Inline }) {
+	if !slices.ContainsFunc(rows, Row.says) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, maskTime)
 	defer cancel()
 	for i := range rows {
-		if !rows[i].Step.Inline {
+		if rows[i].says() {
 			a.hearRow(ctx, c, &rows[i])
 		}
 	}
+}
+
+// says reports whether there is something in the row that somebody else's code said.
+func (r Row) says() bool {
+	return !r.Step.Inline && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "")
 }
 
 func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
