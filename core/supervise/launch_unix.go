@@ -24,7 +24,6 @@ const (
 	launchName     = "yett-launch"
 	launchEnv      = "YETT_LAUNCH_PLAN" // the descriptor that the plan is read from
 	backgroundNice = 10                 // a tenth of the processor when a process of the ordinary priority wants it too
-	behindNice     = 5                  // a quarter of it
 	launchSet      = "\x01"             // written when everything is set, just before exec
 	launchGaps     = "\x02"             // written before it, and followed by JSON: what the kernel did not take away
 	launchFails    = 126                // as in a shell: found, but could not be run

@@ -365,11 +365,8 @@ func exitOf(state *os.ProcessState, err error) Exit {
 
 // nice is how far the process stands back behind the gateway.
 func (c *Command) nice() int {
-	switch {
-	case c.Background:
+	if c.Background {
 		return backgroundNice
-	case c.Behind:
-		return behindNice
 	}
 	return 0
 }

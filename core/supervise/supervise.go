@@ -71,7 +71,6 @@ type Command struct {
 	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
 	Confine    *confine.Policy   // what the kernel is to take from it; nil: nothing but capabilities that root does not give
 	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
-	Behind     bool              // somebody waits for it, but what the gateway does itself comes first: a worker of modules
 }
 
 // check refuses a command that is not complete and unmistakable.

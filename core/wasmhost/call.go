@@ -37,6 +37,8 @@ type call struct {
 	had      time.Duration // how long it had one before
 	back     bool          // it runs on a thread of its own that stands back
 	yielded  time.Time     // the last time that it let others run, then
+	since    time.Time     // when its thread's clock stood at ran, then
+	ran      time.Duration // of a processor
 	deadline time.Time
 	budget   uint64 // units
 	used     uint64 // of them, up to the last tick and by the host

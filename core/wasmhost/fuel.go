@@ -27,6 +27,8 @@ const (
 	longCall = time.Millisecond
 	// longSlice is how much a long call's thread asks the kernel for at once: the more one asks for, the longer it waits for it.
 	longSlice = 100 * time.Millisecond
+	// lostTime is how long others may have a long call's processor in one turn before it rests, and restMost how long it rests at most.
+	lostTime, restMost = time.Millisecond, 50 * time.Millisecond
 	// FuelPerMillisecond makes a call's budget from its timeout where the operator gives none. Guests that compute take
 	// 0.05–0.25 ns a unit, so that on an idle machine the budget ends well before the timeout: a verdict does not change
 	// because a machine is slower or busier than another. A guest that waits for memory all the time takes more.
@@ -108,11 +110,9 @@ func (c *call) pause() {
 	c.pauses++
 	switch {
 	case err != nil:
-	case machine.over(c.had, c.turn):
+	case machine.over(c.had, c.turn) || c.pauses%yieldEvery == 0 && c.yield():
 		c.giveTurn()
 		err = c.takeTurn()
-	case c.pauses%yieldEvery == 0:
-		c.yield()
 	}
 	if err != nil {
 		c.err = c.in.module.fault(c.export, ErrInterrupted, "", err)
@@ -121,17 +121,18 @@ func (c *call) pause() {
 }
 
 // yield lets whatever else this process does have the processor. A long call stands back before that, and then yields once in a turn
-// only: to let others run costs its thread two changes of context.
-func (c *call) yield() {
+// only: to let others run costs its thread two changes of context. rest says that it must end its turn, so that it rests.
+func (c *call) yield() (rest bool) {
 	now := time.Now()
 	switch {
 	case c.back && now.Sub(c.yielded) < turnTime:
-		return
+		return false
 	case !c.back && c.had+now.Sub(c.turn) >= longCall:
 		c.standBack()
 	}
 	c.yielded = now
 	runtime.Gosched()
+	return c.lost() >= lostTime
 }
 
 // standBack makes the thread that the call runs on, and keeps from now on, one that the kernel takes the processor from as soon as
@@ -141,6 +142,22 @@ func (c *call) standBack() {
 	runtime.LockOSThread()
 	c.back = true
 	setSlice(longSlice)
+	c.clocks()
+}
+
+// clocks begins to count what a long call's thread loses to others.
+func (c *call) clocks() {
+	if c.back {
+		c.since, c.ran = time.Now(), threadTime()
+	}
+}
+
+// lost is how long others have had the processor of a long call, in this turn and since it stands back.
+func (c *call) lost() time.Duration {
+	if !c.back || c.turn.IsZero() {
+		return 0
+	}
+	return time.Since(c.since) - (threadTime() - c.ran)
 }
 
 // leave ends what a call has of processors. It may be called again.
@@ -163,12 +180,16 @@ func (c *call) takeTurn() error {
 		return cmp.Or(c.Context.Err(), context.DeadlineExceeded)
 	}
 	c.turn = time.Now()
+	c.clocks()
 	return nil
 }
 
 // giveTurn gives the processor back, if the call has one.
 func (c *call) giveTurn() {
 	if !c.turn.IsZero() {
+		if lost := c.lost(); lost >= lostTime {
+			machine.rest(c.key, min(lost, restMost))
+		}
 		c.had += time.Since(c.turn)
 		c.turn = time.Time{}
 		machine.give()

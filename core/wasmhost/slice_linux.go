@@ -6,6 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// threadTime is how long the calling thread has had a processor.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // without that clock long calls would rest often, which costs only them
+	return time.Duration(t.Nano())
+}
+
 // setSlice says how long the calling thread wants to run at once; 0 is what is usual here. A thread that has less left, or asked for
 // less, takes the processor from one that asked for more as soon as it wakes up (EEVDF, Linux 6.12 and later; older kernels take the
 // wish and do nothing). It is a wish: where it is refused, others wait longer for a long call, and nothing else changes.

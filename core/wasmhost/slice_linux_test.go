@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,34 @@ func standingBack(t *testing.T, pid int) (long int) {
 		}
 	}
 	return long
+}
+
+// What others do while a long call has its turn is lost to it, and it rests for that.
+func TestLostTimeIsRest(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	m := machine
+	defer func() { machine = m }()
+	machine = newTurns(1)
+	machine.called("other")
+	c := &call{Context: context.Background(), key: "slow", deadline: time.Now().Add(time.Hour)}
+	if err := c.takeTurn(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(func() bool { return time.Since(c.turn) >= 2*lostTime })
+	if c.lost() != 0 {
+		t.Error("a short call counts what it loses")
+	}
+	c.standBack()
+	defer c.leave()
+	waitFor(func() bool { return c.lost() >= lostTime })
+	if !c.yield() {
+		t.Error("it keeps its turn")
+	}
+	c.giveTurn()
+	if machine.rested.IsZero() || c.lost() != 0 {
+		t.Errorf("it does not rest: %v", c.lost())
+	}
 }
 
 // The thread of a long call stands back, in this process and in a sealed worker, and is an ordinary one again when the call has ended.

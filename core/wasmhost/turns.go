@@ -9,14 +9,21 @@ import (
 	"time"
 )
 
-// turnTime is how long a guest may keep a processor while others wait for one, and how long a call is a new one.
-const turnTime = 200 * time.Microsecond
+const (
+	// turnTime is how long a guest may keep a processor while others wait for one, and how long a call is a new one.
+	turnTime = 200 * time.Microsecond
+	// lately is how long a key counts as one that calls, after a call.
+	lately = time.Second
+)
 
 // turns share processors among the guests of a process. There are fewer turns than processors, so that whatever else the process does
 // (accept, decide, record, answer) always finds one that no guest is on. A guest whose turn is over while others wait goes to the back
 // of its key's queue, and keys take turns: one key's long scans cost another key's short one a turn, not their whole length. New calls
 // do not even wait for the end of a turn: most of them end within their first one, so a call that is not new makes room at once. Each
 // new call lets one of the others go on for a moment before the next, so that many short calls do not stop the long ones.
+//
+// On a busy machine the kernel gives this process a share only, and who has used up theirs waits for all others. So long calls rest for as
+// long as they were kept waiting, if other keys call too: a part of the share is left for these.
 type turns struct {
 	waiting atomic.Int32
 	fresh   atomic.Int32 // new calls among them
@@ -25,6 +32,16 @@ type turns struct {
 	free    int
 	lines   [2]line // of those that had a turn, and of new calls
 	favours bool    // the last turn went to a new call
+
+	callers [2]caller   // the key that made the last new call, and the last one that was another
+	rested  time.Time   // until then only new calls get a turn
+	waking  *time.Timer // ends the rest of those that wait; nil if nobody does
+}
+
+// caller is when a key made its last new call.
+type caller struct {
+	key string
+	at  time.Time
 }
 
 // line is a queue with keys that take turns.
@@ -53,13 +70,19 @@ var machine = newTurns(runtime.GOMAXPROCS(0) - 1)
 // take waits for a turn, but not beyond the deadline nor ctx. fresh says that the call is new. ok is false without one.
 func (t *turns) take(ctx context.Context, key string, fresh bool, deadline time.Time) (ok bool) {
 	t.mu.Lock()
-	if t.free > 0 {
+	if fresh {
+		t.called(key)
+	}
+	if t.free > 0 && (fresh || t.resting() <= 0) {
 		t.free--
 		t.mu.Unlock()
 		return true
 	}
 	w := &waiter{ready: make(chan struct{})}
 	l := t.join(key, fresh, w)
+	if t.free > 0 {
+		t.wake()
+	}
 	t.mu.Unlock()
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
@@ -122,19 +145,65 @@ func (t *turns) give() {
 // pass hands a turn to who is next, or keeps it. t.mu is held.
 func (t *turns) pass() {
 	old, fresh := &t.lines[0], &t.lines[1]
-	t.favours = len(fresh.order) > 0 && (!t.favours || len(old.order) == 0)
+	rest := t.resting() > 0
+	t.favours = len(fresh.order) > 0 && (!t.favours || rest || len(old.order) == 0)
 	l := old
 	if t.favours {
 		l = fresh
 	}
-	if len(l.order) == 0 {
+	if len(l.order) == 0 || rest && !t.favours {
 		t.free++
+		if len(l.order) > 0 {
+			t.wake()
+		}
 		return
 	}
 	t.left(t.favours)
 	w := l.next()
 	w.had = true
 	close(w.ready)
+}
+
+// called notes that a key has made a new call. t.mu is held.
+func (t *turns) called(key string) {
+	if t.callers[0].key != key {
+		t.callers[1] = t.callers[0]
+	}
+	t.callers[0] = caller{key, time.Now()}
+}
+
+// resting is how long calls that are not new have to rest. t.mu is held.
+func (t *turns) resting() time.Duration {
+	if t.rested.IsZero() {
+		return 0
+	}
+	return time.Until(t.rested)
+}
+
+// rest has the calls that are not new wait for so long, if keys other than this one have called lately.
+func (t *turns) rest(key string, d time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	others := slices.ContainsFunc(t.callers[:], func(c caller) bool { return c.key != key && time.Since(c.at) < lately })
+	if until := time.Now().Add(d); others && until.After(t.rested) {
+		t.rested = until
+	}
+}
+
+// wake sees to it that the turns that are free are given out when the rest is over. t.mu is held.
+func (t *turns) wake() {
+	if t.waking != nil {
+		return
+	}
+	t.waking = time.AfterFunc(t.resting(), func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.waking = nil
+		for n := t.free; n > 0; n-- {
+			t.free--
+			t.pass()
+		}
+	})
 }
 
 // next takes out the one who is next.

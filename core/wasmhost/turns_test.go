@@ -87,6 +87,67 @@ func TestWhoMakesRoom(t *testing.T) {
 	}
 }
 
+// Where a long call lost time to others, only new calls get turns for a while, if other keys call; then it goes on.
+func TestLongCallsRest(t *testing.T) {
+	ctx, late := context.Background(), time.Now().Add(time.Hour)
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	for name, c := range map[string]struct {
+		callers string
+		rests   bool
+	}{
+		"nobody else has called":        {"aa", false},
+		"another key has called":        {"ab", true},
+		"another key had called before": {"ba", true},
+		"another one, before many":      {"baaaa", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newTurns(1)
+			for _, key := range c.callers {
+				if !m.take(ctx, string(key), true, late) {
+					t.Fatal("no turn")
+				}
+				m.give()
+			}
+			m.rest("a", time.Hour)
+			m.rest("a", time.Minute) // changes nothing
+			if got := m.take(gone, "a", false, late); got == c.rests {
+				t.Errorf("a long call has a turn: %v", got)
+			} else if got {
+				m.give()
+			}
+			went := make(chan bool)
+			if !m.take(ctx, "b", true, late) {
+				t.Fatal("a new call has no turn")
+			}
+			go func() { went <- m.take(ctx, "a", false, late) }()
+			waitFor(func() bool { return m.waiting.Load() == 1 })
+			m.give()
+			if c.rests {
+				m.mu.Lock()
+				if m.free != 1 || m.waking == nil {
+					t.Errorf("while it rests: %+v", m)
+				}
+				m.rested = time.Now()
+				m.waking.Reset(0)
+				m.mu.Unlock()
+			}
+			if !<-went {
+				t.Error("no turn after the rest")
+			}
+			m.give()
+			if m.free != 1 || m.waiting.Load() != 0 {
+				t.Errorf("left: %+v", m)
+			}
+		})
+	}
+	m := newTurns(1)
+	m.callers[0] = caller{"b", time.Now().Add(-lately)}
+	if m.rest("a", time.Hour); !m.rested.IsZero() {
+		t.Error("it rests for a key that no longer calls")
+	}
+}
+
 // A call keeps its turn between the exports that it runs, and gives it back in the end, whatever became of it.
 func TestACallIsOneTurn(t *testing.T) {
 	in, err := load(t, finder(), nil).start(context.Background())

@@ -30,8 +30,8 @@ const (
 	answerGrace = 25 * time.Millisecond
 
 	// lateBy is how long a worker may keep an answer after a call's deadline before it is killed, and with it what it does for others. A
-	// busy machine keeps a sound one from the processor for tens of milliseconds.
-	lateBy = 250 * time.Millisecond
+	// busy machine keeps a sound one from the processor for hundreds of milliseconds.
+	lateBy = time.Second
 
 	// compileTime is how long a worker may compile, beside Spec.Start. It has no compile cache, since that is native code
 	// and a worker that was taken over could write there what the gateway executes.
@@ -160,7 +160,7 @@ func workerLimits(s *Spec) supervise.Limits {
 func atOnce(instances int) int { return instances + 1 + maskPlaces + 1 }
 
 func (w *Worker) command() (supervise.Command, error) {
-	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Behind: true, Confine: sealed(&w.spec),
+	return supervise.Command{Name: w.spec.Name, Args: w.tune.args, Limits: w.tune.limits, Pipe: true, Env: childEnv, Confine: sealed(&w.spec),
 		Log: func(line string) { w.log(LevelStderr, "worker process: "+line) }}, nil
 }
 
