@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const patience = 60 * time.Second // for what must happen; reached only when it does not
+const patience = 4 * time.Minute // for what must happen; reached only when it does not
 
 func notify(c chan os.Signal) { signal.Notify(c, syscall.SIGTERM) }
 
