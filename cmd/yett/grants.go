@@ -33,7 +33,7 @@ func rulesOf(g *wire.Grant) string {
 	}
 	var out []string
 	for _, r := range g.Rules {
-		out = append(out, cmp.Or(r, "(a step without a rule)"))
+		out = append(out, cmp.Or(r, "(the chain's default)"))
 	}
 	return strings.Join(out, " + ")
 }

@@ -162,7 +162,11 @@ func shorter(a, b time.Duration) time.Duration {
 func (res *Result) asks(row *Row) {
 	v := &row.Verdict
 	if v.Effect == sdk.Defer {
-		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID, Named: row.rule})
+		rule := v.RuleID
+		if rule == "" && row.Step.Name != "" {
+			rule = "step " + row.Step.Name // a grant that stands against one step stands against no other
+		}
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: rule, Named: row.rule})
 	}
 	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
 		for _, l := range v.Limits {

@@ -216,6 +216,7 @@ func TestEveryDeferCounts(t *testing.T) {
 		return s
 	}
 	long, short, usual := defers("long", time.Hour), defers("short", time.Second), defers("usual", 0)
+	nameless := step("nameless", sdk.Defer)
 	for _, c := range []struct {
 		name    string
 		steps   []chain.Step
@@ -231,6 +232,7 @@ func TestEveryDeferCounts(t *testing.T) {
 		{"none names any", []chain.Step{usual}, []string{"usual"}, 0, true},
 		{"a shadow counts for nothing", []chain.Step{long, shadow(short)}, []string{"long"}, time.Hour, false},
 		{"behind a permit", []chain.Step{step("p", sdk.Permit), long}, []string{"long"}, time.Hour, false},
+		{"one without a rule", []chain.Step{nameless}, []string{"step nameless"}, 0, true},
 		{"the chain's own", []chain.Step{step("a", sdk.Abstain)}, []string{""}, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

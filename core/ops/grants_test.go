@@ -64,3 +64,33 @@ func TestGrantForOneRuleLeavesTheOthers(t *testing.T) {
 		})
 	}
 }
+
+// whenArgs is a step without a rule that defers where the args have n, and says nothing else.
+type whenArgs struct{ n string }
+
+func (w whenArgs) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
+	if c.Args.Get(w.n).Exists() {
+		return sdk.Verdict{Effect: sdk.Defer, Code: sdk.ReasonRuleDefer}, nil
+	}
+	return sdk.Verdict{}, nil
+}
+
+// The grant of an approval stands against the steps that had deferred the call, also where these name no rule.
+func TestGrantOfAnApprovalKnowsStepsWithoutRules(t *testing.T) {
+	b := newBench(t, nil)
+	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+	asks := func(name string) chain.Step {
+		return chain.Step{Name: name, Inline: true, OnError: sdk.Deny, Checker: whenArgs{name}}
+	}
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Defer, Steps: []chain.Step{asks("risk"), asks("office")}})
+	ask := func(args string) string {
+		return b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`)
+	}
+	token := member(ask(`"risk":1`), "defer_token")
+	b.must(boss.Value, "approve_defer", `{"defer_token":"`+token+`","approved":true,"grant":{"ttl_seconds":60}}`)
+	for args, want := range map[string]string{`"risk":2`: "PERMIT", `"office":1`: "DEFER", `"risk":3,"office":2`: "DEFER", ``: "DEFER"} {
+		if got := ask(args); member(got, "effect") != want {
+			t.Errorf("{%s}: %s, want %s", args, got, want)
+		}
+	}
+}

@@ -278,7 +278,7 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	return nil
 }
 
-// rules are those that ask for approvals of the call. "" is among them for a step that names none.
+// rules are those that ask for approvals of the call. "" is among them for the chain's default.
 func (d *Defer) rules() []string {
 	var out []string
 	if !slices.ContainsFunc(d.Quorums, func(q sdk.Quorum) bool { return q.Rule != "" }) && d.RuleID != "" {

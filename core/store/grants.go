@@ -26,7 +26,7 @@ type Grant struct {
 	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
-	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for a step that names no rule
+	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for the chain's default
 	Policy      string    `json:"policy_version,omitempty"`
 	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
 	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit

@@ -23,7 +23,7 @@ type Grant struct {
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"\" for a step that names none. A name that is masked ends with a digest, so that it differs from others. It permits a call only where no other rule defers it."`
+	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others. It permits a call only where no other rule defers it."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
