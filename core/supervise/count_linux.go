@@ -23,6 +23,9 @@ func (p *Process) holds(dir string) *holdings {
 		if c.enough() {
 			break
 		}
+		if m, err := memoryOf(pid); err == nil && pid != p.pid { // that one is looked at more often
+			c.largest = max(c.largest, m.held())
+		}
 		c.descriptors(at)
 		c.mappings(at)
 	}

@@ -18,6 +18,8 @@ type holdings struct {
 	sockets       int // of Unix
 	flight        int // descriptors that wait in sockets
 
+	largest uint64 // bytes of memory of the largest descendant, page tables and what it shares included
+
 	shared uint64 // bytes of files in memory without a name
 	hidden uint64 // bytes of removed files that are open or mapped
 }
@@ -121,8 +123,12 @@ func (p *Process) overHoldings(h *holdings, flights int) string {
 	case flights >= flightLooks:
 		return fmt.Sprintf("descriptors wait in its sockets, and did so each of %d times that it was looked at", flights)
 	}
+	most := p.limits.Data
+	if most > 0 && h.largest > most+most/8 {
+		return fmt.Sprintf("one of its processes takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", h.largest>>20, most>>20)
+	}
 	m, err := memoryOf(p.pid)
-	if most := p.limits.Data; err == nil && most > 0 { // an error: it has ended
+	if err == nil && most > 0 { // an error: it has ended
 		own := m.own + max(m.shared, h.shared)
 		if own+h.kernel() > most+most/8 {
 			return fmt.Sprintf("it takes %d MiB of memory and up to %d MiB of the kernel's (%s), limited to %d MiB (limits.memory)",

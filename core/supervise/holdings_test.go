@@ -25,6 +25,10 @@ func init() {
 		"notified":         notified,
 		"duplicates":       duplicates,
 		"registers-child":  func() { spawn("registers") },
+		"shares-child":     func() { spawn("shares") },
+		"shares-orphan":    func() { spawn("orphaned", "shares") },
+		"maps-child":       func() { spawn("maps") },
+		"shares":           shares,
 		"fills-child":      func() { spawn("fills-hidden") },
 		"registers-orphan": func() { spawn("orphaned", "registers") },
 	} {
@@ -117,6 +121,16 @@ func duplicates() {
 	}
 	for fd := first; fd < first+each; fd++ {
 		must(unix.Dup3(at, fd, 0))
+	}
+}
+
+// shares takes memory that others could have too, and that no limit of a process bounds.
+func shares() {
+	const size = 512 << 20
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	must(err)
+	for at := 0; at < size; at += os.Getpagesize() {
+		b[at] = 1
 	}
 }
 
@@ -222,6 +236,9 @@ func TestHoldings(t *testing.T) {
 		"registers-leaderless": "it has more than 65536 epoll registrations",
 		"registers-apart":      "it has more than 65536 epoll registrations",
 		"fills-hidden-apart":   "of removed files that it keeps, limited to 32 MiB (limits.disk)",
+		"maps-child":           "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
+		"shares-child":         "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
+		"shares-orphan":        "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"maps-leaderless":      "with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"listens-leaderless":   "which network does not list",
 		"duplicates":           "it has more than 65536 epoll registrations",
