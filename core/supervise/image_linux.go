@@ -53,7 +53,7 @@ func unnamedCopy(f io.Reader, digest string) (*image, error) {
 		return nil, err
 	}
 	i.file, err = os.Open(i.path)
-	os.RemoveAll(i.leave())
+	RemoveDir(i.leave())
 	i.path = ""
 	return i, err
 }
