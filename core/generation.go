@@ -63,7 +63,7 @@ func newGeneration(ctx context.Context, cfg *config.Config, p *pool, strict bool
 	for i, s := range cfg.Chains.Authorize.Steps {
 		if s.ScanArgs {
 			step := &g.Authorize.Steps[i]
-			step.Checker, step.Inline = chain.ScanArgs(g.Scan, step.Checker), false
+			step.Checker, step.Own, step.Inline = chain.ScanArgs(g.Scan, step.Checker), step.Inline, false
 		}
 	}
 	return g, nil

@@ -179,3 +179,21 @@ func TestSubscribersWords(t *testing.T) {
 		t.Errorf("an operator: %s", got)
 	}
 }
+
+// TestRulesSayWhatTheySay: what an operator wrote into rules is not masked, also where the args are scanned before.
+func TestRulesSayWhatTheySay(t *testing.T) {
+	why := `set it as db_password = "` + strings.Join([]string{"k3", "mvr0q"}, "!") + `" does`
+	w := newWorld(t, func(w *world) {
+		w.put("own.yaml", "rules: [{id: own, tools: ['own/**'], effect: deny, reason: '"+why+"'}]")
+		w.write("", `, {name: plain, rules: [own.yaml], match: {tools: ["own/plain"]}}, {name: scanned, rules: [own.yaml], scan_args: true, match: {tools: ["own/scanned"]}}`, "")
+	})
+	for _, tool := range []string{"own/plain", "own/scanned"} {
+		resp, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"n":1}}`, tool)).call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := resp.(*wire.AuthorizeResponse); d.Effect != "DENY" || d.Reason != why || d.RuleID != "own" {
+			t.Errorf("%s: %+v", tool, d)
+		}
+	}
+}

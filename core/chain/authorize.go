@@ -44,6 +44,7 @@ type Step struct {
 	OnError sdk.Effect    // Deny, Defer or Abstain, when the step did not run to its end
 	Shadow  bool          // runs and is recorded, changes nothing
 	Inline  bool          // works in its caller's goroutine and looks at the call's Bound: gets no context of its own
+	Own     bool          // not Inline, but an operator's rules all the same: what it says is not masked
 	Beside  bool          // waits for another process: asked after the steps that do not, beside the others that do
 	Checker Checker
 }
@@ -236,7 +237,7 @@ func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
 
 // says reports whether there is something in the row that somebody else's code said.
 func (r Row) says() bool {
-	return !r.Step.Inline && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "")
+	return !r.Step.Inline && !r.Step.Own && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "")
 }
 
 func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
