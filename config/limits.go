@@ -30,7 +30,7 @@ type Limits struct {
 	RatePerKey         int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit."`
 	QueuedPerKey       Size     `koanf:"queued_per_key" default:"32MiB" min:"1MiB" max:"16GiB" doc:"Most bytes of one key's calls that wait to be written to the log. More is refused (too_many_requests)."`
 	Queued             Size     `koanf:"queued" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most bytes of all keys' calls that wait to be written. Kills and revocations are never refused."`
-	InFlight           int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once."`
+	InFlight           int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once. The last quarter is for keys that have few."`
 }
 
 func (l *Limits) validate(r *report) {

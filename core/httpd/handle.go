@@ -176,11 +176,6 @@ func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 // run reads the request whole, finds who asks, and runs the operation.
 func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (ops.Response, error) {
 	op := r.op
-	if n := s.inFlight.Add(1); n > int64(s.set.InFlight) && !(op.Urgent && n <= int64(s.set.InFlight)+ops.UrgentInFlight) {
-		s.inFlight.Add(-1)
-		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", s.set.InFlight)
-	}
-	defer s.inFlight.Add(-1)
 	if s.draining.Load() {
 		return nil, drainingError(op)
 	}
@@ -191,6 +186,10 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 		s.set.Service.Refused(s.base, err, "http", s.peer(ctx, c))
 		return nil, err
 	}
+	if !s.inFlight.Enter(key.ID, op.UrgentFor(key)) {
+		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", s.set.InFlight)
+	}
+	defer s.inFlight.Leave(key.ID)
 	if err := c.begin(s, key, op); err != nil {
 		ctx.SetConnectionClose() // its place is for others
 		return nil, err

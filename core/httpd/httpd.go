@@ -83,7 +83,7 @@ type Server struct {
 	draining atomic.Bool
 	stopping chan struct{} // closed by Drain
 	once     sync.Once
-	inFlight atomic.Int64
+	inFlight *edge.Crowd
 	live     *liveConns
 	bodies   *edge.Budget
 	door     *edge.Door
@@ -95,7 +95,7 @@ func New(set Settings) *Server {
 	set.Bodies = cmp.Or(set.Bodies, 256<<20)
 	set.BodiesPerKey, set.Keyless = cmp.Or(set.BodiesPerKey, set.Bodies/4), cmp.Or(set.Keyless, set.Connections)
 	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
-	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey), stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), openAPI: OpenAPI(set.Version)}
+	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey), stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), inFlight: edge.NewCrowd(set.InFlight, ops.UrgentInFlight), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.live = &liveConns{all: map[*strictConn]struct{}{}}
 	if set.Service != nil { // pages alone need none

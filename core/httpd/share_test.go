@@ -54,14 +54,14 @@ func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 		t.Errorf("%d connections of the key", open-strangers)
 	}
 	token, _ := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
-	until(t, "the answered call has ended", func() bool { return g.server.inFlight.Load() == 0 })
+	until(t, "the answered call has ended", func() bool { return g.server.inFlight.Size() == 0 })
 	fill := func() {
-		for n := g.server.inFlight.Load(); n < 3; n = g.server.inFlight.Load() {
+		for n := g.server.inFlight.Size(); n < 3; n = g.server.inFlight.Size() {
 			_, _, _, before := g.server.door.Counts()
 			g.talk().ask(agent, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
 			until(t, "it runs, or is refused because an answered connection is not idle yet", func() bool {
 				_, _, _, refused := g.server.door.Counts()
-				return g.server.inFlight.Load() == n+1 || refused > before
+				return g.server.inFlight.Size() == n+1 || refused > before
 			})
 		}
 	}
@@ -96,12 +96,12 @@ func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 			g := newGate(t, change)
 			agent, boss := g.key("agent", "authorize"), g.key("boss", "kill", "approve", "grants")
 			token, _ := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
-			until(t, "the answered call has ended", func() bool { return g.server.inFlight.Load() == 0 })
+			until(t, "the answered call has ended", func() bool { return g.server.inFlight.Size() == 0 })
 			http.DefaultClient.CloseIdleConnections()
 			for range 4 {
 				g.talk().ask(agent, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
 			}
-			until(t, "all of them run", func() bool { return g.server.inFlight.Load() == 4 })
+			until(t, "all of them run", func() bool { return g.server.inFlight.Size() == 4 })
 			c := g.talk()
 			c.ask(agent, "POST", "/v1/authorize", permitted)
 			if resp, m := c.answer(); resp.StatusCode != 429 || !strings.Contains(fmt.Sprint(m["detail"]), name) {

@@ -147,7 +147,7 @@ func TestHangUp(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the long poll ended", func() bool { return r.s.inFlight.Load() == 1 })
+		until(t, "the long poll ended", func() bool { return r.s.inFlight.Size() == 1 })
 		close(runs.done)
 		until(t, "the connection is gone", func() bool {
 			r.s.mu.Lock()
@@ -205,7 +205,7 @@ func TestInFlightIsBounded(t *testing.T) {
 	}
 	c.line()
 	c.line()
-	if got := c.line(); got != `{"ok":false,"error":"more than 2 requests at once (limits.in_flight)","code":"too_many_requests","effect":"DENY","reason_code":"TOO_MANY_REQUESTS"}` {
+	if got := c.line(); got != `{"ok":false,"error":"more than 2 requests at once, the last quarter of which is for keys that have few (limits.in_flight)","code":"too_many_requests","effect":"DENY","reason_code":"TOO_MANY_REQUESTS"}` {
 		t.Error(got)
 	}
 	c.ask(`{"type":"echo"}`)

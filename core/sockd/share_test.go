@@ -56,6 +56,36 @@ func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 	}
 }
 
+// However many messages of one key run, another key's have room; the key's own are refused beyond its part.
+func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
+	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 16 })
+	greedy, other := r.as(r.key("greedy", "authorize").Value), r.as(r.key("other", "authorize").Value)
+	greedy.write(strings.Repeat(`{"type":"hold","n":1}`+"\n", 20))
+	for range 3 {
+		other.ask(`{"type":"echo"}`)
+	}
+	var runs []hold
+	for range 12 {
+		runs = append(runs, r.holds(1)["1"])
+	}
+	if got := other.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); !strings.Contains(got, `"PERMIT"`) {
+		t.Errorf("of another key: %s", got)
+	}
+	for _, h := range runs {
+		close(h.done)
+	}
+	refused := 0
+	for range 20 {
+		if strings.Contains(greedy.line(), "limits.in_flight") {
+			refused++
+		}
+	}
+	if refused != 8 {
+		t.Errorf("%d of 20 were refused", refused)
+	}
+	until(t, "all are done", func() bool { return r.s.inFlight.Size() == 0 })
+}
+
 // A key that is killed or revoked keeps no connection on which nothing runs; what runs is answered first.
 func TestConnectionsOfStoppedKeysAreClosed(t *testing.T) {
 	for _, how := range []string{"kill", "revoke"} {

@@ -85,7 +85,7 @@ type Server struct {
 	cancel   context.CancelFunc
 	draining atomic.Bool
 	stopped  chan struct{} // closed by Close
-	inFlight atomic.Int64
+	inFlight *edge.Crowd
 	door     *edge.Door
 	bodies   *edge.Budget // of messages
 	strange  *edge.Budget // of lines whose sender is not known yet
@@ -106,6 +106,7 @@ func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
 	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless).Share(s.set.PerKey)
 	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
+	s.inFlight = edge.NewCrowd(s.set.InFlight, ops.UrgentInFlight)
 	s.said = edge.NewThrottle("socket", time.Second, s.set.Log)
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {

@@ -263,7 +263,7 @@ func TestAnswersToStuckReaders(t *testing.T) {
 		defer r.s.mu.Unlock()
 		return len(r.s.conns) == 0
 	})
-	if n := r.s.inFlight.Load(); n != 0 {
+	if n := r.s.inFlight.Size(); n != 0 {
 		t.Errorf("%d requests are still counted", n)
 	}
 }

@@ -33,7 +33,7 @@ type task struct {
 	once   bool                    // the write side is closed behind its answer
 	stream *pump                   // begins behind its answer
 
-	holder string // whose share of the budget it and its answer hold
+	holder string // who it counts for: its key or, when only the message itself has the key, its user
 	held   int64
 	begun  bool // its connection counts it as running
 
@@ -188,12 +188,14 @@ func (c *conn) check(t *task) *sdk.Error {
 		t.env.mute = false // a stream that nothing announces could not be told from answers
 		return sdk.FieldErrf(sdk.CodeBadRequest, "id", "a subscription needs an id")
 	}
-	if n := c.s.inFlight.Add(1); n > int64(c.s.set.InFlight) && !(t.op.Urgent && n <= int64(c.s.set.InFlight)+ops.UrgentInFlight) {
-		c.s.inFlight.Add(-1)
-		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once (limits.in_flight)", c.s.set.InFlight)
+	if t.holder = t.cred.id; t.holder == "" {
+		t.holder = c.peer.user
+	}
+	if !c.s.inFlight.Enter(t.holder, t.op.Urgent) {
+		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", c.s.set.InFlight)
 	}
 	if err := t.hold(); err != nil {
-		c.s.inFlight.Add(-1)
+		c.s.inFlight.Leave(t.holder)
 		return err
 	}
 	return nil
@@ -202,12 +204,9 @@ func (c *conn) check(t *task) *sdk.Error {
 // freeBytes is how long a message or an answer may be that holds nothing of the budget: the pipeline bounds such ones.
 const freeBytes = 8 << 10
 
-// hold takes what a long message holds until its answer is written, of its key's share or, when only the message itself has the
-// key, of its user's. All of its line counts, whatever of it the operation gets.
+// hold takes what a long message holds until its answer is written, of its holder's share. All of its line counts, whatever of it the
+// operation gets.
 func (t *task) hold() *sdk.Error {
-	if t.holder = t.cred.id; t.holder == "" {
-		t.holder = t.c.peer.user
-	}
 	own := 0 // the line's buffer lies in the same share until the next line is read
 	if t.c.lineOf == t.holder {
 		own = t.c.lines.held
