@@ -161,6 +161,31 @@ func TestFilter(t *testing.T) {
 	}
 }
 
+// TestSealing: a sealed worker has the calls of its list alone, whatever rules there are about others.
+func TestSealing(t *testing.T) {
+	const fine, eperm = uint32(unix.SECCOMP_RET_ALLOW), unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	program, err := sealing(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		call uintptr
+		args []uint32
+		want uint32
+	}{
+		"read": {unix.SYS_READ, []uint32{0}, fine}, "a copy": {unix.SYS_FCNTL, []uint32{3, unix.F_DUPFD_CLOEXEC}, fine}, "its limits": {unix.SYS_PRLIMIT64, []uint32{0, 7}, fine},
+		"signal itself": {unix.SYS_TGKILL, []uint32{own, own, 9}, fine}, "signal another": {unix.SYS_TGKILL, []uint32{own + 1, own + 1, 9}, eperm},
+		"clone3": {unix.SYS_CLONE3, nil, refused(unix.ENOSYS)}, "a process": {unix.SYS_CLONE, []uint32{uint32(unix.SIGCHLD)}, eperm},
+		"open": {unix.SYS_OPENAT, nil, eperm}, "a socket": {unix.SYS_SOCKET, nil, eperm}, "a device": {unix.SYS_IOCTL, []uint32{3, unix.TIOCGWINSZ}, eperm},
+		"limit itself": {unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_NOFILE}, eperm}, "its priority": {unix.SYS_SETPRIORITY, []uint32{unix.PRIO_PROCESS, 0, 5}, eperm},
+		"its processors": {unix.SYS_SCHED_SETAFFINITY, []uint32{0}, eperm}, "close many": {unix.SYS_CLOSE_RANGE, []uint32{3, 9, 0}, eperm},
+	} {
+		if got := verdict(t, program, auditArch, c.call, c.args...); got != c.want {
+			t.Errorf("%s: %#x, want %#x", name, got, c.want)
+		}
+	}
+}
+
 // TestUpperHalf: a pointer is one also where only its upper half says so.
 func TestUpperHalf(t *testing.T) {
 	program, err := denying([]rule{rule{number: unix.SYS_PRLIMIT64, errno: unix.EPERM}.when(pointer(2, true))})

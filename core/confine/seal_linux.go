@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
@@ -35,10 +36,7 @@ func Seal() error {
 	if err != nil || mode == 0 { // the gateway was told that there are no filters here, or did not ask for them
 		return nil
 	}
-	own := uint32(os.Getpid())
-	rules := append(children(false), signals(own, true)...)
-	rules = append(append(rules, others(own)...), special(false)...)
-	program, err := allowing(working(), rules)
+	program, err := sealing(uint32(os.Getpid()))
 	if err != nil {
 		return err
 	}
@@ -51,4 +49,10 @@ func Seal() error {
 		return fmt.Errorf("seal the worker: %w", err)
 	}
 	return nil
+}
+
+// sealing is the filter of a worker with this number.
+func sealing(own uint32) ([]bpf.Instruction, error) {
+	rules := append(children(false), signals(own, true)...)
+	return allowing(working(), append(append(rules, others(own)...), special(false)...))
 }
