@@ -170,13 +170,18 @@ const (
 	inMemory = "/memfd:"
 )
 
-// file counts an open file if it was removed.
+// file counts an open file if it was removed, or is a pipe with a name.
 func (c *counting) file(path, to string) {
-	if !strings.HasSuffix(to, removed) || !c.makes(to) {
+	var info unix.Stat_t
+	if err := unix.Stat(path, &info); err != nil {
 		return
 	}
-	var info unix.Stat_t
-	if err := unix.Stat(path, &info); err == nil && info.Nlink == 0 {
+	switch {
+	case info.Mode&unix.S_IFMT == unix.S_IFIFO:
+		if c.first(fmt.Sprintf("pipe %d %d", info.Dev, info.Ino)) {
+			c.pipes++
+		}
+	case info.Nlink == 0 && strings.HasSuffix(to, removed) && c.makes(to):
 		c.add(info.Ino, to, uint64(info.Blocks)*512)
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 func init() {
 	for name, hoard := range map[string]func(){
-		"registers": registers, "watches": watches, "pipes": pipes, "talks": talks, "locks": locks, "fills-mapped": fillMapped, "remembers": remembers,
+		"registers": registers, "watches": watches, "pipes": pipes, "fifos": fifos, "talks": talks, "locks": locks, "fills-mapped": fillMapped, "remembers": remembers,
 		"flies": func() { flies(64) }, "flies-on": func() { flies(1) },
 		"notified":         notified,
 		"duplicates":       duplicates,
@@ -164,6 +164,19 @@ func pipes() {
 	}
 }
 
+// fifos opens pipes that have names.
+func fifos() {
+	for n := range 3000 {
+		name := strconv.Itoa(n)
+		must(unix.Mkfifo(name, 0o600))
+		_, err := unix.Open(name, unix.O_RDWR, 0)
+		must(err)
+		if n%2 == 0 {
+			must(os.Remove(name))
+		}
+	}
+}
+
 // talks fills sockets that nobody reads.
 func talks() {
 	block := make([]byte, 64<<10)
@@ -245,6 +258,7 @@ func TestHoldings(t *testing.T) {
 		"notified":             " inotify instances, limited to 16",
 		"watches":              " inotify watches), limited to 144 MiB (limits.memory)",
 		"pipes":                " pipes), limited to 144 MiB (limits.memory)",
+		"fifos":                " pipes), limited to 144 MiB (limits.memory)",
 		"talks":                " Unix sockets), limited to 144 MiB (limits.memory)",
 		"locks":                "it has more than 65536 file locks",
 		"remembers":            "limited to 144 MiB (limits.memory)",
@@ -266,7 +280,7 @@ func TestHoldings(t *testing.T) {
 			if strings.Contains(want, "limits.memory") {
 				l.Data = 144 << 20
 			}
-			if mode == "pipes" {
+			if mode == "pipes" || mode == "fifos" {
 				l.Files = 8192
 			}
 			policy := &confine.Policy{Network: &confine.Network{Ports: []uint16{1}}}
