@@ -293,6 +293,33 @@ func TestHoldings(t *testing.T) {
 	}
 }
 
+// TestLooksEnd: a look ends when there is too much, and does not read the same a thousand times.
+func TestLooksEnd(t *testing.T) {
+	at, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	must(err)
+	fds := []int{at}
+	defer func() {
+		for _, fd := range fds {
+			must(unix.Close(fd))
+		}
+	}()
+	for range 60 {
+		p := make([]int, 2)
+		must(unix.Pipe2(p, unix.O_CLOEXEC))
+		again, err := unix.FcntlInt(uintptr(at), unix.F_DUPFD_CLOEXEC, 0)
+		must(err)
+		fds = append(fds, p[0], p[1], again)
+		must(unix.EpollCtl(at, unix.EPOLL_CTL_ADD, p[0], &unix.EpollEvent{Events: unix.EPOLLIN}))
+	}
+	for most, enough := range map[int]bool{100: true, 1 << 20: false} {
+		c := &counting{registrationsMost: most, seen: map[string]bool{}, mapped: map[string]uint64{}}
+		c.descriptors("/proc/self")
+		if c.enough() != enough || (c.registrations < 1000) != enough {
+			t.Errorf("at most %d: %d registrations, enough: %t", most, c.registrations, c.enough())
+		}
+	}
+}
+
 // BenchmarkLook is what looking at the holdings of one process with so many descriptors costs: half of them sockets, and one epoll
 // instance that knows them all.
 func BenchmarkLook(b *testing.B) {
