@@ -46,6 +46,7 @@ type Input struct {
 	KeyID       string // of whom the text is, so that one key's texts do not keep those of others waiting; "" for nobody's
 	Patient     bool   // nobody waits for the masked text: it may take what a scan may
 	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own
+	Turn        Turn   // among the requests that this process works on; it ends once the text is read. nil: it has none
 
 	// Hits are the places where the scanner's own triggers occur, by offset, when HitsComplete says that these are all:
 	// then it need not look elsewhere. They are valid until Scan returns.

@@ -127,6 +127,9 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	concerned := false // an enforcing step has looked at the text, or failed to
 	rs := c.read(in.Text)
 	defer c.done(rs)
+	if in.Turn != nil { // scanners have places of their own
+		in.Turn.Give()
+	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
 		rec, found := c.scan(ctx, s, in, rs, end)
