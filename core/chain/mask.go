@@ -139,6 +139,9 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	ran, crowded := false, ""
 	hits := c.read(in.Text)
 	defer c.done(hits)
+	if in.Turn != nil {
+		in.Turn.Give()
+	}
 	some := c.covers(in)
 	for i := range c.Steps {
 		s := c.Steps[i]
