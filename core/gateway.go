@@ -39,10 +39,11 @@ import (
 // Options are what the program gives besides the configuration.
 type Options struct {
 	Version  string
-	CacheDir string // compiled modules; "" puts them into the data directory
-	Log      func(format string, args ...any)
-	OnFatal  func(err error) // the store failed: refusals go out, and the process has to end
-	OwnPeer  bool            // the user that serves may be mapped to a key on the socket
+	CacheDir string                           // compiled modules; "" puts them into the data directory
+	Log      func(format string, args ...any) // must not wait
+	LogLost  func() (total, unsaid uint64)    // lines of the log that were lost, and those that it does not tell of yet; nil: none are
+	OnFatal  func(err error)                  // the store failed: refusals go out, and the process has to end
+	OwnPeer  bool                             // the user that serves may be mapped to a key on the socket
 
 	Load       func() (*config.Config, error) // reads the configuration again, for reloads; nil: there are none
 	ConfigFile string                         // its main file, "" when there is none
@@ -243,11 +244,21 @@ func (g *Gateway) ready() []httpd.Part {
 	if by := g.feeds.retention().Ahead; by > 0 {
 		parts = append(parts, httpd.Part{Name: "clock", Beside: true, Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly", by.Round(time.Second))})
 	}
+	if _, lost := g.logLost(); lost > 0 { // the log guards nothing: the gateway is ready all the same
+		parts = append(parts, httpd.Part{Name: "log", Beside: true, Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})
+	}
 	parts = append(parts, g.confinement())
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
 		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
 	}
 	return parts
+}
+
+func (g *Gateway) logLost() (total, unsaid uint64) {
+	if g.opts.LogLost == nil {
+		return 0, 0
+	}
+	return g.opts.LogLost()
 }
 
 // Start begins to answer and records the start. Wait tells when it ends.

@@ -22,6 +22,10 @@ func (g *Gateway) gauges() {
 	m.Gauge("yett_retention_clock_ahead_seconds", "How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
 		func() float64 { return g.feeds.retention().Ahead.Seconds() })
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
+	m.Counter("yett_log_lines_lost_total", "Lines of the server's log that were dropped because they could not be written.", nil, func() float64 {
+		lost, _ := g.logLost()
+		return float64(lost)
+	})
 	g.connectionGauges()
 	g.moduleGauges()
 	g.processGauges()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/logqueue"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/scanners"
@@ -64,7 +65,6 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err := core.Hide(); err != nil { // before there are secrets
 		return err
 	}
-	log := logger(stderr)
 	data := f.data
 	if data == "" {
 		if data, err = os.MkdirTemp("", "yett-dev-"); err != nil {
@@ -78,12 +78,12 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	opts := core.Options{Version: version(), Log: log, OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
+	opts := core.Options{Version: version(), OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
 	if f.data == "" { // else, and where the user has none, it is in the data directory
 		opts.CacheDir = moduleCache()
 	}
 	var keys devKeySet
-	return runGateway(ctx, cfg, opts, func(g *core.Gateway) (err error) {
+	return runGateway(ctx, cfg, logqueue.New(stderr, time.Now), opts, func(g *core.Gateway) (err error) {
 		if keys, err = devKeys(ctx, g.Service()); err != nil {
 			return err
 		}

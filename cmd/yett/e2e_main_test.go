@@ -118,11 +118,18 @@ var generous = []string{"YETT__CHAINS__AUTHORIZE__BUDGET=30s", "YETT__CHAINS__SC
 func startDev(t testing.TB, env []string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, stderr: &syncBuffer{}, rest: make(chan string, 1), client: newClient(t)}
-	s.cmd = exec.Command(binary(t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
-	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), append(generous, env...)...)
+	s.command(args...)
+	s.cmd.Env = append(s.cmd.Env, env...)
 	s.cmd.Stderr = s.stderr
 	s.start()
 	return s
+}
+
+// command prepares `yett dev -o json` on a free port.
+func (s *server) command(args ...string) {
+	s.t.Helper()
+	s.cmd = exec.Command(binary(s.t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
+	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), generous...)
 }
 
 // start runs the command that was prepared, and reads its first line.

@@ -35,7 +35,15 @@ func main() {
 		stop() // a second signal ends the process at once
 		time.AfterFunc(endMost, func() {
 			if !serving.Load() {
-				fmt.Fprintf(os.Stderr, "yett: a signal was to end this %v ago, and something hangs: it ends now\n", endMost)
+				said := make(chan struct{})
+				go func() { // what hangs may be stderr
+					defer close(said)
+					fmt.Fprintf(os.Stderr, "yett: a signal was to end this %v ago, and something hangs: it ends now\n", endMost)
+				}()
+				select {
+				case <-said:
+				case <-time.After(flushMost):
+				}
 				os.Exit(exitError)
 			}
 		})

@@ -3,18 +3,17 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
+	libraries "log"
 	"os"
 	"os/signal"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/logqueue"
 	"github.com/yett-dev/yett/scanners"
 )
 
@@ -47,20 +46,20 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log := logger(cmd.ErrOrStderr())
-			return runGateway(cmd.Context(), cfg, core.Options{Version: version(), Log: log, Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
-				log("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
+			log := logqueue.New(cmd.ErrOrStderr(), time.Now)
+			return runGateway(cmd.Context(), cfg, log, core.Options{Version: version(), Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
+				log.Printf("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
 				if g.SocketPath() != "" {
-					log("agents' socket: %s", g.SocketPath())
+					log.Printf("agents' socket: %s", g.SocketPath())
 				}
 				if g.ConsoleURL() != "" {
-					log("console: %s", g.ConsoleURL())
+					log.Printf("console: %s", g.ConsoleURL())
 				}
 				if link := g.FirstOperatorLink(); link != "" {
-					log("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s", link)
+					log.Printf("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s", link)
 				}
 				if len(g.Service().Keys()) == 0 {
-					log("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
+					log.Printf("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
 				}
 				return nil
 			})
@@ -83,18 +82,11 @@ func loadConfig(file string, flags map[string]string, serve bool) (*config.Confi
 	return config.Load(config.Sources{File: file, Env: os.Environ(), Flags: set, Builtins: scanners.Names(), Serve: serve})
 }
 
-// logger writes one line a message to w, with the time.
-func logger(w io.Writer) func(format string, args ...any) {
-	var mu sync.Mutex
-	return func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(w, "%s %s\n", time.Now().UTC().Format(time.RFC3339), fmt.Sprintf(format, args...))
-	}
-}
-
 // grace is how long refusals may take to go out after the store has failed.
 const grace = 200 * time.Millisecond
+
+// flushMost is how long lines of the log that wait are written at the end of the process.
+const flushMost = time.Second
 
 // endSlack is how long a gateway may take to end beside its calls and plugins, before that is taken for a hang.
 const endSlack = time.Minute
@@ -108,8 +100,22 @@ func endOf(cfg *config.Config) time.Duration {
 	return cfg.Server.Drain.Std() + plugins + endSlack
 }
 
-// runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does.
-func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, before, ready func(*core.Gateway) error) error {
+// runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does. All that is logged
+// goes through log, so nothing waits for whoever reads it. An error is for the caller to print, unless nobody reads what is printed.
+func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options, before, ready func(*core.Gateway) error) (err error) {
+	opts.Log, opts.LogLost = log.Printf, log.Lost
+	libraries.SetFlags(0)
+	libraries.SetOutput(log)
+	defer func() {
+		if !log.Flush(flushMost) && err != nil {
+			err = &exitCode{code: codeFor(err)}
+		}
+	}()
+	return runLogged(ctx, cfg, log, opts, before, ready)
+}
+
+// runLogged is runGateway with the log set up.
+func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options, before, ready func(*core.Gateway) error) error {
 	fatal := make(chan error, 1)
 	opts.OnFatal = func(err error) {
 		opts.Log("the store has failed, the process ends: %v", err)
@@ -117,7 +123,10 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 		case fatal <- err:
 		default:
 		}
-		time.AfterFunc(grace, func() { os.Exit(exitIO) })
+		time.AfterFunc(grace, func() {
+			log.Flush(flushMost)
+			os.Exit(exitIO)
+		})
 	}
 	again := hangups()
 	defer signal.Stop(again)
@@ -128,6 +137,7 @@ func runGateway(ctx context.Context, cfg *config.Config, opts core.Options, befo
 	defer context.AfterFunc(ctx, func() {
 		late := time.AfterFunc(endOf(cfg), func() {
 			opts.Log("it does not end, since something hangs: the process ends now; all that was answered is on disk")
+			log.Flush(flushMost)
 			os.Exit(exitError)
 		})
 		context.AfterFunc(ended, func() { late.Stop() })

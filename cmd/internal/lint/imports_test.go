@@ -61,6 +61,7 @@ var allowed = []row{
 	{pkg: "core/conform", ours: []string{"sdk", "sdk/exact", "sdk/proto/v1", "sdk/plugin", "core/prochost", "core/supervise", "core/confine", "core/audit", "core/regular"}, others: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/mod"},
 		why: "what a vendor is told comes from the production host"},
 	{pkg: "core/audit", ours: []string{"sdk", "sdk/wire", "core/regular"}, others: []string{"golang.org/x/mod"}, why: "what a record is depends on no database"},
+	{pkg: "core/logqueue", why: "whoever logs must not wait for the log's reader"},
 	{pkg: "core/datadir", why: "who holds a data directory is asked before anything in it is read or written"},
 	{pkg: "core/store", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/audit"}, others: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/mod"},
 		why: "state and record are one write; only the store knows Pebble"},
