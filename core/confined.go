@@ -94,6 +94,10 @@ func Warnings(cfg *config.Config) []string {
 	if at := string(cfg.Storage.Path); at != "" && len(out) > 0 && confine.Within(at, confine.SystemDirs()) {
 		out = append(out, fmt.Sprintf("storage.path: %s is in a directory of the system, which every plugin may read: move it, to /var/lib/yett for example", at))
 	}
+	if !slices.ContainsFunc(cfg.Chains.ScanOutput.Steps, func(s config.ScanStep) bool { return s.Mode != "shadow" }) {
+		out = append(out, "chains.scan_output: no scanner enforces, so the log keeps no arguments, and approvers, actions and reasons of plugins show "+
+			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
+	}
 	return out
 }
 

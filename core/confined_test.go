@@ -41,7 +41,9 @@ func TestWarnings(t *testing.T) {
 			Paths: config.PluginPaths{Read: []config.Path{"/opt/acme/venv"}}}, nil},
 	} {
 		c.plugin.User.UID = 65123
-		got := slices.DeleteFunc(Warnings(&config.Config{Plugins: map[string]config.Plugin{"p": c.plugin}}),
+		cfg := &config.Config{Plugins: map[string]config.Plugin{"p": c.plugin}}
+		cfg.Chains.ScanOutput.Steps = []config.ScanStep{{Use: "secrets", Mode: "enforce"}}
+		got := slices.DeleteFunc(Warnings(cfg),
 			func(line string) bool { return strings.HasPrefix(line, "this machine: ") })
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %q", name, got)
@@ -61,6 +63,25 @@ func TestWarnings(t *testing.T) {
 	}
 	if want := len(confine.Gaps(&confine.Policy{})); missing != want {
 		t.Errorf("%d lines about this machine, which lacks %d parts", missing, want)
+	}
+}
+
+// TestNobodyMasksIsSaid: without a scanner that enforces nothing is masked.
+func TestNobodyMasksIsSaid(t *testing.T) {
+	for name, c := range map[string]struct {
+		steps []config.ScanStep
+		said  bool
+	}{
+		"no steps":    {nil, true},
+		"shadow":      {[]config.ScanStep{{Use: "a", Mode: "shadow"}}, true},
+		"one of them": {[]config.ScanStep{{Use: "a", Mode: "shadow"}, {Use: "b", Mode: "enforce"}}, false},
+	} {
+		cfg := &config.Config{}
+		cfg.Chains.ScanOutput.Steps = c.steps
+		said := slices.ContainsFunc(Warnings(cfg), func(line string) bool { return strings.HasPrefix(line, "chains.scan_output: no scanner enforces") })
+		if said != c.said {
+			t.Errorf("%s: said is %v", name, said)
+		}
 	}
 }
 
