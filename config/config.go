@@ -270,11 +270,11 @@ func (l *loader) finish() {
 		l.resolveSecrets(&p, join(key, "secrets"))
 		c.Plugins[name] = p
 	}
-	c.guardData(r)
 	c.separatePeers(r)
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
 	l.finishAudit(&c.Audit)
+	c.guardPaths(r, l.src.File)
 	l.checkStray()
 }
 

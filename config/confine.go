@@ -48,28 +48,6 @@ func (p *Plugin) checkConfine(r *report, key string) {
 	}
 }
 
-// guardData refuses paths of plugins from which the server's own data could be read or written.
-func (c *Config) guardData(r *report) {
-	if c.Storage.Path == "" {
-		return
-	}
-	data := realPath(string(c.Storage.Path))
-	for _, name := range sortedKeys(c.Plugins) {
-		p := c.Plugins[name]
-		for _, l := range []struct {
-			name  string
-			paths []Path
-		}{{"paths.read", p.Paths.Read}, {"paths.write", p.Paths.Write}} {
-			for i, path := range l.paths {
-				if at := realPath(string(path)); beneath(at, data) || beneath(data, at) {
-					r.errorf(join(join("plugins", name), l.name+"["+strconv.Itoa(i)+"]"),
-						"%s and the data directory %s overlap: no plugin may see that directory; give it a directory of its own", path, c.Storage.Path)
-				}
-			}
-		}
-	}
-}
-
 // realPath is a path without links, as far as it is there.
 func realPath(path string) string {
 	path, err := filepath.Abs(path)

@@ -145,7 +145,7 @@ const worldRules = "rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"
 // guest is a plugin as a configuration has it.
 func (w *world) guest(kind, mode string) string {
 	path, digest := guestFile()
-	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, paths: {write: [%q]}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.dir, w.dir,
+	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, paths: {write: [%q]}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.guestFile(""), w.guestFile(""),
 		map[string]string{"authorizer": ", timeout: 20s"}[kind])
 }
 
@@ -155,6 +155,9 @@ func (w *world) write(plugins, steps, more string) {
 	w.put("yett.yaml", "version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  secrets: {kind: scanner, builtin: secrets}\n"+plugins+
 		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}"+steps+"]}\n"+more)
 }
+
+// guestFile is a file in the directory that the guest may write.
+func (w *world) guestFile(name string) string { return filepath.Join(w.dir, "guest", name) }
 
 func (w *world) put(name, text string) {
 	w.t.Helper()
@@ -175,6 +178,9 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 	}
 	w, data := &world{t: t, dir: t.TempDir()}, t.TempDir()
 	w.put("rules.yaml", worldRules)
+	if err := os.Mkdir(w.guestFile(""), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	set(w)
 	load := func() (*config.Config, error) {
 		cfg, err := config.Load(config.Sources{File: filepath.Join(w.dir, "yett.yaml"), Builtins: scanners.Names(), Serve: true,
@@ -252,7 +258,7 @@ func (w *world) until(what string, happened func() bool) {
 
 // left says whether the guest has left a file.
 func (w *world) left(name string) bool {
-	_, err := os.Stat(filepath.Join(w.dir, name))
+	_, err := os.Stat(w.guestFile(name))
 	return err == nil
 }
 

@@ -89,7 +89,7 @@ func TestReloadLeavesCallsAlone(t *testing.T) {
 	if s := old.Status().State; s != supervise.StateReady {
 		t.Errorf("the old plugin is %s with a call in flight", s)
 	}
-	w.put("go", "")
+	w.put("guest/go", "")
 	if got := <-said; got != "DENY one" {
 		t.Errorf("the call in flight: %s", got)
 	}
@@ -312,7 +312,7 @@ func TestReloadOfASubscriber(t *testing.T) {
 	if part := w.part("subscriber guest"); part == "" {
 		t.Error("/readyz says nothing of it")
 	}
-	w.put("go", "")
+	w.put("guest/go", "")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}

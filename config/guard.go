@@ -1,0 +1,107 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// guardPaths refuses paths of plugins that reach what decides about them: the server's own data, and for writing all that the server reads
+// and runs.
+func (c *Config) guardPaths(r *report, file string) {
+	kept := c.keptFiles(file)
+	for _, name := range sortedKeys(c.Plugins) {
+		p, key := c.Plugins[name], join("plugins", name)
+		for i, path := range p.Paths.Read {
+			c.guardData(r, join(key, "paths.read["+strconv.Itoa(i)+"]"), path)
+		}
+		for i, path := range p.Paths.Write {
+			at := join(key, "paths.write["+strconv.Itoa(i)+"]")
+			if !c.guardData(r, at, path) {
+				continue
+			}
+			for _, k := range append(kept, c.policyPaths(file, name)...) {
+				if k.overlaps(realPath(string(path))) {
+					r.errorf(at, "%s reaches %s: a plugin that writes there could change what it is held to; give it a directory of its own", path, k.what)
+					break
+				}
+			}
+		}
+	}
+}
+
+// guardData refuses a path from which the server's own data could be read or written.
+func (c *Config) guardData(r *report, key string, path Path) bool {
+	at := realPath(string(path))
+	if at == "/" {
+		r.errorf(key, "/ holds the data of every server: give the plugin a directory of its own")
+		return false
+	}
+	if c.Storage.Path == "" {
+		return true
+	}
+	if data := realPath(string(c.Storage.Path)); beneath(at, data) || beneath(data, at) {
+		r.errorf(key, "%s and the data directory %s overlap: no plugin may see that directory; give it a directory of its own", path, c.Storage.Path)
+		return false
+	}
+	return true
+}
+
+// kept is what no plugin may write.
+type kept struct {
+	path string
+	what string // for messages
+	deep bool   // and what lies beneath it
+}
+
+// overlaps says whether who may write a path, which has no links, may change what is kept. Who may write a directory may replace a link in it.
+func (k kept) overlaps(at string) bool {
+	real := realPath(k.path)
+	link := filepath.Join(realPath(filepath.Dir(k.path)), filepath.Base(k.path))
+	return beneath(real, at) || beneath(link, at) || k.deep && beneath(at, real)
+}
+
+// keptFiles lists what the server reads and runs. file is the main file, "" for none.
+func (c *Config) keptFiles(file string) (all []kept) {
+	if file != "" {
+		dir := filepath.Dir(file)
+		drops := filepath.Join(dir, "conf.d")
+		all = append(all, kept{path: dir, what: "the directory of the configuration"}, kept{path: drops, what: drops + ", where the server reads settings", deep: true})
+	}
+	for _, path := range c.files {
+		all = append(all, kept{path: path, what: path + ", which the server reads"})
+	}
+	if program, err := os.Executable(); err == nil {
+		all = append(all, kept{path: filepath.Dir(program), what: "the directory of the server's program"})
+	}
+	files := []Path{c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert, c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
+	for _, name := range sortedKeys(c.Plugins) {
+		p := c.Plugins[name]
+		if path := p.File(); path != "" {
+			all = append(all, kept{path: string(path), what: "the program of plugin " + name})
+		}
+		files = append(files, p.Peer.CA, p.Peer.Cert, p.Peer.Key)
+	}
+	for _, path := range files {
+		if path != "" {
+			all = append(all, kept{path: string(path), what: string(path) + ", which the server uses"})
+		}
+	}
+	return all
+}
+
+// policyPaths lists what plugins other than the one of a name read in the directory of the main file.
+func (c *Config) policyPaths(file, name string) (all []kept) {
+	if file == "" {
+		return nil
+	}
+	dir := realPath(filepath.Dir(file))
+	for _, other := range sortedKeys(c.Plugins) {
+		for _, path := range c.Plugins[other].Paths.Read {
+			if other != name && beneath(realPath(string(path)), dir) {
+				all = append(all, kept{path: string(path), what: string(path) + ", which plugin " + other + " reads", deep: true})
+			}
+		}
+	}
+	return all
+}
