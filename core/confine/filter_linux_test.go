@@ -132,6 +132,7 @@ func TestFilter(t *testing.T) {
 		"a socket's filter":            {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, eperm},
 		"a filter of sockets":          {shut, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF}, eperm},
 		"rules of files":               {breeds, unix.SYS_LANDLOCK_CREATE_RULESET, nil, refused(unix.ENOSYS)},
+		"asynchronous reads":           {breeds, unix.SYS_IO_SETUP, nil, refused(unix.ENOSYS)},
 		"a filter of calls":            {breeds, unix.SYS_SECCOMP, []uint32{1, 0}, eperm},
 		"the old filter of calls":      {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_SECCOMP, 2}, eperm},
 		"whether there are filters":    {open, unix.SYS_SECCOMP, []uint32{2, 0}, fine},

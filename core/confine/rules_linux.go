@@ -140,11 +140,13 @@ func special(hides bool) []rule {
 }
 
 // hoards refuses what takes memory of the kernel that nobody can count for a process: filters of sockets and of system calls, of which each
-// thread may have its own, and Landlock's rules. Who asks for a larger buffer of what it sends is told that it has it, as the kernel
+// thread may have its own, and Landlock's rules; and contexts of asynchronous I/O, of which one program can take all that the machine has
+// (fs.aio-max-nr). Who asks for a larger buffer of what it sends is told that it has it, as the kernel
 // does beyond a bound of its own: few programs can go on without.
 func hoards() []rule {
 	return []rule{
 		{number: unix.SYS_LANDLOCK_CREATE_RULESET, errno: unix.ENOSYS}, {number: unix.SYS_LANDLOCK_ADD_RULE, errno: unix.ENOSYS},
+		{number: unix.SYS_IO_SETUP, errno: unix.ENOSYS},
 		rule{number: unix.SYS_SECCOMP, errno: unix.EPERM}.when(is(0, setFilter)),
 		rule{number: unix.SYS_SETSOCKOPT, errno: granted}.when(is(1, unix.SOL_SOCKET), is(2, unix.SO_SNDBUF)),
 		rule{number: unix.SYS_SETSOCKOPT, errno: unix.EPERM}.when(is(1, unix.SOL_SOCKET), is(2, unix.SO_ATTACH_FILTER, unix.SO_ATTACH_REUSEPORT_CBPF)),

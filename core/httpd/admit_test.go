@@ -200,8 +200,21 @@ func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 		t.Errorf("fewer of them: %d %s", x.StatusCode, x.body)
 	}
 	holds(1_000_000)
+	exponents := func(n int) answerOf {
+		return g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",1e308", n)+`]}}`)
+	}
+	if x := exponents(4000); x.StatusCode != 429 || !strings.Contains(x.m["detail"].(string), "limits.bodies_per_key") {
+		t.Errorf("numbers that are longer when they are written out: %d %s", x.StatusCode, x.body)
+	}
+	if x := exponents(1000); x.StatusCode != 200 {
+		t.Errorf("fewer of them: %d %s", x.StatusCode, x.body)
+	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
+	}
+	holds(0)
+	if x := exponents(40_000); x.StatusCode != 200 {
+		t.Errorf("alone: %d %s", x.StatusCode, x.body)
 	}
 	holds(0)
 }

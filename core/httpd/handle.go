@@ -279,7 +279,8 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
 	w.req.Body = w.doc.Root()
-	return nil
+	w.large = w.large || w.doc.Grows() > keptBytes
+	return s.holdParsed(ctx, w.req.Key.ID, w.doc.Grows()) // what is hashed, masked and kept is the canonical form
 }
 
 // queryParams copies what the operation takes from the query, twice if it is there twice. A stream is resumed by a header.

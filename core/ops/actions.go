@@ -26,10 +26,10 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	if err != nil {
 		return nil, err
 	}
-	r.End() // what follows asks scanners
 	raw := rawCall{params: compact(in.Params), context: compact(in.Context)}
 	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation, RequestHash: hash, RuntimeVersion: s.set.Version}}
 	s.keepCall(r, in, raw, n)
+	r.End()
 	if r.Idempotency != "" {
 		h := hash16("action_submit", r.Key.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h
@@ -82,7 +82,7 @@ func compact(v exact.Value) string {
 func (s *Service) keepCall(r *Request, in *wire.ActionRequest, raw rawCall, n *store.NewAction) {
 	gen := s.pin()
 	defer gen.unpin()
-	m := &masking{s: s, ctx: r.Ctx, gen: gen, call: &chain.Call{KeyID: r.Key.ID, AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}}
+	m := &masking{s: s, ctx: r.Ctx, gen: gen, call: &chain.Call{KeyID: r.Key.ID, AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}, turn: r.turn}
 	a := &n.Action
 	a.Params, a.ParamsWithheld = m.keepText(raw.params)
 	a.Context, a.ContextWithheld = m.keepText(raw.context)

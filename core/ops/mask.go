@@ -35,6 +35,7 @@ type masking struct {
 	ctx  context.Context
 	gen  *Generation
 	call *chain.Call
+	turn chain.Turn // ends with the first text that is masked; nil: it has none
 
 	args maskedPart
 }
@@ -47,7 +48,7 @@ type maskedPart struct {
 }
 
 func (m *masking) of(text []byte) (chain.Masked, error) {
-	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: string(text), ToolID: m.call.ToolID, AgentID: m.call.AgentID, KeyID: m.call.KeyID, ContentType: "application/json"})
+	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: string(text), ToolID: m.call.ToolID, AgentID: m.call.AgentID, KeyID: m.call.KeyID, ContentType: "application/json", Turn: m.turn})
 }
 
 // maskedArgs masks the call's args, given in canonical form.

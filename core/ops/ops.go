@@ -26,7 +26,7 @@ import (
 var Table = []Op{
 	{Name: "authorize", Needs: sdk.ScopeAuthorize, Method: "POST", Path: "/v1/authorize", Body: AuthorizeBody, Decides: true, Run: typed((*Service).Authorize), Doc: "Decide whether one call may run."},
 	{Name: "govern", Socket: true, Needs: sdk.ScopeAuthorize, Body: AuthorizeBody, Decides: true, Run: typed((*Service).Govern), Doc: "Decide whether one call may run."},
-	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
+	{Name: "scan_output", Socket: true, Needs: sdk.ScopeScan, Method: "POST", Path: "/v1/scan_output", Body: ScanBody, Works: true, Run: typed((*Service).Scan), Doc: "Scan one tool or model output."},
 	{Name: "approve_defer", Socket: true, Needs: sdk.ScopeApprove, Method: "POST", Path: "/v1/approve", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).Approve), Doc: "Approve or deny a deferred call, or withdraw an approval."},
 	{Name: "defer_status", Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Method: "POST", Path: "/v1/defer/status", Body: AuthorizeBody, Query: []string{"token"}, Waits: true, Run: typed((*Service).DeferStatus), Doc: "Ask where a deferred call stands."},
 	{Name: "poll_defer", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeApprove, Body: AuthorizeBody, Run: typed((*Service).PollDefer), Doc: "Ask where a deferred call stands."},
@@ -74,6 +74,7 @@ type Op struct {
 	Waits   bool     // may wait long for its answer
 	Urgent  bool     // has places of its own where all connections and requests are busy
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
+	Works   bool     // works before it waits for others, and ends its turn itself, as what decides does
 	Query   []string // members that may come in the query instead of the body
 	Doc     string
 	Run     Runner // either Run
@@ -326,7 +327,7 @@ func (s *Service) Run(op *Op, r *Request) (Response, error) {
 }
 
 func (s *Service) run(op *Op, r *Request) (Response, error) {
-	if !op.Decides { // it may wait for others
+	if !op.Decides && !op.Works { // it may wait for others
 		r.End()
 	}
 	if err := s.admit(op, r); err != nil {

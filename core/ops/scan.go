@@ -24,11 +24,13 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 		return nil, err
 	}
 	if in.StreamID != "" {
+		r.End()
 		return s.scanPiece(r, in)
 	}
 	gen := s.pin()
 	defer gen.unpin()
-	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID, ContentType: in.ContentType})
+	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID, ContentType: in.ContentType, Turn: r.turn})
+	r.End()
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
 		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
 	scanRetryIn(out, res.Receipts)

@@ -172,6 +172,66 @@ func TestTurnsEndBeforeWaits(t *testing.T) {
 	}
 }
 
+// probe is a scanner that says whether the key whose text it is has a turn.
+type probe struct {
+	has  func(key string) bool
+	said *[]bool
+}
+
+func (p probe) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	*p.said = append(*p.said, p.has(in.KeyID))
+	return nil, nil
+}
+func (probe) About() chain.About { return chain.About{} }
+
+// A text is read in a turn, and scanners are asked behind it.
+func TestTextsAreReadInATurn(t *testing.T) {
+	b := newBench(t, nil)
+	k := b.store.Key(b.newKey("agent", "agent").Key.ID)
+	has := func(key string) bool {
+		gone, cancel := context.WithCancel(context.Background())
+		cancel()
+		var taken []*ops.Request
+		for range runtime.GOMAXPROCS(0) {
+			r := &ops.Request{Key: &store.Key{ID: key}, Ctx: gone}
+			if b.svc.Begin(opNamed(t, "scan_output"), r, 0) == nil {
+				taken = append(taken, r)
+			}
+		}
+		for _, r := range taken {
+			r.End()
+		}
+		return len(taken) < runtime.GOMAXPROCS(0)
+	}
+	for _, c := range []struct {
+		op, body string
+		turn     bool
+	}{
+		{"scan_output", `{"agent_id":"a","tool_id":"x","output":"y"}`, true},
+		{"scan_output", `{"agent_id":"a","tool_id":"x","output":"y","stream_id":"s","offset":0,"final":true}`, false},
+		{"action_submit", `{"agent_id":"a","tool":"permit","params":{"y":1}}`, true},
+	} {
+		var said, early []bool
+		b.force.Store(&ops.Generation{Policy: "p", Args: "digest", Authorize: b.gen.Authorize, Scan: &chain.ScanChain{Budget: time.Hour,
+			Now:   func() time.Time { early = append(early, has(k.ID)); return b.now() },
+			Steps: []chain.ScanStep{{Name: "probe", OnError: sdk.Deny, Scanner: probe{has, &said}}}}})
+		var doc exact.Doc
+		if err := doc.Parse(c.body, exact.DefaultLimits); err != nil {
+			t.Fatal(err)
+		}
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root()}
+		if err := b.svc.Begin(opNamed(t, c.op), r, 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.svc.Run(opNamed(t, c.op), r); err != nil {
+			t.Error(err)
+		}
+		if len(early) == 0 || early[0] != c.turn || len(said) == 0 || slices.Contains(said, true) || has(k.ID) {
+			t.Errorf("%s: has a turn before it is read %v, at the scanner %v, behind it %v", c.body, early, said, has(k.ID))
+		}
+	}
+}
+
 // However an operation hands its request on, its turn is given back once: places that are given twice would bound nothing.
 func TestTurnsAreGivenBackOnce(t *testing.T) {
 	b := newBench(t, nil)

@@ -98,12 +98,16 @@ func TestParsedMessagesInFlightAreBounded(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 4<<20, 1<<20 })
 	agent, other := r.key("agent", "authorize").Value, r.key("other", "authorize").Value
 	values := func(n int) string { return "[0" + strings.Repeat(",0", n) + "]" }
+	exponents := func(n int) string { return "[0" + strings.Repeat(",1e308", n) + "]" } // longer when they are written out
 	busy, c := r.as(agent), r.as(agent)
 	busy.write(`{"type":"hold","n":1,"x":` + values(40_000) + "}\n")
 	held := r.holds(1)["1"]
 	until(t, "the parsed form is held", func() bool { return r.s.bodies.Used() > 800_000 })
 	if got := c.ask(`{"type":"echo","x":` + values(40_000) + "}"); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
 		t.Errorf("one more than the key may hold: %.300s", got)
+	}
+	if got := c.ask(`{"type":"echo","x":` + exponents(2000) + "}"); !strings.Contains(got, `"too_many_requests"`) {
+		t.Errorf("numbers with exponents: %.300s", got)
 	}
 	if got := c.ask(`{"type":"echo","say":1,"x":` + values(400) + "}"); !strings.Contains(got, `"said":1`) {
 		t.Errorf("a short one: %.300s", got)

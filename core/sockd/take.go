@@ -139,7 +139,7 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		t.doc, t.env = exact.Doc{}, envelope{rpc: looksRPC(line)} // it may have grown far
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
-	if n := t.doc.Size(); n > freeBytes { // that of many short values is ten times its line
+	if n := t.doc.Size() + t.doc.Grows(); n > freeBytes { // that of many short values is ten times its line, and the canonical form of some is longer
 		t.size += n
 	}
 	refused := t.env.read(t.doc.Root())

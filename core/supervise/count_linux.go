@@ -12,9 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holds looks at the process and at its descendants, which work in a directory.
-func (p *Process) holds(dir string) *holdings {
-	c := &counting{dir: dir, registrationsMost: p.limits.mostRegistrations(), seen: map[string]bool{}, mapped: map[string]uint64{}}
+// holds looks at the process and at its descendants, which work in a directory. last is what its sockets held when it was looked at before.
+func (p *Process) holds(dir string, last map[uint32]uint64) *holdings {
+	c := &counting{
+		dir: dir, registrationsMost: p.limits.mostRegistrations(),
+		seen: map[string]bool{}, mapped: map[string]uint64{}, network: map[uint32]bool{},
+	}
 	for _, pid := range p.family() {
 		at, err := placeOf(pid)
 		if err != nil {
@@ -33,6 +36,9 @@ func (p *Process) holds(dir string) *holdings {
 		if c.first(key) {
 			c.hidden += size
 		}
+	}
+	if len(c.network) > 0 && !c.enough() {
+		c.ipSockets(c.network, last)
 	}
 	return &c.holdings
 }
@@ -78,6 +84,8 @@ type counting struct {
 	dir  string
 	seen map[string]bool // what several descriptors or processes have together
 
+	network map[uint32]bool // inodes of sockets that are not of Unix
+
 	mapped map[string]uint64 // removed files that are only mapped, and up to where
 
 	registrationsMost int
@@ -122,7 +130,7 @@ func (c *counting) descriptors(at string) {
 			}
 		case strings.HasPrefix(to, "socket:"):
 			if c.first(to) {
-				c.socket(info)
+				c.socket(info, to)
 			}
 		case strings.HasPrefix(to, "/"):
 			c.locks += countLines(info, "lock:")
@@ -131,8 +139,8 @@ func (c *counting) descriptors(at string) {
 	}
 }
 
-// socket counts a socket if it is one of Unix: those alone tell how many descriptors wait in them.
-func (c *counting) socket(info string) {
+// socket counts a socket if it is one of Unix: those alone tell how many descriptors wait in them. Others are counted together.
+func (c *counting) socket(info, to string) {
 	const waiting = "scm_fds:"
 	text, err := os.ReadFile(info)
 	if err != nil {
@@ -140,6 +148,8 @@ func (c *counting) socket(info string) {
 	}
 	_, after, unix := strings.Cut(string(text), waiting)
 	if !unix {
+		inode := strings.TrimSuffix(strings.TrimPrefix(to, "socket:["), "]")
+		c.network[uint32(parsed(inode, 10))] = true
 		return
 	}
 	c.sockets++

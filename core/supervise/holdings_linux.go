@@ -16,8 +16,10 @@ type holdings struct {
 	watches       int // of inotify, each with the file that it pins
 	pipes         int
 	sockets       int // of Unix
+	ip            int // sockets of every other kind, and connections that wait to be accepted
 	flight        int // descriptors that wait in sockets
 
+	ipHeld  uint64 // bytes of the kernel's that those take now
 	largest uint64 // bytes of memory of the largest descendant, page tables and what it shares included
 
 	shared uint64 // bytes of files in memory without a name
@@ -50,6 +52,7 @@ func (h *holdings) parts() []part {
 	return []part{
 		{"epoll registrations", h.registrations, registrationSize}, {"inotify instances", h.instances, s.queue},
 		{"inotify watches", h.watches, watchSize}, {"pipes", h.pipes, pipeSize}, {"Unix sockets", h.sockets, s.socket}, {"file locks", h.locks, lockSize},
+		{"network sockets", h.ip, h.ipHeld / uint64(max(1, h.ip))},
 	}
 }
 
@@ -82,8 +85,9 @@ func (h *holdings) String() string {
 }
 
 // sizesHere are those that the machine's operator sets: of an inotify queue that is full, and of a Unix socket that nobody reads.
-var sizesHere = sync.OnceValue(func() (s struct{ queue, socket uint64 }) {
+var sizesHere = sync.OnceValue(func() (s struct{ queue, socket, reset uint64 }) {
 	s.queue = setting("fs/inotify/max_queued_events", 16384) * eventSize
+	s.reset = setting("net/core/rmem_default", 212992)
 	s.socket = setting("net/core/wmem_default", 212992) * 3 / 2 // with the one message that goes beyond
 	return s
 })

@@ -5,6 +5,7 @@ package supervise
 import (
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,13 @@ func init() {
 		"registers": registers, "watches": watches, "pipes": pipes, "fifos": fifos, "talks": talks, "locks": locks, "fills-mapped": fillMapped, "remembers": remembers,
 		"flies": func() { flies(64) }, "flies-on": func() { flies(1) },
 		"notified":         notified,
+		"connects":         func() { connects("127.0.0.1:0", true) },
+		"connects6":        func() { connects("[::1]:0", true) },
+		"waits-accept":     func() { connects("127.0.0.1:0", false) },
+		"resets":           resets,
+		"datagrams":        func() { datagrams("127.0.0.1:0") },
+		"datagrams6":       func() { datagrams("[::1]:0") },
+		"connects-child":   func() { spawn("connects") },
 		"duplicates":       duplicates,
 		"registers-child":  func() { spawn("registers") },
 		"shares-child":     func() { spawn("shares") },
@@ -189,6 +197,83 @@ func talks() {
 	})
 }
 
+// connects fills connections with itself, both ends of which it keeps. It accepts them, or has them wait.
+func connects(at string, accept bool) {
+	l, err := net.Listen("tcp", at)
+	must(err)
+	for range 200 {
+		from, err := net.Dial("tcp", l.Addr().String())
+		must(err)
+		stuff(from)
+		if accept {
+			_, err := l.Accept()
+			must(err)
+		}
+	}
+}
+
+// stuff writes to a connection what goes into it, up to 4 MiB.
+func stuff(to net.Conn) {
+	must(to.(*net.TCPConn).SetWriteBuffer(1 << 30))
+	raw, err := to.(*net.TCPConn).SyscallConn()
+	must(err)
+	block := make([]byte, 64<<10)
+	must(raw.Control(func(fd uintptr) {
+		for range 64 {
+			if _, err := unix.Write(int(fd), block); err != nil {
+				break // it is full
+			}
+		}
+	}))
+	kept = append(kept, to)
+}
+
+var kept []net.Conn
+
+// resets keeps what came in on connections that their other end has reset: the kernel shows these in no table.
+func resets() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	for range 800 {
+		from, err := net.Dial("tcp", l.Addr().String())
+		must(err)
+		to, err := l.Accept()
+		must(err)
+		_, err = from.Write(make([]byte, 32<<10))
+		must(err)
+		must(from.(*net.TCPConn).SetLinger(0))
+		must(from.Close())
+		kept = append(kept, to)
+	}
+}
+
+// datagrams sends itself small messages, each of which takes the kernel hundreds of bytes.
+func datagrams(at string) {
+	for range 800 {
+		c, err := net.ListenPacket("udp", at)
+		must(err)
+		raw, err := c.(*net.UDPConn).SyscallConn()
+		must(err)
+		to, err := net.ResolveUDPAddr("udp", c.LocalAddr().String())
+		must(err)
+		must(raw.Control(func(fd uintptr) {
+			for range 400 {
+				must(unix.Sendto(int(fd), []byte("x"), unix.MSG_DONTWAIT, sockaddr(to)))
+			}
+		}))
+		packets = append(packets, c)
+	}
+}
+
+var packets []net.PacketConn
+
+func sockaddr(to *net.UDPAddr) unix.Sockaddr {
+	if ip := to.IP.To4(); ip != nil {
+		return &unix.SockaddrInet4{Port: to.Port, Addr: [4]byte(ip)}
+	}
+	return &unix.SockaddrInet6{Port: to.Port, Addr: [16]byte(to.IP)}
+}
+
 // flies leaves descriptors on the way.
 func flies(n int) {
 	p, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
@@ -260,6 +345,13 @@ func TestHoldings(t *testing.T) {
 		"pipes":                " pipes), limited to 144 MiB (limits.memory)",
 		"fifos":                " pipes), limited to 144 MiB (limits.memory)",
 		"talks":                " Unix sockets), limited to 144 MiB (limits.memory)",
+		"connects":             " network sockets), limited to 144 MiB (limits.memory)",
+		"connects6":            " network sockets), limited to 144 MiB (limits.memory)",
+		"connects-child":       " network sockets), limited to 144 MiB (limits.memory)",
+		"waits-accept":         " network sockets), limited to 144 MiB (limits.memory)",
+		"resets":               " network sockets), limited to 144 MiB (limits.memory)",
+		"datagrams":            " network sockets), limited to 144 MiB (limits.memory)",
+		"datagrams6":           " network sockets), limited to 144 MiB (limits.memory)",
 		"locks":                "it has more than 65536 file locks",
 		"remembers":            "limited to 144 MiB (limits.memory)",
 		"flies":                "64 descriptors wait in its sockets, limited to 16",
@@ -269,6 +361,12 @@ func TestHoldings(t *testing.T) {
 	}
 	if setting("fs/inotify/max_user_watches", 0) < 64<<10 {
 		delete(over, "watches") // this machine does not give that many
+	}
+	if l, err := net.Listen("tcp6", "[::1]:0"); err == nil {
+		must(l.Close())
+	} else { // this machine has no IPv6
+		delete(over, "connects6")
+		delete(over, "datagrams6")
 	}
 	for mode, want := range over {
 		if raceEnabled && strings.Contains(want, "limits.memory") {
@@ -284,6 +382,9 @@ func TestHoldings(t *testing.T) {
 				l.Files = 8192
 			}
 			policy := &confine.Policy{Network: &confine.Network{Ports: []uint16{1}}}
+			if strings.Contains(want, "network sockets") {
+				policy.Network = nil
+			}
 			policy.Children = mode == "remembers" || strings.HasSuffix(mode, "-child") || strings.HasSuffix(mode, "-orphan")
 			p := begins(t, Command{Args: []string{mode}, Limits: l, Confine: policy})
 			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
@@ -330,7 +431,7 @@ func BenchmarkLook(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if h := p.holds(p.dir); h.registrations < 40 {
+		if h := p.holds(p.dir, map[uint32]uint64{}); h.registrations < 40 {
 			b.Fatal(h)
 		}
 	}

@@ -26,7 +26,7 @@ const (
 func (p *Process) watch(dir string, exited <-chan struct{}) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
-	l := looking{dir: dir, own: dir}
+	l := looking{dir: dir, own: dir, sockets: map[uint32]uint64{}}
 	if own, err := filepath.EvalSymlinks(dir); err == nil {
 		l.own = own
 	}
@@ -57,13 +57,15 @@ type looking struct {
 	dir, own           string // its working directory, and the same without links, as the kernel tells paths
 	ports, holds, disk rest
 	flights            int // looks in a row that have seen descriptors in flight
+
+	sockets map[uint32]uint64 // what each socket of a network held, by its inode
 }
 
 // overStock looks at what the process has in the kernel and on disk.
 func (p *Process) overStock(l *looking) (over string) {
 	hidden := uint64(0) // what was seen of it earlier may be gone
 	l.holds.look(func() {
-		h := p.holds(l.own)
+		h := p.holds(l.own, l.sockets)
 		if l.flights++; h.flight == 0 {
 			l.flights = 0
 		}

@@ -65,6 +65,7 @@ type node struct {
 type Doc struct {
 	src   string
 	nodes []node
+	grows int // bytes that numbers with an exponent may take more in canonical form
 }
 
 // nodeBytes is the size of a node. A tape that has grown beside the one that it grew from takes up to twice that for each.
@@ -72,6 +73,9 @@ const nodeBytes = 20
 
 // Size is how many bytes the Doc holds beside its text.
 func (d *Doc) Size() int { return len(d.nodes) * nodeBytes }
+
+// Grows is how many bytes longer than its text the canonical form is at most: 1e308 has 309 digits there.
+func (d *Doc) Grows() int { return d.grows }
 
 // closeLook is from how many tokens on MostSize looks what is inside strings.
 const closeLook = 4 << 10

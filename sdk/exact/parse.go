@@ -10,11 +10,11 @@ import (
 
 // Parse reads src whole. On an error the Doc is empty. The error is always a *SyntaxError.
 func (d *Doc) Parse(src string, lim Limits) error {
-	d.src, d.nodes = src, d.nodes[:0]
+	d.src, d.nodes, d.grows = src, d.nodes[:0], 0
 	p := parser{d: d, s: src, lim: lim}
 	err := p.document()
 	if err != nil {
-		d.src, d.nodes = "", d.nodes[:0]
+		d.src, d.nodes, d.grows = "", d.nodes[:0], 0
 		return err
 	}
 	return nil
@@ -340,6 +340,7 @@ func (p *parser) number() error {
 		if _, err := ParseDecimal(p.s[start:p.i]); err != nil { // its exponent may be too large
 			return p.fail(start, "%v", err)
 		}
+		p.d.grows += plainDigits
 	}
 	_, err := p.push(node{kind: Number, start: int32(start), end: int32(p.i)})
 	return err

@@ -46,3 +46,19 @@ func TestTextInsideStringsIsNoTape(t *testing.T) {
 		}
 	}
 }
+
+// TestGrows: the canonical form is never longer than the text and what was said.
+func TestGrows(t *testing.T) {
+	var d Doc
+	for src, most := range map[string]int{`[1,2.50,-0,"1e308"]`: 0, `[1e308]`: plainDigits, `{"a":1E-300,"b":[1e400,-1e-400,1e401]}`: 4 * plainDigits, `{"a":1e9}`: plainDigits, `7`: 0} {
+		if err := d.Parse(src, DefaultLimits); err != nil {
+			t.Fatal(err)
+		}
+		if long := len(d.Root().AppendCanonical(nil)); d.Grows() != most || long > len(src)+most {
+			t.Errorf("%s: %d bytes in canonical form, %d more at most, want %d", src, long, d.Grows(), most)
+		}
+	}
+	if err := d.Parse(`[1e5,`, DefaultLimits); err == nil || d.Grows() != 0 {
+		t.Errorf("what is no JSON grows by %d", d.Grows())
+	}
+}
