@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -216,8 +217,16 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	return row
 }
 
-// errNoVerdict is an answer that is none.
-var errNoVerdict = errors.New("the step answered with an unknown effect or without a reason code")
+// errInvalid is the error of a verdict that is not taken. It quotes nothing of it.
+type errInvalid string
+
+func (e errInvalid) Error() string { return string(e) }
+
+const (
+	errNoVerdict errInvalid = "the step answered with an unknown effect or without a reason code"
+	errTold      errInvalid = "the step's verdict is invalid: its code or one of its approvers holds what has to be masked"
+	errUnlooked  errInvalid = "the step's verdict is invalid: its approvers cannot be checked for what has to be masked"
+)
 
 // hear makes what somebody else's code says of a call what may be kept and shown: it must tell no secret of the call, and not hide or
 // move text wherever it is read. An operator's rules say what they say. It follows when all steps were asked, so that a scanner that
@@ -237,11 +246,15 @@ func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
 
 // says reports whether there is something in the row that somebody else's code said.
 func (r Row) says() bool {
-	return !r.Step.Inline && !r.Step.Own && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "")
+	return !r.Step.Inline && !r.Step.Own && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "" || r.Verdict.Code != "" || len(r.Verdict.From) > 0)
 }
 
 func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	in := Input{ToolID: c.ToolID, AgentID: c.AgentID, KeyID: c.KeyID}
+	if err := a.hearNames(ctx, in, row); err != nil {
+		row.refuse(err)
+		return
+	}
 	v, named := &row.Verdict, row.Verdict.RuleID
 	for _, text := range []*string{&v.Reason, &v.Message, &v.RuleID} {
 		if in.Text = *text; in.Text != "" && (row.Err == nil || text != &v.Reason) {
@@ -251,9 +264,41 @@ func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	if v.RuleID != named {
 		row.rule = named
 	}
-	if row.Err != nil && !errors.Is(row.Err, errNoVerdict) {
+	if _, own := errors.AsType[errInvalid](row.Err); row.Err != nil && !own {
 		row.Err = a.Said.hush(ctx, &in, row.Err)
 		v.Reason = onError(row.Step.Name, row.Step.OnError, row.Err).Reason
+	}
+}
+
+// hearNames judges what a verdict says in names, which work only as they are and so cannot be masked: its code and its approvers. The code of
+// a step that failed is ours.
+func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
+	var names []string
+	if row.Err == nil && row.Verdict.Code != "" {
+		names = append(names, row.Verdict.Code)
+	}
+	for _, who := range row.Verdict.From {
+		names = append(names, strings.TrimPrefix(who, "key:"))
+	}
+	if a.Said == nil || len(names) == 0 {
+		return nil
+	}
+	in.Text = strings.Join(names, "\n") // one look: half a secret in each of two names is one too
+	switch kept, err := a.Said.sayable(ctx, &in, len(in.Text)); {
+	case err == nil && kept != in.Text:
+		return errTold
+	case err != nil && len(row.Verdict.From) > 0:
+		return errUnlooked // a code is kept: while scanners are down, verdicts hold
+	}
+	return nil
+}
+
+// refuse makes a row that of a step that failed. A denial stays one, and so does what was to be said with a failure.
+func (r *Row) refuse(err error) {
+	denied := r.Err != nil || r.Verdict.Effect == sdk.Deny
+	r.Err = err
+	if r.Verdict = onError(r.Step.Name, r.Step.OnError, err); denied {
+		r.Verdict.Effect = sdk.Deny
 	}
 }
 
