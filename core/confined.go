@@ -82,6 +82,9 @@ func Warnings(cfg *config.Config) []string {
 		if c.User.UID == 0 && os.Geteuid() == 0 {
 			warn(name, "it runs as root, without capabilities: give it a user of its own (user: {uid: …})")
 		}
+		if others := sharers(cfg, name); others != "" {
+			warn(name, "%s", others)
+		}
 		for _, program := range interpreter(string(c.Exec)) {
 			if !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
 				warn(name, "its interpreter %s is outside the system's directories: add the directory of that installation to paths.read", program)
@@ -99,6 +102,33 @@ func Warnings(cfg *config.Config) []string {
 			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
 	}
 	return out
+}
+
+// sharers says which other plugins can use up what limits.processes of a plugin counts; "" for none. The kernel counts by user.
+func sharers(cfg *config.Config, name string) string {
+	c := cfg.Plugins[name]
+	if c.Exec == "" || c.Limits.Processes == 0 {
+		return ""
+	}
+	var others []string
+	for _, other := range slices.Sorted(maps.Keys(cfg.Plugins)) {
+		if o := cfg.Plugins[other]; other != name && o.Exec != "" && userOf(&o) == userOf(&c) {
+			others = append(others, other)
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("limits.processes counts all processes and threads of its user, and %s may use them up: give each plugin a user of its own, "+
+		"or set limits.processes to what all of them need", strings.Join(others, ", "))
+}
+
+// userOf is the user that a plugin runs as.
+func userOf(c *config.Plugin) int {
+	if c.User.UID > 0 {
+		return c.User.UID
+	}
+	return os.Geteuid()
 }
 
 // gaps says what the server and its children lack now of what keeps them apart.
@@ -120,6 +150,12 @@ func (g *Gateway) confinement() httpd.Part {
 	part := httpd.Part{Name: "confinement", OK: len(gaps) == 0, Detail: confine.Told(gaps), Beside: true}
 	if part.OK {
 		part.Detail = "plugins and module workers are confined by the kernel"
+	}
+	cfg := g.gen.Load().cfg
+	for _, name := range slices.Sorted(maps.Keys(cfg.Plugins)) {
+		if others := sharers(cfg, name); others != "" {
+			part.Detail += fmt.Sprintf("; plugins.%s: %s", name, others)
+		}
 	}
 	return part
 }

@@ -85,6 +85,29 @@ func TestNobodyMasksIsSaid(t *testing.T) {
 	}
 }
 
+// TestSharedProcesses: the kernel counts processes by user, so one plugin can take them from another. Who runs alone, or starts none, is
+// not warned about.
+func TestSharedProcesses(t *testing.T) {
+	cfg := &config.Config{Plugins: map[string]config.Plugin{
+		"a": {Exec: "/bin/true", User: config.PluginUser{UID: 65123}, Limits: config.PluginLimits{Processes: 64}},
+		"b": {Exec: "/bin/true", User: config.PluginUser{UID: 65123}},
+		"c": {Exec: "/bin/true", User: config.PluginUser{UID: 65124}, Limits: config.PluginLimits{Processes: 64}},
+		"d": {Exec: "/bin/true", User: config.PluginUser{UID: os.Geteuid()}, Limits: config.PluginLimits{Processes: 64}},
+		"e": {Exec: "/bin/true"},
+		"m": {Wasm: "m.wasm"},
+	}}
+	var got []string
+	for _, line := range Warnings(cfg) {
+		if strings.Contains(line, "limits.processes") {
+			got = append(got, line)
+		}
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "plugins.a: ") || !strings.Contains(got[0], "and b may use them up") ||
+		!strings.HasPrefix(got[1], "plugins.d: ") || !strings.Contains(got[1], "and e may use them up") {
+		t.Errorf("%q", got)
+	}
+}
+
 // TestPolicyOf: what the configuration says is what the kernel is asked for.
 func TestPolicyOf(t *testing.T) {
 	p := policyOf(&config.Plugin{Confine: config.ConfineRequired, Network: []config.Port{443, 5432},

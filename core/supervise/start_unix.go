@@ -326,6 +326,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	p.exit.Stderr, p.exit.Wrote = lines.kept(), lines.read
 	p.exit.judge(p.limits, p.asked, lines.starved)
 	p.exit.blame(p.over)
+	p.exit.hint(p.limits)
 	if !p.private {
 		p.exit.quote()
 	}
