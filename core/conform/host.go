@@ -3,6 +3,8 @@ package conform
 import (
 	"context"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"google.golang.org/grpc"
 
@@ -26,9 +28,21 @@ func (h hosted) Process() *supervise.Process {
 
 func (h hosted) Conn() grpc.ClientConnInterface { return h.Session.Conn() }
 
+const maxPluginName = 64 // bytes
+
+// name is what the plugin is called in errors: as its file.
+func (o *Options) name() string {
+	path := o.Path
+	if path == "" {
+		path = o.Connect
+	}
+	name := filepath.Base(path)
+	return strings.ToValidUTF8(name[:min(len(name), maxPluginName)], "")
+}
+
 // host opens a session as the gateway would.
 func (r *run) host(ctx context.Context) (Session, error) {
-	spec := prochost.Spec{Name: "conform", Kind: prochost.Authorizer, Generation: generation, StartTimeout: startLimit, DrainTimeout: drainLimit, Limits: limits}
+	spec := prochost.Spec{Name: r.opts.name(), Kind: prochost.Authorizer, Generation: generation, StartTimeout: startLimit, DrainTimeout: drainLimit, Limits: limits}
 	if r.opts.Connect != "" {
 		uid := uint32(os.Getuid())
 		spec.Connect, spec.Peer = r.opts.Connect, &prochost.Peer{UID: &uid}
