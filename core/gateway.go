@@ -100,6 +100,9 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 			err = errors.Join(err, g.release(ctx))
 		}
 	}()
+	supervise.OnLeftEnded(func(pid int, name string) {
+		opts.Log("ended process %d (%s): a gateway that was killed had left it running", pid, name)
+	})
 	dir, err := filepath.Abs(string(cfg.Storage.Path)) // the working directory is not ours to rely on
 	if err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
@@ -313,6 +316,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 
 func (g *Gateway) release(ctx context.Context) error {
 	var errs []error
+	supervise.OnLeftEnded(nil)
 	if g.pool != nil {
 		g.EndReloads()
 	}

@@ -102,7 +102,13 @@ func TestAbandonedEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // killed
+	told := map[int]int{}
+	OnLeftEnded(func(pid int, _ string) { told[pid]++ })
 	sweep(t.Context())
+	OnLeftEnded(nil)
+	if told[left] != 1 || told[reused.Process.Pid] != 1 || told[its] != 0 {
+		t.Errorf("told were %v, and left behind %d and %d", told, left, reused.Process.Pid)
+	}
 	if !orphan(patience) {
 		t.Fatal("what was left behind lives")
 	}

@@ -43,8 +43,21 @@ func endIf(pid int, sought func(pid int) bool) {
 		return
 	}
 	defer unix.Close(fd)
-	if sought(pid) {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // else it has ended
+	if !sought(pid) {
+		return
+	}
+	name := nameOf(pid)
+	if unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil { // else it has ended
+		tellLeft(pid, name)
+	}
+}
+
+func tellLeft(pid int, name string) {
+	leftLog.Lock()
+	defer leftLog.Unlock()
+	if leftLog.tell != nil && !leftLog.told[pid] {
+		leftLog.told[pid] = true
+		leftLog.tell(pid, name)
 	}
 }
 
