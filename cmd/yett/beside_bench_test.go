@@ -32,6 +32,9 @@ const (
 // fixed rate, alone and beside it, in turns. The figure is the median over the rounds of the ratio of the p99. It is for an idle machine:
 //
 //	go test ./cmd/yett -run '^$' -bench 'Beside/scans' -benchtime 1x -timeout 60m
+//
+// With YETT_LG=COMMAND it is this program that asks, which takes the flags of the C generator and prints p99= and bad=: a generator in Go
+// has a p99 of its own, and flatters the ratio.
 func BenchmarkBeside(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -51,6 +54,9 @@ func BenchmarkBeside(b *testing.B) {
 func compare(b *testing.B, s *server, start func() (stop func())) {
 	var ratios, alone, beside []float64
 	half := func() float64 {
+		if generator := os.Getenv("YETT_LG"); generator != "" {
+			return s.generated(b, strings.Fields(generator))
+		}
 		load := s.steadily("files/read", besideEvery)
 		pause(besideCalls * besideEvery)
 		close(load.stop)
@@ -73,6 +79,34 @@ func compare(b *testing.B, s *server, start func() (stop func())) {
 	b.ReportMetric(middle(beside), "µs-beside")
 	b.ReportMetric(middle(ratios), "ratio")
 	b.ReportMetric(0, "ns/op")
+}
+
+// generated has the neighbour's calls made by a program with the flags of the generator in C, and gives their p99 in microseconds.
+func (s *server) generated(b *testing.B, command []string) float64 {
+	bodies := filepath.Join(b.TempDir(), "bodies")
+	body := text(map[string]any{"agent_id": "neighbour", "tool_id": "files/read", "args": map[string]any{"path": "notes.txt"}})
+	if err := os.WriteFile(bodies, append([]byte(body), '\n'), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	seconds := besideCalls * besideEvery / time.Second
+	args := append(command[1:], "-a", strings.TrimPrefix(s.URL, "http://"), "-b", bodies, "-c", "16", "-d", fmt.Sprint(int(seconds)), "-w", "0",
+		"-r", fmt.Sprint(int(time.Second/besideEvery)), "-u", "/v1/authorize", "-H", "Authorization: Bearer "+s.Keys.Agent, "-e", `"PERMIT"`)
+	out, err := exec.Command(command[0], args...).Output()
+	var p99 float64
+	var bad int
+	for _, field := range strings.Fields(string(out)) {
+		name, value, _ := strings.Cut(field, "=")
+		switch name {
+		case "p99":
+			_, err = fmt.Sscan(value, &p99)
+		case "bad":
+			_, err = fmt.Sscan(value, &bad)
+		}
+	}
+	if err != nil || p99 == 0 || bad != 0 {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return p99
 }
 
 // besideScans: another key's scans all run to their deadline.
