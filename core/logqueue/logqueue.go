@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
+	"unicode/utf8"
 )
 
 // What may wait, bytes, and what a line counts for beside its text.
@@ -96,7 +98,30 @@ func (q *Queue) Flush(most time.Duration) bool {
 }
 
 func (q *Queue) stamped(text string) line {
-	return line{text: q.now().UTC().Format(time.RFC3339) + " " + text + "\n"}
+	return line{text: q.now().UTC().Format(time.RFC3339) + " " + shown(text) + "\n"}
+}
+
+// shown is a text with escapes in place of what does not print, and its further lines set in: what a plugin says must neither look like a
+// line of ours nor steer a terminal.
+func shown(text string) string {
+	hides := func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' || r == utf8.RuneError }
+	if strings.IndexFunc(text, hides) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch _, size := utf8.DecodeRuneInString(text[i:]); {
+		case !hides(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString("\n\t")
+		case r == utf8.RuneError && size <= 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		default:
+			fmt.Fprintf(&b, `\u{%x}`, r)
+		}
+	}
+	return b.String()
 }
 
 // gap is the line that stands where others are missing.

@@ -190,3 +190,17 @@ func TestManyLog(t *testing.T) {
 		t.Errorf("%d lines and %d lost, want 4000", len(w.lines()), total)
 	}
 }
+
+// TestNobodyWritesOurLines: what a plugin says is told apart from what the server says, and steers no terminal.
+func TestNobodyWritesOurLines(t *testing.T) {
+	var out strings.Builder
+	q := New(&out, func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) })
+	q.Printf("plugin p: %s", "bad\n2026-01-02T12:00:00Z the store is fine\x1b[2J \u202e\xff é\tend\n")
+	if !q.Flush(time.Minute) {
+		t.Fatal("it is not written")
+	}
+	want := "2026-01-02T12:00:00Z plugin p: bad\n\t2026-01-02T12:00:00Z the store is fine\\u{1b}[2J \\u{202e}\\xff é\tend\n\t\n"
+	if got := out.String(); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
