@@ -55,7 +55,8 @@ type Verdict struct {
 type Quorum struct {
 	N    int      `json:"n"`
 	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
-	Rule string   `json:"rule,omitempty"` // the rule of that step, or "step NAME" if it named none; "" for the chain's default
+	Step string   `json:"step,omitempty"` // whose rule it is; "" for the chain's default
+	Rule string   `json:"rule,omitempty"` // the rule of that step, "step NAME" if it named none, or "failure of step NAME"; "" for the chain's default
 
 	Named string `json:"-"` // the rule as the step named it, where Rule is what may be shown of that; never kept
 }

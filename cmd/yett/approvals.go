@@ -147,9 +147,14 @@ func nameOr(name, id string) string {
 	return id
 }
 
+// why names all rules that defer the call: a grant with the approval stands against each of them.
 func why(p *client.Pending) string {
+	rules := p.RuleID
+	if len(p.Rules) > 1 {
+		rules = strings.Join(p.Rules, " and ")
+	}
 	var parts []string
-	for _, s := range []string{p.Priority, p.RuleID, p.Reason} {
+	for _, s := range []string{p.Priority, rules, p.Reason} {
 		if s != "" {
 			parts = append(parts, s)
 		}

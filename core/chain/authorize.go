@@ -164,11 +164,14 @@ func shorter(a, b time.Duration) time.Duration {
 func (res *Result) asks(row *Row) {
 	v := &row.Verdict
 	if v.Effect == sdk.Defer {
-		rule := v.RuleID
-		if rule == "" && row.Step.Name != "" {
+		rule, named := v.RuleID, row.rule
+		switch {
+		case row.Err != nil: // a grant for a step that failed is none for what the step says when it works
+			rule, named = "failure of step "+row.Step.Name, ""
+		case rule == "" && row.Step.Name != "":
 			rule = "step " + row.Step.Name // a grant that stands against one step stands against no other
 		}
-		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Rule: rule, Named: row.rule})
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Step: row.Step.Name, Rule: rule, Named: named})
 	}
 	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
 		for _, l := range v.Limits {

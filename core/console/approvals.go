@@ -42,6 +42,12 @@ type approvalRow struct {
 	Left  string // until it expires
 }
 
+// Also are the other rules that defer the call.
+func (r approvalRow) Also() string {
+	rules, _ := r.Rules()
+	return strings.Join(slices.DeleteFunc(rules, func(rule string) bool { return rule == "" || rule == r.RuleID }), ", ")
+}
+
 func (c *Console) listApprovals(w http.ResponseWriter, r *http.Request, v *visit) {
 	list, total, err := c.set.Approvals.Waiting(r.Context(), v.op, mostWaiting)
 	if err != nil {

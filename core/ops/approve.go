@@ -265,6 +265,7 @@ func (s *Service) approval(d *store.Defer, short bool) (*wire.Approval, int, err
 	if a.Omitted == nil && shows(view, d) { // what is not shown whole, or is being changed at this moment, cannot be signed off from this
 		a.Digest = s.set.Store.CallDigest(d.Stands())
 	}
+	a.Rules, a.Steps = d.Rules()
 	for _, q := range d.Quorums {
 		for _, f := range q.From {
 			if !slices.Contains(a.From, f) {

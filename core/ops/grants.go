@@ -91,7 +91,7 @@ func (s *Service) added(g *store.Grant) *wire.GrantAddResponse {
 }
 
 func (s *Service) grant(g *store.Grant) wire.Grant {
-	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, ArgsMatch: g.ArgsMatch,
+	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, ArgsMatch: g.ArgsMatch,
 		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()), IssuedBy: g.IssuedBy, IssuedByName: s.keyName(g.IssuedBy), Issuers: g.Issuers, Note: g.Note, CreatedAt: rfc3339(g.Created)}
 	if out.Status == "live" && !s.set.Store.Signed(g) {
 		out.Status = "issuer_revoked"

@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -92,5 +93,62 @@ func TestGrantOfAnApprovalKnowsStepsWithoutRules(t *testing.T) {
 		if got := ask(args); member(got, "effect") != want {
 			t.Errorf("{%s}: %s, want %s", args, got, want)
 		}
+	}
+}
+
+// namesRule defers a call that has an argument of that name, under a rule of that name, and fails at one that has the argument "fail".
+type namesRule struct{ arg, rule string }
+
+func (c namesRule) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) {
+	switch {
+	case call.Args.Get("fail").Exists():
+		return sdk.Verdict{}, errors.New("it does not work")
+	case !call.Args.Get(c.arg).Exists():
+		return sdk.Verdict{}, nil
+	}
+	return sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", Reason: c.arg, RuleID: c.rule}, nil
+}
+
+// The grant of an approval stands against a rule of the step that named it: not against another step's rule of that name, nor against
+// what the step says when it works, where it had failed, nor against a rule that the approver took the call out of.
+func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
+	const money, risk, both, fails = `"money":1`, `"risk":1`, `"money":1,"risk":1`, `"fail":1`
+	for name, c := range map[string]struct {
+		asked, changed string
+		rules          [2]string // of the steps money and risk
+		want           map[string]string
+	}{
+		"rules of one name":      {money, "", [2]string{"big", "big"}, map[string]string{money: "PERMIT", risk: "DEFER", both: "DEFER"}},
+		"both of them":           {both, "", [2]string{"big", "big"}, map[string]string{money: "PERMIT", risk: "PERMIT", both: "PERMIT"}},
+		"named like a step":      {money, "", [2]string{"step risk", ""}, map[string]string{money: "PERMIT", risk: "DEFER"}},
+		"named like a failure":   {money, "", [2]string{"failure of step risk", ""}, map[string]string{money: "PERMIT", fails: "DEFER"}},
+		"a failure":              {fails, "", [2]string{"", "big"}, map[string]string{fails: "PERMIT", money: "DEFER", risk: "DEFER"}},
+		"changed to another one": {money, risk, [2]string{"a", "b"}, map[string]string{money: "DEFER", risk: "PERMIT"}},
+		"changed to none":        {money, `"little":1`, [2]string{"a", "b"}, map[string]string{money: "DEFER", risk: "DEFER"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+			step := func(name, rule string) chain.Step {
+				return chain.Step{Name: name, Inline: true, OnError: sdk.Defer, Checker: namesRule{name, rule}}
+			}
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{step("money", c.rules[0]), step("risk", c.rules[1])}})
+			ask := func(args string) string {
+				return b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`)
+			}
+			changed := ""
+			if c.changed != "" {
+				changed = `,"modified_args":{` + c.changed + `}`
+			}
+			got := b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(ask(c.asked), "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}`+changed+`}`)
+			if none := name == "changed to none"; none != (member(got, "grant_id") == "") || none != strings.Contains(got, "no rule defers the call with the changed arguments") {
+				t.Errorf("approved: %s", got)
+			}
+			for args, want := range c.want {
+				if got := ask(args); member(got, "effect") != want {
+					t.Errorf("{%s}: %s, want %s", args, got, want)
+				}
+			}
+		})
 	}
 }

@@ -245,7 +245,11 @@ func (c *Approve) grantFits(tx *tx, d *Defer) error {
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
 // made only if they would be enough to approve the call.
 func (c *Approve) stand(tx *tx, d *Defer) error {
-	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), RuleID: d.RuleID, Rules: d.rules(), Token: d.Token}
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), Token: d.Token}
+	g.Rules, g.Steps = d.Rules()
+	if slices.Contains(g.Rules, d.RuleID) {
+		g.RuleID = d.RuleID
+	}
 	var ttl time.Duration
 	for _, s := range d.Signed {
 		if s.Grant == nil {
@@ -261,6 +265,9 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	}
 	switch {
 	case len(g.Issuers) == 0:
+		return nil
+	case len(g.Rules) == 0: // it would permit what the call was before
+		c.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for one to permit"
 		return nil
 	case d.GrantID != "":
 		c.GrantNote = "no grant was made: the first approval of this call has made " + d.GrantID
@@ -278,18 +285,26 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	return nil
 }
 
-// rules are those that ask for approvals of the call. "" is among them for the chain's default.
-func (d *Defer) rules() []string {
-	var out []string
-	if !slices.ContainsFunc(d.Quorums, func(q sdk.Quorum) bool { return q.Rule != "" }) && d.RuleID != "" {
-		out = append(out, d.RuleID) // it was deferred when quorums had no rules yet
+// asks are what defers the call as it is now.
+func (d *Defer) asks() []sdk.Quorum {
+	if d.Modified != nil {
+		return d.Asked
 	}
-	for _, q := range d.Quorums {
-		if !slices.Contains(out, q.Rule) {
-			out = append(out, q.Rule)
+	return d.Quorums
+}
+
+// Rules are those that ask for approvals of the call as it is now, and the steps whose they are. "" is among them for the chain's default.
+func (d *Defer) Rules() (rules, steps []string) {
+	for _, q := range d.asks() {
+		known := false
+		for i := range rules {
+			known = known || rules[i] == q.Rule && steps[i] == q.Step
+		}
+		if !known {
+			rules, steps = append(rules, q.Rule), append(steps, q.Step)
 		}
 	}
-	return out
+	return rules, steps
 }
 
 // shown is the copy of d that leaves the store.
@@ -378,7 +393,9 @@ func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
 func merged(a, b []sdk.Quorum) []sdk.Quorum {
 	out := slices.Clone(a)
 	for _, q := range b {
-		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool { return o.Rule == q.Rule && o.N >= q.N && slices.Equal(o.From, q.From) }) {
+		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool {
+			return o.Rule == q.Rule && o.Step == q.Step && o.N >= q.N && slices.Equal(o.From, q.From)
+		}) {
 			q.Named = ""
 			out = append(out, q)
 		}

@@ -87,7 +87,7 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	}
 	c.wasView = view
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
-	d.Quorums = merged(d.Quorums, c.Quorums)
+	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
 	d.Signed = nil
 	d.Changes++
 	d.Approval = c.NewToken
@@ -103,7 +103,7 @@ func (c *Approve) changedBefore(tx *tx, d *Defer) bool {
 
 // unchange puts back what the deferred call was before it was changed and signed.
 func (d *Defer) unchange(was *Defer) {
-	d.Signed, d.Quorums, d.GrantID = was.Signed, was.Quorums, was.GrantID
+	d.Signed, d.Quorums, d.Asked, d.GrantID = was.Signed, was.Quorums, was.Asked, was.GrantID
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall, was.DigestOnly
 	d.Changes, d.Approval = was.Changes, was.Approval
 }

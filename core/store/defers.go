@@ -65,6 +65,7 @@ type Defer struct {
 
 	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
+	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what defers the call as approvers changed it last
 	Priority     sdk.Priority    `json:"priority,omitempty"`
 	ArgsHash     Hash            `json:"args_hash"`
 	ContextHash  Hash            `json:"context_hash"`

@@ -27,6 +27,7 @@ type Grant struct {
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
 	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for the chain's default
+	Steps       []string  `json:"steps,omitempty"` // whose rules they are: another step may name one of its own alike
 	Policy      string    `json:"policy_version,omitempty"`
 	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
 	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit
@@ -73,21 +74,27 @@ func (g *Grant) covers(c *GrantCall) bool {
 // lifts no other step's.
 func (g *Grant) standsAgainst(c *GrantCall) bool {
 	if len(c.Quorums) == 0 {
-		return g.lifts(c.RuleID)
+		return g.lifts("", c.RuleID)
 	}
 	for i := range c.Quorums {
-		if q := &c.Quorums[i]; !g.lifts(q.Rule) && (q.Named == "" || !g.lifts(q.Named)) {
+		if q := &c.Quorums[i]; !g.lifts(q.Step, q.Rule) && (q.Named == "" || !g.lifts(q.Step, q.Named)) {
 			return false
 		}
 	}
 	return true
 }
 
-func (g *Grant) lifts(rule string) bool {
-	if len(g.Rules) > 0 {
-		return slices.Contains(g.Rules, rule)
+// lifts reports whether the grant stands against a rule of a step. Who grants by hand names the rule alone.
+func (g *Grant) lifts(step, rule string) bool {
+	if len(g.Rules) == 0 {
+		return g.RuleID == "" || g.RuleID == rule
 	}
-	return g.RuleID == "" || g.RuleID == rule
+	for i, r := range g.Rules {
+		if r == rule && i < len(g.Steps) && g.Steps[i] == step {
+			return true
+		}
+	}
+	return false
 }
 
 // narrower orders grants: exact agent, then session, then the longest literal tool pattern, then args_match, then the
@@ -263,6 +270,7 @@ func (tx *tx) grantRecord(typ string, g *Grant, by Who, fill func(o *grantWriter
 	o.Opt("rule_id", g.RuleID)
 	if len(g.Rules) > 0 {
 		o.Strs("rules", g.Rules)
+		o.Strs("steps", g.Steps)
 	}
 	o.Opt("args_match", g.ArgsMatch)
 	o.Str("issued_by", g.IssuedBy)
@@ -462,7 +470,7 @@ func (tx *tx) endGrant(g *Grant, by Who) {
 }
 
 func (g *Grant) copy() *Grant {
-	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Rules: g.Rules, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
+	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
 		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token, Note: g.Note}
 }
 

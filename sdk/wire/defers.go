@@ -157,6 +157,8 @@ type Approval struct {
 	ExpiresAt  string          `json:"expires_at"`
 	Approvals  int             `json:"approvals"`
 	Required   int             `json:"approvals_required"`
+	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the call as it is now, named as in a grant that comes with the approval: it would stand against all of them."`
+	Steps      []string        `json:"steps,omitempty" doc:"The steps that named rules, one for each of these."`
 	From       []string        `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
 }
 
@@ -193,6 +195,12 @@ func (a *Approval) Members(w *Writer) {
 	w.Str("expires_at", a.ExpiresAt)
 	w.Int("approvals", int64(a.Approvals))
 	w.Int("approvals_required", int64(a.Required))
+	if len(a.Rules) > 0 {
+		w.Strs("rules", a.Rules)
+	}
+	if len(a.Steps) > 0 {
+		w.Strs("steps", a.Steps)
+	}
 	if len(a.From) > 0 {
 		w.Strs("approvals_from", a.From)
 	}

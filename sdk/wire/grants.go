@@ -23,7 +23,8 @@ type Grant struct {
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others. It permits a call only where no other rule defers it."`
+	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others, and that of a step that failed is \"failure of step NAME\". It permits a call only where no other rule defers it."`
+	Steps         []string `json:"steps,omitempty" doc:"The steps that named rules, one for each of these: another step's rule of the same name is another rule."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
@@ -49,6 +50,9 @@ func (g *Grant) Members(o *Writer) {
 	o.Opt("rule_id", g.RuleID)
 	if len(g.Rules) > 0 {
 		o.Strs("rules", g.Rules)
+	}
+	if len(g.Steps) > 0 {
+		o.Strs("steps", g.Steps)
 	}
 	o.Opt("args_match", g.ArgsMatch)
 	o.Str("expires_at", g.ExpiresAt)
