@@ -3,6 +3,7 @@ package supervise
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -17,9 +18,10 @@ import (
 // started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an orphan.
 var started = struct {
 	sync.Mutex
-	pids map[int]*Process
-	owed *Process // stands for those that ended and whose orphans may live, as old as the oldest; nil: none
-}{pids: map[int]*Process{}}
+	pids   map[int]*Process
+	ending map[*Process]bool // they have ended, and what they left is looked for
+	owed   *Process          // stands for those that ended and whose orphans may live, as old as the oldest; nil: none
+}{pids: map[int]*Process{}, ending: map[*Process]bool{}}
 
 // fork starts a process of ours.
 func fork(p *Process, name string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
@@ -50,7 +52,13 @@ const (
 func forget(p *Process) (left []string, loose error) {
 	started.Lock()
 	delete(started.pids, p.pid)
+	started.ending[p] = true // what it left is still its own, and not another's that ends now
 	started.Unlock()
+	defer func() {
+		started.Lock()
+		defer started.Unlock()
+		delete(started.ending, p)
+	}()
 	seen := map[int]bool{}
 	quiet := 0
 	for round := range orphanMost {
@@ -75,12 +83,17 @@ func forget(p *Process) (left []string, loose error) {
 	if quiet > 0 {
 		return left, nil
 	}
+	p.owe()
+	return left, loose
+}
+
+// owe has what p left killed as soon as it can be.
+func (p *Process) owe() {
 	started.Lock()
 	defer started.Unlock()
 	if started.owed == nil || p.born < started.owed.born {
 		started.owed = &Process{born: p.born}
 	}
-	return left, loose
 }
 
 // endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all that their
@@ -156,12 +169,14 @@ func ofOtherUser(p *Process, pid int) bool {
 	return err == nil && there && uid != strconv.Itoa(p.uid)
 }
 
-// ownedByOther says, with started held, whether a process that is still there has started the orphan, and not p. One that was seen to
+// ownedByOther says, with started held, whether another process has started the orphan, and not p: one that is still there, or that looks
+// for what it left. One that was seen to
 // descend from it is its own, whatever it says now. What is older than a process is not of it, so that nobody can hide behind a later one.
 func ownedByOther(p *Process, pid int, born uint64) bool {
 	claimed := false
-	for _, other := range started.pids {
-		if other.born > born {
+	others := slices.AppendSeq(slices.Collect(maps.Values(started.pids)), maps.Keys(started.ending))
+	for _, other := range others {
+		if other == p || other.born > born {
 			continue
 		}
 		if other.bore(pid) {
@@ -172,12 +187,12 @@ func ownedByOther(p *Process, pid int, born uint64) bool {
 	return claimed && !p.owns(pid)
 }
 
-// bore says whether a living process was seen among the descendants of p. Whoever holds p.mu never waits for started.
+// bore says whether a living process was seen among the descendants of p, which has not ended. Whoever holds p.mu never waits for started.
 func (p *Process) bore(pid int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	fd, seen := p.strays[pid]
-	return seen && unix.PidfdSendSignal(fd, 0, nil, 0) == nil
+	return seen && !p.reaped && unix.PidfdSendSignal(fd, 0, nil, 0) == nil
 }
 
 const (

@@ -103,6 +103,33 @@ func TestOrphansEnd(t *testing.T) {
 	}
 }
 
+// TestOrphansOfTheEnding: what a process has left behind is its own while it is looked for, and not that of an older one that ends then.
+func TestOrphansOfTheEnding(t *testing.T) {
+	begin := func(mark string) (*Process, int) {
+		c := shell(t, "(setsid sleep 1000 >&2 & echo $!); read x")
+		c.Env["MARK"] = strings.Repeat(mark, tellingEnviron)
+		p := begins(t, c)
+		pid := number(t, line(t, bufio.NewReader(p.Out())))
+		t.Cleanup(func() { unix.Kill(pid, unix.SIGKILL) })
+		settles(t, pid)
+		return p, pid
+	}
+	older, own := begin("a")
+	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second
+	p, left := begin("b")
+	started.Lock()
+	delete(started.pids, p.pid)
+	found, err := endOrphansOf(older, false)
+	started.ending[p] = true
+	claimed, err2 := endOrphansOf(older, false)
+	delete(started.ending, p)
+	started.pids[p.pid] = p
+	started.Unlock()
+	if err != nil || err2 != nil || found[left] == "" || found[own] == "" || claimed[left] != "" || claimed[own] == "" {
+		t.Errorf("of nobody: %v %v; of one that ends: %v %v; own %d, the other's %d", found, err, claimed, err2, own, left)
+	}
+}
+
 // TestOthersChildren: what this program starts without us is not waited for behind its back.
 func TestOthersChildren(t *testing.T) {
 	other, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})
