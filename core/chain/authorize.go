@@ -166,7 +166,7 @@ func (res *Result) asks(row *Row) {
 	if v.Effect == sdk.Defer {
 		rule, named := v.RuleID, row.rule
 		switch {
-		case row.Err != nil: // a grant for a step that failed is none for what the step says when it works
+		case row.Err != nil: // who grants past a failure has not granted what the step asks for when it works
 			rule, named = "failure of step "+row.Step.Name, ""
 		case rule == "" && row.Step.Name != "":
 			rule = "step " + row.Step.Name // a grant that stands against one step stands against no other
@@ -296,7 +296,7 @@ func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
 	return nil
 }
 
-// refuse makes a row that of a step that failed. A denial stays one, and so does what was to be said with a failure.
+// refuse turns the row into that of a failed step. A denial stays a denial; a verdict that came with an error becomes one.
 func (r *Row) refuse(err error) {
 	denied := r.Err != nil || r.Verdict.Effect == sdk.Deny
 	r.Err = err

@@ -105,7 +105,7 @@ type Peer struct {
 	Pid int // 0: it is outside of this PID namespace
 	UID uint32
 	fd  int   // -1: none
-	why error // why there is none
+	why error // why it could not be opened
 }
 
 // PeerOf asks the kernel who connected, or who listens. The caller closes what it gets.
@@ -138,7 +138,7 @@ func (p *Peer) Close() {
 func (p *Peer) Lives() error {
 	switch {
 	case p.fd >= 0:
-	case p.why == nil, errors.Is(p.why, unix.ESRCH), errors.Is(p.why, unix.EINVAL), errors.Is(p.why, unix.ENODATA): // there is none any more
+	case p.why == nil, errors.Is(p.why, unix.ESRCH), errors.Is(p.why, unix.EINVAL), errors.Is(p.why, unix.ENODATA): // the process has ended
 		return errEnded
 	default:
 		return fmt.Errorf("process %d could become another one while it is looked at, since it cannot be opened (pidfd_open, Linux 5.3): %w", p.Pid, p.why)

@@ -25,7 +25,7 @@ func TestCrowdKeepsNobodyOut(t *testing.T) {
 		few[string(rune('a'+i))] = enter(string(rune('a'+i)), false)
 	}
 	if c.Enter("late", false) {
-		t.Error("there is room when there is none")
+		t.Error("a full crowd lets another one in")
 	}
 	if n := enter("late", true); n != 10 {
 		t.Errorf("%d urgent ones fit beyond all, want 10", n)

@@ -165,7 +165,7 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 	}
 }
 
-// nameRules keeps rules apart whose names read the same once they are masked, or could not be: a grant for one is none for another.
+// nameRules keeps rules apart whose names read the same once they are masked or withheld: a grant for one must not cover the other.
 func (s *Service) nameRules(res *chain.Result) {
 	for i := range res.Quorums {
 		if q := &res.Quorums[i]; q.Named != "" {

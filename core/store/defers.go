@@ -88,6 +88,28 @@ func (d *Defer) signers() []string {
 	return out
 }
 
+// asks are what defers the call as it is now.
+func (d *Defer) asks() []sdk.Quorum {
+	if d.Modified != nil {
+		return d.Asked
+	}
+	return d.Quorums
+}
+
+// Rules are those that ask for approvals of the call as it is now, and the steps whose they are. "" is among them for the chain's default.
+func (d *Defer) Rules() (rules, steps []string) {
+	for _, q := range d.asks() {
+		known := false
+		for i := range rules {
+			known = known || rules[i] == q.Rule && steps[i] == q.Step
+		}
+		if !known {
+			rules, steps = append(rules, q.Rule), append(steps, q.Step)
+		}
+	}
+	return rules, steps
+}
+
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
 
 type callKey struct{ key, agent, call string }
