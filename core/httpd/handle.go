@@ -230,8 +230,11 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	return s.set.Service.Run(op, &w.req)
 }
 
+// goesDown refuses what comes while the server drains.
+const goesDown = "the server is going down; ask again in a second"
+
 func drainingError(op *ops.Op) error {
-	e := sdk.Errf(sdk.CodeDraining, "the server is going down; ask again in a second")
+	e := sdk.Errf(sdk.CodeDraining, goesDown)
 	if op.Decides {
 		e.More = map[string]string{"effect": sdk.Deny.String(), "reason_code": sdk.ReasonDraining}
 	}

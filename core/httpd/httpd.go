@@ -167,6 +167,11 @@ func (s *Server) Drain() {
 // Shutdown drains, lets long polls answer, waits for what runs until ctx ends, and then ends it.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.Drain()
+	s.live.hurry(time.Now())
 	defer s.cancel()
-	return s.fast.ShutdownWithContext(ctx)
+	err := s.fast.ShutdownWithContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("http: the time to end (server.drain) was over before all connections had ended, %d left: %w", s.live.count(), err)
+	}
+	return err
 }

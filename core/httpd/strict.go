@@ -69,8 +69,8 @@ func (l StrictLimits) withDefaults() StrictLimits {
 // StrictError says why the guard refused a request. Reason is one clause, safe to show to the caller: it never holds bytes
 // of the request.
 type StrictError struct {
-	Status int    // 400, 408 or 413
-	Code   string // a code of the sdk registry: bad_request, timeout or too_large
+	Status int    // 400, 408, 413 or 503
+	Code   string // a code of the sdk registry: bad_request, timeout, too_large or draining
 	Reason string
 }
 
@@ -106,8 +106,9 @@ func tooSlow(what string, limit time.Duration) *StrictError {
 
 // liveConns are the connections of a server; nil knows none.
 type liveConns struct {
-	mu  sync.Mutex
-	all map[*strictConn]struct{}
+	mu      sync.Mutex
+	all     map[*strictConn]struct{}
+	hurried time.Time // when the server began to go down; zero until then
 }
 
 func (l *liveConns) add(c *strictConn) {
@@ -115,6 +116,9 @@ func (l *liveConns) add(c *strictConn) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.all[c] = struct{}{}
+		if !l.hurried.IsZero() {
+			c.hurry(l.hurried)
+		}
 	}
 }
 
@@ -123,6 +127,22 @@ func (l *liveConns) remove(c *strictConn) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.all, c)
+	}
+}
+
+func (l *liveConns) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all)
+}
+
+// hurry has connections end on which no request comes, now and later.
+func (l *liveConns) hurry(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hurried = now
+	for c := range l.all {
+		c.hurry(now)
 	}
 }
 
@@ -174,13 +194,15 @@ type strictTLSConn struct {
 
 // Handshake runs the handshake within the header limit; a slow one must not hold a worker.
 func (c *strictTLSConn) Handshake() error {
-	if err := c.tls.SetDeadline(time.Now().Add(c.lim.HeaderRead)); err != nil {
+	c.deadline(armedHead, time.Now().Add(c.lim.HeaderRead)) // one that fails closes, which the handshake tells
+	if err := c.tls.SetWriteDeadline(time.Now().Add(c.lim.HeaderRead)); err != nil {
 		return fmt.Errorf("set the handshake deadline: %w", err)
 	}
 	if err := c.tls.Handshake(); err != nil {
 		return fmt.Errorf("shake hands: %w", err)
 	}
-	return c.tls.SetDeadline(time.Time{})
+	c.disarm()
+	return c.tls.SetWriteDeadline(time.Time{})
 }
 
 // ConnectionState describes the TLS session.

@@ -43,8 +43,11 @@ type strictConn struct {
 	fail   error
 
 	start time.Time // when this request's first byte was seen; zero when not needed yet
-	armed armed
 	since time.Time // when armedIdle was set
+
+	arming  sync.Mutex // over armed, hurried, and the read deadline that they ask for
+	armed   armed      // written by the one goroutine alone, which reads it without arming
+	hurried time.Time  // when the server began to go down; zero until then
 
 	followed bool // a request was answered: what comes is not the first
 
@@ -170,7 +173,7 @@ func (c *strictConn) turn() error {
 	c.begun, c.chunks, c.wrote, c.followed = false, false, false, true
 	c.start = time.Time{}
 	if c.armed != armedIdle {
-		c.armed = armedNone
+		c.disarm()
 	}
 	c.dropBuf()
 	return nil

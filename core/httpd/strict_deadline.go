@@ -4,7 +4,16 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// How long connections of a server that goes down may still send.
+const (
+	lastFirst = 100 * time.Millisecond // the first byte of a request
+	lastBytes = time.Second            // the rest of one
 )
 
 // armed says which read deadline is set on the connection below.
@@ -31,18 +40,16 @@ func (c *strictConn) arm() {
 			if c.followed {
 				wait = c.lim.Idle
 			}
-			c.armed, c.since = armedIdle, time.Now()
-			c.deadline(c.since.Add(wait))
+			c.since = time.Now()
+			c.deadline(armedIdle, c.since.Add(wait))
 		}
 	case c.p.phase == phaseHead:
 		if c.armed != armedHead {
-			c.armed = armedHead
-			c.deadline(c.started().Add(min(c.lim.HeaderRead, c.lim.WholeRead)))
+			c.deadline(armedHead, c.started().Add(min(c.lim.HeaderRead, c.lim.WholeRead)))
 		}
 	default:
 		if c.armed != armedWhole {
-			c.armed = armedWhole
-			c.deadline(c.started().Add(c.lim.WholeRead))
+			c.deadline(armedWhole, c.started().Add(c.lim.WholeRead))
 		}
 	}
 }
@@ -54,12 +61,53 @@ func (c *strictConn) started() time.Time {
 	return c.start
 }
 
-// deadline sets the read deadline. When that fails it closes the connection, so that the read that follows fails too:
-// without a deadline a client could hold the connection for ever.
-func (c *strictConn) deadline(t time.Time) {
+// deadline sets the read deadline of a state. When that fails it closes the connection, so that the read that follows fails
+// too: without a deadline a client could hold the connection for ever.
+func (c *strictConn) deadline(a armed, t time.Time) {
+	c.arming.Lock()
+	defer c.arming.Unlock()
+	c.armed = a
+	if last := c.lastCall(); !last.IsZero() && last.Before(t) {
+		t = last
+	}
 	if c.Conn.SetReadDeadline(t) != nil {
 		_ = c.Conn.Close()
 	}
+}
+
+// disarm says that the next state sets its deadline anew.
+func (c *strictConn) disarm() {
+	c.arming.Lock()
+	defer c.arming.Unlock()
+	c.armed = armedNone
+}
+
+// hurry is told that the server goes down: nobody may keep it up by sending nothing, or by sending slowly. Any goroutine may
+// call it.
+func (c *strictConn) hurry(now time.Time) {
+	c.arming.Lock()
+	defer c.arming.Unlock()
+	c.hurried = now
+	_ = c.Conn.SetReadDeadline(c.lastCall()) // fails on a closed connection only
+}
+
+// lastCall is until when a connection of a server that goes down may send: zero when the server does not. Under arming.
+func (c *strictConn) lastCall() time.Time {
+	switch {
+	case c.hurried.IsZero():
+		return time.Time{}
+	case c.armed == armedHead || c.armed == armedWhole:
+		return c.hurried.Add(lastBytes)
+	}
+	return c.hurried.Add(lastFirst)
+}
+
+// goingDown reports whether the server's end is why a read took too long.
+func (c *strictConn) goingDown() bool {
+	c.arming.Lock()
+	defer c.arming.Unlock()
+	last := c.lastCall()
+	return !last.IsZero() && !time.Now().Before(last)
 }
 
 // lost handles a read that brought nothing.
@@ -72,6 +120,8 @@ func (c *strictConn) lost(err error) {
 	switch {
 	case !c.seen():
 		c.fail = io.EOF
+	case timeout && c.goingDown():
+		c.dismiss()
 	case timeout && c.armed == armedHead && c.lim.HeaderRead <= c.lim.WholeRead:
 		c.refuse(tooSlow("headers", c.lim.HeaderRead))
 	case timeout:
@@ -79,4 +129,13 @@ func (c *strictConn) lost(err error) {
 	default:
 		c.refuse(malformed("the connection ended within the request"))
 	}
+}
+
+// dismiss refuses a request that was not read whole before the server went down, as one that came later is refused.
+func (c *strictConn) dismiss() {
+	if c.op == nil || !c.begun {
+		c.refuse(&StrictError{Status: http.StatusServiceUnavailable, Code: string(sdk.CodeDraining), Reason: goesDown})
+		return
+	}
+	c.turnDown(&refusal{op: c.op, err: drainingError(c.op)})
 }
