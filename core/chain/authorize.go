@@ -296,12 +296,17 @@ func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
 	return nil
 }
 
-// refuse turns the row into that of a failed step. A denial stays a denial; a verdict that came with an error becomes one.
+// refuse turns the row into that of a failed step, whose on_error makes no verdict weaker: a denial stays one, and so does what came with
+// an error. A defer becomes a denial where on_error abstains, since nobody is left to name who could approve; where on_error defers, it
+// takes as many approvals and waits as long as it said.
 func (r *Row) refuse(err error) {
-	denied := r.Err != nil || r.Verdict.Effect == sdk.Deny
-	r.Err = err
-	if r.Verdict = onError(r.Step.Name, r.Step.OnError, err); denied {
+	was, failed := r.Verdict, r.Err != nil
+	r.Err, r.Verdict = err, onError(r.Step.Name, r.Step.OnError, err)
+	switch {
+	case failed, was.Effect == sdk.Deny, was.Effect == sdk.Defer && r.Verdict.Effect < sdk.Defer:
 		r.Verdict.Effect = sdk.Deny
+	case was.Effect == sdk.Defer && r.Verdict.Effect == sdk.Defer:
+		r.Verdict.Approvals, r.Verdict.Expires = was.Approvals, was.Expires
 	}
 }
 

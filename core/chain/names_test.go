@@ -39,7 +39,9 @@ func TestNamesTellNoSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	from := func(who ...string) sdk.Verdict { return sdk.Verdict{Effect: sdk.Defer, Code: "ASK", From: who} }
+	from := func(who ...string) sdk.Verdict {
+		return sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Approvals: 2, From: who}
+	}
 	for _, c := range []struct {
 		name    string
 		said    *chain.ScanChain
@@ -51,13 +53,15 @@ func TestNamesTellNoSecret(t *testing.T) {
 	}{
 		{"names of keys and presets", good, from("key:alice", "role:approver"), nil, sdk.Deny, sdk.Defer, false},
 		{"a token as a key's name", good, from("key:alice", "key:"+secret), nil, sdk.Deny, sdk.Deny, true},
-		{"in another name", good, from("key:alice-" + secret + "-x"), nil, sdk.Abstain, sdk.Permit, true},
+		{"in another name", good, from("key:alice-" + secret + "-x"), nil, sdk.Abstain, sdk.Deny, true},
 		{"on_error defers", good, from("key:" + secret), nil, sdk.Defer, sdk.Defer, true},
 		{"our own key", good, from("key:" + key), nil, sdk.Deny, sdk.Deny, true},
 		{"our own key in two names", good, from("key:"+key[:30], "key:"+key[30:]), nil, sdk.Deny, sdk.Deny, true},
 		{"our own key without scanners", none, from("key:" + key), nil, sdk.Deny, sdk.Deny, true},
 		{"names without scanners", none, from("key:alice"), nil, sdk.Deny, sdk.Defer, false},
 		{"names that cannot be masked", down, from("key:alice"), nil, sdk.Deny, sdk.Deny, true},
+		{"the same where on_error abstains", down, from("key:alice"), nil, sdk.Abstain, sdk.Deny, true},
+		{"the same where on_error defers", down, from("key:alice"), nil, sdk.Defer, sdk.Defer, true},
 		{"a code that cannot be masked", down, sdk.Verdict{Effect: sdk.Permit, Code: "FINE"}, nil, sdk.Deny, sdk.Permit, false},
 		{"a token as a code", good, sdk.Verdict{Effect: sdk.Permit, Code: upper}, nil, sdk.Deny, sdk.Deny, true},
 		{"a denial stays one", good, sdk.Verdict{Effect: sdk.Deny, Code: upper}, nil, sdk.Abstain, sdk.Deny, true},
@@ -83,6 +87,9 @@ func TestNamesTellNoSecret(t *testing.T) {
 					if strings.Contains(all, part) {
 						t.Errorf("kept: %s", all)
 					}
+				}
+				if res.Verdict.Effect == sdk.Defer && res.Verdict.Approvals < c.v.Approvals {
+					t.Errorf("%d approvals are enough, want %d", res.Verdict.Approvals, c.v.Approvals)
 				}
 				if c.fault && row.Verdict.From != nil {
 					t.Errorf("approvers of an invalid verdict: %q", row.Verdict.From)
