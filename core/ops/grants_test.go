@@ -152,3 +152,89 @@ func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
 		})
 	}
 }
+
+// Where a redemption finds that today's rules ask for more, who answers the changed call reads of all of them, and a grant that comes with
+// that answer stands against all of them.
+func TestGrantsOfChangedCallsKnowTheRulesOfToday(t *testing.T) {
+	for name, arg := range map[string]string{"a rule deferred the changed call": "a", "none did": "nothing"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			bot, first, second := b.newKey("bot", "agent"), b.newKey("first", "operator"), b.newKey("second", "operator")
+			var steps []chain.Step
+			adds := func(arg string) {
+				steps = append(steps, chain.Step{Name: "of " + arg, Inline: true, OnError: sdk.Deny, Checker: namesRule{arg, "rule " + arg}})
+				b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: steps})
+			}
+			adds("big")
+			adds(arg)
+			token := member(b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"big":1}}`), "defer_token")
+			b.must(first.Value, "approve_defer", `{"defer_token":"`+token+`","approved":true,"modified_args":{"a":1,"b":1}}`)
+			adds("b")
+			if err := b.svc.RevokeKey(context.Background(), first.Key.ID, admin); err != nil {
+				t.Fatal(err)
+			}
+			changed := `{"agent_id":"bot","tool_id":"x","args":{"a":1,"b":1}`
+			if got := b.must(bot.Value, "authorize", changed+`,"defer_token":"`+token+`"}`); member(got, "effect") != "DEFER" {
+				t.Fatalf("redeemed: %s", got)
+			}
+			view := b.must(second.Value, "approval_get", `{"defer_token":"`+token+`"}`)
+			rules := `"rules":["rule b"],"steps":["of b"]`
+			if arg == "a" {
+				rules = `"rules":["rule a","rule b"],"steps":["of a","of b"]`
+			}
+			if !strings.Contains(view, rules) {
+				t.Errorf("the view: %s", view)
+			}
+			got := b.must(second.Value, "approve_defer", `{"defer_token":"`+token+`","approved":true,"digest":"`+member(view, "digest")+`","grant":{"ttl_seconds":60}}`)
+			if member(got, "grant_id") == "" {
+				t.Errorf("approved: %s", got)
+			}
+			if got := b.must(bot.Value, "authorize", changed+`,"call_id":"another"}`); member(got, "effect") != "PERMIT" {
+				t.Errorf("with the grant: %s", got)
+			}
+		})
+	}
+}
+
+// needs defers a call that has an argument of that name until two approve it.
+type needs struct{ arg string }
+
+func (n needs) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) {
+	if !call.Args.Get(n.arg).Exists() {
+		return sdk.Verdict{}, nil
+	}
+	return sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", RuleID: "rule " + n.arg, Approvals: 2}, nil
+}
+
+// Who asked for a grant when fewer rules deferred the call has not asked for one against those that defer it since.
+func TestNobodyGrantsAgainstRulesThatCameLater(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		b := newBench(t, nil)
+		bot := b.newKey("bot", "agent")
+		one, two, three := b.newKey("one", "operator"), b.newKey("two", "operator"), b.newKey("three", "operator")
+		steps := []chain.Step{{Name: "of a", Inline: true, OnError: sdk.Deny, Checker: needs{"a"}}}
+		b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: steps})
+		const call = `{"agent_id":"bot","tool_id":"x","args":{"a":1,"b":1}`
+		token := member(b.must(bot.Value, "authorize", call+"}"), "defer_token")
+		approve := func(key, rest string) string {
+			return b.must(key, "approve_defer", `{"defer_token":"`+token+`","approved":true`+rest+`}`)
+		}
+		const grant = `,"grant":{"ttl_seconds":60}`
+		approve(one.Value, grant)
+		approve(two.Value, "")
+		if err := b.svc.RevokeKey(context.Background(), two.Key.ID, admin); err != nil {
+			t.Fatal(err)
+		}
+		if later {
+			steps = append(steps, chain.Step{Name: "of b", Inline: true, OnError: sdk.Deny, Checker: needs{"b"}})
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: steps})
+		}
+		if got := b.must(bot.Value, "authorize", call+`,"defer_token":"`+token+`"}`); member(got, "effect") != "DEFER" {
+			t.Fatalf("redeemed: %s", got)
+		}
+		got := approve(three.Value, grant)
+		if member(got, "status") != "approved" || (member(got, "grant_id") == "") != later {
+			t.Errorf("with a later rule %t: %s", later, got)
+		}
+	}
+}

@@ -65,7 +65,7 @@ type Defer struct {
 
 	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
-	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what defers the call as approvers changed it last
+	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what defers the call as approvers changed it last, then and when it was to be redeemed
 	Priority     sdk.Priority    `json:"priority,omitempty"`
 	ArgsHash     Hash            `json:"args_hash"`
 	ContextHash  Hash            `json:"context_hash"`

@@ -47,9 +47,17 @@ func (c *Decide) redeem(tx *tx, token string) error {
 	now.Signed = tx.standing(d)
 	if c.Verdict.Effect == sdk.Defer {
 		now.Quorums = merged(d.Quorums, c.Quorums)
+		if d.Modified != nil {
+			now.Asked = merged(d.Asked, c.Quorums)
+		}
 	}
 	if !tx.enough(now.Quorums, now.signers()) {
-		d.Signed, d.Quorums = now.Signed, now.Quorums
+		if len(now.asks()) > len(d.asks()) { // nobody has asked for a grant against what defers the call only now
+			for i := range now.Signed {
+				now.Signed[i].Grant = nil
+			}
+		}
+		d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
 		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
 		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
 		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
@@ -65,7 +73,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		return nil
 	}
 	tx.charge(c.Charges, sums, false)
-	d.Signed, d.Quorums = now.Signed, now.Quorums
+	d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
 	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
 	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
 	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
