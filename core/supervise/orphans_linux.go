@@ -87,10 +87,11 @@ func forget(p *Process) (left []string, loose error) {
 	return left, loose
 }
 
-// owe has what p left killed as soon as it can be.
+// owe has what p left killed as soon as it can be. From then on it is nobody's, or it would seem to be p's own and nothing owed.
 func (p *Process) owe() {
 	started.Lock()
 	defer started.Unlock()
+	delete(started.ending, p)
 	if started.owed == nil || p.born < started.owed.born {
 		started.owed = &Process{born: p.born}
 	}

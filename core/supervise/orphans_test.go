@@ -130,6 +130,35 @@ func TestOrphansOfTheEnding(t *testing.T) {
 	}
 }
 
+// TestOwedOrphans: what a process left and could not be killed is killed later, also where somebody looks before the process is forgotten.
+func TestOwedOrphans(t *testing.T) {
+	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); read x"))
+	orphan := number(t, line(t, bufio.NewReader(p.Out())))
+	dead := watch(t, orphan)
+	settles(t, orphan)
+	started.Lock()
+	started.pids[p.pid] = &Process{} // as if it had ended
+	started.ending[p] = true
+	started.Unlock()
+	defer func() {
+		started.Lock()
+		defer started.Unlock()
+		delete(started.ending, p)
+		started.pids[p.pid] = p
+	}()
+	p.owe()
+	owed := true
+	for owed {
+		started.Lock()
+		endOwed()
+		owed = started.owed != nil
+		started.Unlock()
+	}
+	if !dead(0) {
+		t.Error("nothing is owed any more, and it lives")
+	}
+}
+
 // TestOthersChildren: what this program starts without us is not waited for behind its back.
 func TestOthersChildren(t *testing.T) {
 	other, err := os.StartProcess("/bin/sh", []string{"sh", "-c", "exit 7"}, &os.ProcAttr{})
