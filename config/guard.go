@@ -3,7 +3,9 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // guardPaths refuses paths of plugins that reach what decides about them: the server's own data, and for writing all that the server reads
@@ -56,9 +58,39 @@ type kept struct {
 
 // overlaps says whether who may write a path, which has no links, may change what is kept. Who may write a directory may replace a link in it.
 func (k kept) overlaps(at string) bool {
-	real := realPath(k.path)
-	link := filepath.Join(realPath(filepath.Dir(k.path)), filepath.Base(k.path))
-	return beneath(real, at) || beneath(link, at) || k.deep && beneath(at, real)
+	ways := waysTo(k.path)
+	return slices.ContainsFunc(ways, func(way string) bool { return beneath(way, at) }) || k.deep && beneath(at, ways[len(ways)-1])
+}
+
+// mostLinks is how many links the kernel follows for one path.
+const mostLinks = 40
+
+// waysTo lists where a path leads through: each link on the way, and in the end what it leads to, as far as that is there. None of these
+// has a link in its directory.
+func waysTo(path string) (ways []string) {
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	at := "/"
+	for rest := strings.Split(path, "/"); len(rest) > 0; {
+		name := rest[0]
+		rest = rest[1:]
+		if name == ".." {
+			at = filepath.Dir(at)
+			continue
+		}
+		at = filepath.Join(at, name)
+		to, err := os.Readlink(at)
+		if err != nil || len(ways) == mostLinks { // no link, or nothing, or one that leads nowhere
+			continue
+		}
+		ways = append(ways, at)
+		if at = filepath.Dir(at); filepath.IsAbs(to) {
+			at = "/"
+		}
+		rest = append(strings.Split(to, "/"), rest...)
+	}
+	return append(ways, at)
 }
 
 // keptFiles lists what the server reads and runs. file is the main file, "" for none.
@@ -74,7 +106,7 @@ func (c *Config) keptFiles(file string) (all []kept) {
 	if program, err := os.Executable(); err == nil {
 		all = append(all, kept{path: filepath.Dir(program), what: "the directory of the server's program"})
 	}
-	files := []Path{c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert, c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
+	files := []Path{c.Storage.Path, c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert, c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
 	for _, name := range sortedKeys(c.Plugins) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {
@@ -98,7 +130,8 @@ func (c *Config) policyPaths(file, name string) (all []kept) {
 	dir := realPath(filepath.Dir(file))
 	for _, other := range sortedKeys(c.Plugins) {
 		for _, path := range c.Plugins[other].Paths.Read {
-			if other != name && beneath(realPath(string(path)), dir) {
+			in := slices.ContainsFunc(waysTo(string(path)), func(way string) bool { return beneath(way, dir) })
+			if other != name && in {
 				all = append(all, kept{path: string(path), what: string(path) + ", which plugin " + other + " reads", deep: true})
 			}
 		}

@@ -17,7 +17,7 @@ func TestGuardedPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for _, name := range []string{"etc", "real", "out"} {
+	for _, name := range []string{"etc", "real", "out", "way", "links", "store"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -26,29 +26,45 @@ func TestGuardedPaths(t *testing.T) {
 	if err := os.WriteFile(rules, []byte("rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(rules, filepath.Join(dir, "etc", "rules.yaml")); err != nil {
-		t.Fatal(err)
+	for from, to := range map[string]string{
+		"way/rules.yaml": rules, "etc/rules.yaml": "../way/rules.yaml", "way/real": "../real", "etc/here": "../way/real/../real", "etc/round": "round",
+		"links/data": "../store", "etc/policies": "../out/policies",
+	} {
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "out", "p"), nil, 0o700); err != nil {
-		t.Fatal(err)
+	for _, program := range []string{"p", "q"} {
+		if err := os.WriteFile(filepath.Join(dir, "out", program), nil, 0o700); err != nil {
+			t.Fatal(err)
+		}
 	}
 	sum := sha256.Sum256(nil)
-	for paths, want := range map[string]string{
-		"{write: [" + filepath.Dir(program) + "]}": "reaches the directory of the server's program",
-		"{write: [../real]}":                       "which the server reads",
-		"{write: [../etc/../real/rules.yaml]}":     "which the server reads",
-		"{write: [../out/p.d, data]}":              "",
-		"{read: [., ../real]}":                     "",
+	for _, c := range []struct{ paths, rules, want string }{
+		{"{write: [" + filepath.Dir(program) + "]}", "rules.yaml", "reaches the directory of the server's program"},
+		{"{write: [../real]}", "rules.yaml", "which the server reads"},
+		{"{write: [../etc/../real/rules.yaml]}", "rules.yaml", "which the server reads"},
+		{"{write: [../way]}", "rules.yaml", "which the server reads"},
+		{"{write: [../way]}", "../way/real/rules.yaml", "which the server reads"},
+		{"{write: [../way]}", "here/rules.yaml", "which the server reads"},
+		{"{write: [../way/real]}", "rules.yaml", "which the server reads"},
+		{"{write: [../links]}", "rules.yaml", "links/data, which the server uses"},
+		{"{write: [../out/policies/teams]}", "rules.yaml", "which plugin q reads"},
+		{"{write: [../out/p.d, round]}", "rules.yaml", ""},
+		{"{write: [../way]}", "../real/rules.yaml", ""},
+		{"{read: [., ../real/rules.yaml]}", "rules.yaml", ""},
 	} {
 		main := filepath.Join(dir, "etc", "yett.yaml")
-		text := "version: 1\nplugins:\n  p: {kind: authorizer, exec: ../out/p, digest: \"sha256:" + hex.EncodeToString(sum[:]) + "\", paths: " + paths + "}\n" +
-			"chains:\n  authorize: {steps: [{use: p}, {name: house, rules: [rules.yaml]}]}\n"
+		plugin := ": {kind: authorizer, digest: \"sha256:" + hex.EncodeToString(sum[:]) + "\", "
+		text := "version: 1\nstorage: {path: ../links/data}\nplugins:\n  p" + plugin + "exec: ../out/p, paths: " + c.paths + "}\n" +
+			"  q" + plugin + "exec: ../out/q, paths: {read: [policies]}}\n" +
+			"chains:\n  authorize: {steps: [{use: p}, {use: q}, {name: house, rules: [" + c.rules + "]}]}\n"
 		if err := os.WriteFile(main, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		got := verdict(Sources{File: main})
-		if want == "" && got != "" || !strings.Contains(got, want) {
-			t.Errorf("%s: %q, expected %q", paths, got, want)
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%s with %s: %q, expected %q", c.paths, c.rules, got, c.want)
 		}
 	}
 }
