@@ -3,25 +3,33 @@ package edge
 import "sync"
 
 // Crowd bounds how many requests run at once. The last quarter is for callers that have few of them, and a few more beyond all are for what
-// is urgent of these: no number of one caller's requests keeps another's out. Safe for concurrent use.
+// is urgent of these: no number of one caller's requests keeps another's out. What is urgent counts apart, so a caller's other requests do
+// not keep it out either. Safe for concurrent use.
 type Crowd struct {
 	most, few, spare int
 
 	mu  sync.Mutex
 	all int
-	of  map[string]int
+	of  map[account]int
+}
+
+// account is what a request counts for.
+type account struct {
+	caller string
+	urgent bool
 }
 
 // NewCrowd makes a Crowd of that many requests, and of some more that are urgent.
 func NewCrowd(most, spare int) *Crowd {
-	return &Crowd{most: most, few: max(most/64, 4), spare: spare, of: map[string]int{}}
+	return &Crowd{most: most, few: max(most/64, 4), spare: spare, of: map[account]int{}}
 }
 
 // Enter counts a caller's request in, or reports that there is no room for it.
 func (c *Crowd) Enter(caller string, urgent bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	most, own := c.most, c.of[caller]
+	who := account{caller, urgent}
+	most, own := c.most, c.of[who]
 	switch {
 	case own >= c.few:
 		most -= most / 4
@@ -32,17 +40,18 @@ func (c *Crowd) Enter(caller string, urgent bool) bool {
 		return false
 	}
 	c.all++
-	c.of[caller] = own + 1
+	c.of[who] = own + 1
 	return true
 }
 
 // Leave counts a request out that Enter has counted in.
-func (c *Crowd) Leave(caller string) {
+func (c *Crowd) Leave(caller string, urgent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	who := account{caller, urgent}
 	c.all--
-	if c.of[caller]--; c.of[caller] == 0 {
-		delete(c.of, caller)
+	if c.of[who]--; c.of[who] == 0 {
+		delete(c.of, who)
 	}
 }
 

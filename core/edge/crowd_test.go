@@ -14,8 +14,11 @@ func TestCrowdKeepsNobodyOut(t *testing.T) {
 	if n := enter("greedy", false); n != 750 {
 		t.Errorf("one caller alone has %d of 1000", n)
 	}
-	if n := enter("greedy", true); n != 0 {
+	if n := enter("greedy", true); n != 15 {
 		t.Errorf("its urgent ones add %d", n)
+	}
+	for range 15 {
+		c.Leave("greedy", true)
 	}
 	if n := enter("second", false); n != 15 {
 		t.Errorf("the next one has %d", n)
@@ -31,15 +34,15 @@ func TestCrowdKeepsNobodyOut(t *testing.T) {
 		t.Errorf("%d urgent ones fit beyond all, want 10", n)
 	}
 	for range 10 {
-		c.Leave("late")
+		c.Leave("late", true)
 	}
 	for caller, n := range few {
 		for range n {
-			c.Leave(caller)
+			c.Leave(caller, false)
 		}
 	}
 	for range 750 {
-		c.Leave("greedy")
+		c.Leave("greedy", false)
 	}
 	if c.Size() != 0 || len(c.of) != 0 {
 		t.Errorf("%d are left, %v", c.Size(), c.of)
@@ -54,7 +57,7 @@ func TestSmallCrowdIsUsedWhole(t *testing.T) {
 			t.Errorf("only %d of 4", i)
 		}
 	}
-	if c.Enter("one", true) || !c.Enter("other", true) {
-		t.Error("what is urgent")
+	if c.Enter("one", false) || !c.Enter("one", true) || c.Enter("other", true) {
+		t.Error("what is urgent has one place beyond all")
 	}
 }

@@ -186,10 +186,11 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 		s.set.Service.Refused(s.base, err, "http", s.peer(ctx, c))
 		return nil, err
 	}
-	if !s.inFlight.Enter(key.ID, op.UrgentFor(key)) {
+	urgent := op.UrgentFor(key)
+	if !s.inFlight.Enter(key.ID, urgent) {
 		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", s.set.InFlight)
 	}
-	defer s.inFlight.Leave(key.ID)
+	defer s.inFlight.Leave(key.ID, urgent)
 	if err := c.begin(s, key, op); err != nil {
 		ctx.SetConnectionClose() // its place is for others
 		return nil, err

@@ -121,6 +121,25 @@ func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 	}
 }
 
+// A key whose own requests run in all places stops an agent all the same.
+func TestKillOfABusyKeyIsAnswered(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.InFlight = 4 })
+	boss := g.key("boss", "authorize", "kill")
+	token, _ := g.send(boss, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
+	until(t, "the answered call has ended", func() bool { return g.server.inFlight.Size() == 0 })
+	for range 4 {
+		g.talk().ask(boss, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
+	}
+	until(t, "all of them run", func() bool { return g.server.inFlight.Size() == 4 })
+	for target, want := range map[string]int{"/v1/kill": 200, "/v1/authorize": 429} {
+		c := g.talk()
+		c.ask(boss, "POST", target, `{"agent_id":"x","tool_id":"permit"}`)
+		if resp, m := c.answer(); resp.StatusCode != want {
+			t.Errorf("%s: %d %v", target, resp.StatusCode, m)
+		}
+	}
+}
+
 // A key that is killed or revoked keeps no connection on which nothing runs.
 func TestConnectionsOfStoppedKeysAreClosed(t *testing.T) {
 	for _, how := range []string{"kill", "revoke"} {

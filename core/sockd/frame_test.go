@@ -88,7 +88,7 @@ func checkTaken(t *testing.T, r *rig, c *conn) {
 		if _, _, err := c.keyOf(task); err == nil {
 			t.Fatal("somebody is known without a key")
 		}
-		r.s.inFlight.Leave(task.holder)
+		r.s.inFlight.Leave(task.holder, task.urgent)
 	} else if !e.mute {
 		checkAnswer(t, e, string(task.out))
 	} else if len(task.out) > 0 {

@@ -86,6 +86,34 @@ func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
 	until(t, "all are done", func() bool { return r.s.inFlight.Size() == 0 })
 }
 
+// What is urgent counts for the key that comes with it, not for the user whose other messages run: a kill has room beside any number of
+// these. What the key may not ask for is not urgent.
+func TestUrgentMessagesHaveRoom(t *testing.T) {
+	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 4 })
+	agent, boss := r.key("agent", "authorize").Value, r.key("boss", "authorize", "kill").Value
+	r.dial().write(strings.Repeat(`{"type":"hold","n":1,"api_key":"`+boss+`"}`+"\n", 4))
+	var runs []hold
+	for range 4 {
+		runs = append(runs, r.holds(1)["1"])
+	}
+	kill := func(key string) string { return `{"type":"kill","agent_id":"x","api_key":"` + key + `"}` }
+	for name, c := range map[string]struct{ got, want string }{
+		"with the message":      {r.dial().ask(kill(boss)), `"ok":true`},
+		"of one who may not":    {r.dial().ask(kill(agent)), "limits.in_flight"},
+		"of nobody":             {r.dial().ask(kill("none")), "limits.in_flight"},
+		"something that waits":  {r.dial().ask(`{"type":"echo","api_key":"` + boss + `"}`), "limits.in_flight"},
+		"of who has said hello": {r.as(boss).ask(`{"type":"kill","agent_id":"y"}`), `"ok":true`},
+	} {
+		if !strings.Contains(c.got, c.want) {
+			t.Errorf("%s: %s", name, c.got)
+		}
+	}
+	for _, h := range runs {
+		close(h.done)
+	}
+	until(t, "all are done", func() bool { return r.s.inFlight.Size() == 0 })
+}
+
 // A key that is killed or revoked keeps no connection on which nothing runs; what runs is answered first.
 func TestConnectionsOfStoppedKeysAreClosed(t *testing.T) {
 	for _, how := range []string{"kill", "revoke"} {

@@ -33,7 +33,8 @@ type task struct {
 	once   bool                    // the write side is closed behind its answer
 	stream *pump                   // begins behind its answer
 
-	holder string // who it counts for: its key or, when only the message itself has the key, its user
+	holder string // who it counts for: its key or, when only the message itself has the key and nothing is urgent, its user
+	urgent bool   // it has places of its own
 	held   int64
 	begun  bool // its connection counts it as running
 
@@ -73,7 +74,7 @@ func (t *task) recycle() {
 		t.out = make([]byte, 0, 1024)
 	}
 	t.shed()
-	t.c, t.op, t.next, t.done, t.once, t.says, t.size = nil, nil, nil, false, false, nil, 0
+	t.c, t.op, t.next, t.done, t.once, t.urgent, t.says, t.size = nil, nil, nil, false, false, false, nil, 0
 	t.env, t.cred, t.req, t.out = envelope{}, credential{}, ops.Request{}, t.out[:0]
 	tasks.Put(t)
 }
@@ -188,17 +189,29 @@ func (c *conn) check(t *task) *sdk.Error {
 		t.env.mute = false // a stream that nothing announces could not be told from answers
 		return sdk.FieldErrf(sdk.CodeBadRequest, "id", "a subscription needs an id")
 	}
-	if t.holder = t.cred.id; t.holder == "" {
-		t.holder = c.peer.user
-	}
-	if !c.s.inFlight.Enter(t.holder, t.op.Urgent) {
+	t.countFor()
+	if !c.s.inFlight.Enter(t.holder, t.urgent) {
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", c.s.set.InFlight)
 	}
 	if err := t.hold(); err != nil {
-		c.s.inFlight.Leave(t.holder)
+		c.s.inFlight.Leave(t.holder, t.urgent)
 		return err
 	}
 	return nil
+}
+
+// countFor says who the task counts for. What is urgent counts for its key, also where only the message itself has it: a kill must not
+// wait for other messages of its user.
+func (t *task) countFor() {
+	if t.op.Urgent {
+		if key, _, err := t.c.keyOf(t); err == nil && t.op.UrgentFor(key) {
+			t.holder, t.urgent = key.ID, true
+			return
+		}
+	}
+	if t.holder = t.cred.id; t.holder == "" {
+		t.holder = t.c.peer.user
+	}
 }
 
 // freeBytes is how long a message or an answer may be that holds nothing of the budget: the pipeline bounds such ones.

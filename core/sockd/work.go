@@ -99,7 +99,7 @@ func (s *Server) run(t *task) {
 	if t.stream == nil && !t.req.Permitted() { // a PERMIT is looked at once more before it is written
 		t.shed()
 	}
-	s.inFlight.Leave(t.holder)
+	s.inFlight.Leave(t.holder, t.urgent)
 	t.c.answered(t)
 }
 
