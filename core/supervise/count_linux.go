@@ -18,7 +18,8 @@ func (p *Process) holds(dir string, last map[uint32]uint64) *holdings {
 		dir: dir, registrationsMost: p.limits.mostRegistrations(),
 		seen: map[string]bool{}, mapped: map[string]uint64{}, network: map[uint32]bool{},
 	}
-	for _, pid := range p.family() {
+	family := p.family()
+	for _, pid := range family {
 		at, err := placeOf(pid)
 		if err != nil {
 			continue // it has ended
@@ -32,6 +33,7 @@ func (p *Process) holds(dir string, last map[uint32]uint64) *holdings {
 		c.descriptors(at)
 		c.mappings(at)
 	}
+	c.processes, c.together = togetherOf(family, p.limits.Data)
 	for key, size := range c.mapped {
 		if c.first(key) {
 			c.hidden += size

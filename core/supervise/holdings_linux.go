@@ -22,6 +22,9 @@ type holdings struct {
 	ipHeld  uint64 // bytes of the kernel's that those take now
 	largest uint64 // bytes of memory of the largest descendant, page tables and what it shares included
 
+	processes int    // the process and its descendants
+	together  memory // of all of them
+
 	shared uint64 // bytes of files in memory without a name
 	hidden uint64 // bytes of removed files that are open or mapped
 }
@@ -109,7 +112,7 @@ func (l *Limits) mostRegistrations() int {
 	return max(registrationsMost, registrationsEach*int(min(l.Files, 1<<20)))
 }
 
-// overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with the memory of the process.
+// overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with their memory.
 // flights is how many looks in a row have seen descriptors in flight. What was counted until there was too much is told as "more than".
 func (p *Process) overHoldings(h *holdings, flights int) string {
 	registrations := p.limits.mostRegistrations()
@@ -131,13 +134,16 @@ func (p *Process) overHoldings(h *holdings, flights int) string {
 	if most > 0 && h.largest > most+most/8 {
 		return fmt.Sprintf("one of its processes takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", h.largest>>20, most>>20)
 	}
-	m, err := memoryOf(p.pid)
-	if err == nil && most > 0 { // an error: it has ended
-		own := m.own + max(m.shared, h.shared)
-		if own+h.kernel() > most+most/8 {
-			return fmt.Sprintf("it takes %d MiB of memory and up to %d MiB of the kernel's (%s), limited to %d MiB (limits.memory)",
-				own>>20, h.kernel()>>20, h, most>>20)
+	if held := h.together.own + max(h.together.shared, h.shared); most > 0 && held+h.kernel() > most+most/8 {
+		told := "it takes"
+		if h.processes > 1 {
+			told = fmt.Sprintf("its %d processes take", h.processes)
 		}
+		told += fmt.Sprintf(" %d MiB of memory", held>>20)
+		if parts := h.String(); parts != "" {
+			told += fmt.Sprintf(" and up to %d MiB of the kernel's (%s)", h.kernel()>>20, parts)
+		}
+		return told + fmt.Sprintf(", limited to %d MiB (limits.memory)", most>>20)
 	}
 	return ""
 }

@@ -37,6 +37,8 @@ func init() {
 		"shares-orphan":    func() { spawn("orphaned", "shares") },
 		"maps-child":       func() { spawn("maps") },
 		"shares":           shares,
+		"spreads-child":    func() { spawnAll(12, "takes-some") },
+		"takes-some":       func() { touch(20<<20, unix.MAP_PRIVATE) },
 		"fills-child":      func() { spawn("fills-hidden") },
 		"registers-orphan": func() { spawn("orphaned", "registers") },
 	} {
@@ -52,6 +54,12 @@ func init() {
 				must(unix.EpollCtl(at, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}))
 			}
 		}
+		os.Stdout.WriteString("x")
+		hang()
+	}
+	modes["copied"] = func([]string) {
+		touch(64<<20, unix.MAP_PRIVATE)
+		copies(3)
 		os.Stdout.WriteString("x")
 		hang()
 	}
@@ -83,6 +91,27 @@ func spawn(mode ...string) {
 	c := exec.Command("/proc/self/exe", mode...)
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	must(c.Start())
+}
+
+// spawnAll starts this program so many times.
+func spawnAll(n int, mode ...string) {
+	for range n {
+		spawn(mode...)
+	}
+}
+
+// copies forks processes that have what this one has: they share its pages.
+func copies(n int) {
+	runtime.LockOSThread()
+	for range n {
+		pid, _, errno := unix.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+		for errno == 0 && pid == 0 { // in the copy, which has no other thread
+			unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		}
+		if errno != 0 {
+			panic(errno)
+		}
+	}
 }
 
 func must(err error) {
@@ -134,8 +163,11 @@ func duplicates() {
 
 // shares takes memory that others could have too, and that no limit of a process bounds.
 func shares() {
-	const size = 512 << 20
-	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	touch(512<<20, unix.MAP_SHARED)
+}
+
+func touch(size, flags int) {
+	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, flags|unix.MAP_ANON)
 	must(err)
 	for at := 0; at < size; at += os.Getpagesize() {
 		b[at] = 1
@@ -336,6 +368,7 @@ func TestHoldings(t *testing.T) {
 		"fills-hidden-apart":   "of removed files that it keeps, limited to 32 MiB (limits.disk)",
 		"maps-child":           "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"shares-child":         "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
+		"spreads-child":        " MiB of memory, limited to 144 MiB (limits.memory)",
 		"shares-orphan":        "MiB of memory with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"maps-leaderless":      "with its page tables and what it shares, limited to 144 MiB (limits.memory)",
 		"listens-leaderless":   "which network does not list",
@@ -391,6 +424,24 @@ func TestHoldings(t *testing.T) {
 				t.Errorf("%+v", e)
 			}
 		})
+	}
+}
+
+// TestTogether: what several processes share counts once, and what each has for itself counts.
+func TestTogether(t *testing.T) {
+	p, err := Start(Command{Name: "copied", Args: []string{"copied"}, Pipe: true, Confine: &confine.Policy{Children: true}})
+	must(err)
+	defer func() { p.Kill(); <-p.gone }()
+	if _, err := io.ReadFull(p.Out(), make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	family := p.family()
+	n, each := togetherOf(family, 0)
+	if n != 4 || each.own < 4*64<<20 {
+		t.Errorf("%d processes take %d MiB, each for itself", n, each.own>>20)
+	}
+	if n, m := togetherOf(family, 100<<20); n != 4 || m.own < 64<<20 || m.own > each.own/2 {
+		t.Errorf("%d processes take %d MiB together", n, m.own>>20)
 	}
 }
 

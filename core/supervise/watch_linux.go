@@ -2,10 +2,7 @@ package supervise
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -126,42 +123,6 @@ func (p *Process) overMemory() string {
 		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", m.held()>>20, most>>20)
 	}
 	return ""
-}
-
-// memory is what the kernel says of a process's memory, in bytes.
-type memory struct {
-	peak   uint64 // resident at most, files included
-	own    uint64 // what belongs to no file, and page tables
-	shared uint64 // pages that others may have too
-}
-
-func (m *memory) held() uint64 { return m.own + m.shared }
-
-func memoryOf(pid int) (m memory, err error) {
-	at, err := placeOf(pid)
-	if err != nil {
-		return m, err
-	}
-	status, err := os.ReadFile(at + "/status")
-	if err != nil {
-		return m, err
-	}
-	for line := range strings.Lines(string(status)) {
-		name, value, _ := strings.Cut(line, ":")
-		n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
-		if err != nil {
-			continue // not a size
-		}
-		switch name {
-		case "VmHWM":
-			m.peak = n << 10
-		case "RssAnon", "VmPTE", "VmSwap":
-			m.own += n << 10
-		case "RssShmem":
-			m.shared += n << 10
-		}
-	}
-	return m, nil
 }
 
 // peakOf is how much a process had resident at most. What the kernel gave its parent at the end counts from the fork on, when it still shared

@@ -1,0 +1,102 @@
+package supervise
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// memory is what the kernel says of a process's memory, in bytes.
+type memory struct {
+	peak   uint64 // resident at most, files included
+	own    uint64 // what belongs to no file, and page tables
+	shared uint64 // pages that others may have too
+	tables uint64 // page tables alone
+}
+
+func (m *memory) held() uint64 { return m.own + m.shared }
+
+func (m *memory) add(o memory) {
+	m.own += o.own
+	m.shared += o.shared
+}
+
+func memoryOf(pid int) (m memory, err error) {
+	at, err := placeOf(pid)
+	if err != nil {
+		return m, err
+	}
+	err = eachSize(at+"/status", func(name string, n uint64) {
+		switch name {
+		case "VmHWM":
+			m.peak = n
+		case "VmPTE":
+			m.tables = n
+			m.own += n
+		case "RssAnon", "VmSwap":
+			m.own += n
+		case "RssShmem":
+			m.shared += n
+		}
+	})
+	return m, err
+}
+
+// togetherOf is the memory of several processes, and how many of them live. What each has in use is added up, and where that is more
+// than most it is looked at again, page by page: what they share counts once then.
+func togetherOf(pids []int, most uint64) (living int, sum memory) {
+	all := map[int]memory{}
+	for _, pid := range pids {
+		if m, err := memoryOf(pid); err == nil { // an error: it has ended
+			all[pid] = m
+			sum.add(m)
+		}
+	}
+	if most == 0 || sum.held() <= most || len(all) < 2 {
+		return len(all), sum
+	}
+	sum = memory{}
+	for pid, m := range all {
+		if parts, err := partsOf(pid); err == nil {
+			parts.own += m.tables
+			m = parts
+		}
+		sum.add(m) // an error: it has ended, or may not be looked at so closely, and counts as a whole
+	}
+	return len(all), sum
+}
+
+// partsOf is a process's memory where a page that several processes have counts for each by its part, as proc_pid_smaps(5) says. Page
+// tables are not in it.
+func partsOf(pid int) (m memory, err error) {
+	at, err := placeOf(pid)
+	if err != nil {
+		return m, err
+	}
+	err = eachSize(at+"/smaps_rollup", func(name string, n uint64) {
+		switch name {
+		case "Pss_Anon", "SwapPss":
+			m.own += n
+		case "Pss_Shmem":
+			m.shared += n
+		}
+	})
+	return m, err
+}
+
+// eachSize gives the sizes in a file of /proc, in bytes.
+func eachSize(path string, do func(name string, n uint64)) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			continue // not a size
+		}
+		do(name, n<<10)
+	}
+	return nil
+}
