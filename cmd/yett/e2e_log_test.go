@@ -123,6 +123,22 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	}
 }
 
+// TestNobodyReadsTheLogAnyMore: a server goes on when the reader of its log goes away, says that lines are lost, and ends as asked.
+func TestNobodyReadsTheLogAnyMore(t *testing.T) {
+	pipe := newFullPipe(t)
+	s := &server{t: t, stderr: &syncBuffer{}, rest: make(chan string, 1), client: newClient(t)}
+	s.command()
+	s.cmd.Stderr = pipe.in
+	s.start()
+	if err := pipe.out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for lost := false; !lost; lost = strings.Contains(s.readyz(), "lines of the server's log are being lost") {
+		s.reloads()
+	}
+	s.asks("a", "DENY")
+}
+
 // asks fails unless an agent's call has that effect.
 func (s *server) asks(agent, effect string) {
 	s.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -104,6 +105,7 @@ func endOf(cfg *config.Config) time.Duration {
 // goes through log, so nothing waits for whoever reads it. An error is for the caller to print, unless nobody reads what is printed.
 func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options, before, ready func(*core.Gateway) error) (err error) {
 	opts.Log, opts.LogLost = log.Printf, log.Lost
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // where nobody reads the log any more, writing it fails and does not end the process
 	libraries.SetFlags(0)
 	libraries.SetOutput(log)
 	defer func() {
