@@ -72,6 +72,34 @@ func TestDiskIsMeasured(t *testing.T) {
 	}
 }
 
+// TestHiddenFilesCountAlone: removed files that a process keeps are held to limits.disk also while its directory is not looked at, since that
+// took long the last time.
+func TestHiddenFilesCountAlone(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Create(filepath.Join(dir, "hidden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.Write(make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		t.Fatal(err)
+	}
+	for most, over := range map[uint64]bool{0: false, 1 << 20: true, 1 << 30: false} {
+		p := &Process{pid: os.Getpid(), limits: Limits{Disk: most}}
+		p.alone.Store(true)
+		l := &looking{dir: dir, own: dir, sockets: map[uint32]uint64{}, disk: rest{until: time.Now().Add(time.Hour)}}
+		if got := p.overStock(l); strings.Contains(got, "limits.disk") != over {
+			t.Errorf("at most %d: %q", most, got)
+		}
+	}
+}
+
 // TestDiskWaitsForNobody: a pipe that takes a directory's place while it is measured is not opened, which would wait for a writer.
 func TestDiskWaitsForNobody(t *testing.T) {
 	dir := t.TempDir()

@@ -72,6 +72,9 @@ func (p *Process) overStock(l *looking) (over string) {
 	if over == "" {
 		l.disk.look(func() { over = p.overDisk(l.dir, hidden) })
 	}
+	if most := p.limits.Disk; over == "" && most > 0 && hidden > most { // the directory may not have been looked at together with them
+		over = fmt.Sprintf("it keeps %d MiB of removed files, limited to %d MiB (limits.disk)", hidden>>20, most>>20)
+	}
 	return over
 }
 
