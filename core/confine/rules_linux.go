@@ -163,10 +163,11 @@ func private() []rule {
 		when(anyBit(3, unix.MAP_GROWSDOWN)))
 }
 
-// others is what reaches other processes of the same user by their numbers: own is the only number that may be named, beside 0.
+// others is what reaches other processes of the same user by their numbers: own is the only number that may be named, beside 0. On which
+// processors it runs stays as it is: the gateway has one for itself.
 func others(own uint32) []rule {
-	var all []rule
-	for _, n := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETAFFINITY, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
+	all := refuse(unix.SYS_SCHED_SETAFFINITY)
+	for _, n := range []uintptr{unix.SYS_PRLIMIT64, unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR} {
 		r := rule{number: n, errno: unix.EPERM}.when(not(0, 0, own))
 		if n == unix.SYS_PRLIMIT64 { // its origin stays as it is
 			r = r.when(is(1, unix.RLIMIT_RSS), pointer(2, false)).when(is(1, unix.RLIMIT_RSS), pointer(2, true))

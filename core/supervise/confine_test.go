@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,6 +27,10 @@ func init() {
 	modes["hidden"] = func([]string) {
 		fmt.Println(confine.Hide())
 		io.Copy(io.Discard, os.Stdin)
+	}
+	modes["processors"] = func([]string) {
+		fmt.Printf("%d.", runtime.NumCPU())
+		hang()
 	}
 	modes["multiplies"] = func([]string) { intruder.Threads(4096); hang() }
 	modes["fills"] = func([]string) { intruder.Fill(".", 4<<30); hang() }
@@ -125,7 +130,7 @@ var keeps = []string{"own.write", "dev.write", "system.read", "unix.listen", "th
 // lasts is what an intruder of the same user succeeds with when nothing confines it: the control of what the test below shows.
 var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times",
 	"file.fd.mode", "file.fd.owner", "own.mode", "own.setid", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
-	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
+	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "processors", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
 	"udp", "unix.pair", "unix.pair.raw", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
 
 // byNetwork is what depends on the network that the policy leaves.
@@ -168,6 +173,30 @@ func TestConfined(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestLeavesAProcessor: who is confined leaves one processor to the gateway, where there are several; a worker and who is not confined
+// may use all.
+func TestLeavesAProcessor(t *testing.T) {
+	all := runtime.NumCPU()
+	for name, c := range map[string]struct {
+		policy *confine.Policy
+		want   int
+	}{
+		"confined": {&confine.Policy{}, max(1, all-1)},
+		"worker":   {&confine.Policy{Worker: true}, all},
+		"open":     {nil, all},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := Start(Command{Name: "processors", Args: []string{"processors"}, Pipe: true, Confine: c.policy})
+			must(err)
+			defer func() { p.Kill(); <-p.gone }()
+			got, err := bufio.NewReader(p.Out()).ReadString('.')
+			if want := fmt.Sprintf("%d.", c.want); err != nil || got != want {
+				t.Errorf("it may use %q processors of %d, want %q: %v", got, all, want, err)
+			}
+		})
+	}
 }
 
 // TestUnconfined: without confinement the same attempts succeed.

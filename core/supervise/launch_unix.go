@@ -94,7 +94,7 @@ func readPlan(at string) (*plan, error) {
 	return &p, nil
 }
 
-// run becomes the program. The order matters: the priority before the user, who owns nothing in /proc before exec; what the confinement
+// run becomes the program. The order matters: priority and processors before the user, who owns nothing in /proc before exec; what the confinement
 // opens before the user too; the user before the parent's death signal, which a change of user clears; the limits late, since the
 // launcher itself may be larger than the memory it leaves; the confinement last, since nothing but exec works in it for sure.
 func (p *plan) run() error {
@@ -103,6 +103,9 @@ func (p *plan) run() error {
 		if err := giveWay(p.Nice); err != nil {
 			return fmt.Errorf("priority: %w", err)
 		}
+	}
+	if p.Confine != nil && !p.Confine.Worker {
+		leaveOne()
 	}
 	prepared, err := p.prepare()
 	if err != nil {

@@ -71,6 +71,25 @@ const (
 	autogroupPause = 100 * time.Millisecond
 )
 
+// leaveOne keeps the calling thread, which exec makes the process, off the first of the processors that it may use, where it may use
+// several. A kernel that is not preempted in system calls (PREEMPT_NONE, as of most servers) stays in one for milliseconds, when a process
+// gives memory back or ends, and nobody else runs on that processor meanwhile.
+func leaveOne() {
+	var set unix.CPUSet
+	err := unix.SchedGetaffinity(0, &set)
+	if err == nil && set.Count() > 1 {
+		first := 0
+		for !set.IsSet(first) {
+			first++
+		}
+		set.Clear(first)
+		err = unix.SchedSetaffinity(0, &set)
+	}
+	if err != nil { // it can do no more than others who share the processors with the gateway
+		fmt.Fprintf(os.Stderr, "yett: no processor is kept for the gateway: %v\n", err)
+	}
+}
+
 // closeFrom marks first and everything above to be closed by exec: the status pipe must live until then.
 func closeFrom(first int) error {
 	err := unix.CloseRange(uint(first), 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)

@@ -218,6 +218,13 @@ func processes(pid int, try attempt) {
 		}
 		return unix.Setpriority(unix.PRIO_PROCESS, pid, 20-now)
 	})
+	try("processors", func() error {
+		var all unix.CPUSet
+		for n := range 1024 {
+			all.Set(n)
+		}
+		return unix.SchedSetaffinity(0, &all)
+	})
 	try("affinity", func() error {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(pid, &set); err != nil {
