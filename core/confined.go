@@ -85,6 +85,11 @@ func Warnings(cfg *config.Config) []string {
 		if others := sharers(cfg, name); others != "" {
 			warn(name, "%s", others)
 		}
+		for _, path := range c.Paths.Write {
+			if holdsTemp(string(path)) {
+				warn(name, "paths.write: %s holds the directories in which plugins work, and it may change those of its user: give it a directory of its own", path)
+			}
+		}
 		for _, program := range interpreter(string(c.Exec)) {
 			if !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
 				warn(name, "its interpreter %s is outside the system's directories: add the directory of that installation to paths.read", program)
@@ -102,6 +107,13 @@ func Warnings(cfg *config.Config) []string {
 			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
 	}
 	return out
+}
+
+// holdsTemp says whether the temporary directory is a directory or lies beneath it.
+func holdsTemp(path string) bool {
+	path, err := filepath.EvalSymlinks(path)
+	temp, terr := filepath.EvalSymlinks(os.TempDir())
+	return err == nil && terr == nil && confine.Within(temp, []string{path})
 }
 
 // sharers says which other plugins can use up what limits.processes of a plugin counts; "" for none. The kernel counts by user.

@@ -26,6 +26,10 @@ func TestWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	linkedTemp := filepath.Join(dir, "tmp")
+	if err := os.Symlink(os.TempDir(), linkedTemp); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		plugin config.Plugin
 		want   []string // parts of the lines about it, in order
@@ -37,6 +41,8 @@ func TestWarnings(t *testing.T) {
 		"module":              {config.Plugin{Wasm: "a.wasm"}, nil},
 		"interpreter":         {config.Plugin{Exec: config.Path(script), Network: []config.Port{443}}, []string{"its interpreter /opt/acme/venv/bin/python is outside"}},
 		"virtual environment": {config.Plugin{Exec: config.Path(linked), Network: []config.Port{443}}, []string{"its interpreter " + venv + "/python is outside"}},
+		"the temporary directory": {config.Plugin{Exec: "/bin/true", Network: []config.Port{443}, Paths: config.PluginPaths{Write: []config.Path{config.Path(dir), config.Path(linkedTemp)}}},
+			[]string{"paths.write: " + linkedTemp + " holds the directories in which plugins work"}},
 		"its interpreter": {config.Plugin{Exec: config.Path(script), Network: []config.Port{443},
 			Paths: config.PluginPaths{Read: []config.Path{"/opt/acme/venv"}}}, nil},
 	} {
