@@ -32,8 +32,12 @@ func rulesOf(g *wire.Grant) string {
 		return g.RuleID
 	}
 	var out []string
-	for _, r := range g.Rules {
-		out = append(out, cmp.Or(r, "(the chain's default)"))
+	for i, r := range g.Rules {
+		name := cmp.Or(r, "(the chain's default)")
+		if i < len(g.Steps) && g.Steps[i] != "" && !strings.HasSuffix(r, "step "+g.Steps[i]) {
+			name += " of step " + g.Steps[i]
+		}
+		out = append(out, name)
 	}
 	return strings.Join(out, " + ")
 }
@@ -118,6 +122,7 @@ func grantsAdd() *cobra.Command {
 		Long: "Make a standing grant: calls of the agent that a rule would defer are permitted while it lasts. It never permits what\n" +
 			"a rule denies. In patterns * stays within one / segment and ** crosses them.\n" + whereHelp,
 		Example: "  yett grants add --agent billing-7 --tool 'payments/*' --ttl 8h --uses 20\n" +
+			"  yett grants add --agent billing-7 --tool 'payments/*' --ttl 8h --rule large --step house-rules\n" +
 			"  yett grants add --agent 'batch-*' --tool files/write --ttl 1h --args-match 'args.path.startsWith(\"/out/\")' --note \"night run\"",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -126,6 +131,9 @@ func grantsAdd() *cobra.Command {
 			}
 			if in.AgentID == "" || in.ToolPattern == "" || ttl == 0 {
 				return usage("grants add needs --agent, --tool and --ttl (see %s --help)", cmd.CommandPath())
+			}
+			if in.Step != "" && in.RuleID == "" {
+				return usage("--step %s needs --rule: the rule of that step which the grant is for", in.Step)
 			}
 			if in.TTLSeconds, err = seconds("--ttl", ttl); err != nil {
 				return err
@@ -150,7 +158,8 @@ func grantsAdd() *cobra.Command {
 	durationVar(cmd, &ttl, "ttl", 0, "how long it lasts, 1s to 720h")
 	fs.IntVar(&in.MaxUses, "uses", 0, "how many calls it permits (0: no limit)")
 	fs.StringVar(&in.SessionID, "session", "", "only calls of this session")
-	fs.StringVar(&in.RuleID, "rule", "", "only calls that this rule defers")
+	fs.StringVar(&in.RuleID, "rule", "", "only calls that this rule, and nothing else, defers")
+	fs.StringVar(&in.Step, "step", "", "with --rule: only that step's rule of that name")
 	fs.StringVar(&in.PolicyVersion, "policy", "", "only while this policy is in force")
 	fs.StringVar(&in.ArgsMatch, "args-match", "", "only calls for which this CEL condition holds")
 	fs.StringVar(&in.Note, "note", "", "why; recorded")

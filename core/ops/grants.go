@@ -48,7 +48,10 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	if len(in.Note) > reasonBytes {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is %d bytes long, more than the limit of %d", len(in.Note), reasonBytes)
 	}
-	if err := noKeys(in.AgentID, in.ToolPattern, in.SessionID, in.PolicyVersion, in.RuleID, in.ArgsMatch, in.IssuedBy, in.Note, r.Idempotency); err != nil {
+	if in.Step != "" && in.RuleID == "" {
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "step", "step needs rule_id: the rule of that step which the grant is for")
+	}
+	if err := noKeys(in.AgentID, in.ToolPattern, in.SessionID, in.PolicyVersion, in.RuleID, in.Step, in.ArgsMatch, in.IssuedBy, in.Note, r.Idempotency); err != nil {
 		return nil, err
 	}
 	if in.ArgsMatch != "" {
@@ -61,6 +64,9 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	}
 	g := &store.Grant{ID: s.ids.id("stg_"), AgentID: in.AgentID, ToolPattern: in.ToolPattern, SessionID: in.SessionID, RuleID: in.RuleID, Policy: in.PolicyVersion,
 		ArgsMatch: in.ArgsMatch, MaxUses: uint64(in.MaxUses), IssuedBy: r.Who.Principal, Issuers: []string{r.Who.Principal}, Note: in.Note}
+	if in.Step != "" {
+		g.Rules, g.Steps = []string{in.RuleID}, []string{in.Step}
+	}
 	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Each: s.set.GrantsPerKey, Idem: idempotency(r, "standing_grant_add")}
 	if in.IssuedBy != "" {
 		cmd.By.Note = in.IssuedBy

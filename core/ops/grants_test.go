@@ -238,3 +238,49 @@ func TestNobodyGrantsAgainstRulesThatCameLater(t *testing.T) {
 		}
 	}
 }
+
+// saysOf is a step that defers a call under the rule that the args name for it, if they name one, and fails at one that has "fail".
+type saysOf struct{ step string }
+
+func (c saysOf) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) {
+	rule := call.Args.Get(c.step)
+	switch {
+	case call.Args.Get("fail").Exists():
+		return sdk.Verdict{}, errors.New("it does not work")
+	case !rule.Exists():
+		return sdk.Verdict{}, nil
+	}
+	return sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", RuleID: rule.Str()}, nil
+}
+
+// A grant that names a rule, and not its step, permits a call that one step alone defers, by a rule of that name. Where two steps
+// defer a call by rules of that name, nobody can say which of them the grant is for. One that names the step too is for that step's rule.
+func TestGrantsByHandAreForOneRule(t *testing.T) {
+	const alone, other, both, apart, fails = `"house":"money"`, `"risk":"money"`, `"house":"money","risk":"money"`, `"house":"money","risk":"x"`, `"fail":1`
+	for name, c := range map[string]struct {
+		grant string
+		want  map[string]string
+	}{
+		"a rule":               {`"rule_id":"money"`, map[string]string{alone: "PERMIT", other: "PERMIT", both: "DEFER", apart: "DEFER", fails: "DEFER"}},
+		"a rule of a step":     {`"rule_id":"money","step":"house"`, map[string]string{alone: "PERMIT", other: "DEFER", both: "DEFER", apart: "DEFER", fails: "DEFER"}},
+		"of the other one":     {`"rule_id":"money","step":"risk"`, map[string]string{alone: "DEFER", other: "PERMIT", both: "DEFER", apart: "DEFER"}},
+		"of an unknown one":    {`"rule_id":"money","step":"none"`, map[string]string{alone: "DEFER", other: "DEFER", both: "DEFER"}},
+		"a step without rules": {`"rule_id":"step house","step":"house"`, map[string]string{`"house":""`: "PERMIT", `"house":"","risk":""`: "DEFER", alone: "DEFER"}},
+		"no rule":              {`"note":"all"`, map[string]string{alone: "PERMIT", other: "PERMIT", both: "PERMIT", apart: "PERMIT"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+			step := func(name string) chain.Step {
+				return chain.Step{Name: name, Inline: true, OnError: sdk.Defer, Checker: saysOf{name}}
+			}
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{step("house"), step("risk")}})
+			b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,`+c.grant+`}`)
+			for args, want := range c.want {
+				if got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`); member(got, "effect") != want {
+					t.Errorf("{%s}: %s, want %s", args, got, want)
+				}
+			}
+		})
+	}
+}

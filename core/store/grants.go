@@ -26,7 +26,7 @@ type Grant struct {
 	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
-	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for the chain's default
+	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for the chain's default. Of one by hand: RuleID, if it names a step
 	Steps       []string  `json:"steps,omitempty"` // whose rules they are: another step may name one of its own alike
 	Policy      string    `json:"policy_version,omitempty"`
 	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
@@ -71,10 +71,13 @@ func (g *Grant) covers(c *GrantCall) bool {
 }
 
 // standsAgainst reports whether the grant lifts the defer of every step that defers the call. One that is bound to rules
-// lifts no other step's.
+// lifts no other step's: where more than one defers the call, a rule's name alone does not say whose rule it is.
 func (g *Grant) standsAgainst(c *GrantCall) bool {
 	if len(c.Quorums) == 0 {
 		return g.lifts("", c.RuleID)
+	}
+	if g.RuleID != "" && len(g.Rules) == 0 && slices.ContainsFunc(c.Quorums[1:], func(q sdk.Quorum) bool { return q.Step != c.Quorums[0].Step }) {
+		return false
 	}
 	for i := range c.Quorums {
 		if q := &c.Quorums[i]; !g.lifts(q.Step, q.Rule) && (q.Named == "" || !g.lifts(q.Step, q.Named)) {
@@ -84,7 +87,7 @@ func (g *Grant) standsAgainst(c *GrantCall) bool {
 	return true
 }
 
-// lifts reports whether the grant stands against a rule of a step. Who grants by hand names the rule alone.
+// lifts reports whether the grant stands against a rule of a step. Who grants by hand may name the rule alone.
 func (g *Grant) lifts(step, rule string) bool {
 	if len(g.Rules) == 0 {
 		return g.RuleID == "" || g.RuleID == rule
