@@ -10,21 +10,43 @@ const (
 	blameKept = 5 * time.Minute // how long what came of a key's last call says something
 )
 
-// blame tells a plugin that fails from a key whose calls fail. The breaker refuses every key, so it must not hear of the calls that one key
-// makes slow or wrong while the plugin serves all others.
+// blame tells a plugin that fails from a key whose calls fail. The breaker must not hear of the calls that one key makes slow or wrong
+// while the plugin serves all others, and where it heard of them, since nobody else had called, it must not refuse the others.
 type blame struct {
 	mu   sync.Mutex
 	last map[string]last // by key
 }
 
-// last is what came of a key's last call.
+// lastCalls are so many of a key's as are remembered.
+const lastCalls = 4
+
+// last is what came of a key's last calls.
 type last struct {
-	well bool
-	at   time.Time
+	failed [lastCalls]bool // the newest first
+	at     time.Time
 }
 
-// of notes what came of a key's call, and gives what the breaker is to hear of it: nothing of a failure while the last call of every other
-// key went well. A key that is alone is always heard.
+// well says whether fewer than half of them failed.
+func (l *last) well() bool {
+	n := 0
+	for _, failed := range l.failed {
+		if failed {
+			n++
+		}
+	}
+	return 2*n < lastCalls
+}
+
+// clear says whether an open breaker lets a call of a key pass: its own last calls went well, or there were none.
+func (b *blame) clear(key string, now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l, known := b.last[key]
+	return !known || now.Sub(l.at) > blameKept || l.well()
+}
+
+// of notes what came of a key's call, and gives what the breaker is to hear of it: nothing of a failure while the last calls of every
+// other key went well. A key that is alone is always heard.
 func (b *blame) of(key string, came outcome, now time.Time) outcome {
 	if came == wentUnknown {
 		return came
@@ -34,10 +56,19 @@ func (b *blame) of(key string, came outcome, now time.Time) outcome {
 	if b.last == nil {
 		b.last = map[string]last{}
 	}
-	if _, known := b.last[key]; !known && len(b.last) >= blameKeys {
+	l, known := b.last[key]
+	if !known && len(b.last) >= blameKeys {
 		b.forget(now)
 	}
-	b.last[key] = last{came == wentWell, now}
+	if now.Sub(l.at) > blameKept { // too old to say anything, or new: one failure of a single call is enough
+		l = last{}
+		for i := range l.failed {
+			l.failed[i] = came != wentWell
+		}
+	}
+	copy(l.failed[1:], l.failed[:])
+	l.failed[0], l.at = came != wentWell, now
+	b.last[key] = l
 	if came == wentWell {
 		return came
 	}
@@ -46,7 +77,7 @@ func (b *blame) of(key string, came outcome, now time.Time) outcome {
 		if k == key || now.Sub(l.at) > blameKept {
 			continue
 		}
-		if !l.well {
+		if !l.well() {
 			return came
 		}
 		others = true

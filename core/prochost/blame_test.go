@@ -2,6 +2,7 @@ package prochost
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -40,6 +41,45 @@ func TestOneKeysFailuresCloseNoPlugin(t *testing.T) {
 		fails("broken")
 	}
 	t.Error("the breaker never opens")
+}
+
+// A breaker that one key's calls opened, alone, refuses that key, and others only once their own calls fail.
+func TestAnOpenBreakerLetsOthersPass(t *testing.T) {
+	p := loaded(t, guestSpec("stock"), Options{}, func(s *Spec) {
+		s.Timeout, s.Breaker = 30*time.Second, Breaker{Calls: 4, Delay: time.Hour, Trials: 1}
+	})
+	ask := func(key, tool string) error {
+		_, err := p.Check(context.Background(), &chain.Call{ToolID: tool, CallID: `error: "no"`, KeyID: key})
+		return err
+	}
+	for range 8 {
+		if ask("broken", "set") == nil {
+			t.Fatal("no error")
+		}
+	}
+	if s := p.Status().Breaker; s != "open" {
+		t.Fatalf("the breaker is %s", s)
+	}
+	if err := ask("broken", "permit"); !errors.Is(err, errOpen) {
+		t.Errorf("the key whose calls failed: %v", err)
+	}
+	for range 3 {
+		if err := ask("sound", "permit"); err != nil {
+			t.Errorf("another key: %v", err)
+		}
+	}
+	if err := ask("new", "set"); err == nil || errors.Is(err, errOpen) {
+		t.Errorf("a key without calls: %v", err)
+	}
+	if err := ask("new", "permit"); !errors.Is(err, errOpen) {
+		t.Errorf("once its one call has failed: %v", err)
+	}
+	for range lastCalls {
+		_ = ask("sound", "set")
+	}
+	if err := ask("sound", "permit"); !errors.Is(err, errOpen) {
+		t.Errorf("a key whose calls fail by now: %v", err)
+	}
 }
 
 // What is remembered of keys is bounded and grows old.

@@ -28,7 +28,7 @@ func TestBreakerTrialGivenUp(t *testing.T) {
 	for n := range 3 * trials {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
-		until(t, "its delay has passed", func() bool { return p.able(Authorizer) == nil })
+		until(t, "its delay has passed", func() bool { return p.able(Authorizer, "") == nil })
 		go func() { _, err := p.Check(ctx, tool("silent")); done <- err }()
 		until(t, "a trial is on its way", func() bool { return p.Status().Breaker == "half-open" && p.places.InUse() == 1 })
 		cancel()

@@ -31,7 +31,7 @@ func (p *Plugin) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) 
 }
 
 func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err error) {
-	if err := p.able(Authorizer); err != nil {
+	if err := p.able(Authorizer, c.KeyID); err != nil {
 		return v, err
 	}
 	if err := checkCall(c); err != nil {
@@ -76,7 +76,7 @@ func (p *Plugin) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, erro
 }
 
 func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Finding, err error) {
-	if err := p.able(Scanner); err != nil {
+	if err := p.able(Scanner, input.KeyID); err != nil {
 		return nil, err
 	}
 	if len(input.Text) > maxMessage-1024-len(input.ToolID)-len(input.AgentID)-len(input.ContentType) {
@@ -93,8 +93,8 @@ func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Find
 	return found, err
 }
 
-// able says at once why a call cannot be made.
-func (p *Plugin) able(kind Kind) error {
+// able says at once why a key's call cannot be made.
+func (p *Plugin) able(kind Kind, key string) error {
 	if p.spec.Kind != kind {
 		return fmt.Errorf("%w: it is no %s here but a %s", chain.ErrUnavailable, kind, p.spec.Kind)
 	}
@@ -106,7 +106,7 @@ func (p *Plugin) able(kind Kind) error {
 	if p.pick(nil) == nil {
 		return p.down()
 	}
-	if p.breaker != nil && p.breaker.refuses() {
+	if p.breaker != nil && p.breaker.refuses() && !p.blame.clear(key, p.o.Now()) {
 		return p.open()
 	}
 	return nil
@@ -170,7 +170,7 @@ func (p *Plugin) call(ctx context.Context, who whose, ask func(in *instance, dea
 		return err
 	}
 	place := func() { free.Give(who.key) }
-	leave, err := p.permit()
+	leave, err := p.permit(who.key)
 	if err != nil {
 		place()
 		return err
@@ -220,12 +220,16 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// permit asks the breaker.
-func (p *Plugin) permit() (permit, error) {
+// permit asks the breaker for a key's call. Who gets no leave may call all the same where its own calls go well; the breaker learns
+// nothing of that.
+func (p *Plugin) permit(key string) (permit, error) {
 	if p.breaker == nil {
 		return permit{}, nil
 	}
 	leave, ok := p.breaker.permit()
+	if !ok && p.blame.clear(key, p.o.Now()) {
+		return permit{}, nil
+	}
 	if !ok {
 		return permit{}, p.open()
 	}
@@ -288,7 +292,7 @@ type Stream interface {
 // Consume opens a stream to a ready subscriber. It ends with ctx, with the process and with Close. What came over it is not
 // judged here. The error wraps chain.ErrUnavailable when none is ready.
 func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
-	if err := p.able(Subscriber); err != nil {
+	if err := p.able(Subscriber, ""); err != nil {
 		return nil, named(p.spec.Name, err)
 	}
 	in := p.pick(nil)
