@@ -106,7 +106,7 @@ func Warnings(cfg *config.Config) []string {
 		out = append(out, "chains.scan_output: no scanner enforces, so the log keeps no arguments, and approvers, actions and reasons of plugins show "+
 			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
 	}
-	return out
+	return append(out, sharedIDs(cfg)...)
 }
 
 // holdsTemp says whether the temporary directory is a directory or lies beneath it.

@@ -11,6 +11,46 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 )
 
+// A rule id of two steps is said, with both places; what a step in shadow calls its rules is nobody's concern.
+func TestRuleIDsOfTwoStepsAreSaid(t *testing.T) {
+	step := func(name, mode string, ids ...string) config.AuthorizeStep {
+		set := config.RuleSet{Path: name + ".yaml"}
+		for i, id := range ids {
+			set.Rules = append(set.Rules, config.Rule{ID: id, Pos: config.Pos{File: set.Path, Line: i + 2}})
+		}
+		return config.AuthorizeStep{Name: name, Mode: mode, Rules: []config.RuleSet{set}}
+	}
+	const tail = "; grants and records name a rule by its id: give each its own, or name the step in every grant for it (--step)"
+	for name, c := range map[string]struct {
+		steps []config.AuthorizeStep
+		want  []string
+	}{
+		"none":         {[]config.AuthorizeStep{step("house", "enforce", "a", "b"), step("risk", "enforce", "c")}, nil},
+		"one":          {[]config.AuthorizeStep{step("house", "enforce", "a", "b"), step("risk", "enforce", "b")}, []string{"chains.authorize: the steps house (house.yaml:3) and risk (risk.yaml:2) both have a rule b" + tail}},
+		"in shadow":    {[]config.AuthorizeStep{step("house", "enforce", "a"), step("risk", "shadow", "a")}, nil},
+		"in three":     {[]config.AuthorizeStep{step("house", "enforce", "a"), step("risk", "enforce", "a"), step("more", "enforce", "a")}, []string{"risk (risk.yaml:2) both have a rule a", "house (house.yaml:2) and more (more.yaml:2)"}},
+		"a whole file": {[]config.AuthorizeStep{step("house", "enforce", "a", "b", "c"), step("risk", "enforce", "a", "b", "c")}, []string{"both have a rule a, and 2 more ids in common" + tail}},
+	} {
+		cfg := &config.Config{}
+		cfg.Chains.Authorize.Steps = c.steps
+		var got []string
+		for _, line := range Warnings(cfg) {
+			if strings.HasPrefix(line, "chains.authorize: ") {
+				got = append(got, line)
+			}
+		}
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %q", name, got)
+			continue
+		}
+		for i, part := range c.want {
+			if !strings.Contains(got[i], part) {
+				t.Errorf("%s: %q, want %q", name, got[i], part)
+			}
+		}
+	}
+}
+
 // TestWarnings: what a configuration leaves open is said, and what is closed is not.
 func TestWarnings(t *testing.T) {
 	dir := t.TempDir()
