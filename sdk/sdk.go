@@ -3,7 +3,10 @@
 // but the standard library and sdk/exact, and never contains behaviour that decides: it is the bottom of the graph.
 package sdk
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Effect is what a chain, a step or a rule says about one call.
 type Effect uint8
@@ -59,6 +62,18 @@ type Quorum struct {
 	Rule string   `json:"rule,omitempty"` // the rule of that step, "step NAME" if it named none, or "failure of step NAME"; "" for the chain's default
 
 	Named string `json:"-"` // the rule as the step named it, where Rule is what may be shown of that; never kept
+}
+
+// How the names begin that the gateway itself gives: that of a step which names no rule, and that of one which failed. No step can
+// name a rule of its own so.
+const (
+	RuleOfStep    = "step "
+	RuleOfFailure = "failure of step "
+)
+
+// OwnRule reports whether only the gateway names rules so.
+func OwnRule(rule string) bool {
+	return strings.HasPrefix(rule, RuleOfStep) || strings.HasPrefix(rule, RuleOfFailure)
 }
 
 // Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -167,9 +168,9 @@ func (res *Result) asks(row *Row) {
 		rule, named := v.RuleID, row.rule
 		switch {
 		case row.Err != nil: // who grants past a failure has not granted what the step asks for when it works
-			rule, named = "failure of step "+row.Step.Name, ""
+			rule, named = sdk.RuleOfFailure+row.Step.Name, ""
 		case rule == "" && row.Step.Name != "":
-			rule = "step " + row.Step.Name // a grant that stands against one step stands against no other
+			rule = sdk.RuleOfStep + row.Step.Name // a grant that stands against one step stands against no other
 		}
 		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Step: row.Step.Name, Rule: rule, Named: named})
 	}
@@ -263,6 +264,9 @@ func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 		if in.Text = *text; in.Text != "" && (row.Err == nil || text != &v.Reason) {
 			*text = visible(a.Said.said(ctx, &in))
 		}
+	}
+	if sdk.OwnRule(v.RuleID) {
+		v.RuleID = strconv.Quote(v.RuleID) // it prints, so nothing but quotes and backslashes is escaped
 	}
 	if v.RuleID != named {
 		row.rule = named

@@ -3,6 +3,8 @@ package ops_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -282,5 +284,80 @@ func TestGrantsByHandAreForOneRule(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// down is a scanner that cannot look.
+type down struct{ finds }
+
+func (down) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) {
+	return nil, errors.New("down")
+}
+
+// A plugin cannot call its rule what the gateway calls a step that failed, or one that named no rule: a grant for the one does not stand
+// against the other, whoever made it, and whether or not the name can be masked.
+func TestPluginsCannotTakeNamesOfTheGateway(t *testing.T) {
+	const fails, nameless = `"fail":1`, `"plug":""`
+	says := func(rule string) string { return `"plug":` + strconv.Quote(rule) }
+	failure, step := says("failure of step plug"), says("step plug")
+	for name, c := range map[string]struct {
+		asked, grant string // by an approval of such a call, or by hand
+		down         bool   // the scanners, when the grant is used
+		want         map[string]string
+	}{
+		"an approval of a false failure": {asked: failure, want: map[string]string{failure: "PERMIT", fails: "DEFER", says(`"failure of step plug"`): "DEFER"}},
+		"of a true one":                  {asked: fails, want: map[string]string{fails: "PERMIT", failure: "DEFER"}},
+		"of a true one, masked later":    {asked: fails, down: true, want: map[string]string{fails: "PERMIT", failure: "DEFER"}},
+		"of a false name of the step":    {asked: step, want: map[string]string{step: "PERMIT", nameless: "DEFER", says(`"step plug"`): "DEFER"}},
+		"of the name in quotes":          {asked: says(`"step plug"`), want: map[string]string{step: "DEFER", says(`"step plug"`): "PERMIT"}},
+		"of the true one":                {asked: nameless, want: map[string]string{nameless: "PERMIT", step: "DEFER"}},
+		"of a name that begins alike":    {asked: says("steps"), want: map[string]string{says("steps"): "PERMIT", says("failure of steps"): "DEFER"}},
+		"a failure by hand":              {grant: "failure of step plug", want: map[string]string{fails: "PERMIT", failure: "DEFER"}},
+		"by hand, masked later":          {grant: "failure of step plug", down: true, want: map[string]string{fails: "PERMIT", failure: "DEFER"}},
+		"no rule by hand":                {grant: "step plug", want: map[string]string{nameless: "PERMIT", step: "DEFER"}},
+		"and its step":                   {grant: `step plug","step":"plug`, down: true, want: map[string]string{nameless: "PERMIT", step: "DEFER"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+			mask := func(s chain.Scanner) {
+				b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}},
+					Said: &chain.ScanChain{Budget: time.Hour, Now: b.now, Steps: []chain.ScanStep{{Name: "scanner", Scanner: s, OnError: sdk.Deny}}}})
+			}
+			n := 0
+			ask := func(args string) string {
+				n++
+				return b.must(bot.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"x","args":{%s,"n":%d}}`, args, n))
+			}
+			mask(finds{})
+			if c.asked != "" {
+				b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(ask(c.asked), "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}}`)
+			} else {
+				b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+c.grant+`"}`)
+			}
+			if c.down {
+				mask(down{})
+			}
+			for args, want := range c.want {
+				if got := ask(args); member(got, "effect") != want {
+					t.Errorf("{%s}: %s, want %s", args, got, want)
+				}
+			}
+		})
+	}
+}
+
+// What a plugin calls so is shown in quotes, to whoever reads the answer and to approvers.
+func TestFalseNamesOfTheGatewayAreQuoted(t *testing.T) {
+	b := newBench(t, nil)
+	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}}})
+	got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"plug":"failure of step plug"}}`)
+	if !strings.Contains(got, `"rule_id":"\"failure of step plug\""`) {
+		t.Errorf("answered %s", got)
+	}
+	view := b.must(boss.Value, "approval_get", `{"defer_token":"`+member(got, "defer_token")+`"}`)
+	if !strings.Contains(view, `"rules":["\"failure of step plug\" #`) || !strings.Contains(view, `"rule_id":"\"failure of step plug\""`) {
+		t.Errorf("approvers see %s", view)
 	}
 }

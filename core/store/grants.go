@@ -80,7 +80,8 @@ func (g *Grant) standsAgainst(c *GrantCall) bool {
 		return false
 	}
 	for i := range c.Quorums {
-		if q := &c.Quorums[i]; !g.lifts(q.Step, q.Rule) && (q.Named == "" || !g.lifts(q.Step, q.Named)) {
+		q := &c.Quorums[i]
+		if named := q.Named != "" && !sdk.OwnRule(q.Named) && g.lifts(q.Step, q.Named); !named && !g.lifts(q.Step, q.Rule) {
 			return false
 		}
 	}

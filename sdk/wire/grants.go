@@ -24,7 +24,7 @@ type Grant struct {
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others, and that of a step that failed is \"failure of step NAME\". It permits a call only where no other rule defers it. Of a grant that was made with a step: its rule."`
+	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others, and that of a step that failed is \"failure of step NAME\"; a plugin's own rule of such a name stands in quotes and ends with a digest. It permits a call only where no other rule defers it. Of a grant that was made with a step: its rule."`
 	Steps         []string `json:"steps,omitempty" doc:"The steps that named rules, one for each of these: another step's rule of the same name is another rule."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
