@@ -398,6 +398,33 @@ func TestUnmaskedCallIsNotShown(t *testing.T) {
 }
 
 // An approval that is not used yet can be taken back; the page says what goes with it.
+// An approval whose key is killed or revoked is none: the call is in the list again, and an operator may approve or deny it.
+func TestApprovalThatCountsNoMoreInTheConsole(t *testing.T) {
+	d := newDesk(t)
+	agent, boss := d.key("agent", "agent"), d.key("boss", "approver")
+	first, token := d.asks(agent, `,"args":{"a":1}`)
+	second, other := d.asks(agent, `,"args":{"a":2}`)
+	for _, token := range []string{token, other} {
+		if _, err := d.run(boss, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"reason":"boss says so"}`, token)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := d.as("ada", store.RoleAdmin)
+	b.get("/approvals").is(t, http.StatusOK, "No call waits")
+	b.get("/approvals/"+first).is(t, http.StatusOK, "This call is approved", "boss says so").lacks(t, "Approve this call")
+	if err := d.ops.RevokeKey(context.Background(), boss.ID, store.Who{Principal: "console:ada"}); err != nil {
+		t.Fatal(err)
+	}
+	b.get("/approvals").is(t, http.StatusOK, "Approvals (2)", "0 of 1")
+	b.get("/approvals/"+first).is(t, http.StatusOK, "This call waits", "0 of 1", "Approve this call", "Deny this call").lacks(t, "boss says so", "Withdraw this approval")
+	b.approve(first).to(t, "/approvals/"+first)
+	b.get("/approvals/"+first).is(t, http.StatusOK, "This call is approved", "console:ada", "Sign-offs (1 of 1)")
+	b.post("/approvals/"+second+"/deny", "reason", "no").to(t, "/approvals/"+second)
+	if one, two := d.status(agent, token), d.status(agent, other); one != "approved" || two != "denied" {
+		t.Errorf("the agent is told %s and %s", one, two)
+	}
+}
+
 func TestWithdrawInTheConsole(t *testing.T) {
 	d := newDesk(t)
 	agent := d.key("agent", "agent")

@@ -104,7 +104,7 @@ func (c *ApproveAction) repeats(tx *tx, a *Action) bool {
 		return false
 	}
 	d, err := tx.find(a.Token)
-	return err == nil && d != nil && d.Status != Pending && c.Approve.repeats(tx, d)
+	return err == nil && d != nil && tx.stands(d) != Pending && c.Approve.repeats(tx, d)
 }
 
 // FinishAction records how an executing action ended, once.

@@ -14,8 +14,8 @@ import (
 // the deferred call how it stands. So a move costs the same whether one action waits for it or a hundred, and there is no
 // moment, also after a crash, at which some of them have followed and others have not.
 
-// follow makes the action what its deferred call has made of it. d may be nil.
-func (a *Action) follow(d *Defer) {
+// follow makes the action what its deferred call, which stands like that, has made of it. d may be nil.
+func (a *Action) follow(d *Defer, stands string) {
 	if d == nil || a.Token != d.Token || a.Status != ActionPending && a.Status != ActionApproved {
 		return
 	}
@@ -23,7 +23,7 @@ func (a *Action) follow(d *Defer) {
 	if d.Modified != nil {
 		a.ParamsMasked, a.ParamsWithheld, a.Modified, a.ModifiedCall = false, nil, true, d.ModifiedCall
 	}
-	switch d.Status {
+	switch stands {
 	case Pending:
 		a.Status = ActionPending
 	case Approved, Consumed: // consumed: whoever consumed it says what became of the action

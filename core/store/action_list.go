@@ -91,7 +91,9 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 			}
 		}
 		d := defers[stored.Token]
-		stored.follow(d)
+		if d != nil {
+			stored.follow(d, s.standsNow(d))
+		}
 		if a := stored.At(now); q.fits(a) {
 			if offset > 0 {
 				offset--

@@ -168,7 +168,9 @@ func (tx *tx) action(id string) (*Action, *Defer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a.follow(d)
+	if d != nil {
+		a.follow(d, tx.stands(d))
+	}
 	return a, d, nil
 }
 

@@ -108,8 +108,8 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 		tx.setFresh(keyActionTexts(a.ID), a.texts())
 	}
 	n.Out = *a
-	if d := tx.st.live[a.Token]; a.waitsFor() {
-		n.Out.follow(d)
+	if d := tx.st.live[a.Token]; d != nil && a.waitsFor() {
+		n.Out.follow(d, tx.stands(d))
 		n.Out.followParams(d)
 	}
 }

@@ -147,8 +147,8 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 		tx.remember(prefixRepeat, *n.Idem, RepeatFor, n.sum, answer)
 	}
 	n.Out = a
-	if d := tx.st.live[a.Token]; a.waitsFor() { // it may have joined a call that approvers have changed
-		n.Out.follow(d)
+	if d := tx.st.live[a.Token]; d != nil && a.waitsFor() { // it may have joined a call that approvers have changed
+		n.Out.follow(d, tx.stands(d))
 		n.Out.followParams(d)
 	}
 }

@@ -89,15 +89,15 @@ func (c *Approve) answer(tx *tx) error {
 	}
 	tx.denyOrphan(d)
 	switch {
-	case c.Withdraw && d.open(), !c.Yes && d.Status == Pending:
+	case c.Withdraw && d.open(), !c.Yes && tx.stands(d) == Pending:
 		err = c.end(tx, d)
-	case d.Status != Pending && c.repeats(tx, d):
+	case tx.stands(d) != Pending && c.repeats(tx, d):
 		c.Out, c.was = tx.shown(d), nil
 		if c.Yes {
 			c.GrantID = d.GrantID
 		}
 		return tx.grantStands(c.GrantID)
-	case d.Status != Pending:
+	case tx.stands(d) != Pending:
 		err = resolved(d)
 	default:
 		err = c.sign(tx, d)
@@ -154,6 +154,9 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		if err := c.grantFits(tx, d); err != nil {
 			return err
 		}
+		if d.Status == Approved {
+			return nil // and too few of them count now
+		}
 		return c.signedBefore(tx, d, *d)
 	}
 	if err := c.check(tx, d); err != nil {
@@ -161,13 +164,16 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 	}
 	before := *d
 	c.was = nil
-	if c.Modified != nil {
-		if err := c.change(tx, d); err != nil {
-			return err
-		}
+	if c.Modified == nil && d.Status == Approved && c.among(tx, tx.standing(d)) {
+		return nil // it adds none, and the others are as they were
+	}
+	if c.Modified == nil {
+		tx.waitAgain(d, c.By, d.Expires, approvalOver)
+	} else if err := c.change(tx, d); err != nil {
+		return err
 	}
 	d.Signed = tx.standing(d)
-	if slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }) {
+	if c.among(tx, d.Signed) {
 		return c.signedBefore(tx, d, before)
 	}
 	c.was = &before
@@ -178,6 +184,11 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 		return nil
 	}
 	return c.approve(tx, d)
+}
+
+// among reports whether the approver is one of those who signed.
+func (c *Approve) among(tx *tx, signed []SignOff) bool {
+	return slices.ContainsFunc(signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) })
 }
 
 // signedBefore answers a sign-off that is sent again. It adds none; but those there are may be enough by now: a kill of one
@@ -285,54 +296,6 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	return nil
 }
 
-// shown is the copy of d that leaves the store.
-func (tx *tx) shown(d *Defer) Defer {
-	out := *d
-	out.Required = tx.required(d)
-	return out
-}
-
-// required is how many approvals it takes in all, as far as can be known: those there are and those that miss.
-func (tx *tx) required(d *Defer) int {
-	most, missing := 1, 0
-	for _, q := range d.Quorums {
-		most = max(most, q.N)
-		missing = max(missing, q.N-tx.count(q, d.signers()))
-	}
-	if d.Status != Pending {
-		return max(most, len(d.Signed))
-	}
-	return max(most, len(d.Signed)+missing)
-}
-
-// enough reports whether the signers are what every quorum asks for.
-func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
-	for _, q := range quorums {
-		if tx.count(q, signers) < q.N {
-			return false
-		}
-	}
-	return len(signers) > 0
-}
-
-// count counts different approvers among the signers whom the quorum takes: a key and those it was rolled to are one. A
-// signature of a key that was revoked since counts no more, unless a successor took its place; nor does one of a killed key,
-// until the kill is undone.
-func (tx *tx) count(q sdk.Quorum, signers []string) int {
-	roots := map[string]bool{}
-	for _, id := range signers {
-		k := tx.s.keys.byID[id]
-		switch {
-		case k == nil && len(q.From) == 0 && strings.HasPrefix(id, "console:"):
-			roots[id] = true
-		case k == nil || !tx.s.lives(k, tx.now) || tx.s.killsKey(k) != nil || !takes(q.From, k):
-		default:
-			roots[k.root()] = true
-		}
-	}
-	return len(roots)
-}
-
 // lives reports whether the key, or one that it was rolled to, is not revoked.
 func (s *Store) lives(k *Key, now time.Time) bool {
 	if k.Revoked(now) == nil {
@@ -381,17 +344,6 @@ func merged(a, b []sdk.Quorum) []sdk.Quorum {
 	return out
 }
 
-// standing are the sign-offs of d whose key, or one that it was rolled to, is not revoked.
-func (tx *tx) standing(d *Defer) []SignOff {
-	kept := d.Signed[:0:0]
-	for _, s := range d.Signed {
-		if k := tx.s.keys.byID[s.Key]; k != nil && tx.s.lives(k, tx.now) || k == nil && strings.HasPrefix(s.Key, "console:") {
-			kept = append(kept, s)
-		}
-	}
-	return kept
-}
-
 // sameLine reports whether two keys are one key and its rolled successors.
 func (s *Store) sameLine(a, b string) bool {
 	if a == b {
@@ -421,7 +373,7 @@ func (c *LookAt) apply(tx *tx) error {
 		return err
 	}
 	tx.expireOne(d)
-	if d.Status != Pending {
+	if tx.stands(d) != Pending {
 		return resolved(d)
 	}
 	c.Out = tx.shown(d)
@@ -451,7 +403,7 @@ func (c *ListPending) apply(tx *tx) error {
 	}
 	var all []*Defer
 	for _, d := range tx.st.live {
-		if d.Status == Pending && tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.mayAnswer(c.Key, d) == nil {
+		if tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending && tx.mayAnswer(c.Key, d) == nil {
 			all = append(all, d)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
 
 	"github.com/yett-dev/yett/sdk"
 )
@@ -85,6 +84,7 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	if err != nil {
 		return unavailable(err)
 	}
+	tx.waitAgain(d, c.By, d.Expires, approvalOver)
 	c.wasView = view
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
 	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
@@ -98,7 +98,7 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 // changedBefore reports whether the call stands with these arguments by this approver's own answer: it is sent again.
 func (c *Approve) changedBefore(tx *tx, d *Defer) bool {
 	return c.Modified != nil && d.Modified != nil && d.ModifiedHash == c.ModifiedHash &&
-		slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) })
+		c.among(tx, d.Signed)
 }
 
 // unchange puts back what the deferred call was before it was changed and signed.

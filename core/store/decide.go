@@ -210,7 +210,7 @@ func (c *Decide) overrun(o *overrun) {
 
 // settle turns a Defer verdict into a pending defer.
 func (c *Decide) settle(tx *tx) {
-	if d := tx.st.byDigest[c.Digest]; d != nil && !tx.expireOne(d) {
+	if d := tx.waiting(c.Digest); d != nil {
 		if c.attach(tx, d) {
 			c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
 		}

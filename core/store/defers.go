@@ -116,10 +116,10 @@ type callKey struct{ key, agent, call string }
 
 // state is what the sequencer's goroutine alone may touch.
 type state struct {
-	live     map[string]*Defer   // pending and approved, by token
-	byDigest map[[32]byte]*Defer // pending
-	byCall   map[callKey]string  // token of a live defer, by the call that asked
-	pending  map[string]int      // per key
+	live     map[string]*Defer     // pending and approved, by token
+	alike    map[[32]byte][]*Defer // the live ones of one call
+	byCall   map[callKey]string    // token of a live defer, by the call that asked
+	pending  map[string]int        // per key
 	watchers map[string][]chan struct{}
 	undone   map[killName]*Kill // undone in this batch
 	counters counters
@@ -129,7 +129,7 @@ type state struct {
 }
 
 func newState() *state {
-	return &state{live: map[string]*Defer{}, byDigest: map[[32]byte]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}, dueOf: map[string]*due{}}
+	return &state{live: map[string]*Defer{}, alike: map[[32]byte][]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}, dueOf: map[string]*due{}}
 }
 
 // sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
@@ -170,17 +170,44 @@ func (s *Store) loadDefers(st *state) error {
 func (st *state) add(d *Defer) {
 	st.live[d.Token] = d
 	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token
+	st.alike[d.Digest] = append(st.alike[d.Digest], d)
 	if d.Status == Pending {
-		st.byDigest[d.Digest] = d
 		st.pending[d.KeyID]++
 	}
 }
 
-// unpend takes d off the lists of pending ones.
-func (st *state) unpend(d *Defer) {
-	if st.byDigest[d.Digest] == d {
-		delete(st.byDigest, d.Digest)
+// drop takes a call that has ended off the lists of live ones.
+func (st *state) drop(d *Defer) {
+	delete(st.live, d.Token)
+	rest := slices.DeleteFunc(st.alike[d.Digest], func(o *Defer) bool { return o == d })
+	if st.alike[d.Digest] = rest; len(rest) == 0 {
+		delete(st.alike, d.Digest)
 	}
+	if asked := (callKey{d.KeyID, d.AgentID, d.CallID}); st.byCall[asked] == d.Token {
+		delete(st.byCall, asked)
+	}
+}
+
+// waiting is the deferred call of that digest that waits, or nil.
+func (tx *tx) waiting(digest [32]byte) *Defer {
+	var is *Defer
+	var over []*Defer
+	for _, d := range tx.st.alike[digest] {
+		switch {
+		case !tx.now.Before(d.Expires):
+			over = append(over, d)
+		case is == nil && tx.stands(d) == Pending:
+			is = d
+		}
+	}
+	for _, d := range over {
+		tx.expireOne(d)
+	}
+	return is
+}
+
+// unpend counts d as one that waits no more.
+func (st *state) unpend(d *Defer) {
 	if st.pending[d.KeyID]--; st.pending[d.KeyID] <= 0 {
 		delete(st.pending, d.KeyID)
 	}
@@ -221,9 +248,6 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		tx.st.unpend(d)
 	}
 	if d.Status == Approved && status == Pending {
-		if tx.st.byDigest[d.Digest] == nil { // the same call may have been deferred again meanwhile
-			tx.st.byDigest[d.Digest] = d
-		}
 		tx.st.pending[d.KeyID]++
 	}
 	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt}})
@@ -242,10 +266,7 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 			tx.closed = map[string]*Defer{}
 		}
 		tx.closed[d.Token] = d
-		delete(tx.st.live, d.Token)
-		if asked := (callKey{d.KeyID, d.AgentID, d.CallID}); tx.st.byCall[asked] == d.Token {
-			delete(tx.st.byCall, asked)
-		}
+		tx.st.drop(d)
 		tx.del(keyStr(prefixLive, d.Token))
 	}
 	if waiting := tx.st.watchers[d.Token]; len(waiting) > 0 {
@@ -273,7 +294,7 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 	o.Opt("reason", reason)
 	o.Opt("operation", d.Operation)
 	o.Opt("priority", string(d.Priority))
-	o.Int("approvals", int64(len(d.Signed)))
+	o.Int("approvals", int64(len(tx.counting(d))))
 	o.Int("approvals_required", int64(tx.required(d)))
 	if typ == "defer_resolved" {
 		o.Bool("approved", d.Status == Approved)
@@ -379,7 +400,7 @@ func (c *DeferStatus) apply(tx *tx) error {
 	}
 	tx.expireOne(d)
 	c.Out = tx.shown(d)
-	if c.Watch && d.Status == Pending {
+	if c.Watch && c.Out.Status == Pending {
 		c.Changed = make(chan struct{})
 		tx.st.watchers[d.Token] = append(tx.st.watchers[d.Token], c.Changed)
 	}
@@ -406,6 +427,19 @@ func (c *StopWatch) apply(tx *tx) error {
 	}
 	tx.st.watchers[c.Token] = list
 	return nil
+}
+
+// wakeApproved wakes those who wait for a call whose row says approved: it may be, once more.
+func (st *state) wakeApproved() {
+	for token, waiting := range st.watchers {
+		if d := st.live[token]; d == nil || d.Status != Approved {
+			continue
+		}
+		delete(st.watchers, token)
+		for _, ch := range waiting {
+			close(ch)
+		}
+	}
 }
 
 // actions are those that wait for the deferred call.

@@ -385,6 +385,7 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 				delete(t.kept, name)
 			}
 		})
+		tx.st.wakeApproved()
 	})
 	return nil
 }

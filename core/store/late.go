@@ -260,7 +260,7 @@ func (c *Approve) void(tx *tx) {
 		tx.keep(err)
 		return
 	}
-	if d.Status == Pending { // else something has ended it since
+	if d.Status == c.was.Status { // else something has ended it since
 		d.unchange(c.was)
 		d.Moves = c.was.Moves
 		if c.Modified != nil {

@@ -45,6 +45,7 @@ type modelled struct {
 	answers map[string]modelAnswer // by key and call_id
 	cursors map[string]Cursor
 	first   uint64 // the log begins with it
+	killed  map[string]bool
 }
 
 func (m *modelled) now() time.Time { return m.clock.Now() }
@@ -177,14 +178,14 @@ func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) strin
 	switch {
 	case v.Effect == sdk.Deny:
 		return "DENY RULE_DENY"
-	case d.key != id || d.stands != args || d.status != Approved:
+	case d.key != id || d.stands != args || d.status != Approved: // by its row: what waits only because sign-offs do not count says so
 		return "DENY APPROVAL_MISMATCH"
 	}
 	d.dropRevoked(m)
 	if v.Effect == sdk.Defer {
 		d.need = max(d.need, v.Approvals)
 	}
-	if len(d.signed) < d.need {
+	if len(m.counting(d)) < d.need {
 		d.status, d.expires = Pending, m.now().Add(5*time.Minute)
 		return "DEFER " + d.code
 	}
@@ -246,14 +247,33 @@ func (m *modelled) again(a modelAnswer, v sdk.Verdict) (out string, settled bool
 	return a.outcome, a.outcome[:4] == "DENY" || v.Effect == sdk.Permit
 }
 
+// is how d stands: an approval that too few stand behind is none.
+func (m *modelled) is(d *modelDefer) string {
+	if d.status == Approved && len(m.counting(d)) < d.need {
+		return Pending
+	}
+	return d.status
+}
+
+// counting are the sign-offs that count now.
+func (m *modelled) counting(d *modelDefer) []string {
+	left := *d
+	left.signed = slices.Clone(d.signed)
+	left.dropRevoked(m)
+	return slices.DeleteFunc(left.signed, func(id string) bool { return m.killed[m.keys[id].root] })
+}
+
 func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string) string {
 	pending, joinable := 0, []string{}
 	for token, d := range m.defers {
-		if d.key == id && d.status == Pending {
+		if d.key != id || m.is(d) != Pending {
+			continue
+		}
+		if d.status == Pending {
 			pending++
-			if d.args == args {
-				joinable = append(joinable, token)
-			}
+		}
+		if d.args == args {
+			joinable = append(joinable, token)
 		}
 	}
 	switch {
@@ -306,22 +326,45 @@ func (m *modelled) sign(t *rapid.T) {
 	want := m.signable(id, d, c, shown)
 	m.refused(c, want)
 	switch {
-	case want != "" || d.status != Pending && !(c.Withdraw && d.status == Approved):
+	case want != "" || m.is(d) != Pending && !(c.Withdraw && d.status == Approved):
 		return
 	case !yes:
 		d.status, d.denier = Denied, id
 		return
 	case change != "" && d.changes > 0 && d.stands == change && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
+		if d.status == Pending {
+			m.settle(d)
+		}
 		return // sent again
 	case change != "":
 		d.stands, d.signed = change, nil
 		d.changes++
 	}
-	if d.dropRevoked(m); !slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }) {
-		if d.signed = append(d.signed, id); len(d.signed) >= d.need {
-			d.status, d.expires = Approved, m.now().Add(5*time.Minute)
-		}
+	mine := func(by string) bool { return m.keys[by].root == m.keys[id].root }
+	if change == "" && d.status == Approved && slices.ContainsFunc(d.signed, mine) {
+		return // it waits all the same, for others
 	}
+	if d.dropRevoked(m); !slices.ContainsFunc(d.signed, mine) {
+		d.signed = append(d.signed, id)
+	}
+	d.status = Pending
+	m.settle(d)
+}
+
+// settle approves d if enough have signed.
+func (m *modelled) settle(d *modelDefer) {
+	if len(m.counting(d)) >= d.need {
+		d.status, d.expires = Approved, m.now().Add(5*time.Minute)
+	}
+}
+
+// kill stops an approver, or undoes that.
+func (m *modelled) kill(t *rapid.T) {
+	id := m.pick(t, true)
+	root := m.keys[id].root
+	m.pass()
+	m.must(m.rig.kill(KillKey, id, m.killed[root], nil))
+	m.killed[root] = !m.killed[root]
 }
 
 // called is the digest of a call of that key.
@@ -335,6 +378,8 @@ func (m *modelled) signable(id string, d *modelDefer, c *Approve, shown string) 
 	switch {
 	case !m.live(id):
 		return sdk.CodeKeyRevoked
+	case c.Yes && m.killed[m.keys[id].root]:
+		return sdk.CodeKeyKilled
 	case d.status == Expired:
 		return sdk.CodeDeferExpired
 	case (d.status == Pending || d.status == Approved) && !m.live(d.key): // its grace has run out
@@ -342,9 +387,9 @@ func (m *modelled) signable(id string, d *modelDefer, c *Approve, shown string) 
 		return sdk.CodeAlreadyResolved
 	case c.Withdraw && d.status == Approved:
 		return ""
-	case d.status != Pending && m.repeated(d, id, c, shown):
+	case m.is(d) != Pending && m.repeated(d, id, c, shown):
 		return ""
-	case d.status != Pending:
+	case m.is(d) != Pending:
 		return sdk.CodeAlreadyResolved
 	case !c.Yes:
 		return ""
@@ -366,6 +411,11 @@ func (m *modelled) same(t *rapid.T) {
 		got, err := (&tx{s: m.s, q: m.s.seq, st: m.s.seq.state}).find(token)
 		if err != nil || got == nil || got.Status != d.status || len(got.Signed) != len(d.signed) {
 			t.Fatalf("defer %s is %+v %v, the model has %+v", token, got, err, d)
+		}
+		if asker := m.s.Key(got.KeyID); m.live(got.KeyID) {
+			if is := m.status(asker, token); is != m.is(d) {
+				t.Fatalf("defer %s is shown as %s, the model says %s: %+v", token, is, m.is(d), d)
+			}
 		}
 	}
 	for id := range m.keys {
@@ -464,13 +514,14 @@ func TestModelOfRetention(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, defers: map[string]*modelDefer{}, answers: map[string]modelAnswer{}}
+		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, defers: map[string]*modelDefer{}, answers: map[string]modelAnswer{}, killed: map[string]bool{}}
 		m.open()
 		defer m.close()
 		rt.Repeat(map[string]func(*rapid.T){
 			"create key": m.create,
 			"revoke key": m.revoke,
 			"roll key":   m.roll,
+			"kill key":   m.kill,
 			"ask":        func(t *rapid.T) { m.decide(t, "") },
 			"ask again":  func(t *rapid.T) { m.decide(t, "") },
 			"redeem":     func(t *rapid.T) { m.decide(t, m.token(t)) },

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/yett-dev/yett/sdk"
 )
 
 // openCalls is what can be known of open deferred calls beside the sequencer, which alone changes it. Safe for concurrent use.
@@ -20,6 +22,8 @@ type openCalls struct {
 type openCall struct {
 	token, approval, decision, key, agent string
 	pending                               bool
+	quorums                               []sdk.Quorum // with signers: whether it waits although its row does not say so
+	signers                               []string
 	expires                               time.Time
 	actions                               []string
 }
@@ -31,6 +35,11 @@ func (d *openCall) answers(action, token string) bool {
 		want = d.token
 	}
 	return token == want && slices.Contains(d.actions, action)
+}
+
+// waits reports whether the call waits. s.keys.mu is held.
+func (d *openCall) waits(s *Store, now time.Time) bool {
+	return d.pending || !s.enough(d.quorums, d.signers, now)
 }
 
 // names is under what the call is found.
@@ -58,7 +67,7 @@ func (o *openCalls) put(d *Defer, inFlight bool) {
 	if !d.open() {
 		return
 	}
-	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Expires, d.actions()}
+	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Quorums, d.signers(), d.Expires, d.actions()}
 	for _, name := range is.names() {
 		o.by[name] = is
 	}

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/yett-dev/yett/sdk"
 )
@@ -31,9 +30,9 @@ func (c *Approve) stillTrue(tx *tx, token string, answer []byte) error {
 	switch {
 	case d.Status == Denied:
 		return overtaken(fmt.Sprintf("the deferred call was denied by %s since", d.ResolvedBy))
-	case d.Status == Pending && status != Pending && status != ActionPending:
+	case tx.stands(d) == Pending && status != Pending && status != ActionPending:
 		return overtaken("the deferred call waits again, because its approval counts no more")
-	case !slices.ContainsFunc(d.Signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) }):
+	case !c.among(tx, d.Signed):
 		return overtaken("the sign-off counts no more, because the arguments of the call were changed")
 	}
 	return tx.grantStands(grant)

@@ -150,7 +150,10 @@ func (c *Approve) claimed(d *openCall) bool {
 }
 
 func (c *Approve) inTime(s *Store) bool {
-	return s.open.find(c.ends, func(d *openCall) bool { return d.pending || c.Withdraw }) != nil
+	now := s.set.Now()
+	s.keys.mu.RLock()
+	defer s.keys.mu.RUnlock()
+	return s.open.find(c.ends, func(d *openCall) bool { return c.Withdraw || d.waits(s, now) }) != nil
 }
 
 func (c *Approve) claimOf(what string) string {
@@ -166,7 +169,7 @@ func (c *Approve) mayEnd(s *Store, d *openCall) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	return c.Key.live(now) == nil && c.Key.Sees(d.agent) && !s.sameLine(c.Key.ID, d.key) && !c.Key.ActsAs(d.agent) &&
-		now.Before(d.expires) && (d.pending || c.Withdraw)
+		now.Before(d.expires) && (c.Withdraw || d.waits(s, now))
 }
 
 // hold has nothing to do: whatever could use the approval is decided behind settle.

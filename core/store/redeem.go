@@ -58,8 +58,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 			}
 		}
 		d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
-		tx.move(d, Pending, "", "", tx.now.Add(c.DeferTTL))
-		tx.deferRecord("defer_created", d, c.By, "more approvals are needed")
+		tx.waitAgain(d, c.By, tx.now.Add(c.DeferTTL), "more approvals are needed")
 		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
 		c.Out.Reason = "more approvals are needed than were given"
 		return nil

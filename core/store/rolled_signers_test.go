@@ -116,10 +116,12 @@ func TestRefusedRedemptionForgetsNothing(t *testing.T) {
 	over := r.redeem(agent, "x", token, waits)
 	over.Charges, over.Quorums = limit, []sdk.Quorum{{N: 1, Rule: "of today"}}
 	r.wants(over, "DENY "+sdk.ReasonRateExceeded)
-	c := &DeferStatus{Token: token, Key: agent}
-	r.must(c)
+	is, err := (&tx{s: r.s, q: r.s.seq, st: r.s.seq.state}).find(token)
+	if err != nil {
+		t.Fatal(err)
+	}
 	row, err := r.s.deferRow(token)
-	if err != nil || len(row.Signed) != len(c.Out.Signed) || len(row.Quorums) != len(c.Out.Quorums) {
-		t.Errorf("%v: %d sign-offs and %d quorums in memory, %d and %d on disk", err, len(c.Out.Signed), len(c.Out.Quorums), len(row.Signed), len(row.Quorums))
+	if err != nil || len(row.Signed) != len(is.Signed) || len(row.Quorums) != len(is.Quorums) {
+		t.Errorf("%v: %d sign-offs and %d quorums in memory, %d and %d on disk", err, len(is.Signed), len(is.Quorums), len(row.Signed), len(row.Quorums))
 	}
 }
