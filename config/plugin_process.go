@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -131,6 +132,16 @@ func (p *Plugin) Environ() map[string]string {
 		out[name], _ = v.(string)
 	}
 	return out
+}
+
+// Handed lists what the plugin of that name is handed in secret: what its settings and secrets refer to, and settings that look like a
+// secret.
+func (p *Plugin) Handed(name string) []Secret {
+	all := slices.Clone(p.Config.secrets)
+	for _, n := range sortedKeys(p.Secrets) {
+		all = append(all, Secret{join(join("plugins", name), join("secrets", n)), p.Secrets[n].value})
+	}
+	return all
 }
 
 // resolveSecrets reads what secrets refer to.

@@ -19,7 +19,17 @@ type Path string
 type Values struct {
 	written  map[string]any // with references
 	resolved map[string]any // with what they refer to
+	secrets  []Secret       // those among them
 }
+
+// Secret is one value that a plugin is handed in secret.
+type Secret struct{ Key, Value string }
+
+// String prints no secret.
+func (s Secret) String() string { return "(secret of " + s.Key + ")" }
+
+// GoString prints no secret either.
+func (s Secret) GoString() string { return s.String() }
 
 // Map gives a copy with secrets resolved: string, bool, json.Number, []any and map[string]any. It is never nil.
 func (v Values) Map() map[string]any {
@@ -80,17 +90,22 @@ const maxSecret = 64 << 10
 // resolve looks up every reference in v. What is found appears in no message.
 func (l *loader) resolve(v *Values, key string) {
 	out, _ := mapStrings(v.written, key, func(at, s string) (string, error) {
-		text, err := l.expand(s, l.report.at(at))
+		secret := func(value string) { v.secrets = append(v.secrets, Secret{at, value}) }
+		text, err := l.expand(s, l.report.at(at), secret)
 		if err != nil {
 			l.report.errorf(at, "%s", err)
+		}
+		if inClear(at, s) {
+			secret(s)
 		}
 		return text, nil
 	})
 	v.resolved, _ = out.(map[string]any)
 }
 
-// expand replaces ${file:…} and ${env:…} in s, once: what they give is not looked at again. "$${" stands for "${".
-func (l *loader) expand(s string, pos Pos) (string, error) {
+// expand replaces ${file:…} and ${env:…} in s, once: what they give is not looked at again, and told to secret.
+// "$${" stands for "${".
+func (l *loader) expand(s string, pos Pos, secret func(value string)) (string, error) {
 	var b strings.Builder
 	for {
 		i := strings.Index(s, "${")
@@ -111,6 +126,7 @@ func (l *loader) expand(s string, pos Pos) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		secret(value)
 		b.WriteString(s[:i] + value)
 		s = rest
 	}

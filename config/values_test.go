@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -371,5 +372,38 @@ func TestPatternsHaveNoSpaceAtTheirEnds(t *testing.T) {
 		if err := checkFormat("glob", pattern); (err == nil) != ok {
 			t.Errorf("%q: %v", pattern, err)
 		}
+	}
+}
+
+// TestHanded: what a plugin is handed in secret is what its settings and secrets refer to, and settings that look like a secret.
+func TestHanded(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": "of-file-a\n", "b": "of-file-b\n",
+		"yett.yaml": "version: 1\nplugins:\n  p:\n    kind: authorizer\n    exec: /bin/p\n    digest: sha256:" + strings.Repeat("0", 64) + "\n    secrets: {two: {env: TWO}, one: {file: b}}\n" +
+			"    config: {plain: text, list: [\"Bearer ${file:a}, ${env:TWO}\"], own: {api_key: in-clear}, \"od\\\"d\": \"$${no}\"}\n" +
+			"chains: {authorize: {steps: [{use: p}]}}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg, err := Load(Sources{File: filepath.Join(dir, "yett.yaml"), Env: []string{"TWO=of-env-two"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := cfg.Plugins["p"]
+	got := map[Secret]bool{}
+	for _, s := range p.Handed("p") {
+		got[s] = true
+	}
+	want := map[Secret]bool{{"plugins.p.config.list[0]", "of-file-a"}: true, {"plugins.p.config.list[0]", "of-env-two"}: true, {"plugins.p.config.own.api_key", "in-clear"}: true,
+		{"plugins.p.secrets.one", "of-file-b"}: true, {"plugins.p.secrets.two", "of-env-two"}: true}
+	if !maps.Equal(got, want) {
+		t.Errorf("%d of %d", len(got), len(want))
+		for _, s := range p.Handed("p") {
+			t.Error(s.Key, s.Value)
+		}
+	}
+	if printed := fmt.Sprintf("%v %+v %#v", p, p.Handed("p"), p.Handed("p")); strings.Contains(printed, "of-file") || strings.Contains(printed, "in-clear") {
+		t.Errorf("printing shows them: %s", printed)
 	}
 }

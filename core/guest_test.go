@@ -37,7 +37,8 @@ const lastWords = "the password was not taken"
 // serveGuest is what this test binary does as a plugin.
 func serveGuest(mode string) {
 	kind, arg, _ := strings.Cut(mode, ":")
-	info := plugin.Info{Name: "guest", Version: "1.0.0"}
+	info := plugin.Info{Name: "guest", Version: "1.0.0", Secrets: []plugin.Secret{{Name: "token"}}}
+	secret := ""
 	check := func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
 		switch {
 		case c.ToolID == "guest/die":
@@ -49,6 +50,10 @@ func serveGuest(mode string) {
 			return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: "cannot read token " + tokenOf(c)}, nil
 		case c.ToolID == "guest/fail-quoting":
 			return sdk.Verdict{}, errors.New("cannot read token " + tokenOf(c))
+		case c.ToolID == "guest/tell":
+			return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: "with " + secret, Message: "with " + secret, RuleID: "with " + secret}, nil
+		case c.ToolID == "guest/fail-telling":
+			return sdk.Verdict{}, errors.New("with " + secret)
 		case c.ToolID == "guest/wait":
 			leave("asked")
 			awaitFile(ctx, "go")
@@ -58,7 +63,10 @@ func serveGuest(mode string) {
 		}
 		return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: arg}, nil
 	}
-	configure := func(ctx context.Context, _ plugin.Settings) error {
+	configure := func(ctx context.Context, s plugin.Settings) error {
+		if secret = s.Secrets["token"]; secret != "" {
+			fmt.Fprintln(os.Stderr, "its token is", secret)
+		}
 		switch kind {
 		case "speaks":
 			fmt.Fprintln(os.Stderr, lastWords)
@@ -68,6 +76,12 @@ func serveGuest(mode string) {
 		case "hangs":
 			leave("configured")
 			<-ctx.Done()
+		}
+		return nil
+	}
+	validate := func(_ context.Context, s plugin.Settings) error {
+		if kind == "tells" {
+			return fmt.Errorf("token %q is refused", s.Secrets["token"])
 		}
 		return nil
 	}
@@ -85,7 +99,7 @@ func serveGuest(mode string) {
 		plugin.Serve(plugin.Subscriber{Info: info, Consume: consume})
 		return
 	}
-	plugin.Serve(plugin.Authorizer{Info: info, Configure: configure, Check: check})
+	plugin.Serve(plugin.Authorizer{Info: info, Validate: validate, Configure: configure, Check: check})
 }
 
 // tokenOf is the argument that a guest quotes.
@@ -138,6 +152,9 @@ type world struct {
 	key    *store.Key
 	dir    string
 	loaded func() // runs behind each reading of the configuration; nil: nothing does
+
+	logMu sync.Mutex
+	lines []string // of the server's log
 }
 
 const worldRules = "rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"
@@ -195,7 +212,7 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	w.g, err = New(ctx, cfg, Options{Version: "test", Log: func(string, ...any) {}, OnFatal: func(err error) { t.Error(err) }, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
+	w.g, err = New(ctx, cfg, Options{Version: "test", Log: w.log, OnFatal: func(err error) { t.Error(err) }, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,6 +277,19 @@ func (w *world) until(what string, happened func() bool) {
 func (w *world) left(name string) bool {
 	_, err := os.Stat(w.guestFile(name))
 	return err == nil
+}
+
+func (w *world) log(format string, args ...any) {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	w.lines = append(w.lines, fmt.Sprintf(format, args...))
+}
+
+// logged is the server's log.
+func (w *world) logged() string {
+	w.logMu.Lock()
+	defer w.logMu.Unlock()
+	return strings.Join(w.lines, "\n")
 }
 
 // part is what /readyz says of something.

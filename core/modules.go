@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmhost"
@@ -22,7 +23,7 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 	if f.Note != "" {
 		g.log("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
 	}
-	spec := wasmhost.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
+	spec := wasmhost.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Hide: hiderOf(name, &p), Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(),
 		Fuel: uint64(p.Limits.Fuel), Instances: p.Limits.Instances, Isolation: isolation(p.Isolation),
 		RequireConfine: p.Confine == config.ConfineRequired}
 	// Other people's modules are tried in a process of their own before: what makes a compiler run out of memory, or a module
@@ -55,9 +56,18 @@ func (g *pool) load(ctx context.Context, name string, p config.Plugin, policy tr
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
 	if entry := wasmhost.CasedBeyondASCII(l.triggers[len(l.meta.Triggers):]); entry != "" {
-		g.log("module %s: config: case is folded for A to Z only, and %q has other letters: list each spelling that is to be found", name, entry)
+		g.log("module %s: config: case is folded for A to Z only, and %q has other letters: list each spelling that is to be found", name, spec.Hide.Hide(entry))
 	}
 	return l, nil
+}
+
+// hiderOf hides what a plugin is handed in secret.
+func hiderOf(name string, p *config.Plugin) *chain.Hider {
+	var all []chain.Handed
+	for _, s := range p.Handed(name) {
+		all = append(all, chain.Handed{Key: s.Key, Value: s.Value})
+	}
+	return chain.NewHider(all)
 }
 
 func (g *pool) admit(ctx context.Context, spec wasmhost.Spec) (wasmhost.Verdict, error) {

@@ -45,7 +45,7 @@ var kinds = map[string]prochost.Kind{config.KindAuthorizer: prochost.Authorizer,
 func processSpec(name string, c config.Plugin, generation string) (prochost.Spec, error) {
 	l := c.Limits
 	s := prochost.Spec{Unconfined: c.Confine == config.ConfineOff, Confine: policyOf(&c),
-		Name: name, Kind: kinds[c.Kind], Connect: c.Connect, Digest: c.Digest, Env: c.Environ(), Config: c.Config.JSON(), Generation: generation,
+		Name: name, Kind: kinds[c.Kind], Connect: c.Connect, Digest: c.Digest, Env: c.Environ(), Config: c.Config.JSON(), Hide: hiderOf(name, &c), Generation: generation,
 		Replicas: l.Replicas, MaxInFlight: l.MaxInFlight, Queue: l.Queue, Timeout: l.Timeout.Std(), StartTimeout: l.Start.Std(), DrainTimeout: l.Drain.Std(),
 		Limits: supervise.Limits{Data: uint64(l.Memory), Files: uint64(l.Files), FileSize: uint64(l.FileSize), Processes: uint64(l.Processes),
 			Threads: uint64(l.Threads), Disk: uint64(l.Disk)},

@@ -28,6 +28,10 @@ func words(err error) (all []string) {
 		if e.words != "" {
 			all = append(all, e.words)
 		}
+	case *veiled:
+		if e.words != "" {
+			all = append(all, e.words)
+		}
 	case *Spoken:
 		if e.Words != "" {
 			all = append(all, e.Words)

@@ -67,6 +67,18 @@ func (a *answer) verdict() (sdk.Verdict, error) {
 	return v, nil
 }
 
+// verdict judges an answer to this instance, and hides what its plugin was handed in secret.
+func (in *instance) verdict(a *answer) (sdk.Verdict, error) {
+	v, err := a.verdict()
+	if err != nil {
+		return v, err
+	}
+	if v, err = in.spec.Hide.Verdict(v, maxReason); err != nil {
+		return v, wrongf("%v", err)
+	}
+	return v, nil
+}
+
 func (a *answer) checkTexts(effect sdk.Effect) error {
 	switch {
 	case !isCode(a.code) && (a.code != "" || effect != sdk.Abstain):

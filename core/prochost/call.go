@@ -56,7 +56,7 @@ func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err e
 	err = p.call(ctx, whose{key: c.KeyID}, func(in *instance, deadline time.Time, place func()) error {
 		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c}, place)
 		if err == nil {
-			v, err = got.verdict()
+			v, err = in.verdict(&got)
 		}
 		return err
 	})
@@ -87,6 +87,7 @@ func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Find
 		got, err := in.scan(ctx, input, deadline)
 		if err == nil {
 			found, err = findings(got, p.spec.Name, in.about.kinds, input)
+			found = p.spec.Hide.Findings(found, maxReplacement)
 		}
 		return err
 	})
@@ -279,7 +280,7 @@ func (p *Plugin) counted(err error) error {
 	case errors.Is(err, ErrLost):
 		p.count.lost.Add(1)
 	}
-	return fmt.Errorf("plugin %s: %w", p.spec.Name, err)
+	return fmt.Errorf("plugin %s: %w", p.spec.Name, p.spec.Hide.Error(err))
 }
 
 // Stream is the way to a subscriber and back. Send and Recv are one goroutine's each.
@@ -293,11 +294,11 @@ type Stream interface {
 // judged here. The error wraps chain.ErrUnavailable when none is ready.
 func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
 	if err := p.able(Subscriber, ""); err != nil {
-		return nil, named(p.spec.Name, err)
+		return nil, p.spec.named(err)
 	}
 	in := p.pick(nil)
 	if in == nil {
-		return nil, named(p.spec.Name, p.down())
+		return nil, p.spec.named(p.down())
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	stop, stop2 := context.AfterFunc(p.ctx, cancel), context.AfterFunc(in.ctx, cancel)
@@ -305,7 +306,22 @@ func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
 	stream, err := pluginv1.NewSubscriberClient(in.conn).Consume(ctx)
 	if err != nil {
 		cancel()
-		return nil, named(p.spec.Name, fmt.Errorf("Consume: %w", quoted(err)))
+		return nil, p.spec.named(fmt.Errorf("Consume: %w", quoted(err)))
 	}
-	return stream, nil
+	return &hidingStream{stream, p.spec.Hide}, nil
+}
+
+// hidingStream is a subscriber's stream: what it says of a record goes into the log.
+type hidingStream struct {
+	Stream
+	hide *chain.Hider
+}
+
+// Recv implements Stream.
+func (s *hidingStream) Recv() (*pluginv1.Ack, error) {
+	ack, err := s.Stream.Recv()
+	if ack != nil {
+		ack.Error = s.hide.Hide(ack.Error)
+	}
+	return ack, s.hide.Error(err)
 }

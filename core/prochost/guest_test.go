@@ -125,6 +125,12 @@ func loaded(t testing.TB, s Spec, o Options, change func(*Spec)) *Plugin {
 	return p
 }
 
+// tells is how it says its secret back, if its mode is to do so.
+func (g *guest) tells() (how string, tells bool) {
+	_, how, tells = strings.Cut(g.mode, "tells-")
+	return how, tells
+}
+
 func (g *guest) Info(context.Context, *pluginv1.InfoRequest) (*pluginv1.InfoResponse, error) {
 	r := &pluginv1.InfoResponse{
 		Name: "guest", Version: "1.2.3", ApiVersions: []uint32{1},
@@ -143,6 +149,9 @@ func (g *guest) Info(context.Context, *pluginv1.InfoRequest) (*pluginv1.InfoResp
 		r.Secrets = append(r.Secrets, &pluginv1.SecretSpec{Name: "licence", Required: true})
 	case strings.Contains(g.mode, "two-at-once"):
 		r.Capabilities.MaxInFlight = 2
+	case strings.Contains(g.mode, "tells-version"):
+		b, _ := os.ReadFile("/proc/self/fd/3") // before it is asked to take its settings
+		r.Version = "1." + string(b)
 	case strings.Contains(g.mode, "changes"): // the file is there from the second start on
 		if _, err := os.Stat(os.Getenv("PROCHOST_FILE")); err == nil {
 			r.Version = "6.6.6"
@@ -164,6 +173,11 @@ func (g *guest) Configure(_ context.Context, r *pluginv1.ConfigureRequest) (*plu
 	g.mu.Lock()
 	g.secrets = secrets
 	g.mu.Unlock()
+	if how, tells := g.tells(); tells {
+		if r, err := tellConfigure(how, secrets["token"]); r != nil || err != nil {
+			return r, err
+		}
+	}
 	switch {
 	case strings.Contains(g.mode, "problems"):
 		return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Field: "/tenant", Message: "is not known"}}}, nil
@@ -185,6 +199,9 @@ func (g *guest) Health(r *pluginv1.HealthRequest, s grpc.ServerStreamingServer[p
 		}
 		if g.unready || strings.Contains(g.mode, "never-serves") {
 			m.Status, m.Detail = pluginv1.HealthResponse_STATUS_NOT_SERVING, "the directory is away"
+		}
+		if how, _ := g.tells(); how == "health" {
+			m.Status, m.Detail = pluginv1.HealthResponse_STATUS_NOT_SERVING, fmt.Sprintf("%q is refused", g.secrets["token"])
 		}
 		if strings.Contains(g.mode, "odd-health") {
 			m.Status = 77
@@ -268,6 +285,8 @@ func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 			fmt.Println(strings.Repeat("o", 255))
 			fmt.Fprintln(realStdout, strings.Repeat("p", 255))
 		}
+	case "tell":
+		g.tell(arg, a)
 	case "say":
 		a.Reason = g.say(arg, r)
 	}
@@ -351,6 +370,14 @@ func (g *guest) Scan(ctx context.Context, r *pluginv1.ScanRequest) (*pluginv1.Sc
 	if r.ToolId == "fail" {
 		return nil, status.Error(codes.Internal, "out of\npaper")
 	}
+	switch r.ToolId {
+	case "tell":
+		a.Findings = []*pluginv1.Finding{{Kind: "SECRET_ACME", End: 1, Severity: 1, Suggested: pluginv1.Finding_ACTION_REPLACE, Replacement: g.secrets["token"]}}
+		return a, nil
+	case "tell-error":
+		a.Error = "cannot use " + g.secrets["token"]
+		return a, nil
+	}
 	if r.ToolId == "silent" {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -368,6 +395,12 @@ func (g *guest) Consume(s grpc.BidiStreamingServer[pluginv1.Batch, pluginv1.Ack]
 		b, err := s.Recv()
 		if err != nil {
 			return nil
+		}
+		switch how, _ := g.tells(); how {
+		case "ack":
+			return s.Send(&pluginv1.Ack{Error: "cannot use " + g.secrets["token"]})
+		case "status":
+			return status.Error(codes.Internal, "cannot use "+g.secrets["token"])
 		}
 		if err := s.Send(&pluginv1.Ack{Seq: b.LastSeq}); err != nil {
 			return err

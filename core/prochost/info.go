@@ -2,6 +2,7 @@ package prochost
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -80,7 +81,7 @@ func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 	return d, nil
 }
 
-func (d *described) takeName(r *pluginv1.InfoResponse, _ *Spec) error {
+func (d *described) takeName(r *pluginv1.InfoResponse, s *Spec) error {
 	if !pluginName.MatchString(r.Name) {
 		return fmt.Errorf("name %q: 1 to 64 of a-z 0-9 . _ - are wanted", cut(r.Name, 80))
 	}
@@ -91,7 +92,7 @@ func (d *described) takeName(r *pluginv1.InfoResponse, _ *Spec) error {
 		return fmt.Errorf("description: one printable line of at most %d bytes is wanted", maxDescription)
 	}
 	d.Name, d.Version, d.Description = r.Name, r.Version, r.Description
-	return nil
+	return errors.Join(s.Hide.Name("name", r.Name), s.Hide.Name("version", r.Version))
 }
 
 func (d *described) takeKinds(r *pluginv1.InfoResponse, s *Spec) error {
@@ -160,6 +161,9 @@ func (d *described) takeFindings(r *pluginv1.InfoResponse, s *Spec) error {
 	for _, f := range r.Findings {
 		if _, twice := d.kinds[f.GetKind()]; twice || !isCode(f.GetKind()) || !isLine(f.Description, maxDescription) {
 			return fmt.Errorf("findings: kind %q is named twice, or is not 1 to 64 of A-Z 0-9 _, or its description is none", cut(f.GetKind(), 80))
+		}
+		if err := s.Hide.Name("findings: a kind", f.Kind); err != nil {
+			return err
 		}
 		d.kinds[f.Kind] = f.Kind
 		d.Findings = append(d.Findings, FindingKind{Kind: f.Kind, Description: f.Description})

@@ -71,7 +71,7 @@ func (in *instance) ask(ctx context.Context, before *described) (*described, err
 		if status.Code(err) == codes.Unimplemented {
 			return nil, refusef("it does not serve yett.plugin.v1")
 		}
-		return nil, fmt.Errorf("Info: %w", in.because(ctx, plain(err)))
+		return nil, fmt.Errorf("Info: %w", in.because(ctx, in.plain(err)))
 	}
 	about, err := describe(r, in.spec)
 	if err != nil {
@@ -93,10 +93,10 @@ func (in *instance) configure(ctx context.Context, validateOnly bool) error {
 	r, err := pluginv1.NewPluginClient(in.conn).Configure(ctx, &pluginv1.ConfigureRequest{Config: in.spec.Config, Secrets: in.secrets,
 		Instance: in.spec.Name, Generation: in.spec.Generation, ValidateOnly: validateOnly})
 	if status.Code(err) == codes.InvalidArgument {
-		return refusef("it refuses its settings: %w", plain(err))
+		return refusef("it refuses its settings: %w", in.plain(err))
 	}
 	if err != nil {
-		return fmt.Errorf("Configure: %w", in.because(ctx, plain(err)))
+		return fmt.Errorf("Configure: %w", in.because(ctx, in.plain(err)))
 	}
 	if len(r.Problems) == 0 {
 		return nil
@@ -107,9 +107,9 @@ func (in *instance) configure(ctx context.Context, validateOnly bool) error {
 			text = append(text, fmt.Sprintf("and %d more", len(r.Problems)-i))
 			break
 		}
-		line := cut(p.GetMessage(), 300)
+		line := cut(in.spec.Hide.Hide(p.GetMessage()), 300) // before it is cut
 		if p.GetField() != "" {
-			line = cut(p.Field, 200) + ": " + line
+			line = cut(in.spec.Hide.Hide(p.Field), 200) + ": " + line
 		}
 		text = append(text, line)
 	}
@@ -202,6 +202,14 @@ func quoted(err error) error {
 		return err
 	}
 	return &chain.Spoken{Err: errors.New(s.Code().String()), Words: chain.Heard(s.Message())}
+}
+
+// plain is plain without what the plugin was handed in secret.
+func (in *instance) plain(err error) error {
+	if s, ok := status.FromError(err); ok {
+		err = status.Error(s.Code(), in.spec.Hide.Hide(s.Message()))
+	}
+	return plain(err)
 }
 
 // plain makes a short printable error of a gRPC status, whose text comes from the plugin.

@@ -66,12 +66,12 @@ func Load(ctx context.Context, o Options, s Spec) (*Plugin, error) { return load
 func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) {
 	s, err := s.withDefaults()
 	if err != nil {
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
 	if err := verify(ctx, &s); err != nil {
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
-	p := &Plugin{o: o.withDefaults(), spec: s, tune: tune, cache: newCache(s.Cache),
+	p := &Plugin{o: o.withDefaults().hiding(s.Hide), spec: s, tune: tune, cache: newCache(s.Cache),
 		closing: make(chan struct{}), idle: make(chan struct{}, 1), closed: make(chan struct{}), changed: make(chan struct{})}
 	p.makePlaces()
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func (p *Plugin) Wait(ctx context.Context) error {
 			if once {
 				ready++
 			} else if failed != nil {
-				return named(p.spec.Name, failed)
+				return p.spec.named(failed)
 			}
 		}
 		if ready == len(p.replicas) {
@@ -135,9 +135,9 @@ func (p *Plugin) Wait(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-p.closing:
-			return named(p.spec.Name, errClosed)
+			return p.spec.named(errClosed)
 		case <-ctx.Done():
-			return named(p.spec.Name, fmt.Errorf("it is not ready yet (%s): %w", p.Status().State, context.Cause(ctx)))
+			return p.spec.named(fmt.Errorf("it is not ready yet (%s): %w", p.Status().State, context.Cause(ctx)))
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (p *Plugin) drain(ctx context.Context) error {
 		p.sessions.Wait()
 	}
 	if err != nil {
-		return named(p.spec.Name, err)
+		return p.spec.named(err)
 	}
 	return nil
 }

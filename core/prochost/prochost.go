@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/supervise"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
@@ -68,6 +69,7 @@ type Spec struct {
 	User    *supervise.User   // nil: the gateway's own
 	Env     map[string]string // all that it gets, beside what the handshake needs
 	Secrets map[string][]byte // name → value; reach it as files, never in its environment or arguments. Not with Connect
+	Hide    *chain.Hider      // of what it is handed in secret: nothing that it says shows that. nil hides nothing
 
 	Config     []byte // JSON object; empty is {}
 	Generation string // of the operator's configuration
@@ -157,21 +159,36 @@ func refusef(format string, args ...any) error {
 	return &refusal{err: fmt.Errorf(format, args...)}
 }
 
-// named adds the plugin's name to an error, and makes a *Refused of a refusal.
-func named(plugin string, err error) error {
+// named adds the plugin's name to an error, hides what the plugin was handed in secret, and makes a *Refused of a refusal.
+func (s *Spec) named(err error) error {
 	if err == nil {
 		return nil
 	}
+	err = s.Hide.Error(err)
 	var r *refusal
 	if errors.As(err, &r) {
-		return &Refused{Plugin: plugin, Err: err}
+		return &Refused{Plugin: s.Name, Err: err}
 	}
-	return fmt.Errorf("plugin %s: %w", plugin, err)
+	return fmt.Errorf("plugin %s: %w", s.Name, err)
 }
 
 // tooSlow ends a start.
 func tooSlow(limit time.Duration) error {
 	return fmt.Errorf("it was not ready within %v: %w", limit, context.DeadlineExceeded)
+}
+
+// hiding are the Options of one plugin: nothing that it says reaches the log, or is told, with what it was handed in secret.
+func (o Options) hiding(h *chain.Hider) Options {
+	if h == nil {
+		return o
+	}
+	log, notify := o.Log, o.Notify
+	o.Log = func(plugin string, level int, line string) { log(plugin, level, h.Hide(line)) }
+	o.Notify = func(c Change) {
+		c.Reason = h.Hide(c.Reason)
+		notify(c)
+	}
+	return o
 }
 
 func (o Options) withDefaults() Options {
@@ -193,27 +210,27 @@ func (o Options) withDefaults() Options {
 func Open(ctx context.Context, o Options, s Spec) (*Session, error) {
 	s, err := s.withDefaults()
 	if err != nil {
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
-	o = o.withDefaults()
+	o = o.withDefaults().hiding(s.Hide)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.StartTimeout, tooSlow(s.StartTimeout))
 	defer cancel()
 	if err := verify(ctx, &s); err != nil {
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
 	b, err := newBirth(&o, &s)
 	if err != nil {
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
 	p, err := b.start(ctx)
 	if err != nil {
 		b.release()
-		return nil, named(s.Name, err)
+		return nil, s.named(err)
 	}
 	session, err := b.handshake(ctx, p)
 	if err != nil {
 		p.Kill()
-		return nil, named(s.Name, errors.Join(err, session.finish()))
+		return nil, s.named(errors.Join(err, session.finish()))
 	}
 	return session, nil
 }

@@ -95,6 +95,7 @@ func (p *Plugin) Status() Status {
 	}
 	for _, r := range p.replicas {
 		rs := r.status()
+		rs.Detail, rs.Words = p.spec.Hide.Hide(rs.Detail), p.spec.Hide.Hide(rs.Words)
 		s.Gaps = confine.Merge(s.Gaps, r.lacks()...)
 		if len(s.Replicas) == 0 || rank[rs.State] > rank[s.State] {
 			s.State, s.Detail, s.Words = rs.State, rs.Detail, rs.Words

@@ -27,5 +27,5 @@ func Validate(ctx context.Context, o Options, s Spec) (err error) {
 	if in.about, err = in.ask(ctx, nil); err == nil {
 		err = in.configure(ctx, true)
 	}
-	return named(s.Name, err)
+	return s.named(err)
 }

@@ -109,9 +109,12 @@ type Verdict struct {
 // The smoke vectors are texts (none, a short one, 4 KiB of everything, invalid UTF-8) and one call. A status other than 0
 // and a refused buffer are the module's right and become notes; every other fault would fail real calls too and refuses it.
 func Admit(ctx context.Context, opts AdmitOptions, spec Spec) (Verdict, error) {
+	if log := opts.Log; log != nil && spec.Hide != nil {
+		opts.Log = func(module string, level int, line string) { log(module, level, spec.Hide.Hide(line)) }
+	}
 	v, err := admitSpec(ctx, &opts, spec)
 	if err != nil {
-		return v, fmt.Errorf("admit module %q: %w", cut(spec.Name, 80), err)
+		return v, fmt.Errorf("admit module %q: %w", cut(spec.Name, 80), spec.Hide.Error(err))
 	}
 	if !v.OK {
 		return v, fmt.Errorf("admit module %q: %w: %s", spec.Name, ErrNotAdmitted, v.Reason)
@@ -161,6 +164,10 @@ func tryCached(ctx context.Context, opts *AdmitOptions, spec Spec, key admission
 		return Verdict{}, err
 	}
 	v.Digest, v.Engine, v.Limits = key.Digest, key.Engine, key.Limits
+	v.Reason = spec.Hide.Hide(v.Reason)
+	for i := range v.Notes {
+		v.Notes[i] = spec.Hide.Hide(v.Notes[i])
+	}
 	if keep {
 		cache.store(key, v)
 	}

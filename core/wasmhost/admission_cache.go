@@ -48,6 +48,9 @@ func admissionKeyOf(opts *AdmitOptions, spec *Spec) (admissionKey, error) {
 	if err != nil {
 		return admissionKey{}, err
 	}
+	for _, mark := range spec.Hide.Marks() { // a verdict may name them
+		doc = append(doc, mark...)
+	}
 	engine := opts.engine
 	if engine == "" {
 		engine = engineVersion()

@@ -260,6 +260,6 @@ func (c *call) flush() {
 		return
 	}
 	for _, l := range c.log.lines {
-		m.host.opts.Log(m.spec.Name, l.level, l.text)
+		m.host.opts.Log(m.spec.Name, l.level, m.spec.Hide.Hide(l.text))
 	}
 }

@@ -33,7 +33,17 @@ func (m *Module) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 		}
 		return ptr, len(doc), err
 	})
-	return v, err
+	return m.spec.verdict(v, err)
+}
+
+// verdict is what came of a check, without what the module was handed in secret.
+func (s *Spec) verdict(v sdk.Verdict, err error) (sdk.Verdict, error) {
+	if err == nil {
+		if v, err = s.Hide.Verdict(v, maxReason); err != nil {
+			err = &CallError{Module: s.Name, Export: abi.ExportCheck, Fault: ErrDecision, Err: err}
+		}
+	}
+	return v, s.Hide.Error(err)
 }
 
 // callDocument writes the call as the guest reads it. Absent args and context are left out.

@@ -3,6 +3,7 @@ package wasmhost
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -87,6 +88,18 @@ func checkKinds(kinds []abi.Kind) error {
 			return fmt.Errorf("kinds[%d].severity %d: want 0–4", i, k.Severity)
 		}
 		seen[k.Name] = true
+	}
+	return nil
+}
+
+// checkNames refuses names that hold what the module was handed in secret.
+func (s *Spec) checkNames(m *abi.Metadata) error {
+	err := errors.Join(s.Hide.Name("name", m.Name), s.Hide.Name("version", m.Version))
+	for _, k := range m.Kinds {
+		err = errors.Join(err, s.Hide.Name("kinds: a name", k.Name))
+	}
+	if err != nil {
+		return fmt.Errorf("metadata: %w", err)
 	}
 	return nil
 }

@@ -210,6 +210,9 @@ func (m *Module) take(meta *abi.Metadata) error {
 	if err := checkNeeds(meta.Needs, &m.spec); err != nil {
 		return err
 	}
+	if err := m.spec.checkNames(meta); err != nil {
+		return err
+	}
 	if check := m.host.opts.CheckConfig; check != nil && meta.ConfigSchema != nil {
 		if err := check(meta.ConfigSchema, m.spec.Config); err != nil {
 			return &ConfigError{err}

@@ -98,7 +98,18 @@ func (m *Module) ScanWindow(ctx context.Context, w Window) (Result, error) {
 		r.Fuel, r.HostCalls = c.used, c.hostCalls
 		return ptr, n, err
 	})
-	return r, err
+	return m.spec.result(r, err)
+}
+
+// result is what came of a scan, without what the module was handed in secret.
+func (s *Spec) result(r Result, err error) (Result, error) {
+	if s.Hide != nil {
+		r.Findings = s.Hide.Findings(r.Findings, abi.MaxReplacement)
+		if len(r.Annotations) > 0 {
+			r.Annotations = []byte(s.Hide.Hide(string(r.Annotations)))
+		}
+	}
+	return r, s.Hide.Error(err)
 }
 
 func (m *Module) checkWindow(w *Window) error {

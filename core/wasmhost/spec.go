@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -62,6 +63,7 @@ type Spec struct {
 	Name   string          // what the operator calls it; findings carry it
 	Code   []byte          // the module's bytes; must not change while Load runs
 	Config json.RawMessage // a JSON object for yett_init; none is {}
+	Hide   *chain.Hider    `json:"-"` // of what of Config is secret: nothing that the module says shows that. nil hides nothing
 
 	Memory    uint64        // bytes of linear memory an instance may have; rounded down to pages
 	Timeout   time.Duration // longest run of one call, without the wait for an instance; the context may be shorter

@@ -73,7 +73,7 @@ func New(ctx context.Context, opts Options) (*Host, error) {
 func (h *Host) Load(ctx context.Context, spec Spec) (*Module, error) {
 	m, err := h.load(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("load module %q: %w", spec.Name, err)
+		return nil, fmt.Errorf("load module %q: %w", spec.Name, spec.Hide.Error(err))
 	}
 	h.mu.Lock()
 	closed := h.closed

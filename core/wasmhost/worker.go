@@ -122,7 +122,7 @@ func (h *Host) spawn(ctx context.Context, spec Spec, tune workerTuning) (*Worker
 		err = fmt.Errorf("%w: it is not ready yet: %w", ErrWorker, ctx.Err())
 	}
 	if err != nil {
-		err = fmt.Errorf("load module %q: %w", spec.Name, err)
+		err = fmt.Errorf("load module %q: %w", spec.Name, spec.Hide.Error(err))
 		return nil, errors.Join(err, w.Close(context.WithoutCancel(ctx)))
 	}
 	return w, nil
@@ -193,7 +193,7 @@ func (w *Worker) Gaps() []confine.Gap {
 
 func (w *Worker) log(level int, line string) {
 	if log := w.host.opts.Log; log != nil {
-		log(w.spec.Name, level, line)
+		log(w.spec.Name, level, w.spec.Hide.Hide(line))
 	}
 }
 
@@ -229,9 +229,9 @@ func (w *Worker) ScanWindow(ctx context.Context, win Window) (Result, error) {
 	}
 	select {
 	case <-p.done:
-		return p.result, err // what it cost is there beside an error too
+		return w.spec.result(p.result, err) // what it cost is there beside an error too
 	default:
-		return Result{}, err // nobody waited for the answer, which may just come
+		return Result{}, w.spec.Hide.Error(err) // nobody waited for the answer, which may just come
 	}
 }
 
@@ -262,9 +262,9 @@ func (w *Worker) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 		return appendCall(beginFrame(b, frameCheck, id), left, what)
 	})
 	if err != nil {
-		return sdk.Verdict{}, err
+		return w.spec.verdict(sdk.Verdict{}, err)
 	}
-	return p.verdict, nil
+	return w.spec.verdict(p.verdict, nil)
 }
 
 // Metadata is what the module says about itself. The caller must not change what it points to.
@@ -288,11 +288,15 @@ func (w *Worker) About() chain.About {
 // worker's word.
 func (w *Worker) Isolation() (Isolation, string) {
 	about := w.about.Load()
-	return about.Isolation, about.Why
+	return about.Isolation, w.spec.Hide.Hide(about.Why)
 }
 
 // State is that of the process.
-func (w *Worker) State() supervise.Status { return w.service.State() }
+func (w *Worker) State() supervise.Status {
+	s := w.service.State()
+	s.Err = w.spec.Hide.Error(s.Err)
+	return s
+}
 
 // Resume ends a quarantine: the process is started again.
 func (w *Worker) Resume() { w.service.Resume() }

@@ -102,6 +102,9 @@ func (w *Worker) accept(said *ready) error {
 	if err := checkNeeds(said.Metadata.Needs, &w.spec); err != nil {
 		return err
 	}
+	if err := w.spec.checkNames(&said.Metadata); err != nil {
+		return err
+	}
 	if check := w.host.opts.CheckConfig; check != nil && said.Metadata.ConfigSchema != nil {
 		if err := check(said.Metadata.ConfigSchema, w.spec.Config); err != nil {
 			return &ConfigError{err}
