@@ -135,7 +135,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 // again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone, so
 // it waits for a person after all.
 func (s *Service) again(r *Request, m *masking, cmd *store.Decide) error {
-	cmd.View, cmd.NeedsView = m.view(), false
+	cmd.View, cmd.Hidden = m.view()
+	cmd.NeedsView = false
 	return s.set.Store.Commit(r.Ctx, cmd)
 }
 
@@ -278,7 +279,7 @@ func (s *Service) kept(m *masking, cmd *store.Decide) {
 	}
 	cmd.NewToken = s.ids.token("dfr_")
 	if len(cmd.Grants) == 0 && cmd.Redeem == "" && cmd.Spent == "" { // else nobody is likely to look at it: see again
-		cmd.View = m.view()
+		cmd.View, cmd.Hidden = m.view()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -89,13 +90,13 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 
 // view is the canonical call as approvers see it, secrets masked. What cannot be masked is withheld, and the view says so. Without any
 // scanner the call is shown as it is.
-func (m *masking) view() []byte {
+func (m *masking) view() ([]byte, store.Hidden) {
 	args, noArgs := m.shown(m.call.Args, m.maskedArgs)
 	about, noContext := m.shown(m.call.Context, func(text []byte) (*chain.Masked, error) {
 		out, err := m.of(text)
 		return &out, err
 	})
-	return viewOf(m.call, args, about, noArgs, noContext)
+	return viewOf(m.call, args, about, noArgs, noContext), store.Hidden{Args: noArgs, Context: noContext}
 }
 
 func (m *masking) shown(v exact.Value, mask func([]byte) (*chain.Masked, error)) ([]byte, *wire.Withheld) {

@@ -108,6 +108,9 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 				return nil, "", err
 			}
 			a.followParams(d)
+			if err := a.unhidden(d, func() ([]byte, error) { return s.View(a.Token) }); err != nil {
+				return nil, "", err
+			}
 			if size += len(row) + len(a.Params) + len(texts); len(page) > 0 && size > actionListBytes {
 				return page, page[len(page)-1].ID, nil
 			}

@@ -84,6 +84,7 @@ type Action struct {
 	// Why Params and Context are neither kept nor shown; nil if they are.
 	ParamsWithheld  *wire.Withheld `json:"params_withheld,omitempty"`
 	ContextWithheld *wire.Withheld `json:"context_withheld,omitempty"`
+	refilled        bool           // of what is shown by now: its row does not have it
 }
 
 // ActionEvent is one thing that happened to an action, and the audit record that says so.
@@ -207,7 +208,13 @@ func (tx *tx) whole(id string) (*Action, error) {
 		return nil, err
 	}
 	a.followParams(d)
-	return a, nil
+	return a, a.unhidden(d, func() ([]byte, error) {
+		view, _, err := tx.pendingGet(keyStr(prefixView, a.Token))
+		if err != nil {
+			return nil, unavailable(err)
+		}
+		return view, nil
+	})
 }
 
 // texts are what of an action may be large. They have a row of their own, which is written seldom and as it is: nobody

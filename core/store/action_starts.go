@@ -104,7 +104,7 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 	}
 	tx.happened(a, startEvent(c.Out.Effect), c.By, c.Out.Code, c.Out.Reason)
 	tx.putAction(a)
-	if a.Modified { // from here on it follows its deferred call no more
+	if a.Modified || a.refilled { // from here on it follows its deferred call no more
 		tx.setFresh(keyActionTexts(a.ID), a.texts())
 	}
 	n.Out = *a

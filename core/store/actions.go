@@ -108,6 +108,9 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		c.Grants = nil // a repeat spends none
 		return false, nil
 	}
+	if d := tx.st.live[a.Token]; d != nil && c.unhide(tx, d) {
+		return true, nil
+	}
 	if hash == n.idemHash() && a.Effect == sdk.Permit.String() { // a twin of the same moment is no call of its own
 		sums, over, err := tx.within(c.Charges, true)
 		if err != nil {

@@ -107,6 +107,7 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 		tx.expireOne(d)
 	}
 	switch {
+	case d != nil && c.unhide(tx, d):
 	case d == nil || d.open():
 		c.Out = *then
 		c.Out.Repeat = true

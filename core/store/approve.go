@@ -242,6 +242,9 @@ func (c *Approve) grantFits(tx *tx, d *Defer) error {
 	if err := tx.mayGrant(c.Key, d.AgentID); err != nil {
 		return err
 	}
+	if c.Modified == nil && !d.Hidden.none() {
+		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "the call is not shown whole: its %s could not be masked, and nobody would see what a grant permits; nothing was approved. Approve without a grant, or let the agent ask for the same call again, which tries to mask it again", d.Hidden)
+	}
 	for _, s := range d.Signed {
 		if c.Modified == nil && s.Grant != nil && s.Grant.SessionID != c.Grant.SessionID {
 			return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "another approver asked for a grant for session %q; nothing was approved", s.Grant.SessionID)

@@ -89,6 +89,7 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
 	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
 	d.Signed = nil
+	d.Hidden = Hidden{}
 	d.Changes++
 	d.Approval = c.NewToken
 	tx.setFresh(keyStr(prefixView, d.Token), c.View)
@@ -105,7 +106,7 @@ func (c *Approve) changedBefore(tx *tx, d *Defer) bool {
 func (d *Defer) unchange(was *Defer) {
 	d.Signed, d.Quorums, d.Asked, d.GrantID = was.Signed, was.Quorums, was.Asked, was.GrantID
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall, was.DigestOnly
-	d.Changes, d.Approval = was.Changes, was.Approval
+	d.Changes, d.Approval, d.Hidden = was.Changes, was.Approval, was.Hidden
 }
 
 // ApprovalToken is what answers the action. It is another one each time that approvers change its params.

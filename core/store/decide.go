@@ -43,7 +43,8 @@ type Decide struct {
 	NewID     string       // the decision's id
 	NewToken  string       // the defer's token; only with a Defer verdict
 	View      []byte       // the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
-	NeedsView bool         // set, with nothing decided: no grant has permitted the call, and View is needed now
+	Hidden    Hidden       // what View does not show
+	NeedsView bool         // set, with nothing decided: no grant has permitted the call, or approvers are not shown all of it, and View is needed now
 	DeferTTL  time.Duration
 	MaxDefers int // pending per key
 	MaxJoined int // actions that wait for one deferred call; 0 is no limit
@@ -211,6 +212,9 @@ func (c *Decide) overrun(o *overrun) {
 // settle turns a Defer verdict into a pending defer.
 func (c *Decide) settle(tx *tx) {
 	if d := tx.waiting(c.Digest); d != nil {
+		if c.unhide(tx, d) {
+			return
+		}
 		if c.attach(tx, d) {
 			c.Out.Token, c.Out.Expires, c.Out.joined = d.Token, d.Expires, true
 		}
@@ -227,14 +231,14 @@ func (c *Decide) settle(tx *tx) {
 	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
 		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: merged(nil, c.Quorums),
-		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash}
+		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash, Hidden: c.Hidden}
 	if c.Action != nil && c.Action.id() != "" {
 		d.Actions = []string{c.Action.id()}
 	}
 	tx.st.add(d)
 	tx.st.remind(d, tx.s.ends(d))
 	tx.putDefer(d)
-	tx.set(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
+	tx.setFresh(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
 	tx.set(keyStr(prefixAsked, d.DecisionID), []byte(d.Token))
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires

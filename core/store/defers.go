@@ -76,6 +76,7 @@ type Defer struct {
 	Approval     string          `json:"approval_token,omitempty"` // of its actions, since that was done
 	Withdrawn    bool            `json:"withdrawn,omitempty"`      // it was approved, and denied after that
 	DigestOnly   bool            `json:"digest_only,omitempty"`    // the audit policy keeps no args, so no record has Modified
+	Hidden       Hidden          `json:"hidden,omitzero"`          // what of the call approvers are not shown
 	Required     int             `json:"-"`                        // approvals in all, as far as can be known; set on the copies that leave the store
 }
 

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Hidden is why parts of a call are not in what approvers are shown; nil for a part that is.
+type Hidden struct {
+	Args    *wire.Withheld `json:"args,omitempty"`
+	Context *wire.Withheld `json:"context,omitempty"`
+}
+
+// none reports whether the call is shown whole.
+func (h Hidden) none() bool { return h == Hidden{} }
+
+// shows reports whether h has all that o shows, and more.
+func (h Hidden) shows(o Hidden) bool {
+	args, context := h.Args == nil && o.Args != nil, h.Context == nil && o.Context != nil
+	return (args || context) && (h.Args == nil || o.Args != nil) && (h.Context == nil || o.Context != nil)
+}
+
+// String says which part is hidden, and why.
+func (h Hidden) String() string {
+	switch {
+	case h.Args != nil && h.Context != nil:
+		return "args (" + h.Args.String() + ") and context (" + h.Context.String() + ")"
+	case h.Args != nil:
+		return "args (" + h.Args.String() + ")"
+	case h.Context != nil:
+		return "context (" + h.Context.String() + ")"
+	}
+	return ""
+}
+
+// unhide shows approvers of a call that waits what could not be masked when it was asked for first, and can be now that it is asked
+// again. It stays the same call with the same digest, so what was signed stands. needsView says that this ask has to be masked first.
+func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
+	switch {
+	case d.Hidden.none() || d.Digest != c.Digest || c.Verdict.Effect != sdk.Defer || tx.stands(d) != Pending:
+		return false
+	case c.View == nil:
+		c.NeedsView = true
+		return true
+	case c.Hidden.shows(d.Hidden):
+		d.Hidden = c.Hidden
+		tx.putDefer(d)
+		tx.setFresh(keyStr(prefixView, d.Token), c.View)
+	}
+	return false
+}
+
+// unhidden puts what approvers of the action's call are shown by now in the place of what could not be masked when the action was
+// submitted. view reads what they are shown.
+func (a *Action) unhidden(d *Defer, view func() ([]byte, error)) error {
+	if d == nil || a.Token != d.Token || d.Modified != nil {
+		return nil
+	}
+	params, context := a.ParamsWithheld != nil && d.Hidden.Args == nil, a.ContextWithheld != nil && d.Hidden.Context == nil
+	if !params && !context {
+		return nil
+	}
+	text, err := view()
+	if err != nil {
+		return err
+	}
+	audit.Members(text, func(name, value []byte) bool {
+		switch {
+		case params && string(name) == "args":
+			a.Params, a.ParamsWithheld, a.refilled = string(value), nil, true
+		case context && string(name) == "context":
+			a.Context, a.ContextWithheld, a.refilled = string(value), nil, true
+		}
+		return true
+	})
+	return nil
+}
