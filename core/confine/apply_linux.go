@@ -61,6 +61,13 @@ func landlockGaps(p *Policy, abi int) (gaps []Gap) {
 	return gaps
 }
 
+// unfiltered says what is open without seccomp. It names all that any policy loses: gaps of several plugins are told once.
+func unfiltered(how string, err error) Gap {
+	return Gap{PartSeccomp, fmt.Sprintf("system calls %s filtered (%v): a plugin can start processes, reach others of its user, connect to every Unix socket that "+
+		"its user may, such as the agents', and change the modes of its files; network: none does not hold for UDP and Unix sockets, and a list of ports not for "+
+		"protocols beside TCP, such as multipath TCP; use a kernel with seccomp, or a container that allows the system call seccomp", how, err)}
+}
+
 // Bound takes capabilities out of the thread's reach for good, as far as it may. It comes before the switch of users, which takes the
 // capability that this needs. What stays in the bounding set is of no use to a program without new privileges.
 func Bound() error {
@@ -115,7 +122,7 @@ func (r *Prepared) Enter() ([]Gap, error) {
 		r.domain.close()
 	}
 	if err := r.policy.filter(uint32(os.Getpid()), r.abi >= abiSignals, 0); err != nil {
-		gaps = Merge(gaps, Gap{PartSeccomp, fmt.Sprintf("system calls are not filtered (%v): a plugin can start processes, and reach others of its user", err)})
+		gaps = Merge(gaps, unfiltered("are not", err))
 	}
 	if r.policy.Required && len(gaps) > 0 {
 		return nil, fmt.Errorf("confine: required, and not to be had here: %s", Told(gaps))
@@ -149,8 +156,13 @@ func install(program []unix.SockFilter, flags uintptr) error {
 // Hide makes this process one that no other of its user can trace, whose memory, environment and descriptors none can read, and that
 // leaves no core file.
 func Hide() error {
-	err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	return errors.Join(err, unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("the system call prctl (PR_SET_DUMPABLE) is refused: %w; allow it in the seccomp profile of the container or service", err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return fmt.Errorf("the system call prlimit64 (RLIMIT_CORE) is refused: %w; allow it in the seccomp profile of the container or service", err)
+	}
+	return nil
 }
 
 // Hidden says whether Hide is in force.
@@ -165,7 +177,7 @@ func Gaps(p *Policy) []Gap {
 	action := uint32(unix.SECCOMP_RET_ERRNO)
 	const available = 2
 	if _, _, failed := unix.Syscall(unix.SYS_SECCOMP, available, 0, uintptr(unsafe.Pointer(&action))); failed != 0 {
-		gaps = Merge(gaps, Gap{PartSeccomp, fmt.Sprintf("system calls cannot be filtered (%v): a plugin can start processes, and reach others of its user", failed)})
+		gaps = Merge(gaps, unfiltered("cannot be", failed))
 	}
 	return gaps
 }

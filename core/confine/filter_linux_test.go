@@ -4,6 +4,7 @@ package confine
 
 import (
 	"encoding/binary"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -228,5 +229,42 @@ func TestGaps(t *testing.T) {
 	}
 	if r := (&Policy{Read: []string{"relative"}}).Check(); r == nil || !strings.Contains(r.Error(), "paths.read") {
 		t.Error(r)
+	}
+}
+
+// TestUnfiltered: without seccomp, what network promises does not hold, and the gap says so.
+func TestUnfiltered(t *testing.T) {
+	type answer struct {
+		gaps []Gap
+		err  error
+	}
+	done := make(chan answer)
+	go func() { // on a thread that ends with it, and on which the kernel knows no seccomp
+		runtime.LockOSThread()
+		program, err := denying([]rule{{number: unix.SYS_SECCOMP, errno: unix.EINVAL}})
+		if err == nil {
+			err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		}
+		if err == nil {
+			var raw []unix.SockFilter
+			if raw, err = assemble(program); err == nil {
+				err = install(raw, 0)
+			}
+		}
+		if err != nil {
+			done <- answer{nil, err}
+			return
+		}
+		done <- answer{Gaps(&Policy{Network: &Network{}}), nil}
+	}()
+	got := <-done
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	told := Told(got.gaps)
+	for _, want := range []string{"invalid argument", "start processes", "Unix socket", "network: none does not hold", "a list of ports"} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is not told: %s", want, told)
+		}
 	}
 }

@@ -73,7 +73,7 @@ func newImageAbove(b []byte, most int) (*image, error) {
 	}
 	fd, err := unix.MemfdCreate("yett-image", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
-		return nil, fmt.Errorf("memory image: %w", err)
+		return nil, fmt.Errorf("memory image: the system call memfd_create is refused: %w; use Linux 3.17 or newer, and allow it in the seccomp profile of the container or service", err)
 	}
 	m.fd = fd
 	if err := m.write(b); err != nil {
