@@ -229,6 +229,7 @@ func (e errInvalid) Error() string { return string(e) }
 const (
 	errNoVerdict errInvalid = "the step answered with an unknown effect or without a reason code"
 	errTold      errInvalid = "the step's verdict is invalid: its code or one of its approvers holds what has to be masked"
+	errApproved  errInvalid = "the step's verdict is invalid: its code says that a person approved, which only the gateway knows; use another code"
 	errUnlooked  errInvalid = "the step's verdict is invalid: its approvers cannot be checked for what has to be masked"
 )
 
@@ -281,6 +282,9 @@ func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 // a step that failed is ours.
 func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
 	var names []string
+	if row.Err == nil && sdk.SaysApproved(row.Verdict.Code) {
+		return errApproved
+	}
 	if row.Err == nil && row.Verdict.Code != "" {
 		names = append(names, row.Verdict.Code)
 	}

@@ -98,3 +98,36 @@ func TestNamesTellNoSecret(t *testing.T) {
 		})
 	}
 }
+
+// TestNoStepSaysThatSomebodyApproved: only the gateway knows whether a person approved. A step whose code says so has failed; other codes
+// of the gateway's pass, and an operator's own rules say what they say.
+func TestNoStepSaysThatSomebodyApproved(t *testing.T) {
+	for _, c := range []struct {
+		code            string
+		effect, onError sdk.Effect
+		own             bool
+		want            sdk.Effect
+		fault           bool
+	}{
+		{"APPROVAL_CONSUMED", sdk.Permit, sdk.Deny, false, sdk.Deny, true},
+		{"STANDING_APPROVAL_CONSUMED", sdk.Permit, sdk.Deny, false, sdk.Deny, true},
+		{"APPROVAL_GRANTED", sdk.Permit, sdk.Deny, false, sdk.Deny, true},
+		{"APPROVAL_CONSUMED", sdk.Permit, sdk.Defer, false, sdk.Defer, true},
+		{"APPROVAL_CONSUMED", sdk.Deny, sdk.Abstain, false, sdk.Deny, true},
+		{"APPROVAL_CONSUMED", sdk.Defer, sdk.Abstain, false, sdk.Deny, true},
+		{"APPROVAL_CONSUMED", sdk.Permit, sdk.Deny, true, sdk.Permit, false},
+		{"APPROVAL_CONSUMED_BY_ACME", sdk.Permit, sdk.Deny, false, sdk.Permit, false},
+		{"APPROVAL_DENIED", sdk.Deny, sdk.Deny, false, sdk.Deny, false},
+		{"RULE_PERMIT", sdk.Permit, sdk.Deny, false, sdk.Permit, false},
+	} {
+		for _, beside := range []bool{false, true} {
+			s := chain.Step{Name: "plugin", OnError: c.onError, Beside: beside, Own: c.own, Checker: says{v: sdk.Verdict{Effect: c.effect, Code: c.code, Reason: "fine"}}}
+			a := &chain.Authorizer{Steps: []chain.Step{s}, Budget: time.Minute, Default: sdk.Deny, Now: steady}
+			res := a.Run(context.Background(), &chain.Call{ToolID: "files/read", AgentID: "agent"}, nil)
+			row := res.Rows[0]
+			if res.Verdict.Effect != c.want || (row.Err != nil) != c.fault || c.fault && (res.Verdict.Code == c.code || !strings.Contains(res.Verdict.Reason, "says that a person approved")) || !c.fault && res.Verdict.Code != c.code {
+				t.Errorf("%s %v, beside %v: %+v, error %v", c.code, c.effect, beside, res.Verdict, row.Err)
+			}
+		}
+	}
+}
