@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
+	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // phase is what a call is for; it says which host functions mean something.
@@ -207,7 +208,17 @@ func (c *call) put(a []uint64) {
 	c.chargeBytes(int(n))
 	c.has[slot] = true
 	c.puts[slot] = bytes.Clone(c.view("put", ptr, n))
+	if slot == abi.SlotAnnotations {
+		if err := checkAnnotations(c.puts[slot]); err != nil {
+			c.fault(ErrPut, "slot %d: %v", slot, err)
+		}
+	}
 	a[0] = 0
+}
+
+// checkAnnotations wants one JSON document, in which no object has a member twice.
+func checkAnnotations(doc []byte) error {
+	return new(exact.Doc).Parse(string(doc), exact.DefaultLimits)
 }
 
 // writeLog takes one line.

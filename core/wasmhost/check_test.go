@@ -103,3 +103,24 @@ func TestCheckDocument(t *testing.T) {
 		}
 	}
 }
+
+// TestAnnotationsAreJSON: what a check puts beside its decision is one JSON document without twins, or the call fails.
+func TestAnnotationsAreJSON(t *testing.T) {
+	for text, good := range map[string]bool{`{"a":{"b":1}}`: true, ` [1.50, null] `: true, `"x"`: true, "": false, "{": false, `{"a":1,"a":1}`: false, `{"o":{"a":1,"\u0061":2}}`: false,
+		`{} {}`: false, "\xff": false, "nul": false} {
+		put := host("put", i32(abi.SlotAnnotations), i32(512), i32(len(text)))
+		permit := decision(abi.EffectPermit, kindAt, kindLen, 0, 0, 0)
+		inBoth(t, guest{scan: cat(put, drop, i32(0)), check: cat(permit, drop, put, drop, i32(0)), edit: func(m *mod) { m.datas = append(m.datas, data{512, text}) }}, nil, func(t *testing.T, m tester) {
+			v, checked := m.Check(context.Background(), &chain.Call{AgentID: "a"})
+			_, scanned := m.ScanWindow(context.Background(), Window{Text: "x", Flags: abi.FlagFirst | abi.FlagFinal})
+			for _, err := range []error{checked, scanned} {
+				if good != (err == nil) || !good && !errors.Is(err, ErrPut) {
+					t.Errorf("%q: %v", text, err)
+				}
+			}
+			if good != (v.Effect == sdk.Permit) {
+				t.Errorf("%q: %+v", text, v)
+			}
+		})
+	}
+}

@@ -100,21 +100,21 @@ func TestHoardedInput(t *testing.T) {
 	}
 }
 
-// calm makes the guest put what its scan would return as an annotation, and end well: an error would cost the instance.
+// calm makes the guest put what its scan would return as its state, and end well: an error would cost the instance.
 func calm(g guest) guest {
 	g.scan = cat(g.scan, set(3), i32(scratchAt+256), get(3), store32,
-		host("put", i32(abi.SlotAnnotations), i32(scratchAt+256), i32(4)), drop, i32(scratchAt+256), i32(0), store32, i32(0))
+		host("put", i32(abi.SlotState), i32(scratchAt+256), i32(4)), drop, i32(scratchAt+256), i32(0), store32, i32(0))
 	return g
 }
 
 func annotation(t *testing.T, m *Module, text string) string {
 	t.Helper()
-	r, err := m.ScanWindow(context.Background(), Window{Text: text, Flags: abi.FlagFirst | abi.FlagFinal})
+	r, err := m.ScanWindow(context.Background(), Window{Text: text, Flags: abi.FlagFirst | abi.FlagFinal | abi.FlagStream})
 	if err != nil {
 		t.Fatal(err)
 	}
 	settled(m)
-	return fmt.Sprintf("%x", r.Annotations)
+	return fmt.Sprintf("%x", r.State)
 }
 
 // TestResetIsComplete compares whole memories, small and large ones: those are reset in different ways.

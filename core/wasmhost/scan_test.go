@@ -105,7 +105,9 @@ var invalidScans = []struct {
 	{"put slot", host("put", i32(4), i32(0), i32(1)), ErrPut},
 	{"put outside memory", host("put", i32(0), i32(-8), i32(9)), ErrPointer},
 	{"put too long", host("put", i32(3), i32(0), i32(abi.MaxPut+1)), ErrPut},
-	{"put twice", cat(host("put", i32(3), i32(0), i32(1)), drop, host("put", i32(3), i32(0), i32(1))), ErrPut},
+	{"put twice", cat(host("put", i32(0), i32(textAt), i32(1)), drop, host("put", i32(0), i32(textAt), i32(1))), ErrPut},
+	{"annotations that are no JSON", host("put", i32(3), i32(textAt), i32(11)), ErrPut},
+	{"empty annotations", host("put", i32(3), i32(textAt), i32(0)), ErrPut},
 	{"put metadata in a scan", host("put", i32(1), i32(0), i32(1)), ErrMisplaced},
 	{"put state outside a stream", host("put", i32(2), i32(0), i32(1)), ErrMisplaced},
 	{"log outside memory", cat(host("log", i32(0), i32(-1), i32(2)), i32(0)), ErrPointer},
@@ -152,7 +154,7 @@ func TestBudgetsAreReachable(t *testing.T) {
 	for name, body := range map[string][]byte{
 		"256 findings":    times(3, 256, cat(soundEmission.code(), drop)),
 		"replacement":     cat(spoilt(func(e *emission) { e.action, e.repl, e.replLen = 2, zerosAt, abi.MaxReplacement }), drop),
-		"annotations":     cat(host("put", i32(3), i32(0), i32(abi.MaxPut)), drop),
+		"annotations":     cat(i32(bufferAt), i32(' '), i32(abi.MaxPut), []byte{0xfc, 11, 0}, i32(bufferAt), i32('1'), []byte{0x3a, 0, 0}, host("put", i32(3), i32(bufferAt), i32(abi.MaxPut)), drop),
 		"host calls":      times(3, abi.MaxHostCalls, cat(host("sched_yield"), drop)),
 		"span at the end": cat(spoilt(func(e *emission) { e.start, e.end = 9, 10 }), drop),
 	} {
@@ -208,9 +210,9 @@ func TestDirtyUpperHalves(t *testing.T) {
 	if c.verdict.Effect != sdk.Deny || c.verdict.TTL != millis(9) || c.verdict.Reason != "replacement" {
 		t.Errorf("decide: %+v", c.verdict)
 	}
-	c.put([]uint64{dirt | 3, dirt | textAt, dirt | 11})
-	if string(c.puts[3]) != "replacement" {
-		t.Errorf("put: %q", c.puts[3])
+	c.put([]uint64{dirt | abi.SlotError, dirt | textAt, dirt | 11})
+	if string(c.puts[abi.SlotError]) != "replacement" {
+		t.Errorf("put: %q", c.puts[abi.SlotError])
 	}
 	c.writeLog([]uint64{dirt | 1, dirt | textAt, dirt | 11})
 	if len(c.log.lines) != 1 || c.log.lines[0] != (logLine{1, "replacement"}) {
@@ -286,12 +288,12 @@ func TestStreamState(t *testing.T) {
 	m := load(t, guest{scan: cat(
 		host("put", i32(2), cat(i32(bufferAt), get(0), add), get(1)), drop,
 		host("put", i32(3), i32(bufferAt), get(0)), drop, i32(0))}, nil)
-	r, err := m.ScanWindow(context.Background(), Window{Text: "one", Flags: abi.FlagFirst | abi.FlagStream})
-	if err != nil || string(r.State) != "one" || len(r.Annotations) != 0 {
+	r, err := m.ScanWindow(context.Background(), Window{State: []byte("0"), Text: `"one"`, Flags: abi.FlagFirst | abi.FlagStream})
+	if err != nil || string(r.State) != `"one"` || string(r.Annotations) != "0" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	r, err = m.ScanWindow(context.Background(), Window{State: r.State, Text: "two", Flags: abi.FlagStream})
-	if err != nil || string(r.State) != "two" || string(r.Annotations) != "one" {
+	if err != nil || string(r.State) != "two" || string(r.Annotations) != `"one"` {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	_, err = m.ScanWindow(context.Background(), Window{Text: strings.Repeat("x", abi.MaxState+1), Flags: abi.FlagStream})

@@ -184,6 +184,9 @@ func (f *fields) result(a asked) (r Result) {
 	if r.State != nil && !a.stream {
 		f.fail("state")
 	}
+	if r.Annotations != nil && checkAnnotations(r.Annotations) != nil {
+		f.fail("annotations")
+	}
 	return r
 }
 

@@ -46,8 +46,8 @@ func TestResultsCross(t *testing.T) {
 		{Findings: []sdk.Finding{{Kind: "A", Scanner: "mod", Start: 0, End: 5000, Confidence: 1, Severity: sdk.Critical, Suggested: sdk.Drop}}},
 		{Findings: []sdk.Finding{{Kind: "A", Scanner: "mod", End: 1, Suggested: sdk.Flag}, {Kind: "B", Scanner: "mod", Start: 300, End: 301,
 			Confidence: math.SmallestNonzeroFloat32, Suggested: sdk.Replace, Replacement: strings.Repeat("é", abi.MaxReplacement/2)}}},
-		{State: []byte{}, Annotations: []byte{}},
-		{State: make([]byte, abi.MaxState), Annotations: make([]byte, abi.MaxPut)},
+		{State: []byte{}, Annotations: []byte("0")},
+		{State: make([]byte, abi.MaxState), Annotations: bytes.Repeat([]byte("1"), 64)},
 	} {
 		f := fields{b: appendResult(nil, &r)}
 		if got := f.result(as); f.end() != nil || !reflect.DeepEqual(got, r) {

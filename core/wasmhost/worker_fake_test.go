@@ -71,9 +71,11 @@ var fakeAnswers = map[string]func(id uint64) []byte{
 	"order": func(id uint64) []byte {
 		return fakeResult(id, Result{Findings: []sdk.Finding{{Kind: "TEST_KIND", Start: 1, End: 1, Suggested: sdk.Flag}, {Kind: "TEST_KIND", Suggested: sdk.Flag}}})
 	},
-	"state without one": func(id uint64) []byte { return fakeResult(id, Result{State: []byte("x")}) },
-	"long state":        func(id uint64) []byte { return fakeResult(id, Result{State: make([]byte, abi.MaxState+1)}) },
-	"long annotations":  func(id uint64) []byte { return fakeResult(id, Result{Annotations: make([]byte, abi.MaxPut+1)}) },
+	"state without one":      func(id uint64) []byte { return fakeResult(id, Result{State: []byte("x")}) },
+	"long state":             func(id uint64) []byte { return fakeResult(id, Result{State: make([]byte, abi.MaxState+1)}) },
+	"no JSON as annotations": func(id uint64) []byte { return fakeResult(id, Result{Annotations: []byte("{")}) },
+	"twin annotations":       func(id uint64) []byte { return fakeResult(id, Result{Annotations: []byte(`{"a":1,"a":1}`)}) },
+	"long annotations":       func(id uint64) []byte { return fakeResult(id, Result{Annotations: make([]byte, abi.MaxPut+1)}) },
 }
 
 var fakeReplace = sdk.Finding{Kind: "TEST_KIND", Suggested: sdk.Replace, Replacement: strings.Repeat("x", 3000)}

@@ -132,14 +132,16 @@ func TestWorkerHandsEverythingOver(t *testing.T) {
 	m, w := load(t, echo(), nil), spawn(t, echo(), nil, tuning(nil))
 	ctx := context.Background()
 	for _, win := range []Window{
-		{Text: "abc", State: []byte("state"), Flags: abi.FlagStream},
-		{Text: "", State: nil, Flags: abi.FlagStream | abi.FlagFinal},
-		{Text: "hits!", Hits: []Hit{{Trigger: 0, Offset: 4}, {Trigger: 1, Offset: 5}}, Complete: true, Flags: abi.FlagStream},
+		{Text: `"abc"`, State: []byte("state"), Flags: abi.FlagStream},
+		{Text: "0", State: nil, Flags: abi.FlagStream | abi.FlagFinal},
+		{Text: `"hits!"`, Hits: []Hit{{Trigger: 0, Offset: 4}, {Trigger: 1, Offset: 5}}, Complete: true, Flags: abi.FlagStream},
 		{Text: "hits!", Hits: []Hit{{Trigger: 7, Offset: 4}}, Flags: abi.FlagStream},
 		{Text: "flags", Flags: 1 << 20},
 		{Text: "long state", State: make([]byte, abi.MaxState+1), Flags: abi.FlagStream},
 		{Text: strings.Repeat("x", 65<<20)},
 		{Text: "no stream: put fails"},
+		{Text: "no JSON", Flags: abi.FlagStream},
+		{Text: `{"a":1,"a":2}`, Flags: abi.FlagStream},
 	} {
 		want, wantErr := m.ScanWindow(ctx, win)
 		got, err := w.ScanWindow(ctx, win)
