@@ -28,7 +28,7 @@ func TestBreakerTrialGivenUp(t *testing.T) {
 	for n := range 3 * trials {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan error, 1)
-		until(t, "its delay has passed", func() bool { return p.able(Authorizer, "") == nil })
+		until(t, "its delay has passed", func() bool { return p.able(Authorizer, whose{}) == nil })
 		go func() { _, err := p.Check(ctx, tool("silent")); done <- err }()
 		until(t, "a trial is on its way", func() bool { return p.Status().Breaker == "half-open" && p.places.InUse() == 1 })
 		cancel()
@@ -124,6 +124,22 @@ func TestBreakerNeverStuck(t *testing.T) {
 		}
 		return b.state() == "closed"
 	})
+}
+
+// TestMaskingPassesNoOpenBreaker: a plugin that hangs costs decisions no time for masking once its breaker is open.
+func TestMaskingPassesNoOpenBreaker(t *testing.T) {
+	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Hour, Trials: 1}, func(string, string) {})
+	p := &Plugin{o: Options{Now: time.Now}, breaker: b}
+	leave, err := p.permit(whose{key: "broken"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave.tell(p.blame.of("broken", wentWrong, time.Now()))
+	for who, passes := range map[whose]bool{{"broken", false}: false, {"broken", true}: false, {"other", false}: true, {"other", true}: false} {
+		if _, err := p.permit(who); (err == nil) != passes {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
 }
 
 // TestJudge: what the breaker learns of a call.

@@ -31,7 +31,7 @@ func (p *Plugin) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) 
 }
 
 func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err error) {
-	if err := p.able(Authorizer, c.KeyID); err != nil {
+	if err := p.able(Authorizer, whose{key: c.KeyID}); err != nil {
 		return v, err
 	}
 	if err := checkCall(c); err != nil {
@@ -76,7 +76,7 @@ func (p *Plugin) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, erro
 }
 
 func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Finding, err error) {
-	if err := p.able(Scanner, input.KeyID); err != nil {
+	if err := p.able(Scanner, whose{input.KeyID, input.Masking}); err != nil {
 		return nil, err
 	}
 	if len(input.Text) > maxMessage-1024-len(input.ToolID)-len(input.AgentID)-len(input.ContentType) {
@@ -94,8 +94,8 @@ func (p *Plugin) scan(ctx context.Context, input *chain.Input) (found []sdk.Find
 	return found, err
 }
 
-// able says at once why a key's call cannot be made.
-func (p *Plugin) able(kind Kind, key string) error {
+// able says at once why a call cannot be made.
+func (p *Plugin) able(kind Kind, who whose) error {
 	if p.spec.Kind != kind {
 		return fmt.Errorf("%w: it is no %s here but a %s", chain.ErrUnavailable, kind, p.spec.Kind)
 	}
@@ -107,7 +107,7 @@ func (p *Plugin) able(kind Kind, key string) error {
 	if p.pick(nil) == nil {
 		return p.down()
 	}
-	if p.breaker != nil && p.breaker.refuses() && !p.blame.clear(key, p.o.Now()) {
+	if p.breaker != nil && p.breaker.refuses() && !p.passes(who) {
 		return p.open()
 	}
 	return nil
@@ -171,7 +171,7 @@ func (p *Plugin) call(ctx context.Context, who whose, ask func(in *instance, dea
 		return err
 	}
 	place := func() { free.Give(who.key) }
-	leave, err := p.permit(who.key)
+	leave, err := p.permit(who)
 	if err != nil {
 		place()
 		return err
@@ -221,17 +221,17 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// permit asks the breaker for a key's call. Who gets no leave may call all the same where its own calls go well; the breaker learns
-// nothing of that.
-func (p *Plugin) permit(key string) (permit, error) {
+// passes says whether an open breaker lets a call pass: one of a key whose own calls go well. Masking does not, since its being late is told
+// to nobody, and a plugin that hangs would cost each decision all the time that masking has.
+func (p *Plugin) passes(who whose) bool { return !who.mask && p.blame.clear(who.key, p.o.Now()) }
+
+// permit asks the breaker for a call. Of one that passes without its leave it learns nothing.
+func (p *Plugin) permit(who whose) (permit, error) {
 	if p.breaker == nil {
 		return permit{}, nil
 	}
 	leave, ok := p.breaker.permit()
-	if !ok && p.blame.clear(key, p.o.Now()) {
-		return permit{}, nil
-	}
-	if !ok {
+	if !ok && !p.passes(who) {
 		return permit{}, p.open()
 	}
 	return leave, nil
@@ -293,7 +293,7 @@ type Stream interface {
 // Consume opens a stream to a ready subscriber. It ends with ctx, with the process and with Close. What came over it is not
 // judged here. The error wraps chain.ErrUnavailable when none is ready.
 func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
-	if err := p.able(Subscriber, ""); err != nil {
+	if err := p.able(Subscriber, whose{}); err != nil {
 		return nil, p.spec.named(err)
 	}
 	in := p.pick(nil)
