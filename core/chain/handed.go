@@ -282,7 +282,8 @@ func (h *Hider) Name(what, name string) error {
 	return nil
 }
 
-// Verdict is a verdict without the values: its texts may have so many bytes. One whose names hold a value is an error.
+// Verdict is a verdict without the values: its texts may have so many bytes. One whose names hold a value is an error, or a denial if it
+// would not have permitted: no on_error makes it weaker.
 func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 	if h == nil {
 		return v, nil
@@ -292,6 +293,9 @@ func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 		if err == nil {
 			err = h.Name("an approver", who)
 		}
+	}
+	if err != nil && v.Effect >= sdk.Defer {
+		return sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonStepError, Reason: "the step's verdict is invalid: " + err.Error()}, nil
 	}
 	if err != nil {
 		return sdk.Verdict{}, err

@@ -101,8 +101,14 @@ func TestHiderOfAnswers(t *testing.T) {
 	if err != nil || v.Code != "NO" || strings.Contains(v.Reason+v.Message+v.RuleID, token) || v.Reason == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	for name, v := range map[string]sdk.Verdict{"code": {Effect: sdk.Permit, Code: "A_" + token}, "approver": {Effect: sdk.Defer, Code: "A", From: []string{"key:" + token}}} {
+	for name, v := range map[string]sdk.Verdict{"code": {Effect: sdk.Permit, Code: "A_" + token}, "code without effect": {Code: "A_" + token}} {
 		if got, err := h.Verdict(v, 1024); err == nil || strings.Contains(err.Error(), token) || got.Effect != sdk.Abstain || got.Code != "" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, v := range map[string]sdk.Verdict{"denial": {Effect: sdk.Deny, Code: "A_" + token}, "approver": {Effect: sdk.Defer, Code: "A", From: []string{"key:" + token}}} {
+		got, err := h.Verdict(v, 1024) // no on_error makes it weaker
+		if err != nil || got.Effect != sdk.Deny || got.Code != sdk.ReasonStepError || strings.Contains(got.Reason, token) || !strings.Contains(got.Reason, "holds the secret of plugins.p.secrets.s0") || got.From != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
