@@ -7,7 +7,7 @@ import (
 
 const (
 	blameKeys = 256             // whose calls are remembered
-	blameKept = 5 * time.Minute // how long what came of a key's last call says something
+	blameKept = 5 * time.Minute // how long what came of a key's last calls says something
 )
 
 // blame tells a plugin that fails from a key whose calls fail. The breaker must not hear of the calls that one key makes slow or wrong
@@ -17,7 +17,7 @@ type blame struct {
 	last map[string]last // by key
 }
 
-// lastCalls are so many of a key's as are remembered.
+// lastCalls is how many calls of a key are remembered.
 const lastCalls = 4
 
 // last is what came of a key's last calls.
@@ -37,12 +37,29 @@ func (l *last) well() bool {
 	return 2*n < lastCalls
 }
 
-// clear says whether an open breaker lets a call of a key pass: its own last calls went well, or there were none.
+// clear says whether an open breaker lets a call of a key pass: its own last calls went well, or there were none. Where there are more
+// keys than can be remembered, a key may have failed and be forgotten. It passes unless half of the remembered ones fail, or a plugin
+// that hangs would make each of its calls late.
 func (b *blame) clear(key string, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	l, known := b.last[key]
-	return !known || now.Sub(l.at) > blameKept || l.well()
+	switch {
+	case known:
+		return now.Sub(l.at) > blameKept || l.well()
+	case len(b.last) < blameKeys:
+		return true
+	}
+	recent, failing := 0, 0
+	for _, l := range b.last {
+		if now.Sub(l.at) > blameKept {
+			continue
+		}
+		if recent++; !l.well() {
+			failing++
+		}
+	}
+	return recent < blameKeys || 2*failing < recent
 }
 
 // of notes what came of a key's call, and gives what the breaker is to hear of it: nothing of a failure while the last calls of every

@@ -82,6 +82,35 @@ func TestAnOpenBreakerLetsOthersPass(t *testing.T) {
 	}
 }
 
+// Where more keys fail than can be remembered, an open breaker refuses those that are forgotten too: else each call of theirs would be late
+// beside a plugin that hangs.
+func TestAnOpenBreakerRefusesKeysBeyondMemory(t *testing.T) {
+	var b blame
+	now := time.Unix(1, 0)
+	for i := range blameKeys {
+		if !b.clear(fmt.Sprint(i), now) {
+			t.Fatalf("key %d of %d does not pass", i, blameKeys)
+		}
+		b.of(fmt.Sprint(i), wentWrong, now)
+	}
+	if b.clear("one more", now) || b.clear("0", now) {
+		t.Error("a key passes that is not remembered, or whose call failed")
+	}
+	if now = now.Add(blameKept + time.Second); !b.clear("one more", now) {
+		t.Error("a key does not pass although what is remembered is too old to say anything")
+	}
+	for i := range blameKeys {
+		came := wentWell
+		if i < blameKeys/2-1 {
+			came = wentWrong
+		}
+		b.of(fmt.Sprint(i), came, now)
+	}
+	if !b.clear("one more", now) {
+		t.Error("a forgotten key does not pass although most of the others fare well")
+	}
+}
+
 // What is remembered of keys is bounded and grows old.
 func TestBlameForgets(t *testing.T) {
 	var b blame
