@@ -63,6 +63,15 @@ func init() {
 		os.Stdout.WriteString("x")
 		hang()
 	}
+	modes["begins-another"] = func([]string) {
+		touch(64<<20, unix.MAP_PRIVATE)
+		os.Stdout.WriteString("x")
+		runtime.LockOSThread()
+		unix.RawSyscall(unix.SYS_CLONE, unix.CLONE_VM|unix.CLONE_VFORK|uintptr(unix.SIGCHLD), 0, 0)
+		for { // in the child, which has the memory of this process and runs until it is killed
+			unix.RawSyscall6(unix.SYS_PPOLL, 0, 0, 0, 0, 0, 0)
+		}
+	}
 	modes["orphaned"] = func(args []string) { spawn(args[0]) }
 	for name, hoard := range map[string]func(){"registers": registers, "maps": func() { intruder.Map(512 << 20) }, "listens": listens} {
 		modes[name+"-leaderless"] = func([]string) {
@@ -442,6 +451,44 @@ func TestTogether(t *testing.T) {
 	}
 	if n, m := togetherOf(family, 100<<20); n != 4 || m.own < 64<<20 || m.own > each.own/2 {
 		t.Errorf("%d processes take %d MiB together", n, m.own>>20)
+	}
+}
+
+// TestSharedMemoryIsCountedOnce: a process that begins another one shares all of its memory with it until that has become a program. Then
+// pages say nothing of how many have them.
+func TestSharedMemoryIsCountedOnce(t *testing.T) {
+	p, err := Start(Command{Name: "begins-another", Args: []string{"begins-another"}, Pipe: true, Confine: &confine.Policy{Children: true}})
+	must(err)
+	defer func() { p.Kill(); <-p.gone }()
+	if _, err := io.ReadFull(p.Out(), make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "it has begun another one", func() bool { return len(p.family()) == 2 })
+	family := p.family()
+	n, each := togetherOf(family, 0)
+	if n != 2 || each.own < 2*64<<20 {
+		t.Errorf("%d processes take %d MiB, each for itself", n, each.own>>20)
+	}
+	if n, m := togetherOf(family, 100<<20); n != 2 || m.own < 64<<20 || m.own > each.own*2/3 {
+		t.Errorf("%d processes take %d MiB together, %d each for itself", n, m.own>>20, each.own>>20)
+	}
+}
+
+// TestProcessesWithoutALeaderCountEach: a process whose first thread has ended has its memory in the others.
+func TestProcessesWithoutALeaderCountEach(t *testing.T) {
+	var pids []int
+	for range 2 {
+		p, err := Start(Command{Name: "listens-leaderless", Args: []string{"listens-leaderless"}})
+		must(err)
+		defer func() { p.Kill(); <-p.gone }()
+		until(t, "its first thread has ended", func() bool {
+			state, err := stateAt("/proc/" + strconv.Itoa(p.pid))
+			return err == nil && noMore(state)
+		})
+		pids = append(pids, p.pid)
+	}
+	if got := apartOf(pids); len(got) != 2 {
+		t.Errorf("%d of them count", len(got))
 	}
 }
 

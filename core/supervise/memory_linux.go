@@ -1,9 +1,15 @@
 package supervise
 
 import (
+	"cmp"
+	"maps"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // memory is what the kernel says of a process's memory, in bytes.
@@ -56,7 +62,8 @@ func togetherOf(pids []int, most uint64) (living int, sum memory) {
 		return len(all), sum
 	}
 	sum = memory{}
-	for pid, m := range all {
+	for _, pid := range apartOf(slices.Collect(maps.Keys(all))) {
+		m := all[pid]
 		if parts, err := partsOf(pid); err == nil {
 			parts.own += m.tables
 			m = parts
@@ -64,6 +71,32 @@ func togetherOf(pids []int, most uint64) (living int, sum memory) {
 		sum.add(m) // an error: it has ended, or may not be looked at so closely, and counts as a whole
 	}
 	return len(all), sum
+}
+
+// apartOf leaves one process of those that have one memory, as a process and the one that it is about to start have until that becomes a
+// program. Each page counts as a whole for both. Where the kernel does not compare them, they count each for itself.
+func apartOf(pids []int) []int {
+	const vm = 1             // KCMP_VM
+	threads := map[int]int{} // of each process one that lives: the first shows no memory once it has ended
+	for _, pid := range pids {
+		if at, err := placeOf(pid); err == nil {
+			threads[pid], _ = strconv.Atoi(filepath.Base(at)) // it is a number
+		}
+	}
+	compare := func(a, b int) int {
+		order, _, errno := unix.Syscall6(unix.SYS_KCMP, uintptr(threads[a]), uintptr(threads[b]), vm, 0, 0, 0)
+		switch {
+		case errno == 0 && order == 0:
+			return 0
+		case errno == 0 && order == 1:
+			return -1
+		case errno == 0 && order == 2:
+			return 1
+		}
+		return cmp.Compare(a, b)
+	}
+	slices.SortFunc(pids, compare)
+	return slices.CompactFunc(pids, func(a, b int) bool { return a != b && compare(a, b) == 0 })
 }
 
 // partsOf is a process's memory where a page that several processes have counts for each by its part, as proc_pid_smaps(5) says. Page
