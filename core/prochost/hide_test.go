@@ -191,6 +191,21 @@ func TestDeathHidesSecrets(t *testing.T) {
 	w.check(t)
 }
 
+// TestDeathHidesWhatDoesNotPrint: its last lines show in other signs what does not print in a secret.
+func TestDeathHidesWhatDoesNotPrint(t *testing.T) {
+	words := []string{"first0000", "second0000", "third0000", "fourth0000"}
+	w := &told{secret: words[0] + "\t" + words[1] + "\x1b" + words[2] + "\xff\xfe" + words[3]}
+	p := loaded(t, guestSpec("stock"), w.options(), with(w.give))
+	_, err := check(p, "tell/death")
+	if err == nil {
+		t.Fatal("it answers")
+	}
+	w.err(err)
+	until(t, "it is seen to have ended", func() bool { s := p.Status(); w.status(s); return s.Replicas[0].Crashes > 0 })
+	w.secret = strings.Join(words, " ")
+	w.check(t)
+}
+
 // TestFindingsHideSecrets: what a scanner puts in place of a finding, and why it failed.
 func TestFindingsHideSecrets(t *testing.T) {
 	w := &told{secret: toldSecrets[0]}
