@@ -58,20 +58,20 @@ type Verdict struct {
 type Quorum struct {
 	N    int      `json:"n"`
 	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
-	Step string   `json:"step,omitempty"` // whose rule it is; "" for the chain's default
+	Step string   `json:"step,omitempty"` // that asks; "" for the chain's default
 	Rule string   `json:"rule,omitempty"` // the rule of that step, "step NAME" if it named none, or "failure of step NAME"; "" for the chain's default
 
 	Named string `json:"-"` // the rule as the step named it, where Rule is what may be shown of that; never kept
 }
 
-// How the names begin that the gateway itself gives: that of a step which names no rule, and that of one which failed. No step can
-// name a rule of its own so.
+// Beginnings of rule names that only the gateway gives: for a step that names no rule, and for a step that failed. No step can give its
+// own rules such a name.
 const (
 	RuleOfStep    = "step "
 	RuleOfFailure = "failure of step "
 )
 
-// OwnRule reports whether only the gateway names rules so.
+// OwnRule reports whether only the gateway gives such a rule name.
 func OwnRule(rule string) bool {
 	return strings.HasPrefix(rule, RuleOfStep) || strings.HasPrefix(rule, RuleOfFailure)
 }

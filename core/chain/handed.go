@@ -13,18 +13,18 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// What of a value that a plugin is handed in secret is looked for in its words, bytes. Shorter values would be found in any text. A name,
-// such as a reason code, cannot hold a mark: one that holds a longer value is an error instead.
+// Lengths, in bytes, of what is looked for in the words of a plugin. Shorter values would be found in any text. A name, such as a reason
+// code, cannot hold a mark. A name that holds a value of handedName bytes or more is an error.
 const (
-	handedLeast = 4
-	handedLine  = 8   // a line of a value that has several, as a log cuts it up
-	handedLines = 512 // of one value
-	handedName  = 8
-	handedStart = 5  // of a value whose end was cut off
-	handedEnds  = 64 // places in a text where it may have been cut
+	handedLeast = 4   // the shortest value
+	handedLine  = 8   // the shortest line of a value with several lines: logs split it into lines
+	handedLines = 512 // most lines of one value
+	handedName  = 8   // the shortest value in a name
+	handedStart = 5   // the shortest beginning of a value whose end was cut off
+	handedEnds  = 64  // most places in a text at which it may have been cut
 )
 
-// Handed is a value that the operator hands to a plugin in secret: by reference, or under a name such as token.
+// Handed is a secret that the operator gives to a plugin: by reference, or under a name such as token.
 type Handed struct {
 	Key   string // in the configuration
 	Value string
@@ -62,7 +62,7 @@ func NewHider(all []Handed) *Hider {
 	return h
 }
 
-// Marks are what stands in the place of values.
+// Marks lists the texts that replace values.
 func (h *Hider) Marks() []string {
 	if h == nil {
 		return nil
@@ -70,7 +70,7 @@ func (h *Hider) Marks() []string {
 	return h.marks
 }
 
-// plainKey is a key that may stand in any text, quoted or not.
+// plainKey replaces the characters of a key that some text would have to escape.
 func plainKey(key string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || strings.ContainsRune("\"\\<>&'`", r) {
@@ -161,8 +161,8 @@ type handedSpan struct {
 	mark     string
 }
 
-// Hide is a text with marks in place of the values, in every form that quoting gives them. A value of several lines is found line by
-// line, and one that was cut off by its beginning.
+// Hide replaces the values in a text with marks, in every form that quoting gives them. It finds each line of a value with several lines,
+// and the beginning of a value whose end was cut off.
 func (h *Hider) Hide(text string) string {
 	if h == nil || text == "" {
 		return text
@@ -184,7 +184,7 @@ func (h *Hider) Hide(text string) string {
 	return b.String()
 }
 
-// Within is Hide for a text that may have so many bytes: marks are longer than most values.
+// Within is Hide, and keeps the text within most bytes: marks are longer than most values.
 func (h *Hider) Within(text string, most int) string {
 	out := h.Hide(text)
 	if len(out) <= max(most, len(text)) {
@@ -193,7 +193,8 @@ func (h *Hider) Within(text string, most int) string {
 	return strings.ToValidUTF8(out[:most-len("…")], "") + "…"
 }
 
-// spans are the places of values in a text, by where they begin, the longest first. What stands in a mark is none: it was hidden before.
+// spans are the places of values in a text, by where they begin, the longest first. A place within a mark is left out: that
+// text was hidden before.
 func (h *Hider) spans(text string) []handedSpan {
 	var out, marks []handedSpan
 	for _, f := range h.forms {
@@ -267,7 +268,7 @@ func cutAt(text, value string) (from int, found bool) {
 	}
 }
 
-// Error is an error without the values, in its text and in what the plugin says in it. What it wraps is found as before.
+// Error hides the values in the text of an error and in the plugin's words. errors.Is and errors.As see what err wraps.
 func (h *Hider) Error(err error) error {
 	if h == nil || err == nil {
 		return err
@@ -280,7 +281,7 @@ func (h *Hider) Error(err error) error {
 	return &veiled{err: err, text: shown, words: said}
 }
 
-// veiled is an error without what its plugin was handed in secret.
+// veiled is an error whose text and words show no secret of the plugin.
 type veiled struct {
 	err         error
 	text, words string
@@ -302,8 +303,8 @@ func (h *Hider) Name(what, name string) error {
 	return nil
 }
 
-// Verdict is a verdict without the values: its texts may have so many bytes. One whose names hold a value is an error, or a denial if it
-// would not have permitted: no on_error makes it weaker.
+// Verdict hides the values in the texts of a verdict, each of at most that many bytes. If a name holds a value, a permit is an error. A deferral
+// or a denial is a denial: on_error cannot make it weaker.
 func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 	if h == nil {
 		return v, nil
@@ -324,7 +325,7 @@ func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 	return v, nil
 }
 
-// Findings are findings without the values in what they put in place of text, which may have so many bytes.
+// Findings hides the values in the replacements of findings, each of at most that many bytes.
 func (h *Hider) Findings(all []sdk.Finding, most int) []sdk.Finding {
 	if h == nil {
 		return all

@@ -397,8 +397,7 @@ func TestUnmaskedCallIsNotShown(t *testing.T) {
 		lacks(t, unmaskable, masked, "the context (")
 }
 
-// An approval that is not used yet can be taken back; the page says what goes with it.
-// An approval whose key is killed or revoked is none: the call is in the list again, and an operator may approve or deny it.
+// Once the key of the approver is revoked, the call is in the list again. An operator may approve or deny it.
 func TestApprovalThatCountsNoMoreInTheConsole(t *testing.T) {
 	d := newDesk(t)
 	agent, boss := d.key("agent", "agent"), d.key("boss", "approver")
@@ -425,6 +424,7 @@ func TestApprovalThatCountsNoMoreInTheConsole(t *testing.T) {
 	}
 }
 
+// An approval that was not redeemed can be withdrawn; the page says what ends with it.
 func TestWithdrawInTheConsole(t *testing.T) {
 	d := newDesk(t)
 	agent := d.key("agent", "agent")

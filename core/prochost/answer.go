@@ -48,7 +48,7 @@ func (a *answer) verdict() (sdk.Verdict, error) {
 	case a.failure != "":
 		return sdk.Verdict{}, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(a.failure)}
 	case a.effect == 0 || a.effect >= uint64(len(effects)):
-		return sdk.Verdict{}, wrongf("effect %d is none", a.effect)
+		return sdk.Verdict{}, wrongf("unknown effect %d: expected 1 (abstain) to 4 (deny)", a.effect)
 	}
 	v := sdk.Verdict{Effect: effects[a.effect], Code: a.code, Reason: a.reason, RuleID: a.rule, Message: a.message}
 	if err := a.checkTexts(v.Effect); err != nil {
@@ -67,7 +67,7 @@ func (a *answer) verdict() (sdk.Verdict, error) {
 	return v, nil
 }
 
-// verdict judges an answer to this instance, and hides what its plugin was handed in secret.
+// verdict checks an answer of this instance and hides the plugin's secrets in it.
 func (in *instance) verdict(a *answer) (sdk.Verdict, error) {
 	v, err := a.verdict()
 	if err != nil {
@@ -210,13 +210,13 @@ func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text 
 	case !(f.Confidence >= 0 && f.Confidence <= 1): // also for NaN
 		return sdk.Finding{}, fmt.Errorf("confidence %v is not within 0 and 1", f.Confidence)
 	case f.Severity <= 0 || int(f.Severity) >= len(severities):
-		return sdk.Finding{}, fmt.Errorf("severity %d is none", f.Severity)
+		return sdk.Finding{}, fmt.Errorf("unknown severity %d: expected 1 to %d", f.Severity, len(severities)-1)
 	case f.Suggested < 0 || int(f.Suggested) >= len(actions):
-		return sdk.Finding{}, fmt.Errorf("suggested action %d is none", f.Suggested)
+		return sdk.Finding{}, fmt.Errorf("unknown suggested action %d: expected 0 to %d", f.Suggested, len(actions)-1)
 	case len(f.Replacement) > maxReplacement:
 		return sdk.Finding{}, fmt.Errorf("replacement of %d bytes, at most %d are allowed", len(f.Replacement), maxReplacement)
 	case f.Replacement != "" && f.Suggested != pluginv1.Finding_ACTION_REPLACE:
-		return sdk.Finding{}, fmt.Errorf("a replacement goes with ACTION_REPLACE")
+		return sdk.Finding{}, fmt.Errorf("only ACTION_REPLACE may have a replacement")
 	}
 	return sdk.Finding{Kind: kind, Scanner: scanner, Start: int(f.Start), End: int(f.End), Confidence: f.Confidence,
 		Severity: severities[f.Severity], Suggested: actions[f.Suggested], Replacement: f.Replacement}, nil

@@ -10,8 +10,8 @@ const (
 	blameKept = 5 * time.Minute // how long what came of a key's last calls says something
 )
 
-// blame tells a plugin that fails from a key whose calls fail. The breaker must not hear of the calls that one key makes slow or wrong
-// while the plugin serves all others, and where it heard of them, since nobody else had called, it must not refuse the others.
+// blame distinguishes a plugin that fails from a key whose calls fail. While the plugin serves all other keys, the breaker must not count
+// the failures of one key. If it has counted them, because nobody else had called, it must not refuse the others.
 type blame struct {
 	mu   sync.Mutex
 	last map[string]last // by key
@@ -20,7 +20,7 @@ type blame struct {
 // lastCalls is how many calls of a key are remembered.
 const lastCalls = 4
 
-// last is what came of a key's last calls.
+// last is how the last calls of a key ended.
 type last struct {
 	failed [lastCalls]bool // the newest first
 	at     time.Time
@@ -62,8 +62,8 @@ func (b *blame) clear(key string, now time.Time) bool {
 	return recent < blameKeys || 2*failing < recent
 }
 
-// of notes what came of a key's call, and gives what the breaker is to hear of it: nothing of a failure while the last calls of every
-// other key went well. A key that is alone is always heard.
+// of notes how a key's call ended, and returns what the breaker is told. A failure is not told while the last calls of every other key
+// went well. If no other key calls, everything is told.
 func (b *blame) of(key string, came outcome, now time.Time) outcome {
 	if came == wentUnknown {
 		return came

@@ -221,11 +221,11 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// passes says whether an open breaker lets a call pass: one of a key whose own calls go well. Masking does not, since its being late is told
-// to nobody, and a plugin that hangs would cost each decision all the time that masking has.
+// passes says whether an open breaker lets a call through: it does if the key's own calls go well. It never lets masking through. blame does
+// not learn that masking was late, so beside a plugin that hangs each decision would take all the time that masking has.
 func (p *Plugin) passes(who whose) bool { return !who.mask && p.blame.clear(who.key, p.o.Now()) }
 
-// permit asks the breaker for a call. Of one that passes without its leave it learns nothing.
+// permit asks the breaker for leave to make a call. The breaker learns nothing from a call that passes without its leave.
 func (p *Plugin) permit(who whose) (permit, error) {
 	if p.breaker == nil {
 		return permit{}, nil

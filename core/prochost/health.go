@@ -110,7 +110,7 @@ func (in *instance) heed(m *pluginv1.HealthResponse) error {
 	case pluginv1.HealthResponse_STATUS_DRAINING:
 		said.how = "draining"
 	default:
-		return fmt.Errorf("health status %d is none", m.Status)
+		return fmt.Errorf("unknown health status %d: expected 1 (serving), 2 (not serving) or 3 (draining)", m.Status)
 	}
 	in.said.Store(&said)
 	in.serving.Store(m.Status == pluginv1.HealthResponse_STATUS_SERVING)

@@ -83,13 +83,13 @@ func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 
 func (d *described) takeName(r *pluginv1.InfoResponse, s *Spec) error {
 	if !pluginName.MatchString(r.Name) {
-		return fmt.Errorf("name %q: 1 to 64 of a-z 0-9 . _ - are wanted", cut(r.Name, 80))
+		return fmt.Errorf("name %q: expected 1 to 64 of a-z 0-9 . _ -", cut(r.Name, 80))
 	}
 	if r.Version == "" || !isLine(r.Version, 64) {
-		return fmt.Errorf("version %q: 1 to 64 printable characters are wanted", cut(r.Version, 80))
+		return fmt.Errorf("version %q: expected 1 to 64 printable characters", cut(r.Version, 80))
 	}
 	if !isLine(r.Description, maxDescription) {
-		return fmt.Errorf("description: one printable line of at most %d bytes is wanted", maxDescription)
+		return fmt.Errorf("description: expected one printable line of at most %d bytes", maxDescription)
 	}
 	d.Name, d.Version, d.Description = r.Name, r.Version, r.Description
 	return errors.Join(s.Hide.Name("name", r.Name), s.Hide.Name("version", r.Version))
@@ -138,7 +138,7 @@ func (d *described) takeSecrets(r *pluginv1.InfoResponse, s *Spec) error {
 	declared := map[string]bool{}
 	for _, x := range r.Secrets {
 		if !secretName.MatchString(x.GetName()) || declared[x.Name] || !isLine(x.Description, maxDescription) {
-			return fmt.Errorf("secrets: %q is named twice, or its name or description is none", cut(x.GetName(), 80))
+			return fmt.Errorf("secrets: %q is there twice, or its name or description is invalid", cut(x.GetName(), 80))
 		}
 		declared[x.Name] = true
 		if _, given := s.Secrets[x.Name]; x.Required && !given && s.Connect == "" {
@@ -160,7 +160,7 @@ func (d *described) takeFindings(r *pluginv1.InfoResponse, s *Spec) error {
 	}
 	for _, f := range r.Findings {
 		if _, twice := d.kinds[f.GetKind()]; twice || !isCode(f.GetKind()) || !isLine(f.Description, maxDescription) {
-			return fmt.Errorf("findings: kind %q is named twice, or is not 1 to 64 of A-Z 0-9 _, or its description is none", cut(f.GetKind(), 80))
+			return fmt.Errorf("findings: kind %q is there twice, or is not 1 to 64 of A-Z 0-9 _, or its description is invalid", cut(f.GetKind(), 80))
 		}
 		if err := s.Hide.Name("findings: a kind", f.Kind); err != nil {
 			return err

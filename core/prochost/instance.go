@@ -204,7 +204,7 @@ func quoted(err error) error {
 	return &chain.Spoken{Err: errors.New(s.Code().String()), Words: chain.Heard(s.Message())}
 }
 
-// plain is plain without what the plugin was handed in secret.
+// plain hides the plugin's secrets, before the text is cut.
 func (in *instance) plain(err error) error {
 	if s, ok := status.FromError(err); ok {
 		err = status.Error(s.Code(), in.spec.Hide.Hide(s.Message()))

@@ -69,7 +69,7 @@ type Spec struct {
 	User    *supervise.User   // nil: the gateway's own
 	Env     map[string]string // all that it gets, beside what the handshake needs
 	Secrets map[string][]byte // name → value; reach it as files, never in its environment or arguments. Not with Connect
-	Hide    *chain.Hider      // of what it is handed in secret: nothing that it says shows that. nil hides nothing
+	Hide    *chain.Hider      // hides its secrets in all that it says; nil hides nothing
 
 	Config     []byte // JSON object; empty is {}
 	Generation string // of the operator's configuration
@@ -177,7 +177,7 @@ func tooSlow(limit time.Duration) error {
 	return fmt.Errorf("it was not ready within %v: %w", limit, context.DeadlineExceeded)
 }
 
-// hiding are the Options of one plugin: nothing that it says reaches the log, or is told, with what it was handed in secret.
+// hiding returns the Options of one plugin, whose log and notices show no secret of the plugin.
 func (o Options) hiding(h *chain.Hider) Options {
 	if h == nil {
 		return o

@@ -71,9 +71,9 @@ func TestStartErrors(t *testing.T) {
 		{mode: "stock", want: "config: /x is wrong", refused: true, check: func(string, []byte) error { return errors.New("/x is wrong") }},
 		{mode: "trivial", want: "it takes no config", refused: true, change: func(s *Spec) { s.Config = []byte(`{"a":1}`) }},
 		{mode: "stock-never-serves", want: "it does not serve (not serving)", words: "the directory is away", change: func(s *Spec) { s.StartTimeout = time.Second }, late: true},
-		{mode: "stock-odd-health", want: "health status 77 is none"},
-		{mode: "stock-bad-smoke", want: "effect 99 is none"},
-		{mode: "stock-unary-bad-smoke", want: "effect 99 is none"},
+		{mode: "stock-odd-health", want: "unknown health status 77"},
+		{mode: "stock-bad-smoke", want: "unknown effect 99"},
+		{mode: "stock-unary-bad-smoke", want: "unknown effect 99"},
 	} {
 		t.Run(c.mode+" "+c.want, func(t *testing.T) {
 			s := guestSpec(c.mode)

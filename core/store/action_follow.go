@@ -14,7 +14,7 @@ import (
 // the deferred call how it stands. So a move costs the same whether one action waits for it or a hundred, and there is no
 // moment, also after a crash, at which some of them have followed and others have not.
 
-// follow makes the action what its deferred call, which stands like that, has made of it. d may be nil.
+// follow brings the action to the state of its deferred call, which stands gives. d may be nil.
 func (a *Action) follow(d *Defer, stands string) {
 	if d == nil || a.Token != d.Token || a.Status != ActionPending && a.Status != ActionApproved {
 		return

@@ -84,7 +84,7 @@ type Action struct {
 	// Why Params and Context are neither kept nor shown; nil if they are.
 	ParamsWithheld  *wire.Withheld `json:"params_withheld,omitempty"`
 	ContextWithheld *wire.Withheld `json:"context_withheld,omitempty"`
-	refilled        bool           // of what is shown by now: its row does not have it
+	refilled        bool           // Params or Context are from the approvers' view; the action's own row does not have them
 }
 
 // ActionEvent is one thing that happened to an action, and the audit record that says so.

@@ -155,7 +155,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 			return err
 		}
 		if d.Status == Approved {
-			return nil // and too few of them count now
+			return nil // it is pending because other sign-offs do not count now; this one adds nothing
 		}
 		return c.signedBefore(tx, d, *d)
 	}
@@ -165,7 +165,7 @@ func (c *Approve) sign(tx *tx, d *Defer) error {
 	before := *d
 	c.was = nil
 	if c.Modified == nil && d.Status == Approved && c.among(tx, tx.standing(d)) {
-		return nil // it adds none, and the others are as they were
+		return nil // this sign-off is there already, and the others are as they were
 	}
 	if c.Modified == nil {
 		tx.waitAgain(d, c.By, d.Expires, approvalOver)
@@ -280,7 +280,7 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	switch {
 	case len(g.Issuers) == 0:
 		return nil
-	case len(g.Rules) == 0: // it would permit what the call was before
+	case len(g.Rules) == 0: // a grant without rules would also permit the call as it was before
 		c.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for one to permit"
 		return nil
 	case d.GrantID != "":

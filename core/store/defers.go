@@ -65,7 +65,7 @@ type Defer struct {
 
 	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
 	Quorums      []sdk.Quorum    `json:"quorums"`
-	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what defers the call as approvers changed it last, then and when it was to be redeemed
+	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what the rules ask for the call as an approver changed it; a redemption may add to it
 	Priority     sdk.Priority    `json:"priority,omitempty"`
 	ArgsHash     Hash            `json:"args_hash"`
 	ContextHash  Hash            `json:"context_hash"`
@@ -89,7 +89,7 @@ func (d *Defer) signers() []string {
 	return out
 }
 
-// asks are what defers the call as it is now.
+// asks lists what the rules ask for the call as it is now.
 func (d *Defer) asks() []sdk.Quorum {
 	if d.Modified != nil {
 		return d.Asked
@@ -97,7 +97,7 @@ func (d *Defer) asks() []sdk.Quorum {
 	return d.Quorums
 }
 
-// Rules are those that ask for approvals of the call as it is now, and the steps whose they are. "" is among them for the chain's default.
+// Rules lists the rules that ask for approvals of the call as it is now, and the step of each. "" is the chain's default.
 func (d *Defer) Rules() (rules, steps []string) {
 	for _, q := range d.asks() {
 		known := false
@@ -118,7 +118,7 @@ type callKey struct{ key, agent, call string }
 // state is what the sequencer's goroutine alone may touch.
 type state struct {
 	live     map[string]*Defer     // pending and approved, by token
-	alike    map[[32]byte][]*Defer // the live ones of one call
+	alike    map[[32]byte][]*Defer // pending and approved, by the digest of the call
 	byCall   map[callKey]string    // token of a live defer, by the call that asked
 	pending  map[string]int        // per key
 	watchers map[string][]chan struct{}
@@ -189,7 +189,7 @@ func (st *state) drop(d *Defer) {
 	}
 }
 
-// waiting is the deferred call of that digest that waits, or nil.
+// waiting is the pending deferred call of that digest, or nil.
 func (tx *tx) waiting(digest [32]byte) *Defer {
 	var is *Defer
 	var over []*Defer
@@ -207,7 +207,7 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 	return is
 }
 
-// unpend counts d as one that waits no more.
+// unpend takes d out of the count of pending ones.
 func (st *state) unpend(d *Defer) {
 	if st.pending[d.KeyID]--; st.pending[d.KeyID] <= 0 {
 		delete(st.pending, d.KeyID)
@@ -430,7 +430,7 @@ func (c *StopWatch) apply(tx *tx) error {
 	return nil
 }
 
-// wakeApproved wakes those who wait for a call whose row says approved: it may be, once more.
+// wakeApproved wakes those who poll a call whose row says approved: its sign-offs may count again.
 func (st *state) wakeApproved() {
 	for token, waiting := range st.watchers {
 		if d := st.live[token]; d == nil || d.Status != Approved {

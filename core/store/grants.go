@@ -26,8 +26,8 @@ type Grant struct {
 	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
 	SessionID   string    `json:"session_id,omitempty"`
 	RuleID      string    `json:"rule_id,omitempty"`
-	Rules       []string  `json:"rules,omitempty"` // of one that came with an approval: all that had deferred the call; "" for the chain's default. Of one by hand: RuleID, if it names a step
-	Steps       []string  `json:"steps,omitempty"` // whose rules they are: another step may name one of its own alike
+	Rules       []string  `json:"rules,omitempty"` // with an approval: all rules that deferred the call, "" for the chain's default. Made by hand: RuleID, if a step was named
+	Steps       []string  `json:"steps,omitempty"` // the step of each rule: steps may have rules of the same name
 	Policy      string    `json:"policy_version,omitempty"`
 	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
 	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit
@@ -70,8 +70,8 @@ func (g *Grant) covers(c *GrantCall) bool {
 		(g.SessionID == "" || g.SessionID == c.SessionID) && g.standsAgainst(c) && (g.Policy == "" || g.Policy == c.Policy)
 }
 
-// standsAgainst reports whether the grant lifts the defer of every step that defers the call. One that is bound to rules
-// lifts no other step's: where more than one defers the call, a rule's name alone does not say whose rule it is.
+// standsAgainst reports whether the grant lifts the defer of every step that defers the call. A grant with rules lifts only those. If
+// several steps defer the call, a rule without its step lifts nothing: the name alone does not tell which step's rule is meant.
 func (g *Grant) standsAgainst(c *GrantCall) bool {
 	if len(c.Quorums) == 0 {
 		return g.lifts("", c.RuleID)
@@ -88,7 +88,7 @@ func (g *Grant) standsAgainst(c *GrantCall) bool {
 	return true
 }
 
-// lifts reports whether the grant stands against a rule of a step. Who grants by hand may name the rule alone.
+// lifts reports whether the grant stands against a rule of a step. A grant made by hand may name the rule without its step.
 func (g *Grant) lifts(step, rule string) bool {
 	if len(g.Rules) == 0 {
 		return g.RuleID == "" || g.RuleID == rule

@@ -6,7 +6,7 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Hidden is why parts of a call are not in what approvers are shown; nil for a part that is.
+// Hidden says why parts of a call are not shown to approvers. A part that is shown has nil.
 type Hidden struct {
 	Args    *wire.Withheld `json:"args,omitempty"`
 	Context *wire.Withheld `json:"context,omitempty"`
@@ -34,8 +34,8 @@ func (h Hidden) String() string {
 	return ""
 }
 
-// unhide shows approvers of a call that waits what could not be masked when it was asked for first, and can be now that it is asked
-// again. It stays the same call with the same digest, so what was signed stands. needsView says that this ask has to be masked first.
+// unhide is for a pending call that is asked again. If approvers are not shown all of it, and more of it could be masked this time, it
+// shows them that. The call and its digest stay the same, so its sign-offs still count. needsView asks the caller to mask the call first.
 func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 	switch {
 	case d.Hidden.none() || d.Digest != c.Digest || c.Verdict.Effect != sdk.Defer || tx.stands(d) != Pending:
@@ -51,8 +51,8 @@ func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 	return false
 }
 
-// unhidden puts what approvers of the action's call are shown by now in the place of what could not be masked when the action was
-// submitted. view reads what they are shown.
+// unhidden fills in params and context that could not be masked when the action was submitted, if approvers are shown them by now.
+// view reads what approvers are shown.
 func (a *Action) unhidden(d *Defer, view func() ([]byte, error)) error {
 	if d == nil || a.Token != d.Token || d.Modified != nil {
 		return nil

@@ -247,7 +247,7 @@ func (m *modelled) again(a modelAnswer, v sdk.Verdict) (out string, settled bool
 	return a.outcome, a.outcome[:4] == "DENY" || v.Effect == sdk.Permit
 }
 
-// is how d stands: an approval that too few stand behind is none.
+// is gives the state of d. An approved call is pending while too few of its sign-offs count.
 func (m *modelled) is(d *modelDefer) string {
 	if d.status == Approved && len(m.counting(d)) < d.need {
 		return Pending

@@ -22,7 +22,7 @@ type openCalls struct {
 type openCall struct {
 	token, approval, decision, key, agent string
 	pending                               bool
-	quorums                               []sdk.Quorum // with signers: whether it waits although its row does not say so
+	quorums                               []sdk.Quorum // with signers, they tell whether an approved call is pending again
 	signers                               []string
 	expires                               time.Time
 	actions                               []string
@@ -37,7 +37,7 @@ func (d *openCall) answers(action, token string) bool {
 	return token == want && slices.Contains(d.actions, action)
 }
 
-// waits reports whether the call waits. s.keys.mu is held.
+// waits reports whether the call is pending. s.keys.mu is held.
 func (d *openCall) waits(s *Store, now time.Time) bool {
 	return d.pending || !s.enough(d.quorums, d.signers, now)
 }

@@ -52,7 +52,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		}
 	}
 	if !tx.enough(now.Quorums, now.signers()) {
-		if len(now.asks()) > len(d.asks()) { // nobody has asked for a grant against what defers the call only now
+		if len(now.asks()) > len(d.asks()) { // the approvers who asked for a grant had not seen these rules
 			for i := range now.Signed {
 				now.Signed[i].Grant = nil
 			}

@@ -8,15 +8,15 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// How an open deferred call stands is worked out from its sign-offs whenever somebody looks at it, by the same count that a redemption
-// is settled by. Its row says approved as long as nothing else has happened to it; while too few of those who signed count, it waits
-// like any other. So whatever stops a sign-off writes nothing for the calls that it was given to, holds for all of them at once, also
-// while it is not on disk yet, and takes nothing away that an undo could not give back.
+// The state of an open deferred call is worked out from its sign-offs each time that somebody looks at it. Redemptions use the same count.
+// The row of an approved call says approved until something else happens to the call. While too few sign-offs count, the call is
+// pending like any other. So a kill or a revocation writes nothing for the calls that its key has signed. It holds for all of them at
+// once, even before it is on disk, and undoing a kill gives the approvals back.
 
-// approvalOver is why a call waits again that somebody signs after its approval.
+// approvalOver is the reason in the record when an approved call becomes pending again.
 const approvalOver = "its approval counts no more"
 
-// stands is the state that d is in at that time.
+// stands is the state of d at that time.
 func (s *Store) stands(d *Defer, now time.Time) string {
 	if d.Status == Approved && !s.enough(d.Quorums, d.signers(), now) {
 		return Pending
@@ -33,7 +33,7 @@ func (s *Store) standsNow(d *Defer) string {
 	return s.stands(d, s.set.Now())
 }
 
-// waitAgain makes an approved call wait that too few have signed.
+// waitAgain makes an approved call pending whose sign-offs are too few by now.
 func (tx *tx) waitAgain(d *Defer, by Who, until time.Time, why string) {
 	if d.Status != Approved {
 		return
@@ -42,7 +42,7 @@ func (tx *tx) waitAgain(d *Defer, by Who, until time.Time, why string) {
 	tx.deferRecord("defer_created", d, by, why)
 }
 
-// shown is the copy of d that leaves the store: of an open call, how it stands now and the sign-offs that count now.
+// shown is the copy of d that leaves the store. An open call has its state of now and the sign-offs that count now.
 func (tx *tx) shown(d *Defer) Defer {
 	out := *d
 	if out.Status = tx.stands(d); out.Status != d.Status {
@@ -53,7 +53,7 @@ func (tx *tx) shown(d *Defer) Defer {
 	return out
 }
 
-// counting are the sign-offs of d that count now; of one that has ended, those that it ended with.
+// counting lists the sign-offs of d that count now. A call that has ended keeps those that it ended with.
 func (tx *tx) counting(d *Defer) []SignOff {
 	if !d.open() {
 		return d.Signed
@@ -61,7 +61,7 @@ func (tx *tx) counting(d *Defer) []SignOff {
 	return slices.DeleteFunc(slices.Clone(d.Signed), func(o SignOff) bool { return !tx.s.signs(o.Key, tx.now) })
 }
 
-// required is how many approvals it takes in all, as far as can be known: those that count and those that miss.
+// required is how many approvals the call needs in all, as far as can be known: those that count and those that are missing.
 func (tx *tx) required(d *Defer) int {
 	most, missing, signed := 1, 0, tx.counting(d)
 	for _, q := range d.Quorums {
@@ -74,7 +74,7 @@ func (tx *tx) required(d *Defer) int {
 	return max(most, len(signed)+missing)
 }
 
-// enough reports whether the signers are what every quorum asks for.
+// enough reports whether the signers satisfy every quorum.
 func (s *Store) enough(quorums []sdk.Quorum, signers []string, now time.Time) bool {
 	for _, q := range quorums {
 		if s.count(q, signers, now) < q.N {
@@ -88,7 +88,7 @@ func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
 	return tx.s.enough(quorums, signers, tx.now)
 }
 
-// count counts different approvers among the signers whom the quorum takes: a key and those it was rolled to are one.
+// count is the number of different approvers among the signers that the quorum accepts. A key and its rolled successors are one approver.
 func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
 	roots := map[string]bool{}
 	for _, id := range signers {
@@ -106,8 +106,8 @@ func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
 
 func (tx *tx) count(q sdk.Quorum, signers []string) int { return tx.s.count(q, signers, tx.now) }
 
-// signs reports whether a signature of that key, or of that operator, counts: one of a key that was revoked since does not, unless a
-// successor took its place; nor does one of a killed key, until the kill is undone.
+// signs reports whether a sign-off of that key or operator counts. One of a revoked key does not, unless the key was rolled to one that
+// is live. One of a killed key does not until the kill is undone.
 func (s *Store) signs(id string, now time.Time) bool {
 	k := s.keys.byID[id]
 	if k == nil {
@@ -116,7 +116,7 @@ func (s *Store) signs(id string, now time.Time) bool {
 	return s.lives(k, now) && s.killsKey(k) == nil
 }
 
-// standing are the sign-offs of d whose key, or one that it was rolled to, is not revoked.
+// standing lists the sign-offs of d whose key is not revoked, or was rolled to one that is live.
 func (tx *tx) standing(d *Defer) []SignOff {
 	kept := d.Signed[:0:0]
 	for _, s := range d.Signed {

@@ -82,7 +82,7 @@ type Pending struct {
 	ToolID            string          `json:"tool_id"`
 	RuleID            string          `json:"rule_id,omitempty"`
 	Rules             []string        `json:"rules,omitempty"` // all that defer the call: a grant with the approval stands against each of them
-	Steps             []string        `json:"steps,omitempty"` // whose rules they are
+	Steps             []string        `json:"steps,omitempty"` // the step of each rule
 	ReasonCode        string          `json:"reason_code"`
 	Reason            string          `json:"reason,omitempty"`
 	Priority          string          `json:"priority,omitempty"`

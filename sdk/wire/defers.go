@@ -158,7 +158,7 @@ type Approval struct {
 	Approvals  int             `json:"approvals"`
 	Required   int             `json:"approvals_required"`
 	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the call as it is now, named as in a grant that comes with the approval: it would stand against all of them."`
-	Steps      []string        `json:"steps,omitempty" doc:"The steps that named rules, one for each of these."`
+	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order."`
 	From       []string        `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
 }
 

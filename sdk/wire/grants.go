@@ -9,7 +9,7 @@ type GrantAddRequest struct {
 	SessionID     string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
 	PolicyVersion string `json:"policy_version,omitempty" yett:"name" doc:"Only while this policy is in force."`
 	RuleID        string `json:"rule_id,omitempty" yett:"name" doc:"Only calls that this rule, and nothing else, defers. Without step, the rule of whichever step has one of that name."`
-	Step          string `json:"step,omitempty" yett:"name" doc:"Only that step's rule of that name. Goes with rule_id."`
+	Step          string `json:"step,omitempty" yett:"name" doc:"Only that step's rule of that name. Needs rule_id."`
 	ArgsMatch     string `json:"args_match,omitempty" doc:"A CEL condition over the call; an error in it is no match. At most 2048 bytes."`
 	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note; the issuer is the key."`
 	Note          string `json:"note,omitempty" doc:"Why. At most 1024 bytes."`
@@ -25,7 +25,7 @@ type Grant struct {
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
 	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others, and that of a step that failed is \"failure of step NAME\"; a plugin's own rule of such a name stands in quotes and ends with a digest. It permits a call only where no other rule defers it. Of a grant that was made with a step: its rule."`
-	Steps         []string `json:"steps,omitempty" doc:"The steps that named rules, one for each of these: another step's rule of the same name is another rule."`
+	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order: steps may have rules of the same name, and each is a rule of its own."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
