@@ -147,10 +147,11 @@ func nameOr(name, id string) string {
 	return id
 }
 
-// why names all rules that defer the call: a grant with the approval stands against each of them.
+// why names all rules that defer the call as it is now: a grant with the approval stands against each of them. A single rule has the name
+// that the decision has.
 func why(p *client.Pending) string {
 	rules := p.RuleID
-	if len(p.Rules) > 1 {
+	if len(p.Rules) > 1 || p.Modified {
 		rules = strings.Join(p.Rules, " and ")
 	}
 	var parts []string

@@ -24,3 +24,19 @@ func TestListedArgsSayWhatIsWithheld(t *testing.T) {
 		t.Errorf("args that a list leaves out are listed as %s", got)
 	}
 }
+
+// A call is listed with every rule that defers it. Once its arguments were changed, these are the rules of today.
+func TestListedCallsSayWhichRulesDeferThem(t *testing.T) {
+	for want, p := range map[string]client.Pending{
+		"money: why":             {RuleID: "money", Reason: "why", Rules: []string{"money"}},
+		"money and step risk":    {RuleID: "money", Rules: []string{"money", "step risk"}},
+		"RULE_DEFER":             {ReasonCode: "RULE_DEFER", Rules: []string{"step risk"}},
+		"high: risk":             {RuleID: "money", Priority: "high", Modified: true, Rules: []string{"risk"}},
+		"changed":                {RuleID: "money", Reason: "changed", Modified: true},
+		"an older server's rule": {RuleID: "an older server's rule"},
+	} {
+		if got := why(&p); got != want {
+			t.Errorf("%+v is listed as %q, want %q", p, got, want)
+		}
+	}
+}

@@ -42,10 +42,13 @@ type approvalRow struct {
 	Left  string // until it expires
 }
 
-// Also are the other rules that defer the call.
-func (r approvalRow) Also() string {
+// RuleNames lists the rules that defer the call as it is now. A single rule has the name that the decision has.
+func (r approvalRow) RuleNames() string {
 	rules, _ := r.Rules()
-	return strings.Join(slices.DeleteFunc(rules, func(rule string) bool { return rule == "" || rule == r.RuleID }), ", ")
+	if r.Modified == nil && len(rules) <= 1 {
+		return r.RuleID
+	}
+	return strings.Join(slices.DeleteFunc(rules, func(rule string) bool { return rule == "" }), ", ")
 }
 
 func (c *Console) listApprovals(w http.ResponseWriter, r *http.Request, v *visit) {

@@ -227,6 +227,30 @@ func TestApprovesWhatWasShown(t *testing.T) {
 	}
 }
 
+// A call whose arguments were changed shows the rule that defers it with these, and not the one that deferred it before.
+func TestChangedCallShowsItsRule(t *testing.T) {
+	d := newDesk(t)
+	v := waits
+	v.Approvals, v.RuleID = 2, "of-one"
+	d.rule(v)
+	agent, boss := d.key("agent", "agent"), d.key("boss", "approver")
+	decision, token := d.asks(agent, `,"args":{"amount":1}`)
+	b := d.as("ada", store.RoleAdmin)
+	shows := func(rule, none string) {
+		t.Helper()
+		for _, page := range []string{"/approvals", "/approvals/" + decision} {
+			b.get(page).is(t, http.StatusOK, "rule <bdi>"+rule, "of 2").lacks(t, none)
+		}
+	}
+	shows("of-one", "of-many")
+	v.RuleID = "of-many"
+	d.rule(v)
+	if _, err := d.run(boss, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":1000000}}`, token)); err != nil {
+		t.Fatal(err)
+	}
+	shows("of-many", "of-one")
+}
+
 func TestApprovalThatIsOver(t *testing.T) {
 	d := newDesk(t)
 	agent := d.key("agent", "agent")
