@@ -54,7 +54,7 @@ const (
 
 // The refusals of Begin.
 var (
-	ErrGone     = errors.New("the connection has made room for another")
+	ErrGone     = errors.New("the connection is closed: its key was stopped, or it has made room for another")
 	ErrKeyShare = errors.New("all connections of the key are busy")
 	ErrDoorFull = errors.New("all connections are busy")
 )

@@ -58,7 +58,7 @@ func noPlace(err error, all, each int) error {
 	case errors.Is(err, edge.ErrKeyShare):
 		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", each)
 	case errors.Is(err, edge.ErrGone):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the connection is closed, since others needed its place (limits.connections)")
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was killed or has ended, or others needed its place (limits.connections); connect again")
 	}
 	return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", all)
 }

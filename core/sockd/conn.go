@@ -87,7 +87,7 @@ func (c *conn) begin(key *store.Key, urgent bool) error {
 	case errors.Is(err, edge.ErrKeyShare):
 		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", c.s.set.PerKey)
 	case errors.Is(err, edge.ErrGone):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the connection is closed, since others needed its place (limits.connections)")
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was killed or has ended, or others needed its place (limits.connections); connect again")
 	case err != nil:
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", c.s.set.Connections)
 	}
