@@ -99,3 +99,38 @@ func echoes(b *testing.B) func() error {
 		return err
 	}
 }
+
+// BenchmarkSeldomBesideEndless is the median time of a short call that another key makes now and then, beside an endless one in the same
+// worker. A process whose runtime has little to do looks at its processors seldom, so what waits for that look waits long.
+func BenchmarkSeldomBesideEndless(b *testing.B) {
+	code := wasmgen.Armed(wasmgen.Cat(wasmgen.Forever(), wasmgen.FindBody())).Encode()
+	w, err := newHost(b, Options{}).Spawn(context.Background(), Spec{Name: "m", Code: code, Instances: 1, Timeout: MaxTimeout, Fuel: MaxFuel})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = w.Close(context.Background()) })
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.Scan(ctx, &chain.Input{Text: wasmgen.Trigger + "some text that is long", KeyID: "slow"})
+		ended <- err
+	}()
+	waitFor(func() bool { return w.places.InUse() == 1 })
+	var took []time.Duration
+	for b.Loop() {
+		for range 100 {
+			pause := time.NewTimer(10 * time.Millisecond)
+			<-pause.C
+			begun := time.Now()
+			if _, err := w.Scan(context.Background(), &chain.Input{Text: "some other text, for short", KeyID: "quick"}); err != nil {
+				b.Error(err)
+			}
+			took = append(took, time.Since(begun))
+		}
+	}
+	stop()
+	<-ended
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Microseconds()), "µs-median")
+	b.ReportMetric(0, "ns/op")
+}

@@ -18,7 +18,8 @@ import (
 // checks on out, and returns when in ends. An error means that the two ends no longer understand each other, or that the
 // module cannot be loaded, which the gateway has been told.
 func RunWorker(in io.Reader, out io.Writer) error {
-	s := &server{out: out, in: readFrames(in, toChild(MaxMemory)), cancels: map[uint64]context.CancelFunc{}}
+	s := &server{out: out, in: readFrames(in, toChild(MaxMemory)), reading: make(chan struct{}, 1), cancels: map[uint64]context.CancelFunc{}}
+	s.reading <- struct{}{}
 	spec, err := s.awaitLoad()
 	if err != nil {
 		return err
@@ -43,8 +44,8 @@ func RunWorker(in io.Reader, out io.Writer) error {
 type server struct {
 	module *Module
 
-	readMu sync.Mutex
-	in     *frames
+	in      *frames
+	reading chan struct{} // holds a token while nobody reads from in
 
 	writeMu sync.Mutex
 	out     io.Writer
@@ -134,6 +135,10 @@ func (s *server) ready() error {
 
 // serve answers until the input ends. Whoever reads a call runs it, so that a call wakes nobody up before it runs; one
 // goroutine more than there can be calls keeps reading, for those that are cancelled.
+//
+// A token says who reads, and no mutex does: a mutex that somebody has waited for long goes to them at once, and the one that gives it up
+// stands back. The reader then sat in a system call with the processor that the call was queued on, until the runtime looked for that, 10 ms
+// later, wherever an endless guest had the other processor.
 func (s *server) serve(instances int) error {
 	var wg sync.WaitGroup
 	errs := make([]error, instances+1)
@@ -157,14 +162,14 @@ func (s *server) serve(instances int) error {
 func (s *server) follow() error {
 	var buf, out []byte
 	for {
-		s.readMu.Lock()
+		<-s.reading
 		kind, id, body, err := s.in.next(buf)
 		var run func([]byte) []byte
 		if err == nil && kind != frameCancel {
 			// Before the next frame is read, because that may cancel this one.
 			run, err = s.begin(kind, id, body)
 		}
-		s.readMu.Unlock()
+		s.reading <- struct{}{}
 		switch {
 		case err != nil:
 			return err
