@@ -88,15 +88,15 @@ func TestAnOpenBreakerRefusesKeysBeyondMemory(t *testing.T) {
 	var b blame
 	now := time.Unix(1, 0)
 	for i := range blameKeys {
-		if !b.clear(fmt.Sprint(i), now) {
+		if !b.clear(fmt.Sprint(i), now, true) {
 			t.Fatalf("key %d of %d does not pass", i, blameKeys)
 		}
 		b.of(fmt.Sprint(i), wentWrong, now)
 	}
-	if b.clear("one more", now) || b.clear("0", now) {
+	if b.clear("one more", now, true) || b.clear("0", now, true) {
 		t.Error("a key passes that is not remembered, or whose call failed")
 	}
-	if now = now.Add(blameKept + time.Second); !b.clear("one more", now) {
+	if now = now.Add(blameKept + time.Second); !b.clear("one more", now, true) {
 		t.Error("a key does not pass although what is remembered is too old to say anything")
 	}
 	for i := range blameKeys {
@@ -106,7 +106,7 @@ func TestAnOpenBreakerRefusesKeysBeyondMemory(t *testing.T) {
 		}
 		b.of(fmt.Sprint(i), came, now)
 	}
-	if !b.clear("one more", now) {
+	if !b.clear("one more", now, true) {
 		t.Error("a forgotten key does not pass although most of the others fare well")
 	}
 }
@@ -130,5 +130,40 @@ func TestBlameForgets(t *testing.T) {
 	}
 	if got := b.of("new", wentUnknown, now); got != wentUnknown {
 		t.Errorf("unknown: %v", got)
+	}
+}
+
+// A key that goes on failing keeps no other key from a plugin that is well again: each has trials of its own, and one that goes well frees it.
+func TestEachKeyHasItsOwnTrials(t *testing.T) {
+	b := blame{delay: 10 * time.Second}
+	begin := time.Unix(1, 0)
+	at := func(s int) time.Time { return begin.Add(time.Duration(s) * time.Second) }
+	want := func(what string, got, want bool) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	for range 2 * lastCalls { // an outage; calls that were under way fail late
+		b.of("broken", wentWrong, at(0))
+		b.of("sound", wentWrong, at(0))
+	}
+	want("before the delay is over", b.clear("sound", at(9), true), false)
+	want("the first trial of one key", b.clear("broken", at(10), true), true)
+	b.of("broken", wentWrong, at(10))
+	want("its next one is not due", b.clear("broken", at(29), true), false)
+	want("the trial of another key", b.clear("sound", at(11), false), true)
+	want("a look takes none", b.clear("sound", at(11), true), true)
+	want("the second while the first is under way", b.clear("sound", at(12), true), false)
+	b.of("sound", wentWell, at(12))
+	for s := range 3 {
+		want("once it went well", b.clear("sound", at(12+s), true), true)
+	}
+	want("a key that goes on failing, after twice the delay", b.clear("broken", at(30), true), true)
+	b.of("broken", wentUnknown, at(31)) // its caller left
+	want("after a trial that told nothing", b.clear("broken", at(49), true), false)
+	for s := 50; s < 1000; s += 60 {
+		want("a pause has a most", b.clear("broken", at(s), true), true)
+		b.of("broken", wentWrong, at(s))
 	}
 }

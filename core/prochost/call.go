@@ -107,7 +107,7 @@ func (p *Plugin) able(kind Kind, who whose) error {
 	if p.pick(nil) == nil {
 		return p.down()
 	}
-	if p.breaker != nil && p.breaker.refuses() && !p.passes(who) {
+	if p.breaker != nil && p.breaker.refuses() && !p.passes(who, false) {
 		return p.open()
 	}
 	return nil
@@ -221,9 +221,11 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// passes says whether an open breaker lets a call through: it does if the key's own calls go well. It never lets masking through. blame does
+// passes says whether an open breaker lets a call through: it does if the key's own calls go well, or one of its trials is due, which spend takes. It never lets masking through. blame does
 // not learn that masking was late, so beside a plugin that hangs each decision would take all the time that masking has.
-func (p *Plugin) passes(who whose) bool { return !who.mask && p.blame.clear(who.key, p.o.Now()) }
+func (p *Plugin) passes(who whose, spend bool) bool {
+	return !who.mask && p.blame.clear(who.key, p.o.Now(), spend)
+}
 
 // permit asks the breaker for leave to make a call. The breaker learns nothing from a call that passes without its leave.
 func (p *Plugin) permit(who whose) (permit, error) {
@@ -231,7 +233,7 @@ func (p *Plugin) permit(who whose) (permit, error) {
 		return permit{}, nil
 	}
 	leave, ok := p.breaker.permit()
-	if !ok && !p.passes(who) {
+	if !ok && !p.passes(who, true) {
 		return permit{}, p.open()
 	}
 	return leave, nil

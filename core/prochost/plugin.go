@@ -73,6 +73,7 @@ func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) 
 	}
 	p := &Plugin{o: o.withDefaults().hiding(s.Hide), spec: s, tune: tune, cache: newCache(s.Cache),
 		closing: make(chan struct{}), idle: make(chan struct{}, 1), closed: make(chan struct{}), changed: make(chan struct{})}
+	p.blame.delay = s.Breaker.Delay
 	p.makePlaces()
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.breaker = newBreaker(s.Breaker, func(from, to string) {
