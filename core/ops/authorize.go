@@ -93,6 +93,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start, Generation: gen.Policy}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
 	var res chain.Result
+	began := s.set.Store.Began()
 	if k := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, tool); k != nil {
 		res = chain.Result{Verdict: sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonKillSwitch}, Rows: sc.rows[:0]} // the store says the same again, and which kill it was
 	} else {
@@ -104,7 +105,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.rows = res.Rows
 
 	cmd := &sc.cmd
-	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, CallID: in.CallID,
+	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, Began: began, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
 		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res), MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)

@@ -210,6 +210,8 @@ type Grants interface {
 type Kills interface {
 	// Killed is a kill that covers such a call, or nil.
 	Killed(k *store.Key, agent, session, tool string) *store.Kill
+	// Began is what a call keeps of its beginning, read before Killed.
+	Began() uint64
 	// Kept reports whether a kill of exactly that scope and target was answered and not undone.
 	Kept(k store.Kill) bool
 	// Kills lists the kills in effect.

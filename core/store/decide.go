@@ -22,6 +22,7 @@ type Decide struct {
 	SessionID string
 	ToolID    string
 	Operation string
+	Began     uint64     // what Store.Began was when the call began
 	CallID    string     // the caller's, or made
 	Repeats   [][16]byte // hashes of operation, key, agent and the caller's call_id, and of its Idempotency-Key, if it sent them
 	Keyed     bool       // the last of Repeats is of an Idempotency-Key: a redemption is repeated under that, too
@@ -93,7 +94,7 @@ func (c *Decide) apply(tx *tx) error {
 			return err
 		}
 	}
-	kill := tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID)
+	kill := tx.s.killedSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID)
 	switch {
 	case kill != nil:
 		c.killed(kill)

@@ -118,7 +118,7 @@ func (r *rig) call(k *Key, args string, v sdk.Verdict) *Decide {
 		v.Code = "RULE_" + v.Effect.String()
 	}
 	c := &Decide{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent", SessionID: "session", ToolID: "tool", CallID: r.id("call"), Policy: "p",
-		NewID: r.id("dec_"), Verdict: v, DeferTTL: 5 * time.Minute, MaxDefers: 1000}
+		NewID: r.id("dec_"), Began: r.s.Began(), Verdict: v, DeferTTL: 5 * time.Minute, MaxDefers: 1000}
 	copy(c.Digest[:], k.ID+"|"+args)
 	if v.Effect == sdk.Defer {
 		c.NewToken, c.View = r.id("dfr_"), []byte(`{"args":{}}`)

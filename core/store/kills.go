@@ -29,6 +29,8 @@ type Kill struct {
 	Reason string    `json:"reason,omitempty"`
 	By     string    `json:"by"`
 	At     time.Time `json:"at"`
+
+	number uint64 // of the kills that this process has put in effect
 }
 
 type killName struct{ scope, target string }
@@ -50,6 +52,9 @@ type killTable struct {
 	mu   sync.Mutex
 	kept map[killName]*Kill
 	held map[*Kill]bool
+
+	landed atomic.Uint64 // the number of the newest one that readers see
+	past   atomic.Pointer[pastKills]
 }
 
 func isPattern(s string) bool { return strings.Contains(s, "*") }
@@ -71,10 +76,16 @@ func (t *killTable) change(fn func(t *killTable)) {
 		t.now.Store(nil)
 		return
 	}
+	landed := t.landed.Load()
 	for _, k := range set.all {
+		if k.number == 0 {
+			landed++
+			k.number = landed
+		}
 		set.sort(k)
 	}
 	t.now.Store(set)
+	t.landed.Store(landed) // not before: who has read this number has seen the kill, too
 }
 
 // committed is the kill of that name that a command has put in effect, or nil, and all of them; coming says that another of
@@ -382,6 +393,7 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 		}
 		tx.s.kills.change(func(t *killTable) {
 			if t.kept[name] == was {
+				t.remember(was, tx.now)
 				delete(t.kept, name)
 			}
 		})

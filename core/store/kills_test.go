@@ -110,3 +110,43 @@ func TestKillHoldsBeforeItIsWritten(t *testing.T) {
 	r.s.Release(early)
 	r.wants(r.call(agent, "e", permit), "PERMIT RULE_PERMIT") // and nothing brings the undone one back
 }
+
+// A kill ends what began before it, also if it is undone before that is decided.
+func TestKillUndoneMeanwhileStopsEarlierCalls(t *testing.T) {
+	for _, c := range []struct {
+		scope, target string
+		covers        bool
+	}{{KillGlobal, "", true}, {KillAgent, "ag*", true}, {KillAgent, "another", false}, {KillKey, "agent", true}, {KillTool, "tool", true}, {KillSession, "other", false}} {
+		t.Run(c.scope+" "+c.target, func(t *testing.T) {
+			r, agent, _ := cast(t)
+			early := func(hash string) *Decide { d := r.call(agent, hash, permit); return d }
+			first, dry, again := early("a"), early("b"), early("c")
+			dry.DryRun = true
+			r.must(r.kill(c.scope, c.target, false, nil))
+			r.must(r.kill(c.scope, c.target, true, nil))
+			want := stopped
+			if !c.covers {
+				want = "PERMIT RULE_PERMIT"
+			}
+			for _, d := range []*Decide{first, dry, again} {
+				r.wants(d, want)
+			}
+			r.wants(r.call(agent, "d", permit), "PERMIT RULE_PERMIT") // a call that begins now
+		})
+	}
+}
+
+// More undone kills than are remembered stop every call that began before them, whatever they were of.
+func TestPastKillsAreBounded(t *testing.T) {
+	r, agent, _ := cast(t)
+	early := r.call(agent, "a", permit)
+	for range pastMost + 1 {
+		r.must(r.kill(KillAgent, "another", false, nil))
+		r.must(r.kill(KillAgent, "another", true, nil))
+	}
+	if n := len(r.s.kills.past.Load().list); n != pastMost {
+		t.Errorf("%d are remembered, want %d", n, pastMost)
+	}
+	r.wants(early, stopped)
+	r.wants(r.call(agent, "b", permit), "PERMIT RULE_PERMIT")
+}
