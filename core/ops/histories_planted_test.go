@@ -143,7 +143,7 @@ func (s *longChain) Commit(ctx context.Context, cmd store.Command) error {
 	return s.Store.Commit(ctx, cmd)
 }
 
-// With long chains a decision is that of its commit: what a kill that had returned by then covers is not permitted.
+// With long chains a permit is that of its commit: what a kill that had returned by then covers is not permitted.
 func TestHistoriesCatchAKillThatCommitDoesNotLookAt(t *testing.T) {
 	slow := func(looks bool) *world {
 		s := &longChain{looks: looks}

@@ -116,7 +116,7 @@ type world struct {
 	svc     *ops.Service
 	clock   atomic.Int64
 	h       *history  // of the round that runs
-	commits *sync.Map // if not nil: when commits began, by call_id; decisions are taken down as beginning then, unsaid
+	commits *sync.Map // if not nil: when commits began, by call_id; permits are taken down as beginning then, unsaid
 	unsaid  bool      // requests do not say when they begin and end, as a transport has to
 	noReads bool      // grants are not listed
 	noLoss  bool      // every answer arrives
