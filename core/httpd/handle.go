@@ -105,14 +105,6 @@ func (s *Server) operate(ctx *fasthttp.RequestCtx, r *route, rid string, w *work
 	ctx.Response.SetBody(w.out)
 }
 
-// takeOff counts a deciding request in before kills are looked at, and not while it waits for its turn: a kill waits for it. It is
-// counted out when its answer has been written, or never will be: the connection sees that.
-func (s *Server) takeOff(ctx *fasthttp.RequestCtx) {
-	if sc, ok := strictConnOf(ctx.Conn()); ok {
-		sc.takeOff(s.set.Flight)
-	}
-}
-
 // nextPage says where a list goes on.
 func (s *Server) nextPage(ctx *fasthttp.RequestCtx, r *route, cursor string) {
 	if cursor == "" {
@@ -207,8 +199,12 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	ctx.Request.ReleaseBody(keptBytes) // the connection would keep them as long as it is open
 	start := s.set.Now()
 	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek(idempotencyKey)), Stopping: s.stopping}
-	if sc, ok := strictConnOf(ctx.Conn()); ok && op.Waits {
+	sc, ok := strictConnOf(ctx.Conn())
+	if ok && op.Waits {
 		w.req.Gone = sc.gone
+	}
+	if ok && op.Decides && s.set.Flight != nil { // counted out when its answer has been written, or never will be: the connection sees that
+		w.req.Flight = sc.of(s.set.Flight)
 	}
 	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: s.peer(ctx, c), RequestID: rid, Trace: traceID(ctx)}
 	w.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
@@ -217,9 +213,6 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 		return nil, err
 	}
 	defer w.req.End()
-	if op.Decides && s.set.Flight != nil {
-		s.takeOff(ctx)
-	}
 	if err := s.parse(ctx, r, w); err != nil {
 		return nil, err
 	}

@@ -55,10 +55,10 @@ type Settings struct {
 	unread time.Duration // tests make it short; 0 is the contract's 30 s
 }
 
-// Flight knows which deciding requests have been let in and whose answers have not been written yet. Its methods must not
+// Flight knows which requests may have been permitted and whose answers have not been written yet. Its methods must not
 // block or allocate.
 type Flight interface {
-	// Enter is called before a deciding request's key is looked at. What it gives goes to Leave.
+	// Enter is called before the commit that may permit looks at kills. What it gives goes to Leave.
 	Enter() uint32
 	// Leave is called once the write of its answer has returned, or the connection is closed.
 	Leave(uint32)

@@ -169,7 +169,7 @@ func TestFlightsAreCounted(t *testing.T) {
 	}{
 		{agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`, true},
 		{"wrong", "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`, false}, // nobody permits it anything
-		{agent, "POST", "/v1/authorize", `{`, true},
+		{agent, "POST", "/v1/authorize", `{`, false},
 		{agent, "POST", "/v1/gate/decide", `{"agent_id":"a","tool":"permit"}`, true},
 		{agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"permit"}`, true},
 		{agent, "GET", "/v1/actions", "", false},
@@ -209,7 +209,7 @@ func TestAFlightLastsUntilItsAnswerIsWritten(t *testing.T) {
 		under := &held{release: make(chan struct{}), writing: make(chan struct{})}
 		c := newStrictConn(under, StrictLimits{}.withDefaults())
 		f := &counted{}
-		c.takeOff(f)
+		c.of(f).TakeOff()
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
@@ -249,7 +249,7 @@ func (h *held) Close() error                    { return nil }
 func TestFlightsCostNoAllocation(t *testing.T) {
 	c := newStrictConn(&held{}, StrictLimits{}.withDefaults())
 	f := &counted{}
-	if n := testing.AllocsPerRun(100, func() { c.takeOff(f); c.land() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.of(f).TakeOff(); c.land() }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -78,13 +78,18 @@ func newStrictConn(c net.Conn, lim StrictLimits) *strictConn {
 // closeAfterAnswer makes the current request the connection's last one. Any goroutine may call it.
 func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
 
-// takeOff counts the current request in.
-func (c *strictConn) takeOff(f Flight) {
-	c.land()             // an earlier one that was answered and never followed by a read
-	if c.flight == nil { // one server has one; writing it again would race with a Close from elsewhere
+// of says which flights requests are counted in. One server has one; writing it again would race with a Close from elsewhere.
+func (c *strictConn) of(f Flight) *strictConn {
+	if c.flight == nil {
 		c.flight = f
 	}
-	c.aloft.Store(1<<32 | uint64(f.Enter()))
+	return c
+}
+
+// TakeOff counts the current request in.
+func (c *strictConn) TakeOff() {
+	c.land() // an earlier one that was answered and never followed by a read
+	c.aloft.Store(1<<32 | uint64(c.flight.Enter()))
 }
 
 // land counts the request out whose answer has been written or never will be. fasthttp reads on only after it has flushed

@@ -115,6 +115,9 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	s.kept(&keep, cmd)
 	s.callIdentity(r, in, cmd)
 	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
+	if r.Flight != nil {
+		r.Flight.TakeOff() // before the commit looks at kills: one that it does not see waits for this answer
+	}
 	err := s.set.Store.Commit(r.Ctx, cmd)
 	if err == nil && cmd.NeedsView {
 		err = s.again(r, &keep, cmd)
@@ -124,7 +127,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	}
 	out := s.decision(r, explain, cmd, sc.rows)
 	if cmd.Out.Effect == sdk.Permit && !in.DryRun {
-		r.permitted = permitted{true, in.AgentID, in.SessionID, tool, out.DecisionID}
+		r.permitted = permitted{true, began, in.AgentID, in.SessionID, tool, out.DecisionID}
 	}
 	clear(sc.rows)
 	clear(sc.checks)

@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// flights knows which deciding requests have been let in and whose answer has not left yet, so that a kill returns only
-// when no PERMIT of an earlier call can be sent any more. Requests count themselves in one of two generations; a kill
+// flights knows which requests are being committed or have been, and whose answer has not left yet, so that a kill returns only
+// when no PERMIT of an earlier call can be sent any more. What a chain still works on is not among them: its commit sees the kill. Requests count themselves in one of two generations; a kill
 // turns to the other one and waits until the first is empty. It does that twice, because a request may have read the
 // generation just before the turn (as in sleepable read-copy-update).
 type flights struct {
@@ -30,7 +30,7 @@ type paddedCount struct {
 }
 
 // drainFor bounds how long a kill waits for answers on their way. A commit takes at most the stall limit of 500 ms, and a write to
-// a client that does not read is cut off; what the chain still works on is denied anyway.
+// a client that does not read is cut off.
 const drainFor = 2 * time.Second
 
 // cutEvery is how often a kill that waits has transports look for answers that do not get on.
@@ -38,7 +38,7 @@ const cutEvery = 250 * time.Millisecond
 
 func newFlights() *flights { return &flights{turns: make(chan struct{}, 1)} }
 
-// Enter counts a deciding request in, before kills are looked at. Leave takes what it gives.
+// Enter counts a request in whose answer may be a PERMIT, before its commit looks at kills. Leave takes what it gives.
 func (s *Service) Enter() uint32 {
 	g := s.flights.turn.Load() & 1
 	s.flights.open[g].n.Add(1)
@@ -98,15 +98,16 @@ func (f *flights) wait(ctx context.Context) {
 // permitted is a call that was permitted and whose answer is not sent yet.
 type permitted struct {
 	yes                  bool
+	began                uint64
 	agent, session, tool string
 	decision             string
 }
 
-// Overtaken reports whether what r permitted is covered by a kill by now. A transport that keeps answers waiting, so that
+// Overtaken reports whether what r permitted is covered by a kill, or was since it began. A transport that keeps answers waiting, so that
 // they go out in order, asks between Enter and the write, and sends what Withheld gives instead.
 func (s *Service) Overtaken(r *Request) bool {
 	p := &r.permitted
-	return p.yes && s.set.Store.Killed(r.Key, p.agent, p.session, p.tool) != nil
+	return p.yes && s.set.Store.KilledSince(p.began, r.Key, p.agent, p.session, p.tool) != nil
 }
 
 // Permitted reports whether r's answer is a PERMIT that binds.

@@ -183,15 +183,28 @@ type request struct {
 	key, op, body string
 	idem          string              // Idempotency-Key
 	sent          func(answer string) // runs as the answer goes out, while the request still counts as in flight
+	flight        ops.Flight
 }
 
-// send makes one request as a transport makes it: counted in flight, authenticated, run. The error is its code.
+// flight counts one request of a world.
+type flight struct {
+	svc   *ops.Service
+	leave func()
+}
+
+func (f *flight) TakeOff() {
+	g := f.svc.Enter()
+	f.leave = func() { f.svc.Leave(g) }
+}
+
+// send makes one request as a transport makes it: authenticated, run, counted in flight from its commit on. The error is its code.
 func (w *world) send(r request) (answer, code_ string) {
+	f := &flight{svc: w.svc, leave: func() {}}
 	if !w.unsaid && w.commits == nil {
-		g := w.svc.Enter()
-		defer w.svc.Leave(g)
+		r.flight = f
 	}
 	answer, err := w.run(r)
+	defer func() { f.leave() }()
 	if r.sent != nil {
 		r.sent(answer)
 	}
@@ -209,7 +222,7 @@ func (w *world) run(r request) (string, error) {
 	}
 	i := slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == r.op })
 	resp, err := w.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"},
-		Start: w.now(), Body: doc.Root(), Raw: r.body, Idempotency: r.idem})
+		Start: w.now(), Body: doc.Root(), Raw: r.body, Idempotency: r.idem, Flight: r.flight})
 	if again, ok := err.(*ops.Replay); ok {
 		resp, err = again.Response(), nil
 	}

@@ -165,10 +165,17 @@ type Request struct {
 	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
 	Gone func() bool
 
+	// Flight is told before a decision is committed, from when on its answer may be a PERMIT that a kill waits for; nil where the transport
+	// asks Overtaken instead.
+	Flight Flight
+
 	own       places.Turn
 	turn      *places.Turn // own, of this request or of the one that it is a copy of; nil: none
 	permitted permitted    // what the operation permitted, for Overtaken
 }
+
+// Flight is one request of a transport that counts itself among those whose answer may be a PERMIT on its way.
+type Flight interface{ TakeOff() }
 
 // Store is what operations need of the state.
 type Store interface {
@@ -212,6 +219,8 @@ type Kills interface {
 	Killed(k *store.Key, agent, session, tool string) *store.Kill
 	// Began is what a call keeps of its beginning, read before Killed.
 	Began() uint64
+	// KilledSince is a kill that covers such a call, or has covered it since it began, or nil.
+	KilledSince(began uint64, k *store.Key, agent, session, tool string) *store.Kill
 	// Kept reports whether a kill of exactly that scope and target was answered and not undone.
 	Kept(k store.Kill) bool
 	// Kills lists the kills in effect.

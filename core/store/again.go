@@ -192,7 +192,7 @@ func recalled(memo []byte) (*Decision, error) {
 // not stricter than what the action shows.
 func (c *Decide) actionStands(tx *tx, a *Action) (bool, error) {
 	switch {
-	case c.Verdict.Effect == sdk.Deny || tx.s.killedSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
+	case c.Verdict.Effect == sdk.Deny || tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
 		return a.Status == ActionDenied, nil
 	case c.Verdict.Effect == sdk.Permit || a.Status == ActionDenied || a.Status == ActionPending || a.Status == ActionApproved:
 		return true, nil

@@ -94,7 +94,7 @@ func (c *Decide) apply(tx *tx) error {
 			return err
 		}
 	}
-	kill := tx.s.killedSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID)
+	kill := tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID)
 	switch {
 	case kill != nil:
 		c.killed(kill)

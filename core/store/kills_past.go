@@ -43,8 +43,8 @@ func (t *killTable) remember(k *Kill, now time.Time) {
 // before the call asks for kills that are in effect.
 func (s *Store) Began() uint64 { return s.kills.landed.Load() }
 
-// killedSince is a kill that covers such a call of that key, or has covered it since it began, or nil.
-func (s *Store) killedSince(began uint64, k *Key, agent, session, tool string) *Kill {
+// KilledSince is a kill that covers such a call of that key, or has covered it since it began, or nil.
+func (s *Store) KilledSince(began uint64, k *Key, agent, session, tool string) *Kill {
 	if kill := s.Killed(k, agent, session, tool); kill != nil {
 		return kill
 	}
