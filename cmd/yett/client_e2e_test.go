@@ -214,7 +214,7 @@ func TestClientActions(t *testing.T) {
 	if got, err := approver.ActionApproval(ctx, a.ID, a.ApprovalToken, true, "fine"); err != nil || got.Status != "approved" {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := c.StartAction(ctx, a.ID); err != nil || !got.MayRun() {
+	if got, err := c.StartAction(ctx, a); err != nil || !got.MayRun() {
 		t.Errorf("start: %+v, %v", got, err)
 	}
 	if _, err := approver.WithdrawAction(ctx, a.ID, a.ApprovalToken, "too late"); !errors.Is(err, client.ErrConflict) {
@@ -254,10 +254,10 @@ func TestClientActions(t *testing.T) {
 	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil || got.Status != "denied" {
 		t.Errorf("withdrawn: %+v, %v", got, err)
 	}
-	if got, err := c.StartAction(ctx, regretted.ID); err == nil && got.MayRun() {
+	if got, err := c.StartAction(ctx, regretted); err == nil && got.MayRun() {
 		t.Errorf("started after it was withdrawn: %+v", got)
 	}
-	if _, err := c.StartAction(ctx, a.ID); !errors.Is(err, client.ErrConflict) {
+	if _, err := c.StartAction(ctx, a); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("started twice: %v", err)
 	}
 }

@@ -121,7 +121,7 @@ func (m *masking) keepText(text string) (kept string, why *wire.Withheld) {
 var storedLimits = exact.Limits{Depth: 1 << 12, Tokens: 1 << 24}
 
 // StartAction starts an action that is allowed or approved: kill, redemption and chain run again on the real call.
-func (s *Service) StartAction(r *Request, in *wire.ActionIDRequest) (*wire.Action, error) {
+func (s *Service) StartAction(r *Request, in *wire.ActionStartRequest) (*wire.Action, error) {
 	if err := noKeys(r.Idempotency); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Service) StartAction(r *Request, in *wire.ActionIDRequest) (*wire.Actio
 	if err := s.realCall(a, r.Start, &doc); err != nil {
 		return nil, err
 	}
-	n := &store.StartAction{ID: a.ID}
+	n := &store.StartAction{ID: a.ID, Shown: in.Digest}
 	if r.Idempotency != "" {
 		h := hash16("action_start", r.Key.ID, a.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h

@@ -314,16 +314,18 @@ func TestActionWithModifiedArgs(t *testing.T) {
 			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
 			got = s.action(req{key: agent, op: "action_get", id: a.ID})
 		}
-		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash != a.RequestHash {
-			t.Fatalf("approved with other params: %s %s", got.Status, got.Params)
+		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash != a.RequestHash || a.Modified || !got.Modified || a.Digest == "" || a.Digest == got.Digest {
+			t.Fatalf("approved with other params: %+v", got)
 		}
+		s.refused(req{key: agent, op: "action_start", id: a.ID, body: fmt.Sprintf(`{"digest":%q}`, a.Digest)}, sdk.CodeCallChanged) // as it was submitted
 		amount := ""
 		fn := func(c *chain.Call) (sdk.Verdict, error) {
 			amount = c.Args.Get("amount").Decimal().String()
 			return sdk.Verdict{Effect: sdk.Defer, Code: "TEST"}, nil
 		}
 		s.verdict.Store(&fn)
-		if run := s.action(req{key: agent, op: "action_start", id: a.ID}); run.Status != "executing" || amount != "5" || string(run.Params) != `{"amount":5}` {
+		run := s.action(req{key: agent, op: "action_start", id: a.ID, body: fmt.Sprintf(`{"digest":%q}`, got.Digest)})
+		if run.Status != "executing" || amount != "5" || string(run.Params) != `{"amount":5}` || !run.Modified || run.Digest != got.Digest {
 			t.Errorf("started with amount %s: %+v", amount, run)
 		}
 		s.verdict.Store(nil)

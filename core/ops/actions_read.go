@@ -132,6 +132,7 @@ func (s *Service) shown(a *store.Action, token bool) *wire.Action {
 		ReasonDetails: wire.ActionDetails{DecisionID: a.DecisionID, RuleID: a.RuleID, Message: a.Message}, RequestHash: a.RequestHash, PolicyHash: a.Policy, RuntimeVersion: a.RuntimeVersion,
 		ProvenanceID: wire.ProvenanceID(a.RequestHash, a.Policy, "", a.RuntimeVersion)}
 	out.ParamsWithheld, out.ContextWithheld = a.ParamsWithheld, a.ContextWithheld
+	out.Modified = a.Modified
 	out.Outcome, out.Decision = wire.OutcomeOf(a.Effect)
 	switch a.Status {
 	case store.ActionPending:
@@ -139,13 +140,16 @@ func (s *Service) shown(a *store.Action, token bool) *wire.Action {
 		if token {
 			out.ApprovalToken = a.ApprovalToken()
 		}
-		out.Digest = s.set.Store.CallDigest(a.Stands())
 		out.PythonExample, out.JSExample = examples(a.ID, "approval", `{"token": approval_token, "approve": True}`, `{token: approvalToken, approve: true}`)
 	case store.ActionAllowed, store.ActionApproved:
 		out.ExpiresAt = stamp(a.Decided.Add(store.ActionFor))
 		out.PythonExample, out.JSExample = examples(a.ID, "start", "", "")
 	case store.ActionExecuting:
 		out.PythonExample, out.JSExample = examples(a.ID, "result", `{"success": True, "result": result}`, `{success: true, result}`)
+	}
+	switch a.Status {
+	case store.ActionPending, store.ActionAllowed, store.ActionApproved, store.ActionExecuting:
+		out.Digest = s.set.Store.CallDigest(a.Stands())
 	}
 	if res := a.Result; res != nil {
 		out.Result = &wire.ActionResult{Success: res.Success, Error: res.Error, Outcome: res.Outcome, ReasonCode: res.Code, Withheld: res.Withheld}

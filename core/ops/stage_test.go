@@ -186,6 +186,8 @@ func (s *stage) do(q req) (string, error) {
 // act is an action as a client reads it.
 type act struct {
 	ID, Status, Decision, Outcome, Reason, Tool, Operation string
+	Digest                                                 string
+	Modified                                               bool
 	Risk                                                   string          `json:"risk_level"`
 	Code                                                   string          `json:"reason_code"`
 	Token                                                  string          `json:"approval_token"`

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/hmac"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -10,8 +11,9 @@ import (
 // StartAction starts an allowed or approved action: it becomes executing by a permit that is recorded in the same write,
 // and by nothing else.
 type StartAction struct {
-	ID   string
-	Idem *[16]byte // hash of key, action and Idempotency-Key
+	ID    string
+	Idem  *[16]byte // hash of key, action and Idempotency-Key
+	Shown string    // the digest that the caller was shown, "" if it does not say
 
 	Out   Action
 	Again bool // Out is what an earlier start with the same Idempotency-Key has answered
@@ -26,6 +28,9 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	a, err := tx.whole(n.ID)
 	if err != nil {
 		return false, err
+	}
+	if a != nil && a.KeyID == c.Key.ID && n.Shown != "" && !hmac.Equal([]byte(n.Shown), []byte(tx.s.CallDigest(a.Stands()))) {
+		return false, sdk.FieldErrf(sdk.CodeCallChanged, "digest", "the digest is not that of the action as it stands: read the action again, and start it with the params and the digest that it has now; nothing was started")
 	}
 	if again, err := n.again(tx, c, a); again || err != nil {
 		return again, err

@@ -46,8 +46,9 @@ type Action struct {
 	ProvenanceID   string          `json:"provenance_id"`
 	JSExample      string          `json:"js_example"`
 	PythonExample  string          `json:"python_example"`
-	Digest         string          `json:"digest"` // while it is pending: names the call as it stands
-	Repeat         bool            `json:"repeat"` // the answer to what was sent before
+	Digest         string          `json:"digest"`   // until it has ended: names the call as it stands
+	Modified       bool            `json:"modified"` // an approver has changed the params: run the call with Params
+	Repeat         bool            `json:"repeat"`   // the answer to what was sent before
 	started        bool
 }
 
@@ -119,10 +120,17 @@ func (c *Client) GetAction(ctx context.Context, id string) (*Action, error) {
 	return c.oneAction(ctx, &request{op: opGetAction, id: id})
 }
 
-// StartAction says that the action is about to run: kill, approval and rules are looked at again. Over HTTP only; needs
-// the key that submitted it. Run the call only when the answer's MayRun is true: it may be denied by now.
-func (c *Client) StartAction(ctx context.Context, id string) (*Action, error) {
-	a, err := c.oneAction(ctx, &request{op: opStart, id: id})
+// StartAction says that the action is about to run as it was shown: kill, approval and rules are looked at again. shown is what SubmitAction or
+// GetAction gave last; ErrConflict if an approver has changed the params since. Over HTTP only; needs the key that submitted it. Run the call
+// only when the answer's MayRun is true, with the answer's Params if it is Modified: it may be denied by now.
+func (c *Client) StartAction(ctx context.Context, shown *Action) (*Action, error) {
+	b := newBody()
+	b.str("digest", shown.Digest)
+	body, err := b.bytes()
+	if err != nil {
+		return nil, err
+	}
+	a, err := c.oneAction(ctx, &request{op: opStart, id: shown.ID, body: body})
 	if err != nil {
 		return nil, err
 	}

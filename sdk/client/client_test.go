@@ -209,7 +209,8 @@ func TestActions(t *testing.T) {
 	check("submit", a, err, "allowed", false)
 	a, err = c.GetAction(ctx, "act_1")
 	check("get", a, err, "allowed", false)
-	a, err = c.StartAction(ctx, "act_1")
+	a.Digest = "d"
+	a, err = c.StartAction(ctx, a)
 	check("start", a, err, "executing", true)
 	a, err = c.ResultAction(ctx, "act_1", Result{Success: true, Result: []int{1}})
 	check("result", a, err, "succeeded", false)
@@ -230,7 +231,7 @@ func TestActions(t *testing.T) {
 		t.Errorf("gate: %+v %v", g, err)
 	}
 	want := []string{
-		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`, `GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? `,
+		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`, `GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? {"digest":"d"}`,
 		`POST /v1/actions/act_1/result? {"success":true,"result":[1]}`, `POST /v1/actions/act_1/approval? {"token":"tok","approve":true}`,
 		`POST /v1/actions/act_1/approval? {"token":"tok","reason":"no longer","withdraw":true}`,
 		`GET /v1/actions?agent_id=a+b&limit=2&status=denied `, `GET /v1/actions/act_1/events? `, `POST /v1/gate/decide? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
@@ -251,7 +252,7 @@ func TestActionsAreReadStrictly(t *testing.T) {
 	c, _ := newClient(t, Options{URL: f.URL})
 	ctx := waitCtx(t)
 	for _, body = range []string{strings.Replace(actionText, "STATUS", "running", 1), strings.Replace(strings.Replace(actionText, "STATUS", "executing", 1), "act_1", "act_2", 1), `{}`, `[]`, actionText[:40]} {
-		if a, err := c.StartAction(ctx, "act_1"); !errors.Is(err, ErrMalformed) || a.MayRun() {
+		if a, err := c.StartAction(ctx, &Action{ID: "act_1", Digest: "d"}); !errors.Is(err, ErrMalformed) || a.MayRun() {
 			t.Errorf("%.60s: %+v, %v", body, a, err)
 		}
 	}

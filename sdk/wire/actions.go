@@ -84,7 +84,8 @@ type Action struct {
 	PythonExample  string        `json:"python_example" yett:"null" doc:"How to go on, in Python."`
 	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
 	Result         *ActionResult `json:"result" yett:"null"`
-	Digest         string        `json:"digest" yett:"null" doc:"While the action is pending: names the call as it stands."`
+	Digest         string        `json:"digest" yett:"null" doc:"Until the action has ended: names the call as it stands, for a sign-off or a start."`
+	Modified       bool          `json:"modified,omitempty" doc:"An approver has changed the params. Run the call with these params, never with those that were submitted."`
 	Repeat         bool          `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither kept nor shown. The action stands all the same."`
@@ -142,6 +143,7 @@ func (a *Action) Members(o *Writer) {
 	o.Null("expires_at", a.ExpiresAt)
 	a.result(o)
 	o.Null("digest", a.Digest)
+	o.True("modified", a.Modified)
 	o.True("repeat", a.Repeat)
 	if a.ParamsWithheld != nil {
 		o.Raw("params_withheld", a.ParamsWithheld.JSON())
@@ -208,6 +210,12 @@ func (w *Writer) Null(name, v string) {
 // ActionIDRequest names an action in the path.
 type ActionIDRequest struct {
 	ID string `json:"id" yett:"path,required" doc:"The whole id."`
+}
+
+// ActionStartRequest starts an action.
+type ActionStartRequest struct {
+	ID     string `json:"id" yett:"path,required" doc:"The whole id."`
+	Digest string `json:"digest,omitempty" doc:"The digest that the action was shown with. If an approver has changed the params since, the action is not started."`
 }
 
 // ActionListRequest asks for actions, newest first.
