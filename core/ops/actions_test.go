@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -253,6 +254,30 @@ func TestActionStartDecidesAgain(t *testing.T) {
 	}
 	s.events(agent, allowed.ID, "created decision_made denied")
 	s.events(agent, approved.ID, "created decision_made approved denied")
+}
+
+// An approval that another call has spent starts nothing any more, and no view of the action says that it could.
+func TestActionWhoseApprovalWasSpent(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	a := s.action(submit(agent, "defer", `{"n":1}`))
+	s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
+	text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":1},"context":{},"defer_token":%q}`, a.Token)})
+	if err != nil || member(text, "effect") != "PERMIT" {
+		t.Fatalf("redeemed: %v %s", err, text)
+	}
+	for _, key := range []string{agent, boss} {
+		if got := s.action(req{key: key, op: "action_get", id: a.ID}); got.Status != "denied" || got.Reason != store.ActionSpent || got.Token != "" {
+			t.Errorf("%+v", got)
+		}
+	}
+	for status, want := range map[string]int{"approved": 0, "denied": 1} {
+		text, err := s.do(req{key: agent, op: "action_list", query: [][2]string{{"status", status}}})
+		if err != nil || strings.Count(text, a.ID+`","agent_id"`) != want {
+			t.Errorf("listed as %s: %v %s", status, err, text)
+		}
+	}
+	s.refused(req{key: agent, op: "action_start", id: a.ID}, sdk.CodeConflict)
 }
 
 func TestActionStartAsksForMoreApprovals(t *testing.T) {

@@ -53,10 +53,6 @@ func (b *bench) request(value, body string) *ops.Request {
 	return &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body}
 }
 
-func opOf(name string) *ops.Op {
-	return &ops.Table[slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == name })]
-}
-
 // A kill waits for answers that may be PERMITs on their way. A call that a step still works on is none of them: its commit sees the kill, so a
 // slow step keeps no kill waiting.
 func TestCallsTakeOffBeforeTheirCommit(t *testing.T) {
@@ -74,7 +70,7 @@ func TestCallsTakeOffBeforeTheirCommit(t *testing.T) {
 		p.steps = nil
 		r := b.request(bot.Value, op.body)
 		r.Flight = p
-		if _, err := b.svc.Run(opOf(op.name), r); err != nil {
+		if _, err := b.svc.Run(opNamed(t, op.name), r); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"is checked", "takes off", "is committed"}; !slices.Equal(p.steps, want) {
@@ -88,7 +84,7 @@ func TestKillUndoneMeanwhileOvertakesAnswers(t *testing.T) {
 	b := newBench(t, nil)
 	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
 	before := b.request(bot.Value, `{"agent_id":"bot","tool_id":"permit"}`)
-	if _, err := b.svc.Run(opOf("govern"), before); err != nil || !before.Permitted() || b.svc.Overtaken(before) {
+	if _, err := b.svc.Run(opNamed(t, "govern"), before); err != nil || !before.Permitted() || b.svc.Overtaken(before) {
 		t.Fatalf("permitted %t, overtaken %t: %v", before.Permitted(), b.svc.Overtaken(before), err)
 	}
 	b.must(boss.Value, "kill", `{"agent_id":"bot"}`)
@@ -97,7 +93,7 @@ func TestKillUndoneMeanwhileOvertakesAnswers(t *testing.T) {
 		t.Error("a kill that was undone did not overtake the answer")
 	}
 	after := b.request(bot.Value, `{"agent_id":"bot","tool_id":"permit"}`)
-	if _, err := b.svc.Run(opOf("govern"), after); err != nil || b.svc.Overtaken(after) {
+	if _, err := b.svc.Run(opNamed(t, "govern"), after); err != nil || b.svc.Overtaken(after) {
 		t.Errorf("a call after the undo is overtaken: %v", err)
 	}
 }

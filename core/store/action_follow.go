@@ -26,8 +26,10 @@ func (a *Action) follow(d *Defer, stands string) {
 	switch stands {
 	case Pending:
 		a.Status = ActionPending
-	case Approved, Consumed: // consumed: whoever consumed it says what became of the action
+	case Approved:
 		a.Status, a.Decided = ActionApproved, d.ResolvedAt
+	case Consumed: // by another call: the action's own start would have made it executing in the same write
+		a.Status, a.Reason = ActionDenied, ActionSpent
 	case Denied:
 		a.Status, a.Reason = ActionDenied, d.EndReason
 		if a.Reason == "" {

@@ -44,6 +44,9 @@ const (
 // ActionExpired is the reason of an action whose approval or permit ran out.
 const ActionExpired = "expired"
 
+// ActionSpent is the reason of an action whose approval permitted another call.
+const ActionSpent = "its approval was spent by another call"
+
 // Action is one submitted action. Params, context and result are kept without the secrets that were found in them.
 type Action struct {
 	ID             string        `json:"id"`

@@ -76,6 +76,9 @@ func (a *Action) Startable(k *Key, now time.Time) error {
 	case a.Status == ActionDenied && a.Reason == ActionExpired:
 		return sdk.Errf(sdk.CodeActionExpired, "the action's approval expired; submit it again")
 	}
+	if a.Status == ActionDenied && a.Reason == ActionSpent {
+		return sdk.Errf(sdk.CodeConflict, "the action cannot be started: %s; submit it again", ActionSpent)
+	}
 	return sdk.Errf(sdk.CodeConflict, "the action is %s; only an allowed or approved action can be started, and only once", a.Status)
 }
 

@@ -57,8 +57,8 @@ func TestActionFollowsItsDefer(t *testing.T) {
 		{"its approval was spent elsewhere", func(r *rig, k, boss *Key, a *Action) {
 			r.must(r.answer(boss, a.Token, true))
 			r.must(r.redeem(k, "x", a.Token, sdk.Verdict{Effect: sdk.Defer}))
-			r.must(r.start(r.read(k, a.ID), k, "x", sdk.Verdict{Effect: sdk.Defer}))
-		}, ActionDenied, "the token is not an unused, unexpired approval of exactly this call", 4},
+			r.refused(r.start(r.read(k, a.ID), k, "x", sdk.Verdict{Effect: sdk.Defer}), sdk.CodeConflict)
+		}, ActionDenied, ActionSpent, 3},
 	} {
 		for _, restart := range []bool{false, true} {
 			t.Run(fmt.Sprint(c.name, restart), func(t *testing.T) {

@@ -134,7 +134,7 @@ func TestJoinedActionsTakeModifiedParams(t *testing.T) {
 	if a := r.read(agent, ids[1]); a.Status != ActionExecuting || a.Params != `{"a":2}` {
 		t.Errorf("the started one: %+v", a)
 	}
-	if a := r.read(agent, ids[2]); a.Status != ActionApproved || a.Params != `{"a":2}` {
+	if a := r.read(agent, ids[2]); a.Status != ActionDenied || a.Reason != ActionSpent || a.Params != `{"a":2}` {
 		t.Errorf("another one: %+v", a)
 	}
 }

@@ -139,8 +139,12 @@ func follows(s *Store, id, token string) error {
 	switch d.Status {
 	case Pending:
 		status, events = ActionPending, 2
-	case Approved, Consumed:
+	case Approved:
 		status = ActionApproved
+	case Consumed: // by a call without an action
+		if a.Reason != ActionSpent {
+			return fmt.Errorf("action %s, its defer consumed: %s", id, a.Reason)
+		}
 	}
 	if a.Status != status || len(a.Events) != events && (status != ActionDenied || len(a.Events) != events+1) { // denied, or approved and then denied
 		return fmt.Errorf("action %s is %s with %d events, its defer %s", id, a.Status, len(a.Events), d.Status)

@@ -64,7 +64,7 @@ type Action struct {
 	Context        []byte        `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
 	Status         string        `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
 	Decision       string        `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
-	Reason         string        `json:"reason" yett:"null" doc:"expired, when an approval or a permit ran out."`
+	Reason         string        `json:"reason" yett:"null" doc:"Why it was denied. expired: an approval or a permit ran out."`
 	RiskLevel      string        `json:"risk_level" doc:"low, medium or high."`
 	ApprovalToken  string        `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists. Another one each time that an approver changes the params."`
 	PolicyVersion  string        `json:"policy_version"`
