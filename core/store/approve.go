@@ -227,6 +227,8 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 		if err := tx.st.room(d, len(c.Modified)); err != nil {
 			return err
 		}
+	} else if signed := tx.standing(d); !c.among(tx, signed) && !tx.helps(d, signed, c.Key) {
+		return sdk.Errf(sdk.CodeNotApprover, "enough have signed beside those whom a rule names, and the key %q is not among them; nothing was signed", c.Key.Name)
 	}
 	return c.grantFits(tx, d)
 }
@@ -331,6 +333,20 @@ func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
 		}
 	}
 	return len(quorums) == 0
+}
+
+// helps reports whether a sign-off of k would count for a quorum that is still missing some.
+func (tx *tx) helps(d *Defer, signed []SignOff, k *Key) bool {
+	signers, missing := (&Defer{Signed: signed}).signers(), false
+	for _, q := range d.Quorums {
+		if tx.count(q, signers) < q.N {
+			if takes(q.From, k) {
+				return true
+			}
+			missing = true
+		}
+	}
+	return !missing
 }
 
 // merged is what both lists ask for, as it is kept.

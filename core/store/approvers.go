@@ -37,6 +37,7 @@ func (c *Asked) apply(tx *tx) error {
 		return sdk.FieldErrf(sdk.CodeUnknownDefer, "decision_id", "there is no deferred call of that decision")
 	}
 	tx.expireOne(d)
-	c.Out, c.Open = tx.shown(d), tx.named(d.Quorums, &Key{person: true})
+	operator := &Key{person: true}
+	c.Out, c.Open = tx.shown(d), tx.named(d.Quorums, operator) && tx.helps(d, tx.standing(d), operator)
 	return nil
 }

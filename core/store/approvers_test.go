@@ -75,12 +75,11 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 	if !look.Open {
 		t.Error("an operator may sign it off")
 	}
-	for _, who := range []*Key{ada, bob} {
-		r.must(r.answer(who, c.Out.Token, true))
-		if got := r.status(agent, c.Out.Token); got != Pending {
-			t.Fatalf("after %s it is %s", who.ID, got)
-		}
+	r.must(r.answer(ada, c.Out.Token, true))
+	if got := r.status(agent, c.Out.Token); got != Pending {
+		t.Fatalf("after %s it is %s", ada.ID, got)
 	}
+	r.refused(r.answer(bob, c.Out.Token, true), sdk.CodeNotApprover)
 	r.must(r.answer(boss, c.Out.Token, true))
 	if got := r.status(agent, c.Out.Token); got != Approved {
 		t.Errorf("it is %s", got)
@@ -91,5 +90,44 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 	r.must(look)
 	if look.Open {
 		t.Error("no operator may sign it off")
+	}
+}
+
+// Once the rules name who has to sign, nobody else's sign-off is taken, and the number of approvals that are required stays.
+func TestSignOffsThatWouldNotCount(t *testing.T) {
+	r, agent, boss := cast(t)
+	first, other := r.key("first", nil, "approve"), r.key("other", nil, "approve")
+	anybody, named := sdk.Quorum{Rule: "r", N: 1}, sdk.Quorum{Rule: "r", N: 1, From: []string{"key:" + boss.Name}}
+	ask := func(token string, q sdk.Quorum) *Decide {
+		c := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
+		c.Redeem, c.Quorums = token, []sdk.Quorum{q}
+		r.must(c)
+		return c
+	}
+	token := ask("", anybody).Out.Token
+	r.must(r.answer(first, token, true))
+	ask(token, named)
+	left := func(signed, required int) {
+		t.Helper()
+		c := &DeferStatus{Token: token, Key: agent}
+		r.must(c)
+		if d := c.Out; d.Status != Pending || len(d.Signed) != signed || d.Required != required {
+			t.Errorf("%s, %d of %d", d.Status, len(d.Signed), d.Required)
+		}
+	}
+	left(1, 2)
+	r.refused(r.answer(other, token, true), sdk.CodeNotApprover)
+	left(1, 2)
+	r.must(r.answer(first, token, true)) // who signed before sends it again
+	left(1, 2)
+	change := r.answer(other, token, true)
+	change.Modified, change.ModifiedHash, change.ModifiedCall, change.NewToken = []byte(`{"n":2}`), [32]byte{2}, [32]byte{2}, "apr_2"
+	r.must(change) // no sign-off is left, and everybody's counts for the rule of before
+	left(1, 2)
+	again := r.answer(boss, token, true)
+	again.Digest = r.s.CallDigest(Hash{2})
+	r.must(again)
+	if got := r.status(agent, token); got != Approved {
+		t.Errorf("it is %s", got)
 	}
 }
