@@ -71,9 +71,15 @@ const (
 	RuleOfFailure = "failure of step "
 )
 
-// OwnRule reports whether only the gateway gives such a rule name.
+// OwnRule reports whether only the gateway gives such a rule name: those above, and names that end with a digest.
 func OwnRule(rule string) bool {
-	return strings.HasPrefix(rule, RuleOfStep) || strings.HasPrefix(rule, RuleOfFailure)
+	return strings.HasPrefix(rule, RuleOfStep) || strings.HasPrefix(rule, RuleOfFailure) || endsWithDigest(rule)
+}
+
+// endsWithDigest reports whether a name ends as those do that the gateway gives to rules which it must not name: " #" and 16 hex digits.
+func endsWithDigest(rule string) bool {
+	_, digest, ok := strings.Cut(rule[max(len(rule)-18, 0):], " #")
+	return ok && len(digest) == 16 && strings.Trim(digest, "0123456789abcdef") == ""
 }
 
 // Priority says how much a call matters to whoever looks at it. The zero Priority means that nobody said.

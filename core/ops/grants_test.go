@@ -352,12 +352,14 @@ func TestFalseNamesOfTheGatewayAreQuoted(t *testing.T) {
 	b := newBench(t, nil)
 	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
 	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}}})
-	got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"plug":"failure of step plug"}}`)
-	if !strings.Contains(got, `"rule_id":"\"failure of step plug\""`) {
-		t.Errorf("answered %s", got)
-	}
-	view := b.must(boss.Value, "approval_get", `{"defer_token":"`+member(got, "defer_token")+`"}`)
-	if !strings.Contains(view, `"rules":["\"failure of step plug\" #`) || !strings.Contains(view, `"rule_id":"\"failure of step plug\""`) {
-		t.Errorf("approvers see %s", view)
+	for _, name := range []string{"failure of step plug", "step plug", "[SECRET_X] #0123456789abcdef"} {
+		got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"plug":"`+name+`"}}`)
+		if !strings.Contains(got, `"rule_id":"\"`+name+`\""`) {
+			t.Errorf("answered %s", got)
+		}
+		view := b.must(boss.Value, "approval_get", `{"defer_token":"`+member(got, "defer_token")+`"}`)
+		if !strings.Contains(view, `"rules":["\"`+name+`\" #`) || !strings.Contains(view, `"rule_id":"\"`+name+`\""`) {
+			t.Errorf("approvers see %s", view)
+		}
 	}
 }
