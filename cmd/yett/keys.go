@@ -163,15 +163,18 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 func keysRevoke() *cobra.Command {
 	var t target
 	var out output
-	cmd := &cobra.Command{Use: "revoke ID", Short: "Revoke a key, at once and for ever", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-		return t.with(func(c *admin.Client) error {
-			var ok struct{ ID string }
-			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/revoke", nil, &ok); err != nil {
-				return err
-			}
-			return out.done(cmd, revoked{ok.ID, true}, "The key %s is revoked.", ok.ID)
-		})
-	}}
+	cmd := &cobra.Command{Use: "revoke ID", Short: "Revoke a key, at once and for ever",
+		Long: "Revoke a key, at once and for ever. Its pending calls are denied, and its approvals and grants count no more. A rolled key whose\n" +
+			"grace still runs ends at once, and what it signed stands: to void that too, revoke the key that took its place.",
+		Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+			return t.with(func(c *admin.Client) error {
+				var ok struct{ ID string }
+				if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/revoke", nil, &ok); err != nil {
+					return err
+				}
+				return out.done(cmd, revoked{ok.ID, true}, "The key %s is revoked.", ok.ID)
+			})
+		}}
 	t.bind(cmd)
 	out.bind(cmd)
 	return cmd
