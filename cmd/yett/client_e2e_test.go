@@ -159,7 +159,7 @@ func TestClientOperates(t *testing.T) {
 			t.Errorf("%s: the grant was not used: %+v, %v", name, d, err)
 		}
 		list, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "demo", IncludeExpired: true})
-		if err != nil || len(list.Grants) == 0 || list.Grants[0].ID != g.ID || list.Grants[0].Uses != 1 {
+		if err != nil || len(list.Grants) == 0 || list.Grants[0].ID != g.Grant.ID || list.Grants[0].Uses != 1 {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 		if err := c.GrantRevoke(ctx, "stg_none"); !errors.Is(err, client.ErrNotFound) {

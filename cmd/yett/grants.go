@@ -146,7 +146,7 @@ func grantsAdd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return out.printRows(cmd.OutOrStdout(), []any{*g}, true, grantColumns, grantCells)
+				return errors.Join(warn(cmd.ErrOrStderr(), g.Warning), out.printRows(cmd.OutOrStdout(), []any{g.Grant}, true, grantColumns, grantCells))
 			})
 		},
 	}

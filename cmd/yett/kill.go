@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -175,6 +177,15 @@ func printKill(cmd *cobra.Command, out *output, k *wire.KillResponse) error {
 		return err
 	}
 	_, err := fmt.Fprintf(w, "%s is stopped; deferred calls that this denied: %d\n", visible(whom), k.PendingDenied)
+	return errors.Join(err, warn(w, k.Warning))
+}
+
+// warn passes on what the server says of something that it has done.
+func warn(w io.Writer, warning string) error {
+	if warning == "" {
+		return nil
+	}
+	_, err := fmt.Fprintf(w, "warning: %s\n", visible(warning))
 	return err
 }
 

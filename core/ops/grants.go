@@ -71,7 +71,10 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	if in.IssuedBy != "" {
 		cmd.By.Note = in.IssuedBy
 	}
-	cmd.Answer = func(g *store.Grant) []byte { return s.added(g).AppendJSON(nil) }
+	gen := s.pin()
+	warning := warnings(warnOfPattern("agent_id", in.AgentID), warnOfPattern("tool_pattern", in.ToolPattern), warnOfRule(gen.Authorize, in.Step, in.RuleID))
+	gen.unpin()
+	cmd.Answer = func(g *store.Grant) []byte { return s.added(g, warning).AppendJSON(nil) }
 	cmd.Told = func(answer []byte) string {
 		var told struct {
 			Grant struct {
@@ -89,11 +92,11 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {
 		return nil, &Replay{cmd.Idem.Replay}
 	}
-	return s.added(g), nil
+	return s.added(g, warning), nil
 }
 
-func (s *Service) added(g *store.Grant) *wire.GrantAddResponse {
-	return &wire.GrantAddResponse{OK: true, Grant: s.grant(g)}
+func (s *Service) added(g *store.Grant, warning string) *wire.GrantAddResponse {
+	return &wire.GrantAddResponse{OK: true, Grant: s.grant(g), Warning: warning}
 }
 
 func (s *Service) grant(g *store.Grant) wire.Grant {

@@ -80,7 +80,11 @@ func (s *Service) killedBefore(ctx context.Context, key *store.Key, k store.Kill
 }
 
 func (s *Service) killed(k store.Kill, denied int, active bool) *wire.KillResponse {
-	return &wire.KillResponse{OK: true, Killed: s.wireKill(k, active), PendingDenied: denied}
+	out := &wire.KillResponse{OK: true, Killed: s.wireKill(k, active), PendingDenied: denied}
+	if active && k.Scope != store.KillKey {
+		out.Warning = warnOfPattern("target", k.Target)
+	}
+	return out
 }
 
 func (s *Service) wireKill(k store.Kill, active bool) wire.Killed {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,6 +94,11 @@ func Compile(rules []Rule) (*Set, error) {
 	}
 	s.index = newIndex(s.rules)
 	return s, nil
+}
+
+// HasRule reports whether a rule has that id.
+func (s *Set) HasRule(id string) bool {
+	return slices.ContainsFunc(s.rules, func(r compiled) bool { return r.verdict.RuleID == id })
 }
 
 // Check gives the verdict of the first rule that matches the call, or the zero Verdict if none does. A condition that

@@ -178,8 +178,8 @@ func number(q url.Values, name string, v int) {
 	}
 }
 
-// GrantAdd makes a standing grant. Over both transports; needs scope grants.
-func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.Grant, error) {
+// GrantAdd makes a standing grant. The answer's Warning says why it may not be what was meant. Over both transports; needs scope grants.
+func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.GrantAddResponse, error) {
 	out := new(wire.GrantAddResponse)
 	if err := c.tell(ctx, opGrantAdd, in, out); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.G
 	if !out.OK || out.Grant.ID == "" {
 		return nil, fmt.Errorf("grant add: %w", malformed("there is no grant"))
 	}
-	return &out.Grant, nil
+	return out, nil
 }
 
 // tell makes a call with a body that is a request type of sdk/wire.

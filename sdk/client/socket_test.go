@@ -223,7 +223,7 @@ func TestSocketOperations(t *testing.T) {
 	if a, err := c.Approve(ctx, Answer{DeferToken: "d", Approved: true, Grant: &wire.ApproveGrant{TTLSeconds: 60}}); err != nil || a.Status != "pending" || a.ApprovalsRequired != 2 {
 		t.Errorf("approve: %+v, %v", a, err)
 	}
-	if g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "a", ToolPattern: "t", TTLSeconds: 60}); err != nil || g.ID != "stg_1" {
+	if g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "a", ToolPattern: "t", TTLSeconds: 60}); err != nil || g.Grant.ID != "stg_1" {
 		t.Errorf("grant: %+v, %v", g, err)
 	}
 	var e *Error

@@ -71,8 +71,9 @@ func (g *Grant) Members(o *Writer) {
 
 // GrantAddResponse is the grant just made.
 type GrantAddResponse struct {
-	OK    bool  `json:"ok"`
-	Grant Grant `json:"grant"`
+	OK      bool   `json:"ok"`
+	Grant   Grant  `json:"grant"`
+	Warning string `json:"warning,omitempty" doc:"It is done, and may not be what was meant."`
 }
 
 // AppendJSON appends the response.
@@ -82,6 +83,7 @@ func (r *GrantAddResponse) AppendJSON(dst []byte) []byte {
 	in := Object(nil)
 	r.Grant.Members(&in)
 	o.Raw("grant", in.Close())
+	o.Opt("warning", r.Warning)
 	return o.Close()
 }
 

@@ -36,6 +36,7 @@ type KillResponse struct {
 	OK            bool   `json:"ok"`
 	Killed        Killed `json:"killed"`
 	PendingDenied int    `json:"pending_denied" doc:"Deferred calls that this denied."`
+	Warning       string `json:"warning,omitempty" doc:"It is done, and may not be what was meant."`
 }
 
 // AppendJSON appends the response.
@@ -46,6 +47,7 @@ func (r *KillResponse) AppendJSON(dst []byte) []byte {
 	r.Killed.Members(&in)
 	o.Raw("killed", in.Close())
 	o.Int("pending_denied", int64(r.PendingDenied))
+	o.Opt("warning", r.Warning)
 	return o.Close()
 }
 
