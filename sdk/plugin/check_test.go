@@ -59,7 +59,7 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if logs := r.logs.String(); !strings.Contains(logs, "goroutine") || !strings.Contains(logs, "with panic") {
+	if logs := r.logs.String(); !strings.Contains(logs, "goroutine") || !strings.Contains(logs, `"in":"Check"`) {
 		t.Errorf("the log has no stack of the panic: %s", logs)
 	}
 }

@@ -99,7 +99,7 @@ func (s *server) takeIn(stream batchStream, m *pluginv1.Batch) (goOn bool, err e
 	case named:
 		ack.Seq = seq - 1
 	}
-	s.log.Warn("consume failed", "first", first, "last", last, "acknowledged", ack.Seq, "error", ack.Error)
+	s.log.Warn("consume failed; the gateway has the error", "first", first, "last", last, "acknowledged", ack.Seq) // an error may hold what a record holds
 	if fault {
 		return false, stream.Send(ack)
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -299,7 +300,11 @@ func touch(err error) {
 }
 
 func (s *server) panicked(what string, r any) error {
-	s.log.Error("panic", "in", what, "panic", clip(fmt.Sprint(r)), "stack", string(debug.Stack()))
+	value := fmt.Sprintf("a value of type %T", r) // it may hold what the call is about
+	if e, ok := r.(runtime.Error); ok {
+		value = e.Error()
+	}
+	s.log.Error("panic", "in", what, "panic", clip(value), "stack", string(debug.Stack()))
 	return &panicError{what}
 }
 
