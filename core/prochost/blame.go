@@ -49,9 +49,9 @@ func (l *last) well() bool {
 	return 2*n < lastCalls
 }
 
-// clear says whether an open breaker lets a call of a key pass: its own last calls went well, there were none, or a trial is due, which
-// spend takes. Where there are more keys than can be remembered, a key may have failed and be forgotten. It passes unless half of the remembered ones fail, or a plugin
-// that hangs would make each of its calls late.
+// clear says whether an open breaker lets a call of a key pass: its own last calls went well, there were none, or a trial
+// is due, which spend takes. Where there are more keys than can be remembered, a key may have failed and be forgotten. It
+// passes unless half of the remembered ones fail, or a plugin that hangs would make each of its calls late.
 func (b *blame) clear(key string, now time.Time, spend bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -221,8 +221,9 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// passes says whether an open breaker lets a call through: it does if the key's own calls go well, or one of its trials is due, which spend takes. It never lets masking through. blame does
-// not learn that masking was late, so beside a plugin that hangs each decision would take all the time that masking has.
+// passes says whether an open breaker lets a call through: it does if the key's own calls go well, or one of its trials is
+// due, which spend takes. It never lets masking through. blame does not learn that masking was late, so beside a plugin
+// that hangs each decision would take all the time that masking has.
 func (p *Plugin) passes(who whose, spend bool) bool {
 	return !who.mask && p.blame.clear(who.key, p.o.Now(), spend)
 }
