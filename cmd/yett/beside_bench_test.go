@@ -230,7 +230,8 @@ func startDevAs(b *testing.B, as *syscall.Credential, dir string, args ...string
 }
 
 // besideBodies: connections without a key send bodies byte by byte, for as long as anybody lets them. What memory they take is looked at
-// afterwards, for a minute in which the neighbour asks now and then: its own ten thousand calls would be most of the figure.
+// afterwards, for a minute in which the neighbour asks now and then, and held against a minute of the neighbour alone: what its many calls
+// of before have left to be done would be most of the figure.
 func besideBodies(b *testing.B) {
 	s := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), "", "", ""))
 	addr := strings.TrimPrefix(s.URL, "http://")
@@ -250,15 +251,21 @@ func besideBodies(b *testing.B) {
 		})
 	}
 	compare(b, s, start)
-	before, most, served := s.resident(), int64(0), 0
-	stop := start()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(20 * time.Millisecond) {
-		if a, err := s.asked("files/read"); err != nil || a.status != 200 {
-			b.Errorf("call %d of the neighbour: %v %s", served, err, a.body)
+	grown := func() (mib float64, served int) {
+		before, most := s.resident(), int64(0)
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); pause(20 * time.Millisecond) {
+			if a, err := s.asked("files/read"); err != nil || a.status != 200 {
+				b.Errorf("call %d of the neighbour: %v %s", served, err, a.body)
+			}
+			most, served = max(most, s.resident()), served+1
 		}
-		most, served = max(most, s.resident()), served+1
+		return float64(most-before) / (1 << 20), served
 	}
+	alone, _ := grown()
+	stop := start()
+	beside, served := grown()
 	stop()
-	b.ReportMetric(float64(most-before)/(1<<20), "MiB-grown")
+	b.ReportMetric(alone, "MiB-alone")
+	b.ReportMetric(beside, "MiB-beside")
 	b.ReportMetric(float64(served), "calls-served")
 }
