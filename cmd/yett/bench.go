@@ -15,8 +15,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func benchCommand() *cobra.Command {
-	return group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchEchoCommand(), benchGatewayCommand())
+// benchCommand is `yett bench`. run runs the gateways that it measures.
+func benchCommand(run gatewayRun) *cobra.Command {
+	return group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchEchoCommand(), benchGatewayCommand(run))
 }
 
 // Limits of the flags.

@@ -26,11 +26,18 @@ import (
 // What is measured runs in processes of its own: this program again, with the hidden subcommands below. They end when their
 // standard input does, so that none outlives the benchmark.
 
+// keySet are the values of the keys that a gateway prints.
+type keySet struct{ Agent, Approver, Operator string }
+
+// gatewayRun runs a throw-away gateway with a configuration file until ctx ends. It prints one line of JSON once it answers: url,
+// socket, metrics and keys.
+type gatewayRun func(ctx context.Context, file string, stdout, stderr io.Writer) error
+
 // child is a running server.
 type child struct {
 	addr    string // host:port
 	socket  string // path, "" for the echo
-	keys    devKeySet
+	keys    keySet
 	metrics string // URL, "" for the echo
 	cmd     *exec.Cmd
 	stdin   io.Closer
@@ -78,7 +85,7 @@ func (c *child) ready(line []byte) error {
 		URL     string
 		Socket  string
 		Metrics string
-		Keys    devKeySet
+		Keys    keySet
 	}
 	if err := json.Unmarshal(line, &said); err != nil {
 		return err
@@ -233,7 +240,7 @@ func benchEchoCommand() *cobra.Command {
 	}}
 }
 
-func benchGatewayCommand() *cobra.Command {
+func benchGatewayCommand(run gatewayRun) *cobra.Command {
 	var args, match string
 	var rules, authorizers int
 	var subscriber bool
@@ -258,8 +265,7 @@ func benchGatewayCommand() *cobra.Command {
 				return err
 			}
 		}
-		f := devFlags{config: filepath.Join(dir, "yett.yaml"), listen: "127.0.0.1:0", metrics: "127.0.0.1:0", out: output{"json"}}
-		return f.run(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		return run(ctx, filepath.Join(dir, "yett.yaml"), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")
 	cmd.Flags().IntVar(&authorizers, "authorizers", 0, "so many plugin processes in the authorize chain")

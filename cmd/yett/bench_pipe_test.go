@@ -163,7 +163,7 @@ func audienceOf(t *testing.T, first func(message map[string]any), then func(n in
 func stay(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) } // however it ends, it has ended
 
 func TestAudience(t *testing.T) {
-	keys := devKeySet{Agent: "agent", Operator: "operator"}
+	keys := keySet{Agent: "agent", Operator: "operator"}
 	t.Run("all stay", func(t *testing.T) {
 		var audit, callback, whole atomic.Int64
 		path := audienceOf(t, func(m map[string]any) {

@@ -123,7 +123,7 @@ func startScan(dirty bool) func(context.Context) (*work, error) {
 		c := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: sdk.Redact}}}
 		for _, name := range scanners.Names() {
 			code, _ := scanners.Builtin(name)
-			m, err := host.Load(ctx, wasmhost.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: evalTimeout, Isolation: wasmhost.Pooled})
+			m, err := host.Load(ctx, wasmhost.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: time.Minute, Isolation: wasmhost.Pooled})
 			if err != nil {
 				return nil, errors.Join(err, host.Close(ctx))
 			}

@@ -36,7 +36,7 @@ type audience struct {
 }
 
 // gather connects subscribers and waits until the server has told each one that it is one.
-func gather(socket string, keys devKeySet, idle, stuck int) (*audience, error) {
+func gather(socket string, keys keySet, idle, stuck int) (*audience, error) {
 	a := &audience{}
 	err := a.gather(socket, keys, idle, stuck)
 	if err != nil {
@@ -46,7 +46,7 @@ func gather(socket string, keys devKeySet, idle, stuck int) (*audience, error) {
 	return a, nil
 }
 
-func (a *audience) gather(socket string, keys devKeySet, idle, stuck int) error {
+func (a *audience) gather(socket string, keys keySet, idle, stuck int) error {
 	for i := range idle {
 		message := map[string]any{"type": "audit_subscribe", "api_key": keys.Operator, "agent_id": fmt.Sprintf("quiet-%d", i)}
 		if i%2 == 1 {

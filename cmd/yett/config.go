@@ -19,24 +19,6 @@ func configCommand() *cobra.Command {
 	return group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(), configSchema())
 }
 
-// configFile is a configuration file that is named by --config or by an argument of its own.
-type configFile struct{ flag string }
-
-func (f *configFile) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.flag, "config", "", "configuration file; may also be given without the flag")
-}
-
-// of gives the file's name; "" when neither way was used.
-func (f *configFile) of(args []string) (string, error) {
-	switch {
-	case len(args) == 0:
-		return f.flag, nil
-	case f.flag != "" && f.flag != args[0]:
-		return "", usage("two configuration files: %s and --config %s; give one", args[0], f.flag)
-	}
-	return args[0], nil
-}
-
 // configVerdict is what `config check` found.
 type configVerdict struct {
 	File     string         `json:"file"`
@@ -125,14 +107,6 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is good (policy_version %s)\n", path, row.Policy)
 	return err
-}
-
-// count is a number of things as one says it.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func configPrint() *cobra.Command {

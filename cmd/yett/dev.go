@@ -61,6 +61,12 @@ func devCommand() *cobra.Command {
 	return cmd
 }
 
+// benchGateway runs a throw-away gateway for the benchmark.
+func benchGateway(ctx context.Context, file string, stdout, stderr io.Writer) error {
+	f := devFlags{config: file, listen: "127.0.0.1:0", metrics: "127.0.0.1:0", out: output{"json"}}
+	return f.run(ctx, stdout, stderr)
+}
+
 func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error) {
 	if err := core.Hide(); err != nil { // before there are secrets
 		return err

@@ -12,44 +12,6 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 )
 
-// target is how an administrative command finds the running server.
-type target struct{ data, config string }
-
-func (t *target) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.data, "data", "", "data directory of the running server")
-	cmd.Flags().StringVar(&t.config, "config", "", "configuration file that names it (storage.path)")
-}
-
-func (t *target) dir() (string, error) {
-	switch {
-	case t.data != "" && t.config != "":
-		return "", usage("give --data or --config, not both")
-	case t.data != "":
-		return t.data, nil
-	case t.config == "":
-		return "", usage("--data DIR or --config FILE is required")
-	}
-	cfg, err := loadConfig(t.config, nil, true)
-	if err != nil {
-		return "", err
-	}
-	return string(cfg.Storage.Path), nil
-}
-
-// with runs fn with a client of the running server.
-func (t *target) with(fn func(c *admin.Client) error) error {
-	dir, err := t.dir()
-	if err != nil {
-		return err
-	}
-	c, err := admin.Dial(dir)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	return fn(c)
-}
-
 func keysCommand() *cobra.Command {
 	return group("keys", "Make, list, revoke and roll API keys of a running server", keysCreate(), keysList(), keysRevoke(), keysRoll())
 }

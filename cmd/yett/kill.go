@@ -235,3 +235,6 @@ func printKills(cmd *cobra.Command, out *output, kills []wire.Killed) error {
 		return []string{k.Scope, k.Target, at, nameOr(k.ByName, k.By), k.Reason}
 	})
 }
+
+// errNotConfirmed ends a command that a person did not confirm.
+var errNotConfirmed = errors.New("not confirmed; nothing was done")

@@ -9,6 +9,11 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 )
 
+// pluginOperations are the subcommands of `yett plugin` that ask a running server.
+func pluginOperations() []*cobra.Command {
+	return []*cobra.Command{pluginStatus(), pluginResume(), pluginReplay(), pluginForget()}
+}
+
 func pluginStatus() *cobra.Command {
 	var t target
 	var out output

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,16 +97,6 @@ One that has no --listen, since it is not built with sdk/plugin:
 
 Waiting for a socket in %[2]s; Ctrl-C gives up.
 `, quoted(path), dir, plugin.CookieKey, plugin.CookieValue, plugin.ProtocolVersion)
-}
-
-// quoted is a word for a shell.
-func quoted(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+", r))
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // awaitSocket waits until there is a socket in a folder, for as long as the user does.

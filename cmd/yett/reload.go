@@ -1,17 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
-	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/admin"
-	"github.com/yett-dev/yett/core/store"
 )
 
 func reloadCommand() *cobra.Command {
@@ -86,35 +80,5 @@ func printReloaded(cmd *cobra.Command, done admin.Reloaded) {
 	}
 	if kept > 0 {
 		cmd.PrintErrf("kept as they were: %d of %d plugins\n", kept, len(done.Plugins))
-	}
-}
-
-// hangups gets each SIGHUP. It is asked for before the gateway starts: until then the signal ends a process.
-func hangups() chan os.Signal {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGHUP)
-	return signals
-}
-
-// reloadOnSignal reloads on each of the signals until stop is called, which ends all reloads. How it went is in the log.
-func reloadOnSignal(ctx context.Context, g *core.Gateway, signals chan os.Signal) (stop func()) {
-	done := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-signals:
-				_, _ = g.Reload(ctx, store.Who{Principal: "system:sighup", Method: "system", Surface: "system"})
-			case <-done:
-				return
-			}
-		}
-	}()
-	return func() {
-		signal.Stop(signals)
-		close(done)
-		g.EndReloads()
-		<-ended
 	}
 }

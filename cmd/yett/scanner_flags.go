@@ -151,27 +151,6 @@ func authorSettings(cmd *cobra.Command, logs bool) kit.Settings {
 	return s
 }
 
-// moduleCache is the user's directory for compiled modules, "" where there is none that can be written: some containers' users have no
-// home, and modules are compiled each time there.
-func moduleCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	dir = filepath.Join(dir, "yett", "modules")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return ""
-	}
-	f, err := os.CreateTemp(dir, "try-")
-	if err != nil {
-		return ""
-	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil {
-		return ""
-	}
-	return dir
-}
-
 // fuelFlag is --fuel: the budget of one call, units, as limits.fuel of a plugin; 0 for the gateway's default.
 type fuelFlag uint64
 

@@ -15,7 +15,6 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/logqueue"
-	"github.com/yett-dev/yett/scanners"
 )
 
 func serveCommand() *cobra.Command {
@@ -70,17 +69,6 @@ func serveCommand() *cobra.Command {
 	cmd.Flags().StringVar(&listen, "listen", "", "instead of server.listen")
 	cmd.Flags().StringVar(&data, "data", "", "instead of storage.path")
 	return cmd
-}
-
-// loadConfig reads a configuration file (or none) with flags on top; empty flags count as not given.
-func loadConfig(file string, flags map[string]string, serve bool) (*config.Config, error) {
-	set := map[string]any{}
-	for k, v := range flags {
-		if v != "" {
-			set[k] = v
-		}
-	}
-	return config.Load(config.Sources{File: file, Env: os.Environ(), Flags: set, Builtins: scanners.Names(), Serve: serve})
 }
 
 // grace is how long refusals may take to go out after the store has failed.

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -29,12 +25,6 @@ type column struct {
 	name string
 	fit  fit
 }
-
-const (
-	leastCell    = 6   // how far a cell is cut down to make a table fit
-	leastWrapped = 24  // the same of one that is wrapped
-	defaultWidth = 120 // of a table that goes to no terminal
-)
 
 // printTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown as
 // an escape: the names and arguments in the rows are the agents' own words.
@@ -230,6 +220,12 @@ func visibleJSON(text []byte) []byte {
 	return out
 }
 
+const (
+	leastCell    = 6   // how far a cell is cut down to make a table fit
+	leastWrapped = 24  // the same of one that is wrapped
+	defaultWidth = 120 // of a table that goes to no terminal
+)
+
 // tableWidth is how wide a table may be.
 func tableWidth(w io.Writer) int {
 	if n := widthOf(w); n > 0 {
@@ -237,32 +233,3 @@ func tableWidth(w io.Writer) int {
 	}
 	return defaultWidth
 }
-
-// widthOf is how many cells a line has: COLUMNS if set, else the terminal's, 0 for what is no terminal.
-func widthOf(w io.Writer) int {
-	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
-		return n
-	}
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	if err != nil {
-		return 0
-	}
-	return int(size.Col)
-}
-
-// isTerminal reports whether a person sits at the other end.
-func isTerminal(r any) bool {
-	f, ok := r.(*os.File)
-	if !ok {
-		return false
-	}
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
-// errNotConfirmed ends a command that a person did not confirm.
-var errNotConfirmed = errors.New("not confirmed; nothing was done")

@@ -18,9 +18,9 @@ import (
 	"github.com/yett-dev/yett/scanners"
 )
 
-func pluginCommand() *cobra.Command {
-	return group("plugin", "Pin, watch and help on the plugins of a configuration", pluginLock(), pluginStatus(), pluginResume(), pluginReplay(), pluginForget(),
-		pluginScaffold(), pluginConform(), pluginRun(), pluginDebug())
+// pluginAuthoring are the subcommands of `yett plugin` for who writes a plugin or puts one into a configuration.
+func pluginAuthoring() []*cobra.Command {
+	return []*cobra.Command{pluginLock(), pluginScaffold(), pluginConform(), pluginRun(), pluginDebug()}
 }
 
 func pluginLock() *cobra.Command {
