@@ -107,7 +107,7 @@ func printPending(cmd *cobra.Command, out *output, list *client.PendingList) err
 	if !out.table() {
 		return out.printData(cmd.OutOrStdout(), rows, false)
 	}
-	cols := []column{{"AGENT", cut}, {"KEY", cut}, {"TOOL", cut}, {"ARGS", cut}, {"WHY", wrap}, {"SIGNED", whole}, {"EXPIRES", whole}}
+	cols := []column{cut("AGENT"), cut("KEY"), cut("TOOL"), cut("ARGS"), wrap("WHY"), whole("SIGNED"), whole("EXPIRES")}
 	lead, table := []string{"TOKEN"}, [][]string{}
 	for _, p := range list.Approvals {
 		lead = append(lead, p.DeferToken)

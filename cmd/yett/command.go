@@ -23,7 +23,7 @@ func group(use, short string, subs ...*cobra.Command) *cobra.Command {
 		if len(args) > 0 {
 			return usage("unknown command %q for %q (see %s --help)", args[0], cmd.CommandPath(), cmd.CommandPath())
 		}
-		return errors.Join(cmd.Help(), &exitCode{code: exitUsage})
+		return errors.Join(cmd.Help(), fail(exitUsage, nil))
 	}}
 	c.AddCommand(subs...)
 	return c

@@ -26,6 +26,9 @@ type exitCode struct {
 	err  error
 }
 
+// fail is an error with its exit code. Without err the command has said all there is to say.
+func fail(code int, err error) error { return &exitCode{code: code, err: err} }
+
 func (e *exitCode) Error() string {
 	if e.err == nil {
 		return ""
@@ -36,7 +39,7 @@ func (e *exitCode) Error() string {
 func (e *exitCode) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error {
-	return &exitCode{exitUsage, fmt.Errorf(format, args...)}
+	return fail(exitUsage, fmt.Errorf(format, args...))
 }
 
 // codeFor is the one place where an error becomes an exit code.

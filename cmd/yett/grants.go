@@ -24,7 +24,7 @@ func grantsCommand() *cobra.Command {
 	return group("grants", "List, add and revoke standing grants", grantsList(), grantsAdd(), grantsRevoke())
 }
 
-var grantColumns = []column{{"ID", whole}, {"AGENT", cut}, {"TOOLS", cut}, {"ONLY", wrap}, {"USES", whole}, {"STATUS", whole}, {"EXPIRES", whole}, {"BY", cut}}
+var grantColumns = []column{whole("ID"), cut("AGENT"), cut("TOOLS"), wrap("ONLY"), whole("USES"), whole("STATUS"), whole("EXPIRES"), cut("BY")}
 
 // rulesOf are the rules that the grant is bound to, as people read them; "" if it is bound to none.
 func rulesOf(g *wire.Grant) string {

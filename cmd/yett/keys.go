@@ -98,7 +98,7 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *out
 	for _, r := range rows {
 		list = append(list, r)
 	}
-	cols := []column{{"ID", whole}, {"NAME", wrap}, {"SCOPES", wrap}, {"AGENTS", wrap}, {"STATE", whole}, {"LAST USED", whole}}
+	cols := []column{whole("ID"), wrap("NAME"), wrap("SCOPES"), wrap("AGENTS"), whole("STATE"), whole("LAST USED")}
 	return out.printRows(cmd.OutOrStdout(), list, false, cols, func(row any) []string {
 		r := row.(admin.KeyRow)
 		state, used, agents := "live", "never", "every agent"

@@ -225,7 +225,7 @@ func printKills(cmd *cobra.Command, out *output, kills []wire.Killed) error {
 	for _, k := range kills {
 		rows = append(rows, k)
 	}
-	cols := []column{{"SCOPE", whole}, {"TARGET", whole}, {"SINCE", whole}, {"BY", cut}, {"REASON", wrap}}
+	cols := []column{whole("SCOPE"), whole("TARGET"), whole("SINCE"), cut("BY"), wrap("REASON")}
 	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		k := row.(wire.Killed)
 		at, _, sub := strings.Cut(k.At, ".")

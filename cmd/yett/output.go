@@ -76,14 +76,14 @@ func (o *output) printLine(w io.Writer, v any) error {
 func (o *output) print(w io.Writer, rows []any, one bool, header []string, cells func(row any) []string) error {
 	var cols []column
 	for i, name := range header {
-		fit := cut
 		switch i {
 		case 0:
-			fit = whole
+			cols = append(cols, whole(name))
 		case len(header) - 1:
-			fit = wrap
+			cols = append(cols, wrap(name))
+		default:
+			cols = append(cols, cut(name))
 		}
-		cols = append(cols, column{name, fit})
 	}
 	return o.printRows(w, rows, one, cols, cells)
 }

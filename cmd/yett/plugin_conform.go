@@ -77,7 +77,7 @@ func (f *pluginFlags) source(args []string) (path string, err error) {
 	info, err := os.Stat(args[0])
 	switch {
 	case err != nil:
-		return "", &exitCode{exitUsage, err}
+		return "", fail(exitUsage, err)
 	case !info.Mode().IsRegular():
 		return "", usage("%s is not a file: build the plugin first, and give the program", args[0])
 	case info.Mode()&0o111 == 0:
@@ -93,7 +93,7 @@ func (f *pluginFlags) settings(ctx context.Context) (json.RawMessage, error) {
 	}
 	settings, err := kit.ReadSettings(ctx, f.config)
 	if err != nil {
-		return nil, &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
+		return nil, fail(exitUsage, fmt.Errorf("--config: %w", err))
 	}
 	return settings, nil
 }
@@ -109,7 +109,7 @@ func (f *pluginFlags) given(ctx context.Context) (secrets map[string][]byte, env
 			return nil, nil, usage("--secret %s: want NAME=FILE, each name once", s)
 		}
 		if secrets[name], err = regular.ReadNamed(ctx, file, maxSettingsFile); err != nil {
-			return nil, nil, &exitCode{exitUsage, fmt.Errorf("--secret %s: %w", name, err)}
+			return nil, nil, fail(exitUsage, fmt.Errorf("--secret %s: %w", name, err))
 		}
 	}
 	for _, e := range f.env {
@@ -180,13 +180,13 @@ func pluginConform() *cobra.Command {
 			for _, file := range texts {
 				text, err := regular.ReadNamed(cmd.Context(), file, maxSampleText)
 				if err != nil {
-					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
+					return fail(exitUsage, fmt.Errorf("--text: %w", err))
 				}
 				o.Texts = append(o.Texts, string(text))
 			}
 			rep, err := conform.Run(cmd.Context(), o)
 			if err != nil {
-				return &exitCode{exitUsage, err}
+				return fail(exitUsage, err)
 			}
 			return printConform(cmd, &out, rep)
 		},
@@ -283,7 +283,7 @@ func readCalls(ctx context.Context, file string) ([]conform.Call, error) {
 	}
 	text, err := regular.ReadNamed(ctx, file, maxCallsFile)
 	if err != nil {
-		return nil, &exitCode{exitUsage, fmt.Errorf("--calls: %w", err)}
+		return nil, fail(exitUsage, fmt.Errorf("--calls: %w", err))
 	}
 	var out []conform.Call
 	lines := bufio.NewScanner(bytes.NewReader(text))
@@ -323,7 +323,7 @@ func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
 		rows = []any{rep}
 	}
 	words := map[conform.Outcome]string{conform.Pass: "ok", conform.Fail: "FAILED", conform.Skipped: "skipped"}
-	err := out.printRows(cmd.OutOrStdout(), rows, one, []column{{"RESULT", whole}, {"CHECK", whole}, {"DETAIL", wrap}}, func(row any) []string {
+	err := out.printRows(cmd.OutOrStdout(), rows, one, []column{whole("RESULT"), whole("CHECK"), wrap("DETAIL")}, func(row any) []string {
 		r := row.(*conform.Result)
 		return []string{words[r.Outcome], r.Name, r.Why}
 	})
@@ -336,7 +336,7 @@ func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
 		what = rep.Connect
 	}
 	if !rep.Pass {
-		return &exitCode{exitError, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason))}
+		return fail(exitError, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, visible(rep.Name), visible(rep.Version), strings.Join(rep.Kinds, ", "))
 	if rep.Untried() {

@@ -174,7 +174,7 @@ func (t *trial) ask(cmd *cobra.Command, c *conform.Client, id uint64, call confo
 func (t *trial) one(cmd *cobra.Command, c *conform.Client) error {
 	answered, err := t.ask(cmd, c, 1, t.call)
 	if err == nil && !answered {
-		err = &exitCode{code: exitError} // the line said it
+		err = fail(exitError, nil) // the line said it
 	}
 	return err
 }
@@ -238,7 +238,7 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
 	}
 	return t.out.printRows(cmd.OutOrStdout(), rows, false,
-		[]column{{"KIND", whole}, {"START", whole}, {"END", whole}, {"SEVERITY", whole}, {"ACTION", whole}, {"TEXT", cut}},
+		[]column{whole("KIND"), whole("START"), whole("END"), whole("SEVERITY"), whole("ACTION"), cut("TEXT")},
 		func(row any) []string {
 			f := row.(*scanFinding)
 			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, f.Text}
@@ -250,7 +250,7 @@ func (t *trial) feed(cmd *cobra.Command, c *conform.Client) error {
 	if t.log != "" {
 		f, err := regular.Named(cmd.Context(), t.log)
 		if err != nil {
-			return &exitCode{exitUsage, err}
+			return fail(exitUsage, err)
 		}
 		defer f.Close()
 		in = f

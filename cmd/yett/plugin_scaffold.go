@@ -102,7 +102,7 @@ func sdkSource(given string) (fs.FS, error) {
 	}
 	switch ours, err := isOwnSource(given); {
 	case err != nil:
-		return nil, &exitCode{exitUsage, fmt.Errorf("--sdk: %w", err)}
+		return nil, fail(exitUsage, fmt.Errorf("--sdk: %w", err))
 	case !ours:
 		return nil, usage("--sdk %s: that is not the source of %s", given, ownModule)
 	}

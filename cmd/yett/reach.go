@@ -87,7 +87,7 @@ func (r *reach) use(ctx context.Context, what string, fn func(c *client.Client) 
 
 func dial(opts client.Options, what string, fn func(c *client.Client) error) error {
 	if os.Getenv("YETT_API_KEY") == "" && opts.URL != "" { // over the socket alone this user may be mapped to a key
-		return &exitCode{exitUnauthenticated, fmt.Errorf("YETT_API_KEY is not set: this needs %s", what)}
+		return fail(exitUnauthenticated, fmt.Errorf("YETT_API_KEY is not set: this needs %s", what))
 	}
 	c, err := client.New(opts)
 	if err != nil {
@@ -173,7 +173,7 @@ func told(err error) error {
 	}
 	err = shown{err}
 	if errors.Is(err, client.ErrUnauthenticated) {
-		return &exitCode{exitUnauthenticated, err}
+		return fail(exitUnauthenticated, err)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ func rulesTest() *cobra.Command {
 			}
 			rows, err := runCases(cmd.Context(), args)
 			if err != nil {
-				return &exitCode{exitError, err}
+				return fail(exitError, err)
 			}
 			return reportCases(cmd, &out, junit, rows)
 		},
@@ -179,7 +179,7 @@ func reportCases(cmd *cobra.Command, out *output, junit string, rows []any) erro
 			failed++
 		}
 	}
-	cols := []column{{"RESULT", whole}, {"FILE", wrap}, {"CASE", wrap}, {"SAID", wrap}, {"WANT", wrap}, {"REASON", wrap}}
+	cols := []column{whole("RESULT"), wrap("FILE"), wrap("CASE"), wrap("SAID"), wrap("WANT"), wrap("REASON")}
 	err := out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		r := row.(*caseRow)
 		result := "pass"
@@ -195,7 +195,7 @@ func reportCases(cmd *cobra.Command, out *output, junit string, rows []any) erro
 		return err
 	}
 	if failed > 0 {
-		return &exitCode{exitError, fmt.Errorf("%d of %d cases fail", failed, len(rows))}
+		return fail(exitError, fmt.Errorf("%d of %d cases fail", failed, len(rows)))
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d cases pass\n", len(rows), len(rows))
 	return err

@@ -62,15 +62,15 @@ func (f *explainFlags) run(cmd *cobra.Command) error {
 	}
 	ask, err := f.chain()
 	if err != nil {
-		return &exitCode{exitError, err}
+		return fail(exitError, err)
 	}
 	asked, err := f.readCall(cmd.InOrStdin())
 	if err != nil {
-		return &exitCode{exitError, err}
+		return fail(exitError, err)
 	}
 	call, err := callOf(asked, time.Now())
 	if err != nil {
-		return &exitCode{exitError, err}
+		return fail(exitError, err)
 	}
 	for _, what := range ask.notRun {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not asked here: %s\n", what)
@@ -230,7 +230,7 @@ func (x *explainer) explain(ctx context.Context, call *chain.Call) *explanation 
 }
 
 func (e *explanation) print(w io.Writer) error {
-	cols := []column{{"STEP", cut}, {"RULE", whole}, {"EFFECT", whole}, {"OUTCOME", wrap}, {"AT", wrap}, {"WHEN", wrap}}
+	cols := []column{cut("STEP"), whole("RULE"), whole("EFFECT"), wrap("OUTCOME"), wrap("AT"), wrap("WHEN")}
 	var rows [][]string
 	for _, s := range e.Steps {
 		name := s.Step

@@ -100,7 +100,7 @@ func (f *evalFlags) run(cmd *cobra.Command) (err error) {
 	var settings json.RawMessage
 	if f.config != "" {
 		if settings, err = kit.ReadSettings(cmd.Context(), f.config); err != nil {
-			return &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
+			return fail(exitUsage, fmt.Errorf("--config: %w", err))
 		}
 	}
 	pair, err := loadPair(cmd.Context(), name, code, settings, f.wasm != "")
@@ -242,7 +242,7 @@ func (f *evalFlags) judge(rep *evalReport) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return &exitCode{exitError, errors.Join(errs...)}
+	return fail(exitError, errors.Join(errs...))
 }
 
 func below(set, what string, got, want float64) error {

@@ -50,7 +50,7 @@ func printCheck(cmd *cobra.Command, out *output, rep *kit.CheckReport) error {
 			rows = append(rows, &rep.Checks[i])
 		}
 	}
-	err := out.printRows(cmd.OutOrStdout(), rows, out.format != "table", []column{{"RESULT", whole}, {"CHECK", whole}, {"DETAIL", wrap}}, func(row any) []string {
+	err := out.printRows(cmd.OutOrStdout(), rows, out.format != "table", []column{whole("RESULT"), whole("CHECK"), wrap("DETAIL")}, func(row any) []string {
 		r := row.(*kit.CheckResult)
 		return []string{map[bool]string{true: "ok", false: "FAILED"}[r.OK], r.Name, r.Detail}
 	})
@@ -58,7 +58,7 @@ func printCheck(cmd *cobra.Command, out *output, rep *kit.CheckReport) error {
 		return err
 	}
 	if !rep.Fit {
-		return &exitCode{exitError, fmt.Errorf("%s is not fit: %s", rep.File, visible(rep.Reason))}
+		return fail(exitError, fmt.Errorf("%s is not fit: %s", rep.File, visible(rep.Reason)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s is fit\n%s\n", rep.File, rep.Digest)
 	return nil

@@ -58,7 +58,7 @@ func (f *authorFlags) read(cmd *cobra.Command, args []string) (in authorInput, e
 	}
 	if f.config != "" {
 		if in.config, err = kit.ReadSettings(cmd.Context(), f.config); err != nil {
-			return in, &exitCode{exitUsage, fmt.Errorf("--config: %w", err)}
+			return in, fail(exitUsage, fmt.Errorf("--config: %w", err))
 		}
 	}
 	path := "."
@@ -103,13 +103,13 @@ func (in *authorInput) choose(cmd *cobra.Command) {
 func projectOf(path string) (dir string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return "", &exitCode{exitUsage, err}
+		return "", fail(exitUsage, err)
 	}
 	if !info.IsDir() {
 		return "", nil
 	}
 	if _, err := kit.LanguageOf(path); err != nil {
-		return "", &exitCode{exitUsage, err}
+		return "", fail(exitUsage, err)
 	}
 	return path, nil
 }
@@ -134,7 +134,7 @@ func readVectors(dir string, named []string) ([]*kit.Vectors, error) {
 		out = append(out, v)
 	}
 	if len(errs) > 0 {
-		return nil, &exitCode{exitUsage, errors.Join(errs...)}
+		return nil, fail(exitUsage, errors.Join(errs...))
 	}
 	return out, nil
 }

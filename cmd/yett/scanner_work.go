@@ -73,7 +73,7 @@ func printFound(cmd *cobra.Command, out *output, text []byte, found []sdk.Findin
 		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
 	}
 	err := out.printRows(cmd.OutOrStdout(), rows, false,
-		[]column{{"KIND", whole}, {"START", whole}, {"END", whole}, {"SEVERITY", whole}, {"ACTION", whole}, {"CONFIDENCE", whole}, {"TEXT", cut}},
+		[]column{whole("KIND"), whole("START"), whole("END"), whole("SEVERITY"), whole("ACTION"), whole("CONFIDENCE"), cut("TEXT")},
 		func(row any) []string {
 			f := row.(*scanFinding)
 			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, strconv.FormatFloat(float64(f.Confidence), 'g', 3, 32), f.Text}
@@ -105,7 +105,7 @@ func scannerBench() *cobra.Command {
 			if file != "" {
 				var err error
 				if dirty, err = regular.ReadNamed(cmd.Context(), file, maxBenchText); err != nil {
-					return &exitCode{exitUsage, fmt.Errorf("--text: %w", err)}
+					return fail(exitUsage, fmt.Errorf("--text: %w", err))
 				}
 				if len(dirty) == 0 {
 					return usage("--text %s: the file is empty", file)
@@ -144,7 +144,7 @@ func printBench(cmd *cobra.Command, out *output, rep *kit.BenchReport) error {
 	}
 	var cols []column
 	for _, name := range []string{"TEXT", "KIB", "WAY", "FINDINGS", "µS/SCAN", "µS/KIB", "MB/S", "HOST CALLS", "FUEL/KIB"} {
-		cols = append(cols, column{name, whole})
+		cols = append(cols, whole(name))
 	}
 	return out.printRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		r := row.(*kit.BenchRow)
@@ -225,7 +225,7 @@ func writePackage(cmd *cobra.Command, out *output, path string, p *kit.Package, 
 			return err
 		}
 	}
-	return out.printRows(cmd.OutOrStdout(), []any{&row}, true, []column{{"FILE", whole}, {"BYTES", whole}, {"DIGEST", whole}}, func(row any) []string {
+	return out.printRows(cmd.OutOrStdout(), []any{&row}, true, []column{whole("FILE"), whole("BYTES"), whole("DIGEST")}, func(row any) []string {
 		r := row.(*packaged)
 		return []string{r.File, strconv.Itoa(r.Bytes), r.Digest}
 	})

@@ -98,7 +98,7 @@ func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, op
 	libraries.SetOutput(log)
 	defer func() {
 		if !log.Flush(flushMost) && err != nil {
-			err = &exitCode{code: codeFor(err)}
+			err = fail(codeFor(err), nil)
 		}
 	}()
 	return runLogged(ctx, cfg, log, opts, before, ready)
@@ -134,7 +134,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	})()
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
-		return &exitCode{startCode(cfg, err), err}
+		return fail(startCode(cfg, err), err)
 	}
 	for _, w := range core.Warnings(cfg) {
 		opts.Log("warning: %s", w)
@@ -144,7 +144,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	}
 	if err == nil {
 		if err = g.Start(ctx); err != nil {
-			err = &exitCode{startCode(cfg, err), err}
+			err = fail(startCode(cfg, err), err)
 		}
 	}
 	if err != nil {
@@ -160,7 +160,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	select {
 	case cause := <-fatal:
-		return &exitCode{exitIO, cause}
+		return fail(exitIO, cause)
 	default:
 		return err
 	}

@@ -15,9 +15,9 @@ import (
 type fit int
 
 const (
-	cut   fit = iota // ends in …
-	whole            // stays: what one has to copy
-	wrap             // goes on in the next line: what one has to read
+	fitCut   fit = iota // ends in …
+	fitWhole            // stays
+	fitWrap             // goes on in the next line
 )
 
 // column is one column of a table.
@@ -25,6 +25,15 @@ type column struct {
 	name string
 	fit  fit
 }
+
+// whole is a column whose cells are never cut: what people copy.
+func whole(name string) column { return column{name, fitWhole} }
+
+// wrap is a column whose cells go on in the next line: what people read.
+func wrap(name string) column { return column{name, fitWrap} }
+
+// cut is a column whose cells end in … when the table is too wide.
+func cut(name string) column { return column{name, fitCut} }
 
 // printTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown as
 // an escape: the names and arguments in the rows are the agents' own words.
@@ -72,7 +81,7 @@ func writeRow(b *strings.Builder, indent string, cols []column, widths []int, ce
 	lines := make([][]string, len(cols))
 	height := 1
 	for i, c := range cells {
-		if cols[i].fit == wrap {
+		if cols[i].fit == fitWrap {
 			lines[i] = wrapTo(c, widths[i])
 		} else {
 			lines[i] = []string{cutTo(c, widths[i])}
@@ -103,10 +112,10 @@ func shrink(cols []column, widths []int, width int) {
 		widest := -1
 		for i, c := range cols {
 			least := max(leastCell, len(c.name))
-			if c.fit == wrap {
+			if c.fit == fitWrap {
 				least = max(leastWrapped, least)
 			}
-			if c.fit != whole && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
+			if c.fit != fitWhole && widths[i] > least && (widest < 0 || widths[i] > widths[widest]) {
 				widest = i
 			}
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTableFits(t *testing.T) {
-	cols := []column{{"TOKEN", whole}, {"AGENT", cut}, {"ARGS", cut}}
+	cols := []column{whole("TOKEN"), cut("AGENT"), cut("ARGS")}
 	rows := [][]string{{"dfr_0123456789", "billing", `{"order":"A-17","note":"a long one"}`}, {"dfr_1", "x\u202ey", "日本語の長い引数です"}}
 	for _, c := range []struct {
 		width int
@@ -50,7 +50,7 @@ dfr_1           x\u{2…  日本…
 
 // A wrapped cell is whole in any width, and a line above a row is never cut.
 func TestTableWraps(t *testing.T) {
-	cols := []column{{"ID", whole}, {"DETAIL", wrap}}
+	cols := []column{whole("ID"), wrap("DETAIL")}
 	rows := [][]string{{"a", "one two three four five six seven eight"}, {"b", "日本語の長い引数です日本語の長い引数です"}}
 	var b strings.Builder
 	if err := printBlocks(&b, 30, cols, rows, []string{"TOKEN", "dfr_a", "dfr_0123456789012345678901234567890123456789"}); err != nil {
