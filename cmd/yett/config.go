@@ -89,7 +89,7 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 			return err
 		}
 		if !row.OK {
-			return fail(exitError, nil)
+			return fail(exitFailure, nil)
 		}
 		return nil
 	}
@@ -101,9 +101,9 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 	}
 	switch {
 	case err != nil:
-		return fail(exitError, err)
+		return fail(exitFailure, err)
 	case len(list) > 0:
-		return fail(exitError, fmt.Errorf("%s has %s", path, count(len(list), "problem")))
+		return fail(exitFailure, fmt.Errorf("%s has %s", path, count(len(list), "problem")))
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is good (policy_version %s)\n", path, row.Policy)
 	return err

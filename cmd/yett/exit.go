@@ -12,7 +12,7 @@ import (
 // Exit codes that scripts rely on.
 const (
 	exitOK              = 0
-	exitError           = 1
+	exitFailure           = 1
 	exitUsage           = 2
 	exitDenied          = 3
 	exitUnauthenticated = 4
@@ -57,5 +57,5 @@ func codeFor(err error) int {
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
 	}
-	return exitError
+	return exitFailure
 }

@@ -160,8 +160,8 @@ func TestHostileAuthorizersAreRefused(t *testing.T) {
 			t.Parallel()
 			e := runBinary(t, "config", "check", authorizing(t, offered{name: "m-" + h.Name, code: h.Module, timeout: hostileTimeout}))
 			judged(t, e)
-			if e.code != exitError || !strings.Contains(e.stderr, "m-"+h.Name) {
-				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitError, e.stderr)
+			if e.code != exitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
+				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitFailure, e.stderr)
 			}
 		})
 	}

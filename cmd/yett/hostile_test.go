@@ -141,8 +141,8 @@ func TestHostileModulesAreRefused(t *testing.T) {
 			t.Parallel()
 			e := runBinary(t, "config", "check", alone(t, offered{name: "m-" + h.Name, code: h.Module}))
 			judged(t, e)
-			if e.code != exitError || !strings.Contains(e.stderr, "m-"+h.Name) {
-				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitError, e.stderr)
+			if e.code != exitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
+				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitFailure, e.stderr)
 			}
 			if reason := strings.TrimSpace(e.stderr); len(reason) > 2000 || strings.ContainsAny(reason, "\x1b\x00") {
 				t.Errorf("the reason is long, or not text: %.3000q", reason)
@@ -195,7 +195,7 @@ func TestSwappedModule(t *testing.T) {
 	}
 	e := runBinary(t, "config", "check", file)
 	judged(t, e)
-	if sum := sha256.Sum256(other); e.code != exitError || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
+	if sum := sha256.Sum256(other); e.code != exitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
 		t.Errorf("exit %d, want a refusal with the digest that is there: %s", e.code, e.stderr)
 	}
 }

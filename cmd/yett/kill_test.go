@@ -55,7 +55,7 @@ func TestKillEverythingAsks(t *testing.T) {
 			var stdout, stderr strings.Builder
 			code := run(context.Background(), append([]string{"kill", "--data", t.TempDir()}, c.args...), screen, &stdout, &stderr)
 			said := stderr.String()
-			if code != exitError || strings.Contains(said, "Type yes") != c.asked || strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
+			if code != exitFailure || strings.Contains(said, "Type yes") != c.asked || strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
 				t.Errorf("exit %d: %s", code, said)
 			}
 		})

@@ -26,7 +26,7 @@ func main() {
 	}
 	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "yett:", err)
-		os.Exit(exitError)
+		os.Exit(exitFailure)
 	} else if is {
 		return
 	}
@@ -44,7 +44,7 @@ func main() {
 				case <-said:
 				case <-time.After(flushMost):
 				}
-				os.Exit(exitError)
+				os.Exit(exitFailure)
 			}
 		})
 	})

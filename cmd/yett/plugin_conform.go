@@ -336,7 +336,7 @@ func printConform(cmd *cobra.Command, out *output, rep *conform.Report) error {
 		what = rep.Connect
 	}
 	if !rep.Pass {
-		return fail(exitError, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason)))
+		return fail(exitFailure, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), visible(rep.Reason)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, visible(rep.Name), visible(rep.Version), strings.Join(rep.Kinds, ", "))
 	if rep.Untried() {

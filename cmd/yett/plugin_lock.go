@@ -82,7 +82,7 @@ func writeLock(cmd *cobra.Command, out *output, file string, lock config.Lock, c
 		for _, line := range changed {
 			cmd.PrintErrln(line)
 		}
-		return fail(exitError, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file))
+		return fail(exitFailure, fmt.Errorf("%s is not up to date; run yett plugin lock --config %s", path, file))
 	}
 	for _, line := range changed {
 		cmd.PrintErrln(line)

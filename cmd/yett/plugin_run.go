@@ -174,7 +174,7 @@ func (t *trial) ask(cmd *cobra.Command, c *conform.Client, id uint64, call confo
 func (t *trial) one(cmd *cobra.Command, c *conform.Client) error {
 	answered, err := t.ask(cmd, c, 1, t.call)
 	if err == nil && !answered {
-		err = fail(exitError, nil) // the line said it
+		err = fail(exitFailure, nil) // the line said it
 	}
 	return err
 }

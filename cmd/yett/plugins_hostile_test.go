@@ -446,7 +446,7 @@ func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 			e := runBinary(t, "config", "check", file)
 			judged(t, e)
 			reason := strings.TrimSpace(e.stderr)
-			if e.code != exitError || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") || len(reason) > 4000 {
+			if e.code != exitFailure || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") || len(reason) > 4000 {
 				t.Errorf("config check: exit %d: %.5000q", e.code, reason)
 			}
 			e = runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
@@ -484,7 +484,7 @@ func TestSwappedPlugin(t *testing.T) {
 	}
 	e := runBinary(t, "config", "check", file)
 	judged(t, e)
-	if e.code != exitError || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, digestOf(t, mine)) {
+	if e.code != exitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, digestOf(t, mine)) {
 		t.Errorf("exit %d, want a refusal with the digest that is there: %s", e.code, e.stderr)
 	}
 	e = runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")

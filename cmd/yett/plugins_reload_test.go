@@ -185,7 +185,7 @@ func TestReloadOfAPlugin(t *testing.T) {
 				e = s.reloads()
 			}
 		}
-		if e.code != exitError || !strings.Contains(e.stderr, "entitle") || !strings.Contains(e.stderr, c.why) {
+		if e.code != exitFailure || !strings.Contains(e.stderr, "entitle") || !strings.Contains(e.stderr, c.why) {
 			t.Errorf("%s: exit %d, want a reason with %q: %s", c.name, e.code, c.why, e.stderr)
 		}
 		if got := s.now(); !strings.Contains(got, "version 4.0.0") {

@@ -52,7 +52,7 @@ func rulesTest() *cobra.Command {
 			}
 			rows, err := runCases(cmd.Context(), args)
 			if err != nil {
-				return fail(exitError, err)
+				return fail(exitFailure, err)
 			}
 			return reportCases(cmd, &out, junit, rows)
 		},
@@ -195,7 +195,7 @@ func reportCases(cmd *cobra.Command, out *output, junit string, rows []any) erro
 		return err
 	}
 	if failed > 0 {
-		return fail(exitError, fmt.Errorf("%d of %d cases fail", failed, len(rows)))
+		return fail(exitFailure, fmt.Errorf("%d of %d cases fail", failed, len(rows)))
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d cases pass\n", len(rows), len(rows))
 	return err

@@ -62,15 +62,15 @@ func (f *explainFlags) run(cmd *cobra.Command) error {
 	}
 	ask, err := f.chain()
 	if err != nil {
-		return fail(exitError, err)
+		return fail(exitFailure, err)
 	}
 	asked, err := f.readCall(cmd.InOrStdin())
 	if err != nil {
-		return fail(exitError, err)
+		return fail(exitFailure, err)
 	}
 	call, err := callOf(asked, time.Now())
 	if err != nil {
-		return fail(exitError, err)
+		return fail(exitFailure, err)
 	}
 	for _, what := range ask.notRun {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not asked here: %s\n", what)

@@ -242,7 +242,7 @@ func (f *evalFlags) judge(rep *evalReport) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return fail(exitError, errors.Join(errs...))
+	return fail(exitFailure, errors.Join(errs...))
 }
 
 func below(set, what string, got, want float64) error {

@@ -110,7 +110,7 @@ func printTrial(cmd *cobra.Command, out *output, rep *kit.TestReport) error {
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d vectors pass\n", len(rep.Results)-failed, len(rep.Results))
 	if failed > 0 {
-		return fail(exitError, fmt.Errorf("%d of %d vectors fail", failed, len(rep.Results)))
+		return fail(exitFailure, fmt.Errorf("%d of %d vectors fail", failed, len(rep.Results)))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func printCheck(cmd *cobra.Command, out *output, rep *kit.CheckReport) error {
 		return err
 	}
 	if !rep.Fit {
-		return fail(exitError, fmt.Errorf("%s is not fit: %s", rep.File, visible(rep.Reason)))
+		return fail(exitFailure, fmt.Errorf("%s is not fit: %s", rep.File, visible(rep.Reason)))
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s is fit\n%s\n", rep.File, rep.Digest)
 	return nil

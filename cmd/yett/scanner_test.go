@@ -275,7 +275,7 @@ func TestEvalErrorsCount(t *testing.T) {
 	if len(rep.Rows) != 1 || rep.Rows[0].Errors != 2 || *rep.Rows[0].Recall != 0 || *rep.Rows[0].FPR != 0.5 || len(rep.Failed) != 2 || rep.Failed[1].Line != 2 {
 		t.Errorf("%+v", rep)
 	}
-	if err := f.judge(&rep); err == nil || codeFor(err) != exitError || !strings.Contains(err.Error(), "2 rows could not be scanned") {
+	if err := f.judge(&rep); err == nil || codeFor(err) != exitFailure || !strings.Contains(err.Error(), "2 rows could not be scanned") {
 		t.Errorf("judged %v", err)
 	}
 }

@@ -128,7 +128,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 		late := time.AfterFunc(endOf(cfg), func() {
 			opts.Log("it does not end, since something hangs: the process ends now; all that was answered is on disk")
 			log.Flush(flushMost)
-			os.Exit(exitError)
+			os.Exit(exitFailure)
 		})
 		context.AfterFunc(ended, func() { late.Stop() })
 	})()
@@ -169,11 +169,11 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 // startCode tells a bad configuration (rules, modules, files that it points to) from a machine that does not play along.
 func startCode(cfg *config.Config, err error) int {
 	if !core.IsConfigError(err) {
-		return exitError
+		return exitFailure
 	}
 	var path *os.PathError
 	if errors.As(err, &path) && !pointsTo(cfg, path.Path) {
-		return exitError
+		return exitFailure
 	}
 	return exitConfig
 }
