@@ -10,13 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/scanners"
 )
 
 func configCommand() *cobra.Command {
-	return group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(), configSchema())
+	return cli.Group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(), configSchema())
 }
 
 // configVerdict is what `config check` found.
@@ -43,30 +44,30 @@ func (c *configVerdict) add(problems ...config.Problem) {
 }
 
 func configCheck() *cobra.Command {
-	var file configFile
-	var out output
+	var file cli.ConfigFile
+	var out cli.Output
 	cmd := &cobra.Command{
 		Use:     "check FILE",
 		Short:   "Check a configuration without side effects: exit 0 if a server would take it, 1 if not",
 		Example: "  yett config check yett.yaml\n  yett config check --config yett.yaml -o json | jq -r '.problems[].message'",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.of(args)
+			path, err := file.Of(args)
 			if err != nil {
 				return err
 			}
 			if path == "" {
-				return usage("config check needs a configuration file: yett config check FILE")
+				return cli.Usage("config check needs a configuration file: yett config check FILE")
 			}
 			return checkConfig(cmd, &out, path)
 		},
 	}
-	file.bind(cmd)
-	out.bind(cmd)
+	file.Bind(cmd)
+	out.Bind(cmd)
 	return cmd
 }
 
-func checkConfig(cmd *cobra.Command, out *output, path string) error {
+func checkConfig(cmd *cobra.Command, out *cli.Output, path string) error {
 	row := configVerdict{File: path, Problems: []checkProblem{}}
 	cfg, err := config.Load(config.Sources{File: path, Env: os.Environ(), Builtins: scanners.Names()})
 	var list []config.Problem
@@ -84,26 +85,26 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 		row.Problems = append(row.Problems, checkProblem{Message: err.Error()})
 	}
 	row.OK = len(row.Problems) == 0
-	if !out.table() {
-		if err := out.printData(cmd.OutOrStdout(), []any{row}, true); err != nil {
+	if !out.Table() {
+		if err := out.PrintData(cmd.OutOrStdout(), []any{row}, true); err != nil {
 			return err
 		}
 		if !row.OK {
-			return fail(exitFailure, nil)
+			return cli.Fail(cli.ExitFailure, nil)
 		}
 		return nil
 	}
 	for _, p := range list {
-		fmt.Fprintln(cmd.ErrOrStderr(), visible(p.String()))
+		fmt.Fprintln(cmd.ErrOrStderr(), cli.Visible(p.String()))
 	}
 	for _, w := range row.Warnings {
-		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+visible(w))
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning: "+cli.Visible(w))
 	}
 	switch {
 	case err != nil:
-		return fail(exitFailure, err)
+		return cli.Fail(cli.ExitFailure, err)
 	case len(list) > 0:
-		return fail(exitFailure, fmt.Errorf("%s has %s", path, count(len(list), "problem")))
+		return cli.Fail(cli.ExitFailure, fmt.Errorf("%s has %s", path, cli.Count(len(list), "problem")))
 	}
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s is good (policy_version %s)\n", path, row.Policy)
 	return err
@@ -111,24 +112,24 @@ func checkConfig(cmd *cobra.Command, out *output, path string) error {
 
 func configPrint() *cobra.Command {
 	var defaults bool
-	var file configFile
-	var out output
+	var file cli.ConfigFile
+	var out cli.Output
 	cmd := &cobra.Command{
 		Use:   "print [FILE] [--defaults]",
 		Short: "Print the effective configuration, secrets masked; --defaults prints the reference with comments",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.of(args)
+			path, err := file.Of(args)
 			if err != nil {
 				return err
 			}
 			cfg := config.Default()
 			if !defaults {
-				if cfg, err = loadConfig(path, nil, false); err != nil {
+				if cfg, err = cli.LoadConfig(path, nil, false); err != nil {
 					return err
 				}
 			}
-			if out.table() {
+			if out.Table() {
 				return cfg.Print(cmd.OutOrStdout(), defaults)
 			}
 			var text bytes.Buffer
@@ -138,35 +139,35 @@ func configPrint() *cobra.Command {
 			return printDocument(cmd.OutOrStdout(), &out, text.Bytes())
 		},
 	}
-	file.bind(cmd)
-	out.bind(cmd)
+	file.Bind(cmd)
+	out.Bind(cmd)
 	cmd.Flags().BoolVar(&defaults, "defaults", false, "the reference file")
 	return cmd
 }
 
 // printDocument prints a document that is YAML or JSON already as -o asks for it.
-func printDocument(w io.Writer, out *output, text []byte) error {
+func printDocument(w io.Writer, out *cli.Output, text []byte) error {
 	var v any
 	if err := yaml.Unmarshal(text, &v); err != nil {
 		return err
 	}
-	return out.printData(w, []any{v}, true)
+	return out.PrintData(w, []any{v}, true)
 }
 
 func configExplain() *cobra.Command {
-	var file configFile
-	var out output
+	var file cli.ConfigFile
+	var out cli.Output
 	cmd := &cobra.Command{
 		Use:     "explain KEY [FILE]",
 		Short:   "Print the value of a key and where it comes from",
 		Example: "  yett config explain limits.depth --config yett.yaml\n  yett config explain chains.authorize yett.yaml -o json",
 		Args:    cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.of(args[1:])
+			path, err := file.Of(args[1:])
 			if err != nil {
 				return err
 			}
-			cfg, err := loadConfig(path, nil, false)
+			cfg, err := cli.LoadConfig(path, nil, false)
 			if err != nil {
 				return err
 			}
@@ -179,26 +180,26 @@ func configExplain() *cobra.Command {
 				Value string `json:"value"`
 				From  string `json:"from"`
 			}{args[0], value, origin}
-			return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+			return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
 				_, err := fmt.Fprintf(w, "%s = %s\n  from %s\n", row.Key, row.Value, row.From)
 				return err
 			})
 		},
 	}
-	file.bind(cmd)
-	out.bind(cmd)
+	file.Bind(cmd)
+	out.Bind(cmd)
 	return cmd
 }
 
 func configSchema() *cobra.Command {
-	var out output
+	var out cli.Output
 	cmd := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration, for editors", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if out.table() {
+		if out.Table() {
 			_, err := cmd.OutOrStdout().Write(config.Schema())
 			return err
 		}
 		return printDocument(cmd.OutOrStdout(), &out, config.Schema())
 	}}
-	out.bind(cmd)
+	out.Bind(cmd)
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/logqueue"
@@ -31,12 +32,12 @@ var devRules []byte
 // devFlags are dev's flags.
 type devFlags struct {
 	config, data, listen, socket, metrics string
-	out                                   output
+	out                                   cli.Output
 }
 
 func devCommand() *cobra.Command {
 	var f devFlags
-	var named configFile
+	var named cli.ConfigFile
 	cmd := &cobra.Command{
 		Use:   "dev [FILE]",
 		Short: "Run a gateway to try things out, with keys and curl lines to copy",
@@ -45,25 +46,25 @@ func devCommand() *cobra.Command {
 			"With -o json one line goes to stdout once it is ready: url, socket, metrics, console, data, keys.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if f.config, err = named.of(args); err != nil {
+			if f.config, err = named.Of(args); err != nil {
 				return err
 			}
 			return f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&named.flag, "config", "", "configuration file instead of the default chains; may also be given without the flag")
+	fs.StringVar(&named.Flag, "config", "", "configuration file instead of the default chains; may also be given without the flag")
 	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
 	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (default yett.sock in the data directory)")
 	fs.StringVar(&f.metrics, "metrics", "", "address of the metrics (default a free port of 127.0.0.1; \"off\" for none)")
-	f.out.bind(cmd)
+	f.out.Bind(cmd)
 	return cmd
 }
 
 // benchGateway runs a throw-away gateway for the benchmark.
 func benchGateway(ctx context.Context, file string, stdout, stderr io.Writer) error {
-	f := devFlags{config: file, listen: "127.0.0.1:0", metrics: "127.0.0.1:0", out: output{"json"}}
+	f := devFlags{config: file, listen: "127.0.0.1:0", metrics: "127.0.0.1:0", out: cli.Output{Format: "json"}}
 	return f.run(ctx, stdout, stderr)
 }
 
@@ -84,9 +85,9 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	opts := core.Options{Version: version(), OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
+	opts := core.Options{Version: cli.Version(), OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
 	if f.data == "" { // else, and where the user has none, it is in the data directory
-		opts.CacheDir = moduleCache()
+		opts.CacheDir = cli.ModuleCache()
 	}
 	var keys devKeySet
 	return runGateway(ctx, cfg, logqueue.New(stderr, time.Now), opts, func(g *core.Gateway) (err error) {
@@ -100,8 +101,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		return nil
 	}, func(g *core.Gateway) error {
 		at := devPlaces{URL: g.URL(), Socket: optional(g.SocketPath()), Metrics: optional(g.MetricsURL()), Console: optional(consoleOf(g)), Data: data, Keys: keys}
-		if !f.out.table() {
-			return f.out.printData(stdout, []any{at}, true)
+		if !f.out.Table() {
+			return f.out.PrintData(stdout, []any{at}, true)
 		}
 		steps := tour()
 		if f.config != "" { // of chains that are not ours nothing can be foretold
@@ -213,7 +214,7 @@ func consoleOf(g *core.Gateway) string {
 func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 	var b strings.Builder
 	bold, dim, plain := "", "", ""
-	if isTerminal(w) && os.Getenv("NO_COLOR") == "" {
+	if cli.IsTerminal(w) && os.Getenv("NO_COLOR") == "" {
 		bold, dim, plain = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 	}
 	kept := ""
@@ -247,7 +248,7 @@ func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 func (at *devPlaces) variables() [][2]string {
 	out := [][2]string{{"YETT_URL", at.URL}}
 	if at.Socket != nil {
-		out = append(out, [2]string{"YETT_SOCKET", quoted(*at.Socket)})
+		out = append(out, [2]string{"YETT_SOCKET", cli.Quoted(*at.Socket)})
 	}
 	return append(out, [2]string{"YETT_API_KEY", at.Keys.Agent}, [2]string{"YETT_APPROVER_KEY", at.Keys.Approver}, [2]string{"YETT_OPERATOR_KEY", at.Keys.Operator})
 }

@@ -1,6 +1,8 @@
 package main
 
-import "github.com/yett-dev/yett/core/admin"
+import (
+	"github.com/yett-dev/yett/core/admin"
+)
 
 // ends are how operations of a history must have ended, each at least once, for it to show anything.
 var ends = []string{"spend PERMIT", "spend DEFER", "spend ?", "approve approved", "deny denied", "redeem APPROVAL_CONSUMED", "redeem APPROVAL_MISMATCH", "steal APPROVAL_MISMATCH",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
 
@@ -160,8 +161,8 @@ func TestHostileAuthorizersAreRefused(t *testing.T) {
 			t.Parallel()
 			e := runBinary(t, "config", "check", authorizing(t, offered{name: "m-" + h.Name, code: h.Module, timeout: hostileTimeout}))
 			judged(t, e)
-			if e.code != exitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
-				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitFailure, e.stderr)
+			if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
+				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, cli.ExitFailure, e.stderr)
 			}
 		})
 	}

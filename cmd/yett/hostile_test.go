@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
 
@@ -141,8 +142,8 @@ func TestHostileModulesAreRefused(t *testing.T) {
 			t.Parallel()
 			e := runBinary(t, "config", "check", alone(t, offered{name: "m-" + h.Name, code: h.Module}))
 			judged(t, e)
-			if e.code != exitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
-				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitFailure, e.stderr)
+			if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
+				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, cli.ExitFailure, e.stderr)
 			}
 			if reason := strings.TrimSpace(e.stderr); len(reason) > 2000 || strings.ContainsAny(reason, "\x1b\x00") {
 				t.Errorf("the reason is long, or not text: %.3000q", reason)
@@ -164,8 +165,8 @@ func TestHostileModulesStopTheStart(t *testing.T) {
 			file := alone(t, offered{name: "m-" + name, code: h.Module})
 			e := runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
 			judged(t, e)
-			if e.code != exitConfig || !strings.Contains(e.stderr, "m-"+name) {
-				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, exitConfig, e.stderr)
+			if e.code != cli.ExitConfig || !strings.Contains(e.stderr, "m-"+name) {
+				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, cli.ExitConfig, e.stderr)
 			}
 		})
 	}
@@ -195,7 +196,7 @@ func TestSwappedModule(t *testing.T) {
 	}
 	e := runBinary(t, "config", "check", file)
 	judged(t, e)
-	if sum := sha256.Sum256(other); e.code != exitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
+	if sum := sha256.Sum256(other); e.code != cli.ExitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
 		t.Errorf("exit %d, want a refusal with the digest that is there: %s", e.code, e.stderr)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // terminal is a new pseudo-terminal: what is written to keys is typed at screen.
@@ -55,7 +57,7 @@ func TestKillEverythingAsks(t *testing.T) {
 			var stdout, stderr strings.Builder
 			code := run(context.Background(), append([]string{"kill", "--data", t.TempDir()}, c.args...), screen, &stdout, &stderr)
 			said := stderr.String()
-			if code != exitFailure || strings.Contains(said, "Type yes") != c.asked || strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
+			if code != cli.ExitFailure || strings.Contains(said, "Type yes") != c.asked || strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
 				t.Errorf("exit %d: %s", code, said)
 			}
 		})
@@ -67,7 +69,7 @@ func TestKillWithoutATerminal(t *testing.T) {
 	t.Setenv("YETT_API_KEY", "")
 	var stdout, stderr strings.Builder
 	code := run(context.Background(), []string{"kill", "--global", "--data", t.TempDir()}, strings.NewReader(""), &stdout, &stderr)
-	if said := stderr.String(); code != exitUsage || !strings.Contains(said, "Add --yes to confirm it; nothing was done") || strings.Contains(said, "Type yes") {
+	if said := stderr.String(); code != cli.ExitUsage || !strings.Contains(said, "Add --yes to confirm it; nothing was done") || strings.Contains(said, "Type yes") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}
 }
@@ -78,14 +80,14 @@ func TestWidthOfATerminal(t *testing.T) {
 	if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Col: 77, Row: 20}); err != nil {
 		t.Fatal(err)
 	}
-	if got := widthOf(screen); got != 77 {
+	if got := cli.WidthOf(screen); got != 77 {
 		t.Errorf("%d, want 77", got)
 	}
-	if got := widthOf(&strings.Builder{}); got != 0 {
+	if got := cli.WidthOf(&strings.Builder{}); got != 0 {
 		t.Errorf("no terminal: %d, want 0", got)
 	}
 	t.Setenv("COLUMNS", "40")
-	if got := widthOf(screen); got != 40 {
+	if got := cli.WidthOf(screen); got != 40 {
 		t.Errorf("COLUMNS: %d, want 40", got)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/bench"
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/wasmhost"
 )
 
@@ -21,12 +23,12 @@ const endMost = 10 * time.Second
 var serving atomic.Bool
 
 func main() {
-	if isBenchPlugin() {
+	if bench.IsPlugin() {
 		return
 	}
 	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "yett:", err)
-		os.Exit(exitFailure)
+		os.Exit(cli.ExitFailure)
 	} else if is {
 		return
 	}
@@ -44,7 +46,7 @@ func main() {
 				case <-said:
 				case <-time.After(flushMost):
 				}
-				os.Exit(exitFailure)
+				os.Exit(cli.ExitFailure)
 			}
 		})
 	})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have, beside what
@@ -84,7 +86,7 @@ func awaitFile(ts *testscript.TestScript, name string) {
 
 func TestQuoted(t *testing.T) {
 	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
-		if got := quoted(in); got != want {
+		if got := cli.Quoted(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}
 	}

@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // fakeMode is one line of fake modes.
@@ -446,12 +448,12 @@ func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 			e := runBinary(t, "config", "check", file)
 			judged(t, e)
 			reason := strings.TrimSpace(e.stderr)
-			if e.code != exitFailure || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") || len(reason) > 4000 {
+			if e.code != cli.ExitFailure || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") || len(reason) > 4000 {
 				t.Errorf("config check: exit %d: %.5000q", e.code, reason)
 			}
 			e = runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
 			judged(t, e)
-			if e.code != exitConfig || !strings.Contains(e.stderr, "p-"+name) {
+			if e.code != cli.ExitConfig || !strings.Contains(e.stderr, "p-"+name) {
 				t.Errorf("serve: exit %d: %s", e.code, e.stderr)
 			}
 			t.Logf("%s", reason)
@@ -484,11 +486,11 @@ func TestSwappedPlugin(t *testing.T) {
 	}
 	e := runBinary(t, "config", "check", file)
 	judged(t, e)
-	if e.code != exitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, digestOf(t, mine)) {
+	if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, digestOf(t, mine)) {
 		t.Errorf("exit %d, want a refusal with the digest that is there: %s", e.code, e.stderr)
 	}
 	e = runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
-	if e.code != exitConfig {
+	if e.code != cli.ExitConfig {
 		t.Errorf("serve: exit %d: %s", e.code, e.stderr)
 	}
 }

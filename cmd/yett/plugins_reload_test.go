@@ -16,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // entitleVersion writes another version of the fake: other bytes, another digest.
@@ -185,7 +187,7 @@ func TestReloadOfAPlugin(t *testing.T) {
 				e = s.reloads()
 			}
 		}
-		if e.code != exitFailure || !strings.Contains(e.stderr, "entitle") || !strings.Contains(e.stderr, c.why) {
+		if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "entitle") || !strings.Contains(e.stderr, c.why) {
 			t.Errorf("%s: exit %d, want a reason with %q: %s", c.name, e.code, c.why, e.stderr)
 		}
 		if got := s.now(); !strings.Contains(got, "version 4.0.0") {

@@ -6,11 +6,16 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/cmd/internal/admin"
+	"github.com/yett-dev/yett/cmd/internal/author"
+	"github.com/yett-dev/yett/cmd/internal/bench"
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // run is the whole program with its surroundings handed in. It returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return runRoot(ctx, newRoot(), args, stdin, stdout, stderr)
+	return cli.Run(ctx, newRoot(), args, stdin, stdout, stderr)
 }
 
 func newRoot() *cobra.Command {
@@ -19,27 +24,27 @@ func newRoot() *cobra.Command {
 		Short:   "A governance gateway for software agents: yes, no, not yet",
 		Long:    "Before an agent acts it asks Yett: PERMIT, DENY, or DEFER to a human. What a tool or model puts out\ngoes through Yett too. `yett dev` shows all of it in a minute.",
 		Args:    cobra.NoArgs,
-		Version: version(),
+		Version: cli.Version(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("yett {{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), keysCommand(), auditCommand(), configCommand(), rulesCommand(), versionCommand())
-	root.AddCommand(approvalsCommand(), grantsCommand(), killCommand(), unkillCommand(), reloadCommand(), scannerCommand(), benchCommand(benchGateway))
-	root.AddCommand(group("plugin", "Pin, watch and help on the plugins of a configuration", append(pluginOperations(), pluginAuthoring()...)...))
+	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), configCommand(), author.Rules(), versionCommand())
+	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner(), bench.Command(benchGateway))
+	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration", append(admin.Plugins(), author.Plugins()...)...))
 	return root
 }
 
 func versionCommand() *cobra.Command {
-	var out output
+	var out cli.Output
 	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		row := struct {
 			Version string `json:"version"`
-		}{version()}
-		return out.printOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+		}{cli.Version()}
+		return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "yett %s\n", row.Version)
 			return err
 		})
 	}}
-	out.bind(cmd)
+	out.Bind(cmd)
 	return cmd
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // A user without a home that can be written compiles modules anew; nothing fails for that.
@@ -11,7 +13,7 @@ func TestModuleCache(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	t.Setenv("XDG_CACHE_HOME", "")
-	dir := moduleCache()
+	dir := cli.ModuleCache()
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() || filepath.Dir(filepath.Dir(filepath.Dir(dir))) != home {
 		t.Errorf("%q: %v", dir, err)
 	}
@@ -24,7 +26,7 @@ func TestModuleCache(t *testing.T) {
 	}
 	for _, none := range []string{"", file, filepath.Join(file, "below")} {
 		t.Setenv("HOME", none)
-		if dir := moduleCache(); dir != "" {
+		if dir := cli.ModuleCache(); dir != "" {
 			t.Errorf("HOME=%q: %q", none, dir)
 		}
 	}

@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/logqueue"
 )
 
 func serveCommand() *cobra.Command {
-	var named configFile
+	var named cli.ConfigFile
 	var listen, data string
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
@@ -29,25 +30,25 @@ func serveCommand() *cobra.Command {
 		Example: "  yett serve --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := named.of(args)
+			file, err := named.Of(args)
 			if err != nil {
 				return err
 			}
 			if file == "" {
-				return usage("serve needs a configuration file: yett serve --config FILE")
+				return cli.Usage("serve needs a configuration file: yett serve --config FILE")
 			}
 			if err := core.Hide(); err != nil {
 				return err
 			}
 			load := func() (*config.Config, error) {
-				return loadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
+				return cli.LoadConfig(file, map[string]string{"server.listen": listen, "storage.path": data}, true)
 			}
 			cfg, err := load()
 			if err != nil {
 				return err
 			}
 			log := logqueue.New(cmd.ErrOrStderr(), time.Now)
-			return runGateway(cmd.Context(), cfg, log, core.Options{Version: version(), Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
+			return runGateway(cmd.Context(), cfg, log, core.Options{Version: cli.Version(), Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
 				log.Printf("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
 				if g.SocketPath() != "" {
 					log.Printf("agents' socket: %s", g.SocketPath())
@@ -65,7 +66,7 @@ func serveCommand() *cobra.Command {
 			})
 		},
 	}
-	named.bind(cmd)
+	named.Bind(cmd)
 	cmd.Flags().StringVar(&listen, "listen", "", "instead of server.listen")
 	cmd.Flags().StringVar(&data, "data", "", "instead of storage.path")
 	return cmd
@@ -98,7 +99,7 @@ func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, op
 	libraries.SetOutput(log)
 	defer func() {
 		if !log.Flush(flushMost) && err != nil {
-			err = fail(codeFor(err), nil)
+			err = cli.Fail(cli.CodeFor(err), nil)
 		}
 	}()
 	return runLogged(ctx, cfg, log, opts, before, ready)
@@ -115,7 +116,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 		}
 		time.AfterFunc(grace, func() {
 			log.Flush(flushMost)
-			os.Exit(exitIO)
+			os.Exit(cli.ExitIO)
 		})
 	}
 	again := hangups()
@@ -128,13 +129,13 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 		late := time.AfterFunc(endOf(cfg), func() {
 			opts.Log("it does not end, since something hangs: the process ends now; all that was answered is on disk")
 			log.Flush(flushMost)
-			os.Exit(exitFailure)
+			os.Exit(cli.ExitFailure)
 		})
 		context.AfterFunc(ended, func() { late.Stop() })
 	})()
 	g, err := core.New(ctx, cfg, opts)
 	if err != nil {
-		return fail(startCode(cfg, err), err)
+		return cli.Fail(startCode(cfg, err), err)
 	}
 	for _, w := range core.Warnings(cfg) {
 		opts.Log("warning: %s", w)
@@ -144,7 +145,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	}
 	if err == nil {
 		if err = g.Start(ctx); err != nil {
-			err = fail(startCode(cfg, err), err)
+			err = cli.Fail(startCode(cfg, err), err)
 		}
 	}
 	if err != nil {
@@ -160,7 +161,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	select {
 	case cause := <-fatal:
-		return fail(exitIO, cause)
+		return cli.Fail(cli.ExitIO, cause)
 	default:
 		return err
 	}
@@ -169,13 +170,13 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 // startCode tells a bad configuration (rules, modules, files that it points to) from a machine that does not play along.
 func startCode(cfg *config.Config, err error) int {
 	if !core.IsConfigError(err) {
-		return exitFailure
+		return cli.ExitFailure
 	}
 	var path *os.PathError
 	if errors.As(err, &path) && !pointsTo(cfg, path.Path) {
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitConfig
+	return cli.ExitConfig
 }
 
 // pointsTo reports whether file is one that a configuration names for a plugin.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
 // printsNoData are the commands that print nothing that a script could want: they hold others, run until they are stopped, or
@@ -15,7 +17,7 @@ var printsNoData = map[string]bool{"yett": true, "yett serve": true}
 // Every command that prints data takes -o with all its formats, and refuses what is none before it does anything.
 func TestEveryCommandTakesOutput(t *testing.T) {
 	seen := 0
-	eachCommand(newRoot(), func(c *cobra.Command) {
+	cli.Each(newRoot(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if printsNoData[path] || c.Hidden || c.HasSubCommands() && !c.Flags().HasFlags() {
 			return
@@ -26,7 +28,7 @@ func TestEveryCommandTakesOutput(t *testing.T) {
 			t.Errorf("%s has no -o: bind an output", path)
 			return
 		}
-		for _, format := range outputFormats {
+		for _, format := range cli.OutputFormats {
 			if !strings.Contains(flag.Usage, format) {
 				t.Errorf("%s: -o does not name %s: %s", path, format, flag.Usage)
 			}
@@ -37,7 +39,7 @@ func TestEveryCommandTakesOutput(t *testing.T) {
 		if err := flag.Value.Set("xml"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.RunE(c, []string{"a", "b"}); err == nil || codeFor(err) != exitUsage || !strings.Contains(err.Error(), "-o xml") {
+		if err := c.RunE(c, []string{"a", "b"}); err == nil || cli.CodeFor(err) != cli.ExitUsage || !strings.Contains(err.Error(), "-o xml") {
 			t.Errorf("%s -o xml: %v, want a usage error", path, err)
 		}
 	})
@@ -51,7 +53,7 @@ var durationFlags = regexp.MustCompile(`--(\S+) duration`)
 // Every flag of a time takes what the configuration takes for one.
 func TestEveryDurationFlagTakesDays(t *testing.T) {
 	seen := 0
-	eachCommand(newRoot(), func(c *cobra.Command) {
+	cli.Each(newRoot(), func(c *cobra.Command) {
 		for _, m := range durationFlags.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
 			name := m[1]
 			flag := c.Flags().Lookup(name)

@@ -226,10 +226,10 @@ func TestAllowList(t *testing.T) {
 	}
 }
 
-// everywhere says which libraries have no one place: the Go project's, YAML, and what the plugin protocol is made of, which both of
+// everywhere says which libraries have no one place: the Go project's, YAML, commands, and what the plugin protocol is made of, which both of
 // its ends speak.
 func everywhere(lib string) bool {
-	for _, prefix := range []string{"golang.org/x/", "go.yaml.in/", "google.golang.org/", "github.com/hashicorp/go-"} {
+	for _, prefix := range []string{"golang.org/x/", "go.yaml.in/", "github.com/spf13/cobra", "google.golang.org/", "github.com/hashicorp/go-"} {
 		if strings.HasPrefix(lib, prefix) {
 			return true
 		}

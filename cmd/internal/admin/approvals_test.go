@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/yett-dev/yett/sdk/client"
+)
+
+// What could not be masked is said beside the args, where an approver looks.
+func TestListedArgsSayWhatIsWithheld(t *testing.T) {
+	for call, want := range map[string]string{
+		`{"args":{"a":1}}`: `{"a":1}`,
+		`{}`:               `{}`,
+		`{"args":{"withheld":"timeout","scanner":"s"},"args_withheld":{"cause":"timeout","scanner":"s"}}`: `{"withheld":"timeout","scanner":"s"} (args withheld: timeout, scanner s)`,
+		`{"args":{"a":1},"context_withheld":{"cause":"api_key"}}`:                                         `{"a":1} (context withheld: api_key)`,
+	} {
+		if got := argsOf(&client.Pending{Call: json.RawMessage(call)}); got != want {
+			t.Errorf("%s is listed as %s, want %s", call, got, want)
+		}
+	}
+	long := &client.Pending{Call: json.RawMessage(`{"agent_id":"a"}`), Omitted: []string{"args"}, Bytes: 900_000}
+	if got := argsOf(long); got != "(long: 900000 bytes, see yett approvals show)" {
+		t.Errorf("args that a list leaves out are listed as %s", got)
+	}
+}
+
+// A call is listed with every rule that defers it. Once its arguments were changed, these are the rules of today.
+func TestListedCallsSayWhichRulesDeferThem(t *testing.T) {
+	for want, p := range map[string]client.Pending{
+		"money: why":             {RuleID: "money", Reason: "why", Rules: []string{"money"}},
+		"money and step risk":    {RuleID: "money", Rules: []string{"money", "step risk"}},
+		"RULE_DEFER":             {ReasonCode: "RULE_DEFER", Rules: []string{"step risk"}},
+		"high: risk":             {RuleID: "money", Priority: "high", Modified: true, Rules: []string{"risk"}},
+		"changed":                {RuleID: "money", Reason: "changed", Modified: true},
+		"an older server's rule": {RuleID: "an older server's rule"},
+	} {
+		if got := why(&p); got != want {
+			t.Errorf("%+v is listed as %q, want %q", p, got, want)
+		}
+	}
+}

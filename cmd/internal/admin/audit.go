@@ -1,0 +1,165 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/datadir"
+	"github.com/yett-dev/yett/core/store"
+)
+
+func Audit() *cobra.Command {
+	return cli.Group("audit", "Read the audit log", auditExport(), auditKey(), auditTail())
+}
+
+func auditExport() *cobra.Command {
+	var t target
+	var out cli.Output
+	var file string
+	cmd := &cobra.Command{
+		Use:   "export --out FILE",
+		Short: "Write the whole log as JSON lines, server stopped or running",
+		Long:  "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is stdout.\nThe log is always JSON lines; -o is about what is said of it once it is written to a file.",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return cli.Usage("--out FILE is required (- for stdout)")
+			}
+			dir, err := t.dir()
+			if err != nil {
+				return err
+			}
+			if err := writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error { return export(cmd.Context(), dir, w) }); err != nil {
+				return err
+			}
+			if file == "-" { // stdout has the log
+				return nil
+			}
+			info, err := os.Stat(file)
+			if err != nil {
+				return err
+			}
+			row := struct {
+				File  string `json:"file"`
+				Bytes int64  `json:"bytes"`
+			}{file, info.Size()}
+			return out.Done(cmd, row, "%s has the log, %s", file, cli.Count(int(row.Bytes), "byte"))
+		},
+	}
+	t.bind(cmd)
+	out.Bind(cmd)
+	cmd.Flags().StringVar(&file, "out", "", "file to write")
+	return cmd
+}
+
+// writeFile writes to a new file that takes path's place only when it is whole, or to stdout.
+func writeFile(path string, stdout io.Writer, fn func(io.Writer) error) error {
+	if path == "-" {
+		return fn(stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".yett-*")
+	var file *os.PathError
+	if errors.As(err, &file) {
+		return fmt.Errorf("--out %s: cannot write to its directory: %w", path, file.Err)
+	}
+	if err != nil {
+		return err
+	}
+	err = errors.Join(fn(f), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// export asks the running server, or opens the store itself when none runs.
+func export(ctx context.Context, dir string, w io.Writer) error {
+	c, err := admin.Dial(dir)
+	if err == nil {
+		defer c.Close()
+		err = c.Stream(ctx, "/audit/export", w)
+	}
+	if !errors.Is(err, admin.ErrNoServer) {
+		return err
+	}
+	return offline(dir, func(s *store.Store, signer *audit.Signer) error { return s.Export(w, signer) })
+}
+
+// offline opens the store of a stopped server. It never makes one.
+func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error) {
+	for _, name := range []string{"db", "audit.key"} { // reading makes neither
+		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("there is no whole store in %s: %w", dir, err)
+		}
+	}
+	lock, err := datadir.Acquire(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Release()) }()
+	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string { return "" }, Log: func(string, ...any) {}})
+	if err != nil {
+		return err
+	}
+	signer, err := audit.LoadSigner(filepath.Join(dir, "audit.key"), s.ID())
+	if err == nil {
+		err = fn(s, signer)
+	}
+	return errors.Join(err, s.Close())
+}
+
+func auditKey() *cobra.Command {
+	var t target
+	var out cli.Output
+	cmd := &cobra.Command{Use: "key", Short: "Print the public key that checkpoints are signed with", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		dir, err := t.dir()
+		if err != nil {
+			return err
+		}
+		key, err := publicKey(cmd.Context(), dir)
+		if err != nil {
+			return err
+		}
+		row := struct {
+			Key string `json:"key"`
+		}{key}
+		return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+			_, err := fmt.Fprintln(w, key)
+			return err
+		})
+	}}
+	t.bind(cmd)
+	out.Bind(cmd)
+	return cmd
+}
+
+func publicKey(ctx context.Context, dir string) (key string, err error) {
+	c, err := admin.Dial(dir)
+	if err == nil {
+		defer c.Close()
+		var out struct{ Key string }
+		err = c.Do(ctx, "GET", "/audit/key", nil, &out)
+		key = out.Key
+	}
+	if !errors.Is(err, admin.ErrNoServer) {
+		return key, err
+	}
+	err = offline(dir, func(_ *store.Store, signer *audit.Signer) error {
+		key = signer.PublicKey()
+		return nil
+	})
+	return key, err
+}

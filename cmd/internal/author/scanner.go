@@ -1,0 +1,256 @@
+// Package author holds the commands for authors: scanner, rules, and those of plugin that check, run and scaffold one. They run an author's work on
+// the hosts that a gateway runs it on, offline and without a data directory. They never change a configuration but by plugin lock.
+package author
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/kit"
+	"github.com/yett-dev/yett/core/prefilter"
+	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/scanners"
+	"github.com/yett-dev/yett/sdk/abi"
+)
+
+func Scanner() *cobra.Command {
+	return cli.Group("scanner", "Write, test and measure scanners",
+		scannerScaffold(), scannerTrial(), scannerRun(), scannerBench(), scannerCheck(), scannerPackage(), scannerEval())
+}
+
+// evalFlags are the flags of `scanner eval`.
+type evalFlags struct {
+	sets, without       []string
+	builtin, wasm       string
+	config, by          string
+	minRecall, minWhole float64
+	maxFPR              float64
+	out                 cli.Output
+}
+
+func scannerEval() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval --set FILE… [--scanner NAME | --wasm FILE]",
+		Short: "Measure a scanner on labelled texts, in the sandbox that production uses",
+		Long: "Run every text of labelled sets through a scanner, as the gateway would, and count. A set is JSON lines, plain or\n" +
+			".gz, one row a line: text, and what it holds: secret, pii or injection (true or false), or label (T, F; rows with X\n" +
+			"are left out). A row with none of them holds nothing. spans are strings, or objects with start and end (characters)\n" +
+			"and value; rule, entity or source is its class; group_half (dev or held) splits the set.\n\n" +
+			"  recall  rows that hold something with a finding that touches a listed span (any finding if none is listed)\n" +
+			"  whole   of these, rows in which each listed span that occurs in the text is covered by one finding\n" +
+			"  fpr     rows that hold nothing with a finding; where rows are about one entity, fpr_entity counts only findings\n" +
+			"          whose kind names that entity\n\n" +
+			"Every text is scanned on two instances, the second time from the last row to the first: different findings are an\n" +
+			"error, and so is a scan that fails. Exit 1 after any error, or when a bound is not met.",
+		Example: "  yett scanner eval --set secrets.jsonl.gz --scanner secrets --by rule -o json --min-recall 0.8 --max-fpr 0.08",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fs := cmd.Flags()
+	fs.StringArrayVar(&f.sets, "set", nil, "labelled set, .jsonl or .jsonl.gz; may be given more than once")
+	fs.StringVar(&f.builtin, "scanner", "", "a built-in scanner")
+	fs.StringVar(&f.wasm, "wasm", "", "a module's file")
+	fs.StringVar(&f.config, "config", "", configHelp)
+	fs.StringVar(&f.by, "by", "", "rule: one line per rule, entity or source too")
+	fs.StringSliceVar(&f.without, "without", nil, "classes to leave out (of a rule such as API:Token, any part; of spans, the entity)")
+	fs.Float64Var(&f.minRecall, "min-recall", 0, "least recall of each set that has positive rows, 0 to 1")
+	fs.Float64Var(&f.minWhole, "min-whole", 0, "least whole-span recall of each set that has positive rows, 0 to 1")
+	fs.Float64Var(&f.maxFPR, "max-fpr", 1, "largest false-positive rate of each set that has negative rows, 0 to 1")
+	f.out.Bind(cmd)
+	return cmd
+}
+
+func (f *evalFlags) check() error {
+	if err := f.out.Check(); err != nil {
+		return err
+	}
+	switch {
+	case len(f.sets) == 0:
+		return cli.Usage("--set FILE is required")
+	case (f.builtin == "") == (f.wasm == ""):
+		return cli.Usage("give --scanner NAME (one of %v) or --wasm FILE", scanners.Names())
+	case f.by != "" && f.by != "rule":
+		return cli.Usage("--by %s: want rule", f.by)
+	}
+	for name, v := range map[string]float64{"min-recall": f.minRecall, "min-whole": f.minWhole, "max-fpr": f.maxFPR} {
+		if !(v >= 0 && v <= 1) {
+			return cli.Usage("--%s %v: want 0 to 1", name, v)
+		}
+	}
+	return nil
+}
+
+func (f *evalFlags) run(cmd *cobra.Command) (err error) {
+	if err := f.check(); err != nil {
+		return err
+	}
+	code, name, err := f.module()
+	if err != nil {
+		return err
+	}
+	var settings json.RawMessage
+	if f.config != "" {
+		if settings, err = kit.ReadSettings(cmd.Context(), f.config); err != nil {
+			return cli.Fail(cli.ExitUsage, fmt.Errorf("--config: %w", err))
+		}
+	}
+	pair, err := loadPair(cmd.Context(), name, code, settings, f.wasm != "")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pair.close(context.WithoutCancel(cmd.Context()))) }()
+	about := pair.first.About()
+	rep := &evalReport{Scanner: name, Version: about.Version, Digest: about.Digest, Without: f.without}
+	for _, path := range f.sets {
+		rows, err := readSet(cmd.Context(), path)
+		if err != nil {
+			return err
+		}
+		if err := rep.measure(cmd.Context(), filepath.Base(path), rows, pair, f); err != nil {
+			return err
+		}
+	}
+	if err := f.print(cmd, rep); err != nil {
+		return err
+	}
+	return f.judge(rep)
+}
+
+func (f *evalFlags) module() (code []byte, name string, err error) {
+	if f.wasm != "" {
+		m, err := kit.ReadModule(f.wasm)
+		return m.Code, "eval", err
+	}
+	code, ok := scanners.Builtin(f.builtin)
+	if !ok {
+		return nil, "", cli.Usage("--scanner %s: no such scanner is built in; there are %v", f.builtin, scanners.Names())
+	}
+	return code, f.builtin, nil
+}
+
+// modulePair is one module loaded twice. Nothing is shared between the two but the compiled code.
+type modulePair struct {
+	host          *wasmhost.Host
+	first, second *wasmhost.Module
+
+	pass *prefilter.Automaton // nil when the module has no triggers
+	hits prefilter.Found
+}
+
+// evalTimeout is far above any limit in production: how fast this machine is must not change what is found.
+const evalTimeout = time.Minute
+
+func loadPair(ctx context.Context, name string, code []byte, settings json.RawMessage, foreign bool) (p *modulePair, err error) {
+	p = &modulePair{}
+	if p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cli.ModuleCache(), CheckConfig: config.CheckModule}); err != nil {
+		return nil, err
+	}
+	spec := wasmhost.Spec{Name: name, Code: code, Config: settings, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
+	if foreign {
+		if _, err = wasmhost.Admit(ctx, wasmhost.AdmitOptions{CheckConfig: config.CheckModule}, spec); err != nil {
+			return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
+		}
+	}
+	for _, m := range []**wasmhost.Module{&p.first, &p.second} {
+		if *m, err = p.host.Load(ctx, spec); err != nil {
+			break
+		}
+		if !(*m).Scans() {
+			err = errors.New("the module has no yett_scan, so it is no scanner")
+			break
+		}
+	}
+	if err == nil && len(p.first.Triggers()) > 0 {
+		p.pass, err = prefilter.Compile([][]abi.Trigger{p.first.Triggers()})
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
+	}
+	return p, nil
+}
+
+func (p *modulePair) close(ctx context.Context) error { return p.host.Close(ctx) }
+
+func (f *evalFlags) print(cmd *cobra.Command, rep *evalReport) error {
+	for _, e := range rep.Failed[:min(len(rep.Failed), 20)] {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d (%s): %s\n", e.Set, e.Line, e.ID, e.Error)
+	}
+	if f.out.Format != "table" {
+		return f.out.Print(cmd.OutOrStdout(), []any{rep}, true, nil, nil)
+	}
+	var rows []any
+	for i := range rep.Rows {
+		rows = append(rows, &rep.Rows[i])
+	}
+	return f.out.Print(cmd.OutOrStdout(), rows, false,
+		[]string{"SET", "HALF", "RULE", "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY", "ERRORS"},
+		func(row any) []string {
+			r := row.(*evalRow)
+			n := strconv.Itoa
+			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.Rule, "all"), n(r.Count), n(r.Positive), share(r.Recall), share(r.Whole),
+				n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity), n(r.Errors)}
+		})
+}
+
+// share is a rate as a table shows it.
+func share(v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return strconv.FormatFloat(*v, 'f', 4, 64)
+}
+
+// judge compares the line of each whole set with the bounds that were given.
+func (f *evalFlags) judge(rep *evalReport) error {
+	var errs []error
+	if n := len(rep.Failed); n > 0 {
+		errs = append(errs, fmt.Errorf("%d rows could not be scanned", n))
+	}
+	recalls, rates := 0, 0
+	for i := range rep.Rows {
+		r := &rep.Rows[i]
+		if r.Half != "" || r.Rule != "" {
+			continue
+		}
+		if r.Recall != nil {
+			recalls++
+			errs = append(errs, below(r.Set, "recall", *r.Recall, f.minRecall), below(r.Set, "whole-span recall", *r.Whole, f.minWhole))
+		}
+		if r.FPR != nil {
+			rates++
+			if *r.FPR > f.maxFPR {
+				errs = append(errs, fmt.Errorf("%s: false-positive rate %.4f is above %v", r.Set, *r.FPR, f.maxFPR))
+			}
+		}
+	}
+	if recalls == 0 && max(f.minRecall, f.minWhole) > 0 {
+		errs = append(errs, errors.New("no set has a positive row, so there is no recall to judge"))
+	}
+	if rates == 0 && f.maxFPR < 1 {
+		errs = append(errs, errors.New("no set has a negative row, so there is no false-positive rate to judge"))
+	}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	if len(errs) == 0 {
+		return nil
+	}
+	return cli.Fail(cli.ExitFailure, errors.Join(errs...))
+}
+
+func below(set, what string, got, want float64) error {
+	if got >= want {
+		return nil
+	}
+	return fmt.Errorf("%s: %s %.4f is below %v", set, what, got, want)
+}

@@ -1,0 +1,38 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/scanners"
+)
+
+// ConfigFile is a configuration file that is named by --config or by an argument of its own.
+type ConfigFile struct{ Flag string }
+
+func (f *ConfigFile) Bind(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.Flag, "config", "", "configuration file; may also be given without the flag")
+}
+
+// Of gives the file's name; "" when neither way was used.
+func (f *ConfigFile) Of(args []string) (string, error) {
+	switch {
+	case len(args) == 0:
+		return f.Flag, nil
+	case f.Flag != "" && f.Flag != args[0]:
+		return "", Usage("two configuration files: %s and --config %s; give one", args[0], f.Flag)
+	}
+	return args[0], nil
+}
+
+// LoadConfig reads a configuration file (or none) with flags on top; empty flags count as not given.
+func LoadConfig(file string, flags map[string]string, serve bool) (*config.Config, error) {
+	set := map[string]any{}
+	for k, v := range flags {
+		if v != "" {
+			set[k] = v
+		}
+	}
+	return config.Load(config.Sources{File: file, Env: os.Environ(), Flags: set, Builtins: scanners.Names(), Serve: serve})
+}
