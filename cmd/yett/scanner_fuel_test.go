@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/hex"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
 
@@ -47,22 +44,5 @@ func TestAuthorsBudget(t *testing.T) {
 		if cmd.ProcessState.ExitCode() != c.code || !strings.Contains(string(out), c.says) {
 			t.Errorf("--fuel %s: exit %d, want %d with %q: %s", c.fuel, cmd.ProcessState.ExitCode(), c.code, c.says, out)
 		}
-	}
-}
-
-// TestABIDocumentVectors runs the vectors that the document gives on the module that it gives.
-func TestABIDocumentVectors(t *testing.T) {
-	code, err := hex.DecodeString(strings.Join(strings.Fields(abiBlock(t, "hex-module")), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := kit.ParseVectors("README.md", []byte(abiBlock(t, "vectors")))
-	if err != nil || len(v.List) < 4 {
-		t.Fatalf("%+v %v", v, err)
-	}
-	settings := kit.Settings{CheckConfig: config.CheckModule}
-	rep, err := settings.Test(t.Context(), kit.Module{Name: "bang", Path: "bang.wasm", Code: code}, []*kit.Vectors{v})
-	if err != nil || !rep.OK {
-		t.Errorf("%+v %v", rep, err)
 	}
 }

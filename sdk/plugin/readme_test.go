@@ -43,7 +43,7 @@ func fenced(t *testing.T, language string) (out []string) {
 // makes, which is built and tested.
 func TestReadmeCompiles(t *testing.T) {
 	var made strings.Builder
-	projects, err := filepath.Glob("../../core/conform/template/go-*/*.go.tmpl")
+	projects, err := filepath.Glob("../../cmd/internal/author/conform/template/go-*/*.go.tmpl")
 	if err != nil || len(projects) == 0 {
 		t.Fatal(projects, err)
 	}

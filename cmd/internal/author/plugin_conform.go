@@ -17,11 +17,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/conform"
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/confine"
-	"github.com/yett-dev/yett/core/conform"
-	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/regular"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/conform"
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/conform"
-	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/regular"
 )
 

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/conform"
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/conform"
 	"github.com/yett-dev/yett/core/regular"
 )
 

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/kit"
 )
 
 func scannerCheck() *cobra.Command {

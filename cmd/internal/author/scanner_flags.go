@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/kit"
 )
 
 // authorFlags are what all commands that take [DIR|FILE.wasm] have in common.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/wasmhost"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/kit"
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/sdk"

@@ -14,7 +14,7 @@ import (
 )
 
 // root is our own module, as a project is made of it.
-const root = "../.."
+const root = "../../../.."
 
 func TestScaffold(t *testing.T) {
 	for _, c := range []struct{ kind, lang, main string }{
@@ -149,7 +149,7 @@ func TestModuleVersions(t *testing.T) {
 			continue
 		}
 		if os.Getenv("GOLDEN") != "write" {
-			t.Errorf("%s has other versions than go.mod: run GOLDEN=write go test ./core/conform, and look at what TestProjects says", file)
+			t.Errorf("%s has other versions than go.mod: run GOLDEN=write go test ./cmd/internal/author/conform, and look at what TestProjects says", file)
 		} else if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
 			t.Error(err)
 		}

@@ -15,11 +15,11 @@ func TestFirstParty(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the plugins are not built")
 	}
-	found, err := filepath.Glob("../../plugins/*/main.go")
+	found, err := filepath.Glob("../../../../plugins/*/main.go")
 	if err != nil || len(found) < 8 {
 		t.Fatalf("%v: %v", found, err)
 	}
-	for _, main := range append(found, "../../examples/authorizer-go/main.go") {
+	for _, main := range append(found, "../../../../examples/authorizer-go/main.go") {
 		folder := filepath.Dir(main)
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			t.Parallel()
