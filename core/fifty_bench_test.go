@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/trust"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )

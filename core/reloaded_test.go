@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/trust"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 

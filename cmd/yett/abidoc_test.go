@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasmcheck"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/abi"
 )

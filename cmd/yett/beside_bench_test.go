@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/confine/intruder"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/intruder"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 const (

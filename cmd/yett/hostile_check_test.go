@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // authorizing writes a configuration in which every module is asked about the tools below its name, beside rules that permit

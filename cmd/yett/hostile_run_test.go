@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 const (

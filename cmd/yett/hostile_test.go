@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // hostileModules is the table, made once for all tests.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // minisignPair makes a key as minisign -G -W writes it: the public one for a configuration, and the secret one's file.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
-	"github.com/yett-dev/yett/core/confine/intruder"
+	"github.com/yett-dev/yett/core/testkit/intruder"
 )
 
 // freePort is an address that nobody listens on now.

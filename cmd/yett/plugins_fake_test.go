@@ -13,7 +13,7 @@ import (
 
 var buildFakes = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(e2eDir, "fake")
-	out, err := exec.Command("go", "build", "-o", path, "../../core/prochost/fake").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", path, "../../core/testkit/fakeplugin").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}

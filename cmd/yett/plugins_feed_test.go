@@ -32,7 +32,7 @@ type delivered struct {
 	spoiled int // lines that a kill cut off
 }
 
-// tookBatch is a batch as core/prochost/fake writes it down.
+// tookBatch is a batch as core/testkit/fakeplugin writes it down.
 type tookBatch struct {
 	Store   string
 	First   uint64

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // TestAuthorsBudget: a call that needs more than its budget is stopped, and its author told which limits there are.

@@ -21,7 +21,7 @@ import (
 )
 
 // TestScripts runs the real binary as an operator would. Each file of testdata/script is one story; beside testscript's
-// own commands they have (and $FAKE, the path of core/prochost/fake):
+// own commands they have (and $FAKE, the path of core/testkit/fakeplugin):
 //
 //	exits CODE COMMAND ARG…          run a command that must end with that exit code
 //	certs DIR                        make ca.pem, other-ca.pem, server.pem with server.key, and other.key in DIR

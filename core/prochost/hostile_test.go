@@ -40,7 +40,7 @@ var buildFake = sync.OnceValues(func() (code []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "fake")
-	if out, err := exec.Command("go", "build", "-o", path, "./fake").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "../testkit/fakeplugin").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return os.ReadFile(path)

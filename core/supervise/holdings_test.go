@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/confine"
-	"github.com/yett-dev/yett/core/confine/intruder"
+	"github.com/yett-dev/yett/core/testkit/intruder"
 	"golang.org/x/sys/unix"
 )
 

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	w "github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	w "github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // compileEnv makes the test binary a process that compiles the module on its standard input, and ends.

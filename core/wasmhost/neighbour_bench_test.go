@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // BenchmarkNeighbours says what calls of one key that never end cost its neighbours: another key's scan by the same module, and an answer

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
-	"github.com/yett-dev/yett/core/confine/intruder"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit/intruder"
 )
 
 const intruderArg = "wasm-intruder="

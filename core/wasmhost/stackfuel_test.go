@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasmcheck"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
 )
 
 // downward is a guest that nests calls, each frame with so many locals: by itself, in turn with another function, or through a table.

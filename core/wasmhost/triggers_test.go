@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 

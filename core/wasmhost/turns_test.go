@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
 // Keys take turns: one that waits is not behind all that another key has waiting. So do new calls and others.

@@ -24,13 +24,13 @@ var buildFakes = sync.OnceValues(func() (code []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "fake")
-	if out, err := exec.Command("go", "build", "-o", path, "../../../../core/prochost/fake").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "../../../../core/testkit/fakeplugin").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return os.ReadFile(path)
 })
 
-// theFake is the program of core/prochost/fake, and its modes by name: each a group.
+// theFake is the program of core/testkit/fakeplugin, and its modes by name: each a group.
 func theFake(t *testing.T) (path string, modes map[string]string) {
 	t.Helper()
 	if testing.Short() {

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/wasmcheck/wasmgen"
+	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/abi"
 )

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/yett-dev/yett/core/confine/intruder"
+	"github.com/yett-dev/yett/core/testkit/intruder"
 )
 
 // intrude tries everything on what FAKE_ARG names, a Target in JSON, and says on stderr what succeeded. A process of -1 is the host's.
