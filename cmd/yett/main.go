@@ -23,7 +23,7 @@ const endMost = 10 * time.Second
 var serving atomic.Bool
 
 func main() {
-	if bench.IsPlugin() {
+	if len(os.Args) == 1 && bench.IsPlugin() { // a plugin is started without arguments: whatever command there is runs
 		return
 	}
 	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
