@@ -65,7 +65,7 @@ func ReadCases(path string) (*Cases, error) {
 		one, key := &c.Cases[i], fmt.Sprintf("cases[%d]", i)
 		one.Pos = l.report.at(key)
 		if first, ok := names[one.Name]; ok {
-			l.report.errorf(join(key, "name"), "a case named %s stands at %s already", quote(one.Name), first)
+			l.report.errorf(join(key, "name"), "a case named %s stands at %s already", literal(one.Name), first)
 		}
 		names[one.Name] = one.Pos
 	}

@@ -153,9 +153,9 @@ func (l *loader) plugin(name, kind, key string) Duration {
 	p, ok := l.config.Plugins[name]
 	switch {
 	case !ok:
-		l.report.errorf(key, "no plugin %s is defined%s", quote(name), meant(name, sortedKeys(l.config.Plugins)))
+		l.report.errorf(key, "no plugin %s is defined%s", literal(name), meant(name, sortedKeys(l.config.Plugins)))
 	case p.Kind != kind:
-		l.report.errorf(key, "%s is a plugin of kind %s; this chain takes %s only", quote(name), p.Kind, kind)
+		l.report.errorf(key, "%s is a plugin of kind %s; this chain takes %s only", literal(name), p.Kind, kind)
 	default:
 		return p.Limits.Timeout
 	}
@@ -168,7 +168,7 @@ func (l *loader) nameStep(names map[string]Pos, key, name, use string) string {
 		name = use
 	}
 	if first, ok := names[name]; ok && name != "" {
-		l.report.errorf(key, "a step named %s stands at %s already; give this one another name", quote(name), first)
+		l.report.errorf(key, "a step named %s stands at %s already; give this one another name", literal(name), first)
 	}
 	names[name] = l.report.at(key)
 	return name

@@ -123,7 +123,7 @@ func (c *Config) Explain(key string) (value, origin string, err error) {
 	if contains(known, key) {
 		return "", "default", nil
 	}
-	return "", "", fmt.Errorf("%s is no key of this configuration%s", quote(key), meant(key, known))
+	return "", "", fmt.Errorf("%s is no key of this configuration%s", literal(key), meant(key, known))
 }
 
 // Where is the place at which key, or the nearest thing around it, was written.

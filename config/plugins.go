@@ -87,7 +87,7 @@ type PluginLimits struct {
 func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {
 	p.checkSource(r, key, unlocked)
 	if p.Builtin != "" && builtins != nil && !contains(builtins, p.Builtin) {
-		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", quote(p.Builtin), meant(p.Builtin, builtins))
+		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", literal(p.Builtin), meant(p.Builtin, builtins))
 	}
 	if p.Process() {
 		p.validateProcess(r, key)

@@ -5,8 +5,8 @@ import (
 	"maps"
 	"sort"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // maxProblems is how many problems an error prints, keptProblems how many are kept; the rest are counted.
@@ -46,29 +46,12 @@ type Problem struct {
 func (p Problem) String() string {
 	s := p.Msg
 	if p.Key != "" {
-		s = visible(p.Key) + ": " + s
+		s = quote.Visible(p.Key) + ": " + s
 	}
 	if p.Pos.File != "" {
-		s = visible(p.Pos.String()) + ": " + s
+		s = quote.Visible(p.Pos.String()) + ": " + s
 	}
 	return s
-}
-
-// visible writes what could hide or move text as an escape: keys are a file's text, and who reads a problem may do so in a terminal.
-func visible(s string) string {
-	hides := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
-	if !strings.ContainsFunc(s, hides) {
-		return s
-	}
-	var b strings.Builder
-	for _, r := range s {
-		if hides(r) {
-			fmt.Fprintf(&b, `\u{%x}`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // Error is what Load returns: everything that is wrong, sorted by place.

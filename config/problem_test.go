@@ -16,7 +16,7 @@ func TestProblemsHideNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Load(Sources{File: file})
-	if err == nil || !strings.Contains(err.Error(), `a\u{1b}[2Jb\u{202e}c\u{a}d\u{200b}e: unknown key`) {
+	if err == nil || !strings.Contains(err.Error(), `a\u{1b}[2Jb\u{202e}c\nd\u{200b}e: unknown key`) {
 		t.Errorf("%q", err)
 	}
 	if err != nil && strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }) {

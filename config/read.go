@@ -60,7 +60,7 @@ func what(n *yaml.Node) string {
 	case "!!bool":
 		return "the truth value " + n.Value
 	}
-	return "the text " + quote(n.Value)
+	return "the text " + literal(n.Value)
 }
 
 // members walks a mapping and refuses keys that are no text or come twice.
@@ -389,7 +389,7 @@ func checkEnum(f field, s string) error {
 		return fmt.Errorf("%s is not one of %s", s, strings.Join(f.enum, ", "))
 	}
 	if contains(f.later, s) {
-		return fmt.Errorf("%s is not in this version; wants %s", quote(s), strings.Join(f.enum, " or "))
+		return fmt.Errorf("%s is not in this version; wants %s", literal(s), strings.Join(f.enum, " or "))
 	}
-	return fmt.Errorf("%s is not one of %s%s", quote(s), strings.Join(f.enum, ", "), meant(s, f.enum))
+	return fmt.Errorf("%s is not one of %s%s", literal(s), strings.Join(f.enum, ", "), meant(s, f.enum))
 }

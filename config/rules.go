@@ -158,7 +158,7 @@ func (a *Approvals) validate(r *report, key string) {
 	keys := 0
 	for i, from := range a.From {
 		if contains(a.From[:i], from) {
-			r.errorf(fmt.Sprintf("%s.from[%d]", key, i), "%s stands there twice", quote(from))
+			r.errorf(fmt.Sprintf("%s.from[%d]", key, i), "%s stands there twice", literal(from))
 		}
 		if strings.HasPrefix(from, "key:") {
 			keys++
@@ -220,7 +220,7 @@ func (u *Rule) wantTwins(r *report, key string, list []counter, alike func(i, j 
 		}
 		if !twin {
 			r.errorf(fmt.Sprintf("%s[%d].per", key, i),
-				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key to the rule", quote(u.ID), what)
+				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key to the rule", literal(u.ID), what)
 		}
 	}
 }
@@ -231,7 +231,7 @@ func uniqueIDs(r *report, sets []RuleSet) {
 	for _, set := range sets {
 		for _, u := range set.Rules {
 			if first, ok := seen[u.ID]; ok {
-				r.add(u.Pos, "id", "rule %s is defined before, at %s; ids are unique within a step", quote(u.ID), first)
+				r.add(u.Pos, "id", "rule %s is defined before, at %s; ids are unique within a step", literal(u.ID), first)
 				continue
 			}
 			seen[u.ID] = u.Pos

@@ -45,9 +45,9 @@ func (s *Socket) validate(r *report) {
 	case !modeForm.MatchString(s.Mode):
 		r.errorf("socket.mode", `%s`, wantf(`permission bits in octal such as "0660"`, s.Mode))
 	case s.Bits()&0o111 != 0:
-		r.errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only", quote(s.Mode))
+		r.errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only", literal(s.Mode))
 	case s.Bits()&0o600 != 0o600:
-		r.errorf("socket.mode", "%s keeps the server's own user out; begin with 06", quote(s.Mode))
+		r.errorf("socket.mode", "%s keeps the server's own user out; begin with 06", literal(s.Mode))
 	}
 	s.validatePeers(r)
 }
@@ -76,9 +76,9 @@ func (c *Config) separatePeers(r *report) {
 		for _, name := range sortedKeys(c.Plugins) {
 			switch p := c.Plugins[name]; {
 			case p.Exec != "" && p.User.UID != 0 && p.User.UID == peer.UID:
-				r.errorf(key, "%d is the user of plugins.%s too (user.uid), "+advice, peer.UID, name, quote(peer.Key))
+				r.errorf(key, "%d is the user of plugins.%s too (user.uid), "+advice, peer.UID, name, literal(peer.Key))
 			case p.Connect != "" && p.Peer.UID == peer.UID:
-				r.errorf(key, "%d is the user of plugins.%s too (peer.uid), "+advice, peer.UID, name, quote(peer.Key))
+				r.errorf(key, "%d is the user of plugins.%s too (peer.uid), "+advice, peer.UID, name, literal(peer.Key))
 			}
 		}
 	}

@@ -145,7 +145,7 @@ func unknownKey(root, t reflect.Type, key string) string {
 	return "unknown key"
 }
 
-func wantf(want, got string) error { return fmt.Errorf("wants %s, not %s", want, quote(got)) }
+func wantf(want, got string) error { return fmt.Errorf("wants %s, not %s", want, literal(got)) }
 
 var (
 	nameForm   = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,62}$`)

@@ -20,7 +20,7 @@ func (t *Trust) validate(r *report) {
 	for _, name := range sortedKeys(t.Keys) {
 		key := t.Keys[name].Minisign
 		if other, twice := first[key]; twice && key != "" {
-			r.errorf(join(join("trust.keys", name), "minisign"), "is the key of %s too", quote(other))
+			r.errorf(join(join("trust.keys", name), "minisign"), "is the key of %s too", literal(other))
 		}
 		first[key] = name
 	}

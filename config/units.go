@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // Size is a number of bytes. It is written with a unit: B, KiB, MiB, GiB or TiB.
@@ -51,7 +53,7 @@ var (
 func ParseSize(s string) (Size, error) {
 	n, rest, err := amount(s, sizeUnits)
 	if err != nil || rest != "" {
-		return 0, fmt.Errorf("wants a size such as 64KiB or 1MiB (whole number, unit B, KiB, MiB, GiB or TiB), not %s", quote(s))
+		return 0, fmt.Errorf("wants a size such as 64KiB or 1MiB (whole number, unit B, KiB, MiB, GiB or TiB), not %s", literal(s))
 	}
 	return Size(n), nil
 }
@@ -59,7 +61,7 @@ func ParseSize(s string) (Size, error) {
 // ParseDuration reads whole numbers each directly followed by a unit, larger units first, such as "50ms", "1h30m" or "30d". A
 // number without a unit, a sign, a fraction and what does not fit 63 bits of nanoseconds are errors.
 func ParseDuration(s string) (Duration, error) {
-	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, ns), not %s", quote(s))
+	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, ns), not %s", literal(s))
 	total, last, rest := int64(0), int64(math.MaxInt64), s
 	for first := true; first || rest != ""; first = false {
 		before := rest
@@ -133,11 +135,5 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// quote shows a written value in a message, cut to a readable length.
-func quote(s string) string {
-	const most = 60
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return strconv.Quote(s)
-}
+// literal shows a written value in a message, cut to a readable length.
+func literal(s string) string { return quote.Literal(s, 60) }

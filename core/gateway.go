@@ -28,6 +28,7 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
@@ -252,7 +253,7 @@ func (g *Gateway) ready() []httpd.Part {
 	}
 	parts = append(parts, g.confinement())
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
-		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + clip(last.err.Error())})
+		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + quote.Begin(last.err.Error(), maxNoted)})
 	}
 	return parts
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
@@ -122,7 +123,7 @@ func (g *Gateway) EndReloads() {
 func (g *Gateway) admit(ctx context.Context, who store.Who, next *generation, changes []config.Change) error {
 	err := context.Cause(ctx)
 	if err == nil {
-		err = g.service.NoteBy(ctx, who, "config_applied", [2]string{"policy_version", next.Policy}, [2]string{"version", g.opts.Version}, [2]string{"diff", clip(diffText(changes))})
+		err = g.service.NoteBy(ctx, who, "config_applied", [2]string{"policy_version", next.Policy}, [2]string{"version", g.opts.Version}, [2]string{"diff", quote.Begin(diffText(changes), maxNoted)})
 		if err != nil {
 			err = fmt.Errorf("it could not be recorded: %w", err)
 		}
@@ -165,7 +166,7 @@ func (g *Gateway) build(ctx context.Context, old *generation, cfg *config.Config
 func (g *Gateway) refuse(ctx context.Context, who store.Who, err error) error {
 	g.reloads[1].Add(1)
 	g.opts.Log("the configuration was not changed: %v", err)
-	if noted := g.service.NoteBy(context.WithoutCancel(ctx), who, "config_refused", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"error", clip(err.Error())}); noted != nil {
+	if noted := g.service.NoteBy(context.WithoutCancel(ctx), who, "config_refused", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"error", quote.Begin(err.Error(), maxNoted)}); noted != nil {
 		g.opts.Log("config_refused could not be recorded: %v", noted)
 	}
 	told := g.withWords(err.Error(), chain.Words(err)) // whoever may reload may know
@@ -206,11 +207,4 @@ func diffText(changes []config.Change) string {
 		fmt.Fprintf(&b, "%s: %q -> %q", c.Key, c.Old, c.New)
 	}
 	return b.String()
-}
-
-func clip(s string) string {
-	if len(s) <= maxNoted {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxNoted], "") + fmt.Sprintf("… (%d bytes more)", len(s)-maxNoted)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // pendingStates is how many changes of plugins' states may wait to be recorded. A plugin that crashes as fast as it may
@@ -57,7 +58,7 @@ func (s *stateLog) start(note func(ctx context.Context, typ string, fields ...[2
 func (s *stateLog) wait() { s.wg.Wait() }
 
 func (s *stateLog) record(note func(ctx context.Context, typ string, fields ...[2]string) error, c prochost.Change) {
-	reason := clip(c.Reason)
+	reason := quote.Begin(c.Reason, maxNoted)
 	s.log("plugin %s, replica %d: %s%s", c.Plugin, c.Replica, c.To, because(reason))
 	fields := [][2]string{{"plugin", c.Plugin}, {"policy_version", c.Generation}, {"at", c.At.UTC().Format(time.RFC3339Nano)}, {"replica", fmt.Sprint(c.Replica)}, {"from", string(c.From)}, {"to", string(c.To)}, {"reason", reason}, {"crashes", fmt.Sprint(c.Crashes)}}
 	if n := s.dropped.Swap(0); n > 0 {

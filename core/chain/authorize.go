@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -263,7 +264,7 @@ func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	v, named := &row.Verdict, row.Verdict.RuleID
 	for _, text := range []*string{&v.Reason, &v.Message, &v.RuleID} {
 		if in.Text = *text; in.Text != "" && (row.Err == nil || text != &v.Reason) {
-			*text = visible(a.Said.said(ctx, &in))
+			*text = quote.Visible(a.Said.said(ctx, &in))
 		}
 	}
 	if sdk.OwnRule(v.RuleID) {

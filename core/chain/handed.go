@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -92,7 +93,7 @@ func handedForms(value string) (out []string) {
 	}
 	for _, p := range parts {
 		valid := strings.ToValidUTF8(p, "?") // as supervise keeps the end of a plugin's stderr
-		out = append(out, p, Heard(p), handedLog(p), handedLog(valid), strings.ToValidUTF8(p, "\uFFFD"), unprinted(p, '?'), unprinted(p, '\uFFFD'),
+		out = append(out, p, Heard(p), quote.Line(p), quote.Line(valid), strings.ToValidUTF8(p, "\uFFFD"), unprinted(p, '?'), unprinted(p, '\uFFFD'),
 			url.QueryEscape(p), url.PathEscape(p))
 		for _, once := range handedQuotes(p) {
 			out = append(append(out, once), handedQuotes(once)...) // an error that quotes an error
@@ -125,24 +126,6 @@ func htmlQuoted(s string) string {
 		return strconv.Quote(s) // as above
 	}
 	return string(b)
-}
-
-// handedLog is a text as supervise passes on lines of a plugin's output.
-func handedLog(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch _, size := utf8.DecodeRuneInString(s[i:]); {
-		case r == utf8.RuneError && size <= 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\t':
-			b.WriteByte(' ')
-		case !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // unprinted is a text as errors quote it, with a sign in place of what does not print.

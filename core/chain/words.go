@@ -1,10 +1,7 @@
 package chain
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Spoken is an error with what a plugin itself said: why a check failed, its last line on stderr, why it does not serve. Error does
@@ -56,26 +53,4 @@ func WithWords(why, words string) string {
 		return "it says: " + words
 	}
 	return why + "; it says: " + words
-}
-
-// visible is a text with escapes in place of what does not print: controls, line ends, bidirectional and other marks that nobody sees.
-func visible(s string) string {
-	hides := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
-	if strings.IndexFunc(s, hides) < 0 {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch _, size := utf8.DecodeRuneInString(s[i:]); {
-		case !hides(r):
-			b.WriteRune(r)
-		case r == utf8.RuneError && size <= 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\n':
-			b.WriteString(`\n`)
-		default:
-			fmt.Fprintf(&b, `\u{%x}`, r)
-		}
-	}
-	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yett-dev/yett/core/quote"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -31,6 +32,9 @@ const (
 	emptyMost   = 1 << 16
 	emptyWithin = 10 * time.Second
 )
+
+// mostSaid is how many bytes of what a subscriber says go into our words and records.
+const mostSaid = 512
 
 // ending is why a stream has ended.
 type ending int
@@ -396,12 +400,12 @@ func (c *conn) hear(h heard) end {
 		return end{}
 	}
 	if c.telling {
-		return end{endFailed, shortened(h.ack.GetError())}
+		return end{endFailed, quote.Short(h.ack.GetError(), mostSaid)}
 	}
 	if c.pending() == 0 {
-		return c.wrong("it refuses what is behind %d, but nothing was sent: %s", c.p.acked, shortened(h.ack.GetError()))
+		return c.wrong("it refuses what is behind %d, but nothing was sent: %s", c.p.acked, quote.Short(h.ack.GetError(), mostSaid))
 	}
-	return end{endFailed, fmt.Sprintf("record %d: %s", c.pending(), shortened(h.ack.GetError()))}
+	return end{endFailed, fmt.Sprintf("record %d: %s", c.pending(), quote.Short(h.ack.GetError(), mostSaid))}
 }
 
 // take moves what is acknowledged.
@@ -460,12 +464,9 @@ func (c *conn) wrong(format string, args ...any) end {
 func (c *conn) over(err error) end {
 	switch {
 	case errors.Is(err, ErrGone) || status.Code(err) == codes.Unavailable || status.Code(err) == codes.Canceled:
-		return end{endGone, "the stream has ended: " + shortened(err.Error())}
+		return end{endGone, "the stream has ended: " + quote.Short(err.Error(), mostSaid)}
 	case errors.Is(err, io.EOF):
 		return end{endFailed, "the subscriber has ended the stream"}
 	}
-	return end{endFailed, "the stream has ended: " + shortened(err.Error())}
+	return end{endFailed, "the stream has ended: " + quote.Short(err.Error(), mostSaid)}
 }
-
-// shortened bounds what a subscriber says in our words and records.
-func shortened(s string) string { return s[:min(len(s), 512)] }

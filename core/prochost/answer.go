@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -32,7 +33,7 @@ var ErrAnswer = errors.New("the plugin's answer is an error")
 
 // wrongf is for what is wrong with an answer. It quotes nothing of it that is not known or a name.
 func wrongf(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", ErrAnswer, cut(fmt.Sprintf(format, args...), 512))
+	return fmt.Errorf("%w: %s", ErrAnswer, quote.Short(fmt.Sprintf(format, args...), 512))
 }
 
 var effects = [...]sdk.Effect{

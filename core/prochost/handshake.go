@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -33,20 +34,20 @@ func parseHello(line, dir string) (hello, error) {
 	parts := strings.Split(line, "|")
 	core, version := parts[0], parts[1]
 	if core != strconv.Itoa(coreProtocol) {
-		return hello{}, refusef("it speaks version %q of go-plugin's handshake, %d is wanted", cut(core, 20), coreProtocol)
+		return hello{}, refusef("it speaks version %q of go-plugin's handshake, %d is wanted", quote.Short(core, 20), coreProtocol)
 	}
 	if version != strconv.Itoa(plugin.ProtocolVersion) {
-		return hello{}, refusef("it speaks version %q of the plugin protocol, %d is wanted", cut(version, 20), plugin.ProtocolVersion)
+		return hello{}, refusef("it speaks version %q of the plugin protocol, %d is wanted", quote.Short(version, 20), plugin.ProtocolVersion)
 	}
 	if len(parts) < 5 || parts[4] != "grpc" {
-		return hello{}, refusef("it does not speak gRPC (handshake %q)", cut(line, 200))
+		return hello{}, refusef("it does not speak gRPC (handshake %q)", quote.Short(line, 200))
 	}
 	if parts[2] != "unix" {
-		return hello{}, refusef("it listens on network %q, a Unix socket is wanted", cut(parts[2], 20))
+		return hello{}, refusef("it listens on network %q, a Unix socket is wanted", quote.Short(parts[2], 20))
 	}
 	h := hello{path: filepath.Clean(parts[3])}
 	if !strings.HasPrefix(h.path, dir+string(filepath.Separator)) {
-		return hello{}, refusef("its socket %q is not in its private directory, which %s names", cut(parts[3], 200), envSocketDir)
+		return hello{}, refusef("its socket %q is not in its private directory, which %s names", quote.Short(parts[3], 200), envSocketDir)
 	}
 	if len(parts) < 6 || parts[5] == "" { // without, every process of this user could give it orders
 		return hello{}, refusef("it offers no TLS: its certificate is missing in the handshake, as an answer to ours in %s", envClientCert)
@@ -117,7 +118,7 @@ func (s *Session) readStdout(found chan<- string, failed chan<- error) {
 	lines := 0
 	line, err := findHello(r, func(line string) {
 		if lines++; lines <= noiseLines {
-			s.o.Log(s.spec.Name, LevelStdout, cut(line, 1<<10))
+			s.o.Log(s.spec.Name, LevelStdout, quote.Short(line, 1<<10))
 		}
 	})
 	if err != nil {

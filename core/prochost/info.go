@@ -11,9 +11,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/plugin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 // What Info may hold.
@@ -83,10 +85,10 @@ func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 
 func (d *described) takeName(r *pluginv1.InfoResponse, s *Spec) error {
 	if !pluginName.MatchString(r.Name) {
-		return fmt.Errorf("name %q: expected 1 to 64 of a-z 0-9 . _ -", cut(r.Name, 80))
+		return fmt.Errorf("name %q: expected 1 to 64 of a-z 0-9 . _ -", quote.Short(r.Name, 80))
 	}
 	if r.Version == "" || !isLine(r.Version, 64) {
-		return fmt.Errorf("version %q: expected 1 to 64 printable characters", cut(r.Version, 80))
+		return fmt.Errorf("version %q: expected 1 to 64 printable characters", quote.Short(r.Version, 80))
 	}
 	if !isLine(r.Description, maxDescription) {
 		return fmt.Errorf("description: expected one printable line of at most %d bytes", maxDescription)
@@ -138,7 +140,7 @@ func (d *described) takeSecrets(r *pluginv1.InfoResponse, s *Spec) error {
 	declared := map[string]bool{}
 	for _, x := range r.Secrets {
 		if !secretName.MatchString(x.GetName()) || declared[x.Name] || !isLine(x.Description, maxDescription) {
-			return fmt.Errorf("secrets: %q is there twice, or its name or description is invalid", cut(x.GetName(), 80))
+			return fmt.Errorf("secrets: %q is there twice, or its name or description is invalid", quote.Short(x.GetName(), 80))
 		}
 		declared[x.Name] = true
 		if _, given := s.Secrets[x.Name]; x.Required && !given && s.Connect == "" {
@@ -160,7 +162,7 @@ func (d *described) takeFindings(r *pluginv1.InfoResponse, s *Spec) error {
 	}
 	for _, f := range r.Findings {
 		if _, twice := d.kinds[f.GetKind()]; twice || !isCode(f.GetKind()) || !isLine(f.Description, maxDescription) {
-			return fmt.Errorf("findings: kind %q is there twice, or is not 1 to 64 of A-Z 0-9 _, or its description is invalid", cut(f.GetKind(), 80))
+			return fmt.Errorf("findings: kind %q is there twice, or is not 1 to 64 of A-Z 0-9 _, or its description is invalid", quote.Short(f.GetKind(), 80))
 		}
 		if err := s.Hide.Name("findings: a kind", f.Kind); err != nil {
 			return err
@@ -185,7 +187,7 @@ func (d *described) takeCapabilities(r *pluginv1.InfoResponse, _ *Spec) error {
 	for _, name := range c.GetCacheKeyFields() {
 		field, ok := parseKeyField(name)
 		if !ok {
-			return fmt.Errorf("cache_key_fields: %q is no field of a call", cut(name, 80))
+			return fmt.Errorf("cache_key_fields: %q is no field of a call", quote.Short(name, 80))
 		}
 		d.key = append(d.key, field)
 	}

@@ -9,12 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/sdk/plugin"
-	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
+	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 const (
@@ -82,7 +84,7 @@ func (in *instance) ask(ctx context.Context, before *described) (*described, err
 	}
 	if check := in.o.CheckConfig; check != nil && before == nil && about.ConfigSchema != "" {
 		if err := check(about.ConfigSchema, in.spec.Config); err != nil {
-			return nil, refusef("config: %s", cut(err.Error(), 1<<10))
+			return nil, refusef("config: %s", quote.Short(err.Error(), 1<<10))
 		}
 	}
 	return about, nil
@@ -107,9 +109,9 @@ func (in *instance) configure(ctx context.Context, validateOnly bool) error {
 			text = append(text, fmt.Sprintf("and %d more", len(r.Problems)-i))
 			break
 		}
-		line := cut(in.spec.Hide.Hide(p.GetMessage()), 300) // before it is cut
+		line := quote.Short(in.spec.Hide.Hide(p.GetMessage()), 300) // before it is cut
 		if p.GetField() != "" {
-			line = cut(in.spec.Hide.Hide(p.Field), 200) + ": " + line
+			line = quote.Short(in.spec.Hide.Hide(p.Field), 200) + ": " + line
 		}
 		text = append(text, line)
 	}
@@ -218,5 +220,5 @@ func plain(err error) error {
 	if !ok {
 		return err
 	}
-	return fmt.Errorf("%s (%s)", cut(s.Message(), 300), s.Code())
+	return fmt.Errorf("%s (%s)", quote.Short(s.Message(), 300), s.Code())
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -223,7 +224,7 @@ func (r *replica) notify(c supervise.Change) {
 	r.crashes = c.Crashes
 	out := Change{To: c.To, At: c.At}
 	if c.Err != nil {
-		out.Reason = cut(c.Err.Error(), 1<<10)
+		out.Reason = quote.Short(c.Err.Error(), 1<<10)
 	}
 	switch c.To {
 	case supervise.StateProbing:

@@ -13,9 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/supervise"
 )
@@ -57,8 +56,8 @@ func (s Spec) withDefaults() (Spec, error) {
 func (s *Spec) checkIdentity() error {
 	if !namePattern.MatchString(s.Name) {
 		name := s.Name
-		s.Name = cut(name, 64)
-		return fmt.Errorf("name %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", cut(name, 80))
+		s.Name = quote.Short(name, 64)
+		return fmt.Errorf("name %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", quote.Short(name, 80))
 	}
 	if s.Kind < Authorizer || s.Kind > Subscriber {
 		return fmt.Errorf("kind: %s is none", s.Kind)
@@ -74,7 +73,7 @@ func (s *Spec) checkOrigin() error {
 	if s.Connect == "" {
 		switch {
 		case !filepath.IsAbs(s.Path):
-			return fmt.Errorf("exec: %q is no absolute path", cut(s.Path, 200))
+			return fmt.Errorf("exec: %q is no absolute path", quote.Short(s.Path, 200))
 		case !digestPattern.MatchString(s.Digest):
 			return fmt.Errorf(`digest: "sha256:" and 64 hex digits are wanted`)
 		case s.Peer != nil:
@@ -115,7 +114,7 @@ func (p *Peer) check() error {
 func socketPath(address string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "unix" || u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("connect: unix:///path is wanted, not %q", cut(address, 200))
+		return "", fmt.Errorf("connect: unix:///path is wanted, not %q", quote.Short(address, 200))
 	}
 	if len(u.Path) > maxSocketPath {
 		return "", fmt.Errorf("connect: the path of a socket has at most %d bytes, this one %d", maxSocketPath, len(u.Path))
@@ -128,7 +127,7 @@ func (s *Spec) checkGiven() error {
 	size := 0
 	for name, value := range s.Env {
 		if !envPattern.MatchString(name) || strings.ContainsRune(value, 0) {
-			return fmt.Errorf("env: %q is no name of a variable, or its value holds a NUL", cut(name, 80))
+			return fmt.Errorf("env: %q is no name of a variable, or its value holds a NUL", quote.Short(name, 80))
 		}
 		if reservedEnv(name) {
 			return fmt.Errorf("env: %s is the handshake's own", name)
@@ -143,7 +142,7 @@ func (s *Spec) checkGiven() error {
 	}
 	for name, value := range s.Secrets {
 		if !namePattern.MatchString(name) {
-			return fmt.Errorf("secrets: %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", cut(name, 80))
+			return fmt.Errorf("secrets: %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", quote.Short(name, 80))
 		}
 		if len(value) > maxSecret {
 			return fmt.Errorf("secrets: %s has %d bytes, at most %d are allowed", name, len(value), maxSecret)
@@ -264,17 +263,4 @@ func verify(ctx context.Context, s *Spec) error {
 		return refusef("%s: its digest is %s, %s is wanted: the file is not the one that was admitted", s.Path, got, s.Digest)
 	}
 	return nil
-}
-
-// cut makes a text from outside short and printable, for messages.
-func cut(s string, most int) string {
-	if len(s) > most {
-		s = strings.ToValidUTF8(s[:most], "") + "…"
-	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == utf8.RuneError { // also what turns the direction of text
-			return '?'
-		}
-		return r
-	}, s)
 }

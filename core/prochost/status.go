@@ -8,6 +8,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -112,7 +113,7 @@ func (r *replica) status() ReplicaStatus {
 	st := r.service.State()
 	out := ReplicaStatus{State: st.State, Since: st.Since, Pid: st.Pid, Crashes: st.Crashes, Starts: st.Starts, Next: st.Next}
 	if st.Err != nil {
-		out.Detail = cut(st.Err.Error(), 1<<10)
+		out.Detail = quote.Short(st.Err.Error(), 1<<10)
 	}
 	if st.State == supervise.StateProbing && !r.handshaken() {
 		out.State = supervise.StateStarting
@@ -125,7 +126,7 @@ func (r *replica) status() ReplicaStatus {
 	if in == nil || in.ctx.Err() != nil { // the service does not know of its end yet
 		out.State = StateUnready
 		if out.Detail = r.lastEnd(); in != nil {
-			out.Detail = cut(context.Cause(in.ctx).Error(), 1<<10)
+			out.Detail = quote.Short(context.Cause(in.ctx).Error(), 1<<10)
 		}
 		return out
 	}
@@ -164,7 +165,7 @@ func (r *replica) lastEnd() string {
 	if r.ended == nil {
 		return errLost.Error()
 	}
-	return cut(r.ended.Error(), 1<<10)
+	return quote.Short(r.ended.Error(), 1<<10)
 }
 
 // Stats gives the counters.

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/yett-dev/yett/core/quote"
 )
 
 var (
@@ -34,7 +36,7 @@ func syntaxWords(msg string) string {
 		if strings.HasPrefix(first, `"`) || strings.HasPrefix(first, "'") {
 			return "a text has no closing quote"
 		}
-		return fmt.Sprintf("%s cannot stand here", quoted(first))
+		return fmt.Sprintf("%s cannot stand here", quote.Literal(first, 40))
 	}
 	for _, form := range []*regexp.Regexp{notHere, noWay} {
 		m := form.FindStringSubmatch(msg)
@@ -48,7 +50,7 @@ func syntaxWords(msg string) string {
 		if op := written[word]; op != "" {
 			return fmt.Sprintf("%s is no operator; write %s", word, op)
 		}
-		return fmt.Sprintf("%s cannot stand here", quoted(word))
+		return fmt.Sprintf("%s cannot stand here", quote.Literal(word, 40))
 	}
 	return msg
 }
@@ -59,11 +61,11 @@ func typeWords(msg string) string {
 		name := m[1]
 		switch {
 		case written[name] != "":
-			return fmt.Sprintf("unknown name %s; write %s", quoted(name), written[name])
+			return fmt.Sprintf("unknown name %s; write %s", quote.Literal(name, 40), written[name])
 		case isVariable(name):
 			return msg
 		}
-		return fmt.Sprintf("unknown name or function %s: a condition knows %s; a call's arguments are args.NAME", quoted(name), strings.Join(variables, ", "))
+		return fmt.Sprintf("unknown name or function %s: a condition knows %s; a call's arguments are args.NAME", quote.Literal(name, 40), strings.Join(variables, ", "))
 	}
 	m := noOverload.FindStringSubmatch(msg)
 	if m == nil {
@@ -79,12 +81,4 @@ func typeWords(msg string) string {
 		list[i] = "number"
 	}
 	return fmt.Sprintf("%s does not take %s", name, strings.Join(list, " and "))
-}
-
-func quoted(s string) string {
-	const most = 40
-	if r := []rune(s); len(r) > most {
-		s = string(r[:most]) + "…"
-	}
-	return fmt.Sprintf("%q", s)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an orphan.
@@ -148,7 +150,7 @@ func nameOf(pid int) string {
 	if err != nil {
 		return "?"
 	}
-	return printable(strings.TrimSpace(string(name)))
+	return quote.Line(strings.TrimSpace(string(name)))
 }
 
 // confined says whether a process may descend from one of ours: those and all that they start can get no new privileges, and cannot

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // Cause says why a process is no more, as far as that can be told.
@@ -227,5 +228,5 @@ func telling(s string) (line string) {
 			break
 		}
 	}
-	return printable(line)
+	return quote.Line(line)
 }

@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // What of a child's stderr reaches the log, and how fast we read it: a child that floods is slowed down, it does not get our processor.
@@ -115,9 +115,9 @@ func (p *pump) endLine() {
 	}
 	if over > 0 {
 		whole := wholeWords(line)
-		line = printable(whole) + fmt.Sprintf("… (%d bytes more)", len(line)-len(whole)+over)
+		line = quote.Line(whole) + fmt.Sprintf("… (%d bytes more)", len(line)-len(whole)+over)
 	} else {
-		line = printable(line)
+		line = quote.Line(line)
 	}
 	p.log(line)
 }
@@ -154,25 +154,4 @@ func (p *pump) pace(n int) {
 	case <-p.exited:
 	case <-p.after(time.Second - p.now().Sub(p.window)):
 	}
-}
-
-// printable makes a line safe for a log: no control characters, no broken text.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 && utf8.ValidString(s) {
-		return s
-	}
-	var b strings.Builder
-	for i, r := range s {
-		switch _, size := utf8.DecodeRuneInString(s[i:]); {
-		case r == utf8.RuneError && size <= 1:
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case r == '\t':
-			b.WriteByte(' ')
-		case !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }

@@ -2,9 +2,8 @@ package wasmcheck
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -145,7 +144,7 @@ func (s *shape) checkMemory(pages uint32) error {
 
 func (s *shape) checkImports() error {
 	for _, im := range s.imports {
-		name := cut(im.module, 64) + "." + cut(im.name, 64)
+		name := quote.Short(im.module, 64) + "." + quote.Short(im.name, 64)
 		if im.module != abi.ImportModule && im.module != abi.WASIModule {
 			return refusef("import %s: modules may import from %s and %s only", name, abi.ImportModule, abi.WASIModule)
 		}
@@ -171,7 +170,7 @@ func (s *shape) checkExports() (map[string]bool, error) {
 	has := map[string]bool{}
 	for _, e := range s.exports {
 		if has[e.name] {
-			return nil, refusef("export %q: there are two", cut(e.name, 64))
+			return nil, refusef("export %q: there are two", quote.Short(e.name, 64))
 		}
 		has[e.name] = true
 		switch want, known := exportSignatures[e.name]; {
@@ -189,7 +188,7 @@ func (s *shape) checkExports() (map[string]bool, error) {
 				return nil, refusef("export %q: want %s, got %s", e.name, want, got)
 			}
 		case strings.HasPrefix(e.name, "yett_"):
-			return nil, refusef("export %q: ABI v%d has no such export", cut(e.name, 64), abi.Version)
+			return nil, refusef("export %q: ABI v%d has no such export", quote.Short(e.name, 64), abi.Version)
 		}
 	}
 	for _, name := range []string{abi.ExportMemory, abi.ExportMarker, abi.ExportBuffer, abi.ExportInit} {
@@ -224,27 +223,3 @@ func (s *shape) functionTypeIndex(index uint32) (uint32, bool) {
 }
 
 func (s *shape) funcCount() int { return len(s.importFuncs) + len(s.funcs) }
-
-// cut makes a guest's text fit for a message: at most n bytes, valid UTF-8, nothing that moves a terminal's cursor.
-func cut(s string, n int) string {
-	short := len(s) > n
-	if short {
-		s = s[:n]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
-	if short {
-		s += "…"
-	}
-	return s
-}

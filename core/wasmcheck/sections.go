@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -297,10 +298,10 @@ func (s *shape) readExports(c *cursor) {
 		case e.kind > externGlobal:
 			c.fail("export of kind %d", e.kind)
 		case len(e.name) >= len(reserved) && e.name[:len(reserved)] == reserved:
-			c.fail("export %q: names that begin with %q are the host's own", cut(e.name, 64), reserved)
+			c.fail("export %q: names that begin with %q are the host's own", quote.Short(e.name, 64), reserved)
 		case c.err == nil && uint64(e.index) >= uint64(s.countOf(e.kind)):
 			// Metered adds functions and globals behind the module's own: without this, an export could name one of them.
-			c.fail("export %q: there is no %s %d", cut(e.name, 64), externKinds[e.kind], e.index)
+			c.fail("export %q: there is no %s %d", quote.Short(e.name, 64), externKinds[e.kind], e.index)
 		}
 		s.exports = append(s.exports, e)
 		if c.err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -114,7 +115,7 @@ func Admit(ctx context.Context, opts AdmitOptions, spec Spec) (Verdict, error) {
 	}
 	v, err := admitSpec(ctx, &opts, spec)
 	if err != nil {
-		return v, fmt.Errorf("admit module %q: %w", cut(spec.Name, 80), spec.Hide.Error(err))
+		return v, fmt.Errorf("admit module %q: %w", quote.Short(spec.Name, 80), spec.Hide.Error(err))
 	}
 	if !v.OK {
 		return v, fmt.Errorf("admit module %q: %w: %s", spec.Name, ErrNotAdmitted, v.Reason)
@@ -253,7 +254,7 @@ func (a *admission) judge(exit supervise.Exit, late bool, said error) (reason st
 	if exit.Cause == supervise.CauseExited {
 		how = "crashed: " + crashLine(exit)
 	}
-	return fmt.Sprintf("%s, the process %s", a.stage, cut(how, 400)), exit.Cause != supervise.CauseMemory && !starvedOfThreads(exit), nil
+	return fmt.Sprintf("%s, the process %s", a.stage, quote.Short(how, 400)), exit.Cause != supervise.CauseMemory && !starvedOfThreads(exit), nil
 }
 
 // crashLine is the line in which a Go program says why it crashed.
@@ -282,7 +283,7 @@ func (a *admission) converse(p *supervise.Process, frame []byte) (*admissionRepo
 		}
 		switch kind {
 		case frameStage:
-			a.stage = cut(string(body), 200)
+			a.stage = quote.Short(string(body), 200)
 		case frameLog:
 			err = a.takeLog(body)
 		case frameSchema:
@@ -308,7 +309,7 @@ func (a *admission) takeLog(body []byte) error {
 	if err := f.end(); err != nil {
 		return err
 	}
-	a.opts.log(a.spec.Name, int(level), cut(string(line), maxLogText))
+	a.opts.log(a.spec.Name, int(level), quote.Short(string(line), maxLogText))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -113,7 +114,7 @@ func (c verdictCache) load(key admissionKey) (Verdict, bool) {
 		v.Cached = true
 		return v, true
 	case !errors.Is(err, fs.ErrNotExist):
-		c.log(fmt.Sprintf("verdict cache: %s is ignored: %s", c.path(key), cut(err.Error(), 200)))
+		c.log(fmt.Sprintf("verdict cache: %s is ignored: %s", c.path(key), quote.Short(err.Error(), 200)))
 	}
 	return Verdict{}, false
 }
@@ -163,7 +164,7 @@ func (c verdictCache) store(key admissionKey, v Verdict) {
 		return
 	}
 	if err := c.write(key, v); err != nil {
-		c.log("verdict cache: " + cut(err.Error(), 200))
+		c.log("verdict cache: " + quote.Short(err.Error(), 200))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -37,14 +38,14 @@ const (
 func readAdmitted(body []byte) (*admissionReport, error) {
 	r := new(admissionReport)
 	if err := strictJSON(body, r); err != nil {
-		return nil, fmt.Errorf("%w: verdict: %s", errFrame, cut(err.Error(), 200))
+		return nil, fmt.Errorf("%w: verdict: %s", errFrame, quote.Short(err.Error(), 200))
 	}
 	if err := r.check(); err != nil {
 		return nil, fmt.Errorf("%w: verdict: %w", errFrame, err)
 	}
-	r.Reason = cut(r.Reason, maxText)
+	r.Reason = quote.Short(r.Reason, maxText)
 	for i := range r.Notes {
-		r.Notes[i] = cut(r.Notes[i], noteText)
+		r.Notes[i] = quote.Short(r.Notes[i], noteText)
 	}
 	return r, nil
 }
@@ -77,7 +78,7 @@ func RunAdmission(in io.Reader, out io.Writer) error {
 		return err
 	}
 	report := s.try(context.Background(), spec)
-	report.Reason = cut(report.Reason, maxText/2)
+	report.Reason = quote.Short(report.Reason, maxText/2)
 	body, err := json.Marshal(report)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func RunAdmission(in io.Reader, out io.Writer) error {
 }
 
 func (s *server) stage(format string, args ...any) error {
-	return s.write(simpleFrame(frameStage, 0, []byte(cut(fmt.Sprintf(format, args...), 200))))
+	return s.write(simpleFrame(frameStage, 0, []byte(quote.Short(fmt.Sprintf(format, args...), 200))))
 }
 
 // try loads the module and has it read the smoke vectors.
@@ -121,7 +122,7 @@ func (s *server) try(ctx context.Context, spec Spec) admissionReport {
 	r.NoScans, r.NoChecks = otherKind(trials, errs, false), otherKind(trials, errs, true)
 	for i, smoke := range trials {
 		if errs[i] != nil && !otherKind(trials, errs, smoke.calls) {
-			r.Notes = append(r.Notes, cut(smoke.name+": "+errs[i].Error(), noteText))
+			r.Notes = append(r.Notes, quote.Short(smoke.name+": "+errs[i].Error(), noteText))
 		}
 	}
 	return r

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -117,28 +115,4 @@ type RefusedError = wasmcheck.Refusal
 
 func refusef(format string, args ...any) error {
 	return &RefusedError{Reason: fmt.Sprintf(format, args...)}
-}
-
-// cut makes a guest's text fit for a message: at most n bytes, valid UTF-8, nothing that moves a terminal's cursor.
-func cut(s string, n int) string {
-	short := len(s) > n
-	if short {
-		s = s[:n]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-			s = s[:len(s)-1]
-		}
-	}
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '\uFFFD'
-	}, s)
-	if short {
-		s += "…"
-	}
-	return s
 }

@@ -10,7 +10,9 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
+
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -239,7 +241,7 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 // firstLine drops the stack trace, whose names the guest's author chose.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
-	return cut(line, 200)
+	return quote.Short(line, 200)
 }
 
 // clean removes the input from the guest's buffer.

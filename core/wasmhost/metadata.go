@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -42,7 +43,7 @@ func readMetadata(doc []byte, scans bool) (*abi.Metadata, error) {
 	dec.DisallowUnknownFields()
 	m := new(abi.Metadata)
 	if err := dec.Decode(m); err != nil {
-		return nil, fmt.Errorf("metadata: %s", cut(err.Error(), 200))
+		return nil, fmt.Errorf("metadata: %s", quote.Short(err.Error(), 200))
 	}
 	if err := checkMetadata(m, scans); err != nil {
 		return nil, fmt.Errorf("metadata: %w", err)
@@ -55,9 +56,9 @@ func checkMetadata(m *abi.Metadata, scans bool) error {
 	case m.ABI != abi.Version:
 		return fmt.Errorf("abi %d: want %d", m.ABI, abi.Version)
 	case !moduleName.MatchString(m.Name):
-		return fmt.Errorf("name %q: want 1–64 letters, digits, '.', '_', '/' or '-'", cut(m.Name, 80))
+		return fmt.Errorf("name %q: want 1–64 letters, digits, '.', '_', '/' or '-'", quote.Short(m.Name, 80))
 	case !moduleVersion.MatchString(m.Version):
-		return fmt.Errorf("version %q: want 1–64 printable ASCII characters without spaces", cut(m.Version, 80))
+		return fmt.Errorf("version %q: want 1–64 printable ASCII characters without spaces", quote.Short(m.Version, 80))
 	case m.Needs.MemoryBytes < 0 || m.Needs.DeadlineMS < 0:
 		return fmt.Errorf("needs %d bytes and %d ms: want no negative numbers", m.Needs.MemoryBytes, m.Needs.DeadlineMS)
 	}
@@ -81,7 +82,7 @@ func checkKinds(kinds []abi.Kind) error {
 	for i, k := range kinds {
 		switch {
 		case !kindName.MatchString(k.Name):
-			return fmt.Errorf("kinds[%d].name %q: want %s", i, cut(k.Name, 80), kindName)
+			return fmt.Errorf("kinds[%d].name %q: want %s", i, quote.Short(k.Name, 80), kindName)
 		case seen[k.Name]:
 			return fmt.Errorf("kinds[%d].name %q is there twice", i, k.Name)
 		case k.Severity < int(sdk.Info) || k.Severity > int(sdk.Critical):
@@ -117,7 +118,7 @@ func checkStream(s abi.Stream, scans bool) error {
 			return fmt.Errorf("stream.mode is missing: want %q, %q or %q", abi.StreamNone, abi.StreamWindow, abi.StreamStateful)
 		}
 	default:
-		return fmt.Errorf("stream.mode %q: want %q, %q or %q", cut(s.Mode, 40), abi.StreamNone, abi.StreamWindow, abi.StreamStateful)
+		return fmt.Errorf("stream.mode %q: want %q, %q or %q", quote.Short(s.Mode, 40), abi.StreamNone, abi.StreamWindow, abi.StreamStateful)
 	}
 	if s.Lookbehind != 0 {
 		return fmt.Errorf("stream.lookbehind %d: only mode %q has one", s.Lookbehind, abi.StreamWindow)
@@ -138,7 +139,7 @@ func checkTriggers(triggers []abi.Trigger) error {
 		case len(t.Literal) > maxLiteral:
 			return fmt.Errorf("triggers[%d].literal of %d bytes: at most %d are allowed", i, len(t.Literal), maxLiteral)
 		case t.Class != "" && !slices.Contains(triggerClasses, t.Class):
-			return fmt.Errorf("triggers[%d].class %q: want one of %q", i, cut(t.Class, 40), triggerClasses)
+			return fmt.Errorf("triggers[%d].class %q: want one of %q", i, quote.Short(t.Class, 40), triggerClasses)
 		case t.Class != "" && t.Fold:
 			return fmt.Errorf("triggers[%d].fold: only a literal has a case", i)
 		case t.Literal != "" && t.Min != 0:

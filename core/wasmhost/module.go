@@ -13,8 +13,10 @@ import (
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
+
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/places"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -140,7 +142,7 @@ func (m *Module) compile(ctx context.Context, code []byte) (err error) {
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			err = refusef("the compiler failed: %s", cut(fmt.Sprint(r), 200))
+			err = refusef("the compiler failed: %s", quote.Short(fmt.Sprint(r), 200))
 		}
 	}()
 	if m.compiled, err = m.rt.CompileModule(ctx, code); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -88,7 +89,7 @@ var specName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // withDefaults fills in the zero values and checks the rest.
 func (s Spec) withDefaults() (Spec, error) {
 	if !specName.MatchString(s.Name) {
-		return s, fmt.Errorf("name %q: want 1–64 letters, digits, '.', '_' or '-'", cut(s.Name, 80))
+		return s, fmt.Errorf("name %q: want 1–64 letters, digits, '.', '_' or '-'", quote.Short(s.Name, 80))
 	}
 	if s.Memory == 0 {
 		s.Memory = DefaultMemory

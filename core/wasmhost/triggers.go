@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -30,7 +31,7 @@ func checkTriggersFrom(m *abi.Metadata) error {
 	for i, from := range m.TriggersFrom {
 		switch {
 		case !triggerPath.MatchString(from.Path):
-			return fmt.Errorf("triggers_from[%d].path %q: want 1 to 4 names of settings, each after a slash, such as /words", i, cut(from.Path, 80))
+			return fmt.Errorf("triggers_from[%d].path %q: want 1 to 4 names of settings, each after a slash, such as /words", i, quote.Short(from.Path, 80))
 		case seen[from.Path]:
 			return fmt.Errorf("triggers_from[%d].path %q is there twice", i, from.Path)
 		case !listOfStrings(m.ConfigSchema, from.Path):

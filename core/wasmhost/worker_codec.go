@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -252,7 +253,7 @@ const (
 func appendFault(b []byte, err error) []byte {
 	var call *CallError
 	if !errors.As(err, &call) {
-		call = &CallError{Fault: ErrWorker, Detail: cut(err.Error(), maxText/2)}
+		call = &CallError{Fault: ErrWorker, Detail: quote.Short(err.Error(), maxText/2)}
 	}
 	b = appendText(b, faultName(call.Fault))
 	b = appendText(appendText(b, call.Export), call.Detail)
@@ -267,7 +268,7 @@ func appendFault(b []byte, err error) []byte {
 	case errors.Is(call.Err, context.Canceled):
 		return append(b, causeCanceled)
 	}
-	return appendText(append(b, causeText), cut(call.Err.Error(), maxText/2))
+	return appendText(append(b, causeText), quote.Short(call.Err.Error(), maxText/2))
 }
 
 var exports = []string{"", abi.ExportInitialize, abi.ExportBuffer, abi.ExportInit, abi.ExportScan, abi.ExportCheck,
@@ -282,7 +283,7 @@ func (f *fields) fault(module string) *CallError {
 	if e.Export = string(f.text("export", 64)); !slices.Contains(exports, e.Export) {
 		f.fail("export")
 	}
-	e.Detail = cut(string(f.text("detail", 2*maxText)), maxText)
+	e.Detail = quote.Short(string(f.text("detail", 2*maxText)), maxText)
 	switch f.number("cause", causeText) {
 	case causeStatus:
 		e.Err = &StatusError{Status: uint32(f.number("status", math.MaxUint32)), Text: chain.Heard(string(f.text("status text", chain.HeardMost)))}
@@ -291,7 +292,7 @@ func (f *fields) fault(module string) *CallError {
 	case causeCanceled:
 		e.Err = context.Canceled
 	case causeText:
-		e.Err = errors.New(cut(string(f.text("cause", 2*maxText)), maxText))
+		e.Err = errors.New(quote.Short(string(f.text("cause", 2*maxText)), maxText))
 	}
 	return e
 }
@@ -309,7 +310,7 @@ type ready struct {
 func readReady(body []byte) (*ready, error) {
 	r := new(ready)
 	if err := strictJSON(body, r); err != nil {
-		return nil, fmt.Errorf("%w: %s", errFrame, cut(err.Error(), 200))
+		return nil, fmt.Errorf("%w: %s", errFrame, quote.Short(err.Error(), 200))
 	}
 	if !r.Scans && !r.Checks {
 		return nil, fmt.Errorf("%w: the module can do nothing", errFrame)
@@ -317,7 +318,7 @@ func readReady(body []byte) (*ready, error) {
 	if r.Isolation > Pooled || len(r.Why) > maxText {
 		return nil, fmt.Errorf("%w: isolation %d, because of %d bytes", errFrame, r.Isolation, len(r.Why))
 	}
-	r.Why = cut(r.Why, maxText)
+	r.Why = quote.Short(r.Why, maxText)
 	if err := checkMetadata(&r.Metadata, r.Scans); err != nil {
 		return nil, fmt.Errorf("%w: metadata: %w", errFrame, err)
 	}

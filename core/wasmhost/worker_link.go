@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/places"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -79,7 +80,7 @@ func (w *Worker) handshake(p *supervise.Process) error {
 		return err
 	}
 	if said.Digest != w.digest {
-		return fmt.Errorf("%w: it loaded %q", ErrWorker, cut(said.Digest, 80))
+		return fmt.Errorf("%w: it loaded %q", ErrWorker, quote.Short(said.Digest, 80))
 	}
 	if err := w.accept(said); err != nil {
 		return err
@@ -177,12 +178,12 @@ func endOf(p *supervise.Process) supervise.Exit {
 func answerSchema(out io.Writer, body []byte, check func(map[string]any, json.RawMessage) error, config json.RawMessage) error {
 	var schema map[string]any
 	if err := strictJSON(body, &schema); err != nil {
-		return fmt.Errorf("%w: schema: %s", errFrame, cut(err.Error(), 200))
+		return fmt.Errorf("%w: schema: %s", errFrame, quote.Short(err.Error(), 200))
 	}
 	answer := ""
 	if check != nil {
 		if err := check(schema, config); err != nil {
-			answer = cut(err.Error(), maxText/2)
+			answer = quote.Short(err.Error(), maxText/2)
 		}
 	}
 	_, err := out.Write(simpleFrame(frameAnswer, 0, []byte(answer)))
@@ -312,7 +313,7 @@ func (l *link) endFor(key string, why error) {
 	}
 	for _, p := range lost {
 		p.lost = key != "" && p.who.key != key
-		l.complete(p, l.worker.fault(ErrWorker, cut(why.Error(), 200), nil))
+		l.complete(p, l.worker.fault(ErrWorker, quote.Short(why.Error(), 200), nil))
 	}
 }
 
@@ -385,7 +386,7 @@ func (w *Worker) askOnce(ctx context.Context, p *pending, frame func(b []byte, i
 	id, err := l.begin(p, left+cmp.Or(w.tune.late, lateBy))
 	if err != nil {
 		w.of(p.who).Give(p.who.key)
-		return w.revival.now() != nil, w.fault(ErrWorker, cut(err.Error(), 200), nil)
+		return w.revival.now() != nil, w.fault(ErrWorker, quote.Short(err.Error(), 200), nil)
 	}
 	err = l.send(func(b []byte) []byte { return frame(b, id, time.Until(deadline)) })
 	if err != nil {

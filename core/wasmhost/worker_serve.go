@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -126,7 +127,7 @@ func (s *server) ready() error {
 	m := s.module
 	isolation, why := m.Isolation()
 	doc, err := json.Marshal(ready{Metadata: m.Metadata(), Digest: m.About().Digest, Scans: m.Scans(), Checks: m.Checks(),
-		Isolation: isolation, Why: cut(why, maxText/2)})
+		Isolation: isolation, Why: quote.Short(why, maxText/2)})
 	if err != nil {
 		return err
 	}
@@ -287,20 +288,20 @@ func appendFailure(b []byte, err error) []byte {
 	var call *CallError
 	switch {
 	case errors.As(err, &refused):
-		return appendText(append(b, 1), cut(refused.Reason, maxText/2))
+		return appendText(append(b, 1), quote.Short(refused.Reason, maxText/2))
 	case errors.As(err, &call):
 		return appendFault(append(b, 2), err)
 	}
-	return appendText(append(b, 0), cut(err.Error(), maxText/2))
+	return appendText(append(b, 0), quote.Short(err.Error(), maxText/2))
 }
 
 // failure reads what appendFailure wrote.
 func (f *fields) failure(module string) error {
 	switch f.number("failure", 2) {
 	case 1:
-		return &RefusedError{Reason: cut(string(f.text("reason", 2*maxText)), maxText)}
+		return &RefusedError{Reason: quote.Short(string(f.text("reason", 2*maxText)), maxText)}
 	case 2:
 		return f.fault(module)
 	}
-	return errors.New(cut(string(f.text("error", 2*maxText)), maxText))
+	return errors.New(quote.Short(string(f.text("error", 2*maxText)), maxText))
 }
