@@ -1,11 +1,11 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/yett-dev/yett/core/pin"
 )
 
 // maxModule is the largest module that Check reads, in bytes.
@@ -67,8 +67,7 @@ func checkDigest(r *report, p Plugin, key string) {
 		r.errorf(join(key, source), "%s", err)
 		return
 	}
-	sum := sha256.Sum256(data)
-	if got := "sha256:" + hex.EncodeToString(sum[:]); got != p.Digest {
+	if got := pin.Digest(data); got != p.Digest {
 		r.errorf(join(key, "digest"), "the file %s has %s", p.File(), got)
 	}
 }

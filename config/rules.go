@@ -1,12 +1,12 @@
 package config
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/yett-dev/yett/core/pin"
 )
 
 // Rule is one rule of a rules file. When is text: its type is checked by the engine that runs it.
@@ -93,8 +93,7 @@ func (l *loader) readRules(path, key string) RuleSet {
 }
 
 func (l *loader) parseRules(path string, data []byte) RuleSet {
-	sum := sha256.Sum256(data)
-	set := RuleSet{Path: path, Digest: "sha256:" + hex.EncodeToString(sum[:])}
+	set := RuleSet{Path: path, Digest: pin.Digest(data)}
 	r := newReport()
 	var file rulesFile
 	decodeLayers(r, parseFile(r, path, data), &file)

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -95,7 +95,7 @@ func TestModulesSettingsAreNotLogged(t *testing.T) {
 		}
 		w.put("word", "Größe-0123")
 		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: inproc, limits: {timeout: 5s}, config: {words: [\"${file:word}\"]}}\n"+
-			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), trust.Digest(code)))
+			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), pin.Digest(code)))
 	})
 	if all := w.everything(); strings.Contains(all, "-0123") || !strings.Contains(all, `"[secret of plugins.m.config.words[0]]" has other letters`) {
 		t.Errorf("%s", all)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/core/wasmhost"
@@ -155,7 +156,7 @@ func moduleBytes(p config.Plugin, policy trust.Policy) (trust.File, error) {
 		if !ok {
 			return trust.File{}, fmt.Errorf("no scanner called %q is built in; there are %v", p.Builtin, scanners.Names())
 		}
-		return trust.File{Bytes: code, Digest: trust.Digest(code), Own: true}, nil
+		return trust.File{Bytes: code, Digest: pin.Digest(code), Own: true}, nil
 	}
 	f, err := policy.Read(string(p.Wasm), p.Digest)
 	if err != nil {

@@ -1,18 +1,15 @@
 package core
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"slices"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
-	"github.com/yett-dev/yett/core/regular"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/trust"
 )
 
@@ -77,7 +74,7 @@ func otherFile(p config.Plugin) string {
 	if p.Exec != "" {
 		until = "its process ends"
 	}
-	digest, err := digestOf(string(p.File()))
+	digest, err := pin.File(string(p.File()), trust.MaxProgram)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("%s is gone; what was loaded runs on until %s", p.File(), until)
@@ -88,23 +85,6 @@ func otherFile(p config.Plugin) string {
 	}
 	return fmt.Sprintf("%s has changed: it has %s, pinned is %s, which runs on until %s. To run the new file, put its digest into the configuration or run yett plugin lock, then reload",
 		p.File(), digest, p.Digest, until)
-}
-
-func digestOf(path string) (string, error) {
-	f, _, err := regular.Sized(path, trust.MaxProgram)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	n, err := io.Copy(sum, io.LimitReader(f, trust.MaxProgram+1))
-	switch {
-	case err != nil:
-		return "", err
-	case n > trust.MaxProgram:
-		return "", fmt.Errorf("it has more than %d bytes", trust.MaxProgram)
-	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
 // told is a line for the log about a plugin that did not stay as it was, or should not have; "" for the others.

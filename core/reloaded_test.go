@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -26,7 +26,7 @@ func TestReloadTellsWhichBytesRun(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return trust.Digest(code)
+		return pin.Digest(code)
 	}
 	var one string
 	module := func(w *world, pin string) {
@@ -97,7 +97,7 @@ func TestReloadLooksForNewWords(t *testing.T) {
 	code := g.Encode()
 	words := func(w *world, sandbox, list string) {
 		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: %s, limits: {timeout: 5s}, config: {words: %s}}\n"+
-			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), trust.Digest(code), sandbox, list))
+			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), pin.Digest(code), sandbox, list))
 	}
 	for _, sandbox := range []string{"inproc", "process"} {
 		t.Run(sandbox, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestModuleOfTheOtherKind(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.write(fmt.Sprintf("  m: {kind: %s, wasm: %q, digest: %q}\n", kind, filepath.Join(w.dir, "m.wasm"), trust.Digest(code)), "", "")
+		w.write(fmt.Sprintf("  m: {kind: %s, wasm: %q, digest: %q}\n", kind, filepath.Join(w.dir, "m.wasm"), pin.Digest(code)), "", "")
 		_, err := w.reload()
 		return err
 	}

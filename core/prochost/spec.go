@@ -3,7 +3,6 @@ package prochost
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/supervise"
@@ -37,9 +37,8 @@ const (
 )
 
 var (
-	namePattern   = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,64}$`)
-	envPattern    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,255}$`)
-	digestPattern = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	namePattern = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,64}$`)
+	envPattern  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,255}$`)
 )
 
 // withDefaults checks a Spec and fills in what is zero. Errors are refusals; the Spec beside one has its name.
@@ -74,7 +73,7 @@ func (s *Spec) checkOrigin() error {
 		switch {
 		case !filepath.IsAbs(s.Path):
 			return fmt.Errorf("exec: %q is no absolute path", quote.Short(s.Path, 200))
-		case !digestPattern.MatchString(s.Digest):
+		case !pin.Is(s.Digest):
 			return fmt.Errorf(`digest: "sha256:" and 64 hex digits are wanted`)
 		case s.Peer != nil:
 			return fmt.Errorf("peer: only with connect")
@@ -259,7 +258,7 @@ func verify(ctx context.Context, s *Spec) error {
 		}
 		return &refusal{err: err}
 	}
-	if got := "sha256:" + hex.EncodeToString(hash.Sum(nil)); got != s.Digest {
+	if got := pin.Sum(hash); got != s.Digest {
 		return refusef("%s: its digest is %s, %s is wanted: the file is not the one that was admitted", s.Path, got, s.Digest)
 	}
 	return nil

@@ -4,13 +4,14 @@ package supervise
 
 import (
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/pin"
 )
 
 // image is a program that nobody can change any more: what is executed is what was hashed.
@@ -84,7 +85,7 @@ func pour(w io.Writer, f io.Reader, digest string) (script bool, err error) {
 	if copied == MaxImage {
 		return false, fmt.Errorf("more than %d bytes", MaxImage)
 	}
-	if got := "sha256:" + hex.EncodeToString(hash.Sum(nil)); got != digest {
+	if got := pin.Sum(hash); got != digest {
 		return false, fmt.Errorf("the digest is %s, %s is wanted: the file is not the one that was admitted", got, digest)
 	}
 	return string(head) == "#!", nil

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/pin"
 )
 
 // MaxImage is the most bytes that an executable may have.
@@ -99,7 +100,7 @@ func (c *Command) check() error {
 			return err
 		}
 	}
-	if c.Path != "" && !isDigest(c.Digest) {
+	if c.Path != "" && !pin.Is(c.Digest) {
 		return fmt.Errorf("digest: %q is not sha256: and 64 lower-case hex digits", c.Digest)
 	}
 	return c.checkStrings()
@@ -127,14 +128,6 @@ func (c *Command) checkStrings() error {
 		return fmt.Errorf("args and env: %d bytes, at most %d", size, maxPlan)
 	}
 	return nil
-}
-
-func isDigest(s string) bool {
-	hex, ok := strings.CutPrefix(s, "sha256:")
-	if !ok || len(hex) != 64 {
-		return false
-	}
-	return strings.Trim(hex, "0123456789abcdef") == ""
 }
 
 // seconds is the CPU limit as the kernel takes it, rounded up.

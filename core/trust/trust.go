@@ -5,8 +5,6 @@
 package trust
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +12,7 @@ import (
 
 	"aead.dev/minisign"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/regular"
 )
 
@@ -66,7 +65,7 @@ func (p Policy) read(path, digest string, most int64) (File, error) {
 	if err != nil {
 		return File{}, err
 	}
-	f := File{Bytes: code, Digest: Digest(code)}
+	f := File{Bytes: code, Digest: pin.Digest(code)}
 	if digest != "" && f.Digest != digest {
 		return File{}, fmt.Errorf("%s has digest %s, pinned is %s", path, f.Digest, digest)
 	}
@@ -87,12 +86,6 @@ func (p Policy) read(path, digest string, most int64) (File, error) {
 		return File{}, fmt.Errorf("%s has no signature %s%s, and one is required", path, path, SignatureSuffix)
 	}
 	return f, nil
-}
-
-// Digest is how digests are written everywhere: "sha256:" and lower-case hex.
-func Digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
 func (p Policy) verify(f *File, signature []byte) error {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"aead.dev/minisign"
+
+	"github.com/yett-dev/yett/core/pin"
 )
 
 type pair struct {
@@ -45,14 +47,14 @@ func TestRead(t *testing.T) {
 		want      string // in the error
 		note      string
 	}{
-		{name: "digest alone", file: code, digest: Digest(code)},
+		{name: "digest alone", file: code, digest: pin.Digest(code)},
 		{name: "nothing pinned", file: code},
-		{name: "wrong digest", file: other, digest: Digest(code), want: "pinned is"},
-		{name: "signed by us", file: code, digest: Digest(code), signature: minisign.Sign(ours.secret, code), signer: "ours", own: true},
+		{name: "wrong digest", file: other, digest: pin.Digest(code), want: "pinned is"},
+		{name: "signed by us", file: code, digest: pin.Digest(code), signature: minisign.Sign(ours.secret, code), signer: "ours", own: true},
 		{name: "signed by a vendor", file: code, signature: minisign.Sign(acme.secret, code), require: true, signer: "acme"},
 		{name: "signed by nobody we know", file: code, signature: minisign.Sign(stranger.secret, code), note: "not among the trusted ones"},
 		{name: "signed by nobody we know, required", file: code, signature: minisign.Sign(stranger.secret, code), require: true, want: "not among the trusted ones"},
-		{name: "unsigned, required", file: code, digest: Digest(code), require: true, want: "has no signature"},
+		{name: "unsigned, required", file: code, digest: pin.Digest(code), require: true, want: "has no signature"},
 		{name: "a signature of other bytes", file: other, signature: minisign.Sign(ours.secret, code), want: "does not hold"},
 		{name: "a signature that is none", file: code, signature: []byte("hello"), want: "no minisign signature"},
 		{name: "an empty signature", file: code, signature: []byte{}, want: "no minisign signature"},
@@ -78,7 +80,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(f.Bytes, c.file) || f.Digest != Digest(c.file) || f.Signer != c.signer || f.Own != c.own || !strings.Contains(f.Note, c.note) || (f.Note == "") != (c.note == "") {
+			if !bytes.Equal(f.Bytes, c.file) || f.Digest != pin.Digest(c.file) || f.Signer != c.signer || f.Own != c.own || !strings.Contains(f.Note, c.note) || (f.Note == "") != (c.note == "") {
 				t.Errorf("got signer %q, own %v, note %q, digest %s", f.Signer, f.Own, f.Note, f.Digest)
 			}
 		})

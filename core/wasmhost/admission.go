@@ -2,8 +2,6 @@ package wasmhost
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -311,10 +309,4 @@ func (a *admission) takeLog(body []byte) error {
 	}
 	a.opts.log(a.spec.Name, int(level), quote.Short(string(line), maxLogText))
 	return nil
-}
-
-// moduleDigest is how a module's bytes are named.
-func moduleDigest(code []byte) string {
-	sum := sha256.Sum256(code)
-	return "sha256:" + hex.EncodeToString(sum[:])
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 )
@@ -56,8 +57,8 @@ func admissionKeyOf(opts *AdmitOptions, spec *Spec) (admissionKey, error) {
 	if engine == "" {
 		engine = engineVersion()
 	}
-	return admissionKey{Version: admissionVersion, Digest: moduleDigest(spec.Code), Engine: engine,
-		Platform: runtime.GOOS + "/" + runtime.GOARCH, Limits: opts.Limits, Spec: moduleDigest(doc), Schema: opts.CheckConfig != nil}, nil
+	return admissionKey{Version: admissionVersion, Digest: pin.Digest(spec.Code), Engine: engine,
+		Platform: runtime.GOOS + "/" + runtime.GOARCH, Limits: opts.Limits, Spec: pin.Digest(doc), Schema: opts.CheckConfig != nil}, nil
 }
 
 // sum is the key as a file name.

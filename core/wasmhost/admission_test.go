@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/core/wasmcheck"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -138,7 +139,7 @@ func TestAdmit(t *testing.T) {
 	if err != nil || !v.OK || v.Reason != "" || v.Metadata.Name != "test" || !v.Scans || v.Checks || len(v.Notes) > 0 || v.Cached {
 		t.Errorf("%+v, %v", v, err)
 	}
-	if v.Digest != moduleDigest(g.wasm()) || v.Took <= 0 || v.MaxRSS == 0 || v.Engine != "wazero test" || v.Limits.CPU != DefaultAdmitCPU {
+	if v.Digest != pin.Digest(g.wasm()) || v.Took <= 0 || v.MaxRSS == 0 || v.Engine != "wazero test" || v.Limits.CPU != DefaultAdmitCPU {
 		t.Errorf("%+v", v)
 	}
 	if !tr.said("replacement") {
@@ -180,7 +181,7 @@ func TestAdmitRefuses(t *testing.T) {
 			if !errors.Is(err, ErrNotAdmitted) || v.OK || v.Reason == "" || !strings.Contains(v.Reason, c.want) {
 				t.Errorf("got %+v, %v; want a refusal with %q", v, err, c.want)
 			}
-			if v.Digest != moduleDigest(c.code) {
+			if v.Digest != pin.Digest(c.code) {
 				t.Errorf("digest %q", v.Digest)
 			}
 		})

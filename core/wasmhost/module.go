@@ -3,7 +3,6 @@ package wasmhost
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/wasmcheck"
@@ -86,7 +86,7 @@ func (h *Host) load(ctx context.Context, spec Spec) (*Module, error) {
 		return nil, err
 	}
 	sum := sha256.Sum256(spec.Code)
-	m := &Module{host: h, spec: spec, digest: "sha256:" + hex.EncodeToString(sum[:]), seed: sum, checked: checked,
+	m := &Module{host: h, spec: spec, digest: pin.Digest(spec.Code), seed: sum, checked: checked,
 		isolation: spec.Isolation, keeps: checked.Keeps,
 		places: newPlaces(spec.Instances), masks: newPlaces(maskPlaces), closing: make(chan struct{})}
 	m.life, m.die = context.WithCancel(context.WithoutCancel(ctx))

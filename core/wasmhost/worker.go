@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
@@ -136,7 +137,7 @@ func (h *Host) newWorker(spec Spec, tune workerTuning) (*Worker, error) {
 	if len(spec.Code) > abi.MaxModule {
 		return nil, refusef("%d bytes: at most %d are allowed", len(spec.Code), abi.MaxModule)
 	}
-	w := &Worker{host: h, digest: moduleDigest(spec.Code), tune: tune, first: make(chan error, 1),
+	w := &Worker{host: h, digest: pin.Digest(spec.Code), tune: tune, first: make(chan error, 1),
 		places: newPlaces(spec.Instances), masks: newPlaces(maskPlaces), closing: make(chan struct{}), begun: make(chan struct{})}
 	if w.load, err = loadFrame(spec); err != nil {
 		return nil, err

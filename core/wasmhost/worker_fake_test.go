@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -140,10 +141,10 @@ func fakeWorker(mode string) error {
 	if err != nil {
 		return err
 	}
-	r := ready{Metadata: *meta, Digest: moduleDigest(spec.Code), Scans: true, Checks: true}
+	r := ready{Metadata: *meta, Digest: pin.Digest(spec.Code), Scans: true, Checks: true}
 	switch mode {
 	case "load digest":
-		r.Digest = moduleDigest(nil)
+		r.Digest = pin.Digest(nil)
 	case "load metadata":
 		r.Metadata.Kinds[0].Name = "lower case"
 	case "load nothing":

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -58,8 +57,7 @@ func ownDigest() (path, digest string, err error) {
 		return "", "", err
 	}
 	code, err := os.ReadFile(path)
-	sum := sha256.Sum256(code)
-	return path, "sha256:" + hex.EncodeToString(sum[:]), err
+	return path, pin.Digest(code), err
 }
 
 // withPlugins adds authorizers for the tools that match, and a subscriber, to a configuration of benchConfig.

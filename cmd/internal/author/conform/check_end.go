@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/yett-dev/yett/core/pin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -291,7 +292,7 @@ func checkKill(ctx context.Context, r *run) error {
 }
 
 func checkFile(_ context.Context, r *run) error {
-	now, err := digestOf(r.opts.Path)
+	now, err := pin.File(r.opts.Path, maxFile)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -197,7 +198,7 @@ func newRun(o Options) (*run, error) {
 			return nil, err
 		}
 		o.Path, rep.File = path, path
-		if rep.Digest, err = digestOf(path); err != nil {
+		if rep.Digest, err = pin.File(path, maxFile); err != nil {
 			return nil, err
 		}
 	}

@@ -2,11 +2,8 @@ package conform
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -17,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/yett-dev/yett/core/confine"
-	"github.com/yett-dev/yett/core/regular"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -26,24 +22,6 @@ const (
 	closeLimit = 3 * time.Second
 	maxFile    = 512 << 20 // bytes of a plugin's file
 )
-
-// digestOf reads a file once and gives its digest as the configuration writes it.
-func digestOf(path string) (string, error) {
-	f, _, err := regular.Sized(path, maxFile)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	n, err := io.Copy(h, io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
-	}
-	if n > maxFile {
-		return "", fmt.Errorf("%s has more than %d bytes", path, maxFile)
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
-}
 
 // bounded puts our bound on what a plugin may answer on each call.
 type bounded struct{ grpc.ClientConnInterface }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -54,7 +55,7 @@ func Unread(path string, err error) *CheckReport {
 // configuration to run it with (nil: {}); the texts of vectors with the same are used in every check. Whatever the module is
 // or does, the answer is a report; the error is about the machine, such as ctx ending.
 func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, vectors []*Vectors) (rep *CheckReport, err error) {
-	rep = &CheckReport{File: m.Path, Digest: digest(m.Code), Checks: []CheckResult{}}
+	rep = &CheckReport{File: m.Path, Digest: pin.Digest(m.Code), Checks: []CheckResult{}}
 	defer func() {
 		if err == nil {
 			rep.Fit = rep.Reason == ""

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -83,7 +84,7 @@ func TestVectorsRun(t *testing.T) {
 			t.Errorf("%s: %+v", r.Name, r.Problems)
 		}
 	}
-	if !rep.OK || rep.Version != "1.2.3" || rep.Digest != digest(honest().Encode()) || rep.Results[3].Cuts != 5 || rep.Results[3].Runs < 5 {
+	if !rep.OK || rep.Version != "1.2.3" || rep.Digest != pin.Digest(honest().Encode()) || rep.Results[3].Cuts != 5 || rep.Results[3].Runs < 5 {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -245,7 +246,7 @@ func TestPackage(t *testing.T) {
 	if err != nil || string(again.Code) != string(p.Code) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
-	if strings.Contains(string(p.Code), "somewhere") || !strings.Contains(string(p.Code), `{"abi":1,"kinds":[{"name":"TEST_KIND","severity":3}]`) || p.Digest != digest(p.Code) {
+	if strings.Contains(string(p.Code), "somewhere") || !strings.Contains(string(p.Code), `{"abi":1,"kinds":[{"name":"TEST_KIND","severity":3}]`) || p.Digest != pin.Digest(p.Code) {
 		t.Errorf("%q", p.Code[max(0, len(p.Code)-400):])
 	}
 	bare, err := withSection(g.Encode(), "", nil)

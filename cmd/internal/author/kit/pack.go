@@ -3,13 +3,12 @@ package kit
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -60,12 +59,7 @@ func (s Settings) Package(ctx context.Context, m Module, config json.RawMessage)
 	if _, err := host.Load(ctx, spec); err != nil {
 		return nil, fmt.Errorf("the package is not let in: %w", err)
 	}
-	return &Package{Code: code, Digest: digest(code), Bytes: len(code), Metadata: meta}, nil
-}
-
-func digest(b []byte) string {
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return &Package{Code: code, Digest: pin.Digest(code), Bytes: len(code), Metadata: meta}, nil
 }
 
 // canonical writes metadata as canonical JSON.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/pin"
 )
 
 func TestScaffold(t *testing.T) {
@@ -82,7 +84,7 @@ func TestGuests(t *testing.T) {
 				t.Fatal(err)
 			}
 			again, err := Build(ctx, dir)
-			if err != nil || digest(again.Code) != digest(m.Code) {
+			if err != nil || pin.Digest(again.Code) != pin.Digest(m.Code) {
 				t.Errorf("built twice it differs: %v", err)
 			}
 			files, err := FindVectors(dir)

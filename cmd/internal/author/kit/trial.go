@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/wasmhost"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -70,7 +71,7 @@ func (s Settings) Test(ctx context.Context, m Module, files []*Vectors) (rep *Te
 		break
 	}
 	if rep.Digest == "" {
-		rep.Digest = digest(m.Code)
+		rep.Digest = pin.Digest(m.Code)
 	}
 	return rep, nil
 }
