@@ -43,7 +43,8 @@ func (l *loader) finishAudit(a *Audit) {
 		s.Pos = l.report.at(key)
 		l.plugin(s.Use, KindSubscriber, join(key, "use"))
 		if at, twice := first[s.Use]; twice {
-			l.report.errorf(join(key, "use"), "%s is given the log at %s already; a plugin has one place in the log", literal(s.Use), at)
+			l.report.errorf(join(key, "use"), "%s is given the log at %s already; a plugin has one place in the log",
+				literal(s.Use), at)
 		}
 		first[s.Use] = s.Pos
 	}

@@ -48,7 +48,8 @@ type Want struct {
 	ReasonCode string `koanf:"reason_code" format:"code" doc:"The reason code, UNMATCHED_DENY when no rule matches."`
 }
 
-// ReadCases reads a file of cases (.yaml, .yml, .json; at most 64 MiB) and the rules it is about. The error is an *Error.
+// ReadCases reads a file of cases (.yaml, .yml, .json; at most 64 MiB) and the rules it is about. The error is an
+// *Error.
 func ReadCases(path string) (*Cases, error) {
 	l := &loader{config: Default(), report: newReport()}
 	c := &Cases{Path: path}

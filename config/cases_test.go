@@ -20,7 +20,8 @@ func TestBadCases(t *testing.T) {
 			golden(t, strings.TrimSuffix(path, filepath.Ext(path))+".err", []byte(err.Error()+"\n"))
 		})
 	}
-	if _, err := ReadCases("testdata/cases/none.yaml"); err == nil || !strings.Contains(err.Error(), "cannot read testdata/cases/none.yaml: no such file") {
+	if _, err := ReadCases("testdata/cases/none.yaml"); err == nil ||
+		!strings.Contains(err.Error(), "cannot read testdata/cases/none.yaml: no such file") {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -35,13 +36,15 @@ func TestCasesAreExact(t *testing.T) {
 	if one.Call.Args != args || one.Call.Context != `{"region":"eu"}` {
 		t.Errorf("args %s, context %s", one.Call.Args, one.Call.Context)
 	}
-	if one.Call.Key != (CallKey{"k1", "pay bot"}) || one.Call.Now != "2026-03-04T05:06:07Z" || one.Call.Operation != "refund" || one.Call.SessionID != "s1" {
+	if one.Call.Key != (CallKey{"k1", "pay bot"}) || one.Call.Now != "2026-03-04T05:06:07Z" ||
+		one.Call.Operation != "refund" || one.Call.SessionID != "s1" {
 		t.Errorf("call %+v", one.Call)
 	}
 	if one.Want != (Want{"defer", "big-payments", "BIG_PAYMENT"}) || one.Pos.Line != 3 || least.Want.Effect != "DENY" {
 		t.Errorf("want %+v, at %s", one.Want, one.Pos)
 	}
-	if least.Call != (Call{AgentID: "a", ToolID: "t", Key: CallKey{Name: "pay bot"}}) || len(c.Rules) != 2 || len(c.Rules[0].Rules) != 4 {
+	if least.Call != (Call{AgentID: "a", ToolID: "t", Key: CallKey{Name: "pay bot"}}) || len(c.Rules) != 2 ||
+		len(c.Rules[0].Rules) != 4 {
 		t.Errorf("call %+v, %d files", least.Call, len(c.Rules))
 	}
 	c, err = ReadCases("testdata/cases/house.good.json")

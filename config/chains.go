@@ -136,7 +136,7 @@ func (l *loader) finishScan(c *ScanOutput) {
 func (a *Action) finish(r *report, key string) {
 	if a.Action != "redact" {
 		if a.Replacement != "" {
-			r.errorf(join(key, "replacement"), "goes with action redact only, not with %s", a.Action)
+			r.errorf(join(key, "replacement"), "allowed only with action redact, not with %s", a.Action)
 		}
 		return
 	}

@@ -14,9 +14,10 @@ const maxModule = 16 << 20
 // maxProgram is the largest program that Check reads, in bytes.
 const maxProgram = 512 << 20
 
-// Check finds what Load lets pass and an operator will hardly have meant: modules whose file is missing or differs from its
-// digest, rules that can never speak, chains in which nothing is enforced, deadlines beyond the budget, scanners that no
-// chain uses, secrets in clear. It reads modules' files and changes nothing. The list is sorted by place; empty is good.
+// Check finds what Load lets pass and an operator will hardly have meant: modules whose file is missing or differs from
+// its digest, rules that can never speak, chains in which nothing is enforced, deadlines beyond the budget, scanners
+// that no chain uses, secrets in clear. It reads modules' files and changes nothing. The list is sorted by place; empty
+// is good.
 func (c *Config) Check() []Problem {
 	r := &report{origins: c.origins}
 	c.checkPlugins(r)
@@ -104,15 +105,16 @@ func (c *Config) checkScan(r *report) {
 	for i := range actions {
 		for j := range i {
 			if covers(&actions[j], &actions[i]) {
-				r.errorf(fmt.Sprintf("%s.actions[%d]", key, i), "is never reached: the entry at %s matches everything that it matches", actions[j].Pos)
+				r.errorf(fmt.Sprintf("%s.actions[%d]", key, i),
+					"is never reached: the entry at %s matches everything that it matches", actions[j].Pos)
 				break
 			}
 		}
 	}
 }
 
-// checkTimeout finds a deadline that the chain's budget cuts short: the step's own, or that of the plugin it uses where the step has
-// none and somebody wrote the plugin's down.
+// checkTimeout finds a deadline that the chain's budget cuts short: the step's own, or that of the plugin it uses where
+// the step has none and somebody wrote the plugin's down.
 func (c *Config) checkTimeout(r *report, key, use string, timeout, budget Duration, chain string) {
 	if timeout > budget {
 		r.errorf(join(key, "timeout"), "%s is longer than %s.budget (%s)", timeout, chain, budget)
@@ -123,9 +125,9 @@ func (c *Config) checkTimeout(r *report, key, use string, timeout, budget Durati
 	}
 }
 
-// checkShadowed finds rules behind one without a condition that speaks whenever they would. Patterns are compared as text and
-// by the two simple ways one can contain another, so what it reports is certain, and what it does not report may still be
-// shadowed.
+// checkShadowed finds rules behind one without a condition that speaks whenever they would. Patterns are compared as
+// text and by the two simple ways one can contain another, so what it reports is certain, and what it does not report
+// may still be shadowed.
 func checkShadowed(r *report, sets []RuleSet) {
 	byTool := map[string][]*Rule{} // rules that speak for every call they match, by each of their patterns
 	for _, set := range sets {
@@ -142,8 +144,8 @@ func checkShadowed(r *report, sets []RuleSet) {
 	}
 }
 
-// shadowing gives a rule that matches all that u matches, or nil. It must have a pattern that covers u's first one, so only the
-// few patterns that could are looked up: thousands of rules take no time.
+// shadowing gives a rule that matches all that u matches, or nil. It must have a pattern that covers u's first one, so
+// only the few patterns that could are looked up: thousands of rules take no time.
 func shadowing(byTool map[string][]*Rule, u *Rule) *Rule {
 	p := u.Tools[0]
 	could := append([]*Rule(nil), byTool[p]...)
@@ -159,7 +161,8 @@ func shadowing(byTool map[string][]*Rule, u *Rule) *Rule {
 	return nil
 }
 
-// allCovered says whether every name that a pattern of list matches is matched by one of wide. An empty list matches all.
+// allCovered says whether every name that a pattern of list matches is matched by one of wide. An empty list matches
+// all.
 func allCovered(wide, list []string) bool {
 	if len(wide) == 0 {
 		return true

@@ -78,8 +78,9 @@ type loader struct {
 	envRead map[string]bool // variables that settings refer to
 }
 
-// Load reads and merges all sources. It changes nothing and starts nothing. The error is an *Error with every problem found:
-// first those of form (unknown keys, types, limits); when there are none, those of meaning (references, rules files, secrets).
+// Load reads and merges all sources. It changes nothing and starts nothing. The error is an *Error with every problem
+// found: first those of form (unknown keys, types, limits); when there are none, those of meaning (references, rules
+// files, secrets).
 func Load(src Sources) (*Config, error) {
 	l := &loader{src: src, config: &Config{}, report: newReport(), dirs: map[string]string{}, envRead: map[string]bool{}}
 	m := newMerger(l.report, Config{})
@@ -118,11 +119,12 @@ func Default() *Config {
 	return c
 }
 
-// Files lists every file that was read, sorted: the main file, those of conf.d, rules and secrets. A change of any of them is
-// a change of the configuration.
+// Files lists every file that was read, sorted: the main file, those of conf.d, rules and secrets. A change of any of
+// them is a change of the configuration.
 func (c *Config) Files() []string { return append([]string(nil), c.files...) }
 
-// Read gives what each of these files held when it was read, by path, as a SHA-256 in hex: "" where it could not be read.
+// Read gives what each of these files held when it was read, by path, as a SHA-256 in hex: "" where it could not be
+// read.
 func (c *Config) Read() map[string]string { return maps.Clone(c.read) }
 
 // layers reads all sources into trees, weakest first.

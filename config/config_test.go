@@ -234,9 +234,9 @@ func elem(t reflect.Type) reflect.Type {
 func TestSchemaRefusesWhatLoadRefuses(t *testing.T) {
 	schema := compileSchema(t)
 	for _, doc := range []string{
-		`{"version":1,"sevrer":{}}`, `{"version":2}`, `{"limits":{"depth":"64"}}`, `{"limits":{"depth":3}}`, `{"server":{"drain":5}}`,
-		`{"server":{"drain":"5"}}`, `{"plugins":{"Bad":{"kind":"scanner"}}}`, `{"plugins":{"a":{}}}`,
-		`{"chains":{"authorize":{"steps":[{"on_error":"permit"}]}}}`,
+		`{"version":1,"sevrer":{}}`, `{"version":2}`, `{"limits":{"depth":"64"}}`, `{"limits":{"depth":3}}`,
+		`{"server":{"drain":5}}`, `{"server":{"drain":"5"}}`, `{"plugins":{"Bad":{"kind":"scanner"}}}`,
+		`{"plugins":{"a":{}}}`, `{"chains":{"authorize":{"steps":[{"on_error":"permit"}]}}}`,
 	} {
 		var v any
 		if err := json.Unmarshal([]byte(doc), &v); err != nil {

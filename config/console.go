@@ -19,7 +19,8 @@ func (c *Console) validate(r *report) {
 		r.errorf("console.tls.client_ca", "needs cert and key")
 	}
 	if checkAddr(c.Listen) == nil && !loopback(c.Listen) && !c.TLS.Enabled() {
-		r.errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served", literal(c.Listen))
+		r.errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served",
+			literal(c.Listen))
 	}
 	if len(c.Hosts) > 100 {
 		r.errorf("console.hosts", "has %d entries; at most 100 are read", len(c.Hosts))

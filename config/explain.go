@@ -15,7 +15,8 @@ type setting struct {
 	place   bool   // says where something is, not what it does: the content counts
 }
 
-// settings lists every value in effect, in the order of the reference file. With mask, secrets written out become "***".
+// settings lists every value in effect, in the order of the reference file. With mask, secrets written out become
+// "***".
 func (c *Config) settings(mask bool) []setting {
 	var out []setting
 	collect(&out, reflect.ValueOf(*c), field{}, "", mask)
@@ -103,9 +104,9 @@ func scalarText(v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// Explain gives the value in effect of a key, such as "limits.depth" or "chains.authorize.steps[0].use", and where it was set:
-// "file:line:column", "env NAME", "flag NAME" or "default". For a section it gives a line for each value in it. Secrets are not
-// shown. An unknown key is an error.
+// Explain gives the value in effect of a key, such as "limits.depth" or "chains.authorize.steps[0].use", and where it
+// was set: "file:line:column", "env NAME", "flag NAME" or "default". For a section it gives a line for each value in
+// it. Secrets are not shown. An unknown key is an error.
 func (c *Config) Explain(key string) (value, origin string, err error) {
 	var lines []string
 	for _, s := range c.settings(true) {
@@ -140,8 +141,8 @@ type Change struct {
 	Restart       bool // takes effect after a restart only
 }
 
-// Diff lists what differs from c to next, in the order of the reference file, then of what only c has. Secrets are not shown.
-// Rules files count by their digests.
+// Diff lists what differs from c to next, in the order of the reference file, then of what only c has. Secrets are not
+// shown. Rules files count by their digests.
 func (c *Config) Diff(next *Config) []Change {
 	before, after := c.withRules(), next.withRules()
 	old := map[string]setting{}

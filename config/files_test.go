@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// What every file held when it was read is known, of a configuration that was refused too: else nobody could tell whether it has
-// changed since.
+// What every file held when it was read is known, of a configuration that was refused too: else nobody could tell
+// whether it has changed since.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
 	put := func(name, text string) {
 		t.Helper()
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path(name)), 0o700), os.WriteFile(path(name), []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path(name)), 0o700),
+			os.WriteFile(path(name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -24,7 +25,8 @@ func TestRead(t *testing.T) {
 		s := sha256.Sum256([]byte(text))
 		return hex.EncodeToString(s[:])
 	}
-	const main, drop, rules = "version: 1\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}}\n", "audit: {args: full}\n", "rules: [{id: a, tools: [\"**\"], effect: deny}]\n"
+	const main, drop, rules = "version: 1\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}}\n",
+		"audit: {args: full}\n", "rules: [{id: a, tools: [\"**\"], effect: deny}]\n"
 	put("yett.yaml", main)
 	put("conf.d/a.yaml", drop)
 	put("conf.d/a.yaml.bak", "x")

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzLoad feeds foreign bytes to everything that reads them: the main file in each format, a drop-in, a rules file and an
-// environment variable. Whatever is taken must print to a file that is taken too and means the same.
+// FuzzLoad feeds foreign bytes to everything that reads them: the main file in each format, a drop-in, a rules file and
+// an environment variable. Whatever is taken must print to a file that is taken too and means the same.
 func FuzzLoad(f *testing.F) {
 	list, err := filepath.Glob("testdata/*.*.*")
 	if err != nil {
@@ -23,7 +23,8 @@ func FuzzLoad(f *testing.F) {
 		}
 		f.Add(data, []byte("rules: [{id: a, tools: [\"**\"], effect: defer, expires: 1m}]"), "5")
 	}
-	f.Add([]byte("version: 1\nplugins: {a: {kind: scanner, builtin: a, config: {n: 1e9, s: \"${env:X}\", d: \"$${\"}}}"), []byte(`{}`), "{depth: 5}")
+	f.Add([]byte("version: 1\nplugins: {a: {kind: scanner, builtin: a, config: {n: 1e9, s: \"${env:X}\", d: \"$${\"}}}"),
+		[]byte(`{}`), "{depth: 5}")
 	f.Fuzz(func(t *testing.T, data, rules []byte, env string) {
 		for _, name := range []string{"yett.yaml", "yett.json"} {
 			src := Sources{File: name, Files: map[string][]byte{name: data, "conf.d/x.yaml": rules, "rules/house.yaml": rules},

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// guardPaths refuses paths of plugins that reach what decides about them: the server's own data, and for writing all that the server reads
-// and runs.
+// guardPaths refuses paths of plugins that reach what decides about them: the server's own data, and for writing all
+// that the server reads and runs.
 func (c *Config) guardPaths(r *report, file string) {
 	kept := c.keptFiles(file)
 	for _, name := range sortedKeys(c.Plugins) {
@@ -24,7 +24,8 @@ func (c *Config) guardPaths(r *report, file string) {
 			}
 			for _, k := range append(kept, c.policyPaths(file, name)...) {
 				if k.overlaps(realPath(string(path))) {
-					r.errorf(at, "%s reaches %s: a plugin that writes there could change what it is held to; give it a directory of its own", path, k.what)
+					r.errorf(at, "%s reaches %s: a plugin that writes there could change what it is held to; give it a directory "+
+						"of its own", path, k.what)
 					break
 				}
 			}
@@ -43,7 +44,8 @@ func (c *Config) guardData(r *report, key string, path Path) bool {
 		return true
 	}
 	if data := realPath(string(c.Storage.Path)); beneath(at, data) || beneath(data, at) {
-		r.errorf(key, "%s and the data directory %s overlap: no plugin may see that directory; give it a directory of its own", path, c.Storage.Path)
+		r.errorf(key, "%s and the data directory %s overlap: no plugin may see that directory; give it a directory "+
+			"of its own", path, c.Storage.Path)
 		return false
 	}
 	return true
@@ -56,17 +58,19 @@ type kept struct {
 	deep bool   // and what lies beneath it
 }
 
-// overlaps says whether who may write a path, which has no links, may change what is kept. Who may write a directory may replace a link in it.
+// overlaps says whether who may write a path, which has no links, may change what is kept. Who may write a directory
+// may replace a link in it.
 func (k kept) overlaps(at string) bool {
 	ways := waysTo(k.path)
-	return slices.ContainsFunc(ways, func(way string) bool { return beneath(way, at) }) || k.deep && beneath(at, ways[len(ways)-1])
+	return slices.ContainsFunc(ways, func(way string) bool { return beneath(way, at) }) ||
+		k.deep && beneath(at, ways[len(ways)-1])
 }
 
 // mostLinks is how many links the kernel follows for one path.
 const mostLinks = 40
 
-// waysTo lists where a path leads through: each link on the way, and in the end what it leads to, as far as that is there. None of these
-// has a link in its directory.
+// waysTo lists where a path leads through: each link on the way, and in the end what it leads to, as far as that is
+// there. None of these has a link in its directory.
 func waysTo(path string) (ways []string) {
 	if abs, err := filepath.Abs(path); err == nil {
 		path = abs
@@ -98,7 +102,8 @@ func (c *Config) keptFiles(file string) (all []kept) {
 	if file != "" {
 		dir := filepath.Dir(file)
 		drops := filepath.Join(dir, "conf.d")
-		all = append(all, kept{path: dir, what: "the directory of the configuration"}, kept{path: drops, what: drops + ", where the server reads settings", deep: true})
+		all = append(all, kept{path: dir, what: "the directory of the configuration"},
+			kept{path: drops, what: drops + ", where the server reads settings", deep: true})
 	}
 	for _, path := range c.files {
 		all = append(all, kept{path: path, what: path + ", which the server reads"})
@@ -106,7 +111,8 @@ func (c *Config) keptFiles(file string) (all []kept) {
 	if program, err := os.Executable(); err == nil {
 		all = append(all, kept{path: filepath.Dir(program), what: "the directory of the server's program"})
 	}
-	files := []Path{c.Storage.Path, c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert, c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
+	files := []Path{c.Storage.Path, c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert,
+		c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
 	for _, name := range sortedKeys(c.Plugins) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestGuardedPaths: no plugin may write where the server's program lies, nor by a link to what the server reads. Beside that it may, and it
-// may read the rules.
+// TestGuardedPaths: no plugin may write where the server's program lies, nor by a link to what the server reads. Beside
+// that it may, and it may read the rules.
 func TestGuardedPaths(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -27,8 +27,8 @@ func TestGuardedPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for from, to := range map[string]string{
-		"way/rules.yaml": rules, "etc/rules.yaml": "../way/rules.yaml", "way/real": "../real", "etc/here": "../way/real/../real", "etc/round": "round",
-		"links/data": "../store", "etc/policies": "../out/policies",
+		"way/rules.yaml": rules, "etc/rules.yaml": "../way/rules.yaml", "way/real": "../real",
+		"etc/here": "../way/real/../real", "etc/round": "round", "links/data": "../store", "etc/policies": "../out/policies",
 	} {
 		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
 			t.Fatal(err)
@@ -56,7 +56,8 @@ func TestGuardedPaths(t *testing.T) {
 	} {
 		main := filepath.Join(dir, "etc", "yett.yaml")
 		plugin := ": {kind: authorizer, digest: \"sha256:" + hex.EncodeToString(sum[:]) + "\", "
-		text := "version: 1\nstorage: {path: ../links/data}\nplugins:\n  p" + plugin + "exec: ../out/p, paths: " + c.paths + "}\n" +
+		text := "version: 1\nstorage: {path: ../links/data}\nplugins:\n  p" + plugin + "exec: ../out/p, paths: " + c.paths +
+			"}\n" +
 			"  q" + plugin + "exec: ../out/q, paths: {read: [policies]}}\n" +
 			"chains:\n  authorize: {steps: [{use: p}, {use: q}, {name: house, rules: [" + c.rules + "]}]}\n"
 		if err := os.WriteFile(main, []byte(text), 0o600); err != nil {

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// pluginDecides are the keys of a plugin that can change an answer: which code it is, its settings and environment, how long it
-// may take, and for how long an answer of it stands. How it is run (sandbox, confinement, processes, memory, user) is not among
-// them: a plugin that is hindered counts as its step's on_error says, which is part of the chain.
+// pluginDecides are the keys of a plugin that can change an answer: which code it is, its settings and environment, how
+// long it may take, and for how long an answer of it stands. How it is run (sandbox, confinement, processes, memory,
+// user) is not among them: a plugin that is hindered counts as its step's on_error says, which is part of the chain.
 var pluginDecides = []string{"kind", "builtin", "connect", "digest", "config", "env", "limits.timeout", "cache"}
 
-// Hash identifies what is decided by: "pol_" and the first 16 hex digits of a SHA-256 over the chains, the rules as they were
-// understood, and of each plugin that a chain uses the keys in pluginDecides. All else has no part in it: addresses, paths,
-// limits of requests, the console, the audit log and its subscribers, the values of secrets, comments. The same policy has the
-// same hash on every machine. It is the policy_version of decisions.
+// Hash identifies what is decided by: "pol_" and the first 16 hex digits of a SHA-256 over the chains, the rules as
+// they were understood, and of each plugin that a chain uses the keys in pluginDecides. All else has no part in it:
+// addresses, paths, limits of requests, the console, the audit log and its subscribers, the values of secrets,
+// comments. The same policy has the same hash on every machine. It is the policy_version of decisions.
 func (c *Config) Hash() string {
 	h := sha256.New()
 	used := c.chainPlugins()

@@ -7,11 +7,13 @@ import (
 	"testing"
 )
 
-// decidingPlugin are the keys of a plugin that policy_version counts; restPlugin those that it does not. A new key belongs to
-// one of them: whoever adds it decides which.
+// decidingPlugin are the keys of a plugin that policy_version counts; restPlugin those that it does not. A new key
+// belongs to one of them: whoever adds it decides which.
 var (
-	decidingPlugin = []string{"kind", "builtin", "connect", "digest", "config", "env", "limits.timeout", "cache.entries", "cache.max_ttl"}
-	restPlugin     = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "user.", "peer.", "breaker.", "paths.", "network", "confine"}
+	decidingPlugin = []string{"kind", "builtin", "connect", "digest", "config", "env", "limits.timeout", "cache.entries",
+		"cache.max_ttl"}
+	restPlugin = []string{"wasm", "exec", "sandbox", "isolation", "limits.", "secrets.", "user.", "peer.", "breaker.",
+		"paths.", "network", "confine"}
 )
 
 func wantsHash(t *testing.T, key string) bool {
@@ -26,14 +28,17 @@ func wantsHash(t *testing.T, key string) bool {
 		if slices.Contains(decidingPlugin, member) {
 			return true
 		}
-		if !slices.ContainsFunc(restPlugin, func(k string) bool { return member == k || strings.HasSuffix(k, ".") && strings.HasPrefix(member, k) }) {
+		if !slices.ContainsFunc(restPlugin, func(k string) bool {
+			return member == k || strings.HasSuffix(k, ".") && strings.HasPrefix(member, k)
+		}) {
 			t.Errorf("%s: does it change answers? Put it into decidingPlugin (and pluginDecides) or restPlugin", key)
 		}
 	}
 	return false
 }
 
-// Every key that decides changes the policy_version, and no other does: each value of a configuration is changed in turn.
+// Every key that decides changes the policy_version, and no other does: each value of a configuration is changed in
+// turn.
 func TestHashCountsWhatDecides(t *testing.T) {
 	c := inMemory(t, map[string]string{"yett.yaml": `version: 1
 storage: {path: a}

@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// jsonTree builds the same tree from JSON as YAML gives, with the place of every node. JSON is not read as YAML: the two
-// disagree about tabs and about characters outside the basic plane.
+// jsonTree builds the same tree from JSON as YAML gives, with the place of every node. JSON is not read as YAML: the
+// two disagree about tabs and about characters outside the basic plane.
 type jsonTree struct {
 	r    *report
 	path string

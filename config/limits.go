@@ -42,16 +42,19 @@ func (l *Limits) validate(r *report) {
 		largest, name = l.AuthorizeBody, "limits.authorize_body"
 	}
 	if l.BodiesPerKey < largest {
-		r.errorf("limits.bodies_per_key", "%s is less than %s (%s), so the largest body could never be sent", l.BodiesPerKey, name, largest)
+		r.errorf("limits.bodies_per_key", "%s is less than %s (%s), so the largest body could never be sent", l.BodiesPerKey,
+			name, largest)
 	}
 	if l.Bodies/4*3 < largest {
-		r.errorf("limits.bodies", "three quarters of %s are less than %s (%s), so the largest body could never be sent", l.Bodies, name, largest)
+		r.errorf("limits.bodies", "three quarters of %s are less than %s (%s), so the largest body could never be sent",
+			l.Bodies, name, largest)
 	}
 	if l.BodiesPerKey > l.Bodies {
 		r.errorf("limits.bodies_per_key", "%s is more than limits.bodies (%s)", l.BodiesPerKey, l.Bodies)
 	}
 	if l.ScanStream > l.ScanStreamsAll/4*3 {
-		r.errorf("limits.scan_stream_held", "%s is more than three quarters of limits.scan_streams_memory (%s), so it could never be reached", l.ScanStream, l.ScanStreamsAll)
+		r.errorf("limits.scan_stream_held", "%s is more than three quarters of limits.scan_streams_memory (%s), so it "+
+			"could never be reached", l.ScanStream, l.ScanStreamsAll)
 	}
 	if l.QueuedPerKey > l.Queued {
 		r.errorf("limits.queued_per_key", "%s is more than limits.queued (%s)", l.QueuedPerKey, l.Queued)

@@ -94,7 +94,8 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 		source = "exec"
 	}
 	if !sameFile(string(entry.Wasm), string(p.Wasm)) || !sameFile(string(entry.Exec), string(p.Exec)) {
-		r.errorf(join(key, source), "%s pins %s for this plugin; run yett plugin lock", k.path, filepath.Clean(string(entry.Wasm+entry.Exec)))
+		r.errorf(join(key, source), "%s pins %s for this plugin; run yett plugin lock", k.path,
+			filepath.Clean(string(entry.Wasm+entry.Exec)))
 		return
 	}
 	switch p.Digest {
@@ -107,7 +108,8 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 	p.Signer = entry.Signer
 }
 
-// sameFile says whether two paths name one file: the lock may name it from the root, and the configuration from where it lies.
+// sameFile says whether two paths name one file: the lock may name it from the root, and the configuration from where
+// it lies.
 func sameFile(a, b string) bool {
 	if a == "" || b == "" {
 		return a == b

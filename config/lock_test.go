@@ -31,7 +31,8 @@ func TestLock(t *testing.T) {
 	}
 
 	dir := filepath.Join("testdata", "lock")
-	text := Lock{Plugins: map[string]LockedFile{"acme-ids": {Wasm: p.Wasm, Digest: p.Digest, Signer: p.Signer}}}.Encode(dir)
+	text := Lock{Plugins: map[string]LockedFile{"acme-ids": {Wasm: p.Wasm, Digest: p.Digest,
+		Signer: p.Signer}}}.Encode(dir)
 	golden(t, filepath.Join(dir, LockName), text)
 }
 

@@ -58,7 +58,8 @@ func (m *merger) load(values map[string]any, opts ...koanf.Option) {
 	}
 }
 
-// overlay merges one layer. Unlike koanf's own merge it replaces no list of another file and turns no section into a value.
+// overlay merges one layer. Unlike koanf's own merge it replaces no list of another file and turns no section into a
+// value.
 type overlay struct {
 	*merger
 	layer   *layer
@@ -119,8 +120,8 @@ func (o *overlay) refused(key string) bool {
 	return false
 }
 
-// decode fills in the defaults, wants what is required and puts the result into out, a pointer to the root struct. What is
-// wrong goes into the report, and out is then not to be used.
+// decode fills in the defaults, wants what is required and puts the result into out, a pointer to the root struct. What
+// is wrong goes into the report, and out is then not to be used.
 func (m *merger) decode(out any) {
 	whole := m.k.Raw()
 	m.fill(m.root, whole, "")

@@ -33,9 +33,9 @@ func misfit(err error) string {
 	return strings.Join(all, "; ")
 }
 
-// leaves are the places at which an instance really is wrong. Where a schema offers several forms and none fits, they are those of
-// the form that comes nearest: the one in which the fault lies deepest, then the one with the fewest. That the others do not fit
-// either says nothing to who meant this one.
+// leaves are the places at which an instance really is wrong. Where a schema offers several forms and none fits, they
+// are those of the form that comes nearest: the one in which the fault lies deepest, then the one with the fewest. That
+// the others do not fit either says nothing to who meant this one.
 func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	if len(e.Causes) == 0 {
 		return []*jsonschema.ValidationError{e}
@@ -67,7 +67,8 @@ func nearer(a, b []*jsonschema.ValidationError) bool {
 	return len(a) < len(b)
 }
 
-// mayBeMeant says whether a form may be the one that was meant: not if the value is of another type, or a fixed one, altogether.
+// mayBeMeant says whether a form may be the one that was meant: not if the value is of another type, or a fixed one,
+// altogether.
 func mayBeMeant(leaves []*jsonschema.ValidationError) bool {
 	top := deepest(leaves)
 	return !slices.ContainsFunc(leaves, func(e *jsonschema.ValidationError) bool {
@@ -158,8 +159,8 @@ func valueList(values []any) string {
 	return strings.Join(all, ", ")
 }
 
-// SettingsPlace finds where in the operator's files the settings of a plugin stand that text, an error about them, speaks of: the
-// field in it that was written, or else the nearest thing around it. "" where they come from no file.
+// SettingsPlace finds where in the operator's files the settings of a plugin stand that text, an error about them,
+// speaks of: the field in it that was written, or else the nearest thing around it. "" where they come from no file.
 func (c *Config) SettingsPlace(plugin, text string) string {
 	key, field := join("plugins", plugin), ""
 	for rest := text; ; {
@@ -172,7 +173,8 @@ func (c *Config) SettingsPlace(plugin, text string) string {
 		if end := strings.IndexAny(word, ": ;,\n"); end >= 0 {
 			word = word[:end]
 		}
-		if (word == "config" || strings.HasPrefix(word, "config.") || strings.HasPrefix(word, "config[")) && len(word) > len(field) {
+		if (word == "config" || strings.HasPrefix(word, "config.") || strings.HasPrefix(word, "config[")) &&
+			len(word) > len(field) {
 			field = word
 		}
 		rest = rest[len("config"):]

@@ -58,17 +58,18 @@ type Cache struct {
 const processMemory Size = 1 << 30
 
 func (p *Plugin) validateProcess(r *report, key string) {
-	p.refuse(r, key, "goes with builtin and wasm only", "sandbox", "isolation", "limits.fuel", "limits.instances")
+	p.refuse(r, key, "allowed only with builtin and wasm", "sandbox", "isolation", "limits.fuel", "limits.instances")
 	if !r.written(join(key, "limits.memory")) {
 		p.Limits.Memory = processMemory
 	}
 	p.Limits.Instances = 0
 	if p.Kind != KindAuthorizer {
-		p.refuse(r, key, "goes with kind authorizer only", "cache")
+		p.refuse(r, key, "allowed only with kind authorizer", "cache")
 		p.Cache = Cache{}
 	}
 	if p.Kind == KindSubscriber {
-		p.refuse(r, key, "does not go with kind subscriber: the log is read by one process, and batches have their own limits", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.timeout", "breaker")
+		p.refuse(r, key, "does not go with kind subscriber: the log is read by one process, and batches have their "+
+			"own limits", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.timeout", "breaker")
 		p.Limits.Replicas, p.Limits.MaxInFlight, p.Limits.Queue, p.Limits.Timeout, p.Breaker = 0, 0, 0, 0, Breaker{}
 	}
 	p.checkEnv(r, join(key, "env"))
@@ -79,12 +80,14 @@ func (p *Plugin) validateProcess(r *report, key string) {
 		p.refuse(r, key, "needs user.uid", "user.gid")
 	}
 	if p.Connect != "" {
-		p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "confine", "paths", "network", "limits.memory", "limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk", "limits.replicas")
-		p.Limits.Memory, p.Limits.Files, p.Limits.Threads, p.Limits.FileSize, p.Limits.Disk, p.Limits.Replicas = 0, 0, 0, 0, 0, 0
+		p.refuse(r, key, "allowed only with exec", "env", "user", "secrets", "confine", "paths", "network", "limits.memory",
+			"limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk", "limits.replicas")
+		p.Limits.Memory, p.Limits.Files, p.Limits.Threads, p.Limits.FileSize, p.Limits.Disk, p.Limits.Replicas = 0, 0, 0, 0,
+			0, 0
 		p.checkPeer(r, join(key, "peer"))
 		return
 	}
-	p.refuse(r, key, "goes with connect only", "peer")
+	p.refuse(r, key, "allowed only with connect", "peer")
 	p.Peer = Peer{}
 	p.checkConfine(r, key)
 	if path, err := filepath.Abs(string(p.Exec)); err == nil {
@@ -95,7 +98,8 @@ func (p *Plugin) validateProcess(r *report, key string) {
 func (p *Plugin) checkPeer(r *report, key string) {
 	switch {
 	case p.Peer.UID < 0 && p.Peer.CA == "":
-		r.errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone says nothing about who answers")
+		r.errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone "+
+			"says nothing about who answers")
 	case p.Peer.CA == "" && (p.Peer.Cert != "" || p.Peer.Key != "" || p.Peer.Name != ""):
 		r.errorf(key, "cert, key and name go with ca only")
 	case p.Peer.CA != "" && (p.Peer.Cert == "" || p.Peer.Key == "" || p.Peer.Name == ""):
@@ -134,8 +138,8 @@ func (p *Plugin) Environ() map[string]string {
 	return out
 }
 
-// Handed lists what the plugin of that name is handed in secret: what its settings and secrets refer to, and settings that look like a
-// secret.
+// Handed lists what the plugin of that name is handed in secret: what its settings and secrets refer to, and settings
+// that look like a secret.
 func (p *Plugin) Handed(name string) []Secret {
 	all := slices.Clone(p.Config.secrets)
 	for _, n := range sortedKeys(p.Secrets) {

@@ -87,7 +87,8 @@ type PluginLimits struct {
 func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {
 	p.checkSource(r, key, unlocked)
 	if p.Builtin != "" && builtins != nil && !contains(builtins, p.Builtin) {
-		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", literal(p.Builtin), meant(p.Builtin, builtins))
+		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", literal(p.Builtin),
+			meant(p.Builtin, builtins))
 	}
 	if p.Process() {
 		p.validateProcess(r, key)
@@ -96,16 +97,19 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 	if p.Kind == KindSubscriber {
 		r.errorf(join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
 	}
-	p.refuse(r, key, "goes with exec or connect only", "breaker", "cache", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk")
-	p.refuse(r, key, "goes with exec only", "env", "user", "secrets", "paths", "network")
-	p.refuse(r, key, "goes with connect only", "peer")
+	p.refuse(r, key, "allowed only with exec or connect", "breaker", "cache", "limits.replicas", "limits.max_in_flight",
+		"limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.threads",
+		"limits.file_size", "limits.disk")
+	p.refuse(r, key, "allowed only with exec", "env", "user", "secrets", "paths", "network")
+	p.refuse(r, key, "allowed only with connect", "peer")
 	if p.Limits.Memory > 4<<30 {
 		r.errorf(join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
 	}
 	l := &p.Limits
-	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files, l.Threads, l.FileSize, l.Disk = 0, 0, 0, 0, 0, 0, 0, 0, 0
+	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files, l.Threads, l.FileSize, l.Disk = 0, 0, 0, 0, 0, 0, 0, 0,
+		0
 	if p.Confine == ConfineOff {
-		r.errorf(join(key, "confine"), "off goes with exec only: modules have no need to be outside")
+		r.errorf(join(key, "confine"), "off is allowed only with exec: modules have no need to be outside")
 	}
 	p.User, p.Peer, p.Breaker, p.Cache = PluginUser{}, Peer{}, Breaker{}, Cache{}
 	if p.Isolation == "" {
@@ -122,22 +126,26 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 // checkSource wants exactly one of the four that say what runs.
 func (p *Plugin) checkSource(r *report, key string, unlocked bool) {
 	var given []string
-	for _, s := range []struct{ name, value string }{{"builtin", p.Builtin}, {"wasm", string(p.Wasm)}, {"exec", string(p.Exec)}, {"connect", p.Connect}} {
+	for _, s := range []struct{ name, value string }{{"builtin", p.Builtin}, {"wasm", string(p.Wasm)},
+		{"exec", string(p.Exec)}, {"connect", p.Connect}} {
 		if s.value != "" {
 			given = append(given, s.name)
 		}
 	}
 	switch {
 	case len(given) == 0:
-		r.errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or connect (a socket)")
+		r.errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or "+
+			"connect (a socket)")
 	case len(given) > 1:
 		r.errorf(key, "has both %s and %s; exactly one of builtin, wasm, exec and connect says what runs", given[0], given[1])
 	case p.File() != "" && p.Digest == "" && !unlocked && missing(string(p.File())):
-		r.errorf(join(key, given[0]), "there is no file %s: build it or copy it there, or correct the path, which counts from the folder of this configuration", p.File())
+		r.errorf(join(key, given[0]), "there is no file %s: build it or copy it there, or correct the path, which counts "+
+			"from the folder of this configuration", p.File())
 	case p.File() != "" && p.Digest == "" && !unlocked:
-		r.errorf(join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, or an entry in plugins.lock (yett plugin lock)", given[0])
+		r.errorf(join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, or "+
+			"an entry in plugins.lock (yett plugin lock)", given[0])
 	case p.File() == "" && p.Digest != "":
-		r.errorf(join(key, "digest"), "goes with wasm and exec only; %s has no file", given[0])
+		r.errorf(join(key, "digest"), "allowed only with wasm and exec; %s has no file", given[0])
 	}
 }
 

@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// Print writes the configuration as YAML that reads back to the same, secrets as they are referred to and those written out
-// masked as "***". With defaults it writes every key with its documentation; without, only what some source set. The reference
-// file yett.yaml is what Default().Print(w, true) writes.
+// Print writes the configuration as YAML that reads back to the same, secrets as they are referred to and those written
+// out masked as "***". With defaults it writes every key with its documentation; without, only what some source set.
+// The reference file yett.yaml is what Default().Print(w, true) writes.
 func (c *Config) Print(w io.Writer, defaults bool) error {
 	p := &printer{config: c, docs: defaults}
 	if defaults {
-		p.line(0, "# Every key of Yett's configuration with its default. Keys in comments have none: the value shown is an example.")
+		p.line(0, "# Every key of Yett's configuration with its default. Keys in comments have none: the value shown is "+
+			"an example.")
 		p.line(0, "# Sizes and durations have units (64KiB, 1MiB; 50ms, 10s, 1h30m, 30d). Unknown keys are errors.")
 	}
 	p.section(reflect.ValueOf(*c), 0, "")

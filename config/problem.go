@@ -15,8 +15,8 @@ const (
 	keptProblems = 1000
 )
 
-// Pos is where something was written. File is a file's name, "env NAME" or "flag NAME"; Line and Column count from 1 and
-// are 0 where they have no meaning. The zero Pos is a built-in default.
+// Pos is where something was written. File is a file's name, "env NAME" or "flag NAME"; Line and Column count from 1
+// and are 0 where they have no meaning. The zero Pos is a built-in default.
 type Pos struct {
 	File         string
 	Line, Column int

@@ -8,7 +8,8 @@ import (
 	"unicode"
 )
 
-// TestProblemsHideNothing: a key of a file reaches a terminal and a log with escapes in place of what could move or hide text there.
+// TestProblemsHideNothing: a key of a file reaches a terminal and a log with escapes in place of what could move or
+// hide text there.
 func TestProblemsHideNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "yett.yaml")
 	text := "version: 1\n\"a\\e[2Jb\\u202Ec\\nd\\u200Be\": 1\n"

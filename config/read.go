@@ -16,8 +16,8 @@ import (
 // maxDepth is how deep settings may nest.
 const maxDepth = 32
 
-// reader checks one layer's tree against the structs and turns it into plain values: string, bool, int64, float64 and, in free
-// settings, json.Number, with lists and maps of them. It reports everything it cannot accept and leaves it out.
+// reader checks one layer's tree against the structs and turns it into plain values: string, bool, int64, float64 and,
+// in free settings, json.Number, with lists and maps of them. It reports everything it cannot accept and leaves it out.
 type reader struct {
 	report  *report
 	layer   *layer

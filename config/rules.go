@@ -120,8 +120,8 @@ func decodeLayers[T any](r *report, layers []*layer, out *T) {
 	m.decode(out)
 }
 
-// ReadRules reads rules files by themselves, as one list in the order given. defers.max_ttl is its default. The error is
-// an *Error.
+// ReadRules reads rules files by themselves, as one list in the order given. defers.max_ttl is its default. The error
+// is an *Error.
 func ReadRules(paths ...string) ([]RuleSet, error) {
 	l := &loader{config: Default(), report: newReport()}
 	var sets []RuleSet
@@ -136,10 +136,10 @@ func (u *Rule) validate(r *report, key string, most Duration) {
 	u.validateLimits(r, key)
 	if u.Effect != "defer" {
 		if u.Approvals.N != 0 || u.Approvals.From != nil {
-			r.errorf(join(key, "approvals"), "goes with effect defer only, not with %s", u.Effect)
+			r.errorf(join(key, "approvals"), "allowed only with effect defer, not with %s", u.Effect)
 		}
 		if u.Expires != 0 {
-			r.errorf(join(key, "expires"), "goes with effect defer only, not with %s", u.Effect)
+			r.errorf(join(key, "expires"), "allowed only with effect defer, not with %s", u.Effect)
 		}
 		return
 	}
@@ -196,7 +196,7 @@ func (u *Rule) validateLimits(r *report, key string) {
 
 func (u *Rule) validateCounters(r *report, key string, list []counter) {
 	if len(list) > 0 && u.Effect == "deny" {
-		r.errorf(key, "goes with effect permit or defer only, not with %s", u.Effect)
+		r.errorf(key, "allowed only with effect permit or defer, not with %s", u.Effect)
 	}
 	for i, c := range list {
 		at := fmt.Sprintf("%s[%d]", key, i)
@@ -204,13 +204,14 @@ func (u *Rule) validateCounters(r *report, key string, list []counter) {
 			r.errorf(join(at, "window"), "%s is not whole seconds", c.window)
 		}
 		if slices.Contains(list[:i], c) {
-			r.errorf(at, "an entry before has the same window%s; they would share one counter", map[bool]string{true: " and per"}[c.per != ""])
+			r.errorf(at, "an entry before has the same window%s; they would share one counter",
+				map[bool]string{true: " and per"}[c.per != ""])
 		}
 	}
 }
 
-// wantTwins refuses a limit per session without one per agent or key: callers make up their session ids, so by itself it
-// limits nobody.
+// wantTwins refuses a limit per session without one per agent or key: callers make up their session ids, so by itself
+// it limits nobody.
 func (u *Rule) wantTwins(r *report, key string, list []counter, alike func(i, j int) bool, what string) {
 	for i, c := range list {
 		twin := c.per != "session"
@@ -219,7 +220,8 @@ func (u *Rule) wantTwins(r *report, key string, list []counter, alike func(i, j 
 		}
 		if !twin {
 			r.errorf(fmt.Sprintf("%s[%d].per", key, i),
-				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key to the rule", literal(u.ID), what)
+				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key "+
+					"to the rule", literal(u.ID), what)
 		}
 	}
 }

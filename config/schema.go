@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// Schema gives the JSON Schema (2020-12) of a configuration file, for editors. It describes keys, types, choices and limits; what
-// keys mean together is checked by Load and Check only.
+// Schema gives the JSON Schema (2020-12) of a configuration file, for editors. It describes keys, types, choices and
+// limits; what keys mean together is checked by Load and Check only.
 func Schema() []byte {
 	s := sectionSchema(configType)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -64,7 +64,8 @@ func schemaOf(f field, t reflect.Type) map[string]any {
 	case reflect.Slice:
 		if t.Elem() == portType {
 			return map[string]any{"anyOf": []any{map[string]any{"const": "none"},
-				map[string]any{"type": "array", "minItems": 1, "maxItems": f.most, "items": map[string]any{"type": "integer", "minimum": 1, "maximum": 65535}}}}
+				map[string]any{"type": "array", "minItems": 1, "maxItems": f.most,
+					"items": map[string]any{"type": "integer", "minimum": 1, "maximum": 65535}}}}
 		}
 		s := map[string]any{"type": "array", "items": schemaOf(f, t.Elem())}
 		if !f.emptyOK {

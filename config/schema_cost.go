@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// maxSchemaWork bounds what one check against a module's schema may do: subschemas tried, each as often as references lead
-// to it. 40 definitions that each refer twice to the next would be tried 2^40 times.
+// maxSchemaWork bounds what one check against a module's schema may do: subschemas tried, each as often as references
+// lead to it. 40 definitions that each refer twice to the next would be tried 2^40 times.
 const maxSchemaWork = 10_000
 
-// schemaWork walks a module's schema before any library sees it: its author is not trusted, and the library has neither a
-// bound nor a way to be stopped.
+// schemaWork walks a module's schema before any library sees it: its author is not trusted, and the library has neither
+// a bound nor a way to be stopped.
 type schemaWork struct {
 	root any
 	cost map[string]int // of what a reference leads to; 0 while it is walked

@@ -66,7 +66,8 @@ func (s *Server) validate(r *report) {
 		r.errorf("server.tls.client_ca", "needs cert and key")
 	}
 	if checkAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
-		r.errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served", literal(s.Listen))
+		r.errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served",
+			literal(s.Listen))
 	}
 	if len(s.TrustedProxies) > maxProxies {
 		r.errorf("server.trusted_proxies", "has %d entries; at most %d are read", len(s.TrustedProxies), maxProxies)
@@ -85,7 +86,8 @@ func (s *Server) validate(r *report) {
 	case !loopback(s.Metrics):
 		r.errorf("server.metrics", "%s is not a loopback address; metrics are in clear and need no key", literal(s.Metrics))
 	case s.Metrics == s.Listen && !anyPort(s.Listen):
-		r.errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off", literal(s.Metrics))
+		r.errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off",
+			literal(s.Metrics))
 	}
 }
 

@@ -45,7 +45,8 @@ func (s *Socket) validate(r *report) {
 	case !modeForm.MatchString(s.Mode):
 		r.errorf("socket.mode", `%s`, wantf(`permission bits in octal such as "0660"`, s.Mode))
 	case s.Bits()&0o111 != 0:
-		r.errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only", literal(s.Mode))
+		r.errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only",
+			literal(s.Mode))
 	case s.Bits()&0o600 != 0o600:
 		r.errorf("socket.mode", "%s keeps the server's own user out; begin with 06", literal(s.Mode))
 	}
@@ -67,8 +68,8 @@ func (s *Socket) validatePeers(r *report) {
 	}
 }
 
-// separatePeers refuses a user who stands for a key and is a plugin's user too: the plugin could ask as the key, and the agents could answer
-// for a plugin of connect.
+// separatePeers refuses a user who stands for a key and is a plugin's user too: the plugin could ask as the key, and
+// the agents could answer for a plugin of connect.
 func (c *Config) separatePeers(r *report) {
 	const advice = "so that plugin could ask as the key %s; give the plugin or the agents another user"
 	for i, peer := range c.Socket.Peers {

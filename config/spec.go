@@ -12,8 +12,8 @@ import (
 	"unicode"
 )
 
-// field is what the tags of one struct field say. The structs are the only place where a key is described: reading, checking,
-// printing, the reference file and the schema all work from here.
+// field is what the tags of one struct field say. The structs are the only place where a key is described: reading,
+// checking, printing, the reference file and the schema all work from here.
 type field struct {
 	key, doc, def, example string
 	min, max, format       string
@@ -63,8 +63,9 @@ func readTags(t reflect.Type) []field {
 		tag := sf.Tag
 		if key := tag.Get("koanf"); key != "" && key != "-" {
 			f := field{key: key, index: i, typ: sf.Type, doc: tag.Get("doc"), example: tag.Get("example"),
-				min: tag.Get("min"), max: tag.Get("max"), format: tag.Get("format"), enum: split(tag.Get("enum")), later: split(tag.Get("later")),
-				required: tag.Get("req") == "true", emptyOK: tag.Get("empty") == "ok", restart: tag.Get("restart") == "true", maxLen: maxText}
+				min: tag.Get("min"), max: tag.Get("max"), format: tag.Get("format"), enum: split(tag.Get("enum")),
+				later: split(tag.Get("later")), required: tag.Get("req") == "true", emptyOK: tag.Get("empty") == "ok",
+				restart: tag.Get("restart") == "true", maxLen: maxText}
 			f.def, f.hasDef = tag.Lookup("default")
 			if n, err := strconv.Atoi(tag.Get("maxlen")); err == nil {
 				f.maxLen = n
@@ -174,7 +175,8 @@ func checkFormat(format, s string) error {
 	case "minisign":
 		return match(publicForm, s, "a minisign public key: the 56 characters that begin with RW")
 	case "socket":
-		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > 107 || strings.ContainsAny(path, "?#%") {
+		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > 107 ||
+			strings.ContainsAny(path, "?#%") {
 			return wantf("unix:// and an absolute path of at most 107 bytes without ? # and %", s)
 		}
 		return checkText(s, "")
@@ -206,7 +208,8 @@ func checkName(s string) error {
 	return nil
 }
 
-// checkGlob refuses what other glob languages give a meaning and this one does not: nothing may look like a pattern and not be one.
+// checkGlob refuses what other glob languages give a meaning and this one does not: nothing may look like a pattern and
+// not be one.
 func checkGlob(s string) error {
 	switch {
 	case s == "" || len(s) > 256:

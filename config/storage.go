@@ -8,6 +8,7 @@ type Storage struct {
 
 func (s *Storage) validate(r *report, serve bool) {
 	if serve && s.Path == "" {
-		r.errorf("storage.path", "is required to serve: the directory that holds keys, approvals and the audit log; set it, or give --data DIR")
+		r.errorf("storage.path", "is required to serve: the directory that holds keys, approvals and the audit log; set "+
+			"it, or give --data DIR")
 	}
 }

@@ -26,8 +26,8 @@ func nearest(got string, candidates []string) string {
 	return best
 }
 
-// distance counts the insertions, deletions, changes and swaps of neighbours that make b of a. Long names count as far apart,
-// so that hostile input costs nothing.
+// distance counts the insertions, deletions, changes and swaps of neighbours that make b of a. Long names count as far
+// apart, so that hostile input costs nothing.
 func distance(a, b string) int {
 	const most = 64
 	if len(a) > most || len(b) > most {

@@ -28,7 +28,8 @@ var decimalForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,29})(\.[0-9]{1,18})?$`)
 func checkDecimal(s string) error {
 	switch {
 	case !decimalForm.MatchString(s):
-		return wantf("an exact number such as 1000 or 1000.50 (no sign, no exponent, at most 30 digits before the point and 18 behind it)", s)
+		return wantf("an exact number such as 1000 or 1000.50 (no sign, no exponent, at most 30 digits before the point "+
+			"and 18 behind it)", s)
 	case strings.Trim(s, "0.") == "":
 		return fmt.Errorf("is %s; it must be more than 0", s)
 	}
@@ -48,20 +49,22 @@ var (
 	}
 )
 
-// ParseSize reads a whole number directly followed by a unit, such as "1MiB" or "512B". A number without a unit, a sign, a
-// fraction, a unit of powers of ten and what does not fit 63 bits are errors.
+// ParseSize reads a whole number directly followed by a unit, such as "1MiB" or "512B". A number without a unit, a
+// sign, a fraction, a unit of powers of ten and what does not fit 63 bits are errors.
 func ParseSize(s string) (Size, error) {
 	n, rest, err := amount(s, sizeUnits)
 	if err != nil || rest != "" {
-		return 0, fmt.Errorf("wants a size such as 64KiB or 1MiB (whole number, unit B, KiB, MiB, GiB or TiB), not %s", literal(s))
+		return 0, fmt.Errorf("wants a size such as 64KiB or 1MiB (whole number, unit B, KiB, MiB, GiB or TiB), not %s",
+			literal(s))
 	}
 	return Size(n), nil
 }
 
-// ParseDuration reads whole numbers each directly followed by a unit, larger units first, such as "50ms", "1h30m" or "30d". A
-// number without a unit, a sign, a fraction and what does not fit 63 bits of nanoseconds are errors.
+// ParseDuration reads whole numbers each directly followed by a unit, larger units first, such as "50ms", "1h30m" or
+// "30d". A number without a unit, a sign, a fraction and what does not fit 63 bits of nanoseconds are errors.
 func ParseDuration(s string) (Duration, error) {
-	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, ns), not %s", literal(s))
+	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, "+
+		"ns), not %s", literal(s))
 	total, last, rest := int64(0), int64(math.MaxInt64), s
 	for first := true; first || rest != ""; first = false {
 		before := rest

@@ -27,12 +27,14 @@ func TestUnits(t *testing.T) {
 			t.Errorf("duration %s: %d, %s, %v", tt.in, d, d, err)
 		}
 	}
-	for _, bad := range []string{"", "1", "B", "-1B", "+1B", "1.5MiB", "1 MiB", "1MB", "1mib", "1MiB ", "1MiB1B", "99999999999999999999B", "8388608TiB", "1e3B", "٣B"} {
+	for _, bad := range []string{"", "1", "B", "-1B", "+1B", "1.5MiB", "1 MiB", "1MB", "1mib", "1MiB ", "1MiB1B",
+		"99999999999999999999B", "8388608TiB", "1e3B", "٣B"} {
 		if s, err := ParseSize(bad); err == nil {
 			t.Errorf("size %q reads as %s", bad, s)
 		}
 	}
-	for _, bad := range []string{"", "0", "5", "s", "-1s", "1.5s", "1 s", "1S", "1s1s", "1s1m", "1m1h", "106752d", "99999999999999999999s", "106751d24h", "1µs", "1s "} {
+	for _, bad := range []string{"", "0", "5", "s", "-1s", "1.5s", "1 s", "1S", "1s1s", "1s1m", "1m1h", "106752d",
+		"99999999999999999999s", "106751d24h", "1µs", "1s "} {
 		if d, err := ParseDuration(bad); err == nil {
 			t.Errorf("duration %q reads as %s", bad, d)
 		}
@@ -60,7 +62,8 @@ func FuzzUnits(f *testing.F) {
 func TestMeant(t *testing.T) {
 	known := []string{"listen", "metrics", "deny_status", "drain"}
 	for got, want := range map[string]string{
-		"listn": "listen", "Listen": "listen", "lsiten": "listen", "metric": "metrics", "denystatus": "deny_status", "x": "", "": "", "completely_other": "",
+		"listn": "listen", "Listen": "listen", "lsiten": "listen", "metric": "metrics", "denystatus": "deny_status", "x": "",
+		"": "", "completely_other": "",
 	} {
 		hint := meant(got, known)
 		if want == "" && hint != "" || want != "" && hint != `; did you mean "`+want+`"?` {

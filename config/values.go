@@ -10,12 +10,12 @@ import (
 	"unicode/utf8"
 )
 
-// Path is the path of a file or directory. A relative one is relative to the directory of the file that it is written in; in
-// the environment and in flags, to the working directory.
+// Path is the path of a file or directory. A relative one is relative to the directory of the file that it is written
+// in; in the environment and in flags, to the working directory.
 type Path string
 
-// Values are free settings: whatever JSON can say, numbers kept as written. Secrets that they refer to are in Map and JSON only;
-// printing Values prints none. Values are immutable and safe for concurrent use.
+// Values are free settings: whatever JSON can say, numbers kept as written. Secrets that they refer to are in Map and
+// JSON only; printing Values prints none. Values are immutable and safe for concurrent use.
 type Values struct {
 	written  map[string]any // with references
 	resolved map[string]any // with what they refer to

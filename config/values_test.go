@@ -43,7 +43,8 @@ plugins:
 
 func TestSecretsReachTheModuleOnly(t *testing.T) {
 	const fileSecret, envSecret = "from-a-file", "from-the-environment"
-	c := inMemory(t, map[string]string{"yett.yaml": withSecrets, "keys/token": fileSecret + "\r\n"}, "PW="+envSecret, "PWX=other")
+	c := inMemory(t, map[string]string{"yett.yaml": withSecrets, "keys/token": fileSecret + "\r\n"}, "PW="+envSecret,
+		"PWX=other")
 	values := c.Plugins["secrets"].Config
 	want := `{"big":12345e67,"exact":12345678901234567890.10,"list":["` + envSecret + `",true,2],"token":"` + fileSecret +
 		`","url":"https://u:` + envSecret + `@host/${x}"}`
@@ -88,7 +89,8 @@ func TestMapIsACopy(t *testing.T) {
 func TestHashIsThePolicy(t *testing.T) {
 	base := map[string]string{
 		"yett.yaml": strings.Replace(withSecrets, "version: 1",
-			"version: 1\nstorage: {path: a}\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}, scan_output: {steps: [{use: secrets}, {use: acme}]}}", 1) +
+			"version: 1\nstorage: {path: a}\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}, scan_output: {steps: "+
+				"[{use: secrets}, {use: acme}]}}", 1) +
 			"  acme: {kind: scanner, wasm: acme.wasm, digest: \"sha256:" + strings.Repeat("0", 64) + "\"}\n",
 		"r.yaml":     "rules: [{id: a, tools: [x], effect: permit}]\n",
 		"keys/token": "one",
@@ -134,8 +136,9 @@ func TestHashIsThePolicy(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	src := Sources{File: "yett.yaml", Files: map[string][]byte{
-		"yett.yaml": []byte("version: 1\nlimits:\n  depth: 9\nchains:\n  authorize:\n    steps:\n      - {name: r, rules: [r.yaml]}\n"),
-		"r.yaml":    []byte("rules: [{id: a, tools: [x], effect: permit}]\n"),
+		"yett.yaml": []byte("version: 1\nlimits:\n  depth: 9\nchains:\n  authorize:\n    steps:\n      - {name: r, rules: " +
+			"[r.yaml]}\n"),
+		"r.yaml": []byte("rules: [{id: a, tools: [x], effect: permit}]\n"),
 	}, Env: []string{"YETT__LIMITS__NAME=99"}, Flags: map[string]any{"server.drain": 90 * time.Second}}
 	c, err := Load(src)
 	if err != nil {
@@ -157,14 +160,17 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v; want %q, %q", tt.key, value, origin, err, tt.value, tt.origin)
 		}
 	}
-	if _, _, err := c.Explain("limits.dept"); err == nil || !strings.Contains(err.Error(), `did you mean "limits.depth"?`) {
+	if _, _, err := c.Explain("limits.dept"); err == nil ||
+		!strings.Contains(err.Error(), `did you mean "limits.depth"?`) {
 		t.Errorf("an unknown key: %v", err)
 	}
 }
 
 func TestDiff(t *testing.T) {
-	before := inMemory(t, map[string]string{"yett.yaml": "version: 1\nplugins: {a: {kind: scanner, builtin: pii, config: {token: one}}}\n"})
-	after := inMemory(t, map[string]string{"yett.yaml": "version: 1\nserver: {listen: 127.0.0.1:1}\nplugins: {a: {kind: scanner, builtin: pii, config: {x: 1}}}\n"})
+	before := inMemory(t, map[string]string{"yett.yaml": "version: 1\nplugins: {a: {kind: scanner, builtin: pii, " +
+		"config: {token: one}}}\n"})
+	after := inMemory(t, map[string]string{"yett.yaml": "version: 1\nserver: {listen: 127.0.0.1:1}\nplugins: {a: " +
+		"{kind: scanner, builtin: pii, config: {x: 1}}}\n"})
 	got := fmt.Sprint(before.Diff(after))
 	want := `[{server.listen 127.0.0.1:8420 127.0.0.1:1 true} {plugins.a.config.x  1 false} {plugins.a.config.token "***"  false}]`
 	if got != want {
@@ -204,7 +210,8 @@ func TestRulesAreLoaded(t *testing.T) {
 	if name, orHigher := scan.Actions[1].MinSeverity(); name != "high" || !orHigher {
 		t.Errorf(">=high reads as %s, %v", name, orHigher)
 	}
-	if p := c.Plugins["entitle"]; p.Isolation != IsolationReset || c.Plugins["secrets"].Isolation != IsolationPooled || p.Wasm != "testdata/module.wasm" {
+	if p := c.Plugins["entitle"]; p.Isolation != IsolationReset || c.Plugins["secrets"].Isolation != IsolationPooled ||
+		p.Wasm != "testdata/module.wasm" {
 		t.Errorf("defaults of plugins: %+v", p)
 	}
 	want = "[testdata/api-token.txt testdata/full.good.yaml testdata/rules/house.yaml]"
@@ -221,8 +228,10 @@ func TestLimitsAreLoaded(t *testing.T) {
 	rules := c.Chains.Authorize.Steps[0].Rules[0].Rules
 	for i, want := range []string{
 		"high {N:0 From:[]} [{Limit:10 Window:1m Per:agent}] [{Amount:args.amount Limit:1000.50 Window:1h Per:session} " +
-			"{Amount: args.amount  Limit:5000 Window:1d Per:agent} {Amount:has(args.fee) ? args.fee : 0 Limit:0.01 Window:366d Per:key}] [{Limit:3 Window:1m}]",
-		"low {N:2 From:[key:alice key:Bob's phone role:operator]} [{Limit:1 Window:1s Per:session} {Limit:1000000000 Window:1d Per:key}] [] " +
+			"{Amount: args.amount  Limit:5000 Window:1d Per:agent} {Amount:has(args.fee) ? args.fee : 0 Limit:0.01 " +
+			"Window:366d Per:key}] [{Limit:3 Window:1m}]",
+		"low {N:2 From:[key:alice key:Bob's phone role:operator]} [{Limit:1 Window:1s Per:session} {Limit:1000000000 " +
+			"Window:1d Per:key}] [] " +
 			"[{Limit:1 Window:10s} {Limit:5 Window:1h}]",
 		" {N:1 From:[role:approver]} [] [] []",
 		" {N:3 From:[]} [] [] []",
@@ -283,7 +292,8 @@ func TestFilesOnDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Limits.Depth != 9 || string(c.Storage.Path) != filepath.Join(dir, "data") || string(c.Server.TLS.Cert) != filepath.Join(dir, "conf.d/c.pem") ||
+	if c.Limits.Depth != 9 || string(c.Storage.Path) != filepath.Join(dir, "data") ||
+		string(c.Server.TLS.Cert) != filepath.Join(dir, "conf.d/c.pem") ||
 		string(c.Server.TLS.Key) != filepath.Join(dir, "k.pem") {
 		t.Errorf("%+v %+v", c.Storage, c.Server)
 	}
@@ -303,7 +313,8 @@ func TestFilesOnDisk(t *testing.T) {
 	if _, err := Load(Sources{File: main}); err == nil || !strings.Contains(err.Error(), "is larger than 1MiB") {
 		t.Errorf("a huge file: %v", err)
 	}
-	if _, err := Load(Sources{File: filepath.Join(dir, "none.yaml")}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := Load(Sources{File: filepath.Join(dir, "none.yaml")}); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("no main file: %v", err)
 	}
 }
@@ -331,7 +342,8 @@ func TestDecoderIsStrict(t *testing.T) {
 
 func TestAReplacedListLeavesNoOrigins(t *testing.T) {
 	c := inMemory(t, map[string]string{
-		"yett.yaml": "version: 1\nplugins: {secrets: {kind: scanner, builtin: secrets}}\nchains: {scan_output: {steps: [{use: secrets, mode: enforce}]}}\n",
+		"yett.yaml": "version: 1\nplugins: {secrets: {kind: scanner, builtin: secrets}}\nchains: {scan_output: {steps: " +
+			"[{use: secrets, mode: enforce}]}}\n",
 	}, "YETT__CHAINS__SCAN_OUTPUT__STEPS=[{use: secrets}]")
 	for key, want := range map[string]string{"mode": "default", "use": "env YETT__CHAINS__SCAN_OUTPUT__STEPS"} {
 		if _, origin, err := c.Explain("chains.scan_output.steps[0]." + key); err != nil || origin != want {
@@ -346,7 +358,8 @@ func TestErrorsAreCapped(t *testing.T) {
 		text += fmt.Sprintf("  wrong_%d: 1\n", i)
 	}
 	_, err := Load(Sources{File: "yett.yaml", Files: map[string][]byte{"yett.yaml": []byte(text)}})
-	if err == nil || strings.Count(err.Error(), "\n") != maxProblems || !strings.HasSuffix(err.Error(), "and 2980 more problems") {
+	if err == nil || strings.Count(err.Error(), "\n") != maxProblems ||
+		!strings.HasSuffix(err.Error(), "and 2980 more problems") {
 		t.Errorf("%v", err)
 	}
 }
@@ -359,7 +372,8 @@ func TestManyRulesAreCheckedAtOnce(t *testing.T) {
 		fmt.Fprintf(&b, "  - {id: r%d, tools: [\"t%d/**\"], effect: permit}\n", i, i)
 	}
 	b.WriteString("  - {id: last, tools: [\"t77/x/*\"], effect: deny}\n")
-	c := inMemory(t, map[string]string{"yett.yaml": "version: 1\nchains: {authorize: {steps: [{name: r, rules: [r.yaml]}]}}\n", "r.yaml": b.String()})
+	c := inMemory(t, map[string]string{"yett.yaml": "version: 1\nchains: {authorize: {steps: [{name: r, rules: " +
+		"[r.yaml]}]}}\n", "r.yaml": b.String()})
 	problems := c.Check()
 	if len(c.Chains.Authorize.Steps[0].Rules[0].Rules) != n+1 || len(problems) != 1 || problems[0].Key != "rule last" {
 		t.Errorf("%d rules, %v", len(c.Chains.Authorize.Steps[0].Rules[0].Rules), problems)
@@ -368,19 +382,23 @@ func TestManyRulesAreCheckedAtOnce(t *testing.T) {
 
 // A pattern with white space at an end would match no name, since names have none there.
 func TestPatternsHaveNoSpaceAtTheirEnds(t *testing.T) {
-	for pattern, ok := range map[string]bool{"demo": true, "de mo": true, "demo *": true, "demo ": false, " demo": false, "demo\u00a0": false, "**\t": false} {
+	for pattern, ok := range map[string]bool{"demo": true, "de mo": true, "demo *": true, "demo ": false, " demo": false,
+		"demo\u00a0": false, "**\t": false} {
 		if err := checkFormat("glob", pattern); (err == nil) != ok {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}
 }
 
-// TestHanded: what a plugin is handed in secret is what its settings and secrets refer to, and settings that look like a secret.
+// TestHanded: what a plugin is handed in secret is what its settings and secrets refer to, and settings that look like
+// a secret.
 func TestHanded(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a": "of-file-a\n", "b": "of-file-b\n",
-		"yett.yaml": "version: 1\nplugins:\n  p:\n    kind: authorizer\n    exec: /bin/p\n    digest: sha256:" + strings.Repeat("0", 64) + "\n    secrets: {two: {env: TWO}, one: {file: b}}\n" +
-			"    config: {plain: text, list: [\"Bearer ${file:a}, ${env:TWO}\"], own: {api_key: in-clear}, \"od\\\"d\": \"$${no}\"}\n" +
+		"yett.yaml": "version: 1\nplugins:\n  p:\n    kind: authorizer\n    exec: /bin/p\n    digest: sha256:" +
+			strings.Repeat("0", 64) + "\n    secrets: {two: {env: TWO}, one: {file: b}}\n" +
+			"    config: {plain: text, list: [\"Bearer ${file:a}, ${env:TWO}\"], own: {api_key: in-clear}, \"od\\\"d\": " +
+			"\"$${no}\"}\n" +
 			"chains: {authorize: {steps: [{use: p}]}}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -395,7 +413,8 @@ func TestHanded(t *testing.T) {
 	for _, s := range p.Handed("p") {
 		got[s] = true
 	}
-	want := map[Secret]bool{{"plugins.p.config.list[0]", "of-file-a"}: true, {"plugins.p.config.list[0]", "of-env-two"}: true, {"plugins.p.config.own.api_key", "in-clear"}: true,
+	want := map[Secret]bool{{"plugins.p.config.list[0]", "of-file-a"}: true,
+		{"plugins.p.config.list[0]", "of-env-two"}: true, {"plugins.p.config.own.api_key", "in-clear"}: true,
 		{"plugins.p.secrets.one", "of-file-b"}: true, {"plugins.p.secrets.two", "of-env-two"}: true}
 	if !maps.Equal(got, want) {
 		t.Errorf("%d of %d", len(got), len(want))
@@ -403,7 +422,8 @@ func TestHanded(t *testing.T) {
 			t.Error(s.Key, s.Value)
 		}
 	}
-	if printed := fmt.Sprintf("%v %+v %#v", p, p.Handed("p"), p.Handed("p")); strings.Contains(printed, "of-file") || strings.Contains(printed, "in-clear") {
+	if printed := fmt.Sprintf("%v %+v %#v", p, p.Handed("p"), p.Handed("p")); strings.Contains(printed, "of-file") ||
+		strings.Contains(printed, "in-clear") {
 		t.Errorf("printing shows them: %s", printed)
 	}
 }

@@ -42,7 +42,8 @@ func benchGatewayOf(tb testing.TB, settings string) (*Gateway, *store.Key) {
 	for i := range 98 {
 		fmt.Fprintf(&rules, "  - {id: other-%d, tools: [\"service-%d/**\"], effect: deny}\n", i, i)
 	}
-	rules.WriteString("  - {id: large, tools: [\"files/*\"], when: 'args.limit > 1000', effect: deny}\n  - {id: rest, tools: [\"*/*\"], effect: permit}\n")
+	rules.WriteString("  - {id: large, tools: [\"files/*\"], when: 'args.limit > 1000', effect: deny}\n  - {id: rest, " +
+		"tools: [\"*/*\"], effect: permit}\n")
 	dir := tb.TempDir()
 	for name, text := range map[string]string{"yett.yaml": settings, "rules.yaml": rules.String()} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
@@ -65,7 +66,8 @@ func benchGatewayOf(tb testing.TB, settings string) (*Gateway, *store.Key) {
 			tb.Error(err)
 		}
 	})
-	made, err := g.Service().CreateKey(ctx, ops.KeySpec{Name: "bench", Preset: "agent"}, store.Who{Principal: "bench", Method: "system", Surface: "system"})
+	made, err := g.Service().CreateKey(ctx, ops.KeySpec{Name: "bench", Preset: "agent"},
+		store.Who{Principal: "bench", Method: "system", Surface: "system"})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -77,7 +79,9 @@ func benchGatewayOf(tb testing.TB, settings string) (*Gateway, *store.Key) {
 }
 
 var benchBody = `{"agent_id":"support-7","session_id":"session-000042","tool_id":"files/read","args":{"amount":118.25,"filter":{"archived":false,"state":"open","tags":["paging","index"]},` +
-	`"limit":120,"path":"/srv/team-12/reports/summary.md","text":"` + strings.Repeat("please check whether this is still possible and what it costs. ", 5) + `"},"context":{"channel":"chat","turn":4,"user":"u-00042"}}`
+	`"limit":120,"path":"/srv/team-12/reports/summary.md","text":"` +
+	strings.Repeat("please check whether this is still possible and what it costs. ", 5) +
+	`"},"context":{"channel":"chat","turn":4,"user":"u-00042"}}`
 
 func benchOp(tb testing.TB, name string) *ops.Op {
 	tb.Helper()
@@ -155,7 +159,8 @@ func scanText(dirty bool) string {
 	line := "2026-03-04 info worker 7: the index returned an empty page\nfunc page(n int) int { return n * 4 }\n"
 	text := strings.Repeat(line, 4096/len(line)+1)[:4096]
 	if dirty {
-		text = text[:2000] + "\nexport GITHUB_TOKEN=" + "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE" + "\n" + text[2000:]
+		text = text[:2000] + "\nexport GITHUB_TOKEN=" + "gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE" + "\n" +
+			text[2000:]
 	}
 	return text
 }
@@ -188,7 +193,8 @@ func BenchmarkAuditAppend(b *testing.B) {
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
 			n.Add(1)
-			if err := g.store.Commit(context.Background(), &store.Note{Type: "bench", By: by, Fields: [][2]string{{"text", "a record"}}}); err != nil {
+			if err := g.store.Commit(context.Background(),
+				&store.Note{Type: "bench", By: by, Fields: [][2]string{{"text", "a record"}}}); err != nil {
 				b.Error(err)
 				return
 			}
@@ -213,6 +219,7 @@ func TestAuthorizeAllocations(t *testing.T) {
 	})
 	t.Logf("%.0f objects", got)
 	if got > authorizeObjects {
-		t.Errorf("one authorize allocates %.0f objects, the ceiling is %d: see go test -run none -bench Authorize/digest -memprofile", got, authorizeObjects)
+		t.Errorf("one authorize allocates %.0f objects, the ceiling is %d: see go test -run none -bench Authorize/digest "+
+			"-memprofile", got, authorizeObjects)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// firstClock is what is known of the time before anything is recorded: what was kept, or else that the newest record was
-// written, held against the clocks of now. Retention that is switched on later goes on from it.
+// firstClock is what is known of the time before anything is recorded: what was kept, or else that the newest record
+// was written, held against the clocks of now. Retention that is switched on later goes on from it.
 func firstClock(s *store.Store, wall time.Time, uptime func() (string, time.Duration)) (feed.Clock, error) {
 	c, err := knownClock(s)
 	if err != nil {
@@ -60,7 +60,8 @@ func (f *feeds) noteDoubt(ctx context.Context, on bool, by time.Duration) {
 	if on {
 		typ = "clock_in_doubt"
 	}
-	if err := f.g.service.Note(ctx, typ, [2]string{"ahead", by.Round(time.Second).String()}); err != nil && ctx.Err() == nil {
+	if err := f.g.service.Note(ctx, typ, [2]string{"ahead", by.Round(time.Second).String()}); err != nil &&
+		ctx.Err() == nil {
 		f.g.opts.Log("retention: that the wall clock is in doubt could not be recorded: %v", err)
 	}
 }

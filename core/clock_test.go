@@ -24,7 +24,9 @@ func TestFirstClock(t *testing.T) {
 		{"a clock that went back", 1, -100 * 24 * time.Hour, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Log: t.Logf})
+			s, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string {
+				return "sto_test"
+			}, Log: t.Logf})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +57,8 @@ func TestUptime(t *testing.T) {
 
 // A step of the clock before a start is recorded and shown, and no record goes.
 func TestClockInDoubtIsShown(t *testing.T) {
-	g, _ := benchGatewayOf(t, "version: 1\nserver: {metrics: off}\nconsole: {enabled: false}\nsocket: {enabled: false}\naudit: {retention: {max_age: 90d}}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n")
+	g, _ := benchGatewayOf(t, "version: 1\nserver: {metrics: off}\nconsole: {enabled: false}\nsocket: {enabled: "+
+		"false}\naudit: {retention: {max_age: 90d}}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n")
 	g.clock.At = time.Now().Add(-100 * 24 * time.Hour)
 	g.clock.Boot, g.clock.Up = "another boot", 0
 	g.feeds.apply(g.gen.Load())

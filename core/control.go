@@ -23,30 +23,34 @@ var _ admin.Control = (*Gateway)(nil)
 // Plugins implements admin.Control.
 func (g *Gateway) Plugins() []admin.PluginRow {
 	var out []admin.PluginRow
-	for _, m := range g.gen.Load().loaded() {
-		ready, detail, s := m.now()
-		c := m.counts()
-		row := admin.PluginRow{Name: m.name, Kind: m.kind, Ready: ready, State: "down", Detail: detail, Calls: c.calls, Errors: c.errors}
-		about := m.scanner.About()
+	for _, m := range g.gen.Load().Sorted() {
+		ready, detail, s := m.Now()
+		c := m.Counts()
+		row := admin.PluginRow{Name: m.Name, Kind: m.Kind, Ready: ready, State: "down", Detail: detail, Calls: c.Calls,
+			Errors: c.Errors}
+		about := m.Scanner.About()
 		row.Version, row.Digest = about.Version, about.Digest
-		if m.gaps != nil {
-			row.Open = confine.Told(m.gaps())
+		if m.Gaps != nil {
+			row.Open = confine.Told(m.Gaps())
 		}
 		switch {
 		case ready:
 			row.State = "ready"
-		case m.process == nil:
+		case m.Process == nil:
 			row.Why = detail
 		}
-		if m.process != nil {
-			row.State, row.Why, row.Breaker, row.Starts = string(s.State), g.withWords(s.Detail, s.Words), s.Breaker, m.process.Stats().Starts
+		if m.Process != nil {
+			row.State, row.Why, row.Breaker, row.Starts = string(s.State), g.withWords(s.Detail, s.Words), s.Breaker,
+				m.Process.Stats().Starts
 			for i, r := range s.Replicas {
-				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State), Detail: g.withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
+				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State),
+					Detail: g.withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
-		if f := g.feeds.find(m.name); f != nil {
+		if f := g.feeds.find(m.Name); f != nil {
 			s := f.pump.Status()
-			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes, LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.trouble(s)}
+			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes,
+				LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.trouble(s)}
 		}
 		out = append(out, row)
 	}
@@ -60,34 +64,37 @@ func (g *Gateway) withWords(why, words string) string {
 
 // ResumePlugin implements admin.Control.
 func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error {
-	m := g.gen.Load().modules[name]
+	m := g.gen.Load().Plugins[name]
 	if m == nil {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "no plugin %q is loaded", name)
 	}
 	f := g.feeds.find(name)
 	switch {
-	case m.process == nil:
-		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "%q is a module: it is never given up, so there is nothing to resume", name)
+	case m.Process == nil:
+		return sdk.FieldErrf(sdk.CodeInvalidField, "name",
+			"%q is a module: it is never given up, so there is nothing to resume", name)
 	case skip && f == nil:
 		return sdk.FieldErrf(sdk.CodeInvalidField, "skip", "%q is no subscriber, so there is no record to skip", name)
 	}
-	// A record that ends the process does not pause its subscriber, it brings the plugin into quarantine: that one can be skipped too.
+	// A record that ends the process does not pause its subscriber, it brings the plugin into quarantine: that one can be
+	// skipped too.
 	if f != nil && (skip || f.pump.Status().State == feed.StatePaused) {
 		if err := f.pump.Resume(ctx, asker(who), skip); err != nil {
 			return pumpError(err, "name", name)
 		}
 	}
-	if down(m.process.Status()) {
-		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name}, [2]string{"policy_version", g.gen.Load().Policy}); err != nil {
+	if down(m.Process.Status()) {
+		if err := g.service.NoteBy(ctx, who, "plugin_resumed", [2]string{"plugin", name},
+			[2]string{"policy_version", g.gen.Load().Policy}); err != nil {
 			return err
 		}
 	}
-	m.process.Resume()
+	m.Process.Resume()
 	return nil
 }
 
-// down reports whether resuming a plugin changes anything: one replica of several may have been given up, and a breaker may be
-// open while all of them run.
+// down reports whether resuming a plugin changes anything: one replica of several may have been given up, and a breaker
+// may be open while all of them run.
 func down(s prochost.Status) bool {
 	return s.State != supervise.StateReady || s.Breaker != "" && s.Breaker != "closed" ||
 		slices.ContainsFunc(s.Replicas, func(r prochost.ReplicaStatus) bool { return r.State != supervise.StateReady })
@@ -134,14 +141,14 @@ var _ console.Plugins = shownPlugins{}
 func (g shownPlugins) Plugins() []console.Plugin {
 	var out []console.Plugin
 	for _, r := range g.Gateway.Plugins() {
-		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest, Open: r.Open, Process: len(r.Replicas) > 0, Breaker: r.Breaker,
-			Calls: r.Calls, Errors: r.Errors, Starts: r.Starts}
+		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest,
+			Open: r.Open, Process: len(r.Replicas) > 0, Breaker: r.Breaker, Calls: r.Calls, Errors: r.Errors, Starts: r.Starts}
 		for _, i := range r.Replicas {
 			p.Replicas = append(p.Replicas, console.Replica{State: i.State, Why: i.Detail, Pid: i.Pid, Crashes: i.Crashes})
 		}
 		if f := r.Follower; f != nil {
-			p.Log = &console.Subscriber{State: f.State, Why: f.Detail, Cursor: f.Cursor, LagRecords: f.LagRecords, LagBytes: f.LagBytes,
-				Lag: time.Duration(f.LagSeconds * float64(time.Second)), StuckAt: f.StuckAt}
+			p.Log = &console.Subscriber{State: f.State, Why: f.Detail, Cursor: f.Cursor, LagRecords: f.LagRecords,
+				LagBytes: f.LagBytes, Lag: time.Duration(f.LagSeconds * float64(time.Second)), StuckAt: f.StuckAt}
 		}
 		out = append(out, p)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
@@ -14,7 +15,8 @@ import (
 
 // Whoever resumes a plugin is recorded whenever that changes something, also while the plugin as a whole serves.
 func TestDown(t *testing.T) {
-	ready, given := prochost.ReplicaStatus{State: supervise.StateReady}, prochost.ReplicaStatus{State: supervise.StateQuarantined}
+	ready, given := prochost.ReplicaStatus{State: supervise.StateReady},
+		prochost.ReplicaStatus{State: supervise.StateQuarantined}
 	for _, c := range []struct {
 		about string
 		s     prochost.Status
@@ -35,14 +37,15 @@ func TestDown(t *testing.T) {
 // The console says which configuration is in force and how the last reload ended, from the first on.
 func TestConfigForTheConsole(t *testing.T) {
 	g := &Gateway{}
-	gen := &generation{cfg: &config.Config{}}
+	gen := &loaded.Generation{Config: &config.Config{}}
 	gen.Policy = "p-1"
 	g.gen.Store(gen)
 	if c := (shownPlugins{g}).Config(); c.Policy != "p-1" || !c.Reloaded.IsZero() || c.Error != "" {
 		t.Errorf("before any reload: %+v", c)
 	}
 	g.ended(nil, nil, errors.New("no such key"))
-	if c := (shownPlugins{g}).Config(); c.Reloaded.IsZero() || !strings.Contains(c.Error, "no such key") || c.Policy != "p-1" {
+	if c := (shownPlugins{g}).Config(); c.Reloaded.IsZero() || !strings.Contains(c.Error, "no such key") ||
+		c.Policy != "p-1" {
 		t.Errorf("refused: %+v", c)
 	}
 	g.ended(nil, nil, nil)

@@ -9,13 +9,15 @@ import (
 	"testing"
 )
 
-// BenchmarkExcludedPlugins is a whole authorize, without a transport, where match keeps the call from 0 or 4 authorizers in processes.
-// The processes are started by the benchmark, not by the gateway, so that it can run where instructions are counted:
+// BenchmarkExcludedPlugins is a whole authorize, without a transport, where match keeps the call from 0 or 4
+// authorizers in processes. The processes are started by the benchmark, not by the gateway, so that it can run where
+// instructions are counted:
 //
 //	GOMAXPROCS=1 GOGC=off GODEBUG=asyncpreemptoff=1 valgrind --tool=lackey --basic-counts=yes \
 //	  ./core.test -test.run '^$' -test.bench ExcludedPlugins/4 -test.benchtime 40000x
 //
-// The counts of 40 000 and of 10 000 calls differ by those of 30 000, and by what the plugins' health streams cost in that time.
+// The counts of 40 000 and of 10 000 calls differ by those of 30 000, and by what the plugins' health streams cost in
+// that time.
 func BenchmarkExcludedPlugins(b *testing.B) {
 	for _, n := range []int{0, 4} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -27,7 +29,8 @@ func BenchmarkExcludedPlugins(b *testing.B) {
 				if i == 0 {
 					plugins.WriteString("plugins:\n")
 				}
-				fmt.Fprintf(&plugins, "  p%d: {kind: authorizer, connect: \"unix://%s\", peer: {uid: %d}, limits: {start: 60s}}\n", i, socket, os.Getuid())
+				fmt.Fprintf(&plugins, "  p%d: {kind: authorizer, connect: \"unix://%s\", peer: {uid: %d}, limits: {start: 60s}}\n",
+					i, socket, os.Getuid())
 				fmt.Fprintf(&steps, ", {use: p%d, match: {tools: [\"entitled/**\"]}}", i)
 			}
 			g, key := benchGatewayOf(b, "version: 1\nserver: {metrics: \"off\"}\naudit: {args: digest}\n"+plugins.String()+

@@ -10,22 +10,24 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 )
 
 // manyScanners is a chain of n modules, each with a trigger of its own.
-func manyScanners(tb testing.TB, host *wasmhost.Host, n int) *chain.ScanChain {
+func manyScanners(tb testing.TB, modules *host.Host, n int) *chain.ScanChain {
 	tb.Helper()
 	c := &chain.ScanChain{Budget: time.Minute, Now: time.Now}
 	for i := range n {
 		g := wasmgen.Finder()
-		g.Meta = strings.Replace(wasmgen.GuestMeta, `"needs":{}`, fmt.Sprintf(`"needs":{},"triggers":[{"literal":"marker-%02d:","fold":true},{"literal":"tok%d_"}]`, i, i), 1)
-		m, err := host.Load(context.Background(), wasmhost.Spec{Name: fmt.Sprintf("s%d", i), Code: g.Encode()})
+		g.Meta = strings.Replace(wasmgen.GuestMeta, `"needs":{}`,
+			fmt.Sprintf(`"needs":{},"triggers":[{"literal":"marker-%02d:","fold":true},{"literal":"tok%d_"}]`, i, i), 1)
+		m, err := modules.Load(context.Background(), host.Spec{Name: fmt.Sprintf("s%d", i), Code: g.Encode()})
 		if err != nil {
 			tb.Fatal(err)
 		}
-		c.Steps = append(c.Steps, chain.ScanStep{Name: fmt.Sprintf("s%d", i), OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers()})
+		c.Steps = append(c.Steps, chain.ScanStep{Name: fmt.Sprintf("s%d", i), OnError: sdk.Deny, Scanner: m,
+			Triggers: m.Triggers()})
 	}
 	if err := c.Prepare(); err != nil {
 		tb.Fatal(err)
@@ -33,21 +35,21 @@ func manyScanners(tb testing.TB, host *wasmhost.Host, n int) *chain.ScanChain {
 	return c
 }
 
-// BenchmarkFiftyScanners is what fifty scanners with distinct triggers cost on 64 KiB that trip nothing, of what one costs:
-// the two run by turns, and the ratio is that of the medians.
+// BenchmarkFiftyScanners is what fifty scanners with distinct triggers cost on 64 KiB that trip nothing, of what one
+// costs: the two run by turns, and the ratio is that of the medians.
 func BenchmarkFiftyScanners(b *testing.B) {
-	host, err := wasmhost.New(context.Background(), wasmhost.Options{})
+	modules, err := host.New(context.Background(), host.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer func() {
-		if err := host.Close(context.Background()); err != nil {
+		if err := modules.Close(context.Background()); err != nil {
 			b.Error(err)
 		}
 	}()
 	in := &chain.Input{Text: strings.Repeat(scanText(false), 16)}
 	took := map[int][]time.Duration{}
-	chains := map[int]*chain.ScanChain{1: manyScanners(b, host, 1), 50: manyScanners(b, host, 50)}
+	chains := map[int]*chain.ScanChain{1: manyScanners(b, modules, 1), 50: manyScanners(b, modules, 50)}
 	for b.Loop() {
 		for n, c := range chains {
 			start := time.Now()

@@ -1,20 +1,17 @@
 // Package core wires everything: config to store, modules, rules, chains, operations and transports. It owns the order
-// in which things start and stop, and nothing else: no decision, no format and no protocol lives here. Only cmd imports it.
+// in which things start and stop, and nothing else: no decision, no format and no protocol lives here. Only cmd imports
+// it.
 package core
 
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,10 +23,10 @@ import (
 	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/httpd"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/quote"
-	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
@@ -42,9 +39,10 @@ type Options struct {
 	Version  string
 	CacheDir string                           // compiled modules; "" puts them into the data directory
 	Log      func(format string, args ...any) // must not wait
-	LogLost  func() (total, unsaid uint64)    // lines of the log that were lost, and those that it does not tell of yet; nil: none are
-	OnFatal  func(err error)                  // the store failed: refusals go out, and the process has to end
-	OwnPeer  bool                             // the user that serves may be mapped to a key on the socket
+	// lines of the log that were lost, and those that it does not tell of yet; nil: none are
+	LogLost func() (total, unsaid uint64)
+	OnFatal func(err error) // the store failed: refusals go out, and the process has to end
+	OwnPeer bool            // the user that serves may be mapped to a key on the socket
 
 	Load       func() (*config.Config, error) // reads the configuration again, for reloads; nil: there are none
 	ConfigFile string                         // its main file, "" when there is none
@@ -54,7 +52,7 @@ type Options struct {
 //
 //	config ──▶ store ◀── sequencer (one write door)
 //	   │         ▲
-//	   ├─▶ wasmhost, rules ─▶ chains (one generation)
+//	   ├─▶ wasm, rules ─▶ chains (one generation)
 //	   │         │
 //	   └─▶ ops ◀─┘ ◀── httpd, sockd (agents)   ◀── console, admin socket (operators)
 type Gateway struct {
@@ -65,10 +63,10 @@ type Gateway struct {
 	store   *store.Store
 	clock   feed.Clock // what was known of the time at the start
 	signer  *audit.Signer
-	pool    *pool
-	gen     atomic.Pointer[generation]
+	pool    *loaded.Pool
+	gen     atomic.Pointer[loaded.Generation]
 	feeds   *feeds
-	states  *stateLog
+	states  *loaded.StateLog
 	service *ops.Service
 	http    *httpd.Server
 	ln      net.Listener
@@ -95,7 +93,8 @@ type Gateway struct {
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
-	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{}, metrics: obs.New(opts.Version), closing: make(chan struct{}), states: newStateLog(opts.Log)}
+	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{},
+		metrics: obs.New(opts.Version), closing: make(chan struct{}), states: loaded.NewStateLog(opts.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.release(ctx))
@@ -108,26 +107,29 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	if err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
-	if err := ownDirectory(dir); err != nil {
+	if err := datadir.Make(dir); err != nil {
 		return g, err
 	}
-	if g.lock, err = datadir.Acquire(dir); err != nil { // before anything is made: of two first starts one makes the secrets
+	// before anything is made: of two first starts one makes the secrets
+	if g.lock, err = datadir.Acquire(dir); err != nil {
 		return g, err
 	}
-	if err := g.secretsComplete(dir); err != nil {
+	if err := datadir.CheckSecrets(dir); err != nil {
 		return g, err
 	}
-	pepper, err := secretFile(filepath.Join(dir, "pepper"), 32)
+	pepper, err := datadir.Secret(filepath.Join(dir, "pepper"), 32)
 	if err != nil {
 		return g, fmt.Errorf("pepper: %w", err)
 	}
-	if _, err := secretFile(filepath.Join(dir, "audit.key"), 32); err != nil { // before the store: a crash between must not part them
+	// before the store: a crash between must not part them
+	if _, err := datadir.Secret(filepath.Join(dir, "audit.key"), 32); err != nil {
 		return g, fmt.Errorf("audit signing key: %w", err)
 	}
-	if err := private(filepath.Join(dir, "db")); err != nil {
+	if err := datadir.Private(filepath.Join(dir, "db")); err != nil {
 		return g, fmt.Errorf("data directory: %w", err)
 	}
-	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log, OnFatal: opts.OnFatal, Secret: pepper,
+	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log,
+		OnFatal: opts.OnFatal, Secret: pepper,
 		QueuedPerKey: int(cfg.Limits.QueuedPerKey), Queued: int(cfg.Limits.Queued)}); err != nil {
 		return g, err
 	}
@@ -142,10 +144,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 		cache = filepath.Join(dir, "cache")
 	}
 	g.dir = dir
-	if g.pool, err = newPool(ctx, cache, opts.Version, opts.Log, g.states.take); err != nil {
+	if g.pool, err = loaded.NewPool(ctx, cache, opts.Version, opts.Log, g.states.Note); err != nil {
 		return g, err
 	}
-	gen, err := newGeneration(ctx, cfg, g.pool, false)
+	gen, err := loaded.Build(ctx, cfg, g.pool, false)
 	if err != nil {
 		return g, configError{err}
 	}
@@ -158,35 +160,18 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	return g, g.listenConsole(ctx)
 }
 
-// private makes a directory that nobody else can enter, or closes one that others could: the log, live tokens and the
-// keys' MACs lie in it, and Pebble makes its files readable.
-func private(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o700)
-}
-
-// secretsComplete refuses a store whose secrets are gone: a new pepper would make every key invalid without a word, and a
-// new signing key would make every checkpoint a stranger's.
-func (g *Gateway) secretsComplete(dir string) error {
-	if rows, err := os.ReadDir(filepath.Join(dir, "db")); err != nil || len(rows) == 0 {
-		return nil // a new store makes its own
-	}
-	for _, name := range []string{"pepper", "audit.key"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s has a store but no %s: put the file back from where it was saved, or start on an empty directory", dir, name)
-		}
-	}
-	return nil
-}
-
 func (g *Gateway) newService(pepper []byte) *ops.Service {
 	l, d := g.cfg.Limits, g.cfg.Defers
-	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation { return &g.gen.Load().Generation }, Pepper: pepper, Now: time.Now, Random: random,
-		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(), MaxDefers: l.PendingPerKey, MaxJoined: l.ActionsPerApproval,
-		LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey, Grants: l.Grants, GrantsPerKey: l.GrantsPerKey, Streams: l.StreamsPerKey,
-		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream), Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll), Idle: l.ScanIdle.Std()}, Match: match, Policy: compilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
+	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation {
+		return &g.gen.Load().Generation
+	}, Pepper: pepper, Now: time.Now, Random: random,
+		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(),
+		MaxDefers: l.PendingPerKey, MaxJoined: l.ActionsPerApproval, LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey,
+		Grants: l.Grants, GrantsPerKey: l.GrantsPerKey, Streams: l.StreamsPerKey,
+		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream),
+			Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll),
+			Idle: l.ScanIdle.Std()}, Match: match, Policy: loaded.CompilePolicy, Version: g.opts.Version, Log: g.store,
+		Observer: g.metrics})
 }
 
 // match compiles a standing grant's args_match.
@@ -200,16 +185,20 @@ func match(expr string) (ops.Matcher, error) {
 
 func (g *Gateway) listen() (err error) {
 	l := g.cfg.Limits
-	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version, DenyStatus: g.cfg.Server.DenyStatus,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
-		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections, InFlight: l.InFlight,
-		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Proxies: g.cfg.Server.Proxies(),
+	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
+		DenyStatus:    g.cfg.Server.DenyStatus,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers),
+		JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
+		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections,
+		InFlight: l.InFlight, FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer,
+		Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Proxies: g.cfg.Server.Proxies(),
 		Timeout: longest, Flight: g.service, Log: g.opts.Log}
 	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
 	if set.TLS != nil {
-		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: set.TLS.Certificates[0].Certificate[0]}))
+		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: set.TLS.Certificates[0].Certificate[0]}))
 	}
 	g.http = httpd.New(set)
 	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
@@ -224,7 +213,8 @@ func (g *Gateway) listen() (err error) {
 	return nil
 }
 
-// scanShare is what the scan streams of one key may hold of what all may: a quarter, or two whole streams where that is more.
+// scanShare is what the scan streams of one key may hold of what all may: a quarter, or two whole streams where that is
+// more.
 func scanShare(one, all int64) int64 { return min(max(all/4, 6*one), all) }
 
 // longest bounds one operation; a long poll of 60 s fits in.
@@ -236,24 +226,31 @@ func (g *Gateway) ready() []httpd.Part {
 		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
 		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
 	}
-	for _, m := range g.gen.Load().loaded() {
+	for _, m := range g.gen.Load().Sorted() {
 		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
-		up, detail, s := m.now()
-		parts = append(parts, httpd.Part{Name: "plugin " + m.name, OK: up, Detail: detail, State: string(s.State), Beside: true})
+		up, detail, s := m.Now()
+		parts = append(parts, httpd.Part{Name: "plugin " + m.Name, OK: up, Detail: detail, State: string(s.State),
+			Beside: true})
 	}
 	for _, f := range g.feeds.rows() {
 		s := f.pump.Status()
-		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: s.State == feed.StateDelivering, Detail: f.detail(s), State: s.State, Beside: true})
+		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: s.State == feed.StateDelivering,
+			Detail: f.detail(s), State: s.State, Beside: true})
 	}
 	if by := g.feeds.retention().Ahead; by > 0 {
-		parts = append(parts, httpd.Part{Name: "clock", Beside: true, Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly", by.Round(time.Second))})
+		parts = append(parts, httpd.Part{Name: "clock", Beside: true,
+			Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly",
+				by.Round(time.Second))})
 	}
 	if _, lost := g.logLost(); lost > 0 { // the log guards nothing: the gateway is ready all the same
-		parts = append(parts, httpd.Part{Name: "log", Beside: true, Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})
+		parts = append(parts, httpd.Part{Name: "log", Beside: true,
+			Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})
 	}
 	parts = append(parts, g.confinement())
 	if last := g.reloaded.Load(); last != nil && last.err != nil {
-		parts = append(parts, httpd.Part{Name: "config", Beside: true, Detail: "the last change was refused, the one before is in force: " + quote.Begin(last.err.Error(), maxNoted)})
+		parts = append(parts, httpd.Part{Name: "config", Beside: true,
+			Detail: "the last change was refused, the one before is in force: " +
+				quote.Begin(last.err.Error(), loaded.MaxNoted)})
 	}
 	return parts
 }
@@ -267,18 +264,20 @@ func (g *Gateway) logLost() (total, unsaid uint64) {
 
 // Start begins to answer and records the start. Wait tells when it ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Load().Policy}, [2]string{"version", g.opts.Version}); err != nil {
+	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Load().Policy},
+		[2]string{"version", g.opts.Version}); err != nil {
 		return err
 	}
 	if err := g.listenSocket(); err != nil {
 		return err
 	}
 	var err error
-	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc, Export: g.store, Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
+	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc, Export: g.store,
+		Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
 		Socket: g.SocketPath(), Console: g.consoleURL, Certificate: g.certificate, Control: g, Log: g.opts.Log}); err != nil {
 		return err
 	}
-	g.states.start(g.service.Note, g.closing)
+	g.states.Start(g.service.Note, g.closing)
 	g.feeds.apply(g.gen.Load())
 	g.background.Go(g.watch)
 	if g.sock != nil {
@@ -358,12 +357,12 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	close(g.closing)
 	g.background.Wait()
-	g.states.wait()
+	g.states.Wait()
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}
 	if g.pool != nil {
-		errs = append(errs, g.pool.close(context.WithoutCancel(ctx)))
+		errs = append(errs, g.pool.Close(context.WithoutCancel(ctx)))
 	}
 	if g.lock != nil { // last: whoever has it next finds nobody at work
 		errs = append(errs, g.lock.Release())
@@ -398,102 +397,4 @@ func random(b []byte) {
 // newID makes prefixed ids of 128 random bits in base 32.
 func newID(prefix string) func() string {
 	return func() string { return prefix + rand.Text() }
-}
-
-// The most that is read of a file of random bytes, and of one of certificates or keys, bytes.
-const (
-	maxSecretFile = 4 << 10
-	maxPEM        = 4 << 20
-)
-
-// secretFile reads a file of n random bytes, making it (mode 0600) when it is not there. It refuses one that others may read.
-func secretFile(path string, n int) ([]byte, error) {
-	b, err := regular.Read(path, maxSecretFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		b = make([]byte, n)
-		random(b)
-		return b, writeWhole(path, b)
-	}
-	if err != nil {
-		return nil, err
-	}
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case st.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s is readable by others (mode %#o, want 0600)", path, st.Mode().Perm())
-	case len(b) != n:
-		return nil, fmt.Errorf("%s is %d bytes long, want %d", path, len(b), n)
-	}
-	return b, nil
-}
-
-// writeWhole makes a file (mode 0600) that is there whole or not at all, after a crash too.
-func writeWhole(path string, b []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes new names in a directory survive a power cut.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
-// tlsConfig reads the files of a section. Its errors name the key and where it was written.
-func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, error) {
-	if !c.Enabled() {
-		return nil, nil
-	}
-	bad := func(key, format string, args ...any) error {
-		key = section + "." + key
-		return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
-	}
-	read := func(key string, path config.Path) ([]byte, error) {
-		text, err := regular.Read(string(path), maxPEM)
-		var file *fs.PathError
-		if errors.As(err, &file) {
-			err = bad(key, "cannot read %s: %v", path, file.Err)
-		}
-		return text, err
-	}
-	cert, err := read("cert", c.Cert)
-	if err != nil {
-		return nil, err
-	}
-	key, err := read("key", c.Key)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		return nil, bad("cert", "cannot use %s with %s: %s", c.Cert, c.Key, strings.TrimPrefix(err.Error(), "tls: "))
-	}
-	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	if c.ClientCA == "" {
-		return out, nil
-	}
-	authorities, err := read("client_ca", c.ClientCA)
-	if err != nil {
-		return nil, err
-	}
-	out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !out.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, bad("client_ca", "%s has no certificate in PEM form", c.ClientCA)
-	}
-	return out, nil
 }

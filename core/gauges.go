@@ -10,19 +10,31 @@ import (
 // gauges shows what is kept elsewhere.
 func (g *Gateway) gauges() {
 	m := g.metrics
-	m.Gauge("yett_store_up", "1 while the store takes writes.", nil, func() float64 { return one(g.store.Healthy() == nil) })
-	m.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 { return float64(g.store.Seq()) })
-	m.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 { return float64(g.reloads[0].Load()) })
-	m.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil, func() float64 { return float64(g.reloads[1].Load()) })
+	m.Gauge("yett_store_up", "1 while the store takes writes.", nil, func() float64 {
+		return one(g.store.Healthy() == nil)
+	})
+	m.Counter("yett_audit_records_total", "Records in the audit log.", nil, func() float64 {
+		return float64(g.store.Seq())
+	})
+	m.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 {
+		return float64(g.reloads[0].Load())
+	})
+	m.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil,
+		func() float64 { return float64(g.reloads[1].Load()) })
 	m.Gauge("yett_config_refused", "1 when the last reload was refused.", nil, func() float64 {
 		last := g.reloaded.Load()
 		return one(last != nil && last.err != nil)
 	})
-	m.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.", nil, func() float64 { return float64(g.feeds.retention().Records) })
-	m.Gauge("yett_retention_clock_ahead_seconds", "How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
+	m.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.",
+		nil, func() float64 { return float64(g.feeds.retention().Records) })
+	m.Gauge("yett_retention_clock_ahead_seconds",
+		"How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
 		func() float64 { return g.feeds.retention().Ahead.Seconds() })
-	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 { return one(g.feeds.retention().Error != "") })
-	m.Counter("yett_log_lines_lost_total", "Lines of the server's log that were dropped because they could not be written.", nil, func() float64 {
+	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
+		return one(g.feeds.retention().Error != "")
+	})
+	m.Counter("yett_log_lines_lost_total", "Lines of the server's log that were dropped because they could not be "+
+		"written.", nil, func() float64 {
 		lost, _ := g.logLost()
 		return float64(lost)
 	})
@@ -48,8 +60,10 @@ func (g *Gateway) connectionGauges() {
 	g.metrics.Table([]string{"listener"}, []obs.Column{
 		gauge("yett_connections", "Open connections of the HTTP listener (http) or of the socket."),
 		gauge("yett_connections_keyless", "Of these, the ones that have not shown a valid key."),
-		counter("yett_connections_evicted_total", "Connections closed to make room for others, or because their key was revoked, expired or killed."),
-		counter("yett_connections_refused_total", "Connections and requests refused for limits.connections or limits.connections_per_key: all places were busy."),
+		counter("yett_connections_evicted_total", "Connections closed to make room for others, or because their key was "+
+			"revoked, expired or killed."),
+		counter("yett_connections_refused_total", "Connections and requests refused for limits.connections or "+
+			"limits.connections_per_key: all places were busy."),
 	}, func(emit func([]string, ...float64)) {
 		show := func(listener string, d *edge.Door) {
 			open, keyless, evicted, refused := d.Counts()
@@ -71,10 +85,10 @@ func (g *Gateway) moduleGauges() {
 		counter("yett_module_fuel_total", "Units of work, about an instruction each, that a module did."),
 		gauge("yett_module_up", "1 while a module or plugin takes calls."),
 	}, func(emit func([]string, ...float64)) {
-		for _, m := range g.gen.Load().loaded() {
-			c := m.counts()
-			up, _, _ := m.now()
-			emit([]string{m.name}, float64(c.calls), float64(c.errors), float64(c.discarded), float64(c.fuel), one(up))
+		for _, m := range g.gen.Load().Sorted() {
+			c := m.Counts()
+			up, _, _ := m.Now()
+			emit([]string{m.Name}, float64(c.Calls), float64(c.Errors), float64(c.Discarded), float64(c.Fuel), one(up))
 		}
 	})
 }
@@ -82,15 +96,16 @@ func (g *Gateway) moduleGauges() {
 // processGauges shows the plugins of the generation in force that are processes.
 func (g *Gateway) processGauges() {
 	each := func(show func(name string, p *prochost.Plugin)) {
-		for _, m := range g.gen.Load().loaded() {
-			if m.process != nil {
-				show(m.name, m.process)
+		for _, m := range g.gen.Load().Sorted() {
+			if m.Process != nil {
+				show(m.Name, m.Process)
 			}
 		}
 	}
 	g.metrics.Table([]string{"module"}, []obs.Column{
 		counter("yett_plugin_late_total", "Answers of a plugin process that came after their deadline."),
-		counter("yett_plugin_refused_total", "Calls that a plugin process never saw: it was down, its queue full or its breaker open."),
+		counter("yett_plugin_refused_total", "Calls that a plugin process never saw: it was down, its queue full or its "+
+			"breaker open."),
 		counter("yett_plugin_wrong_total", "Answers of a plugin process that broke a rule, or said that it failed."),
 		counter("yett_plugin_lost_total", "Calls whose plugin process ended meanwhile."),
 		counter("yett_plugin_cached_total", "Calls answered from the decision cache."),
@@ -103,12 +118,14 @@ func (g *Gateway) processGauges() {
 	}, func(emit func([]string, ...float64)) {
 		each(func(name string, p *prochost.Plugin) {
 			s := p.Stats()
-			emit([]string{name}, float64(s.Late), float64(s.Refused), float64(s.Wrong), float64(s.Lost), float64(s.CacheHits), float64(s.Retried), float64(s.Starts),
-				float64(s.Crashes), float64(s.BreakerOpen), float64(s.InFlight), float64(s.Waiting))
+			emit([]string{name}, float64(s.Late), float64(s.Refused), float64(s.Wrong), float64(s.Lost), float64(s.CacheHits),
+				float64(s.Retried), float64(s.Starts), float64(s.Crashes), float64(s.BreakerOpen), float64(s.InFlight),
+				float64(s.Waiting))
 		})
 	})
 	g.metrics.Table([]string{"module", "state"}, []obs.Column{
-		gauge("yett_plugin_state", "Replicas of a plugin process by state: verify, starting, probing, unready, ready, draining, backoff, quarantined or stopped."),
+		gauge("yett_plugin_state", "Replicas of a plugin process by state: verify, starting, probing, unready, ready, "+
+			"draining, backoff, quarantined or stopped."),
 	}, func(emit func([]string, ...float64)) {
 		each(func(name string, p *prochost.Plugin) {
 			in := map[prochost.State]int{}
@@ -131,14 +148,15 @@ func (g *Gateway) feedGauges() {
 		gauge("yett_subscriber_paused", "1 while a subscriber waits for yett plugin resume."),
 		counter("yett_subscriber_delivered_total", "Records that a subscriber acknowledged."),
 		counter("yett_subscriber_redelivered_total", "Records that were sent again, replays aside."),
-		counter("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber was told of the gap."),
+		counter("yett_subscriber_lost_total", "Records that retention removed before they were delivered; the subscriber "+
+			"was told of the gap."),
 		counter("yett_subscriber_dead_letters_total", "Records passed over after five failures."),
 		counter("yett_subscriber_failures_total", "Streams that ended because of a record."),
 	}, func(emit func([]string, ...float64)) {
 		for _, r := range g.feeds.rows() {
 			s := r.pump.Status()
-			emit([]string{r.name}, float64(s.LagRecords), float64(s.LagBytes), s.Lag.Seconds(), one(s.State == feed.StatePaused), float64(s.Delivered),
-				float64(s.Redelivered), float64(s.Lost), float64(s.DeadLetters), float64(s.Failures))
+			emit([]string{r.name}, float64(s.LagRecords), float64(s.LagBytes), s.Lag.Seconds(), one(s.State == feed.StatePaused),
+				float64(s.Delivered), float64(s.Redelivered), float64(s.Lost), float64(s.DeadLetters), float64(s.Failures))
 		}
 	})
 }

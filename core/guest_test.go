@@ -51,7 +51,8 @@ func serveGuest(mode string) {
 		case c.ToolID == "guest/fail-quoting":
 			return sdk.Verdict{}, errors.New("cannot read token " + tokenOf(c))
 		case c.ToolID == "guest/tell":
-			return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: "with " + secret, Message: "with " + secret, RuleID: "with " + secret}, nil
+			return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: "with " + secret, Message: "with " + secret,
+				RuleID: "with " + secret}, nil
 		case c.ToolID == "guest/fail-telling":
 			return sdk.Verdict{}, errors.New("with " + secret)
 		case c.ToolID == "guest/wait":
@@ -162,15 +163,18 @@ const worldRules = "rules:\n  - {id: all, tools: [\"**\"], effect: permit}\n"
 // guest is a plugin as a configuration has it.
 func (w *world) guest(kind, mode string) string {
 	path, digest := guestFile()
-	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, paths: {write: [%q]}, limits: {start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.guestFile(""), w.guestFile(""),
+	return fmt.Sprintf("  guest: {kind: %s, exec: %q, digest: %q, env: {%s: %q, %s: %q}, paths: {write: [%q]}, limits: "+
+		"{start: 60s, drain: 10s%s}}\n", kind, path, digest, guestEnv, mode, guestDir, w.guestFile(""), w.guestFile(""),
 		map[string]string{"authorizer": ", timeout: 20s"}[kind])
 }
 
 // write changes the configuration file in one step.
 func (w *world) write(plugins, steps, more string) {
 	w.t.Helper()
-	w.put("yett.yaml", "version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  secrets: {kind: scanner, builtin: secrets}\n"+plugins+
-		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}"+steps+"]}\n"+more)
+	w.put("yett.yaml", "version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  secrets: {kind: scanner, "+
+		"builtin: secrets}\n"+plugins+
+		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize: {budget: 30s, steps: [{name: house, rules: "+
+		"[rules.yaml]}"+steps+"]}\n"+more)
 }
 
 // guestFile is a file in the directory that the guest may write.
@@ -179,7 +183,8 @@ func (w *world) guestFile(name string) string { return filepath.Join(w.dir, "gue
 func (w *world) put(name, text string) {
 	w.t.Helper()
 	path := filepath.Join(w.dir, name)
-	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(text), 0o600), os.Rename(path+".new", path))
+	err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path+".new", []byte(text), 0o600),
+		os.Rename(path+".new", path))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -200,8 +205,9 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 	}
 	set(w)
 	load := func() (*config.Config, error) {
-		cfg, err := config.Load(config.Sources{File: filepath.Join(w.dir, "yett.yaml"), Builtins: scanners.Names(), Serve: true,
-			Flags: map[string]any{"storage.path": data, "server.listen": "127.0.0.1:0", "console.listen": "127.0.0.1:0"}})
+		cfg, err := config.Load(config.Sources{File: filepath.Join(w.dir, "yett.yaml"), Builtins: scanners.Names(),
+			Serve: true, Flags: map[string]any{"storage.path": data, "server.listen": "127.0.0.1:0",
+				"console.listen": "127.0.0.1:0"}})
 		if w.loaded != nil {
 			w.loaded()
 		}
@@ -212,7 +218,9 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	w.g, err = New(ctx, cfg, Options{Version: "test", Log: w.log, OnFatal: func(err error) { t.Error(err) }, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
+	w.g, err = New(ctx, cfg, Options{Version: "test", Log: w.log, OnFatal: func(err error) {
+		t.Error(err)
+	}, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +230,7 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 			t.Error(err)
 		}
 	})
-	w.g.states.start(w.g.service.Note, w.g.closing)
+	w.g.states.Start(w.g.service.Note, w.g.closing)
 	w.g.feeds.apply(w.g.gen.Load())
 	made, err := w.g.Service().CreateKey(ctx, ops.KeySpec{Name: "test", Preset: "agent"}, operator)
 	if err == nil {

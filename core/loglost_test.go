@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestLostLogLinesAreSaid: while lines of the log are lost, a row of /readyz says so, and the gateway is ready all the same.
+// TestLostLogLinesAreSaid: while lines of the log are lost, a row of /readyz says so, and the gateway is ready all the
+// same.
 func TestLostLogLinesAreSaid(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("subscriber", "waits"), "", fmt.Sprintf(everything, "full")) })
 	for _, unsaid := range []uint64{0, 3, 0} {

@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/testkit"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 func TestMain(m *testing.M) {
-	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	} else if is {

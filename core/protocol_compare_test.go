@@ -42,7 +42,8 @@ func (p *play) check(got any, code string, want *vectorWant) error {
 		}
 	}
 	recorded := member(got, "record_id") != nil || member(got, "event_type") != nil
-	if effect, ok := member(got, "effect").(string); ok && !recorded && code == "" && effect != "PERMIT" && effect != "DENY" && effect != "DEFER" {
+	if effect, ok := member(got, "effect").(string); ok && !recorded && code == "" && effect != "PERMIT" &&
+		effect != "DENY" && effect != "DEFER" {
 		bad = append(bad, fmt.Errorf("effect %q", effect))
 	}
 	return errors.Join(bad...)

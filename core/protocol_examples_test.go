@@ -170,7 +170,8 @@ func (p *performer) streamed(out *strings.Builder, body string) error {
 	return nil
 }
 
-// joinWrapped undoes the line breaks that are there for reading: a line that begins with a space goes on the one before.
+// joinWrapped undoes the line breaks that are there for reading: a line that begins with a space goes on the one
+// before.
 func joinWrapped(text string) string {
 	return regexp.MustCompile(`\n +`).ReplaceAllString(text, "")
 }
@@ -236,8 +237,10 @@ const elided, elidedJSON = ",…}", `,"…":0}`
 
 // counted are numbers that differ from run to run, and owned are members that hold the id of a key.
 var (
-	counted = []string{"latency_ms", "latency_us", "micros", "seq", "from_seq", "last_seq", "retry_after_seconds", "after_seconds"}
-	owned   = []string{"by", "key_id", "resolved_by", "issued_by", "issuers", "principal_id", "approver_id", "revoked_by", "asked_by", "signed"}
+	counted = []string{"latency_ms", "latency_us", "micros", "seq", "from_seq", "last_seq", "retry_after_seconds",
+		"after_seconds"}
+	owned = []string{"by", "key_id", "resolved_by", "issued_by", "issuers", "principal_id", "approver_id", "revoked_by",
+		"asked_by", "signed"}
 	keyForm = regexp.MustCompile(`^[0-9A-Za-z]{12}$`)
 	digits  = regexp.MustCompile(`[0-9]+`)
 )

@@ -62,16 +62,20 @@ func newStage(t *testing.T, cache string) *stage {
 			t.Error(err)
 		}
 	})
-	cfg, err := config.Load(config.Sources{File: filepath.Join(setupDir, "yett.yaml"), Builtins: scanners.Names(), Serve: true, Flags: map[string]any{"storage.path": dir}})
+	cfg, err := config.Load(config.Sources{File: filepath.Join(setupDir, "yett.yaml"), Builtins: scanners.Names(),
+		Serve: true, Flags: map[string]any{"storage.path": dir}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	g, err := New(ctx, cfg, Options{Version: "1.0.0", CacheDir: cache, Log: t.Logf, OnFatal: func(err error) { t.Error(err) }})
+	g, err := New(ctx, cfg, Options{Version: "1.0.0", CacheDir: cache, Log: t.Logf, OnFatal: func(err error) {
+		t.Error(err)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{T: t, g: g, keys: map[string]ops.NewKey{}, http: http.Client{Transport: &http.Transport{}, Timeout: patience}}
+	s := &stage{T: t, g: g, keys: map[string]ops.NewKey{},
+		http: http.Client{Transport: &http.Transport{}, Timeout: patience}}
 	t.Cleanup(s.stop)
 	s.makeKeys(ctx)
 	if err := g.Start(ctx); err != nil {

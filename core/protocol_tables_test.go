@@ -141,7 +141,8 @@ func (f *fieldTables) rows(t reflect.Type, request bool) (string, []reflect.Type
 				presence += ", in the " + where
 			}
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, text, presence, strings.ReplaceAll(field.Tag.Get("doc"), "|", "\\|"))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, text, presence,
+			strings.ReplaceAll(field.Tag.Get("doc"), "|", "\\|"))
 	}
 	if b.Len() == 0 {
 		return "", nil

@@ -97,8 +97,8 @@ func (c *vectorCase) covers(send *vectorSend, have map[string]bool) {
 	}
 }
 
-// TestVectorErrors holds errors.json to the registry: each code has its row, and is either reached by a case of some file
-// or listed with the reason why none can.
+// TestVectorErrors holds errors.json to the registry: each code has its row, and is either reached by a case of some
+// file or listed with the reason why none can.
 func TestVectorErrors(t *testing.T) {
 	files := readVectors(t)
 	f := files["errors.json"]
@@ -118,7 +118,8 @@ func TestVectorErrors(t *testing.T) {
 	for _, r := range f.Registry {
 		rows[r.Code] = true
 		if want, ok := wire.Statuses[r.Code]; !ok || want.HTTP != r.Status || rpcNumber(r.Code) != r.RPC {
-			t.Errorf("errors.json: registry: %+v, the registry of sdk/wire has %d and %d (0 is none)", r, want.HTTP, rpcNumber(r.Code))
+			t.Errorf("errors.json: registry: %+v, the registry of sdk/wire has %d and %d (0 is none)", r, want.HTTP,
+				rpcNumber(r.Code))
 		}
 	}
 	for code := range wire.Statuses {
@@ -211,7 +212,8 @@ func TestProtocol(t *testing.T) {
 	checkExamples(t, parts)
 	checkCodes(t, string(raw))
 	tables := &fieldTables{at: map[reflect.Type]string{}}
-	p := &performer{stage: newStage(t, moduleCache(t)), vars: map[string]string{"SECRET": "gh" + "p_x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"}}
+	p := &performer{stage: newStage(t, moduleCache(t)),
+		vars: map[string]string{"SECRET": "gh" + "p_x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"}}
 	var fresh strings.Builder
 	for _, c := range parts {
 		want, err := c.text, error(nil)
@@ -228,7 +230,8 @@ func TestProtocol(t *testing.T) {
 		switch {
 		case want == c.text || os.Getenv("GOLDEN") == "write":
 		case c.example != nil:
-			t.Errorf("PROTOCOL.md:%d: the gateway answers otherwise (GOLDEN=write takes it over):\n%s\nthe document has\n%s", c.example.line, want, c.text)
+			t.Errorf("PROTOCOL.md:%d: the gateway answers otherwise (GOLDEN=write takes it over):\n%s\nthe document has\n%s",
+				c.example.line, want, c.text)
 		default:
 			t.Errorf("PROTOCOL.md: the table %q is not the program's; GOLDEN=write writes it:\n%s", c.table, want)
 		}

@@ -153,7 +153,8 @@ type play struct {
 }
 
 func (s *stage) play(t *testing.T, f *vectorFile, c *vectorCase, way string) {
-	p := &play{stage: s, t: t, way: way, vars: map[string]string{}, conns: map[string]*line{}, sse: map[string]*sseReader{}}
+	p := &play{stage: s, t: t, way: way, vars: map[string]string{}, conns: map[string]*line{},
+		sse: map[string]*sseReader{}}
 	for name, parts := range f.Values {
 		p.vars[name] = strings.Join(parts, "")
 	}
@@ -471,8 +472,10 @@ func (p *play) line(text string, want *vectorWant, st *vectorStep) error {
 	case member(got, "jsonrpc") != nil && failed != nil:
 		view = member(failed, "data")
 		code, _ = member(view, "code").(string)
-		if n := fmt.Sprint(member(failed, "code")); n != strconv.Itoa(rpcNumber(sdk.Code(code))) || want.RPC != 0 && n != strconv.Itoa(want.RPC) {
-			err = fmt.Errorf("JSON-RPC error %s for %s, the registry says %d and the vector %d", n, code, rpcNumber(sdk.Code(code)), want.RPC)
+		if n := fmt.Sprint(member(failed, "code")); n != strconv.Itoa(rpcNumber(sdk.Code(code))) ||
+			want.RPC != 0 && n != strconv.Itoa(want.RPC) {
+			err = fmt.Errorf("JSON-RPC error %s for %s, the registry says %d and the vector %d", n, code,
+				rpcNumber(sdk.Code(code)), want.RPC)
 		}
 	case member(got, "jsonrpc") != nil:
 		view = member(got, "result")

@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/watch"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -25,7 +26,8 @@ func TestReload(t *testing.T) {
 	}
 	w.write(w.guest("authorizer", "good:two"), guestStep, "")
 	done, err := w.reload()
-	if err != nil || done.Policy == done.Was || len(done.Changes) != 1 || done.Changes[0].Key != "plugins.guest.env."+guestEnv {
+	if err != nil || done.Policy == done.Was || len(done.Changes) != 1 ||
+		done.Changes[0].Key != "plugins.guest.env."+guestEnv {
 		t.Fatalf("%+v %v", done, err)
 	}
 	_, digest := guestFile()
@@ -56,10 +58,11 @@ func TestReload(t *testing.T) {
 			if part := w.part("config"); !strings.Contains(part, c.why) {
 				t.Errorf("/readyz: %q", part)
 			}
-			if got := w.recorded("config_refused"); uint64(len(got)) != refused+1 || w.g.reloads[1].Load() != refused+1 || !strings.Contains(got[refused], before.Policy) {
+			if got := w.recorded("config_refused"); uint64(len(got)) != refused+1 || w.g.reloads[1].Load() != refused+1 ||
+				!strings.Contains(got[refused], before.Policy) {
 				t.Errorf("%d refusals are recorded: %v", len(got), got)
 			}
-			if n := len(w.g.pool.loaded); n != 2 {
+			if n := w.g.pool.Held(); n != 2 {
 				t.Errorf("%d plugins are loaded", n)
 			}
 		})
@@ -77,7 +80,7 @@ func TestReload(t *testing.T) {
 // What was begun on the old generation ends on it, and its plugin lives until then.
 func TestReloadLeavesCallsAlone(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
-	old := w.g.gen.Load().modules["guest"].process
+	old := w.g.gen.Load().Plugins["guest"].Process
 	said := make(chan string)
 	go func() { said <- w.ask("guest/wait") }()
 	w.until("the plugin is asked", func() bool { return w.left("asked") })
@@ -99,10 +102,10 @@ func TestReloadLeavesCallsAlone(t *testing.T) {
 // A plugin that stays as it was goes on running, and is tried again if it had been given up.
 func TestReloadKeepsPlugins(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
-	p := w.g.gen.Load().modules["guest"].process
+	p := w.g.gen.Load().Plugins["guest"].Process
 	w.put("rules.yaml", strings.Replace(worldRules, "all", "every", 1))
 	w.reloads()
-	if now := w.g.gen.Load().modules["guest"]; now.process != p || p.Stats().Starts != 1 {
+	if now := w.g.gen.Load().Plugins["guest"]; now.Process != p || p.Stats().Starts != 1 {
 		t.Errorf("it was started anew: %+v", p.Stats())
 	}
 	if got := w.ask("guest/generation"); got != "DENY "+w.g.gen.Load().Policy {
@@ -163,14 +166,11 @@ func TestReloadsAtOnce(t *testing.T) {
 		t.Errorf("a call meanwhile: %s", got)
 	default:
 	}
-	w.until("what nobody uses is closed", func() bool {
-		w.g.pool.mu.Lock()
-		defer w.g.pool.mu.Unlock()
-		return len(w.g.pool.loaded) == 2
-	})
+	w.until("what nobody uses is closed", func() bool { return w.g.pool.Held() == 2 })
 }
 
-// The end of the server does not wait for a plugin that takes its time to start, and what was begun is not put in force.
+// The end of the server does not wait for a plugin that takes its time to start, and what was begun is not put in
+// force.
 func TestReloadIsGivenUp(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
 	w.write(w.guest("authorizer", "hangs"), guestStep, "")
@@ -218,9 +218,10 @@ func TestReloadOfFilesThatHang(t *testing.T) {
 }
 
 // changed says whether the watcher would reload.
-func (w *world) changed() bool { return !w.g.settled(eyes{}.look(w.g.watched())) }
+func (w *world) changed() bool { return !w.g.settled(watch.Seen{}.Look(w.g.watched())) }
 
-// A change is tried once, whoever asks for it, and none is lost: not one during a reload, nor of what a refused one was read from.
+// A change is tried once, whoever asks for it, and none is lost: not one during a reload, nor of what a refused one was
+// read from.
 func TestWatch(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write("", "", "") })
 	good := func(n string) { w.write("", "", "# "+n+"\n") }
@@ -275,7 +276,8 @@ func TestWatch(t *testing.T) {
 	}
 	full := fmt.Errorf("it could not be recorded: %w", &sdk.Error{Code: sdk.CodeAuditUnavailable, Msg: "the disk is full"})
 	var e *sdk.Error
-	if err := w.g.refuse(context.Background(), operator, full); !errors.As(err, &e) || e.Code != sdk.CodeAuditUnavailable || e.Field != "" {
+	if err := w.g.refuse(context.Background(), operator, full); !errors.As(err, &e) ||
+		e.Code != sdk.CodeAuditUnavailable || e.Field != "" {
 		t.Errorf("what is not the configuration's fault: %v", err)
 	}
 }
@@ -343,7 +345,8 @@ func TestSkipOfARecordThatKills(t *testing.T) {
 		return err == nil
 	})
 	w.until("it goes on", func() bool { return w.row("guest").Follower.Cursor > 2 && w.row("guest").State == "ready" })
-	if got := w.recorded("subscriber_dead_letter"); len(got) != 1 || !strings.Contains(got[0], `"first_seq":2`) || !strings.Contains(got[0], `"principal_id":"admin:0"`) {
+	if got := w.recorded("subscriber_dead_letter"); len(got) != 1 || !strings.Contains(got[0], `"first_seq":2`) ||
+		!strings.Contains(got[0], `"principal_id":"admin:0"`) {
 		t.Errorf("%v", got)
 	}
 	for want, err := range map[string]error{

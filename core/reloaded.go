@@ -9,6 +9,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/trust"
 )
@@ -21,20 +22,20 @@ const (
 	pluginRemoved  = "removed"
 )
 
-// pluginsAfter says what became of each plugin between two generations: which bytes run now, and why those of a plugin that
-// stayed are not what its file holds, if so.
-func pluginsAfter(old, next *generation) []admin.PluginChange {
-	names := slices.Concat(slices.Collect(maps.Keys(old.modules)), slices.Collect(maps.Keys(next.modules)))
+// pluginsAfter says what became of each plugin between two generations: which bytes run now, and why those of a plugin
+// that stayed are not what its file holds, if so.
+func pluginsAfter(old, next *loaded.Generation) []admin.PluginChange {
+	names := slices.Concat(slices.Collect(maps.Keys(old.Plugins)), slices.Collect(maps.Keys(next.Plugins)))
 	slices.Sort(names)
 	out := []admin.PluginChange{}
 	for _, name := range slices.Compact(names) {
-		was, is := old.modules[name], next.modules[name]
+		was, is := old.Plugins[name], next.Plugins[name]
 		c := admin.PluginChange{Name: name, What: pluginReloaded}
 		if was != nil {
-			c.Was = was.digest()
+			c.Was = was.Digest()
 		}
 		if is != nil {
-			c.Digest = is.digest()
+			c.Digest = is.Digest()
 		}
 		switch {
 		case is == nil:
@@ -43,7 +44,7 @@ func pluginsAfter(old, next *generation) []admin.PluginChange {
 			c.What = pluginAdded
 		case was == is:
 			c.What, c.Why = pluginKept, "nothing it is made of has changed"
-			if note := otherFile(next.cfg.Plugins[name]); note != "" {
+			if note := otherFile(next.Config.Plugins[name]); note != "" {
 				c.Why, c.Stale = note, true
 			}
 		case c.Was != c.Digest:
@@ -56,16 +57,8 @@ func pluginsAfter(old, next *generation) []admin.PluginChange {
 	return out
 }
 
-// digest is that of the bytes that run, "" for a plugin that somebody else started.
-func (l *loaded) digest() string {
-	if l.scanner == nil {
-		return ""
-	}
-	return l.scanner.About().Digest
-}
-
-// otherFile says that a plugin's file is not any more what its digest says; "" if it is, or there is none. Whatever the file
-// holds, it is not run: at the next start it would be refused.
+// otherFile says that a plugin's file is not any more what its digest says; "" if it is, or there is none. Whatever the
+// file holds, it is not run: at the next start it would be refused.
 func otherFile(p config.Plugin) string {
 	if p.File() == "" || p.Digest == "" {
 		return ""
@@ -83,7 +76,8 @@ func otherFile(p config.Plugin) string {
 	case digest == p.Digest:
 		return ""
 	}
-	return fmt.Sprintf("%s has changed: it has %s, pinned is %s, which runs on until %s. To run the new file, put its digest into the configuration or run yett plugin lock, then reload",
+	return fmt.Sprintf("%s has changed: it has %s, pinned is %s, which runs on until %s. To run the new file, put its "+
+		"digest into the configuration or run yett plugin lock, then reload",
 		p.File(), digest, p.Digest, until)
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// TestReloadTellsWhichBytesRun: after a reload an operator knows of each module whether the file on disk is what runs, whichever
-// way it is pinned.
+// TestReloadTellsWhichBytesRun: after a reload an operator knows of each module whether the file on disk is what runs,
+// whichever way it is pinned.
 func TestReloadTellsWhichBytesRun(t *testing.T) {
 	build := func(w *world, version string) string {
 		g := wasmgen.Finder()
@@ -30,10 +30,12 @@ func TestReloadTellsWhichBytesRun(t *testing.T) {
 	}
 	var one string
 	module := func(w *world, pin string) {
-		w.write(fmt.Sprintf("  m: {kind: scanner, wasm: %q, sandbox: inproc%s}\n", filepath.Join(w.dir, "m.wasm"), pin), "", "")
+		w.write(fmt.Sprintf("  m: {kind: scanner, wasm: %q, sandbox: inproc%s}\n", filepath.Join(w.dir, "m.wasm"), pin), "",
+			"")
 	}
 	lock := func(w *world, digest string) {
-		l := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{"m": {Wasm: config.Path(filepath.Join(w.dir, "m.wasm")), Digest: digest}}}
+		l := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{"m": {Wasm: config.Path(filepath.Join(w.dir,
+			"m.wasm")), Digest: digest}}}
 		w.put("plugins.lock", string(l.Encode(w.dir)))
 	}
 	w := newWorld(t, func(w *world) {
@@ -56,11 +58,12 @@ func TestReloadTellsWhichBytesRun(t *testing.T) {
 	is := func(what, digest, was, why string, stale bool) {
 		t.Helper()
 		got := row()
-		if got.What != what || got.Digest != digest || got.Was != was || !strings.Contains(got.Why, why) || got.Stale != stale {
+		if got.What != what || got.Digest != digest || got.Was != was || !strings.Contains(got.Why, why) ||
+			got.Stale != stale {
 			t.Errorf("%+v, want %s %s (was %s) since …%s…, stale %v", got, what, digest, was, why, stale)
 		}
-		if m := w.g.gen.Load().modules["m"]; m != nil && m.digest() != digest {
-			t.Errorf("%s runs", m.digest())
+		if m := w.g.gen.Load().Plugins["m"]; m != nil && m.Digest() != digest {
+			t.Errorf("%s runs", m.Digest())
 		}
 	}
 	is("kept", one, one, "nothing it is made of has changed", false)
@@ -88,16 +91,18 @@ func TestReloadTellsWhichBytesRun(t *testing.T) {
 	is("added", three, "", "", false)
 }
 
-// TestReloadLooksForNewWords: what an operator adds to a list that a module searches for is found from the reload on, and only the
-// module's own triggers and these words bring a text to it.
+// TestReloadLooksForNewWords: what an operator adds to a list that a module searches for is found from the reload on,
+// and only the module's own triggers and these words bring a text to it.
 func TestReloadLooksForNewWords(t *testing.T) {
 	g := wasmgen.Finder()
 	g.Meta = `{"name":"test","version":"1","abi":1,"kinds":[{"name":"TEST_KIND","severity":3},{"name":"OTHER_KIND","severity":1}],"stream":{"mode":"none"},"needs":{},` +
 		`"config_schema":{"type":"object","properties":{"words":{"type":"array","items":{"type":"string"}}}},"triggers":[{"literal":"own"}],"triggers_from":[{"path":"/words","fold":true}]}`
 	code := g.Encode()
 	words := func(w *world, sandbox, list string) {
-		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: scanner, wasm: %q, digest: %q, sandbox: %s, limits: {timeout: 5s}, config: {words: %s}}\n"+
-			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), pin.Digest(code), sandbox, list))
+		w.put("yett.yaml", fmt.Sprintf("version: 1\nserver: {metrics: \"off\", drain: 20s}\nplugins:\n  m: {kind: "+
+			"scanner, wasm: %q, digest: %q, sandbox: %s, limits: {timeout: 5s}, config: {words: %s}}\n"+
+			"chains:\n  scan_output: {steps: [{use: m}], budget: 20s}\n  authorize: {budget: 30s, steps: [{name: house, "+
+			"rules: [rules.yaml]}]}\n", filepath.Join(w.dir, "m.wasm"), pin.Digest(code), sandbox, list))
 	}
 	for _, sandbox := range []string{"inproc", "process"} {
 		t.Run(sandbox, func(t *testing.T) {
@@ -131,11 +136,13 @@ func TestReloadLooksForNewWords(t *testing.T) {
 			w.reloads()
 			called("own, ")
 			words(w, sandbox, `[gnu, ""]`)
-			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "words[1] is empty") || !strings.Contains(err.Error(), "yett.yaml:4:") {
+			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "words[1] is empty") ||
+				!strings.Contains(err.Error(), "yett.yaml:4:") {
 				t.Errorf("an empty word: %v", err)
 			}
 			words(w, sandbox, "[gnu,\n      7]")
-			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "yett.yaml:5:7: plugins.m: ") || !strings.Contains(err.Error(), "config.words[1]: expected string, got number") {
+			if _, err := w.reload(); err == nil || !strings.Contains(err.Error(), "yett.yaml:5:7: plugins.m: ") ||
+				!strings.Contains(err.Error(), "config.words[1]: expected string, got number") {
 				t.Errorf("a number among the words: %v", err)
 			}
 			called("own, ")
@@ -143,7 +150,8 @@ func TestReloadLooksForNewWords(t *testing.T) {
 	}
 }
 
-// TestModuleOfTheOtherKind: a module that exports both functions, as those in Go do, and takes one kind of input is refused as what it is not.
+// TestModuleOfTheOtherKind: a module that exports both functions, as those in Go do, and takes one kind of input is
+// refused as what it is not.
 func TestModuleOfTheOtherKind(t *testing.T) {
 	unsupported := wasmgen.I32(abi.StatusUnsupported)
 	put := func(w *world, kind string, g wasmgen.Guest) error {
@@ -151,7 +159,8 @@ func TestModuleOfTheOtherKind(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(w.dir, "m.wasm"), code, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.write(fmt.Sprintf("  m: {kind: %s, wasm: %q, digest: %q}\n", kind, filepath.Join(w.dir, "m.wasm"), pin.Digest(code)), "", "")
+		w.write(fmt.Sprintf("  m: {kind: %s, wasm: %q, digest: %q}\n", kind, filepath.Join(w.dir, "m.wasm"),
+			pin.Digest(code)), "", "")
 		_, err := w.reload()
 		return err
 	}
@@ -168,7 +177,8 @@ func TestModuleOfTheOtherKind(t *testing.T) {
 		{"scanner", checks, "so it is no scanner: did you mean kind: authorizer?"},
 		{"scanner", scans, ""}, {"authorizer", checks, ""}, {"scanner", both, ""}, {"authorizer", both, ""},
 	} {
-		if err := put(w, c.kind, c.g); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := put(w, c.kind, c.g); (err == nil) != (c.want == "") ||
+			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("as a %s: %v, want %q", c.kind, err, c.want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
@@ -14,7 +15,9 @@ import (
 // What cannot be resumed or skipped is refused with the member that is wrong, and never quietly done in part.
 func TestResumeRefusals(t *testing.T) {
 	g := &Gateway{feeds: &feeds{}}
-	gen := &generation{cfg: &config.Config{}, modules: map[string]*loaded{"secrets": {name: "secrets"}, "entitle": {name: "entitle", process: &prochost.Plugin{}}}}
+	gen := &loaded.Generation{Config: &config.Config{},
+		Plugins: map[string]*loaded.Plugin{"secrets": {Name: "secrets"},
+			"entitle": {Name: "entitle", Process: &prochost.Plugin{}}}}
 	g.gen.Store(gen)
 	for _, c := range []struct {
 		name  string

@@ -30,7 +30,8 @@ func sidecar(t *testing.T, socket, version string) (end func()) {
 		return sdk.Verdict{Effect: sdk.Deny, Code: "GUEST", Reason: version}, nil
 	}
 	go func() {
-		done <- plugin.ServeListener(ctx, l, plugin.Authorizer{Info: plugin.Info{Name: "guest", Version: version}, Check: check})
+		done <- plugin.ServeListener(ctx, l, plugin.Authorizer{Info: plugin.Info{Name: "guest", Version: version},
+			Check: check})
 	}()
 	return func() {
 		cancel()
@@ -40,12 +41,14 @@ func sidecar(t *testing.T, socket, version string) (end func()) {
 	}
 }
 
-// TestUpgradedSidecar: another version at a plugin's socket is not taken for the one that was admitted, until the operator reloads.
+// TestUpgradedSidecar: another version at a plugin's socket is not taken for the one that was admitted, until the
+// operator reloads.
 func TestUpgradedSidecar(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	end := sidecar(t, socket, "1.0.0")
 	w := newWorld(t, func(w *world) {
-		w.write(fmt.Sprintf("  guest: {kind: authorizer, connect: \"unix://%s\", peer: {uid: %d}, limits: {start: 60s, timeout: 20s}}\n", socket, os.Getuid()), guestStep, "")
+		w.write(fmt.Sprintf("  guest: {kind: authorizer, connect: \"unix://%s\", peer: {uid: %d}, limits: {start: 60s, "+
+			"timeout: 20s}}\n", socket, os.Getuid()), guestStep, "")
 	})
 	defer func() { end() }()
 	if got := w.ask("guest/x"); got != "DENY 1.0.0" {

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// secretParts are texts with secrets of several kinds in them, made here so that no scanner of repositories takes them for real.
+// secretParts are texts with secrets of several kinds in them, made here so that no scanner of repositories takes them
+// for real.
 func secretParts(rng *rand.Rand) []string {
 	word := func(n int) string {
 		const letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
@@ -26,14 +27,17 @@ func secretParts(rng *rand.Rand) []string {
 		return string(b)
 	}
 	return []string{"gh" + "p_" + word(36), "AK" + "IA" + strings.ToUpper(word(16)), "sk" + "_live_" + word(24), "xo" + "xb-123456789012-123456789012-" + word(24), "https://user:" + word(12) + "@host/é ",
-		"password = \"" + word(14) + "\"\n", "api_key: " + word(32) + "\n", "-----BEGIN RSA " + "PRIVATE KEY-----\n" + strings.Repeat(word(64)+"\n", 12) + "-----END RSA " + "PRIVATE KEY-----\n",
-		"Authorization: Bearer " + word(30) + "\n", "ey" + "J" + word(20) + ".ey" + "J" + word(30) + "." + word(40), "plain text, 🙂 and more of it. ", "func page(n int) int { return n * 4 }\n", " ", "\n", `","b":"`}
+		"password = \"" + word(14) + "\"\n", "api_key: " + word(32) + "\n",
+		"-----BEGIN RSA " + "PRIVATE KEY-----\n" + strings.Repeat(word(64)+"\n", 12) + "-----END RSA " + "PRIVATE KEY-----\n",
+		"Authorization: Bearer " + word(30) + "\n", "ey" + "J" + word(20) + ".ey" + "J" + word(30) + "." + word(40),
+		"plain text, 🙂 and more of it. ", "func page(n int) int { return n * 4 }\n", " ", "\n", `","b":"`}
 }
 
-// The built-in scanners give the same over texts that are cut anywhere, also where a text is longer than what they look back.
+// The built-in scanners give the same over texts that are cut anywhere, also where a text is longer than what they look
+// back.
 func TestBuiltinStreams(t *testing.T) {
 	ctx := context.Background()
-	h, err := wasmhost.New(ctx, wasmhost.Options{})
+	h, err := host.New(ctx, host.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,17 +46,19 @@ func TestBuiltinStreams(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	c := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Kinds: []string{"SECRET_GENERIC*"}, Action: sdk.Flag}, {Action: sdk.Redact}}}
+	c := &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+		Actions: []chain.ActionRule{{Kinds: []string{"SECRET_GENERIC*"}, Action: sdk.Flag}, {Action: sdk.Redact}}}
 	for _, name := range scanners.Names() {
 		code, _ := scanners.Builtin(name)
-		m, err := h.Load(ctx, wasmhost.Spec{Name: name, Code: code, Instances: 2})
+		m, err := h.Load(ctx, host.Spec{Name: name, Code: code, Instances: 2})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if m.Metadata().Stream.Mode == abi.StreamNone {
 			t.Logf("%s takes whole texts only", name)
 		}
-		c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers(), Stream: m.Metadata().Stream})
+		c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers(),
+			Stream: m.Metadata().Stream})
 	}
 	if err := c.Prepare(); err != nil {
 		t.Fatal(err)
@@ -87,7 +93,8 @@ func TestBuiltinStreams(t *testing.T) {
 }
 
 // streamed sends a text in random pieces and gives the largest amount that was held back, as taken and settled.
-func streamed(t *testing.T, c *chain.ScanChain, rng *rand.Rand, text string, want *chain.ScanResult) (taken, settled int) {
+func streamed(t *testing.T, c *chain.ScanChain, rng *rand.Rand, text string,
+	want *chain.ScanResult) (taken, settled int) {
 	t.Helper()
 	s := c.NewStream(&chain.Input{ToolID: "t"}, 1<<20)
 	var out strings.Builder

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
@@ -44,16 +46,16 @@ type feeding struct {
 
 func newFeeds(g *Gateway) *feeds { return &feeds{g: g, running: map[string]*feeding{}} }
 
-// apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is durable,
-// and the next one goes on from it.
-func (f *feeds) apply(gen *generation) {
+// apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is
+// durable, and the next one goes on from it.
+func (f *feeds) apply(gen *loaded.Generation) {
 	f.turn.Lock()
 	defer f.turn.Unlock()
 	if f.closed {
 		return
 	}
 	wanted := map[string]config.Subscriber{}
-	for _, s := range gen.cfg.Audit.Subscribers {
+	for _, s := range gen.Config.Audit.Subscribers {
 		wanted[s.Use] = s
 	}
 	f.stop(f.leaving(gen, wanted))
@@ -64,21 +66,21 @@ func (f *feeds) apply(gen *generation) {
 			delete(f.running, name)
 		}
 	}
-	for _, s := range gen.cfg.Audit.Subscribers {
+	for _, s := range gen.Config.Audit.Subscribers {
 		if f.running[s.Use] == nil {
 			f.start(gen, s)
 		}
 	}
 	f.mu.Unlock()
-	f.retain(gen.cfg.Audit.Retention)
+	f.retain(gen.Config.Audit.Retention)
 }
 
 // leaving are the pumps that end: those of subscribers that are gone or not as they were.
-func (f *feeds) leaving(gen *generation, wanted map[string]config.Subscriber) (out []*feeding) {
+func (f *feeds) leaving(gen *loaded.Generation, wanted map[string]config.Subscriber) (out []*feeding) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, r := range f.running {
-		if s, ok := wanted[name]; !ok || !sameFeed(s, r.entry) || r.process != gen.modules[name].process {
+		if s, ok := wanted[name]; !ok || !sameFeed(s, r.entry) || r.process != gen.Plugins[name].Process {
 			r.ends = true
 			out = append(out, r)
 		}
@@ -88,12 +90,12 @@ func (f *feeds) leaving(gen *generation, wanted map[string]config.Subscriber) (o
 
 func sameFeed(a, b config.Subscriber) bool {
 	a.Pos, b.Pos = config.Pos{}, config.Pos{}
-	return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b)
+	return reflect.DeepEqual(a, b)
 }
 
 // start starts a pump. f.mu is held.
-func (f *feeds) start(gen *generation, s config.Subscriber) {
-	p := gen.modules[s.Use].process
+func (f *feeds) start(gen *loaded.Generation, s config.Subscriber) {
+	p := gen.Plugins[s.Use].Process
 	pump, err := feed.Start(f.settings(s, p))
 	if err != nil {
 		f.g.opts.Log("subscriber %s gets nothing: %v", s.Use, err)
@@ -105,8 +107,12 @@ func (f *feeds) start(gen *generation, s config.Subscriber) {
 // settings are those of a pump. It outlives the generation that it was started in.
 func (f *feeds) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
 	policy := func() string { return f.g.gen.Load().Policy }
-	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start, OnPoison: s.OnPoison,
-		Mask: f.mask, Withheld: func(cause, scanner string) { f.g.metrics.Kept("subscriber", cause, scanner) }, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p}, Report: f.g.opts.Log}
+	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start,
+		OnPoison: s.OnPoison,
+		Mask:     f.mask, Withheld: func(cause, scanner string) {
+			f.g.metrics.Kept("subscriber", cause, scanner)
+		}, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p},
+		Report: f.g.opts.Log}
 }
 
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
@@ -227,13 +233,15 @@ func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
 		policy = c.policy()
 	}
 	for _, e := range m.Events {
-		cmd.Events = append(cmd.Events, store.SubscriberEvent{Type: e.Type, First: e.First, Last: e.Last, Why: e.Why, Policy: policy,
-			By: store.Who{Principal: e.By.Principal, Method: e.By.Method, Surface: e.By.Surface, Peer: e.By.Peer}})
+		cmd.Events = append(cmd.Events, store.SubscriberEvent{Type: e.Type, First: e.First, Last: e.Last, Why: e.Why,
+			Policy: policy, By: store.Who{Principal: e.By.Principal, Method: e.By.Method, Surface: e.By.Surface,
+				Peer: e.By.Peer}})
 	}
 	return c.s.Commit(ctx, cmd)
 }
 
-// retain makes retention what the configuration says. f.turn is held, and f.mu is not: a keeper that ends may be asking for the cursors.
+// retain makes retention what the configuration says. f.turn is held, and f.mu is not: a keeper that ends may be asking
+// for the cursors.
 func (f *feeds) retain(r config.Retention) {
 	if f.keep == r {
 		return
@@ -299,16 +307,18 @@ func (f *feeds) cursors() (of map[string]uint64, ok bool) {
 // maxListed bounds how many names an error lists.
 const maxListed = 20
 
-// forget removes the cursor of a subscriber that is not configured. While f.turn is held no pump starts or ends, so none is at work on
-// what goes. Retention asks configured subscribers only: this cursor held nothing back.
+// forget removes the cursor of a subscriber that is not configured. While f.turn is held no pump starts or ends, so
+// none is at work on what goes. Retention asks configured subscribers only: this cursor held nothing back.
 func (f *feeds) forget(ctx context.Context, who store.Who, name string) (seq uint64, err error) {
 	f.turn.Lock()
 	defer f.turn.Unlock()
 	if _, used := f.wanted[name]; used {
-		return 0, sdk.FieldErrf(sdk.CodeConflict, "name", "subscriber %q is configured and its cursor in use: take it out of audit.subscribers, reload, and ask again", name)
+		return 0, sdk.FieldErrf(sdk.CodeConflict, "name",
+			"subscriber %q is configured and its cursor in use: take it out of audit.subscribers, reload, and ask again", name)
 	}
 	if _, known := f.g.store.Cursor(name); !known {
-		return 0, sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor of %.128q: %s", name, withCursors(f.g.store.Cursors()))
+		return 0, sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor of %.128q: %s", name,
+			withCursors(f.g.store.Cursors()))
 	}
 	cmd := &store.DropCursor{Name: name, By: who, Policy: f.g.gen.Load().Policy}
 	if err := f.g.store.Commit(ctx, cmd); err != nil {

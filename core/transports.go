@@ -17,8 +17,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// MapPeer lets messages of that user of the machine on the socket, if they bring no key, be those of the key with that id
-// or name. Before Start only.
+// MapPeer lets messages of that user of the machine on the socket, if they bring no key, be those of the key with that
+// id or name. Before Start only.
 func (g *Gateway) MapPeer(uid uint32, key string) { g.peers[uid] = key }
 
 // listenSocket opens the agents' socket.
@@ -36,7 +36,8 @@ func (g *Gateway) listenSocket() error {
 	}
 	err := g.socketAt(path)
 	var bad *sockd.ConfigError
-	if errors.As(err, &bad) && bad.Key == "socket.path" && c.Path == "" { // nobody asked for that path: it may be too long, or lie where others may write
+	// nobody asked for that path: it may be too long, or lie where others may write
+	if errors.As(err, &bad) && bad.Key == "socket.path" && c.Path == "" {
 		if g.sockDir, err = os.MkdirTemp("", "yett-"); err != nil { // 0700, and new: nobody was there before
 			return fmt.Errorf("socket: %w", err)
 		}
@@ -51,9 +52,13 @@ func (g *Gateway) listenSocket() error {
 
 func (g *Gateway) socketAt(path string) (err error) {
 	c, l := g.cfg.Socket, g.cfg.Limits
-	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group, Peers: g.peers, OwnPeer: g.opts.OwnPeer,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(),
-		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Connections: l.Connections, InFlight: l.InFlight, Timeout: longest, Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
+	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group,
+		Peers: g.peers, OwnPeer: g.opts.OwnPeer,
+		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody),
+		JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(),
+		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies),
+		BodiesPerKey: int64(l.BodiesPerKey), Connections: l.Connections, InFlight: l.InFlight, Timeout: longest,
+		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
 	return err
 }
 
@@ -73,7 +78,8 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	}
 	g.consoleLn, err = net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && !g.cfg.Written("console.listen") {
-		g.opts.Log("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free port instead", c.Listen)
+		g.opts.Log("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free "+
+			"port instead", c.Listen)
 		g.consoleLn, err = net.Listen("tcp", "127.0.0.1:0")
 	}
 	if err != nil {
@@ -83,7 +89,9 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	if tlsSet != nil {
 		g.consoleURL = strings.Replace(g.consoleURL, "http:", "https:", 1)
 	}
-	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: shownPlugins{g}, State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil, Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
+	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: shownPlugins{g},
+		State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil,
+		Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
 	return nil
 }
 

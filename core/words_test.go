@@ -16,11 +16,11 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// TestPluginsWords: what a plugin says before it ends is the operator's to read. Agents, whoever asks for /readyz, and the log hear
-// the host's words only.
+// TestPluginsWords: what a plugin says before it ends is the operator's to read. Agents, whoever asks for /readyz, and
+// the log hear the host's words only.
 func TestPluginsWords(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
-	p := w.g.gen.Load().modules["guest"].process
+	p := w.g.gen.Load().Plugins["guest"].Process
 	w.until("it is given up", func() bool {
 		if got := w.ask("guest/die"); !strings.HasPrefix(got, "DENY ") || strings.Contains(got, lastWords) {
 			t.Errorf("an agent: %s", got)
@@ -28,11 +28,13 @@ func TestPluginsWords(t *testing.T) {
 		return p.Status().State == supervise.StateQuarantined
 	})
 	row := w.row("guest")
-	if want := "(ended with exit status 3); it says: " + lastWords; !strings.Contains(row.Why, want) || !strings.Contains(row.Replicas[0].Detail, want) {
+	if want := "(ended with exit status 3); it says: " + lastWords; !strings.Contains(row.Why, want) ||
+		!strings.Contains(row.Replicas[0].Detail, want) {
 		t.Errorf("an operator: %+v", row)
 	}
 	for _, part := range w.g.ready() {
-		if part.Name == "plugin guest" && (part.OK || !part.Beside || part.State != "quarantined" || !strings.Contains(part.Detail, "exit status 3")) {
+		if part.Name == "plugin guest" && (part.OK || !part.Beside || part.State != "quarantined" ||
+			!strings.Contains(part.Detail, "exit status 3")) {
 			t.Errorf("/readyz: %+v", part)
 		}
 		if strings.Contains(part.Detail, lastWords) {
@@ -43,7 +45,8 @@ func TestPluginsWords(t *testing.T) {
 		return strings.Contains(strings.Join(w.recorded("plugin_state"), ""), `"to":"quarantined"`)
 	})
 	for _, record := range w.recorded("plugin_state") {
-		if strings.Contains(record, lastWords) || !strings.Contains(record, `"policy_version":"`+w.g.gen.Load().Policy+`"`) || !strings.Contains(record, `"at":"20`) {
+		if strings.Contains(record, lastWords) || !strings.Contains(record, `"policy_version":"`+w.g.gen.Load().Policy+`"`) ||
+			!strings.Contains(record, `"at":"20`) {
 			t.Errorf("a record: %s", record)
 		}
 	}
@@ -58,7 +61,8 @@ func TestReloadSaysTheWords(t *testing.T) {
 	w.write(w.guest("authorizer", "speaks"), guestStep, "")
 	_, err := w.reload()
 	var e *sdk.Error
-	if !errors.As(err, &e) || !strings.Contains(e.Msg, "exit status 3") || !strings.Contains(e.Msg, "it says: "+lastWords) {
+	if !errors.As(err, &e) || !strings.Contains(e.Msg, "exit status 3") ||
+		!strings.Contains(e.Msg, "it says: "+lastWords) {
 		t.Errorf("the reload: %v", err)
 	}
 	if got := (shownPlugins{w.g}).Config().Error; !strings.Contains(got, "it says: "+lastWords) {
@@ -78,16 +82,18 @@ func TestReloadSaysTheWords(t *testing.T) {
 // TestFailuresWords: what a plugin says of a check that failed is in the record of the decision, and not in the answer.
 func TestFailuresWords(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
-	if got := w.ask("guest/fail"); !strings.HasPrefix(got, "DENY ") || !strings.Contains(got, "plugin guest: the plugin's answer is an error") || strings.Contains(got, lastWords) {
+	if got := w.ask("guest/fail"); !strings.HasPrefix(got, "DENY ") ||
+		!strings.Contains(got, "plugin guest: the plugin's answer is an error") || strings.Contains(got, lastWords) {
 		t.Errorf("an agent: %s", got)
 	}
-	if got := w.recorded("decision"); len(got) != 1 || strings.Count(got[0], "the plugin's answer is an error; it says: "+lastWords) != 1 {
+	if got := w.recorded("decision"); len(got) != 1 ||
+		strings.Count(got[0], "the plugin's answer is an error; it says: "+lastWords) != 1 {
 		t.Errorf("the record: %v", got)
 	}
 }
 
-// TestPluginsQuoteNoSecret: what a plugin says of a call may quote it. No record and no operator's list has the secret in it, found by
-// a scanner or an API key of ours.
+// TestPluginsQuoteNoSecret: what a plugin says of a call may quote it. No record and no operator's list has the secret
+// in it, found by a scanner or an API key of ours.
 func TestPluginsQuoteNoSecret(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("authorizer", "good:one"), guestStep, "") })
 	made, err := w.g.Service().CreateKey(context.Background(), ops.KeySpec{Name: "leaked", Preset: "agent"}, operator)
@@ -97,7 +103,8 @@ func TestPluginsQuoteNoSecret(t *testing.T) {
 	tokens := []string{"gh" + "p_" + "x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE", made.Value}
 	for _, token := range tokens {
 		for _, tool := range []string{"guest/quote", "guest/fail-quoting"} {
-			resp, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"token":%q}}`, tool, token)).call()
+			resp, err := newCaller(t, w.g, w.key, "authorize",
+				fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"token":%q}}`, tool, token)).call()
 			if err != nil || resp.(*wire.AuthorizeResponse).Effect != "DENY" {
 				t.Fatalf("%s: %v %+v", tool, err, resp)
 			}
@@ -110,19 +117,22 @@ func TestPluginsQuoteNoSecret(t *testing.T) {
 		}
 	}
 	for _, token := range tokens {
-		p := w.g.gen.Load().modules["guest"].process
+		p := w.g.gen.Load().Plugins["guest"].Process
 		crashes := p.Stats().Starts
-		if _, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":"guest/die","args":{"token":%q}}`, token)).call(); err != nil {
+		if _, err := newCaller(t, w.g, w.key, "authorize",
+			fmt.Sprintf(`{"agent_id":"a","tool_id":"guest/die","args":{"token":%q}}`, token)).call(); err != nil {
 			t.Fatal(err)
 		}
 		w.until("an operator hears its last words", func() bool {
-			return p.Stats().Starts > crashes || strings.Contains(w.row("guest").Why+w.row("guest").Replicas[0].Detail, lastWords)
+			return p.Stats().Starts > crashes || strings.Contains(w.row("guest").Why+w.row("guest").Replicas[0].Detail,
+				lastWords)
 		})
 		row := w.row("guest")
 		if strings.Contains(row.Why+row.Replicas[0].Detail, token) {
 			t.Errorf("an operator: %+v", row)
 		}
-		if text := strings.Join(append(w.recorded("decision"), w.recorded("plugin_state")...), "\n"); strings.Contains(text, token) {
+		if text := strings.Join(append(w.recorded("decision"), w.recorded("plugin_state")...), "\n"); strings.Contains(text,
+			token) {
 			t.Errorf("the records: %s", text)
 		}
 		w.until("it is back", func() bool { return p.Status().State == supervise.StateReady })
@@ -135,7 +145,8 @@ func (w *world) metric(name string) string {
 	w.g.processGauges() // metrics are off
 	var out []string
 	for line := range strings.Lines(w.scrape()) {
-		if labels, value, ok := strings.Cut(strings.TrimPrefix(line, name+"{"), "} "); ok && strings.HasPrefix(line, name+"{") && value != "0\n" {
+		if labels, value, ok := strings.Cut(strings.TrimPrefix(line, name+"{"), "} "); ok &&
+			strings.HasPrefix(line, name+"{") && value != "0\n" {
 			out = append(out, labels)
 		}
 	}
@@ -170,7 +181,8 @@ func (w *world) scrape() string {
 
 // TestSubscribersWords: why a subscriber refuses a record is in its own words, which /readyz does not quote.
 func TestSubscribersWords(t *testing.T) {
-	s := feed.Status{State: feed.StatePaused, LagRecords: 3, Poison: 5, PoisonTries: 5, PoisonError: lastWords, Detail: "record 5: " + lastWords}
+	s := feed.Status{State: feed.StatePaused, LagRecords: 3, Poison: 5, PoisonTries: 5, PoisonError: lastWords,
+		Detail: "record 5: " + lastWords}
 	r := &feeding{}
 	if got := r.detail(s); got != "paused, 3 records behind: stuck at record 5" {
 		t.Errorf("/readyz: %s", got)
@@ -188,7 +200,8 @@ func TestRulesSayWhatTheySay(t *testing.T) {
 		w.write("", `, {name: plain, rules: [own.yaml], match: {tools: ["own/plain"]}}, {name: scanned, rules: [own.yaml], scan_args: true, match: {tools: ["own/scanned"]}}`, "")
 	})
 	for _, tool := range []string{"own/plain", "own/scanned"} {
-		resp, err := newCaller(t, w.g, w.key, "authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"n":1}}`, tool)).call()
+		resp, err := newCaller(t, w.g, w.key, "authorize",
+			fmt.Sprintf(`{"agent_id":"a","tool_id":%q,"args":{"n":1}}`, tool)).call()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
-// Package scanners holds the built-in scanners as WASM modules, built from the folders beside this file. They go through
-// the same door as anyone's: bytes that the host admits and runs in its sandbox. Nothing of a scanner's code runs in the
-// importer. The modules are committed; go generate rebuilds them and a test compares.
+// Package scanners holds the built-in scanners as WASM modules, built from the folders beside this file. They go
+// through the same door as anyone's: bytes that the host admits and runs in its sandbox. Nothing of a scanner's code
+// runs in the importer. The modules are committed; go generate rebuilds them and a test compares.
 package scanners
 
 import (
@@ -15,7 +15,8 @@ import (
 //go:embed */*.wasm
 var modules embed.FS
 
-// Builtin gives the module of a built-in scanner. The bytes are the caller's. ok is false when there is none of that name.
+// Builtin gives the module of a built-in scanner. The bytes are the caller's. ok is false when there is none of that
+// name.
 func Builtin(name string) (wasm []byte, ok bool) {
 	if !slices.Contains(Names(), name) {
 		return nil, false

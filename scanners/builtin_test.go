@@ -38,7 +38,8 @@ func TestModulesAreUpToDate(t *testing.T) {
 	readSources(t)
 	for _, name := range scanners.Names() {
 		built := filepath.Join(t.TempDir(), name+".wasm")
-		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", built, "./"+name)
+		cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+			built, "./"+name)
 		cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=", "GOWASM=", "CGO_ENABLED=0", "GOEXPERIMENT=")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)

@@ -1,7 +1,7 @@
 package sdk
 
-// Relations between patterns. Both answers err to the safe side: CoversGlob may miss an inclusion, OverlapGlobs misses no
-// overlap.
+// Relations between patterns. Both answers err to the safe side: CoversGlob may miss an inclusion, OverlapGlobs misses
+// no overlap.
 
 // token of a pattern: a literal byte, or one of the stars.
 type token int16

@@ -1,7 +1,7 @@
 package sdk
 
-// Reason codes of decisions and scans. They are part of the wire; a rule's or a plugin's own code passes unchanged, but for a plugin's that
-// says that a person approved: see SaysApproved.
+// Reason codes of decisions and scans. They are part of the wire; a rule's or a plugin's own code passes unchanged, but
+// for a plugin's that says that a person approved: see SaysApproved.
 const (
 	ReasonRulePermit       = "RULE_PERMIT"
 	ReasonRuleDeny         = "RULE_DENY"
@@ -31,8 +31,8 @@ const (
 	ReasonOutputFinding    = "OUTPUT_FINDING" // a finding whose kind has no field name of its own
 )
 
-// SaysApproved reports whether a reason code says that a person approved. Only the gateway knows that: a plugin's or module's verdict with
-// such a code is invalid.
+// SaysApproved reports whether a reason code says that a person approved. Only the gateway knows that: a plugin's or
+// module's verdict with such a code is invalid.
 func SaysApproved(code string) bool {
 	return code == ReasonApprovalConsumed || code == ReasonStandingConsumed || code == ReasonApprovalGranted
 }

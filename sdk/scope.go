@@ -18,7 +18,8 @@ const (
 var scopeNames = []struct {
 	s    Scope
 	name string
-}{{ScopeAuthorize, "authorize"}, {ScopeScan, "scan"}, {ScopeApprove, "approve"}, {ScopeGrants, "grants"}, {ScopeKill, "kill"}, {ScopeAudit, "audit"}}
+}{{ScopeAuthorize, "authorize"}, {ScopeScan, "scan"}, {ScopeApprove, "approve"}, {ScopeGrants, "grants"},
+	{ScopeKill, "kill"}, {ScopeAudit, "audit"}}
 
 // Presets name the usual sets of scopes.
 var Presets = map[string]Scope{

@@ -53,7 +53,8 @@ func TestMatchAgent(t *testing.T) {
 		globs string
 		agent string
 		want  bool
-	}{{"", "x/y", true}, {"*", "x/y", true}, {"team-*", "team-a", true}, {"team-*", "team-a/b", false}, {"team-**", "team-a/b", true}, {"a,b", "b", true}, {"a,b", "c", false}} {
+	}{{"", "x/y", true}, {"*", "x/y", true}, {"team-*", "team-a", true}, {"team-*", "team-a/b", false},
+		{"team-**", "team-a/b", true}, {"a,b", "b", true}, {"a,b", "c", false}} {
 		var globs []string
 		if c.globs != "" {
 			globs = strings.Split(c.globs, ",")

@@ -49,9 +49,10 @@ type Verdict struct {
 	Approvals int           // on Defer: how many different approvers are needed; 0 means 1
 	Expires   time.Duration // on Defer: how long it may stay pending; 0 means the configured default
 	TTL       time.Duration // how long the answer may be cached by the caller; 0 means not at all
-	From      []string      // on Defer: only these may approve, "key:<name>" or "role:<preset>"; none means everybody who may approve
-	Priority  Priority      // how much an approver should care
-	Limits    []Limit       // what a permit must stay within. Shared: never written to
+	// on Defer: only these may approve, "key:<name>" or "role:<preset>"; none means everybody who may approve
+	From     []string
+	Priority Priority // how much an approver should care
+	Limits   []Limit  // what a permit must stay within. Shared: never written to
 }
 
 // Quorum is how many different approvers, and of which, one step asks for.
@@ -59,13 +60,14 @@ type Quorum struct {
 	N    int      `json:"n"`
 	From []string `json:"from,omitempty"` // "key:<name>" or "role:<preset>"; none means everybody who may approve
 	Step string   `json:"step,omitempty"` // that asks; "" for the chain's default
-	Rule string   `json:"rule,omitempty"` // the rule of that step, "step NAME" if it named none, or "failure of step NAME"; "" for the chain's default
+	// the rule of that step, "step NAME" if it named none, or "failure of step NAME"; "" for the chain's default
+	Rule string `json:"rule,omitempty"`
 
 	Named string `json:"-"` // the rule as the step named it, where Rule is what may be shown of that; never kept
 }
 
-// Beginnings of rule names that only the gateway gives: for a step that names no rule, and for a step that failed. No step can give its
-// own rules such a name.
+// Beginnings of rule names that only the gateway gives: for a step that names no rule, and for a step that failed. No
+// step can give its own rules such a name.
 const (
 	RuleOfStep    = "step "
 	RuleOfFailure = "failure of step "
@@ -76,7 +78,8 @@ func OwnRule(rule string) bool {
 	return strings.HasPrefix(rule, RuleOfStep) || strings.HasPrefix(rule, RuleOfFailure) || endsWithDigest(rule)
 }
 
-// endsWithDigest reports whether a name ends as those do that the gateway gives to rules which it must not name: " #" and 16 hex digits.
+// endsWithDigest reports whether a name ends as those do that the gateway gives to rules which it must not name: " #"
+// and 16 hex digits.
 func endsWithDigest(rule string) bool {
 	_, digest, ok := strings.Cut(rule[max(len(rule)-18, 0):], " #")
 	return ok && len(digest) == 16 && strings.Trim(digest, "0123456789abcdef") == ""
@@ -97,9 +100,10 @@ type LimitKind uint8
 
 // The kinds of limits.
 const (
-	LimitRate   LimitKind = iota + 1 // permits in a window; RATE_EXCEEDED
-	LimitBudget                      // the sum of an amount in a window; BUDGET_SESSION_EXCEEDED per session, BUDGET_DAILY_EXCEEDED else
-	LimitLoop                        // permits of one and the same call in a window; LOOP_DETECTED
+	LimitRate LimitKind = iota + 1 // permits in a window; RATE_EXCEEDED
+	// the sum of an amount in a window; BUDGET_SESSION_EXCEEDED per session, BUDGET_DAILY_EXCEEDED else
+	LimitBudget
+	LimitLoop // permits of one and the same call in a window; LOOP_DETECTED
 )
 
 // Limit is one count or sum that a permit must stay within. It is checked and charged in the permit's own commit, on

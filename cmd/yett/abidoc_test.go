@@ -11,13 +11,13 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/wasmcheck"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/check"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// abiDocument is the document of the module ABI. What it says about constants is tested beside it; here it is held against
-// the host.
+// abiDocument is the document of the module ABI. What it says about constants is tested beside it; here it is held
+// against the host.
 func abiDocument(t *testing.T) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../sdk/abi/README.md")
@@ -36,7 +36,8 @@ func abiBlock(t *testing.T, kind string) string {
 	return m[1]
 }
 
-var valueNames = map[byte]string{wasmgen.I32Type: "i32", wasmgen.I64Type: "i64", wasmgen.F32Type: "f32", wasmgen.F64Type: "f64"}
+var valueNames = map[byte]string{wasmgen.I32Type: "i32", wasmgen.I64Type: "i64", wasmgen.F32Type: "f32",
+	wasmgen.F64Type: "f64"}
 
 // signatureText writes value types, a byte each, as the document does.
 func signatureText(params, results string) string {
@@ -53,14 +54,15 @@ func signatureText(params, results string) string {
 // TestABIDocumentSignatures wants a row with the signature for everything that a module may import, and no other.
 func TestABIDocumentSignatures(t *testing.T) {
 	rows := map[string]string{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|(?: function \\|)? `(\\([^`]*)` \\|").FindAllStringSubmatch(abiDocument(t), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|(?: function \\|)? "+
+		"`(\\([^`]*)` \\|").FindAllStringSubmatch(abiDocument(t), -1) {
 		if rows[m[1]] != "" {
 			t.Errorf("%s has two rows", m[1])
 		}
 		rows[m[1]] = m[2]
 	}
 	want := map[string]string{}
-	for _, im := range wasmcheck.Imports() {
+	for _, im := range check.Imports() {
 		want[im.Name] = signatureText(im.Params, im.Results)
 	}
 	letters := strings.NewReplacer("i", string(wasmgen.I32Type), "f", string(wasmgen.F32Type))
@@ -149,7 +151,8 @@ func TestABIDocumentLimits(t *testing.T) {
 	if given["bytes of the file"] != abi.MaxModule || len(given) != len(abiLimits)+1 {
 		t.Errorf("the table of limits: %v", given)
 	}
-	for _, said := range []string{fmt.Sprint(wasmhost.FuelPerMillisecond, " units for each millisecond"), fmt.Sprint(wasmcheck.StackBudget, " bytes of stack")} {
+	for _, said := range []string{fmt.Sprint(host.FuelPerMillisecond, " units for each millisecond"),
+		fmt.Sprint(check.StackBudget, " bytes of stack")} {
 		if !strings.Contains(abiDocument(t), said) {
 			t.Errorf("the document does not say %q", said)
 		}
@@ -160,7 +163,7 @@ func TestABIDocumentLimits(t *testing.T) {
 				g := wasmgen.Guest{Scan: wasmgen.I32(0)}
 				g.Extra = []wasmgen.Func{{Sig: wasmgen.Sig{Results: "i"}, Body: wasmgen.I32(0)}}
 				g.Edit = func(m *wasmgen.Module) { l.item(m, n) }
-				_, err := wasmcheck.Check(g.Encode(), wasmcheck.Limits{Pages: 1024})
+				_, err := check.Check(g.Encode(), check.Limits{Pages: 1024})
 				return err
 			}
 			n := given[l.name]
@@ -174,8 +177,8 @@ func TestABIDocumentLimits(t *testing.T) {
 	}
 }
 
-// TestABIDocumentModule runs the module that the document gives: its bytes are what its text says, it is fit for a gateway,
-// and it answers.
+// TestABIDocumentModule runs the module that the document gives: its bytes are what its text says, it is fit for a
+// gateway, and it answers.
 func TestABIDocumentModule(t *testing.T) {
 	code, err := hex.DecodeString(strings.Join(strings.Fields(abiBlock(t, "hex-module")), ""))
 	if err != nil {

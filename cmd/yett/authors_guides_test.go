@@ -93,7 +93,8 @@ func TestScannerGuide(t *testing.T) {
 	g.does(".", "yett scanner new codename")
 	write(t, filepath.Join(g.dir, "codename", "main.go"), g.piece("go", 0))
 	g.says(g.does("codename", g.piece("", 0)), `"kind":"CODENAME","start":10,"end":18`)
-	g.says(g.does("codename", g.piece("", 1)), "5 of 5 vectors pass", "is fit", "CODENAME  10", "MB/S", "codename.packaged.wasm")
+	g.says(g.does("codename", g.piece("", 1)), "5 of 5 vectors pass", "is fit", "CODENAME  10", "MB/S",
+		"codename.packaged.wasm")
 	g.says(g.does("codename", "go run . -describe"), `"triggers":[{"literal":"bluebird","fold":true}]`)
 }
 

@@ -27,13 +27,14 @@ const (
 	stranger     = 64_997 // a user of this machine that owns nothing
 )
 
-// BenchmarkBeside says what one user of a gateway costs another: the latency of a neighbour's authorize over HTTP, which is asked at a
-// fixed rate, alone and beside it, in turns. The figure is the median over the rounds of the ratio of the p99. It is for an idle machine:
+// BenchmarkBeside says what one user of a gateway costs another: the latency of a neighbour's authorize over HTTP,
+// which is asked at a fixed rate, alone and beside it, in turns. The figure is the median over the rounds of the ratio
+// of the p99. It is for an idle machine:
 //
 //	go test ./cmd/yett -run '^$' -bench 'Beside/scans' -benchtime 1x -timeout 60m
 //
-// With YETT_LG=COMMAND it is this program that asks, which takes the flags of the C generator and prints p99= and bad=: a generator in Go
-// has a p99 of its own, and flatters the ratio.
+// With YETT_LG=COMMAND it is this program that asks, which takes the flags of the C generator and prints p99= and bad=:
+// a generator in Go has a p99 of its own, and flatters the ratio.
 func BenchmarkBeside(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -49,7 +50,8 @@ func BenchmarkBeside(b *testing.B) {
 	}
 }
 
-// compare measures the neighbour alone and while the trouble lasts. Trouble begins with a call of start and ends with a call of what it gives.
+// compare measures the neighbour alone and while the trouble lasts. Trouble begins with a call of start and ends with a
+// call of what it gives.
 func compare(b *testing.B, s *server, start func() (stop func())) {
 	var ratios, alone, beside []float64
 	half := func() float64 {
@@ -80,16 +82,19 @@ func compare(b *testing.B, s *server, start func() (stop func())) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// generated has the neighbour's calls made by a program with the flags of the generator in C, and gives their p99 in microseconds.
+// generated has the neighbour's calls made by a program with the flags of the generator in C, and gives their p99 in
+// microseconds.
 func (s *server) generated(b *testing.B, command []string) float64 {
 	bodies := filepath.Join(b.TempDir(), "bodies")
-	body := text(map[string]any{"agent_id": "neighbour", "tool_id": "files/read", "args": map[string]any{"path": "notes.txt"}})
+	body := text(map[string]any{"agent_id": "neighbour", "tool_id": "files/read",
+		"args": map[string]any{"path": "notes.txt"}})
 	if err := os.WriteFile(bodies, append([]byte(body), '\n'), 0o600); err != nil {
 		b.Fatal(err)
 	}
 	seconds := besideCalls * besideEvery / time.Second
 	args := append(command[1:], "-a", strings.TrimPrefix(s.URL, "http://"), "-b", bodies, "-c", "16", "-d", fmt.Sprint(int(seconds)), "-w", "0",
-		"-r", fmt.Sprint(int(time.Second/besideEvery)), "-u", "/v1/authorize", "-H", "Authorization: Bearer "+s.Keys.Agent, "-e", `"PERMIT"`)
+		"-r", fmt.Sprint(int(time.Second/besideEvery)), "-u", "/v1/authorize", "-H", "Authorization: Bearer "+s.Keys.Agent,
+		"-e", `"PERMIT"`)
 	out, err := exec.Command(command[0], args...).Output()
 	var p99 float64
 	var bad int
@@ -116,7 +121,8 @@ func besideScans(b *testing.B, sandbox string) {
 	if err := os.WriteFile(path, code, 0o600); err != nil {
 		b.Fatal(err)
 	}
-	plugin := fmt.Sprintf("  slow: {kind: scanner, wasm: %s, digest: %q, sandbox: %s, limits: {timeout: 1s}}\n", path, digestOf(b, path), sandbox)
+	plugin := fmt.Sprintf("  slow: {kind: scanner, wasm: %s, digest: %q, sandbox: %s, limits: {timeout: 1s}}\n", path,
+		digestOf(b, path), sandbox)
 	file := writeConfig(b, dir, plugin, "", "")
 	config, err := os.ReadFile(file)
 	if err != nil {
@@ -125,10 +131,12 @@ func besideScans(b *testing.B, sandbox string) {
 	rewrite(b, file, strings.Replace(string(config), "steps: [{use: secrets}]", "steps: [{use: secrets}, {use: slow}]", 1))
 	s := startDev(b, nil, "--config", file)
 	_, other := s.madeKey("slow", "--scopes", "scan")
-	body := text(map[string]any{"agent_id": "slow", "tool_id": "files/read", "output": wasmgen.Trigger + " some text that is long"})
+	body := text(map[string]any{"agent_id": "slow", "tool_id": "files/read",
+		"output": wasmgen.Trigger + " some text that is long"})
 	compare(b, s, func() func() {
 		return repeatedly(16, func() {
-			if a, err := s.send("POST", "/v1/scan_output", other, body); err == nil && a.status == 200 && a.str("outcome") != "DENIED" {
+			if a, err := s.send("POST", "/v1/scan_output", other, body); err == nil && a.status == 200 &&
+				a.str("outcome") != "DENIED" {
 				b.Errorf("the slow scan ended: %s", a.body)
 			}
 		})
@@ -169,13 +177,15 @@ func besidePlugin(b *testing.B, as *syscall.Credential) {
 	if out, err := exec.Command("cp", built, path).CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
 	}
-	target, err := json.Marshal(intruder.Target{Pid: -1, File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
-		Socket: filepath.Join(data, "admin", "sock")})
+	target, err := json.Marshal(intruder.Target{Pid: -1, File: filepath.Join(data, "audit.key"),
+		Dir: filepath.Join(data, "db"), Socket: filepath.Join(data, "admin", "sock")})
 	if err != nil {
 		b.Fatal(err)
 	}
-	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: relentless, FAKE_ARG: '%s'}, network: none}\n", path, digest, target)
-	file := writeConfig(b, dir, plugin, "      - {use: spy, match: {tools: [\"harass/**\", \"peace/**\"]}, on_error: deny}\n", "")
+	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: relentless, FAKE_ARG: "+
+		"'%s'}, network: none}\n", path, digest, target)
+	file := writeConfig(b, dir, plugin, "      - {use: spy, match: {tools: [\"harass/**\", \"peace/**\"]}, "+
+		"on_error: deny}\n", "")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		b.Fatal(err)
 	}
@@ -229,9 +239,9 @@ func startDevAs(b *testing.B, as *syscall.Credential, dir string, args ...string
 	return s
 }
 
-// besideBodies: connections without a key send bodies byte by byte, for as long as anybody lets them. What memory they take is looked at
-// afterwards, for a minute in which the neighbour asks now and then, and held against a minute of the neighbour alone: what its many calls
-// of before have left to be done would be most of the figure.
+// besideBodies: connections without a key send bodies byte by byte, for as long as anybody lets them. What memory they
+// take is looked at afterwards, for a minute in which the neighbour asks now and then, and held against a minute of the
+// neighbour alone: what its many calls of before have left to be done would be most of the figure.
 func besideBodies(b *testing.B) {
 	s := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), "", "", ""))
 	addr := strings.TrimPrefix(s.URL, "http://")
@@ -243,7 +253,8 @@ func besideBodies(b *testing.B) {
 				return
 			}
 			defer c.Close()
-			_, err = fmt.Fprintf(c, "POST /v1/authorize HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n{", 4<<20)
+			_, err = fmt.Fprintf(c, "POST /v1/authorize HTTP/1.1\r\nHost: x\r\nContent-Type: "+
+				"application/json\r\nContent-Length: %d\r\n\r\n{", 4<<20)
 			for n := 0; err == nil && n < 1000; n++ {
 				pause(5 * time.Millisecond)
 				_, err = c.Write([]byte(" "))

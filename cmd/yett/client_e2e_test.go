@@ -20,7 +20,8 @@ func transports(t *testing.T, s *server, key string) map[string]*client.Client {
 	if err := json.Unmarshal([]byte(s.line), &at); err != nil {
 		t.Fatal(err)
 	}
-	return map[string]*client.Client{"http": dialed(t, client.Options{URL: s.URL, Key: key}), "socket": dialed(t, client.Options{Socket: at.Socket, Key: key})}
+	return map[string]*client.Client{"http": dialed(t, client.Options{URL: s.URL, Key: key}),
+		"socket": dialed(t, client.Options{Socket: at.Socket, Key: key})}
 }
 
 func dialed(t *testing.T, opts client.Options) *client.Client {
@@ -40,7 +41,8 @@ func patient(t *testing.T) context.Context {
 	return ctx
 }
 
-var refundCall = client.Call{AgentID: "demo", ToolID: "payments/refund", Args: json.RawMessage(`{"order":"A-17","amount":120.50}`)}
+var refundCall = client.Call{AgentID: "demo", ToolID: "payments/refund",
+	Args: json.RawMessage(`{"order":"A-17","amount":120.50}`)}
 
 // TestClientDecides runs the Go client against the real server, over both transports.
 func TestClientDecides(t *testing.T) {
@@ -48,7 +50,8 @@ func TestClientDecides(t *testing.T) {
 	ctx := patient(t)
 	for name, c := range transports(t, s, s.Keys.Agent) {
 		t.Run(name, func(t *testing.T) {
-			for tool, effect := range map[string]string{"files/read": "PERMIT", "payments/refund": "DEFER", "unknown/tool": "DENY"} {
+			for tool, effect := range map[string]string{"files/read": "PERMIT", "payments/refund": "DEFER",
+				"unknown/tool": "DENY"} {
 				d, err := c.Authorize(ctx, client.Call{AgentID: "demo", ToolID: tool, Explain: true})
 				if err != nil || d.Effect != effect || d.Permitted() != (effect == "PERMIT") || len(d.Checks) == 0 {
 					t.Errorf("%s: %+v, %v", tool, d, err)
@@ -59,7 +62,8 @@ func TestClientDecides(t *testing.T) {
 				t.Errorf("dry run: %+v, %v", d, err)
 			}
 			out, err := c.ScanOutput(ctx, wire.ScanRequest{ToolID: "files/read", Output: "key " + sampleSecret() + " end"})
-			if err != nil || out.Outcome != "REDACTED" || strings.Contains(*out.SanitizedOutput, sampleSecret()) || !strings.HasSuffix(*out.SanitizedOutput, " end") {
+			if err != nil || out.Outcome != "REDACTED" || strings.Contains(*out.SanitizedOutput, sampleSecret()) ||
+				!strings.HasSuffix(*out.SanitizedOutput, " end") {
 				t.Errorf("scan: %+v, %v", out, err)
 			}
 			_, err = c.Authorize(ctx, client.Call{AgentID: "demo"})
@@ -135,7 +139,8 @@ func TestClientWaits(t *testing.T) {
 				})
 				d, args, err := agent.AuthorizeAndWait(ctx, refundCall)
 				wg.Wait()
-				if err != nil || d.Effect != c.effect || d.ReasonCode != c.code || d.Permitted() != (c.effect == "PERMIT") || string(args) != c.runWith {
+				if err != nil || d.Effect != c.effect || d.ReasonCode != c.code || d.Permitted() != (c.effect == "PERMIT") ||
+					string(args) != c.runWith {
 					t.Errorf("%+v with %s, %v", d, args, err)
 				}
 			})
@@ -151,7 +156,8 @@ func TestClientOperates(t *testing.T) {
 	operators := transports(t, s, s.Keys.Operator)
 	ctx := patient(t)
 	for name, c := range operators {
-		g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "demo", ToolPattern: "payments/*", TTLSeconds: 60, MaxUses: 1, Note: name})
+		g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "demo", ToolPattern: "payments/*", TTLSeconds: 60, MaxUses: 1,
+			Note: name})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -170,7 +176,8 @@ func TestClientOperates(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, d, err)
 		}
 		pending, err := approver.Approvals(ctx, "demo", 10)
-		if err != nil || pending.Total != 1 || pending.Approvals[0].DeferToken != d.DeferToken || !strings.Contains(string(pending.Approvals[0].Call), `"amount":120.5`) {
+		if err != nil || pending.Total != 1 || pending.Approvals[0].DeferToken != d.DeferToken ||
+			!strings.Contains(string(pending.Approvals[0].Call), `"amount":120.5`) {
 			t.Errorf("%s: %+v, %v", name, pending, err)
 		}
 		k, err := c.Kill(ctx, wire.KillRequest{AgentID: "demo", Reason: "test"})
@@ -203,7 +210,8 @@ func TestClientActions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer events.Close()
-	refund := client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund", Params: map[string]any{"amount": 5}}
+	refund := client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund",
+		Params: map[string]any{"amount": 5}}
 	a, err := c.SubmitAction(ctx, refund)
 	if err != nil || a.Status != "pending_approval" || a.ApprovalToken == "" || a.MayRun() {
 		t.Fatalf("%+v, %v", a, err)
@@ -211,7 +219,8 @@ func TestClientActions(t *testing.T) {
 	if _, err := approver.ActionApproval(ctx, a.ID, "wrong", true, ""); !errors.Is(err, client.ErrForbidden) {
 		t.Errorf("a wrong token: %v", err)
 	}
-	if got, err := approver.ActionApproval(ctx, a.ID, a.ApprovalToken, true, "fine"); err != nil || got.Status != "approved" {
+	if got, err := approver.ActionApproval(ctx, a.ID, a.ApprovalToken, true, "fine"); err != nil ||
+		got.Status != "approved" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := c.StartAction(ctx, a); err != nil || !got.MayRun() {
@@ -220,7 +229,8 @@ func TestClientActions(t *testing.T) {
 	if _, err := approver.WithdrawAction(ctx, a.ID, a.ApprovalToken, "too late"); !errors.Is(err, client.ErrConflict) {
 		t.Errorf("withdrawn after its start: %v", err)
 	}
-	if got, err := c.ResultAction(ctx, a.ID, client.Result{Success: true, Result: map[string]any{"ok": 1}}); err != nil || got.Status != "succeeded" {
+	if got, err := c.ResultAction(ctx, a.ID, client.Result{Success: true, Result: map[string]any{"ok": 1}}); err != nil ||
+		got.Status != "succeeded" {
 		t.Errorf("result: %+v, %v", got, err)
 	}
 	if got, err := c.GetAction(ctx, a.ID); err != nil || got.Status != "succeeded" || got.MayRun() {
@@ -231,10 +241,12 @@ func TestClientActions(t *testing.T) {
 		t.Errorf("list: %v, %v", page, err)
 	}
 	records, err := c.ActionEvents(ctx, a.ID)
-	if err != nil || len(records) < 4 || records[0].EventType != "created" || records[len(records)-1].EventType != "succeeded" {
+	if err != nil || len(records) < 4 || records[0].EventType != "created" ||
+		records[len(records)-1].EventType != "succeeded" {
 		t.Errorf("events: %+v, %v", records, err)
 	}
-	if g, err := c.GateDecide(ctx, client.Submission{AgentID: "demo", Tool: "files", Operation: "read"}); err != nil || !g.Execute() {
+	if g, err := c.GateDecide(ctx, client.Submission{AgentID: "demo", Tool: "files", Operation: "read"}); err != nil ||
+		!g.Execute() {
 		t.Errorf("gate: %+v, %v", g, err)
 	}
 	if g, err := c.GateDecide(ctx, refund); err != nil || g.Execute() || g.Outcome == "EXECUTE" {
@@ -244,14 +256,16 @@ func TestClientActions(t *testing.T) {
 	if err != nil || e.EventType != "action_created" || e.ActionID != a.ID || e.ID == "" {
 		t.Errorf("first event: %+v, %v", e, err)
 	}
-	regretted, err := c.SubmitAction(ctx, client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund", Params: map[string]any{"amount": 6}})
+	regretted, err := c.SubmitAction(ctx, client.Submission{AgentID: "demo", Tool: "payments", Operation: "refund",
+		Params: map[string]any{"amount": 6}})
 	if err == nil {
 		_, err = approver.ActionApproval(ctx, regretted.ID, regretted.ApprovalToken, true, "")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil || got.Status != "denied" {
+	if got, err := approver.WithdrawAction(ctx, regretted.ID, regretted.ApprovalToken, "no longer"); err != nil ||
+		got.Status != "denied" {
 		t.Errorf("withdrawn: %+v, %v", got, err)
 	}
 	if got, err := c.StartAction(ctx, regretted); err == nil && got.MayRun() {

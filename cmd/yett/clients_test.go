@@ -69,12 +69,14 @@ func TestPublicClients(t *testing.T) {
 	}
 	good, socket := startForClients(t, "dev-agent")
 	audited, audit := startForClients(t, "dev-operator")
-	env := append(os.Environ(), "YETT_URL="+good.URL, "YETT_SOCKET="+socket, "YETT_AGENT_KEY="+good.Keys.Agent, "YETT_APPROVER_KEY="+good.Keys.Approver,
-		"YETT_OPERATOR_KEY="+good.Keys.Operator, "YETT_AUDIT_URL="+audited.URL, "YETT_AUDIT_SOCKET="+audit, "YETT_AUDIT_KEY="+audited.Keys.Agent,
-		"YETT_NODE_MODULES="+filepath.Join(clients, "node"), "PYTHONDONTWRITEBYTECODE=1")
+	env := append(os.Environ(), "YETT_URL="+good.URL, "YETT_SOCKET="+socket, "YETT_AGENT_KEY="+good.Keys.Agent,
+		"YETT_APPROVER_KEY="+good.Keys.Approver, "YETT_OPERATOR_KEY="+good.Keys.Operator, "YETT_AUDIT_URL="+audited.URL,
+		"YETT_AUDIT_SOCKET="+audit, "YETT_AUDIT_KEY="+audited.Keys.Agent, "YETT_NODE_MODULES="+filepath.Join(clients, "node"),
+		"PYTHONDONTWRITEBYTECODE=1")
 
 	t.Run("python", func(t *testing.T) {
-		newest := strings.TrimSpace(runClient(t, env, ".", filepath.Join(clients, "venv", "bin", "python"), "-c", "import importlib.metadata as m; print(m.version('faramesh-sdk'))"))
+		newest := strings.TrimSpace(runClient(t, env, ".", filepath.Join(clients, "venv", "bin", "python"), "-c",
+			"import importlib.metadata as m; print(m.version('faramesh-sdk'))"))
 		earlier, err := os.ReadDir(filepath.Join(clients, "old"))
 		if err != nil || len(earlier) == 0 {
 			t.Fatalf("no earlier releases: %v", err)
@@ -101,7 +103,8 @@ func python(t *testing.T, clients, release string, env []string) {
 		}
 		for _, file := range files {
 			t.Run(file, func(t *testing.T) {
-				out := runClient(t, env, "python", filepath.Join(clients, "venv", "bin", "python"), "-W", "ignore::ResourceWarning", "-m", "unittest", "-v", strings.TrimSuffix(file, ".py"))
+				out := runClient(t, env, "python", filepath.Join(clients, "venv", "bin", "python"), "-W", "ignore::ResourceWarning",
+					"-m", "unittest", "-v", strings.TrimSuffix(file, ".py"))
 				if !strings.Contains(out, "\nOK") || strings.Contains(out, "\nRan 0 tests") {
 					t.Errorf("not all tests ran:\n%s", out)
 				}

@@ -13,11 +13,13 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/scanners"
 )
 
 func configCommand() *cobra.Command {
-	return cli.Group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(), configSchema())
+	return cli.Group("config", "Check, print and explain the configuration", configCheck(), configPrint(), configExplain(),
+		configSchema())
 }
 
 // configVerdict is what `config check` found.
@@ -47,10 +49,11 @@ func configCheck() *cobra.Command {
 	var file cli.ConfigFile
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use:     "check FILE",
-		Short:   "Check a configuration without side effects: exit 0 if a server would take it, 1 if not",
-		Example: "  yett config check yett.yaml\n  yett config check --config yett.yaml -o json | jq -r '.problems[].message'",
-		Args:    cobra.MaximumNArgs(1),
+		Use:   "check FILE",
+		Short: "Check a configuration without side effects: exit 0 if a server would take it, 1 if not",
+		Example: "  yett config check yett.yaml\n  yett config check --config yett.yaml -o json | jq -r " +
+			"'.problems[].message'",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := file.Of(args)
 			if err != nil {
@@ -76,7 +79,7 @@ func checkConfig(cmd *cobra.Command, out *cli.Output, path string) error {
 	case err == nil:
 		list = cfg.Check()
 		err = core.Check(cmd.Context(), cfg)
-		row.Policy, row.Warnings = cfg.Hash(), core.Warnings(cfg)
+		row.Policy, row.Warnings = cfg.Hash(), loaded.Warnings(cfg)
 	case errors.As(err, &bad):
 		row.add(bad.Problems...)
 	}
@@ -158,10 +161,11 @@ func configExplain() *cobra.Command {
 	var file cli.ConfigFile
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use:     "explain KEY [FILE]",
-		Short:   "Print the value of a key and where it comes from",
-		Example: "  yett config explain limits.depth --config yett.yaml\n  yett config explain chains.authorize yett.yaml -o json",
-		Args:    cobra.RangeArgs(1, 2),
+		Use:   "explain KEY [FILE]",
+		Short: "Print the value of a key and where it comes from",
+		Example: "  yett config explain limits.depth --config yett.yaml\n  yett config explain chains.authorize " +
+			"yett.yaml -o json",
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path, err := file.Of(args[1:])
 			if err != nil {
@@ -193,13 +197,14 @@ func configExplain() *cobra.Command {
 
 func configSchema() *cobra.Command {
 	var out cli.Output
-	cmd := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration, for editors", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if out.Table() {
-			_, err := cmd.OutOrStdout().Write(config.Schema())
-			return err
-		}
-		return printDocument(cmd.OutOrStdout(), &out, config.Schema())
-	}}
+	cmd := &cobra.Command{Use: "schema", Short: "Print the JSON Schema of the configuration, for editors",
+		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+			if out.Table() {
+				_, err := cmd.OutOrStdout().Write(config.Schema())
+				return err
+			}
+			return printDocument(cmd.OutOrStdout(), &out, config.Schema())
+		}}
 	out.Bind(cmd)
 	return cmd
 }

@@ -43,21 +43,25 @@ func TestConsoleApproves(t *testing.T) {
 		t.Fatalf("the page: %s", body)
 	}
 	v.do(303, page+"/approve", url.Values{"digest": {seen[1]}, "reason": {"order checked"}})
-	if a := <-waiting; a.str("status") != "approved" || a.str("resolved_by") != "console:ada" || a.str("reason") != "order checked" {
+	if a := <-waiting; a.str("status") != "approved" || a.str("resolved_by") != "console:ada" ||
+		a.str("reason") != "order checked" {
 		t.Errorf("the agent is told %s", a.body)
 	}
-	s.post(s.Keys.Agent, "/v1/authorize", call+`,"defer_token":"`+token+`"}`).wantDecision(t, "PERMIT", "APPROVAL_CONSUMED")
+	s.post(s.Keys.Agent, "/v1/authorize", call+`,"defer_token":"`+token+`"}`).wantDecision(t, "PERMIT",
+		"APPROVAL_CONSUMED")
 	other := s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{"order":"A-18"}}`)
 	s.kill()
 	s = startDev(t, nil, "--data", data)
 	again, _ := visit(s)
 	again.cookie = v.cookie
-	if body := again.do(200, page, nil); !strings.Contains(body, "was approved and is used") || !strings.Contains(body, "console:ada") {
+	if body := again.do(200, page, nil); !strings.Contains(body, "was approved and is used") ||
+		!strings.Contains(body, "console:ada") {
 		t.Errorf("after a kill: %s", body)
 	}
 	page = "/approvals/" + other.str("decision_id")
 	again.do(303, page+"/deny", url.Values{"reason": {"wrong customer"}})
-	if a := s.post(s.Keys.Approver, "/v1/defer/status", `{"token":"`+other.str("defer_token")+`"}`); a.str("status") != "denied" {
+	if a := s.post(s.Keys.Approver, "/v1/defer/status", `{"token":"`+other.str("defer_token")+`"}`); a.str("status") !=
+		"denied" {
 		t.Errorf("the other one: %s", a.body)
 	}
 	if log := s.exported(); strings.Count(log, `"principal_id":"console:ada","principal_method":"console"`) < 4 {
@@ -65,15 +69,17 @@ func TestConsoleApproves(t *testing.T) {
 	}
 }
 
-// TestConsoleShowsPlugins: a plugin that was given up and a reload that was refused are on the page; whoever resumes it is in
-// the log.
+// TestConsoleShowsPlugins: a plugin that was given up and a reload that was refused are on the page; whoever resumes it
+// is in the log.
 func TestConsoleShowsPlugins(t *testing.T) {
 	token, dir := fmt.Sprintf("console-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
 	path, digest := fakeBinary(t)
-	config := writeConfig(t, dir, entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep, "")
+	config := writeConfig(t, dir, entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep,
+		"")
 	s := startDev(t, nil, "--config", config, "--data", t.TempDir())
 	v := signUp(s)
-	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "entitle") || !strings.Contains(body, "authorizer") || !strings.Contains(body, strings.TrimPrefix(digest, "sha256:")) ||
+	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "entitle") || !strings.Contains(body, "authorizer") ||
+		!strings.Contains(body, strings.TrimPrefix(digest, "sha256:")) ||
 		!strings.Contains(body, "not reloaded since") {
 		t.Errorf("the page: %s", body)
 	}
@@ -83,7 +89,8 @@ func TestConsoleShowsPlugins(t *testing.T) {
 	}) {
 		t.Fatalf("%+v", s.plugins())
 	}
-	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "quarantined") || !strings.Contains(body, "/plugins/entitle/resume") {
+	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "quarantined") ||
+		!strings.Contains(body, "/plugins/entitle/resume") {
 		t.Errorf("the page: %s", body)
 	}
 	starts := s.plugins()["entitle"].Starts
@@ -99,7 +106,8 @@ func TestConsoleShowsPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.reloads()
-	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "was refused") || !strings.Contains(body, "no-such-key") {
+	if body := v.do(200, "/plugins", nil); !strings.Contains(body, "was refused") ||
+		!strings.Contains(body, "no-such-key") {
 		t.Errorf("the page: %s", body)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// visitor is a person at the console of a real server. The Go client keeps no Secure cookie over http as browsers do for
-// this very machine, so it is carried by hand.
+// visitor is a person at the console of a real server. The Go client keeps no Secure cookie over http as browsers do
+// for this very machine, so it is carried by hand.
 type visitor struct {
 	s            *server
 	base, cookie string
@@ -74,8 +74,8 @@ func (v *visitor) do(status int, path string, fields url.Values, headers ...stri
 
 var shownValue = regexp.MustCompile(`yett_([0-9A-Za-z]{12})_[0-9A-Za-z]{49}`)
 
-// TestConsoleOfTheServer signs up over the link that dev prints, makes a key, uses it over HTTP, and sees it refused once
-// it is revoked; the session outlives the server.
+// TestConsoleOfTheServer signs up over the link that dev prints, makes a key, uses it over HTTP, and sees it refused
+// once it is revoked; the session outlives the server.
 func TestConsoleOfTheServer(t *testing.T) {
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)

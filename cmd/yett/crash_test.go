@@ -44,7 +44,8 @@ type asked struct {
 }
 
 func newOutside() *outside {
-	return &outside{ids: map[string]string{}, keys: map[string]string{}, revoked: map[string]string{}, defers: map[string]asked{}}
+	return &outside{ids: map[string]string{}, keys: map[string]string{}, revoked: map[string]string{},
+		defers: map[string]asked{}}
 }
 
 // answered takes down an answer.
@@ -131,7 +132,8 @@ func (l *worker) turn() bool {
 	if l.n%4 == 3 {
 		return true
 	}
-	yes, err := l.call(l.s.Keys.Approver, "/v1/approve", fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, l.n%4 != 2))
+	yes, err := l.call(l.s.Keys.Approver, "/v1/approve",
+		fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, l.n%4 != 2))
 	if !err {
 		return false
 	}
@@ -149,7 +151,8 @@ func (l *worker) turn() bool {
 // manage makes keys with the real command and revokes every second one, until the server is gone.
 func (l *worker) manage() {
 	for n := 0; ; n++ {
-		out, err := exec.Command(binary(l.s.t), "keys", "create", fmt.Sprintf("k-%d-%d", l.round, n), "--data", l.s.Data, "-o", "json").Output()
+		out, err := exec.Command(binary(l.s.t), "keys", "create", fmt.Sprintf("k-%d-%d", l.round, n), "--data", l.s.Data,
+			"-o", "json").Output()
 		var k admin.NewKey
 		if err != nil || json.Unmarshal(out, &k) != nil {
 			return
@@ -223,8 +226,8 @@ func TestKillUnderLoad(t *testing.T) {
 		}
 	}
 	slices.Sort(ready[1:])
-	t.Logf("%d kills, %d answers, %d keys, %d revoked, %d defers; first start %v, restarts: median %v, slowest %v", total, known.answers, len(known.keys), len(known.revoked),
-		len(known.defers), ready[0], ready[1+total/2], ready[total])
+	t.Logf("%d kills, %d answers, %d keys, %d revoked, %d defers; first start %v, restarts: median %v, slowest %v", total,
+		known.answers, len(known.keys), len(known.revoked), len(known.defers), ready[0], ready[1+total/2], ready[total])
 }
 
 // holds checks a server just started against what is known.
@@ -243,14 +246,16 @@ func (o *outside) holds(s *server, round int) error {
 		defer mu.Unlock()
 		errs = append(errs, err)
 	}
-	live, dead, tokens := slices.Sorted(maps.Keys(o.keys)), slices.Sorted(maps.Keys(o.revoked)), slices.Sorted(maps.Keys(o.defers))
+	live, dead, tokens := slices.Sorted(maps.Keys(o.keys)), slices.Sorted(maps.Keys(o.revoked)),
+		slices.Sorted(maps.Keys(o.defers))
 	atOnce(16, len(live), func(i int) {
 		if a, err := s.send("POST", "/v1/approve", live[i], `{`); err != nil || a.status == 401 {
 			check(fmt.Errorf("key %s was answered and does not work: %v %s", o.keys[live[i]], err, a.body))
 		}
 	})
 	atOnce(16, len(dead), func(i int) {
-		if a, err := s.send("POST", "/v1/authorize", dead[i], `{"agent_id":"a","tool_id":"files/read"}`); err != nil || a.status != 401 || a.str("code") != "key_revoked" {
+		if a, err := s.send("POST", "/v1/authorize", dead[i], `{"agent_id":"a","tool_id":"files/read"}`); err != nil ||
+			a.status != 401 || a.str("code") != "key_revoked" {
 			check(fmt.Errorf("key %s was revoked: %v %s", o.revoked[dead[i]], err, a.body))
 		}
 	})
@@ -281,8 +286,8 @@ type logLine struct {
 	KeyID   string `json:"key_id"`
 }
 
-// inLog checks an export: the header's checkpoint is signed by key and is of exactly these records, seq has no gaps, and
-// everything answered is there.
+// inLog checks an export: the header's checkpoint is signed by key and is of exactly these records, seq has no gaps,
+// and everything answered is there.
 func (o *outside) inLog(export, key string) error {
 	sc := bufio.NewScanner(strings.NewReader(export))
 	sc.Buffer(nil, 1<<24)
@@ -329,8 +334,10 @@ func (o *outside) inLog(export, key string) error {
 			revoked[line.KeyID] = true
 		}
 	}
-	if got, err := tlog.TreeHash(n, reader(hashes)); err != nil || n != size || got != root || head.From != 1 || head.To != uint64(n) {
-		return fmt.Errorf("the checkpoint is of %d records with root %v, the header of %d to %d; there are %d with root %v %v", size, root, head.From, head.To, n, got, err)
+	if got, err := tlog.TreeHash(n, reader(hashes)); err != nil || n != size || got != root || head.From != 1 ||
+		head.To != uint64(n) {
+		return fmt.Errorf("the checkpoint is of %d records with root %v, the header of %d to %d; there are %d with "+
+			"root %v %v", size, root, head.From, head.To, n, got, err)
 	}
 	for id, effect := range o.ids {
 		if ids[id] != effect {

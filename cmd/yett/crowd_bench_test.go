@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// BenchmarkCrowd says what calls of one key on many connections cost another key, where args are scanned before they are decided: how
-// long its calls, its scans and a kill take, and how many are not permitted. The crowd's own sender takes one of two processors.
+// BenchmarkCrowd says what calls of one key on many connections cost another key, where args are scanned before they
+// are decided: how long its calls, its scans and a kill take, and how many are not permitted. The crowd's own sender
+// takes one of two processors.
 //
 //	go test ./cmd/yett -run '^$' -bench Crowd -benchtime 1x
 func BenchmarkCrowd(b *testing.B) {
@@ -31,12 +32,14 @@ func crowd(b *testing.B, sides, size int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	rewrite(b, file, strings.NewReplacer("    budget: 30s\n", "", "rules: [all.yaml]", "rules: [all.yaml], scan_args: true").Replace(string(config)))
+	rewrite(b, file, strings.NewReplacer("    budget: 30s\n", "", "rules: [all.yaml]",
+		"rules: [all.yaml], scan_args: true").Replace(string(config)))
 	s := startDev(b, nil, "--config", file)
 	_, many := s.madeKey("crowd", "--scopes", "authorize")
 	_, killer := s.madeKey("killer", "--scopes", "kill")
 	_, scanner := s.madeKey("scanner", "--scopes", "scan")
-	body := text(map[string]any{"agent_id": "crowd", "tool_id": "files/read", "args": map[string]any{"t": strings.Repeat(`some text, "quoted" too. `, size/26)}})
+	body := text(map[string]any{"agent_id": "crowd", "tool_id": "files/read",
+		"args": map[string]any{"t": strings.Repeat(`some text, "quoted" too. `, size/26)}})
 	var calls, refused atomic.Int64
 	ends := make([]func(), sides)
 	for i := range ends {
@@ -47,7 +50,8 @@ func crowd(b *testing.B, sides, size int) {
 		defer c.Close()
 		r := bufio.NewReader(c)
 		ends[i] = repeatedly(1, func() {
-			answer, err := exchange(c, r, fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", many, len(body), body))
+			answer, err := exchange(c, r, fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+
+				"%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", many, len(body), body))
 			if err != nil {
 				b.Error(err)
 				pause(time.Second)
@@ -69,7 +73,8 @@ func crowd(b *testing.B, sides, size int) {
 			b.Logf("%s: %v %s", what, err, a.body)
 		}
 	}
-	output := text(map[string]any{"agent_id": "s", "tool_id": "files/read", "output": strings.Repeat("some words of an output. ", 350)})
+	output := text(map[string]any{"agent_id": "s", "tool_id": "files/read",
+		"output": strings.Repeat("some words of an output. ", 350)})
 	for end, n := time.Now().Add(15*time.Second), 0; time.Now().Before(end); n++ {
 		timed("call", func() (answer, error) { return s.asked("files/read") }, `"PERMIT"`)
 		timed("scan", func() (answer, error) { return s.send("POST", "/v1/scan_output", scanner, output) }, `"PASS"`)

@@ -41,8 +41,10 @@ func devCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev [FILE]",
 		Short: "Run a gateway to try things out, with keys and curl lines to copy",
-		Long: "Run one process with default chains: reads are permitted, the plainly destructive is denied, money movement\n" +
-			"and deletion are deferred, secrets in outputs are redacted. Without --data everything is thrown away at the end.\n" +
+		Long: "Run one process with default chains: reads are permitted, the plainly destructive is denied, money " +
+			"movement\n" +
+			"and deletion are deferred, secrets in outputs are redacted. Without --data everything is thrown away at " +
+			"the end.\n" +
 			"With -o json one line goes to stdout once it is ready: url, socket, metrics, console, data, keys.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -53,7 +55,8 @@ func devCommand() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&named.Flag, "config", "", "configuration file instead of the default chains; may also be given without the flag")
+	fs.StringVar(&named.Flag, "config", "", "configuration file instead of the default chains; may also be given "+
+		"without the flag")
 	fs.StringVar(&f.data, "data", "", "data directory to keep (default: a throw-away one)")
 	fs.StringVar(&f.listen, "listen", "", "address of the HTTP API (default 127.0.0.1:8420; port 0 takes a free one)")
 	fs.StringVar(&f.socket, "socket", "", "path of the agents' socket (default yett.sock in the data directory)")
@@ -85,7 +88,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	opts := core.Options{Version: cli.Version(), OwnPeer: true, ConfigFile: f.config, Load: func() (*config.Config, error) { return f.load(data) }}
+	opts := core.Options{Version: cli.Version(), OwnPeer: true, ConfigFile: f.config,
+		Load: func() (*config.Config, error) { return f.load(data) }}
 	if f.data == "" { // else, and where the user has none, it is in the data directory
 		opts.CacheDir = cli.ModuleCache()
 	}
@@ -100,7 +104,8 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		}
 		return nil
 	}, func(g *core.Gateway) error {
-		at := devPlaces{URL: g.URL(), Socket: optional(g.SocketPath()), Metrics: optional(g.MetricsURL()), Console: optional(consoleOf(g)), Data: data, Keys: keys}
+		at := devPlaces{URL: g.URL(), Socket: optional(g.SocketPath()), Metrics: optional(g.MetricsURL()),
+			Console: optional(consoleOf(g)), Data: data, Keys: keys}
 		if !f.out.Table() {
 			return f.out.PrintData(stdout, []any{at}, true)
 		}
@@ -129,7 +134,8 @@ func (f *devFlags) load(data string) (*config.Config, error) {
 		flags["socket.path"] = socket
 	}
 	src := config.Sources{File: f.config, Env: os.Environ(), Flags: flags, Builtins: scanners.Names(), Serve: true}
-	src.Default = []byte("version: 1\nserver: {metrics: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\n") // several may run at once
+	// several may run at once
+	src.Default = []byte("version: 1\nserver: {metrics: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\n")
 	if f.config == "" {
 		src.Default, src.DefaultDir = devConfig, "builtin"
 		src.Files = map[string][]byte{filepath.Join("builtin", "rules.yaml"): devRules}
@@ -147,8 +153,8 @@ type devKeySet struct {
 // devGrace is how long the keys of an earlier start stay valid once there are new ones.
 const devGrace = 24 * time.Hour
 
-// devKeys makes three new keys. Those of earlier starts on the same data stay valid for devGrace, so that they do not pile up
-// and what still uses them goes on. A name that somebody else's key has gets a number.
+// devKeys makes three new keys. Those of earlier starts on the same data stay valid for devGrace, so that they do not
+// pile up and what still uses them goes on. A name that somebody else's key has gets a number.
 func devKeys(ctx context.Context, s *ops.Service) (devKeySet, error) {
 	var out devKeySet
 	by := store.Who{Principal: "dev", Method: "system", Surface: "system"}
@@ -209,8 +215,8 @@ func consoleOf(g *core.Gateway) string {
 	return g.ConsoleURL()
 }
 
-// printTour is what a person reads: where everything is, what to paste into another terminal, and lines to try with it. They are
-// the README's.
+// printTour is what a person reads: where everything is, what to paste into another terminal, and lines to try with it.
+// They are the README's.
 func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 	var b strings.Builder
 	bold, dim, plain := "", "", ""
@@ -244,13 +250,15 @@ func printTour(w io.Writer, at devPlaces, thrown bool, steps []tourStep) error {
 	return err
 }
 
-// variables are what the tour's lines and the other commands read. YETT_API_KEY is the agent's: an agent's program needs no more.
+// variables are what the tour's lines and the other commands read. YETT_API_KEY is the agent's: an agent's program
+// needs no more.
 func (at *devPlaces) variables() [][2]string {
 	out := [][2]string{{"YETT_URL", at.URL}}
 	if at.Socket != nil {
 		out = append(out, [2]string{"YETT_SOCKET", cli.Quoted(*at.Socket)})
 	}
-	return append(out, [2]string{"YETT_API_KEY", at.Keys.Agent}, [2]string{"YETT_APPROVER_KEY", at.Keys.Approver}, [2]string{"YETT_OPERATOR_KEY", at.Keys.Operator})
+	return append(out, [2]string{"YETT_API_KEY", at.Keys.Agent}, [2]string{"YETT_APPROVER_KEY", at.Keys.Approver},
+		[2]string{"YETT_OPERATOR_KEY", at.Keys.Operator})
 }
 
 type tourStep struct{ title, line string }
@@ -262,7 +270,8 @@ func post(key, path, body string) string {
 
 // readStep is the tour's first.
 func readStep(title string) tourStep {
-	return tourStep{title, post("YETT_API_KEY", "/v1/authorize", `{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)}
+	return tourStep{title, post("YETT_API_KEY", "/v1/authorize",
+		`{"agent_id":"demo","tool_id":"files/read","args":{"path":"README.md"}}`)}
 }
 
 // tour are the lines that show what the default chains do. Each is one line of shell; the README has the same.

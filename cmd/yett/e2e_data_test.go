@@ -29,7 +29,8 @@ func (r *trace) calls() (authorize, scan string) {
 	}
 	output := string(r.Result)
 	_ = json.Unmarshal(r.Result, &output) // what is no string is sent as its JSON text
-	return authorize, text(map[string]any{"agent_id": r.Agent, "tool_id": r.Tool, "session_id": r.Session, "output": output})
+	return authorize, text(map[string]any{"agent_id": r.Agent, "tool_id": r.Tool, "session_id": r.Session,
+		"output": output})
 }
 
 // replay sends every trace and gives what must be the same each time.
@@ -66,8 +67,8 @@ func replay(t *testing.T, rows []trace, workers int) []string {
 	return out
 }
 
-// TestTracesAreAnsweredAlike replays recorded calls on two gateways, in two orders: no errors, and the same verdicts and
-// texts byte for byte.
+// TestTracesAreAnsweredAlike replays recorded calls on two gateways, in two orders: no errors, and the same verdicts
+// and texts byte for byte.
 func TestTracesAreAnsweredAlike(t *testing.T) {
 	binary(t)
 	rows := dataRows[trace](t, "traces.jsonl.gz")
@@ -118,7 +119,8 @@ func tarFiles(t *testing.T, name string) map[string]string {
 
 // stricter are files that the suite accepts and Yett refuses: a name twice, and NUL.
 func stricter(file string) bool {
-	return strings.Contains(file, "duplicated_key") || strings.Contains(file, "escaped_null") || strings.Contains(file, "escaped_NULL")
+	return strings.Contains(file, "duplicated_key") || strings.Contains(file, "escaped_null") ||
+		strings.Contains(file, "escaped_NULL")
 }
 
 func TestJSONTorture(t *testing.T) {
@@ -137,7 +139,8 @@ func TestJSONTorture(t *testing.T) {
 		if stricter(rows[i].File) {
 			expect = "reject"
 		}
-		for where, sent := range map[string]string{"whole": body, "inside": `{"agent_id":"a","tool_id":"t","args":{"v":` + body + `}}`} {
+		for where, sent := range map[string]string{"whole": body,
+			"inside": `{"agent_id":"a","tool_id":"t","args":{"v":` + body + `}}`} {
 			a, err := s.send("POST", "/v1/authorize", s.Keys.Agent, sent)
 			if err == nil {
 				err = a.wellFormed()
@@ -215,7 +218,8 @@ func TestHostileTexts(t *testing.T) {
 		if err != nil || a.status >= 500 {
 			t.Errorf("%s = %.100q: status %d: %v: %.300s", field.name, in, a.status, err, a.body)
 		}
-		if field.name == "output" && (a.str("outcome") == "PASS" || a.str("outcome") == "WARNED") && a.str("sanitized_output") != in {
+		if field.name == "output" && (a.str("outcome") == "PASS" || a.str("outcome") == "WARNED") &&
+			a.str("sanitized_output") != in {
 			t.Errorf("output %q came back as %q", in, a.str("sanitized_output"))
 		}
 	})
@@ -224,7 +228,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// hostileReason answers a deferred call with a text as the reason, which must come back to the asking key as it was given.
+// hostileReason answers a deferred call with a text as the reason, which must come back to the asking key as it was
+// given.
 func hostileReason(t *testing.T, s *server, i int, in string) {
 	token := s.deferred("payments/charge", fmt.Sprintf(`{"n":%d}`, i))
 	a := s.post(s.Keys.Approver, "/v1/approve", text(map[string]any{"defer_token": token, "approved": true, "reason": in}))
@@ -235,7 +240,8 @@ func hostileReason(t *testing.T, s *server, i int, in string) {
 		t.Errorf("reason %q: status %d: %s", in, a.status, a.body)
 		return
 	}
-	if st := s.post(s.Keys.Agent, "/v1/defer/status", text(map[string]any{"token": token})); st.str("reason") != in || st.str("status") != "approved" {
+	if st := s.post(s.Keys.Agent, "/v1/defer/status", text(map[string]any{"token": token})); st.str("reason") != in ||
+		st.str("status") != "approved" {
 		t.Errorf("reason %q: status says %s", in, st.body)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHTTPTorture sends malformed requests, each with a good one behind it: what llhttp refuses is 400 and the end of the
-// connection, and the one behind it leaves no record.
+// TestHTTPTorture sends malformed requests, each with a good one behind it: what llhttp refuses is 400 and the end of
+// the connection, and the one behind it leaves no record.
 func TestHTTPTorture(t *testing.T) {
 	binary(t)
 	type row struct {
@@ -79,7 +79,8 @@ func torturedHTTP(s *server, sent string, reject bool) error {
 			return fmt.Errorf("status %d: %s", a.status, a.body)
 		}
 	}
-	if reject && (len(got) == 0 || got[len(got)-1].status != 400 || !strings.Contains(got[len(got)-1].body, `"code":"bad_request"`)) {
+	if reject && (len(got) == 0 || got[len(got)-1].status != 400 ||
+		!strings.Contains(got[len(got)-1].body, `"code":"bad_request"`)) {
 		return fmt.Errorf("%d answers, the last of them not 400 bad_request: %v", len(got), got)
 	}
 	return nil

@@ -12,13 +12,15 @@ import (
 
 func deadline() time.Time { return time.Now().Add(patience) }
 
-// TestDevPrintsOneLine looks at the line that scripts wait for. That nothing follows it is checked whenever a server ends.
+// TestDevPrintsOneLine looks at the line that scripts wait for. That nothing follows it is checked whenever a server
+// ends.
 func TestDevPrintsOneLine(t *testing.T) {
 	s := startDev(t, nil)
 	if strings.Count(s.line, "\n") != 1 || !strings.HasPrefix(s.line, `{"url":"http://127.0.0.1:`) {
 		t.Errorf("the line is %q", s.line)
 	}
-	for _, name := range []string{`"socket":`, `"metrics":`, `"console":`, `"data":"/`, `"keys":{"agent":"yett_`, `"approver":"yett_`, `"operator":"yett_`} {
+	for _, name := range []string{`"socket":`, `"metrics":`, `"console":`, `"data":"/`, `"keys":{"agent":"yett_`,
+		`"approver":"yett_`, `"operator":"yett_`} {
 		if !strings.Contains(s.line, name) {
 			t.Errorf("the line has no %s: %s", name, s.line)
 		}
@@ -44,7 +46,9 @@ func TestRestart(t *testing.T) {
 				t.Error("the second start made no keys of its own")
 			}
 			redeem := func(key, n, token string) answer {
-				return s.post(key, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{"n":`+n+`},"defer_token":"`+token+`"}`)
+				return s.post(key, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{"n":`+n+
+					`},"defer_token":"`+
+					token+`"}`)
 			}
 			redeem(old.Agent, "2", approved).wantDecision(t, "PERMIT", "APPROVAL_CONSUMED")
 			redeem(old.Agent, "2", approved).wantDecision(t, "DENY", "APPROVAL_MISMATCH")
@@ -72,7 +76,8 @@ func TestDeferExpires(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":true}`).want(t, 410, "defer_expired")
-	s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{},"defer_token":"`+token+`"}`).wantDecision(t, "DENY", "APPROVAL_MISMATCH")
+	s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{},"defer_token":"`+token+
+		`"}`).wantDecision(t, "DENY", "APPROVAL_MISMATCH")
 }
 
 // TestDrain ends a server while a poll is held and a request is half sent: the poll is answered, the late request is
@@ -114,8 +119,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainUnderLoad ends a server that many callers ask: each answer is a decision or says that the server goes down, and
-// every PERMIT that was answered is in the log.
+// TestDrainUnderLoad ends a server that many callers ask: each answer is a decision or says that the server goes down,
+// and every PERMIT that was answered is in the log.
 func TestDrainUnderLoad(t *testing.T) {
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
@@ -126,7 +131,8 @@ func TestDrainUnderLoad(t *testing.T) {
 		defer close(done)
 		atOnce(8, 8, func(worker int) {
 			for i := range 1 << 12 {
-				a, err := s.send("POST", "/v1/authorize", s.Keys.Agent, fmt.Sprintf(`{"agent_id":"w%d","tool_id":"read","args":{"i":%d}}`, worker, i))
+				a, err := s.send("POST", "/v1/authorize", s.Keys.Agent,
+					fmt.Sprintf(`{"agent_id":"w%d","tool_id":"read","args":{"i":%d}}`, worker, i))
 				switch {
 				case err != nil, a.status == 503 && a.str("effect") == "DENY":
 					return

@@ -27,11 +27,12 @@ func (s *server) dial() net.Conn {
 
 // rawPost is one whole request as bytes.
 func rawPost(path, key, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path, key, len(body), body)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", path,
+		key, len(body), body)
 }
 
-// readAnswers reads answers until the server closes the connection. head says that the first request was a HEAD: its answer
-// has no body, unless it was refused before anybody knew the method.
+// readAnswers reads answers until the server closes the connection. head says that the first request was a HEAD: its
+// answer has no body, unless it was refused before anybody knew the method.
 func readAnswers(c net.Conn, head bool) ([]answer, error) {
 	var out []answer
 	for br := bufio.NewReader(c); ; {
@@ -66,7 +67,8 @@ func TestSizeLimits(t *testing.T) {
 	authorize := func(n int) string { return padded(`{"agent_id":"a","tool_id":"read","args":{"v":"`, `"}}`, n) }
 	scan := func(n int) string { return padded(`{"tool_id":"t","output":"`, `"}`, n) }
 	nested := func(n int) string { // the body itself is one level
-		return `{"agent_id":"a","tool_id":"read","args":` + strings.Repeat(`{"v":`, n-2) + `{}` + strings.Repeat(`}`, n-2) + `}`
+		return `{"agent_id":"a","tool_id":"read","args":` + strings.Repeat(`{"v":`, n-2) + `{}` + strings.Repeat(`}`, n-2) +
+			`}`
 	}
 	tokens := func(n int) string { // the body, 3 names and 2 texts, args, v and the list are 9
 		return `{"agent_id":"a","tool_id":"read","args":{"v":[` + strings.Repeat("0,", n-10) + `0]}}`
@@ -99,12 +101,14 @@ func TestSizeLimits(t *testing.T) {
 			}
 		})
 	}
-	t.Run("scan body + 1", func(t *testing.T) { // refused at its head: the server does not wait for what the client still sends
+	// refused at its head: the server does not wait for what the client still sends
+	t.Run("scan body + 1", func(t *testing.T) {
 		c := s.dial()
 		_, writeErr := io.WriteString(c, rawPost("/v1/scan_output", agent, scan(4<<20+1)))
 		got := make([]byte, 4<<10)
 		n, err := io.ReadAtLeast(c, got, 12)
-		if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 413 ") || !strings.Contains(string(got), "4194304 bytes (limits.scan_body)") {
+		if err != nil || !strings.HasPrefix(string(got), "HTTP/1.1 413 ") ||
+			!strings.Contains(string(got), "4194304 bytes (limits.scan_body)") {
 			t.Errorf("write: %v, read: %v: %s", writeErr, err, got[:n])
 		}
 	})
@@ -112,8 +116,10 @@ func TestSizeLimits(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	s := startDev(t, nil)
-	unseen := map[string]string{"control": "\x07", "delete": "\x7f", "line end": "\n", "right-to-left override": "\u202e", "isolate": "\u2066", "zero width": "\u200b",
-		"joiner": "\u200d", "byte order mark": "\ufeff", "soft hyphen": "\u00ad", "no-break space": "\u00a0", "filler": "\u3164", "tag": "\U000e0041", "variation": "\ufe0f"}
+	unseen := map[string]string{"control": "\x07", "delete": "\x7f", "line end": "\n", "right-to-left override": "\u202e",
+		"isolate": "\u2066", "zero width": "\u200b",
+		"joiner": "\u200d", "byte order mark": "\ufeff", "soft hyphen": "\u00ad", "no-break space": "\u00a0",
+		"filler": "\u3164", "tag": "\U000e0041", "variation": "\ufe0f"}
 	for _, field := range []string{"agent_id", "tool_id", "session_id", "call_id"} {
 		ask := func(v string) answer {
 			body := map[string]any{"agent_id": "a", "tool_id": "read", field: v}
@@ -121,7 +127,8 @@ func TestNames(t *testing.T) {
 		}
 		ask(strings.Repeat("n", 256)).want(t, 200, "")
 		ask(strings.Repeat("é", 128)).want(t, 200, "")
-		for name, v := range map[string]string{"257 bytes": strings.Repeat("n", 257), "257 bytes, 129 characters": strings.Repeat("é", 128) + "n"} {
+		for name, v := range map[string]string{"257 bytes": strings.Repeat("n", 257),
+			"257 bytes, 129 characters": strings.Repeat("é", 128) + "n"} {
 			a := ask(v)
 			a.want(t, 422, "invalid_field")
 			if a.str("field") != field || !strings.Contains(a.str("detail"), "256 (limits.name)") {
@@ -134,7 +141,8 @@ func TestNames(t *testing.T) {
 			}
 		}
 	}
-	joined := `{"agent_id":"a","tool_id":"` + strings.Repeat("t", 200) + `","operation":"` + strings.Repeat("o", 100) + `"}`
+	joined := `{"agent_id":"a","tool_id":"` + strings.Repeat("t", 200) + `","operation":"` + strings.Repeat("o", 100) +
+		`"}`
 	s.post(s.Keys.Agent, "/v1/authorize", joined).want(t, 422, "invalid_field")
 }
 
@@ -179,7 +187,8 @@ func TestCountLimits(t *testing.T) {
 		}
 		a := s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":{"n":3}}`)
 		a.wantDecision(t, "DENY", "RATE_EXCEEDED")
-		if !strings.Contains(a.str("reason"), "3 calls pending") || !strings.Contains(a.str("reason"), "limits.pending_per_key") {
+		if !strings.Contains(a.str("reason"), "3 calls pending") ||
+			!strings.Contains(a.str("reason"), "limits.pending_per_key") {
 			t.Errorf("the reason does not name the limit: %s", a.body)
 		}
 		if again := s.deferred("payments/refund", `{"n":0}`); again != first {
@@ -221,7 +230,8 @@ func tooMany(t *testing.T, s *server, busy string) {
 			continue // it is being served
 		}
 		a := got[0]
-		if err != nil || a.status != 429 || !strings.Contains(a.body, "limits.connections") || a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Retry-After") == "" {
+		if err != nil || a.status != 429 || !strings.Contains(a.body, "limits.connections") ||
+			a.header.Get("Content-Type") != "application/problem+json" || a.header.Get("Retry-After") == "" {
 			t.Errorf("%v: %d %v %s", err, a.status, a.header, a.body)
 		}
 		return

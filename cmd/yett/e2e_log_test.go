@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// fullPipe is where a server may write its log: a pipe that nobody reads until drain is called, which gives what comes out of it. fill
-// leaves no room in it.
+// fullPipe is where a server may write its log: a pipe that nobody reads until drain is called, which gives what comes
+// out of it. fill leaves no room in it.
 type fullPipe struct {
 	t    *testing.T
 	in   *os.File // the server's
@@ -61,7 +61,8 @@ func (p *fullPipe) fill() {
 // lines gives what comes out of the pipe, line by line.
 func (p *fullPipe) lines() *bufio.Scanner { return bufio.NewScanner(p.out) }
 
-// TestNobodyReadsTheLog: a server whose stderr takes nothing answers, stops agents, puts every reload in force and ends.
+// TestNobodyReadsTheLog: a server whose stderr takes nothing answers, stops agents, puts every reload in force and
+// ends.
 func TestNobodyReadsTheLog(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	rule := func(effect string) {
@@ -123,7 +124,8 @@ func TestNobodyReadsTheLog(t *testing.T) {
 	}
 }
 
-// TestNobodyReadsTheLogAnyMore: a server goes on when the reader of its log goes away, says that lines are lost, and ends as asked.
+// TestNobodyReadsTheLogAnyMore: a server goes on when the reader of its log goes away, says that lines are lost, and
+// ends as asked.
 func TestNobodyReadsTheLogAnyMore(t *testing.T) {
 	pipe := newFullPipe(t)
 	s := &server{t: t, stderr: &syncBuffer{}, rest: make(chan string, 1), client: newClient(t)}

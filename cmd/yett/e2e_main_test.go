@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/testkit"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -29,7 +29,7 @@ var e2eDir string
 
 // TestMain makes room for the binary; it is built by the first test that needs it.
 func TestMain(m *testing.M) {
-	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	} else if is {
@@ -112,7 +112,8 @@ func (b *syncBuffer) String() string {
 }
 
 // generous are settings under which a busy machine does not change a verdict.
-var generous = []string{"YETT__CHAINS__AUTHORIZE__BUDGET=30s", "YETT__CHAINS__SCAN_OUTPUT__BUDGET=30s", "YETT__PLUGINS__SECRETS__LIMITS__TIMEOUT=30s"}
+var generous = []string{"YETT__CHAINS__AUTHORIZE__BUDGET=30s", "YETT__CHAINS__SCAN_OUTPUT__BUDGET=30s",
+	"YETT__PLUGINS__SECRETS__LIMITS__TIMEOUT=30s"}
 
 // startDev runs `yett dev -o json` on a free port, with env on top of generous, and stops it when the test ends.
 func startDev(t testing.TB, env []string, args ...string) *server {
@@ -256,8 +257,8 @@ func (s *server) post(key, path, body string, headers ...string) answer {
 	return a
 }
 
-// wellFormed checks what holds for every answer of an operation: strict JSON, the right type, a request id, and a problem
-// with all its members when it is none of 200.
+// wellFormed checks what holds for every answer of an operation: strict JSON, the right type, a request id, and a
+// problem with all its members when it is none of 200.
 func (a answer) wellFormed() error {
 	var doc exact.Doc
 	if err := doc.Parse(a.body, exact.Limits{Depth: 64, Tokens: 1 << 20}); err != nil {

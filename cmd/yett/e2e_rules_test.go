@@ -40,15 +40,18 @@ func (a answer) wantDecision(t testing.TB, effect, code string) {
 		t.Errorf("status %d, %s %s; want %s %s: %s", a.status, a.str("effect"), a.str("reason_code"), effect, code, a.body)
 	}
 	h := a.header
-	if h.Get("X-Yett-Effect") != effect || h.Get("X-Yett-Reason-Code") != code || h.Get("X-Yett-Decision-Id") != a.str("decision_id") {
-		t.Errorf("headers say %s %s %s: %s", h.Get("X-Yett-Effect"), h.Get("X-Yett-Reason-Code"), h.Get("X-Yett-Decision-Id"), a.body)
+	if h.Get("X-Yett-Effect") != effect || h.Get("X-Yett-Reason-Code") != code ||
+		h.Get("X-Yett-Decision-Id") != a.str("decision_id") {
+		t.Errorf("headers say %s %s %s: %s", h.Get("X-Yett-Effect"), h.Get("X-Yett-Reason-Code"), h.Get("X-Yett-Decision-Id"),
+			a.body)
 	}
 }
 
 // madeKey makes a key with `yett keys create`.
 func (s *server) madeKey(args ...string) (id, value string) {
 	s.t.Helper()
-	cmd := exec.Command(binary(s.t), append(append([]string{"keys", "create"}, args...), "--data", s.Data, "-o", "json")...)
+	cmd := exec.Command(binary(s.t), append(append([]string{"keys", "create"}, args...), "--data", s.Data, "-o",
+		"json")...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	var k struct{ ID, Key string }
@@ -96,8 +99,10 @@ func TestWhoMayAsk(t *testing.T) {
 			}
 		})
 	}
-	s.post(narrow, "/v1/authorize", `{"agent_id":"billing-7","tool_id":"files/read"}`).wantDecision(t, "PERMIT", "RULE_PERMIT")
-	if log := s.exported(); strings.Contains(log, k.Agent) || strings.Contains(log, revoked) || !strings.Contains(log, `"auth_failed"`) {
+	s.post(narrow, "/v1/authorize", `{"agent_id":"billing-7","tool_id":"files/read"}`).wantDecision(t, "PERMIT",
+		"RULE_PERMIT")
+	if log := s.exported(); strings.Contains(log, k.Agent) || strings.Contains(log, revoked) ||
+		!strings.Contains(log, `"auth_failed"`) {
 		t.Error("the log holds a key's value, or no record of refused keys")
 	}
 }
@@ -162,13 +167,15 @@ func TestRefusedRequests(t *testing.T) {
 
 func TestRequestIDsAndPages(t *testing.T) {
 	s := startDev(t, nil)
-	for id, echoed := range map[string]bool{"abc-1.2:3_4": true, strings.Repeat("x", 128): true, strings.Repeat("x", 129): false, "a b": false, `a"b`: false, "é": false} {
+	for id, echoed := range map[string]bool{"abc-1.2:3_4": true, strings.Repeat("x", 128): true,
+		strings.Repeat("x", 129): false, "a b": false, `a"b`: false, "é": false} {
 		a := s.post(s.Keys.Agent, "/v1/authorize", permitted, "X-Request-Id", id)
 		if (a.header.Get("X-Request-Id") == id) != echoed {
 			t.Errorf("X-Request-Id %q came back as %q", id, a.header.Get("X-Request-Id"))
 		}
 	}
-	for path, says := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `"status":"ready"`, "/openapi.json": `"openapi"`} {
+	for path, says := range map[string]string{"/healthz": `{"status":"ok"}`, "/readyz": `"status":"ready"`,
+		"/openapi.json": `"openapi"`} {
 		a, err := s.send("GET", path, "", "")
 		if err != nil || a.status != 200 || a.wellFormed() != nil || !strings.Contains(a.body, says) {
 			t.Errorf("%s: %d %v %.100s", path, a.status, err, a.body)
@@ -209,7 +216,8 @@ func TestDecisionsAndTheirStatus(t *testing.T) {
 		}
 	}
 	a := s.post(agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","dry_run":true,"explain":true}`)
-	if a.json["dry_run"] != true || a.str("effect") != "DEFER" || a.json["defer_token"] != nil || a.header.Get("X-Yett-Effect") != "" {
+	if a.json["dry_run"] != true || a.str("effect") != "DEFER" || a.json["defer_token"] != nil ||
+		a.header.Get("X-Yett-Effect") != "" {
 		t.Errorf("dry run: %s with %v", a.body, a.header)
 	}
 	if rows, _ := a.json["checks"].([]any); len(rows) != 1 {
@@ -234,7 +242,8 @@ func TestRepeats(t *testing.T) {
 	}
 	for _, by := range [][2]string{{"", "c1"}, {"i1", ""}} {
 		first, again, conflict := ask(permitted, by[0], by[1]), ask(permitted, by[0], by[1]), ask(other, by[0], by[1])
-		if first.json["repeat"] != nil || again.json["repeat"] != true || first.str("decision_id") != again.str("decision_id") {
+		if first.json["repeat"] != nil || again.json["repeat"] != true ||
+			first.str("decision_id") != again.str("decision_id") {
 			t.Errorf("%v: %s and again %s", by, first.body, again.body)
 		}
 		conflict.wantDecision(t, "DENY", "CALL_ID_CONFLICT")
@@ -243,17 +252,21 @@ func TestRepeats(t *testing.T) {
 		t.Errorf("the same call in another spelling is no repeat: %s", a.body)
 	}
 	_, second := s.madeKey("second")
-	if a := s.post(second, "/v1/authorize", strings.TrimSuffix(other, "}")+`,"call_id":"c1"}`); a.str("effect") != "PERMIT" {
+	if a := s.post(second, "/v1/authorize", strings.TrimSuffix(other, "}")+`,"call_id":"c1"}`); a.str("effect") !=
+		"PERMIT" {
 		t.Errorf("a call_id of another key: %s", a.body)
 	}
 	token := s.deferred("payments/refund", `{"n":1}`)
 	body := `{"defer_token":"` + token + `","approved":true}`
-	one, two := s.post(s.Keys.Approver, "/v1/approve", body, "Idempotency-Key", "k"), s.post(s.Keys.Approver, "/v1/approve", body, "Idempotency-Key", "k")
+	one, two := s.post(s.Keys.Approver, "/v1/approve", body, "Idempotency-Key", "k"),
+		s.post(s.Keys.Approver, "/v1/approve", body, "Idempotency-Key", "k")
 	if one.status != 200 || one.body != two.body {
 		t.Errorf("approve: %s and again %s", one.body, two.body)
 	}
-	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":false}`, "Idempotency-Key", "k").want(t, 422, "idempotency_key_reused")
-	if again := s.post(s.Keys.Approver, "/v1/approve", body); again.status != 200 || again.body != one.body { // the same answer of the same approver
+	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":false}`, "Idempotency-Key", "k").want(t,
+		422, "idempotency_key_reused")
+	// the same answer of the same approver
+	if again := s.post(s.Keys.Approver, "/v1/approve", body); again.status != 200 || again.body != one.body {
 		t.Errorf("approve without an Idempotency-Key: %s and again %s", one.body, again.body)
 	}
 	s.post(s.Keys.Approver, "/v1/approve", `{"defer_token":"`+token+`","approved":false}`).want(t, 409, "already_resolved")
@@ -266,7 +279,8 @@ func TestApprovals(t *testing.T) {
 		return s.post(key, "/v1/approve", `{"defer_token":"`+token+`","approved":true,"reason":"checked"}`)
 	}
 	redeem := func(args, token string) answer {
-		return s.post(s.Keys.Agent, "/v1/authorize", `{"agent_id":"a","tool_id":"payments/refund","args":`+args+`,"defer_token":"`+token+`"}`)
+		return s.post(s.Keys.Agent, "/v1/authorize",
+			`{"agent_id":"a","tool_id":"payments/refund","args":`+args+`,"defer_token":"`+token+`"}`)
 	}
 	token := s.deferred("payments/refund", `{"amount":1}`)
 	approve(both, token).want(t, 403, "self_approval")
@@ -274,8 +288,10 @@ func TestApprovals(t *testing.T) {
 	if a := approve(s.Keys.Approver, token); a.status != 200 || a.str("status") != "approved" {
 		t.Fatalf("approve: %s", a.body)
 	}
-	for _, a := range []answer{s.post(s.Keys.Agent, "/v1/defer/status?token="+token, ""), s.post(s.Keys.Approver, "/v1/defer/status", `{"defer_token":"`+token+`"}`)} {
-		if a.status != 200 || a.str("status") != "approved" || a.str("effect") != "PERMIT" || a.str("reason") != "checked" || a.str("token") != token || a.str("defer_token") != token {
+	for _, a := range []answer{s.post(s.Keys.Agent, "/v1/defer/status?token="+token, ""),
+		s.post(s.Keys.Approver, "/v1/defer/status", `{"defer_token":"`+token+`"}`)} {
+		if a.status != 200 || a.str("status") != "approved" || a.str("effect") != "PERMIT" || a.str("reason") != "checked" ||
+			a.str("token") != token || a.str("defer_token") != token {
 			t.Errorf("status: %s", a.body)
 		}
 	}

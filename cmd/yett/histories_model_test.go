@@ -52,7 +52,8 @@ func (h *history) add(client int, part string, call int64, d deed, out string) {
 		close(h.reached)
 	}
 	h.ends[strings.TrimSpace(d.do+" "+out)]++
-	h.parts[part] = append(h.parts[part], porcupine.Operation{ClientId: client, Input: d, Call: call, Output: out, Return: ret})
+	h.parts[part] = append(h.parts[part], porcupine.Operation{ClientId: client, Input: d, Call: call, Output: out,
+		Return: ret})
 }
 
 // crashed takes down, in all parts, that the server died and came back.
@@ -61,7 +62,8 @@ func (h *history) crashed(call int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for part := range h.parts {
-		h.parts[part] = append(h.parts[part], porcupine.Operation{ClientId: -1, Input: deed{do: "crash"}, Call: call, Output: "", Return: ret})
+		h.parts[part] = append(h.parts[part], porcupine.Operation{ClientId: -1, Input: deed{do: "crash"}, Call: call,
+			Output: "", Return: ret})
 	}
 }
 
@@ -222,7 +224,8 @@ func deferNext(s string, d deed, out string) []string {
 	return nil
 }
 
-var lives = map[string]porcupine.Model{"key": lifeModel(keyLife{}, keyNext), "kill": lifeModel(killLife{}, killNext), "grant": lifeModel(grantLife{}, grantNext), "defer": lifeModel("", deferNext)}
+var lives = map[string]porcupine.Model{"key": lifeModel(keyLife{}, keyNext), "kill": lifeModel(killLife{}, killNext),
+	"grant": lifeModel(grantLife{}, grantNext), "defer": lifeModel("", deferNext)}
 
 // The models know what a kill -9 may take along, and what not.
 func TestHistoriesAcrossKillsCatch(t *testing.T) {

@@ -116,7 +116,8 @@ func (l *hand) turn(now, before *things) bool {
 func (l *hand) addGrant(of *things, i int) bool {
 	part, most := of.part("grant", i), []int{1, 2, 100}[i]
 	return l.do(part, deed{do: "add", n: most}, true, func() (string, bool) {
-		a, ok := l.post(l.keys["operator"], "/v1/grants", fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"payments/*","ttl_seconds":3600,"max_uses":%d}`, part, most), "add "+part)
+		a, ok := l.post(l.keys["operator"], "/v1/grants",
+			fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"payments/*","ttl_seconds":3600,"max_uses":%d}`, part, most), "add "+part)
 		if g, made := a.json["grant"].(map[string]any); made {
 			id := fmt.Sprint(g["id"])
 			of.grants[i].Store(&id)
@@ -128,7 +129,8 @@ func (l *hand) addGrant(of *things, i int) bool {
 func (l *hand) spend(of *things, i int) bool {
 	part, id := of.part("grant", i), fmt.Sprintf("spend %d-%d", l.c, l.n)
 	return l.do(part, deed{do: "spend", arg: id}, l.n%2 == 0, func() (string, bool) {
-		a, ok := l.post(l.keys["agent"], "/v1/authorize", fmt.Sprintf(`{"agent_id":%q,"tool_id":"payments/refund","args":{"n":%q},"call_id":%q}`, part, id, id), "")
+		a, ok := l.post(l.keys["agent"], "/v1/authorize",
+			fmt.Sprintf(`{"agent_id":%q,"tool_id":"payments/refund","args":{"n":%q},"call_id":%q}`, part, id, id), "")
 		return a.str("effect") + a.str("code"), ok
 	})
 }
@@ -158,7 +160,8 @@ func (l *hand) stop(of *things, i, age int) bool {
 	part, undo := of.part("kill", i), l.kills[age]
 	d := deed{do: map[bool]string{false: "kill", true: "undo"}[undo]}
 	ok := l.do(part, d, false, func() (string, bool) {
-		a, ok := l.post(l.keys["operator"], "/v1/kill", fmt.Sprintf(`{"agent_id":%q,"undo":%v}`, part, undo), fmt.Sprintf("stop %d-%d", l.c, l.n))
+		a, ok := l.post(l.keys["operator"], "/v1/kill", fmt.Sprintf(`{"agent_id":%q,"undo":%v}`, part, undo),
+			fmt.Sprintf("stop %d-%d", l.c, l.n))
 		return a.str("code"), ok
 	})
 	l.kills[age] = !undo
@@ -215,7 +218,8 @@ func (l *hand) deferred(of *things, i int) bool {
 func (l *hand) answer(of *things, i int, do string) bool {
 	token, id := *of.tokens[i].Load(), fmt.Sprintf("answer %d-%d", l.c, l.n)
 	return l.do(of.part("defer", i), deed{do: do}, l.n%2 == 0, func() (string, bool) {
-		a, ok := l.post(l.keys["approver"], "/v1/approve", fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve"), id)
+		a, ok := l.post(l.keys["approver"], "/v1/approve",
+			fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, do == "approve"), id)
 		if a.status != 200 {
 			return a.str("code") + " by " + a.str("resolution"), ok
 		}
@@ -249,7 +253,8 @@ func (l *hand) rest(of *things) {
 		}
 		part := of.part("grant", i)
 		l.do(part, deed{do: "rest"}, false, func() (string, bool) {
-			a, err := l.s.send("GET", "/v1/grants?include_expired=true&agent_id="+strings.ReplaceAll(part, " ", "%20"), l.keys["operator"], "")
+			a, err := l.s.send("GET", "/v1/grants?include_expired=true&agent_id="+strings.ReplaceAll(part, " ", "%20"),
+				l.keys["operator"], "")
 			list, _ := a.json["grants"].([]any)
 			if err != nil || a.status != 200 || len(list) > 1 {
 				return a.body, true
@@ -362,8 +367,8 @@ func (w *crew) load(s *server, now, before *things, answers int) {
 	<-ended
 }
 
-// TestHistoriesAcrossKills lets 32 clients work on keys, grants, deferred calls and kills of a server that is killed with
-// -9 again and again. What they saw in all of its lives must have one order.
+// TestHistoriesAcrossKills lets 32 clients work on keys, grants, deferred calls and kills of a server that is killed
+// with -9 again and again. What they saw in all of its lives must have one order.
 func TestHistoriesAcrossKills(t *testing.T) {
 	data, w := t.TempDir(), newCrew(t)
 	sizes := rand.New(rand.NewPCG(5, 5))
@@ -385,7 +390,8 @@ func TestHistoriesAcrossKills(t *testing.T) {
 	ran := time.Since(began)
 	began = time.Now()
 	wrong := w.h.check(lives)
-	t.Logf("32 clients, %d kills, %d answers in %v, checked in %v", total, w.h.answers, ran.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("32 clients, %d kills, %d answers in %v, checked in %v", total, w.h.answers, ran.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond))
 	if wrong != "" {
 		t.Errorf("no order: %s", wrong)
 	}

@@ -5,10 +5,12 @@ import (
 )
 
 // ends are how operations of a history must have ended, each at least once, for it to show anything.
-var ends = []string{"spend PERMIT", "spend DEFER", "spend ?", "approve approved", "deny denied", "redeem APPROVAL_CONSUMED", "redeem APPROVAL_MISMATCH", "steal APPROVAL_MISMATCH",
+var ends = []string{"spend PERMIT", "spend DEFER", "spend ?", "approve approved", "deny denied",
+	"redeem APPROVAL_CONSUMED", "redeem APPROVAL_MISMATCH", "steal APPROVAL_MISMATCH",
 	"kill", "undo", "use KILL_SWITCH_ACTIVE", "use RULE_PERMIT", "use PERMIT", "use key_revoked", "revoke"}
 
-// tour is one client that goes through every end but one in turn, while nobody else works: the crowd comes to them by chance.
+// tour is one client that goes through every end but one in turn, while nobody else works: the crowd comes to them by
+// chance.
 func (w *crew) tour(c *admin.Client) {
 	l, of := w.hands[0], &things{round: -1}
 	w.addKey(c, of, 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
-// authorizing writes a configuration in which every module is asked about the tools below its name, beside rules that permit
-// the tool "open" of each and say nothing about "closed". Nobody but the rules is asked about "neighbour".
+// authorizing writes a configuration in which every module is asked about the tools below its name, beside rules that
+// permit the tool "open" of each and say nothing about "closed". Nobody but the rules is asked about "neighbour".
 func authorizing(t *testing.T, modules ...offered) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,7 +27,8 @@ func authorizing(t *testing.T, modules ...offered) string {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(m.code)
-		fmt.Fprintf(&plugins, "  %s: {kind: authorizer, wasm: %s, digest: \"sha256:%s\", sandbox: inproc, limits: {timeout: %v, instances: 1}}\n",
+		fmt.Fprintf(&plugins, "  %s: {kind: authorizer, wasm: %s, digest: \"sha256:%s\", sandbox: inproc, limits: "+
+			"{timeout: %v, instances: 1}}\n",
 			m.name, path, hex.EncodeToString(sum[:]), m.timeout)
 		fmt.Fprintf(&steps, "      - {use: %s, match: {tools: [\"%s/**\"]}, timeout: %v}\n", m.name, m.name, m.timeout)
 	}
@@ -40,10 +41,12 @@ func authorizing(t *testing.T, modules ...offered) string {
 	return file
 }
 
-// decided asks about one call and checks the effect, that the code is one of those given, if any, and that it came in time.
+// decided asks about one call and checks the effect, that the code is one of those given, if any, and that it came in
+// time.
 func (s *server) decided(agent, tool, effect string, codes ...string) error {
 	start := time.Now()
-	a, err := s.send("POST", "/v1/authorize", s.Keys.Agent, text(map[string]any{"agent_id": agent, "tool_id": tool, "args": map[string]any{"n": 1}}))
+	a, err := s.send("POST", "/v1/authorize", s.Keys.Agent,
+		text(map[string]any{"agent_id": agent, "tool_id": tool, "args": map[string]any{"n": 1}}))
 	if err != nil {
 		return err
 	}
@@ -59,8 +62,8 @@ func (s *server) decided(agent, tool, effect string, codes ...string) error {
 	return nil
 }
 
-// honest asks a module that is not armed: it permits what nobody else does, has no opinion otherwise, and denies nothing that
-// the rules permit.
+// honest asks a module that is not armed: it permits what nobody else does, has no opinion otherwise, and denies
+// nothing that the rules permit.
 func (s *server) honest(tool string) error {
 	for _, c := range []struct {
 		agent, tool, effect string
@@ -87,8 +90,9 @@ func authorizers(refused bool) (out []wasmgen.Hostile) {
 	return out
 }
 
-// TestHostileAuthorizers asks every hostile module, in one gateway with rules beside them: what fails denies, although the
-// rules permit and although most say permit before they fail; the next call is answered rightly, and so are the neighbours.
+// TestHostileAuthorizers asks every hostile module, in one gateway with rules beside them: what fails denies, although
+// the rules permit and although most say permit before they fail; the next call is answered rightly, and so are the
+// neighbours.
 func TestHostileAuthorizers(t *testing.T) {
 	binary(t)
 	modules := authorizers(false)
@@ -159,7 +163,8 @@ func TestHostileAuthorizersAreRefused(t *testing.T) {
 	for _, h := range authorizers(true) {
 		t.Run(h.Name, func(t *testing.T) {
 			t.Parallel()
-			e := runBinary(t, "config", "check", authorizing(t, offered{name: "m-" + h.Name, code: h.Module, timeout: hostileTimeout}))
+			e := runBinary(t, "config", "check", authorizing(t,
+				offered{name: "m-" + h.Name, code: h.Module, timeout: hostileTimeout}))
 			judged(t, e)
 			if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {
 				t.Errorf("exit %d, want %d and a reason that names the plugin: %s", e.code, cli.ExitFailure, e.stderr)

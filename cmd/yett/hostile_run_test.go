@@ -68,8 +68,10 @@ func (s *server) right(tool, text string) error {
 	if want != text {
 		outcome = "REDACTED"
 	}
-	if state, fault := a.receipt(tool); a.status != 200 || a.str("outcome") != outcome || a.str("sanitized_output") != want || state != "ok" {
-		return fmt.Errorf("%q: status %d, want %s %q: receipt %q %q: %.500s", text, a.status, outcome, want, state, fault, a.body)
+	if state, fault := a.receipt(tool); a.status != 200 || a.str("outcome") != outcome ||
+		a.str("sanitized_output") != want || state != "ok" {
+		return fmt.Errorf("%q: status %d, want %s %q: receipt %q %q: %.500s", text, a.status, outcome, want, state, fault,
+			a.body)
 	}
 	return nil
 }
@@ -84,7 +86,8 @@ func (s *server) denied(tool, text string) error {
 	_, released := a.json["sanitized_output"]
 	if a.status != 200 || a.str("outcome") != "DENIED" || a.str("reason_code") != "SCAN_UNAVAILABLE" || released ||
 		state != "error" && state != "timeout" || fault == "" {
-		return fmt.Errorf("%q: status %d, want DENIED with an error in the receipt: %q %q: %.500s", text, a.status, state, fault, a.body)
+		return fmt.Errorf("%q: status %d, want DENIED with an error in the receipt: %q %q: %.500s", text, a.status, state,
+			fault, a.body)
 	}
 	if took > hostileTimeout+hostileSlack {
 		return fmt.Errorf("%q: answered after %v", text, took)
@@ -100,7 +103,8 @@ func (s *server) neighbour(i int) error {
 		return err
 	}
 	state, _ := a.receipt("secrets")
-	if out := a.str("sanitized_output"); a.status != 200 || a.str("outcome") != "REDACTED" || state != "ok" || strings.Contains(out, token) ||
+	if out := a.str("sanitized_output"); a.status != 200 || a.str("outcome") != "REDACTED" || state != "ok" ||
+		strings.Contains(out, token) ||
 		!strings.HasPrefix(out, fmt.Sprintf("call %d: ", i)) {
 		return fmt.Errorf("a neighbour's answer: %d %.500s", a.status, a.body)
 	}
@@ -159,7 +163,8 @@ func (s *server) memoryBack(t *testing.T, limit int64) {
 	}
 }
 
-// running chooses the modules of the table that a gateway takes into service. Those that may be refused are asked about first.
+// running chooses the modules of the table that a gateway takes into service. Those that may be refused are asked about
+// first.
 func running(t *testing.T) (out []wasmgen.Hostile) {
 	for _, h := range hostileModules() {
 		switch h.Want {
@@ -192,9 +197,9 @@ func offers(modules []wasmgen.Hostile, change func(*offered)) (out []offered) {
 	return out
 }
 
-// TestHostileModulesAtRunTime calls every module that is taken into service, all of them in one gateway that also serves
-// neighbours: each fails or is right as the table says, in time, the neighbours are right all along, and at the end the
-// gateway is there and has its memory back.
+// TestHostileModulesAtRunTime calls every module that is taken into service, all of them in one gateway that also
+// serves neighbours: each fails or is right as the table says, in time, the neighbours are right all along, and at the
+// end the gateway is there and has its memory back.
 func TestHostileModulesAtRunTime(t *testing.T) {
 	modules := running(t)
 	s := startDev(t, nil, "--config", offering(t, offers(modules, nil)...))
@@ -237,8 +242,8 @@ func (s *server) suffer(t *testing.T, h wasmgen.Hostile) {
 	}
 }
 
-// TestTwinsAnswer is the control of both tests above: next to every hostile module there is one that is taken into service
-// and right. A host that refuses or denies everything fails here.
+// TestTwinsAnswer is the control of both tests above: next to every hostile module there is one that is taken into
+// service and right. A host that refuses or denies everything fails here.
 func TestTwinsAnswer(t *testing.T) {
 	var twins []offered
 	var names [][]string
@@ -283,8 +288,8 @@ func TestNothingIsKept(t *testing.T) {
 	}
 }
 
-// TestPooledModulesLeak is its control: pooled, where nothing is promised, the second caller meets the first one's text. A
-// module that is right here would show nothing anywhere.
+// TestPooledModulesLeak is its control: pooled, where nothing is promised, the second caller meets the first one's
+// text. A module that is right here would show nothing anywhere.
 func TestPooledModulesLeak(t *testing.T) {
 	binary(t)
 	modules := leaking()
@@ -317,8 +322,10 @@ func TestPooledModulesLeak(t *testing.T) {
 func TestHostileModulesInProcesses(t *testing.T) {
 	binary(t)
 	var modules []wasmgen.Hostile
-	for _, name := range []string{"loop-without-end", "recursion-without-loops", "memory-fill-without-loops", "stack-of-large-frames",
-		"flood-of-output", "emit-kind-pointer-wraps", "trap-with-broken-memory", "memory-grows-and-is-touched", "hoard-in-memory", "hoard-in-a-table-by-set"} {
+	for _, name := range []string{"loop-without-end", "recursion-without-loops", "memory-fill-without-loops",
+		"stack-of-large-frames",
+		"flood-of-output", "emit-kind-pointer-wraps", "trap-with-broken-memory", "memory-grows-and-is-touched",
+		"hoard-in-memory", "hoard-in-a-table-by-set"} {
 		modules = append(modules, hostileModule(t, name))
 	}
 	s := startDev(t, nil, "--config", offering(t, offers(modules, func(o *offered) { o.sandbox = "process" })...))

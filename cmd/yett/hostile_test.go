@@ -34,11 +34,12 @@ type offered struct {
 	instances int           // 0 is 1
 }
 
-// offering writes a configuration in which every module looks at the outputs of the tool of its name, beside the built-in
-// secrets, and gives the file's path.
+// offering writes a configuration in which every module looks at the outputs of the tool of its name, beside the
+// built-in secrets, and gives the file's path.
 func offering(t testing.TB, modules ...offered) string {
 	t.Helper()
-	return configuration(t, "  secrets: {kind: scanner, builtin: secrets, limits: {timeout: 30s}}\n", "      - {use: secrets}\n", modules...)
+	return configuration(t, "  secrets: {kind: scanner, builtin: secrets, limits: {timeout: 30s}}\n",
+		"      - {use: secrets}\n", modules...)
 }
 
 // alone is offering without secrets, which takes a second to compile.
@@ -62,8 +63,10 @@ func configuration(t testing.TB, first, firstSteps string, modules ...offered) s
 		if m.isolation != "" {
 			isolation = ", isolation: " + m.isolation
 		}
-		fmt.Fprintf(&plugins, "  %s: {kind: scanner, wasm: %s, digest: \"sha256:%s\", sandbox: %s%s, limits: {timeout: %v, instances: %d}}\n", m.name,
-			path, hex.EncodeToString(sum[:]), cmp.Or(m.sandbox, "inproc"), isolation, cmp.Or(m.timeout, time.Second), cmp.Or(m.instances, 1))
+		fmt.Fprintf(&plugins, "  %s: {kind: scanner, wasm: %s, digest: \"sha256:%s\", sandbox: %s%s, limits: {timeout: "+
+			"%v, instances: %d}}\n", m.name,
+			path, hex.EncodeToString(sum[:]), cmp.Or(m.sandbox, "inproc"), isolation, cmp.Or(m.timeout, time.Second),
+			cmp.Or(m.instances, 1))
 		fmt.Fprintf(&steps, "      - {use: %s, match: {tools: [%s]}}\n", m.name, m.name)
 	}
 	file := filepath.Join(dir, "yett.yaml")
@@ -158,7 +161,8 @@ func TestHostileModulesAreRefused(t *testing.T) {
 // TestHostileModulesStopTheStart offers one module of each kind to a gateway that starts: it does not, and says why.
 func TestHostileModulesStopTheStart(t *testing.T) {
 	binary(t)
-	for _, name := range []string{"count-of-imports-in-15-bytes", "count-of-locals-in-41-bytes", "import-of-tick", "metadata-member-twice", "init-traps",
+	for _, name := range []string{"count-of-imports-in-15-bytes", "count-of-locals-in-41-bytes", "import-of-tick",
+		"metadata-member-twice", "init-traps",
 		"describe-puts-garbage"} {
 		t.Run(name, func(t *testing.T) {
 			h := hostileModule(t, name)
@@ -196,13 +200,14 @@ func TestSwappedModule(t *testing.T) {
 	}
 	e := runBinary(t, "config", "check", file)
 	judged(t, e)
-	if sum := sha256.Sum256(other); e.code != cli.ExitFailure || !strings.Contains(e.stderr, "mine") || !strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
+	if sum := sha256.Sum256(other); e.code != cli.ExitFailure || !strings.Contains(e.stderr, "mine") ||
+		!strings.Contains(e.stderr, hex.EncodeToString(sum[:])) {
 		t.Errorf("exit %d, want a refusal with the digest that is there: %s", e.code, e.stderr)
 	}
 }
 
-// TestWideCacheDirectory starts a gateway on a directory of compiled modules that others may write to: what lies there is
-// native code, guarded by a checksum only.
+// TestWideCacheDirectory starts a gateway on a directory of compiled modules that others may write to: what lies there
+// is native code, guarded by a checksum only.
 func TestWideCacheDirectory(t *testing.T) {
 	binary(t)
 	for _, c := range []struct {
@@ -228,7 +233,8 @@ func TestWideCacheDirectory(t *testing.T) {
 			cmd.Stderr = &stderr
 			timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
-			if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() < 1 || crash.MatchString(stderr.String()) || !strings.Contains(stderr.String(), modules) {
+			if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() < 1 || crash.MatchString(stderr.String()) ||
+				!strings.Contains(stderr.String(), modules) {
 				t.Errorf("%v: want a refusal that names %s: %s", err, modules, &stderr)
 			}
 		})

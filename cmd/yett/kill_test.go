@@ -55,9 +55,11 @@ func TestKillEverythingAsks(t *testing.T) {
 				t.Fatal(err)
 			}
 			var stdout, stderr strings.Builder
-			code := run(context.Background(), append([]string{"kill", "--data", t.TempDir()}, c.args...), screen, &stdout, &stderr)
+			code := run(context.Background(), append([]string{"kill", "--data", t.TempDir()}, c.args...), screen, &stdout,
+				&stderr)
 			said := stderr.String()
-			if code != cli.ExitFailure || strings.Contains(said, "Type yes") != c.asked || strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
+			if code != cli.ExitFailure || strings.Contains(said, "Type yes") != c.asked ||
+				strings.Contains(said, "no running server") != c.done || strings.Contains(said, "not confirmed") == c.done {
 				t.Errorf("exit %d: %s", code, said)
 			}
 		})
@@ -68,8 +70,10 @@ func TestKillEverythingAsks(t *testing.T) {
 func TestKillWithoutATerminal(t *testing.T) {
 	t.Setenv("YETT_API_KEY", "")
 	var stdout, stderr strings.Builder
-	code := run(context.Background(), []string{"kill", "--global", "--data", t.TempDir()}, strings.NewReader(""), &stdout, &stderr)
-	if said := stderr.String(); code != cli.ExitUsage || !strings.Contains(said, "Add --yes to confirm it; nothing was done") || strings.Contains(said, "Type yes") {
+	code := run(context.Background(), []string{"kill", "--global", "--data", t.TempDir()}, strings.NewReader(""), &stdout,
+		&stderr)
+	if said := stderr.String(); code != cli.ExitUsage ||
+		!strings.Contains(said, "Add --yes to confirm it; nothing was done") || strings.Contains(said, "Type yes") {
 		t.Errorf("exit %d: %s", code, &stderr)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/bench"
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 // endMost is how long a command may take to end after a signal.
@@ -26,7 +26,7 @@ func main() {
 	if len(os.Args) == 1 && bench.IsPlugin() { // a plugin is started without arguments: whatever command there is runs
 		return
 	}
-	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "yett:", err)
 		os.Exit(cli.ExitFailure)
 	} else if is {

@@ -18,7 +18,8 @@ import (
 )
 
 // minisignPair makes a key as minisign -G -W writes it: the public one for a configuration, and the secret one's file.
-// The format: algorithm, key derivation (none), checksum algorithm, 48 bytes for a salt, the id, the Ed25519 key, 32 for a sum.
+// The format: algorithm, key derivation (none), checksum algorithm, 48 bytes for a salt, the id, the Ed25519 key, 32
+// for a sum.
 func minisignPair(t *testing.T, id uint64) (public, secretFile string) {
 	t.Helper()
 	pub, secret, err := ed25519.GenerateKey(nil)
@@ -103,8 +104,10 @@ func TestTrustDecidesWhereAModuleRuns(t *testing.T) {
 			}
 			config := filepath.Join(dir, "yett.yaml")
 			text := fmt.Sprintf("version: 1\ntrust: {keys: {ours: {minisign: %q, own: true}, acme: {minisign: %q}}}\n"+
-				"plugins: {secrets: {kind: scanner, builtin: secrets}, finder: {kind: scanner, wasm: m.wasm, %slimits: {timeout: 20s}}}\n"+
-				"chains: {scan_output: {budget: 30s, steps: [{use: secrets, match: {tools: [neighbour]}}, {use: finder}], actions: [{action: redact}]}}\n", ours, vendor, c.sandbox)
+				"plugins: {secrets: {kind: scanner, builtin: secrets}, finder: {kind: scanner, wasm: m.wasm, %slimits: "+
+				"{timeout: 20s}}}\n"+
+				"chains: {scan_output: {budget: 30s, steps: [{use: secrets, match: {tools: [neighbour]}}, {use: finder}], "+
+				"actions: [{action: redact}]}}\n", ours, vendor, c.sandbox)
 			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -148,7 +151,8 @@ func (s *server) workerDies(t *testing.T, pid int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if a.str("outcome") == "REDACTED" && len(children(t, s.cmd.Process.Pid)) > 0 && children(t, s.cmd.Process.Pid)[0] != pid {
+		if a.str("outcome") == "REDACTED" && len(children(t, s.cmd.Process.Pid)) > 0 &&
+			children(t, s.cmd.Process.Pid)[0] != pid {
 			break
 		}
 		if out, released := a.json["sanitized_output"]; a.str("outcome") == "PASS" || released && out != sanitized(texts[0]) {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A module at scanners/NAME/NAME.wasm is a built-in of that name: nothing in core has to know of it. The folder exists only
-// in the eyes of the compiler here.
+// A module at scanners/NAME/NAME.wasm is a built-in of that name: nothing in core has to know of it. The folder exists
+// only in the eyes of the compiler here.
 func TestScannerNeedsNoCore(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the program; not in -short")
@@ -21,7 +21,8 @@ func TestScannerNeedsNoCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(root, "scanners", "newcomer", "newcomer.wasm"): filepath.Join(root, "scanners", "secrets", "secrets.wasm"),
+		filepath.Join(root, "scanners", "newcomer", "newcomer.wasm"): filepath.Join(root, "scanners", "secrets",
+			"secrets.wasm"),
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ chains:
   scan_output: {steps: [{use: newcomer}], actions: [{action: flag}]}
 `)
 	check := func(overlay ...string) (string, error) {
-		cmd := exec.Command("go", append(append([]string{"run"}, overlay...), ".", "config", "check", filepath.Join(dir, "yett.yaml"))...)
+		cmd := exec.Command("go", append(append([]string{"run"}, overlay...), ".", "config", "check",
+			filepath.Join(dir, "yett.yaml"))...)
 		cmd.Env = os.Environ()
 		out, err := cmd.CombinedOutput()
 		return string(out), err

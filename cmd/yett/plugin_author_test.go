@@ -13,8 +13,8 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
-// TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have, beside what
-// TestScripts has, $ROOT (our source), and Go's caches, from which a project is built without a network.
+// TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have,
+// beside what TestScripts has, $ROOT (our source), and Go's caches, from which a project is built without a network.
 func TestPluginAuthor(t *testing.T) {
 	yett := binary(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
@@ -38,17 +38,19 @@ func TestPluginAuthor(t *testing.T) {
 			env.Setenv("ROOT", root)
 			env.Setenv("GOMODCACHE", modules)
 			env.Setenv("GOCACHE", builds)
-			for name, value := range map[string]string{"GOPROXY": "off", "GOSUMDB": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"} {
+			for name, value := range map[string]string{"GOPROXY": "off", "GOSUMDB": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local",
+				"GOWORK": "off"} {
 				env.Setenv(name, value)
 			}
 			return nil
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "socket": scriptSocket},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": scriptExits,
+			"running": scriptRunning, "filled": scriptFilled, "socket": scriptSocket},
 	})
 }
 
-// fetch has the go command look up, on the network if need be, what the scripts want to have at hand without one: go doc and go mod tidy
-// look at more of the modules than building does, down to the tests of others.
+// fetch has the go command look up, on the network if need be, what the scripts want to have at hand without one: go
+// doc and go mod tidy look at more of the modules than building does, down to the tests of others.
 func fetch(t *testing.T, yett, root string) {
 	t.Helper()
 	made, hand := filepath.Join(t.TempDir(), "made"), t.TempDir()
@@ -85,7 +87,8 @@ func awaitFile(ts *testscript.TestScript, name string) {
 }
 
 func TestQuoted(t *testing.T) {
-	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
+	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$(x)": "'$(x)'"} {
 		if got := cli.Quoted(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}

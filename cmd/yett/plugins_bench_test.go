@@ -38,12 +38,13 @@ func (s *server) processorTime() time.Duration {
 	return total
 }
 
-// BenchmarkMatchExcludes compares calls that a plugin's match excludes with the same calls of a gateway without plugins, side by
-// side: processor time of the gateway's process per call, medians of the rounds.
+// BenchmarkMatchExcludes compares calls that a plugin's match excludes with the same calls of a gateway without
+// plugins, side by side: processor time of the gateway's process per call, medians of the rounds.
 func BenchmarkMatchExcludes(b *testing.B) {
 	path, digest := fakeBinary(b)
 	without := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), "", "", ""))
-	with := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), entitle(path, digest, "bench", "", 1), entitleStep, ""))
+	with := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), entitle(path, digest, "bench", "", 1), entitleStep,
+		""))
 	cost := func(s *server, n int) float64 {
 		before := s.processorTime()
 		atOnce(16, n, func(int) {
@@ -66,8 +67,8 @@ func BenchmarkMatchExcludes(b *testing.B) {
 	b.ReportMetric(middle(ratios), "ratio")
 }
 
-// BenchmarkPluginAdds compares calls that a plugin is asked about with calls that it is not, in one gateway: latency of one
-// caller, medians.
+// BenchmarkPluginAdds compares calls that a plugin is asked about with calls that it is not, in one gateway: latency of
+// one caller, medians.
 func BenchmarkPluginAdds(b *testing.B) {
 	path, digest := fakeBinary(b)
 	s := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), entitle(path, digest, "bench", "", 1), entitleStep, ""))

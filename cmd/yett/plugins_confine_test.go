@@ -32,22 +32,25 @@ func freePort(t *testing.T) string {
 
 var succeeded = regexp.MustCompile(`intruder succeeded with \[([^]]*)\]`)
 
-// intrudes starts a gateway with an intruder as its plugin, which goes for the admin socket of another gateway too, has it try, and gives what succeeded and what the server says of itself.
+// intrudes starts a gateway with an intruder as its plugin, which goes for the admin socket of another gateway too, has
+// it try, and gives what succeeded and what the server says of itself.
 func intrudes(t *testing.T, settings, admin string) (with []string, s *server) {
 	t.Helper()
 	path, digest := fakeBinary(t)
 	dir, data, console := t.TempDir(), t.TempDir(), freePort(t)
-	target, err := json.Marshal(intruder.Target{Pid: -1, Own: ".", File: filepath.Join(data, "audit.key"), Dir: filepath.Join(data, "db"),
-		Socket: filepath.Join(data, "admin", "sock"), Admin: admin, TCP: console})
+	target, err := json.Marshal(intruder.Target{Pid: -1, Own: ".", File: filepath.Join(data, "audit.key"),
+		Dir: filepath.Join(data, "db"), Socket: filepath.Join(data, "admin", "sock"), Admin: admin, TCP: console})
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: intruder, FAKE_ARG: '%s'}, limits: {timeout: 20s, start: 20s}%s}\n",
+	plugin := fmt.Sprintf("  spy: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: intruder, FAKE_ARG: '%s'}, "+
+		"limits: {timeout: 20s, start: 20s}%s}\n",
 		path, digest, target, settings)
 	file := writeConfig(t, dir, plugin, "      - {use: spy, on_error: deny}\n", "")
 	text, err := os.ReadFile(file)
 	if err == nil {
-		err = os.WriteFile(file, regexp.MustCompile(`(?m)^console: .*`).ReplaceAll(text, fmt.Appendf(nil, "console: {listen: %q}", console)), 0o600)
+		err = os.WriteFile(file, regexp.MustCompile(`(?m)^console: .*`).ReplaceAll(text,
+			fmt.Appendf(nil, "console: {listen: %q}", console)), 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -77,8 +80,8 @@ func (s *server) readiness() string {
 	return string(body)
 }
 
-// TestPluginCannotReachTheGateway: a hostile plugin of the gateway's own user gets at none of its files, its memory, its sockets or its
-// console. Outside the confinement it does.
+// TestPluginCannotReachTheGateway: a hostile plugin of the gateway's own user gets at none of its files, its memory,
+// its sockets or its console. Outside the confinement it does.
 func TestPluginCannotReachTheGateway(t *testing.T) {
 	keeps := []string{"dev.write", "own.execute", "own.write", "system.read", "thread", "unix.listen"}
 	if gaps := confine.Gaps(&confine.Policy{Network: &confine.Network{}}); len(gaps) > 0 {
@@ -94,12 +97,14 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 		}
 	}
 	got, s := intrudes(t, ", confine: off", "")
-	for _, name := range []string{"file.read", "file.mode", "dir.list", "dir.write", "tcp.connect", "fork", "limit", "signal.kill"} {
+	for _, name := range []string{"file.read", "file.mode", "dir.list", "dir.write", "tcp.connect", "fork", "limit",
+		"signal.kill"} {
 		if !slices.Contains(got, name) {
 			t.Errorf("off: %s failed", name)
 		}
 	}
-	if ready := s.readiness(); !strings.Contains(ready, `"name":"confinement","ok":false`) || !strings.Contains(ready, "confine: off") {
+	if ready := s.readiness(); !strings.Contains(ready, `"name":"confinement","ok":false`) ||
+		!strings.Contains(ready, "confine: off") {
 		t.Errorf("readyz with confine: off: %s", ready)
 	}
 	if log := s.stderr.String(); !strings.Contains(log, "warning: plugins.spy: confine is off") {
@@ -110,8 +115,8 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 	}
 }
 
-// TestPluginsOfOthersAreRefused: a plugin that has a network makes itself no key at another gateway of its user. That one tells it why, and
-// writes it down. Its operator is let in as before.
+// TestPluginsOfOthersAreRefused: a plugin that has a network makes itself no key at another gateway of its user. That
+// one tells it why, and writes it down. Its operator is let in as before.
 func TestPluginsOfOthersAreRefused(t *testing.T) {
 	data := t.TempDir()
 	other := startDev(t, nil, "--data", data)

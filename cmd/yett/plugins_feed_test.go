@@ -86,8 +86,8 @@ func (d *delivered) last() (last uint64) {
 	return last
 }
 
-// exact checks what a subscriber got against the log: every record up to the last batch, in order, unchanged, with the leaf
-// and the root of the tree; and no more than a window twice after each new beginning.
+// exact checks what a subscriber got against the log: every record up to the last batch, in order, unchanged, with the
+// leaf and the root of the tree; and no more than a window twice after each new beginning.
 func (d *delivered) exact(export string) (twice int, err error) {
 	lines := strings.SplitAfter(export, "\n")[1:] // the first is the header
 	var hashes []tlog.Hash
@@ -117,12 +117,14 @@ func (d *delivered) exact(export string) (twice int, err error) {
 				return twice, fmt.Errorf("batch %d begins at %d, and %d was the last: records are missing", i, b.First, got)
 			}
 			if got >= window && b.First <= got-window {
-				return twice, fmt.Errorf("batch %d begins at %d, and %d was the last: more than %d come twice", i, b.First, got, window)
+				return twice, fmt.Errorf("batch %d begins at %d, and %d was the last: more than %d come twice", i, b.First, got,
+					window)
 			}
 			next = b.First
 		}
 		if b.First != next || b.Last < b.First || b.Last > uint64(len(lines)) || b.Gap != nil {
-			return twice, fmt.Errorf("batch %d is of %d to %d (gap %v); %d is next and the log has %d", i, b.First, b.Last, b.Gap, next, len(lines))
+			return twice, fmt.Errorf("batch %d is of %d to %d (gap %v); %d is next and the log has %d", i, b.First, b.Last,
+				b.Gap, next, len(lines))
 		}
 		if b.Root != roots[b.Last] {
 			return twice, fmt.Errorf("batch %d: the root of %d records is %s, not %s", i, b.Last, roots[b.Last], b.Root)
@@ -148,9 +150,11 @@ func (d *delivered) exact(export string) (twice int, err error) {
 func follow(t testing.TB, token, out, mode, arg string) string {
 	t.Helper()
 	path, digest := fakeBinary(t)
-	plugin := fmt.Sprintf("  sink: {kind: subscriber, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_ARG: %q, FAKE_OUT: %s, FAKE_RUN: %s}, paths: {write: [%s]}, network: none, limits: {start: 20s, drain: 2s}}\n",
+	plugin := fmt.Sprintf("  sink: {kind: subscriber, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_ARG: %q, "+
+		"FAKE_OUT: %s, FAKE_RUN: %s}, paths: {write: [%s]}, network: none, limits: {start: 20s, drain: 2s}}\n",
 		path, digest, mode, arg, out, token, filepath.Dir(out))
-	return writeConfig(t, t.TempDir(), plugin, "", "audit: {args: full, subscribers: [{use: sink, payload: full, start: earliest, on_poison: pause}]}\n")
+	return writeConfig(t, t.TempDir(), plugin, "",
+		"audit: {args: full, subscribers: [{use: sink, payload: full, start: earliest, on_poison: pause}]}\n")
 }
 
 func (s *server) resumes(name string) {
@@ -163,8 +167,8 @@ func (s *server) resumes(name string) {
 // sinks are the processes of the subscriber.
 func sinks(token string) []int { return slices.Collect(maps.Keys(markedBy(token))) }
 
-// TestSubscriberUnderKills has a subscriber follow the log while it is killed, stopped and started again, and while the gateway
-// is killed: it gets every record in order, and few twice. What that costs decisions is logged.
+// TestSubscriberUnderKills has a subscriber follow the log while it is killed, stopped and started again, and while the
+// gateway is killed: it gets every record in order, and few twice. What that costs decisions is logged.
 func TestSubscriberUnderKills(t *testing.T) {
 	token := fmt.Sprintf("sink-%d-%d", os.Getpid(), time.Now().UnixNano())
 	out, data := filepath.Join(t.TempDir(), "out"), t.TempDir()
@@ -223,7 +227,8 @@ func TestSubscriberUnderKills(t *testing.T) {
 	load.end(t)
 	end := s.lastSeq()
 	if !becomes(func() bool { return readDelivered(t, out).last() >= end }) {
-		t.Errorf("record %d did not arrive: %d did; %+v\n%.3000s", end, readDelivered(t, out).last(), s.plugins()["sink"], s.stderr)
+		t.Errorf("record %d did not arrive: %d did; %+v\n%.3000s", end, readDelivered(t, out).last(), s.plugins()["sink"],
+			s.stderr)
 	}
 	s.stop()
 	d := readDelivered(t, out)
@@ -235,7 +240,8 @@ func TestSubscriberUnderKills(t *testing.T) {
 		t.Errorf("%d lines are spoiled", d.spoiled)
 	}
 	b, w := quantile(before, 0.99), quantile(during, 0.99)
-	t.Logf("%d kills and stops (%v): %d records in %d batches, %d starts, %d came twice (window %d); decisions' p99 %v before, %v meanwhile: %.2f×", kills, stopFor, d.last(),
+	t.Logf("%d kills and stops (%v): %d records in %d batches, %d starts, %d came twice (window %d); decisions' p99 %v "+
+		"before, %v meanwhile: %.2f×", kills, stopFor, d.last(),
 		len(d.batches), d.starts, twice, window, b, w, float64(w)/float64(max(b, 1)))
 	if len(sinks(token)) > 0 && !becomes(func() bool { return len(sinks(token)) == 0 }) {
 		t.Errorf("still there: %v", markedBy(token))
@@ -298,12 +304,14 @@ func TestDeliveryCheckCatches(t *testing.T) {
 	}
 }
 
-// TestSubscribersThatMisbehave runs the fakes that acknowledge what they should not: the gateway decides on, and nothing is lost
-// on the next one that is good.
+// TestSubscribersThatMisbehave runs the fakes that acknowledge what they should not: the gateway decides on, and
+// nothing is lost on the next one that is good.
 func TestSubscribersThatMisbehave(t *testing.T) {
-	cases := []struct{ mode, arg string }{{"acks-beyond", ""}, {"acks-never", ""}, {"crash-batch", "2"}, {"refuses-record", "2"}, {"crash-record", "2"}}
+	cases := []struct{ mode, arg string }{{"acks-beyond", ""}, {"acks-never", ""}, {"crash-batch", "2"},
+		{"refuses-record", "2"}, {"crash-record", "2"}}
 	if os.Getenv("YETT_FULL") != "" {
-		for _, mode := range []string{"acks-backwards", "acks-nothing-new", "acks-flood", "acks-slowly", "acks-each", "ends-consume", "unread"} {
+		for _, mode := range []string{"acks-backwards", "acks-nothing-new", "acks-flood", "acks-slowly", "acks-each",
+			"ends-consume", "unread"} {
 			cases = append(cases, struct{ mode, arg string }{mode, ""})
 		}
 	}
@@ -334,7 +342,8 @@ func TestSubscribersThatMisbehave(t *testing.T) {
 			if c.mode == "crash-record" || c.mode == "refuses-record" || c.mode == "unread" {
 				bad = &delivered{began: map[int]bool{}} // what it wrote down is cut
 			}
-			if first := good.batches[0].First; len(bad.batches) > 0 && first > bad.last()+1 || len(bad.batches) == 0 && first > 2 {
+			if first := good.batches[0].First; len(bad.batches) > 0 && first > bad.last()+1 ||
+				len(bad.batches) == 0 && first > 2 {
 				t.Errorf("the next one begins at %d, and the one before had got %d", first, bad.last())
 			}
 			// From its own beginning on it gets everything.

@@ -39,8 +39,9 @@ func fakeModes(t testing.TB) (all []fakeMode) {
 }
 
 // operatorsBusiness are the modes that a gateway does not start with: only the operator can mend them.
-var operatorsBusiness = []string{"refuse-configure", "error-configure", "wrong-api", "wrong-kind", "no-kind", "bad-name", "bad-version", "bad-schema",
-	"outside-schema", "wrong-protocol", "net-rpc", "foreign-port", "foreign-socket", "no-tls"}
+var operatorsBusiness = []string{"refuse-configure", "error-configure", "wrong-api", "wrong-kind", "no-kind",
+	"bad-name", "bad-version", "bad-schema", "outside-schema", "wrong-protocol", "net-rpc", "foreign-port",
+	"foreign-socket", "no-tls"}
 
 // putUpWith are the modes of the groups start and settings that a gateway puts up with: their answers are right.
 var putUpWith = []string{"noise-before", "info-changes"}
@@ -74,14 +75,15 @@ func pluginSettings(m fakeMode) (env, more string) {
 	case "huge":
 		limits = "timeout: 5s, start: 5s, drain: 2s"
 	}
-	if m.group == "noise" || m.group == "good" || slices.Contains(putUpWith, m.name) || slices.Contains(operatorsBusiness, m.name) {
+	if m.group == "noise" || m.group == "good" || slices.Contains(putUpWith, m.name) ||
+		slices.Contains(operatorsBusiness, m.name) {
 		limits = "timeout: 20s, start: 20s, drain: 2s"
 	}
 	return env, ", limits: {" + limits + "}" + more
 }
 
-// suspects writes a configuration with these fakes: each step asks one of them about the tools of its name. A rule permits
-// every call, so that only a step that speaks keeps a call from a permit.
+// suspects writes a configuration with these fakes: each step asks one of them about the tools of its name. A rule
+// permits every call, so that only a step that speaks keeps a call from a permit.
 func suspects(t testing.TB, token, secret string, modes ...fakeMode) string {
 	t.Helper()
 	path, digest := fakeBinary(t)
@@ -92,7 +94,8 @@ func suspects(t testing.TB, token, secret string, modes ...fakeMode) string {
 	var plugins, steps strings.Builder
 	for _, m := range modes {
 		env, more := pluginSettings(m)
-		fmt.Fprintf(&plugins, "  p-%s: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_RUN: %s%s}, secrets: {token: {file: token}}%s}\n",
+		fmt.Fprintf(&plugins, "  p-%s: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_RUN: %s%s}, "+
+			"secrets: {token: {file: token}}%s}\n",
 			m.name, path, digest, m.name, token, env, more)
 		fmt.Fprintf(&steps, "      - {use: p-%s, match: {tools: [\"fake/*/%s\"]}, on_error: deny}\n", m.name, m.name)
 	}
@@ -107,8 +110,10 @@ func writeConfig(t testing.TB, dir, plugins, steps, more string) string {
 		t.Fatal(err)
 	}
 	file := filepath.Join(dir, "yett.yaml")
-	text := "version: 1\nserver: {metrics: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\nplugins:\n  secrets: {kind: scanner, builtin: secrets}\n" + plugins +
-		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize:\n    budget: 30s\n    steps:\n      - {name: house, rules: [all.yaml]}\n" + steps + more
+	text := "version: 1\nserver: {metrics: \"127.0.0.1:0\"}\nconsole: {listen: \"127.0.0.1:0\"}\nplugins:\n  secrets: " +
+		"{kind: scanner, builtin: secrets}\n" + plugins +
+		"chains:\n  scan_output: {steps: [{use: secrets}]}\n  authorize:\n    budget: 30s\n    steps:\n      - {name: " +
+		"house, rules: [all.yaml]}\n" + steps + more
 	rewrite(t, file, text)
 	return file
 }
@@ -126,7 +131,8 @@ func rewrite(t testing.TB, file, text string) {
 
 // asked sends one call.
 func (s *server) asked(tool string) (answer, error) {
-	a, err := s.send("POST", "/v1/authorize", s.Keys.Agent, text(map[string]any{"agent_id": "a", "tool_id": tool, "args": map[string]any{"n": 1}}))
+	a, err := s.send("POST", "/v1/authorize", s.Keys.Agent,
+		text(map[string]any{"agent_id": "a", "tool_id": tool, "args": map[string]any{"n": 1}}))
 	if err == nil {
 		err = a.wellFormed()
 	}
@@ -142,7 +148,8 @@ func markedBy(token string) map[int]string {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")); bytes.Contains(env, []byte(token)) { // whatever cannot be read is gone
+		// whatever cannot be read is gone
+		if env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")); bytes.Contains(env, []byte(token)) {
 			line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 			found[pid] = strings.ReplaceAll(string(line), "\x00", " ")
 		}
@@ -274,7 +281,8 @@ func (s *server) plugins() map[string]pluginRow {
 // beside are the latencies of neighbours beside a good plugin and beside one fake that is called as often.
 type beside struct{ good, with []time.Duration }
 
-// maySwitch says whether this process may start others as another user, and give files away: root in a container may not be able to.
+// maySwitch says whether this process may start others as another user, and give files away: root in a container may
+// not be able to.
 var maySwitch = sync.OnceValue(func() bool {
 	file := filepath.Join(e2eDir, "given-away")
 	c := exec.Command("/bin/true")
@@ -283,9 +291,10 @@ var maySwitch = sync.OnceValue(func() bool {
 	return os.WriteFile(file, nil, 0o600) == nil && os.Chown(file, 20_000, 20_000) == nil && c.Run() == nil
 })
 
-// TestHostilePlugins puts every fake beside neighbours: nothing that it does wrongly ends in a permit, the gateway stays up,
-// its restarts are few, its processes are gone with the gateway, and the secret is in no environment and no argument. What it
-// costs the neighbours is logged: what one of them costs by itself, with YETT_FAKES=name,name, which gives each a gateway of its own.
+// TestHostilePlugins puts every fake beside neighbours: nothing that it does wrongly ends in a permit, the gateway
+// stays up, its restarts are few, its processes are gone with the gateway, and the secret is in no environment and no
+// argument. What it costs the neighbours is logged: what one of them costs by itself, with YETT_FAKES=name,name, which
+// gives each a gateway of its own.
 func TestHostilePlugins(t *testing.T) {
 	var groups [][]fakeMode
 	var all []fakeMode
@@ -316,11 +325,13 @@ func TestHostilePlugins(t *testing.T) {
 		c := costs[name]
 		total.good, total.with = append(total.good, c.good...), append(total.with, c.with...)
 		a, w := quantile(c.good, 0.99), quantile(c.with, 0.99)
-		t.Logf("%-20s neighbours' p99 %8v beside a good one, %8v beside it: %.2f× (%d and %d calls)", name, a.Round(time.Microsecond), w.Round(time.Microsecond), float64(w)/float64(max(a, 1)),
+		t.Logf("%-20s neighbours' p99 %8v beside a good one, %8v beside it: %.2f× (%d and %d calls)", name,
+			a.Round(time.Microsecond), w.Round(time.Microsecond), float64(w)/float64(max(a, 1)),
 			len(c.good), len(c.with))
 	}
 	a, w := quantile(total.good, 0.99), quantile(total.with, 0.99)
-	t.Logf("%d fakes, %d calls of fakes, no permit; all neighbours: p99 %v and %v: %.2f×", len(all), calls, a, w, float64(w)/float64(max(a, 1)))
+	t.Logf("%d fakes, %d calls of fakes, no permit; all neighbours: p99 %v and %v: %.2f×", len(all), calls, a, w,
+		float64(w)/float64(max(a, 1)))
 }
 
 // suffered runs one gateway with some fakes.
@@ -375,7 +386,8 @@ func (s *server) provoke(t *testing.T, m fakeMode) (calls int) {
 	tool, right := "fake/deny/"+m.name, false
 	if m.group == "noise" || m.group == "good" || slices.Contains(putUpWith, m.name) {
 		tool, right = "fake/permit/"+m.name, true
-		if !becomes(func() bool { a, err := s.asked(tool); return err == nil && a.str("effect") == "PERMIT" }) { // it may still be starting
+		// it may still be starting
+		if !becomes(func() bool { a, err := s.asked(tool); return err == nil && a.str("effect") == "PERMIT" }) {
 			t.Errorf("%s: it never gives the right answer", m.name)
 		}
 	}
@@ -385,7 +397,8 @@ func (s *server) provoke(t *testing.T, m fakeMode) (calls int) {
 	permits := 0
 	for range 4 {
 		wg.Go(func() {
-			tick := time.NewTicker(10 * time.Millisecond) // so that one that fails at once is not called more than one that is slow
+			// so that one that fails at once is not called more than one that is slow
+			tick := time.NewTicker(10 * time.Millisecond)
 			defer tick.Stop()
 			for n := 0; n < 3 || time.Now().Before(end); n++ {
 				a, err := s.asked(tool)
@@ -426,7 +439,8 @@ func (s *server) unspoken(t *testing.T, token, secret string) {
 		}
 		for v := range strings.SplitSeq(strings.TrimRight(string(env), "\x00"), "\x00") {
 			name, _, _ := strings.Cut(v, "=")
-			if v != "" && !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" && name != "TMPDIR" && !strings.HasPrefix(v, "YETT_LAUNCH") {
+			if v != "" && !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" &&
+				name != "TMPDIR" && !strings.HasPrefix(v, "YETT_LAUNCH") {
 				t.Errorf("process %d has %s, which nobody gave it", pid, name)
 			}
 		}
@@ -437,8 +451,8 @@ func (s *server) unspoken(t *testing.T, token, secret string) {
 	}
 }
 
-// TestPluginsThatAreTheOperatorsBusiness offers each fake that only the operator can mend: config check and serve refuse it,
-// and the reason names the plugin.
+// TestPluginsThatAreTheOperatorsBusiness offers each fake that only the operator can mend: config check and serve
+// refuse it, and the reason names the plugin.
 func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 	binary(t)
 	for _, name := range operatorsBusiness {
@@ -448,7 +462,8 @@ func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 			e := runBinary(t, "config", "check", file)
 			judged(t, e)
 			reason := strings.TrimSpace(e.stderr)
-			if e.code != cli.ExitFailure || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") || len(reason) > 4000 {
+			if e.code != cli.ExitFailure || !strings.Contains(reason, "p-"+name) || strings.ContainsAny(reason, "\x1b\x00") ||
+				len(reason) > 4000 {
 				t.Errorf("config check: exit %d: %.5000q", e.code, reason)
 			}
 			e = runBinary(t, "serve", "--config", file, "--data", t.TempDir(), "--listen", "127.0.0.1:0")
@@ -473,7 +488,8 @@ func TestSwappedPlugin(t *testing.T) {
 	if err := os.WriteFile(mine, code, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file := writeConfig(t, dir, fmt.Sprintf("  mine: {kind: authorizer, exec: %s, digest: %q, limits: {timeout: 20s}}\n", mine, digest), "      - {use: mine, match: {tools: [\"fake/**\"]}}\n", "")
+	file := writeConfig(t, dir, fmt.Sprintf("  mine: {kind: authorizer, exec: %s, digest: %q, limits: {timeout: 20s}}\n",
+		mine, digest), "      - {use: mine, match: {tools: [\"fake/**\"]}}\n", "")
 	s := startDev(t, nil, "--config", file)
 	if err := os.Remove(mine); err != nil { // a running program's file takes no writes
 		t.Fatal(err)

@@ -37,7 +37,8 @@ func entitleVersion(t testing.TB, dir string, n int) (path, digest string) {
 
 // entitle is a plugin of some version as a configuration has it.
 func entitle(path, digest, token, more string, n int) string {
-	return fmt.Sprintf("  entitle: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_VERSION: %d.0.0, FAKE_RUN: %s%s}, limits: {timeout: 20s, start: 20s, drain: 20s}}\n", path, digest, n, token, more)
+	return fmt.Sprintf("  entitle: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_VERSION: %d.0.0, FAKE_RUN: "+
+		"%s%s}, limits: {timeout: 20s, start: 20s, drain: 20s}}\n", path, digest, n, token, more)
 }
 
 var startLimit = regexp.MustCompile(`start: [0-9a-z]+`)
@@ -90,7 +91,8 @@ func (s *server) checkedAt(rate int) *checked {
 					tool = tools[2] // some are in flight at any time
 				}
 				a, err := s.asked(tool)
-				if want := map[bool]string{true: "DENY", false: "PERMIT"}[tool == tools[1]]; err != nil || a.str("effect") != want || want == "DENY" && a.str("reason_code") != "FAKE_DENY" {
+				if want := map[bool]string{true: "DENY", false: "PERMIT"}[tool == tools[1]]; err != nil ||
+					a.str("effect") != want || want == "DENY" && a.str("reason_code") != "FAKE_DENY" {
 					c.failed.Add(1)
 					why := fmt.Sprintf("%s: %v %d %.400s", tool, err, a.status, a.body)
 					c.first.CompareAndSwap(nil, &why)
@@ -111,8 +113,8 @@ func (c *checked) end(t testing.TB, start time.Time) {
 	if n := c.failed.Load(); n > 0 {
 		t.Errorf("%d of %d calls failed, the first: %s", n, c.calls.Load(), *c.first.Load())
 	}
-	t.Logf("%d calls in %v (%.0f/s), %d failed, p99 %v", c.calls.Load(), time.Since(start).Round(time.Millisecond), float64(c.calls.Load())/time.Since(start).Seconds(), c.failed.Load(),
-		quantile(c.took, 0.99))
+	t.Logf("%d calls in %v (%.0f/s), %d failed, p99 %v", c.calls.Load(), time.Since(start).Round(time.Millisecond),
+		float64(c.calls.Load())/time.Since(start).Seconds(), c.failed.Load(), quantile(c.took, 0.99))
 }
 
 // reloads runs yett reload.
@@ -145,8 +147,8 @@ func (s *server) readyz() string {
 	return http.StatusText(resp.StatusCode) + " " + string(body)
 }
 
-// TestReloadOfAPlugin puts new versions of a plugin into service under load, good ones and bad ones: no call fails, the good
-// ones take over, for the bad ones the old one serves on and the operator is told why.
+// TestReloadOfAPlugin puts new versions of a plugin into service under load, good ones and bad ones: no call fails, the
+// good ones take over, for the bad ones the old one serves on and the operator is told why.
 func TestReloadOfAPlugin(t *testing.T) {
 	rate, hold := 300, 500*time.Millisecond
 	if os.Getenv("YETT_FULL") != "" {
@@ -223,8 +225,10 @@ func TestReloadOfAPlugin(t *testing.T) {
 // TestPluginSaysWhichLimit: an operator is told which limit has ended a plugin, how it is set, and what the plugin had.
 func TestPluginSaysWhichLimit(t *testing.T) {
 	path, digest := fakeBinary(t)
-	hog := fmt.Sprintf("  hog: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: memory-hog}, limits: {memory: 512MiB, timeout: 5s}}\n", path, digest)
-	s := startDev(t, nil, "--config", writeConfig(t, t.TempDir(), hog, "      - {use: hog, match: {tools: [\"fake/**\"]}, on_error: deny}\n", ""))
+	hog := fmt.Sprintf("  hog: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: memory-hog}, limits: {memory: "+
+		"512MiB, timeout: 5s}}\n", path, digest)
+	s := startDev(t, nil, "--config", writeConfig(t, t.TempDir(), hog,
+		"      - {use: hog, match: {tools: [\"fake/**\"]}, on_error: deny}\n", ""))
 	told := regexp.MustCompile(`ran out of memory: up to \d+ MiB were resident, limited to 512 MiB \(limits\.memory\)`)
 	if !becomes(func() bool {
 		a, err := s.asked("fake/permit/x")
@@ -240,12 +244,13 @@ func TestPluginSaysWhichLimit(t *testing.T) {
 	}
 }
 
-// TestPluginQuarantine ends a plugin until it is given up, and resumes it: meanwhile its calls are denied at once, and an
-// operator sees it.
+// TestPluginQuarantine ends a plugin until it is given up, and resumes it: meanwhile its calls are denied at once, and
+// an operator sees it.
 func TestPluginQuarantine(t *testing.T) {
 	token, dir := fmt.Sprintf("quarantine-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
 	path, digest := fakeBinary(t)
-	s := startDev(t, nil, "--config", writeConfig(t, dir, entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep, ""), "--data", t.TempDir())
+	s := startDev(t, nil, "--config", writeConfig(t, dir,
+		entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep, ""), "--data", t.TempDir())
 	down := func() bool {
 		a, err := s.asked("fake/permit/x")
 		if err != nil || a.str("effect") != "DENY" {

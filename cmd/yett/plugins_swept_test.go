@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestPrivateDirectoriesOfKilledGateways: what a gateway that was killed leaves in the temporary directory goes with the start of the
-// next one, while one that runs keeps its own.
+// TestPrivateDirectoriesOfKilledGateways: what a gateway that was killed leaves in the temporary directory goes with
+// the start of the next one, while one that runs keeps its own.
 func TestPrivateDirectoriesOfKilledGateways(t *testing.T) {
 	binary(t)
 	tmp, err := os.MkdirTemp("", "swept") // a short name: it becomes part of the paths of sockets
@@ -22,7 +22,8 @@ func TestPrivateDirectoriesOfKilledGateways(t *testing.T) {
 	begin := func() (*server, []string) {
 		before := privateDirs(t, tmp)
 		token := fmt.Sprintf("swept-%d-%d", os.Getpid(), time.Now().UnixNano())
-		s := startDev(t, []string{"TMPDIR=" + tmp}, "--config", follow(t, token, filepath.Join(t.TempDir(), "out"), "good", ""), "--data", t.TempDir())
+		s := startDev(t, []string{"TMPDIR=" + tmp}, "--config",
+			follow(t, token, filepath.Join(t.TempDir(), "out"), "good", ""), "--data", t.TempDir())
 		if !becomes(func() bool { return s.plugins()["sink"].State == "ready" }) {
 			t.Fatalf("the plugin is not ready: %+v\n%s", s.plugins(), s.stderr)
 		}

@@ -83,7 +83,8 @@ func TestRevokeOverHTTP(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	if in.Load() != 0 || late.Load() == 0 || permits.Load() == 0 {
-		t.Errorf("%d of %d requests that began after the revoke were let in; %d permits in all", in.Load(), late.Load(), permits.Load())
+		t.Errorf("%d of %d requests that began after the revoke were let in; %d permits in all", in.Load(), late.Load(),
+			permits.Load())
 	}
 	t.Logf("%d requests began after a revoke and were refused, %d were permitted before", late.Load(), permits.Load())
 }

@@ -20,31 +20,36 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
-		Use:     "yett",
-		Short:   "A governance gateway for software agents: yes, no, not yet",
-		Long:    "Before an agent acts it asks Yett: PERMIT, DENY, or DEFER to a human. What a tool or model puts out\ngoes through Yett too. `yett dev` shows all of it in a minute.",
+		Use:   "yett",
+		Short: "A governance gateway for software agents: yes, no, not yet",
+		Long: "Before an agent acts it asks Yett: PERMIT, DENY, or DEFER to a human. What a tool or model puts " +
+			"out\ngoes through Yett too. `yett dev` shows all of it in a minute.",
 		Args:    cobra.NoArgs,
 		Version: cli.Version(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("yett {{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), configCommand(), author.Rules(), versionCommand())
-	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner(), bench.Command(benchGateway))
-	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration", append(admin.Plugins(), author.Plugins()...)...))
+	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), configCommand(), author.Rules(),
+		versionCommand())
+	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner(),
+		bench.Command(benchGateway))
+	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
+		append(admin.Plugins(), author.Plugins()...)...))
 	return root
 }
 
 func versionCommand() *cobra.Command {
 	var out cli.Output
-	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		row := struct {
-			Version string `json:"version"`
-		}{cli.Version()}
-		return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "yett %s\n", row.Version)
-			return err
-		})
-	}}
+	cmd := &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			row := struct {
+				Version string `json:"version"`
+			}{cli.Version()}
+			return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "yett %s\n", row.Version)
+				return err
+			})
+		}}
 	out.Bind(cmd)
 	return cmd
 }

@@ -12,12 +12,13 @@ func pieceBody(id string, offset int, output string, final bool) map[string]any 
 	return map[string]any{"tool_id": "files/read", "stream_id": id, "offset": offset, "output": output, "final": final}
 }
 
-// TestScanStreams sends one text in pieces over HTTP, over the socket, and changing between them: joined, the answers are
-// what one scan gives.
+// TestScanStreams sends one text in pieces over HTTP, over the socket, and changing between them: joined, the answers
+// are what one scan gives.
 func TestScanStreams(t *testing.T) {
 	s := startDev(t, nil)
 	secret := "gh" + "p_" + strings.Repeat("aB3dE6gH9", 4)
-	whole := strings.Repeat("é plain text\n", 4000) + "token=" + secret + " 🙂 " + strings.Repeat("more of it\n", 3000) + secret
+	whole := strings.Repeat("é plain text\n", 4000) + "token=" + secret + " 🙂 " + strings.Repeat("more of it\n", 3000) +
+		secret
 	a := s.post(s.Keys.Agent, "/v1/scan_output", text(map[string]any{"tool_id": "files/read", "output": whole}))
 	a.want(t, 200, "")
 	want := a.str("sanitized_output")
@@ -79,7 +80,8 @@ func TestScanStreams(t *testing.T) {
 	}
 }
 
-// TestScanStreamLostByRestart wants a stream that a crash has lost refused by name, and not taken for the beginning of one.
+// TestScanStreamLostByRestart wants a stream that a crash has lost refused by name, and not taken for the beginning of
+// one.
 func TestScanStreamLostByRestart(t *testing.T) {
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
@@ -100,7 +102,8 @@ func TestScanStreamLostByRestart(t *testing.T) {
 
 // TestScanStreamLimits reaches each limit that the configuration sets, and what a kill does.
 func TestScanStreamLimits(t *testing.T) {
-	s := startDev(t, []string{"YETT__LIMITS__SCAN_STREAMS_PER_KEY=2", "YETT__LIMITS__SCAN_STREAM_HELD=20KiB", "YETT__LIMITS__SCAN_STREAMS_MEMORY=200KiB"})
+	s := startDev(t, []string{"YETT__LIMITS__SCAN_STREAMS_PER_KEY=2", "YETT__LIMITS__SCAN_STREAM_HELD=20KiB",
+		"YETT__LIMITS__SCAN_STREAMS_MEMORY=200KiB"})
 	send := func(id string, offset int, output string, final bool) answer {
 		return s.post(s.Keys.Agent, "/v1/scan_output", text(pieceBody(id, offset, output, final)))
 	}
@@ -109,10 +112,12 @@ func TestScanStreamLimits(t *testing.T) {
 	if a := send("c", 0, "x", false); a.status != 429 || !strings.Contains(a.body, "limits.scan_streams_per_key") {
 		t.Errorf("a third stream: %s", a.body)
 	}
-	if a := send("a", 1, strings.Repeat("y", 23<<10), false); a.str("outcome") != "DENIED" || a.str("reason_code") != "OUTPUT_SIZE_EXCEEDED" || !strings.Contains(a.body, `"released":0`) {
+	if a := send("a", 1, strings.Repeat("y", 23<<10), false); a.str("outcome") != "DENIED" ||
+		a.str("reason_code") != "OUTPUT_SIZE_EXCEEDED" || !strings.Contains(a.body, `"released":0`) {
 		t.Errorf("more than may be held back: %.300s", a.body)
 	}
-	if a := send("b", 1, strings.Repeat("y", 150<<10), false); a.status != 429 || !strings.Contains(a.body, "limits.scan_streams_memory") {
+	if a := send("b", 1, strings.Repeat("y", 150<<10), false); a.status != 429 ||
+		!strings.Contains(a.body, "limits.scan_streams_memory") {
 		t.Errorf("more than all streams may hold: %.300s", a.body)
 	}
 	send("b", 2, "z", false).want(t, 409, "stream_offset")

@@ -24,11 +24,13 @@ func scriptCerts(ts *testscript.TestScript, neg bool, args []string) {
 	write := func(name, kind string, der []byte) {
 		ts.Check(os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600))
 	}
-	issue := func(serial int64, ca bool, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey) {
+	issue := func(serial int64, ca bool, parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate,
+		*ecdsa.PrivateKey) {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		ts.Check(err)
-		cert := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
-			IsCA: ca, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		cert := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "test"},
+			NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0), IsCA: ca, BasicConstraintsValid: true,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 		if ca {
 			cert.KeyUsage, cert.Subject.CommonName = x509.KeyUsageCertSign, "test CA"
 		} else {

@@ -43,7 +43,8 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints, "member": scriptMember, "post": scriptPost,
+			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints,
+			"member": scriptMember, "post": scriptPost,
 		},
 	})
 }
@@ -169,7 +170,8 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptTemp is a directory for temporary files with a short name: a plugin's socket lies in it, and the kernel takes some 100 bytes.
+// scriptTemp is a directory for temporary files with a short name: a plugin's socket lies in it, and the kernel takes
+// some 100 bytes.
 func scriptTemp(env *testscript.Env) string {
 	dir, err := os.MkdirTemp(e2eDir, "t")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/logqueue"
 )
 
@@ -24,8 +25,10 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [FILE]",
 		Short: "Run the gateway with a configuration",
-		Long: "Run the gateway. On an empty data directory it makes its secrets (pepper, audit.key) and authorizes nothing\n" +
-			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it, SIGHUP reloads it, and so does a\n" +
+		Long: "Run the gateway. On an empty data directory it makes its secrets (pepper, audit.key) and authorizes " +
+			"nothing\n" +
+			"until a key exists: yett keys create NAME --data DIR. SIGTERM drains and ends it, SIGHUP reloads it, and so " +
+			"does a\n" +
 			"change of a file that the configuration was read from. A bad configuration at the start is exit 78.",
 		Example: "  yett serve --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
@@ -48,22 +51,24 @@ func serveCommand() *cobra.Command {
 				return err
 			}
 			log := logqueue.New(cmd.ErrOrStderr(), time.Now)
-			return runGateway(cmd.Context(), cfg, log, core.Options{Version: cli.Version(), Load: load, ConfigFile: file}, nil, func(g *core.Gateway) error {
-				log.Printf("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
-				if g.SocketPath() != "" {
-					log.Printf("agents' socket: %s", g.SocketPath())
-				}
-				if g.ConsoleURL() != "" {
-					log.Printf("console: %s", g.ConsoleURL())
-				}
-				if link := g.FirstOperatorLink(); link != "" {
-					log.Printf("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s", link)
-				}
-				if len(g.Service().Keys()) == 0 {
-					log.Printf("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
-				}
-				return nil
-			})
+			return runGateway(cmd.Context(), cfg, log, core.Options{Version: cli.Version(), Load: load, ConfigFile: file}, nil,
+				func(g *core.Gateway) error {
+					log.Printf("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
+					if g.SocketPath() != "" {
+						log.Printf("agents' socket: %s", g.SocketPath())
+					}
+					if g.ConsoleURL() != "" {
+						log.Printf("console: %s", g.ConsoleURL())
+					}
+					if link := g.FirstOperatorLink(); link != "" {
+						log.Printf("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s",
+							link)
+					}
+					if len(g.Service().Keys()) == 0 {
+						log.Printf("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
+					}
+					return nil
+				})
 		},
 	}
 	named.Bind(cmd)
@@ -90,11 +95,14 @@ func endOf(cfg *config.Config) time.Duration {
 	return cfg.Server.Drain.Std() + plugins + endSlack
 }
 
-// runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does. All that is logged
-// goes through log, so nothing waits for whoever reads it. An error is for the caller to print, unless nobody reads what is printed.
-func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options, before, ready func(*core.Gateway) error) (err error) {
+// runGateway runs a gateway until ctx ends. before, if not nil, is called before it answers, ready once it does. All
+// that is logged goes through log, so nothing waits for whoever reads it. An error is for the caller to print, unless
+// nobody reads what is printed.
+func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options,
+	before, ready func(*core.Gateway) error) (err error) {
 	opts.Log, opts.LogLost = log.Printf, log.Lost
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // where nobody reads the log any more, writing it fails and does not end the process
+	// where nobody reads the log any more, writing it fails and does not end the process
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	libraries.SetFlags(0)
 	libraries.SetOutput(log)
 	defer func() {
@@ -106,7 +114,8 @@ func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, op
 }
 
 // runLogged is runGateway with the log set up.
-func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options, before, ready func(*core.Gateway) error) error {
+func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options,
+	before, ready func(*core.Gateway) error) error {
 	fatal := make(chan error, 1)
 	opts.OnFatal = func(err error) {
 		opts.Log("the store has failed, the process ends: %v", err)
@@ -137,7 +146,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	if err != nil {
 		return cli.Fail(startCode(cfg, err), err)
 	}
-	for _, w := range core.Warnings(cfg) {
+	for _, w := range loaded.Warnings(cfg) {
 		opts.Log("warning: %s", w)
 	}
 	if before != nil {
@@ -167,7 +176,8 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	}
 }
 
-// startCode tells a bad configuration (rules, modules, files that it points to) from a machine that does not play along.
+// startCode tells a bad configuration (rules, modules, files that it points to) from a machine that does not play
+// along.
 func startCode(cfg *config.Config, err error) int {
 	if !core.IsConfigError(err) {
 		return cli.ExitFailure

@@ -17,7 +17,8 @@ func hangups() chan os.Signal {
 	return signals
 }
 
-// reloadOnSignal reloads on each of the signals until stop is called, which ends all reloads. How it went is in the log.
+// reloadOnSignal reloads on each of the signals until stop is called, which ends all reloads. How it went is in the
+// log.
 func reloadOnSignal(ctx context.Context, g *core.Gateway, signals chan os.Signal) (stop func()) {
 	done := make(chan struct{})
 	ended := make(chan struct{})

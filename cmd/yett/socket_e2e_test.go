@@ -93,8 +93,11 @@ const (
 // TestSocketAndHTTPDecideAlike takes one deferred call through both, and looks at what the log says of who asked how.
 func TestSocketAndHTTPDecideAlike(t *testing.T) {
 	s := startDev(t, nil)
-	agent, approver := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent), dialSocket(t, socketOf(t, s)).auth(s.Keys.Approver)
-	if got, over := agent.ask(`{"type":"govern",`+socketRead+`}`), s.post(s.Keys.Agent, "/v1/authorize", `{`+socketRead+`}`); got["effect"] != "PERMIT" || got["rule_id"] != over.json["rule_id"] || got["policy_version"] != over.json["policy_version"] {
+	agent, approver := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent),
+		dialSocket(t, socketOf(t, s)).auth(s.Keys.Approver)
+	if got, over := agent.ask(`{"type":"govern",`+socketRead+`}`),
+		s.post(s.Keys.Agent, "/v1/authorize", `{`+socketRead+`}`); got["effect"] != "PERMIT" ||
+		got["rule_id"] != over.json["rule_id"] || got["policy_version"] != over.json["policy_version"] {
 		t.Errorf("%v, over HTTP %s", got, over.body)
 	}
 	asked := agent.ask(`{"id":1,` + socketRefund + `}`)
@@ -102,27 +105,33 @@ func TestSocketAndHTTPDecideAlike(t *testing.T) {
 	if asked["effect"] != "DEFER" || asked["id"] != 1.0 || token == "" {
 		t.Fatalf("%v", asked)
 	}
-	if got := agent.ask(`{"type":"approve_defer","defer_token":"` + token + `","approved":true}`); got["code"] != "missing_scope" {
+	if got := agent.ask(`{"type":"approve_defer","defer_token":"` + token + `","approved":true}`); got["code"] !=
+		"missing_scope" {
 		t.Errorf("the agent approves: %v", got)
 	}
-	if got := approver.ask(`{"jsonrpc":"2.0","id":"a","method":"approve_defer","params":{"defer_token":"` + token + `","approved":true,"approver_id":"somebody"}}`); fmt.Sprint(got["result"]) == "" || got["error"] != nil {
+	if got := approver.ask(`{"jsonrpc":"2.0","id":"a","method":"approve_defer","params":{"defer_token":"` + token +
+		`","approved":true,"approver_id":"somebody"}}`); fmt.Sprint(got["result"]) == "" || got["error"] != nil {
 		t.Errorf("approve: %v", got)
 	}
-	if got := agent.ask(`{"type":"poll_defer","agent_id":"demo","defer_token":"` + token + `"}`); got["status"] != "approved" {
+	if got := agent.ask(`{"type":"poll_defer","agent_id":"demo","defer_token":"` + token + `"}`); got["status"] !=
+		"approved" {
 		t.Errorf("poll: %v", got)
 	}
-	if got := s.post(s.Keys.Agent, "/v1/authorize", `{`+socketRefund+`,"defer_token":"`+token+`"}`); got.str("effect") != "PERMIT" {
+	if got := s.post(s.Keys.Agent, "/v1/authorize", `{`+socketRefund+`,"defer_token":"`+token+`"}`); got.str("effect") !=
+		"PERMIT" {
 		t.Errorf("redeemed over HTTP: %s", got.body)
 	}
 	if got := agent.ask(`{` + socketRefund + `,"defer_token":"` + token + `"}`); got["effect"] == "PERMIT" {
 		t.Errorf("redeemed twice: %v", got)
 	}
 	secret := sampleSecret()
-	if got := agent.ask(`{"type":"scan_output","tool_id":"files/read","output":"token ` + secret + `"}`); got["outcome"] != "REDACTED" || strings.Contains(fmt.Sprint(got), secret) {
+	if got := agent.ask(`{"type":"scan_output","tool_id":"files/read","output":"token ` + secret + `"}`); got["outcome"] !=
+		"REDACTED" || strings.Contains(fmt.Sprint(got), secret) {
 		t.Errorf("scan: %v", got)
 	}
 	log := s.exported()
-	for _, want := range []string{`"principal_method":"socket_auth","surface":"socket","peer":"uid:`, `"principal_method":"api_key","surface":"http"`} {
+	for _, want := range []string{`"principal_method":"socket_auth","surface":"socket","peer":"uid:`,
+		`"principal_method":"api_key","surface":"http"`} {
 		if !strings.Contains(log, want) {
 			t.Errorf("the log has no %s", want)
 		}
@@ -140,7 +149,8 @@ func TestSocketStreams(t *testing.T) {
 	if first["subscribed"] != true || first["from_seq"] == nil {
 		t.Fatalf("%v", first)
 	}
-	if got := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent).ask(`{"type":"audit_subscribe"}`); got["code"] != "missing_scope" {
+	if got := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent).ask(`{"type":"audit_subscribe"}`); got["code"] !=
+		"missing_scope" {
 		t.Errorf("without the scope: %v", got)
 	}
 	agent := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent)
@@ -190,8 +200,8 @@ func TestSocketRevoke(t *testing.T) {
 	}
 }
 
-// TestSocketFindsAPlace: a data directory whose path is too long for a socket gets its socket elsewhere, and the end takes it away.
-// It served before there was a socket, and nobody asked for that path.
+// TestSocketFindsAPlace: a data directory whose path is too long for a socket gets its socket elsewhere, and the end
+// takes it away. It served before there was a socket, and nobody asked for that path.
 func TestSocketFindsAPlace(t *testing.T) {
 	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.MkdirAll(data, 0o755); err != nil {
@@ -260,7 +270,8 @@ func TestSocketDrains(t *testing.T) {
 	agent.send(`{"type":"poll_defer","defer_token":"` + token + `","wait_seconds":60}`)
 	agent.send(`{` + socketRead + `}`)
 	agent.send(`{"type":"hello","protocol":[1]}`)
-	for record := audit.line(); record["tool_id"] != "files/read"; { // what is behind the poll is decided: so that one has begun
+	// what is behind the poll is decided: so that one has begun
+	for record := audit.line(); record["tool_id"] != "files/read"; {
 		record = audit.line()
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -290,7 +301,9 @@ func TestSocketDrains(t *testing.T) {
 func TestServeRefusesItsOwnUserAsPeer(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), "rules:\n  - {id: reads, tools: [\"files/read\"], effect: permit}\n")
-	write(t, filepath.Join(dir, "yett.yaml"), fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:0\", metrics: off}\nconsole: {listen: \"127.0.0.1:0\"}\nsocket: {peers: [{uid: %d, key: agents}]}\nstorage: {path: data}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n", os.Geteuid()))
+	write(t, filepath.Join(dir, "yett.yaml"), fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:0\", metrics: "+
+		"off}\nconsole: {listen: \"127.0.0.1:0\"}\nsocket: {peers: [{uid: %d, key: agents}]}\nstorage: {path: "+
+		"data}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n", os.Geteuid()))
 	cmd := exec.Command(binary(t), "serve", "--config", filepath.Join(dir, "yett.yaml"))
 	text, err := cmd.CombinedOutput()
 	if err == nil || !bytes.Contains(text, []byte("socket.peers: user")) {

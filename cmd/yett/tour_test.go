@@ -19,8 +19,8 @@ import (
 // thrownAway finds where a printed tour keeps its data.
 var thrownAway = regexp.MustCompile(`data in (\S+) \(thrown away at the end\)`)
 
-// What `yett dev` prints can be pasted into a shell. It is the README's tour with the README's variables, and each line answers
-// what the README says.
+// What `yett dev` prints can be pasted into a shell. It is the README's tour with the README's variables, and each line
+// answers what the README says.
 func TestTour(t *testing.T) {
 	lines, want := readmeTour(t)
 	printed := runDevTour(t, func(exports, curls []string) {
@@ -58,7 +58,8 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// runDevTour starts `yett dev` as a person does, hands the shell lines that it prints to fn, stops it, and returns all it printed.
+// runDevTour starts `yett dev` as a person does, hands the shell lines that it prints to fn, stops it, and returns all
+// it printed.
 func runDevTour(t *testing.T, fn func(exports, lines []string)) string {
 	t.Helper()
 	cmd := exec.Command(binary(t), "dev", "--listen", "127.0.0.1:0")
@@ -197,11 +198,13 @@ func TestReadmeScanner(t *testing.T) {
 	write(t, source, code)
 	run := exec.Command("go", "run", source)
 	run.Stdin = strings.NewReader("ask about Bluebird")
-	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), `"kind":"CODENAME","start":10,"end":18`) {
+	if out, err := run.CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), `"kind":"CODENAME","start":10,"end":18`) {
 		t.Fatalf("go run: %v\n%s", err, out)
 	}
 	module := filepath.Join(dir, "codename.wasm")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", module, source)
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		module, source)
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -221,12 +224,14 @@ func TestReadmeScanner(t *testing.T) {
 		t.Fatalf("config check: %v\n%s", err, out)
 	}
 	s := startDev(t, []string{"YETT__PLUGINS__CODENAME__LIMITS__TIMEOUT=30s"}, "--config", filepath.Join(dir, "yett.yaml"))
-	a := s.post(s.Keys.Agent, "/v1/scan_output", text(map[string]any{"tool_id": "mail/read", "output": "ask about Bluebird"}))
+	a := s.post(s.Keys.Agent, "/v1/scan_output",
+		text(map[string]any{"tool_id": "mail/read", "output": "ask about Bluebird"}))
 	var got struct {
 		Outcome   string `json:"outcome"`
 		Sanitized string `json:"sanitized_output"`
 	}
-	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Outcome != "REDACTED" || strings.Contains(got.Sanitized, "Bluebird") {
+	if err := json.Unmarshal([]byte(a.body), &got); err != nil || got.Outcome != "REDACTED" ||
+		strings.Contains(got.Sanitized, "Bluebird") {
 		t.Errorf("scan_output: %s", a.body)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
-// printsNoData are the commands that print nothing that a script could want: they hold others, run until they are stopped, or
-// are started by other commands.
+// printsNoData are the commands that print nothing that a script could want: they hold others, run until they are
+// stopped, or are started by other commands.
 var printsNoData = map[string]bool{"yett": true, "yett serve": true}
 
 // Every command that prints data takes -o with all its formats, and refuses what is none before it does anything.
@@ -39,7 +39,8 @@ func TestEveryCommandTakesOutput(t *testing.T) {
 		if err := flag.Value.Set("xml"); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.RunE(c, []string{"a", "b"}); err == nil || cli.CodeFor(err) != cli.ExitUsage || !strings.Contains(err.Error(), "-o xml") {
+		if err := c.RunE(c, []string{"a", "b"}); err == nil || cli.CodeFor(err) != cli.ExitUsage ||
+			!strings.Contains(err.Error(), "-o xml") {
 			t.Errorf("%s -o xml: %v, want a usage error", path, err)
 		}
 	})

@@ -24,9 +24,10 @@ func TestErrorsOfAcceptEndNothing(t *testing.T) {
 		served <- s.Serve()
 		door.Listener.Close() // who waits to be let in is told
 	}()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, socketDir, "sock"))
-	}}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, socketDir, "sock"))
+		}}}
 	res, err := client.Get("http://admin/status")
 	if err != nil {
 		t.Fatalf("%v; the listener: %v", err, <-served)

@@ -1,8 +1,8 @@
 // Package admin serves the admin socket: what an operator on the same machine does with `yett keys`, `yett audit` and
-// `yett kill`. It owns who may come in (the server's own uid or root, no process that the server started, and none that is confined
-// further than the server) and the small HTTP protocol on the socket. It makes and revokes keys, kills and undoes a kill, reloads the
-// configuration, lets plugins go on, and reads; it must never approve or decide. Commands of cmd/yett come in through Client; work goes
-// to the same operations as everything else.
+// `yett kill`. It owns who may come in (the server's own uid or root, no process that the server started, and none that
+// is confined further than the server) and the small HTTP protocol on the socket. It makes and revokes keys, kills and
+// undoes a kill, reloads the configuration, lets plugins go on, and reads; it must never approve or decide. Commands of
+// cmd/yett come in through Client; work goes to the same operations as everything else.
 package admin
 
 import (
@@ -45,8 +45,9 @@ type Settings struct {
 	// Certificate is what the HTTP API shows, in PEM form: commands on this machine trust it without a CA. "" without TLS.
 	Certificate string
 	Control     Control
-	OwnProc     func() error // an error unless /proc shows this process's own PID namespace: else nobody can be told from a plugin
-	Log         func(format string, args ...any)
+	// an error unless /proc shows this process's own PID namespace: else nobody can be told from a plugin
+	OwnProc func() error
+	Log     func(format string, args ...any)
 }
 
 // Server is the admin socket of one running gateway.
@@ -64,8 +65,8 @@ const socketDir = "admin"
 // connections is how many may be open at once; another one closes the oldest that is not being answered.
 const connections = 256
 
-// Listen opens the socket in the data directory. A socket left by a dead server is replaced: the store's own lock keeps a
-// second live one out.
+// Listen opens the socket in the data directory. A socket left by a dead server is replaced: the store's own lock keeps
+// a second live one out.
 func Listen(data string, set Settings) (*Server, error) {
 	dir := filepath.Join(data, socketDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -88,8 +89,10 @@ func Listen(data string, set Settings) (*Server, error) {
 		return nil, errors.Join(fmt.Errorf("admin socket: %w", err), fd.Close())
 	}
 	ln.SetUnlinkOnClose(false) // its name is relative to an open directory; Close removes it
-	s.ln = edge.NewDoor(connections, connections).Listen(guard(ln, set.OwnProc, set.Log), edge.NewAcceptor("admin socket", set.Log), nil, nil)
-	s.http = &http.Server{Handler: edge.Served(edge.Exact(s.routes(), nowhere)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
+	s.ln = edge.NewDoor(connections, connections).Listen(guard(ln, set.OwnProc, set.Log),
+		edge.NewAcceptor("admin socket", set.Log), nil, nil)
+	s.http = &http.Server{Handler: edge.Served(edge.Exact(s.routes(), nowhere)), ConnContext: edge.ConnContext,
+		ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 16 << 10}
 	return s, os.Chmod(s.path, 0o600)
 }
 
@@ -120,13 +123,15 @@ func (s *Server) Close(ctx context.Context) error {
 
 // nowhere answers a path that names nothing: no id of a key and no name of a plugin has a byte that a path must encode.
 func nowhere(w http.ResponseWriter, _ *http.Request) {
-	answer(w, nil, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; ids of keys and names of plugins consist of letters, digits, - and _"))
+	answer(w, nil, sdk.Errf(sdk.CodeNotFound, "there is nothing at this path; ids of keys and names of plugins consist "+
+		"of letters, digits, - and _"))
 }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console, "certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
+		answer(w, map[string]any{"version": s.set.Version, "url": s.set.URL, "socket": s.set.Socket, "console": s.set.Console,
+			"certificate": s.set.Certificate, "pid": os.Getpid()}, nil)
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -138,7 +143,8 @@ func (s *Server) routes() http.Handler {
 	})
 	mux.HandleFunc("POST /keys", s.create)
 	mux.HandleFunc("POST /keys/{id}/revoke", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"ok": true, "id": r.PathValue("id")}, s.set.Service.RevokeKey(r.Context(), r.PathValue("id"), who(r)))
+		answer(w, map[string]any{"ok": true, "id": r.PathValue("id")},
+			s.set.Service.RevokeKey(r.Context(), r.PathValue("id"), who(r)))
 	})
 	mux.HandleFunc("POST /keys/{id}/roll", s.roll)
 	mux.HandleFunc("POST /kill", s.kill)
@@ -183,7 +189,9 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, err)
 		return
 	}
-	n, err := s.set.Service.CreateKey(r.Context(), ops.KeySpec{Name: in.Name, Environment: in.Environment, Preset: in.Preset, Scopes: in.Scopes, Agents: in.Agents, ExpiresAt: in.ExpiresAt, Note: in.Note}, who(r))
+	n, err := s.set.Service.CreateKey(r.Context(),
+		ops.KeySpec{Name: in.Name, Environment: in.Environment, Preset: in.Preset, Scopes: in.Scopes, Agents: in.Agents,
+			ExpiresAt: in.ExpiresAt, Note: in.Note}, who(r))
 	if err != nil {
 		answer(w, nil, err)
 		return
@@ -212,7 +220,8 @@ func (s *Server) kill(w http.ResponseWriter, r *http.Request) {
 		answer(w, nil, err)
 		return
 	}
-	for _, name := range []struct{ field, value string }{{"agent_id", in.AgentID}, {"scope", in.Scope}, {"target", in.Target}} {
+	for _, name := range []struct{ field, value string }{{"agent_id", in.AgentID}, {"scope", in.Scope},
+		{"target", in.Target}} {
 		if err := wire.CheckName(name.field, name.value, 256, false); err != nil {
 			answer(w, nil, err)
 			return
@@ -269,8 +278,8 @@ type KeyRow struct {
 }
 
 func rowOf(k *store.Key) KeyRow {
-	row := KeyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy,
-		ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt(), Note: k.Note}
+	row := KeyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Agents: k.Agents,
+		CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt(), Note: k.Note}
 	if row.Agents == nil {
 		row.Agents = []string{}
 	}

@@ -31,7 +31,8 @@ func TestPathsThatAreNotExactAreNotServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", method, target); err != nil {
+		if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: admin\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", method,
+			target); err != nil {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -48,12 +49,14 @@ func TestPathsThatAreNotExactAreNotServed(t *testing.T) {
 	if code, body := ask("GET", "/status"); code != http.StatusOK || !strings.Contains(body, `"version":"v"`) {
 		t.Fatalf("%d %s", code, body)
 	}
-	for _, target := range []string{"//status", "/status/", "/./status", "/x/../status", "/%73tatus", "/status;x", "/keys/../status", "/keys/%2e%2e/status"} {
+	for _, target := range []string{"//status", "/status/", "/./status", "/x/../status", "/%73tatus", "/status;x",
+		"/keys/../status", "/keys/%2e%2e/status"} {
 		if code, body := ask("GET", target); code != http.StatusNotFound || !strings.Contains(body, `"code":"not_found"`) {
 			t.Errorf("GET %s: %d %s", target, code, body)
 		}
 	}
-	if code, body := ask("POST", "/keys/a%2f..%2fb/revoke"); code != http.StatusNotFound || !strings.Contains(body, `"code":"not_found"`) {
+	if code, body := ask("POST", "/keys/a%2f..%2fb/revoke"); code != http.StatusNotFound ||
+		!strings.Contains(body, `"code":"not_found"`) {
 		t.Errorf("an encoded slash in an id: %d %s", code, body)
 	}
 	if err := s.Close(context.Background()); err != nil {

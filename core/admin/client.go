@@ -38,10 +38,11 @@ func Dial(data string) (*Client, error) {
 		return nil, fmt.Errorf("admin socket: %w", err)
 	}
 	c := &Client{data: data, dir: dir}
-	c.http = &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", short(dir))
-	}}}
+	c.http = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, "unix", short(dir))
+		}}}
 	return c, nil
 }
 
@@ -91,7 +92,8 @@ func (c *Client) send(ctx context.Context, method, path string, in any) (*http.R
 		if errors.As(err, &op) && op.Op == "dial" {
 			return nil, fmt.Errorf("%w on %s: start one with yett serve or yett dev --data", ErrNoServer, c.data)
 		}
-		return nil, fmt.Errorf("admin socket: %w (it answers the server's own user and root, and no process that the server started)", err)
+		return nil, fmt.Errorf("admin socket: %w (it answers the server's own user and root, and no process that the "+
+			"server started)", err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

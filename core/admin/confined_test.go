@@ -21,7 +21,8 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 )
 
-// restraintEnv makes this binary another process: what holds it back, then whether it is a server or a peer, on which directory.
+// restraintEnv makes this binary another process: what holds it back, then whether it is a server or a peer, on which
+// directory.
 const restraintEnv = "ADMIN_RESTRAINT"
 
 // held is what holds a process back.
@@ -106,7 +107,9 @@ func (p part) enter() error {
 // serve answers until its input ends, and says what it logs.
 func (p part) serve() error {
 	tellTime = time.Minute
-	s, err := Listen(p.Data, Settings{Version: "v", OwnProc: func() error { return nil }, Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
+	s, err := Listen(p.Data, Settings{Version: "v", OwnProc: func() error {
+		return nil
+	}, Log: func(format string, args ...any) { fmt.Printf(format+"\n", args...) }})
 	if err != nil {
 		return err
 	}
@@ -133,10 +136,12 @@ func playing(t *testing.T, p part) *exec.Cmd {
 	return c
 }
 
-// TestConfinedPeers: whoever is confined further than the server administers nothing, and is told so, and so is the log. A server that
-// is confined itself lets in those that are confined as it is, and no plugin of another gateway among them.
+// TestConfinedPeers: whoever is confined further than the server administers nothing, and is told so, and so is the
+// log. A server that is confined itself lets in those that are confined as it is, and no plugin of another gateway
+// among them.
 func TestConfinedPeers(t *testing.T) {
-	free, bound, one, two, plugin := held{}, held{NoNewPrivs: true}, held{true, 1, false}, held{true, 2, false}, held{true, 1, true}
+	free, bound, one, two, plugin := held{}, held{NoNewPrivs: true}, held{true, 1, false}, held{true, 2, false},
+		held{true, 1, true}
 	for name, c := range map[string]struct {
 		server held
 		in     []held
@@ -169,7 +174,8 @@ func TestConfinedPeers(t *testing.T) {
 			}
 			for i, peer := range append(c.in, c.out...) {
 				got, err := playing(t, part{held: peer, Data: data}).Output()
-				if want := i < len(c.in); err != nil || want != bytes.Equal(got, []byte("v <nil>\n")) || !want && !bytes.Contains(got, []byte("is confined further than this server")) {
+				if want := i < len(c.in); err != nil || want != bytes.Equal(got, []byte("v <nil>\n")) ||
+					!want && !bytes.Contains(got, []byte("is confined further than this server")) {
 					t.Errorf("%+v: %q, %v", peer, got, err)
 				}
 			}
@@ -177,7 +183,8 @@ func TestConfinedPeers(t *testing.T) {
 				t.Fatal(err)
 			}
 			log, err := io.ReadAll(said)
-			if n := strings.Count(string(log), "refused a connection"); err != nil || n > len(c.out) || n < min(1, len(c.out)) { // not each one, so soon
+			// not each one, so soon
+			if n := strings.Count(string(log), "refused a connection"); err != nil || n > len(c.out) || n < min(1, len(c.out)) {
 				t.Errorf("the log tells %d of %d, %v:\n%s", n, len(c.out), err, log)
 			}
 			if err := server.Wait(); err != nil {

@@ -14,8 +14,8 @@ type Control interface {
 	Reload(ctx context.Context, who store.Who) (Reloaded, error)
 	// Plugins lists all that are loaded, by name.
 	Plugins() []PluginRow
-	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the record
-	// at which it is stuck is left out.
+	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the
+	// record at which it is stuck is left out.
 	ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error
 	// ReplayPlugin puts a subscriber back to a record of the log.
 	ReplayPlugin(ctx context.Context, who store.Who, name string, from uint64) error
@@ -112,7 +112,8 @@ func (s *Server) controls(mux *http.ServeMux) {
 		var in ReplayRequest
 		err := read(r, &in)
 		if err == nil && in.From == 0 {
-			err = sdk.FieldErrf(sdk.CodeMissingField, "from", "from is required: the number of the first record to be given again")
+			err = sdk.FieldErrf(sdk.CodeMissingField, "from",
+				"from is required: the number of the first record to be given again")
 		}
 		if err == nil {
 			err = s.set.Control.ReplayPlugin(r.Context(), who(r), r.PathValue("name"), in.From)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -36,7 +37,8 @@ type guarded struct {
 
 func guard(ln *net.UnixListener, ownProc func() error, log func(format string, args ...any)) *guarded {
 	own := func() (confine.Restraint, error) { return confine.RestraintOf(os.Getpid()) }
-	return &guarded{UnixListener: ln, ownProc: ownProc, own: own, said: edge.NewThrottle("admin", edge.LogEvery, log), telling: make(chan struct{}, tellMost)}
+	return &guarded{UnixListener: ln, ownProc: ownProc, own: own, said: edge.NewThrottle("admin", edge.LogEvery, log),
+		telling: make(chan struct{}, tellMost)}
 }
 
 // Accept refuses everyone else and goes on.
@@ -70,10 +72,12 @@ const (
 	tellRead = 64 << 10 // bytes of the request
 )
 
-// tellTime is what a refused peer has for its request and the answer. Tests, which may run on a busy machine, give more.
+// tellTime is what a refused peer has for its request and the answer. Tests, which may run on a busy machine, give
+// more.
 var tellTime = time.Second
 
-// refuse tells the peer why, beside those who are let in: what it sends is read to its end, else it might not see the answer.
+// refuse tells the peer why, beside those who are let in: what it sends is read to its end, else it might not see the
+// answer.
 func (g *guarded) refuse(c net.Conn, why error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -101,8 +105,9 @@ func (g *guarded) refuse(c net.Conn, why error) {
 		_, _ = io.Copy(io.Discard, r.Body) // it may be cut
 		e := sdk.Errf(sdk.CodeUnauthenticated, "the admin socket refuses this process: %v", why)
 		body := wire.AppendProblem(nil, e, "")
-		resp := http.Response{StatusCode: wire.StatusOf(e.Code).HTTP, ProtoMajor: 1, ProtoMinor: 1, Close: true, Request: r, ContentLength: int64(len(body)),
-			Header: http.Header{"Content-Type": {"application/problem+json"}, "Cache-Control": {"no-store"}}, Body: io.NopCloser(bytes.NewReader(body))}
+		resp := http.Response{StatusCode: wire.StatusOf(e.Code).HTTP, ProtoMajor: 1, ProtoMinor: 1, Close: true, Request: r,
+			ContentLength: int64(len(body)), Header: http.Header{"Content-Type": {"application/problem+json"},
+				"Cache-Control": {"no-store"}}, Body: io.NopCloser(bytes.NewReader(body))}
 		_ = resp.Write(c) // it may be gone
 	})
 }
@@ -121,61 +126,61 @@ func (a peerAddr) String() string  { return string(a) }
 // RemoteAddr is the peer's uid.
 func (c *peerConn) RemoteAddr() net.Addr { return c.addr }
 
-// admit checks the peer: the server's own uid or root, no process that the server started, and none that is confined further than the
-// server itself, as plugins of another gateway of this user are, and what a killed gateway's plugins have left behind.
+// admit checks the peer: the server's own uid or root, no process that the server started, and none that is confined
+// further than the server itself, as plugins of another gateway of this user are, and what a killed gateway's plugins
+// have left behind.
 func (g *guarded) admit(c *net.UnixConn) (uid string, err error) {
-	raw, err := c.SyscallConn()
+	from, err := peer.Of(c)
 	if err != nil {
 		return "", err
 	}
-	var peer *confine.Peer
-	var peerErr error
-	if err := raw.Control(func(fd uintptr) { peer, peerErr = confine.PeerOf(fd) }); err != nil || peerErr != nil {
-		return "", errors.Join(err, peerErr)
-	}
-	defer peer.Close()
-	if peer.UID != 0 && int(peer.UID) != os.Getuid() {
-		return "", fmt.Errorf("uid %d is neither the server's nor root", peer.UID)
+	defer from.Close()
+	if from.UID != 0 && int(from.UID) != os.Getuid() {
+		return "", fmt.Errorf("uid %d is neither the server's nor root", from.UID)
 	}
 	if err := g.ownProc(); err != nil {
 		return "", fmt.Errorf("nobody can be traced: %w", err)
 	}
-	child, err := descends(peer.Pid, os.Getpid(), parentOf)
+	child, err := descends(from.Pid, os.Getpid(), parentOf)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("%w (it has ended, or this server is not shown all processes: hidepid, ProtectProc=invisible)", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("process %d cannot be traced: %w", peer.Pid, err)
+		return "", fmt.Errorf("process %d cannot be traced: %w", from.Pid, err)
 	}
 	if child {
-		return "", fmt.Errorf("process %d was started by this server", peer.Pid)
+		return "", fmt.Errorf("process %d was started by this server", from.Pid)
 	}
-	if err := g.restrained(peer); err != nil {
+	if err := g.restrained(from); err != nil {
 		return "", err
 	}
-	return strconv.Itoa(int(peer.UID)), nil
+	return strconv.Itoa(int(from.UID)), nil
 }
 
 // restrained is an error unless the peer surely is confined no further than this server.
-func (g *guarded) restrained(peer *confine.Peer) error {
+func (g *guarded) restrained(from *confine.Peer) error {
 	own, err := g.own()
 	if err != nil {
 		return fmt.Errorf("how far this server is confined cannot be read: %w", err)
 	}
-	its, err := peer.Restraint()
+	its, err := from.Restraint()
 	if err != nil {
-		return fmt.Errorf("how far process %d is confined cannot be read, and whoever is confined administers nothing: %w", peer.Pid, err)
+		return fmt.Errorf("how far process %d is confined cannot be read, and whoever is confined administers nothing: %w",
+			from.Pid, err)
 	}
 	if more := own.Beyond(its); more != "" {
-		return fmt.Errorf("process %d is confined further than this server, and so administers nothing: %s; use a shell that is not confined", peer.Pid, more)
+		return fmt.Errorf("process %d is confined further than this server, and so administers nothing: %s; use a shell "+
+			"that is not confined", from.Pid, more)
 	}
 	return nil
 }
 
-// maxRemove bounds how far parents are followed. Nobody who administers is that deep, and a plugin may put itself there.
+// maxRemove bounds how far parents are followed. Nobody who administers is that deep, and a plugin may put itself
+// there.
 const maxRemove = 1000
 
-// descends reports whether pid was started, at whatever remove, by ancestor. What cannot be followed to its end is an error.
+// descends reports whether pid was started, at whatever remove, by ancestor. What cannot be followed to its end is an
+// error.
 func descends(pid, ancestor int, parentOf func(pid int) (int, error)) (bool, error) {
 	for steps := range maxRemove {
 		if pid == ancestor {

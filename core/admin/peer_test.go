@@ -82,7 +82,8 @@ func TestRefusalsAreLoggedSparingly(t *testing.T) {
 	for line := range logged {
 		got = append(got, line)
 	}
-	if want := []string{"admin: refused a connection: nobody can be traced: strangers' numbers"}; !slices.Equal(got, want) {
+	if want := []string{"admin: refused a connection: nobody can be traced: strangers' numbers"}; !slices.Equal(got,
+		want) {
 		t.Errorf("logged %q, want %q", got, want)
 	}
 }

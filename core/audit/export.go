@@ -30,7 +30,8 @@ type Signer struct {
 	public string
 }
 
-// LoadSigner reads the Ed25519 seed at path, making it (mode 0600) when it is not there. It refuses a file that others may read.
+// LoadSigner reads the Ed25519 seed at path, making it (mode 0600) when it is not there. It refuses a file that others
+// may read.
 func LoadSigner(path, store string) (*Signer, error) {
 	seed, err := regular.Read(path, 4<<10)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,10 +94,10 @@ func (s *Signer) Checkpoint(size uint64, root tlog.Hash) (string, error) {
 	return string(signed), err
 }
 
-// Header is line 1 of an export, without the newline: what the records are, and a checkpoint of the log that ends with them.
-// An export that does not begin with record 1, because retention has removed what was in front of from, gives front: the
-// peaks of the tree over records 1 to from-1 (Tree.Peaks). Its header has them as "front", base64. To check it, go on from
-// them with the leaf hashes of the records: the root that results must be the checkpoint's.
+// Header is line 1 of an export, without the newline: what the records are, and a checkpoint of the log that ends with
+// them. An export that does not begin with record 1, because retention has removed what was in front of from, gives
+// front: the peaks of the tree over records 1 to from-1 (Tree.Peaks). Its header has them as "front", base64. To check
+// it, go on from them with the leaf hashes of the records: the root that results must be the checkpoint's.
 func (s *Signer) Header(from, to uint64, root tlog.Hash, front ...tlog.Hash) ([]byte, error) {
 	cp, err := s.Checkpoint(to, root)
 	if err != nil {

@@ -2,9 +2,9 @@ package audit
 
 import "bytes"
 
-// Members calls fn with the names and values, as they stand there, of an object that is written as records are: without white
-// space, and no name with an escape. It ends early, with ok true, when fn returns false. ok is false for anything else: then only a
-// parser can say what it is. It costs a tenth of parsing. The slices are parts of object.
+// Members calls fn with the names and values, as they stand there, of an object that is written as records are: without
+// white space, and no name with an escape. It ends early, with ok true, when fn returns false. ok is false for anything
+// else: then only a parser can say what it is. It costs a tenth of parsing. The slices are parts of object.
 func Members(object []byte, fn func(name, value []byte) (more bool)) (ok bool) {
 	if len(object) < 2 || object[0] != '{' || object[len(object)-1] != '}' {
 		return false

@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzMembers holds Members against a parser: of what it takes for an object it gives every member with its value, unless the
-// text is no JSON at all, which records never are.
+// FuzzMembers holds Members against a parser: of what it takes for an object it gives every member with its value,
+// unless the text is no JSON at all, which records never are.
 func FuzzMembers(f *testing.F) {
-	for _, s := range []string{`{}`, `{"type":"decision","seq":7,"args":{"a":[1,{"b":"}"}]},"agent_id":"a\"b","t":true}`, `{"a":"\\","b":"\\\""}`, `{ "a":1}`, `{"\u0061":1}`,
+	for _, s := range []string{`{}`, `{"type":"decision","seq":7,"args":{"a":[1,{"b":"}"}]},"agent_id":"a\"b","t":true}`,
+		`{"a":"\\","b":"\\\""}`, `{ "a":1}`, `{"\u0061":1}`,
 		`{"a":1,}`, `{"a"}`, `{"a":}`, `[1]`, `{"a":1}}`, `{"a":1} `, `{"a":[}`} {
 		f.Add([]byte(s))
 	}
@@ -39,7 +40,8 @@ func FuzzMembers(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		for _, name := range names {
-			if raw, there := want[name]; json.Valid([]byte(`"`+name+`"`)) && (!there || !bytes.Equal(bytes.TrimSpace(got[name]), raw)) {
+			if raw, there := want[name]; json.Valid([]byte(`"`+name+`"`)) &&
+				(!there || !bytes.Equal(bytes.TrimSpace(got[name]), raw)) {
 				t.Errorf("%q: %q is %q, want %q", text, name, got[name], raw)
 			}
 		}

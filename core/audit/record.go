@@ -1,7 +1,7 @@
-// Package audit owns what an audit record is: its bytes, its place in the Merkle tree, signed checkpoints and the export
-// format. It never writes to disk and never decides: core/store gives it records in order and keeps what it makes.
-// The formats are fixed: a record is one line of JSON, its leaf hash is RFC 6962's over exactly those bytes, and a
-// checkpoint is a C2SP tlog-checkpoint note signed with Ed25519.
+// Package audit owns what an audit record is: its bytes, its place in the Merkle tree, signed checkpoints and the
+// export format. It never writes to disk and never decides: core/store gives it records in order and keeps what it
+// makes. The formats are fixed: a record is one line of JSON, its leaf hash is RFC 6962's over exactly those bytes, and
+// a checkpoint is a C2SP tlog-checkpoint note signed with Ed25519.
 package audit
 
 import (
@@ -18,8 +18,8 @@ const TimeFormat = "2006-01-02T15:04:05.000000000Z"
 // RecordVersion is the value of every record's first member.
 const RecordVersion = 1
 
-// Begin starts a record at the end of dst: {"v","seq","store_id","timestamp","type"}. The caller adds members and closes it.
-// seq counts from 1 without gaps; the leaf index of a record is seq-1.
+// Begin starts a record at the end of dst: {"v","seq","store_id","timestamp","type"}. The caller adds members and
+// closes it. seq counts from 1 without gaps; the leaf index of a record is seq-1.
 func Begin(dst []byte, store string, seq uint64, at time.Time, typ string) wire.Writer {
 	o := wire.Object(dst)
 	o.Int("v", RecordVersion)
@@ -68,8 +68,8 @@ func (t *Tree) Root() tlog.Hash {
 	return h
 }
 
-// Peaks are the root hashes of the complete subtrees that the tree is made of, from left to right, the largest first: all
-// that is needed of its leaves to append to it. They are the caller's.
+// Peaks are the root hashes of the complete subtrees that the tree is made of, from left to right, the largest first:
+// all that is needed of its leaves to append to it. They are the caller's.
 func (t *Tree) Peaks() []tlog.Hash { return append([]tlog.Hash(nil), t.peaks...) }
 
 // StoredHashes is how many hashes a tree of size leaves has stored.

@@ -39,7 +39,8 @@ func TestTreeIsTlogs(t *testing.T) {
 	var ours, theirs stored
 	for n := range 301 {
 		if tree.Size() != uint64(n) || audit.StoredHashes(uint64(n)) != int64(len(ours)) {
-			t.Fatalf("size %d: it says %d, with %d hashes where %d are stored", n, tree.Size(), audit.StoredHashes(uint64(n)), len(ours))
+			t.Fatalf("size %d: it says %d, with %d hashes where %d are stored", n, tree.Size(), audit.StoredHashes(uint64(n)),
+				len(ours))
 		}
 		want, err := tlog.TreeHash(int64(n), theirs)
 		if err != nil {
@@ -77,7 +78,9 @@ func TestResumeFailsWithoutItsHashes(t *testing.T) {
 		t.Error("a tree was resumed from nothing")
 	}
 	broken := errors.New("broken")
-	if _, err := audit.Resume(1, tlog.HashReaderFunc(func([]int64) ([]tlog.Hash, error) { return nil, broken })); !errors.Is(err, broken) {
+	if _, err := audit.Resume(1, tlog.HashReaderFunc(func([]int64) ([]tlog.Hash, error) {
+		return nil, broken
+	})); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 	if tree, err := audit.Resume(0, stored{}); err != nil || tree.Size() != 0 {

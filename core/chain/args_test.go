@@ -52,7 +52,9 @@ func TestScanArgs(t *testing.T) {
 			if err := doc.Parse(c.args, exact.DefaultLimits); err != nil {
 				t.Fatal(err)
 			}
-			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "words", OnError: sdk.Deny, Scanner: wordScanner{"bad", c.err}}}, Actions: []chain.ActionRule{{Action: c.action}}}
+			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+				Steps:   []chain.ScanStep{{Name: "words", OnError: sdk.Deny, Scanner: wordScanner{"bad", c.err}}},
+				Actions: []chain.ActionRule{{Action: c.action}}}
 			v, err := chain.ScanArgs(scan, permits{}).Check(context.Background(), &chain.Call{ToolID: "t", Args: doc.Root()})
 			if v.Effect != c.want || (err != nil) != c.failed {
 				t.Errorf("got %v %v", v, err)

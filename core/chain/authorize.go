@@ -25,7 +25,8 @@ type Match struct {
 
 // Holds reports whether the step concerns that call.
 func (m *Match) Holds(tool, agent, session string) bool {
-	return (len(m.Tools) == 0 || anyGlob(m.Tools, tool)) && sdk.MatchAgent(m.Agents, agent) && sdk.MatchAgent(m.Sessions, session)
+	return (len(m.Tools) == 0 || anyGlob(m.Tools, tool)) && sdk.MatchAgent(m.Agents, agent) &&
+		sdk.MatchAgent(m.Sessions, session)
 }
 
 func anyGlob(globs []string, s string) bool {
@@ -91,10 +92,11 @@ type Result struct {
 	Limits  []StepLimit  // unless Deny: what every step that permits or defers asks for; all of them hold
 }
 
-// Run asks the steps that this process answers in list order, until one that enforces says DENY, then those that are Beside all at
-// once, and combines their verdicts: deny > defer > permit > abstain. Reason and rule are those of the first step in list order
-// among those with the winning effect, whoever answered first; rows are in list order, up to where a DENY ended the asking. A call that
-// several steps defer waits as long as the shortest of them lets it. rows is reused for the result.
+// Run asks the steps that this process answers in list order, until one that enforces says DENY, then those that are
+// Beside all at once, and combines their verdicts: deny > defer > permit > abstain. Reason and rule are those of the
+// first step in list order among those with the winning effect, whoever answered first; rows are in list order, up to
+// where a DENY ended the asking. A call that several steps defer waits as long as the shortest of them lets it. rows is
+// reused for the result.
 func (a *Authorizer) Run(ctx context.Context, c *Call, rows []Row) Result {
 	end := a.Now().Add(a.Budget)
 	c.Bound = Bound{Places: a.Places, Key: c.KeyID, Now: a.Now, End: end, Turn: c.Turn}
@@ -173,7 +175,8 @@ func (res *Result) asks(row *Row) {
 		case rule == "" && row.Step.Name != "":
 			rule = sdk.RuleOfStep + row.Step.Name // a grant that stands against one step stands against no other
 		}
-		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Step: row.Step.Name, Rule: rule, Named: named})
+		res.Quorums = append(res.Quorums, sdk.Quorum{N: max(v.Approvals, 1), From: v.From, Step: row.Step.Name, Rule: rule,
+			Named: named})
 	}
 	if v.Effect == sdk.Defer || v.Effect == sdk.Permit {
 		for _, l := range v.Limits {
@@ -186,7 +189,8 @@ func (res *Result) asks(row *Row) {
 func (a *Authorizer) unmatched() sdk.Verdict {
 	switch a.Default {
 	case sdk.Permit:
-		return sdk.Verdict{Effect: sdk.Permit, Code: "UNMATCHED_PERMIT", Reason: "no step spoke; the chain's default is permit"}
+		return sdk.Verdict{Effect: sdk.Permit, Code: "UNMATCHED_PERMIT",
+			Reason: "no step spoke; the chain's default is permit"}
 	case sdk.Defer:
 		return sdk.Verdict{Effect: sdk.Defer, Code: "UNMATCHED_DEFER", Reason: "no step spoke; the chain's default is defer"}
 	}
@@ -206,7 +210,9 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 		v, err = s.Checker.Check(ctx, c)
 	default:
 		c.endTurn()
-		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) { return s.Checker.Check(ctx, c) })
+		v, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) (sdk.Verdict, error) {
+			return s.Checker.Check(ctx, c)
+		})
 	}
 	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
 	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
@@ -230,13 +236,14 @@ func (e errInvalid) Error() string { return string(e) }
 const (
 	errNoVerdict errInvalid = "the step answered with an unknown effect or without a reason code"
 	errTold      errInvalid = "the step's verdict is invalid: its code or one of its approvers holds what has to be masked"
-	errApproved  errInvalid = "the step's verdict is invalid: its code says that a person approved, which only the gateway knows; use another code"
-	errUnlooked  errInvalid = "the step's verdict is invalid: its approvers cannot be checked for what has to be masked"
+	errApproved  errInvalid = "the step's verdict is invalid: its code says that a person approved, which only the " +
+		"gateway knows; use another code"
+	errUnlooked errInvalid = "the step's verdict is invalid: its approvers cannot be checked for what has to be masked"
 )
 
-// hear makes what somebody else's code says of a call what may be kept and shown: it must tell no secret of the call, and not hide or
-// move text wherever it is read. An operator's rules say what they say. It follows when all steps were asked, so that a scanner that
-// hangs takes none of their time.
+// hear makes what somebody else's code says of a call what may be kept and shown: it must tell no secret of the call,
+// and not hide or move text wherever it is read. An operator's rules say what they say. It follows when all steps were
+// asked, so that a scanner that hangs takes none of their time.
 func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
 	if !slices.ContainsFunc(rows, Row.says) {
 		return
@@ -252,7 +259,8 @@ func (a *Authorizer) hear(ctx context.Context, c *Call, rows []Row) {
 
 // says reports whether there is something in the row that somebody else's code said.
 func (r Row) says() bool {
-	return !r.Step.Inline && !r.Step.Own && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" || r.Verdict.RuleID != "" || r.Verdict.Code != "" || len(r.Verdict.From) > 0)
+	return !r.Step.Inline && !r.Step.Own && (r.Err != nil || r.Verdict.Reason != "" || r.Verdict.Message != "" ||
+		r.Verdict.RuleID != "" || r.Verdict.Code != "" || len(r.Verdict.From) > 0)
 }
 
 func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
@@ -279,8 +287,8 @@ func (a *Authorizer) hearRow(ctx context.Context, c *Call, row *Row) {
 	}
 }
 
-// hearNames judges what a verdict says in names, which work only as they are and so cannot be masked: its code and its approvers. The code of
-// a step that failed is ours.
+// hearNames judges what a verdict says in names, which work only as they are and so cannot be masked: its code and its
+// approvers. The code of a step that failed is ours.
 func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
 	var names []string
 	if row.Err == nil && sdk.SaysApproved(row.Verdict.Code) {
@@ -305,9 +313,9 @@ func (a *Authorizer) hearNames(ctx context.Context, in Input, row *Row) error {
 	return nil
 }
 
-// refuse turns the row into that of a failed step, whose on_error makes no verdict weaker: a denial stays one, and so does what came with
-// an error. A defer becomes a denial where on_error abstains, since nobody is left to name who could approve; where on_error defers, it
-// takes as many approvals and waits as long as it said.
+// refuse turns the row into that of a failed step, whose on_error makes no verdict weaker: a denial stays one, and so
+// does what came with an error. A defer becomes a denial where on_error abstains, since nobody is left to name who
+// could approve; where on_error defers, it takes as many approvals and waits as long as it said.
 func (r *Row) refuse(err error) {
 	was, failed := r.Verdict, r.Err != nil
 	r.Err, r.Verdict = err, onError(r.Step.Name, r.Step.OnError, err)
@@ -328,7 +336,8 @@ func sooner(timeout time.Duration, start, end time.Time) time.Time {
 }
 
 // limited runs fn under the sooner of the step's timeout and the chain's end.
-func limited[T any](ctx context.Context, timeout time.Duration, start, end time.Time, fn func(context.Context) (T, error)) (T, error) {
+func limited[T any](ctx context.Context, timeout time.Duration, start, end time.Time,
+	fn func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithDeadline(ctx, sooner(timeout, start, end))
 	defer cancel()
 	return fn(ctx)
@@ -336,7 +345,8 @@ func limited[T any](ctx context.Context, timeout time.Duration, start, end time.
 
 // onError is the one place where a step's failure becomes an effect.
 func onError(name string, effect sdk.Effect, err error) sdk.Verdict {
-	v := sdk.Verdict{Effect: effect, Code: CodeOf(err), Reason: fmt.Sprintf("step %s did not run to its end: %v", name, err)}
+	v := sdk.Verdict{Effect: effect, Code: CodeOf(err),
+		Reason: fmt.Sprintf("step %s did not run to its end: %v", name, err)}
 	if effect == sdk.Permit || effect > sdk.Deny {
 		v.Effect = sdk.Deny // config refuses it; here it must not matter
 	}

@@ -25,7 +25,8 @@ func (s says) Check(context.Context, *chain.Call) (sdk.Verdict, error) { return 
 func steady() time.Time { return time.Unix(1_700_000_000, 0) }
 
 func step(name string, effect sdk.Effect) chain.Step {
-	s := chain.Step{Name: name, Inline: true, OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: effect, Code: "BY_" + name}}}
+	s := chain.Step{Name: name, Inline: true, OnError: sdk.Deny,
+		Checker: says{v: sdk.Verdict{Effect: effect, Code: "BY_" + name}}}
 	if effect == sdk.Abstain {
 		s.Checker = says{}
 	}
@@ -33,7 +34,8 @@ func step(name string, effect sdk.Effect) chain.Step {
 }
 
 func fails(name string, onError sdk.Effect) chain.Step {
-	return chain.Step{Name: name, OnError: onError, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "IGNORED"}, err: errors.New("broken")}}
+	return chain.Step{Name: name, OnError: onError,
+		Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "IGNORED"}, err: errors.New("broken")}}
 }
 
 // halfway ends with an error while it looks at something of that effect.
@@ -104,7 +106,8 @@ func TestLattice(t *testing.T) {
 
 func TestErrorCodes(t *testing.T) {
 	for want, err := range map[string]error{
-		sdk.ReasonStepTimeout: fmt.Errorf("in it: %w", context.DeadlineExceeded), sdk.ReasonStepUnavailable: fmt.Errorf("pool: %w", chain.ErrUnavailable), sdk.ReasonStepError: errors.New("trap"),
+		sdk.ReasonStepTimeout:     fmt.Errorf("in it: %w", context.DeadlineExceeded),
+		sdk.ReasonStepUnavailable: fmt.Errorf("pool: %w", chain.ErrUnavailable), sdk.ReasonStepError: errors.New("trap"),
 	} {
 		s := chain.Step{Name: "s", OnError: sdk.Deny, Checker: says{err: err}}
 		if got := run(sdk.Permit, s).Verdict; got.Effect != sdk.Deny || got.Code != want {
@@ -136,7 +139,8 @@ func TestOrderNeverChangesTheEffect(t *testing.T) {
 		for range 5 {
 			rng.Shuffle(len(steps), func(i, j int) { steps[i], steps[j] = steps[j], steps[i] })
 			if got := run(def, steps...).Verdict; got.Effect != want.Effect || max(got.Approvals, 1) != max(want.Approvals, 1) {
-				t.Fatalf("another order: %v with %d approvals, before %v with %d", got.Effect, got.Approvals, want.Effect, want.Approvals)
+				t.Fatalf("another order: %v with %d approvals, before %v with %d", got.Effect, got.Approvals, want.Effect,
+					want.Approvals)
 			}
 		}
 	}
@@ -153,11 +157,15 @@ func (w waits) Check(ctx context.Context, _ *chain.Call) (sdk.Verdict, error) {
 
 func TestBudget(t *testing.T) {
 	t.Run("a step gets the sooner of its timeout and what is left", func(t *testing.T) {
-		for _, c := range []struct{ timeout, budget, want time.Duration }{{0, time.Second, time.Second}, {time.Hour, time.Second, time.Second}, {time.Second, time.Hour, time.Second}} {
+		for _, c := range []struct{ timeout, budget, want time.Duration }{{0, time.Second, time.Second},
+			{time.Hour, time.Second, time.Second}, {time.Second, time.Hour, time.Second}} {
 			past := time.Unix(1000, 0) // so that deadlines are over when they are made
 			var got time.Time
-			a := &chain.Authorizer{Budget: c.budget, Default: sdk.Permit, Now: func() time.Time { return past }, Steps: []chain.Step{{Name: "w", Timeout: c.timeout, OnError: sdk.Deny, Checker: waits{&got}}}}
-			if res := a.Run(context.Background(), &chain.Call{}, nil); res.Verdict.Code != sdk.ReasonStepTimeout || res.Verdict.Effect != sdk.Deny {
+			a := &chain.Authorizer{Budget: c.budget, Default: sdk.Permit, Now: func() time.Time {
+				return past
+			}, Steps: []chain.Step{{Name: "w", Timeout: c.timeout, OnError: sdk.Deny, Checker: waits{&got}}}}
+			if res := a.Run(context.Background(), &chain.Call{}, nil); res.Verdict.Code != sdk.ReasonStepTimeout ||
+				res.Verdict.Effect != sdk.Deny {
 				t.Errorf("%+v: %+v", c, res.Verdict)
 			}
 			if want := past.Add(c.want); !got.Equal(want) {
@@ -167,7 +175,8 @@ func TestBudget(t *testing.T) {
 	})
 	t.Run("what does not fit does not run, and says so", func(t *testing.T) {
 		now := steady()
-		slow := chain.Step{Name: "slow", Inline: true, OnError: sdk.Deny, Checker: does(func() { now = now.Add(time.Second) })}
+		slow := chain.Step{Name: "slow", Inline: true, OnError: sdk.Deny,
+			Checker: does(func() { now = now.Add(time.Second) })}
 		for _, onError := range []sdk.Effect{sdk.Deny, sdk.Defer, sdk.Abstain} {
 			never := chain.Step{Name: "never", Inline: true, OnError: onError, Checker: does(func() { t.Error("it ran") })}
 			a := &chain.Authorizer{Budget: time.Second, Now: func() time.Time { return now }, Steps: []chain.Step{slow, never}}
@@ -176,7 +185,8 @@ func TestBudget(t *testing.T) {
 			if onError == sdk.Abstain {
 				want = sdk.Permit // slow's
 			}
-			if res.Verdict.Effect != want || len(res.Rows) != 2 || res.Rows[1].Err == nil || chain.CodeOf(res.Rows[1].Err) != sdk.ReasonStepTimeout {
+			if res.Verdict.Effect != want || len(res.Rows) != 2 || res.Rows[1].Err == nil ||
+				chain.CodeOf(res.Rows[1].Err) != sdk.ReasonStepTimeout {
 				t.Errorf("on_error %v: %+v", onError, res)
 			}
 		}
@@ -184,7 +194,8 @@ func TestBudget(t *testing.T) {
 	t.Run("a caller that is gone permits nothing", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		a := &chain.Authorizer{Budget: time.Second, Now: steady, Default: sdk.Permit, Steps: []chain.Step{step("p", sdk.Permit)}}
+		a := &chain.Authorizer{Budget: time.Second, Now: steady, Default: sdk.Permit,
+			Steps: []chain.Step{step("p", sdk.Permit)}}
 		if res := a.Run(ctx, &chain.Call{}, nil); res.Verdict.Effect != sdk.Deny {
 			t.Errorf("%+v", res.Verdict)
 		}
@@ -242,7 +253,8 @@ func TestEveryDeferCounts(t *testing.T) {
 				rules = append(rules, q.Rule)
 			}
 			if !slices.Equal(rules, c.rules) || res.Verdict.Expires != c.expires || res.Usual != c.usual {
-				t.Errorf("got rules %q, %v, usual %v; want %q, %v, %v", rules, res.Verdict.Expires, res.Usual, c.rules, c.expires, c.usual)
+				t.Errorf("got rules %q, %v, usual %v; want %q, %v, %v", rules, res.Verdict.Expires, res.Usual, c.rules, c.expires,
+					c.usual)
 			}
 		})
 	}
@@ -263,7 +275,8 @@ func (hangs) About() chain.About { return chain.About{} }
 // A scanner that hangs while it masks what a step says takes no time of the steps behind it.
 func TestMaskingTakesNoTimeOfSteps(t *testing.T) {
 	clock := steady()
-	words := chain.Step{Name: "words", OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P", Reason: "why", Message: "what", RuleID: "which"}}}
+	words := chain.Step{Name: "words", OnError: sdk.Deny,
+		Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P", Reason: "why", Message: "what", RuleID: "which"}}}
 	for name, last := range map[string]chain.Step{
 		"a module":  {Name: "last", OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P"}}},
 		"a process": {Name: "last", Beside: true, OnError: sdk.Deny, Checker: says{v: sdk.Verdict{Effect: sdk.Permit, Code: "P"}}},
@@ -271,7 +284,8 @@ func TestMaskingTakesNoTimeOfSteps(t *testing.T) {
 	} {
 		now := func() time.Time { return clock }
 		a := &chain.Authorizer{Steps: []chain.Step{words, last}, Budget: time.Minute, Default: sdk.Deny, Now: now,
-			Said: &chain.ScanChain{Budget: time.Minute, Now: now, Steps: []chain.ScanStep{{Name: "hangs", OnError: sdk.Deny, Scanner: hangs{&clock}}}}}
+			Said: &chain.ScanChain{Budget: time.Minute, Now: now,
+				Steps: []chain.ScanStep{{Name: "hangs", OnError: sdk.Deny, Scanner: hangs{&clock}}}}}
 		res := a.Run(context.Background(), &chain.Call{ToolID: "files/read", AgentID: "agent"}, nil)
 		if res.Verdict.Effect != sdk.Permit {
 			t.Errorf("%s behind it: %v", name, res.Verdict)
@@ -300,7 +314,8 @@ func (quiet) About() chain.About                                        { return
 func TestMaskingTakesNoTimeOfScanners(t *testing.T) {
 	clock := steady()
 	c := &chain.ScanChain{Budget: time.Minute, Now: func() time.Time { return clock },
-		Steps: []chain.ScanStep{{Name: "stutters", OnError: sdk.Abstain, Scanner: stutters{&clock}}, {Name: "quiet", OnError: sdk.Deny, Scanner: quiet{}}}}
+		Steps: []chain.ScanStep{{Name: "stutters", OnError: sdk.Abstain, Scanner: stutters{&clock}},
+			{Name: "quiet", OnError: sdk.Deny, Scanner: quiet{}}}}
 	in := &chain.Input{Text: "text", ToolID: "t", AgentID: "a"}
 	if res := c.Run(context.Background(), in); res.Outcome != chain.Pass {
 		t.Errorf("at once: %s %s", res.Outcome, res.Reason)

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// askBeside appends the rows of the steps that are Beside, asked at once, and puts all rows in list order. What is said does not
-// depend on who answers first: answers are taken in list order, and the first one that denies ends the waiting for those behind it,
-// which leave no row, as if they had not been asked. All have returned when it returns, since they read the caller's call.
+// askBeside appends the rows of the steps that are Beside, asked at once, and puts all rows in list order. What is said
+// does not depend on who answers first: answers are taken in list order, and the first one that denies ends the waiting
+// for those behind it, which leave no row, as if they had not been asked. All have returned when it returns, since they
+// read the caller's call.
 func (a *Authorizer) askBeside(ctx context.Context, c *Call, end time.Time, rows []Row) []Row {
 	before := len(rows)
 	for i := range a.Steps {
@@ -30,7 +31,8 @@ func (a *Authorizer) askBeside(ctx context.Context, c *Call, end time.Time, rows
 	return rows
 }
 
-// askAll fills in the rows, one goroutine each but for the first, which has to be waited for anyway. It returns how many count.
+// askAll fills in the rows, one goroutine each but for the first, which has to be waited for anyway. It returns how
+// many count.
 func (a *Authorizer) askAll(ctx context.Context, asked []Row, c *Call, end time.Time) int {
 	ctx, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup

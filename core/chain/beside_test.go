@@ -67,11 +67,12 @@ func TestBesideAsksAtOnce(t *testing.T) {
 	inside.Add(n)
 	var steps []chain.Step
 	for i := range n {
-		steps = append(steps, chain.Step{Name: fmt.Sprint(i), Beside: true, OnError: sdk.Deny, Checker: asks(func(context.Context) (sdk.Verdict, error) {
-			inside.Done()
-			inside.Wait()
-			return sdk.Verdict{Effect: sdk.Permit, Code: "MET"}, nil
-		})})
+		steps = append(steps, chain.Step{Name: fmt.Sprint(i), Beside: true, OnError: sdk.Deny,
+			Checker: asks(func(context.Context) (sdk.Verdict, error) {
+				inside.Done()
+				inside.Wait()
+				return sdk.Verdict{Effect: sdk.Permit, Code: "MET"}, nil
+			})})
 	}
 	if res := run(sdk.Deny, steps...); res.Verdict.Code != "MET" || len(res.Rows) != n {
 		t.Errorf("%+v", res)
@@ -81,21 +82,25 @@ func TestBesideAsksAtOnce(t *testing.T) {
 // What is said does not depend on who answers first, and after a deny nobody is waited for.
 func TestBesideIsDeterministic(t *testing.T) {
 	late, inside := make(chan struct{}), atomic.Int32{}
-	hangs := chain.Step{Name: "hangs", Beside: true, OnError: sdk.Deny, Checker: asks(func(ctx context.Context) (sdk.Verdict, error) {
-		inside.Add(1)
-		defer inside.Add(-1)
-		<-ctx.Done()
-		return sdk.Verdict{}, ctx.Err()
-	})}
-	first := chain.Step{Name: "first", Beside: true, OnError: sdk.Deny, Checker: asks(func(context.Context) (sdk.Verdict, error) {
-		<-late
-		return sdk.Verdict{Effect: sdk.Deny, Code: "FIRST"}, nil
-	})}
-	second := chain.Step{Name: "second", Beside: true, OnError: sdk.Deny, Checker: asks(func(context.Context) (sdk.Verdict, error) {
-		defer close(late)
-		return sdk.Verdict{Effect: sdk.Deny, Code: "SECOND"}, nil
-	})}
-	a := &chain.Authorizer{Steps: []chain.Step{beside(step("p", sdk.Permit)), first, second, hangs, hangs}, Budget: time.Hour, Default: sdk.Deny, Now: time.Now}
+	hangs := chain.Step{Name: "hangs", Beside: true, OnError: sdk.Deny,
+		Checker: asks(func(ctx context.Context) (sdk.Verdict, error) {
+			inside.Add(1)
+			defer inside.Add(-1)
+			<-ctx.Done()
+			return sdk.Verdict{}, ctx.Err()
+		})}
+	first := chain.Step{Name: "first", Beside: true, OnError: sdk.Deny,
+		Checker: asks(func(context.Context) (sdk.Verdict, error) {
+			<-late
+			return sdk.Verdict{Effect: sdk.Deny, Code: "FIRST"}, nil
+		})}
+	second := chain.Step{Name: "second", Beside: true, OnError: sdk.Deny,
+		Checker: asks(func(context.Context) (sdk.Verdict, error) {
+			defer close(late)
+			return sdk.Verdict{Effect: sdk.Deny, Code: "SECOND"}, nil
+		})}
+	a := &chain.Authorizer{Steps: []chain.Step{beside(step("p", sdk.Permit)), first, second, hangs, hangs},
+		Budget: time.Hour, Default: sdk.Deny, Now: time.Now}
 	res := a.Run(context.Background(), &chain.Call{}, nil)
 	if res.Verdict.Code != "FIRST" || names(res.Rows) != "p first" {
 		t.Errorf("%s of %s", res.Verdict.Code, names(res.Rows))
@@ -108,17 +113,22 @@ func TestBesideIsDeterministic(t *testing.T) {
 func TestBesideWithoutTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	a := &chain.Authorizer{Steps: []chain.Step{beside(step("p", sdk.Permit)), beside(step("q", sdk.Permit))}, Budget: time.Hour, Default: sdk.Permit, Now: time.Now}
-	if res := a.Run(ctx, &chain.Call{}, nil); res.Verdict.Effect != sdk.Deny || !errors.Is(res.Rows[0].Err, context.Canceled) {
+	a := &chain.Authorizer{Steps: []chain.Step{beside(step("p", sdk.Permit)), beside(step("q", sdk.Permit))},
+		Budget: time.Hour, Default: sdk.Permit, Now: time.Now}
+	if res := a.Run(ctx, &chain.Call{}, nil); res.Verdict.Effect != sdk.Deny ||
+		!errors.Is(res.Rows[0].Err, context.Canceled) {
 		t.Errorf("%+v", res)
 	}
 }
 
 func TestBesidePanics(t *testing.T) {
-	breaks := chain.Step{Name: "breaks", Beside: true, OnError: sdk.Deny, Checker: asks(func(context.Context) (sdk.Verdict, error) { panic("index out of range") })}
-	for _, steps := range [][]chain.Step{{breaks}, {breaks, beside(step("p", sdk.Permit))}, {beside(step("p", sdk.Permit)), breaks}} {
+	breaks := chain.Step{Name: "breaks", Beside: true, OnError: sdk.Deny,
+		Checker: asks(func(context.Context) (sdk.Verdict, error) { panic("index out of range") })}
+	for _, steps := range [][]chain.Step{{breaks}, {breaks, beside(step("p", sdk.Permit))},
+		{beside(step("p", sdk.Permit)), breaks}} {
 		res := run(sdk.Permit, steps...)
-		if row := res.Rows[len(res.Rows)-1]; res.Verdict.Effect != sdk.Deny || res.Verdict.Code != sdk.ReasonStepError || row.Err == nil || row.Step.Name != "breaks" {
+		if row := res.Rows[len(res.Rows)-1]; res.Verdict.Effect != sdk.Deny || res.Verdict.Code != sdk.ReasonStepError ||
+			row.Err == nil || row.Step.Name != "breaks" {
 			t.Errorf("%+v", res)
 		}
 	}
@@ -147,7 +157,8 @@ func TestBesideSaysTheSame(t *testing.T) {
 			t.Fatalf("%+v, one after the other %+v", got.Verdict, want.Verdict)
 		}
 		if want.Verdict.Effect != sdk.Deny && (got.Verdict.Code != want.Verdict.Code || names(got.Rows) != names(want.Rows)) {
-			t.Fatalf("%s of %s, one after the other %s of %s", got.Verdict.Code, names(got.Rows), want.Verdict.Code, names(want.Rows))
+			t.Fatalf("%s of %s, one after the other %s of %s", got.Verdict.Code, names(got.Rows), want.Verdict.Code,
+				names(want.Rows))
 		}
 	}
 }

@@ -23,8 +23,9 @@ func (c *Call) endTurn() {
 	}
 }
 
-// Bound holds the work that a step does in its caller's goroutine to a time and to a place. Whoever works looks at it every now and
-// then; whoever is done at once never does, and pays nothing. The zero Bound bounds nothing. It belongs to one goroutine.
+// Bound holds the work that a step does in its caller's goroutine to a time and to a place. Whoever works looks at it
+// every now and then; whoever is done at once never does, and pays nothing. The zero Bound bounds nothing. It belongs
+// to one goroutine.
 type Bound struct {
 	Places Places // nil: any number work at once
 	Key    string // takes the place
@@ -35,8 +36,8 @@ type Bound struct {
 	held bool
 }
 
-// Look says whether to go on. The first look waits for a place; every later one lets those run who wait for this processor. The error
-// is ctx's, or that of a deadline.
+// Look says whether to go on. The first look waits for a place; every later one lets those run who wait for this
+// processor. The error is ctx's, or that of a deadline.
 func (b *Bound) Look(ctx context.Context) error {
 	switch {
 	case ctx.Err() != nil:

@@ -53,15 +53,18 @@ func TestErrorsAreMaskedBeforeTheyAreCut(t *testing.T) {
 			t.Fatalf("words %q", words)
 		}
 	}
-	if _, said := hush(&chain.Spoken{Err: errors.New("failed"), Words: strings.Repeat("y", 1000) + " " + secret[:23]}); strings.Contains(said, "k9") {
+	if _, said := hush(&chain.Spoken{Err: errors.New("failed"),
+		Words: strings.Repeat("y", 1000) + " " + secret[:23]}); strings.Contains(said, "k9") {
 		t.Errorf("what the plugin cut itself: %s", said)
 	}
-	if said := hushSaid(t, secret, strings.Repeat("y", 508)+secret); strings.Contains(said, "tok"+"_") || !strings.HasSuffix(said, "y[TOKEN]") {
+	if said := hushSaid(t, secret, strings.Repeat("y", 508)+secret); strings.Contains(said, "tok"+"_") ||
+		!strings.HasSuffix(said, "y[TOKEN]") {
 		t.Errorf("said: %s", said)
 	}
 }
 
-// Long secrets in front, which become short when they are masked, bring nothing into view that was cut before it could be masked.
+// Long secrets in front, which become short when they are masked, bring nothing into view that was cut before it could
+// be masked.
 func TestMaskingBringsNoCutEndIntoView(t *testing.T) {
 	secret, filler := "tok"+"_"+strings.Repeat("k9", 16), strings.Repeat("f7", 480)
 	hush := hushing(t, secret, filler)
@@ -77,16 +80,19 @@ func TestMaskingBringsNoCutEndIntoView(t *testing.T) {
 
 func hushSaid(t *testing.T, secret, text string) string {
 	t.Helper()
-	scan := &chain.ScanChain{Budget: time.Minute, Now: steady, Steps: []chain.ScanStep{{Name: "s", Builtin: true, Scanner: literal("TOKEN", secret)}}}
+	scan := &chain.ScanChain{Budget: time.Minute, Now: steady,
+		Steps: []chain.ScanStep{{Name: "s", Builtin: true, Scanner: literal("TOKEN", secret)}}}
 	if err := scan.Prepare(); err != nil {
 		t.Fatal(err)
 	}
 	return scan.Said(context.Background(), text)
 }
 
-// What somebody else's code said is made printable so that masking sees through it: the text itself is one of its readings.
+// What somebody else's code said is made printable so that masking sees through it: the text itself is one of its
+// readings.
 func TestHeardIsReadAsItWasSaid(t *testing.T) {
-	for _, said := range []string{"plain é 日", "two\nlines\r\n\tand a tab", "a\x1b[31mcolour", "zero\u200bwidth", "turned \u202e", "\x00\x7f\u2028", "beyond \U000e0041"} {
+	for _, said := range []string{"plain é 日", "two\nlines\r\n\tand a tab", "a\x1b[31mcolour", "zero\u200bwidth",
+		"turned \u202e", "\x00\x7f\u2028", "beyond \U000e0041"} {
 		got := chain.Heard(said)
 		if strings.ContainsFunc(got, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%q is heard as %q", said, got)
@@ -96,7 +102,8 @@ func TestHeardIsReadAsItWasSaid(t *testing.T) {
 		}
 	}
 	for _, c := range []string{"y", "é", "\n", "\U000e0041", "\xff"} {
-		if got := chain.Heard(strings.Repeat(c, 3*chain.HeardMost)); len(got) > chain.HeardMost || len(got) < chain.HeardMost-16 || !utf8.ValidString(got) {
+		if got := chain.Heard(strings.Repeat(c, 3*chain.HeardMost)); len(got) > chain.HeardMost ||
+			len(got) < chain.HeardMost-16 || !utf8.ValidString(got) {
 			t.Errorf("of many %q %d bytes are heard: …%q", c, len(got), got[max(0, len(got)-20):])
 		}
 	}

@@ -1,6 +1,6 @@
-// Package chain runs an operator's ordered list of steps over one call or one text and combines what they say. It is the
-// one place where steps' errors become effects: a step that did not run is recorded as such with its on_error, and no
-// error ends in PERMIT or "clean" unless the operator wrote so. It is pure: it owns no I/O, no clock and no store;
+// Package chain runs an operator's ordered list of steps over one call or one text and combines what they say. It is
+// the one place where steps' errors become effects: a step that did not run is recorded as such with its on_error, and
+// no error ends in PERMIT or "clean" unless the operator wrote so. It is pure: it owns no I/O, no clock and no store;
 // steps do their own work behind the Checker and Scanner interfaces.
 package chain
 
@@ -32,8 +32,8 @@ type Call struct {
 
 // Checker is what an authorize step runs.
 type Checker interface {
-	// Check answers with a verdict; an error means the step did not run to its end. A DENY or DEFER that comes with one says what it was
-	// about to look at: the step's on_error loosens neither. All else of such a verdict is not used.
+	// Check answers with a verdict; an error means the step did not run to its end. A DENY or DEFER that comes with one
+	// says what it was about to look at: the step's on_error loosens neither. All else of such a verdict is not used.
 	Check(ctx context.Context, c *Call) (sdk.Verdict, error)
 }
 
@@ -56,7 +56,8 @@ type Input struct {
 
 // Scanner is what a scan step runs.
 type Scanner interface {
-	// Scan finds spans in in.Text. An error means the whole text was not covered and the findings must not be used as complete.
+	// Scan finds spans in in.Text. An error means the whole text was not covered and the findings must not be used as
+	// complete.
 	Scan(ctx context.Context, in *Input) ([]sdk.Finding, error)
 	// About identifies what runs, for receipts.
 	About() About

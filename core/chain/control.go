@@ -8,7 +8,8 @@ const (
 	blank   rune = ' ' // of a sequence that moves the cursor: it parts words
 )
 
-// maxSequence bounds a control sequence. The introducer of a longer one stands for nothing by itself, and what follows is text.
+// maxSequence bounds a control sequence. The introducer of a longer one stands for nothing by itself, and what follows
+// is text.
 const maxSequence = 4 << 10
 
 const (
@@ -17,8 +18,9 @@ const (
 	c1  = 0xc2 // the first byte of U+0080 to U+009F in UTF-8
 )
 
-// introducers finds the bytes with which units begin that may stand for something else: a backslash, ESC, the first byte of
-// U+0080 to U+009F, and a caret. It looks for each only behind where it was found last. The zero introducers has found none yet.
+// introducers finds the bytes with which units begin that may stand for something else: a backslash, ESC, the first
+// byte of U+0080 to U+009F, and a caret. It looks for each only behind where it was found last. The zero introducers
+// has found none yet.
 type introducers struct{ slash, esc, c1, caret int } // places, one higher
 
 // next returns the index of the first introducer at or behind at. It returns len(text) if there is none.
@@ -50,7 +52,8 @@ func indexFrom(text string, at int, c byte) int {
 	return len(text)
 }
 
-// introduces reports whether the byte at i begins a unit of its own, and so ends an escape or a sequence in front of it.
+// introduces reports whether the byte at i begins a unit of its own, and so ends an escape or a sequence in front of
+// it.
 func introduces(text string, i int) bool {
 	switch text[i] {
 	case '\\', esc:
@@ -61,8 +64,8 @@ func introduces(text string, i int) bool {
 	return false
 }
 
-// standsFor reads what begins at an introducer: size bytes that stand for r. With size 0 these are bytes like any other, or more says
-// that the bytes to come tell.
+// standsFor reads what begins at an introducer: size bytes that stand for r. With size 0 these are bytes like any
+// other, or more says that the bytes to come tell.
 func standsFor(text string, final bool) (r rune, size int, more bool) {
 	switch text[0] {
 	case '\\':
@@ -100,7 +103,8 @@ func sequenceAt(text string, final bool) (r rune, size int, more bool) {
 	case at > 1:
 		return nothing, at, false
 	case text[1] == '\\':
-		if _, size, more := escapeAt(text[1:], final); size > 0 || more { // an escape stands for more than the end of a string that did not begin
+		// an escape stands for more than the end of a string that did not begin
+		if _, size, more := escapeAt(text[1:], final); size > 0 || more {
 			return nothing, 1, more
 		}
 		return nothing, 2, false
@@ -145,8 +149,8 @@ func csiAt(text string, n int, final bool) (r rune, size int, more bool) {
 	return nothing, at + 1, false
 }
 
-// stringAt reads a string of the terminal's to its end: BEL, ESC \ or U+009C. One that does not end, or in which another unit begins, is
-// text behind an introducer that stands for nothing, so that what is escaped in it is read.
+// stringAt reads a string of the terminal's to its end: BEL, ESC \ or U+009C. One that does not end, or in which
+// another unit begins, is text behind an introducer that stands for nothing, so that what is escaped in it is read.
 func stringAt(text string, n int, final bool) (r rune, size int, more bool) {
 	for at := n; at < len(text) && at < maxSequence; at++ {
 		rest := text[at:]
@@ -177,12 +181,13 @@ func stringAt(text string, n int, final bool) (r rune, size int, more bool) {
 // maxCaret bounds a colour in caret notation: ^[[1;38;2;255;255;255m takes less.
 const maxCaret = 32
 
-// caretAt reads a colour as programs show its ESC that make controls visible: ^[[31m. It stands for a blank, so that it neither hides the
-// beginning of a word nor joins what is on its sides. A caret in front of a unit, which may make a colour of both, is a unit itself and
-// stands for itself: see units.
+// caretAt reads a colour as programs show its ESC that make controls visible: ^[[31m. It stands for a blank, so that it
+// neither hides the beginning of a word nor joins what is on its sides. A caret in front of a unit, which may make a
+// colour of both, is a unit itself and stands for itself: see units.
 func caretAt(text string, final bool) (r rune, size int, more bool) {
 	at := 1
-	for at < len(text) && at < maxCaret && (at < 3 && text[at] == '[' || at >= 3 && (text[at] >= '0' && text[at] <= '9' || text[at] == ';' || text[at] == ':')) {
+	for at < len(text) && at < maxCaret && (at < 3 && text[at] == '[' ||
+		at >= 3 && (text[at] >= '0' && text[at] <= '9' || text[at] == ';' || text[at] == ':')) {
 		at++
 	}
 	switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// Where a scanner reports as many findings as it may, the last of them may stand for all the rest of the text. So nobody keeps or shows
-// the text as if that were masked alone.
+// Where a scanner reports as many findings as it may, the last of them may stand for all the rest of the text. So
+// nobody keeps or shows the text as if that were masked alone.
 func TestMaskingSaysThatThereIsTooMuchToMask(t *testing.T) {
 	for _, one := range []struct {
 		name string
@@ -35,7 +35,8 @@ func TestMaskingSaysThatThereIsTooMuchToMask(t *testing.T) {
 			for range 2 { // nothing is left of the first one
 				m, err := scan.Look(context.Background(), in)
 				var why *chain.UnmaskedError
-				if got := errors.As(err, &why) && why.Cause == chain.CauseTooMany && why.Scanner == ""; got != one.want || !one.want && err != nil {
+				if got := errors.As(err, &why) && why.Cause == chain.CauseTooMany && why.Scanner == ""; got != one.want ||
+					!one.want && err != nil {
 					t.Fatalf("masking gave %v", err)
 				}
 				if err == nil {

@@ -11,20 +11,23 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// maxDecoded bounds how often a text is decoded: JSON in a string in JSON takes two. Each depth costs an attacker a few bytes and us a
-// reading. What has escapes behind the last is not released.
+// maxDecoded bounds how often a text is decoded: JSON in a string in JSON takes two. Each depth costs an attacker a few
+// bytes and us a reading. What has escapes behind the last is not released.
 const maxDecoded = 8
 
 // tooDeep is why a text is not released that has escapes behind all of them.
-var tooDeep = fmt.Sprintf("the text has escapes within escapes, more than %d deep: what they stand for was not looked at", maxDecoded)
+var tooDeep = fmt.Sprintf("the text has escapes within escapes, more than %d deep: what they stand for was not "+
+	"looked at", maxDecoded)
 
-// units reads a text in units: stretches that stand for themselves; escapes, a surrogate pair being one; and control sequences,
-// which stand for nothing, or for a blank. Escapes count wherever they stand. In JSON that is inside strings. In any other text a
-// person or a model decodes them as easily, and JSON that is cut, commented, one object a line or not declared as such hides
-// nothing that way. What a terminal does not show hides nothing either: a secret is not another one for its colour.
+// units reads a text in units: stretches that stand for themselves; escapes, a surrogate pair being one; and control
+// sequences, which stand for nothing, or for a blank. Escapes count wherever they stand. In JSON that is inside
+// strings. In any other text a person or a model decodes them as easily, and JSON that is cut, commented, one object a
+// line or not declared as such hides nothing that way. What a terminal does not show hides nothing either: a secret is
+// not another one for its colour.
 //
-// No unit goes on in what the next one stands for: a backslash of an escape that another unit breaks off stands for nothing. So an
-// escape in what a text reads as begins with what a unit stands for, and a stream needs nothing that lies before its first.
+// No unit goes on in what the next one stands for: a backslash of an escape that another unit breaks off stands for
+// nothing. So an escape in what a text reads as begins with what a unit stands for, and a stream needs nothing that
+// lies before its first.
 type units struct {
 	text  string
 	final bool // nothing follows text
@@ -33,8 +36,8 @@ type units struct {
 	room  [utf8.UTFMax]byte
 }
 
-// next reads the unit at u.at: n bytes, which stand for as; nil: for themselves. n is 0 at the end of the text, and in front of
-// what may become a unit by the bytes to come.
+// next reads the unit at u.at: n bytes, which stand for as; nil: for themselves. n is 0 at the end of the text, and in
+// front of what may become a unit by the bytes to come.
 func (u *units) next() (n int, as []byte) {
 	from := u.at
 	for u.at < len(u.text) {
@@ -64,8 +67,9 @@ func appendUnit(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// escapeAt reads the escape that the text begins with, a backslash: size bytes that stand for r. With size 0 it is none, or more
-// says that the bytes to come tell. A surrogate without its other half stands for U+FFFD, as it does for readers of JSON.
+// escapeAt reads the escape that the text begins with, a backslash: size bytes that stand for r. With size 0 it is
+// none, or more says that the bytes to come tell. A surrogate without its other half stands for U+FFFD, as it does for
+// readers of JSON.
 func escapeAt(text string, final bool) (r rune, size int, more bool) {
 	if len(text) < 2 {
 		return 0, 0, !final
@@ -132,8 +136,8 @@ func brokenOff(text string, at int, final bool) (r rune, size int, more bool) {
 	return nothing, 1, false
 }
 
-// form is how digits follow a backslash: from to from+most of a base, and at least least; then close, if there is one. controls
-// says that it is read for control characters alone, since other texts are full of what looks so.
+// form is how digits follow a backslash: from to from+most of a base, and at least least; then close, if there is one.
+// controls says that it is read for control characters alone, since other texts are full of what looks so.
 type form struct {
 	from, least, most int
 	base              rune
@@ -174,7 +178,8 @@ func digitOf(c byte, base rune) rune {
 }
 
 // shortEscapes are what the escapes of two bytes stand for, by their second byte.
-var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'a': bel, 'b': '\b', 'e': esc, 'E': esc, 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+var shortEscapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'a': bel, 'b': '\b', 'e': esc, 'E': esc, 'f': '\f',
+	'n': '\n', 'r': '\r', 't': '\t'}
 
 // unicodeAt reads the six bytes of a \uXXXX.
 func unicodeAt(text string) (r rune, size int) {
@@ -214,8 +219,8 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// decoded is a text with its units read once: what they stand for, joined. ok is false when they all stand for themselves, and
-// where there is no introducer that costs one look for each.
+// decoded is a text with its units read once: what they stand for, joined. ok is false when they all stand for
+// themselves, and where there is no introducer that costs one look for each.
 func decoded(text string) (as string, ok bool) {
 	var ahead introducers
 	var b strings.Builder
@@ -286,8 +291,8 @@ func sources(text string, places []int) (from, to []int) {
 	return from, to
 }
 
-// toSource moves findings in what a text reads as to the text itself. An escape of which they cover a byte is covered whole. The
-// text begins at its offset below where what it reads as begins at above.
+// toSource moves findings in what a text reads as to the text itself. An escape of which they cover a byte is covered
+// whole. The text begins at its offset below where what it reads as begins at above.
 func toSource(text string, found []sdk.Finding, above, below int) {
 	if len(found) == 0 {
 		return

@@ -51,22 +51,30 @@ func checkUnits(t testing.TB, text string) {
 	for i := range places {
 		unit, at := unitAt(text, i)
 		part, _ := decoded(text[from[i]:to[i]])
-		if at != from[i] || unit > i || to[i]-from[i] == 1 && text[from[i]] != want[i] && want[i] != 0xef && text[from[i]] != c1 || part != "" && !strings.HasPrefix(want[unit:], part) || i > 0 && from[i] < from[i-1] {
+		if at != from[i] || unit > i || to[i]-from[i] == 1 && text[from[i]] != want[i] && want[i] != 0xef &&
+			text[from[i]] != c1 || part != "" && !strings.HasPrefix(want[unit:], part) || i > 0 && from[i] < from[i-1] {
 			t.Fatalf("%q: byte %d of %q is of %d to %d, unit %d at %d", text, i, want, from[i], to[i], unit, at)
 		}
 	}
 }
 
-var escapeSeeds = []string{"", `^`, `^[`, `^[[`, `^[[m`, `a^[[31mb`, `^[[1;38;2;1;2;3mx`, `^[[31`, `^[[31x`, `^^[[31m`, `^[[31^[[0m`, `^\u005b[31mx`, `^[[3\u0031mx`, `\u005e[[31mx`, `^\d+`, `^\"x`, "^\x1b[[31mx", "^[[3\xc2\x9b1mx", `\u00^[[31m41`, `\u00^[[31m`, "\x1b]0;^[[31mx\a", `^[[` + strings.Repeat("1", 40) + `m`, `^\`, `^[\u`, `\`, `\\`, `\\\`, `a\nb`, `\d\n`, `\u`, `\u00`, `\u0041`, `\u004g`, `\u005cu0041`, `\ud83d\ude00`, `\ud83d`, `\ud83dx`, `\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\ude00`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude`, `\U0041`,
+var escapeSeeds = []string{"", `^`, `^[`, `^[[`, `^[[m`, `a^[[31mb`, `^[[1;38;2;1;2;3mx`, `^[[31`, `^[[31x`, `^^[[31m`,
+	`^[[31^[[0m`, `^\u005b[31mx`, `^[[3\u0031mx`, `\u005e[[31mx`, `^\d+`, `^\"x`, "^\x1b[[31mx", "^[[3\xc2\x9b1mx",
+	`\u00^[[31m41`, `\u00^[[31m`, "\x1b]0;^[[31mx\a", `^[[` + strings.Repeat("1", 40) + `m`, `^\`, `^[\u`, `\`, `\\`,
+	`\\\`, `a\nb`, `\d\n`, `\u`, `\u00`, `\u0041`, `\u004g`, `\u005cu0041`, `\ud83d\ude00`, `\ud83d`, `\ud83dx`,
+	`\ud83d\u0041`, `\ud83d\ud83d\ude00`, `\ude00`, `\ud83d\`, `\ud83d\u`, `\ud83d\ude`, `\U0041`,
 	`C:\new\x`, "\xff\\n\xc3", `\u0000`, `é\/é`,
 	"a\x1b[31mb\x1b[0m", "\x1b[3", "\x1b", "\x1b[1;2Hx", "\x1b]0;title\x07x", "\x1b]8;;http://a\x1b\\\\nb", "\x1b]0;\\n\x07", "\x1b]0;x\x1b\\\\u0041", "\x1b(Bx", "\x1b\\\\n", "\x1b\\x",
-	"\u009b31mx", "\u009d0;x\u009cy", "\xc2\x1b", "0\xc2¡0", "\u00a0\u009b", `\x1b[31m`, `\x9b1m`, `\033[0m`, `\33[0m`, `\0331`, `\0033[m`, `\e[1m`, `\u{1b}[1m`, `\u{1F600}`, `\U0000001b`, `\UFFFFFFFF`, `\x1\x1b`, `\03\u0033`, `\u00\u0034\u0031`,
-	"\\x1\x1b[mb"}
+	"\u009b31mx", "\u009d0;x\u009cy", "\xc2\x1b", "0\xc2¡0", "\u00a0\u009b", `\x1b[31m`, `\x9b1m`, `\033[0m`, `\33[0m`,
+	`\0331`, `\0033[m`, `\e[1m`, `\u{1b}[1m`, `\u{1F600}`, `\U0000001b`, `\UFFFFFFFF`, `\x1\x1b`, `\03\u0033`,
+	`\u00\u0034\u0031`, "\\x1\x1b[mb"}
 
 // A text reads the same whole and cut anywhere, and as encoding/json reads it where that is JSON.
 func TestUnits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 8))
-	parts := []string{"^", "^[[", "^[[1;31m", "[31m", `\`, `\\`, "n", "u", "0", "4", "d83d", "de00", `\ud83d`, `\ude00`, `\u00e9`, "é", `"`, "/", "x", " ", "\x1b", "\x1b[", "\x1b]", "\x07", "m", "\u009b", "\u009c", "\xc2", "{", "}", "1b", "e", "33", "U0000", "(", "H", "3"}
+	parts := []string{"^", "^[[", "^[[1;31m", "[31m", `\`, `\\`, "n", "u", "0", "4", "d83d", "de00", `\ud83d`, `\ude00`,
+		`\u00e9`, "é", `"`, "/", "x", " ", "\x1b", "\x1b[", "\x1b]", "\x07", "m", "\u009b", "\u009c", "\xc2", "{", "}", "1b",
+		"e", "33", "U0000", "(", "H", "3"}
 	texts := escapeSeeds
 	for range 3000 {
 		var b strings.Builder
@@ -78,7 +86,9 @@ func TestUnits(t *testing.T) {
 	for _, text := range texts {
 		checkUnits(t, text)
 		var want string
-		if json.Unmarshal([]byte(`"`+text+`"`), &want) != nil || !utf8.ValidString(text) || strings.ContainsAny(text, "\u009b\u009c\u009d") || strings.Contains(text, "^[[") { // which JSON does not know as controls
+		// which JSON does not know as controls
+		if json.Unmarshal([]byte(`"`+text+`"`), &want) != nil || !utf8.ValidString(text) ||
+			strings.ContainsAny(text, "\u009b\u009c\u009d") || strings.Contains(text, "^[[") {
 			continue
 		}
 		if got, ok := decoded(text); ok && got != want || !ok && text != want {
@@ -98,7 +108,8 @@ func FuzzUnits(f *testing.F) {
 	})
 }
 
-// What stands between the letters of a word, and shows as nothing, is not there for scanners. What moves the cursor parts words.
+// What stands between the letters of a word, and shows as nothing, is not there for scanners. What moves the cursor
+// parts words.
 func TestControlSequences(t *testing.T) {
 	for _, one := range []struct{ name, sequence, as string }{
 		{"a colour", "\x1b[31m", ""},

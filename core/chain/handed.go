@@ -14,8 +14,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Lengths, in bytes, of what is looked for in the words of a plugin. Shorter values would be found in any text. A name, such as a reason
-// code, cannot hold a mark. A name that holds a value of handedName bytes or more is an error.
+// Lengths, in bytes, of what is looked for in the words of a plugin. Shorter values would be found in any text. A name,
+// such as a reason code, cannot hold a mark. A name that holds a value of handedName bytes or more is an error.
 const (
 	handedLeast = 4   // the shortest value
 	handedLine  = 8   // the shortest line of a value with several lines: logs split it into lines
@@ -31,7 +31,8 @@ type Handed struct {
 	Value string
 }
 
-// Hider hides what one plugin was handed wherever the plugin says it back. nil hides nothing. It is safe for concurrent use.
+// Hider hides what one plugin was handed wherever the plugin says it back. nil hides nothing. It is safe for concurrent
+// use.
 type Hider struct {
 	forms []handedForm
 	marks []string
@@ -93,8 +94,8 @@ func handedForms(value string) (out []string) {
 	}
 	for _, p := range parts {
 		valid := strings.ToValidUTF8(p, "?") // as supervise keeps the end of a plugin's stderr
-		out = append(out, p, Heard(p), quote.Line(p), quote.Line(valid), strings.ToValidUTF8(p, "\uFFFD"), unprinted(p, '?'), unprinted(p, '\uFFFD'),
-			url.QueryEscape(p), url.PathEscape(p))
+		out = append(out, p, Heard(p), quote.Line(p), quote.Line(valid), strings.ToValidUTF8(p, "\uFFFD"), unprinted(p, '?'),
+			unprinted(p, '\uFFFD'), url.QueryEscape(p), url.PathEscape(p))
 		for _, once := range handedQuotes(p) {
 			out = append(append(out, once), handedQuotes(once)...) // an error that quotes an error
 		}
@@ -144,8 +145,8 @@ type handedSpan struct {
 	mark     string
 }
 
-// Hide replaces the values in a text with marks, in every form that quoting gives them. It finds each line of a value with several lines,
-// and the beginning of a value whose end was cut off.
+// Hide replaces the values in a text with marks, in every form that quoting gives them. It finds each line of a value
+// with several lines, and the beginning of a value whose end was cut off.
 func (h *Hider) Hide(text string) string {
 	if h == nil || text == "" {
 		return text
@@ -176,8 +177,8 @@ func (h *Hider) Within(text string, most int) string {
 	return strings.ToValidUTF8(out[:most-len("…")], "") + "…"
 }
 
-// spans are the places of values in a text, by where they begin, the longest first. A place within a mark is left out: that
-// text was hidden before.
+// spans are the places of values in a text, by where they begin, the longest first. A place within a mark is left out:
+// that text was hidden before.
 func (h *Hider) spans(text string) []handedSpan {
 	var out, marks []handedSpan
 	for _, f := range h.forms {
@@ -286,8 +287,8 @@ func (h *Hider) Name(what, name string) error {
 	return nil
 }
 
-// Verdict hides the values in the texts of a verdict, each of at most that many bytes. If a name holds a value, a permit is an error. A deferral
-// or a denial is a denial: on_error cannot make it weaker.
+// Verdict hides the values in the texts of a verdict, each of at most that many bytes. If a name holds a value, a
+// permit is an error. A deferral or a denial is a denial: on_error cannot make it weaker.
 func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 	if h == nil {
 		return v, nil
@@ -299,7 +300,8 @@ func (h *Hider) Verdict(v sdk.Verdict, most int) (sdk.Verdict, error) {
 		}
 	}
 	if err != nil && v.Effect >= sdk.Defer {
-		return sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonStepError, Reason: "the step's verdict is invalid: " + err.Error()}, nil
+		return sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonStepError,
+			Reason: "the step's verdict is invalid: " + err.Error()}, nil
 	}
 	if err != nil {
 		return sdk.Verdict{}, err

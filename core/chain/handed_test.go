@@ -30,12 +30,13 @@ func TestHiderKnowsQuotedForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"as it is": odd, "%q": fmt.Sprintf("%q", odd), "%+q": fmt.Sprintf("%+q", odd), "JSON": string(jsonText), "query": url.QueryEscape(odd),
-		"path": url.PathEscape(odd), "quoted twice": fmt.Sprintf("%q", fmt.Sprintf("%q", odd)), "heard": Heard(odd),
-		"JSON in %q": fmt.Sprintf("%q", jsonText),
+		"as it is": odd, "%q": fmt.Sprintf("%q", odd), "%+q": fmt.Sprintf("%+q", odd), "JSON": string(jsonText),
+		"query": url.QueryEscape(odd), "path": url.PathEscape(odd), "quoted twice": fmt.Sprintf("%q", fmt.Sprintf("%q", odd)),
+		"heard": Heard(odd), "JSON in %q": fmt.Sprintf("%q", jsonText),
 	} {
 		got := h.Hide("bad token " + text + " given")
-		if want := "bad token "; !strings.HasPrefix(got, want) || !strings.Contains(got, mark) || !strings.HasSuffix(got, " given") || strings.Contains(got, "wor7") || strings.Contains(got, "-9") {
+		if want := "bad token "; !strings.HasPrefix(got, want) || !strings.Contains(got, mark) ||
+			!strings.HasSuffix(got, " given") || strings.Contains(got, "wor7") || strings.Contains(got, "-9") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
@@ -58,7 +59,8 @@ func TestHider(t *testing.T) {
 		"cut: alpha-01… (80 bytes more)":     "cut: " + s(0) + "… (80 bytes more)",
 		"cut: alpha-":                        "cut: " + s(0),
 		"cut: alph":                          "cut: alph",
-		"was " + s(4) + " before":            "was " + s(4) + " before", // of which "true" is no part, but of no mark anything is hidden
+		// of which "true" is no part, but of no mark anything is hidden
+		"was " + s(4) + " before": "was " + s(4) + " before",
 	} {
 		if got := h.Hide(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -67,7 +69,8 @@ func TestHider(t *testing.T) {
 			t.Errorf("%q, twice: %q", text, again)
 		}
 	}
-	if got := hider("secret").Hide("the secret of plugins"); got != "the [secret of plugins.p.secrets.s0] of plugins" || hider("secret").Hide(got) != got {
+	if got := hider("secret").Hide("the secret of plugins"); got != "the [secret of plugins.p.secrets.s0] of plugins" ||
+		hider("secret").Hide(got) != got {
 		t.Errorf("a word of the mark: %s", got)
 	}
 	if NewHider(nil) != nil || hider("abc") != nil || (*Hider)(nil).Hide(a) != a {
@@ -83,10 +86,12 @@ func TestHiderOfErrors(t *testing.T) {
 	h := hider(token)
 	own := fmt.Errorf("ask: %w", &Spoken{Err: fmt.Errorf("code %s: %w", token, io.EOF), Words: "cannot use " + token})
 	err := h.Error(own)
-	if !errors.Is(err, io.EOF) || !ours(err) || strings.Contains(err.Error()+Words(err), token) || !strings.Contains(err.Error(), "[secret of") || !strings.Contains(Words(err), "cannot use [secret of") {
+	if !errors.Is(err, io.EOF) || !ours(err) || strings.Contains(err.Error()+Words(err), token) ||
+		!strings.Contains(err.Error(), "[secret of") || !strings.Contains(Words(err), "cannot use [secret of") {
 		t.Errorf("%v; %s", err, Words(err))
 	}
-	if wrapped := fmt.Errorf("step: %w", errors.Join(err, io.ErrClosedPipe)); strings.Contains(wrapped.Error()+Words(wrapped), token) {
+	if wrapped := fmt.Errorf("step: %w", errors.Join(err, io.ErrClosedPipe)); strings.Contains(wrapped.Error()+
+		Words(wrapped), token) {
 		t.Errorf("%v; %s", wrapped, Words(wrapped))
 	}
 	if plain := errors.New("nothing"); h.Error(plain) != plain || h.Error(nil) != nil {
@@ -101,14 +106,18 @@ func TestHiderOfAnswers(t *testing.T) {
 	if err != nil || v.Code != "NO" || strings.Contains(v.Reason+v.Message+v.RuleID, token) || v.Reason == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
-	for name, v := range map[string]sdk.Verdict{"code": {Effect: sdk.Permit, Code: "A_" + token}, "code without effect": {Code: "A_" + token}} {
-		if got, err := h.Verdict(v, 1024); err == nil || strings.Contains(err.Error(), token) || got.Effect != sdk.Abstain || got.Code != "" {
+	for name, v := range map[string]sdk.Verdict{"code": {Effect: sdk.Permit, Code: "A_" + token},
+		"code without effect": {Code: "A_" + token}} {
+		if got, err := h.Verdict(v, 1024); err == nil || strings.Contains(err.Error(), token) || got.Effect != sdk.Abstain ||
+			got.Code != "" {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for name, v := range map[string]sdk.Verdict{"denial": {Effect: sdk.Deny, Code: "A_" + token}, "approver": {Effect: sdk.Defer, Code: "A", From: []string{"key:" + token}}} {
+	for name, v := range map[string]sdk.Verdict{"denial": {Effect: sdk.Deny, Code: "A_" + token},
+		"approver": {Effect: sdk.Defer, Code: "A", From: []string{"key:" + token}}} {
 		got, err := h.Verdict(v, 1024) // no on_error makes it weaker
-		if err != nil || got.Effect != sdk.Deny || got.Code != sdk.ReasonStepError || strings.Contains(got.Reason, token) || !strings.Contains(got.Reason, "holds the secret of plugins.p.secrets.s0") || got.From != nil {
+		if err != nil || got.Effect != sdk.Deny || got.Code != sdk.ReasonStepError || strings.Contains(got.Reason, token) ||
+			!strings.Contains(got.Reason, "holds the secret of plugins.p.secrets.s0") || got.From != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}

@@ -16,14 +16,16 @@ import (
 // ErrNoScanner says that a text cannot be masked because the chain has no scanner that could.
 var ErrNoScanner = errors.New("no scanner is configured")
 
-// The classes of causes why a text cannot be masked. They go into records and to approvers; what a scanner said does not.
+// The classes of causes why a text cannot be masked. They go into records and to approvers; what a scanner said does
+// not.
 const (
 	CauseTimeout     = "timeout"     // a scanner did not end in time
 	CauseUnavailable = "unavailable" // a scanner could not be asked: its process is down, or all its places are taken
 	CauseError       = "error"       // a scanner failed
 	CauseMalformed   = "malformed"   // the masked text would be no JSON any more
 	CauseTooDeep     = "too_deep"    // it has escapes within escapes that nobody decodes
-	CauseTooMany     = "too_many"    // a scanner found as much as it may report: what is masked last may cover all that follows
+	// a scanner found as much as it may report: what is masked last may cover all that follows
+	CauseTooMany = "too_many"
 )
 
 // UnmaskedError says why a text could not be masked: it must be kept and shown nowhere.
@@ -50,9 +52,9 @@ func (e *UnmaskedError) Lasts() bool {
 // maskTime bounds what masking one text may take, however much time the chain has: somebody waits for a decision.
 const maskTime = 500 * time.Millisecond
 
-// A scanner that let masking wait in vain is waited for only lateWait from then on, except by one text a lateProbe, until it ends in time:
-// while it hangs, the decisions that wait for it are hardly later. It hangs when texts of two keys waited in vain; until then it may
-// be one key's texts that are slow, and only that key's masking has less time.
+// A scanner that let masking wait in vain is waited for only lateWait from then on, except by one text a lateProbe,
+// until it ends in time: while it hangs, the decisions that wait for it are hardly later. It hangs when texts of two
+// keys waited in vain; until then it may be one key's texts that are slow, and only that key's masking has less time.
 const (
 	lateWait  = 20 * time.Millisecond
 	lateProbe = time.Second
@@ -123,10 +125,10 @@ func (c *ScanChain) Mask(ctx context.Context, in *Input) (string, error) {
 	return m.Kept()
 }
 
-// Look finds in a text everything that is to be masked, whatever the operator's actions and on_error say of outputs: it is for what we
-// keep and show ourselves. It asks the built-in scanners and those whose match covers the call; where there are none of either, all
-// enforcing ones, so that a text is never kept plain for want of a pattern. Scanners serve masking in places of their own. An error
-// means the text must not be kept: ErrNoScanner or an *UnmaskedError.
+// Look finds in a text everything that is to be masked, whatever the operator's actions and on_error say of outputs: it
+// is for what we keep and show ourselves. It asks the built-in scanners and those whose match covers the call; where
+// there are none of either, all enforcing ones, so that a text is never kept plain for want of a pattern. Scanners
+// serve masking in places of their own. An error means the text must not be kept: ErrNoScanner or an *UnmaskedError.
 func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	most := min(c.Budget, maskTime)
 	if in.Patient {
@@ -170,7 +172,8 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 	case !ran:
 		return Masked{}, ErrNoScanner
 	case crowded != "":
-		return Masked{}, &UnmaskedError{Cause: CauseTooMany, Err: fmt.Errorf("scanner %s found as much as it may report, which is %d findings", crowded, abi.MaxFindings)}
+		return Masked{}, &UnmaskedError{Cause: CauseTooMany,
+			Err: fmt.Errorf("scanner %s found as much as it may report, which is %d findings", crowded, abi.MaxFindings)}
 	case hits.deep:
 		return Masked{}, &UnmaskedError{Cause: CauseTooDeep, Err: errors.New(tooDeep)}
 	}
@@ -231,8 +234,8 @@ func causeOf(err error) string {
 	return CauseError
 }
 
-// merged joins findings that overlap or touch: they are masked as one, under the first one's kind, or that of the first value that a
-// person chose.
+// merged joins findings that overlap or touch: they are masked as one, under the first one's kind, or that of the first
+// value that a person chose.
 func merged(found []sdk.Finding) []sdk.Finding {
 	var out []sdk.Finding
 	for _, f := range found {
@@ -260,7 +263,8 @@ func (m *Masked) Kept() (string, error) {
 	return m.with(func(f *sdk.Finding) string { return "[" + f.Kind + "]" })
 }
 
-// begins is Kept for the first bytes of the text. A place that is masked is never cut: it counts as a whole where it begins.
+// begins is Kept for the first bytes of the text. A place that is masked is never cut: it counts as a whole where it
+// begins.
 func (m *Masked) begins(most int) (string, error) {
 	if len(m.text) <= most {
 		return m.Kept()
@@ -280,8 +284,9 @@ func (m *Masked) begins(most int) (string, error) {
 	return out + "…", err
 }
 
-// Shown is the text for those who have to answer for it: in place of what was found stands what kind it is, how long, of what
-// characters, and how it begins unless a person chose it, so that nobody can hide words from an approver behind the form of a secret.
+// Shown is the text for those who have to answer for it: in place of what was found stands what kind it is, how long,
+// of what characters, and how it begins unless a person chose it, so that nobody can hide words from an approver behind
+// the form of a secret.
 func (m *Masked) Shown() (string, error) {
 	return m.with(func(f *sdk.Finding) string { return described(f.Kind, m.text[f.Start:f.End]) })
 }

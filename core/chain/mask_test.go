@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// What is kept is masked whatever the operator does about outputs: actions and on_error do not count. The built-in scanners mask, and
-// those whose match covers the call; where there are neither, all that enforce.
+// What is kept is masked whatever the operator does about outputs: actions and on_error do not count. The built-in
+// scanners mask, and those whose match covers the call; where there are neither, all that enforce.
 func TestMask(t *testing.T) {
 	words := chain.ScanStep{Name: "words", Scanner: wordScanner{"bad", nil}}
 	broken := chain.ScanStep{Name: "broken", Scanner: wordScanner{"bad", errors.New("broken")}, OnError: sdk.Abstain}
@@ -39,7 +39,8 @@ func TestMask(t *testing.T) {
 		{"shadow only", []chain.ScanStep{shadow(words)}, "", "none"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps, Actions: []chain.ActionRule{{Action: sdk.Allow}}}
+			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps,
+				Actions: []chain.ActionRule{{Action: sdk.Allow}}}
 			m, err := scan.Look(context.Background(), &chain.Input{Text: `{"a":"x bad"}`, ToolID: "t"})
 			got, kerr := m.Kept()
 			var why *chain.UnmaskedError
@@ -53,7 +54,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Whoever answers for a call sees how long a masked thing is, of what it is made and how it begins, and no more than that.
+// Whoever answers for a call sees how long a masked thing is, of what it is made and how it begins, and no more than
+// that.
 func TestMaskShowsTheShape(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`pay1000000toMallory2day`, `[WORD: 23 characters (15 letters, 8 digits), begins pay1…]`},
@@ -62,7 +64,8 @@ func TestMaskShowsTheShape(t *testing.T) {
 		{`<<'"pay now please please`, `[WORD: 25 characters (18 letters, 3 spaces, 4 signs), begins ????…]`},
 		{`é`, `[WORD: 1 character (1 letter)]`},
 	} {
-		scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "words", Scanner: wordScanner{c.text, nil}}}}
+		scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Steps: []chain.ScanStep{{Name: "words", Scanner: wordScanner{c.text, nil}}}}
 		m, err := scan.Look(context.Background(), &chain.Input{Text: "x " + c.text, ToolID: "t"})
 		if err != nil {
 			t.Fatal(err)
@@ -86,7 +89,8 @@ func TestMaskHasABoundOfItsOwn(t *testing.T) {
 		}
 		return nil, context.DeadlineExceeded
 	}
-	scan := &chain.ScanChain{Budget: time.Hour, Now: time.Now, Steps: []chain.ScanStep{{Name: "hangs", Scanner: scannerFunc(look)}}}
+	scan := &chain.ScanChain{Budget: time.Hour, Now: time.Now,
+		Steps: []chain.ScanStep{{Name: "hangs", Scanner: scannerFunc(look)}}}
 	_, err := scan.Mask(context.Background(), &chain.Input{Text: "x", ToolID: "t", KeyID: "key_1"})
 	var why *chain.UnmaskedError
 	if !errors.As(err, &why) || why.Cause != chain.CauseTimeout || left > time.Second {
@@ -94,8 +98,8 @@ func TestMaskHasABoundOfItsOwn(t *testing.T) {
 	}
 }
 
-// While a scanner hangs, masking waits for it a moment only, but for one text a second; once it ends in time, the whole time again. One
-// key's slow texts take no time from another key's, and long texts may be slow.
+// While a scanner hangs, masking waits for it a moment only, but for one text a second; once it ends in time, the whole
+// time again. One key's slow texts take no time from another key's, and long texts may be slow.
 func TestMaskingHardlyWaitsForAScannerThatHangs(t *testing.T) {
 	now, hangs := time.Now(), true
 	var had time.Duration
@@ -122,14 +126,17 @@ func TestMaskingHardlyWaitsForAScannerThatHangs(t *testing.T) {
 	}{
 		{"a", 0, 100_000, false, true, true}, // long
 		{"a", 0, 1, false, true, true}, {"a", time.Millisecond, 1, false, true, false}, {"a", time.Millisecond, 1, true, true, true},
-		{"b", time.Millisecond, 1, false, false, true}, {"a", time.Millisecond, 1, false, true, false}, // one key's texts alone are slow
+		// one key's texts alone are slow
+		{"b", time.Millisecond, 1, false, false, true}, {"a", time.Millisecond, 1, false, true, false},
 		{"b", time.Millisecond, 1, false, true, true}, {"b", time.Millisecond, 1, false, true, false}, {"c", time.Millisecond, 1, false, true, false},
 		{"c", 2 * time.Second, 1, false, true, true}, {"d", time.Millisecond, 1, false, true, false}, // one text a second
 		{"d", time.Millisecond, 1, false, false, false}, {"a", time.Millisecond, 1, false, false, true},
 	} {
 		now, hangs = now.Add(step.after), step.hangs
 		at := now
-		_, _ = scan.Look(context.Background(), &chain.Input{Text: strings.Repeat("x", step.bytes), KeyID: step.key, Patient: step.patient}) // what comes of it is not the question
+		// what comes of it is not the question
+		_, _ = scan.Look(context.Background(), &chain.Input{Text: strings.Repeat("x", step.bytes), KeyID: step.key,
+			Patient: step.patient})
 		now = at
 		if got := had > 100*time.Millisecond; got != step.want {
 			t.Errorf("text %d: waits the whole time: %t, want %t (%v)", i, got, step.want, had)
@@ -146,14 +153,16 @@ func (scannerFunc) About() chain.About { return chain.About{} }
 
 // A text that no enforcing scanner looked at is not clean, whatever the reason.
 func TestUnscannedIsNotClean(t *testing.T) {
-	skipped := chain.ScanStep{Name: "elsewhere", Match: chain.Match{Tools: []string{"elsewhere/**"}}, Scanner: wordScanner{"bad", nil}}
+	skipped := chain.ScanStep{Name: "elsewhere", Match: chain.Match{Tools: []string{"elsewhere/**"}},
+		Scanner: wordScanner{"bad", nil}}
 	shadow := chain.ScanStep{Name: "shadow", Shadow: true, Scanner: wordScanner{"bad", nil}}
 	looks := chain.ScanStep{Name: "looks", Scanner: wordScanner{"bad", nil}}
 	for _, c := range []struct {
 		name  string
 		steps []chain.ScanStep
 		want  string
-	}{{"no step", nil, chain.Denied}, {"all skipped", []chain.ScanStep{skipped}, chain.Denied}, {"shadow only", []chain.ScanStep{shadow}, chain.Denied},
+	}{{"no step", nil, chain.Denied}, {"all skipped", []chain.ScanStep{skipped}, chain.Denied},
+		{"shadow only", []chain.ScanStep{shadow}, chain.Denied},
 		{"skipped and shadow", []chain.ScanStep{skipped, shadow}, chain.Denied}, {"one looks", []chain.ScanStep{skipped, shadow, looks}, chain.Pass}} {
 		t.Run(c.name, func(t *testing.T) {
 			scan := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps}

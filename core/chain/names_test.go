@@ -20,7 +20,8 @@ func (broken) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) {
 }
 func (broken) About() chain.About { return chain.About{} }
 
-// TestNamesTellNoSecret: a verdict whose code or approvers hold a secret is a fault of its step, and nothing of it is kept.
+// TestNamesTellNoSecret: a verdict whose code or approvers hold a secret is a fault of its step, and nothing of it is
+// kept.
 func TestNamesTellNoSecret(t *testing.T) {
 	secret, upper := "tok"+"_"+strings.Repeat("k9", 16), "ABC"+strings.Repeat("7Q", 10)
 	key := "yett" + "_" + strings.Repeat("a1", 8) + "_" + strings.Repeat("Zz", 20)
@@ -33,7 +34,8 @@ func TestNamesTellNoSecret(t *testing.T) {
 	good := &chain.ScanChain{Budget: time.Minute, Now: steady, Keys: keys, Steps: []chain.ScanStep{
 		{Name: "s", Builtin: true, Scanner: literal("TOKEN", secret)}, {Name: "u", Builtin: true, Scanner: literal("UPPER", upper)}}}
 	none := &chain.ScanChain{Budget: time.Minute, Now: steady, Keys: keys}
-	down := &chain.ScanChain{Budget: time.Minute, Now: steady, Keys: keys, Steps: []chain.ScanStep{{Name: "b", Builtin: true, Scanner: broken{}}}}
+	down := &chain.ScanChain{Budget: time.Minute, Now: steady, Keys: keys,
+		Steps: []chain.ScanStep{{Name: "b", Builtin: true, Scanner: broken{}}}}
 	for _, c := range []*chain.ScanChain{good, none, down} {
 		if err := c.Prepare(); err != nil {
 			t.Fatal(err)
@@ -70,7 +72,8 @@ func TestNamesTellNoSecret(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, beside := range []bool{false, true} {
 				s := chain.Step{Name: "plugin", OnError: c.onError, Beside: beside, Checker: says{v: c.v, err: c.err}}
-				a := &chain.Authorizer{Steps: []chain.Step{s, step("rules", sdk.Permit)}, Budget: time.Minute, Default: sdk.Deny, Now: steady, Said: c.said}
+				a := &chain.Authorizer{Steps: []chain.Step{s, step("rules", sdk.Permit)}, Budget: time.Minute, Default: sdk.Deny,
+					Now: steady, Said: c.said}
 				res := a.Run(context.Background(), &chain.Call{ToolID: "files/read", AgentID: "agent"}, nil)
 				var row *chain.Row
 				for i := range res.Rows {
@@ -99,8 +102,8 @@ func TestNamesTellNoSecret(t *testing.T) {
 	}
 }
 
-// TestNoStepSaysThatSomebodyApproved: only the gateway knows whether a person approved. A step whose code says so has failed; other codes
-// of the gateway's pass, and an operator's own rules say what they say.
+// TestNoStepSaysThatSomebodyApproved: only the gateway knows whether a person approved. A step whose code says so has
+// failed; other codes of the gateway's pass, and an operator's own rules say what they say.
 func TestNoStepSaysThatSomebodyApproved(t *testing.T) {
 	for _, c := range []struct {
 		code            string
@@ -121,11 +124,14 @@ func TestNoStepSaysThatSomebodyApproved(t *testing.T) {
 		{"RULE_PERMIT", sdk.Permit, sdk.Deny, false, sdk.Permit, false},
 	} {
 		for _, beside := range []bool{false, true} {
-			s := chain.Step{Name: "plugin", OnError: c.onError, Beside: beside, Own: c.own, Checker: says{v: sdk.Verdict{Effect: c.effect, Code: c.code, Reason: "fine"}}}
+			s := chain.Step{Name: "plugin", OnError: c.onError, Beside: beside, Own: c.own,
+				Checker: says{v: sdk.Verdict{Effect: c.effect, Code: c.code, Reason: "fine"}}}
 			a := &chain.Authorizer{Steps: []chain.Step{s}, Budget: time.Minute, Default: sdk.Deny, Now: steady}
 			res := a.Run(context.Background(), &chain.Call{ToolID: "files/read", AgentID: "agent"}, nil)
 			row := res.Rows[0]
-			if res.Verdict.Effect != c.want || (row.Err != nil) != c.fault || c.fault && (res.Verdict.Code == c.code || !strings.Contains(res.Verdict.Reason, "says that a person approved")) || !c.fault && res.Verdict.Code != c.code {
+			if res.Verdict.Effect != c.want || (row.Err != nil) != c.fault ||
+				c.fault && (res.Verdict.Code == c.code || !strings.Contains(res.Verdict.Reason, "says that a person approved")) ||
+				!c.fault && res.Verdict.Code != c.code {
 				t.Errorf("%s %v, beside %v: %+v, error %v", c.code, c.effect, beside, res.Verdict, row.Err)
 			}
 		}

@@ -42,7 +42,8 @@ func triggered(t *testing.T, steps ...chain.ScanStep) *chain.ScanChain {
 func TestOnePass(t *testing.T) {
 	red, blue, always := &asked{}, &asked{}, &asked{}
 	c := triggered(t,
-		chain.ScanStep{Name: "red", OnError: sdk.Deny, Scanner: red, Triggers: []abi.Trigger{{Literal: "RED", Fold: true}, {Class: "digits", Min: 4}}},
+		chain.ScanStep{Name: "red", OnError: sdk.Deny, Scanner: red,
+			Triggers: []abi.Trigger{{Literal: "RED", Fold: true}, {Class: "digits", Min: 4}}},
 		chain.ScanStep{Name: "always", OnError: sdk.Deny, Scanner: always},
 		chain.ScanStep{Name: "blue", OnError: sdk.Deny, Scanner: blue, Triggers: []abi.Trigger{{Literal: "blue"}}})
 	for _, one := range []struct {
@@ -64,7 +65,8 @@ func TestOnePass(t *testing.T) {
 			t.Errorf("%.20q: %s %s", one.text, res.Outcome, res.Reason)
 		}
 		if red.calls != one.red || blue.calls != one.blue || always.calls != before+1 {
-			t.Errorf("%.20q: %d, %d and %d calls, want %d, %d and %d", one.text, red.calls, blue.calls, always.calls, one.red, one.blue, before+1)
+			t.Errorf("%.20q: %d, %d and %d calls, want %d, %d and %d", one.text, red.calls, blue.calls, always.calls, one.red,
+				one.blue, before+1)
 		}
 		for i, want := range []bool{one.prefRed, false, one.prefBlue} {
 			if r := res.Receipts[i]; r.Prefiltered != want || r.Outcome != "ok" || r.Bytes != len(one.text) {
@@ -79,7 +81,8 @@ func TestOnePass(t *testing.T) {
 
 // A step that fails denies only where it was needed: a text that it could find nothing in does not wait for it.
 func TestOnePassAndErrors(t *testing.T) {
-	c := triggered(t, chain.ScanStep{Name: "s", OnError: sdk.Deny, Scanner: &asked{err: errors.New("trap")}, Triggers: []abi.Trigger{{Literal: "key"}}})
+	c := triggered(t, chain.ScanStep{Name: "s", OnError: sdk.Deny, Scanner: &asked{err: errors.New("trap")},
+		Triggers: []abi.Trigger{{Literal: "key"}}})
 	if res := c.Run(context.Background(), &chain.Input{Text: "a key"}); res.Outcome != chain.Denied {
 		t.Errorf("a failed scanner gave %s", res.Outcome)
 	}
@@ -89,14 +92,16 @@ func TestOnePassAndErrors(t *testing.T) {
 	elsewhere := c.Steps[0]
 	elsewhere.Match.Tools = []string{"mail/*"}
 	c = triggered(t, elsewhere)
-	if res := c.Run(context.Background(), &chain.Input{Text: "a lock", ToolID: "files/read"}); res.Outcome != chain.Denied {
+	if res := c.Run(context.Background(), &chain.Input{Text: "a lock", ToolID: "files/read"}); res.Outcome !=
+		chain.Denied {
 		t.Errorf("no step concerned the text, and it was called %s", res.Outcome)
 	}
 }
 
 // Bad triggers are an error of the chain, not a scanner that never runs.
 func TestPrepareRefuses(t *testing.T) {
-	c := &chain.ScanChain{Steps: []chain.ScanStep{{Name: "s", Scanner: &asked{}, Triggers: []abi.Trigger{{}}}}, Now: steady}
+	c := &chain.ScanChain{Steps: []chain.ScanStep{{Name: "s", Scanner: &asked{}, Triggers: []abi.Trigger{{}}}},
+		Now: steady}
 	if err := c.Prepare(); err == nil {
 		t.Error("an empty trigger was taken")
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// A scanner gets a text as it is and, where it holds escapes, as it reads once they are decoded: a secret hides behind none of its
-// spellings, and what scanners find around brackets, names and quotes stays findable, since these are all still there. What is
-// found in what a text reads as is found in the bytes that it was decoded from.
+// A scanner gets a text as it is and, where it holds escapes, as it reads once they are decoded: a secret hides behind
+// none of its spellings, and what scanners find around brackets, names and quotes stays findable, since these are all
+// still there. What is found in what a text reads as is found in the bytes that it was decoded from.
 
 // reading is one way in which a text is read.
 type reading struct {
@@ -80,7 +80,8 @@ func (rs *readings) toText(k int, found []sdk.Finding) {
 	}
 }
 
-// input is what a step gets of reading k. Scanners that take JSON apart must not be told that a decoded reading is JSON.
+// input is what a step gets of reading k. Scanners that take JSON apart must not be told that a decoded reading is
+// JSON.
 func (rs *readings) input(k int, in *Input) Input {
 	own := *in
 	if own.Text = rs.all[k].text; k > 0 {
@@ -91,8 +92,10 @@ func (rs *readings) input(k int, in *Input) Input {
 
 const decodedType = "text/plain; charset=utf-8"
 
-// scanReading asks a step about one reading. called is false when the reading holds nothing that the scanner could find.
-func (c *ScanChain) scanReading(ctx context.Context, s *ScanStep, in *Input, rs *readings, k int, start, end time.Time) (found []sdk.Finding, called bool, err error) {
+// scanReading asks a step about one reading. called is false when the reading holds nothing that the scanner could
+// find.
+func (c *ScanChain) scanReading(ctx context.Context, s *ScanStep, in *Input, rs *readings, k int,
+	start, end time.Time) (found []sdk.Finding, called bool, err error) {
 	hits, complete := rs.all[k].of(s)
 	if complete && len(hits) == 0 {
 		return nil, false, nil
@@ -100,7 +103,9 @@ func (c *ScanChain) scanReading(ctx context.Context, s *ScanStep, in *Input, rs 
 	own := rs.input(k, in)
 	own.Hits, own.HitsComplete = hits, complete
 	if err = c.inTime(ctx, end); err == nil {
-		found, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) ([]sdk.Finding, error) { return s.Scanner.Scan(ctx, &own) })
+		found, err = limited(ctx, s.Timeout, start, end, func(ctx context.Context) ([]sdk.Finding, error) {
+			return s.Scanner.Scan(ctx, &own)
+		})
 	}
 	if err == nil {
 		err = valid(found, len(own.Text))

@@ -16,7 +16,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// tokens finds what looks like a token, and the value of what is called a password: where a scanner needs the text around.
+// tokens finds what looks like a token, and the value of what is called a password: where a scanner needs the text
+// around.
 type tokens struct{}
 
 var (
@@ -39,7 +40,8 @@ func (tokens) Scan(_ context.Context, in *chain.Input) (found []sdk.Finding, _ e
 func tokenChain(t testing.TB) *chain.ScanChain {
 	t.Helper()
 	c := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: []chain.ActionRule{{Action: sdk.Redact}},
-		Steps: []chain.ScanStep{{Name: "tokens", OnError: sdk.Deny, Scanner: tokens{}, Triggers: []abi.Trigger{{Literal: "tok_"}, {Literal: "password"}}}}}
+		Steps: []chain.ScanStep{{Name: "tokens", OnError: sdk.Deny, Scanner: tokens{},
+			Triggers: []abi.Trigger{{Literal: "tok_"}, {Literal: "password"}}}}}
 	if err := c.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +95,8 @@ func TestDeeperEscapesAreDenied(t *testing.T) {
 	c := tokenChain(t)
 	text := `{"a":"` + spelled("tok_", 9) + `Ab12Cd34Ef"}`
 	in := &chain.Input{Text: text}
-	if res := c.Run(context.Background(), in); res.Outcome != chain.Denied || res.Text != "" || !strings.Contains(res.Reason, "more than 8 deep") {
+	if res := c.Run(context.Background(), in); res.Outcome != chain.Denied || res.Text != "" ||
+		!strings.Contains(res.Reason, "more than 8 deep") {
 		t.Errorf("released %s %q: %s", res.Outcome, res.Text, res.Reason)
 	}
 	var why *chain.UnmaskedError
@@ -150,7 +153,8 @@ func TestReadingsSayWhatTheyAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Run(context.Background(), &chain.Input{Text: `["a\"b"]`, ContentType: "application/json"})
-	if want := `["application/json [\"a\\\"b\"]" "text/plain; charset=utf-8 [\"a\"b\"]"]`; fmt.Sprintf("%q", seen) != want {
+	if want := `["application/json [\"a\\\"b\"]" "text/plain; charset=utf-8 [\"a\"b\"]"]`; fmt.Sprintf("%q", seen) !=
+		want {
 		t.Errorf("saw %q, want %s", seen, want)
 	}
 	seen = nil
@@ -268,7 +272,8 @@ func TestHiddenSecretsAreFound(t *testing.T) {
 	}
 }
 
-// FuzzHiddenSecret: whatever the JSON around it and however it is spelled, a secret is found, and what is left is JSON without it.
+// FuzzHiddenSecret: whatever the JSON around it and however it is spelled, a secret is found, and what is left is JSON
+// without it.
 func FuzzHiddenSecret(f *testing.F) {
 	for seed := range uint64(20) {
 		f.Add(seed)
@@ -312,7 +317,8 @@ func TestRedactedIsChanged(t *testing.T) {
 		if piece.Outcome != res.Outcome || piece.Text != res.Text {
 			t.Errorf("%s: as a stream %s %q, want %s %q", one.name, piece.Outcome, piece.Text, res.Outcome, res.Text)
 		}
-		if kept, err := c.Mask(context.Background(), in); (err != nil) != (one.want == chain.Denied) || err == nil && one.want == chain.Redacted && kept == one.text {
+		if kept, err := c.Mask(context.Background(), in); (err != nil) != (one.want == chain.Denied) ||
+			err == nil && one.want == chain.Redacted && kept == one.text {
 			t.Errorf("%s: kept %q, %v", one.name, kept, err)
 		}
 	}
@@ -329,8 +335,9 @@ func TestJSONStaysJSON(t *testing.T) {
 		{"", `12`, `#`},
 		{"application/json", `12 apples`, `# apples`},
 	} {
-		c := &chain.ScanChain{Budget: time.Minute, Now: steady, Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: "#"}},
-			Steps: []chain.ScanStep{{OnError: sdk.Deny, Scanner: literal("NUMBER", "12"), Stream: window(2)}}}
+		c := &chain.ScanChain{Budget: time.Minute, Now: steady,
+			Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: "#"}},
+			Steps:   []chain.ScanStep{{OnError: sdk.Deny, Scanner: literal("NUMBER", "12"), Stream: window(2)}}}
 		if err := c.Prepare(); err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,8 @@ type span struct {
 
 // redact replaces every finding whose action changes the text. Overlapping and touching findings are one span, which
 // takes the first one's replacement; spans grow to whole characters, so no flagged byte survives and the text stays
-// UTF-8. What was JSON stays JSON (typed says that it came as such): then strings are changed inside their quotes, other values become strings, and what is put
-// into a name carries its place, so that two names do not become one.
+// UTF-8. What was JSON stays JSON (typed says that it came as such): then strings are changed inside their quotes,
+// other values become strings, and what is put into a name carries its place, so that two names do not become one.
 func redact(text string, found []sdk.Finding, typed bool) (string, error) {
 	spans := union(text, found)
 	if len(spans) == 0 {
@@ -80,8 +80,8 @@ func splice(text string, spans []span) string {
 	return b.String()
 }
 
-// isJSON reports whether a text is a JSON object, array or string. Other scalars are text like any other, unless the text's type
-// says that it is JSON.
+// isJSON reports whether a text is a JSON object, array or string. Other scalars are text like any other, unless the
+// text's type says that it is JSON.
 func isJSON(text string, typed bool) bool {
 	t := strings.TrimLeft(text, " \t\r\n")
 	return t != "" && (typed || strings.IndexByte(`{["`, t[0]) >= 0) && json.Valid([]byte(text))
@@ -97,8 +97,8 @@ func typedJSON(contentType string) bool {
 // errNoValue is a redaction that JSON has no room for: to call the text redacted would be untrue.
 var errNoValue = errors.New("a finding covers no value and no name of the JSON, only what stands between them")
 
-// jsonSpans cuts spans to the tokens of a valid JSON text: the insides of strings, and whole numbers, words and empty brackets.
-// at is the text's offset in the input.
+// jsonSpans cuts spans to the tokens of a valid JSON text: the insides of strings, and whole numbers, words and empty
+// brackets. at is the text's offset in the input.
 func jsonSpans(text string, spans []span, at int) ([]span, error) {
 	c := cutter{text: text, at: at, spans: spans, used: make([]bool, len(spans))}
 	for i := 0; i < len(text) && c.next < len(spans); {
@@ -207,8 +207,8 @@ func (c *cutter) string(start, end int) {
 	}
 }
 
-// wholeEscapes grows from and to so that they cut no escape sequence, a surrogate pair included, of the string's inside. No sequence
-// is cut at lo.
+// wholeEscapes grows from and to so that they cut no escape sequence, a surrogate pair included, of the string's
+// inside. No sequence is cut at lo.
 func wholeEscapes(text string, lo, hi, from, to int) (int, int) {
 	for i := lo; i < min(hi, to); {
 		n := 1
@@ -216,7 +216,8 @@ func wholeEscapes(text string, lo, hi, from, to int) (int, int) {
 			n = 2
 			if text[i+1] == 'u' {
 				n = 6
-				if c := text[i+2] | 0x20; c == 'd' && strings.IndexByte("89abAB", text[i+3]) >= 0 && i+12 <= hi && text[i+6] == '\\' && text[i+7] == 'u' {
+				if c := text[i+2] | 0x20; c == 'd' && strings.IndexByte("89abAB", text[i+3]) >= 0 && i+12 <= hi &&
+					text[i+6] == '\\' && text[i+7] == 'u' {
 					n = 12
 				}
 			}

@@ -80,7 +80,8 @@ func TestRedact(t *testing.T) {
 
 // What covers no value cannot be taken out of JSON, and is not said to have been.
 func TestRedactNeedsAValue(t *testing.T) {
-	for _, in := range []string{`{"k"«: »1}`, `«{»"k":1}`, `[1«,»2]`, `["«a»" «,» 1]`, `{"k":«{»}}`, `{"k":"v«"»}`, `[1,2]« »`} {
+	for _, in := range []string{`{"k"«: »1}`, `«{»"k":1}`, `[1«,»2]`, `["«a»" «,» 1]`, `{"k":«{»}}`, `{"k":"v«"»}`,
+		`[1,2]« »`} {
 		text, found := marked(in, "#")
 		if got, err := redact(text, found, false); err == nil {
 			t.Errorf("%s: became %s without an error", in, got)
@@ -133,7 +134,8 @@ func secretText(rng *rand.Rand, asJSON bool) (string, []sdk.Finding) {
 		start := b.Len()
 		write()
 		for range 1 + rng.IntN(2) { // whole, or in overlapping parts
-			found = append(found, sdk.Finding{Kind: "K", Start: start, End: b.Len(), Action: []sdk.Action{sdk.Redact, sdk.Replace}[rng.IntN(2)], Replacement: "[k]"})
+			found = append(found, sdk.Finding{Kind: "K", Start: start, End: b.Len(),
+				Action: []sdk.Action{sdk.Redact, sdk.Replace}[rng.IntN(2)], Replacement: "[k]"})
 		}
 	}
 	word := func() {
@@ -256,7 +258,8 @@ func FuzzRedact(f *testing.F) {
 			end := start + int(s[1])%(len(text)-start+1) // nothing, where the chain lets no finding through
 			found = append(found, sdk.Finding{Kind: "K", Start: start, End: end, Suggested: sdk.Replace, Replacement: with})
 		}
-		chain := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact, Replacement: strings.ReplaceAll(with, "{kind}", "") + "#"}}}
+		chain := &ScanChain{Actions: []ActionRule{{Action: sdk.Redact,
+			Replacement: strings.ReplaceAll(with, "{kind}", "") + "#"}}}
 		found = chain.judge(&Input{}, found)
 		out, err := redact(text, found, false)
 		if errors.Is(err, errNoValue) && isJSON(text, false) {

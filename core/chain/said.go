@@ -10,18 +10,19 @@ import (
 	"unicode/utf8"
 )
 
-// What a step or a scanner says is its author's text and may quote the call or the output that it was asked about. So it is masked as
-// arguments are, before anybody keeps or shows it.
+// What a step or a scanner says is its author's text and may quote the call or the output that it was asked about. So
+// it is masked as arguments are, before anybody keeps or shows it.
 
-// How much is kept and shown of an error, or of what a plugin said in it; and how much of it has to be heard, at most, so that a
-// secret which begins in what is shown is masked whole. Plugins cut what they say at 1 KiB: that end is not shown either.
+// How much is kept and shown of an error, or of what a plugin said in it; and how much of it has to be heard, at most,
+// so that a secret which begins in what is shown is masked whole. Plugins cut what they say at 1 KiB: that end is not
+// shown either.
 const (
 	saidMost  = 512
 	HeardMost = 8 << 10
 )
 
-// Heard is what somebody else's code says in an error, before it is masked: its first HeardMost bytes, printable. What does not print
-// becomes an escape that masking reads, so that no secret is hidden behind it.
+// Heard is what somebody else's code says in an error, before it is masked: its first HeardMost bytes, printable. What
+// does not print becomes an escape that masking reads, so that no secret is hidden behind it.
 func Heard(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -132,8 +133,8 @@ type hushed struct {
 func (e *hushed) Error() string { return e.text }
 func (e *hushed) Unwrap() error { return e.err }
 
-// hush masks the text of a step's error and what a plugin said in it. Our own words are kept also while they cannot be masked: an
-// operator needs them most while scanners are down.
+// hush masks the text of a step's error and what a plugin said in it. Our own words are kept also while they cannot be
+// masked: an operator needs them most while scanners are down.
 func (c *ScanChain) hush(ctx context.Context, in *Input, err error) error {
 	if _, done := errors.AsType[*hushed](err); err == nil || done || c == nil {
 		return err
@@ -167,8 +168,10 @@ func orWithheld(text string, err error) string {
 	return text
 }
 
-// ours reports whether the text of an error quotes nobody: what a plugin said is apart from it, or nothing ran that could say anything.
+// ours reports whether the text of an error quotes nobody: what a plugin said is apart from it, or nothing ran that
+// could say anything.
 func ours(err error) bool {
 	_, spoken := errors.AsType[*Spoken](err)
-	return spoken || errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+	return spoken || errors.Is(err, ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled)
 }

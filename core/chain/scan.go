@@ -60,7 +60,8 @@ type ScanChain struct {
 	Budget  time.Duration
 	Actions []ActionRule
 	Now     func() time.Time
-	// Keys finds our own keys in a text, and what is left of one that was cut. Masking hides them whatever the scanners say; nil finds none.
+	// Keys finds our own keys in a text, and what is left of one that was cut. Masking hides them whatever the scanners
+	// say; nil finds none.
 	Keys func(text string) []sdk.Finding
 
 	pass  *prefilter.Automaton // nil: every step runs
@@ -68,8 +69,8 @@ type ScanChain struct {
 	spare sync.Pool            // of *readings
 }
 
-// Prepare compiles the triggers of all steps into the one pass that each text gets, and has masking remember who is late. Without it
-// every scanner sees every text. It is called once, before the first Run.
+// Prepare compiles the triggers of all steps into the one pass that each text gets, and has masking remember who is
+// late. Without it every scanner sees every text. It is called once, before the first Run.
 func (c *ScanChain) Prepare() error {
 	var sets [][]abi.Trigger
 	for i := range c.Steps {
@@ -149,11 +150,13 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	res.Shadow = c.judge(in, res.Shadow)
 	switch {
 	case !concerned:
-		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
+		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be "+
+			"called clean")
 	case rs.deep:
 		res.deny(sdk.ReasonScanUnavailable, tooDeep)
 	case failed != nil:
-		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
+		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name,
+			failed.Err))
 	default:
 		c.settle(&res, in)
 	}
@@ -165,7 +168,8 @@ func (r *ScanResult) deny(code, reason string) {
 }
 
 // scan asks a step about all readings of a text, within the time of one step.
-func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readings, end time.Time) (Receipt, []sdk.Finding) {
+func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readings, end time.Time) (Receipt,
+	[]sdk.Finding) {
 	rec := Receipt{Step: s, About: s.Scanner.About(), Bytes: len(in.Text), Outcome: "ok"}
 	if !s.Match.Holds(in.ToolID, in.AgentID, "") {
 		rec.Outcome, rec.Bytes = "skipped", 0
@@ -208,8 +212,9 @@ func (r *Receipt) fail(err error) {
 	}
 }
 
-// covering looks after a scanner that reported as many findings as a call may: the last of them may stand for all that follow
-// it, whatever their kinds. So another one is put beside it, of that kind among the scanner's whose action is the hardest.
+// covering looks after a scanner that reported as many findings as a call may: the last of them may stand for all that
+// follow it, whatever their kinds. So another one is put beside it, of that kind among the scanner's whose action is
+// the hardest.
 func (c *ScanChain) covering(s *ScanStep, in *Input, found []sdk.Finding) []sdk.Finding {
 	if len(found) < abi.MaxFindings {
 		return found
@@ -260,8 +265,10 @@ func (c *ScanChain) judge(in *Input, found []sdk.Finding) []sdk.Finding {
 // ordered sorts findings as scanners gave them, before they have actions, and drops exact doubles.
 func ordered(found []sdk.Finding) []sdk.Finding {
 	slices.SortFunc(found, func(a, b sdk.Finding) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Scanner, b.Scanner),
-			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested), strings.Compare(a.Replacement, b.Replacement))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End), strings.Compare(a.Kind, b.Kind),
+			strings.Compare(a.Scanner, b.Scanner),
+			cmp.Compare(b.Confidence, a.Confidence), cmp.Compare(b.Severity, a.Severity), cmp.Compare(b.Suggested, a.Suggested),
+			strings.Compare(a.Replacement, b.Replacement))
 	})
 	return slices.Compact(found)
 }
@@ -270,7 +277,8 @@ func ordered(found []sdk.Finding) []sdk.Finding {
 func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
 	for i := range c.Actions {
 		r := &c.Actions[i]
-		if len(r.Kinds) > 0 && !anyGlob(r.Kinds, f.Kind) || len(r.Scanners) > 0 && !anyGlob(r.Scanners, f.Scanner) || len(r.Tools) > 0 && !anyGlob(r.Tools, in.ToolID) {
+		if len(r.Kinds) > 0 && !anyGlob(r.Kinds, f.Kind) || len(r.Scanners) > 0 && !anyGlob(r.Scanners, f.Scanner) ||
+			len(r.Tools) > 0 && !anyGlob(r.Tools, in.ToolID) {
 			continue
 		}
 		if f.Severity < r.Severity || r.Exact && f.Severity != r.Severity || f.Confidence < r.MinConfidence {
@@ -306,7 +314,8 @@ func (c *ScanChain) settle(res *ScanResult, in *Input) {
 	}
 }
 
-// unchanged makes a redaction that changed no byte a warning: all that was found has its own replacement in its place already.
+// unchanged makes a redaction that changed no byte a warning: all that was found has its own replacement in its place
+// already.
 func (r *ScanResult) unchanged() {
 	if r.Outcome == Redacted {
 		r.Outcome = Warned

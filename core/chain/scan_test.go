@@ -35,12 +35,15 @@ func scanStep(f finder) chain.ScanStep {
 
 func scan(actions []chain.ActionRule, steps ...chain.ScanStep) chain.ScanResult {
 	c := &chain.ScanChain{Steps: steps, Budget: time.Minute, Actions: actions, Now: steady}
-	return c.Run(context.Background(), &chain.Input{Text: "some text with things in it", ToolID: "files/read", AgentID: "agent"})
+	return c.Run(context.Background(), &chain.Input{Text: "some text with things in it", ToolID: "files/read",
+		AgentID: "agent"})
 }
 
 func TestScanOutcomes(t *testing.T) {
-	rules := []chain.ActionRule{{Kinds: []string{"DROP*"}, Action: sdk.Drop}, {Kinds: []string{"RED*"}, Action: sdk.Redact}, {Kinds: []string{"OK"}, Action: sdk.Allow}}
-	clean, red, drop := scanStep(finder{}), scanStep(finder{found: []sdk.Finding{find("RED", 5, 9, sdk.Low)}}), scanStep(finder{found: []sdk.Finding{find("DROP", 0, 1, sdk.Low)}})
+	rules := []chain.ActionRule{{Kinds: []string{"DROP*"}, Action: sdk.Drop},
+		{Kinds: []string{"RED*"}, Action: sdk.Redact}, {Kinds: []string{"OK"}, Action: sdk.Allow}}
+	clean, red, drop := scanStep(finder{}), scanStep(finder{found: []sdk.Finding{find("RED", 5, 9, sdk.Low)}}),
+		scanStep(finder{found: []sdk.Finding{find("DROP", 0, 1, sdk.Low)}})
 	other := scanStep(finder{found: []sdk.Finding{find("OTHER", 0, 4, sdk.Low)}})
 	broken := scanStep(finder{err: errors.New("trap")})
 	without := broken
@@ -90,7 +93,8 @@ func TestDoublesHideNothing(t *testing.T) {
 	mild, bad := find("K", 5, 9, sdk.Low), find("K", 5, 9, sdk.Critical)
 	bad.Confidence = 0.5
 	rules := []chain.ActionRule{{Severity: sdk.Critical, Action: sdk.Drop}, {Action: sdk.Allow}}
-	if res := scan(rules, scanStep(finder{found: []sdk.Finding{mild, bad, bad}})); res.Outcome != chain.Denied || len(res.Findings) != 2 {
+	if res := scan(rules, scanStep(finder{found: []sdk.Finding{mild, bad, bad}})); res.Outcome != chain.Denied ||
+		len(res.Findings) != 2 {
 		t.Errorf("got %s with %v", res.Outcome, res.Findings)
 	}
 }
@@ -130,7 +134,8 @@ func TestActionRules(t *testing.T) {
 // The same text and findings give the same bytes, in whatever order scanners and findings come.
 func TestScanIsTheSameAlways(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
-	rules := []chain.ActionRule{{Kinds: []string{"K1"}, Action: sdk.Redact, Replacement: "<{kind}>"}, {Kinds: []string{"K2"}, Action: sdk.Flag}, {Action: sdk.Redact}}
+	rules := []chain.ActionRule{{Kinds: []string{"K1"}, Action: sdk.Redact, Replacement: "<{kind}>"},
+		{Kinds: []string{"K2"}, Action: sdk.Flag}, {Action: sdk.Redact}}
 	for range 500 {
 		var found []sdk.Finding
 		for range 1 + rng.IntN(6) {

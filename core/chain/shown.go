@@ -26,7 +26,8 @@ func described(kind, text string) string {
 	return out + "]"
 }
 
-// chosen reports whether the values of a kind are such as people choose: whoever sees how one begins has half guessed it.
+// chosen reports whether the values of a kind are such as people choose: whoever sees how one begins has half guessed
+// it.
 func chosen(kind string) bool {
 	for word := range strings.SplitSeq(kind, "_") {
 		if slices.Contains(chosenWords, word) {
@@ -40,11 +41,14 @@ func chosen(kind string) bool {
 var chosenWords = []string{"PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PWD", "PIN"}
 
 // chosenKinds are those of our own scanner that hold a password, or may hold one, and do not say so.
-var chosenKinds = []string{"SECRET_BASIC_AUTH", "SECRET_CONNECTION_STRING", "SECRET_CURL_USER", "SECRET_GENERIC", "SECRET_KUBERNETES_SECRET", "SECRET_URL_CREDENTIALS"}
+var chosenKinds = []string{"SECRET_BASIC_AUTH", "SECRET_CONNECTION_STRING", "SECRET_CURL_USER", "SECRET_GENERIC",
+	"SECRET_KUBERNETES_SECRET", "SECRET_URL_CREDENTIALS"}
 
 // marks are what issuers let their tokens begin with. Everybody knows them.
 var marks = []string{
-	"-----BEGIN", "AIza", "AKIA", "ASIA", "SG.", "dop_v1_", "eyJ", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_", "glpat-", "hf_", "npm_", "pypi-", "rk_live_", "sk-", "sk_live_", "sk_test_", "xapp-", "xoxb-", "xoxp-", "ya29.", "yett_",
+	"-----BEGIN", "AIza", "AKIA", "ASIA", "SG.", "dop_v1_", "eyJ", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_",
+	"glpat-", "hf_", "npm_", "pypi-", "rk_live_", "sk-", "sk_live_", "sk_test_", "xapp-", "xoxb-", "xoxp-", "ya29.",
+	"yett_",
 }
 
 // markOf is the issuer's mark that a text begins with, "" for none.

@@ -26,17 +26,20 @@ type PieceScanner interface {
 	ScanPiece(ctx context.Context, w *Window) (found []sdk.Finding, state []byte, err error)
 }
 
-// Stream is a text that comes in pieces, at one moment: Next gives the one after it and leaves this one as it is, so that
-// a piece whose record could not be written has not happened. What all pieces release, joined, is what Run gives for the
-// joined text, and so are the findings, for scanners that keep to what they declare:
+// Stream is a text that comes in pieces, at one moment: Next gives the one after it and leaves this one as it is, so
+// that a piece whose record could not be written has not happened. What all pieces release, joined, is what Run gives
+// for the joined text, and so are the findings, for scanners that keep to what they declare:
 //
-//   - window: findings, with all that they depend on, are within Lookbehind bytes on either side of their start. Each window begins
+//   - window: findings, with all that they depend on, are within Lookbehind bytes on either side of their start. Each
+//     window begins
 //     that far before what is settled, and settles what ends that far before its end.
 //   - stateful: the scanner sees each byte once, with its own state.
-//   - none, and scanners that take no pieces: they see the whole text at its end, and all of it is held back until then.
+//   - none, and scanners that take no pieces: they see the whole text at its end, and all of it is held back until
+//     then.
 //
-// A text is held back while anything to come could change it: while a step has not settled it, and from a redaction on that
-// would look otherwise if the whole turned out to be JSON. A Stream holds no instance of a module and is immutable.
+// A text is held back while anything to come could change it: while a step has not settled it, and from a redaction on
+// that would look otherwise if the whole turned out to be JSON. A Stream holds no instance of a module and is
+// immutable.
 type Stream struct {
 	c    *ScanChain
 	in   Input // without the text
@@ -69,8 +72,8 @@ type progress struct {
 	found   []sdk.Finding // of a shadow step, which a layer may give again; in the text's own layer
 }
 
-// StreamResult is what one piece settled. Offsets are those of the stream. Findings are those that begin in the text which
-// is released now, or, when Denied, all that were not given yet.
+// StreamResult is what one piece settled. Offsets are those of the stream. Findings are those that begin in the text
+// which is released now, or, when Denied, all that were not given yet.
 type StreamResult struct {
 	ScanResult
 	Settled  int    // offset up to which the text is released or redacted
@@ -79,10 +82,11 @@ type StreamResult struct {
 	At       int    // its offset
 }
 
-// NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between two
-// pieces.
+// NewStream begins a stream about in, whose Text and Hits are ignored. held is how many bytes may be held back between
+// two pieces.
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
-	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID}, held: held}
+	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID},
+		held: held}
 	s.json.typed = typedJSON(in.ContentType)
 	s.output.typed = s.json.typed
 	s.steps = make([]progress, len(c.Steps))
@@ -122,8 +126,8 @@ func keptFindings(found []sdk.Finding) int {
 	return n
 }
 
-// own gives the stream arrays of its own size, so that what the piece has used up does not stay in memory. Findings of shadow steps
-// are those of the text's own layer; a layer that began as a copy of it has no need of them.
+// own gives the stream arrays of its own size, so that what the piece has used up does not stay in memory. Findings of
+// shadow steps are those of the text's own layer; a layer that began as a copy of it has no need of them.
 func (s *Stream) own() {
 	s.pending = append([]sdk.Finding(nil), s.pending...) // not slices.Clone, which lets an empty slice hold its array
 	for k := 0; k <= len(s.deeper); k++ {
@@ -143,14 +147,15 @@ func (s *Stream) Taken() int { return s.base + len(s.buf) }
 
 // mode is how a step takes streams.
 func (s *ScanStep) mode() string {
-	if _, ok := s.Scanner.(PieceScanner); ok && (s.Stream.Mode == abi.StreamWindow && s.Stream.Lookbehind > 0 || s.Stream.Mode == abi.StreamStateful) {
+	if _, ok := s.Scanner.(PieceScanner); ok &&
+		(s.Stream.Mode == abi.StreamWindow && s.Stream.Lookbehind > 0 || s.Stream.Mode == abi.StreamStateful) {
 		return s.Stream.Mode
 	}
 	return abi.StreamNone
 }
 
-// Next takes the next bytes of the text, cut anywhere; final says that there are no more. When the outcome is Denied, and
-// after the final piece, the stream is at its end and next is nil.
+// Next takes the next bytes of the text, cut anywhere; final says that there are no more. When the outcome is Denied,
+// and after the final piece, the stream is at its end and next is nil.
 func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stream, res StreamResult) {
 	n := *s
 	n.buf = s.buf + chunk
@@ -170,11 +175,13 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 	all := slices.Clone(n.pending) // those that this piece settles too: a denial must name what it is for
 	switch {
 	case !n.concerned():
-		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be called clean")
+		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be "+
+			"called clean")
 	case n.deep:
 		res.deny(sdk.ReasonScanUnavailable, tooDeep)
 	case failed != nil:
-		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name, failed.Err))
+		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name,
+			failed.Err))
 	default:
 		n.settle(final, &res)
 	}
@@ -207,7 +214,8 @@ func (s *Stream) concerned() bool {
 }
 
 // piece runs a step over one window and fills in its receipt.
-func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *Window, end time.Time, rec *Receipt) (found []sdk.Finding, state []byte) {
+func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *Window, end time.Time,
+	rec *Receipt) (found []sdk.Finding, state []byte) {
 	rec.Bytes = len(w.Text)
 	start := c.Now()
 	err := c.inTime(ctx, end)
@@ -247,10 +255,10 @@ func uncut(found []sdk.Finding, known, to int) int {
 	return to
 }
 
-// clipped are the findings of a window that has look bytes of what is settled, up to old, in front. A finding that begins there
-// was given before, with all of what it covers, and is not wanted again. That cannot be said of one which is longer than
-// anything the scanner may find, nor where there are as many as a call may report: the last of those may stand for all that
-// follow it. What these cover behind old counts.
+// clipped are the findings of a window that has look bytes of what is settled, up to old, in front. A finding that
+// begins there was given before, with all of what it covers, and is not wanted again. That cannot be said of one which
+// is longer than anything the scanner may find, nor where there are as many as a call may report: the last of those may
+// stand for all that follow it. What these cover behind old counts.
 func clipped(found []sdk.Finding, old, look int) []sdk.Finding {
 	for i := range found {
 		if f := &found[i]; f.Start < old && f.End > old && (len(found) >= abi.MaxFindings || f.End-f.Start > look) {
@@ -275,11 +283,13 @@ func within(found []sdk.Finding, known, to int, final bool) []sdk.Finding {
 func (s *Stream) bound(res *StreamResult) {
 	end := s.Taken()
 	if over := end - s.known; over > s.held {
-		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d bytes of the stream would be held back, more than the limit of %d: %s", over, s.held, s.holder()))
+		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d bytes of the stream would be held back, more than the limit of %d: %s",
+			over, s.held, s.holder()))
 		return
 	}
 	if len(s.pending) > maxPending {
-		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d findings of the stream would be held back, more than the limit of %d: %s", len(s.pending), maxPending, s.holder()))
+		res.deny(sdk.ReasonOutputSize, fmt.Sprintf("%d findings of the stream would be held back, more than the limit "+
+			"of %d: %s", len(s.pending), maxPending, s.holder()))
 		return
 	}
 	s.trim(res)
@@ -288,7 +298,8 @@ func (s *Stream) bound(res *StreamResult) {
 // holder says what holds the text back.
 func (s *Stream) holder() string {
 	for i := range s.steps {
-		if step := &s.c.Steps[i]; !s.steps[i].skipped && s.steps[i].dead == nil && !step.Shadow && step.mode() == abi.StreamNone {
+		if step := &s.c.Steps[i]; !s.steps[i].skipped && s.steps[i].dead == nil && !step.Shadow &&
+			step.mode() == abi.StreamNone {
 			return fmt.Sprintf("scanner %s takes whole texts only", cmp.Or(step.Name, "?"))
 		}
 	}

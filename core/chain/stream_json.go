@@ -2,8 +2,8 @@ package chain
 
 import "strings"
 
-// jsonText reads a JSON text byte by byte, so that a stream knows at every place whether what came so far can still become
-// what isJSON calls JSON. It accepts exactly the texts that isJSON does. The zero value is at the beginning.
+// jsonText reads a JSON text byte by byte, so that a stream knows at every place whether what came so far can still
+// become what isJSON calls JSON. It accepts exactly the texts that isJSON does. The zero value is at the beginning.
 type jsonText struct {
 	at    jsonState
 	typed bool   // it came as JSON: any value counts, not objects, arrays and strings alone
@@ -111,7 +111,8 @@ func (j *jsonText) token(c byte) {
 		j.at = jsonBroken
 	case j.at == jsonBegin || j.at == jsonValue:
 		j.value(c)
-	case j.at == jsonFirstItem && c == ']', j.at == jsonFirstKey && c == '}', j.at == jsonAfter && (last == '{' && c == '}' || last == '[' && c == ']'):
+	case j.at == jsonFirstItem && c == ']', j.at == jsonFirstKey && c == '}', j.at == jsonAfter &&
+		(last == '{' && c == '}' || last == '[' && c == ']'):
 		j.stack = j.stack[:len(j.stack)-1]
 		j.close()
 	case j.at == jsonFirstItem:
@@ -168,8 +169,8 @@ func (j *jsonText) close() {
 	}
 }
 
-// nextInString reads a byte inside a string. What counts as a pair of escapes is what wholeEscapes takes for one: \uD8.. to
-// \uDB.. and any other \u behind it.
+// nextInString reads a byte inside a string. What counts as a pair of escapes is what wholeEscapes takes for one:
+// \uD8.. to \uDB.. and any other \u behind it.
 func (j *jsonText) nextInString(c byte) {
 	switch {
 	case j.at == jsonEscape && c == 'u':

@@ -6,8 +6,11 @@ import (
 	"testing"
 )
 
-var jsonSeeds = []string{"", " ", "{}", " [ ] ", `"a"`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `[1,]`, `{"a"}`, `{,}`, "[01]", "[1.]", "[-]", "[1e]", `["\ud83d\ude00"]`,
-	`["\ud83d\ud83d\ude00"]`, `["\u00g0"]`, `["\x"]`, "[\"\x01\"]", "[\"\xff\"]", `{"a":1}{"b":2}`, "[tru]", "1", " 1 ", "-0.5e3", "1.", "true", "tru", "null ", "-", "[nulll]", `"\"`, `["a" "b"]`, `{"a":{"b":[{}]}} `, "\ufeff[]", "[1\n,2\t]", "[0e0]", "[00]"}
+var jsonSeeds = []string{"", " ", "{}", " [ ] ", `"a"`, `{"a":1}`, `{"a":-0.5e+10,"b":[true,false,null]}`, `[1,]`,
+	`{"a"}`, `{,}`, "[01]", "[1.]", "[-]", "[1e]", `["\ud83d\ude00"]`,
+	`["\ud83d\ud83d\ude00"]`, `["\u00g0"]`, `["\x"]`, "[\"\x01\"]", "[\"\xff\"]", `{"a":1}{"b":2}`, "[tru]", "1", " 1 ",
+	"-0.5e3", "1.", "true", "tru", "null ", "-", "[nulll]", `"\"`, `["a" "b"]`, `{"a":{"b":[{}]}} `, "\ufeff[]",
+	"[1\n,2\t]", "[0e0]", "[00]"}
 
 // What the byte-wise reader takes for JSON is what isJSON does, and at no place does it give up too soon.
 func checkJSONText(t *testing.T, text string) {

@@ -23,15 +23,16 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What a stream says that it keeps is what it keeps in memory, whatever keeps it: state, findings, readings, or an array of which
-// little is left in use.
+// What a stream says that it keeps is what it keeps in memory, whatever keeps it: state, findings, readings, or an
+// array of which little is left in use.
 func TestStreamKeptIsTheHeaps(t *testing.T) {
 	state := func(string, []byte) ([]sdk.Finding, []byte) { return nil, bytes.Repeat([]byte("s"), abi.MaxState) }
 	part := func(string, []byte) ([]sdk.Finding, []byte) {
 		return nil, bytes.Repeat([]byte("s"), 256*abi.MaxState)[:abi.MaxState]
 	}
 	step := func(name, mode string, s chain.Scanner) chain.ScanStep {
-		return chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: s, Stream: abi.Stream{Mode: mode, Lookbehind: map[string]int{abi.StreamWindow: 16}[mode]}}
+		return chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: s,
+			Stream: abi.Stream{Mode: mode, Lookbehind: map[string]int{abi.StreamWindow: 16}[mode]}}
 	}
 	shadow := step("shadow", abi.StreamStateful, literal("BANG", "!"))
 	shadow.Shadow = true
@@ -52,7 +53,8 @@ func TestStreamKeptIsTheHeaps(t *testing.T) {
 		"window":                           {5000, []chain.ScanStep{step("one", abi.StreamWindow, literal("BANG", "!"))}, []string{strings.Repeat("a", 1<<10)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sc := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps, Actions: []chain.ActionRule{{Action: sdk.Redact}}}
+			sc := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: c.steps,
+				Actions: []chain.ActionRule{{Action: sdk.Redact}}}
 			kept := make([]*chain.Stream, c.streams)
 			before := heap()
 			for i := range kept {

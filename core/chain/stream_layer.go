@@ -14,8 +14,9 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// layer is one reading of a stream, and how far each step has come in it. What a text reads as is a stream like the text itself:
-// it begins where the first escape is, since all that lies before is scanned as the text, and its steps go on from there.
+// layer is one reading of a stream, and how far each step has come in it. What a text reads as is a stream like the
+// text itself: it begins where the first escape is, since all that lies before is scanned as the text, and its steps go
+// on from there.
 type layer struct {
 	base    int        // offset of buf in the layer
 	buf     string     // what is still needed
@@ -60,7 +61,8 @@ func (l *layer) decode(above *layer, final bool) *layer {
 	for n, as := u.next(); n > 0; n, as = u.next() {
 		switch {
 		case as != nil && above == nil:
-			above = &layer{base: l.base, buf: strings.Clone(l.buf[:l.decoded-l.base]), from: l.base, decoded: l.decoded, steps: slices.Clone(l.steps)}
+			above = &layer{base: l.base, buf: strings.Clone(l.buf[:l.decoded-l.base]), from: l.base, decoded: l.decoded,
+				steps: slices.Clone(l.steps)}
 			out = append(out, as...)
 		case as != nil:
 			out = append(out, as...)
@@ -85,8 +87,8 @@ func (l *layer) escaped(final bool) (some bool) {
 	return some
 }
 
-// usable is the offset up to which the layer can be scanned now: not the beginning of a character or an escape whose rest is to
-// come.
+// usable is the offset up to which the layer can be scanned now: not the beginning of a character or an escape whose
+// rest is to come.
 func (l *layer) usable(final bool) int {
 	end := l.decoded - l.base
 	for back := 1; !final && back < utf8.UTFMax && back <= end; back++ {
@@ -191,7 +193,8 @@ func (s *Stream) trim(res *StreamResult) {
 	}
 }
 
-// scanAll has every step look at what it can settle now, in each layer. It gives the receipt of the first failure that denies.
+// scanAll has every step look at what it can settle now, in each layer. It gives the receipt of the first failure that
+// denies.
 func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Receipt {
 	end := s.c.Now().Add(s.c.Budget)
 	var hits *prefilter.Found
@@ -273,7 +276,8 @@ type pass struct {
 }
 
 // scan has one step settle what it can in layer k, and gives the findings that it settled.
-func (s *Stream) scan(ctx context.Context, k, i, to int, final bool, end time.Time, read *pass) (Receipt, []sdk.Finding) {
+func (s *Stream) scan(ctx context.Context, k, i, to int, final bool, end time.Time, read *pass) (Receipt,
+	[]sdk.Finding) {
 	l, step := s.at(k), &s.c.Steps[i]
 	p := &l.steps[i]
 	rec := Receipt{Step: step, About: step.Scanner.About(), Outcome: "ok"}

@@ -62,8 +62,8 @@ func (s *Stream) settle(final bool, res *StreamResult) {
 	s.known = to
 }
 
-// settled is the offset up to which every enforcing step has settled the text, moved back to the beginning of a character:
-// redactions grow to whole ones.
+// settled is the offset up to which every enforcing step has settled the text, moved back to the beginning of a
+// character: redactions grow to whole ones.
 func (s *Stream) settled(final bool) int {
 	end := s.Taken()
 	if final {
@@ -101,8 +101,8 @@ func (s *Stream) grown(end int) int {
 	return end
 }
 
-// cut gives the text from known to the offset to, with every redaction that begins in it. One that ends behind it, or at
-// its end, goes on in the next piece.
+// cut gives the text from known to the offset to, with every redaction that begins in it. One that ends behind it, or
+// at its end, goes on in the next piece.
 func (s *Stream) cut(found []sdk.Finding, to int) string {
 	var b strings.Builder
 	at := s.known

@@ -132,16 +132,23 @@ var streamSteps = []chain.ScanStep{
 	{Name: "elsewhere", OnError: sdk.Deny, Match: chain.Match{Tools: []string{"mail/*"}}, Scanner: literal("NEVER", "a"), Stream: window(1)},
 }
 
-var streamTexts = []string{"", "key", "a key a key", "keykey<a key>a", "xxxxx", "é", "éé key é", `{"a":"key","b":12}`, `["keykey"]`, `{"a":"keykeykey","b":"key-x"}`, `["\ud83d\ude00"]`, "key-x key--x ekey", `["key\ud83d\ude00x",12,true,"é"] `, `{"k":"\u00e9 key \\key\"x"}`,
-	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x", `["k\u0065y",{"\u006b\u0065\u0079":"a\/x"}]`, `["\\u006bey \u005cu006bey \u005cu005cu005cu006bey","\\\\u006bey"]`, `k\u0065y \n\u006bey \u006`, `["\\nkey\nkey"]`, `{"a":"{\"key\":\"k\\u0065y\"}"}`,
-	`["\uD83D\uDE42 \ud83d\u0041 \ude42 \ud83d`, `\u003ckey\u003ea-\u0078`, `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]", "🙂key🙂x-x🙂",
-	"k\x1b[31mey <\x1b[0mkey>a", `["k\u001b[31mey","\u009b1mkey"]`, "a\x1b]8;;x\x1b\\ key\x1b]8;;\x07", `\u00e\u0062 \u006b\u00\u00`, `\x1\u0062[1mkey`, "\\u00\x1b[m6bey key",
+var streamTexts = []string{"", "key", "a key a key", "keykey<a key>a", "xxxxx", "é", "éé key é", `{"a":"key","b":12}`,
+	`["keykey"]`, `{"a":"keykeykey","b":"key-x"}`, `["\ud83d\ude00"]`, "key-x key--x ekey",
+	`["key\ud83d\ude00x",12,true,"é"] `, `{"k":"\u00e9 key \\key\"x"}`,
+	`["a key", "b"`, `"key"`, ` {"key" : "x-x-x"}`, `[12,1234,-12]`, `{"a":"key"}{"b":"key"}`, "<é>a<key>a<>a-x",
+	`["k\u0065y",{"\u006b\u0065\u0079":"a\/x"}]`, `["\\u006bey \u005cu006bey \u005cu005cu005cu006bey","\\\\u006bey"]`,
+	`k\u0065y \n\u006bey \u006`, `["\\nkey\nkey"]`, `{"a":"{\"key\":\"k\\u0065y\"}"}`,
+	`["\uD83D\uDE42 \ud83d\u0041 \ude42 \ud83d`, `\u003ckey\u003ea-\u0078`, `["\ud83d\ud83dx"]`, "[\"<\",\">a\"]",
+	"🙂key🙂x-x🙂", "k\x1b[31mey <\x1b[0mkey>a", `["k\u001b[31mey","\u009b1mkey"]`, "a\x1b]8;;x\x1b\\ key\x1b]8;;\x07",
+	`\u00e\u0062 \u006b\u00\u00`, `\x1\u0062[1mkey`, "\\u00\x1b[m6bey key",
 	"k^[[31mkey^[[0m a", `^\u005b[1mkey ^[[3\u0031mkey`, `\u00^[[m6bey ^[[key^\\[[1mkey`, "^[[1\x1b[mmkey ^\u009b[[1mkey"}
 
 func randomText(rng *rand.Rand) string {
-	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`, `\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n",
+	parts := []string{"key", "a ", "a key", "x", "xx", "-", "<", ">", ">a", "é", "🙂", "12", "1", `"`, `"x`, `\ud83d`,
+		`\ude00`, `\"`, `\\`, "{", "}", "[", "]", ",", ":", `{"a":"`, `"}`, `["`, `"]`, "true", " ", "\n",
 		`\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `\u`, `\u00`, `ey`, `\u0078`, `\u002d`,
-		"^", "^[[1m", "[[m", "[1", "\x1b[1m", "\x1b[", "\x1b", "\x1b[C", "\x1b]0;a\x07", "\x1b]", "\x07", "\u009b1m", "m", `\u001b[1m`, `\x1b`, `\e[m`, `\u{6b}`, "k", `\`, `\x1`, `\u006`, "b"}
+		"^", "^[[1m", "[[m", "[1", "\x1b[1m", "\x1b[", "\x1b", "\x1b[C", "\x1b]0;a\x07", "\x1b]", "\x07", "\u009b1m", "m",
+		`\u001b[1m`, `\x1b`, `\e[m`, `\u{6b}`, "k", `\`, `\x1`, `\u006`, "b"}
 	var b strings.Builder
 	if rng.IntN(2) == 0 { // JSON, perhaps broken off
 		b.WriteString(randomJSON(rng, 3))
@@ -160,8 +167,9 @@ func randomJSON(rng *rand.Rand, depth int) string {
 	if n := rng.IntN(6); depth == 0 || n < 2 {
 		return []string{"12", "-1.5e12", "true", "null", `""`, `"a"`}[rng.IntN(6)]
 	} else if n < 4 {
-		parts := []string{"key", "a key", "x", "-", "<key>a", "é", "🙂", "12", `\ud83d\ude00`, `\ud83d`, `\"`, `\\`, `\u00e9`, " ",
-			`\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `ey`, `\u0078`, `\u002d`, `\u003ckey\u003e`, `{\"key\":\"k\\u0065y\"}`}
+		parts := []string{"key", "a key", "x", "-", "<key>a", "é", "🙂", "12", `\ud83d\ude00`, `\ud83d`, `\"`, `\\`, `\u00e9`,
+			" ", `\u006bey`, `k\u0065y`, `\/x`, `\n`, `\\u006b`, `\u005cu0065y`, `ey`, `\u0078`, `\u002d`, `\u003ckey\u003e`,
+			`{\"key\":\"k\\u0065y\"}`}
 		s := `"`
 		for range rng.IntN(6) {
 			s += parts[rng.IntN(len(parts))]
@@ -189,8 +197,10 @@ func randomChain(t testing.TB, rng *rand.Rand) *chain.ScanChain {
 		s.Shadow = rng.IntN(6) == 0
 		c.Steps = append(c.Steps, s)
 	}
-	for _, kind := range []string{"KEY", "LONG", "TWIN", "MARKED", "INSIDE", "WIDE", "HALF", "NUMBER", "ESCAPE", "QUOTE", "ODD", "WHOLE", "SLASH", "NEWLINE", "SMILE", "SPELLED", "FIRST", "LOW", "AFTER", "CALM", "TWICE"} {
-		r := chain.ActionRule{Kinds: []string{kind}, Action: []sdk.Action{sdk.Allow, sdk.Flag, sdk.Redact, sdk.Redact, sdk.Redact, sdk.Replace}[rng.IntN(6)]}
+	for _, kind := range []string{"KEY", "LONG", "TWIN", "MARKED", "INSIDE", "WIDE", "HALF", "NUMBER", "ESCAPE", "QUOTE",
+		"ODD", "WHOLE", "SLASH", "NEWLINE", "SMILE", "SPELLED", "FIRST", "LOW", "AFTER", "CALM", "TWICE"} {
+		r := chain.ActionRule{Kinds: []string{kind},
+			Action: []sdk.Action{sdk.Allow, sdk.Flag, sdk.Redact, sdk.Redact, sdk.Redact, sdk.Replace}[rng.IntN(6)]}
 		if rng.IntN(30) == 0 {
 			r.Action = sdk.Drop
 		}
@@ -343,13 +353,15 @@ func TestStreamDenialNamesItsFindings(t *testing.T) {
 		"too much is held": {sdk.Redact, "key " + strings.Repeat("a", 5000), sdk.ReasonOutputSize},
 		"a denied kind":    {sdk.Drop, strings.Repeat("a", 3000) + " key " + strings.Repeat("a", 3000), "OUTPUT_KEY"},
 	} {
-		chained := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: c.action, Replacement: "#"}},
-			Steps: []chain.ScanStep{{Name: "lit", OnError: sdk.Deny, Scanner: literal("KEY", "key"), Stream: window(2000)}}}
+		chained := &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Actions: []chain.ActionRule{{Action: c.action, Replacement: "#"}},
+			Steps:   []chain.ScanStep{{Name: "lit", OnError: sdk.Deny, Scanner: literal("KEY", "key"), Stream: window(2000)}}}
 		if err := chained.Prepare(); err != nil {
 			t.Fatal(err)
 		}
 		next, res := chained.NewStream(&chain.Input{ToolID: "a"}, 1500).Next(context.Background(), c.text, false)
-		if next != nil || res.Outcome != chain.Denied || res.Code != c.code || res.Text != "" || len(res.Findings) != 1 || res.Findings[0].Kind != "KEY" {
+		if next != nil || res.Outcome != chain.Denied || res.Code != c.code || res.Text != "" || len(res.Findings) != 1 ||
+			res.Findings[0].Kind != "KEY" {
 			t.Errorf("%s: %s %s, findings %v", name, res.Outcome, res.Code, res.Findings)
 		}
 	}

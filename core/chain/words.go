@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// Spoken is an error with what a plugin itself said: why a check failed, its last line on stderr, why it does not serve. Error does
-// not quote it: errors reach agents and whoever asks for /readyz, and a plugin may say more than they are to see, such as where its
-// database is.
+// Spoken is an error with what a plugin itself said: why a check failed, its last line on stderr, why it does not
+// serve. Error does not quote it: errors reach agents and whoever asks for /readyz, and a plugin may say more than they
+// are to see, such as where its database is.
 type Spoken struct {
 	Err   error
 	Words string
@@ -15,8 +15,8 @@ type Spoken struct {
 func (e *Spoken) Error() string { return e.Err.Error() }
 func (e *Spoken) Unwrap() error { return e.Err }
 
-// Words are what plugins said, in an error or what it wraps, "" for nothing. They are for operators: the audit log, the console and
-// the command line.
+// Words are what plugins said, in an error or what it wraps, "" for nothing. They are for operators: the audit log, the
+// console and the command line.
 func Words(err error) string { return strings.Join(words(err), "; ") }
 
 func words(err error) (all []string) {

@@ -14,7 +14,8 @@ import (
 
 const own = 4242
 
-// verdict is what a filter says of a call. The machine that runs it reads words as the network does, so they are written that way.
+// verdict is what a filter says of a call. The machine that runs it reads words as the network does, so they are
+// written that way.
 func verdict(t *testing.T, program []bpf.Instruction, arch uint32, number uintptr, args ...uint32) uint32 {
 	t.Helper()
 	vm, err := bpf.NewVM(program)
@@ -38,8 +39,10 @@ func refused(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
 // TestFilter: each rule that looks at arguments lets pass what a plugin needs, and nothing beside it.
 func TestFilter(t *testing.T) {
-	const other, fine, eperm, eacces = own + 1, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM), unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
-	shut, open, ports, breeds, worker := Policy{Network: &Network{}}, Policy{}, Policy{Network: &Network{Ports: []uint16{443}}}, Policy{Children: true}, Policy{Worker: true}
+	const other, fine, eperm, eacces = own + 1, unix.SECCOMP_RET_ALLOW, unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM),
+		unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)
+	shut, open, ports, breeds, worker := Policy{Network: &Network{}}, Policy{},
+		Policy{Network: &Network{Ports: []uint16{443}}}, Policy{Children: true}, Policy{Worker: true}
 	thread := uint32(unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND | unix.CLONE_FILES)
 	for name, c := range map[string]struct {
 		policy Policy
@@ -75,77 +78,78 @@ func TestFilter(t *testing.T) {
 		"a pair of packets":            {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_SEQPACKET, 0}, fine},
 		"a pair of datagrams":          {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, eacces},
 		"the same with flags":          {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM | unix.SOCK_CLOEXEC | unix.SOCK_NONBLOCK, 0}, eacces},
-		"the same as raw":              {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_RAW, 0}, eacces}, // which the kernel takes for datagrams
-		"a pair of datagrams, open":    {open, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, fine},
-		"TCP, shut":                    {shut, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, 0}, eacces},
-		"connect, shut":                {shut, unix.SYS_CONNECT, []uint32{3}, eacces},
-		"connect":                      {ports, unix.SYS_CONNECT, []uint32{3}, fine},
-		"TCP":                          {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, 0}, fine},
-		"multipath TCP":                {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eacces},
-		"multipath TCP, open":          {open, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, fine},
-		"fast open":                    {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_FASTOPEN}, eacces},
-		"send":                         {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_NOSIGNAL}, fine},
-		"routes":                       {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, fine},
-		"audit messages":               {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces},
-		"packets":                      {open, unix.SYS_SOCKET, []uint32{unix.AF_PACKET, unix.SOCK_RAW, 0}, eacces},
-		"virtual machines":             {open, unix.SYS_SOCKET, []uint32{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, eacces},
-		"a terminal's size":            {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCGWINSZ}, fine},
-		"a terminal's input":           {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCSTI}, eperm},
-		"open":                         {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDWR | unix.O_CLOEXEC | unix.O_CREAT}, fine},
-		"open for neither":             {open, unix.SYS_OPENAT, []uint32{3, 0, 3 | unix.O_CLOEXEC}, eperm},
-		"open with memory":             {breeds, unix.SYS_OPENAT2, nil, refused(unix.ENOSYS)},
-		"a path's mode":                {breeds, unix.SYS_FCHMODAT, nil, eperm},
-		"a path's times":               {open, unix.SYS_UTIMENSAT, nil, eperm},
-		"a descriptor's mode":          {shut, unix.SYS_FCHMOD, []uint32{3, 0o600}, eperm},
-		"a descriptor's owner":         {breeds, unix.SYS_FCHOWN, nil, eperm},
-		"a descriptor's ACL":           {open, unix.SYS_FSETXATTR, nil, eperm},
-		"no more ACL":                  {open, unix.SYS_FREMOVEXATTR, nil, eperm},
-		"a descriptor's flags":         {open, unix.SYS_IOCTL, []uint32{3, 0x40086602}, eperm},
-		"a descriptor's project":       {open, unix.SYS_IOCTL, []uint32{3, 0x401c5820}, eperm},
-		"a lease":                      {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETLEASE, 0}, eperm},
-		"make for everybody":           {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDWR | unix.O_CREAT, 0o777}, fine},
-		"make as its user":             {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_WRONLY | unix.O_CREAT, 0o4755}, eperm},
-		"make as its group":            {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_WRONLY | unix.O_TMPFILE, 0o2700}, eperm},
-		"open, the mode is no matter":  {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDONLY | unix.O_DIRECTORY, 0o4755}, fine},
-		"a node as its user":           {open, unix.SYS_MKNODAT, []uint32{3, 0, unix.S_IFREG | 0o4755}, eperm},
-		"a pipe with a name":           {open, unix.SYS_MKNODAT, []uint32{3, 0, unix.S_IFIFO | 0o600}, fine},
-		"hide":                         {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, eperm},
-		"a worker hides":               {worker, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, fine},
-		"outlive the gateway":          {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, 0}, eperm},
-		"die with the gateway":         {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, uint32(unix.SIGKILL)}, fine},
-		"a name":                       {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_NAME, 0}, fine},
-		"the personality it has":       {open, unix.SYS_PERSONALITY, []uint32{personalityNow}, fine},
-		"another personality":          {open, unix.SYS_PERSONALITY, []uint32{0x0040000}, eperm},
-		"a worker's socket":            {worker, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM, 0}, eperm},
-		"trace":                        {breeds, unix.SYS_PTRACE, nil, eperm},
-		"a pipe as it is":              {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 16}, fine},
-		"a smaller pipe":               {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 4097}, fine},
-		"a larger pipe":                {breeds, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 20}, eperm},
-		"a pipe that is rounded up":    {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1<<16 + 1}, eperm},
-		"the largest pipe":             {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 31}, eperm},
-		"a pipe's size":                {open, unix.SYS_FCNTL, []uint32{3, unix.F_GETPIPE_SZ, 1 << 31}, fine},
-		"news of a directory":          {open, unix.SYS_FCNTL, []uint32{3, unix.F_NOTIFY, 1}, eperm},
-		"a thread's own descriptors":   {breeds, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
-		"a worker's own descriptors":   {worker, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
-		"the same by closing":          {breeds, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_UNSHARE | unix.CLOSE_RANGE_CLOEXEC}, eperm},
-		"a worker's by closing":        {worker, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_UNSHARE}, eperm},
-		"close":                        {open, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC}, fine},
-		"a socket's filter":            {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, eperm},
-		"a filter of sockets":          {shut, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF}, eperm},
-		"rules of files":               {breeds, unix.SYS_LANDLOCK_CREATE_RULESET, nil, refused(unix.ENOSYS)},
-		"asynchronous reads":           {breeds, unix.SYS_IO_SETUP, nil, refused(unix.ENOSYS)},
-		"a filter of calls":            {breeds, unix.SYS_SECCOMP, []uint32{1, 0}, eperm},
-		"the old filter of calls":      {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_SECCOMP, 2}, eperm},
-		"whether there are filters":    {open, unix.SYS_SECCOMP, []uint32{2, 0}, fine},
-		"a worker's filter of calls":   {worker, unix.SYS_SECCOMP, []uint32{1, 1}, fine},
-		"a larger buffer to send":      {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, refused(0)},
-		"a larger buffer to receive":   {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, fine},
-		"limit its origin":             {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 4096}, eperm},
-		"read its origin":              {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 0}, fine},
-		"the same in the old way":      {breeds, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_RSS}, eperm},
-		"limit its files":              {open, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_NOFILE}, fine},
-		"no delay":                     {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, fine},
-		"clone3":                       {breeds, unix.SYS_CLONE3, nil, refused(unix.ENOSYS)},
+		// which the kernel takes for datagrams
+		"the same as raw":             {shut, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_RAW, 0}, eacces},
+		"a pair of datagrams, open":   {open, unix.SYS_SOCKETPAIR, []uint32{unix.AF_UNIX, unix.SOCK_DGRAM, 0}, fine},
+		"TCP, shut":                   {shut, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, 0}, eacces},
+		"connect, shut":               {shut, unix.SYS_CONNECT, []uint32{3}, eacces},
+		"connect":                     {ports, unix.SYS_CONNECT, []uint32{3}, fine},
+		"TCP":                         {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET6, unix.SOCK_STREAM, 0}, fine},
+		"multipath TCP":               {ports, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, eacces},
+		"multipath TCP, open":         {open, unix.SYS_SOCKET, []uint32{unix.AF_INET, unix.SOCK_STREAM, unix.IPPROTO_MPTCP}, fine},
+		"fast open":                   {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_FASTOPEN}, eacces},
+		"send":                        {ports, unix.SYS_SENDTO, []uint32{3, 0, 1, unix.MSG_NOSIGNAL}, fine},
+		"routes":                      {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE}, fine},
+		"audit messages":              {open, unix.SYS_SOCKET, []uint32{unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT}, eacces},
+		"packets":                     {open, unix.SYS_SOCKET, []uint32{unix.AF_PACKET, unix.SOCK_RAW, 0}, eacces},
+		"virtual machines":            {open, unix.SYS_SOCKET, []uint32{unix.AF_VSOCK, unix.SOCK_STREAM, 0}, eacces},
+		"a terminal's size":           {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCGWINSZ}, fine},
+		"a terminal's input":          {open, unix.SYS_IOCTL, []uint32{0, unix.TIOCSTI}, eperm},
+		"open":                        {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDWR | unix.O_CLOEXEC | unix.O_CREAT}, fine},
+		"open for neither":            {open, unix.SYS_OPENAT, []uint32{3, 0, 3 | unix.O_CLOEXEC}, eperm},
+		"open with memory":            {breeds, unix.SYS_OPENAT2, nil, refused(unix.ENOSYS)},
+		"a path's mode":               {breeds, unix.SYS_FCHMODAT, nil, eperm},
+		"a path's times":              {open, unix.SYS_UTIMENSAT, nil, eperm},
+		"a descriptor's mode":         {shut, unix.SYS_FCHMOD, []uint32{3, 0o600}, eperm},
+		"a descriptor's owner":        {breeds, unix.SYS_FCHOWN, nil, eperm},
+		"a descriptor's ACL":          {open, unix.SYS_FSETXATTR, nil, eperm},
+		"no more ACL":                 {open, unix.SYS_FREMOVEXATTR, nil, eperm},
+		"a descriptor's flags":        {open, unix.SYS_IOCTL, []uint32{3, 0x40086602}, eperm},
+		"a descriptor's project":      {open, unix.SYS_IOCTL, []uint32{3, 0x401c5820}, eperm},
+		"a lease":                     {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETLEASE, 0}, eperm},
+		"make for everybody":          {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDWR | unix.O_CREAT, 0o777}, fine},
+		"make as its user":            {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_WRONLY | unix.O_CREAT, 0o4755}, eperm},
+		"make as its group":           {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_WRONLY | unix.O_TMPFILE, 0o2700}, eperm},
+		"open, the mode is no matter": {open, unix.SYS_OPENAT, []uint32{3, 0, unix.O_RDONLY | unix.O_DIRECTORY, 0o4755}, fine},
+		"a node as its user":          {open, unix.SYS_MKNODAT, []uint32{3, 0, unix.S_IFREG | 0o4755}, eperm},
+		"a pipe with a name":          {open, unix.SYS_MKNODAT, []uint32{3, 0, unix.S_IFIFO | 0o600}, fine},
+		"hide":                        {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, eperm},
+		"a worker hides":              {worker, unix.SYS_PRCTL, []uint32{unix.PR_SET_DUMPABLE, 0}, fine},
+		"outlive the gateway":         {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, 0}, eperm},
+		"die with the gateway":        {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_PDEATHSIG, uint32(unix.SIGKILL)}, fine},
+		"a name":                      {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_NAME, 0}, fine},
+		"the personality it has":      {open, unix.SYS_PERSONALITY, []uint32{personalityNow}, fine},
+		"another personality":         {open, unix.SYS_PERSONALITY, []uint32{0x0040000}, eperm},
+		"a worker's socket":           {worker, unix.SYS_SOCKET, []uint32{unix.AF_UNIX, unix.SOCK_STREAM, 0}, eperm},
+		"trace":                       {breeds, unix.SYS_PTRACE, nil, eperm},
+		"a pipe as it is":             {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 16}, fine},
+		"a smaller pipe":              {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 4097}, fine},
+		"a larger pipe":               {breeds, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 20}, eperm},
+		"a pipe that is rounded up":   {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1<<16 + 1}, eperm},
+		"the largest pipe":            {open, unix.SYS_FCNTL, []uint32{3, unix.F_SETPIPE_SZ, 1 << 31}, eperm},
+		"a pipe's size":               {open, unix.SYS_FCNTL, []uint32{3, unix.F_GETPIPE_SZ, 1 << 31}, fine},
+		"news of a directory":         {open, unix.SYS_FCNTL, []uint32{3, unix.F_NOTIFY, 1}, eperm},
+		"a thread's own descriptors":  {breeds, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
+		"a worker's own descriptors":  {worker, unix.SYS_CLONE, []uint32{thread &^ unix.CLONE_FILES}, eperm},
+		"the same by closing":         {breeds, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_UNSHARE | unix.CLOSE_RANGE_CLOEXEC}, eperm},
+		"a worker's by closing":       {worker, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_UNSHARE}, eperm},
+		"close":                       {open, unix.SYS_CLOSE_RANGE, []uint32{3, ^uint32(0), unix.CLOSE_RANGE_CLOEXEC}, fine},
+		"a socket's filter":           {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER}, eperm},
+		"a filter of sockets":         {shut, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF}, eperm},
+		"rules of files":              {breeds, unix.SYS_LANDLOCK_CREATE_RULESET, nil, refused(unix.ENOSYS)},
+		"asynchronous reads":          {breeds, unix.SYS_IO_SETUP, nil, refused(unix.ENOSYS)},
+		"a filter of calls":           {breeds, unix.SYS_SECCOMP, []uint32{1, 0}, eperm},
+		"the old filter of calls":     {open, unix.SYS_PRCTL, []uint32{unix.PR_SET_SECCOMP, 2}, eperm},
+		"whether there are filters":   {open, unix.SYS_SECCOMP, []uint32{2, 0}, fine},
+		"a worker's filter of calls":  {worker, unix.SYS_SECCOMP, []uint32{1, 1}, fine},
+		"a larger buffer to send":     {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_SNDBUF}, refused(0)},
+		"a larger buffer to receive":  {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.SOL_SOCKET, unix.SO_RCVBUF}, fine},
+		"limit its origin":            {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 4096}, eperm},
+		"read its origin":             {open, unix.SYS_PRLIMIT64, []uint32{0, unix.RLIMIT_RSS, 0}, fine},
+		"the same in the old way":     {breeds, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_RSS}, eperm},
+		"limit its files":             {open, unix.SYS_SETRLIMIT, []uint32{unix.RLIMIT_NOFILE}, fine},
+		"no delay":                    {open, unix.SYS_SETSOCKOPT, []uint32{3, unix.IPPROTO_TCP, unix.TCP_NODELAY}, fine},
+		"clone3":                      {breeds, unix.SYS_CLONE3, nil, refused(unix.ENOSYS)},
 	} {
 		program, err := denying(c.policy.rules(own, true))
 		if err != nil {
@@ -213,8 +217,9 @@ func TestUpperHalf(t *testing.T) {
 func TestGaps(t *testing.T) {
 	ports := &Policy{Network: &Network{Ports: []uint16{443}}}
 	for abi, want := range map[int]string{
-		0: PartFiles + " " + PartPorts + " " + PartSignals, 1: PartFiles + " " + PartPorts + " " + PartSignals, 2: PartFiles + " " + PartPorts + " " + PartSignals,
-		3: PartPorts + " " + PartSignals, 4: PartSignals, 5: PartSignals, 6: "", 7: "",
+		0: PartFiles + " " + PartPorts + " " + PartSignals, 1: PartFiles + " " + PartPorts + " " + PartSignals,
+		2: PartFiles + " " + PartPorts + " " + PartSignals, 3: PartPorts + " " + PartSignals, 4: PartSignals, 5: PartSignals,
+		6: "", 7: "",
 	} {
 		var parts []string
 		for _, g := range landlockGaps(ports, abi) {
@@ -262,7 +267,8 @@ func TestUnfiltered(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	told := Told(got.gaps)
-	for _, want := range []string{"invalid argument", "start processes", "Unix socket", "network: none does not hold", "a list of ports"} {
+	for _, want := range []string{"invalid argument", "start processes", "Unix socket", "network: none does not hold",
+		"a list of ports"} {
 		if !strings.Contains(told, want) {
 			t.Errorf("%q is not told: %s", want, told)
 		}

@@ -45,7 +45,8 @@ func landlockABI() int {
 
 // handled are the rights to files that a domain can take away.
 func handled(abi int) uint64 {
-	all := uint64(canRead | canMake | canDrop | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
+	all := uint64(canRead | canMake | canDrop | unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR |
+		unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 	if abi >= abiRefer {
 		all |= unix.LANDLOCK_ACCESS_FS_REFER
 	}
@@ -64,7 +65,8 @@ type domain struct {
 	rules uint64 // handled rights to files
 }
 
-// newDomain makes the ruleset of a policy: own is its working directory, program the open file that is executed, -1 for none.
+// newDomain makes the ruleset of a policy: own is its working directory, program the open file that is executed, -1 for
+// none.
 func newDomain(p *Policy, abi int, own string, program int) (_ *domain, err error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled(abi)}
 	if p.ports() && abi >= abiPorts {
@@ -99,10 +101,12 @@ func (p *Policy) ports() bool { return p.Worker || p.Network != nil }
 
 func (d *domain) close() { unix.Close(d.fd) }
 
-// fill allows what the policy leaves. A system's directory that is not there is nothing to allow; an operator's is a mistake.
+// fill allows what the policy leaves. A system's directory that is not there is nothing to allow; an operator's is a
+// mistake.
 func (d *domain) fill(p *Policy, own string, program int) error {
 	if program >= 0 {
-		if err := d.allow(program, unix.LANDLOCK_ACCESS_FS_EXECUTE|unix.LANDLOCK_ACCESS_FS_READ_FILE); err != nil && !errors.Is(err, unix.EBADFD) {
+		if err := d.allow(program, unix.LANDLOCK_ACCESS_FS_EXECUTE|unix.LANDLOCK_ACCESS_FS_READ_FILE); err != nil &&
+			!errors.Is(err, unix.EBADFD) {
 			return fmt.Errorf("the program: %w", err) // EBADFD: it is in memory, where Landlock restricts nothing
 		}
 	}
@@ -113,7 +117,8 @@ func (d *domain) fill(p *Policy, own string, program int) error {
 		}
 	}
 	for _, path := range system {
-		if err := d.allowPath(path, canRead); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
+		if err := d.allowPath(path, canRead); err != nil && !errors.Is(err, fs.ErrNotExist) &&
+			!errors.Is(err, fs.ErrPermission) && !errors.Is(err, unix.ENOTDIR) {
 			return err
 		}
 	}
@@ -121,7 +126,8 @@ func (d *domain) fill(p *Policy, own string, program int) error {
 		return nil
 	}
 	for _, path := range devices() {
-		if err := d.allowPath(path, unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := d.allowPath(path, unix.LANDLOCK_ACCESS_FS_READ_FILE|unix.LANDLOCK_ACCESS_FS_WRITE_FILE); err != nil &&
+			!errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -129,7 +135,8 @@ func (d *domain) fill(p *Policy, own string, program int) error {
 		name   string
 		paths  []string
 		rights uint64
-	}{{"working directory", []string{own}, canWrite}, {"paths.read", p.Read, canRead}, {"paths.write", p.Write, canWrite}} {
+	}{{"working directory", []string{own}, canWrite}, {"paths.read", p.Read, canRead},
+		{"paths.write", p.Write, canWrite}} {
 		for _, path := range l.paths {
 			if path == "" {
 				continue
@@ -186,7 +193,8 @@ func (d *domain) allowPorts(ports []uint16) error {
 }
 
 func (d *domain) add(kind uintptr, attr unsafe.Pointer) error {
-	if _, _, failed := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(d.fd), kind, uintptr(attr), 0, 0, 0); failed != 0 {
+	if _, _, failed := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(d.fd), kind, uintptr(attr), 0, 0, 0); failed !=
+		0 {
 		return fmt.Errorf("add a rule: %w", failed)
 	}
 	return nil

@@ -9,8 +9,8 @@ const otherNumbers = 0x40000000
 
 // machine is what only this machine has.
 func machine() []rule {
-	return refuse(unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE,
-		unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE, unix.SYS_SYSFS, unix.SYS_USTAT)
+	return refuse(unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS__SYSCTL,
+		unix.SYS_CREATE_MODULE, unix.SYS_GET_KERNEL_SYMS, unix.SYS_QUERY_MODULE, unix.SYS_SYSFS, unix.SYS_USTAT)
 }
 
 func oldForks() []rule { return refuse(unix.SYS_FORK, unix.SYS_VFORK) }

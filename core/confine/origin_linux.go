@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Origin says which gateway has started a process, or what started it. It is left in the limit on resident pages (RLIMIT_RSS), which
-// no kernel since Linux 2.4 applies, as a number of bytes that no machine has. Children inherit it, everybody can read it, and the filter
-// keeps a confined process from changing it.
+// Origin says which gateway has started a process, or what started it. It is left in the limit on resident pages
+// (RLIMIT_RSS), which no kernel since Linux 2.4 applies, as a number of bytes that no machine has. Children inherit it,
+// everybody can read it, and the filter keeps a confined process from changing it.
 type Origin struct {
 	Pid  int    // of the gateway
 	Born uint64 // when that was started, in the kernel's ticks since the machine was
@@ -28,7 +28,8 @@ func (o Origin) Limit() uint64 {
 	return originSign<<(originPid+bornBits) | uint64(o.Pid)<<bornBits | o.Born&(1<<bornBits-1)
 }
 
-// Leave leaves the origin in the calling process. It fails where somebody has limited resident pages before, and may not raise the limit.
+// Leave leaves the origin in the calling process. It fails where somebody has limited resident pages before, and may
+// not raise the limit.
 func (o Origin) Leave() error {
 	if o.Pid <= 0 || o.Pid >= 1<<originPid {
 		return fmt.Errorf("process %d has no number that can be left", o.Pid)

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Restraint is how far a process is held back, as /proc tells it to everybody. None of it can be undone by the process or by what it
-// starts.
+// Restraint is how far a process is held back, as /proc tells it to everybody. None of it can be undone by the process
+// or by what it starts.
 type Restraint struct {
 	NoNewPrivs bool
 	Filters    int  // of system calls; uncounted: some, on a kernel that does not say how many
@@ -23,9 +23,9 @@ const uncounted = -1
 // errEnded says that a process is dead, or that its first thread is, which has nothing to show any more.
 var errEnded = errors.New("it has ended")
 
-// Mark shows everybody that a gateway has started this process, and what it starts in turn: how many filters a process has says little
-// where the reader has some itself. The mark is a limit that no kernel since Linux 2.4 applies, on locks of files, and that nobody
-// without CAP_SYS_RESOURCE raises again.
+// Mark shows everybody that a gateway has started this process, and what it starts in turn: how many filters a process
+// has says little where the reader has some itself. The mark is a limit that no kernel since Linux 2.4 applies, on
+// locks of files, and that nobody without CAP_SYS_RESOURCE raises again.
 func Mark() error {
 	if err := unix.Setrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("mark the process: %w", err)
@@ -33,7 +33,8 @@ func Mark() error {
 	return nil
 }
 
-// RestraintOf reads a process's restraint. The caller makes sure that the number is still that of the process which is meant.
+// RestraintOf reads a process's restraint. The caller makes sure that the number is still that of the process which is
+// meant.
 func RestraintOf(pid int) (Restraint, error) {
 	if pid <= 0 {
 		return Restraint{}, errors.New("it is outside of this PID namespace")
@@ -93,7 +94,8 @@ func (own Restraint) Beyond(r Restraint) string {
 	case r.Filters == uncounted || own.Filters == uncounted:
 		return "it can get no new privileges and has filters of system calls, which this kernel does not count"
 	case r.Filters > own.Filters:
-		return fmt.Sprintf("it can get no new privileges and has %d filters of system calls, this server has %d", r.Filters, own.Filters)
+		return fmt.Sprintf("it can get no new privileges and has %d filters of system calls, this server has %d", r.Filters,
+			own.Filters)
 	case !own.NoNewPrivs:
 		return "it can get no new privileges and has filters of system calls, and this server can get some"
 	}
@@ -138,10 +140,12 @@ func (p *Peer) Close() {
 func (p *Peer) Lives() error {
 	switch {
 	case p.fd >= 0:
-	case p.why == nil, errors.Is(p.why, unix.ESRCH), errors.Is(p.why, unix.EINVAL), errors.Is(p.why, unix.ENODATA): // the process has ended
+	case p.why == nil, errors.Is(p.why, unix.ESRCH), errors.Is(p.why, unix.EINVAL), errors.Is(p.why, unix.ENODATA):
+		// the process has ended
 		return errEnded
 	default:
-		return fmt.Errorf("process %d could become another one while it is looked at, since it cannot be opened (pidfd_open, Linux 5.3): %w", p.Pid, p.why)
+		return fmt.Errorf("process %d could become another one while it is looked at, since it cannot be opened "+
+			"(pidfd_open, Linux 5.3): %w", p.Pid, p.why)
 	}
 	for {
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, 0)
@@ -169,8 +173,9 @@ func (p *Peer) Restraint() (Restraint, error) {
 	return r, err
 }
 
-// Unmarked is an error unless the process may be taken for its user's: what a gateway has started has that user too, and is not meant. A
-// process outside of this PID namespace is not looked at: nobody can, and no plugin leaves the namespace of its gateway.
+// Unmarked is an error unless the process may be taken for its user's: what a gateway has started has that user too,
+// and is not meant. A process outside of this PID namespace is not looked at: nobody can, and no plugin leaves the
+// namespace of its gateway.
 func (p *Peer) Unmarked() error {
 	if p.Pid == 0 {
 		return nil

@@ -14,7 +14,8 @@ import (
 
 // TestRestraintOf: what /proc tells is read as it is, and what it does not tell is an error.
 func TestRestraintOf(t *testing.T) {
-	const open, shut = "Max file locks            unlimited            unlimited            locks     \n", "Max open files 1 2 files\nMax file locks            0                    0                    locks     \n"
+	const open, shut = "Max file locks            unlimited            unlimited            locks     \n",
+		"Max open files 1 2 files\nMax file locks            0                    0                    locks     \n"
 	status := func(state, privs, rest string) string {
 		return "Name:\tx\nState:\t" + state + "\nNoNewPrivs:\t" + privs + "\n" + rest
 	}
@@ -35,7 +36,8 @@ func TestRestraintOf(t *testing.T) {
 		"nothing at all":        {"", "", Restraint{}, "NoNewPrivs"},
 	} {
 		got, err := restraintOf(c.status, c.limits)
-		if c.err == "" && (err != nil || got != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+		if c.err == "" && (err != nil || got != c.want) ||
+			c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -49,7 +51,8 @@ func TestRestraintOf(t *testing.T) {
 	}
 }
 
-// TestBeyond: whoever is held back further is told apart, also where the server itself has filters; the like of it is not.
+// TestBeyond: whoever is held back further is told apart, also where the server itself has filters; the like of it is
+// not.
 func TestBeyond(t *testing.T) {
 	for _, c := range []struct {
 		own, its Restraint
@@ -57,7 +60,8 @@ func TestBeyond(t *testing.T) {
 	}{
 		{Restraint{}, Restraint{}, false},
 		{Restraint{}, Restraint{true, 0, false}, false},
-		{Restraint{}, Restraint{false, 1, false}, false}, // an operator in a container; the kernel asks for a capability there
+		// an operator in a container; the kernel asks for a capability there
+		{Restraint{}, Restraint{false, 1, false}, false},
 		{Restraint{}, Restraint{true, 1, false}, true},
 		{Restraint{false, 1, false}, Restraint{true, 1, false}, true},
 		{Restraint{true, 1, false}, Restraint{true, 1, false}, false},
@@ -132,7 +136,8 @@ func TestPeersThatHaveEnded(t *testing.T) {
 	}
 }
 
-// TestPeersThatCannotBeOpened: where the kernel or a filter refuses to open processes, that is said, and not that the peer has ended.
+// TestPeersThatCannotBeOpened: where the kernel or a filter refuses to open processes, that is said, and not that the
+// peer has ended.
 func TestPeersThatCannotBeOpened(t *testing.T) {
 	for _, why := range []error{unix.ENOSYS, unix.EPERM, unix.EMFILE} {
 		p := &Peer{Pid: os.Getpid(), fd: -1, why: why}

@@ -136,7 +136,9 @@ func (c *Console) deferral(w http.ResponseWriter, r *http.Request, v *visit) *op
 	case err == nil:
 		return d
 	case errors.As(err, &e) && e.Code == sdk.CodeUnknownDefer:
-		c.refuse(w, v, http.StatusNotFound, "No such call", "No call with this id waits for an answer or has waited for one. Is the link whole, and is it one of this gateway? What waits now is listed under Approvals.")
+		c.refuse(w, v, http.StatusNotFound, "No such call",
+			"No call with this id waits for an answer or has waited for one. Is the link whole, and is it one of this "+
+				"gateway? What waits now is listed under Approvals.")
 	default:
 		c.refuseError(w, v, err)
 	}
@@ -144,7 +146,8 @@ func (c *Console) deferral(w http.ResponseWriter, r *http.Request, v *visit) *op
 }
 
 // renderApproval writes the page of one call; err is why an answer to it came to nothing.
-func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d *ops.Deferral, f answerForm, err error) {
+func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d *ops.Deferral, f answerForm,
+	err error) {
 	now, names := c.set.Now(), c.keyNames()
 	who := func(id string) string {
 		if name := names[id]; name != "" {
@@ -152,8 +155,9 @@ func (c *Console) renderApproval(w http.ResponseWriter, v *visit, status int, d 
 		}
 		return id
 	}
-	p := approvalPage{approvalRow: approvalRow{d.Defer, names[d.KeyID], left(d.Expires, now)}, Text: laidOut(d.Call), Size: len(d.Call), Most: mostShown, By: who(d.ResolvedBy),
-		Digest: d.Digest, Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
+	p := approvalPage{approvalRow: approvalRow{d.Defer, names[d.KeyID], left(d.Expires, now)}, Text: laidOut(d.Call),
+		Size: len(d.Call), Most: mostShown, By: who(d.ResolvedBy), Digest: d.Digest,
+		Answers: v.op.Approver().Scope()&sdk.ScopeApprove != 0, Yes: f.yes, No: f.no}
 	p.Hidden = hidden(d.Call)
 	for _, s := range d.Signed {
 		p.Signs = append(p.Signs, signRow{By: who(s.Key), Reason: s.Reason, At: s.At, Grant: s.Grant != nil})
@@ -242,12 +246,14 @@ func (c *Console) answer(what string) page {
 			c.refuseError(w, v, err)
 			return
 		}
-		a := ops.Answer{Decision: id, Approved: what == approve, Withdraw: what == withdraw, Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
+		a := ops.Answer{Decision: id, Approved: what == approve, Withdraw: what == withdraw,
+			Reason: strings.TrimSpace(strings.ReplaceAll(reason, "\r\n", "\n"))}
 		typed := answerForm{no: a.Reason}
 		if a.Approved {
 			typed = answerForm{yes: a.Reason}
 			if a.Digest = shown; !isDigest.MatchString(shown) {
-				err = sdk.FieldErrf(sdk.CodeInvalidField, "digest", "The form does not say which call it approves. Nothing was approved; reload the page.")
+				err = sdk.FieldErrf(sdk.CodeInvalidField, "digest",
+					"The form does not say which call it approves. Nothing was approved; reload the page.")
 			}
 		}
 		if err == nil {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A real browser signs up, signs in, makes, rolls and revokes keys, answers calls and resumes a plugin: at desktop and phone width, in light and dark, without
-// JavaScript too. YETT_CHROMIUM is the path of a Chromium, YETT_NODE_MODULES a folder that holds playwright-core and
-// axe-core. YETT_SHOTS, if set, is a folder for pictures of the pages.
+// A real browser signs up, signs in, makes, rolls and revokes keys, answers calls and resumes a plugin: at desktop and
+// phone width, in light and dark, without JavaScript too. YETT_CHROMIUM is the path of a Chromium, YETT_NODE_MODULES a
+// folder that holds playwright-core and axe-core. YETT_SHOTS, if set, is a folder for pictures of the pages.
 func TestInABrowser(t *testing.T) {
 	chromium, modules := os.Getenv("YETT_CHROMIUM"), os.Getenv("YETT_NODE_MODULES")
 	if chromium == "" || modules == "" {
@@ -43,7 +43,8 @@ func TestInABrowser(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	d.rack.plugins, d.rack.config = someplugins(), Config{Policy: "p", Reloaded: d.clock(), Error: "plugins.entitle: no such file\nyett.yaml:12:3: unknown key"}
+	d.rack.plugins, d.rack.config = someplugins(),
+		Config{Policy: "p", Reloaded: d.clock(), Error: "plugins.entitle: no such file\nyett.yaml:12:3: unknown key"}
 	// The script moves the clock, to come back when the password is asked for again, and lets an agent ask for a call.
 	clock := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/favicon.ico" { // which a browser asks for by itself

@@ -1,8 +1,8 @@
-// Package console serves the operators' pages: sign-in, the one-time link for the first operator, API keys, approvals and
-// plugins. It owns who is signed in, what a browser may send, and how text from outside is shown. It must never show a key's value but on
-// the answer that made it, never put one into a log or an address, and never change anything on a GET. Requests come from
-// a browser on the console's own listener; work goes to the same operations as every other client's, people and sessions
-// to the store, both through the small interfaces below.
+// Package console serves the operators' pages: sign-in, the one-time link for the first operator, API keys, approvals
+// and plugins. It owns who is signed in, what a browser may send, and how text from outside is shown. It must never
+// show a key's value but on the answer that made it, never put one into a log or an address, and never change anything
+// on a GET. Requests come from a browser on the console's own listener; work goes to the same operations as every other
+// client's, people and sessions to the store, both through the small interfaces below.
 package console
 
 import (
@@ -52,8 +52,8 @@ type Plugins interface {
 	Plugins() []Plugin
 	// Config says which configuration is in force, and how the last try to change it ended.
 	Config() Config
-	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the record
-	// at which it is stuck is left out.
+	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the
+	// record at which it is stuck is left out.
 	ResumePlugin(ctx context.Context, by store.Who, name string, skip bool) error
 }
 
@@ -96,11 +96,12 @@ type Settings struct {
 	Now       func() time.Time
 	Random    func([]byte)                     // fills with cryptographic randomness
 	Log       func(format string, args ...any) // never gets a password, a token, a session id or a key's value
-	Hosts     []string                         // names accepted besides the listening address and the loopback names; one with a port, at that port only
-	TLS       *tls.Config                      // of the console's listener; nil: in clear
-	Secure    bool                             // browsers reach the console over https: here, or at a proxy before it
-	Version   string
-	Proxies   edge.Proxies // whose word about a browser's address counts
+	// names accepted besides the listening address and the loopback names; one with a port, at that port only
+	Hosts   []string
+	TLS     *tls.Config // of the console's listener; nil: in clear
+	Secure  bool        // browsers reach the console over https: here, or at a proxy before it
+	Version string
+	Proxies edge.Proxies // whose word about a browser's address counts
 }
 
 // Limits of one console. A person does not reach them.
@@ -133,14 +134,15 @@ type Console struct {
 
 // New makes a console that answers nothing yet.
 func New(set Settings) *Console {
-	c := &Console{set: set, hosts: map[string]bool{}, origin: http.NewCrossOriginProtection(), pages: parsePages(), assets: readAssets(),
-		vault: newVault(standard, set.Random), guesses: newGuesses(), known: newGuesses()}
+	c := &Console{set: set, hosts: map[string]bool{}, origin: http.NewCrossOriginProtection(), pages: parsePages(),
+		assets: readAssets(), vault: newVault(standard, set.Random), guesses: newGuesses(), known: newGuesses()}
 	for _, h := range set.Hosts {
 		c.hosts[strings.ToLower(h)] = true
 	}
 	c.mux = c.routes()
-	c.http = &http.Server{Handler: c, ReadHeaderTimeout: headerRead, ReadTimeout: wholeRead, WriteTimeout: wholeWrite, IdleTimeout: idle,
-		MaxHeaderBytes: headerBytes, ConnContext: edge.ConnContext, ErrorLog: log.New(logWriter{set.Log}, "", 0)}
+	c.http = &http.Server{Handler: c, ReadHeaderTimeout: headerRead, ReadTimeout: wholeRead, WriteTimeout: wholeWrite,
+		IdleTimeout: idle, MaxHeaderBytes: headerBytes, ConnContext: edge.ConnContext,
+		ErrorLog: log.New(logWriter{set.Log}, "", 0)}
 	return c
 }
 
@@ -178,7 +180,8 @@ func (c *Console) Close(ctx context.Context) error {
 	return nil
 }
 
-// routes are all pages. What is not public goes through c.only or c.inside, which ask for a session before anything else.
+// routes are all pages. What is not public goes through c.only or c.inside, which ask for a session before anything
+// else.
 func (c *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /assets/{file}", c.asset)
@@ -208,9 +211,11 @@ func (c *Console) routes() *http.ServeMux {
 }
 
 // policy allows what the console itself serves and nothing else.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// ServeHTTP answers one request. Before any page runs: the host must be ours, and a write must come from one of our pages.
+// ServeHTTP answers one request. Before any page runs: the host must be ours, and a write must come from one of our
+// pages.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = c.behind(r)
 	h := w.Header()
@@ -232,7 +237,9 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := c.origin.Check(r); err != nil {
-		c.refuse(w, nil, http.StatusForbidden, "Not from here", "This came from another site, so nothing was done. If you pressed a button on a page of this console, reload that page and try again.")
+		c.refuse(w, nil, http.StatusForbidden, "Not from here",
+			"This came from another site, so nothing was done. If you pressed a button on a page of this console, reload "+
+				"that page and try again.")
 		return
 	}
 	if _, exact := edge.Path(r.RequestURI); !exact {
@@ -244,7 +251,8 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // notYet are the console's other pages, which this version does not have.
-var notYet = map[string]bool{"/activity": true, "/agents": true, "/grants": true, "/rules": true, "/scanners": true, "/kill": true, "/settings": true}
+var notYet = map[string]bool{"/activity": true, "/agents": true, "/grants": true, "/rules": true, "/scanners": true,
+	"/kill": true, "/settings": true}
 
 // start is where somebody begins who asked for no page: an approver has nothing to do with keys.
 func (c *Console) start(w http.ResponseWriter, r *http.Request, v *visit) {
@@ -259,7 +267,8 @@ func (c *Console) nothingHere(w http.ResponseWriter, r *http.Request, v *visit) 
 	top := "/" + strings.SplitN(r.URL.Path, "/", 3)[1]
 	switch {
 	case notYet[top]:
-		c.refuse(w, v, http.StatusNotFound, "Not part of this version", "This page is not part of this version of Yett. What it will show can be reached over the HTTP API.")
+		c.refuse(w, v, http.StatusNotFound, "Not part of this version",
+			"This page is not part of this version of Yett. What it will show can be reached over the HTTP API.")
 	case r.URL.Path == "/keys" || r.URL.Path == "/" || r.URL.Path == "/approvals" || r.URL.Path == "/plugins":
 		allow := "GET, HEAD"
 		if r.URL.Path == "/keys" {

@@ -14,7 +14,8 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-var allPaths = []string{"/", "/approvals", "/activity", "/agents", "/grants", "/rules", "/scanners", "/plugins", "/keys", "/kill", "/settings"}
+var allPaths = []string{"/", "/approvals", "/activity", "/agents", "/grants", "/rules", "/scanners", "/plugins",
+	"/keys", "/kill", "/settings"}
 
 func TestWithoutASession(t *testing.T) {
 	d := newDesk(t)
@@ -82,7 +83,8 @@ func tour(t *testing.T, d *desk) []*answer {
 	b.get("/setup?token=wrong").is(t, http.StatusForbidden)
 	b.get(path).is(t, http.StatusOK)
 	token := strings.TrimPrefix(path, "/setup?token=")
-	b.post("/setup", "token", token, "name", "ada", "password", "short", "again", "short").is(t, http.StatusUnprocessableEntity)
+	b.post("/setup", "token", token, "name", "ada", "password", "short", "again", "short").is(t,
+		http.StatusUnprocessableEntity)
 	b.post("/setup", "token", token, "name", "ada", "password", password, "again", password).to(t, "/")
 	b.get("/keys").is(t, http.StatusOK)
 	b.post("/keys", "name", "").is(t, http.StatusUnprocessableEntity)
@@ -105,7 +107,8 @@ func tour(t *testing.T, d *desk) []*answer {
 	b.get("/approvals/"+asked).is(t, http.StatusOK, "denied")
 	b.get("/approvals/nothing").is(t, http.StatusNotFound)
 	b.get("/plugins").is(t, http.StatusOK, "There are no plugins")
-	d.rack.plugins = []Plugin{{Name: "siem", Kind: "subscriber", State: "quarantined", Process: true, Replicas: []Replica{{State: "quarantined"}}, Log: &Subscriber{State: "paused", StuckAt: 7}}}
+	d.rack.plugins = []Plugin{{Name: "siem", Kind: "subscriber", State: "quarantined", Process: true,
+		Replicas: []Replica{{State: "quarantined"}}, Log: &Subscriber{State: "paused", StuckAt: 7}}}
 	b.get("/plugins").is(t, http.StatusOK, "siem")
 	b.get("/plugins/siem/resume").is(t, http.StatusOK)
 	b.post("/plugins/siem/resume", "skip", "8").is(t, http.StatusConflict)
@@ -132,7 +135,8 @@ func TestHeadersOnEveryAnswer(t *testing.T) {
 	ids := map[string]bool{}
 	for _, a := range tour(t, d) {
 		for name, want := range map[string]string{
-			"Content-Security-Policy":      "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+			"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; " +
+				"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 			"X-Content-Type-Options":       "nosniff",
 			"Referrer-Policy":              "no-referrer",
 			"Cross-Origin-Opener-Policy":   "same-origin",
@@ -318,12 +322,14 @@ func TestWritesFromElsewhere(t *testing.T) {
 		{"no browser", "", "", true},
 	}
 	for _, o := range origins {
-		for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/signout", "/signin", "/setup", "/activity", "/approvals/" + asked + "/approve", "/approvals/" + asked + "/deny", "/plugins/siem/resume"} {
+		for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/signout", "/signin",
+			"/setup", "/activity", "/approvals/" + asked + "/approve", "/approvals/" + asked + "/deny", "/plugins/siem/resume"} {
 			if o.ok && p != "/activity" {
 				continue
 			}
 			b.header = http.Header{"Sec-Fetch-Site": {o.site}, "Origin": {o.from}}
-			a := b.post(p, "name", "planted", "grace", "now", "password", password, "token", link[len(link)-43:], "again", password)
+			a := b.post(p, "name", "planted", "grace", "now", "password", password, "token", link[len(link)-43:], "again",
+				password)
 			if o.ok {
 				a.is(t, http.StatusNotFound, "not part of this version")
 			} else {
@@ -345,7 +351,8 @@ func TestRoles(t *testing.T) {
 	id := d.keyNamed("one").ID
 	for _, role := range []string{store.RoleApprover, store.RoleAuditor} {
 		b := d.as("has-"+role, role)
-		b.get("/keys").is(t, http.StatusOK, "one", id).lacks(t, "Make a key", "/roll", "/revoke", "<th role=\"columnheader\" scope=\"col\">Do</th>")
+		b.get("/keys").is(t, http.StatusOK, "one", id).lacks(t, "Make a key", "/roll", "/revoke",
+			"<th role=\"columnheader\" scope=\"col\">Do</th>")
 		for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke"} {
 			b.post(p, "name", "more", "grace", "now", confirmField, password).is(t, http.StatusForbidden, "takes the role admin")
 		}
@@ -413,7 +420,8 @@ func TestServe(t *testing.T) {
 	go func() { served <- d.c.Serve(ln) }()
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	base := "http://" + ln.Addr().String()
-	for path, want := range map[string]int{"/keys": http.StatusSeeOther, "/signin": http.StatusOK, "/assets/console.js": http.StatusOK} {
+	for path, want := range map[string]int{"/keys": http.StatusSeeOther, "/signin": http.StatusOK,
+		"/assets/console.js": http.StatusOK} {
 		res, err := client.Get(base + path)
 		if err != nil {
 			t.Fatal(err)
@@ -427,7 +435,8 @@ func TestServe(t *testing.T) {
 	if res, err := client.Do(req); err != nil || res.StatusCode != http.StatusNotModified {
 		t.Errorf("an asset that has not changed: %v %v", res, err)
 	}
-	res, err := client.Post(base+"/signin", "application/x-www-form-urlencoded", strings.NewReader("name=ada&password=correct+horse+battery"))
+	res, err := client.Post(base+"/signin", "application/x-www-form-urlencoded",
+		strings.NewReader("name=ada&password=correct+horse+battery"))
 	if err != nil || res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("sign in: %v %v", res, err)
 	}
@@ -441,7 +450,8 @@ func TestServe(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
-	if h := d.c.http; h.ReadHeaderTimeout != 5*time.Second || h.ReadTimeout != 10*time.Second || h.WriteTimeout == 0 || h.IdleTimeout != time.Minute || h.MaxHeaderBytes != 16<<10 {
+	if h := d.c.http; h.ReadHeaderTimeout != 5*time.Second || h.ReadTimeout != 10*time.Second || h.WriteTimeout == 0 ||
+		h.IdleTimeout != time.Minute || h.MaxHeaderBytes != 16<<10 {
 		t.Error("a limit of the server is missing")
 	}
 }

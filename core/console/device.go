@@ -11,9 +11,9 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// A device on which somebody has signed in keeps a cookie that says so. It lets nobody in: it only counts that device's tries
-// apart from everybody else's. It is signed with the operator's password hash, so a new password ends all of them, and
-// nothing has to be kept for it.
+// A device on which somebody has signed in keeps a cookie that says so. It lets nobody in: it only counts that device's
+// tries apart from everybody else's. It is signed with the operator's password hash, so a new password ends all of
+// them, and nothing has to be kept for it.
 const (
 	deviceCookie = "__Host-yett-device"
 	deviceFor    = 90 * 24 * time.Hour
@@ -30,11 +30,12 @@ func (c *Console) rememberDevice(w http.ResponseWriter, r *http.Request, op stor
 	}
 	value := binary.BigEndian.AppendUint64(id[:deviceID:deviceID], uint64(now.Unix()))
 	value = append(value, deviceMark(op, value)...)
-	http.SetCookie(w, &http.Cookie{Name: deviceCookie, Value: base64.RawURLEncoding.EncodeToString(value), Path: "/", MaxAge: int(deviceFor / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: deviceCookie, Value: base64.RawURLEncoding.EncodeToString(value), Path: "/",
+		MaxAge: int(deviceFor / time.Second), Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
 }
 
-// device is the id of the device that sent a request, if the operator has signed in on it before. For a name that nobody has,
-// the work is the same and the answer is no.
+// device is the id of the device that sent a request, if the operator has signed in on it before. For a name that
+// nobody has, the work is the same and the answer is no.
 func (c *Console) device(r *http.Request, op store.Operator, now time.Time) (id string, known bool) {
 	found := r.CookiesNamed(deviceCookie)
 	if len(found) != 1 {

@@ -21,7 +21,8 @@ type pair struct{ Name, Value string }
 func readForm(r *http.Request) (form, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/x-www-form-urlencoded" || r.Header.Get("Content-Encoding") != "" {
-		return nil, sdk.Errf(sdk.CodeUnsupportedCoding, "The console takes forms (application/x-www-form-urlencoded, not compressed) only.")
+		return nil, sdk.Errf(sdk.CodeUnsupportedCoding,
+			"The console takes forms (application/x-www-form-urlencoded, not compressed) only.")
 	}
 	if err := r.ParseForm(); err != nil {
 		var large *http.MaxBytesError

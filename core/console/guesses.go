@@ -35,9 +35,9 @@ func subjectOf(b bound, parts ...string) subject {
 	return subject{sha256.Sum256([]byte(strings.Join(parts, "\x00"))), b}
 }
 
-// subjects are what a try from an unknown device counts against. Whoever guesses at one address spends the tries of that
-// address, and of the account far slower. Names that nobody has are counted like the others: what is refused must not tell
-// which names exist.
+// subjects are what a try from an unknown device counts against. Whoever guesses at one address spends the tries of
+// that address, and of the account far slower. Names that nobody has are counted like the others: what is refused must
+// not tell which names exist.
 func subjects(account, address string) []subject {
 	return []subject{
 		subjectOf(bound{guessesPerMinute, guessWindow}, "pair", account, address),
@@ -46,10 +46,11 @@ func subjects(account, address string) []subject {
 	}
 }
 
-// deviceSubjects are what a try from a device counts against on which the account has signed in before: itself alone, so that
-// nobody else's guesses keep its owner out.
+// deviceSubjects are what a try from a device counts against on which the account has signed in before: itself alone,
+// so that nobody else's guesses keep its owner out.
 func deviceSubjects(account, device string) []subject {
-	return []subject{subjectOf(bound{guessesPerMinute, guessWindow}, "device", account, device), subjectOf(bound{accountGuesses, slowWindow}, "device, slowly", account, device)}
+	return []subject{subjectOf(bound{guessesPerMinute, guessWindow}, "device", account, device),
+		subjectOf(bound{accountGuesses, slowWindow}, "device, slowly", account, device)}
 }
 
 // guesses counts tries.
@@ -66,8 +67,8 @@ type tries struct {
 
 func newGuesses() *guesses { return &guesses{seen: map[[32]byte]*tries{}} }
 
-// take counts a try against all subjects before it is made, so that tries side by side cannot outrun the count. When one
-// has had its tries, nothing is counted and the answer is how long to wait.
+// take counts a try against all subjects before it is made, so that tries side by side cannot outrun the count. When
+// one has had its tries, nothing is counted and the answer is how long to wait.
 func (g *guesses) take(now time.Time, subjects []subject) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,13 +116,15 @@ func (g *guesses) forget(now time.Time) {
 	}
 }
 
-// evict leaves at most so many subjects, those with the most tries: who comes from ever new networks must not keep everybody else out, and
-// an account that many of them guess at stays counted.
+// evict leaves at most so many subjects, those with the most tries: who comes from ever new networks must not keep
+// everybody else out, and an account that many of them guess at stays counted.
 func (g *guesses) evict(most int) {
 	if len(g.seen) <= most {
 		return
 	}
-	byTries := slices.SortedFunc(maps.Keys(g.seen), func(a, b [32]byte) int { return len(g.seen[a].at) - len(g.seen[b].at) })
+	byTries := slices.SortedFunc(maps.Keys(g.seen), func(a, b [32]byte) int {
+		return len(g.seen[a].at) - len(g.seen[b].at)
+	})
 	for _, hash := range byTries[:len(byTries)-most] {
 		delete(g.seen, hash)
 	}

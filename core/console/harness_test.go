@@ -121,8 +121,10 @@ func (mask) Scan(_ context.Context, in *chain.Input) (out []sdk.Finding, err err
 // rule makes the chain of the desk say that.
 func (d *desk) rule(v sdk.Verdict) {
 	d.gen = &ops.Generation{Policy: "p", Args: "redacted",
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny, Steps: []chain.Step{{Name: "rule", Inline: true, OnError: sdk.Deny, Checker: verdict{v}}}},
-		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "mask", OnError: sdk.Deny, Scanner: mask{}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "rule", Inline: true, OnError: sdk.Deny, Checker: verdict{v}}}},
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Steps:   []chain.ScanStep{{Name: "mask", OnError: sdk.Deny, Scanner: mask{}}},
 			Actions: []chain.ActionRule{{Action: sdk.Redact, Replacement: "[SECRET_TEST]"}}}}
 }
 
@@ -137,7 +139,8 @@ func (d *desk) run(k *store.Key, op, body string) (map[string]any, error) {
 		d.t.Fatal(err)
 	}
 	i := slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == op })
-	resp, err := d.ops.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Start: d.clock(), Body: doc.Root(), Raw: body})
+	resp, err := d.ops.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: k,
+		Who: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Start: d.clock(), Body: doc.Root(), Raw: body})
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +154,8 @@ func (d *desk) run(k *store.Key, op, body string) (map[string]any, error) {
 // key makes an API key.
 func (d *desk) key(name, preset string, agents ...string) *store.Key {
 	d.t.Helper()
-	k, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset, Agents: agents}, store.Who{Principal: "admin:0"})
+	k, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: name, Preset: preset, Agents: agents},
+		store.Who{Principal: "admin:0"})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -172,7 +176,9 @@ func (d *desk) open(change ...func(*Settings)) {
 	d.t.Helper()
 	random := func(b []byte) { _, _ = rand.Read(b) }
 	var err error
-	d.store, err = store.Open(store.Settings{Dir: d.dir, Now: d.clock, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: d.log, Stall: time.Hour})
+	d.store, err = store.Open(store.Settings{Dir: d.dir, Now: d.clock, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: d.log, Stall: time.Hour})
 	if err != nil {
 		d.t.Fatal(err)
 	}
@@ -181,9 +187,12 @@ func (d *desk) open(change ...func(*Settings)) {
 		d.t.Fatal(err)
 	}
 	d.state = &faulty{State: people}
-	d.ops = ops.New(ops.Settings{Store: d.store, Generation: func() *ops.Generation { return d.gen }, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256, Observer: silent{},
+	d.ops = ops.New(ops.Settings{Store: d.store, Generation: func() *ops.Generation {
+		return d.gen
+	}, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256, Observer: silent{},
 		DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, Grants: 10})
-	set := Settings{Keys: d.ops, Approvals: d.ops, Plugins: &d.rack, State: d.state, Now: d.clock, Random: random, Log: d.log, Version: "test"}
+	set := Settings{Keys: d.ops, Approvals: d.ops, Plugins: &d.rack, State: d.state, Now: d.clock, Random: random,
+		Log: d.log, Version: "test"}
 	for _, fn := range change {
 		fn(&set)
 	}
@@ -234,7 +243,8 @@ func (d *desk) add(name, role string) {
 	}
 	people := d.state.State.(*store.Operators)
 	op := store.Operator{Name: name, Role: role, Hash: phc, CreatedAt: d.clock(), CreatedBy: "console:" + name}
-	if err := d.store.Commit(context.Background(), &store.PutOperator{In: people, Operator: op, By: store.Who{Principal: "system"}}); err != nil {
+	if err := d.store.Commit(context.Background(),
+		&store.PutOperator{In: people, Operator: op, By: store.Who{Principal: "system"}}); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -309,7 +319,8 @@ func (b *browser) post(path string, fields ...string) *answer {
 
 func (b *browser) send(method, path, kind, body string) *answer {
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
-	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: b.local, Port: 8422})))
+	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
+		net.Addr(&net.TCPAddr{IP: b.local, Port: 8422})))
 	r.Host, r.RemoteAddr = b.host, b.address
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	if kind != "" {

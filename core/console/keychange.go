@@ -54,10 +54,12 @@ func (c *Console) askRoll(w http.ResponseWriter, r *http.Request, v *visit) {
 		return
 	}
 	if k.State != "live" {
-		c.refuse(w, v, http.StatusConflict, "Nothing to roll", "This key is "+k.State+", so there is nothing to roll. Make a new key instead.")
+		c.refuse(w, v, http.StatusConflict, "Nothing to roll",
+			"This key is "+k.State+", so there is nothing to roll. Make a new key instead.")
 		return
 	}
-	c.render(w, http.StatusOK, "roll", view{Title: "Roll a key", Visit: v, Page: changePage{Key: *k, Graces: graces, Chosen: "24h"}})
+	c.render(w, http.StatusOK, "roll", view{Title: "Roll a key", Visit: v,
+		Page: changePage{Key: *k, Graces: graces, Chosen: "24h"}})
 }
 
 func (c *Console) rollKey(w http.ResponseWriter, r *http.Request, v *visit) {
@@ -76,7 +78,8 @@ func (c *Console) rollKey(w http.ResponseWriter, r *http.Request, v *visit) {
 	after, err := graceOf(f)
 	if err != nil {
 		status, text := c.statusOf(err)
-		c.render(w, status, "roll", view{Title: "Roll a key", Visit: v, Error: text, Field: "grace", Page: changePage{Key: *k, Graces: graces}})
+		c.render(w, status, "roll", view{Title: "Roll a key", Visit: v, Error: text, Field: "grace",
+			Page: changePage{Key: *k, Graces: graces}})
 		return
 	}
 	made, err := c.set.Keys.RollKey(r.Context(), k.ID, after, v.by)
@@ -100,7 +103,8 @@ func graceOf(f form) (time.Duration, error) {
 			return g.after, nil
 		}
 	}
-	return 0, sdk.FieldErrf(sdk.CodeInvalidField, "grace", "Choose how long the old value goes on: now, 1h, 24h, 7d or 30d.")
+	return 0, sdk.FieldErrf(sdk.CodeInvalidField, "grace",
+		"Choose how long the old value goes on: now, 1h, 24h, 7d or 30d.")
 }
 
 func (c *Console) askRevoke(w http.ResponseWriter, r *http.Request, v *visit) {

@@ -57,8 +57,8 @@ func (k *keyRow) shorten() {
 }
 
 func rowOf(k *store.Key, now time.Time) keyRow {
-	row := keyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Note: k.Note, Scopes: k.Scopes, Agents: k.Agents, CreatedBy: k.CreatedBy,
-		Created: k.CreatedAt, Used: k.LastUsedAt(), Expires: k.ExpiresAt, State: "live"}
+	row := keyRow{ID: k.ID, Name: k.Name, Environment: k.Environment, Note: k.Note, Scopes: k.Scopes, Agents: k.Agents,
+		CreatedBy: k.CreatedBy, Created: k.CreatedAt, Used: k.LastUsedAt(), Expires: k.ExpiresAt, State: "live"}
 	r := k.Revocation()
 	if r != nil {
 		row.End, row.RevokedBy = r.At, r.By
@@ -79,7 +79,8 @@ type preset struct{ Name, About string }
 
 // presets are in the order in which people need them.
 func presets() []preset {
-	about := []preset{{"agent", "asks before it acts, has its outputs scanned"}, {"approver", "answers what waits for a person"},
+	about := []preset{{"agent", "asks before it acts, has its outputs scanned"},
+		{"approver", "answers what waits for a person"},
 		{"auditor", "reads the audit log"}, {"operator", "approves, grants, stops and audits"}}
 	for i, p := range about {
 		about[i].About += " (" + sdk.Presets[p.Name].String() + ")"
@@ -145,13 +146,15 @@ type keyForm struct {
 func (f keyForm) Ticked(scope string) bool { return slices.Contains(f.Scopes, scope) }
 
 func (f keyForm) further() bool {
-	return f.Environment != "" || (f.Preset != "" && f.Preset != "agent") || f.Agents != "" || f.LastDay != "" || f.Note != "" || len(f.Scopes) > 0
+	return f.Environment != "" || (f.Preset != "" && f.Preset != "agent") || f.Agents != "" || f.LastDay != "" ||
+		f.Note != "" || len(f.Scopes) > 0
 }
 
 func readKeyForm(f form) (keyForm, error) {
 	var k keyForm
 	var errs []error
-	for name, dst := range map[string]*string{"name": &k.Name, "environment": &k.Environment, "preset": &k.Preset, "agents": &k.Agents, "last_day": &k.LastDay, "note": &k.Note} {
+	for name, dst := range map[string]*string{"name": &k.Name, "environment": &k.Environment, "preset": &k.Preset,
+		"agents": &k.Agents, "last_day": &k.LastDay, "note": &k.Note} {
 		var err error
 		*dst, err = f.one(name)
 		errs = append(errs, err)
@@ -162,7 +165,8 @@ func readKeyForm(f form) (keyForm, error) {
 
 // spec is the key that the form asks for.
 func (f keyForm) spec() (ops.KeySpec, error) {
-	spec := ops.KeySpec{Name: strings.TrimSpace(f.Name), Environment: strings.TrimSpace(f.Environment), Note: f.Note, Preset: f.Preset, Scopes: f.Scopes}
+	spec := ops.KeySpec{Name: strings.TrimSpace(f.Name), Environment: strings.TrimSpace(f.Environment), Note: f.Note,
+		Preset: f.Preset, Scopes: f.Scopes}
 	if spec.Name == "" {
 		return spec, sdk.FieldErrf(sdk.CodeMissingField, "name", "Give the key a name.")
 	}
@@ -172,7 +176,8 @@ func (f keyForm) spec() (ops.KeySpec, error) {
 	case f.Preset == "custom":
 		spec.Preset = ""
 	case f.Preset != "" && len(f.Scopes) > 0:
-		return spec, sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "Scopes are ticked but a preset is chosen. Choose \"custom\" to use the ticked ones, or untick them.")
+		return spec, sdk.FieldErrf(sdk.CodeInvalidField, "scopes",
+			"Scopes are ticked but a preset is chosen. Choose \"custom\" to use the ticked ones, or untick them.")
 	}
 	for _, a := range strings.FieldsFunc(f.Agents, func(r rune) bool { return r == '\n' || r == '\r' || r == ',' }) {
 		if a = strings.TrimSpace(a); a != "" {
@@ -223,10 +228,11 @@ func (c *Console) createKey(w http.ResponseWriter, r *http.Request, v *visit) {
 	c.showValue(w, v, made, nil)
 }
 
-// showValue answers with the value of a key just made. Nothing keeps it: not the history (it is an answer to a POST), not
-// a cache (no-store), not this program.
+// showValue answers with the value of a key just made. Nothing keeps it: not the history (it is an answer to a POST),
+// not a cache (no-store), not this program.
 func (c *Console) showValue(w http.ResponseWriter, v *visit, made *ops.NewKey, instead *keyRow) {
-	c.render(w, http.StatusOK, "newkey", view{Title: "New key", Visit: v, Page: newKeyPage{Key: rowOf(made.Key, c.set.Now()), Value: made.Value, Instead: instead}})
+	c.render(w, http.StatusOK, "newkey", view{Title: "New key", Visit: v,
+		Page: newKeyPage{Key: rowOf(made.Key, c.set.Now()), Value: made.Value, Instead: instead}})
 }
 
 // fieldOf is the form's field that an error is about.

@@ -16,8 +16,10 @@ import (
 
 func TestEmptyListTeaches(t *testing.T) {
 	d := newDesk(t)
-	d.as("ada", store.RoleAdmin).get("/keys").is(t, http.StatusOK, "There are no keys yet", "Make a key above", "YETT_API_KEY").lacks(t, "<table")
-	d.as("eve", store.RoleAuditor).get("/keys").is(t, http.StatusOK, "There are no keys yet", "Ask an operator with the role admin").lacks(t, "<table")
+	d.as("ada", store.RoleAdmin).get("/keys").is(t, http.StatusOK, "There are no keys yet", "Make a key above",
+		"YETT_API_KEY").lacks(t, "<table")
+	d.as("eve", store.RoleAuditor).get("/keys").is(t, http.StatusOK, "There are no keys yet",
+		"Ask an operator with the role admin").lacks(t, "<table")
 }
 
 func TestCreateKey(t *testing.T) {
@@ -27,7 +29,8 @@ func TestCreateKey(t *testing.T) {
 		check  func(k *store.Key) bool
 	}{
 		{"a name alone", []string{"name", "one"}, func(k *store.Key) bool {
-			return k.Scope().String() == "authorize scan" && len(k.Agents) == 0 && k.ExpiresAt.IsZero() && k.Note == "" && k.Environment == ""
+			return k.Scope().String() == "authorize scan" && len(k.Agents) == 0 && k.ExpiresAt.IsZero() && k.Note == "" &&
+				k.Environment == ""
 		}},
 		{"the whole form, untouched", []string{"name", " one ", "preset", "agent", "agents", "", "environment", "", "last_day", "", "note", ""}, func(k *store.Key) bool {
 			return k.Scope().String() == "authorize scan"
@@ -37,7 +40,8 @@ func TestCreateKey(t *testing.T) {
 		{"scopes alone", []string{"name", "one", "scopes", "scan"}, func(k *store.Key) bool { return k.Scope().String() == "scan" }},
 		{"agents", []string{"name", "one", "agents", " billing-* \r\n\r\nops/**, x\n"}, func(k *store.Key) bool { return fmt.Sprint(k.Agents) == "[billing-* ops/** x]" }},
 		{"the rest", []string{"name", "one", "environment", "prod", "note", "first\nsecond", "last_day", "2027-03-01"}, func(k *store.Key) bool {
-			return k.Environment == "prod" && k.Note == "first\nsecond" && k.ExpiresAt.Equal(time.Date(2027, 3, 2, 0, 0, 0, 0, time.UTC))
+			return k.Environment == "prod" && k.Note == "first\nsecond" &&
+				k.ExpiresAt.Equal(time.Date(2027, 3, 2, 0, 0, 0, 0, time.UTC))
 		}},
 	} {
 		t.Run(c.about, func(t *testing.T) {
@@ -48,7 +52,9 @@ func TestCreateKey(t *testing.T) {
 			if !c.check(k) || k.CreatedBy != "console:ada" || !strings.Contains(value, k.ID) {
 				t.Errorf("the key is %+v, its value %s", k, value)
 			}
-			if r := d.audit("key_created"); len(r) != 1 || r[0]["principal_id"] != "console:ada" || r[0]["principal_method"] != "console" || r[0]["surface"] != "console" || r[0]["peer"] != "127.0.0.1" || r[0]["request_id"] != b.seen[len(b.seen)-1].header.Get("X-Request-Id") {
+			if r := d.audit("key_created"); len(r) != 1 || r[0]["principal_id"] != "console:ada" ||
+				r[0]["principal_method"] != "console" || r[0]["surface"] != "console" || r[0]["peer"] != "127.0.0.1" ||
+				r[0]["request_id"] != b.seen[len(b.seen)-1].header.Get("X-Request-Id") {
 				t.Errorf("the record is %v", r)
 			}
 		})
@@ -105,7 +111,8 @@ func TestValueIsShownOnce(t *testing.T) {
 	made := b.post("/keys", "name", "one", "note", "n").is(t, http.StatusOK)
 	rolled := b.post("/keys/"+d.keyNamed("one").ID+"/roll", "grace", "1h").is(t, http.StatusOK)
 	id := d.keyNamed("one").ID
-	for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/", "/signin", "/approvals", "/keys/" + id} {
+	for _, p := range []string{"/keys", "/keys/" + id + "/roll", "/keys/" + id + "/revoke", "/", "/signin", "/approvals",
+		"/keys/" + id} {
 		b.get(p)
 	}
 	b.post("/keys", "name", "one", "note", "n").is(t, http.StatusConflict) // the answer page loaded again
@@ -115,7 +122,8 @@ func TestValueIsShownOnce(t *testing.T) {
 	b.get("/keys").is(t, http.StatusOK, id)
 	for _, a := range []*answer{made, rolled} {
 		value := a.valueOf(t)
-		if strings.Count(a.body, value) != 1 || a.header.Get("Cache-Control") != "no-store" || a.header.Get("Location") != "" {
+		if strings.Count(a.body, value) != 1 || a.header.Get("Cache-Control") != "no-store" ||
+			a.header.Get("Location") != "" {
 			t.Errorf("%s %s: the value is there %d times, %v", a.method, a.path, strings.Count(a.body, value), a.header)
 		}
 		secret := value[strings.LastIndexByte(value, '_')+1:]
@@ -155,7 +163,8 @@ func TestRollKey(t *testing.T) {
 				t.Errorf("the old one ends %+v", r)
 			}
 			state := map[bool]string{true: "grace", false: "revoked"}[c.for_ > 0]
-			b.get("/keys").is(t, http.StatusOK, `<span class="state live">live</span>`, `<span class="state `+state+`">`+state+`</span>`)
+			b.get("/keys").is(t, http.StatusOK, `<span class="state live">live</span>`,
+				`<span class="state `+state+`">`+state+`</span>`)
 			b.get("/keys/"+old.ID+"/roll").is(t, http.StatusConflict, "nothing to roll")
 			b.post("/keys/"+old.ID+"/roll", "grace", "now").is(t, http.StatusConflict)
 		})
@@ -175,7 +184,8 @@ func TestRollRefused(t *testing.T) {
 		b.get(p).is(t, http.StatusNotFound, "no key with that id")
 		b.post(p, "grace", "now").is(t, http.StatusNotFound, "no key with that id")
 	}
-	for _, p := range []string{"/keys/%3Cscript%3E/revoke", "//keys", "/keys//" + id + "/revoke", "/keys/../keys", "/%6beys", "/keys/%2e%2e/approvals", "/keys/x%2frevoke"} {
+	for _, p := range []string{"/keys/%3Cscript%3E/revoke", "//keys", "/keys//" + id + "/revoke", "/keys/../keys",
+		"/%6beys", "/keys/%2e%2e/approvals", "/keys/x%2frevoke"} {
 		b.get(p).is(t, http.StatusNotFound, "No such page").lacks(t, "<script>")
 		b.post(p, "grace", "now").is(t, http.StatusNotFound, "No such page")
 	}
@@ -218,7 +228,8 @@ func TestListStates(t *testing.T) {
 	b.post("/keys/"+old+"/roll", "grace", "7d").is(t, http.StatusOK)
 	d.advance(15 * time.Hour) // into the next day
 	b.signIn("ada", password).to(t, "/")
-	states := map[string]string{gone: "revoked", old: "grace", expires: "expired", d.keyNamed("b-rolled").ID: "live", d.keyNamed("d-live").ID: "live"}
+	states := map[string]string{gone: "revoked", old: "grace", expires: "expired", d.keyNamed("b-rolled").ID: "live",
+		d.keyNamed("d-live").ID: "live"}
 	body := b.get("/keys").is(t, http.StatusOK, "All keys (5)").body
 	ended := false
 	for _, row := range strings.Split(body, `<tr role="row"`)[2:] {
@@ -248,11 +259,13 @@ func TestListInPages(t *testing.T) {
 	d := newDesk(t)
 	b := d.as("ada", store.RoleAdmin)
 	for i := range keysPerPage + 1 {
-		if _, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: fmt.Sprintf("key-%03d", i)}, store.Who{Principal: "admin:0"}); err != nil {
+		if _, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: fmt.Sprintf("key-%03d", i)},
+			store.Who{Principal: "admin:0"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	b.get("/keys").is(t, http.StatusOK, "All keys (101)", "key-000", "key-099", `href="/keys?page=2"`).lacks(t, "key-100", "page=0")
+	b.get("/keys").is(t, http.StatusOK, "All keys (101)", "key-000", "key-099", `href="/keys?page=2"`).lacks(t, "key-100",
+		"page=0")
 	b.get("/keys?page=2").is(t, http.StatusOK, "key-100", `href="/keys?page=1"`).lacks(t, "key-099", "page=3")
 	b.get("/keys?page=3").is(t, http.StatusOK, "has no page 3")
 	for _, p := range []string{"0", "-1", "x", "1e9", "9223372036854775807", "99999999999999999999"} {
@@ -270,11 +283,13 @@ func TestListOfKeysIsShort(t *testing.T) {
 		agents = append(agents, fmt.Sprintf("agent-%03d-%s", i, strings.Repeat("x", 240)))
 	}
 	for i := range keysPerPage {
-		if _, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: fmt.Sprintf("key-%03d", i), Agents: agents}, store.Who{Principal: "admin:0"}); err != nil {
+		if _, err := d.ops.CreateKey(context.Background(), ops.KeySpec{Name: fmt.Sprintf("key-%03d", i), Agents: agents},
+			store.Who{Principal: "admin:0"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	page := b.get("/keys").is(t, http.StatusOK, "key-000", "key-099", "agent-000", "more: <code>yett keys list -o json</code>")
+	page := b.get("/keys").is(t, http.StatusOK, "key-000", "key-099", "agent-000",
+		"more: <code>yett keys list -o json</code>")
 	page.lacks(t, "agent-099")
 	if len(page.body) > 1<<20 {
 		t.Errorf("the page has %d bytes", len(page.body))
@@ -285,8 +300,10 @@ func TestListOfKeysIsShort(t *testing.T) {
 func TestHostileTextIsShown(t *testing.T) {
 	d := newDesk(t)
 	b := d.as("ada", store.RoleAdmin)
-	b.post("/keys", "name", `<script>alert(1)</script>"'`, "note", "<img src=x onerror=alert(1)>\u202etxt.exe\u200b\x1b[31m", "environment", "\u2066{{.Version}}").is(t, http.StatusOK)
-	a := b.get("/keys").is(t, http.StatusOK, "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;", "&lt;img src=x onerror=alert(1)&gt;", `<span class="mark">⟨U&#43;202E⟩</span>txt.exe<span class="mark">⟨U&#43;200B⟩</span><span class="mark">⟨U&#43;001B⟩</span>[31m`,
+	b.post("/keys", "name", `<script>alert(1)</script>"'`, "note",
+		"<img src=x onerror=alert(1)>\u202etxt.exe\u200b\x1b[31m", "environment", "\u2066{{.Version}}").is(t, http.StatusOK)
+	a := b.get("/keys").is(t, http.StatusOK, "&lt;script&gt;alert(1)&lt;/script&gt;&#34;&#39;",
+		"&lt;img src=x onerror=alert(1)&gt;", `<span class="mark">⟨U&#43;202E⟩</span>txt.exe<span class="mark">⟨U&#43;200B⟩</span><span class="mark">⟨U&#43;001B⟩</span>[31m`,
 		`<span class="mark">⟨U&#43;2066⟩</span>{{.Version}}`)
 	a.lacks(t, "<script>alert", "<img", "\u202e", "\u200b", "\x1b", "\u2066")
 	id := d.ops.Keys()[0].ID
@@ -327,7 +344,8 @@ func TestKeyOperationsThatFail(t *testing.T) {
 		b.post("/keys", "name", "one").is(t, http.StatusOK)
 		id := d.keyNamed("one").ID
 		d.c.set.Keys = broken{d.ops, c.err}
-		for path, fields := range map[string][]string{"/keys": {"name", "two"}, "/keys/" + id + "/roll": {"grace", "now"}, "/keys/" + id + "/revoke": nil} {
+		for path, fields := range map[string][]string{"/keys": {"name", "two"}, "/keys/" + id + "/roll": {"grace", "now"},
+			"/keys/" + id + "/revoke": nil} {
 			b.post(path, fields...).is(t, c.status, c.says).lacks(t, "secret detail", "disk full", `id="value"`)
 		}
 		if !strings.Contains(d.logged(), c.logs) {

@@ -13,8 +13,8 @@ import (
 // loopbackNames are what a browser on this machine calls it.
 var loopbackNames = map[string]bool{"localhost": true, "127.0.0.1": true, "[::1]": true}
 
-// refusesHost gives the reason why a request for that name is not answered, or "". A page elsewhere can make a name of its
-// own point at this machine (DNS rebinding) and would then count as the same site: the name gives it away.
+// refusesHost gives the reason why a request for that name is not answered, or "". A page elsewhere can make a name of
+// its own point at this machine (DNS rebinding) and would then count as the same site: the name gives it away.
 func (c *Console) refusesHost(r *http.Request) string {
 	host := strings.ToLower(r.Host)
 	name, port := host, ""
@@ -33,7 +33,8 @@ func (c *Console) refusesHost(r *http.Request) string {
 	case local && port == here.port:
 	case here.ip != "" && name == here.ip && port == here.port: // an address is no name that could be pointed elsewhere
 	case local:
-		return "The console does not listen on this port. To reach it through a forwarded port, add this name with its port to console.hosts."
+		return "The console does not listen on this port. To reach it through a forwarded port, add this name with its " +
+			"port to console.hosts."
 	default:
 		return "The console does not answer under this name. Use http://localhost with its port on this machine, or add the name to console.hosts."
 	}
@@ -87,6 +88,7 @@ func (c *Console) behind(r *http.Request) *http.Request {
 		return r
 	}
 	out := *r
-	out.RemoteAddr = c.set.Proxies.Client(ap.Addr(), r.Header.Values("X-Forwarded-For"), r.Header.Values("Forwarded")).String()
+	out.RemoteAddr = c.set.Proxies.Client(ap.Addr(), r.Header.Values("X-Forwarded-For"),
+		r.Header.Values("Forwarded")).String()
 	return &out
 }

@@ -46,7 +46,8 @@ func TestServesTLS(t *testing.T) {
 	}
 }
 
-// A try at which nobody could look is none of a known device's few: whoever keeps the console busy spends only their own.
+// A try at which nobody could look is none of a known device's few: whoever keeps the console busy spends only their
+// own.
 func TestBusySpendsNoTryOfAKnownDevice(t *testing.T) {
 	d := newDesk(t)
 	b := d.as("ada", store.RoleAdmin)
@@ -59,7 +60,8 @@ func TestBusySpendsNoTryOfAKnownDevice(t *testing.T) {
 	for range guessesPerMinute {
 		r := httptest.NewRequest("POST", "/signin", strings.NewReader("")).WithContext(ended)
 		r.AddCookie(&http.Cookie{Name: deviceCookie, Value: b.device})
-		if _, err := d.c.admit(httptest.NewRecorder(), r, "ada", password); err == nil || !strings.Contains(err.Error(), "Too many sign-ins") {
+		if _, err := d.c.admit(httptest.NewRecorder(), r, "ada", password); err == nil ||
+			!strings.Contains(err.Error(), "Too many sign-ins") {
 			t.Fatalf("got %v", err)
 		}
 	}

@@ -28,8 +28,8 @@ type cost struct {
 	threads uint8
 }
 
-// standard is RFC 9106's second recommended choice (section 4): 3 passes over 64 MiB with 4 lanes, a salt of 128 bits and a
-// tag of 256.
+// standard is RFC 9106's second recommended choice (section 4): 3 passes over 64 MiB with 4 lanes, a salt of 128 bits
+// and a tag of 256.
 var standard = cost{passes: 3, memory: 64 << 10, threads: 4}
 
 const (
@@ -47,11 +47,12 @@ type digest struct {
 
 func (d digest) String() string {
 	b64 := base64.RawStdEncoding
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, d.memory, d.passes, d.threads, b64.EncodeToString(d.salt), b64.EncodeToString(d.tag))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, d.memory, d.passes, d.threads,
+		b64.EncodeToString(d.salt), b64.EncodeToString(d.tag))
 }
 
-// parseDigest reads a PHC string. It takes what String writes, and parameters within bounds only: a row with absurd ones
-// must not take all memory.
+// parseDigest reads a PHC string. It takes what String writes, and parameters within bounds only: a row with absurd
+// ones must not take all memory.
 func parseDigest(s string) (digest, error) {
 	var d digest
 	var version int
@@ -59,7 +60,8 @@ func parseDigest(s string) (digest, error) {
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
 		return d, errors.New("not an argon2id PHC string")
 	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &d.memory, &d.passes, &d.threads); err != nil {
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &d.memory, &d.passes,
+		&d.threads); err != nil {
 		return d, fmt.Errorf("parameters of the password hash: %w", err)
 	}
 	var err error
@@ -72,7 +74,8 @@ func parseDigest(s string) (digest, error) {
 	switch {
 	case version != argon2.Version:
 		return d, fmt.Errorf("argon2 version %d of the password hash is not %d", version, argon2.Version)
-	case d.passes < 1 || d.passes > 16, d.threads < 1 || d.threads > 16, d.memory < 8*uint32(d.threads) || d.memory > 1<<20:
+	case d.passes < 1 || d.passes > 16, d.threads < 1 || d.threads > 16, d.memory < 8*uint32(d.threads) ||
+		d.memory > 1<<20:
 		return d, errors.New("parameters of the password hash are out of bounds")
 	case len(d.salt) < 8 || len(d.salt) > 64, len(d.tag) < 16 || len(d.tag) > 64:
 		return d, errors.New("salt or tag of the password hash is out of bounds")
@@ -108,7 +111,8 @@ func (v *vault) hash(ctx context.Context, password string) (string, error) {
 	defer free()
 	salt := make([]byte, saltBytes)
 	v.random(salt)
-	return digest{v.cost, salt, v.derive([]byte(password), salt, v.cost.passes, v.cost.memory, v.cost.threads, tagBytes)}.String(), nil
+	return digest{v.cost, salt, v.derive([]byte(password), salt, v.cost.passes, v.cost.memory, v.cost.threads,
+		tagBytes)}.String(), nil
 }
 
 // right reports whether the password is the one of phc. An empty phc is nobody's: it costs the same and is never right.
@@ -147,9 +151,11 @@ func (v *vault) turn(ctx context.Context) (free func(), err error) {
 func checkPassword(password string) error {
 	switch n := utf8.RuneCountInString(password); {
 	case n < passwordLeast:
-		return sdk.FieldErrf(sdk.CodeInvalidField, "password", "The password has %d characters; it needs at least %d.", n, passwordLeast)
+		return sdk.FieldErrf(sdk.CodeInvalidField, "password", "The password has %d characters; it needs at least %d.", n,
+			passwordLeast)
 	case len(password) > passwordMost:
-		return sdk.FieldErrf(sdk.CodeInvalidField, "password", "The password is %d bytes long, more than the limit of %d.", len(password), passwordMost)
+		return sdk.FieldErrf(sdk.CodeInvalidField, "password", "The password is %d bytes long, more than the limit of %d.",
+			len(password), passwordMost)
 	}
 	return nil
 }

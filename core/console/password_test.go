@@ -66,7 +66,8 @@ func TestParseDigest(t *testing.T) {
 		{"$AAAAAAAAAAAAAAAAAAAAAA$", "$AAAAAAAAAAAAAAAAAAAAAA==$", "salt of"},
 		{good, "", "not an argon2id"},
 	} {
-		if _, err := parseDigest(strings.Replace(good, c.from, c.to, 1)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := parseDigest(strings.Replace(good, c.from, c.to, 1)); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s → %s: %v, want %q", c.from, c.to, err, c.want)
 		}
 	}

@@ -140,7 +140,8 @@ func (c *Console) resumePlugin(w http.ResponseWriter, r *http.Request, v *visit)
 	http.Redirect(w, r, "/plugins", http.StatusSeeOther)
 }
 
-// skipOf says whether the record is left out at which the subscriber is stuck: that one which the form showed, no other.
+// skipOf says whether the record is left out at which the subscriber is stuck: that one which the form showed, no
+// other.
 func skipOf(f form, p *Plugin) (bool, error) {
 	text, err := f.one("skip")
 	if err != nil || text == "" {
@@ -149,9 +150,11 @@ func skipOf(f form, p *Plugin) (bool, error) {
 	n, err := strconv.ParseUint(text, 10, 64)
 	switch {
 	case err != nil || n == 0:
-		return false, sdk.FieldErrf(sdk.CodeInvalidField, "skip", "The form does not say which record is left out. Nothing was done.")
+		return false, sdk.FieldErrf(sdk.CodeInvalidField, "skip",
+			"The form does not say which record is left out. Nothing was done.")
 	case p.Log == nil || p.Log.StuckAt != n:
-		return false, sdk.FieldErrf(sdk.CodeConflict, "skip", "The plugin is not stuck at record %d any more. Nothing was done; look at it as it is now.", n)
+		return false, sdk.FieldErrf(sdk.CodeConflict, "skip",
+			"The plugin is not stuck at record %d any more. Nothing was done; look at it as it is now.", n)
 	}
 	return true, nil
 }

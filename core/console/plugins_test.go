@@ -17,7 +17,8 @@ import (
 func TestNoPluginsTeaches(t *testing.T) {
 	d := newDesk(t)
 	d.rack.config = Config{Policy: "p-1"}
-	d.as("eve", store.RoleAuditor).get("/plugins").is(t, http.StatusOK, "There are no plugins", "yett plugin new", "yett plugin conform", "yett reload", "p-1", "not reloaded since").lacks(t, "<table")
+	d.as("eve", store.RoleAuditor).get("/plugins").is(t, http.StatusOK, "There are no plugins", "yett plugin new",
+		"yett plugin conform", "yett reload", "p-1", "not reloaded since").lacks(t, "<table")
 }
 
 var hashed = "sha256:" + strings.Repeat("ab", 32)
@@ -31,7 +32,8 @@ func someplugins() []Plugin {
 		{Name: "open", Kind: "authorizer", State: "ready", Process: true, Breaker: "open", Replicas: []Replica{{State: "ready", Pid: 1}}},
 		{Name: "secrets", Kind: "scanner", State: "ready", Version: "2.0.0", Digest: hashed, Calls: 9},
 		{Name: "siem", Kind: "subscriber", State: "ready", Process: true, Starts: 1, Replicas: []Replica{{State: "ready", Pid: 7}},
-			Log: &Subscriber{State: "paused", Why: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76, LagRecords: 1000, LagBytes: 65536, Lag: 90 * time.Second, StuckAt: 77}},
+			Log: &Subscriber{State: "paused", Why: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76, LagRecords: 1000,
+				LagBytes: 65536, Lag: 90 * time.Second, StuckAt: 77}},
 	}
 }
 
@@ -39,10 +41,13 @@ func TestPluginsAreShown(t *testing.T) {
 	d := newDesk(t)
 	d.rack.plugins = someplugins()
 	for _, role := range []string{store.RoleAdmin, store.RoleApprover, store.RoleAuditor} {
-		a := d.as("has-"+role, role).get("/plugins").is(t, http.StatusOK, "Plugins (5)", "entitle", "authorizer", "1.2.0", hashed, "1234", "errors: 5", "starts: 3", "process 4711", "crashes: 1", "breaker closed", "breaker open",
-			"5 crashes in 10m0s", "in the gateway's sandbox", "paused", "at record 77", "up to 76", "1000 records, about 65536 bytes on disk, 90 s", "record 77 failed 5 times: &lt;b&gt;no&lt;/b&gt;", "⟨U&#43;202E⟩")
+		a := d.as("has-"+role, role).get("/plugins").is(t, http.StatusOK, "Plugins (5)", "entitle", "authorizer", "1.2.0",
+			hashed, "1234", "errors: 5", "starts: 3", "process 4711", "crashes: 1", "breaker closed", "breaker open",
+			"5 crashes in 10m0s", "in the gateway's sandbox", "paused", "at record 77", "up to 76",
+			"1000 records, about 65536 bytes on disk, 90 s", "record 77 failed 5 times: &lt;b&gt;no&lt;/b&gt;", "⟨U&#43;202E⟩")
 		a.lacks(t, "<b>no", "\u202e")
-		for name, needs := range map[string]bool{"entitle": false, "half": true, "open": true, "secrets": false, "siem": true} {
+		for name, needs := range map[string]bool{"entitle": false, "half": true, "open": true, "secrets": false,
+			"siem": true} {
 			if got := strings.Contains(a.body, "/plugins/"+name+"/resume"); got != (needs && role == store.RoleAdmin) {
 				t.Errorf("%s, %s: the link to resume is there: %v", role, name, got)
 			}
@@ -57,7 +62,8 @@ func TestReloadIsShown(t *testing.T) {
 	d.rack.config = Config{Policy: "p-2", Reloaded: at}
 	b.get("/plugins").is(t, http.StatusOK, "p-2", "2027-03-01 08:59:58 UTC", "went well")
 	d.rack.config.Error = "plugins.entitle: the plugin is <i>wrong</i>\nline 2\x1b" + strings.Repeat("x", maxError)
-	b.get("/plugins").is(t, http.StatusOK, "p-2", "08:59:58", "was refused", "the configuration before it stays", "&lt;i&gt;wrong", "line 2<span class=\"mark\">", "bytes more").lacks(t, "<i>wrong", "\x1b", "went well")
+	b.get("/plugins").is(t, http.StatusOK, "p-2", "08:59:58", "was refused", "the configuration before it stays",
+		"&lt;i&gt;wrong", "line 2<span class=\"mark\">", "bytes more").lacks(t, "<i>wrong", "\x1b", "went well")
 }
 
 func TestResume(t *testing.T) {
@@ -86,7 +92,8 @@ func TestResume(t *testing.T) {
 	b.post("/plugins/half/resume", "skip", "1").is(t, http.StatusConflict)
 	b.post("/plugins/siem/resume", "skip", "77", "skip", "77").is(t, http.StatusBadRequest)
 	d.advance(freshFor)
-	b.post("/plugins/siem/resume", "skip", "77").is(t, http.StatusForbidden, "Your password again", `name="skip" value="77"`, `href="/plugins"`)
+	b.post("/plugins/siem/resume", "skip", "77").is(t, http.StatusForbidden, "Your password again",
+		`name="skip" value="77"`, `href="/plugins"`)
 	if len(d.rack.resumed) != len(want) {
 		t.Errorf("resumed: %q", d.rack.resumed)
 	}
@@ -112,7 +119,8 @@ func (s slowly) StartSession(ctx context.Context, sess store.Session, replaces *
 	return s.State.StartSession(ctx, sess, replaces, by)
 }
 
-// The record that is left out is the one on the form, also when the subscriber has got on while a password was looked at.
+// The record that is left out is the one on the form, also when the subscriber has got on while a password was looked
+// at.
 func TestResumeSkipsWhatWasShown(t *testing.T) {
 	d := newDesk(t)
 	d.rack.plugins = someplugins()
@@ -125,7 +133,8 @@ func TestResumeSkipsWhatWasShown(t *testing.T) {
 			}
 		}
 	}}
-	b.post("/plugins/siem/resume", "skip", "77", confirmField, password).is(t, http.StatusConflict, "not stuck at record 77 any more", "Leave out record 500")
+	b.post("/plugins/siem/resume", "skip", "77", confirmField, password).is(t, http.StatusConflict,
+		"not stuck at record 77 any more", "Leave out record 500")
 	if len(d.rack.resumed) > 0 {
 		t.Errorf("resumed: %q", d.rack.resumed)
 	}

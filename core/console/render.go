@@ -61,7 +61,8 @@ func parsePages() map[string]*template.Template {
 	}
 	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(pageFiles, "pages/layout.html"))
 	out := map[string]*template.Template{}
-	for _, name := range []string{"signin", "setup", "confirm", "keys", "newkey", "roll", "revoke", "approvals", "approval", "plugins", "resume", "refusal"} {
+	for _, name := range []string{"signin", "setup", "confirm", "keys", "newkey", "roll", "revoke", "approvals",
+		"approval", "plugins", "resume", "refusal"} {
 		out[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
 	}
 	return out
@@ -114,7 +115,8 @@ func (c *Console) statusOf(err error) (int, string) {
 		return http.StatusInternalServerError, "Something went wrong in the gateway. Its log says what."
 	case e.Code == sdk.CodeAuditUnavailable:
 		c.set.Log("console: %s", ops.Keyless(err.Error()))
-		return http.StatusServiceUnavailable, "This could not be recorded, so it does not count as done. It may still reach the disk late: look before you try again."
+		return http.StatusServiceUnavailable, "This could not be recorded, so it does not count as done. It may still " +
+			"reach the disk late: look before you try again."
 	case e.Msg == "":
 		return wire.StatusOf(e.Code).HTTP, wire.StatusOf(e.Code).Title + "."
 	}
@@ -136,7 +138,8 @@ type asset struct {
 	body      []byte
 }
 
-var assetKinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+var assetKinds = map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml"}
 
 func readAssets() map[string]asset {
 	out := map[string]asset{}
@@ -149,8 +152,8 @@ func readAssets() map[string]asset {
 	return out
 }
 
-// asset serves a file that pages link to. It is the same for everybody and asked for anew each time: with a tag, so that
-// an answer without content is the usual one.
+// asset serves a file that pages link to. It is the same for everybody and asked for anew each time: with a tag, so
+// that an answer without content is the usual one.
 func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
 	a, ok := c.assets[r.PathValue("file")]
 	if !ok {

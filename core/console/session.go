@@ -36,7 +36,8 @@ func (v *visit) fresh(now time.Time) bool {
 }
 
 func who(w http.ResponseWriter, r *http.Request, operator string) store.Who {
-	return store.Who{Principal: "console:" + operator, Method: "console", Surface: "console", Peer: peer(r), RequestID: w.Header().Get("X-Request-Id")}
+	return store.Who{Principal: "console:" + operator, Method: "console", Surface: "console", Peer: peer(r),
+		RequestID: w.Header().Get("X-Request-Id")}
 }
 
 // page is a handler for somebody who is signed in.
@@ -49,13 +50,15 @@ func (c *Console) inside(next page) http.HandlerFunc {
 		switch {
 		case err != nil:
 			c.set.Log("console: %v", err)
-			c.refuse(w, nil, http.StatusServiceUnavailable, "Not possible now", "The end of your session could not be recorded. Nothing else was done.")
+			c.refuse(w, nil, http.StatusServiceUnavailable, "Not possible now",
+				"The end of your session could not be recorded. Nothing else was done.")
 		case v != nil:
 			next(w, r, v)
 		case r.Method == http.MethodGet || r.Method == http.MethodHead:
 			http.Redirect(w, r, signInFor(r), http.StatusSeeOther)
 		default:
-			c.refuse(w, nil, http.StatusForbidden, "Not signed in", "You are not signed in, or your session has ended, so nothing was done.")
+			c.refuse(w, nil, http.StatusForbidden, "Not signed in",
+				"You are not signed in, or your session has ended, so nothing was done.")
 		}
 	}
 }
@@ -64,7 +67,8 @@ func (c *Console) inside(next page) http.HandlerFunc {
 func (c *Console) only(next page, roles ...string) http.HandlerFunc {
 	return c.inside(func(w http.ResponseWriter, r *http.Request, v *visit) {
 		if !slices.Contains(roles, v.op.Role) {
-			c.refuse(w, v, http.StatusForbidden, "Not yours to do", fmt.Sprintf("This takes the role %s; yours is %s. Nothing was done.", strings.Join(roles, " or "), v.op.Role))
+			c.refuse(w, v, http.StatusForbidden, "Not yours to do",
+				fmt.Sprintf("This takes the role %s; yours is %s. Nothing was done.", strings.Join(roles, " or "), v.op.Role))
 			return
 		}
 		next(w, r, v)
@@ -99,7 +103,8 @@ func (c *Console) visitor(w http.ResponseWriter, r *http.Request) (*visit, error
 	op, known := c.set.State.Operator(sess.Operator)
 	if !known || !sess.Live(now) {
 		dropCookie(w)
-		if err := c.set.State.EndSession(r.Context(), id, "expired", who(w, r, sess.Operator)); err != nil && codeOf(err) != sdk.CodeNotDurable {
+		if err := c.set.State.EndSession(r.Context(), id, "expired", who(w, r, sess.Operator)); err != nil &&
+			codeOf(err) != sdk.CodeNotDurable {
 			return nil, fmt.Errorf("end an expired session: %w", err)
 		}
 		return nil, nil
@@ -116,7 +121,8 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, op store.Operato
 	raw := make([]byte, 32)
 	c.set.Random(raw)
 	now := c.set.Now().UTC()
-	sess := store.Session{IDHash: sha256.Sum256(raw), Operator: op.Name, Created: now, Seen: now, SignedInAt: now, Peer: peer(r)}
+	sess := store.Session{IDHash: sha256.Sum256(raw), Operator: op.Name, Created: now, Seen: now, SignedInAt: now,
+		Peer: peer(r)}
 	var replaces *[32]byte
 	if old, ok := sessionID(r); ok {
 		replaces = &old
@@ -133,7 +139,8 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, op store.Operato
 }
 
 func setCookie(w http.ResponseWriter, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: cookieName, Value: value, Path: "/", MaxAge: maxAge, Secure: true, HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 }
 
 func dropCookie(w http.ResponseWriter) { setCookie(w, "", -1) }
@@ -143,14 +150,16 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request, v *visit) {
 	dropCookie(w)
 	if err != nil {
 		c.set.Log("console: sign out: %v", err)
-		c.refuse(w, nil, http.StatusServiceUnavailable, "Signed out, but not on disk", "You are signed out, but that could not be recorded. If the gateway is restarted now, the session may live until its time is over.")
+		c.refuse(w, nil, http.StatusServiceUnavailable, "Signed out, but not on disk",
+			"You are signed out, but that could not be recorded. If the gateway is restarted now, the session may live until "+
+				"its time is over.")
 		return
 	}
 	http.Redirect(w, r, "/signin", http.StatusSeeOther)
 }
 
-// recordRefusal records that a sign-in was refused, unless there were too many in this minute: then the next record says
-// how many. A name that nobody has is left out: what was typed there may be a password.
+// recordRefusal records that a sign-in was refused, unless there were too many in this minute: then the next record
+// says how many. A name that nobody has is left out: what was typed there may be a password.
 func (c *Console) recordRefusal(ctx context.Context, operator, why string, by store.Who) {
 	record, before := c.notes.take(c.set.Now())
 	if !record {

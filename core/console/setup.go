@@ -19,8 +19,8 @@ import (
 // linkFor is how long the link for the first operator works.
 const linkFor = 24 * time.Hour
 
-// firstLink is the one link that makes the first operator. Its token is kept as a hash and in memory only: a restart ends
-// it.
+// firstLink is the one link that makes the first operator. Its token is kept as a hash and in memory only: a restart
+// ends it.
 type firstLink struct {
 	mu    sync.Mutex
 	hash  [32]byte
@@ -43,7 +43,8 @@ func (c *Console) FirstLink(base string) (string, error) {
 	c.first.mu.Lock()
 	c.first.hash, c.first.until = sha256.Sum256([]byte(token)), c.set.Now().Add(linkFor)
 	c.first.mu.Unlock()
-	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/setup", RawQuery: url.Values{"token": {token}}.Encode()}).String(), nil
+	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/setup",
+		RawQuery: url.Values{"token": {token}}.Encode()}).String(), nil
 }
 
 // opens reports whether the token is the link's, and the link still good.
@@ -76,9 +77,11 @@ func (c *Console) showSetup(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) refuseLink(w http.ResponseWriter) {
-	text := "This link is not good, or not any more: it works once, for 24 hours, until the gateway is restarted or makes another one. Take the newest link from where the gateway was started."
+	text := "This link is not good, or not any more: it works once, for 24 hours, until the gateway is restarted or " +
+		"makes another one. Take the newest link from where the gateway was started."
 	if c.set.State.HasOperators() {
-		text = "There is an operator already, so the link for the first one is worth nothing any more. If it was not you who used it, take the gateway off the network and look for operator_added in its audit log."
+		text = "There is an operator already, so the link for the first one is worth nothing any more. If it was not you " +
+			"who used it, take the gateway off the network and look for operator_added in its audit log."
 	}
 	c.refuse(w, nil, http.StatusForbidden, "The link does not work", text)
 }
@@ -104,7 +107,8 @@ func (c *Console) setup(w http.ResponseWriter, r *http.Request) {
 		if errors.As(err, &e) {
 			field = e.Field
 		}
-		c.render(w, status, "setup", view{Title: "First operator", Error: text, Field: field, Page: setupPage{Token: token, Name: f.first("name"), Least: passwordLeast}})
+		c.render(w, status, "setup", view{Title: "First operator", Error: text, Field: field,
+			Page: setupPage{Token: token, Name: f.first("name"), Least: passwordLeast}})
 		return
 	}
 	c.first.burn()
@@ -130,7 +134,8 @@ func (c *Console) firstOperator(w http.ResponseWriter, r *http.Request, f form) 
 		return none, err
 	}
 	if name = operatorName(name); !nameRule.MatchString(name) {
-		return none, sdk.FieldErrf(sdk.CodeInvalidField, "name", "A name is 1 to 64 characters: letters a to z, digits, and . _ @ - after the first.")
+		return none, sdk.FieldErrf(sdk.CodeInvalidField, "name",
+			"A name is 1 to 64 characters: letters a to z, digits, and . _ @ - after the first.")
 	}
 	if err := checkPassword(password); err != nil {
 		return none, err
@@ -143,6 +148,7 @@ func (c *Console) firstOperator(w http.ResponseWriter, r *http.Request, f form) 
 		return none, sdk.Errf(sdk.CodeTooManyRequests, "Too many sign-ins are being checked. Try again in a moment.")
 	}
 	by := who(w, r, name)
-	op := store.Operator{Name: name, Role: store.RoleAdmin, Hash: phc, CreatedAt: c.set.Now().UTC(), CreatedBy: by.Principal}
+	op := store.Operator{Name: name, Role: store.RoleAdmin, Hash: phc, CreatedAt: c.set.Now().UTC(),
+		CreatedBy: by.Principal}
 	return op, c.set.State.AddFirstOperator(r.Context(), op, by)
 }

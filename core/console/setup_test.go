@@ -46,14 +46,16 @@ func TestFirstOperator(t *testing.T) {
 	}
 	late := d.browser()
 	late.get(path).is(t, http.StatusForbidden, "operator already")
-	late.post("/setup", "token", token, "name", "eve", "password", password, "again", password).is(t, http.StatusForbidden, "operator already")
+	late.post("/setup", "token", token, "name", "eve", "password", password, "again", password).is(t, http.StatusForbidden,
+		"operator already")
 	if _, ok := d.state.Operator("eve"); ok {
 		t.Error("the link worked twice")
 	}
 	if _, err := d.c.FirstLink("http://" + here); err == nil {
 		t.Error("a link although there is an operator")
 	}
-	if r := d.audit("operator_added"); len(r) != 1 || r[0]["how"] != "one_time_link" || r[0]["principal_id"] != "console:ada" {
+	if r := d.audit("operator_added"); len(r) != 1 || r[0]["how"] != "one_time_link" ||
+		r[0]["principal_id"] != "console:ada" {
 		t.Errorf("records: %v", r)
 	}
 	d.restart()
@@ -78,7 +80,8 @@ func TestFirstLinkEnds(t *testing.T) {
 		t.Run(c.about, func(t *testing.T) {
 			d := newDesk(t)
 			token := c.do(d)
-			get, post := d.browser().get("/setup?token="+url.QueryEscape(token)), d.browser().post("/setup", "token", token, "name", "ada", "password", password, "again", password)
+			get, post := d.browser().get("/setup?token="+url.QueryEscape(token)),
+				d.browser().post("/setup", "token", token, "name", "ada", "password", password, "again", password)
 			if c.ok {
 				get.is(t, http.StatusOK)
 				post.to(t, "/")
@@ -116,7 +119,8 @@ func TestFirstOperatorRefused(t *testing.T) {
 		{"a long name", strings.Repeat("a", 65), password, password, "1 to 64 characters"},
 	} {
 		t.Run(c.about, func(t *testing.T) {
-			a := b.post("/setup", "token", token, "name", c.name, "password", c.password, "again", c.again).is(t, http.StatusUnprocessableEntity, c.says, `role="alert"`)
+			a := b.post("/setup", "token", token, "name", c.name, "password", c.password, "again", c.again).is(t,
+				http.StatusUnprocessableEntity, c.says, `role="alert"`)
 			if c.password != "" && strings.Contains(a.body, c.password) {
 				t.Error("the page repeats the password")
 			}
@@ -135,7 +139,8 @@ func TestFirstOperatorSideBySide(t *testing.T) {
 	status := make([]int, 8)
 	for i := range status {
 		wg.Go(func() {
-			status[i] = d.browser().post("/setup", "token", token, "name", fmt.Sprint("n", i), "password", password, "again", password).status
+			status[i] = d.browser().post("/setup", "token", token, "name", fmt.Sprint("n", i), "password", password, "again",
+				password).status
 		})
 	}
 	wg.Wait()

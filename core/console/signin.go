@@ -21,7 +21,8 @@ type signInPage struct {
 	Next  string // the page that was asked for, "" for none
 }
 
-// nextRule is every page that a sign-in leads back to: those that messages link to. No host, no dots, nothing to decode.
+// nextRule is every page that a sign-in leads back to: those that messages link to. No host, no dots, nothing to
+// decode.
 var nextRule = regexp.MustCompile(`^/approvals/` + decisionID + `$`)
 
 // signInFor is the sign-in for somebody who asked for a page.
@@ -40,7 +41,8 @@ func afterSignIn(next string) (string, error) {
 	case nextRule.MatchString(next):
 		return next, nil
 	}
-	return "", sdk.FieldErrf(sdk.CodeInvalidField, "next", "The page to go on to is none of this console. Nobody was signed in.")
+	return "", sdk.FieldErrf(sdk.CodeInvalidField, "next",
+		"The page to go on to does not belong to this console. Nobody was signed in.")
 }
 
 func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +57,8 @@ func (c *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	c.render(w, http.StatusOK, "signin", view{Title: "Sign in", Page: signInPage{Empty: !c.set.State.HasOperators(), Next: next}})
+	c.render(w, http.StatusOK, "signin", view{Title: "Sign in",
+		Page: signInPage{Empty: !c.set.State.HasOperators(), Next: next}})
 }
 
 func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +88,8 @@ func (c *Console) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		status, text := c.explain(w, err)
-		c.render(w, status, "signin", view{Title: "Sign in", Error: text, Page: signInPage{Name: name, Empty: !c.set.State.HasOperators(), Next: next}})
+		c.render(w, status, "signin", view{Title: "Sign in", Error: text,
+			Page: signInPage{Name: name, Empty: !c.set.State.HasOperators(), Next: next}})
 		return
 	}
 	http.Redirect(w, r, to, http.StatusSeeOther)
@@ -104,8 +108,8 @@ type refusal struct {
 // Error is what the page says.
 func (r *refusal) Error() string { return r.text }
 
-// admit checks a name and a password. Every try counts before it is looked at; whether the name exists shows neither in the
-// answer nor in the time.
+// admit checks a name and a password. Every try counts before it is looked at; whether the name exists shows neither in
+// the answer nor in the time.
 func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password string) (store.Operator, error) {
 	now := c.set.Now()
 	op, _ := c.set.State.Operator(name)
@@ -117,7 +121,9 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 	}
 	if wait := table.take(now, counted); wait > 0 {
 		c.recordRefusal(r.Context(), op.Name, "too_many", by)
-		return op, &refusal{http.StatusTooManyRequests, fmt.Sprintf("There were too many tries. Wait %d seconds. From one address, %d tries a minute are allowed for an account.", seconds(wait), guessesPerMinute), wait}
+		return op, &refusal{http.StatusTooManyRequests,
+			fmt.Sprintf("There were too many tries. Wait %d seconds. From one address, %d tries a minute are allowed for an "+
+				"account.", seconds(wait), guessesPerMinute), wait}
 	}
 	right, err := c.vault.right(r.Context(), op.Hash, password)
 	switch {
@@ -125,7 +131,8 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 		if known { // nothing was looked at: others who keep us busy must not spend the tries of its owner
 			table.giveBack(now, counted)
 		}
-		return op, &refusal{http.StatusServiceUnavailable, "Too many sign-ins are being checked. Try again in a moment.", hashQueued}
+		return op, &refusal{http.StatusServiceUnavailable, "Too many sign-ins are being checked. Try again in a moment.",
+			hashQueued}
 	case err != nil:
 		return op, fmt.Errorf("the password hash of operator %s: %w", op.Name, err)
 	case !right:
@@ -144,7 +151,9 @@ func (c *Console) confirm(w http.ResponseWriter, r *http.Request, v *visit, f fo
 	if v.fresh(c.set.Now()) {
 		return v
 	}
-	ask := view{Title: "Your password again", Visit: v, Page: confirmPage{Action: r.URL.Path, Values: f.without(confirmField), Back: "/" + strings.SplitN(r.URL.Path, "/", 3)[1]}}
+	ask := view{Title: "Your password again", Visit: v,
+		Page: confirmPage{Action: r.URL.Path, Values: f.without(confirmField),
+			Back: "/" + strings.SplitN(r.URL.Path, "/", 3)[1]}}
 	if !f.has(confirmField) {
 		c.render(w, http.StatusForbidden, "confirm", ask)
 		return nil

@@ -37,7 +37,8 @@ func TestSignIn(t *testing.T) {
 			got = append(got, fmt.Sprint(r["type"], " ", s, " ", r["principal_id"], " ", r["surface"], " ", r["peer"]))
 		}
 	}
-	want := []string{"operator_added ada system  <nil>", "console_sign_in ada console:ada console 127.0.0.1", "console_sign_out ada console:ada console 127.0.0.1", "console_sign_in ada console:ada console 127.0.0.1"}
+	want := []string{"operator_added ada system  <nil>", "console_sign_in ada console:ada console 127.0.0.1",
+		"console_sign_out ada console:ada console 127.0.0.1", "console_sign_in ada console:ada console 127.0.0.1"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the log says %q, want %q", got, want)
 	}
@@ -63,7 +64,8 @@ func TestUnknownNamesLookTheSame(t *testing.T) {
 		b := d.browser()
 		b.address = "10.0.0.1:1"
 		for range guessesPerMinute {
-			body[name] = strings.ReplaceAll(b.signIn(name, "not the password").is(t, http.StatusForbidden, "name or the password is not right").body, name, "NAME")
+			body[name] = strings.ReplaceAll(b.signIn(name, "not the password").is(t, http.StatusForbidden,
+				"name or the password is not right").body, name, "NAME")
 		}
 		limited := b.signIn(name, "not the password").is(t, http.StatusTooManyRequests)
 		body[name] += strings.ReplaceAll(limited.body, name, "NAME")
@@ -126,13 +128,17 @@ func TestGuessLimits(t *testing.T) {
 		tries []try
 	}{
 		{"an account from one address", append(repeat(5, try{"ada", "10.0.0.1:1", wrong, 0, 403}),
-			try{"ada", "10.0.0.1:1", password, 0, 429}, try{"ada", "10.0.0.1:1", password, guessWindow - 1, 429}, try{"ada", "10.0.0.1:1", password, 1, 303})},
+			try{"ada", "10.0.0.1:1", password, 0, 429}, try{"ada", "10.0.0.1:1", password, guessWindow - 1, 429},
+			try{"ada", "10.0.0.1:1", password, 1, 303})},
 		{"another address is not kept out", append(repeat(5, try{"ada", "10.0.0.1:1", wrong, 0, 403}),
-			try{"ada", "10.0.0.1:1", wrong, 0, 429}, try{"ada", "10.0.0.2:1", password, 0, 303}, try{"eve", "10.0.0.1:1", password, 0, 303})},
+			try{"ada", "10.0.0.1:1", wrong, 0, 429}, try{"ada", "10.0.0.2:1", password, 0, 303},
+			try{"eve", "10.0.0.1:1", password, 0, 303})},
 		{"an account from many addresses", append(fromEach(accountGuesses, "ada", wrong),
-			try{" Ada", "10.0.0.6:1", password, guessWindow, 429}, try{"eve", "10.0.0.6:1", password, 0, 303}, try{"ada", "10.0.0.6:1", password, slowWindow, 303})},
+			try{" Ada", "10.0.0.6:1", password, guessWindow, 429}, try{"eve", "10.0.0.6:1", password, 0, 303},
+			try{"ada", "10.0.0.6:1", password, slowWindow, 303})},
 		{"an address on many accounts", append(onEach(addressGuesses, "10.0.0.1", wrong),
-			try{"ada", "10.0.0.1:6", password, 0, 429}, try{"ada", "10.0.0.2:1", password, 0, 303}, try{"ada", "10.0.0.1:6", password, guessWindow, 303})},
+			try{"ada", "10.0.0.1:6", password, 0, 429}, try{"ada", "10.0.0.2:1", password, 0, 303},
+			try{"ada", "10.0.0.1:6", password, guessWindow, 303})},
 		{"one IPv6 network", append(repeat(3, try{"ada", "[2001:db8::1]:1", wrong, 0, 403}), try{"ada", "[2001:db8::2]:1", wrong, 0, 403}, try{"ada", "[2001:db8::3]:1", wrong, 0, 403},
 			try{"ada", "[2001:db8:0:0:ffff::1]:1", password, 0, 429}, try{"ada", "[2001:db8:0:1::1]:1", password, 0, 303})},
 		{"a window that slides", []try{{"ada", "10.0.0.1:1", wrong, 0, 403}, {"ada", "10.0.0.1:1", wrong, 30 * time.Second, 403}, {"ada", "10.0.0.1:1", wrong, 0, 403}, {"ada", "10.0.0.1:1", wrong, 0, 403},
@@ -193,7 +199,8 @@ func TestGuessesSideBySide(t *testing.T) {
 	}
 }
 
-// The table of tries has an end. Tries from ever new networks keep nobody else out, and an account that had its tries stays closed.
+// The table of tries has an end. Tries from ever new networks keep nobody else out, and an account that had its tries
+// stays closed.
 func TestGuessTableIsLimited(t *testing.T) {
 	g := newGuesses()
 	now := time.Unix(1, 0)
@@ -368,14 +375,17 @@ func TestPasswordIsAskedAgain(t *testing.T) {
 		"/keys/" + id + "/roll":   {"grace", "7d"},
 		"/keys/" + id + "/revoke": {},
 	} {
-		a := b.post(path, fields...).is(t, http.StatusForbidden, "Your password again", `action="`+path+`"`, `name="`+confirmField+`"`)
+		a := b.post(path, fields...).is(t, http.StatusForbidden, "Your password again", `action="`+path+`"`,
+			`name="`+confirmField+`"`)
 		for i := 0; i < len(fields); i += 2 {
-			want := fmt.Sprintf(`<input type="hidden" name="%s" value="%s">`, fields[i], strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(fields[i+1]))
+			want := fmt.Sprintf(`<input type="hidden" name="%s" value="%s">`, fields[i],
+				strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(fields[i+1]))
 			if !strings.Contains(a.body, want) {
 				t.Errorf("%s: the page lost %s", path, want)
 			}
 		}
-		b.post(path, append(fields, confirmField, "wrong-password-1")...).is(t, http.StatusForbidden, "not right", "Your password again").lacks(t, "wrong-password-1")
+		b.post(path, append(fields, confirmField, "wrong-password-1")...).is(t, http.StatusForbidden, "not right",
+			"Your password again").lacks(t, "wrong-password-1")
 	}
 	if keys := d.ops.Keys(); len(keys) != 1 || keys[0].Revocation() != nil {
 		t.Fatal("something was done without the password")
@@ -429,8 +439,8 @@ func TestSignInThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// Whoever guesses at an account keeps nobody out who has signed in on their device before: not from the same address, not
-// from many, not with every entry of the table.
+// Whoever guesses at an account keeps nobody out who has signed in on their device before: not from the same address,
+// not from many, not with every entry of the table.
 func TestAKnownDeviceIsNotKeptOut(t *testing.T) {
 	d := newDesk(t)
 	d.add("eve", store.RoleAdmin)
@@ -484,7 +494,8 @@ func TestADeviceCookieEnds(t *testing.T) {
 	op, _ := d.state.Operator("ada")
 	r := httptest.NewRequest("GET", "/", nil)
 	r.AddCookie(&http.Cookie{Name: deviceCookie, Value: b.device})
-	for after, want := range map[time.Duration]bool{0: true, deviceFor - time.Second: true, deviceFor: false, -time.Hour: false} {
+	for after, want := range map[time.Duration]bool{0: true, deviceFor - time.Second: true, deviceFor: false,
+		-time.Hour: false} {
 		if _, known := d.c.device(r, op, d.clock().Add(after)); known != want {
 			t.Errorf("after %v: known %v", after, known)
 		}

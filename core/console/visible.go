@@ -14,8 +14,8 @@ type piece struct {
 	Mark string // "U+202E"; empty for text
 }
 
-// visible splits text from outside so that a page can show what is in it. The pieces joined are the whole text: nothing is
-// left out.
+// visible splits text from outside so that a page can show what is in it. The pieces joined are the whole text: nothing
+// is left out.
 func visible(s string) []piece {
 	var out []piece
 	start := 0

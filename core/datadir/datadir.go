@@ -1,7 +1,8 @@
 //go:build unix
 
-// Package datadir holds a data directory for one process. Whoever reads or writes what lies in one takes the lock first: before
-// it makes a pepper, a signing key or a database. The kernel lets the lock go when its holder ends, so none is ever left behind.
+// Package datadir makes a data directory, keeps others out of it, makes the secrets that lie in it, and holds it for
+// one process. Whoever reads or writes what lies in one takes the lock first: before it makes a pepper, a signing key
+// or a database. The kernel lets the lock go when its holder ends, so none is ever left behind.
 package datadir
 
 import (
@@ -36,8 +37,8 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("the data directory %s is in use by %s; stop that one first, or give another directory", e.Dir, who)
 }
 
-// Acquire takes the directory, which must exist, for this process. An *InUseError says that somebody else has it; Acquire never
-// waits.
+// Acquire takes the directory, which must exist, for this process. An *InUseError says that somebody else has it;
+// Acquire never waits.
 func Acquire(dir string) (*Lock, error) {
 	f, err := os.OpenFile(filepath.Join(dir, Name), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 	if err != nil {

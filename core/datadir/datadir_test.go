@@ -21,7 +21,8 @@ func TestOneHolder(t *testing.T) {
 	if !ok || used.PID != os.Getpid() || used.Dir != dir {
 		t.Fatalf("the second one got %v", err)
 	}
-	if text := err.Error(); !strings.Contains(text, "process "+strconv.Itoa(os.Getpid())) || strings.Contains(text, "temporarily") {
+	if text := err.Error(); !strings.Contains(text, "process "+strconv.Itoa(os.Getpid())) ||
+		strings.Contains(text, "temporarily") {
 		t.Errorf("it is told %q", text)
 	}
 	if err := first.Release(); err != nil {
@@ -38,7 +39,8 @@ func TestOneHolder(t *testing.T) {
 
 // What a dead holder has written keeps nobody out, and whatever else is in the file is not taken for a process.
 func TestWhatIsLeftBehind(t *testing.T) {
-	for name, text := range map[string]string{"a dead one": "4194000\n", "nothing": "", "not a number": "who\n", "negative": "-1\n"} {
+	for name, text := range map[string]string{"a dead one": "4194000\n", "nothing": "", "not a number": "who\n",
+		"negative": "-1\n"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, Name), []byte(text), 0o600); err != nil {

@@ -15,8 +15,8 @@ const (
 // LogEvery is how often at most a listener logs what it meets again and again.
 const LogEvery = 10 * time.Second
 
-// Acceptor goes on after errors of accept: a machine that is short of descriptors, of memory or of epoll registrations has
-// some again later, and who listens by then serves on. Accept is called by one goroutine, Close by any.
+// Acceptor goes on after errors of accept: a machine that is short of descriptors, of memory or of epoll registrations
+// has some again later, and who listens by then serves on. Accept is called by one goroutine, Close by any.
 type Acceptor struct {
 	said *Throttle // errors
 
@@ -31,8 +31,8 @@ func NewAcceptor(what string, log func(format string, args ...any)) *Acceptor {
 	return &Acceptor{said: NewThrottle(what, LogEvery, log), ended: make(chan struct{})}
 }
 
-// Accept calls accept until it gives no error, and pauses in between. Its own error is net.ErrClosed, once the Acceptor or the
-// listener below is closed.
+// Accept calls accept until it gives no error, and pauses in between. Its own error is net.ErrClosed, once the Acceptor
+// or the listener below is closed.
 func Accept[C any](a *Acceptor, accept func() (C, error)) (C, error) {
 	for {
 		c, err := accept()

@@ -33,7 +33,8 @@ func (l *scripted) Close() error { return nil }
 
 // Whatever a machine is short of, the listener pauses ever longer, says so now and then, and lets in who comes next.
 func TestAcceptGoesOn(t *testing.T) {
-	short := []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS, errors.New("unknown"), io.EOF}
+	short := []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS,
+		errors.New("unknown"), io.EOF}
 	synctest.Test(t, func(t *testing.T) {
 		ln := &scripted{}
 		const errs = 30
@@ -41,7 +42,9 @@ func TestAcceptGoesOn(t *testing.T) {
 			ln.errs = append(ln.errs, short[i%len(short)])
 		}
 		var logged []string
-		l := NewDoor(4, 4).Listen(ln, NewAcceptor("door", func(f string, a ...any) { logged = append(logged, fmt.Sprintf(f, a...)) }), nil, nil)
+		l := NewDoor(4, 4).Listen(ln, NewAcceptor("door", func(f string, a ...any) {
+			logged = append(logged, fmt.Sprintf(f, a...))
+		}), nil, nil)
 		accept := func() {
 			t.Helper()
 			c, err := l.Accept()
@@ -90,7 +93,8 @@ func TestAcceptEndsWhenClosed(t *testing.T) {
 			t.Errorf("closed, and the listener below says something else: %v", err)
 		}
 		below := &scripted{errs: []error{&net.OpError{Op: "accept", Err: net.ErrClosed}}}
-		if _, err := NewDoor(4, 4).Listen(below, NewAcceptor("door", t.Logf), nil, nil).Accept(); !errors.Is(err, net.ErrClosed) {
+		if _, err := NewDoor(4, 4).Listen(below, NewAcceptor("door", t.Logf), nil, nil).Accept(); !errors.Is(err,
+			net.ErrClosed) {
 			t.Errorf("the listener below is closed: %v", err)
 		}
 	})

@@ -11,7 +11,8 @@ var (
 	ErrAllIsFull = errors.New("all callers together hold all that there is")
 )
 
-// Budget bounds the bytes that messages hold which have not been answered yet, of one caller and of all. Safe for concurrent use.
+// Budget bounds the bytes that messages hold which have not been answered yet, of one caller and of all. Safe for
+// concurrent use.
 type Budget struct {
 	all, one int64
 

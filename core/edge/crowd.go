@@ -2,9 +2,9 @@ package edge
 
 import "sync"
 
-// Crowd bounds how many requests run at once. The last quarter is for callers that have few of them, and a few more beyond all are for what
-// is urgent of these: no number of one caller's requests keeps another's out. What is urgent counts apart, so a caller's other requests do
-// not keep it out either. Safe for concurrent use.
+// Crowd bounds how many requests run at once. The last quarter is for callers that have few of them, and a few more
+// beyond all are for what is urgent of these: no number of one caller's requests keeps another's out. What is urgent
+// counts apart, so a caller's other requests do not keep it out either. Safe for concurrent use.
 type Crowd struct {
 	most, few, spare int
 

@@ -78,7 +78,8 @@ func TestDoorUnderRaces(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if open, strangers, _, _ := d.Counts(); open != 0 || strangers != 0 || len(d.of) != 0 || len(d.keys) != 0 || d.known != 0 {
+	if open, strangers, _, _ := d.Counts(); open != 0 || strangers != 0 || len(d.of) != 0 || len(d.keys) != 0 ||
+		d.known != 0 {
 		t.Errorf("%d open, %d strangers, %d addresses after all have left", open, strangers, len(d.of))
 	}
 }
@@ -115,7 +116,8 @@ func TestClientBehindProxies(t *testing.T) {
 		{"192.0.2.1", []string{"198.51.100.1"}, nil, "192.0.2.1"}, // no proxy of ours says so
 		{"10.0.0.1", nil, nil, "10.0.0.1"},
 		{"10.0.0.1", []string{"198.51.100.1"}, nil, "198.51.100.1"},
-		{"10.0.0.1", []string{"203.0.113.9, 198.51.100.1"}, nil, "198.51.100.1"}, // what stands before it is the client's own word
+		// what stands before it is the client's own word
+		{"10.0.0.1", []string{"203.0.113.9, 198.51.100.1"}, nil, "198.51.100.1"},
 		{"10.0.0.1", []string{"203.0.113.9", "198.51.100.1, 10.2.2.2"}, nil, "198.51.100.1"},
 		{"10.0.0.1", []string{"10.0.0.7"}, nil, "10.0.0.7"},
 		{"10.0.0.1", []string{"198.51.100.1, junk"}, nil, "10.0.0.1"},

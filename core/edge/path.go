@@ -3,8 +3,8 @@ package edge
 import "strings"
 
 // Path gives the path of a request's target as it was sent. It is false for a path that another server could read as a
-// different one: an encoded byte, an empty or dotted segment, a parameter. Nothing is served there, so nothing is decoded
-// or tidied.
+// different one: an encoded byte, an empty or dotted segment, a parameter. Nothing is served there, so nothing is
+// decoded or tidied.
 func Path(target string) (path string, exact bool) {
 	if !strings.HasPrefix(target, "/") {
 		_, rest, ok := strings.Cut(target, "://")

@@ -19,10 +19,10 @@ func (p Proxies) Trusts(a netip.Addr) bool {
 	return false
 }
 
-// Client is the address of whoever asked, by the connection's other end and the values of X-Forwarded-For and Forwarded,
-// each in the order sent. Only what trusted proxies have added counts: the last address that is not theirs. Where both
-// headers are there one may be the client's own, and where an entry is no address nothing before it can be told: then it is
-// the nearest address that is known.
+// Client is the address of whoever asked, by the connection's other end and the values of X-Forwarded-For and
+// Forwarded, each in the order sent. Only what trusted proxies have added counts: the last address that is not theirs.
+// Where both headers are there one may be the client's own, and where an entry is no address nothing before it can be
+// told: then it is the nearest address that is known.
 func (p Proxies) Client(peer netip.Addr, xff, forwarded []string) netip.Addr {
 	if !p.Trusts(peer) || len(xff) > 0 && len(forwarded) > 0 {
 		return peer

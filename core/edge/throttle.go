@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Throttle logs what strangers can cause: the first message, and then one in each interval at most, with how many were lost in
-// between. Safe for concurrent use.
+// Throttle logs what strangers can cause: the first message, and then one in each interval at most, with how many were
+// lost in between. Safe for concurrent use.
 type Throttle struct {
 	what  string
 	every time.Duration

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// However many messages there are and from wherever, the first one is logged and then one in each interval, with the number of
-// those between.
+// However many messages there are and from wherever, the first one is logged and then one in each interval, with the
+// number of those between.
 func TestThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -32,7 +32,8 @@ func TestThrottle(t *testing.T) {
 		th.Log("second")
 		time.Sleep(time.Minute)
 		th.Log("third")
-		want := []string{"door: first 1%", "door: 101 messages were not logged: more than one in 10s", "door: second", "door: third"}
+		want := []string{"door: first 1%", "door: 101 messages were not logged: more than one in 10s", "door: second",
+			"door: third"}
 		if !slices.Equal(logged, want) {
 			t.Errorf("logged %q, want %q", logged, want)
 		}

@@ -48,7 +48,10 @@ func TestProtocolErrors(t *testing.T) {
 		}, "it acknowledged nothing new 65536 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, func(w *world, _ *Settings) { w.add(100, "decision"); w.behave = c.reply }, func(t *testing.T, w *world, p *Pump) {
+			bubble(t, func(w *world, _ *Settings) {
+				w.add(100, "decision")
+				w.behave = c.reply
+			}, func(t *testing.T, w *world, p *Pump) {
 				after(50 * time.Millisecond)
 				s := p.Status()
 				if s.State != StateBackoff || !strings.Contains(s.Detail, c.want) || s.Protocol != 1 {
@@ -105,7 +108,10 @@ func (g *guessing) Recv() (*pluginv1.Ack, error) {
 
 // What was not sent yet cannot be acknowledged. Who reads nothing and guesses is not believed, and holds nobody up.
 func TestAcknowledgesWhatItHasNotRead(t *testing.T) {
-	bubble(t, func(w *world, s *Settings) { w.add(5000, "decision"); s.Consumer = guesser{w} }, func(t *testing.T, w *world, p *Pump) {
+	bubble(t, func(w *world, s *Settings) {
+		w.add(5000, "decision")
+		s.Consumer = guesser{w}
+	}, func(t *testing.T, w *world, p *Pump) {
 		after(time.Second)
 		s := p.Status()
 		if s.Protocol == 0 || s.Cursor > 2*256 || !strings.Contains(s.Detail, "but nothing behind 51") {
@@ -118,7 +124,8 @@ func TestAcknowledgesWhatItHasNotRead(t *testing.T) {
 	})
 }
 
-// Who acknowledges the last record that it was given need not know that the batch goes on over records that were filtered out.
+// Who acknowledges the last record that it was given need not know that the batch goes on over records that were
+// filtered out.
 func TestAcknowledgesTheLastRecord(t *testing.T) {
 	bubble(t, func(w *world, s *Settings) {
 		w.kinds = []string{"kill"}
@@ -139,21 +146,25 @@ func TestAcknowledgesTheLastRecord(t *testing.T) {
 			after(time.Second)
 		}
 		s := p.Status()
-		expect(t, "cursor, delivered, connects, failures", []any{s.Cursor, s.Delivered, s.Connects, s.Failures}, []any{90, 20, 1, 0})
+		expect(t, "cursor, delivered, connects, failures", []any{s.Cursor, s.Delivered, s.Connects, s.Failures},
+			[]any{90, 20, 1, 0})
 	})
 }
 
-// Any acknowledgement within what was sent is good, also in the middle of a batch, one that says nothing new, and one said twice.
+// Any acknowledgement within what was sent is good, also in the middle of a batch, one that says nothing new, and one
+// said twice.
 func TestPartialAcknowledgements(t *testing.T) {
 	bubble(t, func(w *world, _ *Settings) {
 		w.add(1000, "decision")
 		w.behave = func(b *pluginv1.Batch) []reply {
 			mid := (b.FirstSeq + b.LastSeq) / 2
-			return []reply{{ack: &pluginv1.Ack{}}, {ack: &pluginv1.Ack{Seq: mid}}, {ack: &pluginv1.Ack{Seq: mid}}, {ack: &pluginv1.Ack{Seq: b.LastSeq}}}
+			return []reply{{ack: &pluginv1.Ack{}}, {ack: &pluginv1.Ack{Seq: mid}}, {ack: &pluginv1.Ack{Seq: mid}},
+				{ack: &pluginv1.Ack{Seq: b.LastSeq}}}
 		}
 	}, func(t *testing.T, w *world, p *Pump) {
 		after(5 * time.Second)
 		s := p.Status()
-		expect(t, "cursor, delivered, protocol", []any{s.Cursor, s.Delivered, s.Protocol, s.Redelivered}, []any{1000, 1000, 0, 0})
+		expect(t, "cursor, delivered, protocol", []any{s.Cursor, s.Delivered, s.Protocol, s.Redelivered},
+			[]any{1000, 1000, 0, 0})
 	})
 }

@@ -131,8 +131,8 @@ func (c *conn) add(ctx context.Context, seq uint64, record []byte) bool {
 	return true
 }
 
-// How long a record waits for its texts to be masked. Whoever sends texts that no scanner gets through must not hold up what
-// others did: one record that was given up is followed by a minute in which none is waited for.
+// How long a record waits for its texts to be masked. Whoever sends texts that no scanner gets through must not hold up
+// what others did: one record that was given up is followed by a minute in which none is waited for.
 const (
 	maskTries = 6           // some six seconds; then it is delivered without those texts
 	maskHurry = time.Minute // behind a record that was given up
@@ -151,8 +151,9 @@ type hurry struct {
 	untold int // records in it that were delivered without a text, and of which the operator was not told one by one
 }
 
-// masksAgain reports whether a record that was just made is to be made again, later: a scanner had a slow moment. What is read behind it
-// waits, so that the order stays. In the end it is delivered without what could not be masked, and that is counted.
+// masksAgain reports whether a record that was just made is to be made again, later: a scanner had a slow moment. What
+// is read behind it waits, so that the order stays. In the end it is delivered without what could not be masked, and
+// that is counted.
 func (p *Pump) masksAgain(seq uint64) bool {
 	why := p.payload.failed
 	if why == nil || why.Lasts {
@@ -177,7 +178,8 @@ func (p *Pump) masksAgain(seq uint64) bool {
 		p.hurry.untold++
 		return false
 	}
-	p.set.Report("subscriber %s: record %d is delivered without what could not be masked, and %d others before it: %v", p.set.Name, seq, p.hurry.untold, why)
+	p.set.Report("subscriber %s: record %d is delivered without what could not be masked, and %d others before it: %v",
+		p.set.Name, seq, p.hurry.untold, why)
 	p.hurry = hurry{until: now.Add(maskHurry)}
 	return false
 }
@@ -204,7 +206,8 @@ func (c *conn) ship() {
 // gap tells that everything up to last is gone.
 func (c *conn) gap(last uint64) {
 	first := max(c.next, c.after+1)
-	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: last, Gap: &pluginv1.Gap{FirstSeq: first, LastSeq: last, Reason: "retention"}, Replay: last <= c.p.at.High}
+	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: last,
+		Gap: &pluginv1.Gap{FirstSeq: first, LastSeq: last, Reason: "retention"}, Replay: last <= c.p.at.High}
 	if !c.give(m, sentBatch{last: last}) {
 		return
 	}
@@ -212,8 +215,8 @@ func (c *conn) gap(last uint64) {
 	c.next, c.batch = last+1, nil
 }
 
-// give hands a batch to the goroutine that sends. There is room: no more are on their way than it has, and what is not on its way
-// any more was taken out before it could be acknowledged.
+// give hands a batch to the goroutine that sends. There is room: no more are on their way than it has, and what is not
+// on its way any more was taken out before it could be acknowledged.
 func (c *conn) give(m *pluginv1.Batch, s sentBatch) bool {
 	p := c.p
 	root, err := p.set.Log.Root(m.LastSeq)

@@ -17,8 +17,8 @@ const (
 
 // Clock is what is known of the time. It is kept over restarts as JSON. The zero Clock knows nothing.
 //
-// The wall clock can be wrong: a step of a hundred days would make the whole log too old at once. So its advance is held
-// against that of the machine's uptime, which nobody sets. Where it is ahead of it, it is in doubt.
+// The wall clock can be wrong: a step of a hundred days would make the whole log too old at once. So its advance is
+// held against that of the machine's uptime, which nobody sets. Where it is ahead of it, it is in doubt.
 type Clock struct {
 	At   time.Time     `json:"at,omitzero"`       // the time as far as it is certain
 	Boot string        `json:"boot_id,omitempty"` // of which boot of the machine Up is; "" for unknown
@@ -70,8 +70,8 @@ func (c *Clock) Old(wall time.Time, records uint64) (now time.Time, most uint64)
 	return wall, most
 }
 
-// Accept believes the wall clock after all. It has been in doubt for a day, with an alarm, and nothing is left that only it
-// calls old.
+// Accept believes the wall clock after all. It has been in doubt for a day, with an alarm, and nothing is left that
+// only it calls old.
 func (c *Clock) Accept(wall time.Time) bool {
 	if c.Doubt < doubtAtLeast {
 		return false

@@ -72,7 +72,9 @@ func (s *stepped) Trim(_ context.Context, through uint64, reason string, _ []str
 
 func (s *stepped) keep(t *testing.T, age time.Duration) *Keeper {
 	t.Helper()
-	k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: age}, Cursors: func() (map[string]uint64, bool) { return nil, true },
+	k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: age}, Cursors: func() (map[string]uint64, bool) {
+		return nil, true
+	},
 		Now: func() (now time.Time) { s.with(func() { now = time.Now().Add(s.ahead) }); return now }, Clock: s.clock,
 		Uptime:    func() (string, time.Duration) { return "boot", time.Since(s.began) },
 		KeepClock: func(_ context.Context, c Clock) error { s.with(func() { s.clock = c }); return nil },
@@ -89,8 +91,8 @@ func (s *stepped) step(by time.Duration) { s.with(func() { s.ahead = by }) }
 
 const days = 24 * time.Hour
 
-// A clock that is a hundred days ahead removes nothing for an hour, with an alarm; when it is set right, it is as if it had
-// never been.
+// A clock that is a hundred days ahead removes nothing for an hour, with an alarm; when it is set right, it is as if it
+// had never been.
 func TestStepAheadRemovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stepped{shelf: &shelf{world: newWorld()}, began: time.Now()}
@@ -111,7 +113,8 @@ func TestStepAheadRemovesNothing(t *testing.T) {
 	})
 }
 
-// One that stays ahead removes a twentieth of the log an hour, restarts of the server or not, and is believed in the end.
+// One that stays ahead removes a twentieth of the log an hour, restarts of the server or not, and is believed in the
+// end.
 func TestStepAheadRemovesLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stepped{shelf: &shelf{world: newWorld()}, began: time.Now()}

@@ -1,8 +1,8 @@
-// Package feed brings the audit log to subscribers, one pump each, and decides what retention may remove. A pump reads the
-// log behind its durable cursor, sends batches within a window of credit, and moves the cursor over what is acknowledged:
-// at least once, in order, nothing left out without a record that says so. It must never be in the way of decisions: it
-// rests between small pieces of work and holds a few MiB at most. It knows neither the store nor plugin processes: the log,
-// the cursors and the subscriber are interfaces of its own, and core wires them.
+// Package feed brings the audit log to subscribers, one pump each, and decides what retention may remove. A pump reads
+// the log behind its durable cursor, sends batches within a window of credit, and moves the cursor over what is
+// acknowledged: at least once, in order, nothing left out without a record that says so. It must never be in the way of
+// decisions: it rests between small pieces of work and holds a few MiB at most. It knows neither the store nor plugin
+// processes: the log, the cursors and the subscriber are interfaces of its own, and core wires them.
 package feed
 
 import (
@@ -21,8 +21,8 @@ type History interface {
 	First() uint64
 	// Size is how many bytes the records from seq on take, as an estimate.
 	Size(from uint64) (bytes uint64, err error)
-	// Tail calls fn with every record on disk from seq on, in order; where that one has been removed, from First on. The bytes
-	// are only valid during the call. An error of fn ends the walk and is returned.
+	// Tail calls fn with every record on disk from seq on, in order; where that one has been removed, from First on. The
+	// bytes are only valid during the call. An error of fn ends the walk and is returned.
 	Tail(from uint64, fn func(seq uint64, record []byte) error) error
 }
 
@@ -33,7 +33,8 @@ type Log interface {
 	ID() string
 	// Root is the RFC 6962 root hash of the tree over records 1 to size.
 	Root(size uint64) ([32]byte, error)
-	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is called.
+	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is
+	// called.
 	Follow(wake chan<- struct{}) (stop func())
 }
 
@@ -107,17 +108,19 @@ const (
 
 // Settings are what a pump needs. Name, Log, Cursors and Consumer are required, Mask with PayloadRedacted.
 type Settings struct {
-	Name     string
-	Types    []string // of records that are delivered; none: all
-	Agents   []string // globs. Records of another agent are not delivered, those of no agent or of a pattern are; none: all
+	Name  string
+	Types []string // of records that are delivered; none: all
+	// globs. Records of another agent are not delivered, those of no agent or of a pattern are; none: all
+	Agents   []string
 	Tools    []string // likewise for tools
 	Payload  string   // default redacted
-	Start    string   // of a subscriber that has no cursor yet; default latest
+	Start    string   // of a subscriber that has no cursor yet; default earliest
 	OnPoison string   // default pause
 
-	Mask     func(ctx context.Context, t Text) (string, error)
-	Withheld func(cause, scanner string) // told of each record that is delivered without what could not be masked; nil: nobody
-	Policy   func() string               // when it changes, Mask may find something else in a text; nil: it never does
+	Mask func(ctx context.Context, t Text) (string, error)
+	// told of each record that is delivered without what could not be masked; nil: nobody
+	Withheld func(cause, scanner string)
+	Policy   func() string // when it changes, Mask may find something else in a text; nil: it never does
 	Log      Log
 	Cursors  Cursors
 	Consumer Consumer
@@ -153,7 +156,7 @@ func (s *Settings) ready() error {
 		others   []string
 	}{
 		{&s.Payload, "payload", PayloadRedacted, []string{PayloadDigest, PayloadFull}},
-		{&s.Start, "start", StartLatest, []string{StartEarliest}},
+		{&s.Start, "start", StartEarliest, []string{StartLatest}},
 		{&s.OnPoison, "on_poison", PoisonPause, []string{PoisonDead}},
 	} {
 		if err := oneOf(f.value, f.name, f.standard, f.others); err != nil {
@@ -167,7 +170,8 @@ func (s *Settings) ready() error {
 		value *int
 		name  string
 		most  int
-	}{{&s.Window, "window", maxWindow}, {&s.BatchRecords, "batch records", maxRecords}, {&s.BatchBytes, "batch bytes", maxBytes}} {
+	}{{&s.Window, "window", maxWindow}, {&s.BatchRecords, "batch records", maxRecords},
+		{&s.BatchBytes, "batch bytes", maxBytes}} {
 		if *f.value == 0 {
 			*f.value = f.most
 		}
@@ -206,5 +210,5 @@ func oneOf(value *string, name, standard string, others []string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: %q is none of %s %v", name, *value, standard, others)
+	return fmt.Errorf("%s: %q is not one of %s %v", name, *value, standard, others)
 }

@@ -47,8 +47,9 @@ func TestFilter(t *testing.T) {
 	})
 }
 
-// A subscriber is told how far each batch goes, also over what it does not want: however often streams and pumps end, the next batch
-// begins where the last one that it took in ended. Whoever proves completeness would else take the rest for a hole.
+// A subscriber is told how far each batch goes, also over what it does not want: however often streams and pumps end,
+// the next batch begins where the last one that it took in ended. Whoever proves completeness would else take the rest
+// for a hole.
 func TestFilteredBatchesHaveNoHoles(t *testing.T) {
 	last := uint64(0)
 	bubble(t, func(w *world, s *Settings) {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A record whose texts cannot be masked at one moment is tried again before it is delivered, and what is behind it waits. One that can
-// never be masked is delivered without its texts, which is said and counted.
+// A record whose texts cannot be masked at one moment is tried again before it is delivered, and what is behind it
+// waits. One that can never be masked is delivered without its texts, which is said and counted.
 func TestMaskingIsTriedAgain(t *testing.T) {
 	failures, told := map[string]int{"slow": 3, "never": 1 << 30}, []string{}
 	mask := func(_ context.Context, text Text) (string, error) {
@@ -27,7 +27,8 @@ func TestMaskingIsTriedAgain(t *testing.T) {
 		s.Withheld = func(cause, scanner string) { told = append(told, cause+" "+scanner) }
 		w.payload = func(rec []byte) []byte {
 			if bytes.Contains(rec, []byte("never")) {
-				return bytes.Replace(rec, []byte(`{"a":"never secret"}`), []byte(`{"withheld":"mask_failed","cause":"timeout","scanner":"secrets"}`), 1)
+				return bytes.Replace(rec, []byte(`{"a":"never secret"}`),
+					[]byte(`{"withheld":"mask_failed","cause":"timeout","scanner":"secrets"}`), 1)
 			}
 			return bytes.ReplaceAll(rec, []byte("secret"), []byte("[MASKED]"))
 		}
@@ -54,7 +55,8 @@ func TestMaskingIsTriedAgain(t *testing.T) {
 	})
 }
 
-// However many records cannot be masked, what is behind them does not wait for each: the first is waited for, and then one a minute.
+// However many records cannot be masked, what is behind them does not wait for each: the first is waited for, and then
+// one a minute.
 func TestMaskingDelaysOthersLittle(t *testing.T) {
 	withheld, lines := 0, 0
 	set := func(w *world, s *Settings) {
@@ -68,7 +70,8 @@ func TestMaskingDelaysOthersLittle(t *testing.T) {
 		s.Withheld = func(string, string) { withheld++ }
 		s.Report = func(string, ...any) { lines++ }
 		w.payload = func(rec []byte) []byte {
-			return bytes.Replace(rec, []byte(`{"a":"never"}`), []byte(`{"withheld":"mask_failed","cause":"timeout","scanner":"secrets"}`), 1)
+			return bytes.Replace(rec, []byte(`{"a":"never"}`),
+				[]byte(`{"withheld":"mask_failed","cause":"timeout","scanner":"secrets"}`), 1)
 		}
 	}
 	bubble(t, set, func(t *testing.T, w *world, p *Pump) {

@@ -14,8 +14,8 @@ import (
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// Whoever checks that each batch follows the one before sees no hole where a record was passed over: the next stream begins with saying
-// so, until that is acknowledged.
+// Whoever checks that each batch follows the one before sees no hole where a record was passed over: the next stream
+// begins with saying so, until that is acknowledged.
 func TestPassedOverIsTold(t *testing.T) {
 	for name, stubborn := range map[string]bool{"acknowledged": false, "never acknowledged": true} {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +69,8 @@ func TestPassedOverIsTold(t *testing.T) {
 	}
 }
 
-// A subscriber that is gone when it is told of what was passed over has refused nothing: it is told for as long as it takes, unless an
-// operator says otherwise.
+// A subscriber that is gone when it is told of what was passed over has refused nothing: it is told for as long as it
+// takes, unless an operator says otherwise.
 func TestPassedOverInAnOutage(t *testing.T) {
 	for name, skip := range map[string]bool{"it ends": false, "an operator's word": true} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,8 @@ func TestPassedOverInAnOutage(t *testing.T) {
 				after(time.Hour)
 				s, before := p.Status(), 0
 				w.with(func() { before = told })
-				if before < 50 || s.Cursor != 31 || s.Poison != 0 || !strings.Contains(s.Detail, "when it was told that records 31 to 31 were passed over") {
+				if before < 50 || s.Cursor != 31 || s.Poison != 0 ||
+					!strings.Contains(s.Detail, "when it was told that records 31 to 31 were passed over") {
 					t.Fatalf("told %d times, %+v", before, s)
 				}
 				expect(t, "no word", p.Resume(context.Background(), operator, false), "it is not paused")

@@ -16,7 +16,8 @@ import (
 // rules and programs.
 var (
 	contents = map[string]bool{"args": true, "context": true, "modified_args": true, "params": true, "result": true}
-	texts    = map[string]bool{"reason": true, "message": true, "error": true, "note": true, "who_note": true, "why": true, "detail": true}
+	texts    = map[string]bool{"reason": true, "message": true, "error": true, "note": true, "who_note": true, "why": true,
+		"detail": true}
 )
 
 // The limits of masking.
@@ -28,8 +29,9 @@ const (
 	maxSpare   = 1 << 10
 )
 
-// maxDelivered is the largest record that is delivered as it is: plugins take messages of 4 MiB. An agent must not be able to
-// stop every subscriber with one large call, so a larger record comes without what the agent has sent, and says so.
+// maxDelivered is the largest record that is delivered as it is: plugins take messages of 4 MiB. An agent must not be
+// able to stop every subscriber with one large call, so a larger record comes without what the agent has sent, and says
+// so.
 const maxDelivered = 3 << 20
 
 // MaskError says why a text could not be masked, in words that a subscriber may read.

@@ -72,7 +72,8 @@ func TestLargePayload(t *testing.T) {
 	}
 }
 
-// What a batch holds is what it counts: an agent's large args are not in memory for a subscriber that does not get them.
+// What a batch holds is what it counts: an agent's large args are not in memory for a subscriber that does not get
+// them.
 func TestPayloadHoldsLittle(t *testing.T) {
 	rec := []byte(`{"v":1,"args":{"c":"` + strings.Repeat("y", 1<<20) + `"},"reason":"x"}`)
 	for _, kind := range []string{PayloadDigest, PayloadRedacted} {
@@ -101,7 +102,8 @@ func TestPayloadRemembersLittle(t *testing.T) {
 	p := payload{kind: PayloadRedacted, mask: func(_ context.Context, t Text) (string, error) { return t.Text, nil }}
 	before := held()
 	for i := range 64 {
-		p.of(context.Background(), 7, fmt.Appendf(nil, `{"n":1e0,"tool_id":"tool-%d","agent_id":"a","args":{"c":"%s"},"reason":"x"}`, i, long))
+		p.of(context.Background(), 7, fmt.Appendf(nil,
+			`{"n":1e0,"tool_id":"tool-%d","agent_id":"a","args":{"c":"%s"},"reason":"x"}`, i, long))
 	}
 	if after := held(); len(p.seen) != 64 || after > before+16<<20 {
 		t.Errorf("%d texts take %d KiB", len(p.seen), (after-before)>>10)
@@ -112,12 +114,16 @@ func TestPayloadRemembersLittle(t *testing.T) {
 // What masking made of a text is remembered for the same tool and agent only, and not without end.
 func TestPayloadRemembers(t *testing.T) {
 	asked := 0
-	p := payload{kind: PayloadRedacted, mask: func(_ context.Context, t Text) (string, error) { asked++; return t.ToolID + t.Text, nil }}
+	p := payload{kind: PayloadRedacted, mask: func(_ context.Context, t Text) (string, error) {
+		asked++
+		return t.ToolID + t.Text, nil
+	}}
 	for i := range 2 * maskedKept {
 		for _, tool := range []string{"a", "b"} {
 			for range 2 {
 				rec := fmt.Sprintf(`{"tool_id":"%s","reason":"%d"}`, tool, i)
-				if got, want := string(p.of(context.Background(), 1, []byte(rec))), fmt.Sprintf(`{"tool_id":"%s","reason":"%s%d"}`, tool, tool, i); got != want {
+				if got, want := string(p.of(context.Background(), 1, []byte(rec))),
+					fmt.Sprintf(`{"tool_id":"%s","reason":"%s%d"}`, tool, tool, i); got != want {
 					t.Fatalf("got %s, want %s", got, want)
 				}
 			}
@@ -128,11 +134,14 @@ func TestPayloadRemembers(t *testing.T) {
 	}
 }
 
-// A text that was let through is looked at again when the scanners may know more: with other settings at once, and else soon.
+// A text that was let through is looked at again when the scanners may know more: with other settings at once, and else
+// soon.
 func TestPayloadForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		policy, word := "one", "nothing"
-		p := payload{kind: PayloadRedacted, policy: func() string { return policy }, mask: func(_ context.Context, t Text) (string, error) {
+		p := payload{kind: PayloadRedacted, policy: func() string {
+			return policy
+		}, mask: func(_ context.Context, t Text) (string, error) {
 			return strings.ReplaceAll(t.Text, word, "[MASKED]"), nil
 		}}
 		reason := func() string { return string(p.of(context.Background(), 1, []byte(`{"reason":"a code name"}`))) }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// blame notes against which record a stream has ended. Only one that was on its way can be to blame, and it is the first of
-// them for sure only when it was alone: so what was on its way goes one at a time from now on.
+// blame notes against which record a stream has ended. Only one that was on its way can be to blame, and it is the
+// first of them for sure only when it was alone: so what was on its way goes one at a time from now on.
 func (p *Pump) blame(c *conn, e end) {
 	if e.cause == endAsked || e.cause == endClosed {
 		return
@@ -75,8 +75,8 @@ func (p *Pump) pass(ctx context.Context, e Event, more ...Event) error {
 	return nil
 }
 
-// own reports whether a record tells of this very subscriber. Such a one is never passed over by itself: that would make
-// another record of it, which would fail as this one did, without end. A record that cannot be read counts as one.
+// own reports whether a record tells of this very subscriber. Such a one is never passed over by itself: that would
+// make another record of it, which would fail as this one did, without end. A record that cannot be read counts as one.
 func (p *Pump) own(seq uint64) (own bool) {
 	own = true
 	err := p.set.Log.Tail(seq, func(n uint64, record []byte) error {
@@ -98,14 +98,15 @@ type ask struct {
 	done   chan struct{}
 }
 
-// Resume lets a paused subscriber go on. With skip the record that failed is passed over, and recorded as a dead letter;
-// skip also helps a subscriber that is not paused but does not get past a record. It returns when that is on disk.
+// Resume lets a paused subscriber go on. With skip the record that failed is passed over, and recorded as a dead
+// letter; skip also helps a subscriber that is not paused but does not get past a record. It returns when that is on
+// disk.
 func (p *Pump) Resume(ctx context.Context, by Who, skip bool) error {
 	return p.word(ctx, &ask{by: by, resume: true, skip: skip})
 }
 
-// Replay delivers once more what was delivered, from that record on. It returns when the cursor is there; the batches up to
-// where the subscriber was say that they are a replay. Refused: records that were not delivered yet or are gone.
+// Replay delivers once more what was delivered, from that record on. It returns when the cursor is there; the batches
+// up to where the subscriber was say that they are a replay. Refused: records that were not delivered yet or are gone.
 func (p *Pump) Replay(ctx context.Context, by Who, from uint64) error {
 	return p.word(ctx, &ask{by: by, replay: from})
 }
@@ -152,7 +153,8 @@ func (p *Pump) resumed(ctx context.Context, a *ask) error {
 		if err := p.set.Cursors.Move(ctx, Move{Name: p.set.Name, Stay: true, Events: []Event{resumed}}); err != nil {
 			return fmt.Errorf("it cannot be recorded: %w", err)
 		}
-		p.set.Report("subscriber %s: it is not told any more that records %d to %d were passed over%s", p.set.Name, p.passed.first, p.passed.last, why)
+		p.set.Report("subscriber %s: it is not told any more that records %d to %d were passed over%s", p.set.Name,
+			p.passed.first, p.passed.last, why)
 		p.passed = passed{}
 		return nil
 	case a.skip:

@@ -152,7 +152,8 @@ func (s *story) end() error {
 }
 
 func TestAnyStory(t *testing.T) {
-	kinds := []string{"write", "write", "write", "write other", "wait", "wait", "wait", "wait long", "mood", "mood", "mood", "poison", "die", "down", "crash", "crash", "restart", "disk", "trim", "replay", "resume"}
+	kinds := []string{"write", "write", "write", "write other", "wait", "wait", "wait", "wait long", "mood", "mood",
+		"mood", "poison", "die", "down", "crash", "crash", "restart", "disk", "trim", "replay", "resume"}
 	rapid.Check(t, func(rt *rapid.T) {
 		deeds := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
 			return deed{rapid.SampledFrom(kinds).Draw(rt, "what"), rapid.IntRange(0, 600).Draw(rt, "n")}

@@ -59,8 +59,8 @@ type Pump struct {
 // span is a range of records.
 type span struct{ first, last uint64 }
 
-// passed are records that the cursor moved over though the subscriber never had them. The next stream begins with telling it so: else
-// it would find a hole between that stream and what it had before.
+// passed are records that the cursor moved over though the subscriber never had them. The next stream begins with
+// telling it so: else it would find a hole between that stream and what it had before.
 type passed struct {
 	from uint64 // the record behind the last one that was acknowledged; up to first all was filtered out
 	span
@@ -68,8 +68,8 @@ type passed struct {
 	ended bool // one of them has ended so, or because the subscriber was gone
 }
 
-// tellMost is how often a subscriber may refuse to be told of what was passed over: it gets what follows all the same. One that is gone
-// has refused nothing; an operator's word (resume with skip) helps one that ends each time it is told.
+// tellMost is how often a subscriber may refuse to be told of what was passed over: it gets what follows all the same.
+// One that is gone has refused nothing; an operator's word (resume with skip) helps one that ends each time it is told.
 const tellMost = 5
 
 // failure is what is known of a record that could not be delivered.
@@ -85,7 +85,8 @@ func Start(set Settings) (*Pump, error) {
 		return nil, fmt.Errorf("subscriber %s: %w", set.Name, err)
 	}
 	ctx, kill := context.WithCancel(context.Background())
-	p := &Pump{set: set, asks: make(chan *ask), stop: make(chan struct{}), done: make(chan struct{}), kill: kill, size: set.BatchRecords}
+	p := &Pump{set: set, asks: make(chan *ask), stop: make(chan struct{}), done: make(chan struct{}), kill: kill,
+		size: set.BatchRecords}
 	p.payload = payload{kind: set.Payload, mask: set.Mask, policy: set.Policy}
 	p.now = Status{Name: set.Name, State: StateStarting}
 	p.publish()
@@ -93,8 +94,8 @@ func Start(set Settings) (*Pump, error) {
 	return p, nil
 }
 
-// Close reads nothing more, waits for what is on its way to be acknowledged, writes the cursor, and ends the pump. When ctx
-// is done it ends at once; what was not acknowledged comes again after the next Start.
+// Close reads nothing more, waits for what is on its way to be acknowledged, writes the cursor, and ends the pump. When
+// ctx is done it ends at once; what was not acknowledged comes again after the next Start.
 func (p *Pump) Close(ctx context.Context) error {
 	p.once.Do(func() { close(p.stop) })
 	select {
@@ -137,7 +138,8 @@ func (p *Pump) ending(ctx context.Context) bool {
 	}
 }
 
-// begin finds out where to begin. A subscriber without a cursor gets one at once: "latest" means now, not the next start.
+// begin finds out where to begin. A subscriber without a cursor gets one at once: "latest" means now, not the next
+// start.
 func (p *Pump) begin(ctx context.Context) {
 	at, ok := p.set.Cursors.Cursor(p.set.Name)
 	if !ok {
@@ -223,7 +225,8 @@ func (p *Pump) move(ctx context.Context, to uint64, events ...Event) error {
 	var passed []Event
 	for _, g := range p.gaps {
 		if first, last := max(g.first, p.at.Seq+1), min(g.last, to); first <= last {
-			passed = append(passed, Event{Type: EventGap, First: first, Last: last, Why: "removed by retention before they were delivered"})
+			passed = append(passed, Event{Type: EventGap, First: first, Last: last,
+				Why: "removed by retention before they were delivered"})
 		}
 	}
 	if err := p.set.Cursors.Move(ctx, Move{Name: p.set.Name, To: to, Events: append(passed, events...)}); err != nil {

@@ -70,7 +70,8 @@ func TestDelivers(t *testing.T) {
 		after(2 * time.Second)
 		s := p.Status()
 		expect(t, "state", s.State, StateDelivering)
-		expect(t, "cursor, delivered, lag", []any{s.Cursor, s.Delivered, s.LagRecords, s.Redelivered}, []any{1000, 1000, 0, 0})
+		expect(t, "cursor, delivered, lag", []any{s.Cursor, s.Delivered, s.LagRecords, s.Redelivered},
+			[]any{1000, 1000, 0, 0})
 		if n := len(w.batches); n != 4 {
 			t.Errorf("%d batches for 1000 records", n)
 		}
@@ -90,7 +91,10 @@ func TestWindow(t *testing.T) {
 		acks = append(acks, reply{ack: &pluginv1.Ack{Seq: b.LastSeq}})
 		return nil
 	}
-	bubble(t, func(w *world, _ *Settings) { w.behave = silent; w.add(5000, "decision") }, func(t *testing.T, w *world, p *Pump) {
+	bubble(t, func(w *world, _ *Settings) {
+		w.behave = silent
+		w.add(5000, "decision")
+	}, func(t *testing.T, w *world, p *Pump) {
 		after(5 * time.Second)
 		expect(t, "batches without an acknowledgement", len(w.batches), 4)
 		w.with(func() { w.onMove = func(Move) (bool, error) { return false, errors.New("stalled") } })
@@ -118,7 +122,8 @@ func TestCrashAroundTheCursor(t *testing.T) {
 	for name, c := range map[string]struct {
 		applied bool
 		at      uint64
-	}{"before the first write": {false, 0}, "after it": {true, 0}, "before one in the middle": {false, 700}, "after one in the middle": {true, 700}} {
+	}{"before the first write": {false, 0}, "after it": {true, 0}, "before one in the middle": {false, 700},
+		"after one in the middle": {true, 700}} {
 		t.Run(name, func(t *testing.T) {
 			var victim *Pump
 			bubble(t, nil, func(t *testing.T, w *world, p *Pump) {
@@ -211,7 +216,8 @@ func poison(how string, bad uint64) func(b *pluginv1.Batch) []reply {
 	}
 }
 
-var poisons = []string{"exact refusal", "refusal of the batch", "refusal with nothing new", "broken stream", "end of the stream", "silence"}
+var poisons = []string{"exact refusal", "refusal of the batch", "refusal with nothing new", "broken stream",
+	"end of the stream", "silence"}
 
 // The record that fails is found among its neighbours, which all get through.
 func TestPoisonDeadLetter(t *testing.T) {
@@ -226,7 +232,8 @@ func TestPoisonDeadLetter(t *testing.T) {
 					after(20 * time.Minute)
 					s := p.Status()
 					expect(t, "events", w.types(), []string{fmt.Sprintf("dead_letter %d-%d", bad, bad)})
-					expect(t, "cursor, delivered, dead letters, failures", []any{s.Cursor, s.Delivered, s.DeadLetters, s.Failures >= 5 && s.Failures <= 6}, []any{1501, 1500, 1, true})
+					expect(t, "cursor, delivered, dead letters, failures",
+						[]any{s.Cursor, s.Delivered, s.DeadLetters, s.Failures >= 5 && s.Failures <= 6}, []any{1501, 1500, 1, true})
 					if tries := w.got[bad]; tries < 5 || tries > 6 {
 						t.Errorf("it was tried %d times", tries)
 					}
@@ -314,7 +321,8 @@ func TestGap(t *testing.T) {
 		s = p.Status()
 		expect(t, "cursor, lost", []any{s.Cursor, s.Lost, s.Gap}, []any{601, 300, 0})
 		i := slices.IndexFunc(w.batches, func(b *pluginv1.Batch) bool { return b.Gap != nil })
-		if b := w.batches[i]; b.FirstSeq != 101 || b.LastSeq != 400 || b.Gap.FirstSeq != 101 || b.Gap.LastSeq != 400 || len(b.Records) != 0 || b.Gap.Reason == "" {
+		if b := w.batches[i]; b.FirstSeq != 101 || b.LastSeq != 400 || b.Gap.FirstSeq != 101 || b.Gap.LastSeq != 400 ||
+			len(b.Records) != 0 || b.Gap.Reason == "" {
 			t.Errorf("%v", b)
 		}
 	})
@@ -479,7 +487,10 @@ func TestStopped(t *testing.T) {
 }
 
 func TestLogThatCannotBeRead(t *testing.T) {
-	bubble(t, func(w *world, _ *Settings) { w.add(10, "decision"); w.logErr = errors.New("bad sector") }, func(t *testing.T, w *world, p *Pump) {
+	bubble(t, func(w *world, _ *Settings) {
+		w.add(10, "decision")
+		w.logErr = errors.New("bad sector")
+	}, func(t *testing.T, w *world, p *Pump) {
 		after(time.Minute)
 		if s := p.Status(); s.Cursor != 0 || !strings.Contains(s.Detail, "bad sector") {
 			t.Errorf("%+v", s)
@@ -526,10 +537,10 @@ func TestSettings(t *testing.T) {
 	w := newWorld()
 	for want, change := range map[string]func(s *Settings){
 		"name: is missing":                  func(s *Settings) { s.Name = "" },
-		`payload: "some" is none of`:        func(s *Settings) { s.Payload = "some" },
+		`payload: "some" is not one of`:     func(s *Settings) { s.Payload = "some" },
 		"payload: redacted takes something": func(s *Settings) { s.Payload = "" },
-		`start: "middle" is none of`:        func(s *Settings) { s.Start = "middle" },
-		`on_poison: "drop" is none of`:      func(s *Settings) { s.OnPoison = "drop" },
+		`start: "middle" is not one of`:     func(s *Settings) { s.Start = "middle" },
+		`on_poison: "drop" is not one of`:   func(s *Settings) { s.OnPoison = "drop" },
 		"window: 5 is not within 1 to 4":    func(s *Settings) { s.Window = 5 },
 		"batch records: 257 is not":         func(s *Settings) { s.BatchRecords = 257 },
 		"batch bytes: -1 is not":            func(s *Settings) { s.BatchBytes = -1 },

@@ -8,8 +8,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Most records need no parser: they stand there as they are delivered but for a text or two. Parsing each of them made as much garbage
-// for the collector as deciding did, and while it collects, decisions wait.
+// Most records need no parser: they stand there as they are delivered but for a text or two. Parsing each of them made
+// as much garbage for the collector as deciding did, and while it collects, decisions wait.
 
 // The limits of the quick way.
 const (
@@ -23,8 +23,8 @@ type member struct {
 	nested      bool // texts lie somewhere in it
 }
 
-// quick appends what object does for a record that is written as records are. ok is false for all others, and then dst is worth
-// nothing: what is delivered is the same either way, or it is not delivered this way.
+// quick appends what object does for a record that is written as records are. ok is false for all others, and then dst
+// is worth nothing: what is delivered is the same either way, or it is not delivered this way.
 func (p *payload) quick(ctx context.Context, dst, record []byte) (out []byte, ok bool) {
 	var all [quickMembers]member
 	n, end, ok := members(record, 0, 0, &all)
@@ -85,8 +85,8 @@ func textOf(value []byte) (text string, ok bool) {
 	return doc.Root().Str(), true
 }
 
-// members reads the object that begins at i: a strict one without white space, without escapes in names, with no name twice. end is the
-// index behind it.
+// members reads the object that begins at i: a strict one without white space, without escapes in names, with no name
+// twice. end is the index behind it.
 func members(b []byte, i, depth int, all *[quickMembers]member) (n, end int, ok bool) {
 	if depth > quickDepth || i >= len(b) || b[i] != '{' {
 		return 0, 0, false

@@ -84,7 +84,8 @@ func FuzzQuick(f *testing.F) {
 	f.Add([]byte(`{"args":{"a":"torn"},"x":[true,false,null,-0,12],"y":{"z":"\n"}}`))
 	f.Fuzz(func(t *testing.T, rec []byte) {
 		for _, kind := range []string{PayloadRedacted, PayloadDigest, PayloadFull} {
-			quick, parsed := payload{kind: kind, bare: kind == PayloadFull, mask: masker}, payload{kind: kind, bare: kind == PayloadFull, mask: masker}
+			quick, parsed := payload{kind: kind, bare: kind == PayloadFull, mask: masker},
+				payload{kind: kind, bare: kind == PayloadFull, mask: masker}
 			out, ok := quick.quick(context.Background(), nil, rec)
 			if want := parsed.parsed(context.Background(), 7, rec); ok && !bytes.Equal(out, want) {
 				t.Fatalf("%s of %q:\n got %s\nwant %s", kind, rec, out, want)
@@ -96,7 +97,8 @@ func FuzzQuick(f *testing.F) {
 // A usual record costs what is delivered and no more: its garbage is the decisions' pause.
 func TestQuickAllocates(t *testing.T) {
 	p := payload{kind: PayloadRedacted, mask: masker}
-	rec := []byte(strings.Replace(strings.Replace(decided, `"args":{"a":"secret","deep":[1.50,{"reason":"x"}]},`, "", 1), `a \"secret\" of größe`, "no rule permits it", 1))
+	rec := []byte(strings.Replace(strings.Replace(decided, `"args":{"a":"secret","deep":[1.50,{"reason":"x"}]},`, "", 1),
+		`a \"secret\" of größe`, "no rule permits it", 1))
 	if n := testing.AllocsPerRun(100, func() { p.of(context.Background(), 7, rec) }); n > 5 {
 		t.Errorf("%v allocations for one record", n)
 	}

@@ -72,5 +72,6 @@ func (s *Settings) wants(record []byte) bool {
 	if len(s.Agents) > 0 && h.agent != "" && !strings.Contains(h.agent, "*") && !sdk.MatchAgent(s.Agents, h.agent) {
 		return false
 	}
-	return len(s.Tools) == 0 || h.tool == "" || slices.ContainsFunc(s.Tools, func(glob string) bool { return sdk.MatchGlob(glob, h.tool) })
+	return len(s.Tools) == 0 || h.tool == "" ||
+		slices.ContainsFunc(s.Tools, func(glob string) bool { return sdk.MatchGlob(glob, h.tool) })
 }

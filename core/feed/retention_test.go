@@ -86,10 +86,11 @@ func TestKeeper(t *testing.T) {
 		time.Sleep(12 * time.Hour)
 		s.add(100, "decision")
 		known, cursor := false, uint64(0)
-		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: 24 * time.Hour, HoldBytes: 1 << 30}, Cursors: func() (of map[string]uint64, ok bool) {
-			s.with(func() { of, ok = map[string]uint64{"siem": cursor}, known })
-			return of, ok
-		}})
+		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: 24 * time.Hour, HoldBytes: 1 << 30},
+			Cursors: func() (of map[string]uint64, ok bool) {
+				s.with(func() { of, ok = map[string]uint64{"siem": cursor}, known })
+				return of, ok
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,9 @@ func TestKeeperReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &shelf{world: newWorld()}
 		made, said := make(chan *Keeper, 1), make(chan string, 8)
-		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: time.Hour}, Cursors: func() (map[string]uint64, bool) { return nil, false },
+		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: time.Hour}, Cursors: func() (map[string]uint64, bool) {
+			return nil, false
+		},
 			Report: func(format string, args ...any) {
 				k := <-made
 				made <- k
@@ -164,7 +167,8 @@ func TestKeeperOnAWrongClock(t *testing.T) {
 }
 
 func TestKeepRefuses(t *testing.T) {
-	for _, set := range []KeeperSettings{{}, {Log: &shelf{}}, {Log: &shelf{}, Cursors: func() (map[string]uint64, bool) { return nil, true }, Policy: Policy{MaxAge: -1}}} {
+	for _, set := range []KeeperSettings{{}, {Log: &shelf{}},
+		{Log: &shelf{}, Cursors: func() (map[string]uint64, bool) { return nil, true }, Policy: Policy{MaxAge: -1}}} {
 		if _, err := Keep(set); err == nil {
 			t.Errorf("%+v", set)
 		}

@@ -2,17 +2,11 @@ package feed
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/yett-dev/yett/core/quote"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -59,12 +53,6 @@ type sentBatch struct {
 	seqs []uint64 // of its records
 }
 
-// heard is what the receiving goroutine passes on.
-type heard struct {
-	ack *pluginv1.Ack
-	err error
-}
-
 // conn is one stream. All of it but the goroutines that send and receive is the pump's goroutine's.
 type conn struct {
 	p      *Pump
@@ -77,10 +65,11 @@ type conn struct {
 	wake   chan struct{}
 	wg     sync.WaitGroup
 
-	next  uint64        // the record to read next
-	after uint64        // the end of the newest batch sent: the next one begins behind it
-	heard uint64        // the newest acknowledgement
-	begun atomic.Uint64 // the end of the newest batch that went into the stream: what was not sent yet cannot be acknowledged
+	next  uint64 // the record to read next
+	after uint64 // the end of the newest batch sent: the next one begins behind it
+	heard uint64 // the newest acknowledgement
+	// the end of the newest batch that went into the stream: what was not sent yet cannot be acknowledged
+	begun atomic.Uint64
 	sent  []sentBatch
 	batch *building // not sent yet; nil: none
 
@@ -102,7 +91,8 @@ type conn struct {
 
 func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) *conn {
 	w := p.set.Window
-	c := &conn{p: p, ctx: ctx, cancel: cancel, stream: s, out: make(chan *pluginv1.Batch, w), in: make(chan heard, w), broken: make(chan error, 1), wake: make(chan struct{}, 1)}
+	c := &conn{p: p, ctx: ctx, cancel: cancel, stream: s, out: make(chan *pluginv1.Batch, w), in: make(chan heard, w),
+		broken: make(chan error, 1), wake: make(chan struct{}, 1)}
 	c.next, c.after, c.heard = p.acked+1, p.acked, p.acked
 	c.begun.Store(p.acked)
 	kept := p.gaps[:0] // what of gaps was not acknowledged is found again
@@ -118,20 +108,22 @@ func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) 
 	return c
 }
 
-// tellPassed begins a stream with what was passed over. Nothing follows before it is acknowledged: no record is to blame for a stream
-// that ends because of it. The cursor is behind it already.
+// tellPassed begins a stream with what was passed over. Nothing follows before it is acknowledged: no record is to
+// blame for a stream that ends because of it. The cursor is behind it already.
 func (c *conn) tellPassed() end {
 	over := &c.p.passed
 	switch {
 	case over.last == 0:
 		return end{}
 	case over.tries >= tellMost:
-		c.p.set.Report("subscriber %s: it has refused %d times to be told that records %d to %d were passed over, and is not told again", c.p.set.Name, tellMost, over.first, over.last)
+		c.p.set.Report("subscriber %s: it has refused %d times to be told that records %d to %d were passed over, and is "+
+			"not told again", c.p.set.Name, tellMost, over.first, over.last)
 		*over = passed{}
 		return end{}
 	}
 	c.after = over.from - 1
-	m := &pluginv1.Batch{FirstSeq: over.from, LastSeq: over.last, Gap: &pluginv1.Gap{FirstSeq: over.first, LastSeq: over.last, Reason: "dead_letter"}}
+	m := &pluginv1.Batch{FirstSeq: over.from, LastSeq: over.last,
+		Gap: &pluginv1.Gap{FirstSeq: over.first, LastSeq: over.last, Reason: "dead_letter"}}
 	if !c.give(m, sentBatch{last: over.last}) {
 		return end{endGone, c.p.now.Detail}
 	}
@@ -204,21 +196,6 @@ func (c *conn) send() {
 				return
 			}
 		case <-c.ctx.Done():
-			return
-		}
-	}
-}
-
-func (c *conn) receive() {
-	defer c.wg.Done()
-	for {
-		ack, err := c.stream.Recv()
-		select {
-		case c.in <- heard{ack, err}:
-		case <-c.ctx.Done():
-			return
-		}
-		if err != nil {
 			return
 		}
 	}
@@ -306,10 +283,11 @@ func (c *conn) mayRead(now time.Time) bool {
 	return !c.closing && !c.ended && c.room() && c.brokenTo.IsZero() && !now.Before(c.restTo)
 }
 
-// untold reports whether records have been read that nobody wants, and nothing is on its way that says so. The cursor never goes
-// over what the subscriber was not told of: it could not tell the next stream's beginning from a hole.
+// untold reports whether records have been read that nobody wants, and nothing is on its way that says so. The cursor
+// never goes over what the subscriber was not told of: it could not tell the next stream's beginning from a hole.
 func (c *conn) untold() bool {
-	return c.ackDue.IsZero() && !c.closing && c.brokenTo.IsZero() && c.batch != nil && len(c.batch.records) == 0 && c.next > c.after+1 && c.room()
+	return c.ackDue.IsZero() && !c.closing && c.brokenTo.IsZero() && c.batch != nil && len(c.batch.records) == 0 &&
+		c.next > c.after+1 && c.room()
 }
 
 // room reports whether the window takes another batch. While suspects go one at a time it takes one.
@@ -369,104 +347,4 @@ func (c *conn) flush(ctx context.Context) (ok bool) {
 	c.p.now.Detail = ""
 	c.sent = c.sent[c.settled():]
 	return true
-}
-
-// hear takes in what the subscriber says.
-func (c *conn) hear(h heard) end {
-	if h.err != nil {
-		return c.over(h.err)
-	}
-	seq := h.ack.GetSeq()
-	if seq <= c.p.acked && h.ack.GetError() == "" {
-		if now := time.Now(); now.After(c.emptyTo) {
-			c.empty, c.emptyTo = 0, now.Add(emptyWithin)
-		}
-		if c.empty++; c.empty > emptyMost {
-			return c.wrong("it acknowledged nothing new %d times in a row within %v", emptyMost, emptyWithin)
-		}
-	}
-	switch {
-	case seq != 0 && seq < c.heard:
-		return c.wrong("it acknowledges %d after %d", seq, c.heard)
-	case seq > c.begun.Load():
-		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.begun.Load())
-	case seq != 0:
-		c.take(seq)
-	}
-	if c.telling && seq >= c.p.passed.last {
-		c.p.passed, c.telling, c.ackDue = passed{}, false, time.Time{}
-	}
-	if h.ack.GetError() == "" {
-		return end{}
-	}
-	if c.telling {
-		return end{endFailed, quote.Short(h.ack.GetError(), mostSaid)}
-	}
-	if c.pending() == 0 {
-		return c.wrong("it refuses what is behind %d, but nothing was sent: %s", c.p.acked, quote.Short(h.ack.GetError(), mostSaid))
-	}
-	return end{endFailed, fmt.Sprintf("record %d: %s", c.pending(), quote.Short(h.ack.GetError(), mostSaid))}
-}
-
-// take moves what is acknowledged.
-func (c *conn) take(seq uint64) {
-	p := c.p
-	c.heard = seq
-	if seq <= p.acked {
-		return
-	}
-	for i := range c.sent {
-		for _, n := range c.sent[i].seqs {
-			if n > p.acked && n <= seq {
-				p.now.Delivered++
-			}
-		}
-	}
-	p.acked, p.tries = seq, 0
-	for _, b := range c.sent { // who acknowledges the last record of a batch has taken in all of it: what is behind that was filtered out
-		if n := len(b.seqs); n > 0 && b.seqs[n-1] <= p.acked {
-			p.acked = max(p.acked, b.last)
-		}
-	}
-	c.empty, c.emptyTo = 0, time.Time{}
-	p.progress()
-	if seq >= p.suspect && c.pending() == 0 {
-		p.size = min(2*p.size, p.set.BatchRecords)
-	}
-	c.ackDue = time.Time{}
-	if c.pending() != 0 {
-		c.ackDue = time.Now().Add(p.set.AckTimeout)
-	}
-}
-
-// pending is the first record that is on its way; of a batch without records its end. 0: nothing is.
-func (c *conn) pending() uint64 {
-	for _, b := range c.sent {
-		if b.last <= c.p.acked {
-			continue
-		}
-		for _, seq := range b.seqs {
-			if seq > c.p.acked {
-				return seq
-			}
-		}
-		return b.last
-	}
-	return 0
-}
-
-func (c *conn) wrong(format string, args ...any) end {
-	c.p.now.Protocol++
-	return end{endProtocol, "protocol: " + fmt.Sprintf(format, args...)}
-}
-
-// over is the end of a stream that the other side has ended.
-func (c *conn) over(err error) end {
-	switch {
-	case errors.Is(err, ErrGone) || status.Code(err) == codes.Unavailable || status.Code(err) == codes.Canceled:
-		return end{endGone, "the stream has ended: " + quote.Short(err.Error(), mostSaid)}
-	case errors.Is(err, io.EOF):
-		return end{endFailed, "the subscriber has ended the stream"}
-	}
-	return end{endFailed, "the stream has ended: " + quote.Short(err.Error(), mostSaid)}
 }

@@ -23,8 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a log, its cursors and a subscriber, all in memory, with an oracle: what the subscriber gets is held against what
-// it has taken in before.
+// world is a log, its cursors and a subscriber, all in memory, with an oracle: what the subscriber gets is held against
+// what it has taken in before.
 type world struct {
 	mu      sync.Mutex
 	records [][]byte
@@ -74,7 +74,8 @@ func (w *world) add(n int, typ string, more ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
-		rec := fmt.Appendf(nil, `{"v":1,"seq":%d,"store_id":"sto","timestamp":"%s","type":"%s"%s}`, len(w.records)+1, time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"), typ, strings.Join(more, ""))
+		rec := fmt.Appendf(nil, `{"v":1,"seq":%d,"store_id":"sto","timestamp":"%s","type":"%s"%s}`, len(w.records)+1,
+			time.Now().UTC().Format("2006-01-02T15:04:05.000000000Z"), typ, strings.Join(more, ""))
 		w.append(rec)
 	}
 }
@@ -192,7 +193,8 @@ func (w *world) Move(_ context.Context, m Move) error {
 	}
 	w.lied = w.lied || err != nil
 	if w.lied && !m.Stay && known && was.Seq > m.To && !m.Back {
-		return errors.New("the cursor is behind that already") // as the store says; the pump was told that it had not got there
+		// as the store says; the pump was told that it had not got there
+		return errors.New("the cursor is behind that already")
 	}
 	for _, e := range m.Events {
 		w.event(e)
@@ -203,7 +205,8 @@ func (w *world) Move(_ context.Context, m Move) error {
 	switch {
 	case m.Back:
 		w.replayTo = max(was.High, was.Seq)
-		if err == nil { // else the operator was told that there is no replay: what was taken in stays so, wherever the cursor is
+		// else the operator was told that there is no replay: what was taken in stays so, wherever the cursor is
+		if err == nil {
 			w.taken = m.To
 			w.backs++
 		}
@@ -223,13 +226,16 @@ func (w *world) event(e Event) {
 	if e.Type == EventDeadLetter {
 		w.skippable[e.First] = true
 	}
-	w.append(fmt.Appendf(nil, `{"v":1,"seq":%d,"type":"%s","subscriber":"siem","first_seq":%d}`, len(w.records)+1, e.Type, e.First))
+	w.append(fmt.Appendf(nil, `{"v":1,"seq":%d,"type":"%s","subscriber":"siem","first_seq":%d}`, len(w.records)+1, e.Type,
+		e.First))
 }
 
 // passed finds records that the cursor has left behind and that the subscriber has not taken in.
 func (w *world) passed(m Move) {
 	for seq := w.taken + 1; seq <= m.To; seq++ {
-		gone := slices.ContainsFunc(m.Events, func(e Event) bool { return e.Type == EventGap && e.First <= seq && seq <= e.Last })
+		gone := slices.ContainsFunc(m.Events, func(e Event) bool {
+			return e.Type == EventGap && e.First <= seq && seq <= e.Last
+		})
 		if !gone && !w.skippable[seq] && w.wants(seq) {
 			w.fault("the cursor is at %d, but record %d was not acknowledged", m.To, seq)
 			return
@@ -239,7 +245,9 @@ func (w *world) passed(m Move) {
 }
 
 func (w *world) wants(seq uint64) bool {
-	return w.kinds == nil || slices.ContainsFunc(w.kinds, func(k string) bool { return bytes.Contains(w.records[seq-1], []byte(`"type":"`+k+`"`)) })
+	return w.kinds == nil || slices.ContainsFunc(w.kinds, func(k string) bool {
+		return bytes.Contains(w.records[seq-1], []byte(`"type":"`+k+`"`))
+	})
 }
 
 // Consume implements Consumer.
@@ -249,7 +257,8 @@ func (w *world) Consume(ctx context.Context) (Stream, error) {
 	if w.down {
 		return nil, errors.New("down")
 	}
-	s := &fakeStream{w: w, ctx: ctx, in: make(chan *pluginv1.Batch), out: make(chan reply, 64), gone: make(chan struct{}), next: 0, backs: w.backs}
+	s := &fakeStream{w: w, ctx: ctx, in: make(chan *pluginv1.Batch), out: make(chan reply, 64), gone: make(chan struct{}),
+		next: 0, backs: w.backs}
 	w.open = s
 	go s.work()
 	return s, nil
@@ -347,7 +356,8 @@ func (w *world) take(s *fakeStream, b *pluginv1.Batch) []reply {
 		replies = w.behave(b)
 	}
 	for _, r := range replies {
-		if r.ack != nil && r.ack.Seq+1 >= b.FirstSeq && r.ack.Seq <= b.LastSeq { // a refusal acknowledges what is in front of it
+		// a refusal acknowledges what is in front of it
+		if r.ack != nil && r.ack.Seq+1 >= b.FirstSeq && r.ack.Seq <= b.LastSeq {
 			w.taken = max(w.taken, r.ack.Seq)
 		}
 	}
@@ -414,7 +424,8 @@ func (w *world) sameRecord(b *pluginv1.Batch, r *pluginv1.Record) {
 
 // set is a pump's settings in this world.
 func (w *world) settings() Settings {
-	return Settings{Name: "siem", Types: w.kinds, Payload: PayloadFull, Start: StartEarliest, Log: w, Cursors: w, Consumer: w}
+	return Settings{Name: "siem", Types: w.kinds, Payload: PayloadFull, Start: StartEarliest, Log: w, Cursors: w,
+		Consumer: w}
 }
 
 // with runs fn under the lock.

@@ -23,7 +23,8 @@ func TestRoutes(t *testing.T) {
 			g.problem(a, 405, "method_not_allowed")
 		}
 	}
-	for _, path := range []string{"/v1", "/v1/actions/", "/v1/actions/a/b", "/v1/actions/a/start/", "/v1/actions/a%2Fstart/x", "/x"} {
+	for _, path := range []string{"/v1", "/v1/actions/", "/v1/actions/a/b", "/v1/actions/a/start/",
+		"/v1/actions/a%2Fstart/x", "/x"} {
 		g.problem(g.send(agent, "GET", path, ""), 404, "not_found")
 	}
 	g.problem(g.send(agent, "GET", "/v1/actions/act_x", ""), 404, "unknown_action")
@@ -34,7 +35,8 @@ func TestRouterNeverPanics(t *testing.T) {
 	for i := range ops.Table {
 		if p := ops.Table[i].Path; p != "" {
 			res, params := r.find(strings.ReplaceAll(p, "{id}", "some-id"), nil)
-			if res == nil || res.of([]byte(ops.Table[i].Method)).op != &ops.Table[i] || strings.Contains(p, "{id}") && (len(params) != 1 || params[0].Value != "some-id" || !params[0].InPath) {
+			if res == nil || res.of([]byte(ops.Table[i].Method)).op != &ops.Table[i] ||
+				strings.Contains(p, "{id}") && (len(params) != 1 || params[0].Value != "some-id" || !params[0].InPath) {
 				t.Errorf("%s is not found: %v", p, params)
 			}
 		}
@@ -61,18 +63,21 @@ func FuzzRouter(f *testing.F) {
 
 func TestOpenPages(t *testing.T) {
 	g := newGate(t, nil)
-	for path, want := range map[string]string{"/health": `{"status":"healthy"}`, "/v1/health": `{"status":"healthy"}`, "/ready": `{"status":"ready"}`, "/healthz": `{"status":"ok"}`} {
+	for path, want := range map[string]string{"/health": `{"status":"healthy"}`, "/v1/health": `{"status":"healthy"}`,
+		"/ready": `{"status":"ready"}`, "/healthz": `{"status":"ok"}`} {
 		if a := g.send("", "GET", path, ""); a.StatusCode != 200 || a.body != want {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}
 	}
 	g.problem(g.send("", "GET", "/v1/policy/info", ""), 401, "unauthenticated")
-	if a := g.send(g.key("s", "scan"), "GET", "/v1/policy/info", ""); a.StatusCode != 200 || a.m["policy_version"] != "p" || a.m["policy_hash"] != "p" {
+	if a := g.send(g.key("s", "scan"), "GET", "/v1/policy/info", ""); a.StatusCode != 200 ||
+		a.m["policy_version"] != "p" || a.m["policy_hash"] != "p" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	g.server.Drain()
 	for _, path := range []string{"/ready", "/readyz"} {
-		if a := g.send("", "GET", path, ""); a.StatusCode != 503 || a.m["status"] != "not_ready" || a.Header.Get("Retry-After") == "" {
+		if a := g.send("", "GET", path, ""); a.StatusCode != 503 || a.m["status"] != "not_ready" ||
+			a.Header.Get("Retry-After") == "" {
 			t.Errorf("%s while draining: %d %s", path, a.StatusCode, a.body)
 		}
 	}
@@ -90,7 +95,8 @@ func TestActionsOverHTTP(t *testing.T) {
 	g := newGate(t, nil)
 	agent, boss := g.key("agent", "authorize"), g.key("boss", "approve")
 	a := g.send(agent, "POST", "/v1/actions", `{"agent_id": "a", "tool": "defer", "operation": "get", "params": {"n": 1.0, "u": "\u00e9"}, "context": {}, "extra": 1}`)
-	if a.StatusCode != 200 || a.m["status"] != "pending_approval" || a.Header.Get("Content-Type") != "application/json" || a.Header.Get("X-Request-Id") == "" || !strings.Contains(a.body, `"params":{"n":1.0,`) {
+	if a.StatusCode != 200 || a.m["status"] != "pending_approval" || a.Header.Get("Content-Type") != "application/json" ||
+		a.Header.Get("X-Request-Id") == "" || !strings.Contains(a.body, `"params":{"n":1.0,`) {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
 	id, token := a.m["id"].(string), a.m["approval_token"].(string)
@@ -102,22 +108,27 @@ func TestActionsOverHTTP(t *testing.T) {
 	g.problem(g.send(boss, "POST", at+"/approval", ``), 400, "invalid_json")
 	g.problem(g.send(boss, "POST", at+"/approval", `{"token":"a","token":"b","approve":true}`), 400, "invalid_json")
 	g.problem(g.send(boss, "POST", at+"/approval", `{"token":"wrong","approve":"yes"}`), 422, "invalid_field")
-	if ok := g.send(boss, "POST", at+"/approval", fmt.Sprintf(`{"token":%q,"approve":true,"id":7}`, token)); ok.StatusCode != 200 || ok.m["status"] != "approved" {
+	if ok := g.send(boss, "POST", at+"/approval",
+		fmt.Sprintf(`{"token":%q,"approve":true,"id":7}`, token)); ok.StatusCode != 200 || ok.m["status"] != "approved" {
 		t.Fatalf("%d %s", ok.StatusCode, ok.body)
 	}
 	if run := g.send(agent, "POST", at+"/start", ""); run.StatusCode != 200 || run.m["status"] != "executing" {
 		t.Fatalf("%d %s", run.StatusCode, run.body)
 	}
-	if end := g.send(agent, "POST", at+"/result", `{"success":true,"result":[1]}`); end.StatusCode != 200 || end.m["status"] != "succeeded" {
+	if end := g.send(agent, "POST", at+"/result", `{"success":true,"result":[1]}`); end.StatusCode != 200 ||
+		end.m["status"] != "succeeded" {
 		t.Fatalf("%d %s", end.StatusCode, end.body)
 	}
-	if e := g.send(agent, "GET", at+"/events", ""); e.StatusCode != 200 || strings.Count(e.body, `"event_type"`) != 5 || !strings.HasPrefix(e.body, "[{") {
+	if e := g.send(agent, "GET", at+"/events", ""); e.StatusCode != 200 || strings.Count(e.body, `"event_type"`) != 5 ||
+		!strings.HasPrefix(e.body, "[{") {
 		t.Errorf("%d %s", e.StatusCode, e.body)
 	}
-	if denied := g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"deny"}`); denied.StatusCode != 200 || denied.m["status"] != "denied" {
+	if denied := g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"deny"}`); denied.StatusCode != 200 ||
+		denied.m["status"] != "denied" {
 		t.Errorf("%d %s", denied.StatusCode, denied.body)
 	}
-	if p := g.send(agent, "POST", "/v1/policy/validate", `{"policy":"x"}`); p.StatusCode != 422 || p.m["line"] != 2.0 || p.m["column"] != 3.0 {
+	if p := g.send(agent, "POST", "/v1/policy/validate", `{"policy":"x"}`); p.StatusCode != 422 || p.m["line"] != 2.0 ||
+		p.m["column"] != 3.0 {
 		t.Errorf("%d %s", p.StatusCode, p.body)
 	}
 	g.problem(g.send("", "GET", at, ""), 401, "unauthenticated")
@@ -126,7 +137,8 @@ func TestActionsOverHTTP(t *testing.T) {
 func TestListOverHTTP(t *testing.T) {
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
-	if a := g.send(agent, "GET", "/v1/actions?limit=20&offset=0", ""); a.StatusCode != 200 || a.body != "[]" || a.Header.Get("Link") != "" {
+	if a := g.send(agent, "GET", "/v1/actions?limit=20&offset=0", ""); a.StatusCode != 200 || a.body != "[]" ||
+		a.Header.Get("Link") != "" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	for i := range 5 {
@@ -148,7 +160,9 @@ func TestListOverHTTP(t *testing.T) {
 	if seen != 4 {
 		t.Errorf("%d actions by links, want 4", seen)
 	}
-	for query, field := range map[string]string{"limit=0": "limit", "limit=1001": "limit", "limit=a": "limit", "limit=1&limit=1": "limit", "offset=-1": "offset", "status=x": "status", "tool=%FF": "tool", "agent_id=%00": "agent_id", "cursor=x": "cursor"} {
+	for query, field := range map[string]string{"limit=0": "limit", "limit=1001": "limit", "limit=a": "limit",
+		"limit=1&limit=1": "limit", "offset=-1": "offset", "status=x": "status", "tool=%FF": "tool",
+		"agent_id=%00": "agent_id", "cursor=x": "cursor"} {
 		a := g.send(agent, "GET", "/v1/actions?"+query, "")
 		g.problem(a, 422, "invalid_field")
 		if a.m["field"] != field {
@@ -176,7 +190,8 @@ func TestEvaluateIsAlways200(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}
 	}
-	if a := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"deny"}`); a.StatusCode != 403 || a.m["effect"] != "DENY" {
+	if a := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"deny"}`); a.StatusCode != 403 ||
+		a.m["effect"] != "DENY" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }
@@ -185,7 +200,8 @@ func TestEvaluateIsAlways200(t *testing.T) {
 func TestRetryAfterOfADecision(t *testing.T) {
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
-	for _, c := range []struct{ tool, want string }{{"backoff", "30"}, {"broken", "1"}, {"deny", ""}, {"defer", ""}, {"permit", ""}} {
+	for _, c := range []struct{ tool, want string }{{"backoff", "30"}, {"broken", "1"}, {"deny", ""}, {"defer", ""},
+		{"permit", ""}} {
 		for path, body := range map[string]string{
 			"/v1/authorize":                 `{"agent_id":"a","tool_id":%q}`,
 			"/v1/authorize?deny_status=403": `{"agent_id":"a","tool_id":%q}`,
@@ -210,13 +226,15 @@ func TestIdempotencyKeysOverHTTP(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("one Idempotency-Key made %d actions", len(ids))
 	}
-	g.problem(g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"permit"}`, "Idempotency-Key", strings.Repeat("k", 257)), 422, "invalid_field")
+	g.problem(g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"permit"}`, "Idempotency-Key",
+		strings.Repeat("k", 257)), 422, "invalid_field")
 }
 
 func TestGenericRowsTakeTheirQuery(t *testing.T) {
 	g := newGate(t, nil)
 	ops := g.key("ops", "approve", "grants", "kill", "audit")
-	for _, path := range []string{"/v1/approvals?limit=5&agent_id=a", "/v1/grants?include_expired=true&limit=2", "/v1/kill"} {
+	for _, path := range []string{"/v1/approvals?limit=5&agent_id=a", "/v1/grants?include_expired=true&limit=2",
+		"/v1/kill"} {
 		if a := g.send(ops, "GET", path, ""); a.StatusCode != 200 {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}
@@ -234,7 +252,8 @@ func TestReadyBesidePlugins(t *testing.T) {
 		}
 	})
 	a := g.send("", "GET", "/readyz", "")
-	if a.StatusCode != 200 || a.m["status"] != "ready" || !strings.Contains(a.body, `{"name":"plugin x","ok":false,"state":"backoff","detail":"why"}`) {
+	if a.StatusCode != 200 || a.m["status"] != "ready" ||
+		!strings.Contains(a.body, `{"name":"plugin x","ok":false,"state":"backoff","detail":"why"}`) {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }

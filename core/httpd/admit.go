@@ -82,9 +82,8 @@ func fields(head []byte, name string) [][]byte {
 // values are fields as texts.
 func values(head []byte, name string) []string { return texts(fields(head, name)) }
 
-// judge finds out from the head alone what would refuse the request: its path, its key, the key's scope, the body's coding and
-// length, the form of its Idempotency-Key.
-// All of this is looked at again when the body is there.
+// judge finds out from the head alone what would refuse the request: its path, its key, the key's scope, the body's
+// coding and length, the form of its Idempotency-Key. All of this is looked at again when the body is there.
 func (s *Server) judge(c *strictConn, h *head) *refusal {
 	var res *resource
 	if path, exact := edge.Path(c.client.keptTarget(h.target)); exact {
@@ -144,17 +143,21 @@ func (s *Server) grow(c *strictConn, n int64) *refusal {
 func (s *Server) take(key string, n int64) error {
 	switch err := s.bodies.Take(key, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and "+
+			"this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
 	case err != nil:
-		return sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)
+		return sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one "+
+			"does not fit (limits.bodies); try again in a second", s.set.Bodies)
 	}
 	return nil
 }
 
-// freeParsed is how many bytes the parsed form of a body may need that is not counted: limits.in_flight bounds such ones.
+// freeParsed is how many bytes the parsed form of a body may need that is not counted: limits.in_flight bounds such
+// ones.
 const freeParsed = 16 << 10
 
-// holdParsed takes what the parsed form of the request's body needs, beside the body itself. One body alone always fits.
+// holdParsed takes what the parsed form of the request's body needs, beside the body itself. One body alone always
+// fits.
 func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, key string, n int) error {
 	if n <= freeParsed {
 		return nil
@@ -174,8 +177,8 @@ func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, key string, n int) error {
 	return nil
 }
 
-// holdAnswer counts a long answer to a read as the bodies are counted, until the client has taken it: who asks for many lists and
-// reads none must not hold them all. One alone always fits.
+// holdAnswer counts a long answer to a read as the bodies are counted, until the client has taken it: who asks for many
+// lists and reads none must not hold them all. One alone always fits.
 func (s *Server) holdAnswer(ctx *fasthttp.RequestCtx, key string, n int) error {
 	sc, ok := strictConnOf(ctx.Conn())
 	if !ok || n <= keptBytes {

@@ -92,7 +92,8 @@ func TestHeadIsJudgedBeforeTheBody(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, part := range []string{"", `{"x`} {
 				co := g.talk()
-				co.write("%s %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", c.method, c.target, c.key, c.head)
+				co.write("%s %s HTTP/1.1\r\nHost: h\r\nX-Request-Id: mine\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", c.method,
+					c.target, c.key, c.head)
 				if part != "" && !strings.Contains(c.head, "chunked") {
 					co.write("%s", part)
 				}
@@ -100,7 +101,8 @@ func TestHeadIsJudgedBeforeTheBody(t *testing.T) {
 				if resp.StatusCode != c.status || m["code"] != c.code || resp.Header.Get("X-Request-Id") != "mine" || !resp.Close {
 					t.Errorf("%d %v %v, want %d %s", resp.StatusCode, resp.Header, m, c.status, c.code)
 				}
-				if c.status == 401 && resp.Header.Get("WWW-Authenticate") != "Bearer" || c.status == 405 && resp.Header.Get("Allow") != "POST" {
+				if c.status == 401 && resp.Header.Get("WWW-Authenticate") != "Bearer" ||
+					c.status == 405 && resp.Header.Get("Allow") != "POST" {
 					t.Errorf("%v", resp.Header)
 				}
 				co.end()
@@ -117,7 +119,8 @@ func TestContinueComesAfterTheKey(t *testing.T) {
 	co := g.talk()
 	const body = `{"agent_id":"a","tool_id":"permit"}`
 	for range 2 {
-		co.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", g.key("k"+time.Now().String(), "authorize"), len(body))
+		co.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nExpect: "+
+			"100-continue\r\nContent-Length: %d\r\n\r\n", g.key("k"+time.Now().String(), "authorize"), len(body))
 		if resp, _ := co.answer(); resp.StatusCode != 100 {
 			t.Fatal(resp.StatusCode)
 		}
@@ -145,7 +148,8 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	refused := func(co *talk, status int, code, names string) {
 		t.Helper()
 		resp, m := co.answer()
-		if resp.StatusCode != status || m["code"] != code || !strings.Contains(m["detail"].(string), names) || resp.Header.Get("Retry-After") == "" {
+		if resp.StatusCode != status || m["code"] != code || !strings.Contains(m["detail"].(string), names) ||
+			resp.Header.Get("Retry-After") == "" {
 			t.Errorf("%d %v", resp.StatusCode, m)
 		}
 	}
@@ -180,16 +184,19 @@ func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 		until(t, fmt.Sprintf("%d bytes are held", n), func() bool { return g.server.bodies.Used() == n })
 	}
 	ask := func(key string, values int) answerOf {
-		return g.send(key, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",0", values)+`]}}`)
+		return g.send(key, "POST", "/v1/authorize",
+			`{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",0", values)+`]}}`)
 	}
 	if x := ask(agent, 60_000); x.StatusCode != 200 {
 		t.Errorf("alone: %d %s", x.StatusCode, x.body)
 	}
 	holds(0)
 	first := g.talk()
-	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n", agent)
+	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 1000000\r\n\r\n",
+		agent)
 	holds(1_000_000)
-	if x := ask(agent, 60_000); x.StatusCode != 429 || x.m["code"] != "too_many_requests" || !strings.Contains(x.m["detail"].(string), "limits.bodies_per_key") || x.Header.Get("Retry-After") == "" {
+	if x := ask(agent, 60_000); x.StatusCode != 429 || x.m["code"] != "too_many_requests" ||
+		!strings.Contains(x.m["detail"].(string), "limits.bodies_per_key") || x.Header.Get("Retry-After") == "" {
 		t.Errorf("beside a long body: %d %s", x.StatusCode, x.body)
 	}
 	holds(1_000_000)
@@ -201,7 +208,8 @@ func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 	}
 	holds(1_000_000)
 	exponents := func(n int) answerOf {
-		return g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",1e308", n)+`]}}`)
+		return g.send(agent, "POST", "/v1/authorize",
+			`{"agent_id":"a","tool_id":"permit","args":{"a":[0`+strings.Repeat(",1e308", n)+`]}}`)
 	}
 	if x := exponents(4000); x.StatusCode != 429 || !strings.Contains(x.m["detail"].(string), "limits.bodies_per_key") {
 		t.Errorf("numbers that are longer when they are written out: %d %s", x.StatusCode, x.body)
@@ -231,11 +239,13 @@ func TestParsedBodiesThatComeWithTheirHeads(t *testing.T) {
 		body := `{"agent_id":"a","tool_id":"permit","args":{"a":[0` + strings.Repeat(",0", values) + `]}}`
 		c := g.talk()
 		defer c.Close()
-		c.write("%s", fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", agent, len(body), body))
+		c.write("%s", fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+			"%d\r\n\r\n%s", agent, len(body), body))
 		return c.answer()
 	}
 	first := g.talk()
-	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2000000\r\n\r\n", agent)
+	first.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: 2000000\r\n\r\n",
+		agent)
 	holds(2_000_000)
 	for range 3 {
 		if resp, m := ask(6_000); resp.StatusCode != 429 || m["code"] != "too_many_requests" {
@@ -260,9 +270,11 @@ func TestParsedBodiesThatComeWithTheirHeads(t *testing.T) {
 
 // Who asks for long lists and does not read them holds a share of what bodies may hold, and no more.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute }) // unread: small buffers
+	// unread: small buffers
+	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute })
 	agent, boss := g.key("agent", "authorize"), g.key("boss", "approve")
-	x := g.send(agent, "POST", "/v1/authorize", fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"text":"%s"}}`, strings.Repeat("x", 900<<10)))
+	x := g.send(agent, "POST", "/v1/authorize",
+		fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"text":"%s"}}`, strings.Repeat("x", 900<<10)))
 	token, _ := x.m["defer_token"].(string)
 	if token == "" {
 		t.Fatalf("%d %.200s", x.StatusCode, x.body)
@@ -277,7 +289,8 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	until(t, "nothing is held", none)
 	unread := show()
 	until(t, "the answer is held", held)
-	if resp, m := show().answer(); resp.StatusCode != 429 || m["code"] != "too_many_requests" || !strings.Contains(m["detail"].(string), "limits.bodies_per_key") {
+	if resp, m := show().answer(); resp.StatusCode != 429 || m["code"] != "too_many_requests" ||
+		!strings.Contains(m["detail"].(string), "limits.bodies_per_key") {
 		t.Errorf("%d %.300v", resp.StatusCode, m)
 	}
 	if resp, m := unread.answer(); resp.StatusCode != 200 || m["defer_token"] != token {
@@ -317,7 +330,8 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 			ask := func(c *talk) {
 				t.Helper()
 				const body = `{"agent_id":"a","tool_id":"permit"}`
-				c.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", agent, len(body), body)
+				c.write("POST /v1/authorize HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", agent,
+					len(body), body)
 				if resp, m := c.answer(); resp.StatusCode != 200 || m["effect"] != "PERMIT" {
 					t.Errorf("%d %v", resp.StatusCode, m)
 				}
@@ -338,7 +352,8 @@ func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 }
 
 func TestFirstByteHasItsOwnLimit(t *testing.T) {
-	for _, c := range []struct{ first, idle, want time.Duration }{{0, 0, 10 * time.Second}, {3 * time.Second, 0, 3 * time.Second}, {0, 2 * time.Second, 2 * time.Second}} {
+	for _, c := range []struct{ first, idle, want time.Duration }{{0, 0, 10 * time.Second},
+		{3 * time.Second, 0, 3 * time.Second}, {0, 2 * time.Second, 2 * time.Second}} {
 		script := &scriptConn{end: io.EOF}
 		conn := newStrictConn(script, StrictLimits{Idle: c.idle, FirstByte: c.first}.withDefaults())
 		before := time.Now()
@@ -353,7 +368,8 @@ func TestPeerBehindATrustedProxyIsTheClient(t *testing.T) {
 	for _, c := range []struct {
 		proxies edge.Proxies
 		want    string
-	}{{nil, "10.0.0.1:7"}, {edge.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "198.51.100.7"}, {edge.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, "10.0.0.1:7"}} {
+	}{{nil, "10.0.0.1:7"}, {edge.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "198.51.100.7"},
+		{edge.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, "10.0.0.1:7"}} {
 		s := New(Settings{Proxies: c.proxies, Connections: 1})
 		var req fasthttp.Request
 		req.Header.Add("X-Forwarded-For", "203.0.113.1, 198.51.100.7")

@@ -11,9 +11,9 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// client is what every request of one connection would otherwise make anew: the caller's address as text, and the texts of
-// the target and of the Authorization header, which are nearly always the ones before. It is not trusted: each request's key
-// is checked.
+// client is what every request of one connection would otherwise make anew: the caller's address as text, and the texts
+// of the target and of the Authorization header, which are nearly always the ones before. It is not trusted: each
+// request's key is checked.
 type client struct {
 	addr   string
 	auth   string
@@ -56,9 +56,11 @@ func (c *client) end() {
 func noPlace(err error, all, each int) error {
 	switch {
 	case errors.Is(err, edge.ErrKeyShare):
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", each)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them "+
+			"(limits.connections_per_key)", each)
 	case errors.Is(err, edge.ErrGone):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was killed or has ended, or others needed its place (limits.connections); connect again")
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was "+
+			"killed or has ended, or others needed its place (limits.connections); connect again")
 	}
 	return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", all)
 }

@@ -17,8 +17,8 @@ const (
 	turnAwayMost  = 64 // refusals that are being written; above it connections are closed without a word
 )
 
-// turned tells connections why there is no place for them. fasthttp's own limit would answer in plain text. It sits below
-// TLS, where nothing can be said: there the connection is closed.
+// turned tells connections why there is no place for them. fasthttp's own limit would answer in plain text. It sits
+// below TLS, where nothing can be said: there the connection is closed.
 type turned struct {
 	most   int
 	silent bool
@@ -53,11 +53,13 @@ func (l *turned) away(c net.Conn) {
 // with it. Errors end it: the client is gone then, and there is nothing to be told to anyone.
 func (l *turned) explain(c net.Conn) {
 	rid := l.newID()
-	body := wire.AppendProblem(nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", l.most), rid)
+	body := wire.AppendProblem(nil, sdk.Errf(sdk.CodeTooManyRequests,
+		"more than %d connections at once (limits.connections)", l.most), rid)
 	if c.SetDeadline(time.Now().Add(turnAwayTime)) != nil {
 		return
 	}
-	if _, err := fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
+	if _, err := fmt.Fprintf(c, "HTTP/1.1 429 Too Many Requests\r\nContent-Type: "+
+		"application/problem+json\r\nContent-Length: %d\r\nX-Request-Id: %s\r\nRetry-After: 1\r\nConnection: close\r\n\r\n%s",
 		len(body), rid, body); err != nil {
 		return
 	}

@@ -11,11 +11,12 @@ import (
 	"time"
 )
 
-// TestNobodyKeepsAServerUp has clients that send nothing, or a part, while the server goes down: it ends, and who has sent a
-// part is told why.
+// TestNobodyKeepsAServerUp has clients that send nothing, or a part, while the server goes down: it ends, and who has
+// sent a part is told why.
 func TestNobodyKeepsAServerUp(t *testing.T) {
 	whole := func(key string) string {
-		return fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: 40\r\n\r\n{", key)
+		return fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+			"application/json\r\nContent-Length: 40\r\n\r\n{", key)
 	}
 	for _, c := range []struct {
 		name   string
@@ -59,7 +60,8 @@ func TestNobodyKeepsAServerUp(t *testing.T) {
 			if c.tls {
 				return // an alert, or nothing
 			}
-			if told := strings.Contains(string(got), " 503 "); err != nil || told != (part != "") || strings.Contains(string(got), `"effect":"DENY"`) != c.effect {
+			if told := strings.Contains(string(got), " 503 "); err != nil || told != (part != "") ||
+				strings.Contains(string(got), `"effect":"DENY"`) != c.effect {
 				t.Errorf("answered %q, %v", got, err)
 			}
 		})
@@ -88,7 +90,8 @@ func TestWhoIsStillThereIsTold(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err = g.server.Shutdown(ctx)
-	if want := "http: the time to end (server.drain) was over before all connections had ended, 1 left: context canceled"; err == nil || err.Error() != want {
+	if want := "http: the time to end (server.drain) was over before all connections had ended, 1 left: context " +
+		"canceled"; err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 }

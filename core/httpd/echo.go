@@ -6,8 +6,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// ServeEcho answers every request on ln with its own body, with nothing of ours around fasthttp: no guard, no key, no record.
-// It is what the benchmark measures the gateway against, and is never part of a gateway. It returns when ln is closed.
+// ServeEcho answers every request on ln with its own body, with nothing of ours around fasthttp: no guard, no key, no
+// record. It is what the benchmark measures the gateway against, and is never part of a gateway. It returns when ln is
+// closed.
 func ServeEcho(ln net.Listener) error {
 	s := &fasthttp.Server{
 		Handler: func(ctx *fasthttp.RequestCtx) {

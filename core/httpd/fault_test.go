@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A request that no strict parser takes is 400 and ends the connection, also where its head alone would have been refused.
+// A request that no strict parser takes is 400 and ends the connection, also where its head alone would have been
+// refused.
 func TestFaultsOfABodyOutrankItsHead(t *testing.T) {
 	g := newGate(t, nil)
 	for name, body := range map[string]string{
@@ -38,13 +39,16 @@ func TestFaultsOfABodyOutrankItsHead(t *testing.T) {
 func TestErrorsQuoteNoKey(t *testing.T) {
 	g := newGate(t, nil)
 	key, leaked := g.key("operator", "kill", "authorize"), g.key("leaked", "authorize")
-	for _, body := range []string{fmt.Sprintf(`{"scope":%q}`, leaked), fmt.Sprintf(`{"scope":%q}`, "x "+strings.ReplaceAll(leaked, "_", "-")), fmt.Sprintf(`{"scope":"key","target":%q}`, leaked)} {
+	for _, body := range []string{fmt.Sprintf(`{"scope":%q}`, leaked),
+		fmt.Sprintf(`{"scope":%q}`, "x "+strings.ReplaceAll(leaked, "_", "-")),
+		fmt.Sprintf(`{"scope":"key","target":%q}`, leaked)} {
 		a := g.send(key, "POST", "/v1/kill", body)
 		if a.StatusCode < 400 || strings.Contains(a.body, leaked[20:]) {
 			t.Errorf("%s: %d %s", body, a.StatusCode, a.body)
 		}
 	}
-	for _, path := range []string{"/v1/actions/" + leaked, "/v1/actions?status=" + leaked, "/v1/actions?limit=" + leaked, "/v1/" + leaked} {
+	for _, path := range []string{"/v1/actions/" + leaked, "/v1/actions?status=" + leaked, "/v1/actions?limit=" + leaked,
+		"/v1/" + leaked} {
 		if a := g.send(key, "GET", path, ""); strings.Contains(a.body, leaked) {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}

@@ -7,9 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/peer"
 )
 
 // lookEvery is how often a request that waits looks whether its client is still there. fasthttp does not tell.
@@ -42,13 +41,9 @@ func hungUp(nc net.Conn) bool {
 	if err != nil {
 		return true // closed
 	}
-	var up bool
-	err = raw.Control(func(fd uintptr) {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		n, err := unix.Poll(fds, 0)
-		up = err == nil && n > 0 && fds[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
-	})
-	return up || err != nil
+	var ended bool
+	err = raw.Control(func(fd uintptr) { ended = peer.Ended(fd) })
+	return ended || err != nil
 }
 
 // whileThere is ctx until the client goes away. Cancel it to end the watch.

@@ -48,7 +48,8 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	}()
 	var res *resource
 	w.params = w.params[:0]
-	if path, exact := edge.Path(clientOf(ctx).keptTarget(ctx.Request.Header.RequestURI())); exact { // ctx.Path is decoded and tidied
+	// ctx.Path is decoded and tidied
+	if path, exact := edge.Path(clientOf(ctx).keptTarget(ctx.Request.Header.RequestURI())); exact {
 		res, w.params = s.routes.find(path, w.params)
 	}
 	if res == nil {
@@ -180,7 +181,9 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	}
 	urgent := op.UrgentFor(key)
 	if !s.inFlight.Enter(key.ID, urgent) {
-		return nil, sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", s.set.InFlight)
+		return nil, sdk.Errf(sdk.CodeTooManyRequests,
+			"more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)",
+			s.set.InFlight)
 	}
 	defer s.inFlight.Leave(key.ID, urgent)
 	if err := c.begin(s, key, op); err != nil {
@@ -198,15 +201,18 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	body := string(ctx.PostBody())     // fasthttp's bytes must not outlive the handler; a stalled commit can
 	ctx.Request.ReleaseBody(keptBytes) // the connection would keep them as long as it is open
 	start := s.set.Now()
-	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek(idempotencyKey)), Stopping: s.stopping}
+	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek(idempotencyKey)),
+		Stopping: s.stopping}
 	sc, ok := strictConnOf(ctx.Conn())
 	if ok && op.Waits {
 		w.req.Gone = sc.gone
 	}
-	if ok && op.Decides && s.set.Flight != nil { // counted out when its answer has been written, or never will be: the connection sees that
+	// counted out when its answer has been written, or never will be: the connection sees that
+	if ok && op.Decides && s.set.Flight != nil {
 		w.req.Flight = sc.of(s.set.Flight)
 	}
-	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: s.peer(ctx, c), RequestID: rid, Trace: traceID(ctx)}
+	w.req.Who = store.Who{Principal: key.ID, Method: "api_key", Surface: "http", Peer: s.peer(ctx, c), RequestID: rid,
+		Trace: traceID(ctx)}
 	w.ctx.Set(s.base, start.Add(s.set.Timeout), s.set.Now)
 	w.req.Ctx = &w.ctx
 	if err := s.set.Service.Begin(op, &w.req, len(body)); err != nil {
@@ -247,8 +253,8 @@ func (s *Server) checkHead(ctx *fasthttp.RequestCtx, op *ops.Op) error {
 	return s.checkIdempotency(h.PeekAll(idempotencyKey))
 }
 
-// parse reads the body strictly, and what the operation takes from the query. An empty body is {} where no member of it is
-// required.
+// parse reads the body strictly, and what the operation takes from the query. An empty body is {} where no member of it
+// is required.
 func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 	text := w.req.Raw
 	blank := r.noBody && strings.TrimSpace(text) == ""
@@ -280,7 +286,8 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 	return s.holdParsed(ctx, w.req.Key.ID, w.doc.Grows()) // what is hashed, masked and kept is the canonical form
 }
 
-// queryParams copies what the operation takes from the query, twice if it is there twice. A stream is resumed by a header.
+// queryParams copies what the operation takes from the query, twice if it is there twice. A stream is resumed by a
+// header.
 func (w *work) queryParams(ctx *fasthttp.RequestCtx, r *route) {
 	for name, value := range ctx.QueryArgs().All() {
 		if slices.Contains(r.query, string(name)) {
@@ -292,76 +299,9 @@ func (w *work) queryParams(ctx *fasthttp.RequestCtx, r *route) {
 		return
 	}
 	const name = "last_event_id"
-	w.params = slices.DeleteFunc(w.params, func(p wire.Param) bool { return p.Name == name && !p.InPath }) // the header is newer
+	// the header is newer
+	w.params = slices.DeleteFunc(w.params, func(p wire.Param) bool { return p.Name == name && !p.InPath })
 	w.params = append(w.params, wire.Param{Name: name, Value: string(last)})
-}
-
-// failed is the one place where an error becomes an HTTP answer.
-func (s *Server) failed(ctx *fasthttp.RequestCtx, op *ops.Op, err error, rid string) {
-	var e *sdk.Error
-	if !errors.As(err, &e) {
-		e = &sdk.Error{Code: sdk.CodeInternal, Err: err}
-	}
-	if wire.StatusOf(e.Code).HTTP >= 500 && e.Code != sdk.CodeOverloaded { // strangers must not fill the log
-		s.set.Log("http: %s: request %s: %s", op.Name, rid, ops.Keyless(err.Error()))
-	}
-	if e.Code == sdk.CodeInternal && op != nil && op.Decides {
-		marked := *e
-		marked.Msg, marked.More = "", map[string]string{"effect": sdk.Deny.String()}
-		e = &marked
-	}
-	s.problem(ctx, e, rid)
-}
-
-func (s *Server) problem(ctx *fasthttp.RequestCtx, e *sdk.Error, rid string) {
-	st := wire.StatusOf(e.Code)
-	switch st.HTTP {
-	case 401:
-		ctx.Response.Header.Set("WWW-Authenticate", "Bearer")
-	case 429, 503:
-		ctx.Response.Header.Set("Retry-After", "1")
-	}
-	ctx.Response.Header.SetContentType("application/problem+json")
-	ctx.SetStatusCode(st.HTTP)
-	ctx.Response.SetBody(wire.AppendProblem(nil, ops.Told(e), rid))
-}
-
-// framing answers what never became a request, and ends the connection.
-func (s *Server) framing(ctx *fasthttp.RequestCtx, err error) {
-	var early *refusal
-	if errors.As(err, &early) {
-		s.refuseEarly(ctx, early)
-		return
-	}
-	rid := s.set.NewID()
-	e := sdk.Errf(sdk.CodeBadRequest, "the request is not acceptable HTTP/1.1")
-	var small *fasthttp.ErrSmallBuffer
-	if se, ok := strictErrorOf(err); ok {
-		e = sdk.Errf(sdk.Code(se.Code), "%s%s", se.Reason, s.limitNamed(se))
-	} else if errors.Is(err, fasthttp.ErrBodyTooLarge) || errors.As(err, &small) {
-		e = sdk.Errf(sdk.CodeTooLarge, "the request is larger than the limits (limits.headers is %d bytes, limits.scan_body %d)", s.set.HeaderBytes, s.set.ScanBody)
-	}
-	ctx.Response.Header.Set("X-Request-Id", rid)
-	s.problem(ctx, e, rid)
-	ctx.SetConnectionClose()
-}
-
-// limitNamed is the config key of the limit that a request ran into, in parentheses, for the caller's operator.
-func (s *Server) limitNamed(e *StrictError) string {
-	what, _, _ := strings.Cut(e.Reason, ":")
-	switch {
-	case e.Status == fasthttp.StatusRequestTimeout && what == "headers":
-		return " (limits.header_read)"
-	case e.Status == fasthttp.StatusRequestTimeout:
-		return " (limits.whole_read)"
-	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body" && s.set.AuthorizeBody > s.set.ScanBody:
-		return " (limits.authorize_body)" // the guard has the larger of the two
-	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body":
-		return " (limits.scan_body)"
-	case e.Status == fasthttp.StatusRequestEntityTooLarge:
-		return " (limits.headers)"
-	}
-	return ""
 }
 
 // requestID is the caller's when it is sane, else made.

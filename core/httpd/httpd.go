@@ -95,7 +95,9 @@ func New(set Settings) *Server {
 	set.Bodies = cmp.Or(set.Bodies, 256<<20)
 	set.BodiesPerKey, set.Keyless = cmp.Or(set.BodiesPerKey, set.Bodies/4), cmp.Or(set.Keyless, set.Connections)
 	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
-	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey), stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey), inFlight: edge.NewCrowd(set.InFlight, ops.UrgentInFlight), openAPI: OpenAPI(set.Version)}
+	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey),
+		stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey),
+		inFlight: edge.NewCrowd(set.InFlight, ops.UrgentInFlight), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.live = &liveConns{all: map[*strictConn]struct{}{}}
 	if set.Service != nil { // pages alone need none
@@ -118,8 +120,8 @@ func New(set Settings) *Server {
 	return s
 }
 
-// quiet takes fasthttp's messages. Every refused request makes one, so a hostile client could fill the log: ten a second
-// are written, and the rest is counted.
+// quiet takes fasthttp's messages. Every refused request makes one, so a hostile client could fill the log: ten a
+// second are written, and the rest is counted.
 type quiet struct {
 	log   func(string, ...any)
 	limit *rate.Limiter
@@ -151,8 +153,9 @@ func (s *Server) Serve(ln net.Listener) error {
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
-	return s.fast.Serve(newStrictListener(ln, StrictLimits{live: s.live, Idle: s.set.Idle, FirstByte: s.set.FirstByte, HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead,
-		HeaderBytes: s.set.HeaderBytes, BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
+	return s.fast.Serve(newStrictListener(ln, StrictLimits{live: s.live, Idle: s.set.Idle, FirstByte: s.set.FirstByte,
+		HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead, HeaderBytes: s.set.HeaderBytes,
+		BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
 }
 
 // Door has the connections.
@@ -171,7 +174,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer s.cancel()
 	err := s.fast.ShutdownWithContext(ctx)
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("http: the time to end (server.drain) was over before all connections had ended, %d left: %w", s.live.count(), err)
+		return fmt.Errorf("http: the time to end (server.drain) was over before all connections had ended, %d left: %w",
+			s.live.count(), err)
 	}
 	return err
 }

@@ -15,8 +15,8 @@ import (
 
 type object = map[string]any
 
-// OpenAPI is the OpenAPI 3.0 document of everything this package serves, made from the table of operations and the types
-// of sdk/wire. Its bytes are the same for the same program.
+// OpenAPI is the OpenAPI 3.0 document of everything this package serves, made from the table of operations and the
+// types of sdk/wire. Its bytes are the same for the same program.
 func OpenAPI(version string) []byte {
 	schemas := object{"Problem": problemSchema()}
 	paths := object{}
@@ -36,8 +36,9 @@ func OpenAPI(version string) []byte {
 	}
 	doc := object{
 		"openapi": "3.0.3",
-		"info":    object{"title": "Yett", "version": version, "description": "A governance gateway for software agents: yes, no, not yet."},
-		"paths":   paths,
+		"info": object{"title": "Yett", "version": version,
+			"description": "A governance gateway for software agents: yes, no, not yet."},
+		"paths": paths,
 		"components": object{
 			"schemas":         schemas,
 			"securitySchemes": object{"key": object{"type": "http", "scheme": "bearer", "description": "An API key, yett_…"}},
@@ -69,9 +70,12 @@ func operation(op *ops.Op, schemas object) object {
 	define(req, schemas)
 	responses := object{"200": success(op, schemas)}
 	for _, status := range problemStatuses() {
-		responses[status] = object{"description": "A problem (RFC 9457).", "content": content("application/problem+json", "Problem")}
+		responses[status] = object{"description": "A problem (RFC 9457).",
+			"content": content("application/problem+json", "Problem")}
 	}
-	o := object{"operationId": op.Name, "summary": op.Doc, "description": "Needs scope " + strings.Join(op.Needs.Names(), " or ") + ".", "security": []object{{"key": []string{}}}, "responses": responses}
+	o := object{"operationId": op.Name, "summary": op.Doc,
+		"description": "Needs scope " + strings.Join(op.Needs.Names(), " or ") + ".",
+		"security":    []object{{"key": []string{}}}, "responses": responses}
 	if from := wire.ParamsOf(req); from.Body && op.Method != "GET" {
 		o["requestBody"] = object{"required": from.NeedsBody, "content": content("application/json", req.Name())}
 	}
@@ -84,15 +88,18 @@ func operation(op *ops.Op, schemas object) object {
 // success is the answer of an operation that went well.
 func success(op *ops.Op, schemas object) object {
 	if op.Stream.Open != nil {
-		return object{"description": "Server-sent events, without a name: data is {event_type, type, action_id, data, timestamp}. A comment every 15 seconds.",
+		return object{"description": "Server-sent events, without a name: data is {event_type, type, action_id, data, " +
+			"timestamp}. A comment every 15 seconds.",
 			"content": object{"text/event-stream": object{"schema": object{"type": "string"}}}}
 	}
 	resp := op.Run.Resp
 	if f, ok := bare(resp); ok {
-		return object{"description": "The answer.", "headers": listHeaders(resp), "content": object{"application/json": object{"schema": schemaOf(f.Type, schemas)}}}
+		return object{"description": "The answer.", "headers": listHeaders(resp),
+			"content": object{"application/json": object{"schema": schemaOf(f.Type, schemas)}}}
 	}
 	define(resp, schemas)
-	return object{"description": "The answer. A DENY and a DEFER are answers too.", "content": content("application/json", resp.Name())}
+	return object{"description": "The answer. A DENY and a DEFER are answers too.",
+		"content": content("application/json", resp.Name())}
 }
 
 // bare finds the member that stands for the whole answer.
@@ -139,19 +146,26 @@ func parameters(op *ops.Op, schemas object) []object {
 	}
 	str := object{"type": "string"}
 	for _, q := range op.Query {
-		params = append(params, object{"name": q, "in": "query", "schema": str, "description": "Instead of the body's member."})
+		params = append(params, object{"name": q, "in": "query", "schema": str,
+			"description": "Instead of the body's member."})
 	}
 	if requestType(op) == reflect.TypeFor[wire.EvaluateRequest]() {
-		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer a dry run with that status, same body."})
+		params = append(params, object{"name": "deny_status", "in": "query",
+			"schema":      object{"type": "integer", "enum": []int{200, 403}},
+			"description": "403: answer a dry run with that status, same body."})
 	}
 	if op.Path == "/v1/authorize" {
-		params = append(params, object{"name": "deny_status", "in": "query", "schema": object{"type": "integer", "enum": []int{200, 403}}, "description": "403: answer DENY, DEFER and every dry run with that status, same body."})
+		params = append(params, object{"name": "deny_status", "in": "query",
+			"schema":      object{"type": "integer", "enum": []int{200, 403}},
+			"description": "403: answer DENY, DEFER and every dry run with that status, same body."})
 	}
 	if op.Stream.Open != nil {
-		params = append(params, object{"name": "Last-Event-ID", "in": "header", "schema": str, "description": "Go on behind this event."})
+		params = append(params, object{"name": "Last-Event-ID", "in": "header", "schema": str,
+			"description": "Go on behind this event."})
 	}
 	if op.Method == "POST" && op.Body != ops.ScanBody {
-		params = append(params, object{"name": "Idempotency-Key", "in": "header", "schema": object{"type": "string", "maxLength": 256}})
+		params = append(params, object{"name": "Idempotency-Key", "in": "header",
+			"schema": object{"type": "string", "maxLength": 256}})
 	}
 	return params
 }
@@ -175,10 +189,14 @@ func problemSchema() object {
 	}
 	slices.Sort(codes)
 	str := object{"type": "string"}
-	return object{"type": "object", "required": []string{"type", "title", "status", "detail", "code", "error", "request_id"}, "properties": object{
-		"type": str, "title": str, "status": object{"description": "The HTTP status; in a 404 of /v1/defer/status the text unknown."}, "detail": str,
-		"code": object{"type": "string", "enum": codes}, "error": object{"type": "string", "description": "The same as code."}, "request_id": str,
-		"field": object{"type": "string", "description": "The field at fault."}, "effect": object{"type": "string", "description": "DENY, when a decision could not be made or recorded."}}}
+	return object{"type": "object", "required": []string{"type", "title", "status", "detail", "code", "error",
+		"request_id"}, "properties": object{
+		"type": str, "title": str, "status": object{"description": "The HTTP status; in a 404 of /v1/defer/status the " +
+			"text unknown."}, "detail": str,
+		"code":  object{"type": "string", "enum": codes},
+		"error": object{"type": "string", "description": "The same as code."}, "request_id": str,
+		"field":  object{"type": "string", "description": "The field at fault."},
+		"effect": object{"type": "string", "description": "DENY, when a decision could not be made or recorded."}}}
 }
 
 // define adds the schema of a type and of the types it names.

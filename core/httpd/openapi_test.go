@@ -29,7 +29,8 @@ func TestOpenAPIIsGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what this program serves; look at the change, and GOLDEN=write go test ./core/httpd writes it", golden)
+		t.Errorf("%s is not what this program serves; look at the change, and GOLDEN=write go test ./core/httpd writes it",
+			golden)
 	}
 }
 

@@ -35,10 +35,12 @@ func TestPathsThatAreNotExactAreNotServed(t *testing.T) {
 	g := newGate(t, nil)
 	operator := g.key("operator", "kill", "authorize")
 	status := func(method, target, body string) int {
-		return g.rawAnswer(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, target, operator, len(body), body))
+		return g.rawAnswer(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: "+
+			"%d\r\n\r\n%s", method, target, operator, len(body), body))
 	}
 	const kill = `{"agent_id":"a","reason":"r"}`
-	for _, target := range []string{"/v1/actions/%2e%2e/kill", "/v1/actions/../kill", "//v1//kill", "//v1/kill", "/v1//kill", "/v1/kill/", "/v1/./kill", "/v1/%6bill", "/v1%2fkill",
+	for _, target := range []string{"/v1/actions/%2e%2e/kill", "/v1/actions/../kill", "//v1//kill", "//v1/kill",
+		"/v1//kill", "/v1/kill/", "/v1/./kill", "/v1/%6bill", "/v1%2fkill",
 		"/v1/kill;x", "/V1/kill", "/v1/kill%20", "http://h//v1/kill", "http://h/v1/x/../kill", "/../v1/kill"} {
 		if got := status("POST", target, kill); got != 404 {
 			t.Errorf("POST %s: %d, want 404", target, got)
@@ -78,11 +80,13 @@ func TestDryRunIsNever2xxUnderDenyStatus(t *testing.T) {
 					}
 					a := g.send(agent, "POST", path+query, `{"agent_id":"a","tool_id":"`+tool+`","dry_run":true}`)
 					if a.StatusCode != want || a.m["dry_run"] != true || a.m["effect"] == nil || a.Header.Get("X-Yett-Effect") != "" {
-						t.Errorf("configured %d, %s%s, %s: %d %v %s, want %d", configured, path, query, tool, a.StatusCode, a.Header, a.body, want)
+						t.Errorf("configured %d, %s%s, %s: %d %v %s, want %d", configured, path, query, tool, a.StatusCode, a.Header,
+							a.body, want)
 					}
 				}
 			}
-			g.problem(g.send(agent, "POST", path+"?deny_status=4o3", `{"agent_id":"a","tool_id":"permit","dry_run":true}`), 422, "invalid_field")
+			g.problem(g.send(agent, "POST", path+"?deny_status=4o3", `{"agent_id":"a","tool_id":"permit","dry_run":true}`), 422,
+				"invalid_field")
 		}
 		if a := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"permit"}`); a.StatusCode != 200 {
 			t.Errorf("configured %d: a permit that counts: %d", configured, a.StatusCode)

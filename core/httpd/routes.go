@@ -50,8 +50,8 @@ type router struct {
 	patterns []*pattern
 }
 
-// add puts a route on a path, in which {name} stands for one segment. Of two with one method and path the first is served;
-// a test finds the other.
+// add puts a route on a path, in which {name} stands for one segment. Of two with one method and path the first is
+// served; a test finds the other.
 func (t *router) add(path string, r *route) {
 	res := t.resource(path)
 	res.routes = append(res.routes, r)
@@ -137,7 +137,8 @@ func routesOf() *router {
 			continue
 		}
 		from := wire.ParamsOf(requestType(op))
-		r := &route{method: op.Method, op: op, denyStatus: op.Path == "/v1/authorize", verdict: op.Run.Resp == reflect.TypeFor[wire.AuthorizeResponse](), noBody: !from.NeedsBody, query: op.Query}
+		r := &route{method: op.Method, op: op, denyStatus: op.Path == "/v1/authorize",
+			verdict: op.Run.Resp == reflect.TypeFor[wire.AuthorizeResponse](), noBody: !from.NeedsBody, query: op.Query}
 		if op.Method == fasthttp.MethodGet {
 			r.query = from.Query
 		}

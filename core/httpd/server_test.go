@@ -100,19 +100,30 @@ func (c *tellingConn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWri
 
 func newGate(t testing.TB, change func(*Settings)) *gate {
 	g := &gate{t: t, closed: make(chan net.Addr, 1000), flight: &counted{}, served: make(chan error, 1)}
-	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "s", OnError: sdk.Deny, Scanner: g}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny, Steps: []chain.Step{{Name: "t", Inline: true, OnError: sdk.Deny, Checker: g}}}}
-	g.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Minute, MaxDefers: 100, LongPolls: 4, Observer: noObserver{}, Log: st, Streams: 2, Version: "1",
+	gen := &ops.Generation{Policy: "p", Args: "digest",
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Steps: []chain.ScanStep{{Name: "s", OnError: sdk.Deny, Scanner: g}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "t", Inline: true, OnError: sdk.Deny, Checker: g}}}}
+	g.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation {
+		return gen
+	}, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Minute, MaxDefers: 100, LongPolls: 4,
+		Observer: noObserver{}, Log: st, Streams: 2, Version: "1",
 		Policy: func(string) (*chain.Authorizer, error) {
 			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 2, Column: 3, Msg: "no"}}}
 		}})
-	set := Settings{Service: g.svc, Ready: func() []Part { return []Part{{Name: "store", OK: true}} }, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1", DenyStatus: 200,
-		AuthorizeBody: 1 << 20, ScanBody: 4 << 20, HeaderBytes: 16 << 10, JSON: exact.DefaultLimits, NameBytes: 256, look: time.Hour, Connections: 100, InFlight: 100, Timeout: time.Minute, Flight: g.flight, Log: t.Logf}
+	set := Settings{Service: g.svc, Ready: func() []Part {
+		return []Part{{Name: "store", OK: true}}
+	}, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1", DenyStatus: 200,
+		AuthorizeBody: 1 << 20, ScanBody: 4 << 20, HeaderBytes: 16 << 10, JSON: exact.DefaultLimits, NameBytes: 256,
+		look: time.Hour, Connections: 100, InFlight: 100, Timeout: time.Minute, Flight: g.flight, Log: t.Logf}
 	if change != nil {
 		change(&set)
 	}
@@ -146,7 +157,8 @@ func newGate(t testing.TB, change func(*Settings)) *gate {
 
 func (g *gate) key(name string, scopes ...string) string {
 	g.t.Helper()
-	k, err := g.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Scopes: scopes}, store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"})
+	k, err := g.svc.CreateKey(context.Background(), ops.KeySpec{Name: name, Scopes: scopes},
+		store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -200,7 +212,8 @@ func (g *gate) send(key, method, path, body string, headers ...string) answerOf 
 func (g *gate) problem(a answerOf, status int, code string) {
 	g.t.Helper()
 	_, text := a.m["detail"].(string)
-	if a.StatusCode != status || a.m["code"] != code || a.m["error"] != code || !text || a.m["request_id"] == "" || a.Header.Get("Content-Type") != "application/problem+json" || a.m["status"] != float64(status) {
+	if a.StatusCode != status || a.m["code"] != code || a.m["error"] != code || !text || a.m["request_id"] == "" ||
+		a.Header.Get("Content-Type") != "application/problem+json" || a.m["status"] != float64(status) {
 		g.t.Errorf("%s %s: %d %s, want %d %s", a.Request.Method, a.Request.URL, a.StatusCode, a.body, status, code)
 	}
 }

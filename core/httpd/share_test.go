@@ -14,7 +14,8 @@ import (
 // ask sends one request with that key on the connection.
 func (c *talk) ask(key, method, target, body string) {
 	c.t.Helper()
-	c.write("%s %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, target, key, len(body), body)
+	c.write("%s %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, target, key,
+		len(body), body)
 }
 
 const permitted = `{"agent_id":"a","tool_id":"permit"}`
@@ -41,7 +42,8 @@ func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 	}
 }
 
-// A key has its share, of which the idle connections make room; while requests run on all of them, no further one is answered.
+// A key has its share, of which the idle connections make room; while requests run on all of them, no further one is
+// answered.
 func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Connections, s.PerKey = 20, 3 })
 	agent, other := g.key("agent", "authorize"), g.key("other", "authorize")
@@ -65,7 +67,8 @@ func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 			})
 		}
 	}
-	for target, body := range map[string]string{"/v1/authorize": permitted, "/v1/kill": `{"agent_id":"x"}`} { // a kill that the key may not ask for is like any other
+	// a kill that the key may not ask for is like any other
+	for target, body := range map[string]string{"/v1/authorize": permitted, "/v1/kill": `{"agent_id":"x"}`} {
 		for tries := 0; ; tries++ {
 			fill() // what is about to be refused counts as running for a moment
 			over := g.talk()
@@ -160,7 +163,8 @@ func TestConnectionsOfStoppedKeysAreClosed(t *testing.T) {
 				if x := g.send(boss, "POST", "/v1/kill", `{"scope":"key","target":"`+id+`"}`); x.StatusCode != 200 {
 					t.Fatal(x.body)
 				}
-			} else if err := g.svc.RevokeKey(context.Background(), id, store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}); err != nil {
+			} else if err := g.svc.RevokeKey(context.Background(), id,
+				store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}); err != nil {
 				t.Fatal(err)
 			}
 			c.end()

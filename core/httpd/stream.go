@@ -44,8 +44,8 @@ func (s *Server) follow(ctx *fasthttp.RequestCtx, op *ops.Op, r *ops.Request) er
 	return nil
 }
 
-// pour writes what a stream brings. The connection's write deadline bounds each write, and closing it ends the pipe that
-// w writes to, so this never waits for a client that is gone or does not read.
+// pour writes what a stream brings. The connection's write deadline bounds each write, and closing it ends the pipe
+// that w writes to, so this never waits for a client that is gone or does not read.
 func pour(ctx context.Context, st ops.Stream, w *bufio.Writer) {
 	defer st.Close()
 	if !flush(w, []byte(": open\n\n")) { // the client learns at once that it is connected

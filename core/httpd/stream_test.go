@@ -54,7 +54,8 @@ func TestEventsOverHTTP(t *testing.T) {
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	resp, r := g.listen(agent)
-	for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"} {
+	for name, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store",
+		"X-Accel-Buffering": "no"} {
 		if got := resp.Header.Get(name); resp.StatusCode != 200 || got != want {
 			t.Errorf("%d, %s: %q, want %q", resp.StatusCode, name, got, want)
 		}
@@ -65,7 +66,9 @@ func TestEventsOverHTTP(t *testing.T) {
 	a := g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"permit"}`)
 	got := block(t, r)
 	id, data, _ := strings.Cut(got, "\n")
-	if !strings.HasPrefix(id, "id: ") || !strings.HasPrefix(data, `data: {"event_type":"action_created","type":"action.created","action_id":"`+a.m["id"].(string)) || strings.Count(got, "\n") != 2 {
+	if !strings.HasPrefix(id, "id: ") || !strings.HasPrefix(data,
+		`data: {"event_type":"action_created","type":"action.created","action_id":"`+a.m["id"].(string)) ||
+		strings.Count(got, "\n") != 2 {
 		t.Errorf("an event is %q", got)
 	}
 	b := g.send(agent, "POST", "/v1/actions", `{"agent_id":"a","tool":"deny"}`)
@@ -97,7 +100,8 @@ func TestStreamsEndOnShutdown(t *testing.T) {
 	}
 }
 
-// TestAClientThatDoesNotReadIsCut leaves a stream unread until the server closes it. What others ask is answered meanwhile.
+// TestAClientThatDoesNotReadIsCut leaves a stream unread until the server closes it. What others ask is answered
+// meanwhile.
 func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.unread = 300 * time.Millisecond })
 	agent := g.key("agent", "authorize")
@@ -111,7 +115,8 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fmt.Fprintf(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", agent); err != nil {
+	if _, err := fmt.Fprintf(c, "GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", agent); err !=
+		nil {
 		t.Fatal(err)
 	}
 	for i := 0; ; i++ {
@@ -139,7 +144,8 @@ func TestAClientThatDoesNotReadIsCut(t *testing.T) {
 	}
 }
 
-// TestAStreamHasADeadlineForEachWrite: the one that the server sets before an answer would end a stream that is read well.
+// TestAStreamHasADeadlineForEachWrite: the one that the server sets before an answer would end a stream that is read
+// well.
 func TestAStreamHasADeadlineForEachWrite(t *testing.T) {
 	under := &deadlines{}
 	c := newStrictConn(under, StrictLimits{Unread: time.Minute}.withDefaults())

@@ -12,22 +12,24 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Why a guard of our own: fasthttp's parser forgives what the next hop may read differently (a bare LF, folded lines, odd
-// chunk syntax), and forgiveness is how one request becomes two. The guard sits under fasthttp as a net.Conn. It checks every
-// byte with a parser that forgives nothing and hands fasthttp one request at a time:
+// Why a guard of our own: fasthttp's parser forgives what the next hop may read differently (a bare LF, folded lines,
+// odd chunk syntax), and forgiveness is how one request becomes two. The guard sits under fasthttp as a net.Conn. It
+// checks every byte with a parser that forgives nothing and hands fasthttp one request at a time:
 //
 //   - the head only when all of it is valid, and never together with body bytes;
 //   - the body by its length, or chunks that are written anew (no extensions, no trailers), so fasthttp never sees a
 //     stranger's chunk syntax;
-//   - the next request only after an answer to this one was written, and never if that answer came before its body was read.
+//   - the next request only after an answer to this one was written, and never if that answer came before its body was
+//     read.
 //
-// On a violation Read returns a StrictError in a place where fasthttp calls its ErrorHandler; the handler's answer is the last
-// thing written.
+// On a violation Read returns a StrictError in a place where fasthttp calls its ErrorHandler; the handler's answer is
+// the last thing written.
 
-// StrictLimits are the guard's limits for one connection. A zero or negative value means the default named beside it; there
-// is no value for "no limit".
+// StrictLimits are the guard's limits for one connection. A zero or negative value means the default named beside it;
+// there is no value for "no limit".
 type StrictLimits struct {
-	Idle        time.Duration // wait for the next request's first byte; default 60 s; then the connection is closed silently
+	// wait for the next request's first byte; default 60 s; then the connection is closed silently
+	Idle        time.Duration
 	FirstByte   time.Duration // wait for the first request's first byte, at most Idle; default 10 s; then likewise
 	HeaderRead  time.Duration // from a request's first byte to the end of its head; default 5 s; then 408
 	WholeRead   time.Duration // from a request's first byte to its last; default 10 s; then 408
@@ -66,8 +68,8 @@ func (l StrictLimits) withDefaults() StrictLimits {
 	return l
 }
 
-// StrictError says why the guard refused a request. Reason is one clause, safe to show to the caller: it never holds bytes
-// of the request.
+// StrictError says why the guard refused a request. Reason is one clause, safe to show to the caller: it never holds
+// bytes of the request.
 type StrictError struct {
 	Status int    // 400, 408, 413 or 503
 	Code   string // a code of the sdk registry: bad_request, timeout, too_large or draining
@@ -166,8 +168,8 @@ type strictListener struct {
 }
 
 // newStrictListener guards the connections of ln. The server on top must have a ReadBufferSize of at least
-// lim.HeaderBytes, and needs no read or idle timeout of its own: the guard owns the read deadline. TLS goes below the guard
-// (tls.NewListener first), never above it.
+// lim.HeaderBytes, and needs no read or idle timeout of its own: the guard owns the read deadline. TLS goes below the
+// guard (tls.NewListener first), never above it.
 func newStrictListener(ln net.Listener, lim StrictLimits) net.Listener {
 	return &strictListener{Listener: ln, lim: lim.withDefaults()}
 }

@@ -17,7 +17,8 @@ const (
 
 const maxSizeDigits = 16
 
-// nextSize reads a size line: hex digits, well-formed extensions without white space, CRLF. Extensions mean nothing to us.
+// nextSize reads a size line: hex digits, well-formed extensions without white space, CRLF. Extensions mean nothing to
+// us.
 func (p *strictParser) nextSize(b []byte) (int, strictUnit, *StrictError) {
 	b = b[:min(len(b), p.headMax)]
 	for p.pos < len(b) && p.chunk != chunkLF {

@@ -19,8 +19,6 @@ const (
 	continueLine   = "HTTP/1.1 100 Continue\r\n\r\n"
 )
 
-var strictBufs = sync.Pool{New: func() any { return new([strictBufBytes]byte) }}
-
 // strictConn is the guard around one connection. Read and Write belong to the one goroutine that serves the connection;
 // Close may be called from any.
 type strictConn struct {
@@ -78,7 +76,8 @@ func newStrictConn(c net.Conn, lim StrictLimits) *strictConn {
 // closeAfterAnswer makes the current request the connection's last one. Any goroutine may call it.
 func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
 
-// of says which flights requests are counted in. One server has one; writing it again would race with a Close from elsewhere.
+// of says which flights requests are counted in. One server has one; writing it again would race with a Close from
+// elsewhere.
 func (c *strictConn) of(f Flight) *strictConn {
 	if c.flight == nil {
 		c.flight = f
@@ -92,8 +91,8 @@ func (c *strictConn) TakeOff() {
 	c.aloft.Store(1<<32 | uint64(c.flight.Enter()))
 }
 
-// land counts the request out whose answer has been written or never will be. fasthttp reads on only after it has flushed
-// an answer. Any goroutine may call it.
+// land counts the request out whose answer has been written or never will be. fasthttp reads on only after it has
+// flushed an answer. Any goroutine may call it.
 func (c *strictConn) land() {
 	if c.aloft.Load() == 0 {
 		return
@@ -103,8 +102,8 @@ func (c *strictConn) land() {
 	}
 }
 
-// strictConnOf finds the guard in what fasthttp's RequestCtx.Conn returns. It is false when the server wraps connections
-// once more (MaxConnsPerIP).
+// strictConnOf finds the guard in what fasthttp's RequestCtx.Conn returns. It is false when the server wraps
+// connections once more (MaxConnsPerIP).
 func strictConnOf(nc net.Conn) (*strictConn, bool) {
 	switch c := nc.(type) {
 	case *strictConn:
@@ -122,7 +121,8 @@ func (c *strictConn) SetReadDeadline(time.Time) error { return nil }
 func (c *strictConn) SetDeadline(t time.Time) error { return c.Conn.SetWriteDeadline(t) }
 
 // Read hands on checked bytes of the current request: its head, or a part of its body, never both. After a violation, a
-// timeout or a lost connection within a request it returns a *StrictError; it returns io.EOF where a connection may end.
+// timeout or a lost connection within a request it returns a *StrictError; it returns io.EOF where a connection may
+// end.
 func (c *strictConn) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil
@@ -189,19 +189,6 @@ func (c *strictConn) handedOver() bool {
 	return c.p.phase == phaseEnd && c.data == 0 && len(c.out) == 0 && c.fail == nil
 }
 
-// drain copies what may go out.
-func (c *strictConn) drain(b []byte) int {
-	n := copy(b, c.out)
-	c.out = c.out[n:]
-	k := copy(b[n:], c.buf[c.r:c.r+c.data])
-	c.r += k
-	c.data -= k
-	if n+k > 0 {
-		c.begun = true
-	}
-	return n + k
-}
-
 // advance takes the next unit from the buffer. It reports false when more input is needed.
 func (c *strictConn) advance() bool {
 	n, unit, err := c.p.next(c.buf[c.r:c.w])
@@ -225,14 +212,15 @@ func (c *strictConn) advance() bool {
 	return true
 }
 
-// askGate lets the gate decide whether a body may come of which so much is here already. What is here whole costs nothing
-// more to look at, and is refused by the handler if it must be.
+// askGate lets the gate decide whether a body may come of which so much is here already. What is here whole costs
+// nothing more to look at, and is refused by the handler if it must be.
 func (c *strictConn) askGate(b []byte, here int) {
 	p := &c.p
 	if c.lim.gate == nil || p.phase == phaseEnd || !p.chunked && !p.expect && int64(here) >= p.length {
 		return
 	}
-	h := head{raw: b, method: b[:p.method], target: b[p.target[0]:p.target[1]], auth: trimOWS(b[p.auth[0]:p.auth[1]]), body: p.length}
+	h := head{raw: b, method: b[:p.method], target: b[p.target[0]:p.target[1]], auth: trimOWS(b[p.auth[0]:p.auth[1]]),
+		body: p.length}
 	if p.chunked {
 		h.body = -1
 	}
@@ -244,7 +232,8 @@ func (c *strictConn) askGate(b []byte, here int) {
 	}
 }
 
-// bodyFault looks for a violation in as much of the current request's body as was read with its head. It waits for nothing.
+// bodyFault looks for a violation in as much of the current request's body as was read with its head. It waits for
+// nothing.
 func (c *strictConn) bodyFault(here int) *StrictError {
 	p, b := c.p, c.buf[c.w-here:c.w]
 	for len(b) > 0 && p.phase != phaseEnd {
@@ -277,7 +266,8 @@ func (c *strictConn) release() {
 	}
 }
 
-// announce writes chunk framing anew, so that fasthttp never reads the client's: no extensions, no leading zeros, no trailers.
+// announce writes chunk framing anew, so that fasthttp never reads the client's: no extensions, no leading zeros, no
+// trailers.
 func (c *strictConn) announce(unit strictUnit) {
 	if unit != unitLast && (unit != unitChunk || c.p.rest == 0) {
 		return
@@ -309,9 +299,10 @@ func (c *strictConn) checkSurplus() {
 	}
 }
 
-// refuse ends the connection's input with err. fasthttp closes without a word when an error comes before a request's first
-// byte, so it is given a byte that begins one; within a request it calls its ErrorHandler. Within chunks the error comes
-// where fasthttp waits for a size or for data, never inside a size line, where it would hide the error's type.
+// refuse ends the connection's input with err. fasthttp closes without a word when an error comes before a request's
+// first byte, so it is given a byte that begins one; within a request it calls its ErrorHandler. Within chunks the
+// error comes where fasthttp waits for a size or for data, never inside a size line, where it would hide the error's
+// type.
 func (c *strictConn) refuse(err *StrictError) error {
 	c.data, c.out = 0, nil
 	c.fail = err
@@ -356,136 +347,4 @@ func (c *strictConn) readFresh(b []byte) (head int, done bool) {
 	c.askGate(b[:n], k-n)
 	c.begun = true
 	return n, true
-}
-
-// keep puts b into the empty buffer.
-func (c *strictConn) keep(b []byte) {
-	if len(b) == 0 {
-		return
-	}
-	c.needBuf(len(b))
-	c.r, c.w = 0, copy(c.buf, b)
-}
-
-// readBody reads body bytes straight into b while at least a buffer full of them is to come. The last part goes through the
-// buffer, where what follows the request is seen.
-func (c *strictConn) readBody(b []byte) int {
-	inBody := c.p.phase == phaseBody || c.p.phase == phaseData
-	if !inBody || c.r != c.w || c.p.rest <= strictBufBytes || c.fail != nil {
-		return 0
-	}
-	c.arm()
-	n, err := c.Conn.Read(b[:min(int64(len(b)), c.p.rest-1)])
-	if n == 0 {
-		c.lost(err)
-		return 0
-	}
-	if _, _, perr := c.p.next(b[:n]); perr != nil {
-		c.refuse(perr)
-		return 0
-	}
-	c.begun = true
-	return n
-}
-
-// fill reads more into the buffer, behind what is there.
-func (c *strictConn) fill() {
-	c.arm()
-	if c.r == c.w {
-		c.r, c.w = 0, 0
-	}
-	if c.w == len(c.buf) {
-		c.w = copy(c.buf, c.buf[c.r:c.w])
-		c.r = 0
-		c.needBuf(c.w + 1)
-	}
-	n, err := c.Conn.Read(c.buf[c.w:])
-	c.w += n
-	if n == 0 {
-		c.lost(err)
-	}
-}
-
-// needBuf makes room for n bytes in all, keeping what is in the buffer.
-func (c *strictConn) needBuf(n int) {
-	if c.buf == nil {
-		c.own = strictBufs.Get().(*[strictBufBytes]byte)
-		c.buf = c.own[:]
-	}
-	if n > len(c.buf) {
-		larger := make([]byte, max(2*len(c.buf), n))
-		copy(larger, c.buf[:c.w])
-		c.putBuf()
-		c.buf = larger
-	}
-}
-
-func (c *strictConn) putBuf() {
-	if c.own != nil {
-		strictBufs.Put(c.own)
-	}
-	c.own, c.buf = nil, nil
-}
-
-// dropBuf gives an empty buffer back, so that an idle connection holds none.
-func (c *strictConn) dropBuf() {
-	if c.r == c.w {
-		c.r, c.w = 0, 0
-		c.putBuf()
-	}
-}
-
-// Write passes an answer on. An answer that comes before its request was read to the end is the last one: where the next
-// request begins is then unsure, and the client may still be sending.
-func (c *strictConn) Write(b []byte) (int, error) {
-	switch {
-	case c.begun && !c.handedOver() && c.p.expect && string(b) == continueLine:
-	case c.begun && !c.handedOver():
-		c.over = true
-		c.linger.Store(true)
-	default:
-		c.wrote = string(b) != continueLine
-	}
-	if c.streaming.Load() {
-		if err := c.Conn.SetWriteDeadline(time.Now().Add(c.lim.Unread)); err != nil {
-			return 0, err
-		}
-	}
-	if c.aloft.Load() != 0 {
-		c.writes.Add(1)
-		defer c.writes.Add(1)
-	}
-	n, err := c.Conn.Write(b)
-	if err != nil {
-		c.stuck.Store(true)
-	}
-	return n, err
-}
-
-// Close closes the connection. After a refusal it first says that no more comes and reads for a moment what the client is
-// still sending: closing at once would reset the connection and could take the answer with it.
-func (c *strictConn) Close() error {
-	err := c.close()
-	c.lim.live.remove(c)
-	c.land() // nothing can be sent any more
-	c.release()
-	return err
-}
-
-func (c *strictConn) close() error {
-	if below, ok := c.Conn.(interface{ NetConn() net.Conn }); ok && c.stuck.Load() {
-		return below.NetConn().Close() // TLS would wait seconds for room to say that it ends
-	}
-	half, ok := c.Conn.(interface{ CloseWrite() error })
-	if !ok || !c.linger.CompareAndSwap(true, false) || half.CloseWrite() != nil {
-		return c.Conn.Close()
-	}
-	if c.Conn.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-		b := strictBufs.Get().(*[strictBufBytes]byte)
-		for n, total := 1, 0; n > 0 && total < lingerBytes; total += n {
-			n, _ = c.Conn.Read(b[:]) // an error comes with the end, which is all that matters here
-		}
-		strictBufs.Put(b)
-	}
-	return c.Conn.Close()
 }

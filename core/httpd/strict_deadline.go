@@ -29,8 +29,8 @@ const (
 // seen reports whether a byte of the current request has come.
 func (c *strictConn) seen() bool { return c.w > c.r || c.p.phase != phaseHead }
 
-// arm sets the read deadline that the state asks for. It is set once a state; the idle one is only renewed when it is old,
-// since every renewal costs a timer.
+// arm sets the read deadline that the state asks for. It is set once a state; the idle one is only renewed when it is
+// old, since every renewal costs a timer.
 func (c *strictConn) arm() {
 	switch {
 	case !c.seen():
@@ -61,8 +61,8 @@ func (c *strictConn) started() time.Time {
 	return c.start
 }
 
-// deadline sets the read deadline of a state. When that fails it closes the connection, so that the read that follows fails
-// too: without a deadline a client could hold the connection for ever.
+// deadline sets the read deadline of a state. When that fails it closes the connection, so that the read that follows
+// fails too: without a deadline a client could hold the connection for ever.
 func (c *strictConn) deadline(a armed, t time.Time) {
 	c.arming.Lock()
 	defer c.arming.Unlock()
@@ -82,8 +82,8 @@ func (c *strictConn) disarm() {
 	c.armed = armedNone
 }
 
-// hurry is told that the server goes down: nobody may keep it up by sending nothing, or by sending slowly. Any goroutine may
-// call it.
+// hurry is told that the server goes down: nobody may keep it up by sending nothing, or by sending slowly. Any
+// goroutine may call it.
 func (c *strictConn) hurry(now time.Time) {
 	c.arming.Lock()
 	defer c.arming.Unlock()

@@ -46,7 +46,8 @@ func trimOWS(b []byte) []byte {
 	return b
 }
 
-// scanFields goes on through field lines, of the head or of the trailers. It reports true when the empty line has been passed.
+// scanFields goes on through field lines, of the head or of the trailers. It reports true when the empty line has been
+// passed.
 func (p *strictParser) scanFields(b []byte) (bool, *StrictError) {
 	for p.pos < len(b) {
 		c := b[p.pos]
@@ -116,8 +117,8 @@ const (
 	highBits = 0x8080808080808080
 )
 
-// scanValue passes what a field value may hold, eight bytes at a time: control characters and tabs are flagged in the high
-// bits of a word. Only the lowest flag is exact, since a borrow runs upwards, and only the lowest is used.
+// scanValue passes what a field value may hold, eight bytes at a time: control characters and tabs are flagged in the
+// high bits of a word. Only the lowest flag is exact, since a borrow runs upwards, and only the lowest is used.
 func (p *strictParser) scanValue(b []byte) *StrictError {
 	i := p.pos
 	for i < len(b) {
@@ -209,7 +210,8 @@ func (p *strictParser) fieldHost(value []byte) *StrictError {
 	return nil
 }
 
-// fieldConnection reads the options of every Connection header. A single "close" among them counts, whatever the others say.
+// fieldConnection reads the options of every Connection header. A single "close" among them counts, whatever the others
+// say.
 func (p *strictParser) fieldConnection(value []byte) {
 	for len(value) > 0 {
 		var option []byte
@@ -289,9 +291,9 @@ func (p *strictParser) finishHead() *StrictError {
 
 // notTrailers are the fields that RFC 9110 6.5.1 keeps out of trailers, as far as anything here could act on them.
 var notTrailers = []string{
-	"authorization", "connection", "content-encoding", "content-length", "content-type", "content-range", "cookie", "expect",
-	"host", "idempotency-key", "keep-alive", "max-forwards", "proxy-authorization", "proxy-connection", "te", "trailer",
-	"transfer-encoding", "upgrade",
+	"authorization", "connection", "content-encoding", "content-length", "content-type", "content-range", "cookie",
+	"expect", "host", "idempotency-key", "keep-alive", "max-forwards", "proxy-authorization", "proxy-connection", "te",
+	"trailer", "transfer-encoding", "upgrade",
 }
 
 func trailerField(name []byte) *StrictError {

@@ -53,7 +53,8 @@ func dial(t testing.TB, addr string) *net.TCPConn {
 	return c.(*net.TCPConn)
 }
 
-// TestStrictTorture sends the labelled malformed requests. The client never closes its side: a refusal must not wait for that.
+// TestStrictTorture sends the labelled malformed requests. The client never closes its side: a refusal must not wait
+// for that.
 func TestStrictTorture(t *testing.T) {
 	dir := os.Getenv("YETT_DATA")
 	if dir == "" {
@@ -91,7 +92,8 @@ func TestStrictTorture(t *testing.T) {
 
 // tortureRow sends text on a connection of its own, leaves it open, and checks how the server ends it.
 func tortureRow(t *testing.T, name, text, verdict string) {
-	lim := StrictLimits{HeaderRead: 200 * time.Millisecond, WholeRead: 200 * time.Millisecond, Idle: 200 * time.Millisecond}
+	lim := StrictLimits{HeaderRead: 200 * time.Millisecond, WholeRead: 200 * time.Millisecond,
+		Idle: 200 * time.Millisecond}
 	s := newStrictServer()
 	c := dial(t, listenStrict(t, s, lim, nil))
 	if _, err := io.WriteString(c, text); err != nil {
@@ -158,7 +160,8 @@ func TestStrictNetTimeouts(t *testing.T) {
 	}
 }
 
-// TestStrictNetRefusalReachesSender: a client that is still sending a body far over the limit gets the whole answer, not a reset.
+// TestStrictNetRefusalReachesSender: a client that is still sending a body far over the limit gets the whole answer,
+// not a reset.
 func TestStrictNetRefusalReachesSender(t *testing.T) {
 	s := newStrictServer()
 	c := dial(t, listenStrict(t, s, StrictLimits{BodyBytes: 1000}, nil))
@@ -170,13 +173,14 @@ func TestStrictNetRefusalReachesSender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if statuses, last, err := answers(raw); err != nil || fmt.Sprint(statuses) != "[413]" || !strings.Contains(last, "limit of 1000 bytes") {
+	if statuses, last, err := answers(raw); err != nil || fmt.Sprint(statuses) != "[413]" ||
+		!strings.Contains(last, "limit of 1000 bytes") {
 		t.Fatalf("answered %v %q, %v", statuses, last, err)
 	}
 }
 
-// TestStrictNetBodies sends bodies around the sizes of the buffers involved, by length and in chunks, over plain TCP and TLS,
-// with many requests on a connection.
+// TestStrictNetBodies sends bodies around the sizes of the buffers involved, by length and in chunks, over plain TCP
+// and TLS, with many requests on a connection.
 func TestStrictNetBodies(t *testing.T) {
 	cert := httptest.NewUnstartedServer(nil)
 	cert.StartTLS()
@@ -191,12 +195,14 @@ func TestStrictNetBodies(t *testing.T) {
 				return tls.NewListener(ln, &tls.Config{Certificates: cert.TLS.Certificates})
 			}
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 30 * time.Second}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+			Timeout: 30 * time.Second}
 		base += listenStrict(t, s, StrictLimits{}, wrap) + "/"
 		var want []string
 		for _, n := range []int{0, 1, 700, 4095, 4096, 4097, 8192, 16383, 16384, 16385, 70_000, 1 << 20} {
 			body := strings.Repeat("b", n)
-			for _, r := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} { // the second is chunked
+			// the second is chunked
+			for _, r := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
 				resp, err := client.Post(base, "text/plain", r)
 				if err != nil {
 					t.Fatalf("%d bytes: %v", n, err)
@@ -256,7 +262,8 @@ func TestStrictNetLargestHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if statuses, last, err := answers(raw); err != nil || fmt.Sprint(statuses) != "[200 413]" || !strings.Contains(last, "headers") {
+	if statuses, last, err := answers(raw); err != nil || fmt.Sprint(statuses) != "[200 413]" ||
+		!strings.Contains(last, "headers") {
 		t.Fatalf("answered %v %q, %v", statuses, last, err)
 	}
 }

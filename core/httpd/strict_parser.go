@@ -44,9 +44,9 @@ const (
 	subEndLF
 )
 
-// strictParser reads requests as RFC 9112 writes them and forgives nothing. It does no I/O and keeps no input: the caller
-// holds the bytes of an incomplete unit and offers them again with more behind them; what was looked at is not looked at
-// twice. It is one goroutine's.
+// strictParser reads requests as RFC 9112 writes them and forgives nothing. It does no I/O and keeps no input: the
+// caller holds the bytes of an incomplete unit and offers them again with more behind them; what was looked at is not
+// looked at twice. It is one goroutine's.
 type strictParser struct {
 	headMax int
 	bodyMax int64
@@ -71,8 +71,8 @@ type strictParser struct {
 // reset makes the parser ready for the next request of the connection.
 func (p *strictParser) reset() { *p = strictParser{headMax: p.headMax, bodyMax: p.bodyMax} }
 
-// next looks at b, the bytes that follow the last unit. It says how many of them make the next unit and which; or unitMore;
-// or why the request is refused. After phaseEnd it must not be called before reset.
+// next looks at b, the bytes that follow the last unit. It says how many of them make the next unit and which; or
+// unitMore; or why the request is refused. After phaseEnd it must not be called before reset.
 func (p *strictParser) next(b []byte) (int, strictUnit, *StrictError) {
 	if len(b) == 0 {
 		return 0, unitMore, nil
@@ -158,8 +158,8 @@ func (p *strictParser) scanHead(b []byte) (bool, *StrictError) {
 
 const longestMethod = len("UNSUBSCRIBE")
 
-// scanMethod takes upper-case letters up to a space. Methods that HTTP does not have are refused, not routed: what comes
-// after an unknown one (RTSP, PRI, CONNECT) may not be HTTP at all.
+// scanMethod takes upper-case letters up to a space. Methods that HTTP does not have are refused, not routed: what
+// comes after an unknown one (RTSP, PRI, CONNECT) may not be HTTP at all.
 func (p *strictParser) scanMethod(b []byte) *StrictError {
 	i := p.pos
 	for i < len(b) && b[i] >= 'A' && b[i] <= 'Z' {

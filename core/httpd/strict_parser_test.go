@@ -30,8 +30,8 @@ func (r strictResult) String() string {
 	return fmt.Sprintf("heads %q bodies %q pending %v reason %q", r.heads, r.bodies, r.pending, r.reason)
 }
 
-// feedStrict gives in to a parser in the pieces that cuts (ascending offsets) make of it, holding what is incomplete as the
-// connection does.
+// feedStrict gives in to a parser in the pieces that cuts (ascending offsets) make of it, holding what is incomplete as
+// the connection does.
 func feedStrict(in []byte, cuts ...int) (res strictResult) {
 	p := strictParser{headMax: testHeadMax, bodyMax: testBodyMax}
 	defer func() { res.bodyMissing = p.phase != phaseHead && p.phase != phaseEnd }()
@@ -108,7 +108,8 @@ const (
 	chnk = post + "Transfer-Encoding: chunked\r\n\r\n"
 )
 
-// strictRefused ends where the violation is: nothing behind it is needed to see it. After marks how many requests come first.
+// strictRefused ends where the violation is: nothing behind it is needed to see it. After marks how many requests come
+// first.
 var strictRefused = []struct {
 	name, in, reason string
 	after            int
@@ -293,8 +294,8 @@ func FuzzStrictParser(f *testing.F) {
 	})
 }
 
-// sameAsNetHTTP reads the same stream with net/http: every request that the guard lets through must be one there too, with
-// the same method, target and body.
+// sameAsNetHTTP reads the same stream with net/http: every request that the guard lets through must be one there too,
+// with the same method, target and body.
 func sameAsNetHTTP(t *testing.T, in []byte, res strictResult) {
 	br := bufio.NewReader(bytes.NewReader(in))
 	for i, head := range res.heads {

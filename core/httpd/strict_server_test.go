@@ -17,7 +17,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// scriptConn is a connection whose client said everything in advance, in pieces. After the last piece it ends, or times out.
+// scriptConn is a connection whose client said everything in advance, in pieces. After the last piece it ends, or times
+// out.
 type scriptConn struct {
 	net.Conn // nil: nothing else may be called
 	pieces   [][]byte
@@ -124,8 +125,8 @@ func play(t testing.TB, s *strictServer, end error, pieces ...string) (*scriptCo
 	return c, statuses, last
 }
 
-// TestStrictServerRefuses sends every refused case, cut at every boundary: always one complete answer of the right status
-// as the last, nothing run that the parser did not let through.
+// TestStrictServerRefuses sends every refused case, cut at every boundary: always one complete answer of the right
+// status as the last, nothing run that the parser did not let through.
 func TestStrictServerRefuses(t *testing.T) {
 	const evil = "\r\n\r\nGET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
 	for _, reduce := range []bool{false, true} {
@@ -231,8 +232,8 @@ func TestStrictServerEnds(t *testing.T) {
 	}
 }
 
-// TestStrictServerLast: whatever says that a request is the last, nothing behind it runs; what is there already is refused
-// with it.
+// TestStrictServerLast: whatever says that a request is the last, nothing behind it runs; what is there already is
+// refused with it.
 func TestStrictServerLast(t *testing.T) {
 	const evil = "GET /evil HTTP/1.1\r\nHost: a\r\n\r\n"
 	heads := map[string]string{
@@ -299,7 +300,8 @@ func TestStrictServerEarlyAnswer(t *testing.T) {
 // TestStrictConnWantsMore reads more of a request than there is, as a server would that reads its framing differently.
 func TestStrictConnWantsMore(t *testing.T) {
 	second := get + "\r\n"
-	c := newStrictConn(&scriptConn{pieces: [][]byte{[]byte(post + "Content-Length: 2\r\n\r\nhi" + second)}, end: io.EOF}, testLimits)
+	c := newStrictConn(&scriptConn{pieces: [][]byte{[]byte(post + "Content-Length: 2\r\n\r\nhi" + second)}, end: io.EOF},
+		testLimits)
 	var got []byte
 	b := make([]byte, 4096)
 	for {
@@ -344,11 +346,16 @@ func TestStrictConnDeadlines(t *testing.T) {
 		want   int
 	}{
 		{"whole requests: one idle deadline", []string{one, one, one, body + "abc", one}, 1},
-		{"a head in four pieces", []string{one[:1], one[1:5], one[5:20], one[20:]}, 3},                            // idle, head, idle
-		{"a body in three pieces", []string{body, "a", "b", "c"}, 3},                                              // idle, whole, idle
-		{"a head in two, a body in two", []string{body[:9], body[9:], "a", "bc"}, 4},                              // idle, head, whole, idle
-		{"each of two pipelined heads has its own", []string{one[:9], one[9:] + one[:9], one[9:]}, 4},             // idle, head, head, idle
-		{"each of two pipelined bodies has its own", []string{body, "abc" + body + "a", "b", "c"}, 1 + 1 + 1 + 1}, // idle, whole, whole, idle
+		// idle, head, idle
+		{"a head in four pieces", []string{one[:1], one[1:5], one[5:20], one[20:]}, 3},
+		// idle, whole, idle
+		{"a body in three pieces", []string{body, "a", "b", "c"}, 3},
+		// idle, head, whole, idle
+		{"a head in two, a body in two", []string{body[:9], body[9:], "a", "bc"}, 4},
+		// idle, head, head, idle
+		{"each of two pipelined heads has its own", []string{one[:9], one[9:] + one[:9], one[9:]}, 4},
+		// idle, whole, whole, idle
+		{"each of two pipelined bodies has its own", []string{body, "abc" + body + "a", "b", "c"}, 1 + 1 + 1 + 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, statuses, last := play(t, newStrictServer(), io.EOF, tc.pieces...)
@@ -390,7 +397,8 @@ func TestStrictServerContinue(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.ServeConn(newStrictConn(server, testLimits)) }()
 	br := bufio.NewReader(client)
-	for _, framing := range []string{"Content-Length: 5\r\n\r\n|hello", "Transfer-Encoding: chunked\r\n\r\n|5\r\nhello\r\n0\r\n\r\n"} {
+	for _, framing := range []string{"Content-Length: 5\r\n\r\n|hello",
+		"Transfer-Encoding: chunked\r\n\r\n|5\r\nhello\r\n0\r\n\r\n"} {
 		head, body, _ := strings.Cut(framing, "|")
 		if _, err := io.WriteString(client, post+"Expect: 100-continue\r\n"+head); err != nil {
 			t.Fatal(err)

@@ -35,7 +35,8 @@ func (a *aloft) Leave(g uint32) {
 	a.Service.Leave(g)
 }
 
-// A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was answered.
+// A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was
+// answered.
 func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
 	for name, secure := range map[string]bool{"in clear": false, "over TLS": true} {
 		t.Run(name, func(t *testing.T) { killCuts(t, secure) })
@@ -67,7 +68,8 @@ func killCuts(t *testing.T, secure bool) {
 		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 	}
 	const call = `{"agent_id":"a","tool_id":"permit"}`
-	request := fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(call), call)
+	request := fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
+		"application/json\r\nContent-Length: %d\r\n\r\n%s", key, len(call), call)
 	sent := make(chan error, 1)
 	go func() {
 		_, err := io.WriteString(c, strings.Repeat(request, 20_000))
@@ -85,7 +87,8 @@ func killCuts(t *testing.T, secure bool) {
 		return time.Since(changed) > 200*time.Millisecond
 	})
 	kill := func(undo bool) {
-		if _, err := g.svc.Kill(context.Background(), store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}, &wire.KillRequest{AgentID: "a", Undo: undo}); err != nil {
+		if _, err := g.svc.Kill(context.Background(), store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"},
+			&wire.KillRequest{AgentID: "a", Undo: undo}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// A call whose key has every turn is refused when its time is over, and no kill waits for it meanwhile: it does not count as one
-// that may still be permitted. Another key's calls and kills find a turn, or need none.
+// A call whose key has every turn is refused when its time is over, and no kill waits for it meanwhile: it does not
+// count as one that may still be permitted. Another key's calls and kills find a turn, or need none.
 func TestCallsWaitForTheirKeysTurns(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Timeout = 2 * time.Second })
 	greedy, other := g.key("greedy", "authorize", "kill"), g.key("other", "authorize")
@@ -48,7 +48,8 @@ func TestCallsWaitForTheirKeysTurns(t *testing.T) {
 func TestRefusedRequestsEndTheirTurn(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Timeout = 10 * time.Second })
 	key := g.key("agent", "authorize")
-	for path, body := range map[string]string{"/v1/authorize": "{", "/v1/actions": `{"agent_id":7}`, "/v1/grants": "{}", "/v1/policy/test": "[", "/v1/scan_output": "{}"} {
+	for path, body := range map[string]string{"/v1/authorize": "{", "/v1/actions": `{"agent_id":7}`, "/v1/grants": "{}",
+		"/v1/policy/test": "[", "/v1/scan_output": "{}"} {
 		for range runtime.GOMAXPROCS(0) + 1 {
 			if a := g.send(key, "POST", path, body); a.StatusCode < 400 || a.StatusCode >= 500 {
 				t.Fatalf("%s %s: %d %s", path, body, a.StatusCode, a.body)

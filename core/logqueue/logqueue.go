@@ -1,5 +1,6 @@
-// Package logqueue writes the server's log for those who log. It owns one promise: a line never waits for whoever reads the log. Lines
-// wait here instead, up to a bound. What finds no room is dropped and counted, and the log says how many lines that were.
+// Package logqueue writes the server's log for those who log. It owns one promise: a line never waits for whoever reads
+// the log. Lines wait here instead, up to a bound. What finds no room is dropped and counted, and the log says how many
+// lines that were.
 package logqueue
 
 import (
@@ -101,8 +102,8 @@ func (q *Queue) stamped(text string) line {
 	return line{text: q.now().UTC().Format(time.RFC3339) + " " + shown(text) + "\n"}
 }
 
-// shown is a text with escapes in place of what does not print, and its further lines set in: what a plugin says must neither look like a
-// line of ours nor steer a terminal.
+// shown is a text with escapes in place of what does not print, and its further lines set in: what a plugin says must
+// neither look like a line of ours nor steer a terminal.
 func shown(text string) string {
 	hides := func(r rune) bool { return !unicode.IsPrint(r) && r != '\t' || r == utf8.RuneError }
 	if strings.IndexFunc(text, hides) < 0 {
@@ -126,7 +127,8 @@ func shown(text string) string {
 
 // gap is the line that stands where others are missing.
 func (q *Queue) gap() line {
-	l := q.stamped(fmt.Sprintf("log: %d lines were lost here: they could not be written, or came faster than they could", q.unsaid))
+	l := q.stamped(fmt.Sprintf("log: %d lines were lost here: they could not be written, or came faster than they could",
+		q.unsaid))
 	l.lost, q.unsaid = q.unsaid, 0
 	return l
 }

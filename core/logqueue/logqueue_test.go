@@ -72,7 +72,8 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestNothingWaitsForTheWriter: a writer that takes nothing stops nobody; what finds no room is counted, and said in its place.
+// TestNothingWaitsForTheWriter: a writer that takes nothing stops nobody; what finds no room is counted, and said in
+// its place.
 func TestNothingWaitsForTheWriter(t *testing.T) {
 	w := &gated{open: make(chan struct{})}
 	q := New(w, noon)
@@ -112,7 +113,8 @@ func TestNothingWaitsForTheWriter(t *testing.T) {
 	}
 }
 
-// TestSlowWriter: where lines come faster than they are written, there is a line about the lost ones for each burst, not for each line.
+// TestSlowWriter: where lines come faster than they are written, there is a line about the lost ones for each burst,
+// not for each line.
 func TestSlowWriter(t *testing.T) {
 	w := &gated{open: make(chan struct{})}
 	q := New(w, noon)
@@ -161,7 +163,8 @@ func TestLinesThatFailAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Flush(patience)
-	want := "2026-01-02T12:00:00Z log: 3 lines were lost here: they could not be written, or came faster than they could\n2026-01-02T12:00:00Z there"
+	want := "2026-01-02T12:00:00Z log: 3 lines were lost here: they could not be written, or came faster than they " +
+		"could\n2026-01-02T12:00:00Z there"
 	if got := strings.Join(w.lines(), ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -199,7 +202,8 @@ func TestNobodyWritesOurLines(t *testing.T) {
 	if !q.Flush(time.Minute) {
 		t.Fatal("it is not written")
 	}
-	want := "2026-01-02T12:00:00Z plugin p: bad\n\t2026-01-02T12:00:00Z the store is fine\\u{1b}[2J \\u{202e}\\xff é\tend\n\t\n"
+	want := "2026-01-02T12:00:00Z plugin p: bad\n\t2026-01-02T12:00:00Z the store is fine\\u{1b}[2J \\u{202e}\\xff " +
+		"é\tend\n\t\n"
 	if got := out.String(); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}

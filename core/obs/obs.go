@@ -1,6 +1,6 @@
-// Package obs owns the metrics: their names, labels and the listener that shows them. It only counts what it is told and
-// reads what it is given functions for; it must never see a request's content, a key or an argument, and nothing waits
-// for it. Counts come from core/ops through its Observer; Prometheus comes for them over HTTP.
+// Package obs owns the metrics: their names, labels and the listener that shows them. It only counts what it is told
+// and reads what it is given functions for; it must never see a request's content, a key or an argument, and nothing
+// waits for it. Counts come from core/ops through its Observer; Prometheus comes for them over HTTP.
 package obs
 
 import (
@@ -32,18 +32,28 @@ type Metrics struct {
 
 // New makes the metrics of one gateway.
 func New(version string) *Metrics {
-	m := &Metrics{reg: prometheus.NewRegistry(), decisions: map[string]prometheus.Counter{}, scans: map[string]prometheus.Counter{}}
-	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_decisions_total", Help: "Decisions answered, by effect."}, []string{"effect"})
-	scans := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_scans_total", Help: "Scans answered, by outcome."}, []string{"outcome"})
-	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_refused_total", Help: "Operations that ended in an error, by operation and code."}, []string{"operation", "code"})
-	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_operation_seconds", Help: "Time of one operation, from the parsed request to the answer.",
+	m := &Metrics{reg: prometheus.NewRegistry(), decisions: map[string]prometheus.Counter{},
+		scans: map[string]prometheus.Counter{}}
+	decisions := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_decisions_total",
+		Help: "Decisions answered, by effect."}, []string{"effect"})
+	scans := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_scans_total",
+		Help: "Scans answered, by outcome."}, []string{"outcome"})
+	m.refused = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_refused_total",
+		Help: "Operations that ended in an error, by operation and code."}, []string{"operation", "code"})
+	m.latency = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_operation_seconds",
+		Help:    "Time of one operation, from the parsed request to the answer.",
 		Buckets: prometheus.ExponentialBuckets(0.0001, 2, 16)}, []string{"operation"})
-	m.steps = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_step_seconds", Help: "Time that one step of a chain took, by its name; result says whether it ran to its end.",
+	m.steps = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_step_seconds",
+		Help:    "Time that one step of a chain took, by its name; result says whether it ran to its end.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"chain", "step", "result"})
-	m.withheld = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_withheld_total", Help: "Texts that were kept as their digest and not shown, since they could not be masked, by where, cause and scanner."}, []string{"where", "cause", "scanner"})
-	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."}, []string{"version"})
+	m.withheld = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_withheld_total",
+		Help: "Texts that were kept as their digest and not shown, since they could not be masked, by where, cause and " +
+			"scanner."}, []string{"where", "cause", "scanner"})
+	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."},
+		[]string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, m.withheld, build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, m.withheld, build, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer} {
 		m.decisions[e.String()] = decisions.WithLabelValues(e.String())
 	}
@@ -60,7 +70,8 @@ func (m *Metrics) Gauge(name, help string, labels map[string]string, value func(
 
 // Counter shows what value gives at the time of asking, for counts that are kept elsewhere.
 func (m *Metrics) Counter(name, help string, labels map[string]string, value func() float64) {
-	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, value))
+	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+		value))
 }
 
 // Column is one metric of a Table.
@@ -69,8 +80,8 @@ type Column struct {
 	Counter    bool // it only grows
 }
 
-// Table shows metrics whose labels come and go, such as those of plugins: what read emits at the time of asking, a value for
-// each column. It is asked once, so the values of one row belong together. read must not block.
+// Table shows metrics whose labels come and go, such as those of plugins: what read emits at the time of asking, a
+// value for each column. It is asked once, so the values of one row belong together. read must not block.
 func (m *Metrics) Table(labels []string, columns []Column, read func(emit func(labels []string, values ...float64))) {
 	t := &table{read: read}
 	for _, c := range columns {
@@ -106,8 +117,8 @@ func (t *table) Collect(to chan<- prometheus.Metric) {
 	})
 }
 
-// Operated counts one operation. result is the effect of a decision or the outcome of a scan, "" for all others; code is
-// the error's, "" without one.
+// Operated counts one operation. result is the effect of a decision or the outcome of a scan, "" for all others; code
+// is the error's, "" without one.
 func (m *Metrics) Operated(operation, result string, code sdk.Code, took time.Duration) {
 	m.latency.WithLabelValues(operation).Observe(took.Seconds())
 	if code != "" {
@@ -131,7 +142,8 @@ func (m *Metrics) Asked(chain, step string, failed bool, took time.Duration) {
 	m.steps.WithLabelValues(chain, step, result).Observe(took.Seconds())
 }
 
-// Kept counts what could not be masked, and is withheld: in a record, a view, an action, its result, or what a subscriber is given.
+// Kept counts what could not be masked, and is withheld: in a record, a view, an action, its result, or what a
+// subscriber is given.
 func (m *Metrics) Kept(where, cause, scanner string) {
 	m.withheld.WithLabelValues(where, cause, scanner).Inc()
 }
@@ -153,7 +165,10 @@ func (m *Metrics) Listen(addr string, log func(format string, args ...any)) (*Se
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
-	return &Server{edge.NewDoor(connections, connections).Listen(ln, edge.NewAcceptor("metrics", log), nil, nil), &http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}}, nil
+	return &Server{edge.NewDoor(connections, connections).Listen(ln, edge.NewAcceptor("metrics", log), nil, nil),
+		&http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext,
+			ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: 16 << 10}}, nil
 }
 
 // URL is where the metrics are.

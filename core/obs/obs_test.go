@@ -23,7 +23,8 @@ func TestMetricsAreShown(t *testing.T) {
 	m.Asked("authorize", "rules", false, 20*time.Microsecond)
 	m.Asked("authorize", "entitle", true, time.Second)
 	asked := 0
-	m.Table([]string{"name"}, []obs.Column{{Name: "yett_row_up", Help: "1."}, {Name: "yett_row_total", Help: "2.", Counter: true}}, func(emit func([]string, ...float64)) {
+	m.Table([]string{"name"}, []obs.Column{{Name: "yett_row_up", Help: "1."},
+		{Name: "yett_row_total", Help: "2.", Counter: true}}, func(emit func([]string, ...float64)) {
 		asked++
 		emit([]string{"a"}, 1, 7)
 		emit([]string{"b"}, 0, 9)
@@ -45,12 +46,15 @@ func TestMetricsAreShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`yett_decisions_total{effect="PERMIT"} 1`, `yett_decisions_total{effect="DENY"} 2`, `yett_decisions_total{effect="DEFER"} 0`,
-		`yett_scans_total{outcome="REDACTED"} 1`, `yett_refused_total{code="self_approval",operation="approve_defer"} 1`,
-		`yett_operation_seconds_count{operation="authorize"} 3`, `yett_part_up{part="store"} 1`, `yett_build_info{version="v1"} 1`,
-		`yett_step_seconds_count{chain="authorize",result="ok",step="rules"} 1`, `yett_step_seconds_bucket{chain="authorize",result="ok",step="rules",le="4e-05"} 1`,
+		`yett_decisions_total{effect="PERMIT"} 1`, `yett_decisions_total{effect="DENY"} 2`,
+		`yett_decisions_total{effect="DEFER"} 0`, `yett_scans_total{outcome="REDACTED"} 1`,
+		`yett_refused_total{code="self_approval",operation="approve_defer"} 1`,
+		`yett_operation_seconds_count{operation="authorize"} 3`, `yett_part_up{part="store"} 1`,
+		`yett_build_info{version="v1"} 1`, `yett_step_seconds_count{chain="authorize",result="ok",step="rules"} 1`,
+		`yett_step_seconds_bucket{chain="authorize",result="ok",step="rules",le="4e-05"} 1`,
 		`yett_step_seconds_count{chain="authorize",result="failed",step="entitle"} 1`,
-		`# TYPE yett_row_up gauge`, `# TYPE yett_row_total counter`, `yett_row_up{name="a"} 1`, `yett_row_total{name="a"} 7`, `yett_row_up{name="b"} 0`, `yett_row_total{name="b"} 9`,
+		`# TYPE yett_row_up gauge`, `# TYPE yett_row_total counter`, `yett_row_up{name="a"} 1`, `yett_row_total{name="a"} 7`,
+		`yett_row_up{name="b"} 0`, `yett_row_total{name="b"} 9`,
 	} {
 		if !strings.Contains(string(text), want+"\n") {
 			t.Errorf("the metrics lack %s", want)
@@ -82,7 +86,8 @@ func TestMetricsBesideSilentConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for path, want := range map[string]int{"/metrics": 200, "//metrics": 404, "/%6detrics": 404, "/x/../metrics": 404, "/metrics/": 404} {
+	for path, want := range map[string]int{"/metrics": 200, "//metrics": 404, "/%6detrics": 404, "/x/../metrics": 404,
+		"/metrics/": 404} {
 		resp, err := http.Get("http://" + host + path)
 		if err != nil {
 			t.Fatal(err)

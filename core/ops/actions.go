@@ -27,15 +27,16 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 		return nil, err
 	}
 	raw := rawCall{params: compact(in.Params), context: compact(in.Context)}
-	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation, RequestHash: hash, RuntimeVersion: s.set.Version}}
+	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation,
+		RequestHash: hash, RuntimeVersion: s.set.Version}}
 	s.keepCall(r, in, raw, n)
 	r.End()
 	if r.Idempotency != "" {
 		h := hash16("action_submit", r.Key.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h
 	}
-	d, err := s.decide(unnamed(r), &ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation, SessionID: in.SessionID, CallID: n.Action.ID,
-		Args: in.Params, Context: in.Context, Action: n}, false)
+	d, err := s.decide(unnamed(r), &ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation,
+		SessionID: in.SessionID, CallID: n.Action.ID, Args: in.Params, Context: in.Context, Action: n}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,8 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 // notDry refuses a dry run of what is recorded and charged: whoever asks for one must not get the other.
 func notDry(in *wire.ActionRequest) error {
 	if in.DryRun {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "dry_run", "dry_run does not go with an action; ask POST /v1/evaluate or /v1/authorize with dry_run instead")
+		return sdk.FieldErrf(sdk.CodeInvalidField, "dry_run",
+			"dry_run does not go with an action; ask POST /v1/evaluate or /v1/authorize with dry_run instead")
 	}
 	return nil
 }
@@ -77,20 +79,21 @@ func compact(v exact.Value) string {
 	return tight(v.Raw())
 }
 
-// keepCall fills in what of params and context is kept. What cannot be masked is withheld: what is done then depends on what is held
-// in memory, and the decision does not.
+// keepCall fills in what of params and context is kept. What cannot be masked is withheld: what is done then depends on
+// what is held in memory, and the decision does not.
 func (s *Service) keepCall(r *Request, in *wire.ActionRequest, raw rawCall, n *store.NewAction) {
 	gen := s.pin()
 	defer gen.unpin()
-	m := &masking{s: s, ctx: r.Ctx, gen: gen, call: &chain.Call{KeyID: r.Key.ID, AgentID: in.AgentID, ToolID: wire.ToolOf(in.Tool, in.Operation)}, turn: r.turn}
+	m := &masking{s: s, ctx: r.Ctx, gen: gen, call: &chain.Call{KeyID: r.Key.ID, AgentID: in.AgentID,
+		ToolID: wire.ToolOf(in.Tool, in.Operation)}, turn: r.turn}
 	a := &n.Action
 	a.Params, a.ParamsWithheld = m.keepText(raw.params)
 	a.Context, a.ContextWithheld = m.keepText(raw.context)
 	a.ParamsMasked, a.ContextMasked = a.Params != raw.params, a.Context != raw.context
 }
 
-// keepText is a JSON object as it may be kept and shown to approvers: without what the scanners find in it, and never with the value
-// of an API key. Without any scanner it is kept as it is, as approvers see it then too.
+// keepText is a JSON object as it may be kept and shown to approvers: without what the scanners find in it, and never
+// with the value of an API key. Without any scanner it is kept as it is, as approvers see it then too.
 func (m *masking) keepText(text string) (kept string, why *wire.Withheld) {
 	if text == "{}" {
 		return text, nil
@@ -145,7 +148,8 @@ func (s *Service) StartAction(r *Request, in *wire.ActionStartRequest) (*wire.Ac
 		h := hash16("action_start", r.Key.ID, a.ID, "idempotency-key", r.Idempotency)
 		n.Idem = &h
 	}
-	q := &ask{AgentID: a.AgentID, ToolID: a.Tool, Operation: a.Operation, SessionID: a.SessionID, CallID: a.ID, Args: doc.Root().Get("params"), Context: doc.Root().Get("context"), Action: n}
+	q := &ask{AgentID: a.AgentID, ToolID: a.Tool, Operation: a.Operation, SessionID: a.SessionID, CallID: a.ID,
+		Args: doc.Root().Get("params"), Context: doc.Root().Get("context"), Action: n}
 	if a.Status == store.ActionApproved {
 		q.DeferToken = a.Token
 	} else {
@@ -165,7 +169,8 @@ func (s *Service) realCall(a *store.Action, now time.Time, doc *exact.Doc) error
 	if a.ParamsMasked || a.ContextMasked {
 		raw, ok := s.raws.get(a.ID, now)
 		if !ok {
-			return sdk.Errf(sdk.CodeConflict, "the action's params hold something that is not kept, and what was sent is no longer in memory (it is held for some minutes, and not across a restart); submit the action again")
+			return sdk.Errf(sdk.CodeConflict, "the action's params hold something that is not kept, and what was sent is no "+
+				"longer in memory (it is held for some minutes, and not across a restart); submit the action again")
 		}
 		call.context = raw.context
 		if !a.Modified {
@@ -184,7 +189,8 @@ func (s *Service) realCall(a *store.Action, now time.Time, doc *exact.Doc) error
 // ApproveAction answers an action that waits for an approval.
 func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wire.Action, error) {
 	if len(in.Reason) > reasonBytes {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d",
+			len(in.Reason), reasonBytes)
 	}
 	if err := noKeys(in.Reason, r.Idempotency); err != nil {
 		return nil, err
@@ -194,8 +200,10 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 		return nil, err
 	}
 	cmd := &store.ApproveAction{ID: in.ID, Idem: idempotency(r, "action_approval/"+in.ID),
-		Approve: store.Approve{Token: in.Token, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, Told: toldOf},
-		Answer:  func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) }}
+		Approve: store.Approve{Token: in.Token, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest,
+			Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, Told: toldOf}, Answer: func(a *store.Action) []byte {
+			return s.shown(a, true).AppendJSON(nil)
+		}}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -217,13 +225,17 @@ func (s *Service) GateDecide(r *Request, in *wire.ActionRequest) (*wire.GateResp
 	if err != nil {
 		return nil, err
 	}
-	d, err := s.decide(scoped(r, "gate_decide"), &ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation, SessionID: in.SessionID, Args: in.Params, Context: in.Context, NoDefer: true}, false)
+	d, err := s.decide(scoped(r, "gate_decide"),
+		&ask{AgentID: in.AgentID, ToolID: in.Tool, Operation: in.Operation, SessionID: in.SessionID, Args: in.Params,
+			Context: in.Context, NoDefer: true}, false)
 	if err != nil {
 		return nil, err
 	}
 	outcome, _ := wire.OutcomeOf(d.Effect)
-	return &wire.GateResponse{Outcome: outcome, ReasonCode: d.ReasonCode, Reason: d.Reason, RequestHash: hash, PolicyVersion: d.PolicyVersion, PolicyHash: d.PolicyVersion,
-		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version), DecisionID: d.DecisionID, Repeat: d.Repeat, Retry: haltRetry(d)}, nil
+	return &wire.GateResponse{Outcome: outcome, ReasonCode: d.ReasonCode, Reason: d.Reason, RequestHash: hash,
+		PolicyVersion: d.PolicyVersion, PolicyHash: d.PolicyVersion,
+		RuntimeVersion: s.set.Version, ProvenanceID: wire.ProvenanceID(hash, d.PolicyVersion, "", s.set.Version),
+		DecisionID: d.DecisionID, Repeat: d.Repeat, Retry: haltRetry(d)}, nil
 }
 
 // scoped keeps the Idempotency-Keys of operations apart that decide by the same repeat rule.
@@ -238,6 +250,7 @@ func scoped(r *Request, operation string) *Request {
 
 // Evaluate is Authorize as the remote clients ask it.
 func (s *Service) Evaluate(r *Request, in *wire.EvaluateRequest) (*wire.AuthorizeResponse, error) {
-	return s.decide(scoped(r, "evaluate"), &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
+	return s.decide(scoped(r, "evaluate"), &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation,
+		SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
 		DeferToken: in.DeferToken, DryRun: in.DryRun}, in.Explain)
 }

@@ -40,16 +40,19 @@ func (s *Service) Events(r *Request, in *wire.EventsRequest) (Stream, error) {
 		last, err := strconv.ParseUint(in.LastEventID, 10, 62)
 		switch {
 		case err != nil:
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "last_event_id", "Last-Event-ID must be the id of an event of this stream")
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "last_event_id",
+				"Last-Event-ID must be the id of an event of this stream")
 		case s.set.Log != nil && last > s.set.Log.Seq():
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "last_event_id", "there is no event %d yet; the log ends with %d", last, s.set.Log.Seq())
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "last_event_id", "there is no event %d yet; the log ends with %d",
+				last, s.set.Log.Seq())
 		}
 		o.from = last + 1
 	}
 	return s.subscribe(r, o)
 }
 
-// ofAction reports whether a record is about an action: the decision on one, its end, or the end of the defer it follows.
+// ofAction reports whether a record is about an action: the decision on one, its end, or the end of the defer it
+// follows.
 func ofAction(e *event) bool {
 	switch e.Type {
 	case "decision", "action_result":
@@ -60,8 +63,8 @@ func ofAction(e *event) bool {
 	return false
 }
 
-// eventFormat appends an event as server-sent events, one for each action that it is about. Only the last of them has the
-// id, so that a client which lost the others asks for all of them again.
+// eventFormat appends an event as server-sent events, one for each action that it is about. Only the last of them has
+// the id, so that a client which lost the others asks for all of them again.
 func eventFormat(dst []byte, e *event) []byte { return e.once(slotAction, dst, eventLines) }
 
 func eventLines(dst []byte, e *event) []byte {

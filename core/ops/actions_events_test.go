@@ -101,10 +101,12 @@ func TestEventsOfALife(t *testing.T) {
 	}
 	b := s.action(submit(agent, "deny", `{}`))
 	got, _ := readEvents(t, st, 5)
-	for i, want := range []string{"created pending_approval " + a.ID, "approved approved " + a.ID, "started executing " + a.ID, "succeeded succeeded " + a.ID, "created denied " + b.ID} {
+	for i, want := range []string{"created pending_approval " + a.ID, "approved approved " + a.ID,
+		"started executing " + a.ID, "succeeded succeeded " + a.ID, "created denied " + b.ID} {
 		kind, rest, _ := strings.Cut(want, " ")
 		e := got[i]
-		if e.Kind != "action_"+kind || e.Type != "action."+kind || e.Data.Status+" "+e.ID != rest || e.Data.AgentID != "a" || e.id == 0 || e.Timestamp.IsZero() {
+		if e.Kind != "action_"+kind || e.Type != "action."+kind || e.Data.Status+" "+e.ID != rest || e.Data.AgentID != "a" ||
+			e.id == 0 || e.Timestamp.IsZero() {
 			t.Errorf("event %d: %+v, want %s", i, e, want)
 		}
 	}
@@ -121,7 +123,8 @@ func TestEventsBacklogAndResume(t *testing.T) {
 	if len(first) != 10 || first[0].ID != ids[4] || first[9].ID != ids[13] {
 		t.Errorf("the backlog has %d events, from %s to %s", len(first), first[0].ID, first[len(first)-1].ID)
 	}
-	rest, _ := readEvents(t, s.follow(req{key: agent, query: [][2]string{{"last_event_id", strconv.FormatUint(first[2].id, 10)}}}), 7)
+	rest, _ := readEvents(t, s.follow(req{key: agent,
+		query: [][2]string{{"last_event_id", strconv.FormatUint(first[2].id, 10)}}}), 7)
 	if rest[0].ID != ids[7] || rest[6].ID != ids[13] {
 		t.Errorf("resumed with %s to %s", rest[0].ID, rest[6].ID)
 	}
@@ -153,7 +156,8 @@ func TestEventsOfJoinedActions(t *testing.T) {
 		t.Errorf("%+v", run)
 	}
 	s.refused(req{key: agent, op: "action_start", id: a.ID}, sdk.CodeConflict) // one approval starts one action
-	if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != "denied" || got.Reason != store.ActionSpent {
+	if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != "denied" ||
+		got.Reason != store.ActionSpent {
 		t.Errorf("the other action: %+v", got)
 	}
 }

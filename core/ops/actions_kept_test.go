@@ -42,7 +42,8 @@ func TestActionIsKeptMasked(t *testing.T) {
 	if !strings.Contains(string(a.Params), secret) {
 		t.Errorf("the submission's answer does not say what was sent: %s", a.Params)
 	}
-	for name, got := range map[string]act{"read": s.action(req{key: agent, op: "action_get", id: a.ID}), "list": s.list(agent)[0]} {
+	for name, got := range map[string]act{"read": s.action(req{key: agent, op: "action_get", id: a.ID}),
+		"list": s.list(agent)[0]} {
 		if string(got.Params) != `{"pass":"[SECRET_TEST: 9 characters (6 letters, 2 digits, 1 sign), begins SE…]","n":1.50}` {
 			t.Errorf("%s: params %s", name, got.Params)
 		}
@@ -59,7 +60,8 @@ func TestActionIsKeptMasked(t *testing.T) {
 	lost := s.action(req{key: agent, op: "action_submit", body: strings.Replace(sent, "1.50", "2", 1)})
 	clear := s.action(submit(agent, "permit", `{"n":3}`))
 	s.restart()
-	if msg := s.refused(req{key: agent, op: "action_start", id: lost.ID}, sdk.CodeConflict); !strings.Contains(msg, "submit the action again") {
+	if msg := s.refused(req{key: agent, op: "action_start", id: lost.ID}, sdk.CodeConflict); !strings.Contains(msg,
+		"submit the action again") {
 		t.Errorf("the detail says %q", msg)
 	}
 	if got := s.action(req{key: agent, op: "action_start", id: clear.ID}); got.Status != "executing" {
@@ -93,7 +95,8 @@ func TestActionThatCannotBeMaskedStands(t *testing.T) {
 			t.Errorf("%s: %+v", tool, a)
 		}
 		text, err := s.do(req{key: agent, op: "action_get", id: a.ID})
-		for _, want := range []string{`"params":{"withheld":"error","scanner":"stage"},"context":{}`, `"params_withheld":{"cause":"error","scanner":"stage"}`} {
+		for _, want := range []string{`"params":{"withheld":"error","scanner":"stage"},"context":{}`,
+			`"params_withheld":{"cause":"error","scanner":"stage"}`} {
 			if err != nil || !strings.Contains(text, want) {
 				t.Errorf("%s: kept %s %v, without %s", tool, text, err, want)
 			}
@@ -116,20 +119,24 @@ func TestActionKeepsNoKey(t *testing.T) {
 	}
 	value := k.Value
 	a := s.action(submit(agent, "permit", `{"k":"`+value+`"}`))
-	if got := s.action(req{key: agent, op: "action_get", id: a.ID}); !strings.HasPrefix(string(got.Params), `{"k":"[YETT_API_KEY: 67 characters`) {
+	if got := s.action(req{key: agent, op: "action_get", id: a.ID}); !strings.HasPrefix(string(got.Params),
+		`{"k":"[YETT_API_KEY: 67 characters`) {
 		t.Errorf("kept %s", got.Params)
 	}
 	s.advance(3 * time.Second) // it is the same call, and would be the same action
 	escaped := `{"k":"\u0079` + value[1:] + `"}`
 	b := s.action(submit(agent, "permit", escaped))
-	if got := s.action(req{key: agent, op: "action_get", id: b.ID}); !strings.HasPrefix(string(got.Params), `{"k":"[YETT_API_KEY: 67 characters`) {
+	if got := s.action(req{key: agent, op: "action_get", id: b.ID}); !strings.HasPrefix(string(got.Params),
+		`{"k":"[YETT_API_KEY: 67 characters`) {
 		t.Errorf("kept %s", got.Params)
 	}
 	if got := s.action(req{key: agent, op: "action_start", id: b.ID}); got.Status != "executing" {
 		t.Errorf("%+v", got)
 	}
-	end := s.action(req{key: agent, op: "action_result", id: b.ID, body: `{"success":false,"error":"` + value + `","result":["` + value + `"]}`})
-	if end.Result.Error != "[YETT_API_KEY]" || end.Result.Withheld != "" || string(end.Result.Value) != `["[YETT_API_KEY]"]` {
+	end := s.action(req{key: agent, op: "action_result", id: b.ID,
+		body: `{"success":false,"error":"` + value + `","result":["` + value + `"]}`})
+	if end.Result.Error != "[YETT_API_KEY]" || end.Result.Withheld != "" ||
+		string(end.Result.Value) != `["[YETT_API_KEY]"]` {
 		t.Errorf("kept %+v", end.Result)
 	}
 	s.refused(req{key: agent, op: "action_submit", body: body("permit", `{}`), idem: value}, sdk.CodeInvalidField)
@@ -158,7 +165,8 @@ func TestActionResultIsScanned(t *testing.T) {
 		{"none", "t", `{"success":true}`, "succeeded", `null`, "", false},
 	} {
 		a := s.action(req{key: agent, op: "action_result", id: started(c.tool), body: c.body})
-		if a.Status != c.status || string(a.Result.Value) != c.value || a.Result.Outcome != c.outcome || (a.Result.Withheld != "") != c.withheld {
+		if a.Status != c.status || string(a.Result.Value) != c.value || a.Result.Outcome != c.outcome ||
+			(a.Result.Withheld != "") != c.withheld {
 			t.Errorf("%s: %s %+v", c.name, a.Status, a.Result)
 		}
 		if strings.Contains(a.Result.Error, secret) {
@@ -168,7 +176,9 @@ func TestActionResultIsScanned(t *testing.T) {
 	err := errors.New("the scanner is down")
 	id := started("t")
 	s.scan.Store(&err)
-	if a := s.action(req{key: agent, op: "action_result", id: id, body: `{"success":true,"result":1,"error":"e"}`}); a.Status != "succeeded" || a.Result.Outcome != "DENIED" || a.Result.Withheld == "" {
+	if a := s.action(req{key: agent, op: "action_result", id: id,
+		body: `{"success":true,"result":1,"error":"e"}`}); a.Status != "succeeded" || a.Result.Outcome != "DENIED" ||
+		a.Result.Withheld == "" {
 		t.Errorf("a result that could not be scanned: %+v %+v", a, a.Result)
 	}
 	scans := 0
@@ -196,7 +206,8 @@ func TestActionList(t *testing.T) {
 		if i%3 == 0 {
 			tool = "deny"
 		}
-		a := s.action(req{key: agent, op: "action_submit", body: fmt.Sprintf(`{"agent_id":%q,"tool":%q,"params":{"n":%d}}`, who, tool, i)})
+		a := s.action(req{key: agent, op: "action_submit",
+			body: fmt.Sprintf(`{"agent_id":%q,"tool":%q,"params":{"n":%d}}`, who, tool, i)})
 		ids = append([]string{a.ID}, ids...)
 	}
 	idsOf := func(list []act) (out []string) {
@@ -208,13 +219,15 @@ func TestActionList(t *testing.T) {
 	if got := idsOf(s.list(auditor)); strings.Join(got, " ") != strings.Join(ids[:20], " ") {
 		t.Errorf("the default page: %v, want %v", got, ids[:20])
 	}
-	if got := idsOf(s.list(agent, [2]string{"limit", "10"}, [2]string{"offset", "20"})); strings.Join(got, " ") != strings.Join(ids[20:], " ") {
+	if got := idsOf(s.list(agent, [2]string{"limit", "10"}, [2]string{"offset", "20"})); strings.Join(got, " ") !=
+		strings.Join(ids[20:], " ") {
 		t.Errorf("limit and offset: %v", got)
 	}
 	for _, c := range []struct {
 		query [2]string
 		want  int
-	}{{[2]string{"agent_id", "b"}, 5}, {[2]string{"tool", "deny"}, 9}, {[2]string{"status", "allowed"}, 16}, {[2]string{"status", "timeout"}, 0}, {[2]string{"agent_id", "nobody"}, 0}, {[2]string{"unknown", "x"}, 25}} {
+	}{{[2]string{"agent_id", "b"}, 5}, {[2]string{"tool", "deny"}, 9}, {[2]string{"status", "allowed"}, 16},
+		{[2]string{"status", "timeout"}, 0}, {[2]string{"agent_id", "nobody"}, 0}, {[2]string{"unknown", "x"}, 25}} {
 		if got := s.list(auditor, c.query, [2]string{"limit", "1000"}); len(got) != c.want {
 			t.Errorf("%v: %d actions, want %d", c.query, len(got), c.want)
 		}
@@ -226,7 +239,8 @@ func TestActionList(t *testing.T) {
 		var walked []string
 		whole := idsOf(s.list(auditor, filter, [2]string{"limit", "1000"}))
 		for cursor := ""; ; {
-			resp, err := s.svc.Run(opNamed(t, "action_list"), s.request(req{key: auditor, query: [][2]string{filter, {"limit", "3"}, {"cursor", cursor}}}))
+			resp, err := s.svc.Run(opNamed(t, "action_list"),
+				s.request(req{key: auditor, query: [][2]string{filter, {"limit", "3"}, {"cursor", cursor}}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -246,7 +260,8 @@ func TestActionList(t *testing.T) {
 	for _, c := range []struct {
 		query [2]string
 		code  sdk.Code
-	}{{[2]string{"limit", "0"}, "invalid_field"}, {[2]string{"limit", "1001"}, "invalid_field"}, {[2]string{"limit", "1x"}, "invalid_field"}, {[2]string{"offset", "-1"}, "invalid_field"},
+	}{{[2]string{"limit", "0"}, "invalid_field"}, {[2]string{"limit", "1001"}, "invalid_field"},
+		{[2]string{"limit", "1x"}, "invalid_field"}, {[2]string{"offset", "-1"}, "invalid_field"},
 		{[2]string{"status", "lost"}, "invalid_field"}, {[2]string{"cursor", "act_x"}, "invalid_field"}, {[2]string{"offset", "100001"}, "invalid_field"}} {
 		s.refused(req{key: auditor, op: "action_list", query: [][2]string{c.query}}, c.code)
 	}
@@ -264,7 +279,8 @@ func TestGateEqualsTheAction(t *testing.T) {
 			t.Fatal(err, text)
 		}
 		a := s.action(q)
-		if gate.Outcome != a.Outcome || gate.Code != a.Code || gate.Reason != a.Reason || gate.RequestHash != a.RequestHash || gate.Policy != a.Policy || gate.Provenance != a.Provenance || gate.Version != a.Version {
+		if gate.Outcome != a.Outcome || gate.Code != a.Code || gate.Reason != a.Reason || gate.RequestHash != a.RequestHash ||
+			gate.Policy != a.Policy || gate.Provenance != a.Provenance || gate.Version != a.Version {
 			t.Errorf("%s: the gate said %+v, the action is %+v", tool, gate, a)
 		}
 		if gate.ID != "" || gate.Token != "" {
@@ -306,7 +322,8 @@ func TestActionWithModifiedArgs(t *testing.T) {
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	for _, params := range []string{`{"amount":900}`, `{"amount":900,"pass":"` + secret + `"}`} {
 		a := s.action(submit(agent, "defer", params))
-		if _, err := s.do(req{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":5}}`, a.Token)}); err != nil {
+		if _, err := s.do(req{key: boss, op: "approve_defer",
+			body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":5}}`, a.Token)}); err != nil {
 			t.Fatal(err)
 		}
 		got := s.action(req{key: agent, op: "action_get", id: a.ID})
@@ -314,10 +331,13 @@ func TestActionWithModifiedArgs(t *testing.T) {
 			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
 			got = s.action(req{key: agent, op: "action_get", id: a.ID})
 		}
-		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash != a.RequestHash || a.Modified || !got.Modified || a.Digest == "" || a.Digest == got.Digest {
+		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash != a.RequestHash ||
+			a.Modified || !got.Modified || a.Digest == "" || a.Digest == got.Digest {
 			t.Fatalf("approved with other params: %+v", got)
 		}
-		s.refused(req{key: agent, op: "action_start", id: a.ID, body: fmt.Sprintf(`{"digest":%q}`, a.Digest)}, sdk.CodeCallChanged) // as it was submitted
+		// as it was submitted
+		s.refused(req{key: agent, op: "action_start", id: a.ID, body: fmt.Sprintf(`{"digest":%q}`, a.Digest)},
+			sdk.CodeCallChanged)
 		amount := ""
 		fn := func(c *chain.Call) (sdk.Verdict, error) {
 			amount = c.Args.Get("amount").Decimal().String()
@@ -325,7 +345,8 @@ func TestActionWithModifiedArgs(t *testing.T) {
 		}
 		s.verdict.Store(&fn)
 		run := s.action(req{key: agent, op: "action_start", id: a.ID, body: fmt.Sprintf(`{"digest":%q}`, got.Digest)})
-		if run.Status != "executing" || amount != "5" || string(run.Params) != `{"amount":5}` || !run.Modified || run.Digest != got.Digest {
+		if run.Status != "executing" || amount != "5" || string(run.Params) != `{"amount":5}` || !run.Modified ||
+			run.Digest != got.Digest {
 			t.Errorf("started with amount %s: %+v", amount, run)
 		}
 		s.verdict.Store(nil)

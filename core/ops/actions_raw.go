@@ -20,8 +20,8 @@ type rawCall struct{ params, context string }
 func (c rawCall) size() int { return len(c.params) + len(c.context) }
 
 // rawCalls holds the real calls of masked actions until they are started, for so long as they could be: a start decides
-// the real call, and its secrets are written nowhere. What does not fit is forgotten, the oldest first; such an action has
-// to be submitted again. The zero rawCalls is ready. Safe for concurrent use.
+// the real call, and its secrets are written nowhere. What does not fit is forgotten, the oldest first; such an action
+// has to be submitted again. The zero rawCalls is ready. Safe for concurrent use.
 type rawCalls struct {
 	mu    sync.Mutex
 	byID  map[string]*list.Element // of held
@@ -36,7 +36,8 @@ type held struct {
 	until time.Time
 }
 
-// rawUntil is how long an action's call may be needed: until the time to start it is over, wherever its approval stands.
+// rawUntil is how long an action's call may be needed: until the time to start it is over, wherever its approval
+// stands.
 func rawUntil(a *store.Action, now time.Time) time.Time {
 	if a.DeferExpires.After(now) {
 		now = a.DeferExpires

@@ -28,7 +28,8 @@ const (
 
 // actionStates are the values of status that may be asked for; pending_decision and timeout are of the contract, and no
 // action is ever in them: a decision is made before there is an action, and nothing here runs one.
-var actionStates = []string{"pending_decision", store.ActionAllowed, store.ActionDenied, store.ActionPending, store.ActionApproved, store.ActionExecuting, store.ActionSucceeded, store.ActionFailed, "timeout"}
+var actionStates = []string{"pending_decision", store.ActionAllowed, store.ActionDenied, store.ActionPending,
+	store.ActionApproved, store.ActionExecuting, store.ActionSucceeded, store.ActionFailed, "timeout"}
 
 // GetAction reads one action.
 func (s *Service) GetAction(r *Request, in *wire.ActionIDRequest) (*wire.Action, error) {
@@ -48,7 +49,8 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 			return nil, err
 		}
 	}
-	q := &store.ActionQuery{Agent: in.AgentID, Tool: in.Tool, Status: in.Status, Before: before, Offset: in.Offset, Limit: defaultActions, Sees: r.Key.Sees}
+	q := &store.ActionQuery{Agent: in.AgentID, Tool: in.Tool, Status: in.Status, Before: before, Offset: in.Offset,
+		Limit: defaultActions, Sees: r.Key.Sees}
 	if in.Limit != nil {
 		q.Limit = *in.Limit
 	}
@@ -56,7 +58,8 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 	case q.Limit < 1 || q.Limit > maxActions:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "limit", "limit must be 1 to %d, not %d", maxActions, q.Limit)
 	case q.Offset < 0 || q.Offset > maxOffset:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset", "offset must be 0 to %d, not %d; use cursor to go on", maxOffset, q.Offset)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset", "offset must be 0 to %d, not %d; use cursor to go on",
+			maxOffset, q.Offset)
 	case q.Status != "" && !slices.Contains(actionStates, q.Status):
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "status", "there is no such status; there are %v", actionStates)
 	case q.Agent != "" && !r.Key.Sees(q.Agent):
@@ -68,7 +71,8 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 	defer s.pages.leave()
 	page, next, err := s.set.Store.Actions(r.Ctx, q)
 	if err == nil {
-		err = s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}) // a decision that a crash could take back is shown to nobody
+		// a decision that a crash could take back is shown to nobody
+		err = s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key})
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +110,8 @@ func (s *Service) ActionEvents(r *Request, in *wire.ActionIDRequest) (*wire.Acti
 		o.Opt("by", e.By)
 		o.Opt("reason_code", e.Code)
 		o.Opt("reason", e.Reason)
-		out.Events[i] = wire.ActionEvent{ID: eventID(e, cmd.Out.ID), ActionID: cmd.Out.ID, EventType: e.Type, Meta: o.Close(), CreatedAt: stamp(e.At), PrevHash: prev, RecordHash: e.Hash}
+		out.Events[i] = wire.ActionEvent{ID: eventID(e, cmd.Out.ID), ActionID: cmd.Out.ID, EventType: e.Type, Meta: o.Close(),
+			CreatedAt: stamp(e.At), PrevHash: prev, RecordHash: e.Hash}
 		prev = e.Hash
 	}
 	return out, nil
@@ -127,9 +132,11 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // shown is an action as clients see it. The token is for the asking key and for approvers, while the action is pending.
 func (s *Service) shown(a *store.Action, token bool) *wire.Action {
-	out := &wire.Action{ID: a.ID, AgentID: a.AgentID, Tool: a.Tool, Operation: a.Operation, Params: []byte(a.Params), Context: []byte(a.Context), Status: a.Status, Reason: a.Reason,
-		RiskLevel: a.Risk, PolicyVersion: a.Policy, CreatedAt: stamp(a.Created), UpdatedAt: stamp(a.Updated), ReasonCode: a.Code,
-		ReasonDetails: wire.ActionDetails{DecisionID: a.DecisionID, RuleID: a.RuleID, Message: a.Message}, RequestHash: a.RequestHash, PolicyHash: a.Policy, RuntimeVersion: a.RuntimeVersion,
+	out := &wire.Action{ID: a.ID, AgentID: a.AgentID, Tool: a.Tool, Operation: a.Operation, Params: []byte(a.Params),
+		Context: []byte(a.Context), Status: a.Status, Reason: a.Reason, RiskLevel: a.Risk, PolicyVersion: a.Policy,
+		CreatedAt: stamp(a.Created), UpdatedAt: stamp(a.Updated), ReasonCode: a.Code,
+		ReasonDetails: wire.ActionDetails{DecisionID: a.DecisionID, RuleID: a.RuleID, Message: a.Message},
+		RequestHash:   a.RequestHash, PolicyHash: a.Policy, RuntimeVersion: a.RuntimeVersion,
 		ProvenanceID: wire.ProvenanceID(a.RequestHash, a.Policy, "", a.RuntimeVersion)}
 	out.ParamsWithheld, out.ContextWithheld = a.ParamsWithheld, a.ContextWithheld
 	out.Modified = a.Modified
@@ -140,19 +147,22 @@ func (s *Service) shown(a *store.Action, token bool) *wire.Action {
 		if token {
 			out.ApprovalToken = a.ApprovalToken()
 		}
-		out.PythonExample, out.JSExample = examples(a.ID, "approval", `{"token": approval_token, "approve": True}`, `{token: approvalToken, approve: true}`)
+		out.PythonExample, out.JSExample = examples(a.ID, "approval", `{"token": approval_token, "approve": True}`,
+			`{token: approvalToken, approve: true}`)
 	case store.ActionAllowed, store.ActionApproved:
 		out.ExpiresAt = stamp(a.Decided.Add(store.ActionFor))
 		out.PythonExample, out.JSExample = examples(a.ID, "start", "", "")
 	case store.ActionExecuting:
-		out.PythonExample, out.JSExample = examples(a.ID, "result", `{"success": True, "result": result}`, `{success: true, result}`)
+		out.PythonExample, out.JSExample = examples(a.ID, "result", `{"success": True, "result": result}`,
+			`{success: true, result}`)
 	}
 	switch a.Status {
 	case store.ActionPending, store.ActionAllowed, store.ActionApproved, store.ActionExecuting:
 		out.Digest = s.set.Store.CallDigest(a.Stands())
 	}
 	if res := a.Result; res != nil {
-		out.Result = &wire.ActionResult{Success: res.Success, Error: res.Error, Outcome: res.Outcome, ReasonCode: res.Code, Withheld: res.Withheld}
+		out.Result = &wire.ActionResult{Success: res.Success, Error: res.Error, Outcome: res.Outcome, ReasonCode: res.Code,
+			Withheld: res.Withheld}
 		if res.Value != "" {
 			out.Result.Value = []byte(res.Value)
 		}

@@ -15,11 +15,12 @@ import (
 // errorBytes bounds what a client may report as an error.
 const errorBytes = 4096
 
-// FinishAction records how an executing action ended. Its result goes through the scan chain; it ends as it was reported,
-// whatever becomes of the result.
+// FinishAction records how an executing action ended. Its result goes through the scan chain; it ends as it was
+// reported, whatever becomes of the result.
 func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.Action, error) {
 	if len(in.Error) > errorBytes {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "error", "error is %d bytes long, more than the limit of %d", len(in.Error), errorBytes)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "error", "error is %d bytes long, more than the limit of %d",
+			len(in.Error), errorBytes)
 	}
 	if err := noKeys(r.Idempotency); err != nil {
 		return nil, err
@@ -29,7 +30,8 @@ func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.
 		return nil, err
 	}
 	a := &read.Out
-	cmd := &store.FinishAction{Key: r.Key, By: r.Who, ID: a.ID, Idem: idempotency(r, "action_result/"+a.ID), Answer: func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) },
+	cmd := &store.FinishAction{Key: r.Key, By: r.Who, ID: a.ID, Idem: idempotency(r, "action_result/"+a.ID),
+		Answer: func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) },
 		Result: store.ActionResult{Success: *in.Success}}
 	if a.Status == store.ActionExecuting { // else the command says no, or has an answer from before
 		cmd.Result.Error = s.keptError(r, a, in.Error)
@@ -71,12 +73,15 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *store.FinishAction) {
 	gen := s.pin()
 	defer gen.unpin()
-	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID, ContentType: "application/json"}
+	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID,
+		ContentType: "application/json"}
 	res := gen.Scan.Run(r.Ctx, in)
 	out := &cmd.Result
 	out.Outcome, out.Code = res.Outcome, res.Code
-	cmd.Scan = &store.Scanned{Key: r.Key, By: r.Who, ScanID: s.ids.id("scn_"), AgentID: a.AgentID, SessionID: a.SessionID, ToolID: a.ToolID, Bytes: len(in.Text), Outcome: res.Outcome, Code: res.Code,
-		Reason: res.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Text, 0, res.Findings, false), s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: keptReceipts(s.receipts(res.Receipts), res.Receipts),
+	cmd.Scan = &store.Scanned{Key: r.Key, By: r.Who, ScanID: s.ids.id("scn_"), AgentID: a.AgentID, SessionID: a.SessionID,
+		ToolID: a.ToolID, Bytes: len(in.Text), Outcome: res.Outcome, Code: res.Code,
+		Reason: res.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Text, 0, res.Findings, false),
+			s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: keptReceipts(s.receipts(res.Receipts), res.Receipts),
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if res.Outcome == chain.Denied {
 		out.Withheld = res.Reason

@@ -26,13 +26,16 @@ func TestActionStatusFollowsTheEffect(t *testing.T) {
 		{"nonsense", "denied", "deny", "HALT", "high"},
 	} {
 		a := s.action(submit(agent, c.tool, `{"n":1.0}`))
-		if a.Status != c.status || a.Decision != c.decision || a.Outcome != c.outcome || a.Risk != c.risk || !strings.HasPrefix(a.ID, "act_") {
+		if a.Status != c.status || a.Decision != c.decision || a.Outcome != c.outcome || a.Risk != c.risk ||
+			!strings.HasPrefix(a.ID, "act_") {
 			t.Errorf("%s: %+v", c.tool, a)
 		}
-		if (a.Token != "") != (c.status == "pending_approval") || string(a.Params) != `{"n":1.0}` || a.Version != "9.9" || a.Policy != "policy-1" {
+		if (a.Token != "") != (c.status == "pending_approval") || string(a.Params) != `{"n":1.0}` || a.Version != "9.9" ||
+			a.Policy != "policy-1" {
 			t.Errorf("%s: %+v", c.tool, a)
 		}
-		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != a.Status || string(got.Params) != string(a.Params) || got.Token != a.Token {
+		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != a.Status ||
+			string(got.Params) != string(a.Params) || got.Token != a.Token {
 			t.Errorf("%s: read %+v, submitted %+v", c.tool, got, a)
 		}
 	}
@@ -53,7 +56,9 @@ func TestActionMembersAreAllThere(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range strings.Fields("id agent_id tool operation params context status decision reason risk_level approval_token policy_version created_at updated_at outcome reason_code reason_details request_hash policy_hash runtime_version profile_id profile_version profile_hash provenance_id js_example python_example") {
+	for _, name := range strings.Fields("id agent_id tool operation params context status decision reason risk_level " +
+		"approval_token policy_version created_at updated_at outcome reason_code reason_details request_hash policy_hash " +
+		"runtime_version profile_id profile_version profile_hash provenance_id js_example python_example") {
 		if _, ok := m[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
@@ -64,7 +69,8 @@ func TestActionMembersAreAllThere(t *testing.T) {
 		}
 	}
 	const want = "d3bea0584e035eae7915cbc68b84f5b836b3645cee550cbead714486c8c0b8a2"
-	if got := readAct(t, text); got.RequestHash != want || got.Provenance != wire.ProvenanceID(want, "policy-1", "", "9.9") {
+	if got := readAct(t, text); got.RequestHash != want ||
+		got.Provenance != wire.ProvenanceID(want, "policy-1", "", "9.9") {
 		t.Errorf("request_hash %s, provenance_id %s", got.RequestHash, got.Provenance)
 	}
 }
@@ -128,7 +134,8 @@ func (s *stageOf) refused(q req, want sdk.Code) {
 
 func TestActionSelfApproval(t *testing.T) {
 	s := newStage(t)
-	both, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "both", Scopes: []string{"authorize", "approve"}}, admin)
+	both, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "both", Scopes: []string{"authorize", "approve"}},
+		admin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +143,8 @@ func TestActionSelfApproval(t *testing.T) {
 	own := s.action(submit(both.Key.ID, "defer", `{}`))
 	others := s.action(submit(agent, "defer", `{}`))
 	for _, a := range []act{own, others} { // its own, and one of an agent that it acts as
-		s.refused(req{key: both.Key.ID, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeSelfApproval)
+		s.refused(req{key: both.Key.ID, op: "action_approval", id: a.ID,
+			body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeSelfApproval)
 		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); got.Status != "pending_approval" {
 			t.Errorf("approved by itself: %+v", got)
 		}
@@ -154,15 +162,19 @@ func TestActionLife(t *testing.T) {
 	if got := s.action(req{key: other, op: "action_get", id: a.ID}); got.Token != "" {
 		t.Fatal("a key that neither asked nor approves gets the token")
 	}
-	ok := s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true,"reason":"fine"}`, a.Token)})
+	ok := s.action(req{key: boss, op: "action_approval", id: a.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true,"reason":"fine"}`, a.Token)})
 	if ok.Status != "approved" || ok.Outcome != "ABSTAIN" || ok.Code != a.Code || ok.Token != "" {
 		t.Fatalf("approved: %+v", ok)
 	}
-	if again := s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}); again.Status != "approved" {
+	if again := s.action(req{key: boss, op: "action_approval", id: a.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}); again.Status != "approved" {
 		t.Fatalf("approved by the same approver once more: %+v", again)
 	}
-	s.refused(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":false}`, a.Token)}, sdk.CodeConflict)
-	s.refused(req{key: s.key("late", "approver"), op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeConflict)
+	s.refused(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":false}`, a.Token)},
+		sdk.CodeConflict)
+	s.refused(req{key: s.key("late", "approver"), op: "action_approval", id: a.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)}, sdk.CodeConflict)
 	run := s.action(req{key: agent, op: "action_start", id: a.ID})
 	if run.Status != "executing" || run.Code != a.Code || run.Outcome != "ABSTAIN" {
 		t.Fatalf("started: %+v", run)
@@ -177,7 +189,8 @@ func TestActionLife(t *testing.T) {
 	s.events(agent, a.ID, "created decision_made approved started succeeded")
 
 	b := s.action(submit(agent, "defer", `{"n":2}`))
-	no := s.action(req{key: boss, op: "action_approval", id: b.ID, body: fmt.Sprintf(`{"token":%q,"approve":false,"reason":"not today"}`, b.Token)})
+	no := s.action(req{key: boss, op: "action_approval", id: b.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":false,"reason":"not today"}`, b.Token)})
 	if no.Status != "denied" || no.Reason != "not today" || no.Code != b.Code {
 		t.Fatalf("denied: %+v", no)
 	}
@@ -243,11 +256,13 @@ func TestActionStartDecidesAgain(t *testing.T) {
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	allowed := s.action(submit(agent, "permit", `{}`))
 	approved := s.action(submit(agent, "defer", `{}`))
-	s.action(req{key: boss, op: "action_approval", id: approved.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
+	s.action(req{key: boss, op: "action_approval", id: approved.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
 	s.says(sdk.Verdict{Effect: sdk.Deny, Code: "TODAY", Reason: "not any more"})
 	for _, id := range []string{allowed.ID, approved.ID} {
 		a := s.action(req{key: agent, op: "action_start", id: id})
-		if a.Status != "denied" || a.Decision != "deny" || a.Outcome != "HALT" || a.Code != "TODAY" || a.Reason != "not any more" {
+		if a.Status != "denied" || a.Decision != "deny" || a.Outcome != "HALT" || a.Code != "TODAY" ||
+			a.Reason != "not any more" {
 			t.Errorf("a start that the chain denies: %+v", a)
 		}
 		s.refused(req{key: agent, op: "action_start", id: id}, sdk.CodeConflict)
@@ -262,12 +277,14 @@ func TestActionWhoseApprovalWasSpent(t *testing.T) {
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	a := s.action(submit(agent, "defer", `{"n":1}`))
 	s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
-	text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":1},"context":{},"defer_token":%q}`, a.Token)})
+	text, err := s.do(req{key: agent, op: "authorize",
+		body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":1},"context":{},"defer_token":%q}`, a.Token)})
 	if err != nil || member(text, "effect") != "PERMIT" {
 		t.Fatalf("redeemed: %v %s", err, text)
 	}
 	for _, key := range []string{agent, boss} {
-		if got := s.action(req{key: key, op: "action_get", id: a.ID}); got.Status != "denied" || got.Reason != store.ActionSpent || got.Token != "" {
+		if got := s.action(req{key: key, op: "action_get", id: a.ID}); got.Status != "denied" ||
+			got.Reason != store.ActionSpent || got.Token != "" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -287,7 +304,8 @@ func TestActionStartAsksForMoreApprovals(t *testing.T) {
 	yes := fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)
 	s.action(req{key: boss, op: "action_approval", id: a.ID, body: yes})
 	s.says(sdk.Verdict{Effect: sdk.Defer, Code: "MORE", Approvals: 2, RuleID: "stricter"})
-	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "pending_approval" || got.Token != a.Token {
+	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "pending_approval" ||
+		got.Token != a.Token {
 		t.Fatalf("a start that needs more approvals: %+v", got)
 	}
 	s.action(req{key: boss2, op: "action_approval", id: a.ID, body: yes})
@@ -296,8 +314,8 @@ func TestActionStartAsksForMoreApprovals(t *testing.T) {
 	}
 }
 
-// TestActionIsChargedOnce has limits that one permit uses up: by its submission when that permits it, by its start when an
-// approval does.
+// TestActionIsChargedOnce has limits that one permit uses up: by its submission when that permits it, by its start when
+// an approval does.
 func TestActionIsChargedOnce(t *testing.T) {
 	for _, kind := range []sdk.LimitKind{sdk.LimitRate, sdk.LimitBudget, sdk.LimitLoop} {
 		for _, effect := range []sdk.Effect{sdk.Permit, sdk.Defer} {
@@ -307,7 +325,8 @@ func TestActionIsChargedOnce(t *testing.T) {
 			if kind == sdk.LimitLoop {
 				per = ""
 			}
-			s.says(sdk.Verdict{Effect: effect, Code: "P", Limits: []sdk.Limit{{Kind: kind, Rule: "r", Per: per, Window: time.Hour, Amount: "1", Max: "1"}}})
+			s.says(sdk.Verdict{Effect: effect, Code: "P",
+				Limits: []sdk.Limit{{Kind: kind, Rule: "r", Per: per, Window: time.Hour, Amount: "1", Max: "1"}}})
 			a := s.action(submit(agent, "t", `{}`))
 			if effect == sdk.Defer {
 				s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
@@ -326,9 +345,11 @@ func TestActionIsChargedOnce(t *testing.T) {
 func TestActionExpires(t *testing.T) {
 	s := newStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
-	allowed, pending, approved := s.action(submit(agent, "permit", `{}`)), s.action(submit(agent, "defer", `{"n":1}`)), s.action(submit(agent, "defer", `{"n":2}`))
+	allowed, pending, approved := s.action(submit(agent, "permit", `{}`)), s.action(submit(agent, "defer", `{"n":1}`)),
+		s.action(submit(agent, "defer", `{"n":2}`))
 	s.advance(4 * time.Minute)
-	s.action(req{key: boss, op: "action_approval", id: approved.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
+	s.action(req{key: boss, op: "action_approval", id: approved.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true}`, approved.Token)})
 	s.advance(time.Minute)
 	for _, id := range []string{allowed.ID, pending.ID} {
 		if got := s.action(req{key: agent, op: "action_get", id: id}); got.Status != "denied" || got.Reason != "expired" {
@@ -337,7 +358,8 @@ func TestActionExpires(t *testing.T) {
 		s.refused(req{key: agent, op: "action_start", id: id}, sdk.CodeActionExpired)
 		s.refused(req{key: agent, op: "action_start", id: id, idem: "late"}, sdk.CodeActionExpired)
 	}
-	s.refused(req{key: boss, op: "action_approval", id: pending.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, pending.Token)}, sdk.CodeConflict)
+	s.refused(req{key: boss, op: "action_approval", id: pending.ID,
+		body: fmt.Sprintf(`{"token":%q,"approve":true}`, pending.Token)}, sdk.CodeConflict)
 	s.events(agent, pending.ID, "created decision_made denied")
 	if got := s.action(req{key: agent, op: "action_get", id: approved.ID}); got.Status != "approved" {
 		t.Fatalf("approved a minute ago: %+v", got)
@@ -347,7 +369,8 @@ func TestActionExpires(t *testing.T) {
 		t.Errorf("%d denied in the list, want 2", len(list))
 	}
 	s.advance(4 * time.Minute)
-	if got := s.action(req{key: agent, op: "action_get", id: approved.ID}); got.Status != "denied" || got.Reason != "expired" {
+	if got := s.action(req{key: agent, op: "action_get", id: approved.ID}); got.Status != "denied" ||
+		got.Reason != "expired" {
 		t.Errorf("5 minutes after its approval: %+v", got)
 	}
 	s.refused(req{key: agent, op: "action_start", id: approved.ID}, sdk.CodeActionExpired)

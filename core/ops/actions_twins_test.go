@@ -61,10 +61,12 @@ func TestActionTwinIsDecidedAgain(t *testing.T) {
 	if _, err := s.do(req{key: killer, op: "kill", body: `{"agent_id":"a"}`}); err != nil {
 		t.Fatal(err)
 	}
-	if dead := s.action(submit(agent, "permit", `{}`)); dead.ID == one.ID || dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
+	if dead := s.action(submit(agent, "permit", `{}`)); dead.ID == one.ID || dead.Status != "denied" ||
+		dead.Code != sdk.ReasonKillSwitch {
 		t.Errorf("a kill does not win over the action before: %+v", dead)
 	}
-	if dead := s.action(req{key: agent, op: "action_start", id: one.ID}); dead.Status != "denied" || dead.Code != sdk.ReasonKillSwitch {
+	if dead := s.action(req{key: agent, op: "action_start", id: one.ID}); dead.Status != "denied" ||
+		dead.Code != sdk.ReasonKillSwitch {
 		t.Errorf("a killed agent starts an action: %+v", dead)
 	}
 }
@@ -87,7 +89,8 @@ func TestActionIdempotencyKey(t *testing.T) {
 	if got := s.action(q); got.ID != a.ID {
 		t.Error("a conflict takes the Idempotency-Key away")
 	}
-	yes := req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token), idem: "yes"}
+	yes := req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token),
+		idem: "yes"}
 	if one, two := s.action(yes), s.action(yes); one.Status != "approved" || two.Status != "approved" {
 		t.Errorf("the repeated approval: %+v %+v", one, two)
 	}
@@ -110,7 +113,9 @@ func TestOneActionOfManySubmissions(t *testing.T) {
 	s := newStage(t)
 	agent := s.key("agent", "agent")
 	for round := range 5 {
-		ids := together(64, func(int) string { return s.action(submit(agent, "permit", fmt.Sprintf(`{"round":%d}`, round))).ID })
+		ids := together(64, func(int) string {
+			return s.action(submit(agent, "permit", fmt.Sprintf(`{"round":%d}`, round))).ID
+		})
 		if len(ids) != 1 {
 			t.Fatalf("64 identical submissions made %d actions", len(ids))
 		}

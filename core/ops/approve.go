@@ -17,7 +17,8 @@ import (
 // Approve signs a deferred call off, or denies it.
 func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveResponse, error) {
 	if len(in.Reason) > reasonBytes {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(in.Reason), reasonBytes)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d",
+			len(in.Reason), reasonBytes)
 	}
 	if err := noKeys(in.Reason, in.ApproverID, r.Idempotency); err != nil {
 		return nil, err
@@ -27,9 +28,11 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 		return nil, err
 	}
 	if !yes && (in.ModifiedArgs.Exists() || in.Grant.Exists()) {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved", "modified_args and grant belong to an approval, not to a denial")
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved",
+			"modified_args and grant belong to an approval, not to a denial")
 	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, EachGrants: s.set.GrantsPerKey}
+	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest,
+		Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, EachGrants: s.set.GrantsPerKey}
 	cmd.Answer, cmd.Told = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }, toldOf
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID
@@ -62,14 +65,15 @@ func toldOf(answer []byte) (status, grant string) {
 	return told.Status, told.GrantID
 }
 
-// answerOf is whether an answer signs the call off; field is the member that says so. One that withdraws an approval is a
-// denial.
+// answerOf is whether an answer signs the call off; field is the member that says so. One that withdraws an approval is
+// a denial.
 func answerOf(field string, yes *bool, withdraw bool) (bool, error) {
 	switch {
 	case yes == nil && !withdraw:
 		return false, sdk.FieldErrf(sdk.CodeMissingField, field, "%s is required, unless withdraw is true", field)
 	case yes != nil && *yes && withdraw:
-		return false, sdk.FieldErrf(sdk.CodeInvalidField, "withdraw", "withdraw takes an approval back, so %s must be false or absent", field)
+		return false, sdk.FieldErrf(sdk.CodeInvalidField, "withdraw",
+			"withdraw takes an approval back, so %s must be false or absent", field)
 	}
 	return yes != nil && *yes, nil
 }
@@ -79,11 +83,13 @@ func idempotency(r *Request, operation string) *store.Idempotency {
 	if r.Idempotency == "" {
 		return nil
 	}
-	return &store.Idempotency{Hash: hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency), Body: sha256.Sum256([]byte(r.Raw))}
+	return &store.Idempotency{Hash: hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency),
+		Body: sha256.Sum256([]byte(r.Raw))}
 }
 
 func approval(c *store.Approve) *wire.ApproveResponse {
-	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed), ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.GrantNote}
+	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed),
+		ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.GrantNote}
 }
 
 // askGrant reads the standing grant that an approval asks for.
@@ -92,7 +98,8 @@ func (s *Service) askGrant(r *Request, in *wire.ApproveRequest, cmd *store.Appro
 		return nil
 	}
 	if r.Key.Scope()&sdk.ScopeGrants == 0 {
-		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope grants, which an approval with a grant needs; nothing was approved", r.Key.Name)
+		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope grants, which an approval with a grant needs; "+
+			"nothing was approved", r.Key.Name)
 	}
 	var g wire.ApproveGrant
 	if err := wire.Decode(in.Grant, &g, s.set.NameBytes); err != nil {
@@ -111,7 +118,8 @@ func (s *Service) askGrant(r *Request, in *wire.ApproveRequest, cmd *store.Appro
 	if err := usesInRange("grant.max_uses", g.MaxUses); err != nil {
 		return err
 	}
-	cmd.Grant, cmd.NewGrant = &store.GrantAsk{TTL: ttl, MaxUses: uint64(g.MaxUses), SessionID: g.SessionID}, s.ids.id("stg_")
+	cmd.Grant, cmd.NewGrant = &store.GrantAsk{TTL: ttl, MaxUses: uint64(g.MaxUses), SessionID: g.SessionID},
+		s.ids.id("stg_")
 	return nil
 }
 
@@ -139,18 +147,23 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	switch found, err := m.of(cmd.Modified); {
 	case errors.Is(err, chain.ErrNoScanner):
 	case err != nil:
-		return sdk.FieldErrf(sdk.CodeConflict, "modified_args", "modified_args could not be scanned now (%v), so nothing was approved; try again", whyOf(err))
+		return sdk.FieldErrf(sdk.CodeConflict, "modified_args",
+			"modified_args could not be scanned now (%v), so nothing was approved; try again", whyOf(err))
 	case !found.Clean():
-		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold something that the scanners would redact; it would be kept until the call is redeemed, so nothing was approved")
+		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args",
+			"modified_args hold something that the scanners would redact; it would be kept until the call is redeemed, so "+
+				"nothing was approved")
 	}
 	if HoldsKey(string(cmd.Modified)) {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "modified_args hold the value of an API key; nothing was approved")
+		return sdk.FieldErrf(sdk.CodeInvalidField, "modified_args",
+			"modified_args hold the value of an API key; nothing was approved")
 	}
 	call.Generation = gen.Policy
 	res := gen.Authorize.Run(r.Ctx, call, nil)
 	s.nameRules(&res)
 	if res.Verdict.Effect == sdk.Deny {
-		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args", Msg: "the rules deny the call with these arguments; nothing was approved",
+		return &sdk.Error{Code: sdk.CodeModifiedDenied, Field: "modified_args",
+			Msg:  "the rules deny the call with these arguments; nothing was approved",
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
 	}
 	cmd.Quorums, cmd.DigestOnly = res.Quorums, gen.Args == "digest"
@@ -158,8 +171,8 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 	return nil
 }
 
-// deferredCall is a deferred call as the chain sees it, but for its args. Its context is kept with secrets masked; one that
-// had some is not known any more, and rules cannot be asked about it.
+// deferredCall is a deferred call as the chain sees it, but for its args. Its context is kept with secrets masked; one
+// that had some is not known any more, and rules cannot be asked about it.
 func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error) {
 	text, err := s.set.Store.View(d.Token)
 	if err != nil || text == nil {
@@ -170,18 +183,21 @@ func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error)
 		return nil, exact.Value{}, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: err}
 	}
 	view := doc.Root()
-	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, Operation: d.Operation, CallID: d.CallID, Context: view.Get("context")}
+	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID,
+		Operation: d.Operation, CallID: d.CallID, Context: view.Get("context")}
 	if k := s.set.Store.Key(d.KeyID); k != nil {
 		call.KeyName = k.Name
 	}
 	if sha256.Sum256(orEmpty(nil, call.Context)) != d.ContextHash {
-		return nil, exact.Value{}, sdk.FieldErrf(sdk.CodeInvalidField, "modified_args", "the call's context held secrets, which are not kept, so the rules cannot be asked about other arguments; approve or deny it as it is")
+		return nil, exact.Value{}, sdk.FieldErrf(sdk.CodeInvalidField, "modified_args",
+			"the call's context held secrets, which are not kept, so the rules cannot be asked about other arguments; "+
+				"approve or deny it as it is")
 	}
 	return call, view, nil
 }
 
-// ApprovalsList lists the pending calls that the key may answer. A call that is too long for a list is shown without its long
-// members; ApprovalGet has it whole.
+// ApprovalsList lists the pending calls that the key may answer. A call that is too long for a list is shown without
+// its long members; ApprovalGet has it whole.
 func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire.ApprovalListResponse, error) {
 	limit, err := pageSize(in.Limit)
 	if err != nil {
@@ -255,14 +271,17 @@ func (s *Service) approval(d *store.Defer, short bool) (*wire.Approval, int, err
 	case view == nil:
 		return nil, 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read a deferred call", Err: errors.New("it has no view")}
 	}
-	a := &wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID), AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
-		Reason: d.Reason, Priority: string(d.Priority), Call: view, Modified: d.Modified != nil, CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
+	a := &wire.Approval{DeferToken: d.Token, Status: d.Status, KeyID: d.KeyID, KeyName: s.keyName(d.KeyID),
+		AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, RuleID: d.RuleID, ReasonCode: d.Code,
+		Reason: d.Reason, Priority: string(d.Priority), Call: view, Modified: d.Modified != nil,
+		CreatedAt: rfc3339(d.Created), ExpiresAt: rfc3339(d.Expires), Approvals: len(d.Signed), Required: d.Required}
 	if short {
 		if a.Call, a.Omitted = listed(view); a.Omitted != nil {
 			a.Bytes = len(view)
 		}
 	}
-	if a.Omitted == nil && shows(view, d) { // what is not shown whole, or is being changed at this moment, cannot be signed off from this
+	// what is not shown whole, or is being changed at this moment, cannot be signed off from this
+	if a.Omitted == nil && shows(view, d) {
 		a.Digest = s.set.Store.CallDigest(d.Stands())
 	}
 	a.Rules, a.Steps = d.Rules()

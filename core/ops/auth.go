@@ -42,7 +42,8 @@ func appendBase62(dst []byte, n *big.Int, width int) []byte {
 	return append(dst, digits...)
 }
 
-// checksum is that of a value without it. The loop is crc32.ChecksumIEEE, which would want the text as bytes on the heap.
+// checksum is that of a value without it. The loop is crc32.ChecksumIEEE, which would want the text as bytes on the
+// heap.
 func checksum(s string) (out [checksumLen]byte) { return checksumOn(^uint32(0), s) }
 
 // behindPrefix is the state of the checksum behind a key's prefix.
@@ -99,8 +100,9 @@ func unauthenticated() *sdk.Error {
 	return sdk.Errf(sdk.CodeUnauthenticated, "send a valid API key as Authorization: Bearer <key>")
 }
 
-// Authenticate finds the live key of an Authorization header's value. Missing, malformed and unknown keys and wrong secrets are one error; only
-// who has the right secret learns that the key is revoked or expired. An unknown id costs what a known one does.
+// Authenticate finds the live key of an Authorization header's value. Missing, malformed and unknown keys and wrong
+// secrets are one error; only who has the right secret learns that the key is revoked or expired. An unknown id costs
+// what a known one does.
 func (s *Service) Authenticate(header string) (*store.Key, error) {
 	scheme, value, ok := strings.Cut(header, " ")
 	if !ok || !strings.EqualFold(scheme, "Bearer") {
@@ -139,8 +141,8 @@ func (s *Service) KeyByID(id string) (*store.Key, error) {
 	return s.living(k)
 }
 
-// Stopped reports whether a key is killed, expired or revoked with none in its place: its connections are closed then. Nothing is said of
-// ids that no key has.
+// Stopped reports whether a key is killed, expired or revoked with none in its place: its connections are closed then.
+// Nothing is said of ids that no key has.
 func (s *Service) Stopped(id string) bool { return s.set.Store.KeyStopped(id) }
 
 func (s *Service) living(k *store.Key) (*store.Key, error) {
@@ -149,7 +151,8 @@ func (s *Service) living(k *store.Key) (*store.Key, error) {
 		return nil, sdk.Errf(sdk.CodeKeyRevoked, "the API key %q was revoked at %s", k.Name, r.At.UTC().Format(time.RFC3339))
 	}
 	if k.Expired(now) {
-		return nil, sdk.Errf(sdk.CodeKeyExpired, "the API key %q expired at %s", k.Name, k.ExpiresAt.UTC().Format(time.RFC3339))
+		return nil, sdk.Errf(sdk.CodeKeyExpired, "the API key %q expired at %s", k.Name,
+			k.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	return k, nil
 }
@@ -184,7 +187,8 @@ func (r *rateLimits) take(key string, now time.Time) error {
 		r.byKey[key] = l
 	}
 	if !l.AllowN(now, 1) {
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key is limited to %d requests a second (limits.rate_per_key)", r.perSecond)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key is limited to %d requests a second (limits.rate_per_key)",
+			r.perSecond)
 	}
 	return nil
 }
@@ -219,6 +223,8 @@ func (s *Service) Refused(ctx context.Context, cause error, surface, peer string
 		return
 	}
 	who := store.Who{Principal: "unknown", Method: "api_key", Surface: surface, Peer: peer}
-	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write says so itself.
-	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who, Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
+	// Nothing hangs on this record: the request is refused whether it is written or not, and a store that cannot write
+	// says so itself.
+	_ = s.set.Store.Commit(ctx, &store.Note{Type: "auth_failed", By: who,
+		Fields: [][2]string{{"reason_code", string(codeOf(cause))}, {"refused", strconv.Itoa(n)}}})
 }

@@ -46,8 +46,9 @@ type ask struct {
 
 // Authorize decides one call.
 func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.AuthorizeResponse, error) {
-	return s.decide(r, &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
-		DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+	return s.decide(r, &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID,
+		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS,
+		DryRun: in.DryRun}, in.Explain)
 }
 
 // Govern is Authorize as the socket's clients ask it.
@@ -62,23 +63,27 @@ func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernRespon
 	if tool == "" {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "tool_id", "tool_id is required")
 	}
-	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: in.Operation, SessionID: in.SessionID, CallID: in.CallID, Args: in.Args, Context: in.Context,
-		DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
+	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: in.Operation, SessionID: in.SessionID,
+		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS,
+		DryRun: in.DryRun}, in.Explain)
 	if err != nil {
 		return nil, err
 	}
 	return &wire.GovernResponse{Decision: d, Denial: wire.DenialOf(d)}, nil
 }
 
-// decide is the one decision function. Whatever surface asked, this is the way: shape, digest, kill, chain, and then the
-// store settles kill again, redemption, repeats, limits, grants and defers in the same write that records the decision.
+// decide is the one decision function. Whatever surface asked, this is the way: shape, digest, kill, chain, and then
+// the store settles kill again, redemption, repeats, limits, grants and defers in the same write that records the
+// decision.
 func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResponse, error) {
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
 	tool := wire.ToolOf(in.ToolID, in.Operation)
 	if len(tool) > s.set.NameBytes {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation", "tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool), s.set.NameBytes)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation",
+			"tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool),
+			s.set.NameBytes)
 	}
 	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
@@ -89,13 +94,14 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc := scratches.Get().(*scratch)
 	gen := s.pin()
 	defer gen.unpin()
-	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation,
-		CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start, Generation: gen.Policy}
+	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
+		Operation: in.Operation, CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start, Generation: gen.Policy}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
 	var res chain.Result
 	began := s.set.Store.Began()
 	if k := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, tool); k != nil {
-		res = chain.Result{Verdict: sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonKillSwitch}, Rows: sc.rows[:0]} // the store says the same again, and which kill it was
+		// the store says the same again, and which kill it was
+		res = chain.Result{Verdict: sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonKillSwitch}, Rows: sc.rows[:0]}
 	} else {
 		sc.call.Turn = r.turn
 		res = gen.Authorize.Run(r.Ctx, &sc.call, sc.rows)
@@ -105,9 +111,11 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.rows = res.Rows
 
 	cmd := &sc.cmd
-	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool, Operation: in.Operation, Began: began, CallID: in.CallID,
-		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
-		Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res), MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
+	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
+		Operation: in.Operation, Began: began, CallID: in.CallID,
+		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun,
+		NoDefer: in.NoDefer, Action: in.Action, Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res),
+		MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
@@ -136,8 +144,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	return out, nil
 }
 
-// again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone, so
-// it waits for a person after all.
+// again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone,
+// so it waits for a person after all.
 func (s *Service) again(r *Request, m *masking, cmd *store.Decide) error {
 	cmd.View, cmd.Hidden = m.view()
 	cmd.NeedsView = false
@@ -157,7 +165,8 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 		if !cmd.NoDefer && cmd.Redeem == "" {
 			var late int
 			if cmd.Grants, late = s.candidates(r, c, res, cmd.Policy); late > 0 {
-				cmd.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than %v in all)", late, matchTime)
+				cmd.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than "+
+					"%v in all)", late, matchTime)
 			}
 		}
 	}
@@ -170,7 +179,8 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 	}
 }
 
-// nameRules keeps rules apart whose names read the same once they are masked or withheld: a grant for one must not cover the other.
+// nameRules keeps rules apart whose names read the same once they are masked or withheld: a grant for one must not
+// cover the other.
 func (s *Service) nameRules(res *chain.Result) {
 	for i := range res.Quorums {
 		if q := &res.Quorums[i]; q.Named != "" {
@@ -212,8 +222,8 @@ func denied(err error) error {
 	return err
 }
 
-// callIdentity works out what the call may be a repeat or a resumption of. A call_id belongs to the key and the agent, an
-// Idempotency-Key to the key.
+// callIdentity works out what the call may be a repeat or a resumption of. A call_id belongs to the key and the agent,
+// an Idempotency-Key to the key.
 func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	operation := "authorize"
 	if in.NoDefer {
@@ -248,8 +258,8 @@ func (s *Service) deferTTL(res *chain.Result) time.Duration {
 	return wait
 }
 
-// digest appends the call's canonical form and hashes it: {key, agent_id, session_id, tool_id, args, context} as RFC 8785,
-// and the operation where it is no part of the tool.
+// digest appends the call's canonical form and hashes it: {key, agent_id, session_id, tool_id, args, context} as RFC
+// 8785, and the operation where it is no part of the tool.
 func digest(dst []byte, c *chain.Call) ([]byte, [32]byte) {
 	dst = exact.AppendString(append(dst, `{"agent_id":`...), c.AgentID)
 	dst = append(dst, `,"args":`...)
@@ -257,7 +267,8 @@ func digest(dst []byte, c *chain.Call) ([]byte, [32]byte) {
 	dst = append(dst, `,"context":`...)
 	dst = orEmpty(dst, c.Context)
 	dst = exact.AppendString(append(dst, `,"key":`...), c.KeyID)
-	if op := wire.Apart(c.ToolID, c.Operation); op != "" { // rules may look at it, so an approval of one operation is none of another
+	// rules may look at it, so an approval of one operation is none of another
+	if op := wire.Apart(c.ToolID, c.Operation); op != "" {
 		dst = exact.AppendString(append(dst, `,"operation":`...), op)
 	}
 	dst = exact.AppendString(append(dst, `,"session_id":`...), c.SessionID)
@@ -274,8 +285,8 @@ func orEmpty(dst []byte, v exact.Value) []byte {
 	return v.AppendCanonical(dst)
 }
 
-// kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. It never changes what
-// was decided.
+// kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. It
+// never changes what was decided.
 func (s *Service) kept(m *masking, cmd *store.Decide) {
 	cmd.Args, cmd.ArgsWithheld = m.record()
 	if cmd.Verdict.Effect != sdk.Defer || cmd.DryRun || cmd.NoDefer {
@@ -293,7 +304,8 @@ func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wi
 	for i := range rows {
 		r := &rows[i]
 		s.set.Observer.Asked("authorize", r.Step.Name, r.Err != nil, r.Took)
-		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Mode: "enforce", Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
+		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Mode: "enforce", Effect: r.Verdict.Effect.String(),
+			ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
 		if r.Step.Version != nil {
 			c.Version = r.Step.Version()
 		}
@@ -302,7 +314,8 @@ func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wi
 		}
 		if r.Step.Shadow {
 			c.Mode = "shadow"
-			shadow = append(shadow, wire.Shadow{Step: r.Step.Name, Effect: r.Verdict.Effect.String(), ReasonCode: r.Verdict.Code})
+			shadow = append(shadow, wire.Shadow{Step: r.Step.Name, Effect: r.Verdict.Effect.String(),
+				ReasonCode: r.Verdict.Code})
 		}
 		out = append(out, c)
 	}
@@ -311,9 +324,11 @@ func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wi
 
 func (s *Service) decision(r *Request, explain bool, cmd *store.Decide, rows []chain.Row) *wire.AuthorizeResponse {
 	d := &cmd.Out
-	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID, DeferToken: d.Token, DecisionID: d.DecisionID,
-		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(), Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message,
-		Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow, GrantID: d.GrantID}
+	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID,
+		DeferToken: d.Token, DecisionID: d.DecisionID,
+		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(),
+		Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message, Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow,
+		GrantID: d.GrantID}
 	retryIn(out, d.RetryAfter, rows)
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)

@@ -27,7 +27,8 @@ func (l *sized) Tail(from uint64, fn func(seq uint64, record []byte) error) erro
 	return nil
 }
 
-// However large the newest records are, opening a stream reads a bounded number of bytes of them, and what it has found is shown.
+// However large the newest records are, opening a stream reads a bounded number of bytes of them, and what it has found
+// is shown.
 func TestBacklogIsBoundedInBytes(t *testing.T) {
 	for _, c := range []struct {
 		padding int

@@ -7,13 +7,15 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Two agents of one key may use the same call_id for different calls, and neither resumes what the other was deferred with.
+// Two agents of one key may use the same call_id for different calls, and neither resumes what the other was deferred
+// with.
 func TestCallIDsBelongToKeyAndAgent(t *testing.T) {
 	s := newStage(t)
 	key, boss := s.key("agents", "agent"), s.key("boss", "approver")
 	ask := func(agent, tool, id string, n int) string {
 		t.Helper()
-		answer, err := s.do(req{key: key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"tool_id":%q,"call_id":%q,"args":{"n":%d}}`, agent, tool, id, n)})
+		answer, err := s.do(req{key: key, op: "authorize",
+			body: fmt.Sprintf(`{"agent_id":%q,"tool_id":%q,"call_id":%q,"args":{"n":%d}}`, agent, tool, id, n)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +32,8 @@ func TestCallIDsBelongToKeyAndAgent(t *testing.T) {
 	is("the same agent's, another call", ask("a", "permit", "step-1", 3), "DENY", sdk.ReasonCallIDConflict)
 
 	token := member(ask("a", "defer", "step-2", 1), "defer_token")
-	if _, err := s.do(req{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true}`, token)}); err != nil {
+	if _, err := s.do(req{key: boss, op: "approve_defer",
+		body: fmt.Sprintf(`{"defer_token":%q,"approved":true}`, token)}); err != nil {
 		t.Fatal(err)
 	}
 	is("another agent's resumption", ask("b", "defer", "step-2-resume", 1), "DEFER", "TEST")

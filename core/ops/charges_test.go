@@ -17,7 +17,8 @@ func TestAnActionIsChargedOnce(t *testing.T) {
 		s := newStage(t)
 		agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 		fn := func(*chain.Call) (sdk.Verdict, error) {
-			return sdk.Verdict{Effect: first, Code: "TEST", Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "2"}}}, nil
+			return sdk.Verdict{Effect: first, Code: "TEST",
+				Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "2"}}}, nil
 		}
 		s.verdict.Store(&fn)
 		for n := range 2 {
@@ -35,13 +36,15 @@ func TestAnActionIsChargedOnce(t *testing.T) {
 	}
 }
 
-// TestGateChargesAndSpendsNothingElse: clients act on its answer, so it is charged; it makes no defer and spends no grant.
+// TestGateChargesAndSpendsNothingElse: clients act on its answer, so it is charged; it makes no defer and spends no
+// grant.
 func TestGateChargesAndSpendsNothingElse(t *testing.T) {
 	s := newStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
 	effect := sdk.Permit
 	fn := func(*chain.Call) (sdk.Verdict, error) {
-		return sdk.Verdict{Effect: effect, Code: "TEST", Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "1"}}}, nil
+		return sdk.Verdict{Effect: effect, Code: "TEST",
+			Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "agent", Window: time.Hour, Amount: "1", Max: "1"}}}, nil
 	}
 	s.verdict.Store(&fn)
 	ask := func() string {
@@ -58,7 +61,8 @@ func TestGateChargesAndSpendsNothingElse(t *testing.T) {
 	}
 	s.advance(time.Hour)
 	effect = sdk.Defer
-	if _, err := s.do(req{key: boss, op: "standing_grant_add", body: `{"agent_id":"a","tool_pattern":"**","ttl_seconds":60,"max_uses":1}`}); err != nil {
+	if _, err := s.do(req{key: boss, op: "standing_grant_add",
+		body: `{"agent_id":"a","tool_pattern":"**","ttl_seconds":60,"max_uses":1}`}); err != nil {
 		t.Fatal(err)
 	}
 	if got := ask(); got != "ABSTAIN TEST" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Deadline is a context for a Request. It ends at a time, but costs no timer until somebody waits on it: most calls never
-// do. A transport sets it for each request and uses it again.
+// Deadline is a context for a Request. It ends at a time, but costs no timer until somebody waits on it: most calls
+// never do. A transport sets it for each request and uses it again.
 type Deadline struct {
 	base context.Context
 	at   time.Time

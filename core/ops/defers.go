@@ -42,13 +42,15 @@ func (s *Service) DeferStatus(r *Request, in *wire.DeferStatusRequest) (*wire.De
 	case in.DeferToken != "" && in.Token != "" && in.DeferToken != in.Token:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "token", "token and defer_token differ")
 	case in.WaitSeconds < 0 || in.WaitSeconds > maxWait:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "wait_seconds", "wait_seconds must be 0 to %d, not %d", maxWait, in.WaitSeconds)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "wait_seconds", "wait_seconds must be 0 to %d, not %d", maxWait,
+			in.WaitSeconds)
 	}
 	d, err := s.await(r, token, time.Duration(in.WaitSeconds)*time.Second)
 	if err != nil {
 		return nil, unknownStatus(err)
 	}
-	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason, ResolvedBy: d.ResolvedBy, ResolvedByName: s.keyName(d.ResolvedBy),
+	out := &wire.DeferStatusResponse{Status: d.Status, Token: d.Token, DeferToken: d.Token, Reason: d.EndReason,
+		ResolvedBy: d.ResolvedBy, ResolvedByName: s.keyName(d.ResolvedBy),
 		ExpiresAt: d.Expires.UTC().Format(time.RFC3339Nano), Approvals: len(d.Signed), ApprovalsRequired: d.Required,
 		ModifiedArgs: d.Modified}
 	switch d.Status {
@@ -69,7 +71,8 @@ func (s *Service) PollDefer(r *Request, in *wire.PollDeferRequest) (*wire.PollDe
 	if err != nil {
 		return nil, err
 	}
-	return &wire.PollDeferResponse{DeferToken: d.DeferToken, Status: d.Status, ModifiedArgs: d.ModifiedArgs, Reason: d.Reason, ExpiresAt: d.ExpiresAt, Approvals: d.Approvals, Required: d.ApprovalsRequired}, nil
+	return &wire.PollDeferResponse{DeferToken: d.DeferToken, Status: d.Status, ModifiedArgs: d.ModifiedArgs,
+		Reason: d.Reason, ExpiresAt: d.ExpiresAt, Approvals: d.Approvals, Required: d.ApprovalsRequired}, nil
 }
 
 // unknownStatus gives the problem of an unknown token the member that pollers look at.

@@ -19,11 +19,12 @@ func spellings(word string) []string {
 		all += fmt.Sprintf(`\u%04x`, r)
 	}
 	one := fmt.Sprintf(`\u%04X`, word[3])
-	return []string{all, word[:3] + one + word[4:], word[:3] + `\` + one + word[4:], word[:3] + `\u005c` + one[1:] + word[4:],
-		word[:3] + `\\\` + one + word[4:]}
+	return []string{all, word[:3] + one + word[4:], word[:3] + `\` + one + word[4:],
+		word[:3] + `\u005c` + one[1:] + word[4:], word[:3] + `\\\` + one + word[4:]}
 }
 
-// A secret that is spelled with escapes is masked in all that is kept of an action, as it is when it is spelled plainly.
+// A secret that is spelled with escapes is masked in all that is kept of an action, as it is when it is spelled
+// plainly.
 func TestEscapesHideNothingFromTheMask(t *testing.T) {
 	s := newStage(t)
 	agent := s.key("agent", "agent")
@@ -31,7 +32,9 @@ func TestEscapesHideNothingFromTheMask(t *testing.T) {
 	for i, spelled := range spellings(secret) {
 		for tool, effect := range map[string]string{"permit": "allowed", "defer": "pending_approval"} {
 			s.advance(3 * time.Second)
-			a := s.action(req{key: agent, op: "action_submit", body: fmt.Sprintf(`{"agent_id":"a","tool":%q,"params":{"n":%d,"p":"x %s"},"context":{"%s":1}}`, tool, i, spelled, spelled)})
+			a := s.action(req{key: agent, op: "action_submit",
+				body: fmt.Sprintf(`{"agent_id":"a","tool":%q,"params":{"n":%d,"p":"x %s"},"context":{"%s":1}}`, tool, i, spelled,
+					spelled)})
 			if a.Status != effect {
 				t.Errorf("%s: %+v", spelled, a)
 			}
@@ -46,7 +49,8 @@ func TestEscapesHideNothingFromTheMask(t *testing.T) {
 				continue
 			}
 			s.action(req{key: agent, op: "action_start", id: a.ID})
-			end := s.action(req{key: agent, op: "action_result", id: a.ID, body: fmt.Sprintf(`{"success":true,"error":"e %s","result":{"r":"%s"}}`, spelled, spelled)})
+			end := s.action(req{key: agent, op: "action_result", id: a.ID,
+				body: fmt.Sprintf(`{"success":true,"error":"e %s","result":{"r":"%s"}}`, spelled, spelled)})
 			if want := `{"r":"[SECRET_TEST]"}`; string(end.Result.Value) != want || end.Result.Error != "e [SECRET_TEST]" {
 				t.Errorf("%s: kept the result %s and the error %q", spelled, end.Result.Value, end.Result.Error)
 			}
@@ -71,7 +75,8 @@ func TestEscapesHideNoKey(t *testing.T) {
 		}
 		s.advance(3 * time.Second)
 		a := s.action(submit(agent, "permit", fmt.Sprintf(`{"n":%d,"k":"%s"}`, i, spelled)))
-		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); !strings.Contains(string(got.Params), `"k":"[YETT_API_KEY: `) {
+		if got := s.action(req{key: agent, op: "action_get", id: a.ID}); !strings.Contains(string(got.Params),
+			`"k":"[YETT_API_KEY: `) {
 			t.Errorf("kept %s", got.Params)
 		}
 		s.nowhere(spelled)
@@ -85,7 +90,8 @@ func TestSpellingsHaveOneHash(t *testing.T) {
 	agent := s.key("agent", "agent")
 	for _, spelled := range append(spellings(secret), secret) {
 		body := strings.ReplaceAll(fmt.Sprintf(`["%s"]`, spelled), `\`, `\\`)
-		if _, err := s.do(req{key: agent, op: "scan_output", body: `{"tool_id":"t","output":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`}); err != nil {
+		if _, err := s.do(req{key: agent, op: "scan_output",
+			body: `{"tool_id":"t","output":"` + strings.ReplaceAll(body, `"`, `\"`) + `"}`}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,8 +106,8 @@ func TestSpellingsHaveOneHash(t *testing.T) {
 	}
 }
 
-// A key's value is kept nowhere and shown to nobody, wherever it stands in a call: as a name, with id and secret in two members, with
-// dashes or blanks put in. In what is kept as sent, it is refused.
+// A key's value is kept nowhere and shown to nobody, wherever it stands in a call: as a name, with id and secret in two
+// members, with dashes or blanks put in. In what is kept as sent, it is refused.
 func TestKeysInPartsAreKeptNowhere(t *testing.T) {
 	for _, kept := range []string{"redacted", "full", "digest"} {
 		s := newStage(t)
@@ -124,7 +130,8 @@ func TestKeysInPartsAreKeptNowhere(t *testing.T) {
 			"blanks":         fmt.Sprintf(`{"k":"yett %s"}`, spaced),
 		} {
 			for _, tool := range []string{"permit", "deny", "defer"} {
-				for op, body := range map[string]string{"authorize": `{"agent_id":"a","tool_id":%q,"args":%s,"context":%s}`, "action_submit": `{"agent_id":"a","tool":%q,"params":%s,"context":%s}`} {
+				for op, body := range map[string]string{"authorize": `{"agent_id":"a","tool_id":%q,"args":%s,"context":%s}`,
+					"action_submit": `{"agent_id":"a","tool":%q,"params":%s,"context":%s}`} {
 					if _, err := s.do(req{key: agent, op: op, body: fmt.Sprintf(body, tool, args, args)}); err != nil {
 						t.Fatalf("%s, %s: %v", name, op, err)
 					}
@@ -152,8 +159,11 @@ func TestKeysInPartsAreKeptNowhere(t *testing.T) {
 				}
 			}
 		}
-		s.refused(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s"}`, id, secret)}, sdk.CodeInvalidField)
-		s.refused(req{key: agent, op: "scan_output", body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s","output":""}`, id, secret)}, sdk.CodeInvalidField)
+		s.refused(req{key: agent, op: "authorize",
+			body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s"}`, id, secret)}, sdk.CodeInvalidField)
+		s.refused(req{key: agent, op: "scan_output",
+			body: fmt.Sprintf(`{"agent_id":"%s","tool_id":"permit","session_id":"%s","output":""}`, id, secret)},
+			sdk.CodeInvalidField)
 		for _, text := range []string{secret, dashed, spaced} {
 			s.nowhere(text)
 		}

@@ -45,8 +45,8 @@ type cached struct {
 // recordLimits let every record through that was written: it was within the limits of its request then.
 var recordLimits = exact.Limits{Depth: 1 << 12, Tokens: 1 << 26}
 
-// peek takes in as much of a record as says whom it may concern: Seq, Type and AgentID. The rest is there after load, and
-// only as long as record is.
+// peek takes in as much of a record as says whom it may concern: Seq, Type and AgentID. The rest is there after load,
+// and only as long as record is.
 func (e *event) peek(seq uint64, record []byte) error {
 	for i := range e.lines {
 		e.lines[i].made = false

@@ -17,10 +17,12 @@ func (forAYear) Check(context.Context, *chain.Call) (sdk.Verdict, error) {
 	return sdk.Verdict{Effect: sdk.Defer, Code: "TEST", Expires: 365 * 24 * time.Hour}, nil
 }
 
-// TestNothingWaitsLongerThanMayBe: what a step asks for beyond defers.max_ttl holds neither for the wait nor for the approval.
+// TestNothingWaitsLongerThanMayBe: what a step asks for beyond defers.max_ttl holds neither for the wait nor for the
+// approval.
 func TestNothingWaitsLongerThanMayBe(t *testing.T) {
 	b := newBench(t, nil)
-	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "year", Inline: true, OnError: sdk.Deny, Checker: forAYear{}}}})
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny,
+		Steps: []chain.Step{{Name: "year", Inline: true, OnError: sdk.Deny, Checker: forAYear{}}}})
 	agent, boss := b.newKey("agent", "agent"), b.newKey("boss", "approver")
 	token := b.deferred(agent.Value, "")
 	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true}`, token))

@@ -50,11 +50,12 @@ func (b *bench) request(value, body string) *ops.Request {
 	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
 		b.t.Fatal(err)
 	}
-	return &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body}
+	return &ops.Request{Ctx: context.Background(), Key: key,
+		Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body}
 }
 
-// A kill waits for answers that may be PERMITs on their way. A call that a step still works on is none of them: its commit sees the kill, so a
-// slow step keeps no kill waiting.
+// A kill waits for answers that may be PERMITs on their way. A call that a step still works on is none of them: its
+// commit sees the kill, so a slow step keeps no kill waiting.
 func TestCallsTakeOffBeforeTheirCommit(t *testing.T) {
 	p := &path{}
 	b := newBench(t, func(s ops.Store) ops.Store { p.Store = s; return p })

@@ -16,14 +16,19 @@ import (
 )
 
 // FuzzOperations hands any body, and any path and query members, to every operation of the table, by a key that may do
-// everything. An answer is whole JSON; an error is one of the registry and not "internal"; nothing is permitted that the
-// chain does not permit; and whoever has killed everything is still let in to undo nothing.
+// everything. An answer is whole JSON; an error is one of the registry and not "internal"; nothing is permitted that
+// the chain does not permit; and whoever has killed everything is still let in to undo nothing.
 func FuzzOperations(f *testing.F) {
-	seeds := []string{`{}`, `{"agent_id":"bot","tool_id":"permit","args":{"n":1e400}}`, `{"agent_id":"bot","tool_id":"defer","call_id":"x-resume","defer_token":"dfr_x"}`,
-		`{"defer_token":"dfr_x","approved":true,"modified_args":{"a":[1]},"grant":{"ttl_seconds":1,"max_uses":2}}`, `{"agent_id":"*","tool_pattern":"**","ttl_seconds":60,"args_match":"1"}`,
-		`{"grant_id":"stg_x"}`, `{"scope":"tool","target":"p*","undo":true}`, `{"agent_id":"a","tool":"x","operation":"y","params":{"_k":null},"context":{"u":"é😀"}}`,
-		`{"token":"t","approve":false,"reason":"no"}`, `{"success":true,"result":[{"a":1.0}],"error":"e"}`, `{"policy":"rules: []","action":{"agent_id":"a","tool":"x"}}`,
-		`{"from_seq":1,"types":["kill"],"heartbeat_seconds":1}`, `{"events":["decision","kill"],"agent_id":"bot"}`, `{"tool_id":"t","output":"text","stream_id":"s","offset":3}`, `[1]`, `null`}
+	seeds := []string{`{}`, `{"agent_id":"bot","tool_id":"permit","args":{"n":1e400}}`,
+		`{"agent_id":"bot","tool_id":"defer","call_id":"x-resume","defer_token":"dfr_x"}`,
+		`{"defer_token":"dfr_x","approved":true,"modified_args":{"a":[1]},"grant":{"ttl_seconds":1,"max_uses":2}}`,
+		`{"agent_id":"*","tool_pattern":"**","ttl_seconds":60,"args_match":"1"}`,
+		`{"grant_id":"stg_x"}`, `{"scope":"tool","target":"p*","undo":true}`,
+		`{"agent_id":"a","tool":"x","operation":"y","params":{"_k":null},"context":{"u":"é😀"}}`,
+		`{"token":"t","approve":false,"reason":"no"}`, `{"success":true,"result":[{"a":1.0}],"error":"e"}`,
+		`{"policy":"rules: []","action":{"agent_id":"a","tool":"x"}}`,
+		`{"from_seq":1,"types":["kill"],"heartbeat_seconds":1}`, `{"events":["decision","kill"],"agent_id":"bot"}`,
+		`{"tool_id":"t","output":"text","stream_id":"s","offset":3}`, `[1]`, `null`}
 	for i := range ops.Table {
 		for _, s := range seeds {
 			f.Add(uint8(i), s, "id", "act_01")
@@ -39,8 +44,8 @@ func FuzzOperations(f *testing.F) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		r := &ops.Request{Ctx: ctx, Key: k.Key, Who: store.Who{Principal: k.Key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body,
-			Params: []wire.Param{{Name: name, Value: value}}, Stopping: stopped}
+		r := &ops.Request{Ctx: ctx, Key: k.Key, Who: store.Who{Principal: k.Key.ID, Method: "api_key", Surface: "http"},
+			Start: b.now(), Body: doc.Root(), Raw: body, Params: []wire.Param{{Name: name, Value: value}}, Stopping: stopped}
 		if op.Stream.Open != nil {
 			st, err := b.svc.Open(op, r)
 			check(t, op, err)
@@ -62,7 +67,8 @@ func FuzzOperations(f *testing.F) {
 		if !json.Valid(text) {
 			t.Fatalf("%s %s: %s", op.Name, body, text)
 		}
-		if tool := doc.Root().Get("tool_id").Str(); op.Decides && member(string(text), "effect") == "PERMIT" && !slices.Contains([]string{"permit", "PERMIT"}, first(tool)) && member(string(text), "reason_code") == "TEST" {
+		if tool := doc.Root().Get("tool_id").Str(); op.Decides && member(string(text), "effect") == "PERMIT" &&
+			!slices.Contains([]string{"permit", "PERMIT"}, first(tool)) && member(string(text), "reason_code") == "TEST" {
 			t.Fatalf("%s %s: %s", op.Name, body, text)
 		}
 	})

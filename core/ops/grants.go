@@ -24,7 +24,8 @@ const (
 
 func grantTTL(field string, seconds int) (time.Duration, error) {
 	if seconds < 1 || seconds > int(maxGrantTTL/time.Second) {
-		return 0, sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must be 1 to %d (30 days), not %d", field, int(maxGrantTTL/time.Second), seconds)
+		return 0, sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must be 1 to %d (30 days), not %d", field,
+			int(maxGrantTTL/time.Second), seconds)
 	}
 	return time.Duration(seconds) * time.Second, nil
 }
@@ -46,33 +47,40 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 		return nil, err
 	}
 	if len(in.Note) > reasonBytes {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is %d bytes long, more than the limit of %d", len(in.Note), reasonBytes)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is %d bytes long, more than the limit of %d",
+			len(in.Note), reasonBytes)
 	}
 	if in.Step != "" && in.RuleID == "" {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "step", "step needs rule_id: the rule of that step which the grant is for")
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "step",
+			"step needs rule_id: the rule of that step which the grant is for")
 	}
-	if err := noKeys(in.AgentID, in.ToolPattern, in.SessionID, in.PolicyVersion, in.RuleID, in.Step, in.ArgsMatch, in.IssuedBy, in.Note, r.Idempotency); err != nil {
+	if err := noKeys(in.AgentID, in.ToolPattern, in.SessionID, in.PolicyVersion, in.RuleID, in.Step, in.ArgsMatch,
+		in.IssuedBy, in.Note, r.Idempotency); err != nil {
 		return nil, err
 	}
 	if in.ArgsMatch != "" {
 		if len(in.ArgsMatch) > matchBytes {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "args_match", "args_match is %d bytes long, more than the limit of %d", len(in.ArgsMatch), matchBytes)
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "args_match",
+				"args_match is %d bytes long, more than the limit of %d", len(in.ArgsMatch), matchBytes)
 		}
 		if _, err := s.matchers.get(in.ArgsMatch, s.set.Match); err != nil {
 			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "args_match", "args_match is no condition: %v", err)
 		}
 	}
-	g := &store.Grant{ID: s.ids.id("stg_"), AgentID: in.AgentID, ToolPattern: in.ToolPattern, SessionID: in.SessionID, RuleID: in.RuleID, Policy: in.PolicyVersion,
-		ArgsMatch: in.ArgsMatch, MaxUses: uint64(in.MaxUses), IssuedBy: r.Who.Principal, Issuers: []string{r.Who.Principal}, Note: in.Note}
+	g := &store.Grant{ID: s.ids.id("stg_"), AgentID: in.AgentID, ToolPattern: in.ToolPattern, SessionID: in.SessionID,
+		RuleID: in.RuleID, Policy: in.PolicyVersion, ArgsMatch: in.ArgsMatch, MaxUses: uint64(in.MaxUses),
+		IssuedBy: r.Who.Principal, Issuers: []string{r.Who.Principal}, Note: in.Note}
 	if in.Step != "" {
 		g.Rules, g.Steps = []string{in.RuleID}, []string{in.Step}
 	}
-	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Each: s.set.GrantsPerKey, Idem: idempotency(r, "standing_grant_add")}
+	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Each: s.set.GrantsPerKey,
+		Idem: idempotency(r, "standing_grant_add")}
 	if in.IssuedBy != "" {
 		cmd.By.Note = in.IssuedBy
 	}
 	gen := s.pin()
-	warning := warnings(warnOfPattern("agent_id", in.AgentID), warnOfPattern("tool_pattern", in.ToolPattern), warnOfRule(gen.Authorize, in.Step, in.RuleID))
+	warning := warnings(warnOfPattern("agent_id", in.AgentID), warnOfPattern("tool_pattern", in.ToolPattern),
+		warnOfRule(gen.Authorize, in.Step, in.RuleID))
 	gen.unpin()
 	cmd.Answer = func(g *store.Grant) []byte { return s.added(g, warning).AppendJSON(nil) }
 	cmd.Told = func(answer []byte) string {
@@ -100,8 +108,12 @@ func (s *Service) added(g *store.Grant, warning string) *wire.GrantAddResponse {
 }
 
 func (s *Service) grant(g *store.Grant) wire.Grant {
-	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, ArgsMatch: g.ArgsMatch,
-		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()), IssuedBy: g.IssuedBy, IssuedByName: s.keyName(g.IssuedBy), Issuers: g.Issuers, Note: g.Note, CreatedAt: rfc3339(g.Created)}
+	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation,
+		SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps,
+		ArgsMatch: g.ArgsMatch,
+		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()),
+		IssuedBy: g.IssuedBy, IssuedByName: s.keyName(g.IssuedBy), Issuers: g.Issuers, Note: g.Note,
+		CreatedAt: rfc3339(g.Created)}
 	if out.Status == "live" && !s.set.Store.Signed(g) {
 		out.Status = "issuer_revoked"
 	}
@@ -117,7 +129,8 @@ func (s *Service) RevokeGrant(r *Request, in *wire.GrantRevokeRequest) (*wire.OK
 		return nil, err
 	}
 	out := &wire.OKResponse{OK: true}
-	cmd := &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who, Idem: idempotency(r, "standing_grant_revoke"), Answer: out.AppendJSON(nil)}
+	cmd := &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who, Idem: idempotency(r, "standing_grant_revoke"),
+		Answer: out.AppendJSON(nil)}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -137,10 +150,13 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	out, size := &wire.GrantListResponse{OK: true}, 0
 	now := s.set.Now()
 	err = s.set.Store.Grants(in.Cursor, func(g *store.Grant) bool {
-		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) || in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) || !in.IncludeExpired && g.Status(now) != "live" {
+		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) ||
+			in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) ||
+			!in.IncludeExpired && g.Status(now) != "live" {
 			return r.Ctx.Err() == nil
 		}
-		if size += len(g.ArgsMatch) + len(g.Note) + memberBytes/4; len(out.Grants) == limit || len(out.Grants) > 0 && size > pageBytes {
+		if size += len(g.ArgsMatch) + len(g.Note) + memberBytes/4; len(out.Grants) == limit ||
+			len(out.Grants) > 0 && size > pageBytes {
 			out.NextCursor = out.Grants[len(out.Grants)-1].ID
 			return false
 		}
@@ -153,7 +169,8 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	if err != nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "list grants", Err: err}
 	}
-	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil { // no use is shown that a crash could take back
+	// no use is shown that a crash could take back
+	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -162,11 +179,13 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 // matchTime bounds how long the conditions of all standing grants together are looked at for one call.
 const matchTime = 50 * time.Millisecond
 
-// candidates lists the grants that may permit a call that such steps defer, the narrowest first. Where their conditions take too long, the rest of the
-// grants permit nothing; late counts them.
-func (s *Service) candidates(r *Request, c *chain.Call, res *chain.Result, policy string) (out []*store.Grant, late int) {
+// candidates lists the grants that may permit a call that such steps defer, the narrowest first. Where their conditions
+// take too long, the rest of the grants permit nothing; late counts them.
+func (s *Service) candidates(r *Request, c *chain.Call, res *chain.Result, policy string) (out []*store.Grant,
+	late int) {
 	var ctx context.Context // none until there is a condition
-	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: res.Verdict.RuleID, Policy: policy, Quorums: res.Quorums}) {
+	for _, g := range s.set.Store.GrantsFor(&store.GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation,
+		SessionID: c.SessionID, RuleID: res.Verdict.RuleID, Policy: policy, Quorums: res.Quorums}) {
 		if g.ArgsMatch != "" {
 			m, err := s.matchers.get(g.ArgsMatch, s.set.Match)
 			if ctx == nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// The conditions of all standing grants have one bound of time: what was not looked at permits nothing, and the answer says so.
+// The conditions of all standing grants have one bound of time: what was not looked at permits nothing, and the answer
+// says so.
 func TestConditionsOfGrantsHaveABound(t *testing.T) {
 	b := newBench(t, nil)
 	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
@@ -26,22 +27,24 @@ func TestConditionsOfGrantsHaveABound(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	got = b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"defer","args":{"n":2}}`)
-	if member(got, "effect") != "DEFER" || !strings.Contains(got, "4 standing grants were left out: their args_match took longer than 50ms") {
+	if member(got, "effect") != "DEFER" || !strings.Contains(got,
+		"4 standing grants were left out: their args_match took longer than 50ms") {
 		t.Errorf("got %s", got)
 	}
 }
 
 // asking is a step that defers everything by a rule, or by none.
 func asking(rule string, expires time.Duration) chain.Step {
-	return chain.Step{Name: "asks-" + rule, Inline: true, OnError: sdk.Deny, Checker: fixed{sdk.Verdict{Effect: sdk.Defer, Code: sdk.ReasonRuleDefer, RuleID: rule, Expires: expires}}}
+	return chain.Step{Name: "asks-" + rule, Inline: true, OnError: sdk.Deny,
+		Checker: fixed{sdk.Verdict{Effect: sdk.Defer, Code: sdk.ReasonRuleDefer, RuleID: rule, Expires: expires}}}
 }
 
 type fixed struct{ v sdk.Verdict }
 
 func (f fixed) Check(context.Context, *chain.Call) (sdk.Verdict, error) { return f.v, nil }
 
-// Where several steps defer a call, a grant for the rule of one of them leaves the others' to people, in whatever order they
-// stand, and the call waits no longer than each of them lets it.
+// Where several steps defer a call, a grant for the rule of one of them leaves the others' to people, in whatever order
+// they stand, and the call waits no longer than each of them lets it.
 func TestGrantForOneRuleLeavesTheOthers(t *testing.T) {
 	long, short := asking("long", time.Hour), asking("short", 10*time.Second)
 	for _, steps := range [][]chain.Step{{long, short}, {short, long}} {
@@ -50,7 +53,8 @@ func TestGrantForOneRuleLeavesTheOthers(t *testing.T) {
 			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
 			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: steps})
 			for _, rule := range []string{"long", "short"} {
-				b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+rule+`"}`)
+				b.must(boss.Value, "standing_grant_add",
+					`{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+rule+`"}`)
 			}
 			got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"n":1}}`)
 			if member(got, "effect") != "DEFER" {
@@ -60,8 +64,10 @@ func TestGrantForOneRuleLeavesTheOthers(t *testing.T) {
 			if err != nil || ends.After(b.now().Add(10*time.Second)) { // the default is a minute
 				t.Errorf("it waits until %v (%v): longer than the shortest of its steps lets it", ends, err)
 			}
-			b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(got, "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}}`)
-			if got = b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"n":2}}`); member(got, "reason_code") != sdk.ReasonStandingConsumed {
+			b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(got, "defer_token")+
+				`","approved":true,"grant":{"ttl_seconds":60}}`)
+			if got = b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"n":2}}`); member(got,
+				"reason_code") != sdk.ReasonStandingConsumed {
 				t.Errorf("the grant of an approval of both: %s", got)
 			}
 		})
@@ -85,20 +91,23 @@ func TestGrantOfAnApprovalKnowsStepsWithoutRules(t *testing.T) {
 	asks := func(name string) chain.Step {
 		return chain.Step{Name: name, Inline: true, OnError: sdk.Deny, Checker: whenArgs{name}}
 	}
-	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Defer, Steps: []chain.Step{asks("risk"), asks("office")}})
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Defer,
+		Steps: []chain.Step{asks("risk"), asks("office")}})
 	ask := func(args string) string {
 		return b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`)
 	}
 	token := member(ask(`"risk":1`), "defer_token")
 	b.must(boss.Value, "approve_defer", `{"defer_token":"`+token+`","approved":true,"grant":{"ttl_seconds":60}}`)
-	for args, want := range map[string]string{`"risk":2`: "PERMIT", `"office":1`: "DEFER", `"risk":3,"office":2`: "DEFER", ``: "DEFER"} {
+	for args, want := range map[string]string{`"risk":2`: "PERMIT", `"office":1`: "DEFER", `"risk":3,"office":2`: "DEFER",
+		``: "DEFER"} {
 		if got := ask(args); member(got, "effect") != want {
 			t.Errorf("{%s}: %s, want %s", args, got, want)
 		}
 	}
 }
 
-// namesRule defers a call that has an argument of that name, under a rule of that name, and fails at one that has the argument "fail".
+// namesRule defers a call that has an argument of that name, under a rule of that name, and fails at one that has the
+// argument "fail".
 type namesRule struct{ arg, rule string }
 
 func (c namesRule) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) {
@@ -111,8 +120,9 @@ func (c namesRule) Check(_ context.Context, call *chain.Call) (sdk.Verdict, erro
 	return sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", Reason: c.arg, RuleID: c.rule}, nil
 }
 
-// The grant of an approval stands against a rule of the step that named it: not against another step's rule of that name, nor against
-// what the step says when it works, where it had failed, nor against a rule that the approver took the call out of.
+// The grant of an approval stands against a rule of the step that named it: not against another step's rule of that
+// name, nor against what the step says when it works, where it had failed, nor against a rule that the approver took
+// the call out of.
 func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
 	const money, risk, both, fails = `"money":1`, `"risk":1`, `"money":1,"risk":1`, `"fail":1`
 	for name, c := range map[string]struct {
@@ -134,7 +144,8 @@ func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
 			step := func(name, rule string) chain.Step {
 				return chain.Step{Name: name, Inline: true, OnError: sdk.Defer, Checker: namesRule{name, rule}}
 			}
-			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{step("money", c.rules[0]), step("risk", c.rules[1])}})
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit,
+				Steps: []chain.Step{step("money", c.rules[0]), step("risk", c.rules[1])}})
 			ask := func(args string) string {
 				return b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`)
 			}
@@ -142,8 +153,10 @@ func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
 			if c.changed != "" {
 				changed = `,"modified_args":{` + c.changed + `}`
 			}
-			got := b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(ask(c.asked), "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}`+changed+`}`)
-			if none := name == "changed to none"; none != (member(got, "grant_id") == "") || none != strings.Contains(got, "no rule defers the call with the changed arguments") {
+			got := b.must(boss.Value, "approve_defer",
+				`{"defer_token":"`+member(ask(c.asked), "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}`+changed+`}`)
+			if none := name == "changed to none"; none != (member(got, "grant_id") == "") ||
+				none != strings.Contains(got, "no rule defers the call with the changed arguments") {
 				t.Errorf("approved: %s", got)
 			}
 			for args, want := range c.want {
@@ -155,8 +168,8 @@ func TestGrantsOfApprovalsAreForTheirSteps(t *testing.T) {
 	}
 }
 
-// Where a redemption finds that today's rules ask for more, who answers the changed call reads of all of them, and a grant that comes with
-// that answer stands against all of them.
+// Where a redemption finds that today's rules ask for more, who answers the changed call reads of all of them, and a
+// grant that comes with that answer stands against all of them.
 func TestGrantsOfChangedCallsKnowTheRulesOfToday(t *testing.T) {
 	for name, arg := range map[string]string{"a rule deferred the changed call": "a", "none did": "nothing"} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +177,8 @@ func TestGrantsOfChangedCallsKnowTheRulesOfToday(t *testing.T) {
 			bot, first, second := b.newKey("bot", "agent"), b.newKey("first", "operator"), b.newKey("second", "operator")
 			var steps []chain.Step
 			adds := func(arg string) {
-				steps = append(steps, chain.Step{Name: "of " + arg, Inline: true, OnError: sdk.Deny, Checker: namesRule{arg, "rule " + arg}})
+				steps = append(steps, chain.Step{Name: "of " + arg, Inline: true, OnError: sdk.Deny,
+					Checker: namesRule{arg, "rule " + arg}})
 				b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: steps})
 			}
 			adds("big")
@@ -187,7 +201,8 @@ func TestGrantsOfChangedCallsKnowTheRulesOfToday(t *testing.T) {
 			if !strings.Contains(view, rules) {
 				t.Errorf("the view: %s", view)
 			}
-			got := b.must(second.Value, "approve_defer", `{"defer_token":"`+token+`","approved":true,"digest":"`+member(view, "digest")+`","grant":{"ttl_seconds":60}}`)
+			got := b.must(second.Value, "approve_defer",
+				`{"defer_token":"`+token+`","approved":true,"digest":"`+member(view, "digest")+`","grant":{"ttl_seconds":60}}`)
 			if member(got, "grant_id") == "" {
 				t.Errorf("approved: %s", got)
 			}
@@ -241,7 +256,8 @@ func TestNobodyGrantsAgainstRulesThatCameLater(t *testing.T) {
 	}
 }
 
-// saysOf is a step that defers a call under the rule that the args name for it, if they name one, and fails at one that has "fail".
+// saysOf is a step that defers a call under the rule that the args name for it, if they name one, and fails at one that
+// has "fail".
 type saysOf struct{ step string }
 
 func (c saysOf) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) {
@@ -255,10 +271,12 @@ func (c saysOf) Check(_ context.Context, call *chain.Call) (sdk.Verdict, error) 
 	return sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", RuleID: rule.Str()}, nil
 }
 
-// A grant that names a rule, and not its step, permits a call that one step alone defers, by a rule of that name. Where two steps
-// defer a call by rules of that name, nobody can say which of them the grant is for. One that names the step too is for that step's rule.
+// A grant that names a rule, and not its step, permits a call that one step alone defers, by a rule of that name. Where
+// two steps defer a call by rules of that name, nobody can say which of them the grant is for. One that names the step
+// too is for that step's rule.
 func TestGrantsByHandAreForOneRule(t *testing.T) {
-	const alone, other, both, apart, fails = `"house":"money"`, `"risk":"money"`, `"house":"money","risk":"money"`, `"house":"money","risk":"x"`, `"fail":1`
+	const alone, other, both, apart, fails = `"house":"money"`, `"risk":"money"`, `"house":"money","risk":"money"`,
+		`"house":"money","risk":"x"`, `"fail":1`
 	for name, c := range map[string]struct {
 		grant string
 		want  map[string]string
@@ -276,10 +294,12 @@ func TestGrantsByHandAreForOneRule(t *testing.T) {
 			step := func(name string) chain.Step {
 				return chain.Step{Name: name, Inline: true, OnError: sdk.Defer, Checker: saysOf{name}}
 			}
-			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{step("house"), step("risk")}})
+			b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit,
+				Steps: []chain.Step{step("house"), step("risk")}})
 			b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,`+c.grant+`}`)
 			for args, want := range c.want {
-				if got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`); member(got, "effect") != want {
+				if got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{`+args+`}}`); member(got,
+					"effect") != want {
 					t.Errorf("{%s}: %s, want %s", args, got, want)
 				}
 			}
@@ -294,8 +314,8 @@ func (down) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) {
 	return nil, errors.New("down")
 }
 
-// A plugin cannot call its rule what the gateway calls a step that failed, or one that named no rule: a grant for the one does not stand
-// against the other, whoever made it, and whether or not the name can be masked.
+// A plugin cannot call its rule what the gateway calls a step that failed, or one that named no rule: a grant for the
+// one does not stand against the other, whoever made it, and whether or not the name can be masked.
 func TestPluginsCannotTakeNamesOfTheGateway(t *testing.T) {
 	const fails, nameless = `"fail":1`, `"plug":""`
 	says := func(rule string) string { return `"plug":` + strconv.Quote(rule) }
@@ -321,8 +341,10 @@ func TestPluginsCannotTakeNamesOfTheGateway(t *testing.T) {
 			b := newBench(t, nil)
 			bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
 			mask := func(s chain.Scanner) {
-				b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}},
-					Said: &chain.ScanChain{Budget: time.Hour, Now: b.now, Steps: []chain.ScanStep{{Name: "scanner", Scanner: s, OnError: sdk.Deny}}}})
+				b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit,
+					Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}},
+					Said: &chain.ScanChain{Budget: time.Hour, Now: b.now,
+						Steps: []chain.ScanStep{{Name: "scanner", Scanner: s, OnError: sdk.Deny}}}})
 			}
 			n := 0
 			ask := func(args string) string {
@@ -331,9 +353,11 @@ func TestPluginsCannotTakeNamesOfTheGateway(t *testing.T) {
 			}
 			mask(finds{})
 			if c.asked != "" {
-				b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(ask(c.asked), "defer_token")+`","approved":true,"grant":{"ttl_seconds":60}}`)
+				b.must(boss.Value, "approve_defer", `{"defer_token":"`+member(ask(c.asked), "defer_token")+
+					`","approved":true,"grant":{"ttl_seconds":60}}`)
 			} else {
-				b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+c.grant+`"}`)
+				b.must(boss.Value, "standing_grant_add",
+					`{"agent_id":"bot","tool_pattern":"**","ttl_seconds":60,"rule_id":"`+c.grant+`"}`)
 			}
 			if c.down {
 				mask(down{})
@@ -351,7 +375,8 @@ func TestPluginsCannotTakeNamesOfTheGateway(t *testing.T) {
 func TestFalseNamesOfTheGatewayAreQuoted(t *testing.T) {
 	b := newBench(t, nil)
 	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
-	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit, Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}}})
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Permit,
+		Steps: []chain.Step{{Name: "plug", OnError: sdk.Defer, Checker: saysOf{"plug"}}}})
 	for _, name := range []string{"failure of step plug", "step plug", "[SECRET_X] #0123456789abcdef"} {
 		got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"x","args":{"plug":"`+name+`"}}`)
 		if !strings.Contains(got, `"rule_id":"\"`+name+`\""`) {

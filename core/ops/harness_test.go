@@ -63,7 +63,9 @@ var scanLimits = ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Mem
 func newBenchOf(t testing.TB, scans ops.ScanStreamLimits, wrap func(ops.Store) ops.Store) *bench {
 	b := &bench{t: t}
 	var err error
-	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,12 +78,18 @@ func newBenchOf(t testing.TB, scans ops.ScanStreamLimits, wrap func(ops.Store) o
 	if wrap != nil {
 		st = wrap(st)
 	}
-	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: b.now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
-		Authorize: &chain.Authorizer{Budget: 1000 * time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
+	gen := &ops.Generation{Policy: "p", Args: "digest",
+		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: b.now,
+			Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
+		Authorize: &chain.Authorizer{Budget: 1000 * time.Hour, Now: b.now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
 	b.gen = gen
 	b.force.Store(gen)
-	b.svc = ops.New(ops.Settings{Store: st, Generation: b.force.Load, Pepper: []byte("pepper"), Now: b.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: scans, Policy: policyOf(gen), Observer: silent{}})
+	b.svc = ops.New(ops.Settings{Store: st, Generation: b.force.Load, Pepper: []byte("pepper"), Now: b.now,
+		Random:    func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000,
+		LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: scans, Policy: policyOf(gen),
+		Observer: silent{}})
 	t.Cleanup(b.svc.Close)
 	return b
 }
@@ -156,7 +164,8 @@ func (b *bench) run(value, op, body string) (string, error) {
 		if ops.Table[i].Name != op {
 			continue
 		}
-		resp, err := b.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body})
+		resp, err := b.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key,
+			Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body})
 		if err != nil {
 			return "", err
 		}

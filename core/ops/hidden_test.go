@@ -9,8 +9,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// TestMaskedLater: what could not be masked when a call was asked for is shown as soon as it is asked again and can be, however it is
-// asked again. It stays the same call: what was signed stands, and its digest is the same.
+// TestMaskedLater: what could not be masked when a call was asked for is shown as soon as it is asked again and can be,
+// however it is asked again. It stays the same call: what was signed stands, and its digest is the same.
 func TestMaskedLater(t *testing.T) {
 	down := errors.New("the scanner is down")
 	withCallID := func(agent string) req {
@@ -25,7 +25,8 @@ func TestMaskedLater(t *testing.T) {
 		return q
 	}
 	action := func(agent string) req {
-		return req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"defer","operation":"","params":{"n":1,"s":"plain"},"context":{"c":"plain"}}`}
+		return req{key: agent, op: "action_submit",
+			body: `{"agent_id":"a","tool":"defer","operation":"","params":{"n":1,"s":"plain"},"context":{"c":"plain"}}`}
 	}
 	for _, c := range []struct {
 		name          string
@@ -64,7 +65,8 @@ func TestMaskedLater(t *testing.T) {
 						texts = append(texts, must(req{key: boss, op: "action_get", id: id}), must(req{key: boss, op: "action_list"}))
 					}
 					for _, text := range texts {
-						if strings.Contains(text, `withheld`) == shown || strings.Contains(text, `{"n":1,"s":"plain"}`) != shown || strings.Contains(text, `{"c":"plain"}`) != shown {
+						if strings.Contains(text, `withheld`) == shown || strings.Contains(text, `{"n":1,"s":"plain"}`) != shown ||
+							strings.Contains(text, `{"c":"plain"}`) != shown {
 							t.Errorf("shown %v: %s", shown, text)
 						}
 					}
@@ -72,10 +74,12 @@ func TestMaskedLater(t *testing.T) {
 				}
 				digest := look(false)
 				yes := func(key, more string) req {
-					return req{key: key, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"digest":%q%s}`, token, digest, more)}
+					return req{key: key, op: "approve_defer",
+						body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"digest":%q%s}`, token, digest, more)}
 				}
 				const standing = `,"grant":{"ttl_seconds":60}`
-				if why := s.refused(yes(boss, standing), sdk.CodeInvalidField); !strings.Contains(why, "args (error, scanner stage) and context (error, scanner stage) could not be masked") {
+				if why := s.refused(yes(boss, standing), sdk.CodeInvalidField); !strings.Contains(why,
+					"args (error, scanner stage) and context (error, scanner stage) could not be masked") {
 					t.Errorf("a grant for what is not shown: %s", why)
 				}
 				must(yes(boss, ""))
@@ -106,7 +110,8 @@ func TestMaskedLater(t *testing.T) {
 	}
 }
 
-// TestMaskedInPart: what is shown is never less than before, and of a call with other arguments nothing of before comes back.
+// TestMaskedInPart: what is shown is never less than before, and of a call with other arguments nothing of before comes
+// back.
 func TestMaskedInPart(t *testing.T) {
 	s := newMaskingStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
@@ -117,7 +122,8 @@ func TestMaskedInPart(t *testing.T) {
 		if on != "" {
 			s.stumbles.Store(&stumble{on: on, err: down})
 		}
-		text, err := s.do(req{key: agent, op: "authorize", body: `{"agent_id":"a","tool_id":"defer","args":{"s":"inargs"},"context":{"s":"incontext"}}`})
+		text, err := s.do(req{key: agent, op: "authorize",
+			body: `{"agent_id":"a","tool_id":"defer","args":{"s":"inargs"},"context":{"s":"incontext"}}`})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +147,8 @@ func TestMaskedInPart(t *testing.T) {
 	shows(false, true)
 	must := func(more string) {
 		t.Helper()
-		if _, err := s.do(req{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true%s}`, token, more)}); err != nil {
+		if _, err := s.do(req{key: boss, op: "approve_defer",
+			body: fmt.Sprintf(`{"defer_token":%q,"approved":true%s}`, token, more)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +177,8 @@ func TestStartedActionKeepsWhatIsShown(t *testing.T) {
 	s.action(req{key: agent, op: "action_start", id: a.ID})
 	s.restart()
 	text, err := s.do(req{key: boss, op: "action_get", id: a.ID})
-	if err != nil || member(text, "status") != "executing" || !strings.Contains(text, `"params":{"s":"plain"}`) || strings.Contains(text, "withheld") {
+	if err != nil || member(text, "status") != "executing" || !strings.Contains(text, `"params":{"s":"plain"}`) ||
+		strings.Contains(text, "withheld") {
 		t.Errorf("%v %s", err, text)
 	}
 }

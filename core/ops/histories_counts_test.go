@@ -67,7 +67,9 @@ func (w *world) grantBatch(p *people, size int) []*counted {
 			g.attempts = int(n+1) / 2 // some is left
 		}
 		batch[i] = g
-		if _, got := w.send(request{key: p.granter.Value, op: "standing_grant_add", body: fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"defer/*","ttl_seconds":2592000,"max_uses":%d}`, g.agent, n)}); got != "" {
+		if _, got := w.send(request{key: p.granter.Value, op: "standing_grant_add",
+			body: fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"defer/*","ttl_seconds":2592000,"max_uses":%d}`, g.agent,
+				n)}); got != "" {
 			w.t.Fatal(got)
 		}
 	}
@@ -76,7 +78,8 @@ func (w *world) grantBatch(p *people, size int) []*counted {
 
 // listed is the uses of the newest grants, by agent.
 func (w *world) listed(p *people, most int) map[string]int64 {
-	answer, got := w.send(request{key: p.granter.Value, op: "standing_grant_list", body: fmt.Sprintf(`{"include_expired":true,"limit":%d}`, most)})
+	answer, got := w.send(request{key: p.granter.Value, op: "standing_grant_list",
+		body: fmt.Sprintf(`{"include_expired":true,"limit":%d}`, most)})
 	if got != "" {
 		w.t.Fatal(got)
 	}
@@ -106,7 +109,8 @@ func grantsOff(w *world, grants int) (calls int, wrong string) {
 		for _, g := range batch {
 			permits := g.permits.Load()
 			if want := min(g.n, int64(g.attempts)); permits != want || !w.noReads && uses[g.agent] != permits {
-				return calls, fmt.Sprintf("%s of %d uses, asked for %d times: %d permits, listed with %d uses", g.agent, g.n, g.attempts, permits, uses[g.agent])
+				return calls, fmt.Sprintf("%s of %d uses, asked for %d times: %d permits, listed with %d uses", g.agent, g.n,
+					g.attempts, permits, uses[g.agent])
 			}
 		}
 		// What is left can be spent, and no more.
@@ -132,7 +136,8 @@ func TestGrantsAreNeverOverspent(t *testing.T) {
 	if wrong != "" {
 		t.Error(wrong)
 	}
-	t.Logf("%d grants of 1, 2 and 100 uses, %d calls and their retries in %v", grants, calls, time.Since(began).Round(time.Millisecond))
+	t.Logf("%d grants of 1, 2 and 100 uses, %d calls and their retries in %v", grants, calls,
+		time.Since(began).Round(time.Millisecond))
 }
 
 func TestCountCatchesAReadThenWriteCounter(t *testing.T) {
@@ -151,10 +156,11 @@ func TestCountCatchesAReadThenWriteCounter(t *testing.T) {
 	t.Log("caught: ", wrong)
 }
 
-// winnersOf lets eight racers at one deferred call: four approve, three deny, and one moves the clock past its end or asks
-// where it stands. It gives who won, "" if not exactly one did, and what everybody was told.
+// winnersOf lets eight racers at one deferred call: four approve, three deny, and one moves the clock past its end or
+// asks where it stands. It gives who won, "" if not exactly one did, and what everybody was told.
 func winnersOf(w *world, p *people, n int) (winner, told string) {
-	answer, got := w.send(request{key: p.agent.Value, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer/x","args":{"race":%d}}`, n)})
+	answer, got := w.send(request{key: p.agent.Value, op: "authorize",
+		body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer/x","args":{"race":%d}}`, n)})
 	token := member(answer, "defer_token")
 	if token == "" {
 		w.t.Fatalf("not deferred: %s %s", got, answer)
@@ -168,7 +174,8 @@ func winnersOf(w *world, p *people, n int) (winner, told string) {
 		switch {
 		case i < 7:
 			boss := []string{p.boss.Value, p.second.Value}[i%2]
-			answer, err := w.run(request{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, (i+n)%7 < 4)})
+			answer, err := w.run(request{key: boss, op: "approve_defer",
+				body: fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, (i+n)%7 < 4)})
 			outs[i] = ended(answer, err)
 		case n%3 == 0:
 			w.clock.Add(int64(pendingFor))

@@ -155,7 +155,8 @@ func deferRound(p *people) func(w *world) {
 					w.advance(c, pendingFor+time.Second, parts)
 				case c == clients-2 && i == 9 && w.rounds%3 == 0:
 					w.advance(c, approvedFor+time.Second, parts)
-				case i == 0 && c < groups, i%4 == 3 && c/groups == 5, i == 6 && c/groups == 6: // at most so many that the specification has rows for
+				case i == 0 && c < groups, i%4 == 3 && c/groups == 5, i == 6 && c/groups == 6:
+					// at most so many that the specification has rows for
 					l.ask(i)
 				default:
 					l.act(i)
@@ -177,15 +178,17 @@ type asker struct {
 
 // body is the call with what is added, such as a token.
 func (l *asker) body(agent, session, more string) string {
-	return fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":"defer/x","args":{"part":%q}%s}`, agent, session, l.part, more)
+	return fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":"defer/x","args":{"part":%q}%s}`, agent, session, l.part,
+		more)
 }
 
-// ask asks for the call under a call_id of its own; a lost answer is asked for until it arrives. By then the deferred call
-// that the first request began or joined may have ended: it is an operation of its own, whose token the log tells.
+// ask asks for the call under a call_id of its own; a lost answer is asked for until it arrives. By then the deferred
+// call that the first request began or joined may have ended: it is an operation of its own, whose token the log tells.
 func (l *asker) ask(n int) {
 	name, began := fmt.Sprintf("%s %d-%d", l.part, l.c, n), l.h.tick.now()
 	for {
-		answer, got := l.patient(l.rng, request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"call_id":%q`, name))})
+		answer, got := l.patient(l.rng, request{key: l.agent.Value, op: "authorize",
+			body: l.body("a", "s", fmt.Sprintf(`,"call_id":%q`, name))})
 		if got == unknown {
 			continue
 		}
@@ -252,7 +255,8 @@ func (l *asker) answer(token string, n int) {
 			before := done
 			done = done || err == nil
 			switch refused := err != nil && code(err) != string(sdk.CodeAuditUnavailable); {
-			case refused && (before || tries > 0 && code(err) == string(sdk.CodeConflict)): // an answer, lost or not, is over since
+			case refused && (before || tries > 0 && code(err) == string(sdk.CodeConflict)):
+				// an answer, lost or not, is over since
 				return unknown
 			case refused: // it is not kept under the Idempotency-Key: the next try could be refused for another reason
 				return ended(answer, err)
@@ -268,7 +272,8 @@ func (l *asker) answer(token string, n int) {
 // redeem spends an approval. It is no repeat, so that a lost answer is an operation without an end.
 func (l *asker) redeem(token string) {
 	l.h.do(l.c, l.part, deed{do: "redeem", arg: token}, func() string {
-		answer, got := l.send(request{key: l.agent.Value, op: "authorize", body: l.body("a", "s", fmt.Sprintf(`,"defer_token":%q`, token))})
+		answer, got := l.send(request{key: l.agent.Value, op: "authorize",
+			body: l.body("a", "s", fmt.Sprintf(`,"defer_token":%q`, token))})
 		if got == "audit_unavailable" || l.rng.IntN(10) == 0 {
 			return unknown
 		}
@@ -276,7 +281,8 @@ func (l *asker) redeem(token string) {
 	})
 }
 
-// steal tries to spend an approval for another agent, session, key or args. One that could not be recorded says nothing.
+// steal tries to spend an approval for another agent, session, key or args. One that could not be recorded says
+// nothing.
 func (l *asker) steal(token string) {
 	key, with := l.agent.Value, fmt.Sprintf(`,"defer_token":%q`, token)
 	var body string
@@ -293,7 +299,8 @@ func (l *asker) steal(token string) {
 	call := l.h.tick.now()
 	answer, got := l.send(request{key: key, op: "authorize", body: body})
 	if got != "audit_unavailable" {
-		l.h.add(l.c, call, deed{do: "steal", arg: token}, member(answer, "effect")+" "+member(answer, "reason_code")+got, l.part)
+		l.h.add(l.c, call, deed{do: "steal", arg: token}, member(answer, "effect")+" "+member(answer, "reason_code")+got,
+			l.part)
 	}
 }
 
@@ -307,7 +314,8 @@ func (l *asker) status(token string) {
 func TestDeferHistories(t *testing.T) {
 	w := newWorld(t, newUnsure)
 	requireOrder(t, w, full(4, 60), deferSpec, deferRound(newPeople(w)),
-		"ask DEFER", "told DENY APPROVAL_DENIED", "approve approved", "approve ?", "deny denied", "approve already_resolved by approved", "approve already_resolved by denied", "approve already_resolved by consumed",
-		"approve defer_expired", "redeem PERMIT APPROVAL_CONSUMED", "redeem DENY APPROVAL_MISMATCH", "redeem ?", "steal DENY APPROVAL_MISMATCH", "status pending", "status approved",
-		"status consumed", "status expired", "later")
+		"ask DEFER", "told DENY APPROVAL_DENIED", "approve approved", "approve ?", "deny denied",
+		"approve already_resolved by approved", "approve already_resolved by denied", "approve already_resolved by consumed",
+		"approve defer_expired", "redeem PERMIT APPROVAL_CONSUMED", "redeem DENY APPROVAL_MISMATCH", "redeem ?",
+		"steal DENY APPROVAL_MISMATCH", "status pending", "status approved", "status consumed", "status expired", "later")
 }

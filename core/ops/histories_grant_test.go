@@ -60,7 +60,8 @@ var grantSpec = specification(grantState{}, grantStep)
 type people struct{ agent, other, boss, second, granter, killer *ops.NewKey }
 
 func newPeople(w *world) *people {
-	return &people{w.newKey("agent", "agent"), w.newKey("other agent", "agent"), w.newKey("boss", "approver"), w.newKey("second boss", "approver"), w.newKey("granter", "operator"), w.newKey("killer", "operator")}
+	return &people{w.newKey("agent", "agent"), w.newKey("other agent", "agent"), w.newKey("boss", "approver"),
+		w.newKey("second boss", "approver"), w.newKey("granter", "operator"), w.newKey("killer", "operator")}
 }
 
 // grantRound has four agents, eight clients each: one makes the grant, one revokes it late, the others spend and look.
@@ -78,7 +79,8 @@ func grantRound(p *people) func(w *world) {
 					w.addGrant(c, p, part, most, rng, id)
 				case in == 1 && i == 9 && w.rounds%2 == 0 && id.Load() != nil:
 					w.h.do(c, part, deed{do: "revoke"}, func() string {
-						_, got := w.patient(rng, request{key: p.granter.Value, op: "standing_grant_revoke", body: fmt.Sprintf(`{"grant_id":%q}`, *id.Load())})
+						_, got := w.patient(rng, request{key: p.granter.Value, op: "standing_grant_revoke",
+							body: fmt.Sprintf(`{"grant_id":%q}`, *id.Load())})
 						return got
 					})
 				case in == 2 && !w.noReads:
@@ -115,7 +117,8 @@ const deferAgain = "DEFER again"
 func (w *world) spend(c int, p *people, part string, rng *mrand.Rand, n int) string {
 	return w.h.do(c, part, deed{do: "spend"}, func() string {
 		answer, got, again := w.again(rng, request{key: p.agent.Value, op: "authorize",
-			body: fmt.Sprintf(`{"agent_id":%q,"tool_id":"defer/x","args":{"n":%d},"call_id":"%s %d-%d"}`, part, c*1000+n, part, c, n)})
+			body: fmt.Sprintf(`{"agent_id":%q,"tool_id":"defer/x","args":{"n":%d},"call_id":"%s %d-%d"}`, part, c*1000+n, part,
+				c, n)})
 		if out := member(answer, "effect") + got; out != "DEFER" || !again {
 			return out
 		}
@@ -125,7 +128,8 @@ func (w *world) spend(c int, p *people, part string, rng *mrand.Rand, n int) str
 
 // listGrant is the status and the uses of the one grant of an agent.
 func (w *world) listGrant(p *people, agent string) string {
-	answer, got := w.send(request{key: p.granter.Value, op: "standing_grant_list", body: fmt.Sprintf(`{"agent_id":%q,"include_expired":true}`, agent)})
+	answer, got := w.send(request{key: p.granter.Value, op: "standing_grant_list",
+		body: fmt.Sprintf(`{"agent_id":%q,"include_expired":true}`, agent)})
 	if got != "" {
 		return got
 	}

@@ -108,7 +108,9 @@ func keyRound(w *world) {
 			case in == 1 && i == 4 && g.rolled.CompareAndSwap(false, true):
 				w.roll(c, g, name, time.Duration(rng.IntN(2))*10*time.Minute)
 			case (in == 2 || in == 3) && i > 5 && rng.IntN(4) == 0:
-				w.h.do(c, name[which], deed{do: "revoke"}, func() string { return unsureCode(w.svc.RevokeKey(context.Background(), k.Key.ID, admin)) })
+				w.h.do(c, name[which], deed{do: "revoke"}, func() string {
+					return unsureCode(w.svc.RevokeKey(context.Background(), k.Key.ID, admin))
+				})
 			case c == clients-1 && i == 8:
 				w.advance(c, 11*time.Minute, parts)
 			default:

@@ -17,12 +17,13 @@ type killState struct {
 	by               string
 }
 
-// killStep is the specification of one target. A PERMIT is two things: the decision, and that it goes out. It may not go
-// out once the kill has returned.
+// killStep is the specification of one target. A PERMIT is two things: the decision, and that it goes out. It may not
+// go out once the kill has returned.
 func killStep(s killState, d deed, out string) (killState, bool) {
 	switch d.do {
 	case "kill":
-		return killState{true, s.killed && s.returned, d.arg}, out == "" || out == "conflict" // a retry that comes behind an undo says so
+		// a retry that comes behind an undo says so
+		return killState{true, s.killed && s.returned, d.arg}, out == "" || out == "conflict"
 	case "killed":
 		s.returned = s.returned || s.killed && s.by == d.arg
 		return s, true
@@ -104,7 +105,8 @@ func (w *world) stop(c int, p *people, t *killTarget, rng *mrand.Rand, n int) {
 	id := fmt.Sprintf("%s %d-%d", t.part, c, n)
 	w.h.do(c, t.part, deed{do: "kill", arg: id}, func() string {
 		for {
-			_, err := w.run(request{key: p.killer.Value, op: "kill", idem: id, body: fmt.Sprintf(`{"scope":%q,"target":%q}`, t.scope, t.name)})
+			_, err := w.run(request{key: p.killer.Value, op: "kill", idem: id,
+				body: fmt.Sprintf(`{"scope":%q,"target":%q}`, t.scope, t.name)})
 			if lost := !w.noLoss && rng.IntN(4) == 0; !lost {
 				return code(err)
 			}
@@ -175,13 +177,14 @@ func (k *kills) hold(part string) {
 // undo is an operator's.
 func (w *world) undo(c int, p *people, t *killTarget) {
 	w.h.do(c, t.part, deed{do: "undo"}, func() string {
-		_, err := w.run(request{key: p.killer.Value, op: "kill", body: fmt.Sprintf(`{"scope":%q,"target":%q,"undo":true}`, t.scope, t.name)})
+		_, err := w.run(request{key: p.killer.Value, op: "kill",
+			body: fmt.Sprintf(`{"scope":%q,"target":%q,"undo":true}`, t.scope, t.name)})
 		return code(err)
 	})
 }
 
-// try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered. Who kills
-// the target holds no permit: it would wait for itself.
+// try is one authorize of the target. That a PERMIT goes out is taken down before the request counts as answered. Who
+// kills the target holds no permit: it would wait for itself.
 func (w *world) try(c int, t *killTarget, holds bool) {
 	call := w.h.tick.now()
 	id := fmt.Sprint(t.part, " ", call)
@@ -189,15 +192,17 @@ func (w *world) try(c int, t *killTarget, holds bool) {
 		w.commits.Store(id, t.part)
 	}
 	var out string
-	_, got := w.send(request{key: t.key, op: "authorize", body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q,"call_id":%q}`, t.agent, t.session, t.tool, id), sent: func(answer string) {
-		out = member(answer, "effect") + " " + member(answer, "reason_code")
-		if member(answer, "effect") == "PERMIT" && w.commits == nil {
-			if holds {
-				w.held.hold(t.part)
+	_, got := w.send(request{key: t.key, op: "authorize",
+		body: fmt.Sprintf(`{"agent_id":%q,"session_id":%q,"tool_id":%q,"call_id":%q}`, t.agent, t.session, t.tool, id),
+		sent: func(answer string) {
+			out = member(answer, "effect") + " " + member(answer, "reason_code")
+			if member(answer, "effect") == "PERMIT" && w.commits == nil {
+				if holds {
+					w.held.hold(t.part)
+				}
+				w.h.add(c, w.h.tick.now(), deed{do: "sent"}, "", t.part)
 			}
-			w.h.add(c, w.h.tick.now(), deed{do: "sent"}, "", t.part)
-		}
-	}})
+		}})
 	if w.commits != nil {
 		if began, ok := w.commits.LoadAndDelete(id); ok {
 			if at, ok := began.(int64); ok && strings.HasPrefix(out, "PERMIT") {

@@ -64,7 +64,8 @@ func TestHistoriesCatchAReadThenWriteCounter(t *testing.T) {
 }
 
 func TestHistoriesCatchAStaleKeyCache(t *testing.T) {
-	requireNoOrder(t, newWorld(t, func(s ops.Store) ops.Store { return &staleCache{Store: s} }), plantedRounds, keySpec, keyRound)
+	requireNoOrder(t, newWorld(t, func(s ops.Store) ops.Store { return &staleCache{Store: s} }), plantedRounds, keySpec,
+		keyRound)
 }
 
 // everybodyWins is a store that takes every answer to a deferred call as the one that counts.
@@ -111,7 +112,8 @@ func (s *anyAgent) Commit(ctx context.Context, cmd store.Command) error {
 	if err == nil && d.Redeem == "" && d.Out.Token != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.asked[d.Out.Token] = store.Decide{Key: d.Key, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID, ArgsHash: d.ArgsHash, Digest: d.Digest}
+		s.asked[d.Out.Token] = store.Decide{Key: d.Key, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID,
+			ArgsHash: d.ArgsHash, Digest: d.Digest}
 	}
 	return err
 }

@@ -49,7 +49,8 @@ func newHistory() *history {
 	return &history{parts: map[string][]porcupine.Operation{}, ends: map[string]int{}}
 }
 
-// do runs one operation and takes it down. Of unknown outcome, it may still happen any time later, or never: it has no end.
+// do runs one operation and takes it down. Of unknown outcome, it may still happen any time later, or never: it has no
+// end.
 func (h *history) do(client int, part string, d deed, run func() string) string {
 	call := h.tick.now()
 	out := run()
@@ -148,8 +149,11 @@ func (tools) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 func newWorld(t testing.TB, layers ...func(ops.Store) ops.Store) *world {
 	w := &world{t: t, h: newHistory()}
 	var err error
-	w.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: w.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf,
-		OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: 10_000 * time.Hour}) // the clock leaps: no disk is that slow
+	w.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: w.now, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: t.Logf,
+		// the clock leaps: no disk is that slow
+		OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: 10_000 * time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,10 +166,16 @@ func newWorld(t testing.TB, layers ...func(ops.Store) ops.Store) *world {
 	for _, layer := range layers {
 		st = layer(st)
 	}
-	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: tools{}}}}}
-	w.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: w.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: pendingFor, MaxDeferTTL: time.Hour, ApprovedTTL: approvedFor, MaxDefers: 1_000_000, LongPolls: 64, Grants: 1_000_000, Observer: silent{}})
+	gen := &ops.Generation{Policy: "p", Args: "digest",
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: tools{}}}}}
+	w.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation {
+		return gen
+	}, Pepper: []byte("pepper"), Now: w.now, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: pendingFor, MaxDeferTTL: time.Hour, ApprovedTTL: approvedFor, MaxDefers: 1_000_000,
+		LongPolls: 64, Grants: 1_000_000, Observer: silent{}})
 	return w
 }
 
@@ -197,7 +207,8 @@ func (f *flight) TakeOff() {
 	f.leave = func() { f.svc.Leave(g) }
 }
 
-// send makes one request as a transport makes it: authenticated, run, counted in flight from its commit on. The error is its code.
+// send makes one request as a transport makes it: authenticated, run, counted in flight from its commit on. The error
+// is its code.
 func (w *world) send(r request) (answer, code_ string) {
 	f := &flight{svc: w.svc, leave: func() {}}
 	if !w.unsaid && w.commits == nil {
@@ -221,7 +232,8 @@ func (w *world) run(r request) (string, error) {
 		return "", err
 	}
 	i := slices.IndexFunc(ops.Table, func(o ops.Op) bool { return o.Name == r.op })
-	resp, err := w.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"},
+	resp, err := w.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key,
+		Who:   store.Who{Principal: key.ID, Method: "api_key", Surface: "http"},
 		Start: w.now(), Body: doc.Root(), Raw: r.body, Idempotency: r.idem, Flight: r.flight})
 	if again, ok := err.(*ops.Replay); ok {
 		resp, err = again.Response(), nil
@@ -233,8 +245,8 @@ func (w *world) run(r request) (string, error) {
 }
 
 // patient makes a request whose answer is lost now and then, and mostly makes it again until an answer arrives. The
-// request has an identity (call_id or Idempotency-Key), so all of its tries are one operation. With no answer at all its
-// outcome is unknown.
+// request has an identity (call_id or Idempotency-Key), so all of its tries are one operation. With no answer at all
+// its outcome is unknown.
 func (w *world) patient(rng *mrand.Rand, r request) (answer, code string) {
 	answer, code, _ = w.again(rng, r)
 	return answer, code
@@ -309,8 +321,8 @@ func (w *world) histories(rounds int, m porcupine.Model, round func(w *world)) (
 // patience is how often the rounds are played again until each end has been met.
 const patience = 500
 
-// requireOrder fails the test unless every history has an order, and all of these ends were met. Chance may withhold one from any
-// number of rounds, so they go on until it is met.
+// requireOrder fails the test unless every history has an order, and all of these ends were met. Chance may withhold
+// one from any number of rounds, so they go on until it is met.
 func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round func(w *world), ends ...string) {
 	t.Helper()
 	a, wrong := w.histories(rounds, m, round)
@@ -321,12 +333,14 @@ func requireOrder(t *testing.T, w *world, rounds int, m porcupine.Model, round f
 		}
 		var more account
 		more, wrong = w.histories(rounds, m, round)
-		a.rounds, a.operations, a.ran, a.checked = a.rounds+more.rounds, a.operations+more.operations, a.ran+more.ran, a.checked+more.checked
+		a.rounds, a.operations, a.ran, a.checked = a.rounds+more.rounds, a.operations+more.operations, a.ran+more.ran,
+			a.checked+more.checked
 		for end, n := range more.ends {
 			a.ends[end] += n
 		}
 	}
-	t.Logf("%d clients, %d rounds, %d operations in %v, checked in %v", clients, a.rounds, a.operations, a.ran.Round(time.Millisecond), a.checked.Round(time.Millisecond))
+	t.Logf("%d clients, %d rounds, %d operations in %v, checked in %v", clients, a.rounds, a.operations,
+		a.ran.Round(time.Millisecond), a.checked.Round(time.Millisecond))
 	if wrong != "" {
 		t.Errorf("round %d has no order: %s", a.rounds, wrong)
 	}

@@ -20,21 +20,25 @@ type Log interface {
 	// Tail calls fn with every record on disk from seq on, in order. The bytes are only valid during the call. An error of
 	// fn ends the walk and is returned.
 	Tail(from uint64, fn func(seq uint64, record []byte) error) error
-	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is called.
+	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is
+	// called.
 	Follow(wake chan<- struct{}) (stop func())
 }
 
-// subOptions say what a stream brings. Its functions run on the pump's goroutine, one event after another: they must not
-// wait, and must not keep the event.
+// subOptions say what a stream brings. Its functions run on the pump's goroutine, one event after another: they must
+// not wait, and must not keep the event.
 type subOptions struct {
-	from    uint64 // first record wanted; 0 = what comes next
-	backlog int    // without from: begin with the last n wanted events that are there already, as far back as backlogReach and backlogBytes go
+	from uint64 // first record wanted; 0 = what comes next
+	// without from: begin with the last n wanted events that are there already, as far back as backlogReach and
+	// backlogBytes go
+	backlog int
 	agent   string // if not "": events that are about another agent alone do not come, without want being asked
 
 	types  []string // if any: events of other types do not come, without want being asked
 	want   func(e *event) bool
 	format func(dst []byte, e *event) []byte // appends whole lines
-	ends   func(e *event) string             // asked about every kill: why the stream ends with it, "" if it does not; nil = none ends it
+	// asked about every kill: why the stream ends with it, "" if it does not; nil = none ends it
+	ends func(e *event) string
 
 	heartbeat time.Duration                                          // a line when nothing was sent for so long; 0 = none
 	beat      func(dst []byte, seq uint64, now time.Time) []byte     // nil = the line of audit_subscribe
@@ -68,7 +72,8 @@ type hub struct {
 }
 
 func newHub(set *Settings) *hub {
-	return &hub{log: set.Log, now: set.Now, max: set.Streams, more: make(chan struct{}, 1), poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
+	return &hub{log: set.Log, now: set.Now, max: set.Streams, more: make(chan struct{}, 1), poke: make(chan struct{}, 1),
+		quit: make(chan struct{}), perKey: map[string]int{}}
 }
 
 // Close ends all streams and waits until nothing reads the store any more. Call it before the store is closed.
@@ -83,8 +88,8 @@ func (s *Service) Close() {
 	h.wg.Wait()
 }
 
-// subscribe opens a stream for the request's key. The stream ends by itself when the key is revoked or expires, when the
-// server drains, and with an event that o.ends names.
+// subscribe opens a stream for the request's key. The stream ends by itself when the key is revoked or expires, when
+// the server drains, and with an event that o.ends names.
 func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
 	if err := s.notKilled(r.Key, o.agent); err != nil {
 		return nil, err
@@ -95,7 +100,8 @@ func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
 	}
 	size := h.log.Seq()
 	if o.from > size+1 {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq is %d, but the log ends with %d: the largest that can be asked for is %d", o.from, size, size+1)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq",
+			"from_seq is %d, but the log ends with %d: the largest that can be asked for is %d", o.from, size, size+1)
 	}
 	if err := h.enter(r.Key); err != nil {
 		return nil, err

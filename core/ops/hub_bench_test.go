@@ -57,8 +57,10 @@ func (r *streamRig) commits(k *store.Key, n int) []time.Duration {
 		wg.Go(func() {
 			for i := c; i < n; i += callers {
 				start := time.Now()
-				err := r.store.Commit(context.Background(), &store.Decide{Key: k, By: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent", SessionID: "session",
-					ToolID: "tool/op", Operation: "op", CallID: "call", Policy: "p", NewID: "dec", Verdict: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "rule"}})
+				err := r.store.Commit(context.Background(),
+					&store.Decide{Key: k, By: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
+						SessionID: "session", ToolID: "tool/op", Operation: "op", CallID: "call", Policy: "p", NewID: "dec",
+						Verdict: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "rule"}})
 				if err != nil {
 					r.t.Error(err)
 				}
@@ -80,13 +82,15 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCommitBesideStreams compares durable decisions without streams and beside them, in turns on one store, so that
-// what the machine does otherwise falls on both. x-p50, x-p99, x-time and x-cpu are how many times more it takes with them.
+// BenchmarkCommitBesideStreams compares durable decisions without streams and beside them, in turns on one store, so
+// that what the machine does otherwise falls on both. x-p50, x-p99, x-time and x-cpu are how many times more it takes
+// with them.
 func BenchmarkCommitBesideStreams(b *testing.B) {
 	for _, c := range []struct {
 		name              string
 		idle, stuck, busy int
-	}{{"256idle,50stuck", 256, 50, 0}, {"256idle", 256, 0, 0}, {"50stuck", 0, 50, 0}, {"4busy", 0, 0, 4}, {"none", 0, 0, 0}} {
+	}{{"256idle,50stuck", 256, 50, 0}, {"256idle", 256, 0, 0}, {"50stuck", 0, 50, 0}, {"4busy", 0, 0, 4},
+		{"none", 0, 0, 0}} {
 		b.Run(c.name, func(b *testing.B) {
 			r := newStreamRig(b, 1000)
 			k := r.key("key", []string{"audit", "authorize"})

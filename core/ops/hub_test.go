@@ -41,11 +41,15 @@ func newStreamRig(t testing.TB, streams int) *streamRig {
 	t.Helper()
 	r := &streamRig{t: t}
 	var err error
-	r.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: r.now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	r.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: r.now, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.svc = New(Settings{Store: r.store, Log: r.store, Streams: streams, Now: r.now, Random: func(p []byte) { _, _ = rand.Read(p) }, NameBytes: 256, Observer: unobserved{}})
+	r.svc = New(Settings{Store: r.store, Log: r.store, Streams: streams, Now: r.now, Random: func(p []byte) {
+		_, _ = rand.Read(p)
+	}, NameBytes: 256, Observer: unobserved{}})
 	t.Cleanup(func() {
 		r.svc.Close()
 		if err := r.store.Close(); err != nil {
@@ -81,7 +85,8 @@ func (r *streamRig) kill(scope, target string) {
 
 func (r *streamRig) key(id string, scopes []string, agents ...string) *store.Key {
 	r.t.Helper()
-	r.commit(&store.CreateKey{Key: &store.Key{ID: id, Name: id, Scopes: scopes, Agents: agents, MAC: []byte(id), CreatedAt: r.now()}, By: someone})
+	r.commit(&store.CreateKey{Key: &store.Key{ID: id, Name: id, Scopes: scopes, Agents: agents, MAC: []byte(id),
+		CreatedAt: r.now()}, By: someone})
 	return r.store.Key(id)
 }
 
@@ -144,8 +149,8 @@ func number(line, name string) uint64 {
 
 const forever = 1 << 30 // more lines than there are: reads to the end
 
-// TestMissesNothing lets readers come, stop, be given up on and resume at random while records are written. What each of
-// them got, put together, is the log from its start: in order, nothing twice within a stream, nothing missing.
+// TestMissesNothing lets readers come, stop, be given up on and resume at random while records are written. What each
+// of them got, put together, is the log from its start: in order, nothing twice within a stream, nothing missing.
 func TestMissesNothing(t *testing.T) {
 	r := newStreamRig(t, 100)
 	records, readers := 4000, 12
@@ -155,7 +160,8 @@ func TestMissesNothing(t *testing.T) {
 	for w := range 4 {
 		writers.Go(func() {
 			for i := range records / 4 {
-				n := &store.Note{Type: "decision", By: someone, Fields: [][2]string{{"agent_id", fmt.Sprint("a", i%3)}, {"pad", strings.Repeat("p", 200*w)}}}
+				n := &store.Note{Type: "decision", By: someone,
+					Fields: [][2]string{{"agent_id", fmt.Sprint("a", i%3)}, {"pad", strings.Repeat("p", 200*w)}}}
 				if err := r.store.Commit(context.Background(), n); err != nil {
 					t.Error(err)
 				}
@@ -372,11 +378,13 @@ func TestRevokedGetsNothing(t *testing.T) {
 // TestExpires lets a key's time run out under its open stream.
 func TestExpires(t *testing.T) {
 	r := newStreamRig(t, 2)
-	r.commit(&store.CreateKey{Key: &store.Key{ID: "key", Name: "key", Scopes: []string{"audit"}, ExpiresAt: r.now().Add(time.Hour)}, By: someone})
+	r.commit(&store.CreateKey{Key: &store.Key{ID: "key", Name: "key", Scopes: []string{"audit"},
+		ExpiresAt: r.now().Add(time.Hour)}, By: someone})
 	st := r.open("audit_subscribe", r.store.Key("key"), `{}`)
 	defer st.Close()
 	r.offset.Add(int64(2 * time.Hour))
-	if got, closed := r.lines(st, forever); !closed || len(got) != 1 || !strings.Contains(got[0], `"reason":"key_expired"`) {
+	if got, closed := r.lines(st, forever); !closed || len(got) != 1 ||
+		!strings.Contains(got[0], `"reason":"key_expired"`) {
 		t.Fatalf("closed %v: %v", closed, got)
 	}
 }

@@ -42,8 +42,8 @@ func (s *idSource) take(dst []byte) {
 	s.left -= len(dst)
 }
 
-// next is a ULID behind every earlier one, also within a millisecond and when the clock is set back: then the random part
-// of the last one grows by a random step.
+// next is a ULID behind every earlier one, also within a millisecond and when the clock is set back: then the random
+// part of the last one grows by a random step.
 func (s *idSource) next() (u ulid.ULID) {
 	at := ulid.Timestamp(s.now())
 	s.mu.Lock()

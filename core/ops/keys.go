@@ -39,7 +39,8 @@ func (k *KeySpec) scopes() ([]string, error) {
 		}
 		s, ok := sdk.Presets[preset]
 		if !ok {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "preset", "unknown preset %q; presets are agent, approver, auditor, operator", preset)
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "preset",
+				"unknown preset %q; presets are agent, approver, auditor, operator", preset)
 		}
 		return s.Names(), nil
 	}
@@ -47,7 +48,8 @@ func (k *KeySpec) scopes() ([]string, error) {
 	for _, name := range k.Scopes {
 		s, ok := sdk.ParseScope(name)
 		if !ok {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "unknown scope %q; scopes are authorize, scan, approve, grants, kill, audit", name)
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "scopes",
+				"unknown scope %q; scopes are authorize, scan, approve, grants, kill, audit", name)
 		}
 		set |= s
 	}
@@ -71,10 +73,12 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "agents", "%d agent patterns, more than the limit of 100", len(k.Agents))
 	}
 	if len(k.Note) > reasonBytes || len(k.Environment) > s.set.NameBytes {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes, s.set.NameBytes)
+		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes,
+			s.set.NameBytes)
 	}
 	if k.ExpiresAt.After(now.AddDate(100, 0, 0)) { // rows hold years of four digits; who means "never" leaves it out
-		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at", "expires_at lies more than 100 years ahead; leave it out for a key that does not expire")
+		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at",
+			"expires_at lies more than 100 years ahead; leave it out for a key that does not expire")
 	}
 	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(now) {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at", "expires_at lies in the past")
@@ -102,7 +106,8 @@ func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*N
 	if len(spec.Scopes) == 0 {
 		k.Preset = cmp.Or(spec.Preset, "agent")
 	}
-	k.Name, k.Environment, k.Scopes, k.Agents, k.ExpiresAt, k.Note = spec.Name, spec.Environment, scopes, slices.Clone(spec.Agents), spec.ExpiresAt, spec.Note
+	k.Name, k.Environment, k.Scopes, k.Agents, k.ExpiresAt, k.Note = spec.Name, spec.Environment, scopes,
+		slices.Clone(spec.Agents), spec.ExpiresAt, spec.Note
 	if err := s.set.Store.Commit(ctx, &store.CreateKey{Key: k, By: by}); err != nil {
 		return nil, err
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value, escapes decoded or not.
+// HoldsKey reports whether a text has something in it that has the form and the checksum of a key's value, escapes
+// decoded or not.
 func HoldsKey(s string) bool {
 	for text := range chain.Readings(s) {
 		if holdsKey(text) {
@@ -20,8 +21,8 @@ func HoldsKey(s string) bool {
 	return false
 }
 
-// holdsKey looks for the checksum behind every "_" that may stand between a key's id and its secret: without the prefix, which everybody
-// knows, it is a key all the same.
+// holdsKey looks for the checksum behind every "_" that may stand between a key's id and its secret: without the
+// prefix, which everybody knows, it is a key all the same.
 func holdsKey(s string) bool {
 	if found := scattered(s); len(found) > 0 {
 		return true
@@ -53,16 +54,17 @@ func keyAt(s string, i int) (start, end int, whole bool) {
 	return start, end, whole
 }
 
-// leastSecret is how many characters of a key's secret make what is left of the key something to hide: whoever has fewer cannot try out
-// the rest.
+// leastSecret is how many characters of a key's secret make what is left of the key something to hide: whoever has
+// fewer cannot try out the rest.
 const leastSecret = 16
 
-// KeysIn finds API keys in a text, and what is left of a key that was cut or went on: the prefix, an id and much of a secret.
-// Where a key does not stand in one piece, its id may go unfound: everybody may know ids.
+// KeysIn finds API keys in a text, and what is left of a key that was cut or went on: the prefix, an id and much of a
+// secret. Where a key does not stand in one piece, its id may go unfound: everybody may know ids.
 func KeysIn(s string) (found []sdk.Finding) {
 	for i := 0; i < len(s); i++ {
 		start, end, whole := keyAt(s, i)
-		if from := i - keyIDLen - len(keyPrefix); !whole && s[i] == '_' && from >= 0 && strings.HasPrefix(s[from:], keyPrefix) {
+		if from := i - keyIDLen - len(keyPrefix); !whole && s[i] == '_' && from >= 0 &&
+			strings.HasPrefix(s[from:], keyPrefix) {
 			for start, end = from, i+1; end < len(s) && isWordByte(s[end]); end++ {
 			}
 			whole = end-i > leastSecret
@@ -111,11 +113,13 @@ func noKeys(texts ...string) error {
 }
 
 func errHoldsKey() error {
-	return sdk.Errf(sdk.CodeInvalidField, "a name, a reason or an Idempotency-Key holds the value of an API key; it was not written anywhere")
+	return sdk.Errf(sdk.CodeInvalidField, "a name, a reason or an Idempotency-Key holds the value of an API key; it "+
+		"was not written anywhere")
 }
 
 func keyFinding(start, end int) sdk.Finding {
-	return sdk.Finding{Kind: "YETT_API_KEY", Start: start, End: end, Severity: sdk.Critical, Confidence: 1, Action: sdk.Redact}
+	return sdk.Finding{Kind: "YETT_API_KEY", Start: start, End: end, Severity: sdk.Critical, Confidence: 1,
+		Action: sdk.Redact}
 }
 
 // Keyless is a text without API keys: for errors, which may quote what they are about.
@@ -141,8 +145,8 @@ func Told(e *sdk.Error) *sdk.Error {
 	return &told
 }
 
-// scattered finds whole keys that do not stand in one piece: with other characters between theirs, behind the prefix, or with id and
-// secret apart, in any order. The checksum has to hold, so nothing else is taken for one.
+// scattered finds whole keys that do not stand in one piece: with other characters between theirs, behind the prefix,
+// or with id and secret apart, in any order. The checksum has to hold, so nothing else is taken for one.
 func scattered(s string) []sdk.Finding {
 	if len(s) < keyIDLen+secretLen+checksumLen {
 		return nil
@@ -150,7 +154,8 @@ func scattered(s string) []sdk.Finding {
 	return append(spaced(s), parted(s)...)
 }
 
-// spacedBytes is how much of a text is looked at behind a prefix: a key with some characters between any two of its own.
+// spacedBytes is how much of a text is looked at behind a prefix: a key with some characters between any two of its
+// own.
 const spacedBytes = 8 * keyLen
 
 // spaced finds keys with other characters between theirs: dashes, blanks, quotes.
@@ -182,8 +187,8 @@ func spaced(s string) (found []sdk.Finding) {
 	}
 }
 
-// parted finds the secrets of keys whose ids stand elsewhere in the text. The checksum is linear: the parts of an id and of a secret are
-// worked out once each, however many there are.
+// parted finds the secrets of keys whose ids stand elsewhere in the text. The checksum is linear: the parts of an id
+// and of a secret are worked out once each, however many there are.
 func parted(s string) (found []sdk.Finding) {
 	var ids map[uint32]bool
 	for start, end := range runs(s) {

@@ -18,7 +18,8 @@ func (s *Service) Kill(ctx context.Context, by store.Who, in *wire.KillRequest) 
 	return s.kill(ctx, nil, by, in, nil)
 }
 
-func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wire.KillRequest, idem *store.Idempotency) (*wire.KillResponse, error) {
+func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wire.KillRequest,
+	idem *store.Idempotency) (*wire.KillResponse, error) {
 	k, err := killOf(key, in)
 	if err != nil {
 		return nil, err
@@ -63,8 +64,8 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	return s.killed(cmd.Out, cmd.Denied, active), nil
 }
 
-// killedBefore is how a request with the same Idempotency-Key ends, if there was one: a repeat must not hold anything, not
-// for a moment. If the store cannot say, the kill goes on.
+// killedBefore is how a request with the same Idempotency-Key ends, if there was one: a repeat must not hold anything,
+// not for a moment. If the store cannot say, the kill goes on.
 func (s *Service) killedBefore(ctx context.Context, key *store.Key, k store.Kill, idem *store.Idempotency) error {
 	if idem == nil {
 		return nil
@@ -88,7 +89,8 @@ func (s *Service) killed(k store.Kill, denied int, active bool) *wire.KillRespon
 }
 
 func (s *Service) wireKill(k store.Kill, active bool) wire.Killed {
-	return wire.Killed{Scope: k.Scope, Target: k.Target, Reason: k.Reason, By: k.By, ByName: s.keyName(k.By), At: rfc3339(k.At), Active: active}
+	return wire.Killed{Scope: k.Scope, Target: k.Target, Reason: k.Reason, By: k.By, ByName: s.keyName(k.By),
+		At: rfc3339(k.At), Active: active}
 }
 
 // killOf reads what is to be killed, and refuses a key that reaches beyond the agents it sees.
@@ -112,22 +114,27 @@ func killOf(key *store.Key, in *wire.KillRequest) (store.Kill, error) {
 			return k, sdk.FieldErrf(sdk.CodeMissingField, "target", "a kill of scope %s needs a target", k.Scope)
 		}
 	default:
-		return k, sdk.FieldErrf(sdk.CodeInvalidField, "scope", "unknown scope %q; scopes are global, agent, session, key, tool", k.Scope)
+		return k, sdk.FieldErrf(sdk.CodeInvalidField, "scope",
+			"unknown scope %q; scopes are global, agent, session, key, tool", k.Scope)
 	}
 	if len(k.Reason) > reasonBytes {
-		return k, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d", len(k.Reason), reasonBytes)
+		return k, sdk.FieldErrf(sdk.CodeInvalidField, "reason", "reason is %d bytes long, more than the limit of %d",
+			len(k.Reason), reasonBytes)
 	}
 	if err := noKeys(k.Target, k.Reason); err != nil {
 		return k, err
 	}
-	if key != nil && len(key.Agents) > 0 && (k.Scope != store.KillAgent && !sdk.CoversAgent(key.Agents, "*") || k.Scope == store.KillAgent && !sdk.CoversAgent(key.Agents, k.Target)) {
-		return k, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "target", "the key %q answers for some agents only, and this kill reaches beyond them", key.Name)
+	if key != nil && len(key.Agents) > 0 && (k.Scope != store.KillAgent && !sdk.CoversAgent(key.Agents, "*") ||
+		k.Scope == store.KillAgent && !sdk.CoversAgent(key.Agents, k.Target)) {
+		return k, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "target",
+			"the key %q answers for some agents only, and this kill reaches beyond them", key.Name)
 	}
 	return k, nil
 }
 
-// seesKill says whether a list may name a kill to that key. A key that answers for some agents sees what stops everybody, these
-// agents or itself. Sessions, tools and keys are other people's words: it learns of such a kill by the denial of its own calls.
+// seesKill says whether a list may name a kill to that key. A key that answers for some agents sees what stops
+// everybody, these agents or itself. Sessions, tools and keys are other people's words: it learns of such a kill by the
+// denial of its own calls.
 func seesKill(key *store.Key, k *store.Kill) bool {
 	switch {
 	case len(key.Agents) == 0 || sdk.CoversAgent(key.Agents, "*"):
@@ -159,7 +166,8 @@ func (s *Service) KillList(r *Request, in *wire.KillListRequest) (*wire.KillList
 		if at <= after || !seesKill(r.Key, &k) {
 			continue
 		}
-		if size += len(at) + len(k.Reason) + memberBytes/8; len(out.Kills) == mostKills || len(out.Kills) > 0 && size > pageBytes {
+		if size += len(at) + len(k.Reason) + memberBytes/8; len(out.Kills) == mostKills ||
+			len(out.Kills) > 0 && size > pageBytes {
 			last := out.Kills[len(out.Kills)-1]
 			out.Next = s.pages.cursor("kills", last.Scope+"\x00"+last.Target)
 			break

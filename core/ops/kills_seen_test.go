@@ -36,7 +36,8 @@ func TestLateKillAnswersForItsOwnRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	*in = wire.KillRequest{}
-	if got := string(st.kept.Answer(store.Kill{Scope: "session", Target: "s"}, 0)); !strings.Contains(got, `"active":false`) {
+	if got := string(st.kept.Answer(store.Kill{Scope: "session", Target: "s"}, 0)); !strings.Contains(got,
+		`"active":false`) {
 		t.Errorf("the answer to an undo: %s", got)
 	}
 }
@@ -48,8 +49,10 @@ func TestKillListNamesOnlyWhatTheKeyMaySee(t *testing.T) {
 	star := b.keyWith("star", []string{"*"}, "kill")
 	ours := b.keyWith("ours", []string{"ours/*"}, "kill", "audit")
 	theirs := b.keyWith("theirs", []string{"theirs/*"}, "kill")
-	for _, body := range []string{`{"scope":"agent","target":"ours/a"}`, `{"scope":"agent","target":"ours/**"}`, `{"scope":"agent","target":"theirs/a"}`, `{"scope":"agent","target":"*/b"}`,
-		`{"scope":"session","target":"their session"}`, `{"scope":"tool","target":"their-tool"}`, `{"scope":"key","target":"` + theirs.Key.ID + `"}`, `{"scope":"key","target":"` + ours.Key.ID + `"}`} {
+	for _, body := range []string{`{"scope":"agent","target":"ours/a"}`, `{"scope":"agent","target":"ours/**"}`,
+		`{"scope":"agent","target":"theirs/a"}`, `{"scope":"agent","target":"*/b"}`,
+		`{"scope":"session","target":"their session"}`, `{"scope":"tool","target":"their-tool"}`,
+		`{"scope":"key","target":"` + theirs.Key.ID + `"}`, `{"scope":"key","target":"` + ours.Key.ID + `"}`} {
 		if _, err := b.run(all.Value, "kill", body); err != nil {
 			t.Fatal(body, err)
 		}

@@ -6,7 +6,8 @@ import "testing"
 func TestKillOfTwoTargetsIsRefused(t *testing.T) {
 	b := newBench(t, nil)
 	boss := b.newKey("boss", "operator")
-	for _, body := range []string{`{"agent_id":"a","target":"b"}`, `{"agent_id":"a","scope":"agent","target":"b"}`, `{"agent_id":"a","scope":"tool","target":"a"}`, `{"agent_id":"a","scope":"global"}`} {
+	for _, body := range []string{`{"agent_id":"a","target":"b"}`, `{"agent_id":"a","scope":"agent","target":"b"}`,
+		`{"agent_id":"a","scope":"tool","target":"a"}`, `{"agent_id":"a","scope":"global"}`} {
 		b.fails(boss.Value, "kill", body, "invalid_field")
 	}
 	b.must(boss.Value, "kill", `{"agent_id":"a","target":"a"}`)
@@ -19,11 +20,13 @@ func TestKillOfSessionsByPattern(t *testing.T) {
 	bot, boss := b.newKey("bot", "agent"), b.newKey("boss", "operator")
 	ask := func(session, want string) {
 		t.Helper()
-		if got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"permit"`+session+`}`); member(got, "effect") != want {
+		if got := b.must(bot.Value, "authorize", `{"agent_id":"bot","tool_id":"permit"`+session+`}`); member(got, "effect") !=
+			want {
 			t.Errorf("session %s: %s", session, got)
 		}
 	}
-	for _, c := range [][2]string{{"*", `,"session_id":"s"`}, {"job/*", `,"session_id":"job/1"`}, {"a*b", `,"session_id":"a*b"`}} {
+	for _, c := range [][2]string{{"*", `,"session_id":"s"`}, {"job/*", `,"session_id":"job/1"`},
+		{"a*b", `,"session_id":"a*b"`}} {
 		b.must(boss.Value, "kill", `{"scope":"session","target":"`+c[0]+`"}`)
 		ask(c[1], "DENY")
 		ask("", "PERMIT")

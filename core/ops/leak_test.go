@@ -25,7 +25,8 @@ func TestHoldsKey(t *testing.T) {
 	}
 }
 
-// What is left of a key that was cut is hidden as long as it would help anybody to find the rest, and so is one that goes on.
+// What is left of a key that was cut is hidden as long as it would help anybody to find the rest, and so is one that
+// goes on.
 func TestKeysIn(t *testing.T) {
 	s := New(Settings{Pepper: make([]byte, 32), Random: func(b []byte) {
 		for i := range b {
@@ -93,7 +94,8 @@ func TestScatteredKeys(t *testing.T) {
 
 // Looking for keys takes time that grows with the text alone, whatever it is made of.
 func TestKeysInGoesThroughATextOnce(t *testing.T) {
-	for name, part := range map[string]string{"prefixes": "yett", "ids": strings.Repeat("a", keyIDLen) + " ", "secrets": strings.Repeat("a", secretLen) + "AAAAAA ", "lines": "_", "other": "-"} {
+	for name, part := range map[string]string{"prefixes": "yett", "ids": strings.Repeat("a", keyIDLen) + " ",
+		"secrets": strings.Repeat("a", secretLen) + "AAAAAA ", "lines": "_", "other": "-"} {
 		n := testing.AllocsPerRun(1, func() {
 			if HoldsKey(strings.Repeat(part, 1<<20/len(part))) {
 				t.Errorf("%s hold a key", name)

@@ -22,8 +22,8 @@ func (t *ticker) now() int64 { return t.n.Add(1) }
 // model is a sequential specification: whether that answer is right in that state, and the state after it.
 type model func(state string, e event) (next string, ok bool)
 
-// linearizable reports whether the history has an order that the model accepts and in which nothing comes before what had
-// ended when it began.
+// linearizable reports whether the history has an order that the model accepts and in which nothing comes before what
+// had ended when it began.
 func linearizable(m model, state string, history []event) bool {
 	ops := make([]porcupine.Operation, len(history))
 	for i, e := range history {

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Why something is withheld, beside what chain says of scanners. A decision depends on none of this: what cannot be masked is kept as
-// its digest, shown as withheld, and decided as ever.
+// Why something is withheld, beside what chain says of scanners. A decision depends on none of this: what cannot be
+// masked is kept as its digest, shown as withheld, and decided as ever.
 const (
 	causeKey       = "api_key"
 	causeTooLarge  = "too_large"
@@ -30,7 +30,8 @@ const (
 // keeps one caller's huge args from taking the scanners' time from everybody's outputs.
 const maskBytes = 64 << 10
 
-// masking masks the parts of one call, each once. The log has them without what was found, approvers see how that looked like.
+// masking masks the parts of one call, each once. The log has them without what was found, approvers see how that
+// looked like.
 type masking struct {
 	s    *Service
 	ctx  context.Context
@@ -49,7 +50,8 @@ type maskedPart struct {
 }
 
 func (m *masking) of(text []byte) (chain.Masked, error) {
-	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: string(text), ToolID: m.call.ToolID, AgentID: m.call.AgentID, KeyID: m.call.KeyID, ContentType: "application/json", Turn: m.turn})
+	return m.gen.Scan.Look(m.ctx, &chain.Input{Text: string(text), ToolID: m.call.ToolID, AgentID: m.call.AgentID,
+		KeyID: m.call.KeyID, ContentType: "application/json", Turn: m.turn})
 }
 
 // maskedArgs masks the call's args, given in canonical form.
@@ -88,8 +90,8 @@ func (m *masking) record() ([]byte, *wire.Withheld) {
 	return []byte(text), nil
 }
 
-// view is the canonical call as approvers see it, secrets masked. What cannot be masked is withheld, and the view says so. Without any
-// scanner the call is shown as it is.
+// view is the canonical call as approvers see it, secrets masked. What cannot be masked is withheld, and the view says
+// so. Without any scanner the call is shown as it is.
 func (m *masking) view() ([]byte, store.Hidden) {
 	args, noArgs := m.shown(m.call.Args, m.maskedArgs)
 	about, noContext := m.shown(m.call.Context, func(text []byte) (*chain.Masked, error) {
@@ -160,8 +162,8 @@ func viewOf(c *chain.Call, args, context []byte, noArgs, noContext *wire.Withhel
 	return o.Close()
 }
 
-// Mask is a text of the log without what the scanners in force find in it, for who is given the log. Without any scanner it
-// is the text as it is, as approvers see it then too.
+// Mask is a text of the log without what the scanners in force find in it, for who is given the log. Without any
+// scanner it is the text as it is, as approvers see it then too.
 func (s *Service) Mask(ctx context.Context, in *chain.Input) (string, error) {
 	gen := s.pin()
 	defer gen.unpin()

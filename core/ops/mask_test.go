@@ -29,7 +29,8 @@ func (s *stage) lastRecord(typ string) (last string) {
 	return last
 }
 
-// A scanner's health changes what is kept of a call's args and context, never what is decided about it, whatever surface asked.
+// A scanner's health changes what is kept of a call's args and context, never what is decided about it, whatever
+// surface asked.
 func TestScannerOutageChangesNoDecision(t *testing.T) {
 	s := newMaskingStage(t)
 	agent := s.key("agent", "agent")
@@ -63,7 +64,8 @@ func TestScannerOutageChangesNoDecision(t *testing.T) {
 			if effect2 != effect || code2 != code {
 				t.Errorf("%s %s: %s %s with a sound scanner, %s %s with a broken one", c.op, tool, effect, code, effect2, code2)
 			}
-			if !strings.Contains(record, `"args_withheld":{"cause":"error","scanner":"stage"}`) || strings.Contains(record, `"args":`) {
+			if !strings.Contains(record, `"args_withheld":{"cause":"error","scanner":"stage"}`) ||
+				strings.Contains(record, `"args":`) {
 				t.Errorf("%s %s: recorded %s", c.op, tool, record)
 			}
 		}
@@ -77,7 +79,9 @@ func TestWaitingCallShowsWhatItMay(t *testing.T) {
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	down := errors.New("the scanner is down")
 	ask := func(note string) string {
-		text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"pass":"%s"},"context":{"note":"%s","pass":"%s"}}`, secret, note, secret)})
+		text, err := s.do(req{key: agent, op: "authorize",
+			body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"pass":"%s"},"context":{"note":"%s","pass":"%s"}}`,
+				secret, note, secret)})
 		if err != nil || member(text, "effect") != "DEFER" {
 			t.Fatalf("%v %s", err, text)
 		}
@@ -105,20 +109,24 @@ func TestWaitingCallShowsWhatItMay(t *testing.T) {
 	s.nowhere(secret)
 }
 
-// Where there is more to mask than a scanner can name, nobody is shown, and nothing keeps, a call of which the rest is gone unsaid.
+// Where there is more to mask than a scanner can name, nobody is shown, and nothing keeps, a call of which the rest is
+// gone unsaid.
 func TestTooMuchToMaskIsSaid(t *testing.T) {
 	s := newMaskingStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	args := `{"p":"` + strings.Repeat(secret+" ", 300) + `","to":"Mallory"}`
-	text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":%s}`, args)})
+	text, err := s.do(req{key: agent, op: "authorize",
+		body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":%s}`, args)})
 	if err != nil || member(text, "effect") != "DEFER" {
 		t.Fatalf("%v %s", err, text)
 	}
 	list, err := s.do(req{key: boss, op: "approvals_list"})
-	if want := `"args":{"withheld":"too_many"},"args_withheld":{"cause":"too_many"}`; err != nil || !strings.Contains(list, want) {
+	if want := `"args":{"withheld":"too_many"},"args_withheld":{"cause":"too_many"}`; err != nil ||
+		!strings.Contains(list, want) {
 		t.Errorf("the approver sees %v %s", err, list)
 	}
-	if rec := s.lastRecord("decision"); !strings.Contains(rec, `"args_withheld":{"cause":"too_many"}`) || strings.Contains(rec, `"args":`) {
+	if rec := s.lastRecord("decision"); !strings.Contains(rec, `"args_withheld":{"cause":"too_many"}`) ||
+		strings.Contains(rec, `"args":`) {
 		t.Errorf("recorded %s", rec)
 	}
 	a := s.action(submit(agent, "defer", args))

@@ -44,9 +44,10 @@ func (s *Service) Deferral(ctx context.Context, decision string) (*Deferral, err
 	return &Deferral{Defer: cmd.Out, Open: cmd.Open, Call: view, Digest: s.set.Store.CallDigest(cmd.Out.Stands())}, nil
 }
 
-// shows reports whether a view, which is read after the state, is of the call as it stood then. If other arguments took the
-// place of those that were asked for, they never come back, so a digest stands for no view of these; but of what approvers put in
-// place, one can go and come back while somebody looks at the other. Such arguments are in the view as they were hashed.
+// shows reports whether a view, which is read after the state, is of the call as it stood then. If other arguments took
+// the place of those that were asked for, they never come back, so a digest stands for no view of these; but of what
+// approvers put in place, one can go and come back while somebody looks at the other. Such arguments are in the view as
+// they were hashed.
 func shows(view []byte, d *store.Defer) bool {
 	if d.Modified == nil {
 		return true
@@ -72,7 +73,8 @@ type Answer struct {
 }
 
 // AnswerAs is Approve for an operator, who has no key and never sees the token, which is the asking key's.
-func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who, a Answer) (*wire.ApproveResponse, error) {
+func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who, a Answer) (*wire.ApproveResponse,
+	error) {
 	k := op.Approver()
 	switch {
 	case k.Scope()&sdk.ScopeApprove == 0:
@@ -92,5 +94,6 @@ func (s *Service) AnswerAs(ctx context.Context, op store.Operator, by store.Who,
 		token = cmd.Out.Token
 	}
 	return s.Approve(&Request{Ctx: ctx, Key: k, Who: by, Start: s.set.Now()},
-		&wire.ApproveRequest{DeferToken: token, Approved: &a.Approved, Withdraw: a.Withdraw, Digest: a.Digest, Reason: a.Reason})
+		&wire.ApproveRequest{DeferToken: token, Approved: &a.Approved, Withdraw: a.Withdraw, Digest: a.Digest,
+			Reason: a.Reason})
 }

@@ -32,13 +32,14 @@ func (twoSign) Check(context.Context, *chain.Call) (sdk.Verdict, error) {
 	return sdk.Verdict{Effect: sdk.Defer, Code: "TEST", Approvals: 2}, nil
 }
 
-// TestViewIsOfWhatIsApproved: other arguments that come and go while a page is made are not on it under the name of those that
-// its form would approve.
+// TestViewIsOfWhatIsApproved: other arguments that come and go while a page is made are not on it under the name of
+// those that its form would approve.
 func TestViewIsOfWhatIsApproved(t *testing.T) {
 	m := &meddled{before: func() {}}
 	b := newBench(t, func(s ops.Store) ops.Store { m.Store = s; return m })
 	agent, boss := b.newKey("agent", "agent"), b.newKey("boss", "approver")
-	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "two", Inline: true, OnError: sdk.Deny, Checker: twoSign{}}}})
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny,
+		Steps: []chain.Step{{Name: "two", Inline: true, OnError: sdk.Deny, Checker: twoSign{}}}})
 	asked := b.decides(agent.Value, `,"args":{"amount":1}`, "DEFER TEST")
 	decision, token := member(asked, "decision_id"), member(asked, "defer_token")
 	put := func(amount string) {
@@ -64,7 +65,8 @@ func TestViewIsOfWhatIsApproved(t *testing.T) {
 	}
 	put("3")
 	ada := store.Operator{Name: "ada", Role: store.RoleAdmin}
-	if _, err := b.svc.AnswerAs(context.Background(), ada, admin, ops.Answer{Decision: decision, Approved: true, Digest: d.Digest}); code(err) != string(sdk.CodeCallChanged) {
+	if _, err := b.svc.AnswerAs(context.Background(), ada, admin,
+		ops.Answer{Decision: decision, Approved: true, Digest: d.Digest}); code(err) != string(sdk.CodeCallChanged) {
 		t.Errorf("what was shown is not approved any more: %v", err)
 	}
 }
@@ -109,7 +111,8 @@ func (s deaf) Commit(ctx context.Context, cmd store.Command) error {
 func TestOperatorDeniesInAStall(t *testing.T) {
 	b := newBench(t, func(s ops.Store) ops.Store { return deaf{s} })
 	agent := b.newKey("agent", "agent")
-	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{{Name: "two", Inline: true, OnError: sdk.Deny, Checker: twoSign{}}}})
+	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny,
+		Steps: []chain.Step{{Name: "two", Inline: true, OnError: sdk.Deny, Checker: twoSign{}}}})
 	asked := b.decides(agent.Value, `,"args":{"amount":1}`, "DEFER TEST")
 	ada := store.Operator{Name: "ada", Role: store.RoleAdmin}
 	answer := func(a ops.Answer) string {
@@ -128,7 +131,8 @@ func TestOperatorDeniesInAStall(t *testing.T) {
 			t.Errorf("%+v: got %q, want %q", c.a, got, c.want)
 		}
 	}
-	if got := member(b.must(agent.Value, "defer_status", fmt.Sprintf(`{"defer_token":%q}`, member(asked, "defer_token"))), "status"); got != store.Denied {
+	if got := member(b.must(agent.Value, "defer_status", fmt.Sprintf(`{"defer_token":%q}`, member(asked, "defer_token"))),
+		"status"); got != store.Denied {
 		t.Errorf("it is %s", got)
 	}
 }

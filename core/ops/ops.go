@@ -1,13 +1,12 @@
-// Package ops holds the one table of operations that every transport serves, and one file per operation. An operation is
-// a typed function that sees neither HTTP nor a socket, so no two transports can differ. It owns authentication, scopes
-// and what an operation means; it asks the chain for verdicts and hands changes to the store. It must never write around
-// Committer, answer before the record is on disk, or turn an error into anything but a refusal. Clock and randomness
-// come in with Settings.
+// Package ops holds the one table of operations that every transport serves, and one file per operation. An operation
+// is a typed function that sees neither HTTP nor a socket, so no two transports can differ. It owns authentication,
+// scopes and what an operation means; it asks the chain for verdicts and hands changes to the store. It must never
+// write around Store.Commit, answer before the record is on disk, or turn an error into anything but a refusal. Clock
+// and randomness come in with Settings.
 package ops
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"reflect"
 	"sync"
@@ -105,13 +104,14 @@ type Opener struct {
 
 // stream turns a subscribing operation's function into a table entry.
 func stream[Req any](fn func(*Service, *Request, *Req) (Stream, error)) Opener {
-	return Opener{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[wire.SubscribeResponse](), Open: func(s *Service, r *Request) (Stream, error) {
-		req := new(Req)
-		if err := decode(s, r, req); err != nil {
-			return nil, err
-		}
-		return fn(s, r, req)
-	}}
+	return Opener{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[wire.SubscribeResponse](),
+		Open: func(s *Service, r *Request) (Stream, error) {
+			req := new(Req)
+			if err := decode(s, r, req); err != nil {
+				return nil, err
+			}
+			return fn(s, r, req)
+		}}
 }
 
 // decode fills a request from its body, and from what came in the path and the query.
@@ -137,17 +137,18 @@ func typed[Req, Resp any, P interface {
 	Response
 }](fn func(*Service, *Request, *Req) (P, error)) Runner {
 	reqs := sync.Pool{New: func() any { return new(Req) }} // fn must not keep its request
-	return Runner{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[Resp](), Call: func(s *Service, r *Request) (Response, error) {
-		req := reqs.Get().(*Req)
-		defer func() {
-			*req = *new(Req)
-			reqs.Put(req)
-		}()
-		if err := decode(s, r, req); err != nil {
-			return nil, err
-		}
-		return fn(s, r, req)
-	}}
+	return Runner{Req: reflect.TypeFor[Req](), Resp: reflect.TypeFor[Resp](),
+		Call: func(s *Service, r *Request) (Response, error) {
+			req := reqs.Get().(*Req)
+			defer func() {
+				*req = *new(Req)
+				reqs.Put(req)
+			}()
+			if err := decode(s, r, req); err != nil {
+				return nil, err
+			}
+			return fn(s, r, req)
+		}}
 }
 
 // Request is one request as an operation sees it, whatever carried it.
@@ -162,11 +163,12 @@ type Request struct {
 	Params      []wire.Param    // of the path and the query
 	Stopping    <-chan struct{} // closed when the server drains: whoever waits answers now
 
-	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx instead.
+	// Gone reports whether the caller went away, so that nobody waits for it in vain; nil where transports end Ctx
+	// instead.
 	Gone func() bool
 
-	// Flight is told before a decision is committed, from when on its answer may be a PERMIT that a kill waits for; nil where the transport
-	// asks Overtaken instead.
+	// Flight is told before a decision is committed, from when on its answer may be a PERMIT that a kill waits for; nil
+	// where the transport asks Overtaken instead.
 	Flight Flight
 
 	own       places.Turn
@@ -177,77 +179,8 @@ type Request struct {
 // Flight is one request of a transport that counts itself among those whose answer may be a PERMIT on its way.
 type Flight interface{ TakeOff() }
 
-// Store is what operations need of the state.
-type Store interface {
-	Keys
-	Grants
-	Kills
-	Actions
-	// Commit returns when the command's record is on disk, or with the reason why it is not.
-	Commit(ctx context.Context, cmd store.Command) error
-	// View is a deferred call as approvers see it; nil if there is none.
-	View(token string) (json.RawMessage, error)
-	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the disk.
-	OpenCall(decision string) string
-	// CallDigest names a call to those who are shown it.
-	CallDigest(call store.Hash) string
-}
-
-// Keys is what operations read of keys.
-type Keys interface {
-	// Key is the key with that id, revoked ones too, or nil.
-	Key(id string) *store.Key
-	// Keys lists all keys, tombstones too.
-	Keys() []*store.Key
-	// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled.
-	KeyStopped(id string) bool
-}
-
-// Grants is what operations read of standing grants.
-type Grants interface {
-	// GrantsFor lists the grants that may permit such a call, the narrowest first, args_match apart.
-	GrantsFor(c *store.GrantCall) []*store.Grant
-	// Grants calls fn with grants, newest first, from behind an id on, until it says no.
-	Grants(after string, fn func(*store.Grant) bool) error
-	// Signed reports whether somebody who signed the grant may still do so.
-	Signed(g *store.Grant) bool
-}
-
-// Kills is what operations read of kills, and how one comes into effect before it is on disk.
-type Kills interface {
-	// Killed is a kill that covers such a call, or nil.
-	Killed(k *store.Key, agent, session, tool string) *store.Kill
-	// Began is what a call keeps of its beginning, read before Killed.
-	Began() uint64
-	// KilledSince is a kill that covers such a call, or has covered it since it began, or nil.
-	KilledSince(began uint64, k *store.Key, agent, session, tool string) *store.Kill
-	// Kept reports whether a kill of exactly that scope and target was answered and not undone.
-	Kept(k store.Kill) bool
-	// Kills lists the kills in effect.
-	Kills() []store.Kill
-	// Hold puts a kill in effect in memory; Release takes it back. A commit that answers in_effect_not_durable leaves it.
-	Hold(k store.Kill) *store.Kill
-	Release(held *store.Kill)
-}
-
-// Actions is what operations read of actions.
-type Actions interface {
-	// Actions lists actions, newest first. next is the Before of the page that follows, "" when there is none. All that it
-	// has seen is on disk when it returns.
-	Actions(ctx context.Context, q *store.ActionQuery) (page []*store.Action, next string, err error)
-}
-
-// Observer counts operations.
-type Observer interface {
-	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's outcome.
-	Operated(operation, result string, code sdk.Code, took time.Duration)
-	// Asked is called for each step that a chain ("authorize" or "scan") asked; it must not block. failed: it did not run to its end.
-	Asked(chain, step string, failed bool, took time.Duration)
-	// Kept is called for what could not be kept or shown masked, and is withheld; it must not block.
-	Kept(where, cause, scanner string)
-}
-
-// Generation is one immutable set of rules and scanners. What was begun on one ends on it, whatever is put in its place.
+// Generation is one immutable set of rules and scanners. What was begun on one ends on it, whatever is put in its
+// place.
 type Generation struct {
 	Policy    string // hash of what the operator wrote
 	Authorize *chain.Authorizer
@@ -257,15 +190,15 @@ type Generation struct {
 	users atomic.Int64
 }
 
-// Users is how many calls and streams work on the generation. Once another one has taken its place, it only falls: at 0,
-// nothing of this generation is used any more.
+// Users is how many calls and streams work on the generation. Once another one has taken its place, it only falls: at
+// 0, nothing of this generation is used any more.
 func (g *Generation) Users() int64 { return g.users.Load() }
 
 // unpin takes pin back.
 func (g *Generation) unpin() { g.users.Add(-1) }
 
-// pin gives the generation in force and keeps what it is made of from being closed until unpin. It is counted before it is
-// looked at once more: who swapped in between sees either the count or that nobody uses the old one.
+// pin gives the generation in force and keeps what it is made of from being closed until unpin. It is counted before it
+// is looked at once more: who swapped in between sees either the count or that nobody uses the old one.
 func (s *Service) pin() *Generation {
 	for {
 		g := s.set.Generation()
@@ -279,19 +212,20 @@ func (s *Service) pin() *Generation {
 
 // Settings are what a Service needs; all are required.
 type Settings struct {
-	Store        Store
-	Generation   func() *Generation
-	Pepper       []byte
-	Now          func() time.Time
-	Random       func([]byte) // fills with cryptographic randomness
-	NameBytes    int
-	DeferTTL     time.Duration
-	MaxDeferTTL  time.Duration
-	ApprovedTTL  time.Duration
-	MaxJoined    int // actions that wait for one deferred call
-	MaxDefers    int
-	LongPolls    int
-	Turns        int                                // requests that are worked on at once, waits apart; 0: as many as there are processors
+	Store       Store
+	Generation  func() *Generation
+	Pepper      []byte
+	Now         func() time.Time
+	Random      func([]byte) // fills with cryptographic randomness
+	NameBytes   int
+	DeferTTL    time.Duration
+	MaxDeferTTL time.Duration
+	ApprovedTTL time.Duration
+	MaxJoined   int // actions that wait for one deferred call
+	MaxDefers   int
+	LongPolls   int
+	// requests that are worked on at once, waits apart; 0: as many as there are processors
+	Turns        int
 	Grants       int                                // live standing grants
 	GrantsPerKey int                                // of one issuer; 0 is as many
 	Match        func(expr string) (Matcher, error) // compiles an args_match
@@ -301,7 +235,8 @@ type Settings struct {
 	Streams      int // open ones of one key
 	ScanStreams  ScanStreamLimits
 	Version      string
-	Policy       func(text string) (*chain.Authorizer, error) // compiles a rules file without any other effect; the error is a *PolicyError
+	// compiles a rules file without any other effect; the error is a *PolicyError
+	Policy func(text string) (*chain.Authorizer, error)
 }
 
 // Service runs the operations. Safe for concurrent use.
@@ -325,8 +260,10 @@ type Service struct {
 
 // New makes a Service.
 func New(set Settings) *Service {
-	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random), polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set), flights: newFlights(), pages: newPages(set.Pepper),
-		scans: scanStreams{set: set.ScanStreams}, turns: newTurns(set.Turns)}
+	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random),
+		polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set),
+		flights: newFlights(), pages: newPages(set.Pepper), scans: scanStreams{set: set.ScanStreams},
+		turns: newTurns(set.Turns)}
 }
 
 // Run authenticates nothing: it checks scope and rate and runs the operation. Transports call it for every request, so
@@ -361,8 +298,8 @@ func (s *Service) open(op *Op, r *Request) (Stream, error) {
 	return op.Stream.Open(s, r)
 }
 
-// Allowed says whether a key has a scope that the operation needs. A transport may ask before it reads a body; admit asks
-// again.
+// Allowed says whether a key has a scope that the operation needs. A transport may ask before it reads a body; admit
+// asks again.
 func Allowed(op *Op, k *store.Key) error {
 	if k.Scope()&op.Needs == 0 {
 		return sdk.Errf(sdk.CodeMissingScope, "the key %q lacks scope %s", k.Name, op.Needs)

@@ -25,7 +25,9 @@ func (b *bench) keyed(value, op, body, idem string) (string, error) {
 	}
 	for i := range ops.Table {
 		if ops.Table[i].Name == op {
-			resp, err := b.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body, Idempotency: idem})
+			resp, err := b.svc.Run(&ops.Table[i], &ops.Request{Ctx: context.Background(), Key: key,
+				Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: b.now(), Body: doc.Root(), Raw: body,
+				Idempotency: idem})
 			var before *ops.Replay
 			switch {
 			case errors.As(err, &before):

@@ -22,8 +22,8 @@ const (
 	memberBytes = 4 << 10  // of one of its members, when the call is longer than that
 )
 
-// pages seals cursors and bounds how many lists are read at once. A cursor may stand at a row that its reader must not see, so
-// it says nothing to them.
+// pages seals cursors and bounds how many lists are read at once. A cursor may stand at a row that its reader must not
+// see, so it says nothing to them.
 type pages struct {
 	seal cipher.AEAD
 	salt []byte

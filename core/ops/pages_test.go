@@ -17,7 +17,8 @@ import (
 )
 
 // onePage is one answer of a list, its rows' ids and its cursor.
-func onePage(t testing.TB, s *stage, key, op, list, id, cursor string, limit int) (ids []string, next string, size int) {
+func onePage(t testing.TB, s *stage, key, op, list, id, cursor string, limit int) (ids []string, next string,
+	size int) {
 	t.Helper()
 	query := [][2]string{}
 	if limit > 0 {
@@ -64,7 +65,8 @@ func TestListsOfLargeCallsAreShort(t *testing.T) {
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	arg := strings.Repeat("x", large)
 	for i := range 18 {
-		if _, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d,"text":%q}}`, i, arg)}); err != nil {
+		if _, err := s.do(req{key: agent, op: "authorize",
+			body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d,"text":%q}}`, i, arg)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,12 +75,14 @@ func TestListsOfLargeCallsAreShort(t *testing.T) {
 		t.Fatalf("%d calls in %d bytes, and more %q", len(tokens), size, next)
 	}
 	text, err := s.do(req{key: boss, op: "approvals_list"})
-	if err != nil || !strings.Contains(text, `"call_omitted":["args"],"call_bytes":`) || !strings.Contains(text, `"tool_id":"defer"`) || strings.Contains(text, `"digest"`) {
+	if err != nil || !strings.Contains(text, `"call_omitted":["args"],"call_bytes":`) ||
+		!strings.Contains(text, `"tool_id":"defer"`) || strings.Contains(text, `"digest"`) {
 		t.Errorf("%v %.500s", err, text)
 	}
 	for _, token := range tokens {
 		text, err := s.do(req{key: boss, op: "approval_get", query: [][2]string{{"defer_token", token}}})
-		if err != nil || !strings.Contains(text, arg) || strings.Contains(text, "call_omitted") || member(text, "digest") == "" || member(text, "defer_token") != token {
+		if err != nil || !strings.Contains(text, arg) || strings.Contains(text, "call_omitted") ||
+			member(text, "digest") == "" || member(text, "defer_token") != token {
 			t.Errorf("%v %.200s", err, text)
 		}
 	}
@@ -89,12 +93,14 @@ func TestListsOfLargeCallsAreShort(t *testing.T) {
 	s.refused(req{key: other, op: "approval_get", query: [][2]string{{"defer_token", tokens[0]}}}, sdk.CodeUnknownDefer)
 }
 
-// A page ends before it has read or shown too much, and the cursor leads to every call once, whatever is added meanwhile.
+// A page ends before it has read or shown too much, and the cursor leads to every call once, whatever is added
+// meanwhile.
 func TestPagesAreCompleteUnderInserts(t *testing.T) {
 	s := newStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	ask := func(i int) string {
-		text, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d,"text":%q}}`, i, strings.Repeat("y", 12<<10))})
+		text, err := s.do(req{key: agent, op: "authorize",
+			body: fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d,"text":%q}}`, i, strings.Repeat("y", 12<<10))})
 		if err != nil {
 			t.Error(err)
 		}
@@ -128,7 +134,8 @@ func TestPagesAreCompleteUnderInserts(t *testing.T) {
 	}
 	s.refused(req{key: boss, op: "approvals_list", query: [][2]string{{"cursor", "AAAA"}}}, sdk.CodeInvalidField)
 	s.refused(req{key: boss, op: "approvals_list", query: [][2]string{{"cursor", next + "A"}}}, sdk.CodeInvalidField)
-	s.refused(req{key: agent, op: "action_list", query: [][2]string{{"cursor", next}}}, sdk.CodeInvalidField) // of another list
+	// of another list
+	s.refused(req{key: agent, op: "action_list", query: [][2]string{{"cursor", next}}}, sdk.CodeInvalidField)
 }
 
 func TestKillsHavePages(t *testing.T) {
@@ -147,7 +154,8 @@ func TestKillsHavePages(t *testing.T) {
 	}
 }
 
-// elsewhere is a store whose lists of actions end where they are told to, and which keeps where the next is asked to go on.
+// elsewhere is a store whose lists of actions end where they are told to, and which keeps where the next is asked to go
+// on.
 type elsewhere struct {
 	ops.Store
 	next, before string
@@ -216,7 +224,8 @@ func TestPagesSkipWhatTheKeyMustNotSee(t *testing.T) {
 	theirs, ours := s.key("theirs", "agent", "theirs"), s.key("ours", "agent", "ours")
 	for i := range 5 {
 		for _, one := range []struct{ agent, key string }{{"ours", ours}, {"theirs", theirs}} {
-			s.action(req{key: one.key, op: "action_submit", body: fmt.Sprintf(`{"agent_id":%q,"tool":"permit","params":{"n":%d}}`, one.agent, i)})
+			s.action(req{key: one.key, op: "action_submit",
+				body: fmt.Sprintf(`{"agent_id":%q,"tool":"permit","params":{"n":%d}}`, one.agent, i)})
 		}
 	}
 	seen := map[string]int{}

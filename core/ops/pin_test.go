@@ -8,8 +8,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// Whoever swaps generations closes the old one's plugins when its users are gone: a stream is one for as long as pieces of it
-// may come, a call while it runs, and nothing that has ended stays behind.
+// Whoever swaps generations closes the old one's plugins when its users are gone: a stream is one for as long as pieces
+// of it may come, a call while it runs, and nothing that has ended stays behind.
 func TestUsersOfAGeneration(t *testing.T) {
 	wait := bang{entered: make(chan struct{}), wait: make(chan struct{})}
 	b, store := scanBench(t, abi.StreamStateful, wait)

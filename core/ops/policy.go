@@ -57,7 +57,8 @@ type compiles struct{ n atomic.Int32 }
 func (c *compiles) enter() error {
 	if c.n.Add(1) > policyCompiles {
 		c.leave()
-		return sdk.Errf(sdk.CodeTooManyRequests, "%d policies are being compiled or tested already; ask again in a second", policyCompiles)
+		return sdk.Errf(sdk.CodeTooManyRequests, "%d policies are being compiled or tested already; ask again in a second",
+			policyCompiles)
 	}
 	return nil
 }
@@ -77,10 +78,12 @@ func (s *Service) compile(v exact.Value) (*chain.Authorizer, string, error) {
 	case exact.Object:
 		text = v.Raw() // JSON is YAML too
 	default:
-		return nil, "", sdk.FieldErrf(sdk.CodeInvalidField, "policy", "policy must be the text of a rules file or an object, not %v", v.Kind())
+		return nil, "", sdk.FieldErrf(sdk.CodeInvalidField, "policy",
+			"policy must be the text of a rules file or an object, not %v", v.Kind())
 	}
 	if len(text) > policyBytes {
-		return nil, "", sdk.FieldErrf(sdk.CodeTooLarge, "policy", "policy is %d bytes long, more than the limit of %d; yett rules test takes larger ones", len(text), policyBytes)
+		return nil, "", sdk.FieldErrf(sdk.CodeTooLarge, "policy",
+			"policy is %d bytes long, more than the limit of %d; yett rules test takes larger ones", len(text), policyBytes)
 	}
 	a, err := s.set.Policy(text)
 	if err != nil {
@@ -102,8 +105,8 @@ func invalidPolicy(err error) error {
 	return out
 }
 
-// once answers an operation that changes nothing. Another body under the same Idempotency-Key is refused; the same body is
-// answered anew, since an answer may repeat what the policy and the action hold, and none of that is kept.
+// once answers an operation that changes nothing. Another body under the same Idempotency-Key is refused; the same body
+// is answered anew, since an answer may repeat what the policy and the action hold, and none of that is kept.
 func once[Resp any](s *Service, r *Request, operation string, fn func() (Resp, error)) (resp Resp, err error) {
 	if err := noKeys(r.Idempotency); err != nil {
 		return resp, err
@@ -164,11 +167,13 @@ func (s *Service) policyTest(r *Request, in *wire.PolicyTestRequest) (*wire.Poli
 	if err != nil {
 		return nil, err
 	}
-	call := &chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: act.AgentID, SessionID: act.SessionID, ToolID: wire.ToolOf(act.Tool, act.Operation), Operation: act.Operation,
+	call := &chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: act.AgentID, SessionID: act.SessionID,
+		ToolID: wire.ToolOf(act.Tool, act.Operation), Operation: act.Operation,
 		Args: act.Params, Context: act.Context, Now: r.Start}
 	_, call.Digest = digest(nil, call)
 	v := a.Run(r.Ctx, call, nil).Verdict
-	out := &wire.PolicyTestResponse{Valid: true, Effect: v.Effect.String(), ReasonCode: v.Code, Reason: v.Reason, RuleID: v.RuleID, RiskLevel: store.RiskOf(&v, v.Effect), RequestHash: request, PolicyHash: hash}
+	out := &wire.PolicyTestResponse{Valid: true, Effect: v.Effect.String(), ReasonCode: v.Code, Reason: v.Reason,
+		RuleID: v.RuleID, RiskLevel: store.RiskOf(&v, v.Effect), RequestHash: request, PolicyHash: hash}
 	out.Outcome, out.Decision = wire.OutcomeOf(out.Effect)
 	return out, nil
 }

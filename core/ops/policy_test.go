@@ -22,11 +22,13 @@ func policyStage(t *testing.T) (s *stage, texts *[]string) {
 		*texts = append(*texts, text)
 		switch {
 		case strings.Contains(text, "bad"):
-			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 3, Column: 7, Msg: "no such effect"}, {Line: 9, Column: 1, Msg: "id: missing"}}}
+			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 3, Column: 7, Msg: "no such effect"},
+				{Line: 9, Column: 1, Msg: "id: missing"}}}
 		case strings.Contains(text, "crash"):
 			return nil, errors.New("the compiler has a fault")
 		}
-		return &chain.Authorizer{Budget: 1 << 40, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "t", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}, nil
+		return &chain.Authorizer{Budget: 1 << 40, Now: s.clock, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "t", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}, nil
 	}
 	return s, texts
 }
@@ -36,7 +38,8 @@ func TestPolicyValidate(t *testing.T) {
 	agent, auditor, boss := s.key("agent", "agent"), s.key("auditor", "auditor"), s.key("boss", "approver")
 	for _, b := range []string{`{"policy":"rules: []\n"}`, `{"policy":{"rules":[ ]}}`} {
 		for _, key := range []string{agent, auditor} {
-			if text, err := s.do(req{key: key, op: "policy_validate", body: b}); err != nil || !strings.HasPrefix(text, `{"valid":true,"policy_hash":"`) {
+			if text, err := s.do(req{key: key, op: "policy_validate", body: b}); err != nil ||
+				!strings.HasPrefix(text, `{"valid":true,"policy_hash":"`) {
 				t.Errorf("%s: %v %s", b, err, text)
 			}
 		}
@@ -47,29 +50,36 @@ func TestPolicyValidate(t *testing.T) {
 	for _, c := range []struct {
 		key, body string
 		want      sdk.Code
-	}{{boss, `{"policy":""}`, sdk.CodeMissingScope}, {agent, `{}`, sdk.CodeMissingField}, {agent, `{"policy":7}`, sdk.CodeInvalidField}, {agent, `{"policy":"crash"}`, sdk.CodeInternal}} {
+	}{{boss, `{"policy":""}`, sdk.CodeMissingScope}, {agent, `{}`, sdk.CodeMissingField},
+		{agent, `{"policy":7}`, sdk.CodeInvalidField}, {agent, `{"policy":"crash"}`, sdk.CodeInternal}} {
 		s.refused(req{key: c.key, op: "policy_validate", body: c.body}, c.want)
 	}
 	_, err := s.do(req{key: agent, op: "policy_validate", body: `{"policy":"bad"}`})
 	var e *sdk.Error
-	if !errors.As(err, &e) || e.Code != sdk.CodeInvalidPolicy || e.Field != "policy" || e.More["line"] != "3" || e.More["column"] != "7" || e.Msg != "line 3, column 7: no such effect; line 9, column 1: id: missing" {
+	if !errors.As(err, &e) || e.Code != sdk.CodeInvalidPolicy || e.Field != "policy" || e.More["line"] != "3" ||
+		e.More["column"] != "7" || e.Msg != "line 3, column 7: no such effect; line 9, column 1: id: missing" {
 		t.Errorf("a bad policy: %#v", err)
 	}
 	for range 2 {
-		if text, err := s.do(req{key: agent, op: "policy_validate", body: `{"policy":"rules: []"}`, idem: "v"}); err != nil || !strings.Contains(text, `"valid":true`) {
+		if text, err := s.do(req{key: agent, op: "policy_validate", body: `{"policy":"rules: []"}`, idem: "v"}); err != nil ||
+			!strings.Contains(text, `"valid":true`) {
 			t.Errorf("%v %s", err, text)
 		}
 	}
-	s.refused(req{key: agent, op: "policy_validate", body: `{"policy":"rules: [] "}`, idem: "v"}, sdk.CodeIdempotencyReused)
+	s.refused(req{key: agent, op: "policy_validate", body: `{"policy":"rules: [] "}`, idem: "v"},
+		sdk.CodeIdempotencyReused)
 }
 
 func TestPolicyTest(t *testing.T) {
 	s, _ := policyStage(t)
 	agent := s.key("agent", "agent")
 	before := s.store.Seq()
-	for _, c := range []struct{ tool, effect, outcome, decision, risk string }{{"permit", "PERMIT", "EXECUTE", "allow", "low"}, {"defer", "DEFER", "ABSTAIN", "require_approval", "medium"}, {"x", "DENY", "HALT", "deny", "high"}} {
-		text, err := s.do(req{key: agent, op: "policy_test", body: `{"policy":"ok","action":{"agent_id":"someone","tool":"` + c.tool + `","params":{}}}`})
-		if err != nil || member(text, "effect") != c.effect || member(text, "outcome") != c.outcome || member(text, "decision") != c.decision || member(text, "risk_level") != c.risk {
+	for _, c := range []struct{ tool, effect, outcome, decision, risk string }{{"permit", "PERMIT", "EXECUTE", "allow",
+		"low"}, {"defer", "DEFER", "ABSTAIN", "require_approval", "medium"}, {"x", "DENY", "HALT", "deny", "high"}} {
+		text, err := s.do(req{key: agent, op: "policy_test",
+			body: `{"policy":"ok","action":{"agent_id":"someone","tool":"` + c.tool + `","params":{}}}`})
+		if err != nil || member(text, "effect") != c.effect || member(text, "outcome") != c.outcome ||
+			member(text, "decision") != c.decision || member(text, "risk_level") != c.risk {
 			t.Errorf("%s: %v %s", c.tool, err, text)
 		}
 	}
@@ -81,7 +91,8 @@ func TestPolicyTest(t *testing.T) {
 	if !errors.As(err, &e) || e.Field != "action.agent_id" {
 		t.Errorf("an action without agent_id: %#v", err)
 	}
-	s.refused(req{key: agent, op: "policy_test", body: `{"policy":"bad","action":{"agent_id":"a","tool":"x"}}`}, sdk.CodeInvalidPolicy)
+	s.refused(req{key: agent, op: "policy_test", body: `{"policy":"bad","action":{"agent_id":"a","tool":"x"}}`},
+		sdk.CodeInvalidPolicy)
 	s.refused(req{key: agent, op: "policy_test", body: `{"policy":"ok"}`}, sdk.CodeMissingField)
 }
 
@@ -98,7 +109,8 @@ func TestPolicyInfo(t *testing.T) {
 func TestPolicyTestWritesNothingOfWhatItIsSent(t *testing.T) {
 	s, _ := policyStage(t)
 	agent := s.key("agent", "agent")
-	other, err := s.svc.CreateKey(t.Context(), ops.KeySpec{Name: "other", Preset: "agent"}, store.Who{Principal: "admin:0"})
+	other, err := s.svc.CreateKey(t.Context(), ops.KeySpec{Name: "other", Preset: "agent"},
+		store.Who{Principal: "admin:0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +176,13 @@ func TestOnePolicyIsEvaluatedAtOnce(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		_, err := s.do(req{key: agent, op: "policy_test", body: `{"policy":"slow","action":{"agent_id":"a","tool":"permit"}}`})
+		_, err := s.do(req{key: agent, op: "policy_test",
+			body: `{"policy":"slow","action":{"agent_id":"a","tool":"permit"}}`})
 		done <- err
 	}()
 	<-inside
-	s.refused(req{key: agent, op: "policy_test", body: `{"policy":"ok","action":{"agent_id":"a","tool":"permit"}}`}, sdk.CodeTooManyRequests)
+	s.refused(req{key: agent, op: "policy_test", body: `{"policy":"ok","action":{"agent_id":"a","tool":"permit"}}`},
+		sdk.CodeTooManyRequests)
 	s.refused(req{key: agent, op: "policy_validate", body: `{"policy":"ok"}`}, sdk.CodeTooManyRequests)
 	close(leave)
 	if err := <-done; err != nil {

@@ -310,8 +310,8 @@ func (p *pump) call(u *subscriber) {
 	}
 }
 
-// wakeAll wakes the readers that have got something, a few at a time. While the pump is busy it leaves those asleep that
-// have little: they will have more in a moment.
+// wakeAll wakes the readers that have got something, a few at a time. While the pump is busy it leaves those asleep
+// that have little: they will have more in a moment.
 func (p *pump) wakeAll(busy bool) {
 	woken := 0
 	p.wake = slices.DeleteFunc(p.wake, func(u *subscriber) bool {

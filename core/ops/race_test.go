@@ -43,8 +43,9 @@ func deferLife(state string, e event) (string, bool) {
 // racers are eight at once on one deferred call.
 var racers = []string{"approve", "approve", "deny", "deny", "late", "redeem", "redeem", "status"}
 
-// deferHistory makes a deferred call and lets the racers at it, and then asks it for its end. Who is let go first goes round, and in every
-// fourth history one of them is through before the others begin: so each end is seen whatever the scheduler prefers.
+// deferHistory makes a deferred call and lets the racers at it, and then asks it for its end. Who is let go first goes
+// round, and in every fourth history one of them is through before the others begin: so each end is seen whatever the
+// scheduler prefers.
 func deferHistory(b *bench, agent *ops.NewKey, bosses []*ops.NewKey, n int) []event {
 	b.t.Helper()
 	call := fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"n":%d}`, n)
@@ -59,7 +60,8 @@ func deferHistory(b *bench, agent *ops.NewKey, bosses []*ops.NewKey, n int) []ev
 			b.offset.Add(int64(61 * time.Second))
 			return ""
 		case "approve", "deny":
-			answer, err := b.run(bosses[i].Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, in == "approve"))
+			answer, err := b.run(bosses[i].Value, "approve_defer",
+				fmt.Sprintf(`{"defer_token":%q,"approved":%v}`, token, in == "approve"))
 			return ended(answer, err)
 		case "redeem":
 			answer, err := b.run(agent.Value, "authorize", call+fmt.Sprintf(`,"defer_token":%q}`, token))
@@ -101,7 +103,8 @@ func deferHistory(b *bench, agent *ops.NewKey, bosses []*ops.NewKey, n int) []ev
 	return history
 }
 
-// racerOf is what the racer does in history n. Time passes in every fourth alone, else little would be left to race for.
+// racerOf is what the racer does in history n. Time passes in every fourth alone, else little would be left to race
+// for.
 func racerOf(i, n int) string {
 	if racers[i] == "late" && n%4 != 0 {
 		return "status"
@@ -182,7 +185,9 @@ func (s *twice) Commit(ctx context.Context, cmd store.Command) error {
 }
 
 func TestWinnerCheckCatchesADoubleWinner(t *testing.T) {
-	b, agent, bosses := raceBench(t, func(s ops.Store) ops.Store { return &twice{Store: s, spent: map[string]store.Decision{}} })
+	b, agent, bosses := raceBench(t, func(s ops.Store) ops.Store {
+		return &twice{Store: s, spent: map[string]store.Decision{}}
+	})
 	for n := range 200 {
 		h := deferHistory(b, agent, bosses, n)
 		if _, permits := winners(h); permits > 1 {

@@ -25,7 +25,8 @@ func TestStartAsksTheRulesOfToday(t *testing.T) {
 	says(sdk.Permit)
 	a := s.action(submit(agent, "x", `{"n":1}`))
 	says(sdk.Defer)
-	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "pending_approval" || got.Token == "" {
+	if got := s.action(req{key: agent, op: "action_start", id: a.ID}); got.Status != "pending_approval" ||
+		got.Token == "" {
 		t.Fatalf("rules defer it today: %+v", got)
 	}
 	got := s.action(req{key: agent, op: "action_get", id: a.ID})
@@ -35,7 +36,8 @@ func TestStartAsksTheRulesOfToday(t *testing.T) {
 	}
 
 	grant := func(n int) string {
-		text, err := s.do(req{key: boss, op: "standing_grant_add", body: fmt.Sprintf(`{"agent_id":"a","tool_pattern":"**","ttl_seconds":60,"max_uses":%d}`, n)})
+		text, err := s.do(req{key: boss, op: "standing_grant_add",
+			body: fmt.Sprintf(`{"agent_id":"a","tool_pattern":"**","ttl_seconds":60,"max_uses":%d}`, n)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,23 +53,28 @@ func TestStartAsksTheRulesOfToday(t *testing.T) {
 	if _, err := s.do(req{key: boss, op: "standing_grant_revoke", body: fmt.Sprintf(`{"grant_id":%q}`, id)}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.action(req{key: agent, op: "action_start", id: c.ID}); c.Status != "allowed" || got.Status != "pending_approval" {
+	if got := s.action(req{key: agent, op: "action_start", id: c.ID}); c.Status != "allowed" ||
+		got.Status != "pending_approval" {
 		t.Errorf("its grant was revoked before it was started: %s, then %+v", c.Status, got)
 	}
 }
 
-// TestKeyValuesAreKeptNowhere: a raw key came into the log by operation, into what approvers see by args, and into a key's own row.
+// TestKeyValuesAreKeptNowhere: a raw key came into the log by operation, into what approvers see by args, and into a
+// key's own row.
 func TestKeyValuesAreKeptNowhere(t *testing.T) {
 	b := newBench(t, nil)
 	k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve")
-	b.fails(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"permit/x","operation":%q}`, k.Value), "invalid_field")
+	b.fails(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"permit/x","operation":%q}`, k.Value),
+		"invalid_field")
 	for _, args := range []string{`{"a":"x %s y"}`, `{"%s":1}`, `{"a":["%s"]}`} {
 		b.deferred(k.Value, `,"args":`+fmt.Sprintf(args, k.Value)+`,"context":`+fmt.Sprintf(args, k.Value))
 	}
-	if list := b.must(boss.Value, "approvals_list", `{}`); strings.Contains(list, k.Value) || strings.Count(list, `[YETT_API_KEY: 67 characters`) != 6 {
+	if list := b.must(boss.Value, "approvals_list", `{}`); strings.Contains(list, k.Value) ||
+		strings.Count(list, `[YETT_API_KEY: 67 characters`) != 6 {
 		t.Errorf("what approvers see: %s", list)
 	}
-	for _, spec := range []ops.KeySpec{{Name: k.Value}, {Name: "n", Note: "was " + k.Value}, {Name: "n", Environment: k.Value}, {Name: "n", Agents: []string{k.Value}}} {
+	for _, spec := range []ops.KeySpec{{Name: k.Value}, {Name: "n", Note: "was " + k.Value},
+		{Name: "n", Environment: k.Value}, {Name: "n", Agents: []string{k.Value}}} {
 		if _, err := b.svc.CreateKey(context.Background(), spec, admin); code(err) != "invalid_field" {
 			t.Errorf("a key made with the value of another: %v", err)
 		}
@@ -90,7 +97,8 @@ func TestGrantOfAnApprovalIsForItsOperation(t *testing.T) {
 	ask := func(operation string) string {
 		return b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"defer/x","operation":%q}`, operation))
 	}
-	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60}}`, member(ask("read"), "defer_token")))
+	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60}}`,
+		member(ask("read"), "defer_token")))
 	if got := ask("write"); member(got, "effect") != "DEFER" {
 		t.Errorf("another operation: %s", got)
 	}
@@ -110,14 +118,16 @@ func TestTwoSpellingsOfATool(t *testing.T) {
 		t.Errorf("two spellings wait apart: %s %s", token, got)
 	}
 	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true}`, token))
-	if got := b.must(k.Value, "authorize", fmt.Sprintf(short, fmt.Sprintf(`,"defer_token":%q`, token))); member(got, "reason_code") != "APPROVAL_CONSUMED" {
+	if got := b.must(k.Value, "authorize", fmt.Sprintf(short, fmt.Sprintf(`,"defer_token":%q`, token))); member(got,
+		"reason_code") != "APPROVAL_CONSUMED" {
 		t.Errorf("redeemed by the other spelling: %s", got)
 	}
 	b.must(boss.Value, "kill", `{"scope":"tool","target":"defer"}`)
 	if got := b.must(k.Value, "authorize", fmt.Sprintf(short, "")); member(got, "reason_code") != "KILL_SWITCH_ACTIVE" {
 		t.Errorf("a kill of the tool that operators see: %s", got)
 	}
-	if got := b.must(k.Value, "authorize", `{"agent_id":"bot","tool_id":"deferred"}`); member(got, "reason_code") == "KILL_SWITCH_ACTIVE" {
+	if got := b.must(k.Value, "authorize", `{"agent_id":"bot","tool_id":"deferred"}`); member(got, "reason_code") ==
+		"KILL_SWITCH_ACTIVE" {
 		t.Errorf("another tool that begins alike: %s", got)
 	}
 }
@@ -127,7 +137,8 @@ func TestRollingAKeyChangesNoCount(t *testing.T) {
 	s := newStage(t)
 	agent := s.key("agent", "agent")
 	fn := func(*chain.Call) (sdk.Verdict, error) {
-		return sdk.Verdict{Effect: sdk.Permit, Code: "TEST", Limits: []sdk.Limit{{Kind: sdk.LimitLoop, Rule: "r", Window: time.Hour, Amount: "1", Max: "1"}}}, nil
+		return sdk.Verdict{Effect: sdk.Permit, Code: "TEST",
+			Limits: []sdk.Limit{{Kind: sdk.LimitLoop, Rule: "r", Window: time.Hour, Amount: "1", Max: "1"}}}, nil
 	}
 	s.verdict.Store(&fn)
 	ask := func(key, want string) {
@@ -150,7 +161,8 @@ func TestRollingAKeyChangesNoCount(t *testing.T) {
 func TestPendingCallsEndWithTheKeyThatAsked(t *testing.T) {
 	s := newStage(t)
 	rolled, boss := s.key("rolled", "agent"), s.key("boss", "approver")
-	brief, err := s.svc.CreateKey(context.Background(), ops.KeySpec{Name: "brief", Preset: "agent", ExpiresAt: s.clock().Add(30 * time.Second)}, admin)
+	brief, err := s.svc.CreateKey(context.Background(),
+		ops.KeySpec{Name: "brief", Preset: "agent", ExpiresAt: s.clock().Add(30 * time.Second)}, admin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +181,10 @@ func TestPendingCallsEndWithTheKeyThatAsked(t *testing.T) {
 // TestKeyExpiryIsBounded: a year of five digits could not be written, and ended the store.
 func TestKeyExpiryIsBounded(t *testing.T) {
 	b := newBench(t, nil)
-	for _, at := range []time.Time{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -12*3600)), time.Now().AddDate(101, 0, 0)} {
-		if _, err := b.svc.CreateKey(context.Background(), ops.KeySpec{Name: "n", ExpiresAt: at}, admin); code(err) != "invalid_field" {
+	for _, at := range []time.Time{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
+		time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -12*3600)), time.Now().AddDate(101, 0, 0)} {
+		if _, err := b.svc.CreateKey(context.Background(), ops.KeySpec{Name: "n", ExpiresAt: at}, admin); code(err) !=
+			"invalid_field" {
 			t.Errorf("%v: %v", at, err)
 		}
 	}
@@ -189,7 +203,8 @@ func TestLongPollOfACallerThatWentAway(t *testing.T) {
 	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
 		t.Fatal(err)
 	}
-	r := &ops.Request{Ctx: context.Background(), Key: k.Key, Start: b.now(), Body: doc.Root(), Raw: body, Gone: func() bool { return true }}
+	r := &ops.Request{Ctx: context.Background(), Key: k.Key, Start: b.now(), Body: doc.Root(), Raw: body,
+		Gone: func() bool { return true }}
 	for i := range ops.Table {
 		if op := &ops.Table[i]; op.Name == "defer_status" {
 			resp, err := b.svc.Run(op, r) // would take the test's whole time

@@ -8,15 +8,16 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// retryIn says in a decision when asking again may help: when a limit has room again, or else when the step that failed may be back.
-// A step that only an operator can bring back makes it never.
+// retryIn says in a decision when asking again may help: when a limit has room again, or else when the step that failed
+// may be back. A step that only an operator can bring back makes it never.
 func retryIn(d *wire.AuthorizeResponse, limit time.Duration, rows []chain.Row) {
 	if d.Retry == nil || d.Retry.Class != "after" {
 		return
 	}
 	after := limit
 	for i := range rows {
-		if r := &rows[i]; after == 0 && !r.Step.Shadow && r.Err != nil && r.Verdict.Code == d.ReasonCode && r.Verdict.Effect.String() == d.Effect {
+		if r := &rows[i]; after == 0 && !r.Step.Shadow && r.Err != nil && r.Verdict.Code == d.ReasonCode &&
+			r.Verdict.Effect.String() == d.Effect {
 			after = chain.RetryAfter(r.Err)
 		}
 	}

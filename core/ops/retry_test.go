@@ -30,7 +30,8 @@ func (away) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 	return sdk.Verdict{Effect: sdk.Deny, Code: "RULE_DENY"}, nil
 }
 
-// TestRetryKnowsWhenAStepIsBack: whoever was denied since a step is down is told when asking again can help, on every surface.
+// TestRetryKnowsWhenAStepIsBack: whoever was denied since a step is down is told when asking again can help, on every
+// surface.
 func TestRetryKnowsWhenAStepIsBack(t *testing.T) {
 	b := newBench(t, nil)
 	b.swap(&chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny, Steps: []chain.Step{
@@ -56,7 +57,8 @@ func TestRetryKnowsWhenAStepIsBack(t *testing.T) {
 			if !strings.Contains(out, c.retry) || strings.Count(out, `"retry":`) != 1 {
 				t.Errorf("%s of %s: %s, want %s", op, c.tool, out, c.retry)
 			}
-			if op == "govern" && (strings.Contains(out, `"resolution"`) != (c.resolution != "") || !strings.Contains(out, c.resolution)) {
+			if op == "govern" && (strings.Contains(out, `"resolution"`) != (c.resolution != "") ||
+				!strings.Contains(out, c.resolution)) {
 				t.Errorf("%s of %s: %s, want %s", op, c.tool, out, c.resolution)
 			}
 		}

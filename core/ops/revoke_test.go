@@ -29,8 +29,8 @@ func (l *life) letIn(began int64) {
 	}
 }
 
-// revokeHistory lets 64 clients authorize with keys that are revoked under their hands. It gives the number of requests that
-// were let in although they began after the revoke of their key had returned, and of requests that began so.
+// revokeHistory lets 64 clients authorize with keys that are revoked under their hands. It gives the number of requests
+// that were let in although they began after the revoke of their key had returned, and of requests that began so.
 func revokeHistory(b *bench, authorizes, revokes int) (violations, late int64) {
 	const slots = 16
 	var live, dead [slots]atomic.Pointer[life]
@@ -134,7 +134,8 @@ func (c *staleCache) Key(id string) *store.Key {
 	return c.keys[id]
 }
 
-// Commit keeps a key from being copied while its revoke is written: the copy would be a race, and that is not what is planted.
+// Commit keeps a key from being copied while its revoke is written: the copy would be a race, and that is not what is
+// planted.
 func (c *staleCache) Commit(ctx context.Context, cmd store.Command) error {
 	if _, revokes := cmd.(*store.RevokeKey); revokes {
 		c.mu.Lock()

@@ -20,8 +20,8 @@ func newOutsideStage(t *testing.T) *stage {
 	return s
 }
 
-// What a step says may quote the call that it was asked about. No record, approver, action or answer has what the scanners find in it,
-// nor the value of an API key, whatever surface asked.
+// What a step says may quote the call that it was asked about. No record, approver, action or answer has what the
+// scanners find in it, nor the value of an API key, whatever surface asked.
 func TestStepsWordsAreMasked(t *testing.T) {
 	s := newOutsideStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
@@ -99,7 +99,8 @@ func TestStepsWordsAreWithheldUnscanned(t *testing.T) {
 		if err != nil || member(answer, "effect") != "DENY" || strings.Contains(answer, secret) {
 			t.Errorf("%s: %v %s", name, err, answer)
 		}
-		if rec := s.lastRecord("decision"); strings.Contains(rec, secret) || !strings.Contains(rec, "withheld: it could not be masked (error of scanner stage)") {
+		if rec := s.lastRecord("decision"); strings.Contains(rec, secret) ||
+			!strings.Contains(rec, "withheld: it could not be masked (error of scanner stage)") {
 			t.Errorf("%s: recorded %s", name, rec)
 		}
 	}
@@ -116,13 +117,15 @@ func TestScannersWordsAreMasked(t *testing.T) {
 		s.stumbles.Store(&stumble{on: "stumble", err: err})
 		for _, body := range []string{
 			`{"agent_id":"a","tool_id":"t","output":"stumble over %s"}`,
-			`{"agent_id":"a","tool_id":"t","stream_id":"` + strings.ReplaceAll(name, " ", "") + `","offset":0,"output":"stumble over %s","final":true}`,
+			`{"agent_id":"a","tool_id":"t","stream_id":"` + strings.ReplaceAll(name, " ", "") +
+				`","offset":0,"output":"stumble over %s","final":true}`,
 		} {
 			answer, err := s.do(req{key: agent, op: "scan_output", body: fmt.Sprintf(body, secret)})
 			if err != nil || member(answer, "outcome") != "DENIED" || strings.Contains(answer, secret) {
 				t.Errorf("%s: %v %s", name, err, answer)
 			}
-			if rec := s.lastRecord("scan"); strings.Contains(rec, secret) || !strings.Contains(rec, "no idea what [SECRET_TEST] is") {
+			if rec := s.lastRecord("scan"); strings.Contains(rec, secret) ||
+				!strings.Contains(rec, "no idea what [SECRET_TEST] is") {
 				t.Errorf("%s: recorded %s", name, rec)
 			}
 		}
@@ -130,8 +133,8 @@ func TestScannersWordsAreMasked(t *testing.T) {
 	s.nowhere(secret)
 }
 
-// A grant for one rule lifts no other one, also where the names of both read the same: while the scanners cannot say what is in them,
-// or because what does not print was escaped.
+// A grant for one rule lifts no other one, also where the names of both read the same: while the scanners cannot say
+// what is in them, or because what does not print was escaped.
 func TestGrantsKnowRulesThatAreNotShown(t *testing.T) {
 	for name, c := range map[string]struct {
 		mine, other string
@@ -157,14 +160,16 @@ func TestGrantsKnowRulesThatAreNotShown(t *testing.T) {
 					s.stumbles.Store(&stumble{on: "the ", err: errors.New("the scanner is down")})
 				}
 				n++
-				answer, err := s.do(req{key: agent, op: "authorize", body: fmt.Sprintf(`{"agent_id":"a","tool_id":"t","args":{"rule":%q,"n":%d}}`, rule, n)})
+				answer, err := s.do(req{key: agent, op: "authorize",
+					body: fmt.Sprintf(`{"agent_id":"a","tool_id":"t","args":{"rule":%q,"n":%d}}`, rule, n)})
 				if err != nil {
 					t.Fatal(err)
 				}
 				return answer
 			}
 			token := member(ask("mine", c.asked), "defer_token")
-			if _, err := s.do(req{key: boss, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60}}`, token)}); err != nil {
+			if _, err := s.do(req{key: boss, op: "approve_defer",
+				body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60}}`, token)}); err != nil {
 				t.Fatal(err)
 			}
 			for range 2 {

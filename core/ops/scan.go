@@ -15,7 +15,8 @@ import (
 // Scan gives one text, or one piece of a stream, to the scan chain and says what of it may be released.
 func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, error) {
 	if in.StreamID == "" && in.Offset != 0 {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset", "offset is of a piece of a stream: send it with stream_id, or leave it out")
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset",
+			"offset is of a piece of a stream: send it with stream_id, or leave it out")
 	}
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
@@ -29,17 +30,20 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	}
 	gen := s.pin()
 	defer gen.unpin()
-	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID, ContentType: in.ContentType, Turn: r.turn})
+	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID,
+		ContentType: in.ContentType, Turn: r.turn})
 	r.End()
-	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy,
-		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
+		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
 	scanRetryIn(out, res.Receipts)
 	if res.Outcome != chain.Denied {
 		out.SanitizedOutput = &res.Text
 	}
-	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: in.ToolID, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...), Receipts: keptReceipts(out.ScannedBy, res.Receipts),
-		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
+	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID,
+		ToolID: in.ToolID, Bytes: len(in.Output),
+		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy,
+		Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...),
+		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}
@@ -50,7 +54,8 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 func findings(found []sdk.Finding) []wire.ScanFinding {
 	out := make([]wire.ScanFinding, len(found))
 	for i, f := range found {
-		out[i] = wire.ScanFinding{Kind: f.Kind, Scanner: f.Scanner, Start: f.Start, End: f.End, Confidence: f.Confidence, Severity: f.Severity.String(), Action: f.Action.String()}
+		out[i] = wire.ScanFinding{Kind: f.Kind, Scanner: f.Scanner, Start: f.Start, End: f.End, Confidence: f.Confidence,
+			Severity: f.Severity.String(), Action: f.Action.String()}
 	}
 	return out
 }
@@ -61,7 +66,8 @@ func (s *Service) receipts(rs []chain.Receipt) []wire.Receipt {
 	for i := range rs {
 		r := &rs[i]
 		s.set.Observer.Asked("scan", r.Step.Name, r.Err != nil, r.Took)
-		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes, Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
+		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes,
+			Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
 		if r.Err != nil {
 			out[i].Error = r.Err.Error()
 		}
@@ -86,7 +92,8 @@ func keptReceipts(shown []wire.Receipt, rs []chain.Receipt) []wire.Receipt {
 }
 
 // recorded is what the log keeps of findings: a hash keyed with the pepper, so that the same secret can be recognised
-// again, in whatever spelling, and nobody can guess it from the log. text lies at the offset at of what the findings' offsets are of.
+// again, in whatever spelling, and nobody can guess it from the log. text lies at the offset at of what the findings'
+// offsets are of.
 func (s *Service) recorded(text string, at int, found []sdk.Finding, shadow bool) []store.ScannedFinding {
 	if len(found) == 0 {
 		return nil
@@ -97,7 +104,8 @@ func (s *Service) recorded(text string, at int, found []sdk.Finding, shadow bool
 		h.Reset()
 		h.Write([]byte("finding\x00"))
 		h.Write([]byte(chain.Decoded(text[f.Start-at : f.End-at])))
-		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(), Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16]), Shadow: shadow}
+		out[i] = store.ScannedFinding{Kind: f.Kind, Scanner: f.Scanner, Severity: f.Severity.String(),
+			Action: f.Action.String(), Start: f.Start, End: f.End, Hash: hex.EncodeToString(h.Sum(nil)[:16]), Shadow: shadow}
 	}
 	return out
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// little is what a key may hold and still use the last quarter of the memory, so that keys that hold much never keep out one that
-// holds little.
+// little is what a key may hold and still use the last quarter of the memory, so that keys that hold much never keep
+// out one that holds little.
 func (l *ScanStreamLimits) little() int64 { return max(l.Memory/128, 64<<10) }
 
-// room makes room for need more bytes of a key, and for one more stream of it if begins; or it refuses, and takes nothing from
-// anybody. What has ended makes way for what goes on: the key's own first, then that of keys that hold more than little, then the
-// rest, and of these the oldest first.
+// room makes room for need more bytes of a key, and for one more stream of it if begins; or it refuses, and takes
+// nothing from anybody. What has ended makes way for what goes on: the key's own first, then that of keys that hold
+// more than little, then the rest, and of these the oldest first.
 func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now time.Time) error {
 	if need <= 0 {
 		return nil
@@ -31,7 +31,8 @@ func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now 
 	own := ended(t.byKey[key])
 	if n := len(t.byKey[key]); begins && n >= t.set.PerKey {
 		if len(own) == 0 {
-			return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d scan streams open already (limits.scan_streams_per_key)", n)
+			return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d scan streams open already (limits.scan_streams_per_key)",
+				n)
 		}
 		plan.dropOwn(own[0])
 		own = own[1:]
@@ -41,13 +42,17 @@ func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now 
 		own = own[1:]
 	}
 	if !plan.inShare() {
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key's scan streams would hold %d bytes, more than its share of %d (of limits.scan_streams_memory); nothing of the piece is taken, so send it again later", plan.mine+need, t.set.Share)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key's scan streams would hold %d bytes, more than its share of %d "+
+			"(of limits.scan_streams_memory); nothing of the piece is taken, so send it again later", plan.mine+need,
+			t.set.Share)
 	}
 	if !plan.inAll() {
 		plan.dropOthers(key)
 	}
 	if !plan.inAll() {
-		return sdk.Errf(sdk.CodeTooManyRequests, "all scan streams together hold %d bytes, and this piece needs %d: more than the limit of %d (limits.scan_streams_memory; a key that holds at most %d bytes may take all %d); nothing of it is taken, so send it again later",
+		return sdk.Errf(sdk.CodeTooManyRequests, "all scan streams together hold %d bytes, and this piece needs %d: more "+
+			"than the limit of %d (limits.scan_streams_memory; a key that holds at most %d bytes may take all %d); nothing "+
+			"of it is taken, so send it again later",
 			t.memory, need, plan.most(), t.set.little(), t.set.Memory)
 	}
 	for _, st := range plan.drop {
@@ -183,7 +188,8 @@ func (t *scanStreams) weigh(st *scanStream) {
 
 // names is what a stream takes without what it holds back and its last answer.
 func (st *scanStream) names() int64 {
-	return scanStreamSize + int64(len(st.key)+len(st.agent)+len(st.session)+len(st.content)+len(st.name.tool)+len(st.name.id))
+	return scanStreamSize + int64(len(st.key)+len(st.agent)+len(st.session)+len(st.content)+len(st.name.tool)+
+		len(st.name.id))
 }
 
 // namesSize is what the names of a stream take that begins.
@@ -193,7 +199,8 @@ func namesSize(key string, in *wire.ScanRequest) int64 {
 
 // answerSize is what an answer takes, its text apart.
 func answerSize(out *wire.ScanResponse) int64 {
-	n := int(unsafe.Sizeof(*out)) + len(out.Outcome) + len(out.ReasonCode) + len(out.Reason) + len(out.ScanID) + len(out.PolicyVersion)
+	n := int(unsafe.Sizeof(*out)) + len(out.Outcome) + len(out.ReasonCode) + len(out.Reason) + len(out.ScanID) +
+		len(out.PolicyVersion)
 	for i := range out.Findings {
 		f := &out.Findings[i]
 		n += int(unsafe.Sizeof(*f)) + len(f.Kind) + len(f.Scanner) + len(f.Severity) + len(f.Action)

@@ -11,7 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// fill opens streams with pieces of ever smaller sizes until the key can open none of the smallest, and gives what it has opened.
+// fill opens streams with pieces of ever smaller sizes until the key can open none of the smallest, and gives what it
+// has opened.
 func (b *bench) fill(key *ops.NewKey) (open map[string]int) {
 	b.t.Helper()
 	open = map[string]int{}
@@ -31,9 +32,11 @@ func (b *bench) fill(key *ops.NewKey) (open map[string]int) {
 	return open
 }
 
-// Keys that take all that they may leave room for one that holds little. What they have open goes on, and nobody's answers are taken.
+// Keys that take all that they may leave room for one that holds little. What they have open goes on, and nobody's
+// answers are taken.
 func TestScanStreamRoomForSmallHolders(t *testing.T) {
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 1 << 20, Share: 4 << 20, Memory: 16 << 20, Idle: time.Minute}, abi.StreamStateful, bang{})
+	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 1 << 20, Share: 4 << 20, Memory: 16 << 20,
+		Idle: time.Minute}, abi.StreamStateful, bang{})
 	early, late := b.newKey("early", "agent"), b.newKey("late", "agent")
 	if got := b.say(early, "done", 0, "early", last); !strings.HasPrefix(got, "PASS early") {
 		t.Fatal(got)
@@ -77,7 +80,9 @@ func TestScanStreamRefusalTakesNoAnswers(t *testing.T) {
 	key, other := b.newKey("k", "agent"), b.newKey("o", "agent")
 	text, open := strings.Repeat("a", 200<<10), strings.Repeat("a", 260<<10)
 	whole := func(key *ops.NewKey, id, text string) string {
-		answer, err := b.run(key.Value, "scan_output", fmt.Sprintf(`{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":%q,"offset":0,"output":%q,"final":true}`, id, text))
+		answer, err := b.run(key.Value, "scan_output",
+			fmt.Sprintf(`{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":%q,"offset":0,"output":%q,"final":true}`,
+				id, text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +114,8 @@ func TestScanStreamRefusalTakesNoAnswers(t *testing.T) {
 
 // A piece whose readings take more than there is has not happened, and what was there goes on.
 func TestScanStreamGrowsNoFurtherThanItsRoom(t *testing.T) {
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 4, Held: 1 << 20, Memory: 512 << 10, Idle: time.Minute}, abi.StreamNone, bang{})
+	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 4, Held: 1 << 20, Memory: 512 << 10, Idle: time.Minute},
+		abi.StreamNone, bang{})
 	key := b.newKey("k", "agent")
 	if got := b.say(key, "s", 0, "x", ""); got != "PASS  next 1 settled 0 released 0 ended false" {
 		t.Fatal(got)
@@ -118,7 +124,8 @@ func TestScanStreamGrowsNoFurtherThanItsRoom(t *testing.T) {
 	if got := b.say(key, "s", 1, deep, ""); got != "too_many_requests" {
 		t.Errorf("a piece that is kept in many readings: %.80s", got)
 	}
-	if got := b.say(key, "s", 1, strings.Repeat("a", 150<<10), ""); !strings.HasPrefix(got, "PASS  next 153601 settled 0") {
+	if got := b.say(key, "s", 1, strings.Repeat("a", 150<<10), ""); !strings.HasPrefix(got,
+		"PASS  next 153601 settled 0") {
 		t.Errorf("another in its place: %.80s", got)
 	}
 }
@@ -136,7 +143,8 @@ func heap() int64 {
 // What is counted is what is held: at the limit the heap has grown by the limit, and not by a multiple of it.
 func TestScanStreamMemoryIsTheHeaps(t *testing.T) {
 	const memory = 48 << 20
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 64, Memory: memory, Idle: time.Minute}, abi.StreamStateful, bang{})
+	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 64, Memory: memory, Idle: time.Minute},
+		abi.StreamStateful, bang{})
 	key := b.newKey("k", "agent")
 	text := "!" + strings.Repeat("a", 256<<10)
 	b.say(key, "first", 0, text, last)

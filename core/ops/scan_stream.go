@@ -15,10 +15,12 @@ import (
 
 // ScanStreamLimits bound the streams of scan_output.
 type ScanStreamLimits struct {
-	PerKey int           // streams of one key; those that ended and can still repeat their last answer count
-	Held   int           // bytes of one stream that are held back between two pieces
-	Share  int64         // bytes that the streams of one key hold, of Memory; 0: all of it
-	Memory int64         // bytes that all streams take between their pieces, with their last answers; the last quarter is for keys that hold little
+	PerKey int   // streams of one key; those that ended and can still repeat their last answer count
+	Held   int   // bytes of one stream that are held back between two pieces
+	Share  int64 // bytes that the streams of one key hold, of Memory; 0: all of it
+	// bytes that all streams take between their pieces, with their last answers; the last quarter is for keys that hold
+	// little
+	Memory int64
 	Idle   time.Duration // how long a stream waits for its next piece, or remembers its end
 }
 
@@ -27,8 +29,8 @@ const (
 	scanSweepEvery = time.Second // how often forgotten streams are looked for, unless a key or a kill asks for it
 )
 
-// scanStreams are the streams of scan_output. They live in memory only: what a restart loses is refused by name, so that
-// nobody takes what came behind it for clean.
+// scanStreams are the streams of scan_output. They live in memory only: what a restart loses is refused by name, so
+// that nobody takes what came behind it for clean.
 type scanStreams struct {
 	set ScanStreamLimits
 
@@ -87,7 +89,8 @@ func (s *Service) scanPiece(r *Request, in *wire.ScanRequest) (*wire.ScanRespons
 }
 
 // nextPiece scans and records a piece. The stream is st's alone until it returns.
-func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, killed bool) (*wire.ScanResponse, *chain.Stream, error) {
+func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, killed bool) (*wire.ScanResponse,
+	*chain.Stream, error) {
 	var next *chain.Stream
 	var res chain.StreamResult
 	if !killed {
@@ -96,22 +99,26 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 	}
 	if killed {
 		next, res = nil, chain.StreamResult{Settled: st.settled, Released: st.released}
-		res.Outcome, res.Code, res.Reason = chain.Denied, sdk.ReasonKillSwitch, "a kill is in effect, or was since the stream began"
+		res.Outcome, res.Code, res.Reason = chain.Denied, sdk.ReasonKillSwitch,
+			"a kill is in effect, or was since the stream began"
 	}
 	if r.Ctx.Err() != nil { // what a scanner made of that is nobody's verdict
-		return nil, nil, sdk.Errf(sdk.CodeTimeout, "the piece was not scanned in time; nothing of it is taken, so send it again")
+		return nil, nil, sdk.Errf(sdk.CodeTimeout,
+			"the piece was not scanned in time; nothing of it is taken, so send it again")
 	}
-	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"), PolicyVersion: st.gen.Policy,
-		Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
+		PolicyVersion: st.gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
 	text := strings.Clone(res.Text) // not a part of res: the answer is kept, and res holds all that was looked at
 	if err := s.scans.hold(s, st, out, text, next); err != nil {
 		return nil, nil, err
 	}
-	piece := &store.ScannedPiece{ID: st.name.id, Offset: in.Offset, Final: in.Final, Settled: res.Settled, Released: res.Released, Before: [2]int{st.settled, st.released}}
-	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: st.agent, SessionID: st.session, ToolID: st.name.tool, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: st.gen.Policy,
-		Findings: append(s.recorded(res.Around, res.At, res.Findings, false), s.recorded(res.Around, res.At, res.Shadow, true)...),
-		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds(), Stream: piece}
+	piece := &store.ScannedPiece{ID: st.name.id, Offset: in.Offset, Final: in.Final, Settled: res.Settled,
+		Released: res.Released, Before: [2]int{st.settled, st.released}}
+	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: st.agent, SessionID: st.session,
+		ToolID: st.name.tool, Bytes: len(in.Output), Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason,
+		Policy: st.gen.Policy, Findings: append(s.recorded(res.Around, res.At, res.Findings, false),
+			s.recorded(res.Around, res.At, res.Shadow, true)...), Receipts: keptReceipts(out.ScannedBy, res.Receipts),
+		LatencyUS: s.set.Now().Sub(r.Start).Microseconds(), Stream: piece}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, nil, err
 	}
@@ -123,14 +130,16 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 	if out.Outcome != chain.Denied {
 		out.SanitizedOutput = &text
 	}
-	out.Stream = &wire.ScanStream{NextOffset: in.Offset + len(in.Output), Settled: piece.Settled, Released: piece.Released, Ended: next == nil}
+	out.Stream = &wire.ScanStream{NextOffset: in.Offset + len(in.Output), Settled: piece.Settled, Released: piece.Released,
+		Ended: next == nil}
 	out.LatencyMS = s.set.Now().Sub(r.Start).Milliseconds()
 	return out, next, nil
 }
 
-// take finds or begins the stream that a piece belongs to and makes it busy; or gives the answer to the same piece again.
-// killed comes to hold when the stream was killed before.
-func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum [sha256.Size]byte, killed *bool) (*scanStream, *wire.ScanResponse, error) {
+// take finds or begins the stream that a piece belongs to and makes it busy; or gives the answer to the same piece
+// again. killed comes to hold when the stream was killed before.
+func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum [sha256.Size]byte,
+	killed *bool) (*scanStream, *wire.ScanResponse, error) {
 	now := s.set.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -147,7 +156,10 @@ func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum
 			return nil, again, err
 		}
 	} else if in.Offset != 0 {
-		return nil, nil, sdk.FieldErrf(sdk.CodeStreamUnknown, "stream_id", "no stream of this key and tool is open under that stream_id: its first piece was never sent, it waited longer than %v (limits.scan_stream_idle), or the server was started again since. Nothing of this piece is scanned: send the whole output under another stream_id", t.set.Idle)
+		return nil, nil, sdk.FieldErrf(sdk.CodeStreamUnknown, "stream_id",
+			"no stream of this key and tool is open under that stream_id: its first piece was never sent, it waited longer "+
+				"than %v (limits.scan_stream_idle), or the server was started again since. Nothing of this piece is scanned: "+
+				"send the whole output under another stream_id", t.set.Idle)
 	}
 	reserve := 2 * int64(len(in.Output))
 	need := reserve
@@ -175,26 +187,32 @@ func (st *scanStream) follows(in *wire.ScanRequest, sum [sha256.Size]byte, kille
 	case in.ContentType != st.content:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "content_type", "the stream was begun with another content_type")
 	case st.busy:
-		return nil, sdk.FieldErrf(sdk.CodeStreamBusy, "stream_id", "another piece of this stream is being scanned; send one after the other")
+		return nil, sdk.FieldErrf(sdk.CodeStreamBusy, "stream_id",
+			"another piece of this stream is being scanned; send one after the other")
 	}
 	same := st.last != nil && in.Offset == st.lastOffset && sum == st.lastSum
 	switch {
 	case same && (st.last.Outcome == chain.Denied || !killed && !st.killed):
 		return st.last, nil
 	case st.ended != "":
-		return nil, sdk.FieldErrf(sdk.CodeStreamEnded, "stream_id", "the stream has ended: %s. Begin another under another stream_id", st.ended)
+		return nil, sdk.FieldErrf(sdk.CodeStreamEnded, "stream_id",
+			"the stream has ended: %s. Begin another under another stream_id", st.ended)
 	case in.Offset != st.taken:
-		return nil, sdk.FieldErrf(sdk.CodeStreamOffset, "offset", "offset is %d, but %d bytes of this stream were sent; only the last piece, as it was, can be sent again", in.Offset, st.taken)
+		return nil, sdk.FieldErrf(sdk.CodeStreamOffset, "offset",
+			"offset is %d, but %d bytes of this stream were sent; only the last piece, as it was, can be sent again", in.Offset,
+			st.taken)
 	}
 	return nil, nil
 }
 
 // begin makes a stream.
 func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *scanStream {
-	st := &scanStream{key: key.ID, agent: strings.Clone(in.AgentID), session: strings.Clone(in.SessionID), content: strings.Clone(in.ContentType),
-		name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)}, gen: s.pin(), size: scanStreamSize + namesSize(key.ID, in)}
+	st := &scanStream{key: key.ID, agent: strings.Clone(in.AgentID), session: strings.Clone(in.SessionID),
+		content: strings.Clone(in.ContentType), name: streamName{strings.Clone(in.ToolID), strings.Clone(in.StreamID)},
+		gen: s.pin(), size: scanStreamSize + namesSize(key.ID, in)}
 	st.pinned = true
-	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key, ContentType: st.content}, t.set.Held)
+	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key,
+		ContentType: st.content}, t.set.Held)
 	if t.byKey == nil {
 		t.byKey = map[string]map[streamName]*scanStream{}
 	}
@@ -207,7 +225,8 @@ func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *s
 }
 
 // give ends the use of a stream. out is nil when the piece has not happened.
-func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Size]byte, out *wire.ScanResponse, next *chain.Stream, now time.Time) {
+func (t *scanStreams) give(st *scanStream, in *wire.ScanRequest, sum [sha256.Size]byte, out *wire.ScanResponse,
+	next *chain.Stream, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	st.busy, st.used = false, now

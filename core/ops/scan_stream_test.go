@@ -31,7 +31,8 @@ func (b bang) Scan(_ context.Context, in *chain.Input) (found []sdk.Finding, _ e
 	}
 	for i := range len(in.Text) {
 		if in.Text[i] == '!' || in.Text[i] == '$' {
-			found = append(found, sdk.Finding{Kind: map[byte]string{'!': "BANG", '$': "DROP"}[in.Text[i]], Scanner: "bang", Start: i, End: i + 1, Confidence: 1})
+			found = append(found, sdk.Finding{Kind: map[byte]string{'!': "BANG", '$': "DROP"}[in.Text[i]], Scanner: "bang",
+				Start: i, End: i + 1, Confidence: 1})
 		}
 	}
 	return found, nil
@@ -63,16 +64,20 @@ func scanBenchOf(t testing.TB, limits ops.ScanStreamLimits, mode string, wait ba
 	var f *failing
 	b := newBenchOf(t, limits, func(s ops.Store) ops.Store { f = &failing{Store: s}; return f })
 	c := b.gen.Scan
-	c.Steps = []chain.ScanStep{{Name: "bang", OnError: sdk.Deny, Scanner: wait, Stream: abi.Stream{Mode: mode, Lookbehind: map[string]int{abi.StreamWindow: 2}[mode]}},
+	c.Steps = []chain.ScanStep{{Name: "bang", OnError: sdk.Deny, Scanner: wait,
+		Stream: abi.Stream{Mode: mode, Lookbehind: map[string]int{abi.StreamWindow: 2}[mode]}},
 		{Name: "pilot", Shadow: true, Scanner: bang{}, Stream: abi.Stream{Mode: abi.StreamNone}}}
-	c.Actions = []chain.ActionRule{{Kinds: []string{"BANG"}, Action: sdk.Redact}, {Kinds: []string{"DROP"}, Action: sdk.Drop}}
+	c.Actions = []chain.ActionRule{{Kinds: []string{"BANG"}, Action: sdk.Redact},
+		{Kinds: []string{"DROP"}, Action: sdk.Drop}}
 	return b, f
 }
 
 // say sends a piece and gives what came of it in short: outcome, released text and progress, or an error's code.
 func (b *bench) say(key *ops.NewKey, id string, offset int, output string, more string) string {
 	b.t.Helper()
-	answer, err := b.run(key.Value, "scan_output", fmt.Sprintf(`{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":%q,"offset":%d,"output":%q%s}`, id, offset, output, more))
+	answer, err := b.run(key.Value, "scan_output",
+		fmt.Sprintf(`{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":%q,"offset":%d,"output":%q%s}`, id, offset,
+			output, more))
 	if err != nil {
 		return code(err)
 	}
@@ -84,7 +89,8 @@ func (b *bench) say(key *ops.NewKey, id string, offset int, output string, more 
 	if r.SanitizedOutput != nil {
 		text = *r.SanitizedOutput
 	}
-	return fmt.Sprintf("%s %s next %d settled %d released %d ended %v", r.Outcome, text, r.Stream.NextOffset, r.Stream.Settled, r.Stream.Released, r.Stream.Ended)
+	return fmt.Sprintf("%s %s next %d settled %d released %d ended %v", r.Outcome, text, r.Stream.NextOffset,
+		r.Stream.Settled, r.Stream.Released, r.Stream.Ended)
 }
 
 const last = `,"final":true`
@@ -135,14 +141,18 @@ func TestScanStreamMemory(t *testing.T) {
 	if got := b.say(key, "s", 0, strings.Repeat("a", 64), ""); got != "PASS  next 64 settled 0 released 0 ended false" {
 		t.Error(got)
 	}
-	answer, err := b.run(key.Value, "scan_output", `{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":"s","offset":64,"output":"b"}`)
-	if err != nil || member(answer, "reason_code") != "OUTPUT_SIZE_EXCEEDED" || !strings.Contains(answer, "scanner bang takes whole texts only") || strings.Contains(answer, "sanitized_output") {
+	answer, err := b.run(key.Value, "scan_output",
+		`{"tool_id":"t/x","agent_id":"a","session_id":"s","stream_id":"s","offset":64,"output":"b"}`)
+	if err != nil || member(answer, "reason_code") != "OUTPUT_SIZE_EXCEEDED" ||
+		!strings.Contains(answer, "scanner bang takes whole texts only") || strings.Contains(answer, "sanitized_output") {
 		t.Errorf("%v %s", err, answer)
 	}
 	b, _ = scanBench(t, abi.StreamStateful, bang{})
 	key = b.newKey("k", "agent")
 	for i := range 5 { // the shadow step is done without
-		if got, want := b.say(key, "s", 40*i, strings.Repeat("a", 40), ""), fmt.Sprintf("PASS %s next %d settled %d released %d ended false", strings.Repeat("a", 40), 40*i+40, 40*i+40, 40*i+40); got != want {
+		if got, want := b.say(key, "s", 40*i, strings.Repeat("a", 40), ""),
+			fmt.Sprintf("PASS %s next %d settled %d released %d ended false", strings.Repeat("a", 40), 40*i+40, 40*i+40,
+				40*i+40); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -283,7 +293,8 @@ func TestScanStreamCallerGone(t *testing.T) {
 	b.say(key, "s", 0, "a", "")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if got := code(b.scanWith(ctx, key, &wire.ScanRequest{ToolID: "t/x", AgentID: "a", SessionID: "s", StreamID: "s", Offset: 1, Output: "b"})); got != "timeout" {
+	if got := code(b.scanWith(ctx, key, &wire.ScanRequest{ToolID: "t/x", AgentID: "a", SessionID: "s", StreamID: "s",
+		Offset: 1, Output: "b"})); got != "timeout" {
 		t.Errorf("got %q", got)
 	}
 	if got := b.say(key, "s", 1, "b", ""); got != "PASS b next 2 settled 2 released 2 ended false" {
@@ -296,8 +307,8 @@ func (b *bench) scanWith(ctx context.Context, key *ops.NewKey, in *wire.ScanRequ
 	return err
 }
 
-// Of many pieces at once for one place in a stream one wins, and the others are told so; a kill that comes while a piece is
-// scanned denies it.
+// Of many pieces at once for one place in a stream one wins, and the others are told so; a kill that comes while a
+// piece is scanned denies it.
 func TestScanStreamRaces(t *testing.T) {
 	wait := bang{entered: make(chan struct{}), wait: make(chan struct{})}
 	b, _ := scanBench(t, abi.StreamStateful, wait)
@@ -354,13 +365,15 @@ func TestScanStreamRecord(t *testing.T) {
 	if err != nil || len(records) != 2 {
 		t.Fatalf("%v: %d records", err, len(records))
 	}
-	for i, want := range []string{`"bytes":6,"stream_id":"s","offset":0,"final":false,"settled":6,"released":11`, `"bytes":2,"stream_id":"s","offset":6,"final":true,"settled":8,"released":18`} {
+	for i, want := range []string{`"bytes":6,"stream_id":"s","offset":0,"final":false,"settled":6,"released":11`,
+		`"bytes":2,"stream_id":"s","offset":6,"final":true,"settled":8,"released":18`} {
 		if !strings.Contains(records[i], want) || strings.Contains(records[i], "plain") {
 			t.Errorf("%s lacks %s", records[i], want)
 		}
 	}
 	hash := func(record string) string { return member(record, "hash") }
-	if !strings.Contains(records[1], `"start":7,"end":8`) || hash(records[0]) == "" || hash(records[0]) != hash(records[1]) {
+	if !strings.Contains(records[1], `"start":7,"end":8`) || hash(records[0]) == "" ||
+		hash(records[0]) != hash(records[1]) {
 		t.Errorf("the finding of the second piece: %s", records[1])
 	}
 }
@@ -394,7 +407,8 @@ func FuzzScanStream(f *testing.F) {
 			switch outcome {
 			case "PASS", "REDACTED":
 				out, _, _ := strings.Cut(rest, " next ")
-				again := offset != len(taken) || ended || failed && text == "" && more == "" || !strings.Contains(got, fmt.Sprintf("released %d ", len(released)+len(out)))
+				again := offset != len(taken) || ended || failed && text == "" && more == "" ||
+					!strings.Contains(got, fmt.Sprintf("released %d ", len(released)+len(out)))
 				if failed && !again {
 					t.Fatalf("%s although nothing can be written", got)
 				}

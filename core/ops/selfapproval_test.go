@@ -92,10 +92,12 @@ func TestNobodyApprovesTheirOwnCall(t *testing.T) {
 			if agent != "bot" {
 				want = "agent_not_allowed"
 			}
-			b.fails(k.Value, "standing_grant_add", fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"**","ttl_seconds":60}`, agent), want)
+			b.fails(k.Value, "standing_grant_add", fmt.Sprintf(`{"agent_id":%q,"tool_pattern":"**","ttl_seconds":60}`, agent),
+				want)
 		}
 		everybody := b.keyWith("everybody", nil, all...)
-		b.fails(everybody.Value, "standing_grant_add", `{"agent_id":"**","tool_pattern":"**","ttl_seconds":60}`, "self_approval")
+		b.fails(everybody.Value, "standing_grant_add", `{"agent_id":"**","tool_pattern":"**","ttl_seconds":60}`,
+			"self_approval")
 	})
 	t.Run("a grant beside an approval, without scope grants", func(t *testing.T) {
 		b := newBench(t, nil)
@@ -108,13 +110,16 @@ func TestNobodyApprovesTheirOwnCall(t *testing.T) {
 		b := newBench(t, nil)
 		k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve")
 		token := b.deferred(k.Value, `,"args":{"amount":1000}`)
-		b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":10}}`, token))
-		if status := b.must(k.Value, "poll_defer", fmt.Sprintf(`{"defer_token":%q}`, token)); !strings.Contains(status, `"modified_args":{"amount":10}`) {
+		b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"amount":10}}`,
+			token))
+		if status := b.must(k.Value, "poll_defer", fmt.Sprintf(`{"defer_token":%q}`, token)); !strings.Contains(status,
+			`"modified_args":{"amount":10}`) {
 			t.Errorf("the asking key is not told what to redeem: %s", status)
 		}
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":1000},"defer_token":%q`, token), "DENY APPROVAL_MISMATCH")
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":11},"defer_token":%q`, token), "DENY APPROVAL_MISMATCH")
-		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10},"context":{"x":1},"defer_token":%q`, token), "DENY APPROVAL_MISMATCH")
+		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10},"context":{"x":1},"defer_token":%q`, token),
+			"DENY APPROVAL_MISMATCH")
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10.0},"defer_token":%q`, token), "PERMIT APPROVAL_CONSUMED")
 		b.decides(k.Value, fmt.Sprintf(`,"args":{"amount":10},"defer_token":%q`, token), "DENY APPROVAL_MISMATCH")
 	})
@@ -122,7 +127,8 @@ func TestNobodyApprovesTheirOwnCall(t *testing.T) {
 		b := newBench(t, nil)
 		k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve")
 		ask := func(operation, rest string) string {
-			return b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"defer/x","operation":%q%s}`, operation, rest))
+			return b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":"bot","tool_id":"defer/x","operation":%q%s}`, operation,
+				rest))
 		}
 		token := member(ask("read", ""), "defer_token")
 		if other := member(ask("delete", ""), "defer_token"); token == "" || other == token {
@@ -139,7 +145,8 @@ func TestNobodyApprovesTheirOwnCall(t *testing.T) {
 	})
 	t.Run("a replayed token, and that of another key, agent or session", func(t *testing.T) {
 		b := newBench(t, nil)
-		k, twin, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("twin", nil, "authorize"), b.keyWith("boss", nil, "approve")
+		k, twin, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("twin", nil, "authorize"),
+			b.keyWith("boss", nil, "approve")
 		token := b.deferred(k.Value, `,"session_id":"s1"`)
 		b.must(boss.Value, "approve_defer", approve(token))
 		redeem := fmt.Sprintf(`,"defer_token":%q`, token)
@@ -155,18 +162,25 @@ func TestModifiedArgs(t *testing.T) {
 	b := newBench(t, nil)
 	k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve")
 	token := b.deferred(k.Value, `,"args":{"to":"a"}`)
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":false,"modified_args":{}}`, token), "invalid_field")
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":[]}`, token), "invalid_field")
-	b.fails(k.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{}}`, token), "missing_scope")
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"k":%q}}`, token, k.Value), "invalid_field")
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":false,"modified_args":{}}`, token),
+		"invalid_field")
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":[]}`, token),
+		"invalid_field")
+	b.fails(k.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{}}`, token),
+		"missing_scope")
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"k":%q}}`, token,
+		k.Value), "invalid_field")
 	both := b.keyWith("both", nil, "authorize", "approve")
-	b.fails(both.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"b"}}`, token), "self_approval")
+	b.fails(both.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"b"}}`,
+		token), "self_approval")
 	list := b.must(boss.Value, "approvals_list", `{}`)
 	if !strings.Contains(list, `"args":{"to":"a"}`) || !strings.Contains(list, token) {
 		t.Errorf("the list of approvals lacks the call: %s", list)
 	}
-	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"b"}}`, token))
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"c"}}`, token), "already_resolved")
+	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"b"}}`,
+		token))
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"to":"c"}}`,
+		token), "already_resolved")
 }
 
 // TestStandingGrantsOverTheTable is the story of a grant as operators and agents see it.
@@ -184,7 +198,8 @@ func TestStandingGrantsOverTheTable(t *testing.T) {
 		b.fails(boss.Value, "standing_grant_add", c.body, c.code)
 	}
 	add := func(rest string) string {
-		return member(b.must(boss.Value, "standing_grant_add", `{"agent_id":"bot","tool_pattern":"defer","ttl_seconds":60`+rest+`}`), "id")
+		return member(b.must(boss.Value, "standing_grant_add",
+			`{"agent_id":"bot","tool_pattern":"defer","ttl_seconds":60`+rest+`}`), "id")
 	}
 	wide, exact := add(`,"max_uses":1`), add(`,"max_uses":1,"args_match":"{\"n\":1}"`)
 	used := func(rest, id string) {
@@ -203,10 +218,12 @@ func TestStandingGrantsOverTheTable(t *testing.T) {
 	if again := b.must(k.Value, "authorize", `{"agent_id":"bot","tool_id":"defer","session_id":"s","call_id":"once"}`); !strings.Contains(again, `"repeat":true`) || member(again, "grant_id") != session {
 		t.Errorf("a repeat: %s", again)
 	}
-	if list := b.must(boss.Value, "standing_grant_list", `{}`); !strings.Contains(list, `"uses":2`) || strings.Contains(list, wide) {
+	if list := b.must(boss.Value, "standing_grant_list", `{}`); !strings.Contains(list, `"uses":2`) ||
+		strings.Contains(list, wide) {
 		t.Errorf("the list: %s", list)
 	}
-	if list := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`); !strings.Contains(list, `"next_cursor":"stg_`) {
+	if list := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`); !strings.Contains(list,
+		`"next_cursor":"stg_`) {
 		t.Errorf("the first page of all: %s", list)
 	}
 	b.must(boss.Value, "standing_grant_revoke", fmt.Sprintf(`{"grant_id":%q}`, session))
@@ -223,9 +240,12 @@ func TestApproveAndStand(t *testing.T) {
 	b := newBench(t, nil)
 	k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "approve", "grants")
 	token := b.deferred(k.Value, `,"args":{"n":1}`)
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"max_uses":1}}`, token), "missing_field")
-	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":9999999}}`, token), "invalid_field")
-	answer := b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60,"max_uses":2}}`, token))
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"max_uses":1}}`, token),
+		"missing_field")
+	b.fails(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":9999999}}`,
+		token), "invalid_field")
+	answer := b.must(boss.Value, "approve_defer",
+		fmt.Sprintf(`{"defer_token":%q,"approved":true,"grant":{"ttl_seconds":60,"max_uses":2}}`, token))
 	id := member(answer, "grant_id")
 	if id == "" {
 		t.Fatalf("no grant: %s", answer)
@@ -242,22 +262,27 @@ func TestKillOverTheTable(t *testing.T) {
 	k, boss := b.keyWith("asks", nil, "authorize"), b.keyWith("boss", nil, "kill")
 	permit := func(agent, session, want string) {
 		t.Helper()
-		answer := b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":%q,"tool_id":"permit","session_id":%q}`, agent, session))
+		answer := b.must(k.Value, "authorize", fmt.Sprintf(`{"agent_id":%q,"tool_id":"permit","session_id":%q}`, agent,
+			session))
 		if got := member(answer, "reason_code"); got != want {
 			t.Errorf("%s in %s: %s, want %s", agent, session, got, want)
 		}
 	}
 	const killed = "KILL_SWITCH_ACTIVE"
 	token := b.deferred(k.Value, "")
-	if answer := b.must(boss.Value, "kill", `{"agent_id":"bot","reason":"loops"}`); !strings.Contains(answer, `"pending_denied":1`) {
+	if answer := b.must(boss.Value, "kill", `{"agent_id":"bot","reason":"loops"}`); !strings.Contains(answer,
+		`"pending_denied":1`) {
 		t.Errorf("the kill: %s", answer)
 	}
-	if status := b.must(k.Value, "poll_defer", fmt.Sprintf(`{"defer_token":%q}`, token)); !strings.Contains(status, `"status":"denied"`) {
+	if status := b.must(k.Value, "poll_defer", fmt.Sprintf(`{"defer_token":%q}`, token)); !strings.Contains(status,
+		`"status":"denied"`) {
 		t.Errorf("what was pending: %s", status)
 	}
 	permit("bot", "s", killed)
 	permit("cat", "s", "TEST")
-	for _, body := range []string{`{}`, `{"scope":"agent"}`, `{"scope":"global","target":"x"}`, `{"scope":"planet","target":"x"}`, `{"scope":"tool","target":"x","agent_id":"y"}`, `{"scope":"key","target":"nobody"}`} {
+	for _, body := range []string{`{}`, `{"scope":"agent"}`, `{"scope":"global","target":"x"}`,
+		`{"scope":"planet","target":"x"}`, `{"scope":"tool","target":"x","agent_id":"y"}`,
+		`{"scope":"key","target":"nobody"}`} {
 		if _, err := b.run(boss.Value, "kill", body); err == nil {
 			t.Errorf("%s was taken", body)
 		}
@@ -278,7 +303,8 @@ func TestKillOverTheTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if answer := b.must(n.Value, "authorize", `{"agent_id":"cat","tool_id":"permit"}`); member(answer, "reason_code") != killed {
+	if answer := b.must(n.Value, "authorize", `{"agent_id":"cat","tool_id":"permit"}`); member(answer, "reason_code") !=
+		killed {
 		t.Errorf("rolling a killed key is a way out: %s", answer)
 	}
 	b.must(boss.Value, "kill", `{"scope":"global","reason":"stop"}`)

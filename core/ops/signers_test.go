@@ -9,7 +9,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// TestKilledKeysSignNothing sends every request that lets somebody do something, and every one that stops something, with a killed key.
+// TestKilledKeysSignNothing sends every request that lets somebody do something, and every one that stops something,
+// with a killed key.
 func TestKilledKeysSignNothing(t *testing.T) {
 	s := newStage(t)
 	agent, other, mallory := s.key("agent", "agent"), s.key("other", "operator"), s.key("mallory", "operator")
@@ -45,7 +46,8 @@ func TestKilledKeysSignNothing(t *testing.T) {
 		{"grant", req{op: "standing_grant_add", body: `{"agent_id":"bot","tool_pattern":"other","ttl_seconds":60}`}},
 		{"approve an action", req{op: "action_approval", id: action.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, action.Token)}},
 	}
-	grant := member(must(req{key: mallory, op: "standing_grant_add", body: `{"agent_id":"bot","tool_pattern":"granted","ttl_seconds":60}`}), "id")
+	grant := member(must(req{key: mallory, op: "standing_grant_add",
+		body: `{"agent_id":"bot","tool_pattern":"granted","ttl_seconds":60}`}), "id")
 	early := body()
 	token := member(must(req{key: agent, op: "authorize", body: early}), "defer_token")
 	must(req{key: mallory, op: "approve_defer", body: yes(token, "")})
@@ -63,7 +65,8 @@ func TestKilledKeysSignNothing(t *testing.T) {
 			}
 		})
 	}
-	if got := member(must(req{key: agent, op: "authorize", body: early[:len(early)-1] + fmt.Sprintf(`,"defer_token":%q}`, token)}), "effect"); got != "DEFER" {
+	if got := member(must(req{key: agent, op: "authorize",
+		body: early[:len(early)-1] + fmt.Sprintf(`,"defer_token":%q}`, token)}), "effect"); got != "DEFER" {
 		t.Errorf("what a killed key has approved is %s", got)
 	}
 	if got := member(must(req{key: other, op: "standing_grant_list"}), "status"); got != "issuer_revoked" {
@@ -78,7 +81,9 @@ func TestKilledKeysSignNothing(t *testing.T) {
 		q.key = mallory
 		must(q)
 	}
-	if _, err := s.svc.AnswerAs(t.Context(), store.Operator{Name: "ann", Role: store.RoleAdmin}, store.Who{Principal: "console:ann"}, ops.Answer{Decision: "dec_none", Approved: true, Digest: "x"}); code(err) != string(sdk.CodeUnknownDefer) {
+	if _, err := s.svc.AnswerAs(t.Context(), store.Operator{Name: "ann", Role: store.RoleAdmin},
+		store.Who{Principal: "console:ann"}, ops.Answer{Decision: "dec_none", Approved: true, Digest: "x"}); code(err) !=
+		string(sdk.CodeUnknownDefer) {
 		t.Errorf("an operator at the console: %v", err)
 	}
 	kill(true)
@@ -87,7 +92,8 @@ func TestKilledKeysSignNothing(t *testing.T) {
 		must(c.q) // what was refused is done once the kill is undone
 	}
 	must(req{key: mallory, op: "approve_defer", body: yes(token, "")})
-	if got := member(must(req{key: agent, op: "authorize", body: early[:len(early)-1] + fmt.Sprintf(`,"defer_token":%q}`, token)}), "effect"); got != "PERMIT" {
+	if got := member(must(req{key: agent, op: "authorize",
+		body: early[:len(early)-1] + fmt.Sprintf(`,"defer_token":%q}`, token)}), "effect"); got != "PERMIT" {
 		t.Errorf("approved again, it is %s", got)
 	}
 }

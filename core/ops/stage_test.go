@@ -77,7 +77,8 @@ func (s *stage) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) 
 			return out, nil
 		}
 		at += i
-		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Scanner: "stage", Start: at, End: at + len(secret), Confidence: 1, Severity: sdk.High})
+		out = append(out, sdk.Finding{Kind: "SECRET_TEST", Scanner: "stage", Start: at, End: at + len(secret), Confidence: 1,
+			Severity: sdk.High})
 		at += len(secret)
 	}
 }
@@ -95,18 +96,28 @@ func (s *stage) advance(d time.Duration) { s.now.Add(int64(d)) }
 
 func (s *stage) open() {
 	var err error
-	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: s.t.Logf, OnFatal: func(err error) { s.t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	s.store, err = store.Open(store.Settings{Dir: s.dir, Now: s.clock, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: s.t.Logf, OnFatal: func(err error) {
+		s.t.Errorf("fatal: %v", err)
+	}, Stall: time.Minute})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	gen := &ops.Generation{Policy: "policy-1", Args: cmp.Or(s.args, "digest"),
-		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: s.clock, Steps: []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
+		Scan: &chain.ScanChain{Keys: ops.KeysIn, Budget: time.Minute, Now: s.clock,
+			Steps:   []chain.ScanStep{{Name: "stage", OnError: sdk.Deny, Scanner: s}},
 			Actions: []chain.ActionRule{{Tools: []string{"deny-result"}, Action: sdk.Drop}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny, Steps: []chain.Step{{Name: "stage", Inline: !s.outside, OnError: sdk.Deny, Checker: s}}}}
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: s.clock, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "stage", Inline: !s.outside, OnError: sdk.Deny, Checker: s}}}}
 	gen.Authorize.Said = gen.Scan
-	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
-		Log: s.store, Streams: 4, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 1 << 20, Memory: 1 << 20, Idle: time.Minute}, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
+	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation {
+		return gen
+	}, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000,
+		LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
+		Log: s.store, Streams: 4, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 1 << 20, Memory: 1 << 20,
+			Idle: time.Minute}, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
 }
 
 func (s *stage) close() {
@@ -160,7 +171,9 @@ func (s *stage) request(q req) *ops.Request {
 	if err := doc.Parse(q.body, exact.DefaultLimits); err != nil {
 		s.t.Fatal(err)
 	}
-	r := &ops.Request{Ctx: context.Background(), Key: key, Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: s.clock(), Body: doc.Root(), Raw: q.body, Idempotency: q.idem}
+	r := &ops.Request{Ctx: context.Background(), Key: key,
+		Who: store.Who{Principal: key.ID, Method: "api_key", Surface: "http"}, Start: s.clock(), Body: doc.Root(),
+		Raw: q.body, Idempotency: q.idem}
 	if q.id != "" {
 		r.Params = append(r.Params, wire.Param{Name: "id", Value: q.id, InPath: true})
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// TestApprovalThatCountsNoMore asks every operation that says how a deferred call stands, while the key of its approver is killed, and
-// once it is revoked: it waits, and others may sign it.
+// TestApprovalThatCountsNoMore asks every operation that says how a deferred call stands, while the key of its approver
+// is killed, and once it is revoked: it waits, and others may sign it.
 func TestApprovalThatCountsNoMore(t *testing.T) {
 	for _, name := range []string{"killed", "revoked"} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,8 @@ func TestApprovalThatCountsNoMore(t *testing.T) {
 			token := member(must(req{key: agent, op: "authorize", body: call + "}"}), "defer_token")
 			action := s.action(submit(agent, "defer", `{"n":2}`))
 			yes := func(key string) error {
-				_, err := s.do(req{key: key, op: "approve_defer", body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"reason":"fine"}`, token)})
+				_, err := s.do(req{key: key, op: "approve_defer",
+					body: fmt.Sprintf(`{"defer_token":%q,"approved":true,"reason":"fine"}`, token)})
 				return err
 			}
 			approves := req{op: "action_approval", id: action.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, action.Token)}
@@ -47,7 +48,8 @@ func TestApprovalThatCountsNoMore(t *testing.T) {
 						Required               int    `json:"approvals_required"`
 					}
 					text := must(req{key: agent, op: op, body: fmt.Sprintf(`{"defer_token":%q}`, token)})
-					if err := json.Unmarshal([]byte(text), &got); err != nil || got.Status != want || got.Signed != signed || got.Required != 1 || want == "pending" && got.Effect+got.By+got.Reason != "" {
+					if err := json.Unmarshal([]byte(text), &got); err != nil || got.Status != want || got.Signed != signed ||
+						got.Required != 1 || want == "pending" && got.Effect+got.By+got.Reason != "" {
 						t.Errorf("%s: %s, want %s, %d of 1", op, text, want, signed)
 					}
 				}
@@ -55,17 +57,20 @@ func TestApprovalThatCountsNoMore(t *testing.T) {
 				if strings.Contains(listed, token) != (want == "pending") {
 					t.Errorf("it is %s, and the list is %s", want, listed)
 				}
-				if text, err := s.do(req{key: honest, op: "approval_get", body: fmt.Sprintf(`{"defer_token":%q}`, token)}); (err == nil) != (want == "pending") {
+				if text, err := s.do(req{key: honest, op: "approval_get", body: fmt.Sprintf(`{"defer_token":%q}`, token)}); (err ==
+					nil) != (want == "pending") {
 					t.Errorf("it is %s, and the approver is shown %s, %v", want, text, err)
 				}
 				as := map[string]string{"pending": "pending_approval"}[want]
 				if as == "" {
 					as = want
 				}
-				if a := s.action(req{key: agent, op: "action_get", id: action.ID}); a.Status != as || (a.Token != "") != (want == "pending") {
+				if a := s.action(req{key: agent, op: "action_get", id: action.ID}); a.Status != as ||
+					(a.Token != "") != (want == "pending") {
 					t.Errorf("the action is %s with %q, want %s", a.Status, a.Token, as)
 				}
-				if text := must(req{key: honest, op: "action_list", query: [][2]string{{"status", as}}}); !strings.Contains(text, action.ID) {
+				if text := must(req{key: honest, op: "action_list", query: [][2]string{{"status", as}}}); !strings.Contains(text,
+					action.ID) {
 					t.Errorf("the list of what is %s: %s", as, text)
 				}
 			}
@@ -86,7 +91,8 @@ func TestApprovalThatCountsNoMore(t *testing.T) {
 				stands("pending", 0)
 				told := make(chan string)
 				go func() {
-					text, err := s.do(req{key: agent, op: "defer_status", body: fmt.Sprintf(`{"defer_token":%q,"wait_seconds":60}`, token)})
+					text, err := s.do(req{key: agent, op: "defer_status",
+						body: fmt.Sprintf(`{"defer_token":%q,"wait_seconds":60}`, token)})
 					told <- fmt.Sprint(member(text, "status"), err)
 				}()
 				kill(true)
@@ -109,7 +115,8 @@ func TestApprovalThatCountsNoMore(t *testing.T) {
 			approves.key = honest
 			must(approves)
 			stands("approved", 1)
-			if got := member(must(req{key: agent, op: "authorize", body: call + fmt.Sprintf(`,"defer_token":%q}`, token)}), "effect"); got != "PERMIT" {
+			if got := member(must(req{key: agent, op: "authorize", body: call + fmt.Sprintf(`,"defer_token":%q}`, token)}),
+				"effect"); got != "PERMIT" {
 				t.Errorf("redeemed, it is %s", got)
 			}
 			if a := s.action(req{key: agent, op: "action_start", id: action.ID}); a.Status != "executing" {

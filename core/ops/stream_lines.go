@@ -13,10 +13,12 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// auditMembers are the members that every line of audit_subscribe has, in this order, behind seq. What a record does not
-// have is an empty string.
-var auditMembers = []string{"type", "timestamp", "record_id", "call_id", "agent_id", "session_id", "tool_id", "tool_name", "operation", "effect", "reason_code", "reason", "rule_id",
-	"defer_token", "policy_version", "latency_ms", "principal_id", "principal_method", "args", "blast_radius", "reversibility", "incident_category", "incident_severity"}
+// auditMembers are the members that every line of audit_subscribe has, in this order, behind seq. What a record does
+// not have is an empty string.
+var auditMembers = []string{"type", "timestamp", "record_id", "call_id", "agent_id", "session_id", "tool_id",
+	"tool_name", "operation", "effect", "reason_code", "reason", "rule_id",
+	"defer_token", "policy_version", "latency_ms", "principal_id", "principal_method", "args", "blast_radius",
+	"reversibility", "incident_category", "incident_severity"}
 
 var auditNamed = named(append([]string{"seq"}, auditMembers...))
 
@@ -31,8 +33,8 @@ func named(names []string) map[string]bool {
 	return m
 }
 
-// auditFormat appends an event as audit_subscribe sends it to that key: the members that clients count on, then all others of the
-// record.
+// auditFormat appends an event as audit_subscribe sends it to that key: the members that clients count on, then all
+// others of the record.
 func auditFormat(k *store.Key) func(dst []byte, e *event) []byte {
 	return func(dst []byte, e *event) []byte {
 		if nameless(k, e) {
@@ -145,8 +147,8 @@ func toolName(e *event) string {
 	return strings.TrimSuffix(tool, "/"+operation)
 }
 
-// callbackFormat appends an event as callback_subscribe sends it to that key: what it is, and the members of its record.
-// modified_args are for the key that asked.
+// callbackFormat appends an event as callback_subscribe sends it to that key: what it is, and the members of its
+// record. modified_args are for the key that asked.
 func callbackFormat(k *store.Key) func(dst []byte, e *event) []byte {
 	return func(dst []byte, e *event) []byte {
 		switch {
@@ -186,7 +188,8 @@ func callback(dst []byte, e *event, own bool) []byte {
 	return append(o.Close(), '\n')
 }
 
-// resolved adds what clients look for when a deferred call has got its answer, where the record does not have it itself.
+// resolved adds what clients look for when a deferred call has got its answer, where the record does not have it
+// itself.
 func resolved(o *wire.Writer, e *event) {
 	if !e.Get("approved").Exists() {
 		o.Bool("approved", e.Str("status") == "approved")

@@ -10,11 +10,13 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// maxHeartbeat bounds how seldom heartbeats may be asked for, seconds. It is part of the contract, not of the configuration.
+// maxHeartbeat bounds how seldom heartbeats may be asked for, seconds. It is part of the contract, not of the
+// configuration.
 const maxHeartbeat = 300
 
 // callbackEvents are the record types that callback_subscribe brings, under the same names.
-var callbackEvents = []string{"decision", "defer_created", "defer_resolved", "defer_expired", "grant_added", "grant_revoked", "grant_consumed", "kill", "unkill"}
+var callbackEvents = []string{"decision", "defer_created", "defer_resolved", "defer_expired", "grant_added",
+	"grant_revoked", "grant_consumed", "kill", "unkill"}
 
 // AuditSubscribe follows the audit log.
 func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (Stream, error) {
@@ -22,7 +24,8 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 	case in.FromSeq < 0:
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq", "from_seq must not be negative")
 	case in.HeartbeatSeconds < 0 || in.HeartbeatSeconds > maxHeartbeat:
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "heartbeat_seconds", "heartbeat_seconds must be 0 to %d, not %d", maxHeartbeat, in.HeartbeatSeconds)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "heartbeat_seconds", "heartbeat_seconds must be 0 to %d, not %d",
+			maxHeartbeat, in.HeartbeatSeconds)
 	case strings.Contains(in.AgentID, "*"):
 		return nil, noPattern()
 	case in.AgentID != "" && !r.Key.Sees(in.AgentID):
@@ -30,7 +33,8 @@ func (s *Service) AuditSubscribe(r *Request, in *wire.AuditSubscribeRequest) (St
 	}
 	for _, typ := range in.Types {
 		if !slices.Contains(store.RecordTypes, typ) {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "types", "there are no records of type %q; types are %s", typ, strings.Join(store.RecordTypes, ", "))
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "types", "there are no records of type %q; types are %s", typ,
+				strings.Join(store.RecordTypes, ", "))
 		}
 	}
 	key, agent := r.Key, in.AgentID
@@ -60,7 +64,8 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 	}
 	for _, name := range in.Events {
 		if !slices.Contains(callbackEvents, name) {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "events", "there is no event %q; events are %s", name, strings.Join(callbackEvents, ", "))
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, "events", "there is no event %q; events are %s", name,
+				strings.Join(callbackEvents, ", "))
 		}
 	}
 	key, agent, events := r.Key, in.AgentID, callbackEvents
@@ -79,7 +84,8 @@ func (s *Service) CallbackSubscribe(r *Request, in *wire.CallbackSubscribeReques
 }
 
 func noPattern() error {
-	return sdk.FieldErrf(sdk.CodeInvalidField, "agent_id", "agent_id is one agent here, not a pattern; without it the stream brings every agent that the key may follow")
+	return sdk.FieldErrf(sdk.CodeInvalidField, "agent_id",
+		"agent_id is one agent here, not a pattern; without it the stream brings every agent that the key may follow")
 }
 
 func notSeen(k *store.Key) error {
@@ -94,8 +100,8 @@ func overlaps(globs []string, agent string) bool {
 	return sdk.MatchAgent(globs, agent)
 }
 
-// follows reports whether a key may follow an agent's callbacks: with scope audit those that its agents list covers, else
-// those that it acts as.
+// follows reports whether a key may follow an agent's callbacks: with scope audit those that its agents list covers,
+// else those that it acts as.
 func follows(k *store.Key, agent string) bool {
 	return k.Scope()&(sdk.ScopeAudit|sdk.ScopeAuthorize) != 0 && overlaps(k.Agents, agent)
 }
@@ -106,8 +112,8 @@ func sees(k *store.Key, e *event) bool {
 	return len(k.Agents) == 0 || e.AgentID != "" && overlaps(k.Agents, e.AgentID) || isKill(e) && ofKey(k, e)
 }
 
-// concerns reports whether an event is one of those that a callback stream brings: about an agent that the key may follow
-// and the stream asks for, or a kill that covers it.
+// concerns reports whether an event is one of those that a callback stream brings: about an agent that the key may
+// follow and the stream asks for, or a kill that covers it.
 func concerns(k *store.Key, agent string, e *event) bool {
 	everything := k.Scope()&sdk.ScopeAudit != 0 && len(k.Agents) == 0 && agent == ""
 	if isKill(e) {
@@ -167,8 +173,8 @@ func onlyFor(k *store.Key, pattern string) bool {
 	return len(k.Agents) > 0
 }
 
-// notKilled refuses a stream that a kill in effect has ended: it would only begin anew what was stopped. Auditors, who have
-// to see what goes on, are refused for a kill of their own key alone.
+// notKilled refuses a stream that a kill in effect has ended: it would only begin anew what was stopped. Auditors, who
+// have to see what goes on, are refused for a kill of their own key alone.
 func (s *Service) notKilled(k *store.Key, agent string) error {
 	audits := k.Scope()&sdk.ScopeAudit != 0
 	for _, kill := range s.set.Store.Kills() {
@@ -177,7 +183,8 @@ func (s *Service) notKilled(k *store.Key, agent string) error {
 		case audits:
 			continue
 		case kill.Scope == store.KillGlobal:
-		case kill.Scope == store.KillAgent && (agent != "" && sdk.OverlapsAgent([]string{kill.Target}, agent) || agent == "" && onlyFor(k, kill.Target)):
+		case kill.Scope == store.KillAgent && (agent != "" && sdk.OverlapsAgent([]string{kill.Target}, agent) ||
+			agent == "" && onlyFor(k, kill.Target)):
 		default:
 			continue
 		}
@@ -200,7 +207,8 @@ func killEnds(k *store.Key, agent string) func(e *event) string {
 		case store.KillKey:
 			ends = ofKey(k, e)
 		case store.KillAgent:
-			ends = agent != "" && overlaps([]string{agent}, e.AgentID) || agent == "" && k.Scope()&sdk.ScopeAudit == 0 && onlyFor(k, e.AgentID)
+			ends = agent != "" && overlaps([]string{agent}, e.AgentID) ||
+				agent == "" && k.Scope()&sdk.ScopeAudit == 0 && onlyFor(k, e.AgentID)
 		}
 		if ends {
 			return endKilled

@@ -8,8 +8,8 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// A kill of a session or a tool comes to everybody whom it may concern. Who answers for some agents learns what is stopped, and
-// neither whom the kill names nor why, when and by whom: that is other people's.
+// A kill of a session or a tool comes to everybody whom it may concern. Who answers for some agents learns what is
+// stopped, and neither whom the kill names nor why, when and by whom: that is other people's.
 func TestKillsNameWhomTheKeyMaySee(t *testing.T) {
 	r := newStreamRig(t, 9)
 	agent, limited := r.key("agent", []string{"authorize"}, "ours/*"), r.key("limited", []string{"audit"}, "ours/*")
@@ -22,14 +22,16 @@ func TestKillsNameWhomTheKeyMaySee(t *testing.T) {
 		streams["audit "+k.ID] = r.open("audit_subscribe", k, `{}`)
 	}
 	for _, undo := range []bool{false, true} {
-		r.commit(&store.KillSwitch{Kill: store.Kill{Scope: "session", Target: "their-session", Reason: "their-reason"}, Undo: undo, By: store.Who{Principal: "their-operator", Method: "console", Surface: "console", Peer: "192.0.2.7"}})
+		r.commit(&store.KillSwitch{Kill: store.Kill{Scope: "session", Target: "their-session", Reason: "their-reason"},
+			Undo: undo, By: store.Who{Principal: "their-operator", Method: "console", Surface: "console", Peer: "192.0.2.7"}})
 	}
 	for name, st := range streams {
 		got, _ := r.lines(st, 2)
 		st.Close()
 		for i, line := range got {
 			typ := []string{"kill", "unkill"}[i]
-			if !strings.Contains(line, `type":"`+typ+`"`) || !strings.Contains(line, `"scope":"session"`) || number(line, "seq") == 0 {
+			if !strings.Contains(line, `type":"`+typ+`"`) || !strings.Contains(line, `"scope":"session"`) ||
+				number(line, "seq") == 0 {
 				t.Errorf("%s: %s", name, line)
 			}
 			whole := strings.HasSuffix(name, "everybodys") || strings.HasSuffix(name, "auditor")
@@ -58,7 +60,8 @@ func TestKillOfARolledKeyEndsItsStreams(t *testing.T) {
 	if s := r.store.Killed(r.store.Key("second"), "ours/a", "", "tool"); s == nil {
 		t.Error("the key is not killed")
 	}
-	if err := r.store.Commit(context.Background(), &store.KillSwitch{Kill: store.Kill{Scope: "key", Target: "first"}, Undo: true, By: someone}); err != nil {
+	if err := r.store.Commit(context.Background(),
+		&store.KillSwitch{Kill: store.Kill{Scope: "key", Target: "first"}, Undo: true, By: someone}); err != nil {
 		t.Error(err)
 	}
 }

@@ -53,7 +53,8 @@ func compareGolden(t *testing.T, name string, got []byte) {
 // TestLines shows every record type as both streams send it.
 func TestLines(t *testing.T) {
 	var audit, callbacks, own []byte
-	asker, other, auditor := callbackFormat(&store.Key{ID: "agent"}), callbackFormat(&store.Key{ID: "somebody"}), auditFormat(&store.Key{})
+	asker, other, auditor := callbackFormat(&store.Key{ID: "agent"}), callbackFormat(&store.Key{ID: "somebody"}),
+		auditFormat(&store.Key{})
 	var e event
 	for _, rec := range records(t) {
 		readEvent(t, &e, rec)
@@ -79,7 +80,9 @@ func TestLines(t *testing.T) {
 // TestLinesHaveTheirMembers holds the lines against the list of the wire contract: all there, nothing twice, nothing of
 // the record lost.
 func TestLinesHaveTheirMembers(t *testing.T) {
-	listed := strings.Fields("seq type timestamp record_id call_id agent_id session_id tool_id tool_name operation effect reason_code reason rule_id defer_token policy_version latency_ms principal_id principal_method args blast_radius reversibility incident_category incident_severity")
+	listed := strings.Fields("seq type timestamp record_id call_id agent_id session_id tool_id tool_name operation " +
+		"effect reason_code reason rule_id defer_token policy_version latency_ms principal_id principal_method args " +
+		"blast_radius reversibility incident_category incident_severity")
 	var e event
 	for _, rec := range records(t) {
 		readEvent(t, &e, rec)
@@ -193,8 +196,10 @@ func TestWanted(t *testing.T) {
 func TestKillsReach(t *testing.T) {
 	r := newStreamRig(t, 1000)
 	r.key("me", []string{"authorize"}, "bot/*")
-	r.commit(&store.RollKey{ID: "me", New: &store.Key{ID: "me2", MAC: []byte("2")}, By: someone}) // kills name the first of the line
-	me, auditor, limited := r.store.Key("me2"), r.key("auditor", []string{"audit"}), r.key("limited", []string{"audit"}, "bot/*")
+	// kills name the first of the line
+	r.commit(&store.RollKey{ID: "me", New: &store.Key{ID: "me2", MAC: []byte("2")}, By: someone})
+	me, auditor, limited := r.store.Key("me2"), r.key("auditor", []string{"audit"}),
+		r.key("limited", []string{"audit"}, "bot/*")
 	kill := func(scope, target string) string {
 		agent := ""
 		if scope == "agent" {
@@ -224,7 +229,8 @@ func TestKillsReach(t *testing.T) {
 		for _, k := range c.kills {
 			scope, target, _ := strings.Cut(k, " ")
 			readEvent(t, &e, kill(scope, target))
-			got += map[[2]bool]string{{true, false}: "y", {true, true}: "e", {false, false}: "n", {false, true}: "x"}[[2]bool{u.opt.passes(&e) && u.opt.want(&e), u.opt.ends(&e) != ""}]
+			got += map[[2]bool]string{{true, false}: "y", {true, true}: "e", {false, false}: "n",
+				{false, true}: "x"}[[2]bool{u.opt.passes(&e) && u.opt.want(&e), u.opt.ends(&e) != ""}]
 		}
 		if got != c.came {
 			t.Errorf("%s %s %s:\n%q\ngot  %s\nwant %s", c.key.ID, c.op, c.body, c.kills, got, c.came)
@@ -236,7 +242,8 @@ func TestKillsReach(t *testing.T) {
 // TestSubscribeRefuses names the field and the limit.
 func TestSubscribeRefuses(t *testing.T) {
 	r := newStreamRig(t, 9)
-	auditor, limited, agent := r.key("auditor", []string{"audit"}), r.key("limited", []string{"audit"}, "bot"), r.key("agent", []string{"authorize"}, "bot")
+	auditor, limited, agent := r.key("auditor", []string{"audit"}), r.key("limited", []string{"audit"}, "bot"),
+		r.key("agent", []string{"authorize"}, "bot")
 	for _, c := range []struct {
 		key            *store.Key
 		op, body, code string
@@ -297,7 +304,8 @@ func TestOpens(t *testing.T) {
 // TestPeek: records as the store writes them need no parsing to know whom they concern.
 func TestPeek(t *testing.T) {
 	var e event
-	for _, rec := range append(records(t), `{"seq":1,"type":"x","n":1}`, `{"seq":1,"type":"x","o":{"a":[{"agent_id":"no"},"}]"]},"s":"\\"}`) {
+	for _, rec := range append(records(t), `{"seq":1,"type":"x","n":1}`,
+		`{"seq":1,"type":"x","o":{"a":[{"agent_id":"no"},"}]"]},"s":"\\"}`) {
 		if err := e.peek(1, []byte(rec)); err != nil {
 			t.Fatal(err)
 		}
@@ -322,7 +330,8 @@ func TestLiveFilter(t *testing.T) {
 		r.note("decision", "agent_id", "a", "n", fmt.Sprint(i))
 		r.note("grant_added", "agent_id", "*", "n", fmt.Sprint(i))
 		got, _ := r.lines(st, 2)
-		if len(got) != 2 || !strings.Contains(got[0], fmt.Sprintf(`"agent_id":"a","n":"%d"`, i)) || !strings.Contains(got[1], fmt.Sprintf(`"agent_id":"*","n":"%d"`, i)) {
+		if len(got) != 2 || !strings.Contains(got[0], fmt.Sprintf(`"agent_id":"a","n":"%d"`, i)) ||
+			!strings.Contains(got[1], fmt.Sprintf(`"agent_id":"*","n":"%d"`, i)) {
 			t.Fatalf("round %d: %v", i, got)
 		}
 	}

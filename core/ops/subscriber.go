@@ -62,7 +62,8 @@ type line struct {
 }
 
 func newSubscriber(h *hub, r *Request, o subOptions, from, size uint64) *subscriber {
-	return &subscriber{h: h, key: r.Key, opt: o, stopping: r.Stopping, opened: size, ready: make(chan struct{}, 1), cursor: from, sent: from - 1, sure: from - 1, idle: h.now()}
+	return &subscriber{h: h, key: r.Key, opt: o, stopping: r.Stopping, opened: size, ready: make(chan struct{}, 1),
+		cursor: from, sent: from - 1, sure: from - 1, idle: h.now()}
 }
 
 // First implements Stream.

@@ -156,7 +156,8 @@ func TestTurnsEndBeforeWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		k := b.store.Key(key.Key.ID)
-		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root()}
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(),
+			Body: doc.Root()}
 		if err := b.svc.Begin(decide, r, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -212,14 +213,15 @@ func TestTextsAreReadInATurn(t *testing.T) {
 		{"action_submit", `{"agent_id":"a","tool":"permit","params":{"y":1}}`, true},
 	} {
 		var said, early []bool
-		b.force.Store(&ops.Generation{Policy: "p", Args: "digest", Authorize: b.gen.Authorize, Scan: &chain.ScanChain{Budget: time.Hour,
-			Now:   func() time.Time { early = append(early, has(k.ID)); return b.now() },
-			Steps: []chain.ScanStep{{Name: "probe", OnError: sdk.Deny, Scanner: probe{has, &said}}}}})
+		b.force.Store(&ops.Generation{Policy: "p", Args: "digest", Authorize: b.gen.Authorize,
+			Scan: &chain.ScanChain{Budget: time.Hour, Now: func() time.Time { early = append(early, has(k.ID)); return b.now() },
+				Steps: []chain.ScanStep{{Name: "probe", OnError: sdk.Deny, Scanner: probe{has, &said}}}}})
 		var doc exact.Doc
 		if err := doc.Parse(c.body, exact.DefaultLimits); err != nil {
 			t.Fatal(err)
 		}
-		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root()}
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(),
+			Body: doc.Root()}
 		if err := b.svc.Begin(opNamed(t, c.op), r, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +234,8 @@ func TestTextsAreReadInATurn(t *testing.T) {
 	}
 }
 
-// However an operation hands its request on, its turn is given back once: places that are given twice would bound nothing.
+// However an operation hands its request on, its turn is given back once: places that are given twice would bound
+// nothing.
 func TestTurnsAreGivenBackOnce(t *testing.T) {
 	b := newBench(t, nil)
 	key, most := b.newKey("agent", "agent"), runtime.GOMAXPROCS(0)
@@ -252,14 +255,16 @@ func TestTurnsAreGivenBackOnce(t *testing.T) {
 		return len(taken)
 	}
 	id := ""
-	for _, c := range [][2]string{{"authorize", `{"agent_id":"a","tool_id":"permit"}`}, {"evaluate", `{"agent_id":"a","tool_id":"permit"}`}, {"gate_decide", `{"agent_id":"a","tool":"permit"}`},
+	for _, c := range [][2]string{{"authorize", `{"agent_id":"a","tool_id":"permit"}`},
+		{"evaluate", `{"agent_id":"a","tool_id":"permit"}`}, {"gate_decide", `{"agent_id":"a","tool":"permit"}`},
 		{"action_submit", `{"agent_id":"a","tool":"permit"}`}, {"action_start", "{}"}, {"scan_output", `{"agent_id":"a","tool_id":"x","output":"y"}`}} {
 		var doc exact.Doc
 		if err := doc.Parse(c[1], exact.DefaultLimits); err != nil {
 			t.Fatal(err)
 		}
 		op, k := opNamed(t, c[0]), b.store.Key(key.Key.ID)
-		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root(), Raw: c[1]}
+		r := &ops.Request{Ctx: context.Background(), Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(),
+			Body: doc.Root(), Raw: c[1]}
 		if c[0] == "action_start" {
 			r.Params = []wire.Param{{Name: "id", Value: id, InPath: true}}
 		}

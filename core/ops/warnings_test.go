@@ -17,11 +17,13 @@ type ruled struct {
 
 func (r ruled) HasRule(id string) bool { return id == r.id }
 
-// What a kill or a grant names and nothing can be called is done as it was asked for, and the answer says why it may do nothing.
+// What a kill or a grant names and nothing can be called is done as it was asked for, and the answer says why it may do
+// nothing.
 func TestWarnings(t *testing.T) {
 	b := newBench(t, nil)
 	a := *b.gen.Authorize
-	a.Steps = []chain.Step{{Name: "house", Inline: true, OnError: sdk.Deny, Checker: ruled{id: "money"}}, {Name: "plug", OnError: sdk.Deny, Checker: toolName{}}}
+	a.Steps = []chain.Step{{Name: "house", Inline: true, OnError: sdk.Deny, Checker: ruled{id: "money"}},
+		{Name: "plug", OnError: sdk.Deny, Checker: toolName{}}}
 	b.swap(&a)
 	boss := b.newKey("boss", "operator")
 	grant := func(more string) (op, body string) {
@@ -34,7 +36,8 @@ func TestWarnings(t *testing.T) {
 		return func(op, body string) {
 			t.Helper()
 			var got struct{ Warning string }
-			if err := json.Unmarshal([]byte(b.must(boss.Value, op, body)), &got); err != nil || want == "" && got.Warning != "" || !strings.Contains(got.Warning, want) {
+			if err := json.Unmarshal([]byte(b.must(boss.Value, op, body)), &got); err != nil ||
+				want == "" && got.Warning != "" || !strings.Contains(got.Warning, want) {
 				t.Errorf("%s %s: %q, want %q: %v", op, body, got.Warning, want, err)
 			}
 		}
@@ -65,7 +68,8 @@ func TestWarnings(t *testing.T) {
 
 // A step whose rule is called as the gateway calls one that it must not name stands for itself alone.
 func TestRulesThatEndWithADigest(t *testing.T) {
-	for rule, own := range map[string]bool{"money": false, "x #0123456789abcdef": true, "x #0123456789abcdeg": false, "x#0123456789abcdef": false, " #0123456789abcdef": true,
+	for rule, own := range map[string]bool{"money": false, "x #0123456789abcdef": true, "x #0123456789abcdeg": false,
+		"x#0123456789abcdef": false, " #0123456789abcdef": true,
 		"x #0123456789ABCDEF": false, "x #00123456789abcdef": false, "step a": true, "failure of step a": true} {
 		if sdk.OwnRule(rule) != own {
 			t.Errorf("%q: %t", rule, !own)

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// TestFailuresWords: why a plugin failed is in its own words, which may tell of what is behind it. The record has them; agents, who
-// may ask for an explanation, read that it failed.
+// TestFailuresWords: why a plugin failed is in its own words, which may tell of what is behind it. The record has them;
+// agents, who may ask for an explanation, read that it failed.
 func TestFailuresWords(t *testing.T) {
 	const words = "no route to db.internal as user yett"
 	s := newStage(t)
@@ -37,14 +37,19 @@ func TestFailuresWords(t *testing.T) {
 			s.verdict.Store(&check)
 			from := s.store.Seq() + 1
 			answer, err := s.do(c.q)
-			if err != nil || !strings.Contains(answer, "plugin entitle: its answer is an error") || strings.Contains(answer, words) {
+			if err != nil || !strings.Contains(answer, "plugin entitle: its answer is an error") ||
+				strings.Contains(answer, words) {
 				t.Errorf("an agent reads %s, %v", answer, err)
 			}
 			got := ""
-			if err := s.store.Records(from, func(_ uint64, record []byte) error { got += string(record) + "\n"; return nil }); err != nil {
+			if err := s.store.Records(from, func(_ uint64, record []byte) error {
+				got += string(record) + "\n"
+				return nil
+			}); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(got, `"type":"`+c.record) || strings.Count(got, "its answer is an error; it says: "+words+`"`) != 1 {
+			if !strings.Contains(got, `"type":"`+c.record) ||
+				strings.Count(got, "its answer is an error; it says: "+words+`"`) != 1 {
 				t.Errorf("recorded is %s", got)
 			}
 		})

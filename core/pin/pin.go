@@ -1,5 +1,5 @@
-// Package pin owns the text that names bytes: "sha256:" and 64 hex digits in lower case, as configurations, locks, packages and receipts write it.
-// It decides nothing: who compares digests says what a difference means.
+// Package pin owns the text that names bytes: "sha256:" and 64 hex digits in lower case, as configurations, locks,
+// packages and receipts write it. It decides nothing: who compares digests says what a difference means.
 package pin
 
 import (

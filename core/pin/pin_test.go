@@ -31,8 +31,10 @@ func TestDigests(t *testing.T) {
 }
 
 func TestIs(t *testing.T) {
-	for text, want := range map[string]bool{abc: true, strings.ToUpper(abc): false, abc[:70]: false, abc + "0": false, "": false, "sha256:": false,
-		"md5:" + abc[7:]: false, " " + abc: false, strings.Replace(abc, "a", "g", 1): false, "sha256:" + strings.ToUpper(abc[7:]): false} {
+	for text, want := range map[string]bool{abc: true, strings.ToUpper(abc): false, abc[:70]: false, abc + "0": false,
+		"": false, "sha256:": false,
+		"md5:" + abc[7:]: false, " " + abc: false, strings.Replace(abc, "a", "g", 1): false,
+		"sha256:" + strings.ToUpper(abc[7:]): false} {
 		if Is(text) != want {
 			t.Errorf("%q: %t", text, !want)
 		}

@@ -1,5 +1,6 @@
-// Package places bounds how many calls run at once, and shares them out by key: whoever runs somebody else's code, or works long, asks
-// here first. It owns no call and knows nothing of what runs. A key is any text that says whose a call is; "" is nobody's.
+// Package places bounds how many calls run at once, and shares them out by key: whoever runs somebody else's code, or
+// works long, asks here first. It owns no call and knows nothing of what runs. A key is any text that says whose a call
+// is; "" is nobody's.
 package places
 
 import (
@@ -24,8 +25,9 @@ type Rules struct {
 	Queue int  // so many wait at most; below 0: any number
 }
 
-// Places bound the calls that run at once, so that one key's slow calls do not keep every other one waiting. The next place goes to the key
-// that has fewest, and among those keys take turns. Where the queue is full, the key that has most in it makes room for one that has less.
+// Places bound the calls that run at once, so that one key's slow calls do not keep every other one waiting. The next
+// place goes to the key that has fewest, and among those keys take turns. Where the queue is full, the key that has
+// most in it makes room for one that has less.
 type Places struct {
 	mu      sync.Mutex
 	rules   Rules
@@ -50,7 +52,8 @@ func New(r Rules) *Places {
 	return &Places{rules: r, held: map[string]int{}, queues: map[string][]*waiter{}, empty: make(chan struct{})}
 }
 
-// Take waits for a place until ctx ends or a deadline, if it is one, has passed. Each Take without an error takes a Give.
+// Take waits for a place until ctx ends or a deadline, if it is one, has passed. Each Take without an error takes a
+// Give.
 func (p *Places) Take(ctx context.Context, key string, deadline time.Time) error {
 	w, err := p.begin(key)
 	if w == nil {
@@ -116,7 +119,8 @@ func (p *Places) end(w *waiter, err error) error {
 	return err
 }
 
-// makeRoom sends away who came last of the key that has most in the queue, if that key has more in it than this one will. p.mu is held.
+// makeRoom sends away who came last of the key that has most in the queue, if that key has more in it than this one
+// will. p.mu is held.
 func (p *Places) makeRoom(key string) bool {
 	var greedy []*waiter
 	for _, k := range p.order {

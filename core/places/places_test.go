@@ -39,7 +39,8 @@ func (a taker) has(key string) {
 	}
 }
 
-// One key may have all places; a key that has none gets the spare one at once, and the next that is free before those that have some.
+// One key may have all places; a key that has none gets the spare one at once, and the next that is free before those
+// that have some.
 func TestSpare(t *testing.T) {
 	a := taker{t, New(Rules{Most: 2, Spare: true, Queue: -1})}
 	for _, key := range []string{"a", "a", "b"} {

@@ -37,9 +37,11 @@ func cleanText(r *rand.Rand, n int) string {
 		case 0:
 			fmt.Fprintf(&b, "%s %s, %s %s %s the %s. ", word(), word(), word(), word(), word(), word())
 		case 1:
-			fmt.Fprintf(&b, "\tif %s := %s.%s(%s, %d); %s != nil {\n\t\treturn %s\n\t}\n", word(), word(), word(), word(), r.IntN(100), word(), word())
+			fmt.Fprintf(&b, "\tif %s := %s.%s(%s, %d); %s != nil {\n\t\treturn %s\n\t}\n", word(), word(), word(), word(),
+				r.IntN(100), word(), word())
 		case 2:
-			fmt.Fprintf(&b, "2026-03-%02d 12:%02d:%02d INFO %s: %s=%d %s=%q\n", r.IntN(28)+1, r.IntN(60), r.IntN(60), word(), word(), r.IntN(1000), word(), word())
+			fmt.Fprintf(&b, "2026-03-%02d 12:%02d:%02d INFO %s: %s=%d %s=%q\n", r.IntN(28)+1, r.IntN(60), r.IntN(60), word(),
+				word(), r.IntN(1000), word(), word())
 		case 3:
 			fmt.Fprintf(&b, "  {%q: %q, %q: %d, %q: [%q, %q]},\n", word(), word(), word(), r.IntN(1000), word(), word(), word())
 		}

@@ -24,9 +24,9 @@ type hits struct {
 	over   bool
 }
 
-// Hits gives the hits of a set, ordered by offset and then by trigger, valid until the next Find. complete is false when
-// there were more than Cap: then there are none here and the scanner has to read the whole text. It is false as well for
-// a set that the automaton does not have and before the first Find.
+// Hits gives the hits of a set, ordered by offset and then by trigger, valid until the next Find. complete is false
+// when there were more than Cap: then there are none here and the scanner has to read the whole text. It is false as
+// well for a set that the automaton does not have and before the first Find.
 func (f *Found) Hits(set int) (list []Hit, complete bool) {
 	if f.a == nil || set < 0 || set >= len(f.sets) || f.sets[set].over {
 		return nil, false

@@ -49,7 +49,8 @@ func TestCompileRefuses(t *testing.T) {
 
 // TestCap goes just to and beyond the cap of one set while others go on.
 func TestCap(t *testing.T) {
-	sets := [][]abi.Trigger{{lit("ab")}, {fold("AB"), runOf("digits", 3)}, {lit("zebra")}, nil, {runOf("at", 1)}, {lit("abababab")}}
+	sets := [][]abi.Trigger{{lit("ab")}, {fold("AB"), runOf("digits", 3)}, {lit("zebra")}, nil, {runOf("at", 1)},
+		{lit("abababab")}}
 	a := compile(t, sets...)
 	var f Found
 	for _, c := range []struct {
@@ -199,7 +200,8 @@ func TestFindDoesNotAllocate(t *testing.T) {
 	literals := literals5000(r, clean)
 	a := compile(t, literals, builtinClasses, nil)
 	var f Found
-	for _, text := range []string{clean, dirtyText(r, literals, clean, 50), nearMisses(r, literals, 2*stretch), strings.Repeat("@ ", 2*Cap)} {
+	for _, text := range []string{clean, dirtyText(r, literals, clean, 50), nearMisses(r, literals, 2*stretch),
+		strings.Repeat("@ ", 2*Cap)} {
 		run := func() {
 			a.Find(text, &f)
 			for s := range 3 {

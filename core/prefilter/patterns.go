@@ -7,8 +7,8 @@ import (
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// patterns are the distinct triggers of all sets. A pattern's number is its index in literals, or len(literals) plus its
-// index in runs.
+// patterns are the distinct triggers of all sets. A pattern's number is its index in literals, or len(literals) plus
+// its index in runs.
 type patterns struct {
 	literals []literal
 	runs     []run
@@ -59,7 +59,8 @@ func (p *patterns) add(sets [][]abi.Trigger) error {
 				bytes += len(l.text)
 			}
 			if bytes > maxLiteralBytes {
-				return fmt.Errorf("prefilter: set %d, trigger %d: the literals are longer than %d bytes in total", s, i, maxLiteralBytes)
+				return fmt.Errorf("prefilter: set %d, trigger %d: the literals are longer than %d bytes in total", s, i,
+					maxLiteralBytes)
 			}
 		}
 	}

@@ -1,8 +1,8 @@
 // Package prefilter finds the triggers of all scanners of a chain in one reading of a text, so that a scanner which can
 // find nothing is never called. It owns the compiled automaton and the exact meaning of a hit, which is that of
-// sdk/scanner: every occurrence of a literal, every maximal run of a byte class. It must never miss a hit or invent one,
-// whatever the text, and its time must stay proportional to the text's length. Triggers come from the metadata of the
-// modules, texts from the calls; hits go to core/wasmhost, which hands them to the guests. It does no I/O.
+// sdk/scanner: every occurrence of a literal, every maximal run of a byte class. It must never miss a hit or invent
+// one, whatever the text, and its time must stay proportional to the text's length. Triggers come from the metadata of
+// the modules, texts from the calls; hits go to core/wasm/host, which hands them to the guests. It does no I/O.
 package prefilter
 
 import "github.com/yett-dev/yett/sdk/abi"

@@ -202,7 +202,8 @@ func (m maker) weave(text string, sets [][]abi.Trigger) string {
 
 // TestFindAsOthersDo compares with the naive search, and with what a guest finds that reads everything itself.
 func TestFindAsOthersDo(t *testing.T) {
-	alphabets := []string{"ab", "aAbB", "aA1@", "abcABC012+@ ", "\x00\xff", "etaoinshrdlcumwfgypbvkjxqz ETAOIN_-0123456789@.:/"}
+	alphabets := []string{"ab", "aAbB", "aA1@", "abcABC012+@ ", "\x00\xff",
+		"etaoinshrdlcumwfgypbvkjxqz ETAOIN_-0123456789@.:/"}
 	rounds := 1500
 	if testing.Short() {
 		rounds = 300
@@ -230,8 +231,8 @@ func TestFindAsOthersDo(t *testing.T) {
 	}
 }
 
-// TestParts reads a text in parts of any even length, each by the filters or by the automaton as it comes. Every hit has
-// to be found in exactly one part.
+// TestParts reads a text in parts of any even length, each by the filters or by the automaton as it comes. Every hit
+// has to be found in exactly one part.
 func TestParts(t *testing.T) {
 	alphabets := []string{"ab", "aAbB", "abcABC012+@ "}
 	rounds := 1500

@@ -178,7 +178,8 @@ var actions = [...]sdk.Action{
 }
 
 // findings judges a scanner's answer: all of it holds, or none.
-func findings(r *pluginv1.ScanResponse, scanner string, kinds map[string]string, in *chain.Input) ([]sdk.Finding, error) {
+func findings(r *pluginv1.ScanResponse, scanner string, kinds map[string]string, in *chain.Input) ([]sdk.Finding,
+	error) {
 	switch {
 	case r.Error != "":
 		return nil, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(r.Error)}
@@ -215,7 +216,8 @@ func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text 
 	case f.Suggested < 0 || int(f.Suggested) >= len(actions):
 		return sdk.Finding{}, fmt.Errorf("unknown suggested action %d: expected 0 to %d", f.Suggested, len(actions)-1)
 	case len(f.Replacement) > maxReplacement:
-		return sdk.Finding{}, fmt.Errorf("replacement of %d bytes, at most %d are allowed", len(f.Replacement), maxReplacement)
+		return sdk.Finding{}, fmt.Errorf("replacement of %d bytes, at most %d are allowed", len(f.Replacement),
+			maxReplacement)
 	case f.Replacement != "" && f.Suggested != pluginv1.Finding_ACTION_REPLACE:
 		return sdk.Finding{}, fmt.Errorf("only ACTION_REPLACE may have a replacement")
 	}
@@ -223,8 +225,8 @@ func finding(f *pluginv1.Finding, scanner string, kinds map[string]string, text 
 		Severity: severities[f.Severity], Suggested: actions[f.Suggested], Replacement: f.Replacement}, nil
 }
 
-// kindName is a kind of a plugin's as an error tells it. What is no name is not quoted: it may be a text that the plugin was asked about,
-// and of a part of a secret nobody sees that it is to be masked.
+// kindName is a kind of a plugin's as an error tells it. What is no name is not quoted: it may be a text that the
+// plugin was asked about, and of a part of a secret nobody sees that it is to be masked.
 func kindName(name string) string {
 	if isCode(name) {
 		return name

@@ -31,8 +31,8 @@ func benchCall(tb testing.TB) *chain.Call {
 	if err := doc.Parse(benchArgs, exact.DefaultLimits); err != nil {
 		tb.Fatal(err)
 	}
-	return &chain.Call{KeyID: "key_01", KeyName: "agent", AgentID: "billing-agent", SessionID: "s-1", ToolID: "payments/transfer",
-		Operation: "transfer", CallID: "c-1", Args: doc.Root(), Now: time.Now()}
+	return &chain.Call{KeyID: "key_01", KeyName: "agent", AgentID: "billing-agent", SessionID: "s-1",
+		ToolID: "payments/transfer", Operation: "transfer", CallID: "c-1", Args: doc.Root(), Now: time.Now()}
 }
 
 func benchPlugin(b *testing.B, mode string) *Plugin {

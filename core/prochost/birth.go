@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -79,7 +80,8 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	}
 	env[envClientCert] = string(b.pair.pem)
 	b.command = supervise.Command{Name: s.Name, Path: s.Path, Digest: s.Digest, Env: env, Dir: b.dir, Limits: s.Limits,
-		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Confine: policy, Background: s.Kind == Subscriber, // decisions have somebody waiting
+		// decisions have somebody waiting
+		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Confine: policy, Background: s.Kind == Subscriber,
 		Log: func(line string) { o.Log(s.Name, LevelStderr, line) }}
 	return b, nil
 }
@@ -140,19 +142,7 @@ func (b *birth) dial(ctx context.Context) (*supervise.Process, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	if want := b.s.Peer.UID; want != nil {
-		got, err := peerOf(conn.(*net.UnixConn))
-		if err == nil && got.uid != *want {
-			err = fmt.Errorf("the other end of %s is user %d, %d is wanted", path, got.uid, *want)
-		}
-		if n, some := nobody(); err == nil && some && got.uid == n {
-			err = fmt.Errorf("the other end of %s is user %d, which is anybody without a number in this user namespace: run the plugin as another user", path, n)
-		}
-		if err == nil {
-			if err = unmarked(conn.(*net.UnixConn)); err != nil {
-				err = fmt.Errorf("the other end of %s is not taken for the plugin by its user: %w", path, err)
-			}
-		}
-		if err != nil {
+		if err := checkUser(conn.(*net.UnixConn), path, *want); err != nil {
 			conn.Close()
 			return nil, fmt.Errorf("connect: %w", err)
 		}
@@ -164,6 +154,27 @@ func (b *birth) dial(ctx context.Context) (*supervise.Process, error) {
 		go b.ended(errLost)
 	})
 	return p, nil
+}
+
+// checkUser is an error unless a process of that user listens at the other end, and no gateway has started it: another
+// plugin of the same user is not the one that is meant.
+func checkUser(conn *net.UnixConn, path string, want uint32) error {
+	got, err := peer.Of(conn)
+	if err != nil {
+		return err
+	}
+	defer got.Close()
+	if got.UID != want {
+		return fmt.Errorf("the other end of %s is user %d, expected user %d", path, got.UID, want)
+	}
+	if n, some := peer.Nobody(); some && got.UID == n {
+		return fmt.Errorf("the other end of %s is user %d, which is anybody without a number in this user namespace: run "+
+			"the plugin as another user", path, n)
+	}
+	if err := got.Unmarked(); err != nil {
+		return fmt.Errorf("the other end of %s is not taken for the plugin by its user: %w", path, err)
+	}
+	return nil
 }
 
 // release closes and removes what no process uses (any longer).

@@ -13,11 +13,13 @@ const (
 	blameWait = 5 * time.Second // the first one, of a plugin without a breaker
 )
 
-// blame distinguishes a plugin that fails from a key whose calls fail. While the plugin serves all other keys, the breaker must not count
-// the failures of one key. If it has counted them, because nobody else had called, it must not refuse the others.
+// blame distinguishes a plugin that fails from a key whose calls fail. While the plugin serves all other keys, the
+// breaker must not count the failures of one key. If it has counted them, because nobody else had called, it must not
+// refuse the others.
 //
-// While the breaker is open, each key whose calls failed has trials of its own: one after the breaker's delay, and after each that fails
-// twice as long. One that goes well frees the key. So a key that goes on failing keeps nobody else from a plugin that is well again.
+// While the breaker is open, each key whose calls failed has trials of its own: one after the breaker's delay, and
+// after each that fails twice as long. One that goes well frees the key. So a key that goes on failing keeps nobody
+// else from a plugin that is well again.
 type blame struct {
 	delay time.Duration // of the breaker
 
@@ -49,9 +51,10 @@ func (l *last) well() bool {
 	return 2*n < lastCalls
 }
 
-// clear says whether an open breaker lets a call of a key pass: its own last calls went well, there were none, or a trial
-// is due, which spend takes. Where there are more keys than can be remembered, a key may have failed and be forgotten. It
-// passes unless half of the remembered ones fail, or a plugin that hangs would make each of its calls late.
+// clear says whether an open breaker lets a call of a key pass: its own last calls went well, there were none, or a
+// trial is due, which spend takes. Where there are more keys than can be remembered, a key may have failed and be
+// forgotten. It passes unless half of the remembered ones fail, or a plugin that hangs would make each of its calls
+// late.
 func (b *blame) clear(key string, now time.Time, spend bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -81,8 +84,8 @@ func (b *blame) clear(key string, now time.Time, spend bool) bool {
 	return recent < blameKeys || 2*failing < recent
 }
 
-// of notes how a key's call ended, and returns what the breaker is told. A failure is not told while the last calls of every other key
-// went well. If no other key calls, everything is told.
+// of notes how a key's call ended, and returns what the breaker is told. A failure is not told while the last calls of
+// every other key went well. If no other key calls, everything is told.
 func (b *blame) of(key string, came outcome, now time.Time) outcome {
 	if came == wentUnknown {
 		return came

@@ -16,7 +16,8 @@ func TestOneKeysFailuresCloseNoPlugin(t *testing.T) {
 		s.Timeout, s.Breaker = 30*time.Second, Breaker{Calls: 4, Delay: time.Hour, Trials: 1}
 	})
 	fails := func(key string) {
-		if _, err := p.Check(context.Background(), &chain.Call{ToolID: "set", CallID: `error: "no"`, KeyID: key}); err == nil {
+		if _, err := p.Check(context.Background(), &chain.Call{ToolID: "set", CallID: `error: "no"`, KeyID: key}); err ==
+			nil {
 			t.Fatal("no error")
 		}
 	}
@@ -82,8 +83,8 @@ func TestAnOpenBreakerLetsOthersPass(t *testing.T) {
 	}
 }
 
-// Where more keys fail than can be remembered, an open breaker refuses those that are forgotten too: else each call of theirs would be late
-// beside a plugin that hangs.
+// Where more keys fail than can be remembered, an open breaker refuses those that are forgotten too: else each call of
+// theirs would be late beside a plugin that hangs.
 func TestAnOpenBreakerRefusesKeysBeyondMemory(t *testing.T) {
 	var b blame
 	now := time.Unix(1, 0)
@@ -133,7 +134,8 @@ func TestBlameForgets(t *testing.T) {
 	}
 }
 
-// A key that goes on failing keeps no other key from a plugin that is well again: each has trials of its own, and one that goes well frees it.
+// A key that goes on failing keeps no other key from a plugin that is well again: each has trials of its own, and one
+// that goes well frees it.
 func TestEachKeyHasItsOwnTrials(t *testing.T) {
 	b := blame{delay: 10 * time.Second}
 	begin := time.Unix(1, 0)

@@ -7,9 +7,9 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
-// breaker is a plugin's, shared by its replicas: each of them is watched by itself, the breaker watches the answers. A call belongs to
-// the state that it was begun in: how it went is told to no later one. What a trial that told nothing leaves is another call's, since
-// failsafe-go gives a trial back only as a success or as a failure.
+// breaker is a plugin's, shared by its replicas: each of them is watched by itself, the breaker watches the answers. A
+// call belongs to the state that it was begun in: how it went is told to no later one. What a trial that told nothing
+// leaves is another call's, since failsafe-go gives a trial back only as a success or as a failure.
 type breaker struct {
 	changed func(from, to string) // not called with mu held
 

@@ -14,8 +14,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// TestBreakerTrialGivenUp: a trial whose caller left says nothing of the plugin. It neither closes the breaker nor opens it, and
-// somebody else's takes its place.
+// TestBreakerTrialGivenUp: a trial whose caller left says nothing of the plugin. It neither closes the breaker nor
+// opens it, and somebody else's takes its place.
 func TestBreakerTrialGivenUp(t *testing.T) {
 	const trials = 2
 	p := loaded(t, guestSpec("stock"), Options{}, func(s *Spec) {
@@ -52,9 +52,11 @@ func TestBreakerTrialGivenUp(t *testing.T) {
 	}
 }
 
-// TestBreakerStates: a call that was begun in an earlier state neither closes nor opens the breaker, and makes no room for more trials.
+// TestBreakerStates: a call that was begun in an earlier state neither closes nor opens the breaker, and makes no room
+// for more trials.
 func TestBreakerStates(t *testing.T) {
-	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Nanosecond, Trials: 1}, func(string, string) {})
+	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Nanosecond, Trials: 1},
+		func(string, string) {})
 	ask := func() permit {
 		t.Helper()
 		var p permit
@@ -97,7 +99,8 @@ func TestBreakerStates(t *testing.T) {
 
 // TestBreakerNeverStuck: however calls go and overlap, it closes once they go well.
 func TestBreakerNeverStuck(t *testing.T) {
-	b := newBreaker(Breaker{Failures: 0.5, Calls: 4, Window: time.Hour, Delay: time.Nanosecond, Trials: 3}, func(string, string) {})
+	b := newBreaker(Breaker{Failures: 0.5, Calls: 4, Window: time.Hour, Delay: time.Nanosecond, Trials: 3},
+		func(string, string) {})
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
@@ -128,14 +131,16 @@ func TestBreakerNeverStuck(t *testing.T) {
 
 // TestMaskingPassesNoOpenBreaker: a plugin that hangs costs decisions no time for masking once its breaker is open.
 func TestMaskingPassesNoOpenBreaker(t *testing.T) {
-	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Hour, Trials: 1}, func(string, string) {})
+	b := newBreaker(Breaker{Failures: 1, Calls: 1, Window: time.Hour, Delay: time.Hour, Trials: 1},
+		func(string, string) {})
 	p := &Plugin{o: Options{Now: time.Now}, breaker: b}
 	leave, err := p.permit(whose{key: "broken"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	leave.tell(p.blame.of("broken", wentWrong, time.Now()))
-	for who, passes := range map[whose]bool{{"broken", false}: false, {"broken", true}: false, {"other", false}: true, {"other", true}: false} {
+	for who, passes := range map[whose]bool{{"broken", false}: false, {"broken", true}: false, {"other", false}: true,
+		{"other", true}: false} {
 		if _, err := p.permit(who); (err == nil) != passes {
 			t.Errorf("%+v: %v", who, err)
 		}

@@ -54,8 +54,8 @@ func parseKeyField(name string) (keyField, bool) {
 	return keyField{value: value, member: member}, true
 }
 
-// append adds the field: its length, plus one so that what is not there differs from what is empty, and its text as it was
-// sent. Two texts of one value make two keys, which costs a question and never a wrong answer.
+// append adds the field: its length, plus one so that what is not there differs from what is empty, and its text as it
+// was sent. Two texts of one value make two keys, which costs a question and never a wrong answer.
 func (f *keyField) append(b []byte, c *chain.Call) []byte {
 	var s string
 	there := true
@@ -74,7 +74,8 @@ func (f *keyField) append(b []byte, c *chain.Call) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))+1), s...)
 }
 
-// cache keeps verdicts for as long as the plugin allows. Its memory is bounded by the number of entries: the oldest goes.
+// cache keeps verdicts for as long as the plugin allows. Its memory is bounded by the number of entries: the oldest
+// goes.
 type cache struct {
 	maxTTL time.Duration
 	epoch  atomic.Uint64 // counts what makes all entries void: a plugin that ended
@@ -98,10 +99,12 @@ func newCache(c Cache) *cache {
 	if c.Entries <= 0 {
 		return nil
 	}
-	return &cache{maxTTL: c.MaxTTL, entries: map[string]cached{}, order: make([]string, 0, min(c.Entries, 1024)), next: -c.Entries}
+	return &cache{maxTTL: c.MaxTTL, entries: map[string]cached{}, order: make([]string, 0, min(c.Entries, 1024)),
+		next: -c.Entries}
 }
 
-// keyOf is nil when the call cannot be cached. A hash is longer than any key that is kept as it is, so the two never meet.
+// keyOf is nil when the call cannot be cached. A hash is longer than any key that is kept as it is, so the two never
+// meet.
 func keyOf(fields []keyField, c *chain.Call, b []byte) []byte {
 	for i := range fields {
 		if b = fields[i].append(b, c); len(b) > maxKey {

@@ -18,9 +18,10 @@ var (
 	errOpen = errors.New("its breaker is open, since too many of late failed")
 )
 
-// Check asks the plugin about one call. An error wraps chain.ErrUnavailable when the plugin was not asked (it is down, full,
-// closing, or its breaker is open), context.DeadlineExceeded when no answer came in time, ErrLost when the plugin ended
-// meanwhile and no other replica could be asked, ErrAnswer when the answer was none. The Verdict beside it is the zero one.
+// Check asks the plugin about one call. An error wraps chain.ErrUnavailable when the plugin was not asked (it is down,
+// full, closing, or its breaker is open), context.DeadlineExceeded when no answer came in time, ErrLost when the plugin
+// ended meanwhile and no other replica could be asked, ErrAnswer when the answer was none. The Verdict beside it is the
+// zero one.
 func (p *Plugin) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
 	p.count.calls.Add(1)
 	v, err := p.check(ctx, c)
@@ -54,7 +55,8 @@ func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err e
 		}
 	}
 	err = p.call(ctx, whose{key: c.KeyID}, func(in *instance, deadline time.Time, place func()) error {
-		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c}, place)
+		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c},
+			place)
 		if err == nil {
 			v, err = in.verdict(&got)
 		}
@@ -158,7 +160,8 @@ func (p *Plugin) pick(not *instance) *instance {
 }
 
 // call makes one call: a place, the breaker's leave, a replica, and another one if the first ended meanwhile.
-func (p *Plugin) call(ctx context.Context, who whose, ask func(in *instance, deadline time.Time, place func()) error) error {
+func (p *Plugin) call(ctx context.Context, who whose,
+	ask func(in *instance, deadline time.Time, place func()) error) error {
 	begun := time.Now()
 	deadline := begun.Add(p.spec.Timeout)
 	if end, ok := ctx.Deadline(); ok && end.Before(deadline) {
@@ -198,7 +201,8 @@ func (p *Plugin) call(ctx context.Context, who whose, ask func(in *instance, dea
 	return err
 }
 
-func (p *Plugin) askOne(in *instance, deadline time.Time, place func(), ask func(*instance, time.Time, func()) error) error {
+func (p *Plugin) askOne(in *instance, deadline time.Time, place func(),
+	ask func(*instance, time.Time, func()) error) error {
 	in.flying.Add(1)
 	defer in.flying.Add(-1)
 	return ask(in, deadline, place)
@@ -221,14 +225,15 @@ func (p *Plugin) enter(ctx context.Context, free *places.Places, key string, dea
 	}
 }
 
-// passes says whether an open breaker lets a call through: it does if the key's own calls go well, or one of its trials is
-// due, which spend takes. It never lets masking through. blame does not learn that masking was late, so beside a plugin
-// that hangs each decision would take all the time that masking has.
+// passes says whether an open breaker lets a call through: it does if the key's own calls go well, or one of its trials
+// is due, which spend takes. It never lets masking through. blame does not learn that masking was late, so beside a
+// plugin that hangs each decision would take all the time that masking has.
 func (p *Plugin) passes(who whose, spend bool) bool {
 	return !who.mask && p.blame.clear(who.key, p.o.Now(), spend)
 }
 
-// permit asks the breaker for leave to make a call. The breaker learns nothing from a call that passes without its leave.
+// permit asks the breaker for leave to make a call. The breaker learns nothing from a call that passes without its
+// leave.
 func (p *Plugin) permit(who whose) (permit, error) {
 	if p.breaker == nil {
 		return permit{}, nil
@@ -240,8 +245,9 @@ func (p *Plugin) permit(who whose) (permit, error) {
 	return leave, nil
 }
 
-// judge says what the breaker learns of a call. A call that had much less time than a call has, since the chain's budget was
-// nearly used up, tells nothing of the plugin. Masking has less time than that always: its being late must not keep decisions from the plugin.
+// judge says what the breaker learns of a call. A call that had much less time than a call has, since the chain's
+// budget was nearly used up, tells nothing of the plugin. Masking has less time than that always: its being late must
+// not keep decisions from the plugin.
 func (p *Plugin) judge(ctx context.Context, who whose, err error, begun, deadline time.Time) outcome {
 	took, left := time.Since(begun), time.Until(deadline)
 	switch {
@@ -249,7 +255,8 @@ func (p *Plugin) judge(ctx context.Context, who whose, err error, begun, deadlin
 		return wentWell
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil, who.mask && errors.Is(err, context.DeadlineExceeded):
 		return wentUnknown
-	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4 && left < took: // a plugin that merely says so has failed
+	case errors.Is(err, context.DeadlineExceeded) && took < p.spec.Timeout/4 && left < took:
+		// a plugin that merely says so has failed
 		return wentUnknown
 	}
 	return wentWrong
@@ -293,8 +300,8 @@ type Stream interface {
 	CloseSend() error
 }
 
-// Consume opens a stream to a ready subscriber. It ends with ctx, with the process and with Close. What came over it is not
-// judged here. The error wraps chain.ErrUnavailable when none is ready.
+// Consume opens a stream to a ready subscriber. It ends with ctx, with the process and with Close. What came over it is
+// not judged here. The error wraps chain.ErrUnavailable when none is ready.
 func (p *Plugin) Consume(ctx context.Context) (Stream, error) {
 	if err := p.able(Subscriber, whose{}); err != nil {
 		return nil, p.spec.named(err)

@@ -163,16 +163,18 @@ func TestHugeAnswer(t *testing.T) {
 func TestCallAsItIs(t *testing.T) {
 	modes(t, func(t *testing.T, mode string) {
 		p := loaded(t, guestSpec(mode), Options{}, with(func(s *Spec) { s.Generation = "g7" }))
-		c := &chain.Call{KeyID: "k", KeyName: "n", AgentID: "a", SessionID: "s", ToolID: "say/call", Operation: "call", CallID: "c",
-			Args: object(t, `{"n":1.50, "x":[]}`), Now: time.Unix(1, 2)}
+		c := &chain.Call{KeyID: "k", KeyName: "n", AgentID: "a", SessionID: "s", ToolID: "say/call", Operation: "call",
+			CallID: "c", Args: object(t, `{"n":1.50, "x":[]}`), Now: time.Unix(1, 2)}
 		c.Digest[31] = 'z'
 		v, err := p.Check(context.Background(), c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`key_id:"k"`, `key_name:"n"`, `agent_id:"a"`, `session_id:"s"`, `tool_id:"say/call"`, `operation:"call"`,
+		for _, want := range []string{`key_id:"k"`, `key_name:"n"`, `agent_id:"a"`, `session_id:"s"`, `tool_id:"say/call"`,
+			`operation:"call"`,
 			`call_id:"c"`, `args:"{\"n\":1.50, \"x\":[]}"`, `z"`, `time_unix_nano:1000000002`, " g7"} {
-			if !strings.Contains(strings.ReplaceAll(v.Reason, ":  ", ":"), want) && !strings.Contains(strings.ReplaceAll(v.Reason, ": ", ":"), want) {
+			if !strings.Contains(strings.ReplaceAll(v.Reason, ":  ", ":"), want) &&
+				!strings.Contains(strings.ReplaceAll(v.Reason, ": ", ":"), want) {
 				t.Errorf("%s is not in %s", want, v.Reason)
 			}
 		}
@@ -221,8 +223,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestCrashInFlight: the calls in flight fail, nothing is permitted, calls meanwhile are refused at once, and the plugin
-// comes back.
+// TestCrashInFlight: the calls in flight fail, nothing is permitted, calls meanwhile are refused at once, and the
+// plugin comes back.
 func TestCrashInFlight(t *testing.T) {
 	modes(t, func(t *testing.T, mode string) {
 		changes := make(chan Change, 100)
@@ -251,7 +253,8 @@ func TestCrashInFlight(t *testing.T) {
 		until(t, "it is back", func() bool { _, err := check(p, "permit"); return err == nil })
 		for c := range changes {
 			if c.To == supervise.StateBackoff {
-				if c.From != supervise.StateReady || !strings.Contains(c.Reason, "exit status 3") || c.Crashes != 1 || c.Plugin != "guest" {
+				if c.From != supervise.StateReady || !strings.Contains(c.Reason, "exit status 3") || c.Crashes != 1 ||
+					c.Plugin != "guest" {
 					t.Errorf("change: %+v", c)
 				}
 				break
@@ -377,7 +380,8 @@ func TestUnready(t *testing.T) {
 	}
 	until(t, "it is unready", func() bool { return p.Status().State == StateUnready })
 	v, err := check(p, "permit")
-	if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "(unready)") || strings.Contains(err.Error(), "directory") {
+	if wantNothing(t, v, err); !errors.Is(err, chain.ErrUnavailable) || !strings.Contains(err.Error(), "(unready)") ||
+		strings.Contains(err.Error(), "directory") {
 		t.Errorf("unready: %v", err)
 	}
 	if s := p.Status(); s.Detail != "not serving" || s.Words != "the directory is away" {
@@ -404,7 +408,9 @@ func TestWedged(t *testing.T) {
 	p := loaded(t, guestSpec("stock"), Options{}, with(func(s *Spec) { s.Timeout = 100 * time.Millisecond }))
 	v, err := check(p, "freeze")
 	wantNothing(t, v, err)
-	until(t, "it is started anew", func() bool { return p.Stats().Starts >= 2 && p.Status().State == supervise.StateReady })
+	until(t, "it is started anew", func() bool {
+		return p.Stats().Starts >= 2 && p.Status().State == supervise.StateReady
+	})
 	until(t, "it answers", func() bool { _, err := check(p, "permit"); return err == nil })
 }
 

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// lateFor is how long the place of a call that was late stays taken while its answer does not come. Then the answer counts
-// as lost, so that a plugin which forgets calls does not lose all places.
+// lateFor is how long the place of a call that was late stays taken while its answer does not come. Then the answer
+// counts as lost, so that a plugin which forgets calls does not lose all places.
 const lateFor = 10 * time.Second
 
 // ErrLost is the error of a call that was in flight when its process or connection ended.
@@ -51,7 +51,8 @@ type checks struct {
 // openChecks opens the stream and starts its two goroutines, which end with the session.
 func openChecks(s *Session, strays *atomic.Uint64) (*checks, error) {
 	desc := &grpc.StreamDesc{StreamName: "CheckStream", ServerStreams: true, ClientStreams: true}
-	stream, err := s.conn.NewStream(s.ctx, desc, pluginv1.Authorizer_CheckStream_FullMethodName, grpc.ForceCodecV2(checkCodec{}))
+	stream, err := s.conn.NewStream(s.ctx, desc, pluginv1.Authorizer_CheckStream_FullMethodName,
+		grpc.ForceCodecV2(checkCodec{}))
 	if err != nil {
 		return nil, fmt.Errorf("CheckStream: %w", plain(err))
 	}
@@ -107,8 +108,9 @@ func (c *checks) read() {
 	}
 }
 
-// take completes the call that an answer is for. One that nobody waits for any more is counted and dropped; one to what was
-// never asked, or was answered before, is a reason to end the session: else a plugin could keep us busy with as many as it likes.
+// take completes the call that an answer is for. One that nobody waits for any more is counted and dropped; one to what
+// was never asked, or was answered before, is a reason to end the session: else a plugin could keep us busy with as
+// many as it likes.
 func (c *checks) take(got *answer) error {
 	c.mu.Lock()
 	a, there := c.pending[got.id]
@@ -182,8 +184,8 @@ func (c *checks) begin(r *request) (*ask, error) {
 	return a, nil
 }
 
-// check asks and waits for the answer, at most until the deadline or the end of ctx. place gives back the call's place: at
-// once, or when the answer to a call that was late comes or is given up.
+// check asks and waits for the answer, at most until the deadline or the end of ctx. place gives back the call's place:
+// at once, or when the answer to a call that was late comes or is given up.
 func (c *checks) check(ctx context.Context, r *request, place func()) (answer, error) {
 	a, err := c.begin(r)
 	if err != nil {
@@ -209,8 +211,8 @@ func (c *checks) check(ctx context.Context, r *request, place func()) (answer, e
 	return got, nil
 }
 
-// leave gives a call up. Its answer, if it comes, counts for nothing. If it was not even sent, since the plugin does not read,
-// it is taken back: nothing may heap up for such a plugin.
+// leave gives a call up. Its answer, if it comes, counts for nothing. If it was not even sent, since the plugin does
+// not read, it is taken back: nothing may heap up for such a plugin.
 func (c *checks) leave(a *ask, id uint64, place func(), why error) error {
 	c.mu.Lock()
 	_, there := c.pending[id]

@@ -41,7 +41,8 @@ func newChecks(t *testing.T, stream grpc.ClientStream) (c *checks, failed *atomi
 
 func requestOf(deadline time.Time) *request { return &request{deadline: deadline, call: tool("x")} }
 
-// TestDeafPlugin: what a plugin does not read does not heap up. Its calls end at their deadlines and give their places back.
+// TestDeafPlugin: what a plugin does not read does not heap up. Its calls end at their deadlines and give their places
+// back.
 func TestDeafPlugin(t *testing.T) {
 	stream := &deafStream{reading: make(chan struct{}), over: make(chan struct{})}
 	c, _ := newChecks(t, stream)
@@ -60,19 +61,22 @@ func TestDeafPlugin(t *testing.T) {
 	}
 	var places atomic.Int64
 	for range 100 {
-		if _, err := c.check(context.Background(), requestOf(time.Now()), func() { places.Add(1) }); !errors.Is(err, errLate) {
+		if _, err := c.check(context.Background(), requestOf(time.Now()), func() {
+			places.Add(1)
+		}); !errors.Is(err, errLate) {
 			t.Fatal(err)
 		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.queue) != 0 || len(c.pending) != 1 || c.pending[1] != first || places.Load() != 100 {
-		t.Errorf("%d requests wait to be written, %d for an answer; %d of 100 places were given back", len(c.queue), len(c.pending), places.Load())
+		t.Errorf("%d requests wait to be written, %d for an answer; %d of 100 places were given back", len(c.queue),
+			len(c.pending), places.Load())
 	}
 }
 
-// TestAnsweredTwice: one request, one answer. A second one ends the session, unless it may be the first of a call that was
-// written down as lost.
+// TestAnsweredTwice: one request, one answer. A second one ends the session, unless it may be the first of a call that
+// was written down as lost.
 func TestAnsweredTwice(t *testing.T) {
 	c, _ := newChecks(t, nil)
 	a, err := c.begin(requestOf(time.Now()))
@@ -128,7 +132,8 @@ func TestCacheKeyLengths(t *testing.T) {
 		fields = append(fields, f)
 	}
 	seen := map[string]string{}
-	for _, c := range [][3]string{{"a", "b", ""}, {"ab", "", ""}, {"", "ab", ""}, {"a", "b", "{}"}, {"a", "b", `{"x":1}`}, {"a", "b", `{"x":1.0}`},
+	for _, c := range [][3]string{{"a", "b", ""}, {"ab", "", ""}, {"", "ab", ""}, {"a", "b", "{}"}, {"a", "b", `{"x":1}`},
+		{"a", "b", `{"x":1.0}`},
 		{"a", "b", `{"x":"` + strings.Repeat("y", 100) + `"}`}, {"a", "b", `{"x":"` + strings.Repeat("y", 1000) + `"}`},
 		{"a", "b", `{"x":"` + strings.Repeat("y", 1000) + `z"}`}, {"a" + strings.Repeat("y", 1000), "b", ""}, {"a", strings.Repeat("y", 1000) + "b", ""}} {
 		call := tool(c[0])

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The checks' messages are written and read by hand, field by field: a plugin is asked tens of thousands of times a second,
-// and generated code would copy the arguments twice. Tests hold this against the generated code.
+// The checks' messages are written and read by hand, field by field: a plugin is asked tens of thousands of times a
+// second, and generated code would copy the arguments twice. Tests hold this against the generated code.
 
 // Fields of CheckRequest, Call and CheckResponse in plugin.proto.
 const (

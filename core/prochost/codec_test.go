@@ -32,9 +32,10 @@ func TestEncode(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := r.call
-		want := &pluginv1.CheckRequest{Id: r.id, DeadlineUnixNano: unixNano(r.deadline), Generation: r.generation, Call: &pluginv1.Call{
-			KeyId: c.KeyID, KeyName: c.KeyName, AgentId: c.AgentID, SessionId: c.SessionID, ToolId: c.ToolID, Operation: c.Operation, CallId: c.CallID,
-			Digest: c.Digest[:], TimeUnixNano: unixNano(c.Now)}}
+		want := &pluginv1.CheckRequest{Id: r.id, DeadlineUnixNano: unixNano(r.deadline), Generation: r.generation,
+			Call: &pluginv1.Call{
+				KeyId: c.KeyID, KeyName: c.KeyName, AgentId: c.AgentID, SessionId: c.SessionID, ToolId: c.ToolID,
+				Operation: c.Operation, CallId: c.CallID, Digest: c.Digest[:], TimeUnixNano: unixNano(c.Now)}}
 		if c.Args.Exists() {
 			want.Call.Args = []byte(c.Args.Raw())
 		}
@@ -86,7 +87,8 @@ func FuzzAnswer(f *testing.F) {
 		if proto.Unmarshal(b, &g) != nil {
 			return // it is stricter about what we skip
 		}
-		if a.id != g.Id || int32(a.effect) != int32(g.Effect) || a.code != g.Code || a.reason != g.Reason || a.rule != g.RuleId ||
+		if a.id != g.Id || int32(a.effect) != int32(g.Effect) || a.code != g.Code || a.reason != g.Reason ||
+			a.rule != g.RuleId ||
 			a.message != g.Message || a.failure != g.Error || a.ttl != g.TtlMs || uint32(a.approvals) != g.Approvals ||
 			fmt.Sprint(a.approvers) != fmt.Sprint(g.Approvers) || a.expires != g.ExpiresMs || a.priority != g.Priority {
 			t.Errorf("%+v\n%v", a, &g)
@@ -96,7 +98,8 @@ func FuzzAnswer(f *testing.F) {
 
 // FuzzFindings: whatever a scanner says, what is let through lies within the text, on characters.
 func FuzzFindings(f *testing.F) {
-	b, err := proto.Marshal(&pluginv1.ScanResponse{Id: 1, Findings: []*pluginv1.Finding{{Kind: "K", Start: 1, End: 3, Confidence: 1, Severity: 2}}})
+	b, err := proto.Marshal(&pluginv1.ScanResponse{Id: 1,
+		Findings: []*pluginv1.Finding{{Kind: "K", Start: 1, End: 3, Confidence: 1, Severity: 2}}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -111,7 +114,8 @@ func FuzzFindings(f *testing.F) {
 			t.Fatal("findings beside an error")
 		}
 		for _, x := range found {
-			if x.Start < 0 || x.Start >= x.End || x.End > len(text) || x.Kind != "K" || !(x.Confidence >= 0 && x.Confidence <= 1) || x.Severity > sdk.Critical {
+			if x.Start < 0 || x.Start >= x.End || x.End > len(text) || x.Kind != "K" ||
+				!(x.Confidence >= 0 && x.Confidence <= 1) || x.Severity > sdk.Critical {
 				t.Errorf("let through: %+v", x)
 			}
 		}
@@ -128,7 +132,8 @@ func FuzzHello(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h, err := parseHello(line, "/d"); err == nil && (!strings.HasPrefix(h.path, "/d/") || strings.Contains(h.path, "..")) {
+		if h, err := parseHello(line, "/d"); err == nil &&
+			(!strings.HasPrefix(h.path, "/d/") || strings.Contains(h.path, "..")) {
 			t.Errorf("%q leads to %q", line, h.path)
 		}
 		if c, err := stdioData(b); err == nil && len(c) > len(b) {
@@ -162,7 +167,8 @@ func TestCacheBounds(t *testing.T) {
 	if _, _, ok := c.get([]byte{4}, now.Add(time.Hour)); !ok {
 		t.Error("not renewed")
 	}
-	for _, v := range []sdk.Verdict{{Effect: sdk.Defer, TTL: time.Hour}, {Effect: sdk.Abstain, TTL: time.Hour}, {Effect: sdk.Permit}} {
+	for _, v := range []sdk.Verdict{{Effect: sdk.Defer, TTL: time.Hour}, {Effect: sdk.Abstain, TTL: time.Hour},
+		{Effect: sdk.Permit}} {
 		c.put([]byte("x"), &v, now, 0)
 		if _, _, ok := c.get([]byte("x"), now); ok {
 			t.Errorf("%+v was kept", v)

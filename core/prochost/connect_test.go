@@ -46,9 +46,9 @@ func (s *signer) issue(name string) (cert, keyFile string) {
 		s.t.Fatal(err)
 	}
 	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: s.cert == nil, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour), IsCA: s.cert == nil,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	parent, by := s.cert, s.key
 	if parent == nil {
 		parent, by = template, key
@@ -87,8 +87,8 @@ func serves(t *testing.T, l net.Listener, asks *x509.CertPool, cert, key string)
 		if err != nil {
 			t.Fatal(err)
 		}
-		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: asks, ClientAuth: tls.RequireAndVerifyClientCert,
-			MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}})
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: asks,
+			ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13, NextProtos: []string{"h2"}})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -111,7 +111,8 @@ func listens(t *testing.T) (l net.Listener, at string) {
 	return l, "unix://" + path
 }
 
-// TestConnectByCertificate: the names in the certificates are the operator's; who has none, or another's, is not talked to.
+// TestConnectByCertificate: the names in the certificates are the operator's; who has none, or another's, is not talked
+// to.
 func TestConnectByCertificate(t *testing.T) {
 	ours, others := newSigner(t), newSigner(t)
 	cert, key := ours.issue("entitle.internal")

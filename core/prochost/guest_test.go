@@ -54,9 +54,9 @@ func serveStock(mode string) {
 		fmt.Println("loading…\n1 of 2|done")
 	}
 	config := &goplugin.ServeConfig{
-		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: plugin.ProtocolVersion, MagicCookieKey: plugin.CookieKey, MagicCookieValue: plugin.CookieValue},
-		Plugins:         goplugin.PluginSet{"yett": &guestPlugin{g: g}},
-		GRPCServer:      goplugin.DefaultGRPCServer,
+		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: plugin.ProtocolVersion, MagicCookieKey: plugin.CookieKey,
+			MagicCookieValue: plugin.CookieValue}, Plugins: goplugin.PluginSet{"yett": &guestPlugin{g: g}},
+		GRPCServer: goplugin.DefaultGRPCServer,
 	}
 	if strings.Contains(mode, "version-2") {
 		config.ProtocolVersion = 2
@@ -134,11 +134,11 @@ func (g *guest) tells() (how string, tells bool) {
 func (g *guest) Info(context.Context, *pluginv1.InfoRequest) (*pluginv1.InfoResponse, error) {
 	r := &pluginv1.InfoResponse{
 		Name: "guest", Version: "1.2.3", ApiVersions: []uint32{1},
-		Kinds:        []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER, pluginv1.Kind_KIND_SUBSCRIBER},
-		Capabilities: &pluginv1.Capabilities{CheckStream: !strings.Contains(g.mode, "unary"), CacheKeyFields: []string{"tool_id", "args.to"}},
-		ConfigSchema: `{"type":"object"}`,
-		Secrets:      []*pluginv1.SecretSpec{{Name: "token"}},
-		Findings:     []*pluginv1.FindingKind{{Kind: "SECRET_ACME"}},
+		Kinds: []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER,
+			pluginv1.Kind_KIND_SUBSCRIBER}, Capabilities: &pluginv1.Capabilities{CheckStream: !strings.Contains(g.mode, "unary"),
+			CacheKeyFields: []string{"tool_id", "args.to"}}, ConfigSchema: `{"type":"object"}`,
+		Secrets:  []*pluginv1.SecretSpec{{Name: "token"}},
+		Findings: []*pluginv1.FindingKind{{Kind: "SECRET_ACME"}},
 	}
 	switch {
 	case strings.Contains(g.mode, "only-scanner"):
@@ -221,10 +221,11 @@ func (g *guest) Health(r *pluginv1.HealthRequest, s grpc.ServerStreamingServer[p
 	}
 }
 
-// answer does what the call's tool id says. Whatever is wrong with an answer, its effect is PERMIT: a host that falls for it
-// is seen.
+// answer does what the call's tool id says. Whatever is wrong with an answer, its effect is PERMIT: a host that falls
+// for it is seen.
 func (g *guest) answer(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
-	a := &pluginv1.CheckResponse{Id: r.GetId(), Effect: pluginv1.CheckResponse_EFFECT_PERMIT, Code: "RULE_PERMIT", Reason: "bench"}
+	a := &pluginv1.CheckResponse{Id: r.GetId(), Effect: pluginv1.CheckResponse_EFFECT_PERMIT, Code: "RULE_PERMIT",
+		Reason: "bench"}
 	g.mu.Lock()
 	g.asked++
 	asked := g.asked
@@ -372,7 +373,8 @@ func (g *guest) Scan(ctx context.Context, r *pluginv1.ScanRequest) (*pluginv1.Sc
 	}
 	switch r.ToolId {
 	case "tell":
-		a.Findings = []*pluginv1.Finding{{Kind: "SECRET_ACME", End: 1, Severity: 1, Suggested: pluginv1.Finding_ACTION_REPLACE, Replacement: g.secrets["token"]}}
+		a.Findings = []*pluginv1.Finding{{Kind: "SECRET_ACME", End: 1, Severity: 1,
+			Suggested: pluginv1.Finding_ACTION_REPLACE, Replacement: g.secrets["token"]}}
 		return a, nil
 	case "tell-error":
 		a.Error = "cannot use " + g.secrets["token"]

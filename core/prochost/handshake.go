@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
@@ -34,23 +35,27 @@ func parseHello(line, dir string) (hello, error) {
 	parts := strings.Split(line, "|")
 	core, version := parts[0], parts[1]
 	if core != strconv.Itoa(coreProtocol) {
-		return hello{}, refusef("it speaks version %q of go-plugin's handshake, %d is wanted", quote.Short(core, 20), coreProtocol)
+		return hello{}, refusef("it speaks version %q of go-plugin's handshake, expected %d", quote.Short(core, 20),
+			coreProtocol)
 	}
 	if version != strconv.Itoa(plugin.ProtocolVersion) {
-		return hello{}, refusef("it speaks version %q of the plugin protocol, %d is wanted", quote.Short(version, 20), plugin.ProtocolVersion)
+		return hello{}, refusef("it speaks version %q of the plugin protocol, expected %d", quote.Short(version, 20),
+			plugin.ProtocolVersion)
 	}
 	if len(parts) < 5 || parts[4] != "grpc" {
 		return hello{}, refusef("it does not speak gRPC (handshake %q)", quote.Short(line, 200))
 	}
 	if parts[2] != "unix" {
-		return hello{}, refusef("it listens on network %q, a Unix socket is wanted", quote.Short(parts[2], 20))
+		return hello{}, refusef("it listens on network %q, expected a Unix socket", quote.Short(parts[2], 20))
 	}
 	h := hello{path: filepath.Clean(parts[3])}
 	if !strings.HasPrefix(h.path, dir+string(filepath.Separator)) {
-		return hello{}, refusef("its socket %q is not in its private directory, which %s names", quote.Short(parts[3], 200), envSocketDir)
+		return hello{}, refusef("its socket %q is not in its private directory, which %s names", quote.Short(parts[3], 200),
+			envSocketDir)
 	}
 	if len(parts) < 6 || parts[5] == "" { // without, every process of this user could give it orders
-		return hello{}, refusef("it offers no TLS: its certificate is missing in the handshake, as an answer to ours in %s", envClientCert)
+		return hello{}, refusef("it offers no TLS: its certificate is missing in the handshake, as an answer to ours in %s",
+			envClientCert)
 	}
 	h.cert = parts[5]
 	return h, nil
@@ -111,8 +116,8 @@ func readLine(r *bufio.Reader, most int) (string, error) {
 	}
 }
 
-// readStdout finds the handshake and goes on reading for as long as there is something, so that a plugin which prints is not
-// stopped by it.
+// readStdout finds the handshake and goes on reading for as long as there is something, so that a plugin which prints
+// is not stopped by it.
 func (s *Session) readStdout(found chan<- string, failed chan<- error) {
 	r := bufio.NewReaderSize(s.process.Out(), 4<<10)
 	lines := 0
@@ -158,16 +163,19 @@ func (s *Session) because(ctx context.Context, err error) error {
 	}
 }
 
-// reach connects to the socket that a process named, and makes sure that it is this process (or one that it started) which
-// listens there: a plugin must not send us to somebody else's socket.
+// reach connects to the socket that a process named, and makes sure that it is this process (or one that it started)
+// which listens there: a plugin must not send us to somebody else's socket.
 func (s *Session) reach(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("connect to its socket: %w", err)
 	}
-	got, err := peerOf(conn.(*net.UnixConn))
-	if err == nil && got.session != 0 && got.session != s.process.Pid() {
-		err = errors.New("another process listens there")
+	got, err := peer.Of(conn.(*net.UnixConn))
+	if err == nil {
+		got.Close()
+		if peer.Session(got.Pid) != s.process.Pid() {
+			err = errors.New("another process listens there")
+		}
 	}
 	if err != nil {
 		conn.Close()

@@ -16,17 +16,18 @@ const (
 	healthSilence  = 3 * healthInterval // silent for so long: wedged
 	frozenBy       = time.Second        // the watch that fires so late was not running itself
 
-	// A plugin may say at once what has changed, and what it said while we were stopped comes all together. More is a flood:
-	// each message has us look at processes, and each change is told and recorded.
+	// A plugin may say at once what has changed, and what it said while we were stopped comes all together. More is a
+	// flood: each message has us look at processes, and each change is told and recorded.
 	healthRate  = 5.0   // messages a second
 	healthBurst = 300.0 // beyond it
 )
 
-// listen opens the health stream and waits until the plugin serves. From then on a goroutine follows the stream: what it
-// says decides whether the plugin is asked, and its silence or end is the end of the session. HTTP/2's own pings are not
-// used: a server that does not expect them ends the connection, and they tell nothing of the program behind it.
+// listen opens the health stream and waits until the plugin serves. From then on a goroutine follows the stream: what
+// it says decides whether the plugin is asked, and its silence or end is the end of the session. HTTP/2's own pings are
+// not used: a server that does not expect them ends the connection, and they tell nothing of the program behind it.
 func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
-	stream, err := pluginv1.NewPluginClient(in.conn).Health(in.ctx, &pluginv1.HealthRequest{IntervalMs: uint32(healthInterval.Milliseconds())})
+	stream, err := pluginv1.NewPluginClient(in.conn).Health(in.ctx,
+		&pluginv1.HealthRequest{IntervalMs: uint32(healthInterval.Milliseconds())})
 	if err != nil {
 		return fmt.Errorf("Health: %w", in.because(ctx, quoted(err)))
 	}
@@ -48,7 +49,8 @@ func (in *instance) listen(ctx context.Context, moved func(*instance)) error {
 }
 
 // follow reads health messages until the session ends.
-func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResponse], serves chan<- struct{}, failed chan<- error,
+func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResponse], serves chan<- struct{},
+	failed chan<- error,
 	moved func(*instance)) {
 	watch := in.watchSilence()
 	defer watch.stop()
@@ -79,7 +81,8 @@ func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResp
 	}
 }
 
-var errFlood = fmt.Errorf("it floods its health stream: one message every %v was asked for, %v a second are put up with", healthInterval, healthRate)
+var errFlood = fmt.Errorf("it floods its health stream: one message every %v was asked for, %v a second are "+
+	"put up with", healthInterval, healthRate)
 
 // allowance is how many messages may still come.
 type allowance struct {
@@ -139,7 +142,8 @@ func (w *silence) heard() {
 
 func (w *silence) stop() { w.timer.Stop() }
 
-// fire ends the session, unless it comes so late that it was ourselves who stood still: then the plugin gets its time again.
+// fire ends the session, unless it comes so late that it was ourselves who stood still: then the plugin gets its time
+// again.
 func (w *silence) fire() {
 	last := <-w.last
 	w.last <- last
@@ -152,4 +156,5 @@ func (w *silence) fire() {
 	w.in.fail(errWedged)
 }
 
-var errWedged = errors.New("it has been silent on its health stream for " + healthSilence.String() + ": it is taken for wedged")
+var errWedged = errors.New("it has been silent on its health stream for " + healthSilence.String() +
+	": it is taken for wedged")

@@ -31,7 +31,8 @@ func TestHealthAllowance(t *testing.T) {
 	}
 }
 
-// TestHealthFlood: a plugin that says without end whether it serves is ended, and until then not each of its words is told.
+// TestHealthFlood: a plugin that says without end whether it serves is ended, and until then not each of its words is
+// told.
 func TestHealthFlood(t *testing.T) {
 	changes := make(chan Change, 1<<16)
 	p := loaded(t, guestSpec("stock"), Options{Notify: func(c Change) { changes <- c }}, generous)

@@ -21,7 +21,8 @@ import (
 func tellConfigure(how, secret string) (*pluginv1.ConfigureResponse, error) {
 	switch how {
 	case "problem":
-		return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Field: secret, Message: "bad token " + secret}, {Message: strings.Repeat("y", 280) + secret},
+		return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Field: secret, Message: "bad token " + secret},
+			{Message: strings.Repeat("y", 280) + secret},
 			{Message: fmt.Sprintf("%q", secret)}}}, nil
 	case "invalid":
 		return nil, status.Errorf(codes.InvalidArgument, "bad token %q", secret)

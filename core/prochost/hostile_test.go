@@ -95,7 +95,8 @@ var given = map[string]func(s *prochost.Spec){
 	"memory-hog":         func(s *prochost.Spec) { s.Limits.Data = 512 << 20 },
 	"file-hog":           func(s *prochost.Spec) { s.Limits.Files = 256 },
 	"fork-bomb": func(s *prochost.Spec) {
-		uid := uint32(20_000 + (os.Getpid()<<4+int(uids.Add(1)))%40_000) // the limit is of the user, over all runs of this test
+		// the limit is of the user, over all runs of this test
+		uid := uint32(20_000 + (os.Getpid()<<4+int(uids.Add(1)))%40_000)
 		s.User, s.Limits.Processes = &supervise.User{UID: uid, GID: uid}, 96
 	},
 	"grandchild":       unconfined,
@@ -108,7 +109,8 @@ var uids atomic.Int32
 // unconfined is for what a confined plugin cannot do: start processes.
 func unconfined(s *prochost.Spec) { s.Unconfined = true }
 
-// maySwitch says whether this process may start others as another user, and give files away: root in a container may not be able to.
+// maySwitch says whether this process may start others as another user, and give files away: root in a container may
+// not be able to.
 var maySwitch = sync.OnceValue(func() bool {
 	file, err := os.CreateTemp("", "hostile-")
 	if err != nil {
@@ -139,7 +141,8 @@ type hostile struct {
 func load(t *testing.T, m fakeMode, kind prochost.Kind, path, digest, way string) *hostile {
 	t.Helper()
 	h := &hostile{t: t, token: fmt.Sprintf("%s-%d-%d", m.name, os.Getpid(), time.Now().UnixNano())}
-	s := prochost.Spec{Name: "hostile", Kind: kind, Path: path, Digest: digest, Timeout: 400 * time.Millisecond, StartTimeout: patience, DrainTimeout: 2 * time.Second,
+	s := prochost.Spec{Name: "hostile", Kind: kind, Path: path, Digest: digest, Timeout: 400 * time.Millisecond,
+		StartTimeout: patience, DrainTimeout: 2 * time.Second,
 		Env: map[string]string{"FAKE_MODE": m.name, "FAKE_RUN": h.token}}
 	if way == "unary" {
 		s.Env["FAKE_UNARY"] = "1"
@@ -182,7 +185,8 @@ func marked(text string) (found []string) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")); bytes.Contains(env, []byte(text)) { // whatever cannot be read is gone
+		// whatever cannot be read is gone
+		if env, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ")); bytes.Contains(env, []byte(text)) {
 			line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 			found = append(found, e.Name()+" "+strings.ReplaceAll(string(line), "\x00", " "))
 		}
@@ -239,11 +243,13 @@ func (h *hostile) waits() error {
 	return err
 }
 
-// TestHostileAuthorizers asks every fake: nothing that it does wrongly is a permit, calls end in time, and it can be ended.
+// TestHostileAuthorizers asks every fake: nothing that it does wrongly is a permit, calls end in time, and it can be
+// ended.
 func TestHostileAuthorizers(t *testing.T) {
 	path, digest, modes := fakes(t)
 	for _, m := range modes {
-		if m.group == "feed" || m.group == "conform" || m.name == "info-changes" { // those are others' business, and TestHostileInfoChanges'
+		// those are others' business, and TestHostileInfoChanges'
+		if m.group == "feed" || m.group == "conform" || m.name == "info-changes" {
 			continue
 		}
 		if m.name == "fork-bomb" && !maySwitch() {
@@ -289,8 +295,9 @@ var comesUp = map[string]bool{
 }
 
 // refused are the modes that only an operator can mend.
-var refused = map[string]bool{"refuse-configure": true, "error-configure": true, "wrong-api": true, "wrong-kind": true, "no-kind": true,
-	"bad-name": true, "bad-version": true, "wrong-protocol": true, "net-rpc": true, "foreign-port": true, "foreign-socket": true, "no-tls": true}
+var refused = map[string]bool{"refuse-configure": true, "error-configure": true, "wrong-api": true, "wrong-kind": true,
+	"no-kind": true, "bad-name": true, "bad-version": true, "wrong-protocol": true, "net-rpc": true, "foreign-port": true,
+	"foreign-socket": true, "no-tls": true}
 
 func (h *hostile) neverUp(m fakeMode, started error) {
 	h.t.Helper()
@@ -302,7 +309,8 @@ func (h *hostile) neverUp(m fakeMode, started error) {
 	if errors.As(started, &r) != refused[m.name] {
 		h.t.Errorf("refused: %v", !refused[m.name])
 	}
-	if text := started.Error(); len(text) > 4<<10 || strings.ContainsAny(text, "\x1b\x00\n") || !strings.Contains(text, "hostile") {
+	if text := started.Error(); len(text) > 4<<10 || strings.ContainsAny(text, "\x1b\x00\n") ||
+		!strings.Contains(text, "hostile") {
 		h.t.Errorf("the reason is long, or no text, or does not name the plugin: %.5000q", text)
 	}
 	for range 3 {
@@ -316,7 +324,8 @@ func (h *hostile) neverUp(m fakeMode, started error) {
 }
 
 // starts are the modes whose process is useless from some call on, so that another one must take its place.
-var starts = map[string]bool{"crash-nth": true, "panic-nth": true, "grandchild-crash": true, "stop-itself": true, "health-silent": true}
+var starts = map[string]bool{"crash-nth": true, "panic-nth": true, "grandchild-crash": true, "stop-itself": true,
+	"health-silent": true}
 
 // neverPermits makes calls that a good plugin denies.
 func (h *hostile) neverPermits(m fakeMode, way string) {
@@ -353,7 +362,9 @@ func (h *hostile) neverPermits(m fakeMode, way string) {
 	if text := fmt.Sprint(why); failures > 0 && (len(text) > 4<<10 || strings.ContainsAny(text, "\x1b\x00\n")) {
 		h.t.Errorf("the reason is long, or no text: %.5000q", text)
 	}
-	if starts[m.name] && !eventually(func() bool { return h.Stats().Starts > 1 && h.Status().State == supervise.StateReady }) {
+	if starts[m.name] && !eventually(func() bool {
+		return h.Stats().Starts > 1 && h.Status().State == supervise.StateReady
+	}) {
 		h.t.Errorf("it was not started again: %+v %+v", h.Stats(), h.Status())
 	}
 	if s.Errors < uint64(failures) {
@@ -367,7 +378,8 @@ func (h *hostile) right(started error) {
 	if started != nil {
 		h.t.Fatal(started)
 	}
-	for tool, want := range map[string]sdk.Effect{"fake/permit/x": sdk.Permit, "fake/deny/x": sdk.Deny, "fake/defer/x": sdk.Defer, "other": sdk.Abstain} {
+	for tool, want := range map[string]sdk.Effect{"fake/permit/x": sdk.Permit, "fake/deny/x": sdk.Deny,
+		"fake/defer/x": sdk.Defer, "other": sdk.Abstain} {
 		if v, err := h.asks(tool); err != nil && tool == "fake/permit/x" || err == nil && v.Effect != want {
 			h.t.Errorf("%s: %v %+v", tool, err, v)
 		}
@@ -404,8 +416,8 @@ func TestHostileScanners(t *testing.T) {
 // onlyChecks are the modes that are good scanners.
 var onlyChecks = map[string]bool{"twice": true, "unasked": true, "ends-stream": true, "no-answer": true}
 
-// TestHostileEnvironment looks at what a plugin sees of us: what it was given and the handshake, its own descriptors, its own
-// directory, its user; and its secret is nowhere but in the file.
+// TestHostileEnvironment looks at what a plugin sees of us: what it was given and the handshake, its own descriptors,
+// its own directory, its user; and its secret is nowhere but in the file.
 func TestHostileEnvironment(t *testing.T) {
 	path, digest, _ := fakes(t)
 	secret := "ex" + "ample-" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -473,7 +485,8 @@ func (h *hostile) surroundings(out, secret string) {
 	}
 	for _, v := range env.Env {
 		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" && name != "TMPDIR" {
+		if !strings.HasPrefix(name, "FAKE_") && !strings.HasPrefix(name, "PLUGIN_") && name != "YETT_PLUGIN" &&
+			name != "TMPDIR" {
 			h.t.Errorf("variable %s was not given", name)
 		}
 	}
@@ -550,7 +563,8 @@ func TestSwappedBinary(t *testing.T) {
 		t.Errorf("%+v", h.Status())
 	}
 	t.Logf("%+v", h.Status())
-	if _, err := prochost.Load(context.Background(), prochost.Options{}, prochost.Spec{Name: "hostile", Kind: prochost.Authorizer, Path: mine, Digest: digest}); err == nil {
+	if _, err := prochost.Load(context.Background(), prochost.Options{},
+		prochost.Spec{Name: "hostile", Kind: prochost.Authorizer, Path: mine, Digest: digest}); err == nil {
 		t.Error("other bytes were loaded")
 	} else if r := (*prochost.Refused)(nil); !errors.As(err, &r) {
 		t.Errorf("not refused: %v", err)

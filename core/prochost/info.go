@@ -74,7 +74,8 @@ func describe(r *pluginv1.InfoResponse, s *Spec) (*described, error) {
 		return nil, err
 	}
 	d := &described{raw: raw, kinds: map[string]string{}}
-	for _, take := range []func(*pluginv1.InfoResponse, *Spec) error{d.takeName, d.takeKinds, d.takeConfig, d.takeSecrets, d.takeFindings,
+	for _, take := range []func(*pluginv1.InfoResponse, *Spec) error{d.takeName, d.takeKinds, d.takeConfig, d.takeSecrets,
+		d.takeFindings,
 		d.takeCapabilities} {
 		if err := take(r, s); err != nil {
 			return nil, refusef(infoSays+"%w", err)
@@ -99,7 +100,8 @@ func (d *described) takeName(r *pluginv1.InfoResponse, s *Spec) error {
 
 func (d *described) takeKinds(r *pluginv1.InfoResponse, s *Spec) error {
 	if len(r.Kinds) > maxKinds || len(r.ApiVersions) > maxVersions {
-		return fmt.Errorf("%d kinds and %d api_versions, at most %d and %d are allowed", len(r.Kinds), len(r.ApiVersions), maxKinds, maxVersions)
+		return fmt.Errorf("%d kinds and %d api_versions, at most %d and %d are allowed", len(r.Kinds), len(r.ApiVersions),
+			maxKinds, maxVersions)
 	}
 	for _, k := range []Kind{Authorizer, Scanner, Subscriber} {
 		if slices.Contains(r.Kinds, k.wire()) {
@@ -162,7 +164,8 @@ func (d *described) takeFindings(r *pluginv1.InfoResponse, s *Spec) error {
 	}
 	for _, f := range r.Findings {
 		if _, twice := d.kinds[f.GetKind()]; twice || !isCode(f.GetKind()) || !isLine(f.Description, maxDescription) {
-			return fmt.Errorf("findings: kind %q is there twice, or is not 1 to 64 of A-Z 0-9 _, or its description is invalid", quote.Short(f.GetKind(), 80))
+			return fmt.Errorf("findings: kind %q is there twice, or is not 1 to 64 of A-Z 0-9 _, or its description is invalid",
+				quote.Short(f.GetKind(), 80))
 		}
 		if err := s.Hide.Name("findings: a kind", f.Kind); err != nil {
 			return err
@@ -198,7 +201,8 @@ func (d *described) takeCapabilities(r *pluginv1.InfoResponse, _ *Spec) error {
 
 // isLine: printable, one line, at most so many bytes.
 func isLine(s string, most int) bool {
-	return len(s) <= most && utf8.ValidString(s) && strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+	return len(s) <= most && utf8.ValidString(s) &&
+		strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
 func isObject(s string) bool {

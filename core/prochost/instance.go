@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	maxProblems = 16        // of Configure that are told
-	maxUnary    = 128 << 10 // bytes of an answer to Check: as many come at once as calls are in flight, and a right one is far smaller
+	maxProblems = 16 // of Configure that are told
+	// bytes of an answer to Check: as many come at once as calls are in flight, and a right one is far smaller
+	maxUnary = 128 << 10
 
 	// The colon keeps them apart from those of any call that a rule is about.
 	smokeID     = "yett:smoke"
@@ -40,7 +41,8 @@ type instance struct {
 }
 
 // prepare goes through the probe: Info, Configure, health, one call that means nothing.
-func prepare(ctx context.Context, s *Session, before *described, strays *atomic.Uint64, moved func(*instance)) (*instance, error) {
+func prepare(ctx context.Context, s *Session, before *described, strays *atomic.Uint64,
+	moved func(*instance)) (*instance, error) {
 	in := &instance{Session: s}
 	var err error
 	if in.about, err = in.ask(ctx, before); err != nil {
@@ -92,8 +94,9 @@ func (in *instance) ask(ctx context.Context, before *described) (*described, err
 
 // configure hands over the settings, or only asks whether they hold.
 func (in *instance) configure(ctx context.Context, validateOnly bool) error {
-	r, err := pluginv1.NewPluginClient(in.conn).Configure(ctx, &pluginv1.ConfigureRequest{Config: in.spec.Config, Secrets: in.secrets,
-		Instance: in.spec.Name, Generation: in.spec.Generation, ValidateOnly: validateOnly})
+	r, err := pluginv1.NewPluginClient(in.conn).Configure(ctx,
+		&pluginv1.ConfigureRequest{Config: in.spec.Config, Secrets: in.secrets,
+			Instance: in.spec.Name, Generation: in.spec.Generation, ValidateOnly: validateOnly})
 	if status.Code(err) == codes.InvalidArgument {
 		return refusef("it refuses its settings: %w", in.plain(err))
 	}
@@ -118,8 +121,8 @@ func (in *instance) configure(ctx context.Context, validateOnly bool) error {
 	return refusef("it refuses its settings: %s", strings.Join(text, "; "))
 }
 
-// smoke makes one call whose answer only has to be an answer. What it says does not matter, nor whether it can say anything
-// now: that is health's business.
+// smoke makes one call whose answer only has to be an answer. What it says does not matter, nor whether it can say
+// anything now: that is health's business.
 func (in *instance) smoke(ctx context.Context) error {
 	deadline, _ := ctx.Deadline()
 	if deadline.IsZero() {
@@ -131,7 +134,8 @@ func (in *instance) smoke(ctx context.Context) error {
 		c := &chain.Call{KeyID: smokeID, KeyName: smokeID, AgentID: smokeID, SessionID: smokeID, ToolID: smokeToolID,
 			Operation: "check", CallID: smokeID, Now: time.Now()}
 		var got answer
-		if got, err = in.check(ctx, &request{deadline: deadline, generation: in.spec.Generation, call: c}, func() {}); err == nil && got.failure == "" {
+		if got, err = in.check(ctx, &request{deadline: deadline, generation: in.spec.Generation, call: c}, func() {}); err ==
+			nil && got.failure == "" {
 			_, err = got.verdict()
 		}
 	case Scanner:
@@ -157,7 +161,8 @@ func (in *instance) check(ctx context.Context, r *request, place func()) (answer
 	defer cancel()
 	r.id = in.unary.Add(1)
 	out, got := r.encode(), answer{}
-	err := in.conn.Invoke(ctx, pluginv1.Authorizer_Check_FullMethodName, &out, &got, grpc.ForceCodecV2(checkCodec{}), grpc.MaxCallRecvMsgSize(maxUnary))
+	err := in.conn.Invoke(ctx, pluginv1.Authorizer_Check_FullMethodName, &out, &got, grpc.ForceCodecV2(checkCodec{}),
+		grpc.MaxCallRecvMsgSize(maxUnary))
 	if err == nil && got.id != r.id {
 		return answer{}, wrongf("its id is %d, %d was asked", got.id, r.id)
 	}
@@ -168,8 +173,9 @@ func (in *instance) check(ctx context.Context, r *request, place func()) (answer
 func (in *instance) scan(ctx context.Context, input *chain.Input, deadline time.Time) (*pluginv1.ScanResponse, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	req := &pluginv1.ScanRequest{Id: in.unary.Add(1), DeadlineUnixNano: deadline.UnixNano(), Generation: in.spec.Generation,
-		Text: []byte(input.Text), ToolId: input.ToolID, AgentId: input.AgentID, ContentType: input.ContentType}
+	req := &pluginv1.ScanRequest{Id: in.unary.Add(1), DeadlineUnixNano: deadline.UnixNano(),
+		Generation: in.spec.Generation, Text: []byte(input.Text), ToolId: input.ToolID, AgentId: input.AgentID,
+		ContentType: input.ContentType}
 	r, err := pluginv1.NewScannerClient(in.conn).Scan(ctx, req)
 	if err != nil {
 		return nil, in.failed(ctx, err)

@@ -10,9 +10,9 @@ type whose struct {
 
 const maskMost = 4 // places of masking
 
-// shares says how a plugin that takes so many calls at once shares them out: some are masking's, so that no output waits for masking, nor
-// masking for outputs. None of its own: there is only one. One key's slow calls leave a place to another key. No place is added for either:
-// a plugin gets no more at once than it and the operator allow.
+// shares says how a plugin that takes so many calls at once shares them out: some are masking's, so that no output
+// waits for masking, nor masking for outputs. None of its own: there is only one. One key's slow calls leave a place to
+// another key. No place is added for either: a plugin gets no more at once than it and the operator allow.
 func shares(kind Kind, most int) (calls, masks int) {
 	if kind != Scanner || most < 2 {
 		return most, 0
@@ -30,7 +30,8 @@ func (p *Plugin) makePlaces() {
 	}
 }
 
-// limitPlaces is for a plugin that wants fewer calls at once than the operator allows. It is called before the first call.
+// limitPlaces is for a plugin that wants fewer calls at once than the operator allows. It is called before the first
+// call.
 func (p *Plugin) limitPlaces(most int) {
 	calls, masks := shares(p.spec.Kind, most)
 	p.places.Limit(calls)

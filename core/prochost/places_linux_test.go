@@ -13,8 +13,10 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/yett-dev/yett/core/supervise"
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/peer"
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 // nobodyEnv is set in the child that TestPeerNobody puts into a user namespace.
@@ -37,7 +39,7 @@ func TestPeerNobody(t *testing.T) {
 		return
 	}
 	uid := uint32(os.Getuid())
-	if n, some := nobody(); !some || uid != n {
+	if n, some := peer.Nobody(); !some || uid != n {
 		t.Fatalf("user %d, nobody is %d: this is not what the test is about", uid, n)
 	}
 	l, at := listens(t)
@@ -101,7 +103,8 @@ func TestLooseOrphans(t *testing.T) {
 		t.Errorf("%q", told)
 	}
 	tellEnd(&o, "guest", supervise.Exit{Left: []string{"sleep (7)"}, Loose: context.DeadlineExceeded})
-	if len(told) != 2 || !strings.Contains(told[0], "were killed: sleep (7)") || !strings.Contains(told[1], "may still run") {
+	if len(told) != 2 || !strings.Contains(told[0], "were killed: sleep (7)") ||
+		!strings.Contains(told[1], "may still run") {
 		t.Errorf("%q", told)
 	}
 }
@@ -109,8 +112,10 @@ func TestLooseOrphans(t *testing.T) {
 // TestLongSocketPath: a path that no socket can have is refused as such.
 func TestLongSocketPath(t *testing.T) {
 	uid := uint32(os.Getuid())
-	s := Spec{Name: "side", Kind: Authorizer, Connect: "unix:///" + strings.Repeat("x", maxSocketPath), Peer: &Peer{UID: &uid}}
-	if _, err := Load(t.Context(), Options{}, s); err == nil || !strings.Contains(err.Error(), "at most 107 bytes, this one 108") {
+	s := Spec{Name: "side", Kind: Authorizer, Connect: "unix:///" + strings.Repeat("x", maxSocketPath),
+		Peer: &Peer{UID: &uid}}
+	if _, err := Load(t.Context(), Options{}, s); err == nil ||
+		!strings.Contains(err.Error(), "at most 107 bytes, this one 108") {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,8 @@ func TestOneKeysSlowCallsLeaveOthersAlone(t *testing.T) {
 		}
 		until(t, "the queue is full", func() bool { return p.Status().Waiting == 3 })
 		for range 20 {
-			if v, err := p.Check(context.Background(), &chain.Call{ToolID: "permit", KeyID: "quick"}); err != nil || v.Code == "" {
+			if v, err := p.Check(context.Background(), &chain.Call{ToolID: "permit", KeyID: "quick"}); err != nil ||
+				v.Code == "" {
 				t.Fatalf("another key's call: %+v, %v", v, err)
 			}
 		}

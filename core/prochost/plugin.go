@@ -59,8 +59,8 @@ type tuning struct {
 	backoff supervise.Backoff
 }
 
-// Load verifies a plugin and begins to start its replicas. ctx bounds the verification only. Errors are *Refused. The caller
-// closes the Plugin.
+// Load verifies a plugin and begins to start its replicas. ctx bounds the verification only. Errors are *Refused. The
+// caller closes the Plugin.
 func Load(ctx context.Context, o Options, s Spec) (*Plugin, error) { return load(ctx, o, s, tuning{}) }
 
 func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) {
@@ -90,7 +90,8 @@ func load(ctx context.Context, o Options, s Spec, tune tuning) (*Plugin, error) 
 }
 
 // errAnother: with Connect a plugin runs without us, and may be replaced.
-var errAnother = refusef("it is not the plugin that it was at first, but another version, say: reload the configuration to take it as it is now")
+var errAnother = refusef("it is not the plugin that it was at first, but another version, say: reload the " +
+	"configuration to take it as it is now")
 
 // differs is the error of a plugin that does not say of itself what it said before.
 func differs(s *Spec, what string) error {
@@ -100,7 +101,8 @@ func differs(s *Spec, what string) error {
 	return refusef("%s", what)
 }
 
-// Another reports that what listens at a plugin's socket is not what it was at first, so that only a new Load takes it as it is.
+// Another reports that what listens at a plugin's socket is not what it was at first, so that only a new Load takes it
+// as it is.
 func (p *Plugin) Another() bool { return p.another.Load() }
 
 // agree takes what the first process says of the plugin, and holds every later one to it.
@@ -114,8 +116,9 @@ func (p *Plugin) agree(about *described) bool {
 	return true
 }
 
-// Wait waits until all replicas have been ready once. It fails with ctx, and as soon as the start of one failed that was not
-// ready yet: with a *Refused if only the operator can mend it. Replicas are started again all the same; it may be called again.
+// Wait waits until all replicas have been ready once. It fails with ctx, and as soon as the start of one failed that
+// was not ready yet: with a *Refused if only the operator can mend it. Replicas are started again all the same; it may
+// be called again.
 func (p *Plugin) Wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -175,9 +178,9 @@ func (p *Plugin) Resume() {
 
 var errClosed = errors.New("the plugin is closed")
 
-// Close refuses new calls, waits for those in flight, asks the processes to end (SIGTERM) and kills them and whatever they
-// started: all within DrainTimeout and ctx. The error says what did not end. It may be called more than once; the first
-// call's ctx counts.
+// Close refuses new calls, waits for those in flight, asks the processes to end (SIGTERM) and kills them and whatever
+// they started: all within DrainTimeout and ctx. The error says what did not end. It may be called more than once; the
+// first call's ctx counts.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.once.Do(func() {
 		close(p.closing)

@@ -1,11 +1,13 @@
-// Package prochost hosts plugins that run as processes of their own: authorizers, scanners and subscribers. It owns their
-// life (verify, start, handshake, probe, health, back-off, quarantine, drain), the limits of what is asked of them at once, the
-// breaker, the decision cache and the strict reading of what they answer. It must never turn an error into a verdict, wait
-// for a plugin beyond a call's deadline, hand on anything of the gateway's environment, or let a plugin block the gateway.
-// Specs come from the configuration through package core; calls come from chains; verdicts and findings go back to them.
+// Package prochost hosts plugins that run as processes of their own: authorizers, scanners and subscribers. It owns
+// their life (verify, start, handshake, probe, health, back-off, quarantine, drain), the limits of what is asked of
+// them at once, the breaker, the decision cache and the strict reading of what they answer. It must never turn an error
+// into a verdict, wait for a plugin beyond a call's deadline, hand on anything of the gateway's environment, or let a
+// plugin block the gateway. Specs come from the configuration through package core; calls come from chains; verdicts
+// and findings go back to them.
 //
-// The handshake is go-plugin's, so that plugins built with it run as they are, but the client is our own: go-plugin's holds
-// its lock during the whole start, dials without a deadline, and its Kill and Ping wait for a plugin that was stopped.
+// The handshake is go-plugin's, so that plugins built with it run as they are, but the client is our own: go-plugin's
+// holds its lock during the whole start, dials without a deadline, and its Kill and Ping wait for a plugin that was
+// stopped.
 package prochost
 
 import (
@@ -82,9 +84,10 @@ type Spec struct {
 	StartTimeout time.Duration // from the start of the process until it is ready; 10 s
 	DrainTimeout time.Duration // for what is in flight at Close; 30 s
 
-	Limits     supervise.Limits
-	Confine    confine.Policy // what it keeps beside the system's directories and its own. Limits.Processes lets it start processes
-	Unconfined bool           // the kernel takes nothing from it
+	Limits supervise.Limits
+	// what it keeps beside the system's directories and its own. Limits.Processes lets it start processes
+	Confine    confine.Policy
+	Unconfined bool // the kernel takes nothing from it
 
 	Breaker Breaker
 	Cache   Cache
@@ -110,8 +113,8 @@ type Breaker struct {
 	Trials   int           // so many of those must succeed, one after the other; 3
 }
 
-// Cache says what is kept of answers. PERMIT and DENY are kept, with the ttl the plugin gave, for calls that are the same in
-// the fields the plugin declared.
+// Cache says what is kept of answers. PERMIT and DENY are kept, with the ttl the plugin gave, for calls that are the
+// same in the fields the plugin declared.
 type Cache struct {
 	Entries int           // 0: no cache; at most 1 048 576
 	MaxTTL  time.Duration // 1 min, whatever the plugin says
@@ -122,9 +125,11 @@ type Options struct {
 	// CheckConfig holds settings against a plugin's JSON Schema; nil: only the plugin judges them.
 	CheckConfig func(schema string, config []byte) error
 	// Log gets a plugin's lines: stderr with LevelStderr, stdout with LevelStdout, at most 50 a second of 1 KiB each, and
-	// what the host has to say about it with LevelHost. It is called by several goroutines and must not wait. nil: nothing.
+	// what the host has to say about it with LevelHost. It is called by several goroutines and must not wait. nil:
+	// nothing.
 	Log func(plugin string, level int, line string)
-	// Notify gets each change of a replica's state, in order for one replica. It must not wait nor call Close. nil: nobody.
+	// Notify gets each change of a replica's state, in order for one replica. It must not wait nor call Close. nil:
+	// nobody.
 	Notify      func(Change)
 	Now         func() time.Time // nil: time.Now
 	HostVersion string           // told to plugins
@@ -159,7 +164,8 @@ func refusef(format string, args ...any) error {
 	return &refusal{err: fmt.Errorf(format, args...)}
 }
 
-// named adds the plugin's name to an error, hides what the plugin was handed in secret, and makes a *Refused of a refusal.
+// named adds the plugin's name to an error, hides what the plugin was handed in secret, and makes a *Refused of a
+// refusal.
 func (s *Spec) named(err error) error {
 	if err == nil {
 		return nil

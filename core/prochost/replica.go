@@ -15,11 +15,12 @@ import (
 	"github.com/yett-dev/yett/core/supervise"
 )
 
-// startSlack is how much later than StartTimeout a start is ended from outside: by then the probe has said what it waited for.
+// startSlack is how much later than StartTimeout a start is ended from outside: by then the probe has said what it
+// waited for.
 const startSlack = 2 * time.Second
 
-// A plugin is started anew at most restartsMost times in quick succession, however many replicas it has: then each of them has
-// reached its share of crashes and is quarantined.
+// A plugin is started anew at most restartsMost times in quick succession, however many replicas it has: then each of
+// them has reached its share of crashes and is quarantined.
 const (
 	crashesMost  = 5
 	restartsMost = 10
@@ -50,8 +51,8 @@ func (p *Plugin) newReplica(index int) *replica {
 	if p.spec.Replicas > 1 {
 		name = fmt.Sprintf("%.60s.%d", name, index)
 	}
-	set := supervise.Settings{Name: name, Command: r.command, StartTimeout: p.spec.StartTimeout + startSlack, Probe: r.probe, Notify: r.notify,
-		Now: p.o.Now, Backoff: p.tune.backoff}
+	set := supervise.Settings{Name: name, Command: r.command, StartTimeout: p.spec.StartTimeout + startSlack,
+		Probe: r.probe, Notify: r.notify, Now: p.o.Now, Backoff: p.tune.backoff}
 	if n := p.spec.Replicas; set.Backoff.Crashes == 0 && n > 1 {
 		set.Backoff.Crashes = min(crashesMost, max(2, restartsMost/n+1))
 	}
@@ -85,8 +86,8 @@ func (r *replica) release() {
 	}
 }
 
-// takeBirth is what the last start made; nil if the attempt that ctx is of is over. A probe is not waited for when its process
-// has ended: one that comes late must not take over what the next process needs.
+// takeBirth is what the last start made; nil if the attempt that ctx is of is over. A probe is not waited for when its
+// process has ended: one that comes late must not take over what the next process needs.
 func (r *replica) takeBirth(ctx context.Context) *birth {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/core/supervise"
 )
 
-// TestLateProbe: a probe whose process has ended meanwhile is not waited for. It leaves alone what the next process was born
-// with, and does not put its own instance in that one's place.
+// TestLateProbe: a probe whose process has ended meanwhile is not waited for. It leaves alone what the next process was
+// born with, and does not put its own instance in that one's place.
 func TestLateProbe(t *testing.T) {
 	path := t.TempDir() + "/socket"
 	spec := Spec{Name: "late", Kind: Authorizer, Connect: "unix://" + path, StartTimeout: time.Minute}
@@ -41,12 +41,13 @@ func TestLateProbe(t *testing.T) {
 	r.p.sessions.Wait()
 }
 
-// TestWhatIsToldOfAReplica: a plugin that says it cannot serve is shown as such, and what it answered before counts no more; at the
-// end its streams are over before it is asked to end.
+// TestWhatIsToldOfAReplica: a plugin that says it cannot serve is shown as such, and what it answered before counts no
+// more; at the end its streams are over before it is asked to end.
 func TestWhatIsToldOfAReplica(t *testing.T) {
 	var told []State
 	o := Options{Notify: func(c Change) { told = append(told, c.To) }}.withDefaults()
-	r := &replica{p: &Plugin{o: o, cache: newCache(Cache{Entries: 1}), changed: make(chan struct{})}, shown: supervise.StateProbing}
+	r := &replica{p: &Plugin{o: o, cache: newCache(Cache{Entries: 1}), changed: make(chan struct{})},
+		shown: supervise.StateProbing}
 	in := &instance{Session: &Session{}}
 	in.ctx, in.stop = context.WithCancelCause(context.Background())
 	r.now.Store(in)
@@ -67,7 +68,8 @@ func TestWhatIsToldOfAReplica(t *testing.T) {
 	if context.Cause(in.ctx) != errClosed {
 		t.Errorf("its streams go on: %v", context.Cause(in.ctx))
 	}
-	if want := []State{supervise.StateReady, StateUnready, supervise.StateReady, supervise.StateDraining}; !slices.Equal(told, want) {
+	if want := []State{supervise.StateReady, StateUnready, supervise.StateReady,
+		supervise.StateDraining}; !slices.Equal(told, want) {
 		t.Errorf("told: %v, want %v", told, want)
 	}
 }

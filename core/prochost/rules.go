@@ -44,7 +44,8 @@ func WrongAnswer(r *pluginv1.CheckResponse) error {
 	return bare(err)
 }
 
-// WrongFindings says which rule the answer to a scan of text breaks; nil: none. One that says that it failed breaks none.
+// WrongFindings says which rule the answer to a scan of text breaks; nil: none. One that says that it failed breaks
+// none.
 func WrongFindings(r *pluginv1.ScanResponse, declared []*pluginv1.FindingKind, text string) error {
 	if r.GetError() != "" {
 		return nil

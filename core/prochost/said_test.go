@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A plugin may put what it was asked about where a name belongs. What is no name is quoted nowhere: cut, it could not be masked.
+// A plugin may put what it was asked about where a name belongs. What is no name is quoted nowhere: cut, it could not
+// be masked.
 func TestErrorsQuoteNoTextInPlaceOfAName(t *testing.T) {
 	deny, hold := uint64(pluginv1.CheckResponse_EFFECT_DENY), uint64(pluginv1.CheckResponse_EFFECT_DEFER)
 	for n := range 320 {
@@ -27,7 +28,8 @@ func TestErrorsQuoteNoTextInPlaceOfAName(t *testing.T) {
 			}
 		}
 		r := &pluginv1.ScanResponse{Findings: []*pluginv1.Finding{{Kind: said, End: 1}}}
-		if _, err := findings(r, "s", map[string]string{"A": "A"}, &chain.Input{Text: "x"}); err == nil || strings.Contains(err.Error(), "tok") || strings.Contains(err.Error(), "yy") {
+		if _, err := findings(r, "s", map[string]string{"A": "A"}, &chain.Input{Text: "x"}); err == nil ||
+			strings.Contains(err.Error(), "tok") || strings.Contains(err.Error(), "yy") {
 			t.Fatalf("kind: %v", err)
 		}
 	}
@@ -41,12 +43,16 @@ func TestWordsAreHeardWhole(t *testing.T) {
 		_, checked := (&answer{failure: said}).verdict()
 		_, scanned := findings(&pluginv1.ScanResponse{Error: said}, "s", nil, nil)
 		in := &instance{}
-		if err := in.heed(&pluginv1.HealthResponse{Status: pluginv1.HealthResponse_STATUS_SERVING, Detail: said}); err != nil {
+		if err := in.heed(&pluginv1.HealthResponse{Status: pluginv1.HealthResponse_STATUS_SERVING, Detail: said}); err !=
+			nil {
 			t.Fatal(err)
 		}
-		for name, err := range map[string]error{"check": checked, "scan": scanned, "status": quoted(status.Error(codes.Internal, said)),
-			"health": &chain.Spoken{Err: fmt.Errorf("it does not serve"), Words: in.said.Load().words}, "replica": &chain.Spoken{Err: errLost, Words: (&replica{failed: checked}).words()}} {
-			if words := chain.Words(err); !strings.Contains(words, token) || len(words) > chain.HeardMost || strings.Contains(words, "\n") {
+		for name, err := range map[string]error{"check": checked, "scan": scanned,
+			"status":  quoted(status.Error(codes.Internal, said)),
+			"health":  &chain.Spoken{Err: fmt.Errorf("it does not serve"), Words: in.said.Load().words},
+			"replica": &chain.Spoken{Err: errLost, Words: (&replica{failed: checked}).words()}} {
+			if words := chain.Words(err); !strings.Contains(words, token) || len(words) > chain.HeardMost ||
+				strings.Contains(words, "\n") {
 				t.Errorf("%s, %d bytes before: %.600s", name, at, words)
 			}
 		}

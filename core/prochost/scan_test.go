@@ -19,7 +19,8 @@ func TestScan(t *testing.T) {
 	}
 	f := func(more string) string {
 		out := "findings: {"
-		for _, field := range []string{`kind: "SECRET_ACME"`, `start: 1`, `end: 3`, `confidence: 0.5`, `severity: SEVERITY_LOW`} {
+		for _, field := range []string{`kind: "SECRET_ACME"`, `start: 1`, `end: 3`, `confidence: 0.5`,
+			`severity: SEVERITY_LOW`} {
 			if name, _, _ := strings.Cut(field, ":"); !strings.Contains(" "+more, " "+name+":") {
 				out += field + " "
 			}
@@ -27,7 +28,8 @@ func TestScan(t *testing.T) {
 		return out + more + "}"
 	}
 	got, err := ask(f(`suggested: ACTION_REPLACE replacement: "x"`))
-	want := sdk.Finding{Kind: "SECRET_ACME", Scanner: "guest", Start: 1, End: 3, Confidence: 0.5, Severity: sdk.Low, Suggested: sdk.Replace, Replacement: "x"}
+	want := sdk.Finding{Kind: "SECRET_ACME", Scanner: "guest", Start: 1, End: 3, Confidence: 0.5, Severity: sdk.Low,
+		Suggested: sdk.Replace, Replacement: "x"}
 	if err != nil || len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -57,7 +59,8 @@ func TestScan(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := p.Scan(context.Background(), &chain.Input{Text: text, ToolID: "fail"}); err == nil || strings.Contains(err.Error(), "\n") {
+	if _, err := p.Scan(context.Background(), &chain.Input{Text: text, ToolID: "fail"}); err == nil ||
+		strings.Contains(err.Error(), "\n") {
 		t.Errorf("status: %v", err)
 	}
 	if _, err := p.Scan(context.Background(), &chain.Input{Text: strings.Repeat("x", maxMessage)}); err == nil {

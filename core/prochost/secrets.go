@@ -14,8 +14,8 @@ var errNoMemory = errors.New("no files in memory on this system")
 // firstExtra is the descriptor of the first of Command.ExtraFiles in the process.
 const firstExtra = 3
 
-// putSecrets makes a file of each secret: one in memory that the process has open, or else one in its private directory, which is told:
-// operators who count on it that secrets touch no disk must know.
+// putSecrets makes a file of each secret: one in memory that the process has open, or else one in its private
+// directory, which is told: operators who count on it that secrets touch no disk must know.
 func (b *birth) putSecrets() error {
 	for _, name := range slices.Sorted(maps.Keys(b.s.Secrets)) {
 		f, err := memoryFile(b.s.Secrets[name], b.s.User)

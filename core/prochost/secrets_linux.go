@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memoryFile is a sealed file in memory, readable by its user only. Its path under /proc/self/fd opens it from its start.
+// memoryFile is a sealed file in memory, readable by its user only. Its path under /proc/self/fd opens it from its
+// start.
 func memoryFile(content []byte, user *supervise.User) (_ *os.File, err error) {
 	fd, err := unix.MemfdCreate("secret", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
@@ -35,7 +36,8 @@ func memoryFile(content []byte, user *supervise.User) (_ *os.File, err error) {
 			return nil, err
 		}
 	}
-	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
 		return nil, fmt.Errorf("seal: %w", err)
 	}
 	return f, nil

@@ -56,8 +56,8 @@ func (s *Session) Process() *supervise.Process { return s.process }
 // Secrets are the paths, in the process, of the files that hold its secrets: what Configure is given.
 func (s *Session) Secrets() map[string]string { return s.secrets }
 
-// handshake takes over a birth and its process: at the process's end everything is tidied up. On an error the Session beside
-// it is of no use, and its caller kills the process.
+// handshake takes over a birth and its process: at the process's end everything is tidied up. On an error the Session
+// beside it is of no use, and its caller kills the process.
 func (b *birth) handshake(ctx context.Context, p *supervise.Process) (*Session, error) {
 	b.closeFiles() // the process has its own
 	s := &Session{o: b.o, spec: b.s, process: p, dir: b.dir, secrets: b.secrets, ended: b.ended, gone: make(chan struct{})}
@@ -120,8 +120,8 @@ func (s *Session) dialOver(ctx context.Context, raw net.Conn, secure *noted, nam
 			return raw, nil
 		}),
 		grpc.WithTransportCredentials(creds), grpc.WithAuthority(name), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(),
-		grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(0), grpc.WithMaxHeaderListSize(maxHeaders),
-		grpc.WithWriteBufferSize(bufferSize), grpc.WithReadBufferSize(bufferSize),
+		grpc.WithDisableRetry(), grpc.WithDisableHealthCheck(), grpc.WithIdleTimeout(0),
+		grpc.WithMaxHeaderListSize(maxHeaders), grpc.WithWriteBufferSize(bufferSize), grpc.WithReadBufferSize(bufferSize),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(2*streamWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)))
 	if err != nil {
@@ -195,7 +195,8 @@ func tellEnd(o *Options, name string, e supervise.Exit) {
 		o.Log(name, LevelHost, "processes that it left behind were killed: "+strings.Join(e.Left, ", "))
 	}
 	if e.Loose != nil {
-		o.Log(name, LevelHost, fmt.Sprintf("processes that it left behind may still run, and are killed as soon as they can be: %v", e.Loose))
+		o.Log(name, LevelHost, fmt.Sprintf("processes that it left behind may still run, and are killed as soon as they "+
+			"can be: %v", e.Loose))
 	}
 }
 
@@ -235,8 +236,8 @@ func (s *Session) finish() error {
 	}
 }
 
-// Close asks the process to end, kills it and whatever it started when ctx ends, and returns when all is tidied up. The error
-// says what did not end.
+// Close asks the process to end, kills it and whatever it started when ctx ends, and returns when all is tidied up. The
+// error says what did not end.
 func (s *Session) Close(ctx context.Context) error {
 	s.process.Terminate()
 	select {

@@ -43,7 +43,8 @@ var (
 
 // withDefaults checks a Spec and fills in what is zero. Errors are refusals; the Spec beside one has its name.
 func (s Spec) withDefaults() (Spec, error) {
-	for _, check := range []func(*Spec) error{(*Spec).checkIdentity, (*Spec).checkOrigin, (*Spec).checkGiven, (*Spec).fillCounts,
+	for _, check := range []func(*Spec) error{(*Spec).checkIdentity, (*Spec).checkOrigin, (*Spec).checkGiven,
+		(*Spec).fillCounts,
 		(*Spec).fillTimes, (*Spec).fillBreaker} {
 		if err := check(&s); err != nil {
 			return s, &refusal{err: err}
@@ -56,10 +57,10 @@ func (s *Spec) checkIdentity() error {
 	if !namePattern.MatchString(s.Name) {
 		name := s.Name
 		s.Name = quote.Short(name, 64)
-		return fmt.Errorf("name %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", quote.Short(name, 80))
+		return fmt.Errorf("name %q: expected 1 to 64 letters, digits, '.', '_' and '-'", quote.Short(name, 80))
 	}
 	if s.Kind < Authorizer || s.Kind > Subscriber {
-		return fmt.Errorf("kind: %s is none", s.Kind)
+		return fmt.Errorf("unknown kind: %s", s.Kind)
 	}
 	if len(s.Generation) > maxGeneration {
 		return fmt.Errorf("generation: %d bytes, at most %d are allowed", len(s.Generation), maxGeneration)
@@ -74,7 +75,7 @@ func (s *Spec) checkOrigin() error {
 		case !filepath.IsAbs(s.Path):
 			return fmt.Errorf("exec: %q is no absolute path", quote.Short(s.Path, 200))
 		case !pin.Is(s.Digest):
-			return fmt.Errorf(`digest: "sha256:" and 64 hex digits are wanted`)
+			return fmt.Errorf(`digest: expected "sha256:" and 64 hex digits`)
 		case s.Peer != nil:
 			return fmt.Errorf("peer: only with connect")
 		}
@@ -101,10 +102,10 @@ func (s *Spec) checkOrigin() error {
 
 func (p *Peer) check() error {
 	if p == nil || p.UID == nil && p.CAFile == "" && p.CertFile == "" && p.KeyFile == "" {
-		return fmt.Errorf("peer: with connect a uid or certificates are wanted, else anybody could be the plugin")
+		return fmt.Errorf("peer: connect needs a uid or certificates, else anybody could be the plugin")
 	}
 	if set := len(p.CAFile) > 0; set != (p.CertFile != "") || set != (p.KeyFile != "") {
-		return fmt.Errorf("peer: of ca, cert and key all three or none are wanted")
+		return fmt.Errorf("peer: expected all three of ca, cert and key, or none")
 	}
 	return nil
 }
@@ -112,8 +113,9 @@ func (p *Peer) check() error {
 // socketPath is the file of a connect address.
 func socketPath(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "unix" || u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" || u.Fragment != "" {
-		return "", fmt.Errorf("connect: unix:///path is wanted, not %q", quote.Short(address, 200))
+	if err != nil || u.Scheme != "unix" || u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" ||
+		u.Fragment != "" {
+		return "", fmt.Errorf("connect: expected unix:///path, got %q", quote.Short(address, 200))
 	}
 	if len(u.Path) > maxSocketPath {
 		return "", fmt.Errorf("connect: the path of a socket has at most %d bytes, this one %d", maxSocketPath, len(u.Path))
@@ -134,14 +136,15 @@ func (s *Spec) checkGiven() error {
 		size += len(name) + len(value) + 2
 	}
 	if len(s.Env) > maxEnv || size > maxEnvBytes {
-		return fmt.Errorf("env: %d variables of %d bytes together; at most %d of %d are allowed", len(s.Env), size, maxEnv, maxEnvBytes)
+		return fmt.Errorf("env: %d variables of %d bytes together; at most %d of %d are allowed", len(s.Env), size, maxEnv,
+			maxEnvBytes)
 	}
 	if len(s.Secrets) > maxSecrets {
 		return fmt.Errorf("secrets: %d, at most %d are allowed", len(s.Secrets), maxSecrets)
 	}
 	for name, value := range s.Secrets {
 		if !namePattern.MatchString(name) {
-			return fmt.Errorf("secrets: %q: 1 to 64 letters, digits, '.', '_' and '-' are wanted", quote.Short(name, 80))
+			return fmt.Errorf("secrets: %q: expected 1 to 64 letters, digits, '.', '_' and '-'", quote.Short(name, 80))
 		}
 		if len(value) > maxSecret {
 			return fmt.Errorf("secrets: %s has %d bytes, at most %d are allowed", name, len(value), maxSecret)
@@ -155,7 +158,7 @@ func (s *Spec) checkGiven() error {
 		return fmt.Errorf("config: %d bytes, at most %d are allowed", len(s.Config), maxConfig)
 	}
 	if err := json.Unmarshal(s.Config, &members); err != nil || members == nil {
-		return fmt.Errorf("config: a JSON object is wanted")
+		return fmt.Errorf("config: expected a JSON object")
 	}
 	return nil
 }
@@ -227,13 +230,13 @@ func (s *Spec) fillBreaker() error {
 		return fmt.Errorf("breaker.failures: %v is no share of 1", b.Failures)
 	}
 	if b.Calls < 1 || b.Calls > 1<<20 || b.Trials < 1 || b.Trials > 1000 {
-		return fmt.Errorf("breaker: calls within 1 and %d and trials within 1 and 1000 are wanted", 1<<20)
+		return fmt.Errorf("breaker: expected calls from 1 to %d and trials from 1 to 1000", 1<<20)
 	}
 	return nil
 }
 
-// verify compares the program with its digest. Every start does so again with the very bytes that it runs; this is to tell
-// the operator at once.
+// verify compares the program with its digest. Every start does so again with the very bytes that it runs; this is to
+// tell the operator at once.
 func verify(ctx context.Context, s *Spec) error {
 	if s.Connect != "" {
 		return nil
@@ -259,7 +262,7 @@ func verify(ctx context.Context, s *Spec) error {
 		return &refusal{err: err}
 	}
 	if got := pin.Sum(hash); got != s.Digest {
-		return refusef("%s: its digest is %s, %s is wanted: the file is not the one that was admitted", s.Path, got, s.Digest)
+		return refusef("%s: its digest is %s, expected %s: the file is not the one that was admitted", s.Path, got, s.Digest)
 	}
 	return nil
 }

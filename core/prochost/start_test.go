@@ -61,7 +61,7 @@ func TestStartErrors(t *testing.T) {
 		{mode: "exits", want: "exit status 7", words: "no licence found"},
 		{mode: "mute", want: "not ready within 300ms", change: brief},
 		{mode: "no-plugin", want: "ended with exit status 0"},
-		{mode: "stock-version-2", want: `version "2" of the plugin protocol, 1 is wanted`, refused: true},
+		{mode: "stock-version-2", want: `version "2" of the plugin protocol, expected 1`, refused: true},
 		{mode: "stock-only-scanner", want: "kinds: it is no authorizer", refused: true},
 		{mode: "stock-api-7", want: "api_versions: [7] do not include 1", refused: true},
 		{mode: "stock-needs-secret", want: "secrets: it needs licence", refused: true},
@@ -100,35 +100,41 @@ func TestStartErrors(t *testing.T) {
 func TestSpecs(t *testing.T) {
 	uid := uint32(7)
 	for want, change := range map[string]func(*Spec){
-		`name "a b"`:            func(s *Spec) { s.Name = "a b" },
-		"kind: kind 0 is none":  func(s *Spec) { s.Kind = 0 },
-		"no absolute path":      func(s *Spec) { s.Path = "bin/x" },
-		"digest:":               func(s *Spec) { s.Digest = "sha256:abc" },
-		"peer: only with":       func(s *Spec) { s.Peer = &Peer{UID: &uid} },
-		"not together":          func(s *Spec) { s.Connect = "unix:///x" },
-		"unix:///path":          func(s *Spec) { *s = Spec{Name: "a", Kind: Scanner, Connect: "tcp://x:1", Peer: &Peer{UID: &uid}} },
-		"a uid or certificates": func(s *Spec) { *s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x"} },
-		"all three or none":     func(s *Spec) { *s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x", Peer: &Peer{CAFile: "x"}} },
-		"secrets: not with connect": func(s *Spec) {
-			*s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x", Peer: &Peer{UID: &uid}, Secrets: map[string][]byte{"a": nil}}
+		`name "a b"`:           func(s *Spec) { s.Name = "a b" },
+		"unknown kind: kind 0": func(s *Spec) { s.Kind = 0 },
+		"no absolute path":     func(s *Spec) { s.Path = "bin/x" },
+		"digest:":              func(s *Spec) { s.Digest = "sha256:abc" },
+		"peer: only with":      func(s *Spec) { s.Peer = &Peer{UID: &uid} },
+		"not together":         func(s *Spec) { s.Connect = "unix:///x" },
+		"unix:///path": func(s *Spec) {
+			*s = Spec{Name: "a", Kind: Scanner, Connect: "tcp://x:1", Peer: &Peer{UID: &uid}}
 		},
-		"the handshake's own":      func(s *Spec) { s.Env = map[string]string{"PLUGIN_CLIENT_CERT": "x"} },
-		"no name of a variable":    func(s *Spec) { s.Env = map[string]string{"A=B": "x"} },
-		"config: a JSON object":    func(s *Spec) { s.Config = []byte("[]") },
-		"replicas: 17":             func(s *Spec) { s.Replicas = 17 },
-		"max_in_flight: 5000":      func(s *Spec) { s.MaxInFlight = 5000 },
-		"queue: 70000":             func(s *Spec) { s.Queue = 70000 },
-		"replicas: a subscriber":   func(s *Spec) { s.Kind, s.Replicas = Subscriber, 2 },
-		"timeout: -1s":             func(s *Spec) { s.Timeout = -time.Second },
-		"breaker.failures: 1.5":    func(s *Spec) { s.Breaker.Failures = 1.5 },
-		"generation: 300 bytes":    func(s *Spec) { s.Generation = strings.Repeat("x", 300) },
-		"secrets: a has":           func(s *Spec) { s.Secrets = map[string][]byte{"a": make([]byte, maxSecret+1)} },
-		"cache.entries: 100000000": func(s *Spec) { s.Cache.Entries = 100000000 },
+		"a uid or certificates": func(s *Spec) { *s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x"} },
+		"all three of ca, cert": func(s *Spec) {
+			*s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x", Peer: &Peer{CAFile: "x"}}
+		},
+		"secrets: not with connect": func(s *Spec) {
+			*s = Spec{Name: "a", Kind: Scanner, Connect: "unix:///x", Peer: &Peer{UID: &uid},
+				Secrets: map[string][]byte{"a": nil}}
+		},
+		"the handshake's own":            func(s *Spec) { s.Env = map[string]string{"PLUGIN_CLIENT_CERT": "x"} },
+		"no name of a variable":          func(s *Spec) { s.Env = map[string]string{"A=B": "x"} },
+		"config: expected a JSON object": func(s *Spec) { s.Config = []byte("[]") },
+		"replicas: 17":                   func(s *Spec) { s.Replicas = 17 },
+		"max_in_flight: 5000":            func(s *Spec) { s.MaxInFlight = 5000 },
+		"queue: 70000":                   func(s *Spec) { s.Queue = 70000 },
+		"replicas: a subscriber":         func(s *Spec) { s.Kind, s.Replicas = Subscriber, 2 },
+		"timeout: -1s":                   func(s *Spec) { s.Timeout = -time.Second },
+		"breaker.failures: 1.5":          func(s *Spec) { s.Breaker.Failures = 1.5 },
+		"generation: 300 bytes":          func(s *Spec) { s.Generation = strings.Repeat("x", 300) },
+		"secrets: a has":                 func(s *Spec) { s.Secrets = map[string][]byte{"a": make([]byte, maxSecret+1)} },
+		"cache.entries: 100000000":       func(s *Spec) { s.Cache.Entries = 100000000 },
 	} {
 		s := guestSpec("stock")
 		change(&s)
 		var r *Refused
-		if p, err := Load(context.Background(), Options{}, s); err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &r) {
+		if p, err := Load(context.Background(), Options{}, s); err == nil || !strings.Contains(err.Error(), want) ||
+			!errors.As(err, &r) {
 			t.Errorf("%s: %v, %v", want, p, err)
 		}
 	}
@@ -143,7 +149,8 @@ func TestWhatItGets(t *testing.T) {
 	s.Secrets = map[string][]byte{"token": []byte(token)}
 	p := loaded(t, s, Options{}, generous)
 	for what, want := range map[string]string{
-		"env":    "PLUGIN_CLIENT_CERT PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNIX_SOCKET_DIR PROCHOST_GUEST PROCHOST_SEEN=x TMPDIR YETT_PLUGIN",
+		"env": "PLUGIN_CLIENT_CERT PLUGIN_PROTOCOL_VERSIONS PLUGIN_UNIX_SOCKET_DIR PROCHOST_GUEST PROCHOST_SEEN=x " +
+			"TMPDIR YETT_PLUGIN",
 		"args":   "",
 		"secret": token,
 	} {
@@ -240,7 +247,9 @@ func TestChangedInfo(t *testing.T) {
 	s.Env["PROCHOST_FILE"], s.Confine.Write = filepath.Join(notes, "started"), []string{notes}
 	p := loaded(t, s, Options{}, generous)
 	check(p, "crash")
-	until(t, "the change is noticed", func() bool { return strings.Contains(p.Status().Detail, "not what it said at first") })
+	until(t, "the change is noticed", func() bool {
+		return strings.Contains(p.Status().Detail, "not what it said at first")
+	})
 }
 
 // TestQuarantine: a plugin that keeps crashing is given up until somebody says otherwise.
@@ -279,7 +288,8 @@ func TestRestartsAreFew(t *testing.T) {
 	for _, replicas := range []int{1, 2, 3, 5} {
 		s := guestSpec("stock")
 		s.Replicas, s.Env[guestEnv] = replicas, "exits"
-		p, err := load(context.Background(), Options{}, s, tuning{backoff: supervise.Backoff{First: time.Millisecond, Most: 2 * time.Millisecond}})
+		p, err := load(context.Background(), Options{}, s,
+			tuning{backoff: supervise.Backoff{First: time.Millisecond, Most: 2 * time.Millisecond}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +323,8 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := pluginv1.NewPluginClient(s.Conn()).Info(context.Background(), &pluginv1.InfoRequest{ApiVersions: []uint32{1}})
+	info, err := pluginv1.NewPluginClient(s.Conn()).Info(context.Background(),
+		&pluginv1.InfoRequest{ApiVersions: []uint32{1}})
 	if err != nil || info.Name != "trivial" {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -322,7 +333,8 @@ func TestOpen(t *testing.T) {
 	if err := s.Close(ctx); err != nil || ctx.Err() != nil {
 		t.Error(err)
 	}
-	if s, err = Open(context.Background(), Options{}, guestSpec("exits")); err == nil || s != nil || !strings.Contains(err.Error(), "no licence found") {
+	if s, err = Open(context.Background(), Options{}, guestSpec("exits")); err == nil || s != nil ||
+		!strings.Contains(err.Error(), "no licence found") {
 		t.Errorf("%v, %v", s, err)
 	}
 }
@@ -335,7 +347,7 @@ func TestHello(t *testing.T) {
 		"1|3|unix|/d/s|grpc|QUJD":             `version "3" of the plugin protocol`,
 		"1|1|unix|/d/s":                       "does not speak gRPC",
 		"1|1|unix|/d/s|netrpc|QUJD":           "does not speak gRPC",
-		"1|1|tcp|127.0.0.1:5|grpc|QUJD":       "a Unix socket is wanted",
+		"1|1|tcp|127.0.0.1:5|grpc|QUJD":       "expected a Unix socket",
 		"1|1|unix|/run/docker.sock|grpc|QUJD": "not in its private directory",
 		"1|1|unix|/d/../run/s|grpc|QUJD":      "not in its private directory",
 		"1|1|unix|@abstract|grpc|QUJD":        "not in its private directory",
@@ -344,7 +356,8 @@ func TestHello(t *testing.T) {
 		"1|1|unix|/d/s|grpc":                  "no TLS",
 	} {
 		h, err := parseHello(line, "/d")
-		if want == "" && (err != nil || h.cert != "QUJD") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || h.cert != "QUJD") ||
+			want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %+v, %v", line, h, err)
 		}
 	}
@@ -373,7 +386,8 @@ func TestConnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	stop := sidecar(t, path)
 	uid := uint32(os.Getuid())
-	p := loaded(t, Spec{Name: "side", Kind: Authorizer, Connect: "unix://" + path, Peer: &Peer{UID: &uid}}, Options{}, generous)
+	p := loaded(t, Spec{Name: "side", Kind: Authorizer, Connect: "unix://" + path, Peer: &Peer{UID: &uid}}, Options{},
+		generous)
 	if _, err := check(p, "permit"); err != nil {
 		t.Fatal(err)
 	}
@@ -418,13 +432,15 @@ func TestSocketOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	p, err := supervise.Start(supervise.Command{Name: "other", Path: "/bin/sleep", Digest: digestOf(t, "/bin/sleep"), Args: []string{"1000"}})
+	p, err := supervise.Start(supervise.Command{Name: "other", Path: "/bin/sleep", Digest: digestOf(t, "/bin/sleep"),
+		Args: []string{"1000"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { p.Kill(); <-p.Done() }()
 	s := &Session{process: p}
-	if conn, err := s.reach(context.Background(), path); err == nil || !strings.Contains(err.Error(), "another process listens there") {
+	if conn, err := s.reach(context.Background(), path); err == nil ||
+		!strings.Contains(err.Error(), "another process listens there") {
 		t.Errorf("%v, %v", conn, err)
 	}
 }

@@ -77,7 +77,8 @@ type Stats struct {
 // rank orders states by how near they are to ready.
 var rank = map[State]int{
 	supervise.StateStopped: 0, supervise.StateQuarantined: 1, supervise.StateDraining: 2, supervise.StateBackoff: 3,
-	supervise.StateVerify: 4, supervise.StateStarting: 5, supervise.StateProbing: 6, StateUnready: 7, supervise.StateReady: 8,
+	supervise.StateVerify: 4, supervise.StateStarting: 5, supervise.StateProbing: 6, StateUnready: 7,
+	supervise.StateReady: 8,
 }
 
 // States lists all states, the one that is farthest from ready first.
@@ -90,7 +91,8 @@ func (p *Plugin) Ours() bool { return p.spec.Connect == "" }
 
 // Status says how the plugin is. It never waits.
 func (p *Plugin) Status() Status {
-	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()), Waiting: p.waits()}
+	s := Status{Plugin: p.spec.Name, Kind: p.spec.Kind, State: supervise.StateStopped, InFlight: int(p.flying.Load()),
+		Waiting: p.waits()}
 	if p.breaker != nil {
 		s.Breaker = p.breaker.state()
 	}
@@ -111,7 +113,8 @@ func (p *Plugin) Status() Status {
 
 func (r *replica) status() ReplicaStatus {
 	st := r.service.State()
-	out := ReplicaStatus{State: st.State, Since: st.Since, Pid: st.Pid, Crashes: st.Crashes, Starts: st.Starts, Next: st.Next}
+	out := ReplicaStatus{State: st.State, Since: st.Since, Pid: st.Pid, Crashes: st.Crashes, Starts: st.Starts,
+		Next: st.Next}
 	if st.Err != nil {
 		out.Detail = quote.Short(st.Err.Error(), 1<<10)
 	}
@@ -171,9 +174,9 @@ func (r *replica) lastEnd() string {
 // Stats gives the counters.
 func (p *Plugin) Stats() Stats {
 	n := &p.count
-	s := Stats{Calls: n.calls.Load(), Errors: n.errors.Load(), Late: n.late.Load(), Refused: n.refused.Load(), Wrong: n.wrong.Load(),
-		Lost: n.lost.Load(), Retried: n.retried.Load(), Stray: n.stray.Load(), Crashes: n.crashes.Load(), BreakerOpen: n.opened.Load(),
-		InFlight: int(p.flying.Load()), Waiting: p.waits()}
+	s := Stats{Calls: n.calls.Load(), Errors: n.errors.Load(), Late: n.late.Load(), Refused: n.refused.Load(),
+		Wrong: n.wrong.Load(), Lost: n.lost.Load(), Retried: n.retried.Load(), Stray: n.stray.Load(),
+		Crashes: n.crashes.Load(), BreakerOpen: n.opened.Load(), InFlight: int(p.flying.Load()), Waiting: p.waits()}
 	for _, r := range p.replicas {
 		s.Starts += r.service.State().Starts
 	}

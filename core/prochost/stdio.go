@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// stdioMethod is where go-plugin's Serve sends what its program writes to os.Stdout and os.Stderr, which it replaces. Somebody
-// has to read it, else the program stops at its next line.
+// stdioMethod is where go-plugin's Serve sends what its program writes to os.Stdout and os.Stderr, which it replaces.
+// Somebody has to read it, else the program stops at its next line.
 const stdioMethod = "/plugin.GRPCStdio/StreamStdio"
 
 // readStdio passes those lines on to the log until the session ends. A plugin without that service has none.
@@ -27,7 +27,9 @@ func (s *Session) readStdio() {
 	if err := stream.CloseSend(); err != nil {
 		return
 	}
-	supervise.Follow(&stdioReader{stream: stream}, s.process.Done(), func(line string) { s.o.Log(s.spec.Name, LevelStdout, line) })
+	supervise.Follow(&stdioReader{stream: stream}, s.process.Done(), func(line string) {
+		s.o.Log(s.spec.Name, LevelStdout, line)
+	})
 }
 
 // stdioReader reads the data of StdioData messages {channel = 1, data = 2}.

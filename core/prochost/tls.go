@@ -46,9 +46,9 @@ func newKeyPair() (*keyPair, error) {
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "localhost", Organization: []string{"Yett"}}, DNSNames: []string{"localhost"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "localhost", Organization: []string{"Yett"}},
+		DNSNames: []string{"localhost"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLife), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -69,7 +69,8 @@ func (k *keyPair) pinned(encoded string) (*tls.Config, error) {
 		return nil, fmt.Errorf("its certificate: %w", err)
 	}
 	return &tls.Config{
-		Certificates: []tls.Certificate{k.cert}, MinVersion: tls.VersionTLS13, ServerName: "localhost", NextProtos: []string{"h2"},
+		Certificates: []tls.Certificate{k.cert}, MinVersion: tls.VersionTLS13, ServerName: "localhost",
+		NextProtos:         []string{"h2"},
 		InsecureSkipVerify: true, // no chain and no name to verify: one certificate is right
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if len(c.PeerCertificates) == 0 || !bytes.Equal(c.PeerCertificates[0].Raw, der) {
@@ -109,8 +110,8 @@ func (p *Peer) config() (*tls.Config, error) {
 	if name == "" {
 		name = "localhost"
 	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS13, ServerName: name,
-		NextProtos: []string{"h2"}}, nil
+	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: pool, MinVersion: tls.VersionTLS13,
+		ServerName: name, NextProtos: []string{"h2"}}, nil
 }
 
 func readPEM(path string) ([]byte, error) {
@@ -125,7 +126,8 @@ type noted struct {
 	err error
 }
 
-func (n *noted) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (n *noted) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo,
+	error) {
 	conn, info, err := n.TransportCredentials.ClientHandshake(ctx, authority, c)
 	if err != nil {
 		n.mu.Lock()

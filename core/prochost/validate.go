@@ -9,8 +9,8 @@ import (
 // closeMost bounds how long Validate waits for the process to end of itself.
 const closeMost = 2 * time.Second
 
-// Validate starts a plugin, asks who it is and whether it would take its settings, and ends it. Nothing else is asked of it:
-// it is told to try nothing. ctx and StartTimeout bound it. Errors that only the operator can mend are *Refused.
+// Validate starts a plugin, asks who it is and whether it would take its settings, and ends it. Nothing else is asked
+// of it: it is told to try nothing. ctx and StartTimeout bound it. Errors that only the operator can mend are *Refused.
 func Validate(ctx context.Context, o Options, s Spec) (err error) {
 	session, err := Open(ctx, o, s)
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package quote makes texts of others fit for messages, records and logs: short, valid UTF-8, and without characters that hide text or move a
-// terminal's cursor. It owns how that is done and knows no one who needs it. It must never hide a secret: who does that does it before.
+// Package quote makes texts of others fit for messages, records and logs: short, valid UTF-8, and without characters
+// that hide text or move a terminal's cursor. It owns how that is done and knows no one who needs it. It must never
+// hide a secret: who does that does it before.
 package quote
 
 import (
@@ -13,7 +14,8 @@ import (
 // Replacement stands for each character that does not print.
 const Replacement = '\uFFFD'
 
-// hides reports whether a character shows nothing, or something else than it is: controls, bidirectional and other marks, broken UTF-8.
+// hides reports whether a character shows nothing, or something else than it is: controls, bidirectional and other
+// marks, broken UTF-8.
 func hides(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 
 // Cut is the beginning of s, at most n bytes without half of a character, and whether there is more.
@@ -37,7 +39,8 @@ func Plain(s string) string {
 	}, s)
 }
 
-// Short is the beginning of s for a message: at most n bytes before Replacement stands for what does not print, and "…" if there is more.
+// Short is the beginning of s for a message: at most n bytes before Replacement stands for what does not print, and "…"
+// if there is more.
 func Short(s string, n int) string {
 	begin, more := Cut(s, n)
 	if begin = Plain(begin); more {
@@ -58,7 +61,8 @@ func Literal(s string, n int) string {
 	return strconv.Quote(s)
 }
 
-// Begin is the beginning of s for a record: at most n bytes of valid UTF-8, and how many bytes more there are. Line ends stay.
+// Begin is the beginning of s for a record: at most n bytes of valid UTF-8, and how many bytes more there are. Line
+// ends stay.
 func Begin(s string, n int) string {
 	begin, more := Cut(s, n)
 	if begin = strings.ToValidUTF8(begin, string(Replacement)); more {
@@ -67,7 +71,8 @@ func Begin(s string, n int) string {
 	return begin
 }
 
-// Visible is s with an escape for each character that does not print: \n, \xff for a byte that is not UTF-8, else \u{7f}.
+// Visible is s with an escape for each character that does not print: \n, \xff for a byte that is not UTF-8, else
+// \u{7f}.
 func Visible(s string) string {
 	return escaped(s, func(b *strings.Builder, r rune) {
 		if r == '\n' {
@@ -78,7 +83,8 @@ func Visible(s string) string {
 	})
 }
 
-// Line is s as one line of a log: a space for a tab, \xff for a byte that is not UTF-8, else \u007f for a character that does not print.
+// Line is s as one line of a log: a space for a tab, \xff for a byte that is not UTF-8, else \u007f for a character
+// that does not print.
 func Line(s string) string {
 	return escaped(s, func(b *strings.Builder, r rune) {
 		if r == '\t' {

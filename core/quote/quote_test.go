@@ -57,7 +57,8 @@ func FuzzQuote(f *testing.F) {
 		if n = n % 100; n < 0 {
 			n = -n
 		}
-		for name, out := range map[string]string{"Plain": Plain(s), "Visible": Visible(s), "Line": Line(s), "Short": Short(s, n)} {
+		for name, out := range map[string]string{"Plain": Plain(s), "Visible": Visible(s), "Line": Line(s),
+			"Short": Short(s, n)} {
 			if !utf8.ValidString(out) {
 				t.Errorf("%s of %q is no UTF-8: %q", name, s, out)
 			}

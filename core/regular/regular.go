@@ -1,5 +1,5 @@
-// Package regular reads files that somebody else has put where they are. It owns one promise: nothing waits for what is not a regular
-// file, such as a pipe that nobody writes to, and nothing larger than its limit is read.
+// Package regular reads files that somebody else has put where they are. It owns one promise: nothing waits for what is
+// not a regular file, such as a pipe that nobody writes to, and nothing larger than its limit is read.
 package regular
 
 import (
@@ -20,8 +20,8 @@ var ErrKind = errors.New("is not a regular file")
 // ErrSize is a file that is larger than it may be.
 var ErrSize = errors.New("is larger than")
 
-// Open opens a regular file for reading, without waiting for a pipe's writer. What is checked is what is read: the file may be another
-// one by the time that its path is looked at again. Errors are *fs.PathError.
+// Open opens a regular file for reading, without waiting for a pipe's writer. What is checked is what is read: the file
+// may be another one by the time that its path is looked at again. Errors are *fs.PathError.
 func Open(path string) (*os.File, fs.FileInfo, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -69,7 +69,8 @@ func Named(ctx context.Context, path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) }) // a file that takes none is never waited for
+	// a file that takes none is never waited for
+	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Unix(1, 0)) })
 	return &stream{file: f, ctx: ctx, stop: stop}, nil
 }
 

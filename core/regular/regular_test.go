@@ -19,10 +19,12 @@ func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.WriteFile(at("file"), []byte("12345"), 0o600),
-		os.WriteFile(at("sparse"), nil, 0o600), os.Truncate(at("sparse"), 1<<40), os.Symlink("pipe", at("link"))); err != nil {
+		os.WriteFile(at("sparse"), nil, 0o600), os.Truncate(at("sparse"), 1<<40), os.Symlink("pipe", at("link"))); err !=
+		nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{"file": nil, "pipe": ErrKind, "link": ErrKind, ".": ErrKind, "sparse": ErrSize, "none": fs.ErrNotExist} {
+	for name, want := range map[string]error{"file": nil, "pipe": ErrKind, "link": ErrKind, ".": ErrKind,
+		"sparse": ErrSize, "none": fs.ErrNotExist} {
 		done := make(chan error, 1)
 		var data []byte
 		go func() {
@@ -47,12 +49,13 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadNamed: of what the user names, a descriptor is read to its end, and no longer than the context lasts; a pipe in the place of a
-// file is refused at once.
+// TestReadNamed: of what the user names, a descriptor is read to its end, and no longer than the context lasts; a pipe
+// in the place of a file is refused at once.
 func TestReadNamed(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.WriteFile(at("file"), []byte("12345"), 0o600)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(at("pipe"), 0o600), os.WriteFile(at("file"), []byte("12345"), 0o600)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	ended, end := context.WithCancelCause(t.Context())

@@ -57,11 +57,13 @@ func (c *ticking) call(t *testing.T, args string, looks int64) *chain.Call {
 	return call
 }
 
-// Each of many conditions is within its own bounds. Together they end when the step's time is over, and then nothing is permitted.
+// Each of many conditions is within its own bounds. Together they end when the step's time is over, and then nothing is
+// permitted.
 func TestConditionsEndWithTheStepsTime(t *testing.T) {
 	var list []Rule
 	for i := range 4 {
-		list = append(list, Rule{ID: fmt.Sprint("twice", i), When: fmt.Sprintf("%s && args.items.size() > %d", twice, i), Effect: sdk.Deny})
+		list = append(list, Rule{ID: fmt.Sprint("twice", i), When: fmt.Sprintf("%s && args.items.size() > %d", twice, i),
+			Effect: sdk.Deny})
 	}
 	list = append(list, Rule{ID: "rest", Effect: sdk.Permit})
 	s, err := Compile(list)
@@ -112,10 +114,12 @@ func TestWhatEndsWithoutTime(t *testing.T) {
 		call := (&ticking{}).call(t, items(100), 0)
 		call.Bound.Now = func() time.Time { return call.Bound.End }
 		v, err := s.Check(t.Context(), call)
-		if !errors.Is(err, context.DeadlineExceeded) || v.Effect != c.want || v.Approvals != c.rule.Approvals || v.Code != "" {
+		if !errors.Is(err, context.DeadlineExceeded) || v.Effect != c.want || v.Approvals != c.rule.Approvals ||
+			v.Code != "" {
 			t.Errorf("%v: %+v, %v", c.rule.Effect, v, err)
 		}
-		if got := s.Explain(t.Context(), call); !errors.Is(got.Err, context.DeadlineExceeded) || got.Verdict.Effect != c.want {
+		if got := s.Explain(t.Context(), call); !errors.Is(got.Err, context.DeadlineExceeded) ||
+			got.Verdict.Effect != c.want {
 			t.Errorf("%v, explained: %+v", c.rule.Effect, got)
 		}
 	}
@@ -126,29 +130,36 @@ func TestDearConditionsTakeAPlace(t *testing.T) {
 	loop := compileOne(t, Rule{When: twice + " || true", Effect: sdk.Permit})
 	quick := compileOne(t, Rule{When: `args.amount < 5 && args.s.contains("a")`, Effect: sdk.Permit})
 	clock := &ticking{}
-	if v, err := quick.Check(t.Context(), clock.call(t, `{"amount":1,"s":"`+strings.Repeat("a", 4000)+`"}`, 0)); err != nil || v.Effect != sdk.Permit || clock.looks+int64(clock.taken) != 0 {
+	if v, err := quick.Check(t.Context(), clock.call(t, `{"amount":1,"s":"`+strings.Repeat("a", 4000)+`"}`, 0)); err !=
+		nil || v.Effect != sdk.Permit || clock.looks+int64(clock.taken) != 0 {
 		t.Errorf("a quick one: %+v, %v, %+v", v, err, clock)
 	}
-	if v, err := loop.Check(t.Context(), clock.call(t, items(5), 0)); err != nil || v.Effect != sdk.Permit || clock.taken != 0 {
+	if v, err := loop.Check(t.Context(), clock.call(t, items(5), 0)); err != nil || v.Effect != sdk.Permit ||
+		clock.taken != 0 {
 		t.Errorf("a short list: %+v, %v, %+v", v, err, clock)
 	}
-	if v, err := loop.Check(t.Context(), clock.call(t, items(100), 0)); err != nil || v.Effect != sdk.Permit || clock.taken != 1 || clock.given != 1 {
+	if v, err := loop.Check(t.Context(), clock.call(t, items(100), 0)); err != nil || v.Effect != sdk.Permit ||
+		clock.taken != 1 || clock.given != 1 {
 		t.Errorf("a long list: %+v, %v, %+v", v, err, clock)
 	}
-	if v, err := quick.Check(t.Context(), clock.call(t, `{"amount":1,"s":"`+strings.Repeat("a", 1<<20)+`"}`, 0)); err != nil || v.Effect != sdk.Permit || clock.taken != 2 || clock.given != 2 {
+	if v, err := quick.Check(t.Context(), clock.call(t, `{"amount":1,"s":"`+strings.Repeat("a", 1<<20)+`"}`, 0)); err !=
+		nil || v.Effect != sdk.Permit || clock.taken != 2 || clock.given != 2 {
 		t.Errorf("a long text: %+v, %v, %+v", v, err, clock)
 	}
 	clock.refuse = context.DeadlineExceeded
-	if v, err := loop.Check(t.Context(), clock.call(t, items(100), 0)); !errors.Is(err, context.DeadlineExceeded) || v.Effect != sdk.Abstain || clock.given != 2 {
+	if v, err := loop.Check(t.Context(), clock.call(t, items(100), 0)); !errors.Is(err, context.DeadlineExceeded) ||
+		v.Effect != sdk.Abstain || clock.given != 2 {
 		t.Errorf("no place: %+v, %v, %+v", v, err, clock)
 	}
 }
 
 // A list made by the condition itself is looped over without reading the call.
 func TestLoopsThatReadNothingEnd(t *testing.T) {
-	s := compileOne(t, Rule{When: `[args.l.map(x, x)].exists(l, l.exists(a, l.exists(b, a == b + 1000)))`, Effect: sdk.Permit})
+	s := compileOne(t, Rule{When: `[args.l.map(x, x)].exists(l, l.exists(a, l.exists(b, a == b + 1000)))`,
+		Effect: sdk.Permit})
 	call := callWith(t, bigList(300))
-	call.Bound = chain.Bound{Now: func() time.Time { return time.Time{} }, End: time.Unix(1, 0)} // only the context knows that this is over
+	// only the context knows that this is over
+	call.Bound = chain.Bound{Now: func() time.Time { return time.Time{} }, End: time.Unix(1, 0)}
 	if v, err := s.Check(t.Context(), call); !errors.Is(err, context.DeadlineExceeded) || v.Effect != sdk.Abstain {
 		t.Errorf("got %+v, %v", v, err)
 	}

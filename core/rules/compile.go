@@ -19,6 +19,7 @@ const (
 
 // compiler compiles one list. Conditions and patterns that are written twice are compiled once.
 type compiler struct {
+	rule       int               // the place in the list of the one that is compiled
 	seen       map[string]string // rule id → position
 	conditions map[string]*condition
 	amounts    map[string]*condition
@@ -27,11 +28,13 @@ type compiler struct {
 }
 
 func newCompiler(rules int) *compiler {
-	return &compiler{seen: make(map[string]string, rules), conditions: map[string]*condition{}, amounts: map[string]*condition{}, globs: map[string]*Glob{}}
+	return &compiler{seen: make(map[string]string, rules), conditions: map[string]*condition{},
+		amounts: map[string]*condition{}, globs: map[string]*Glob{}}
 }
 
 func (c *compiler) fault(r *Rule, field, format string, args ...any) {
-	c.errs = append(c.errs, &Error{Pos: r.Pos, RuleID: r.ID, Field: field, Msg: fmt.Sprintf(format, args...)})
+	c.errs = append(c.errs, &Error{Rule: c.rule, Pos: r.Pos, RuleID: r.ID, Field: field,
+		Msg: fmt.Sprintf(format, args...)})
 }
 
 func (c *compiler) compile(r *Rule) compiled {
@@ -160,13 +163,14 @@ func (c *compiler) when(r *Rule) *condition {
 }
 
 // expression compiles what a rule's field says, once for all rules that say the same.
-func (c *compiler) expression(r *Rule, field, source string, known map[string]*condition, compile func(string) (*condition, []Error)) *condition {
+func (c *compiler) expression(r *Rule, field, source string, known map[string]*condition,
+	compile func(string) (*condition, []Error)) *condition {
 	if cond, ok := known[source]; ok {
 		return cond
 	}
 	cond, faults := compile(source)
 	for _, f := range faults {
-		f.Pos, f.RuleID, f.Field = r.Pos, r.ID, field
+		f.Rule, f.Pos, f.RuleID, f.Field = c.rule, r.Pos, r.ID, field
 		c.errs = append(c.errs, &f)
 	}
 	if len(faults) == 0 {

@@ -82,6 +82,11 @@ func TestCompileErrors(t *testing.T) {
 	if !errors.As(err, &one) || one.Pos != badRules[0].Pos {
 		t.Errorf("the first error is %+v", one)
 	}
+	for _, e := range err.(interface{ Unwrap() []error }).Unwrap() {
+		if errors.As(e, &one) && (badRules[one.Rule].ID != one.RuleID || badRules[one.Rule].Pos != one.Pos) {
+			t.Errorf("rule %d is %q, not %q", one.Rule, badRules[one.Rule].ID, one.RuleID)
+		}
+	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		if len(line) > 400 {
 			line = line[:40] + "…" + line[len(line)-120:]
@@ -143,7 +148,8 @@ func TestMeter(t *testing.T) {
 func FuzzCondition(f *testing.F) {
 	for _, when := range []string{
 		`args.a <= 0.1`, `[1, 2.5].map(x, x * args.a) == args.l`, `{args.a: 1}[3] in [args.l[0]]`, `-args.a + 1e3 > .5`,
-		`args.l.filter(x, x > 1).size() % 2 == 1`, `string(args.a) + "x" in ["1x"]`, `args.o == {"a": [1, null]}`, `- 0.5 < 1`,
+		`args.l.filter(x, x > 1).size() % 2 == 1`, `string(args.a) + "x" in ["1x"]`, `args.o == {"a": [1, null]}`,
+		`- 0.5 < 1`,
 	} {
 		f.Add(when, `{"a":3,"l":[1,2.5],"o":{"a":[1,null]}}`)
 	}

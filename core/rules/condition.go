@@ -124,7 +124,8 @@ func classify(err error) error {
 	case errors.Is(err, interpreter.InterruptError{}):
 		return errInterrupted
 	}
-	for _, known := range []error{errRange, errDigits, errLarge, errBudget, errTooLong, errShape, errNoKey, errBounds, errOverload} {
+	for _, known := range []error{errRange, errDigits, errLarge, errBudget, errTooLong, errShape, errNoKey, errBounds,
+		errOverload} {
 		if errors.Is(err, known) || strings.HasPrefix(err.Error(), known.Error()) {
 			return known
 		}
@@ -178,14 +179,17 @@ func ourOperators() []cel.EnvOption {
 	for name, fn := range map[string]functions.BinaryOp{
 		"@lt": less, "@le": lessEqual, "@gt": greater, "@ge": greaterEqual, "@eq": equal, "@ne": notEqual,
 		"@within": contains, "@div": divide, "@mod": modulo,
-		"@neg": meteredOne(negate), "@double": meteredOne(toDouble), "@string": meteredOne(toString), "@bytes": meteredOne(toBytes), "@made": meteredOne(madeInLoop),
+		"@neg": meteredOne(negate), "@double": meteredOne(toDouble), "@string": meteredOne(toString),
+		"@bytes": meteredOne(toBytes), "@made": meteredOne(madeInLoop),
 	} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
 			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType}, cel.DynType, cel.BinaryBinding(fn))))
 	}
-	for name, fn := range map[string]func(a, b ref.Val, m *meter) ref.Val{"@add": add, "@sub": subtract, "@mul": multiply} {
+	for name, fn := range map[string]func(a, b ref.Val, m *meter) ref.Val{"@add": add, "@sub": subtract,
+		"@mul": multiply} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
-			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType, cel.DynType}, cel.DynType, cel.FunctionBinding(metered(fn)))))
+			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType, cel.DynType}, cel.DynType,
+				cel.FunctionBinding(metered(fn)))))
 	}
 	for name, fn := range map[string]functions.UnaryOp{
 		"@int": toInt, "@uint": toUint, "@index": toIndex, "@short": shortText,
@@ -200,7 +204,8 @@ func ourOperators() []cel.EnvOption {
 // product an int and refuse to add 0.5 to it.
 func mixedArithmetic() []cel.EnvOption {
 	var opts []cel.EnvOption
-	for _, op := range []string{operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo} {
+	for _, op := range []string{operators.Add, operators.Subtract, operators.Multiply, operators.Divide,
+		operators.Modulo} {
 		for _, t := range []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType} {
 			id := "decimal" + op + t.String()
 			opts = append(opts, cel.Function(op,
@@ -273,8 +278,8 @@ func compileExpression(source string, misfit func(*cel.Type) string) (*condition
 	return c, nil
 }
 
-// issueErrors gives CEL's faults in words that say what to write. Of faults of syntax the first is given alone: what follows
-// is mostly its echo.
+// issueErrors gives CEL's faults in words that say what to write. Of faults of syntax the first is given alone: what
+// follows is mostly its echo.
 func issueErrors(issues *cel.Issues) []Error {
 	var out []Error
 	for _, e := range issues.Errors() {

@@ -26,7 +26,8 @@ type Considered struct {
 	RuleID  string
 	Effect  sdk.Effect
 	Outcome Outcome
-	Error   string // the class of the condition's error, with the key that is missing where the rule names it; never a value of the call
+	// the class of the condition's error, with the key that is missing where the rule names it; never a value of the call
+	Error string
 }
 
 // maxNamed is the longest key that an explanation names.
@@ -81,8 +82,8 @@ func (s *Set) Explain(ctx context.Context, call *chain.Call) Explanation {
 	return out
 }
 
-// named adds to the class of an error the key that is missing, if it stands in the rule: keys that a condition works out are
-// values of the call.
+// named adds to the class of an error the key that is missing, if it stands in the rule: keys that a condition works
+// out are values of the call.
 func named(err, raw error, c *condition) string {
 	if !errors.Is(err, errNoKey) || raw == nil {
 		return err.Error()

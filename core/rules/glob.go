@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// maxPattern is the longest tool or agent pattern in bytes. Names are at most 256 bytes; a pattern may say a little more.
+// maxPattern is the longest tool or agent pattern in bytes. Names are at most 256 bytes; a pattern may say a little
+// more.
 const maxPattern = 512
 
 // refusedInPattern are characters that other pattern languages give a meaning to. Taken literally they would make a
@@ -52,7 +53,8 @@ func (g *Glob) Match(name string) bool {
 	if g.exact {
 		return name == g.text
 	}
-	if len(name) < len(g.prefix)+len(g.suffix) || !strings.HasPrefix(name, g.prefix) || !strings.HasSuffix(name, g.suffix) {
+	if len(name) < len(g.prefix)+len(g.suffix) || !strings.HasPrefix(name, g.prefix) ||
+		!strings.HasSuffix(name, g.suffix) {
 		return false
 	}
 	return matchStars(g.text, name)

@@ -21,9 +21,11 @@ func TestIndexEqualsScan(t *testing.T) {
 	})
 	rapid.Check(t, func(rt *rapid.T) {
 		rules := make([]Rule, rapid.IntRange(0, 3*crowded).Draw(rt, "rules"))
-		some := rapid.SliceOfN(pattern, 1, rapid.IntRange(1, 20).Draw(rt, "patterns")).Draw(rt, "some") // few make crowded buckets
+		// few make crowded buckets
+		some := rapid.SliceOfN(pattern, 1, rapid.IntRange(1, 20).Draw(rt, "patterns")).Draw(rt, "some")
 		for i := range rules {
-			rules[i] = Rule{ID: fmt.Sprint(i), Effect: sdk.Deny, Tools: rapid.SliceOfN(rapid.SampledFrom(some), 0, 4).Draw(rt, "tools"),
+			rules[i] = Rule{ID: fmt.Sprint(i), Effect: sdk.Deny,
+				Tools:  rapid.SliceOfN(rapid.SampledFrom(some), 0, 4).Draw(rt, "tools"),
 				Agents: rapid.SliceOfN(pattern, 0, 3).Draw(rt, "agents")}
 		}
 		s, err := Compile(rules)
@@ -107,7 +109,8 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector empties pools at random")
 	}
-	rate := Rule{Rates: []Rate{{Limit: 10, Window: time.Minute, Per: "agent"}}, Loops: []Loop{{Limit: 3, Window: time.Minute}}}
+	rate := Rule{Rates: []Rate{{Limit: 10, Window: time.Minute, Per: "agent"}},
+		Loops: []Loop{{Limit: 3, Window: time.Minute}}}
 	budget := Rule{Budgets: []Budget{{Amount: "args.amount", Limit: "1000", Window: time.Hour, Per: "session"},
 		{Amount: "args.amount", Limit: "5000", Window: time.Hour, Per: "agent"}}}
 	for _, tt := range []struct {
@@ -141,7 +144,9 @@ func BenchmarkCheck(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) { run(b, s, callWith(b, `{"amount":250000.75,"to":"acc-1"}`)) })
+			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
+				run(b, s, callWith(b, `{"amount":250000.75,"to":"acc-1"}`))
+			})
 		}
 		s, err := Compile(manyAgents(n))
 		if err != nil {

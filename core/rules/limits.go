@@ -78,20 +78,23 @@ func (c *compiler) limits(r *Rule) ([]sdk.Limit, []amount) {
 	for i, rate := range r.Rates {
 		field := fmt.Sprintf("rate[%d]", i)
 		c.checkWindow(r, field, rate.Window, rate.Per, seen)
-		out = append(out, sdk.Limit{Kind: sdk.LimitRate, Rule: r.ID, Per: rate.Per, Window: rate.Window, Amount: "1", Max: c.count(r, field, rate.Limit)})
+		out = append(out, sdk.Limit{Kind: sdk.LimitRate, Rule: r.ID, Per: rate.Per, Window: rate.Window, Amount: "1",
+			Max: c.count(r, field, rate.Limit)})
 	}
 	clear(seen)
 	for i, budget := range r.Budgets {
 		field := fmt.Sprintf("budget[%d]", i)
 		c.checkWindow(r, field, budget.Window, budget.Per, seen)
 		amounts = c.amount(r, field, budget.Amount, len(out), amounts)
-		out = append(out, sdk.Limit{Kind: sdk.LimitBudget, Rule: r.ID, Per: budget.Per, Window: budget.Window, Max: c.sum(r, field, budget.Limit)})
+		out = append(out, sdk.Limit{Kind: sdk.LimitBudget, Rule: r.ID, Per: budget.Per, Window: budget.Window,
+			Max: c.sum(r, field, budget.Limit)})
 	}
 	clear(seen)
 	for i, loop := range r.Loops {
 		field := fmt.Sprintf("loop[%d]", i)
 		c.checkWindow(r, field, loop.Window, "", seen)
-		out = append(out, sdk.Limit{Kind: sdk.LimitLoop, Rule: r.ID, Window: loop.Window, Amount: "1", Max: c.count(r, field, loop.Limit)})
+		out = append(out, sdk.Limit{Kind: sdk.LimitLoop, Rule: r.ID, Window: loop.Window, Amount: "1",
+			Max: c.count(r, field, loop.Limit)})
 	}
 	return out, amounts
 }
@@ -135,7 +138,8 @@ func (c *compiler) sum(r *Rule, field, text string) string {
 	}
 	_, digits, point := d.Parts()
 	if d.Sign() <= 0 || point > limitWhole || len(digits)-point > limitPlaces {
-		c.fault(r, field+".limit", "must be above 0, with at most %d digits before the point and %d behind it", limitWhole, limitPlaces)
+		c.fault(r, field+".limit", "must be above 0, with at most %d digits before the point and %d behind it", limitWhole,
+			limitPlaces)
 	}
 	return d.String()
 }

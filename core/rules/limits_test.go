@@ -33,12 +33,14 @@ func TestLimitsOfAVerdict(t *testing.T) {
 		{Kind: sdk.LimitLoop, Rule: "pay", Window: time.Minute, Amount: "1", Max: "3"},
 	}
 	first, err := s.Check(t.Context(), callWith(t, `{"amount":0.25,"to":"x"}`))
-	if err != nil || first.Effect != sdk.Permit || first.Priority != sdk.PriorityHigh || !reflect.DeepEqual(first.Limits, want) {
+	if err != nil || first.Effect != sdk.Permit || first.Priority != sdk.PriorityHigh ||
+		!reflect.DeepEqual(first.Limits, want) {
 		t.Errorf("got %+v, %v", first, err)
 	}
 	// A later call has its own amounts, and the earlier one keeps its.
 	second, err := s.Check(t.Context(), callWith(t, `{"amount":3}`))
-	if err != nil || second.Limits[1].Amount != "6" || second.Limits[2].Amount != "1" || !reflect.DeepEqual(first.Limits, want) {
+	if err != nil || second.Limits[1].Amount != "6" || second.Limits[2].Amount != "1" ||
+		!reflect.DeepEqual(first.Limits, want) {
 		t.Errorf("got %+v, %v", second, err)
 	}
 	if n := len(s.rules[0].amounts); n != 2 {
@@ -81,7 +83,8 @@ func TestAmountOfABudget(t *testing.T) {
 		{`args.l.map(x, args.l.map(y, args.l.map(z, x + y + z))).size()`, bigList(200), "", "cost limit exceeded"},
 	} {
 		for _, effect := range []sdk.Effect{sdk.Permit, sdk.Defer} {
-			s := compileOne(t, Rule{ID: "spend", Effect: effect, Reason: "why", Budgets: []Budget{{Amount: tt.expr, Limit: "100", Window: time.Hour, Per: "key"}}})
+			s := compileOne(t, Rule{ID: "spend", Effect: effect, Reason: "why",
+				Budgets: []Budget{{Amount: tt.expr, Limit: "100", Window: time.Hour, Per: "key"}}})
 			got, err := s.Check(t.Context(), callWith(t, tt.args))
 			if err != nil {
 				t.Errorf("%s: %v", tt.expr, err)
@@ -104,7 +107,8 @@ func TestAmountOfABudget(t *testing.T) {
 func TestAmountsCarryNoValues(t *testing.T) {
 	const secret = "hunter2hunter2"
 	for _, expr := range []string{`args.s`, `int(args.s)`, `{"a": 1}[args.s]`, `args.o[args.s]`, `double(args.s)`} {
-		s := compileOne(t, Rule{Effect: sdk.Permit, Budgets: []Budget{{Amount: expr, Limit: "1", Window: time.Hour, Per: "key"}}})
+		s := compileOne(t, Rule{Effect: sdk.Permit,
+			Budgets: []Budget{{Amount: expr, Limit: "1", Window: time.Hour, Per: "key"}}})
 		got, err := s.Check(t.Context(), callWith(t, `{"s":"`+secret+`","o":{}}`))
 		if err != nil || got.Effect != sdk.Deny || strings.Contains(got.Reason+got.Message, secret) {
 			t.Errorf("%s: got %+v, %v", expr, got, err)
@@ -116,7 +120,8 @@ func TestAmountsCarryNoValues(t *testing.T) {
 func TestAmountIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s := compileOne(t, Rule{Effect: sdk.Defer, Budgets: []Budget{{Amount: "args.l.map(x, args.l.map(y, x + y).size()).size()", Limit: "1", Window: time.Hour, Per: "key"}}})
+	s := compileOne(t, Rule{Effect: sdk.Defer, Budgets: []Budget{{Amount: "args.l.map(x, args.l.map(y, x + " +
+		"y).size()).size()", Limit: "1", Window: time.Hour, Per: "key"}}})
 	if v, err := s.Check(ctx, callWith(t, bigList(300))); !errors.Is(err, context.Canceled) || v.Effect != sdk.Deny {
 		t.Errorf("got %+v, %v", v, err)
 	}
@@ -124,13 +129,16 @@ func TestAmountIsInterrupted(t *testing.T) {
 
 // A condition that fails makes a defer speak, and its budget is still counted.
 func TestAFailedConditionKeepsItsLimits(t *testing.T) {
-	s := compileOne(t, Rule{ID: "r", Effect: sdk.Defer, When: "args.nope > 1", Approvals: 2, From: []string{"role:approver", "key:alice"},
+	s := compileOne(t, Rule{ID: "r", Effect: sdk.Defer, When: "args.nope > 1", Approvals: 2,
+		From:    []string{"role:approver", "key:alice"},
 		Budgets: []Budget{{Amount: "args.amount", Limit: "1", Window: time.Hour, Per: "key"}}})
 	got, err := s.Check(t.Context(), callWith(t, `{"amount":5}`))
-	if err != nil || got.Effect != sdk.Defer || len(got.Limits) != 1 || got.Limits[0].Amount != "5" || !reflect.DeepEqual(got.From, []string{"role:approver", "key:alice"}) {
+	if err != nil || got.Effect != sdk.Defer || len(got.Limits) != 1 || got.Limits[0].Amount != "5" ||
+		!reflect.DeepEqual(got.From, []string{"role:approver", "key:alice"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if got, err = s.Check(t.Context(), callWith(t, `{}`)); err != nil || got.Effect != sdk.Deny || got.Code != sdk.ReasonSchemaInvalid {
+	if got, err = s.Check(t.Context(), callWith(t, `{}`)); err != nil || got.Effect != sdk.Deny ||
+		got.Code != sdk.ReasonSchemaInvalid {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -158,8 +166,10 @@ func TestThresholds(t *testing.T) {
 		{`{}`, broken},
 		{``, broken},
 	} {
-		within := []string{`args.amount <= 1000000`, `1000000 >= args.amount`, `!(args.amount > 1000000.0)`, `!(1e6 < args.amount)`}
-		above := []string{`args.amount > 1000000`, `1000000 < args.amount`, `!(args.amount <= 1000000.0)`, `!(1e6 >= args.amount)`}
+		within := []string{`args.amount <= 1000000`, `1000000 >= args.amount`, `!(args.amount > 1000000.0)`,
+			`!(1e6 < args.amount)`}
+		above := []string{`args.amount > 1000000`, `1000000 < args.amount`, `!(args.amount <= 1000000.0)`,
+			`!(1e6 >= args.amount)`}
 		for i := range within {
 			for _, c := range []struct {
 				effect sdk.Effect

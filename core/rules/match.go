@@ -42,7 +42,8 @@ func CompileMatch(expr string) (*Match, error) {
 	return nil, errors.Join(errs...)
 }
 
-// Holds reports whether the condition holds for the call. Whatever goes wrong, a ctx that is done included, is no match.
+// Holds reports whether the condition holds for the call. Whatever goes wrong, a ctx that is done included, is no
+// match.
 func (m *Match) Holds(ctx context.Context, call *chain.Call) bool {
 	if ctx.Err() != nil {
 		return false

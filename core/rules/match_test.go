@@ -38,10 +38,11 @@ func TestMatchRefuses(t *testing.T) {
 	for expr, want := range map[string]string{
 		"":                                       "an empty condition",
 		strings.Repeat(" ", maxMatch-3) + "true": "a condition of 2049 bytes, the limit is 2048",
-		"args.amount":                            "1:1: the condition is a dyn, not a bool; compare it with something, as in x == true",
-		"true &&\n amount > 1":                   "2:2: unknown name or function \"amount\"",
-		"args.amount >":                          "1:14: the condition ends too early",
-		`args.s.matches(args.p)`:                 "matches() needs a literal expression",
+		"args.amount": "1:1: the condition is a dyn, not a bool; compare it with something, as " +
+			"in x == true",
+		"true &&\n amount > 1":   "2:2: unknown name or function \"amount\"",
+		"args.amount >":          "1:14: the condition ends too early",
+		`args.s.matches(args.p)`: "matches() needs a literal expression",
 	} {
 		if m, err := CompileMatch(expr); err == nil || m != nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: got %v, want %s", expr, err, want)
@@ -60,7 +61,8 @@ func TestMatchOfACallThatIsGivenUp(t *testing.T) {
 
 // Whatever the expression, compiling and asking it ends, and it holds only if it does so every time.
 func FuzzMatch(f *testing.F) {
-	for _, expr := range []string{`args.a <= 0.1`, `has(args.l) && args.l[0] == 1`, `tool.startsWith("pay/") && args.o.a[0] in [1]`, `!(args.a > 3)`} {
+	for _, expr := range []string{`args.a <= 0.1`, `has(args.l) && args.l[0] == 1`,
+		`tool.startsWith("pay/") && args.o.a[0] in [1]`, `!(args.a > 3)`} {
 		f.Add(expr, `{"a":3,"l":[1,2.5],"o":{"a":[1,null]}}`)
 	}
 	f.Fuzz(func(t *testing.T, expr, args string) {

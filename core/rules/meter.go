@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxMade is how many bytes of values one evaluation may make: texts, bytes, numbers and lists that were not in the call.
-	// A list with one element for each of a call's largest list fits.
+	// maxMade is how many bytes of values one evaluation may make: texts, bytes, numbers and lists that were not in the
+	// call. A list with one element for each of a call's largest list fits.
 	maxMade = 8 << 20
 
 	// elementBytes is what an element of a list or a map counts, and longNumber up to how many digits a number is one.
@@ -18,7 +18,8 @@ const (
 	longNumber   = 64
 )
 
-// meterName is the variable that rewrite hands to every operator which can make a value that grows. No source can spell it.
+// meterName is the variable that rewrite hands to every operator which can make a value that grows. No source can spell
+// it.
 const meterName = "@meter"
 
 // meter bounds what one evaluation makes. It is a value only so that CEL hands it on.

@@ -9,15 +9,20 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// grows says of every function that a condition can call whether its value can be larger than what it was given. A new one
-// needs an entry, and if it grows, the meter and a line in hostile.
+// grows says of every function that a condition can call whether its value can be larger than what it was given. A new
+// one needs an entry, and if it grows, the meter and a line in hostile.
 var grows = map[string]bool{
-	"!_": false, "-_": true, "@not_strictly_false": false, "__not_strictly_false__": false, "!=": false, "_!=_": false, "_%_": false, "_&&_": false, "_*_": true, "_+_": true,
-	"_-_": true, "_/_": false, "_<=_": false, "_<_": false, "_==_": false, "_>=_": false, "_>_": false, "_?_:_": false, "_[_]": false, "_||_": false, "@in": false, "_in_": false, "in": false,
-	"bool": false, "bytes": true, "contains": false, "double": true, "duration": false, "dyn": false, "endsWith": false, "int": false, "matches": false, "size": false,
-	"startsWith": false, "string": true, "timestamp": false, "type": false, "uint": false,
-	"@lt": false, "@le": false, "@gt": false, "@ge": false, "@eq": false, "@ne": false, "@within": false, "@add": true, "@sub": true, "@mul": true, "@div": false, "@mod": false, "@neg": true,
-	"@int": false, "@uint": false, "@double": true, "@string": true, "@bytes": true, "@made": true, "@index": false, "@short": false,
+	"!_": false, "-_": true, "@not_strictly_false": false, "__not_strictly_false__": false, "!=": false, "_!=_": false,
+	"_%_": false, "_&&_": false, "_*_": true, "_+_": true,
+	"_-_": true, "_/_": false, "_<=_": false, "_<_": false, "_==_": false, "_>=_": false, "_>_": false, "_?_:_": false,
+	"_[_]": false, "_||_": false, "@in": false, "_in_": false, "in": false,
+	"bool": false, "bytes": true, "contains": false, "double": true, "duration": false, "dyn": false, "endsWith": false,
+	"int": false, "matches": false, "size": false, "startsWith": false, "string": true, "timestamp": false, "type": false,
+	"uint": false,
+	"@lt":  false, "@le": false, "@gt": false, "@ge": false, "@eq": false, "@ne": false, "@within": false, "@add": true,
+	"@sub": true, "@mul": true, "@div": false, "@mod": false, "@neg": true,
+	"@int": false, "@uint": false, "@double": true, "@string": true, "@bytes": true, "@made": true, "@index": false,
+	"@short": false,
 }
 
 func TestEveryFunctionIsKnownToGrowOrNot(t *testing.T) {
@@ -52,7 +57,8 @@ func times(operand, operator string, n int) string {
 
 // hostile are conditions that would make far more than the call brings, each with every way to make a value.
 func hostile() []string {
-	texts := []string{`args.s`, `args.e`, `string(bytes(args.s))`, `string(args.n)`, `args.s + "x"`, `args.e + args.s`, `args.o.map(k, k)[0]`}
+	texts := []string{`args.s`, `args.e`, `string(bytes(args.s))`, `string(args.n)`, `args.s + "x"`, `args.e + args.s`,
+		`args.o.map(k, k)[0]`}
 	numbers := []string{`args.n`, `args.d * args.d`, `args.d - 0.1`, `-args.d`, `double(args.ds)`, `args.d + 1e-900`}
 	var out []string
 	for _, v := range texts {
@@ -70,8 +76,8 @@ func hostile() []string {
 			`args.l.map(x, string(bytes(`+v+`))).size() == 0`)
 	}
 	for _, v := range numbers {
-		out = append(out, "["+times(v, ", ", 500)+`].size() == 0`, `args.l.map(x, `+v+`).size() == 0`, `args.l.map(x, string(`+v+`)).size() == 0`,
-			`args.l.map(x, args.l.map(y, `+v+`)).size() == 0`)
+		out = append(out, "["+times(v, ", ", 500)+`].size() == 0`, `args.l.map(x, `+v+`).size() == 0`,
+			`args.l.map(x, string(`+v+`)).size() == 0`, `args.l.map(x, args.l.map(y, `+v+`)).size() == 0`)
 	}
 	return append(out,
 		`args.l.map(x, args.l).size() == 0`,
@@ -90,9 +96,11 @@ func hostile() []string {
 // hostileArgs is close to the largest call there can be, for each kind of value.
 func hostileArgs() map[string]string {
 	list := `"l":[` + times("1", ",", 20_000) + `]`
-	rest := `,"d":0.` + strings.Repeat("7", 4000) + `,"ds":"` + strings.Repeat("7", 4000) + `","i":1,"o":{"` + strings.Repeat("k", 1000) + `":1}`
+	rest := `,"d":0.` + strings.Repeat("7", 4000) + `,"ds":"` + strings.Repeat("7", 4000) + `","i":1,"o":{"` +
+		strings.Repeat("k", 1000) + `":1}`
 	return map[string]string{
-		"text":    `{` + list + rest + `,"s":"` + strings.Repeat("x", 450_000) + `","e":"\u0041` + strings.Repeat("y", 450_000) + `","n":1}`,
+		"text": `{` + list + rest + `,"s":"` + strings.Repeat("x", 450_000) + `","e":"\u0041` +
+			strings.Repeat("y", 450_000) + `","n":1}`,
 		"digits":  `{` + list + rest + `,"s":"x","e":"\u0041","n":` + strings.Repeat("9", 900_000) + `}`,
 		"members": `{` + list + `,"d":1,"ds":"1","i":1,"s":"x","e":"\u0041","n":1,"o":{` + manyNames(2_000, 400) + `}}`,
 	}
@@ -106,8 +114,8 @@ func manyNames(n, length int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// No condition makes more than a small multiple of what an evaluation may make, garbage included, and what runs into the
-// bound is an error: a permit does not hold, a denial does.
+// No condition makes more than a small multiple of what an evaluation may make, garbage included, and what runs into
+// the bound is an error: a permit does not hold, a denial does.
 func TestNoConditionMakesMuch(t *testing.T) {
 	const most = 16 * maxMade // what is made, what CEL makes of it beside, and the numbers of the call that are read
 	failed := 0
@@ -139,7 +147,8 @@ func TestNoConditionMakesMuch(t *testing.T) {
 func TestTooLargeAValueFailsClosed(t *testing.T) {
 	args := `{"s":"` + strings.Repeat("x", 900_000) + `"}`
 	when := times("args.s", " + ", 90) + ` != "" || true` // an error that || would swallow
-	for effect, want := range map[sdk.Effect]sdk.Effect{sdk.Permit: sdk.Abstain, sdk.Deny: sdk.Deny, sdk.Defer: sdk.Defer} {
+	for effect, want := range map[sdk.Effect]sdk.Effect{sdk.Permit: sdk.Abstain, sdk.Deny: sdk.Deny,
+		sdk.Defer: sdk.Defer} {
 		s := compileOne(t, Rule{Effect: effect, When: when})
 		v, err := s.Check(t.Context(), callWith(t, args))
 		if err != nil || v.Effect != want {
@@ -157,10 +166,12 @@ func TestTooLargeAValueFailsClosed(t *testing.T) {
 		t.Error("a grant's condition that makes too much holds")
 	}
 	s := compileOne(t, Rule{Effect: sdk.Deny, When: when})
-	if e := s.Explain(t.Context(), callWith(t, args)); e.Lines[0].Error != errLarge.Error() || e.Verdict.Effect != sdk.Deny {
+	if e := s.Explain(t.Context(), callWith(t, args)); e.Lines[0].Error != errLarge.Error() ||
+		e.Verdict.Effect != sdk.Deny {
 		t.Errorf("%+v", e)
 	}
-	bounded := compileOne(t, Rule{Effect: sdk.Permit, Budgets: []Budget{{Amount: "size(" + times("args.s", " + ", 90) + ")", Limit: "1", Window: 3600e9, Per: "key"}}})
+	bounded := compileOne(t, Rule{Effect: sdk.Permit,
+		Budgets: []Budget{{Amount: "size(" + times("args.s", " + ", 90) + ")", Limit: "1", Window: 3600e9, Per: "key"}}})
 	if v, err := bounded.Check(t.Context(), callWith(t, args)); err != nil || v.Effect != sdk.Deny {
 		t.Errorf("%v %v", v.Effect, err)
 	}
@@ -170,8 +181,8 @@ func TestTooLargeAValueFailsClosed(t *testing.T) {
 func TestTheBoundLeavesRoom(t *testing.T) {
 	longList := `{"l":[` + times("1", ",", 40_000) + `],"s":"\u0041` + strings.Repeat("x", 400_000) + `"}`
 	for _, when := range []string{
-		`args.l.map(x, x + 1).size() == 40000`, `args.l.filter(x, x == 1).size() == 40000`, `1 in args.l && 1 in args.l`, `args.l == args.l || args.l[0] == 1`,
-		`args.s.startsWith("Ax") && args.s.endsWith("x") && args.s.contains("xx") && args.s != "" && args.s + "y" != ""`, `args.l + [2] != []`,
+		`args.l.map(x, x + 1).size() == 40000`, `args.l.filter(x, x == 1).size() == 40000`, `1 in args.l && 1 in args.l`,
+		`args.l == args.l || args.l[0] == 1`, `args.s.startsWith("Ax") && args.s.endsWith("x") && args.s.contains("xx") && args.s != "" && args.s + "y" != ""`, `args.l + [2] != []`,
 	} {
 		if got := outcome(t, when, longList); got != "true" {
 			t.Errorf("%s: %s", when, got)

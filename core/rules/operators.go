@@ -191,7 +191,8 @@ func add(lhs, rhs ref.Val, m *meter) ref.Val {
 	return m.number(sum)
 }
 
-// joined is how many bytes the sum of two values takes. An accumulator takes the new elements, any other list refers to both.
+// joined is how many bytes the sum of two values takes. An accumulator takes the new elements, any other list refers to
+// both.
 func joined(lhs, rhs ref.Val) int {
 	switch a := lhs.(type) {
 	case types.String:

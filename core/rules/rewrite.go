@@ -38,7 +38,8 @@ var replaced = map[string]string{
 }
 
 // growing are those of ours that can make a value which grows; they are handed the meter.
-var growing = map[string]bool{"@add": true, "@sub": true, "@mul": true, "@neg": true, "@double": true, "@string": true, "@bytes": true}
+var growing = map[string]bool{"@add": true, "@sub": true, "@mul": true, "@neg": true, "@double": true, "@string": true,
+	"@bytes": true}
 
 // fault is a reason to refuse a condition, at a node of its tree.
 type fault struct {
@@ -59,7 +60,8 @@ type rewriter struct {
 
 // rewrite changes tree in place. The tree must not be run if there are faults.
 func rewrite(tree *ast.AST, source string) []fault {
-	r := &rewriter{tree: tree, source: []rune(source), fac: ast.NewExprFactory(), nextID: ast.MaxID(tree) + 1, turns: loops(tree)}
+	r := &rewriter{tree: tree, source: []rune(source), fac: ast.NewExprFactory(), nextID: ast.MaxID(tree) + 1,
+		turns: loops(tree)}
 	ast.PostOrderVisit(tree.Expr(), ast.NewExprVisitor(r.visit))
 	return r.faults
 }
@@ -78,11 +80,14 @@ func (r *rewriter) visit(e ast.Expr) {
 		r.mapKeys(e)
 	case ast.SelectKind:
 		sel := e.AsSelect()
-		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "key" && !slices.Contains(keyFields, sel.FieldName()) {
+		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "key" &&
+			!slices.Contains(keyFields, sel.FieldName()) {
 			r.refuse(e, "key has no field %q, it has %s", sel.FieldName(), strings.Join(keyFields, " and "))
 		}
 	case ast.ListKind:
-		r.inLoop(e, e.AsList().Size(), func(id int64) ast.Expr { return r.fac.NewList(id, e.AsList().Elements(), e.AsList().OptionalIndices()) })
+		r.inLoop(e, e.AsList().Size(), func(id int64) ast.Expr {
+			return r.fac.NewList(id, e.AsList().Elements(), e.AsList().OptionalIndices())
+		})
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
 		for _, name := range []string{c.IterVar(), c.IterVar2()} {

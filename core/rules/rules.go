@@ -1,9 +1,9 @@
 // Package rules is the built-in step of the authorize chain: an ordered list of rules of which the first that matches a
-// call speaks. It owns compiling rules (names, patterns, CEL conditions, budgets' amounts, all checked at load), the index
-// that keeps a call from looking at rules that cannot match it, and evaluation with exact numbers under a budget. It says
-// what a permit must stay within and counts nothing. It is pure: the call, its documents and its time come in as a
-// chain.Call, a verdict goes out, nothing is kept. It must never round a number, never let an error in a condition or an
-// amount end in a permit, and never put a value of a call into a reason.
+// call speaks. It owns compiling rules (names, patterns, CEL conditions, budgets' amounts, all checked at load), the
+// index that keeps a call from looking at rules that cannot match it, and evaluation with exact numbers under a budget.
+// It says what a permit must stay within and counts nothing. It is pure: the call, its documents and its time come in
+// as a chain.Call, a verdict goes out, nothing is kept. It must never round a number, never let an error in a condition
+// or an amount end in a permit, and never put a value of a call into a reason.
 package rules
 
 import (
@@ -43,6 +43,7 @@ const MaxRules = 1_000_000
 
 // Error is one thing wrong with one rule.
 type Error struct {
+	Rule         int    // its place in the list, from 0
 	Pos          string // the rule's
 	RuleID       string //
 	Field        string // the key at fault: "id", "tools", "agents", "when", "effect", …
@@ -87,6 +88,7 @@ func Compile(rules []Rule) (*Set, error) {
 	c := newCompiler(len(rules))
 	s := &Set{rules: make([]compiled, len(rules))}
 	for i := range rules {
+		c.rule = i
 		s.rules[i] = c.compile(&rules[i])
 	}
 	if len(c.errs) > 0 {
@@ -103,8 +105,8 @@ func (s *Set) HasRule(id string) bool {
 
 // Check gives the verdict of the first rule that matches the call, or the zero Verdict if none does. A condition that
 // fails counts as not holding for a permit and as holding for a deny or a defer; a budget's amount that fails makes the
-// verdict a deny with SCHEMA_INVALID. The error is ctx's or a deadline's: then the list was not walked to its end, and the verdict
-// has no more than the effect of the rule that was looked at, if that is a deny or a defer.
+// verdict a deny with SCHEMA_INVALID. The error is ctx's or a deadline's: then the list was not walked to its end, and
+// the verdict has no more than the effect of the rule that was looked at, if that is a deny or a defer.
 func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) {
 	sc := newScope(ctx, call)
 	defer sc.release()
@@ -133,15 +135,16 @@ func (s *Set) Check(ctx context.Context, call *chain.Call) (sdk.Verdict, error) 
 
 func interrupted(why error) error { return fmt.Errorf("evaluating rules: %w", why) }
 
-// unfinished is the verdict beside the error when r could not be looked at to its end: what it would keep from being permitted is not.
-// Without its limits, which only a call that was looked at has, a defer is no approver's to permit.
+// unfinished is the verdict beside the error when r could not be looked at to its end: what it would keep from being
+// permitted is not. Without its limits, which only a call that was looked at has, a defer is no approver's to permit.
 func (r *compiled) unfinished() sdk.Verdict {
 	v := r.verdict
 	switch {
 	case v.Effect == sdk.Deny, v.Effect == sdk.Defer && len(v.Limits) > 0:
 		return sdk.Verdict{Effect: sdk.Deny, RuleID: v.RuleID}
 	case v.Effect == sdk.Defer:
-		return sdk.Verdict{Effect: sdk.Defer, RuleID: v.RuleID, Approvals: v.Approvals, From: v.From, Expires: v.Expires, Priority: v.Priority}
+		return sdk.Verdict{Effect: sdk.Defer, RuleID: v.RuleID, Approvals: v.Approvals, From: v.From, Expires: v.Expires,
+			Priority: v.Priority}
 	}
 	return sdk.Verdict{}
 }

@@ -86,7 +86,8 @@ func TestFirstMatchSpeaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := s.Check(t.Context(), callWith(t, `{"amount":1}`))
-	want := sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Reason: "why", RuleID: "defer", Message: "wait", Approvals: 2, Expires: time.Minute}
+	want := sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Reason: "why", RuleID: "defer", Message: "wait", Approvals: 2,
+		Expires: time.Minute}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
@@ -166,7 +167,8 @@ func TestReasonsCarryNoValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Effect != sdk.Deny || !strings.Contains(got.Reason, "condition failed") || strings.Contains(got.Reason, secret) {
+		if got.Effect != sdk.Deny || !strings.Contains(got.Reason, "condition failed") ||
+			strings.Contains(got.Reason, secret) {
 			t.Errorf("%s: got %+v", when, got)
 		}
 	}
@@ -236,16 +238,19 @@ func TestExplain(t *testing.T) {
 		{"broken", sdk.Permit, FailedApart, "no such key: nope"},
 		{"shut", sdk.Defer, FailedShut, "no such key: deep"},
 	}
-	if got.Rules != 6 || got.Cut != 0 || got.Err != nil || got.Verdict.RuleID != "shut" || !reflect.DeepEqual(got.Lines, want) {
+	if got.Rules != 6 || got.Cut != 0 || got.Err != nil || got.Verdict.RuleID != "shut" ||
+		!reflect.DeepEqual(got.Lines, want) {
 		t.Errorf("got %+v, want %v", got, want)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := s.Explain(ctx, callWith(t, `{"amount":5}`)); !errors.Is(got.Err, context.Canceled) || got.Verdict.Effect != sdk.Deny || got.Verdict.RuleID != "small" {
+	if got := s.Explain(ctx, callWith(t, `{"amount":5}`)); !errors.Is(got.Err, context.Canceled) ||
+		got.Verdict.Effect != sdk.Deny || got.Verdict.RuleID != "small" {
 		t.Errorf("a context that is done: %+v", got)
 	}
 	permits := compileOne(t, Rule{When: "args.amount < 1", Effect: sdk.Permit})
-	if got := permits.Explain(ctx, callWith(t, `{"amount":0}`)); !errors.Is(got.Err, context.Canceled) || got.Verdict.Effect != sdk.Abstain {
+	if got := permits.Explain(ctx, callWith(t, `{"amount":0}`)); !errors.Is(got.Err, context.Canceled) ||
+		got.Verdict.Effect != sdk.Abstain {
 		t.Errorf("a context that is done, a permit: %+v", got)
 	}
 }
@@ -270,7 +275,8 @@ func TestExplainNamesNoValues(t *testing.T) {
 			continue
 		}
 		got := s.Explain(t.Context(), callWith(t, `{"secret":"hunter2","list":[]}`))
-		if len(got.Lines) != 1 || !strings.HasPrefix(got.Lines[0].Error, want) || strings.Contains(got.Lines[0].Error, "hunter2") {
+		if len(got.Lines) != 1 || !strings.HasPrefix(got.Lines[0].Error, want) ||
+			strings.Contains(got.Lines[0].Error, "hunter2") {
 			t.Errorf("%s: %+v, want %s", when, got.Lines, want)
 		}
 	}
@@ -297,7 +303,8 @@ func TestConditionMistakes(t *testing.T) {
 		`args.amount > 1 ? true`:      "the condition ends too early",
 	} {
 		_, err := Compile([]Rule{{ID: "r", When: when, Effect: sdk.Deny}})
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "token recognition") || strings.Contains(err.Error(), "expecting {") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "token recognition") ||
+			strings.Contains(err.Error(), "expecting {") {
 			t.Errorf("%s\n got %v\nwant %s", when, err, want)
 		}
 	}
@@ -311,7 +318,8 @@ func TestExplainIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.Explain(t.Context(), callWith(t, ""))
-	if len(got.Lines) != maxExplained || got.Cut != 50 || got.Lines[maxExplained-1] != (Considered{"it", sdk.Permit, Matched, ""}) || got.Verdict.RuleID != "it" {
+	if len(got.Lines) != maxExplained || got.Cut != 50 ||
+		got.Lines[maxExplained-1] != (Considered{"it", sdk.Permit, Matched, ""}) || got.Verdict.RuleID != "it" {
 		t.Errorf("%d lines, %d cut, verdict %+v", len(got.Lines), got.Cut, got.Verdict)
 	}
 }
@@ -337,7 +345,8 @@ func TestVariables(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	s := compileOne(t, Rule{When: `args.amount <= 0.5 && args.l.exists(x, x == args.amount) || args.nope == 1`, Effect: sdk.Permit})
+	s := compileOne(t, Rule{When: `args.amount <= 0.5 && args.l.exists(x, x == args.amount) || args.nope == 1`,
+		Effect: sdk.Permit})
 	done := make(chan error, 8)
 	for i := range cap(done) {
 		go func() {

@@ -18,12 +18,13 @@ const (
 	maxSteps     = 10_000_000
 	bytesPerStep = 64
 
-	// A check looks at its call's bound after freeSteps, and then every lookSteps: the usual check is done before, and the time between
-	// two looks is some ten microseconds.
+	// A check looks at its call's bound after freeSteps, and then every lookSteps: the usual check is done before, and the
+	// time between two looks is some ten microseconds.
 	freeSteps = 8192
 	lookSteps = 1024
 
-	// Before a condition that is dear by its estimate counts loopSteps for each byte of the call: how long its loops are is not known.
+	// Before a condition that is dear by its estimate counts loopSteps for each byte of the call: how long its loops are
+	// is not known.
 	loopSteps = 8
 )
 
@@ -95,8 +96,8 @@ func (sc *scope) look() {
 	}
 }
 
-// begin counts what is not known of a condition that is dear, and gives its context the bound's end, for the loops that read nothing of
-// the call.
+// begin counts what is not known of a condition that is dear, and gives its context the bound's end, for the loops that
+// read nothing of the call.
 func (sc *scope) begin() {
 	if sc.work -= loopSteps * (len(sc.call.Args.Raw()) + len(sc.call.Context.Raw())); sc.work < 0 {
 		sc.look()

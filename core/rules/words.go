@@ -20,8 +20,8 @@ var (
 
 // written are the operators that people write who know other languages, and what CEL has for them.
 var written = map[string]string{
-	"=": "==", "&": "&&", "|": "||", "and": "&&", "AND": "&&", "or": "||", "OR": "||", "not": "!", "NOT": "!", "<>": "!=", "===": "==",
-	"is": "==", "True": "true", "False": "false", "None": "null", "nil": "null",
+	"=": "==", "&": "&&", "|": "||", "and": "&&", "AND": "&&", "or": "||", "OR": "||", "not": "!", "NOT": "!", "<>": "!=",
+	"===": "==", "is": "==", "True": "true", "False": "false", "None": "null", "nil": "null",
 }
 
 // syntaxWords says what is wrong with the form of a condition.
@@ -65,7 +65,8 @@ func typeWords(msg string) string {
 		case isVariable(name):
 			return msg
 		}
-		return fmt.Sprintf("unknown name or function %s: a condition knows %s; a call's arguments are args.NAME", quote.Literal(name, 40), strings.Join(variables, ", "))
+		return fmt.Sprintf("unknown name or function %s: a condition knows %s; a call's arguments are args.NAME",
+			quote.Literal(name, 40), strings.Join(variables, ", "))
 	}
 	m := noOverload.FindStringSubmatch(msg)
 	if m == nil {

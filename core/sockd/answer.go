@@ -64,8 +64,9 @@ const (
 	deniedRead                // the same, also where clients look that read an answer's result before its error
 )
 
-// deniedAs is what an error answer to this message has to say. Public clients of govern read result.effect without a look
-// at error and take its absence for a permit, so whatever they may get has one: also where it cannot be known what was asked.
+// deniedAs is what an error answer to this message has to say. Public clients of govern read result.effect without a
+// look at error and take its absence for a permit, so whatever they may get has one: also where it cannot be known what
+// was asked.
 func (e *envelope) deniedAs(op *ops.Op) verdict {
 	switch {
 	case e.op == opHello || e.op == opAuth || op != nil && !op.Decides:
@@ -217,7 +218,8 @@ func negotiate(body exact.Value) *sdk.Error {
 			}
 		}
 	default:
-		return sdk.FieldErrf(sdk.CodeInvalidField, "protocol", "protocol must be a list of versions, such as [1], not %v", offered.Kind())
+		return sdk.FieldErrf(sdk.CodeInvalidField, "protocol", "protocol must be a list of versions, such as [1], not %v",
+			offered.Kind())
 	}
 	return sdk.FieldErrf(sdk.CodeNoCommonVersion, "protocol", "no version in common: this server speaks %s", spoken)
 }

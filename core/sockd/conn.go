@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -30,7 +31,7 @@ type conn struct {
 	nc   *net.UnixConn
 	raw  syscall.RawConn
 	id   string // what its request ids begin with
-	peer *peer
+	peer *caller
 
 	guest *edge.Guest
 	// serve's own
@@ -69,7 +70,7 @@ type conn struct {
 }
 
 func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
-	p, err := newPeer(s, nc)
+	p, err := newCaller(s, nc)
 	if err != nil {
 		return nil, err
 	}
@@ -85,24 +86,27 @@ func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
 func (c *conn) begin(key *store.Key, urgent bool) error {
 	switch err := c.guest.Begin(key.ID, urgent); {
 	case errors.Is(err, edge.ErrKeyShare):
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them (limits.connections_per_key)", c.s.set.PerKey)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them "+
+			"(limits.connections_per_key)", c.s.set.PerKey)
 	case errors.Is(err, edge.ErrGone):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was killed or has ended, or others needed its place (limits.connections); connect again")
+		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was "+
+			"killed or has ended, or others needed its place (limits.connections); connect again")
 	case err != nil:
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", c.s.set.Connections)
 	}
 	return nil
 }
 
-// knowPeer counts a connection for a user who stands for a key, until it shows which. Where there is no room it is a stranger.
+// knowPeer counts a connection for a user who stands for a key, until it shows which. Where there is no room it is a
+// stranger.
 func (c *conn) knowPeer() {
 	if c.peer.key != "" && c.guest.Begin(c.peer.user, false) == nil {
 		c.guest.End()
 	}
 }
 
-// holdLine takes n bytes more for a line that has begun: of what its key may hold, or of the little that all have together who
-// are not known yet.
+// holdLine takes n bytes more for a line that has begun: of what its key may hold, or of the little that all have
+// together who are not known yet.
 func (c *conn) holdLine(n int) bool {
 	if c.lines.held == 0 {
 		if c.lineOf = c.cred.id; c.lineOf == "" && !c.cred.tried {
@@ -263,7 +267,7 @@ func (c *conn) finish() {
 	c.ending = true
 	c.mu.Unlock()
 	for c.wait() {
-		err := c.raw.Read(func(fd uintptr) bool { return hungUp(int(fd)) })
+		err := c.raw.Read(func(fd uintptr) bool { return peer.HungUp(fd) })
 		if err == nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			c.breakOff()
 			c.mu.Lock()
@@ -283,8 +287,8 @@ func (c *conn) wait() bool {
 	return c.busy()
 }
 
-// leave closes so that the peer sees all that was written and then the end: what lies unread at a close would be reported
-// to it as a reset.
+// leave closes so that the peer sees all that was written and then the end: what lies unread at a close would be
+// reported to it as a reset.
 func (c *conn) leave() {
 	_ = c.nc.CloseWrite() // fails if the peer is gone
 	_ = c.raw.Read(func(fd uintptr) bool {
@@ -342,11 +346,4 @@ func (c *conn) drain() {
 func (c *conn) cut() {
 	c.breakOff()
 	_ = c.nc.Close()
-}
-
-// hungUp says whether the peer has closed the connection whole: a half-closed one still wants its answers.
-func hungUp(fd int) bool {
-	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-	n, err := unix.Poll(p, 0)
-	return err == nil && n > 0 && p[0].Revents&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0
 }

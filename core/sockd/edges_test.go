@@ -67,7 +67,8 @@ func TestMessagesInFlightAreBounded(t *testing.T) {
 	}
 	held := r.holds(5)
 	until(t, "what they hold is their length", func() bool { return r.s.bodies.Used() == int64(used) })
-	if got := c.ask(`{"type":"echo","x":"` + long + `"}`); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
+	if got := c.ask(`{"type":"echo","x":"` + long + `"}`); !strings.Contains(got, `"too_many_requests"`) ||
+		!strings.Contains(got, "limits.bodies_per_key") {
 		t.Errorf("one more than the key may hold: %.300s", got)
 	}
 	for _, fits := range []func() string{
@@ -103,7 +104,8 @@ func TestParsedMessagesInFlightAreBounded(t *testing.T) {
 	busy.write(`{"type":"hold","n":1,"x":` + values(40_000) + "}\n")
 	held := r.holds(1)["1"]
 	until(t, "the parsed form is held", func() bool { return r.s.bodies.Used() > 800_000 })
-	if got := c.ask(`{"type":"echo","x":` + values(40_000) + "}"); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
+	if got := c.ask(`{"type":"echo","x":` + values(40_000) + "}"); !strings.Contains(got, `"too_many_requests"`) ||
+		!strings.Contains(got, "limits.bodies_per_key") {
 		t.Errorf("one more than the key may hold: %.300s", got)
 	}
 	if got := c.ask(`{"type":"echo","x":` + exponents(2000) + "}"); !strings.Contains(got, `"too_many_requests"`) {
@@ -130,7 +132,8 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	unread, c := r.as(agent), r.as(agent)
 	unread.write("{\"type\":\"list\"}\n")
 	until(t, "the answer is held", func() bool { return r.s.bodies.Used() > 512<<10 })
-	if got := c.ask(`{"type":"list"}`); !strings.Contains(got, `"too_many_requests"`) || !strings.Contains(got, "limits.bodies_per_key") {
+	if got := c.ask(`{"type":"list"}`); !strings.Contains(got, `"too_many_requests"`) ||
+		!strings.Contains(got, "limits.bodies_per_key") {
 		t.Errorf("%.300s", got)
 	}
 	if got := unread.line(); !strings.HasPrefix(got, `{"rows":"x`) {

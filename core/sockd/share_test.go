@@ -35,7 +35,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// Whoever has one valid key uses as many connections as it likes: other keys are answered, and its own newest connection.
+// Whoever has one valid key uses as many connections as it likes: other keys are answered, and its own newest
+// connection.
 func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 	for name, perKey := range map[string]int{"all places": 20, "a share": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -86,8 +87,8 @@ func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
 	until(t, "all are done", func() bool { return r.s.inFlight.Size() == 0 })
 }
 
-// What is urgent counts for the key that comes with it, not for the user whose other messages run: a kill has room beside any number of
-// these. What the key may not ask for is not urgent.
+// What is urgent counts for the key that comes with it, not for the user whose other messages run: a kill has room
+// beside any number of these. What the key may not ask for is not urgent.
 func TestUrgentMessagesHaveRoom(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 4 })
 	agent, boss := r.key("agent", "authorize").Value, r.key("boss", "authorize", "kill").Value
@@ -124,7 +125,8 @@ func TestConnectionsOfStoppedKeysAreClosed(t *testing.T) {
 			busy.write(`{"type":"hold","n":1}` + "\n")
 			runs := r.holds(1)["1"]
 			if how == "kill" {
-				if got := r.as(r.key("boss", "kill").Value).ask(`{"type":"kill","scope":"key","target":"` + k.Key.ID + `"}`); !strings.Contains(got, `"ok":true`) {
+				if got := r.as(r.key("boss", "kill").Value).ask(`{"type":"kill","scope":"key","target":"` + k.Key.ID +
+					`"}`); !strings.Contains(got, `"ok":true`) {
 					t.Fatal(got)
 				}
 			} else if err := r.revoke(k.Key.ID); err != nil {

@@ -1,8 +1,8 @@
 // Package sockd serves the table of operations on a Unix stream socket: one JSON object a line, spelled flat or as
-// JSON-RPC 2.0, answered in the order asked. It owns the socket's file, who is let in (a key in the message, one given by
-// auth, or the peer's user), frames, pipelining, streams and draining. It never decides, never runs what nobody is known
-// for, and answers every failure of a deciding operation with effect DENY. Lines become ops.Request; answers, errors and
-// the lines of subscriptions come back as bytes. A reader that does not read holds up nobody but itself.
+// JSON-RPC 2.0, answered in the order asked. It owns the socket's file, who is let in (a key in the message, one given
+// by auth, or the peer's user), frames, pipelining, streams and draining. It never decides, never runs what nobody is
+// known for, and answers every failure of a deciding operation with effect DENY. Lines become ops.Request; answers,
+// errors and the lines of subscriptions come back as bytes. A reader that does not read holds up nobody but itself.
 package sockd
 
 import (
@@ -30,7 +30,8 @@ type Settings struct {
 	Group string            // name or number of the file's group; "" leaves it
 	Peers map[uint32]string // user to the name or id of the key that messages without one are from
 
-	// OwnPeer lets the user that serves be one of Peers. Under serve it must be false: what the server itself starts would be let in.
+	// OwnPeer lets the user that serves be one of Peers. Under serve it must be false: what the server itself starts would
+	// be let in.
 	OwnPeer bool
 
 	AuthorizeBody int64 // bytes
@@ -100,10 +101,11 @@ type Server struct {
 	ended bool
 }
 
-// Listen makes a Server and its socket file. A file that a dead server left is replaced; one that somebody listens on, and
-// whatever else has the path, is an error, and so is a peer that must not be one.
+// Listen makes a Server and its socket file. A file that a dead server left is replaced; one that somebody listens on,
+// and whatever else has the path, is an error, and so is a peer that must not be one.
 func Listen(set Settings) (*Server, error) {
-	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{}, ops: map[string]*ops.Op{}}
+	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{},
+		ops: map[string]*ops.Op{}}
 	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless).Share(s.set.PerKey)
 	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
 	s.inFlight = edge.NewCrowd(s.set.InFlight, ops.UrgentInFlight)
@@ -203,7 +205,8 @@ func (s *Server) admit(nc *net.UnixConn) {
 			c.guest.Leave()
 		}
 		if !ended {
-			c.turnAway(sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", s.set.Connections))
+			c.turnAway(sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)",
+				s.set.Connections))
 		}
 		_ = nc.Close()
 		return
@@ -247,8 +250,8 @@ func (s *Server) Drain() {
 	}
 }
 
-// Close drains, waits for what runs until ctx ends, then cuts connections off, and removes the socket's file. It returns
-// when no goroutine of the server is left; ctx's end is no error.
+// Close drains, waits for what runs until ctx ends, then cuts connections off, and removes the socket's file. It
+// returns when no goroutine of the server is left; ctx's end is no error.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	again := s.ended

@@ -260,7 +260,8 @@ func otherThan(letter byte) string {
 
 func TestStories(t *testing.T) {
 	r := newRig(t, nil)
-	agent, other, dead := r.key("agent", "authorize", "scan"), r.key("other", "authorize", "audit"), r.key("dead", "authorize")
+	agent, other, dead := r.key("agent", "authorize", "scan"), r.key("other", "authorize", "audit"),
+		r.key("dead", "authorize")
 	if err := r.revoke(dead.Key.ID); err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +307,8 @@ func TestEveryAnswerIsOneWrite(t *testing.T) {
 		c.write(`{"jsonrpc": "2.0", "id": 1, "method": "govern", "params": {"agent_id": "a", "tool": "defer", "tool_id": "defer", "args": {}, "action_type": "", "api_key": "` + key + `"}}` + "\n")
 		buf := make([]byte, 64<<10)
 		n, err := c.Read(buf)
-		if err != nil || !strings.HasSuffix(string(buf[:n]), "}}\n") || !strings.Contains(string(buf[:n]), `"effect":"DEFER"`) {
+		if err != nil || !strings.HasSuffix(string(buf[:n]), "}}\n") ||
+			!strings.Contains(string(buf[:n]), `"effect":"DEFER"`) {
 			t.Fatalf("one read gives %q, %v", buf[:n], err)
 		}
 		if n, err := c.Read(buf); err != io.EOF {

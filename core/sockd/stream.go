@@ -22,8 +22,9 @@ const (
 	lastWord     = time.Second           // how long the closing line may take
 )
 
-// pump writes one stream's lines to its connection. It writes only while less than half of the socket's buffer is taken,
-// so that answers and the closing line always have room, and a peer that does not read holds up no more than itself.
+// pump writes one stream's lines to its connection. It writes only while less than half of the socket's buffer is
+// taken, so that answers and the closing line always have room, and a peer that does not read holds up no more than
+// itself.
 type pump struct {
 	c      *conn
 	st     ops.Stream
@@ -78,7 +79,8 @@ func (c *conn) reserve() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.streaming {
-		return sdk.Errf(sdk.CodeConflict, "this connection has a stream already, which is the limit for a connection; open another one")
+		return sdk.Errf(sdk.CodeConflict, "this connection has a stream already, which is the limit for a connection; "+
+			"open another one")
 	}
 	c.streaming = true
 	return nil

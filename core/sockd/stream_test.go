@@ -48,7 +48,8 @@ func TestStream(t *testing.T) {
 	if got := c.ask(`{"jsonrpc":"2.0","id":1,"method":"echo"}`); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
 		t.Error(got)
 	}
-	if got := c.ask(`{"type":"lines"}`); got != `{"ok":false,"error":"this connection has a stream already, which is the limit for a connection; open another one","code":"conflict"}` {
+	if got := c.ask(`{"type":"lines"}`); got !=
+		`{"ok":false,"error":"this connection has a stream already, which is the limit for a connection; open another one","code":"conflict"}` {
 		t.Error(got)
 	}
 	f.text <- records(4, 4, 0)
@@ -65,7 +66,8 @@ func TestStream(t *testing.T) {
 		t.Errorf("without a key: %s", got)
 	}
 	c = r.dial()
-	if got := c.ask(`{"jsonrpc":"2.0","id":5,"method":"lines","params":{"api_key":"` + k.Value + `"}}`); got != `{"jsonrpc":"2.0","id":5,"result":`+subscribed+`}` {
+	if got := c.ask(`{"jsonrpc":"2.0","id":5,"method":"lines","params":{"api_key":"` + k.Value + `"}}`); got !=
+		`{"jsonrpc":"2.0","id":5,"result":`+subscribed+`}` {
 		t.Error(got)
 	}
 	f = next(t, r.feeds)
@@ -123,8 +125,8 @@ func TestDrainEndsStreams(t *testing.T) {
 	next(t, f.ended)
 }
 
-// TestStuckReaders: a subscriber that does not read gets whole lines, then where it is, then the end, whatever the length
-// of its lines; it holds up nobody.
+// TestStuckReaders: a subscriber that does not read gets whole lines, then where it is, then the end, whatever the
+// length of its lines; it holds up nobody.
 func TestStuckReaders(t *testing.T) {
 	for _, length := range []int{100, 1000, 20_000, 60_000, 250_000} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
@@ -203,13 +205,15 @@ func TestNoLongLineIsCut(t *testing.T) {
 	c.end()
 }
 
-// TestProgressIsNotStuck: a subscriber that takes longer than Stuck for what it was sent, but goes on reading, is no less served.
+// TestProgressIsNotStuck: a subscriber that takes longer than Stuck for what it was sent, but goes on reading, is no
+// less served.
 func TestProgressIsNotStuck(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.Stuck = 5 * time.Second })
 	c := r.as(r.key("auditor", "audit").Value)
 	c.ask(`{"type":"lines"}`)
 	f := next(t, r.feeds)
-	const length = 160_000                         // the kernel takes the first one whole, and gives room back in a few steps
+	// the kernel takes the first one whole, and gives room back in a few steps
+	const length = 160_000
 	f.text <- records(1, 2, length)                // the second one waits until the first one is read
 	tick := time.NewTicker(170 * time.Millisecond) // the steps are much shorter than Stuck, and all of them are longer
 	defer tick.Stop()
@@ -273,7 +277,8 @@ func TestPieceEnd(t *testing.T) {
 		text string
 		n    int
 		want int
-	}{{"ab\ncd\n", 10, 6}, {"ab\ncd\n", 6, 6}, {"ab\ncd\n", 5, 3}, {"ab\ncd\n", 3, 3}, {"ab\ncd\n", 2, 3}, {"ab\ncd\n", 1, 3}, {"abcd", 2, 4}} {
+	}{{"ab\ncd\n", 10, 6}, {"ab\ncd\n", 6, 6}, {"ab\ncd\n", 5, 3}, {"ab\ncd\n", 3, 3}, {"ab\ncd\n", 2, 3},
+		{"ab\ncd\n", 1, 3}, {"abcd", 2, 4}} {
 		if got := pieceEnd([]byte(c.text), c.n); got != c.want {
 			t.Errorf("%q in %d: %d, want %d", c.text, c.n, got, c.want)
 		}
@@ -284,7 +289,8 @@ func TestLastSeq(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want uint64
-	}{{`{"seq":1}` + "\n" + `{"seq":2}` + "\n", 2}, {`{"seq":7}` + "\n" + `{"type":"heartbeat"}` + "\n", 7}, {`{"seq":"7"}`, 0}, {`{"seq":-1}`, 0}, {"", 0}, {"\n\n", 0}, {"x\n", 0}} {
+	}{{`{"seq":1}` + "\n" + `{"seq":2}` + "\n", 2}, {`{"seq":7}` + "\n" + `{"type":"heartbeat"}` + "\n", 7},
+		{`{"seq":"7"}`, 0}, {`{"seq":-1}`, 0}, {"", 0}, {"\n\n", 0}, {"x\n", 0}} {
 		if got, ok := lastSeq([]byte(c.text)); got != c.want || ok != (c.want > 0) {
 			t.Errorf("%q: %d %v", c.text, got, ok)
 		}

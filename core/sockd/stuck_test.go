@@ -11,13 +11,15 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was answered.
+// A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was
+// answered.
 func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.as(r.key("agent", "authorize").Value)
 	sent := make(chan error, 1)
 	go func() {
-		_, err := io.WriteString(c.UnixConn, strings.Repeat(`{"type":"govern","agent_id":"a","tool_id":"permit"}`+"\n", 100_000))
+		_, err := io.WriteString(c.UnixConn, strings.Repeat(`{"type":"govern","agent_id":"a","tool_id":"permit"}`+"\n",
+			100_000))
 		sent <- err
 	}()
 	last, changed := uint64(0), time.Now()
@@ -30,7 +32,8 @@ func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
 		return time.Since(changed) > 200*time.Millisecond
 	})
 	kill := func(undo bool) {
-		if _, err := r.svc.Kill(context.Background(), store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}, &wire.KillRequest{AgentID: "a", Undo: undo}); err != nil {
+		if _, err := r.svc.Kill(context.Background(), store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"},
+			&wire.KillRequest{AgentID: "a", Undo: undo}); err != nil {
 			t.Fatal(err)
 		}
 	}

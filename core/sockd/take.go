@@ -33,8 +33,9 @@ type task struct {
 	once   bool                    // the write side is closed behind its answer
 	stream *pump                   // begins behind its answer
 
-	holder string // who it counts for: its key or, when only the message itself has the key and nothing is urgent, its user
-	urgent bool   // it has places of its own
+	// who it counts for: its key or, when only the message itself has the key and nothing is urgent, its user
+	holder string
+	urgent bool // it has places of its own
 	held   int64
 	begun  bool // its connection counts it as running
 
@@ -85,8 +86,8 @@ func (t *task) requestID() string {
 	return string(strconv.AppendUint(append(append(b[:0], t.c.id...), '-'), t.number, 10))
 }
 
-// take understands one line. What can be answered at once is; the rest waits for dispatch. It is true for a message after
-// which no other one is taken.
+// take understands one line. What can be answered at once is; the rest waits for dispatch. It is true for a message
+// after which no other one is taken.
 func (c *conn) take(line []byte, long bool) (last bool) {
 	if c.room == 0 {
 		c.dispatch()
@@ -121,9 +122,11 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		t.env = envelope{rpc: looksRPC(line)}
 		if c.lines.starved {
 			c.lines.starved = false
-			return nil, sdk.Errf(sdk.CodeOverloaded, "there is no room for so long a line now (limits.bodies, limits.bodies_per_key; before auth an eighth of limits.bodies for all); send auth first, or try again in a second")
+			return nil, sdk.Errf(sdk.CodeOverloaded, "there is no room for so long a line now (limits.bodies, "+
+				"limits.bodies_per_key; before auth an eighth of limits.bodies for all); send auth first, or try again in a second")
 		}
-		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)", c.lines.limit, c.largest())
+		return nil, sdk.Errf(sdk.CodeTooLarge, "the line is longer than the limit of %d bytes (%s and what is around it)",
+			c.lines.limit, c.largest())
 	}
 	t.size = len(line)
 	who := c.cred.id
@@ -140,7 +143,8 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		t.doc, t.env = exact.Doc{}, envelope{rpc: looksRPC(line)} // it may have grown far
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
-	if n := t.doc.Size() + t.doc.Grows(); n > freeBytes { // that of many short values is ten times its line, and the canonical form of some is longer
+	// that of many short values is ten times its line, and the canonical form of some is longer
+	if n := t.doc.Size() + t.doc.Grows(); n > freeBytes {
 		t.size += n
 	}
 	refused := t.env.read(t.doc.Root())
@@ -149,7 +153,8 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		return nil, refused
 	}
 	if c.s.draining.Load() {
-		return nil, &sdk.Error{Code: sdk.CodeDraining, Msg: "the server is going down; ask again in a second", More: map[string]string{"reason_code": sdk.ReasonDraining}}
+		return nil, &sdk.Error{Code: sdk.CodeDraining, Msg: "the server is going down; ask again in a second",
+			More: map[string]string{"reason_code": sdk.ReasonDraining}}
 	}
 	switch t.env.op {
 	case opHello:
@@ -176,7 +181,8 @@ func (c *conn) largest() string {
 // check refuses what needs no key to be refused.
 func (c *conn) check(t *task) *sdk.Error {
 	if t.op == nil {
-		return sdk.FieldErrf(sdk.CodeUnknownOperation, t.env.nameField(), "there is no such operation on the socket; there are %s%s %s", c.s.names, opHello, opAuth)
+		return sdk.FieldErrf(sdk.CodeUnknownOperation, t.env.nameField(),
+			"there is no such operation on the socket; there are %s%s %s", c.s.names, opHello, opAuth)
 	}
 	limit, name := c.s.set.AuthorizeBody, "limits.authorize_body"
 	if t.op.Body == ops.ScanBody {
@@ -191,7 +197,8 @@ func (c *conn) check(t *task) *sdk.Error {
 	}
 	t.countFor()
 	if !c.s.inFlight.Enter(t.holder, t.urgent) {
-		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)", c.s.set.InFlight)
+		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys "+
+			"that have few (limits.in_flight)", c.s.set.InFlight)
 	}
 	if err := t.hold(); err != nil {
 		c.s.inFlight.Leave(t.holder, t.urgent)
@@ -200,8 +207,8 @@ func (c *conn) check(t *task) *sdk.Error {
 	return nil
 }
 
-// countFor says who the task counts for. What is urgent counts for its key, also where only the message itself has it: a kill must not
-// wait for other messages of its user.
+// countFor says who the task counts for. What is urgent counts for its key, also where only the message itself has it:
+// a kill must not wait for other messages of its user.
 func (t *task) countFor() {
 	if t.op.Urgent {
 		if key, _, err := t.c.keyOf(t); err == nil && t.op.UrgentFor(key) {
@@ -217,8 +224,8 @@ func (t *task) countFor() {
 // freeBytes is how long a message or an answer may be that holds nothing of the budget: the pipeline bounds such ones.
 const freeBytes = 8 << 10
 
-// hold takes what a long message holds until its answer is written, of its holder's share. All of its line counts, whatever of it the
-// operation gets.
+// hold takes what a long message holds until its answer is written, of its holder's share. All of its line counts,
+// whatever of it the operation gets.
 func (t *task) hold() *sdk.Error {
 	own := 0 // the line's buffer lies in the same share until the next line is read
 	if t.c.lineOf == t.holder {
@@ -243,9 +250,11 @@ func (t *task) holdUpTo(size int, own int64) *sdk.Error {
 	n := max(0, min(int64(size), s.set.BodiesPerKey-own, s.set.Bodies-s.set.Bodies/4-own))
 	switch err := s.bodies.Take(t.holder, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
-		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and "+
+			"this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
 	case err != nil:
-		return sdk.Errf(sdk.CodeOverloaded, "the unanswered messages of all keys may hold %d bytes together, and this one does not fit (limits.bodies); try again in a second", s.set.Bodies)
+		return sdk.Errf(sdk.CodeOverloaded, "the unanswered messages of all keys may hold %d bytes together, and this one "+
+			"does not fit (limits.bodies); try again in a second", s.set.Bodies)
 	}
 	t.held += n
 	return nil

@@ -167,7 +167,8 @@ func (c *conn) answered(t *task) {
 // writeBytes is how much is written at once, unless one answer is longer.
 const writeBytes = 64 << 10
 
-// flush writes answers in order until the oldest one is not done. Only one goroutine is in it: the one that set writing.
+// flush writes answers in order until the oldest one is not done. Only one goroutine is in it: the one that set
+// writing.
 func (c *conn) flush() {
 	for {
 		c.mu.Lock()
@@ -248,7 +249,8 @@ func (c *conn) write(first, last *task) {
 	}
 }
 
-// withholdSome withholds what a kill covers by now, of tasks that are written together. It reports whether there was any.
+// withholdSome withholds what a kill covers by now, of tasks that are written together. It reports whether there was
+// any.
 func (c *conn) withholdSome(first *task) (some bool) {
 	for t := first; t != nil; t = t.next {
 		if t.says != nil && c.s.set.Service.Overtaken(&t.req) {

@@ -77,12 +77,16 @@ func (c *ApproveAction) answer(tx *tx) error {
 	if c.sent == "" {
 		c.sent = c.Approve.Token
 	}
-	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.sent)) == 1 // it came with the call as it stands
+	// it came with the call as it stands
+	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.sent)) == 1
 	if a.Status != ActionPending && !(c.Approve.Withdraw && a.Status == ActionApproved) && !c.repeats(tx, a) {
-		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status, ActionPending)
+		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status,
+			ActionPending)
 	}
 	if !c.Approve.Shown {
-		return sdk.FieldErrf(sdk.CodeWrongToken, "token", "the token is not this action's approval_token; it is another one after an approver has changed the params: read the action again")
+		return sdk.FieldErrf(sdk.CodeWrongToken, "token",
+			"the token is not this action's approval_token; it is another one after an approver has changed the params: read "+
+				"the action again")
 	}
 	c.Approve.Token = a.Token
 	if err := c.Approve.answer(tx); err != nil {

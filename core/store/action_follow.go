@@ -10,9 +10,9 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// An action that waits for a deferred call is not written again when that moves: whoever reads the action works out from
-// the deferred call how it stands. So a move costs the same whether one action waits for it or a hundred, and there is no
-// moment, also after a crash, at which some of them have followed and others have not.
+// An action that waits for a deferred call is not written again when that moves: whoever reads the action works out
+// from the deferred call how it stands. So a move costs the same whether one action waits for it or a hundred, and
+// there is no moment, also after a crash, at which some of them have followed and others have not.
 
 // follow brings the action to the state of its deferred call, which stands gives. d may be nil.
 func (a *Action) follow(d *Defer, stands string) {
@@ -79,7 +79,9 @@ func (tx *tx) moved(d *Defer, by Who) {
 		reason = "denied by " + d.ResolvedBy
 	}
 	hash := tlog.RecordHash(tx.records[tx.start+4:])
-	d.Moves = append(d.Moves[:len(d.Moves):len(d.Moves)], ActionEvent{Type: typ, Seq: tx.q.tree.Size(), Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal, Reason: reason})
+	d.Moves = append(d.Moves[:len(d.Moves):len(d.Moves)],
+		ActionEvent{Type: typ, Seq: tx.q.tree.Size(), Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal,
+			Reason: reason})
 	tx.putDefer(d)
 }
 

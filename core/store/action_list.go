@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The rows of actions, all under prefixAction: r|action id is the action, x|action id its texts, each behind its length, and
-// a|agent id|0|action id finds those of one agent.
+// The rows of actions, all under prefixAction: r|action id is the action, x|action id its texts, each behind its
+// length, and a|agent id|0|action id finds those of one agent.
 func keyAction(id string) []byte { return append([]byte{prefixAction, 'r'}, id...) }
 
 func keyActionTexts(id string) []byte { return append([]byte{prefixAction, 'x'}, id...) }
@@ -37,7 +37,8 @@ type ActionQuery struct {
 }
 
 func (q *ActionQuery) fits(a *Action) bool {
-	return q.Sees(a.AgentID) && (q.Agent == "" || a.AgentID == q.Agent) && (q.Tool == "" || a.Tool == q.Tool || a.ToolID == q.Tool) && (q.Status == "" || a.Status == q.Status)
+	return q.Sees(a.AgentID) && (q.Agent == "" || a.AgentID == q.Agent) &&
+		(q.Tool == "" || a.Tool == q.Tool || a.ToolID == q.Tool) && (q.Status == "" || a.Status == q.Status)
 }
 
 // Actions lists actions as they are on disk. next is the Before of the page that follows, "" when there is none; a page

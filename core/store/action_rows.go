@@ -49,18 +49,19 @@ const ActionSpent = "its approval was spent by another call"
 
 // Action is one submitted action. Params, context and result are kept without the secrets that were found in them.
 type Action struct {
-	ID             string        `json:"id"`
-	KeyID          string        `json:"key_id"`
-	AgentID        string        `json:"agent_id"`
-	SessionID      string        `json:"session_id,omitempty"`
-	Tool           string        `json:"tool"`
-	Operation      string        `json:"operation,omitempty"`
-	ToolID         string        `json:"tool_id"` // of the decision
-	Params         string        `json:"-"`       // JSON object; see texts
-	Context        string        `json:"-"`       // JSON object; see texts
-	ParamsMasked   bool          `json:"params_masked,omitempty"`
-	ContextMasked  bool          `json:"context_masked,omitempty"`
-	Modified       bool          `json:"modified,omitempty"`       // an approver put other params in their place: those of its defer
+	ID            string `json:"id"`
+	KeyID         string `json:"key_id"`
+	AgentID       string `json:"agent_id"`
+	SessionID     string `json:"session_id,omitempty"`
+	Tool          string `json:"tool"`
+	Operation     string `json:"operation,omitempty"`
+	ToolID        string `json:"tool_id"` // of the decision
+	Params        string `json:"-"`       // JSON object; see texts
+	Context       string `json:"-"`       // JSON object; see texts
+	ParamsMasked  bool   `json:"params_masked,omitempty"`
+	ContextMasked bool   `json:"context_masked,omitempty"`
+	// an approver put other params in their place: those of its defer
+	Modified       bool          `json:"modified,omitempty"`
 	ModifiedCall   Hash          `json:"modified_call,omitzero"`   // the digest of the call with them
 	Approval       string        `json:"approval_token,omitempty"` // since then; see ApprovalToken
 	Digest         Hash          `json:"digest"`
@@ -87,7 +88,8 @@ type Action struct {
 	// Why Params and Context are neither kept nor shown; nil if they are.
 	ParamsWithheld  *wire.Withheld `json:"params_withheld,omitempty"`
 	ContextWithheld *wire.Withheld `json:"context_withheld,omitempty"`
-	refilled        bool           // Params or Context are from the approvers' view; the action's own row does not have them
+	// Params or Context are from the approvers' view; the action's own row does not have them
+	refilled bool
 }
 
 // ActionEvent is one thing that happened to an action, and the audit record that says so.
@@ -139,7 +141,8 @@ func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
 // take writes a decision into the action.
 func (a *Action) take(c *Decide, now time.Time) {
 	d := &c.Out
-	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.GrantID
+	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason,
+		d.RuleID, d.Message, d.DecisionID, d.GrantID
 	a.Policy, a.Risk = c.Policy, RiskOf(&c.Verdict, d.Effect)
 	a.Updated, a.Decided = now, now
 	switch d.Effect {
@@ -152,7 +155,8 @@ func (a *Action) take(c *Decide, now time.Time) {
 	}
 }
 
-// action is the action with that id as it will be after this batch, or nil, and the deferred call that it waits for, or nil.
+// action is the action with that id as it will be after this batch, or nil, and the deferred call that it waits for, or
+// nil.
 func (tx *tx) action(id string) (*Action, *Defer, error) {
 	row, found, err := tx.pendingGet(keyAction(id))
 	if err != nil {
@@ -253,6 +257,7 @@ func (a *Action) setTexts(row []byte) error {
 func (tx *tx) happened(a *Action, typ string, by Who, code, reason string) {
 	hash := tlog.RecordHash(tx.records[tx.start+4:])
 	seq := tx.q.tree.Size()
-	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal, Code: code, Reason: reason})
+	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]),
+		At: tx.now, By: by.Principal, Code: code, Reason: reason})
 	a.Updated = tx.now
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// StartAction starts an allowed or approved action: it becomes executing by a permit that is recorded in the same write,
-// and by nothing else.
+// StartAction starts an allowed or approved action: it becomes executing by a permit that is recorded in the same
+// write, and by nothing else.
 type StartAction struct {
 	ID    string
 	Idem  *[16]byte // hash of key, action and Idempotency-Key
@@ -29,8 +29,11 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if a != nil && a.KeyID == c.Key.ID && n.Shown != "" && !hmac.Equal([]byte(n.Shown), []byte(tx.s.CallDigest(a.Stands()))) {
-		return false, sdk.FieldErrf(sdk.CodeCallChanged, "digest", "the digest is not that of the action as it stands: read the action again, and start it with the params and the digest that it has now; nothing was started")
+	if a != nil && a.KeyID == c.Key.ID && n.Shown != "" &&
+		!hmac.Equal([]byte(n.Shown), []byte(tx.s.CallDigest(a.Stands()))) {
+		return false, sdk.FieldErrf(sdk.CodeCallChanged, "digest",
+			"the digest is not that of the action as it stands: read the action again, and start it with the params and the "+
+				"digest that it has now; nothing was started")
 	}
 	if again, err := n.again(tx, c, a); again || err != nil {
 		return again, err
@@ -39,7 +42,8 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 		return false, err
 	}
 	if !a.Modified && c.Digest != a.Digest {
-		return false, &sdk.Error{Code: sdk.CodeInternal, Op: "start action: the call to start is not the one that was decided"}
+		return false, &sdk.Error{Code: sdk.CodeInternal,
+			Op: "start action: the call to start is not the one that was decided"}
 	}
 	n.a, n.was, n.c, c.Spent = a, *a, c, a.GrantID
 	return false, nil
@@ -68,7 +72,8 @@ func (a *Action) Startable(k *Key, now time.Time) error {
 		return unknownAction()
 	}
 	if shown := a.At(now); a.waits() && !shown.waits() {
-		return sdk.Errf(sdk.CodeActionExpired, "the action was %s at %s and not started within %v; submit it again", a.Status, a.Decided.UTC().Format(time.RFC3339), ActionFor)
+		return sdk.Errf(sdk.CodeActionExpired, "the action was %s at %s and not started within %v; submit it again", a.Status,
+			a.Decided.UTC().Format(time.RFC3339), ActionFor)
 	}
 	switch {
 	case a.waits():
@@ -79,7 +84,8 @@ func (a *Action) Startable(k *Key, now time.Time) error {
 	if a.Status == ActionDenied && a.Reason == ActionSpent {
 		return sdk.Errf(sdk.CodeConflict, "the action cannot be started: %s; submit it again", ActionSpent)
 	}
-	return sdk.Errf(sdk.CodeConflict, "the action is %s; only an allowed or approved action can be started, and only once", a.Status)
+	return sdk.Errf(sdk.CodeConflict, "the action is %s; only an allowed or approved action can be started, and only once",
+		a.Status)
 }
 
 func (n *StartAction) members(o *wire.Writer) {

@@ -25,11 +25,12 @@ type ActionChange interface {
 }
 
 func unknownAction() *sdk.Error {
-	return sdk.Errf(sdk.CodeUnknownAction, "there is no such action, or it is not this key's to see; ids are looked up whole")
+	return sdk.Errf(sdk.CodeUnknownAction, "there is no such action, or it is not this key's to see; ids are looked "+
+		"up whole")
 }
 
-// NewAction makes an action of a decision. A submission that equals one of the same key within ActionTwinFor, or has its
-// Idempotency-Key, makes none: it gives that one, unless today's answer is stricter.
+// NewAction makes an action of a decision. A submission that equals one of the same key within ActionTwinFor, or has
+// its Idempotency-Key, makes none: it gives that one, unless today's answer is stricter.
 type NewAction struct {
 	Action Action    // what is known before the decision
 	Idem   *[16]byte // hash of key and Idempotency-Key
@@ -137,7 +138,8 @@ func (n *NewAction) members(o *wire.Writer) {
 
 func (n *NewAction) decided(tx *tx, c *Decide) {
 	a := n.Action
-	a.KeyID, a.AgentID, a.SessionID, a.ToolID, a.Digest, a.Created = c.Key.ID, c.AgentID, c.SessionID, c.ToolID, c.Digest, tx.now
+	a.KeyID, a.AgentID, a.SessionID, a.ToolID, a.Digest, a.Created = c.Key.ID, c.AgentID, c.SessionID, c.ToolID, c.Digest,
+		tx.now
 	a.take(c, tx.now)
 	tx.happened(&a, EventCreated, c.By, "", "")
 	tx.happened(&a, EventDecision, c.By, a.Code, a.Reason)

@@ -125,7 +125,8 @@ func TestStartWantsTheSameCall(t *testing.T) {
 	r.must(&FinishAction{Key: k, ID: made(d).ID, Result: ActionResult{Success: true, Value: "1"}})
 	r.refused(&FinishAction{Key: k, ID: made(d).ID}, sdk.CodeConflict)
 	r.reopen()
-	if a := r.read(r.s.Key("asker"), made(d).ID); a.Status != ActionSucceeded || a.Result.Value != "1" || a.Params != `{}` {
+	if a := r.read(r.s.Key("asker"), made(d).ID); a.Status != ActionSucceeded || a.Result.Value != "1" ||
+		a.Params != `{}` {
 		t.Errorf("%+v", a)
 	}
 }

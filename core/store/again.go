@@ -8,9 +8,9 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// repeat answers a call_id or Idempotency-Key that was seen before by the stricter of then and now: DENY over DEFER over
-// PERMIT. Nothing is spent a second time: no grant, no budget, no approval. What says how often a call may run, rate and
-// loop, counts a repeat as a call.
+// repeat answers a call_id or Idempotency-Key that was seen before by the stricter of then and now: DENY over DEFER
+// over PERMIT. Nothing is spent a second time: no grant, no budget, no approval. What says how often a call may run,
+// rate and loop, counts a repeat as a call.
 func (c *Decide) repeat(tx *tx) error {
 	var before []byte
 	var missing [][16]byte
@@ -72,8 +72,8 @@ func (c *Decide) stricter(tx *tx, then *Decision) error {
 	return nil
 }
 
-// stillPermitted settles the repeat of a permit. What the chain permits today stands on that; what it defers, on the grant
-// that permitted it then.
+// stillPermitted settles the repeat of a permit. What the chain permits today stands on that; what it defers, on the
+// grant that permitted it then.
 func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
 	stands := c.Verdict.Effect == sdk.Permit
 	if then.GrantID != "" {
@@ -92,8 +92,8 @@ func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
 	return c.permitAgain(tx, then)
 }
 
-// stillDeferred settles the repeat of a defer by what has become of it: it waits or is approved, and its token is good; it
-// has ended in a no, and that is the answer; it was redeemed, so the call is one that nobody has answered yet.
+// stillDeferred settles the repeat of a defer by what has become of it: it waits or is approved, and its token is good;
+// it has ended in a no, and that is the answer; it was redeemed, so the call is one that nobody has answered yet.
 func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 	var d *Defer
 	var err error
@@ -129,8 +129,8 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 	return nil
 }
 
-// anew decides a repeat by today's rules alone, because nothing of the first answer holds any more. It spends no grant: a
-// repeat spends nothing.
+// anew decides a repeat by today's rules alone, because nothing of the first answer holds any more. It spends no grant:
+// a repeat spends nothing.
 func (c *Decide) anew(tx *tx) error {
 	if c.Verdict.Effect == sdk.Permit {
 		return c.permitAgain(tx, &c.Out)
@@ -168,7 +168,8 @@ func (d *Decision) memo() []byte {
 	if !d.Expires.IsZero() {
 		expires = strconv.FormatInt(d.Expires.UnixNano(), 10)
 	}
-	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token, expires, d.GrantID}, "\xff"))
+	return []byte(strings.Join([]string{d.Effect.String(), d.Code, d.Reason, d.RuleID, d.Message, d.DecisionID, d.Token,
+		expires, d.GrantID}, "\xff"))
 }
 
 // recalled reads a memo.
@@ -181,20 +182,22 @@ func recalled(memo []byte) (*Decision, error) {
 	if !ok {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call"}
 	}
-	d := &Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6], GrantID: f[8]}
+	d := &Decision{Effect: effect, Code: f[1], Reason: f[2], RuleID: f[3], Message: f[4], DecisionID: f[5], Token: f[6],
+		GrantID: f[8]}
 	if ns, err := strconv.ParseInt(f[7], 10, 64); err == nil {
 		d.Expires = time.Unix(0, ns).UTC()
 	}
 	return d, nil
 }
 
-// actionStands reports whether an action that was decided before may be answered again: today's answer to the same call is
-// not stricter than what the action shows.
+// actionStands reports whether an action that was decided before may be answered again: today's answer to the same call
+// is not stricter than what the action shows.
 func (c *Decide) actionStands(tx *tx, a *Action) (bool, error) {
 	switch {
 	case c.Verdict.Effect == sdk.Deny || tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
 		return a.Status == ActionDenied, nil
-	case c.Verdict.Effect == sdk.Permit || a.Status == ActionDenied || a.Status == ActionPending || a.Status == ActionApproved:
+	case c.Verdict.Effect == sdk.Permit || a.Status == ActionDenied || a.Status == ActionPending ||
+		a.Status == ActionApproved:
 		return true, nil
 	case a.GrantID != "":
 		return c.granted(tx, a.GrantID)

@@ -34,10 +34,12 @@ func TestRepeatIsTheStricterOfThenAndNow(t *testing.T) {
 				agent = r.s.Key("agent")
 			}
 			again := r.repeated(agent, 1, "x", c.now)
-			again.Grants = r.s.GrantsFor(&GrantCall{AgentID: again.AgentID, ToolID: again.ToolID, SessionID: again.SessionID, Policy: again.Policy})
+			again.Grants = r.s.GrantsFor(&GrantCall{AgentID: again.AgentID, ToolID: again.ToolID, SessionID: again.SessionID,
+				Policy: again.Policy})
 			got := r.outcome(again)
 			if got != c.want || !again.Out.Repeat || (again.Out.DecisionID != first.Out.DecisionID) != c.own {
-				t.Errorf("%v, then %v: %s, repeat %v, decision %s after %s", c.then.Effect, c.now.Effect, got, again.Out.Repeat, again.Out.DecisionID, first.Out.DecisionID)
+				t.Errorf("%v, then %v: %s, repeat %v, decision %s after %s", c.then.Effect, c.now.Effect, got, again.Out.Repeat,
+					again.Out.DecisionID, first.Out.DecisionID)
 			}
 			if again.Out.Effect == sdk.Defer && r.status(agent, again.Out.Token) != Pending {
 				t.Errorf("%v, then %v: the token is %s", c.then.Effect, c.now.Effect, r.status(agent, again.Out.Token))
@@ -86,11 +88,13 @@ func TestGrantsPermitIsRepeatedWhileItLives(t *testing.T) {
 	} {
 		for _, uses := range []uint64{1, 0} {
 			r, agent, _ := cast(t)
-			g := &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "**", MaxUses: uses, Policy: "p", IssuedBy: "boss", Issuers: []string{"boss"}}
+			g := &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "**", MaxUses: uses, Policy: "p", IssuedBy: "boss",
+				Issuers: []string{"boss"}}
 			r.must(&AddGrant{Grant: g, TTL: 5 * time.Minute, By: system, Most: 1000})
 			ask := func(v sdk.Verdict, policy string) *Decide {
 				d := r.repeated(agent, 1, "x", v)
-				d.Policy, d.Grants = policy, r.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool", SessionID: "session", Policy: policy})
+				d.Policy, d.Grants = policy, r.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool", SessionID: "session",
+					Policy: policy})
 				return d
 			}
 			r.wants(ask(waits, "p"), standing)
@@ -197,7 +201,8 @@ func TestRepeatOfADeferFollowsIt(t *testing.T) {
 				again.Grants = r.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool", SessionID: "session", Policy: "p"})
 			}
 			if got := r.outcome(again); got != c.want || !again.Out.Repeat || (again.Out.Token == first.Out.Token) != c.same {
-				t.Errorf("%s: got %s (%s), repeat %v, token %q after %q", c.name, got, again.Out.Reason, again.Out.Repeat, again.Out.Token, first.Out.Token)
+				t.Errorf("%s: got %s (%s), repeat %v, token %q after %q", c.name, got, again.Out.Reason, again.Out.Repeat,
+					again.Out.Token, first.Out.Token)
 			}
 			if again.Out.Effect == sdk.Defer {
 				if at := r.status(agent, again.Out.Token); at != Pending && at != Approved {
@@ -208,7 +213,8 @@ func TestRepeatOfADeferFollowsIt(t *testing.T) {
 	}
 }
 
-// A redemption under an Idempotency-Key is answered again as it was, by the stricter of then and now, and spends nothing.
+// A redemption under an Idempotency-Key is answered again as it was, by the stricter of then and now, and spends
+// nothing.
 func TestRedemptionIsRepeatedUnderItsIdempotencyKey(t *testing.T) {
 	keyed := func(r *rig, k *Key, idem byte, args, token string, v sdk.Verdict) *Decide {
 		c := r.redeem(k, args, token, v)
@@ -297,7 +303,8 @@ func TestActionsAreRepeatedByTheStricter(t *testing.T) {
 			}
 			r.must(again)
 			a := made(again)
-			if same := a.ID == made(first).ID; same != c.same || again.Action.(*NewAction).Twin != c.same || a.Status != c.status {
+			if same := a.ID == made(first).ID; same != c.same || again.Action.(*NewAction).Twin != c.same ||
+				a.Status != c.status {
 				t.Errorf("%s, keyed %v: the same action %v, %s", c.name, keyed, same, a.Status)
 			}
 		}

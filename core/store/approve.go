@@ -31,8 +31,8 @@ type Approve struct {
 	View         []byte // the call with them, as approvers see it
 	NewToken     string // the approval_token that actions have from then on
 
-	// Digest is the CallDigest of what the approver was shown, "" if they do not say. Another call is not approved; one whose
-	// arguments were changed is approved only by who says so, or is Shown it otherwise.
+	// Digest is the CallDigest of what the approver was shown, "" if they do not say. Another call is not approved; one
+	// whose arguments were changed is approved only by who says so, or is Shown it otherwise.
 	Digest string
 	Shown  bool
 
@@ -112,8 +112,9 @@ func (c *Approve) answer(tx *tx) error {
 	return nil
 }
 
-// repeats reports whether the deferred call has ended with this answer of this approver: whoever lost the answer to it, or
-// was told that its outcome is unknown, sends it again and is told how it stands. Nothing is signed or recorded twice.
+// repeats reports whether the deferred call has ended with this answer of this approver: whoever lost the answer to it,
+// or was told that its outcome is unknown, sends it again and is told how it stands. Nothing is signed or recorded
+// twice.
 func (c *Approve) repeats(tx *tx, d *Defer) bool {
 	if !c.Yes {
 		return d.Status == Denied && d.ResolvedBy == c.Key.ID
@@ -125,14 +126,16 @@ func (c *Approve) repeats(tx *tx, d *Defer) bool {
 		return false
 	}
 	return slices.ContainsFunc(d.Signed, func(s SignOff) bool {
-		return tx.s.sameLine(s.Key, c.Key.ID) && (s.Grant == nil) == (c.Grant == nil) && (s.Grant == nil || *s.Grant == *c.Grant)
+		return tx.s.sameLine(s.Key, c.Key.ID) && (s.Grant == nil) == (c.Grant == nil) &&
+			(s.Grant == nil || *s.Grant == *c.Grant)
 	})
 }
 
 // mayAnswer refuses who must not know of the deferred call, and whoever asked for it: in code, not in policy.
 func (tx *tx) mayAnswer(k *Key, d *Defer) error {
 	if d == nil || !k.Sees(d.AgentID) {
-		return sdk.FieldErrf(sdk.CodeUnknownDefer, "defer_token", "there is no such deferred call, or it is not this key's to answer")
+		return sdk.FieldErrf(sdk.CodeUnknownDefer, "defer_token",
+			"there is no such deferred call, or it is not this key's to answer")
 	}
 	if tx.s.sameLine(k.ID, d.KeyID) || k.ActsAs(d.AgentID) {
 		return sdk.Errf(sdk.CodeSelfApproval, "a key that asked for a call, or acts as the agent that did, cannot answer it")
@@ -144,8 +147,11 @@ func resolved(d *Defer) error {
 	if d.Status == Expired {
 		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
 	}
-	return &sdk.Error{Code: sdk.CodeAlreadyResolved, Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy, d.ResolvedAt.UTC().Format(time.RFC3339)),
-		More: map[string]string{"resolved_by": d.ResolvedBy, "resolved_at": d.ResolvedAt.UTC().Format(time.RFC3339), "resolution": d.Status}}
+	return &sdk.Error{Code: sdk.CodeAlreadyResolved,
+		Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy,
+			d.ResolvedAt.UTC().Format(time.RFC3339)),
+		More: map[string]string{"resolved_by": d.ResolvedBy, "resolved_at": d.ResolvedAt.UTC().Format(time.RFC3339),
+			"resolution": d.Status}}
 }
 
 // sign adds one sign-off to a pending defer and resolves it when that is enough.
@@ -191,8 +197,8 @@ func (c *Approve) among(tx *tx, signed []SignOff) bool {
 	return slices.ContainsFunc(signed, func(s SignOff) bool { return tx.s.sameLine(s.Key, c.Key.ID) })
 }
 
-// signedBefore answers a sign-off that is sent again. It adds none; but those there are may be enough by now: a kill of one
-// who signed was undone.
+// signedBefore answers a sign-off that is sent again. It adds none; but those there are may be enough by now: a kill of
+// one who signed was undone.
 func (c *Approve) signedBefore(tx *tx, d *Defer, before Defer) error {
 	c.was = nil
 	tx.deferRecord("defer_signed", d, c.By, "signed before")
@@ -221,14 +227,16 @@ func (c *Approve) check(tx *tx, d *Defer) error {
 		return err
 	}
 	if !tx.named(d.Quorums, c.Key) {
-		return sdk.Errf(sdk.CodeNotApprover, "the rule names who may approve this call, and the key %q is not among them", c.Key.Name)
+		return sdk.Errf(sdk.CodeNotApprover, "the rule names who may approve this call, and the key %q is not among them",
+			c.Key.Name)
 	}
 	if c.Modified != nil {
 		if err := tx.st.room(d, len(c.Modified)); err != nil {
 			return err
 		}
 	} else if signed := tx.standing(d); !c.among(tx, signed) && !tx.helps(d, signed, c.Key) {
-		return sdk.Errf(sdk.CodeNotApprover, "enough have signed beside those whom a rule names, and the key %q is not among them; nothing was signed", c.Key.Name)
+		return sdk.Errf(sdk.CodeNotApprover, "enough have signed beside those whom a rule names, and the key %q is not "+
+			"among them; nothing was signed", c.Key.Name)
 	}
 	return c.grantFits(tx, d)
 }
@@ -239,17 +247,22 @@ func (c *Approve) grantFits(tx *tx, d *Defer) error {
 		return nil
 	}
 	if isPattern(d.AgentID) || isPattern(d.ToolID) {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "the agent or tool of this call has a * in its name, which a grant would take for a pattern; nothing was approved")
+		return sdk.FieldErrf(sdk.CodeInvalidField, "grant",
+			"the agent or tool of this call has a * in its name, which a grant would take for a pattern; nothing was approved")
 	}
 	if err := tx.mayGrant(c.Key, d.AgentID); err != nil {
 		return err
 	}
 	if c.Modified == nil && !d.Hidden.none() {
-		return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "the call is not shown whole: its %s could not be masked, and nobody would see what a grant permits; nothing was approved. Approve without a grant, or let the agent ask for the same call again, which tries to mask it again", d.Hidden)
+		return sdk.FieldErrf(sdk.CodeInvalidField, "grant",
+			"the call is not shown whole: its %s could not be masked, and nobody would see what a grant permits; nothing was "+
+				"approved. Approve without a grant, or let the agent ask for the same call again, which tries to mask it again",
+			d.Hidden)
 	}
 	for _, s := range d.Signed {
 		if c.Modified == nil && s.Grant != nil && s.Grant.SessionID != c.Grant.SessionID {
-			return sdk.FieldErrf(sdk.CodeInvalidField, "grant", "another approver asked for a grant for session %q; nothing was approved", s.Grant.SessionID)
+			return sdk.FieldErrf(sdk.CodeInvalidField, "grant",
+				"another approver asked for a grant for session %q; nothing was approved", s.Grant.SessionID)
 		}
 	}
 	if c.Grant.SessionID != "" && c.Grant.SessionID != d.SessionID {
@@ -261,7 +274,8 @@ func (c *Approve) grantFits(tx *tx, d *Defer) error {
 // stand makes the grant that approvers asked for, with the narrowest of what they asked, signed by those who did. It is
 // made only if they would be enough to approve the call.
 func (c *Approve) stand(tx *tx, d *Defer) error {
-	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation), Token: d.Token}
+	g := &Grant{ID: c.NewGrant, AgentID: d.AgentID, ToolPattern: d.ToolID, Operation: wire.Apart(d.ToolID, d.Operation),
+		Token: d.Token}
 	g.Rules, g.Steps = d.Rules()
 	if slices.Contains(g.Rules, d.RuleID) {
 		g.RuleID = d.RuleID
@@ -283,7 +297,8 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	case len(g.Issuers) == 0:
 		return nil
 	case len(g.Rules) == 0: // a grant without rules would also permit the call as it was before
-		c.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for one to permit"
+		c.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for one " +
+			"to permit"
 		return nil
 	case d.GrantID != "":
 		c.GrantNote = "no grant was made: the first approval of this call has made " + d.GrantID
@@ -299,77 +314,6 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	tx.putDefer(d)
 	tx.addGrant(g, ttl, c.By) // it was seen to fit, before anything was signed
 	return nil
-}
-
-// lives reports whether the key, or one that it was rolled to, is not revoked.
-func (s *Store) lives(k *Key, now time.Time) bool {
-	if k.Revoked(now) == nil {
-		return true
-	}
-	next := s.keys.byID[s.keys.names[k.Name]]
-	return next != nil && next.root() == k.root() && next.Revoked(now) == nil
-}
-
-// takes reports whether a list of approvers has the key in it, by its name or the preset that it was made with. Lists name
-// keys: an operator who is called like one, or has a role that is called like its preset, is not in it.
-func takes(from []string, k *Key) bool {
-	if len(from) == 0 || k.person {
-		return len(from) == 0
-	}
-	for _, f := range from {
-		kind, name, _ := strings.Cut(f, ":")
-		if kind == "key" && name == k.Name || kind == "role" && name != "" && name == k.Preset {
-			return true
-		}
-	}
-	return false
-}
-
-// named reports whether some quorum takes the key.
-func (tx *tx) named(quorums []sdk.Quorum, k *Key) bool {
-	for _, q := range quorums {
-		if takes(q.From, k) {
-			return true
-		}
-	}
-	return len(quorums) == 0
-}
-
-// helps reports whether a sign-off of k would count for a quorum that is still missing some.
-func (tx *tx) helps(d *Defer, signed []SignOff, k *Key) bool {
-	signers, missing := (&Defer{Signed: signed}).signers(), false
-	for _, q := range d.Quorums {
-		if tx.count(q, signers) < q.N {
-			if takes(q.From, k) {
-				return true
-			}
-			missing = true
-		}
-	}
-	return !missing
-}
-
-// merged is what both lists ask for, as it is kept.
-func merged(a, b []sdk.Quorum) []sdk.Quorum {
-	out := slices.Clone(a)
-	for _, q := range b {
-		if !slices.ContainsFunc(out, func(o sdk.Quorum) bool {
-			return o.Rule == q.Rule && o.Step == q.Step && o.N >= q.N && slices.Equal(o.From, q.From)
-		}) {
-			q.Named = ""
-			out = append(out, q)
-		}
-	}
-	return out
-}
-
-// sameLine reports whether two keys are one key and its rolled successors.
-func (s *Store) sameLine(a, b string) bool {
-	if a == b {
-		return true
-	}
-	ka, kb := s.keys.byID[a], s.keys.byID[b]
-	return ka != nil && kb != nil && ka.root() == kb.root()
 }
 
 // LookAt reads a deferred call for somebody who is about to answer it, in order with the changes.
@@ -411,7 +355,8 @@ type ListPending struct {
 	Total int  // also before After
 }
 
-// PendingPlace is where a pending call stands in the order of ListPending. A place stays what it is when its call is gone.
+// PendingPlace is where a pending call stands in the order of ListPending. A place stays what it is when its call is
+// gone.
 func PendingPlace(d *Defer) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(d.Expires.UnixNano()))) + d.Token
 }
@@ -422,7 +367,8 @@ func (c *ListPending) apply(tx *tx) error {
 	}
 	var all []*Defer
 	for _, d := range tx.st.live {
-		if tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending && tx.mayAnswer(c.Key, d) == nil {
+		if tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending &&
+			tx.mayAnswer(c.Key, d) == nil {
 			all = append(all, d)
 		}
 	}

@@ -37,8 +37,10 @@ func TestAskedByDecision(t *testing.T) {
 
 // An operator is an approver of their own: different people are different approvers, and no list of keys has one in it.
 func TestOperatorsApprove(t *testing.T) {
-	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(), (&Operator{Name: "bob", Role: RoleApprover}).Approver()
-	if eve := (&Operator{Name: "eve", Role: RoleAuditor}).Approver(); eve.Scope() != 0 || ada.Scope() != sdk.ScopeApprove || bob.Scope() != sdk.ScopeApprove {
+	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(),
+		(&Operator{Name: "bob", Role: RoleApprover}).Approver()
+	if eve := (&Operator{Name: "eve", Role: RoleAuditor}).Approver(); eve.Scope() != 0 ||
+		ada.Scope() != sdk.ScopeApprove || bob.Scope() != sdk.ScopeApprove {
 		t.Error("the wrong roles may approve")
 	}
 	r, agent, _ := cast(t)
@@ -63,10 +65,12 @@ func TestOperatorsApprove(t *testing.T) {
 	}
 }
 
-// Two steps may ask for approvals: an operator is one where anybody will do, and stands for nobody whom the other step names.
+// Two steps may ask for approvals: an operator is one where anybody will do, and stands for nobody whom the other step
+// names.
 func TestOperatorsStandForNobodyElse(t *testing.T) {
 	r, agent, boss := cast(t)
-	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(), (&Operator{Name: "bob", Role: RoleApprover}).Approver()
+	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(),
+		(&Operator{Name: "bob", Role: RoleApprover}).Approver()
 	c := r.call(agent, "both", sdk.Verdict{Effect: sdk.Defer})
 	c.Quorums = []sdk.Quorum{{N: 1}, {N: 1, From: []string{"key:" + boss.Name}}}
 	r.must(c)
@@ -93,7 +97,8 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 	}
 }
 
-// Once the rules name who has to sign, nobody else's sign-off is taken, and the number of approvals that are required stays.
+// Once the rules name who has to sign, nobody else's sign-off is taken, and the number of approvals that are required
+// stays.
 func TestSignOffsThatWouldNotCount(t *testing.T) {
 	r, agent, boss := cast(t)
 	first, other := r.key("first", nil, "approve"), r.key("other", nil, "approve")
@@ -121,7 +126,8 @@ func TestSignOffsThatWouldNotCount(t *testing.T) {
 	r.must(r.answer(first, token, true)) // who signed before sends it again
 	left(1, 2)
 	change := r.answer(other, token, true)
-	change.Modified, change.ModifiedHash, change.ModifiedCall, change.NewToken = []byte(`{"n":2}`), [32]byte{2}, [32]byte{2}, "apr_2"
+	change.Modified, change.ModifiedHash, change.ModifiedCall, change.NewToken = []byte(`{"n":2}`), [32]byte{2},
+		[32]byte{2}, "apr_2"
 	r.must(change) // no sign-off is left, and everybody's counts for the rule of before
 	left(1, 2)
 	again := r.answer(boss, token, true)

@@ -66,7 +66,10 @@ func openGated(t *testing.T) (*Store, *gate) {
 	t.Helper()
 	g := &gate{}
 	n := 0
-	s, err := Open(Settings{Dir: "data", FS: vfs.NewMem(), Now: time.Now, NewID: func() string { n++; return fmt.Sprint("sto_", n) }, Log: t.Logf,
+	s, err := Open(Settings{Dir: "data", FS: vfs.NewMem(), Now: time.Now, NewID: func() string {
+		n++
+		return fmt.Sprint("sto_", n)
+	}, Log: t.Logf,
 		OnFatal: func(err error) { t.Errorf("fatal: %v", err) }, Delay: g.delay, Stall: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +102,8 @@ func deferred(t *testing.T, s *Store, k *Key, token string) {
 
 // ask is a call whose digest is made from a name.
 func ask(k *Key, name string, effect sdk.Effect) *Decide {
-	c := &Decide{Key: k, By: system, AgentID: "agent", ToolID: "tool", CallID: "call-" + name, Policy: "p", NewID: "dec-" + name,
-		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 10}
+	c := &Decide{Key: k, By: system, AgentID: "agent", ToolID: "tool", CallID: "call-" + name, Policy: "p",
+		NewID: "dec-" + name, Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 10}
 	copy(c.Digest[:], name)
 	return c
 }
@@ -156,7 +159,8 @@ func TestOneBatchHasOneWinner(t *testing.T) {
 		if errs := g.together(t, s, one, two, other); errors.Join(errs...) != nil {
 			t.Fatal(errs)
 		}
-		if one.Out.Repeat || !two.Out.Repeat || two.Out.DecisionID != one.Out.DecisionID || other.Out.Code != sdk.ReasonCallIDConflict {
+		if one.Out.Repeat || !two.Out.Repeat || two.Out.DecisionID != one.Out.DecisionID ||
+			other.Out.Code != sdk.ReasonCallIDConflict {
 			t.Errorf("%+v\n%+v\n%+v", one.Out, two.Out, other.Out)
 		}
 	})

@@ -8,9 +8,9 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// CallDigest names a call to those who are shown it: an HMAC of its digest under the store's secret, as hex. It says which
-// call was shown without giving away what was masked in it: who does not have the secret cannot try values out. Safe for
-// concurrent use.
+// CallDigest names a call to those who are shown it: an HMAC of its digest under the store's secret, as hex. It says
+// which call was shown without giving away what was masked in it: who does not have the secret cannot try values out.
+// Safe for concurrent use.
 func (s *Store) CallDigest(call Hash) string {
 	h := hmac.New(sha256.New, s.set.Secret)
 	h.Write([]byte("yett call digest\x00"))
@@ -18,8 +18,8 @@ func (s *Store) CallDigest(call Hash) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Stands is the digest of the call that is approved or denied: the one that was asked for, or the one with the arguments
-// that approvers put in their place.
+// Stands is the digest of the call that is approved or denied: the one that was asked for, or the one with the
+// arguments that approvers put in their place.
 func (d *Defer) Stands() Hash {
 	if d.Modified != nil {
 		return d.ModifiedCall
@@ -41,12 +41,16 @@ func (c *Approve) looked(tx *tx, d *Defer) error {
 	switch {
 	case c.Digest == "" && (d.Modified == nil || c.Shown):
 	case c.Digest == "":
-		return sdk.FieldErrf(sdk.CodeCallChanged, "digest", "an approver has changed the arguments of the call: read it again, and send the digest that it is shown with; nothing was approved")
+		return sdk.FieldErrf(sdk.CodeCallChanged, "digest",
+			"an approver has changed the arguments of the call: read it again, and send the digest that it is shown with; "+
+				"nothing was approved")
 	case !hmac.Equal([]byte(c.Digest), []byte(tx.s.CallDigest(d.Stands()))):
-		return sdk.FieldErrf(sdk.CodeCallChanged, "digest", "the digest is not that of the call as it stands: read it again; nothing was approved")
+		return sdk.FieldErrf(sdk.CodeCallChanged, "digest",
+			"the digest is not that of the call as it stands: read it again; nothing was approved")
 	}
 	if c.Modified != nil && d.Changes >= mostChanges {
-		return sdk.FieldErrf(sdk.CodeConflict, "modified_args", "the arguments of the call were changed %d times already: approve or deny it as it stands", mostChanges)
+		return sdk.FieldErrf(sdk.CodeConflict, "modified_args",
+			"the arguments of the call were changed %d times already: approve or deny it as it stands", mostChanges)
 	}
 	return nil
 }
@@ -71,9 +75,11 @@ func (st *state) room(d *Defer, n int) error {
 	}
 	switch {
 	case ofKey > changedPerKey:
-		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of this key's open calls would be more than %d MiB together; answer some of those calls first; nothing was approved", changedPerKey>>20)
+		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of this key's open calls would be more than %d "+
+			"MiB together; answer some of those calls first; nothing was approved", changedPerKey>>20)
 	case all > changedInAll:
-		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of all open calls would be more than %d MiB together; answer some of those calls first; nothing was approved", changedInAll>>20)
+		return sdk.Errf(sdk.CodeTooManyRequests, "the changed arguments of all open calls would be more than %d MiB "+
+			"together; answer some of those calls first; nothing was approved", changedInAll>>20)
 	}
 	return nil
 }
@@ -105,7 +111,8 @@ func (c *Approve) changedBefore(tx *tx, d *Defer) bool {
 // unchange puts back what the deferred call was before it was changed and signed.
 func (d *Defer) unchange(was *Defer) {
 	d.Signed, d.Quorums, d.Asked, d.GrantID = was.Signed, was.Quorums, was.Asked, was.GrantID
-	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall, was.DigestOnly
+	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall,
+		was.DigestOnly
 	d.Changes, d.Approval, d.Hidden = was.Changes, was.Approval, was.Hidden
 }
 
@@ -117,8 +124,8 @@ func (a *Action) ApprovalToken() string {
 	return a.Token
 }
 
-// end denies a call that waits or is approved. A standing grant that came with an approval of it ends too, also when the call
-// waits again since: it would permit the same call.
+// end denies a call that waits or is approved. A standing grant that came with an approval of it ends too, also when
+// the call waits again since: it would permit the same call.
 func (c *Approve) end(tx *tx, d *Defer) error {
 	why, was := c.Reason, d.Status
 	if why == "" && was == Approved {

@@ -13,7 +13,8 @@ import (
 // changed is an approval with other args.
 func (r *rig) changed(k *Key, token, asked, args, digest string) *Approve {
 	c := r.answer(k, token, true)
-	c.Modified, c.ModifiedHash, c.ModifiedCall = []byte(`{"n":"`+args+`"}`), sha256.Sum256([]byte(args)), called(asked, args)
+	c.Modified, c.ModifiedHash, c.ModifiedCall = []byte(`{"n":"`+args+`"}`), sha256.Sum256([]byte(args)),
+		called(asked, args)
 	c.View, c.NewToken, c.Digest = []byte(`{"args":{"n":"`+args+`"}}`), r.id("apr_"), digest
 	return c
 }
@@ -26,8 +27,8 @@ func (r *rig) stands(k *Key, token string) string {
 	return r.s.CallDigest(c.Out.Stands())
 }
 
-// What was shown is what is signed: a sign-off of another call is refused, and so is one of a changed call that does not say
-// what was shown. A denial is one, whatever the call has become.
+// What was shown is what is signed: a sign-off of another call is refused, and so is one of a changed call that does
+// not say what was shown. A denial is one, whatever the call has become.
 func TestSignsOnlyWhatWasShown(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		r, agent, ann := cast(t)
@@ -128,8 +129,8 @@ func TestAtMostEightChanges(t *testing.T) {
 	}
 }
 
-// An action whose params an approver has changed shows those everywhere, and its approval_token is another one: who saw the
-// first params cannot approve the changed ones.
+// An action whose params an approver has changed shows those everywhere, and its approval_token is another one: who saw
+// the first params cannot approve the changed ones.
 func TestActionShowsWhatIsApproved(t *testing.T) {
 	r, agent, ann := cast(t)
 	bob := r.key("bob", nil, "approve")
@@ -161,8 +162,10 @@ func TestActionShowsWhatIsApproved(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, a := range append(page, r.read(agent, before.ID), r.read(agent, after.ID), after) {
-				if a.Params != `{"n":"`+args+`"}` || a.ApprovalToken() != r.read(bob, before.ID).ApprovalToken() || r.s.CallDigest(a.Stands()) != digest {
-					t.Errorf("restart %v: %s shows %s, token %s, digest %s", restart, a.ID, a.Params, a.ApprovalToken(), r.s.CallDigest(a.Stands()))
+				if a.Params != `{"n":"`+args+`"}` || a.ApprovalToken() != r.read(bob, before.ID).ApprovalToken() ||
+					r.s.CallDigest(a.Stands()) != digest {
+					t.Errorf("restart %v: %s shows %s, token %s, digest %s", restart, a.ID, a.Params, a.ApprovalToken(),
+						r.s.CallDigest(a.Stands()))
 				}
 			}
 		}
@@ -183,7 +186,9 @@ func TestActionShowsWhatIsApproved(t *testing.T) {
 
 // An approval can be taken back until it is spent, by whoever could have denied the call.
 func TestWithdraw(t *testing.T) {
-	pending, approved := func(*rig, *Key, string) {}, func(r *rig, boss *Key, token string) { r.must(r.answer(boss, token, true)) }
+	pending, approved := func(*rig, *Key, string) {}, func(r *rig, boss *Key, token string) {
+		r.must(r.answer(boss, token, true))
+	}
 	for _, c := range []struct {
 		name   string
 		before func(r *rig, boss *Key, token string)
@@ -268,7 +273,8 @@ func TestWithdrawTakesWhatCameWithTheApproval(t *testing.T) {
 		no.Withdraw, no.Reason = true, ""
 		r.must(&ApproveAction{ID: a.ID, Approve: *no})
 		got := r.read(agent, a.ID)
-		if got.Status != ActionDenied || got.Reason != "the approval was withdrawn" || got.Events[len(got.Events)-1].Type != EventDenied {
+		if got.Status != ActionDenied || got.Reason != "the approval was withdrawn" ||
+			got.Events[len(got.Events)-1].Type != EventDenied {
 			t.Errorf("%+v", got)
 		}
 		r.refused(r.start(got, agent, "x", waits), sdk.CodeConflict)
@@ -303,7 +309,8 @@ func TestWithdrawWakesPollers(t *testing.T) {
 	}
 }
 
-// What approvers put in place of arguments is held in memory while a call is open, so it has a bound for each key and over all.
+// What approvers put in place of arguments is held in memory while a call is open, so it has a bound for each key and
+// over all.
 func TestChangedArgumentsHaveABound(t *testing.T) {
 	const size = 1 << 20
 	args := make([]byte, size) // one for all: the test needs no memory

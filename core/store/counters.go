@@ -9,8 +9,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Charge is one limit that a permit must stay within, with the counter it is counted on. What is counted lies in windows
-// of fixed length that begin at the Unix epoch, in UTC; a window's rows go once it is over.
+// Charge is one limit that a permit must stay within, with the counter it is counted on. What is counted lies in
+// windows of fixed length that begin at the Unix epoch, in UTC; a window's rows go once it is over.
 type Charge struct {
 	Counter [16]byte // of step, rule, kind, whom and window
 	Step    string
@@ -41,7 +41,8 @@ func (c *Charge) why() string {
 	return fmt.Sprintf("rule %s permits %s calls in %v per %s", c.Rule, c.Max, c.Window, c.Per)
 }
 
-// counters holds the sums of windows that were looked at lately. It may be emptied at any time: what is not here is read.
+// counters holds the sums of windows that were looked at lately. It may be emptied at any time: what is not here is
+// read.
 type counters map[counterKey]exact.Decimal
 
 type counterKey struct {
@@ -88,8 +89,8 @@ type overrun struct {
 // spared reports whether a repeat leaves the limit alone: it is a call, and spends nothing.
 func (c *Charge) spared(repeat bool) bool { return repeat && c.Kind == sdk.LimitBudget }
 
-// within looks whether a permit stays within all of the limits, and gives what their sums would be then. A repeat is held
-// to those that count calls.
+// within looks whether a permit stays within all of the limits, and gives what their sums would be then. A repeat is
+// held to those that count calls.
 func (tx *tx) within(charges []Charge, repeat bool) ([]exact.Decimal, *overrun, error) {
 	var sums []exact.Decimal
 	for i := range charges {

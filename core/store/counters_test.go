@@ -9,7 +9,8 @@ import (
 )
 
 func charge(kind sdk.LimitKind, per, amount, most string, window time.Duration) Charge {
-	c := Charge{Step: "rules", Limit: sdk.Limit{Kind: kind, Rule: "r", Per: per, Window: window, Amount: amount, Max: most}}
+	c := Charge{Step: "rules", Limit: sdk.Limit{Kind: kind, Rule: "r", Per: per, Window: window, Amount: amount,
+		Max: most}}
 	copy(c.Counter[:], per+window.String())
 	c.Counter[15] = byte(kind)
 	return c
@@ -59,7 +60,8 @@ func TestLimits(t *testing.T) {
 // TestChargesAreAllOrNothing: a call that one limit stops is charged to none.
 func TestChargesAreAllOrNothing(t *testing.T) {
 	r, agent, _ := cast(t)
-	wide, narrow := charge(sdk.LimitRate, "agent", "1", "3", time.Minute), charge(sdk.LimitRate, "session", "1", "1", time.Minute)
+	wide, narrow := charge(sdk.LimitRate, "agent", "1", "3", time.Minute),
+		charge(sdk.LimitRate, "session", "1", "1", time.Minute)
 	r.wants(r.limited(agent, permit, wide, narrow), "PERMIT RULE_PERMIT")
 	for range 5 {
 		r.wants(r.limited(agent, permit, wide, narrow), "DENY RATE_EXCEEDED")
@@ -81,7 +83,8 @@ func TestTwoLimitsOnOneCounter(t *testing.T) {
 // TestRepeatsAreChargedForRateAlone holds "nothing spent twice, rate still counted".
 func TestRepeatsAreChargedForRateAlone(t *testing.T) {
 	r, agent, _ := cast(t)
-	rate, budget := charge(sdk.LimitRate, "agent", "1", "3", time.Minute), charge(sdk.LimitBudget, "agent", "1", "1", time.Minute)
+	rate, budget := charge(sdk.LimitRate, "agent", "1", "3", time.Minute),
+		charge(sdk.LimitBudget, "agent", "1", "1", time.Minute)
 	again := func() *Decide {
 		c := r.call(agent, "same", permit)
 		c.Repeats, c.Charges = [][16]byte{{1}}, []Charge{rate, budget}
@@ -93,7 +96,8 @@ func TestRepeatsAreChargedForRateAlone(t *testing.T) {
 	r.wants(again(), "DENY RATE_EXCEEDED")
 }
 
-// TestApprovalsAndGrantsAreCharged: however a call comes to be permitted, its limits hold; what they stop spends no approval.
+// TestApprovalsAndGrantsAreCharged: however a call comes to be permitted, its limits hold; what they stop spends no
+// approval.
 func TestApprovalsAndGrantsAreCharged(t *testing.T) {
 	r, agent, boss := cast(t)
 	c := charge(sdk.LimitRate, "agent", "1", "1", time.Minute)

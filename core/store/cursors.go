@@ -11,8 +11,9 @@ import (
 
 // The types of records that tell what became of a subscriber's deliveries.
 const (
-	SubscriberGap        = "subscriber_gap"         // records that retention had removed before they were delivered
-	SubscriberPaused     = "subscriber_paused"      // a record cannot be delivered: nothing goes out until an operator says so
+	SubscriberGap = "subscriber_gap" // records that retention had removed before they were delivered
+	// a record cannot be delivered: nothing goes out until an operator says so
+	SubscriberPaused     = "subscriber_paused"
 	SubscriberResumed    = "subscriber_resumed"     // an operator said so
 	SubscriberDeadLetter = "subscriber_dead_letter" // a record was passed over
 	SubscriberReplay     = "subscriber_replay"      // an operator asked for records once more
@@ -52,7 +53,8 @@ type SubscriberEvent struct {
 }
 
 // MoveCursor moves a subscriber's cursor, and records events in the same write. It makes no record of its own: a cursor
-// moves several times a second. A cursor that is at To already has been moved by an earlier try: then nothing is recorded.
+// moves several times a second. A cursor that is at To already has been moved by an earlier try: then nothing is
+// recorded.
 type MoveCursor struct {
 	Name   string
 	To     uint64
@@ -76,7 +78,8 @@ func (c *MoveCursor) apply(tx *tx) error {
 		return nil
 	}
 	is := Cursor{Seq: c.To, High: max(was.High, c.To)}
-	tx.set(keyStr(prefixCursor, c.Name), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, is.Seq), is.High))
+	tx.set(keyStr(prefixCursor, c.Name), binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, is.Seq),
+		is.High))
 	tx.s.cursors.next[c.Name] = is
 	tx.onSync = append(tx.onSync, func(bool) { tx.s.cursors.keep(c.Name, is) })
 	return nil
@@ -94,7 +97,8 @@ func (c *MoveCursor) check(tx *tx) error {
 	case known && c.To < was.Seq && !c.Back:
 		return sdk.FieldErrf(sdk.CodeConflict, "seq", "the cursor is at %d already, and %d lies behind it", was.Seq, c.To)
 	case !known && len(tx.s.cursors.next) >= maxCursors:
-		return sdk.FieldErrf(sdk.CodeTooManyRequests, "name", "there are %d cursors already; remove one that nobody uses (yett plugin forget NAME)", maxCursors)
+		return sdk.FieldErrf(sdk.CodeTooManyRequests, "name",
+			"there are %d cursors already; remove one that nobody uses (yett plugin forget NAME)", maxCursors)
 	}
 	return nil
 }

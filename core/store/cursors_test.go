@@ -64,7 +64,9 @@ func TestCursorEvents(t *testing.T) {
 	r.must(dead)
 	again := *dead
 	r.must(&again)
-	r.must(&MoveCursor{Name: "siem", Stay: true, Events: []SubscriberEvent{{Type: SubscriberPaused, First: 6, Last: 6, By: Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}}}})
+	r.must(&MoveCursor{Name: "siem", Stay: true,
+		Events: []SubscriberEvent{{Type: SubscriberPaused, First: 6, Last: 6,
+			By: Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}}}})
 	r.refused(&MoveCursor{Name: "siem", To: 99, Events: []SubscriberEvent{{Type: SubscriberGap}}}, sdk.CodeInvalidField)
 	rows, _, err := logOf(r.s)
 	if err != nil {
@@ -86,8 +88,10 @@ func TestCursorEvents(t *testing.T) {
 func TestCursorsInOneBatch(t *testing.T) {
 	s, g := openGated(t)
 	newKey(t, s, "k", "authorize")
-	errs := g.together(t, s, &MoveCursor{Name: "a", To: 1}, &MoveCursor{Name: "a", To: 0}, &MoveCursor{Name: "b", To: 1}, &DropCursor{Name: "b"}, &MoveCursor{Name: "b", To: 0})
-	if fmt.Sprint(errs[0], codeOf(errs[1]), errs[2], errs[3], errs[4]) != fmt.Sprint(nil, sdk.CodeConflict, nil, nil, nil) {
+	errs := g.together(t, s, &MoveCursor{Name: "a", To: 1}, &MoveCursor{Name: "a", To: 0}, &MoveCursor{Name: "b", To: 1},
+		&DropCursor{Name: "b"}, &MoveCursor{Name: "b", To: 0})
+	if fmt.Sprint(errs[0], codeOf(errs[1]), errs[2], errs[3], errs[4]) !=
+		fmt.Sprint(nil, sdk.CodeConflict, nil, nil, nil) {
 		t.Errorf("%v", errs)
 	}
 	a, _ := s.Cursor("a")

@@ -22,10 +22,11 @@ type Decide struct {
 	SessionID string
 	ToolID    string
 	Operation string
-	Began     uint64     // what Store.Began was when the call began
-	CallID    string     // the caller's, or made
-	Repeats   [][16]byte // hashes of operation, key, agent and the caller's call_id, and of its Idempotency-Key, if it sent them
-	Keyed     bool       // the last of Repeats is of an Idempotency-Key: a redemption is repeated under that, too
+	Began     uint64 // what Store.Began was when the call began
+	CallID    string // the caller's, or made
+	// hashes of operation, key, agent and the caller's call_id, and of its Idempotency-Key, if it sent them
+	Repeats   [][16]byte
+	Keyed     bool // the last of Repeats is of an Idempotency-Key: a redemption is repeated under that, too
 	Digest    [32]byte
 	Args      []byte // as the audit policy stores them: JSON, or nil
 	Policy    string
@@ -43,18 +44,22 @@ type Decide struct {
 	Asked     [16]byte     // the hash of a call_id that was made for the call; zero if the caller sent one
 	NewID     string       // the decision's id
 	NewToken  string       // the defer's token; only with a Defer verdict
-	View      []byte       // the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
-	Hidden    Hidden       // what View does not show
-	NeedsView bool         // set, with nothing decided: no grant has permitted the call, or approvers are not shown all of it, and View is needed now
+	// the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
+	View   []byte
+	Hidden Hidden // what View does not show
+	// set, with nothing decided: no grant has permitted the call, or approvers are not shown all of it, and View is needed
+	// now
+	NeedsView bool
 	DeferTTL  time.Duration
 	MaxDefers int // pending per key
 	MaxJoined int // actions that wait for one deferred call; 0 is no limit
 
-	Quorums     []sdk.Quorum // with a Defer verdict: what has to be signed
-	Charges     []Charge     // what a permit must stay within
-	Grants      []*Grant     // with a Defer verdict: what may be spent instead, the narrowest first, args_match looked at
-	Spent       string       // the grant that permitted the call before, when an action is started: it permits that, and is not spent again
-	ArgsHash    [32]byte     // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
+	Quorums []sdk.Quorum // with a Defer verdict: what has to be signed
+	Charges []Charge     // what a permit must stay within
+	Grants  []*Grant     // with a Defer verdict: what may be spent instead, the narrowest first, args_match looked at
+	// the grant that permitted the call before, when an action is started: it permits that, and is not spent again
+	Spent       string
+	ArgsHash    [32]byte // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
 	ContextHash [32]byte
 
 	ArgsWithheld *wire.Withheld // why Args is not what the audit policy asks for; nil if it is
@@ -84,7 +89,8 @@ func (c *Decide) apply(tx *tx) error {
 	if err := c.Key.live(tx.now); err != nil {
 		return err
 	}
-	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID, Message: c.Verdict.Message, DecisionID: c.NewID}
+	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID,
+		Message: c.Verdict.Message, DecisionID: c.NewID}
 	if c.Quorums == nil && c.Verdict.Effect == sdk.Defer {
 		c.Quorums = []sdk.Quorum{{N: max(c.Verdict.Approvals, 1), From: c.Verdict.From, Rule: c.Verdict.RuleID}}
 	}
@@ -123,6 +129,10 @@ func (c *Decide) deny(code, reason string) {
 
 // killed turns whatever was to be decided into the denial of a kill.
 func (c *Decide) killed(k *Kill) {
+	if k == forgotten {
+		c.deny(sdk.ReasonKillSwitch, "more kills have come and gone since the call began than are remembered; ask again")
+		return
+	}
 	c.deny(sdk.ReasonKillSwitch, "stopped by a kill of scope "+k.Scope)
 }
 
@@ -194,15 +204,17 @@ func (c *Decide) standing(tx *tx) error {
 }
 
 // granted reports whether the grant that has permitted the call before would still do so: it is neither revoked nor
-// expired, enough of its issuers could sign it now, and it covers the call under today's rules. Its uses do not matter: one
-// of them is this call's.
+// expired, enough of its issuers could sign it now, and it covers the call under today's rules. Its uses do not matter:
+// one of them is this call's.
 func (c *Decide) granted(tx *tx, id string) (bool, error) {
 	g, err := tx.grant(id)
 	if err != nil || g == nil {
 		return false, err
 	}
-	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID, RuleID: c.Verdict.RuleID, Policy: c.Policy, Quorums: c.Quorums}
-	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) && tx.enough(c.Quorums, tx.inTime(g.Issuers)), nil
+	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID,
+		RuleID: c.Verdict.RuleID, Policy: c.Policy, Quorums: c.Quorums}
+	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) &&
+		tx.enough(c.Quorums, tx.inTime(g.Issuers)), nil
 }
 
 func (c *Decide) overrun(o *overrun) {
@@ -226,13 +238,16 @@ func (c *Decide) settle(tx *tx) {
 		return
 	}
 	if tx.st.pending[c.Key.ID] >= c.MaxDefers {
-		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+" calls pending already (limits.pending_per_key)")
+		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+
+			" calls pending already (limits.pending_per_key)")
 		return
 	}
-	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID, ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID,
-		DecisionID: c.NewID, Digest: c.Digest, RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
+	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID,
+		ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID, DecisionID: c.NewID, Digest: c.Digest,
+		RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
 		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: merged(nil, c.Quorums),
-		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash, ContextHash: c.ContextHash, Hidden: c.Hidden}
+		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash,
+		ContextHash: c.ContextHash, Hidden: c.Hidden}
 	if c.Action != nil && c.Action.id() != "" {
 		d.Actions = []string{c.Action.id()}
 	}
@@ -252,7 +267,8 @@ func (c *Decide) attach(tx *tx, d *Defer) bool {
 		return true
 	}
 	if c.MaxJoined > 0 && len(d.actions()) >= c.MaxJoined {
-		c.deny(sdk.ReasonRateExceeded, strconv.Itoa(c.MaxJoined)+" actions wait for the approval of this call already (limits.actions_per_approval)")
+		c.deny(sdk.ReasonRateExceeded, strconv.Itoa(c.MaxJoined)+
+			" actions wait for the approval of this call already (limits.actions_per_approval)")
 		return false
 	}
 	tx.join(d, c.Action.id())
@@ -311,97 +327,6 @@ func (c *Decide) record(tx *tx) {
 		c.Action.members(&o)
 	}
 	tx.end(o)
-}
-
-// Scanned records one scan.
-type Scanned struct {
-	Key       *Key
-	By        Who
-	ScanID    string
-	AgentID   string
-	SessionID string
-	ToolID    string
-	Bytes     int
-	Outcome   string
-	Code      string
-	Reason    string
-	Policy    string
-	Findings  []ScannedFinding
-	Receipts  []wire.Receipt
-	LatencyUS int64
-	Stream    *ScannedPiece // nil: a whole text
-
-	Killed bool // out: a kill covers the stream, so the piece is recorded as denied
-}
-
-// ScannedPiece says which piece of a stream was scanned.
-type ScannedPiece struct {
-	ID       string
-	Offset   int
-	Final    bool
-	Settled  int    // bytes of the stream that all answers so far stand for
-	Released int    // bytes that all answers so far gave
-	Before   [2]int // Settled and Released before this piece: what holds when it is denied
-}
-
-// denied makes the piece's record that of a denial by a kill.
-func (c *Scanned) denied() {
-	c.Killed = true
-	c.Outcome, c.Code, c.Reason = "DENIED", sdk.ReasonKillSwitch, "a kill is in effect"
-	c.Stream.Settled, c.Stream.Released = c.Stream.Before[0], c.Stream.Before[1]
-}
-
-// ScannedFinding is a finding as the log keeps it: where and what kind, with a keyed hash of the text, never the text.
-type ScannedFinding struct {
-	Kind, Scanner, Severity, Action string
-	Start, End                      int
-	Hash                            string
-	Shadow                          bool // of a step in shadow mode: without effect
-}
-
-func (c *Scanned) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
-		return err
-	}
-	if c.Killed = false; c.Stream != nil && tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
-		c.denied()
-	}
-	tx.touch(c.Key)
-	o := tx.record("scan")
-	c.By.write(&o)
-	o.Str("scan_id", c.ScanID)
-	o.Str("agent_id", c.AgentID)
-	o.Str("session_id", c.SessionID)
-	o.Str("tool_id", c.ToolID)
-	o.Int("bytes", int64(c.Bytes))
-	if p := c.Stream; p != nil {
-		o.Str("stream_id", p.ID)
-		o.Int("offset", int64(p.Offset))
-		o.Bool("final", p.Final)
-		o.Int("settled", int64(p.Settled))
-		o.Int("released", int64(p.Released))
-	}
-	o.Str("outcome", c.Outcome)
-	o.Str("reason_code", c.Code)
-	o.Opt("reason", c.Reason)
-	o.Str("policy_version", c.Policy)
-	o.Int("latency_us", c.LatencyUS)
-	o.List("findings", len(c.Findings), func(i int, w *wire.Writer) {
-		f := &c.Findings[i]
-		w.Str("kind", f.Kind)
-		w.Str("scanner", f.Scanner)
-		w.Int("start", int64(f.Start))
-		w.Int("end", int64(f.End))
-		w.Str("severity", f.Severity)
-		w.Str("action", f.Action)
-		w.Str("hash", f.Hash)
-		if f.Shadow {
-			w.Bool("shadow", true)
-		}
-	})
-	o.List("scanned_by", len(c.Receipts), func(i int, w *wire.Writer) { c.Receipts[i].Members(w) })
-	tx.end(o)
-	return nil
 }
 
 // Note records something that happened without changing state: a start, a configuration, refused keys.

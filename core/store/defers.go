@@ -3,9 +3,6 @@ package store
 import (
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -58,14 +55,17 @@ type Defer struct {
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
-	Actions    []string  `json:"actions,omitempty"` // the action that began it; those that joined later have rows of their own
+	// the action that began it; those that joined later have rows of their own
+	Actions []string `json:"actions,omitempty"`
 
 	Moves  []ActionEvent `json:"moves,omitempty"` // what happened to the actions that wait for it
 	joined []string      // of a live one, in memory
 
-	TTL          time.Duration   `json:"ttl,omitempty"` // how long the rule lets it, and then its approval, wait; 0 is the default
-	Quorums      []sdk.Quorum    `json:"quorums"`
-	Asked        []sdk.Quorum    `json:"asked,omitempty"` // what the rules ask for the call as an approver changed it; a redemption may add to it
+	// how long the rule lets it, and then its approval, wait; 0 is the default
+	TTL     time.Duration `json:"ttl,omitempty"`
+	Quorums []sdk.Quorum  `json:"quorums"`
+	// what the rules ask for the call as an approver changed it; a redemption may add to it
+	Asked        []sdk.Quorum    `json:"asked,omitempty"`
 	Priority     sdk.Priority    `json:"priority,omitempty"`
 	ArgsHash     Hash            `json:"args_hash"`
 	ContextHash  Hash            `json:"context_hash"`
@@ -75,9 +75,11 @@ type Defer struct {
 	Changes      int             `json:"changes,omitempty"`        // how often approvers put other args in place
 	Approval     string          `json:"approval_token,omitempty"` // of its actions, since that was done
 	Withdrawn    bool            `json:"withdrawn,omitempty"`      // it was approved, and denied after that
-	DigestOnly   bool            `json:"digest_only,omitempty"`    // the audit policy keeps no args, so no record has Modified
-	Hidden       Hidden          `json:"hidden,omitzero"`          // what of the call approvers are not shown
-	Required     int             `json:"-"`                        // approvals in all, as far as can be known; set on the copies that leave the store
+	// the audit policy keeps no args, so no record has Modified
+	DigestOnly bool   `json:"digest_only,omitempty"`
+	Hidden     Hidden `json:"hidden,omitzero"` // what of the call approvers are not shown
+	// approvals in all, as far as can be known; set on the copies that leave the store
+	Required int `json:"-"`
 }
 
 // signers are the approvers so far.
@@ -97,7 +99,8 @@ func (d *Defer) asks() []sdk.Quorum {
 	return d.Quorums
 }
 
-// Rules lists the rules that ask for approvals of the call as it is now, and the step of each. "" is the chain's default.
+// Rules lists the rules that ask for approvals of the call as it is now, and the step of each. "" is the chain's
+// default.
 func (d *Defer) Rules() (rules, steps []string) {
 	for _, q := range d.asks() {
 		known := false
@@ -112,82 +115,6 @@ func (d *Defer) Rules() (rules, steps []string) {
 }
 
 func (d *Defer) open() bool { return d.Status == Pending || d.Status == Approved }
-
-type callKey struct{ key, agent, call string }
-
-// state is what the sequencer's goroutine alone may touch.
-type state struct {
-	live     map[string]*Defer     // pending and approved, by token
-	alike    map[[32]byte][]*Defer // pending and approved, by the digest of the call
-	byCall   map[callKey]string    // token of a live defer, by the call that asked
-	pending  map[string]int        // per key
-	watchers map[string][]chan struct{}
-	undone   map[killName]*Kill // undone in this batch
-	counters counters
-	dropped  uint64          // the minute in which old counters went last
-	dues     dues            // when to look at which live defer
-	dueOf    map[string]*due // by its token
-}
-
-func newState() *state {
-	return &state{live: map[string]*Defer{}, alike: map[[32]byte][]*Defer{}, byCall: map[callKey]string{}, pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{}, dueOf: map[string]*due{}}
-}
-
-// sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
-func (st *state) sorted(fits func(*Defer) bool) []*Defer {
-	var out []*Defer
-	for _, d := range st.live {
-		if fits(d) {
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Defer) int { return strings.Compare(a.Token, b.Token) })
-	return out
-}
-
-func (s *Store) loadDefers(st *state) error {
-	return s.scan(prefixLive, func(key, _ []byte) error {
-		row, found, err := s.get(keyStr(prefixDefer, string(key[1:])))
-		if err != nil {
-			return err
-		}
-		d := &Defer{}
-		if !found {
-			return fmt.Errorf("a live defer has no row")
-		}
-		if err := json.Unmarshal(row, d); err != nil {
-			return fmt.Errorf("a defer cannot be read: %w", err)
-		}
-		st.add(d)
-		st.remind(d, s.ends(d))
-		if err := s.loadJoined(d); err != nil {
-			return err
-		}
-		s.open.put(d, false)
-		return nil
-	})
-}
-
-func (st *state) add(d *Defer) {
-	st.live[d.Token] = d
-	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token
-	st.alike[d.Digest] = append(st.alike[d.Digest], d)
-	if d.Status == Pending {
-		st.pending[d.KeyID]++
-	}
-}
-
-// drop takes a call that has ended off the lists of live ones.
-func (st *state) drop(d *Defer) {
-	delete(st.live, d.Token)
-	rest := slices.DeleteFunc(st.alike[d.Digest], func(o *Defer) bool { return o == d })
-	if st.alike[d.Digest] = rest; len(rest) == 0 {
-		delete(st.alike, d.Digest)
-	}
-	if asked := (callKey{d.KeyID, d.AgentID, d.CallID}); st.byCall[asked] == d.Token {
-		delete(st.byCall, asked)
-	}
-}
 
 // waiting is the pending deferred call of that digest, or nil.
 func (tx *tx) waiting(digest [32]byte) *Defer {
@@ -205,13 +132,6 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 		tx.expireOne(d)
 	}
 	return is
-}
-
-// unpend takes d out of the count of pending ones.
-func (st *state) unpend(d *Defer) {
-	if st.pending[d.KeyID]--; st.pending[d.KeyID] <= 0 {
-		delete(st.pending, d.KeyID)
-	}
 }
 
 // find is the defer with that token in any state, or nil.
@@ -376,8 +296,8 @@ func (tx *tx) denyPendingOf(k *Key, by Who) {
 	}
 }
 
-// DeferStatus reads one deferred call, in order with the changes. With Watch set and the defer still pending, Changed is
-// closed when it moves.
+// DeferStatus reads one deferred call, in order with the changes. With Watch set and the defer still pending, Changed
+// is closed when it moves.
 type DeferStatus struct {
 	Token string
 	Key   *Key
@@ -397,7 +317,8 @@ func (c *DeferStatus) apply(tx *tx) error {
 	}
 	mine := d != nil && d.KeyID == c.Key.ID
 	if d == nil || !mine && (c.Key.scope&sdk.ScopeApprove == 0 || !c.Key.Sees(d.AgentID)) {
-		return &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token", Msg: "there is no such deferred call, or it is not this key's to see"}
+		return &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token",
+			Msg: "there is no such deferred call, or it is not this key's to see"}
 	}
 	tx.expireOne(d)
 	c.Out = tx.shown(d)
@@ -428,19 +349,6 @@ func (c *StopWatch) apply(tx *tx) error {
 	}
 	tx.st.watchers[c.Token] = list
 	return nil
-}
-
-// wakeApproved wakes those who poll a call whose row says approved: its sign-offs may count again.
-func (st *state) wakeApproved() {
-	for token, waiting := range st.watchers {
-		if d := st.live[token]; d == nil || d.Status != Approved {
-			continue
-		}
-		delete(st.watchers, token)
-		for _, ch := range waiting {
-			close(ch)
-		}
-	}
 }
 
 // actions are those that wait for the deferred call.

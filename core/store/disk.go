@@ -10,12 +10,12 @@ import (
 
 // disk is the file system that Pebble writes through. Two things are ours:
 //
-// A failed write or sync is never retried. Pebble retries some, panics in its own goroutines on others, and goes on after
-// some that it has called fatal. Here the first failure ends the store, refusals go out, the process ends, and whoever
-// wanted to write waits for that.
+// A failed write or sync is never retried. Pebble retries some, panics in its own goroutines on others, and goes on
+// after some that it has called fatal. Here the first failure ends the store, refusals go out, the process ends, and
+// whoever wanted to write waits for that.
 //
-// A manifest's name is synced before the marker file that points to it is made. Pebble syncs their directory once, behind
-// both: a power cut in between may keep the marker without the manifest, which is a store that cannot be opened.
+// A manifest's name is synced before the marker file that points to it is made. Pebble syncs their directory once,
+// behind both: a power cut in between may keep the marker without the manifest, which is a store that cannot be opened.
 type disk struct {
 	vfs.FS
 	failed func(err error) // does not return

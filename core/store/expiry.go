@@ -6,7 +6,8 @@ import (
 )
 
 // expiriesAtOnce bounds the deferred calls that one batch ends for no other reason than time: however many end at one
-// moment, calls that wait are answered between two shares of them. Who asks about one that is due finds it ended already.
+// moment, calls that wait are answered between two shares of them. Who asks about one that is due finds it ended
+// already.
 const expiriesAtOnce = 500
 
 // due is when to look at a live deferred call next. There is one for each.

@@ -54,7 +54,8 @@ func TestDuesAreBounded(t *testing.T) {
 func TestDuesFollowTheirCalls(t *testing.T) {
 	st, at := newState(), time.Unix(1000, 0)
 	d := []*Defer{{Token: "a"}, {Token: "b"}, {Token: "c"}}
-	for i, c := range []struct{ d, at, next int }{{0, 5, 5}, {1, 3, 3}, {2, 4, 3}, {1, 9, 4}, {0, 1, 1}, {0, 9, 4}, {2, 9, 9}} {
+	for i, c := range []struct{ d, at, next int }{{0, 5, 5}, {1, 3, 3}, {2, 4, 3}, {1, 9, 4}, {0, 1, 1}, {0, 9, 4},
+		{2, 9, 9}} {
 		st.remind(d[c.d], at.Add(time.Duration(c.at)))
 		if want := at.Add(time.Duration(c.next)); !st.next().Equal(want) || len(st.dues) > len(d) {
 			t.Errorf("step %d: %v, want %v; %d are due", i, st.next(), want, len(st.dues))

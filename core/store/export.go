@@ -15,8 +15,9 @@ import (
 var errTrimmed = errors.New("retention has removed its first records meanwhile")
 
 // Export writes the whole log as of now: a header line with a checkpoint of exactly these records, then one line per
-// record. Where retention has removed the oldest records, the header says with which it begins, and holds the hashes that
-// stand for those in front of it (audit.Signer.Header): the checkpoint's root can be worked out from them and the records.
+// record. Where retention has removed the oldest records, the header says with which it begins, and holds the hashes
+// that stand for those in front of it (audit.Signer.Header): the checkpoint's root can be worked out from them and the
+// records.
 func (s *Store) Export(w io.Writer, signer *audit.Signer) error {
 	for range 10 { // retention does not run that often
 		err := s.export(w, signer)

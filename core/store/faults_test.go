@@ -27,8 +27,8 @@ func failing(fs vfs.FS, k int64) (vfs.FS, *atomic.Pointer[errorfs.Op]) {
 	})), failed
 }
 
-// failAt runs the workload on a disk whose k-th changing operation fails. The process then ends, and what it has left is
-// opened again, both as the disk shows it and as a power cut would leave it. end says what became of the store.
+// failAt runs the workload on a disk whose k-th changing operation fails. The process then ends, and what it has left
+// is opened again, both as the disk shows it and as a power cut would leave it. end says what became of the store.
 func failAt(k int64, clients int) (end string, reached bool, err error) {
 	base := vfs.NewCrashableMem()
 	fs, failed := failing(base, k)

@@ -3,42 +3,39 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Grant is a standing grant: a call that a rule would defer is permitted while it lasts. What is fixed is in fields, what
-// changes is behind methods. Safe for concurrent use.
+// Grant is a standing grant: a call that a rule would defer is permitted while it lasts. What is fixed is in fields,
+// what changes is behind methods. Safe for concurrent use.
 type Grant struct {
-	ID          string    `json:"id"`
-	AgentID     string    `json:"agent_id"` // exact or a pattern
-	ToolPattern string    `json:"tool_pattern"`
-	Operation   string    `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
-	SessionID   string    `json:"session_id,omitempty"`
-	RuleID      string    `json:"rule_id,omitempty"`
-	Rules       []string  `json:"rules,omitempty"` // with an approval: all rules that deferred the call, "" for the chain's default. Made by hand: RuleID, if a step was named
-	Steps       []string  `json:"steps,omitempty"` // the step of each rule: steps may have rules of the same name
-	Policy      string    `json:"policy_version,omitempty"`
-	ArgsMatch   string    `json:"args_match,omitempty"` // CEL
-	MaxUses     uint64    `json:"max_uses,omitempty"`   // 0 is no limit
-	Created     time.Time `json:"created_at"`
-	Expires     time.Time `json:"expires_at"`
-	IssuedBy    string    `json:"issued_by"` // key id, or who at the console
-	Issuers     []string  `json:"issuers"`
-	Token       string    `json:"defer_token,omitempty"` // the approval that it came with
-	Note        string    `json:"note,omitempty"`
-	RevokedAt   time.Time `json:"revoked_at,omitzero"` // as stored
-	RevokedBy   string    `json:"revoked_by,omitempty"`
+	ID          string `json:"id"`
+	AgentID     string `json:"agent_id"` // exact or a pattern
+	ToolPattern string `json:"tool_pattern"`
+	Operation   string `json:"operation,omitempty"` // of a call whose tool does not end with it; "" for every one
+	SessionID   string `json:"session_id,omitempty"`
+	RuleID      string `json:"rule_id,omitempty"`
+	// with an approval: all rules that deferred the call, "" for the chain's default. Made by hand: RuleID, if a step was
+	// named
+	Rules     []string  `json:"rules,omitempty"`
+	Steps     []string  `json:"steps,omitempty"` // the step of each rule: steps may have rules of the same name
+	Policy    string    `json:"policy_version,omitempty"`
+	ArgsMatch string    `json:"args_match,omitempty"` // CEL
+	MaxUses   uint64    `json:"max_uses,omitempty"`   // 0 is no limit
+	Created   time.Time `json:"created_at"`
+	Expires   time.Time `json:"expires_at"`
+	IssuedBy  string    `json:"issued_by"` // key id, or who at the console
+	Issuers   []string  `json:"issuers"`
+	Token     string    `json:"defer_token,omitempty"` // the approval that it came with
+	Note      string    `json:"note,omitempty"`
+	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored
+	RevokedBy string    `json:"revoked_by,omitempty"`
 
 	line    string // whose share of all grants it is of
 	uses    atomic.Uint64
@@ -66,17 +63,21 @@ func (g *Grant) Status(now time.Time) string {
 
 // covers reports whether a call of that policy and rule is of the kind that the grant permits, its args_match apart.
 func (g *Grant) covers(c *GrantCall) bool {
-	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) && sdk.MatchGlob(g.ToolPattern, c.ToolID) && (g.Operation == "" || g.Operation == c.Operation) &&
+	return (g.AgentID == c.AgentID || isPattern(g.AgentID) && sdk.MatchAgent([]string{g.AgentID}, c.AgentID)) &&
+		sdk.MatchGlob(g.ToolPattern, c.ToolID) && (g.Operation == "" || g.Operation == c.Operation) &&
 		(g.SessionID == "" || g.SessionID == c.SessionID) && g.standsAgainst(c) && (g.Policy == "" || g.Policy == c.Policy)
 }
 
-// standsAgainst reports whether the grant lifts the defer of every step that defers the call. A grant with rules lifts only those. If
-// several steps defer the call, a rule without its step lifts nothing: the name alone does not tell which step's rule is meant.
+// standsAgainst reports whether the grant lifts the defer of every step that defers the call. A grant with rules lifts
+// only those. If several steps defer the call, a rule without its step lifts nothing: the name alone does not tell
+// which step's rule is meant.
 func (g *Grant) standsAgainst(c *GrantCall) bool {
 	if len(c.Quorums) == 0 {
 		return g.lifts("", c.RuleID)
 	}
-	if g.RuleID != "" && len(g.Rules) == 0 && slices.ContainsFunc(c.Quorums[1:], func(q sdk.Quorum) bool { return q.Step != c.Quorums[0].Step }) {
+	if g.RuleID != "" && len(g.Rules) == 0 && slices.ContainsFunc(c.Quorums[1:], func(q sdk.Quorum) bool {
+		return q.Step != c.Quorums[0].Step
+	}) {
 		return false
 	}
 	for i := range c.Quorums {
@@ -88,7 +89,8 @@ func (g *Grant) standsAgainst(c *GrantCall) bool {
 	return true
 }
 
-// lifts reports whether the grant stands against a rule of a step. A grant made by hand may name the rule without its step.
+// lifts reports whether the grant stands against a rule of a step. A grant made by hand may name the rule without its
+// step.
 func (g *Grant) lifts(step, rule string) bool {
 	if len(g.Rules) == 0 {
 		return g.RuleID == "" || g.RuleID == rule
@@ -113,8 +115,10 @@ func narrower(a, b *Grant) int {
 		}
 		return 1
 	}
-	for _, c := range [...]int{first(!isPattern(a.AgentID), !isPattern(b.AgentID)), first(a.SessionID != "", b.SessionID != ""),
-		sdk.Literals(b.ToolPattern) - sdk.Literals(a.ToolPattern), first(a.ArgsMatch != "", b.ArgsMatch != ""), a.Expires.Compare(b.Expires)} {
+	for _, c := range [...]int{first(!isPattern(a.AgentID), !isPattern(b.AgentID)),
+		first(a.SessionID != "", b.SessionID != ""),
+		sdk.Literals(b.ToolPattern) - sdk.Literals(a.ToolPattern), first(a.ArgsMatch != "", b.ArgsMatch != ""),
+		a.Expires.Compare(b.Expires)} {
 		if c != 0 {
 			return c
 		}
@@ -122,140 +126,7 @@ func narrower(a, b *Grant) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// grantTable holds the grants that may still be spent.
-type grantTable struct {
-	mu       sync.RWMutex
-	byID     map[string]*Grant
-	byAgent  map[string][]*Grant // exact agents
-	patterns []*Grant
-
-	// of the sequencer
-	lines map[string]int // how many of byID each issuer has, its rolled keys together
-	swept time.Time      // when expired ones were dropped last
-}
-
-func (t *grantTable) add(g *Grant) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[g.ID] == nil {
-		t.lines[g.line]++
-	}
-	t.byID[g.ID] = g
-	if isPattern(g.AgentID) {
-		t.patterns = append(t.patterns, g)
-		return
-	}
-	t.byAgent[g.AgentID] = append(t.byAgent[g.AgentID], g)
-}
-
-func (t *grantTable) drop(g *Grant) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.byID[g.ID] != nil {
-		delete(t.byID, g.ID)
-		if t.lines[g.line]--; t.lines[g.line] == 0 {
-			delete(t.lines, g.line)
-		}
-	}
-	is := func(x *Grant) bool { return x == g }
-	if isPattern(g.AgentID) {
-		t.patterns = slices.DeleteFunc(t.patterns, is)
-		return
-	}
-	if left := slices.DeleteFunc(t.byAgent[g.AgentID], is); len(left) > 0 {
-		t.byAgent[g.AgentID] = left
-	} else {
-		delete(t.byAgent, g.AgentID)
-	}
-}
-
 type grantWriter = wire.Writer
-
-// GrantCall is what of a call grants look at.
-type GrantCall struct {
-	AgentID, ToolID, Operation, SessionID string
-	RuleID                                string // the rule that decides, where Quorums names none
-	Policy                                string
-	Quorums                               []sdk.Quorum // with the rule of each step that defers the call
-}
-
-// GrantsFor lists the grants that may permit such a call, the narrowest first. args_match is the caller's to look at; what
-// of them is left is decided when one is spent.
-func (s *Store) GrantsFor(c *GrantCall) []*Grant {
-	t := &s.grants
-	t.mu.RLock()
-	var out []*Grant
-	for _, list := range [...][]*Grant{t.byAgent[c.AgentID], t.patterns} {
-		for _, g := range list {
-			if g.covers(c) {
-				out = append(out, g)
-			}
-		}
-	}
-	t.mu.RUnlock()
-	slices.SortFunc(out, narrower)
-	return out
-}
-
-func (s *Store) loadGrants() error {
-	s.grants.byID, s.grants.byAgent, s.grants.lines = map[string]*Grant{}, map[string][]*Grant{}, map[string]int{}
-	now := s.set.Now()
-	return s.scan(prefixGrant, func(_, value []byte) error {
-		g, err := s.readGrant(value)
-		if err == nil && g.Status(now) == "live" {
-			s.grants.add(g)
-		}
-		return err
-	})
-}
-
-func (s *Store) readGrant(row []byte) (*Grant, error) {
-	g := &Grant{}
-	if err := json.Unmarshal(row, g); err != nil {
-		return nil, fmt.Errorf("a grant cannot be read: %w", err)
-	}
-	if !g.RevokedAt.IsZero() {
-		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
-	}
-	g.line = s.line(g.IssuedBy)
-	n, found, err := s.get(keyStr(prefixUses, g.ID))
-	if err != nil {
-		return nil, err
-	}
-	if found && len(n) == 8 {
-		g.uses.Store(binary.BigEndian.Uint64(n))
-	}
-	return g, nil
-}
-
-// Grants calls fn with grants, newest first, ended ones too, from behind the id after on ("" is the newest). It ends when
-// fn says so.
-func (s *Store) Grants(after string, fn func(*Grant) bool) error {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixGrant}, UpperBound: upper(prefixGrant)})
-	if err != nil {
-		return fmt.Errorf("read grants: %w", err)
-	}
-	ok := false
-	if after == "" {
-		ok = it.Last()
-	} else {
-		ok = it.SeekLT(keyStr(prefixGrant, after))
-	}
-	for ; ok; ok = it.Prev() {
-		s.grants.mu.RLock()
-		g := s.grants.byID[string(it.Key()[1:])]
-		s.grants.mu.RUnlock()
-		if g == nil {
-			if g, err = s.readGrant(it.Value()); err != nil {
-				return errors.Join(err, it.Close())
-			}
-		}
-		if !fn(g) {
-			break
-		}
-	}
-	return errors.Join(it.Error(), it.Close())
-}
 
 func (tx *tx) putGrant(g *Grant) {
 	row, err := json.Marshal(g)
@@ -330,7 +201,8 @@ func (tx *tx) mayGrant(k *Key, agent string) error {
 		return nil
 	}
 	if !sdk.CoversAgent(k.Agents, agent) {
-		return sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not answer for every agent that %q covers", k.Name, agent)
+		return sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not answer for every agent that %q covers",
+			k.Name, agent)
 	}
 	if k.scope&sdk.ScopeAuthorize != 0 && sdk.OverlapsAgent(k.Agents, agent) {
 		return sdk.Errf(sdk.CodeSelfApproval, "the key %q acts as an agent that the grant would cover", k.Name)
@@ -351,7 +223,8 @@ func (tx *tx) grantsFit(issuer string, most, each int, nothing string) error {
 	case len(t.byID) >= most:
 		return sdk.Errf(sdk.CodeTooManyRequests, "there are %d live grants already (limits.grants)%s", most, nothing)
 	}
-	return sdk.Errf(sdk.CodeTooManyRequests, "this key has issued %d grants that are live (limits.grants_per_key)%s; revoke some, or wait for one to expire", each, nothing)
+	return sdk.Errf(sdk.CodeTooManyRequests, "this key has issued %d grants that are live (limits.grants_per_key)%s; "+
+		"revoke some, or wait for one to expire", each, nothing)
 }
 
 // line identifies an issuer, its rolled keys together.
@@ -371,7 +244,8 @@ func (tx *tx) addGrant(g *Grant, ttl time.Duration, by Who) {
 	tx.s.grants.add(g)
 }
 
-// sweepGrants drops expired grants from memory, once a second at most: whoever is refused again and again costs no more.
+// sweepGrants drops expired grants from memory, once a second at most: whoever is refused again and again costs no
+// more.
 func (tx *tx) sweepGrants() {
 	t := &tx.s.grants
 	if since := tx.now.Sub(t.swept); since >= 0 && since < time.Second {
@@ -404,7 +278,8 @@ func (tx *tx) grant(id string) (*Grant, error) {
 	return g, nil
 }
 
-// inTime leaves out issuers whose key has expired. A sign-off counts by when it was given; a grant stands on who could sign it now.
+// inTime leaves out issuers whose key has expired. A sign-off counts by when it was given; a grant stands on who could
+// sign it now.
 func (tx *tx) inTime(issuers []string) []string {
 	expired := func(id string) bool {
 		k := tx.s.keys.byID[id]
@@ -416,8 +291,8 @@ func (tx *tx) inTime(issuers []string) []string {
 	return slices.DeleteFunc(slices.Clone(issuers), expired)
 }
 
-// Signed reports whether somebody who signed the grant may still do so: a grant of issuers that are all revoked, killed or expired is
-// not spent.
+// Signed reports whether somebody who signed the grant may still do so: a grant of issuers that are all revoked, killed
+// or expired is not spent.
 func (s *Store) Signed(g *Grant) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
@@ -474,11 +349,14 @@ func (tx *tx) endGrant(g *Grant, by Who) {
 }
 
 func (g *Grant) copy() *Grant {
-	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
-		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token, Note: g.Note}
+	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID,
+		RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
+		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token,
+		Note: g.Note}
 }
 
-// spend takes one use of the first of the candidates that is live and signed by enough issuers. It gives nil if there is none.
+// spend takes one use of the first of the candidates that is live and signed by enough issuers. It gives nil if there
+// is none.
 func (tx *tx) spend(candidates []*Grant, quorums []sdk.Quorum) *Grant {
 	for _, g := range candidates {
 		if g.Status(tx.now) == "live" && tx.enough(quorums, tx.inTime(g.Issuers)) {

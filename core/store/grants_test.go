@@ -13,7 +13,8 @@ import (
 // granted makes a grant for that agent with n uses.
 func (r *rig) granted(agent string, n uint64) *Grant {
 	r.t.Helper()
-	g := &Grant{ID: r.id("stg_"), AgentID: agent, ToolPattern: "**", MaxUses: n, IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
+	g := &Grant{ID: r.id("stg_"), AgentID: agent, ToolPattern: "**", MaxUses: n, IssuedBy: "console:ann",
+		Issuers: []string{"console:ann"}}
 	return r.grants(g)
 }
 
@@ -29,7 +30,8 @@ func (r *rig) grants(g *Grant) *Grant {
 // spends is a deferred call with the grants that the store has for it.
 func (r *rig) spends(k *Key, v sdk.Verdict) *Decide {
 	c := r.call(k, r.id("args"), v)
-	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: c.Policy})
+	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID,
+		Policy: c.Policy})
 	return c
 }
 
@@ -37,7 +39,8 @@ func (r *rig) spends(k *Key, v sdk.Verdict) *Decide {
 func (r *rig) spendsAgainst(k *Key, v sdk.Verdict, quorums []sdk.Quorum) *Decide {
 	c := r.call(k, r.id("args"), v)
 	c.Quorums = quorums
-	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID, Policy: c.Policy, Quorums: quorums})
+	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID,
+		Policy: c.Policy, Quorums: quorums})
 	return c
 }
 
@@ -119,7 +122,10 @@ func TestGrantsEnd(t *testing.T) {
 	r.clock.advance(time.Hour)
 	r.wants(r.spends(agent, waits), "DEFER RULE_DEFER")
 	var all []string
-	if err := r.s.Grants("", func(g *Grant) bool { all = append(all, g.ID+" "+g.Status(r.clock.Now())); return true }); err != nil {
+	if err := r.s.Grants("", func(g *Grant) bool {
+		all = append(all, g.ID+" "+g.Status(r.clock.Now()))
+		return true
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if len(all) != 3 || all[1] != h.ID+" used_up" || all[2] != g.ID+" revoked" {
@@ -181,7 +187,8 @@ func TestQuorumOfNamedApprovers(t *testing.T) {
 	r.wants(r.redeem(agent, "x", token, v), consumed)
 }
 
-// Whoever makes as many grants as they may leaves room for those of others, also after rolling their key and after a restart.
+// Whoever makes as many grants as they may leaves room for those of others, also after rolling their key and after a
+// restart.
 func TestGrantsOfOneIssuerLeaveRoom(t *testing.T) {
 	r, _, _ := cast(t)
 	greedy, other := r.key("greedy", nil, "grants"), r.key("another", nil, "grants")
@@ -228,7 +235,8 @@ func TestApprovalWithAGrantBeyondTheShareSignsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := r.deferred(agent, "2", waits)
-	if err := approve(token); err == nil || !strings.Contains(err.Error(), "(limits.grants_per_key); nothing was approved") || r.status(agent, token) != Pending {
+	if err := approve(token); err == nil || !strings.Contains(err.Error(),
+		"(limits.grants_per_key); nothing was approved") || r.status(agent, token) != Pending {
 		t.Errorf("%v, %s", err, r.status(agent, token))
 	}
 }
@@ -262,15 +270,16 @@ func TestGrantLiftsNoOtherRule(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, agent, _ := cast(t)
-			r.grants(&Grant{AgentID: "agent", ToolPattern: "**", RuleID: c.grant, IssuedBy: "console:ann", Issuers: []string{"console:ann"}})
+			r.grants(&Grant{AgentID: "agent", ToolPattern: "**", RuleID: c.grant, IssuedBy: "console:ann",
+				Issuers: []string{"console:ann"}})
 			v, quorums := defersBy(c.rules...)
 			r.wants(r.spendsAgainst(agent, v, quorums), c.want)
 		})
 	}
 }
 
-// A grant that comes with an approval stands against all that had deferred that call, and against nothing else. It does so
-// after a restart too.
+// A grant that comes with an approval stands against all that had deferred that call, and against nothing else. It does
+// so after a restart too.
 func TestGrantOfAnApprovalKnowsItsRules(t *testing.T) {
 	for _, c := range []struct {
 		name     string

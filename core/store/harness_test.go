@@ -117,7 +117,8 @@ func (r *rig) call(k *Key, args string, v sdk.Verdict) *Decide {
 	if v.Code == "" {
 		v.Code = "RULE_" + v.Effect.String()
 	}
-	c := &Decide{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent", SessionID: "session", ToolID: "tool", CallID: r.id("call"), Policy: "p",
+	c := &Decide{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
+		SessionID: "session", ToolID: "tool", CallID: r.id("call"), Policy: "p",
 		NewID: r.id("dec_"), Began: r.s.Began(), Verdict: v, DeferTTL: 5 * time.Minute, MaxDefers: 1000}
 	copy(c.Digest[:], k.ID+"|"+args)
 	if v.Effect == sdk.Defer {
@@ -139,8 +140,10 @@ func (r *rig) deferred(k *Key, args string, v sdk.Verdict) string {
 }
 
 func (r *rig) answer(k *Key, token string, yes bool) *Approve {
-	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes, Reason: "because", ApprovedTTL: 5 * time.Minute,
-		Answer: func(c *Approve) []byte { return []byte(c.Out.Status + " " + c.GrantID) }, Told: told, MostGrants: 1000}
+	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes,
+		Reason: "because", ApprovedTTL: 5 * time.Minute, Answer: func(c *Approve) []byte {
+			return []byte(c.Out.Status + " " + c.GrantID)
+		}, Told: told, MostGrants: 1000}
 }
 
 // told reads what answer has Answer say.
@@ -165,7 +168,9 @@ func (r *rig) status(k *Key, token string) string {
 }
 
 func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
-	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string { return "sto_test" }, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret")}
+	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string {
+		return "sto_test"
+	}, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret")}
 }
 
 func codeOf(err error) sdk.Code {
@@ -271,7 +276,8 @@ func consistent(s *Store) error {
 	for _, k := range s.Keys() {
 		live, known := keys[k.ID]
 		if !known || live != (k.Revocation() == nil) {
-			return fmt.Errorf("key %s: the log says known=%v live=%v, its row says revocation %v", k.ID, known, live, k.Revocation())
+			return fmt.Errorf("key %s: the log says known=%v live=%v, its row says revocation %v", k.ID, known, live,
+				k.Revocation())
 		}
 		delete(keys, k.ID)
 	}

@@ -34,8 +34,9 @@ func (h Hidden) String() string {
 	return ""
 }
 
-// unhide is for a pending call that is asked again. If approvers are not shown all of it, and more of it could be masked this time, it
-// shows them that. The call and its digest stay the same, so its sign-offs still count. needsView asks the caller to mask the call first.
+// unhide is for a pending call that is asked again. If approvers are not shown all of it, and more of it could be
+// masked this time, it shows them that. The call and its digest stay the same, so its sign-offs still count. needsView
+// asks the caller to mask the call first.
 func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 	switch {
 	case d.Hidden.none() || d.Digest != c.Digest || c.Verdict.Effect != sdk.Defer || tx.stands(d) != Pending:
@@ -51,8 +52,8 @@ func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 	return false
 }
 
-// unhidden fills in params and context that could not be masked when the action was submitted, if approvers are shown them by now.
-// view reads what approvers are shown.
+// unhidden fills in params and context that could not be masked when the action was submitted, if approvers are shown
+// them by now. view reads what approvers are shown.
 func (a *Action) unhidden(d *Defer, view func() ([]byte, error)) error {
 	if d == nil || a.Token != d.Token || d.Modified != nil {
 		return nil

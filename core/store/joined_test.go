@@ -28,8 +28,8 @@ func (r *rig) joins(k *Key, args string, n int) (ids []string, token string) {
 	return ids, token
 }
 
-// However many actions wait for one deferred call, its row stays as it is, one more is one small row, and whatever ends the
-// call writes nothing for each of them.
+// However many actions wait for one deferred call, its row stays as it is, one more is one small row, and whatever ends
+// the call writes nothing for each of them.
 func TestJoiningIsCheap(t *testing.T) {
 	r, agent, boss := cast(t)
 	row := func(token string) int {
@@ -88,7 +88,8 @@ func TestJoinedActionsFollow(t *testing.T) {
 						t.Errorf("%s is %s with %d events", id, a.Status, len(a.Events))
 					}
 				}
-				page, _, err := r.s.Actions(t.Context(), &ActionQuery{Status: c.status, Limit: 100, Sees: func(string) bool { return true }})
+				page, _, err := r.s.Actions(t.Context(),
+					&ActionQuery{Status: c.status, Limit: 100, Sees: func(string) bool { return true }})
 				if err != nil || len(page) != len(ids) {
 					t.Errorf("%d of %d are listed as %s: %v", len(page), len(ids), c.status, err)
 				}
@@ -150,7 +151,8 @@ func TestJoinsAreCapped(t *testing.T) {
 		return c
 	}
 	c := again(1)
-	if c.Out.Effect != sdk.Deny || c.Out.Code != sdk.ReasonRateExceeded || !strings.Contains(c.Out.Reason, "limits.actions_per_approval") || c.Out.Token != "" {
+	if c.Out.Effect != sdk.Deny || c.Out.Code != sdk.ReasonRateExceeded ||
+		!strings.Contains(c.Out.Reason, "limits.actions_per_approval") || c.Out.Token != "" {
 		t.Errorf("%+v", c.Out)
 	}
 	if a := made(c); a.Status != ActionDenied {
@@ -169,8 +171,8 @@ func TestJoinsAreCapped(t *testing.T) {
 	}
 }
 
-// Many deferred calls that end at one moment are ended in shares: the calls of others are answered in between. Whoever looks
-// at one sees that it has ended, whether its turn has come or not, and what a crash interrupts goes on after it.
+// Many deferred calls that end at one moment are ended in shares: the calls of others are answered in between. Whoever
+// looks at one sees that it has ended, whether its turn has come or not, and what a crash interrupts goes on after it.
 func TestExpiriesComeInShares(t *testing.T) {
 	base := vfs.NewCrashableMem()
 	now := newClock()

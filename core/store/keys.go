@@ -12,7 +12,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Key is one API key. The fields are fixed when it is made; what changes later is behind methods. Safe for concurrent use.
+// Key is one API key. The fields are fixed when it is made; what changes later is behind methods. Safe for concurrent
+// use.
 type Key struct {
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -41,8 +42,8 @@ type Key struct {
 	held    atomic.Pointer[Revocation] // one that the disk has not taken: see taker
 }
 
-// Revocation says when and by whom a key was revoked. With Grace, At lay ahead: a rolled key lives on until then. Without
-// it no clock is asked, so that one that is set back brings nothing back to life.
+// Revocation says when and by whom a key was revoked. With Grace, At lay ahead: a rolled key lives on until then.
+// Without it no clock is asked, so that one that is set back brings nothing back to life.
 type Revocation struct {
 	At    time.Time
 	By    string
@@ -117,8 +118,9 @@ func (tx *tx) putRevoked(k *Key) {
 
 // copy is what of a key is stored, but for its revocation.
 func (k *Key) copy() *Key {
-	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Preset: k.Preset, Agents: k.Agents, CreatedAt: k.CreatedAt,
-		CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root, Again: k.again.Load(), LastUsed: k.LastUsedAt()}
+	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Preset: k.Preset, Agents: k.Agents,
+		CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root,
+		Again: k.again.Load(), LastUsed: k.LastUsedAt()}
 }
 
 // LastUsedAt is the last use, to the minute; zero if never.
@@ -253,7 +255,8 @@ func (c *CreateKey) apply(tx *tx) error {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "%v", err)
 	}
 	if _, taken := t.names[c.Key.Name]; taken {
-		return sdk.FieldErrf(sdk.CodeNameTaken, "name", "a live key is called %q already; revoke it first or choose another name", c.Key.Name)
+		return sdk.FieldErrf(sdk.CodeNameTaken, "name",
+			"a live key is called %q already; revoke it first or choose another name", c.Key.Name)
 	}
 	if _, taken := t.byID[c.Key.ID]; taken {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
@@ -283,7 +286,8 @@ func (c *RevokeKey) apply(tx *tx) error {
 		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
 	}
 	if r := k.revoked.Load(); r != nil && c.Grace > 0 { // never put off
-		return sdk.Errf(sdk.CodeConflict, "the key is to be revoked at %s by %s already", r.At.UTC().Format(time.RFC3339), r.By)
+		return sdk.Errf(sdk.CodeConflict, "the key is to be revoked at %s by %s already", r.At.UTC().Format(time.RFC3339),
+			r.By)
 	}
 	tx.revoke(k, tx.now.Add(c.Grace), c.By)
 	return nil
@@ -334,11 +338,13 @@ func (c *RollKey) apply(tx *tx) error {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
 	}
 	if old.Expired(tx.now) {
-		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; create a new key", old.ExpiresAt.UTC().Format(time.RFC3339))
+		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; create a new key",
+			old.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	n := c.New
 	n.Root = old.root()
-	n.Name, n.Environment, n.Scopes, n.Preset, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes, old.Preset, old.Agents, old.ExpiresAt, old.Note
+	n.Name, n.Environment, n.Scopes, n.Preset, n.Agents, n.ExpiresAt, n.Note = old.Name, old.Environment, old.Scopes,
+		old.Preset, old.Agents, old.ExpiresAt, old.Note
 	if !again {
 		tx.revoke(old, tx.now.Add(c.Grace), c.By)
 	}

@@ -93,7 +93,8 @@ func TestRollWithGrace(t *testing.T) {
 // A rolled key is the same person's: it neither doubles a sign-off nor answers what its predecessor asked.
 func TestRolledKeyIsTheSameApprover(t *testing.T) {
 	s, _ := openGated(t)
-	agent, boss, second := newKey(t, s, "agent", "authorize"), newKey(t, s, "boss", "approve"), newKey(t, s, "second", "approve")
+	agent, boss, second := newKey(t, s, "agent", "authorize"), newKey(t, s, "boss", "approve"),
+		newKey(t, s, "second", "approve")
 	next := &Key{ID: "boss-2", MAC: []byte("boss-2")}
 	ctx := context.Background()
 	if err := s.Commit(ctx, &RollKey{ID: boss.ID, New: next, Grace: time.Hour, By: system}); err != nil {

@@ -1,8 +1,8 @@
-// Package store keeps keys, defers, repeats and the audit log in Pebble behind one write door: Commit hands a command to
-// the sequencer, which gives records their seq, applies changes and records in one batch, syncs once, and then lets the
-// answers go. State and its record cannot differ, because they are one write. It must never answer before the disk has
-// answered, never retry a failed write, and never read a clock or make randomness of its own: both come with commands.
-// Commands come from core/ops through core/cluster; nothing else may import Pebble.
+// Package store keeps keys, defers, repeats and the audit log in Pebble behind one write door: Commit hands a command
+// to the sequencer, which gives records their seq, applies changes and records in one batch, syncs once, and then lets
+// the answers go. State and its record cannot differ, because they are one write. It must never answer before the disk
+// has answered, never retry a failed write, and never read a clock or make randomness of its own: both come with
+// commands. Commands come from core/ops; nothing else may import Pebble.
 package store
 
 import (
@@ -26,7 +26,8 @@ const (
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
 	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
-	prefixMeta    = 'm' // m|name                    → "store": the store's id; "format": the layout's version; "clock": see clock.go
+	// m|name → "store": the store's id; "format": the layout's version; "clock": see clock.go
+	prefixMeta = 'm'
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON
 	prefixSession  = 's' // s|SHA-256 of its id     → console session, JSON; gone when it ends

@@ -3,11 +3,8 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -33,121 +30,6 @@ type Kill struct {
 	number uint64 // of the kills that this process has put in effect
 }
 
-type killName struct{ scope, target string }
-
-// killSet is every kill in effect. It never changes: a new one takes its place.
-type killSet struct {
-	all      map[killName]*Kill
-	agents   []*Kill // that are patterns
-	tools    []*Kill
-	sessions []*Kill
-	tooled   bool // some kill is of a tool that is no pattern
-}
-
-// killTable is what is in effect: kills that a command has put there, and kills that are held while their command is on its
-// way to the disk. The two are kept apart, so that neither can take the other along when it goes. Readers load the set of
-// both without a lock; mu orders those who change them.
-type killTable struct {
-	now  atomic.Pointer[killSet]
-	mu   sync.Mutex
-	kept map[killName]*Kill
-	held map[*Kill]bool
-
-	landed atomic.Uint64 // the number of the newest one that readers see
-	past   atomic.Pointer[pastKills]
-}
-
-func isPattern(s string) bool { return strings.Contains(s, "*") }
-
-func (t *killTable) change(fn func(t *killTable)) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.kept == nil {
-		t.kept, t.held = map[killName]*Kill{}, map[*Kill]bool{}
-	}
-	fn(t)
-	set := &killSet{all: maps.Clone(t.kept)}
-	for k := range t.held {
-		if name := (killName{k.Scope, k.Target}); set.all[name] == nil {
-			set.all[name] = k
-		}
-	}
-	if len(set.all) == 0 {
-		t.now.Store(nil)
-		return
-	}
-	landed := t.landed.Load()
-	for _, k := range set.all {
-		if k.number == 0 {
-			landed++
-			k.number = landed
-		}
-		set.sort(k)
-	}
-	t.now.Store(set)
-	t.landed.Store(landed) // not before: who has read this number has seen the kill, too
-}
-
-// committed is the kill of that name that a command has put in effect, or nil, and all of them; coming says that another of
-// that name is held.
-func (t *killTable) committed(name killName) (is *Kill, all map[killName]*Kill, coming bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for k := range t.held {
-		coming = coming || name == killName{k.Scope, k.Target}
-	}
-	return t.kept[name], maps.Clone(t.kept), coming
-}
-
-// sort puts a kill on the list that it is looked up in.
-func (set *killSet) sort(k *Kill) {
-	switch {
-	case k.Scope == KillAgent && isPattern(k.Target):
-		set.agents = append(set.agents, k)
-	case k.Scope == KillSession && isPattern(k.Target):
-		set.sessions = append(set.sessions, k)
-	case k.Scope == KillTool && isPattern(k.Target):
-		set.tools = append(set.tools, k)
-	case k.Scope == KillTool:
-		set.tooled = true
-	}
-}
-
-// covering is a kill that covers such a call, or nil.
-func (set *killSet) covering(root, agent, session, tool string) *Kill {
-	if set == nil {
-		return nil
-	}
-	for _, name := range [...]killName{{KillGlobal, ""}, {KillKey, root}, {KillAgent, agent}, {KillSession, session}, {KillTool, tool}} {
-		if k := set.all[name]; k != nil && (name.target != "" || name.scope == KillGlobal) {
-			return k
-		}
-	}
-	if set.tooled { // a kill of a tool is one of all that is below it: "stripe" covers "stripe/refund"
-		for i := range len(tool) {
-			if k := set.all[killName{KillTool, tool[:i]}]; tool[i] == '/' && i > 0 && k != nil {
-				return k
-			}
-		}
-	}
-	for _, k := range set.agents {
-		if sdk.MatchAgent([]string{k.Target}, agent) {
-			return k
-		}
-	}
-	for _, k := range set.sessions {
-		if session != "" && sdk.MatchAgent([]string{k.Target}, session) {
-			return k
-		}
-	}
-	for _, k := range set.tools {
-		if sdk.MatchGlob(k.Target, tool) {
-			return k
-		}
-	}
-	return nil
-}
-
 // Killed is a kill that covers such a call of that key, or nil. It is in memory: what it says holds from now on.
 func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	set := s.kills.now.Load()
@@ -157,8 +39,8 @@ func (s *Store) Killed(k *Key, agent, session, tool string) *Kill {
 	return set.covering(k.root(), agent, session, tool)
 }
 
-// killsKey is a kill that covers the key itself, whatever it is used for, or nil: of everything, of its line, or of an agent that it acts
-// as. Operators at the console are no keys.
+// killsKey is a kill that covers the key itself, whatever it is used for, or nil: of everything, of its line, or of an
+// agent that it acts as. Operators at the console are no keys.
 func (s *Store) killsKey(k *Key) *Kill {
 	set := s.kills.now.Load()
 	if set == nil || k.person {
@@ -185,12 +67,14 @@ func (tx *tx) maySign(k *Key) error {
 		return nil
 	}
 	if kill := tx.s.killsKey(k); kill != nil {
-		return sdk.Errf(sdk.CodeKeyKilled, "the key %q is stopped by a kill of scope %s: until that is undone it approves and grants nothing; it may still deny, withdraw, revoke and kill", k.Name, kill.Scope)
+		return sdk.Errf(sdk.CodeKeyKilled, "the key %q is stopped by a kill of scope %s: until that is undone it approves "+
+			"and grants nothing; it may still deny, withdraw, revoke and kill", k.Name, kill.Scope)
 	}
 	return nil
 }
 
-// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled. Ids that no key has are not stopped.
+// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled. Ids that no key has
+// are not stopped.
 func (s *Store) KeyStopped(id string) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
@@ -202,8 +86,9 @@ func (s *Store) KeyStopped(id string) bool {
 	return k.Expired(now) || !s.lives(k, now) || set != nil && set.all[killName{KillKey, k.root()}] != nil
 }
 
-// Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on disk.
-// Whoever reads beside the sequencer, which may be what a batch has changed and not yet synced, commits one before it answers.
+// Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on
+// disk. Whoever reads beside the sequencer, which may be what a batch has changed and not yet synced, commits one
+// before it answers.
 type Barrier struct{ Key *Key }
 
 func (c Barrier) apply(tx *tx) error { return c.Key.live(tx.now) }
@@ -244,9 +129,9 @@ func (s *Store) loadKills() error {
 	return err
 }
 
-// Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command with it as Held takes it over;
-// whoever holds it lets it go with Release if the command was refused for another reason than the disk. Where Commit answers
-// in_effect_not_durable it stays, and is written as soon as the disk takes anything again.
+// Hold puts a kill in effect in memory at once, before it is on disk. A KillSwitch command with it as Held takes it
+// over; whoever holds it lets it go with Release if the command was refused for another reason than the disk. Where
+// Commit answers in_effect_not_durable it stays, and is written as soon as the disk takes anything again.
 func (s *Store) Hold(k Kill) *Kill {
 	k.Target = s.killed(k)
 	s.kills.change(func(t *killTable) { t.held[&k] = true })
@@ -264,7 +149,8 @@ func (s *Store) Kept(k Kill) bool {
 	return is != nil
 }
 
-// killed is the name under which a kill is kept: a key's is that of the first of its line, so that rolling is no way out.
+// killed is the name under which a kill is kept: a key's is that of the first of its line, so that rolling is no way
+// out.
 func (s *Store) killed(k Kill) string {
 	if key := s.Key(k.Target); k.Scope == KillKey && key != nil {
 		return key.root()
@@ -281,7 +167,8 @@ func Overtaken(undo bool) error {
 	return sdk.Errf(sdk.CodeConflict, "%s", what)
 }
 
-// KillSwitch stops what a kill covers, or lets it go on again. Key is nil for operators at the console or on the machine.
+// KillSwitch stops what a kill covers, or lets it go on again. Key is nil for operators at the console or on the
+// machine.
 type KillSwitch struct {
 	Kill Kill
 	Key  *Key
@@ -353,7 +240,8 @@ func (tx *tx) putKill(k *Kill) {
 	tx.set(killRow(k.Scope, k.Target), row)
 }
 
-// undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global one.
+// undo lets go on again. Who is killed, or acts as an agent that is, does not undo a kill; nor does any key a global
+// one.
 func (c *KillSwitch) undo(tx *tx, name killName) error {
 	was, all, coming := tx.s.kills.committed(name)
 	if was != nil && tx.st.undone[name] == was {
@@ -361,9 +249,11 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 	}
 	switch {
 	case was == nil && coming:
-		return sdk.FieldErrf(sdk.CodeConflict, "target", "a kill of scope %s for %q is on its way to the disk; ask again once it is answered", name.scope, name.target)
+		return sdk.FieldErrf(sdk.CodeConflict, "target",
+			"a kill of scope %s for %q is on its way to the disk; ask again once it is answered", name.scope, name.target)
 	case was == nil:
-		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope, name.target)
+		return sdk.FieldErrf(sdk.CodeUnknownKill, "target", "there is no kill of scope %s in effect for %q", name.scope,
+			name.target)
 	}
 	if k := c.Key; k != nil {
 		if (name.scope == KillSession || name.scope == KillTool) && k.scope&sdk.ScopeAuthorize != 0 {

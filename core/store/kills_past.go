@@ -8,11 +8,12 @@ const (
 	pastKept = 10 * time.Minute
 )
 
-// pastKills are kills that were undone. A call that began before one of them landed is denied all the same: who undoes a kill lets new calls
-// go on, and the kill was answered with the promise that no earlier call is permitted any more. It never changes: a new one takes its place.
+// pastKills are kills that were undone. A call that began before one of them landed is denied all the same: who undoes
+// a kill lets new calls go on, and the kill was answered with the promise that no earlier call is permitted any more.
+// It never changes: a new one takes its place.
 type pastKills struct {
 	list  []pastKill
-	floor *Kill // the newest kill that is remembered no more, or nil: it counts as one of everything
+	floor uint64 // the number of the newest kill that is remembered no more, 0 if all are: it counts as one of everything
 }
 
 type pastKill struct {
@@ -31,19 +32,21 @@ func (t *killTable) remember(k *Kill, now time.Time) {
 	set.sort(k)
 	next.list = append(next.list, pastKill{k, set, now})
 	for len(next.list) > pastMost || now.Sub(next.list[0].undone) > pastKept {
-		if old := next.list[0].kill; next.floor == nil || old.number > next.floor.number {
-			next.floor = old
-		}
+		next.floor = max(next.floor, next.list[0].kill.number)
 		next.list = next.list[1:]
 	}
 	t.past.Store(next)
 }
 
-// Began is what a call keeps of its beginning, so that a kill that comes later stops it even if it is undone before the call ends. It is read
-// before the call asks for kills that are in effect.
+// Began is what a call keeps of its beginning, so that a kill that comes later stops it even if it is undone before the
+// call ends. It is read before the call asks for kills that are in effect.
 func (s *Store) Began() uint64 { return s.kills.landed.Load() }
 
-// KilledSince is a kill that covers such a call of that key, or has covered it since it began, or nil.
+// forgotten stands for kills that are remembered no more: what they were of is not known, and so not said.
+var forgotten = new(Kill)
+
+// KilledSince is a kill that covers such a call of that key, or has covered it since it began, or nil. One without a
+// scope has come since the call began, and is remembered no more.
 func (s *Store) KilledSince(began uint64, k *Key, agent, session, tool string) *Kill {
 	if kill := s.Killed(k, agent, session, tool); kill != nil {
 		return kill
@@ -57,8 +60,8 @@ func (s *Store) KilledSince(began uint64, k *Key, agent, session, tool string) *
 			return p.kill
 		}
 	}
-	if past.floor != nil && past.floor.number > began {
-		return past.floor
+	if past.floor > began {
+		return forgotten
 	}
 	return nil
 }

@@ -1,13 +1,15 @@
 package store
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/yett-dev/yett/sdk"
 )
 
 func (r *rig) kill(scope, target string, undo bool, k *Key) *KillSwitch {
-	return &KillSwitch{Kill: Kill{Scope: scope, Target: target, By: "boss"}, Key: k, By: Who{Principal: "boss"}, Undo: undo, Answer: func(Kill, int) []byte { return nil }}
+	return &KillSwitch{Kill: Kill{Scope: scope, Target: target, By: "boss"}, Key: k, By: Who{Principal: "boss"},
+		Undo: undo, Answer: func(Kill, int) []byte { return nil }}
 }
 
 const stopped = "DENY KILL_SWITCH_ACTIVE"
@@ -33,7 +35,8 @@ func TestKillCovers(t *testing.T) {
 				gate.NoDefer = true
 				repeated := r.call(agent, "f", permit)
 				repeated.Repeats = [][16]byte{{9}}
-				return []*Decide{r.call(agent, "c", permit), r.redeem(agent, "a", token, waits), dry, gate, repeated, r.spends(agent, waits)}
+				return []*Decide{r.call(agent, "c", permit), r.redeem(agent, "a", token, waits), dry, gate, repeated,
+					r.spends(agent, waits)}
 			}
 			if !c.covers {
 				r.wants(ways()[0], "PERMIT RULE_PERMIT")
@@ -68,7 +71,8 @@ func TestKillCovers(t *testing.T) {
 func TestWhoUndoesAKill(t *testing.T) {
 	r := newRig(t)
 	plain, killed := r.key("plain", nil, "kill"), r.key("killed", nil, "kill")
-	acts, elsewhere := r.key("acts", []string{"ag*"}, "kill", "authorize"), r.key("elsewhere", []string{"cat"}, "kill", "authorize")
+	acts, elsewhere := r.key("acts", []string{"ag*"}, "kill", "authorize"),
+		r.key("elsewhere", []string{"cat"}, "kill", "authorize")
 	r.must(r.kill(KillAgent, "agent", false, nil))
 	r.must(r.kill(KillKey, "killed", false, nil))
 	r.refused(r.kill(KillAgent, "agent", true, acts), sdk.CodeUndoRefused)
@@ -87,8 +91,8 @@ func TestWhoUndoesAKill(t *testing.T) {
 	r.must(r.kill(KillGlobal, "", true, nil))
 }
 
-// TestKillHoldsBeforeItIsWritten: what is held in memory denies what is committed after it, before its own record is there.
-// Letting go of it takes nothing else along, and it is nothing that could be undone.
+// TestKillHoldsBeforeItIsWritten: what is held in memory denies what is committed after it, before its own record is
+// there. Letting go of it takes nothing else along, and it is nothing that could be undone.
 func TestKillHoldsBeforeItIsWritten(t *testing.T) {
 	r, agent, _ := cast(t)
 	k := Kill{Scope: KillAgent, Target: "agent"}
@@ -116,7 +120,8 @@ func TestKillUndoneMeanwhileStopsEarlierCalls(t *testing.T) {
 	for _, c := range []struct {
 		scope, target string
 		covers        bool
-	}{{KillGlobal, "", true}, {KillAgent, "ag*", true}, {KillAgent, "another", false}, {KillKey, "agent", true}, {KillTool, "tool", true}, {KillSession, "other", false}} {
+	}{{KillGlobal, "", true}, {KillAgent, "ag*", true}, {KillAgent, "another", false}, {KillKey, "agent", true},
+		{KillTool, "tool", true}, {KillSession, "other", false}} {
 		t.Run(c.scope+" "+c.target, func(t *testing.T) {
 			r, agent, _ := cast(t)
 			early := func(hash string) *Decide { d := r.call(agent, hash, permit); return d }
@@ -148,5 +153,8 @@ func TestPastKillsAreBounded(t *testing.T) {
 		t.Errorf("%d are remembered, want %d", n, pastMost)
 	}
 	r.wants(early, stopped)
+	if strings.Contains(early.Out.Reason, KillAgent) || !strings.Contains(early.Out.Reason, "ask again") {
+		t.Errorf("a kill of another agent is named: %q", early.Out.Reason)
+	}
 	r.wants(r.call(agent, "b", permit), "PERMIT RULE_PERMIT")
 }

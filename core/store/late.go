@@ -10,7 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// class says what becomes of a command that reached the disk after its caller had been told that nothing can be recorded.
+// class says what becomes of a command that reached the disk after its caller had been told that nothing can be
+// recorded.
 type class int
 
 // The classes. Whoever was refused acts as if nothing had happened, so nothing may have been given; but what stops
@@ -30,7 +31,8 @@ type giver interface {
 	void(tx *tx)
 }
 
-var _ = []giver{&Decide{}, &Approve{}, &ApproveAction{}, &CreateKey{}, &RollKey{}, &AddGrant{}, &KillSwitch{}, &PutOperator{}, &PutSession{}, &FinishAction{}}
+var _ = []giver{&Decide{}, &Approve{}, &ApproveAction{}, &CreateKey{}, &RollKey{}, &AddGrant{}, &KillSwitch{},
+	&PutOperator{}, &PutSession{}, &FinishAction{}}
 
 func (c *Decide) class() class {
 	switch {
@@ -108,8 +110,8 @@ func (tx *tx) journal(u undo) {
 	}
 }
 
-// unanswered marks the records of a batch that reached the disk after its refusals had gone out: they bind nobody. What its
-// commands gave is taken back, the newest first.
+// unanswered marks the records of a batch that reached the disk after its refusals had gone out: they bind nobody. What
+// its commands gave is taken back, the newest first.
 func (tx *tx) unanswered(late []*ticket) {
 	if len(late) == 0 {
 		return
@@ -231,7 +233,8 @@ func (c *Decide) void(tx *tx) {
 // void denies the action: nobody was told of it, and sending it again makes another.
 func (n *NewAction) void(tx *tx, c *Decide) {
 	a := n.Out
-	a.Status, a.Effect, a.Code, a.Reason = ActionDenied, sdk.Deny.String(), sdk.ReasonAuditUnavailable, "it could not be recorded in time"
+	a.Status, a.Effect, a.Code, a.Reason = ActionDenied, sdk.Deny.String(), sdk.ReasonAuditUnavailable,
+		"it could not be recorded in time"
 	tx.happened(&a, EventDenied, system, a.Code, a.Reason)
 	tx.putAction(&a)
 }

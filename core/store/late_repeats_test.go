@@ -8,8 +8,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// lateTogether commits in one batch whose disk stalls: all are refused, and land. It returns once what is to be done about that
-// is on disk.
+// lateTogether commits in one batch whose disk stalls: all are refused, and land. It returns once what is to be done
+// about that is on disk.
 func (l *laterRig) lateTogether(cmds ...Command) {
 	l.t.Helper()
 	l.disk.stop()
@@ -42,8 +42,8 @@ func (l *laterRig) lateTogether(cmds ...Command) {
 	l.must(&Note{Type: "tick", By: system})
 }
 
-// What finds its answer from before, under its Idempotency-Key, gave nothing: when it comes too late, nothing is taken back of
-// what was given then.
+// What finds its answer from before, under its Idempotency-Key, gave nothing: when it comes too late, nothing is taken
+// back of what was given then.
 func TestLateRepeatsTakeNothingBack(t *testing.T) {
 	idem := func() *Idempotency { return &Idempotency{Hash: [16]byte{5}} }
 	for name, make := range map[string]func(l *laterRig) (send func() Command, check func() bool){
@@ -51,7 +51,8 @@ func TestLateRepeatsTakeNothingBack(t *testing.T) {
 			a := l.action(`{"to":"me"}`, sdk.Permit)
 			l.must(l.start(a, l.agent, `{"to":"me"}`, sdk.Verdict{Effect: sdk.Permit}))
 			return func() Command {
-					return &FinishAction{Key: l.agent, By: system, ID: a.ID, Idem: idem(), Result: ActionResult{Success: true, Value: `1`}, Answer: func(*Action) []byte { return []byte("{}") }}
+					return &FinishAction{Key: l.agent, By: system, ID: a.ID, Idem: idem(),
+						Result: ActionResult{Success: true, Value: `1`}, Answer: func(*Action) []byte { return []byte("{}") }}
 				}, func() bool {
 					a := l.read(l.agent, a.ID)
 					return a.Status == ActionSucceeded && a.Params == "{}" && a.Result != nil && a.Result.Value == "1"
@@ -67,8 +68,11 @@ func TestLateRepeatsTakeNothingBack(t *testing.T) {
 		},
 		"AddGrant": func(l *laterRig) (func() Command, func() bool) {
 			return func() Command {
-					g := &Grant{ID: l.id("stg_"), AgentID: "agent", ToolPattern: "**", IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
-					return &AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10, Idem: idem(), Answer: func(g *Grant) []byte { return []byte(g.ID) }, Told: func(b []byte) string { return string(b) }}
+					g := &Grant{ID: l.id("stg_"), AgentID: "agent", ToolPattern: "**", IssuedBy: "console:ann",
+						Issuers: []string{"console:ann"}}
+					return &AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10, Idem: idem(), Answer: func(g *Grant) []byte {
+						return []byte(g.ID)
+					}, Told: func(b []byte) string { return string(b) }}
 				}, func() bool {
 					n := 0
 					err := l.s.Grants("", func(g *Grant) bool { n++; return true })
@@ -78,7 +82,8 @@ func TestLateRepeatsTakeNothingBack(t *testing.T) {
 		"KillSwitch, an undo": func(l *laterRig) (func() Command, func() bool) {
 			l.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system})
 			return func() Command {
-				return &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true, Idem: idem(), Answer: func(Kill, int) []byte { return []byte("{}") }}
+				return &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true, Idem: idem(),
+					Answer: func(Kill, int) []byte { return []byte("{}") }}
 			}, func() bool { return l.s.Killed(l.agent, "agent", "", "tool") == nil }
 		},
 	} {

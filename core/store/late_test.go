@@ -41,12 +41,13 @@ func newLaterRig(t *testing.T) *laterRig {
 	})
 	l.people = &people{rig: r}
 	l.loadAgain()
-	l.agent, l.boss, l.ward = r.key("agent", nil, "authorize"), r.key("boss", nil, "approve", "grants"), r.key("ward", nil, "kill")
+	l.agent, l.boss, l.ward = r.key("agent", nil, "authorize"), r.key("boss", nil, "approve", "grants"),
+		r.key("ward", nil, "kill")
 	return l
 }
 
-// late commits in a batch whose disk stalls: the command is refused, and lands. It returns once what is to be done about
-// that is on disk.
+// late commits in a batch whose disk stalls: the command is refused, and lands. It returns once what is to be done
+// about that is on disk.
 func (l *laterRig) late(cmd Command) {
 	l.t.Helper()
 	holds := false
@@ -109,8 +110,8 @@ func (l *laterRig) voids() (n int) {
 	return n
 }
 
-// lateCase is a command that came too late. check looks whether what it gave is gone, or what it took too; again, if not
-// nil, is what its caller sends once more, and must work.
+// lateCase is a command that came too late. check looks whether what it gave is gone, or what it took too; again, if
+// not nil, is what its caller sends once more, and must work.
 type lateCase struct {
 	class class
 	make  func(l *laterRig) (cmd Command, check func() bool, again Command)
@@ -134,10 +135,12 @@ var lateCases = map[string]lateCase{
 	"Decide, a redemption": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		token := l.pending("x")
 		l.must(l.longYes(token))
-		return l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer}), l.is(token, Approved), permits{l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer}), l}
+		return l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer}), l.is(token, Approved),
+			permits{l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer}), l}
 	}},
 	"Decide, by a grant": {giving, func(l *laterRig) (Command, func() bool, Command) {
-		g := &Grant{ID: "stg_1", AgentID: "agent", ToolPattern: "**", MaxUses: 1, IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
+		g := &Grant{ID: "stg_1", AgentID: "agent", ToolPattern: "**", MaxUses: 1, IssuedBy: "console:ann",
+			Issuers: []string{"console:ann"}}
 		l.must(&AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10})
 		ask := func() *Decide {
 			c := l.call(l.agent, "x", sdk.Verdict{Effect: sdk.Defer})
@@ -183,7 +186,8 @@ var lateCases = map[string]lateCase{
 		token := l.pending("x")
 		yes := func() *Approve {
 			c := l.longYes(token)
-			c.Modified, c.ModifiedHash, c.View, c.NewToken = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`), l.id("apr_")
+			c.Modified, c.ModifiedHash, c.View, c.NewToken = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`),
+				l.id("apr_")
 			c.Grant, c.NewGrant = &GrantAsk{TTL: 24 * time.Hour}, l.id("stg_")
 			c.Idem = &Idempotency{Hash: [16]byte{5}}
 			return c
@@ -193,7 +197,8 @@ var lateCases = map[string]lateCase{
 			view, err := l.s.View(token)
 			look := &LookAt{Token: token, Key: l.boss}
 			l.must(look)
-			return err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 && look.Out.Approval == "" && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
+			return err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 &&
+				look.Out.Approval == "" && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
 		}, yes()
 	}},
 	"Approve, a denial": {taking, func(l *laterRig) (Command, func() bool, Command) {
@@ -226,23 +231,30 @@ var lateCases = map[string]lateCase{
 	}},
 	"RollKey": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		roll := func(id string) Command { return &RollKey{ID: "agent", New: &Key{ID: id}, By: system} }
-		return roll("first"), func() bool { return l.s.Key("first").Revocation() != nil && l.s.Key("agent").Revocation() != nil }, roll("second")
+		return roll("first"), func() bool {
+			return l.s.Key("first").Revocation() != nil && l.s.Key("agent").Revocation() != nil
+		}, roll("second")
 	}},
 	"RevokeKey": {taking, func(l *laterRig) (Command, func() bool, Command) {
 		return &RevokeKey{ID: "agent", By: system}, func() bool { return l.s.Key("agent").Revocation() != nil }, nil
 	}},
 	"AddGrant": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		add := func() Command {
-			return &AddGrant{Grant: &Grant{ID: l.id("stg_"), AgentID: "agent", ToolPattern: "**", Issuers: []string{"console:ann"}}, TTL: 24 * time.Hour, By: system, Most: 1}
+			return &AddGrant{Grant: &Grant{ID: l.id("stg_"), AgentID: "agent", ToolPattern: "**",
+				Issuers: []string{"console:ann"}}, TTL: 24 * time.Hour, By: system, Most: 1}
 		}
 		return add(), func() bool { return len(l.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool"})) == 0 }, add()
 	}},
 	"RevokeGrant": {taking, func(l *laterRig) (Command, func() bool, Command) {
 		g := l.granted("agent", 0)
-		return &RevokeGrant{ID: g.ID, By: system}, func() bool { return g.Revocation() != nil }, &RevokeGrant{ID: g.ID, By: system}
+		return &RevokeGrant{ID: g.ID, By: system}, func() bool {
+			return g.Revocation() != nil
+		}, &RevokeGrant{ID: g.ID, By: system}
 	}},
 	"KillSwitch": {taking, func(l *laterRig) (Command, func() bool, Command) {
-		return &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system}, func() bool { return l.s.Killed(l.agent, "agent", "", "tool") != nil }, nil
+		return &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system}, func() bool {
+			return l.s.Killed(l.agent, "agent", "", "tool") != nil
+		}, nil
 	}},
 	"KillSwitch, an undo": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		l.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system})
@@ -260,13 +272,15 @@ var lateCases = map[string]lateCase{
 	"PutSession": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		l.add("ann", RoleAdmin)
 		put := func(n int) Command {
-			return &PutSession{In: l.o, Session: Session{IDHash: sid(n), Operator: "ann", Created: l.clock.Now(), Seen: l.clock.Now()}, By: system}
+			return &PutSession{In: l.o, Session: Session{IDHash: sid(n), Operator: "ann", Created: l.clock.Now(),
+				Seen: l.clock.Now()}, By: system}
 		}
 		return put(1), func() bool { _, ok := l.o.Session(sid(1)); return !ok }, put(2)
 	}},
 	"EndSession": {taking, func(l *laterRig) (Command, func() bool, Command) {
 		l.add("ann", RoleAdmin)
-		l.must(&PutSession{In: l.o, Session: Session{IDHash: sid(1), Operator: "ann", Created: l.clock.Now(), Seen: l.clock.Now()}, By: system})
+		l.must(&PutSession{In: l.o, Session: Session{IDHash: sid(1), Operator: "ann", Created: l.clock.Now(),
+			Seen: l.clock.Now()}, By: system})
 		return &EndSession{In: l.o, ID: sid(1), By: system}, func() bool { _, ok := l.o.Session(sid(1)); return !ok }, nil
 	}},
 	"DropCursor": {taking, func(l *laterRig) (Command, func() bool, Command) {
@@ -274,7 +288,10 @@ var lateCases = map[string]lateCase{
 		return &DropCursor{Name: "siem", By: system}, func() bool { _, ok := l.s.Cursor("siem"); return !ok }, nil
 	}},
 	"MoveCursor": {noting, func(l *laterRig) (Command, func() bool, Command) {
-		return &MoveCursor{Name: "siem", To: 1}, func() bool { c, _ := l.s.Cursor("siem"); return c.Seq == 1 }, &MoveCursor{Name: "siem", To: 1}
+		return &MoveCursor{Name: "siem", To: 1}, func() bool {
+			c, _ := l.s.Cursor("siem")
+			return c.Seq == 1
+		}, &MoveCursor{Name: "siem", To: 1}
 	}},
 	"Trim":          {class: taking},
 	"KeepClock":     {class: noting},
@@ -307,8 +324,8 @@ func (c permits) apply(tx *tx) error {
 	return err
 }
 
-// A command that reached the disk after its caller was refused stands where it takes something away. What it gave is void,
-// after a restart too, and the log says so; sent again it works.
+// A command that reached the disk after its caller was refused stands where it takes something away. What it gave is
+// void, after a restart too, and the log says so; sent again it works.
 func TestLateCommands(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(lateCases)) {
 		c := lateCases[name]
@@ -358,7 +375,8 @@ func TestVoidOutlivesARestart(t *testing.T) {
 			l.late(cmd)
 			l.restart()
 			l.agent, l.boss = l.s.Key("agent"), l.s.Key("boss")
-			if strings.Contains(name, "grant") && strings.HasPrefix(name, "Decide") { // its check looks at an object of the store before
+			// its check looks at an object of the store before
+			if strings.Contains(name, "grant") && strings.HasPrefix(name, "Decide") {
 				g := l.s.grants.byID["stg_1"]
 				if g == nil || g.Uses() != 0 {
 					t.Errorf("the grant: %+v", g)
@@ -376,7 +394,8 @@ func TestVoidOutlivesARestart(t *testing.T) {
 func TestLateBatchKeepsWhatTakes(t *testing.T) {
 	l := newLaterRig(t)
 	token := l.pending("x")
-	l.lateTogether(l.longYes(token), &RollKey{ID: "agent", New: &Key{ID: "rolled"}, By: system}, &CreateKey{Key: &Key{ID: "new", Name: "new"}, By: system})
+	l.lateTogether(l.longYes(token), &RollKey{ID: "agent", New: &Key{ID: "rolled"}, By: system},
+		&CreateKey{Key: &Key{ID: "new", Name: "new"}, By: system})
 	asked := &LookAt{Token: token, Key: l.boss}
 	l.refused(asked, sdk.CodeAlreadyResolved) // by the roll, which ended the key that had asked
 	for _, id := range []string{"agent", "rolled", "new"} {
@@ -418,7 +437,8 @@ func TestEveryCommandHasAClass(t *testing.T) {
 			c, ok := lateCases[name]
 			switch {
 			case !ok:
-				t.Errorf("%s has no case in lateCases: say what becomes of it when it reaches the disk after its caller was refused", name)
+				t.Errorf("%s has no case in lateCases: say what becomes of it when it reaches the disk after its caller "+
+					"was refused", name)
 			case c.class == giving && c.make == nil:
 				t.Errorf("%s gives something, and no case shows that it can be taken back", name)
 			}

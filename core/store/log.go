@@ -10,9 +10,13 @@ import (
 )
 
 // RecordTypes are the types of records that there are.
-var RecordTypes = []string{"action_result", "auth_failed", "clock_believed", "clock_in_doubt", "config_applied", "config_refused", "console_sign_in", "console_sign_in_refused", "console_sign_out", "decision", "defer_created", "defer_expired",
-	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked", "kill", "operator_added", "plugin_resumed", "plugin_state", "retention_trimmed", "scan", SubscriberDeadLetter,
-	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "unanswered", "unkill", "voided", "withheld"}
+var RecordTypes = []string{"action_result", "auth_failed", "clock_believed", "clock_in_doubt", "config_applied",
+	"config_refused", "console_sign_in", "console_sign_in_refused", "console_sign_out", "decision", "defer_created",
+	"defer_expired",
+	"defer_resolved", "defer_signed", "grant_added", "grant_consumed", "grant_revoked", "key_created", "key_revoked",
+	"kill", "operator_added", "plugin_resumed", "plugin_state", "retention_trimmed", "scan", SubscriberDeadLetter,
+	SubscriberDropped, SubscriberGap, SubscriberPaused, SubscriberReplay, SubscriberResumed, "unanswered", "unkill",
+	"voided", "withheld"}
 
 // groupOf reads the key of one commit's records and counts them.
 func groupOf(key, value []byte) (first, count uint64, err error) {
@@ -43,8 +47,8 @@ func eachRecord(value []byte, fn func(record []byte) error) error {
 }
 
 // Records calls fn with every record from seq on, in order, up to what is on disk when it starts; where retention has
-// removed that one, from the first that is there. The bytes are only valid during the call. An error of fn ends the walk
-// and is returned.
+// removed that one, from the first that is there. The bytes are only valid during the call. An error of fn ends the
+// walk and is returned.
 func (s *Store) Records(from uint64, fn func(seq uint64, record []byte) error) error {
 	size := s.Seq() // Pebble shows a batch before it has synced it
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})

@@ -15,16 +15,21 @@ import (
 func TestRecordBytes(t *testing.T) {
 	r := newRig(t)
 	agent, boss := r.key("agent", []string{"billing-*"}, "authorize", "scan"), r.key("boss", nil, "approve")
-	full := r.call(agent, "refund", sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", Reason: "reads change nothing", RuleID: "reads", Message: "go on"})
-	full.By = Who{Principal: "agent", Method: "api_key", Surface: "http", Peer: "192.0.2.1:1", RequestID: "req_1", Trace: "4bf92f3577b34da6a3ce929d0e0e4736"}
+	full := r.call(agent, "refund", sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", Reason: "reads change nothing",
+		RuleID: "reads", Message: "go on"})
+	full.By = Who{Principal: "agent", Method: "api_key", Surface: "http", Peer: "192.0.2.1:1", RequestID: "req_1",
+		Trace: "4bf92f3577b34da6a3ce929d0e0e4736"}
 	full.Operation, full.Args, full.LatencyUS, full.TimeoutMS = "read", []byte(`{"path":"[SECRET]"}`), 123, 5000
-	full.Checks = []wire.Check{{Name: "rules", Kind: "rules", Mode: "enforce", Effect: "PERMIT", ReasonCode: "RULE_PERMIT", Micros: 7}, {Name: "pilot", Kind: "wasm", Mode: "shadow", Effect: "DENY", ReasonCode: "STEP_ERROR", Error: "trap"}}
+	full.Checks = []wire.Check{{Name: "rules", Kind: "rules", Mode: "enforce", Effect: "PERMIT", ReasonCode: "RULE_PERMIT",
+		Micros: 7}, {Name: "pilot", Kind: "wasm", Mode: "shadow", Effect: "DENY", ReasonCode: "STEP_ERROR", Error: "trap"}}
 	r.must(full)
 	dry := r.call(agent, "refund", deny)
 	dry.DryRun = true
 	r.must(dry)
-	r.must(&Scanned{Key: agent, By: system, ScanID: "scn_1", AgentID: "billing-1", ToolID: "t", Bytes: 9, Outcome: "REDACTED", Code: "OUTPUT_X", Reason: "X found", Policy: "p",
-		Findings: []ScannedFinding{{Kind: "X", Scanner: "s", Severity: "high", Action: "redact", Start: 1, End: 3, Hash: "ff"}}, Receipts: []wire.Receipt{{Scanner: "s", Outcome: "ok", Bytes: 9}}})
+	r.must(&Scanned{Key: agent, By: system, ScanID: "scn_1", AgentID: "billing-1", ToolID: "t", Bytes: 9,
+		Outcome: "REDACTED", Code: "OUTPUT_X", Reason: "X found", Policy: "p",
+		Findings: []ScannedFinding{{Kind: "X", Scanner: "s", Severity: "high", Action: "redact", Start: 1, End: 3,
+			Hash: "ff"}}, Receipts: []wire.Receipt{{Scanner: "s", Outcome: "ok", Bytes: 9}}})
 	token := r.deferred(agent, "x", waits)
 	r.must(r.call(agent, "x", waits))
 	r.must(r.answer(boss, token, true))

@@ -122,7 +122,8 @@ func (m *modelled) revoke(t *rapid.T) {
 }
 
 func (m *modelled) roll(t *rapid.T) {
-	id, grace := m.pick(t, rapid.Bool().Draw(t, "approver")), rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "grace")
+	id, grace := m.pick(t, rapid.Bool().Draw(t, "approver")),
+		rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "grace")
 	m.pass()
 	fresh := m.id("key")
 	want := sdk.Code("")
@@ -140,7 +141,8 @@ func (m *modelled) roll(t *rapid.T) {
 func (m *modelled) decide(t *rapid.T, token string) {
 	id := m.pick(t, false)
 	args := rapid.SampledFrom([]string{"x", "y"}).Draw(t, "args")
-	v := sdk.Verdict{Effect: rapid.SampledFrom([]sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer, sdk.Defer}).Draw(t, "verdict"), Approvals: rapid.IntRange(0, 2).Draw(t, "approvals")}
+	v := sdk.Verdict{Effect: rapid.SampledFrom([]sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer, sdk.Defer}).Draw(t,
+		"verdict"), Approvals: rapid.IntRange(0, 2).Draw(t, "approvals")}
 	call := rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(t, "call_id")
 	c := m.call(m.s.Key(id), args, v)
 	c.Redeem, c.MaxDefers, c.ArgsHash = token, 2, sha256.Sum256([]byte(args))
@@ -178,7 +180,8 @@ func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) strin
 	switch {
 	case v.Effect == sdk.Deny:
 		return "DENY RULE_DENY"
-	case d.key != id || d.stands != args || d.status != Approved: // by its row: what waits only because sign-offs do not count says so
+	case d.key != id || d.stands != args || d.status != Approved:
+		// by its row: what waits only because sign-offs do not count says so
 		return "DENY APPROVAL_MISMATCH"
 	}
 	d.dropRevoked(m)
@@ -284,7 +287,8 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 	case pending >= 2:
 		return "DENY RATE_EXCEEDED"
 	default:
-		m.defers[c.NewToken] = &modelDefer{key: id, args: args, stands: args, status: Pending, code: c.Verdict.Code, expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
+		m.defers[c.NewToken] = &modelDefer{key: id, args: args, stands: args, status: Pending, code: c.Verdict.Code,
+			expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
 		m.tokens = append(m.tokens, c.NewToken)
 	}
 	return out
@@ -297,7 +301,8 @@ func (m *modelled) repeated(d *modelDefer, id string, c *Approve, shown string) 
 		return d.status == Denied && d.denier == id
 	case d.status != Approved && d.status != Consumed:
 		return false
-	case c.Modified == nil && !d.looked(shown), c.Modified != nil && (d.changes == 0 || c.ModifiedCall != called(d.key, d.stands)):
+	case c.Modified == nil && !d.looked(shown), c.Modified != nil &&
+		(d.changes == 0 || c.ModifiedCall != called(d.key, d.stands)):
 		return false
 	}
 	return slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root })
@@ -331,7 +336,8 @@ func (m *modelled) sign(t *rapid.T) {
 	case !yes:
 		d.status, d.denier = Denied, id
 		return
-	case change != "" && d.changes > 0 && d.stands == change && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
+	case change != "" && d.changes > 0 && d.stands == change &&
+		slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
 		if d.status == Pending {
 			m.settle(d)
 		}
@@ -393,7 +399,8 @@ func (m *modelled) signable(id string, d *modelDefer, c *Approve, shown string) 
 		return sdk.CodeAlreadyResolved
 	case !c.Yes:
 		return ""
-	case c.Modified != nil && d.changes > 0 && c.ModifiedCall == called(d.key, d.stands) && slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
+	case c.Modified != nil && d.changes > 0 && c.ModifiedCall == called(d.key, d.stands) &&
+		slices.ContainsFunc(d.signed, func(by string) bool { return m.keys[by].root == m.keys[id].root }):
 		return ""
 	case !d.looked(shown):
 		return sdk.CodeCallChanged
@@ -429,7 +436,8 @@ func (m *modelled) same(t *rapid.T) {
 }
 
 func (m *modelled) move(t *rapid.T) {
-	name, to, back := rapid.SampledFrom([]string{"siem", "mail"}).Draw(t, "subscriber"), rapid.Uint64Range(0, m.s.Seq()+2).Draw(t, "to"), rapid.Bool().Draw(t, "back")
+	name, to, back := rapid.SampledFrom([]string{"siem", "mail"}).Draw(t, "subscriber"),
+		rapid.Uint64Range(0, m.s.Seq()+2).Draw(t, "to"), rapid.Bool().Draw(t, "back")
 	was, known := m.cursors[name]
 	want := sdk.Code("")
 	switch {
@@ -495,7 +503,8 @@ func (m *modelled) kept(t *rapid.T) {
 // TestModelOfRetention is apart from TestModel, which holds states against a log that is whole.
 func TestModelOfRetention(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, cursors: map[string]Cursor{}, first: 1}
+		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{},
+			cursors: map[string]Cursor{}, first: 1}
 		m.open()
 		defer m.close()
 		m.notes(1)
@@ -514,7 +523,8 @@ func TestModelOfRetention(t *testing.T) {
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{}, defers: map[string]*modelDefer{}, answers: map[string]modelAnswer{}, killed: map[string]bool{}}
+		m := &modelled{rig: &rig{t: rt, fs: vfs.NewMem(), clock: newClock()}, keys: map[string]*modelKey{},
+			defers: map[string]*modelDefer{}, answers: map[string]modelAnswer{}, killed: map[string]bool{}}
 		m.open()
 		defer m.close()
 		rt.Repeat(map[string]func(*rapid.T){
@@ -529,7 +539,8 @@ func TestModel(t *testing.T) {
 			"sign":       m.sign,
 			"sign again": m.sign,
 			"wait": func(t *rapid.T) {
-				m.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute}).Draw(t, "how long"))
+				m.clock.advance(rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 5 * time.Minute,
+					10 * time.Minute}).Draw(t, "how long"))
 			},
 			"restart": func(*rapid.T) { m.reopen() },
 			"":        m.same,

@@ -8,7 +8,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// openCalls is what can be known of open deferred calls beside the sequencer, which alone changes it. Safe for concurrent use.
+// openCalls is what can be known of open deferred calls beside the sequencer, which alone changes it. Safe for
+// concurrent use.
 type openCalls struct {
 	mu sync.RWMutex
 	by map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
@@ -67,7 +68,8 @@ func (o *openCalls) put(d *Defer, inFlight bool) {
 	if !d.open() {
 		return
 	}
-	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Quorums, d.signers(), d.Expires, d.actions()}
+	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Quorums, d.signers(),
+		d.Expires, d.actions()}
 	for _, name := range is.names() {
 		o.by[name] = is
 	}
@@ -80,7 +82,8 @@ func (o *openCalls) settled() {
 	clear(o.before)
 }
 
-// find is the open call of that name that fits: as it was before what is in flight, or as it is with that. nil if none does.
+// find is the open call of that name that fits: as it was before what is in flight, or as it is with that. nil if none
+// does.
 func (o *openCalls) find(name string, fits func(*openCall) bool) *openCall {
 	o.mu.RLock()
 	was, is := o.before[name], o.by[name]
@@ -93,7 +96,8 @@ func (o *openCalls) find(name string, fits func(*openCall) bool) *openCall {
 	return nil
 }
 
-// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the disk.
+// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the
+// disk.
 func (s *Store) OpenCall(decision string) string {
 	if d := s.open.find(decision, func(d *openCall) bool { return d.decision == decision }); d != nil {
 		return d.token

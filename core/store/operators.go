@@ -68,8 +68,8 @@ type Operators struct {
 	sessions map[[32]byte]*Session
 }
 
-// LoadOperators reads operators and sessions, and ends the sessions whose time is over or whose operator is gone. Call it
-// once per open store, before the console answers.
+// LoadOperators reads operators and sessions, and ends the sessions whose time is over or whose operator is gone. Call
+// it once per open store, before the console answers.
 func LoadOperators(ctx context.Context, s *Store) (*Operators, error) {
 	o := &Operators{s: s, byName: map[string]*Operator{}, sessions: map[[32]byte]*Session{}}
 	if err := s.guarded(o.load); err != nil {
@@ -141,8 +141,8 @@ func (o *Operators) AddFirstOperator(ctx context.Context, op Operator, by Who) e
 	return o.s.Commit(ctx, &PutOperator{In: o, Operator: op, First: true, By: by})
 }
 
-// NoteRefused records that a sign-in was refused. operator is "" for a name that nobody has: what was typed there may be a
-// password. unrecorded is how many refusals before this one left no record of their own.
+// NoteRefused records that a sign-in was refused. operator is "" for a name that nobody has: what was typed there may
+// be a password. unrecorded is how many refusals before this one left no record of their own.
 func (o *Operators) NoteRefused(ctx context.Context, operator, why string, unrecorded int, by Who) error {
 	return o.s.Commit(ctx, &SignInRefused{Operator: operator, Why: why, Unrecorded: unrecorded, By: by})
 }
@@ -163,8 +163,8 @@ func (o *Operators) StartSession(ctx context.Context, sess Session, replaces *[3
 	return o.s.Commit(ctx, &PutSession{In: o, Session: sess, Replaces: replaces, By: by})
 }
 
-// TouchSession notes a use. The row follows at most once a minute; when that fails the session only ends earlier after a
-// restart.
+// TouchSession notes a use. The row follows at most once a minute; when that fails the session only ends earlier after
+// a restart.
 func (o *Operators) TouchSession(ctx context.Context, id [32]byte, now time.Time) error {
 	o.mu.Lock()
 	sess := o.sessions[id]
@@ -205,7 +205,8 @@ func (c *PutOperator) apply(tx *tx) error {
 	defer c.In.mu.Unlock()
 	switch {
 	case c.First && len(c.In.byName) > 0:
-		return sdk.Errf(sdk.CodeConflict, "an operator exists already, so the link for the first one is worth nothing any more")
+		return sdk.Errf(sdk.CodeConflict, "an operator exists already, so the link for the first one is worth nothing "+
+			"any more")
 	case op.Name == "" || op.Hash == "":
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "an operator needs a name and a password")
 	case !slices.Contains([]string{RoleAdmin, RoleApprover, RoleAuditor}, op.Role):

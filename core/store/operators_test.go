@@ -41,7 +41,8 @@ func (p *people) restart() {
 
 func (p *people) add(name, role string) {
 	p.t.Helper()
-	p.must(&PutOperator{In: p.o, Operator: Operator{Name: name, Role: role, Hash: "phc of " + name, CreatedAt: p.clock.Now(), CreatedBy: "console:" + name}, By: system})
+	p.must(&PutOperator{In: p.o, Operator: Operator{Name: name, Role: role, Hash: "phc of " + name,
+		CreatedAt: p.clock.Now(), CreatedBy: "console:" + name}, By: system})
 }
 
 func sid(n int) (id [32]byte) {
@@ -51,7 +52,8 @@ func sid(n int) (id [32]byte) {
 
 func (p *people) session(n int, operator string) *PutSession {
 	now := p.clock.Now()
-	return &PutSession{In: p.o, Session: Session{IDHash: sid(n), Operator: operator, Created: now, Seen: now, SignedInAt: now, Peer: "127.0.0.1"}, By: Who{Principal: "console:" + operator, Method: "console", Surface: "console"}}
+	return &PutSession{In: p.o, Session: Session{IDHash: sid(n), Operator: operator, Created: now, Seen: now,
+		SignedInAt: now, Peer: "127.0.0.1"}, By: Who{Principal: "console:" + operator, Method: "console", Surface: "console"}}
 }
 
 // log is one line a record: its type and what the console's records add.
@@ -108,7 +110,8 @@ func TestOperatorsSurviveARestart(t *testing.T) {
 		t.Errorf("after a restart: %+v %v", got, ok)
 	}
 	sess, ok := p.o.Session(sid(1))
-	if !ok || sess.Operator != "ada" || sess.IDHash != sid(1) || !sess.SignedInAt.Equal(p.clock.Now()) || sess.Peer != "127.0.0.1" {
+	if !ok || sess.Operator != "ada" || sess.IDHash != sid(1) || !sess.SignedInAt.Equal(p.clock.Now()) ||
+		sess.Peer != "127.0.0.1" {
 		t.Errorf("after a restart: %+v %v", sess, ok)
 	}
 	p.logIs("operator_added ada admin one_time_link", "operator_added eve auditor", "console_sign_in ada admin")
@@ -149,7 +152,8 @@ func TestOneFirstOperator(t *testing.T) {
 	errs := make([]error, 8)
 	for i := range errs {
 		wg.Go(func() {
-			errs[i] = p.o.AddFirstOperator(context.Background(), Operator{Name: fmt.Sprint("n", i), Role: RoleAdmin, Hash: "x"}, system)
+			errs[i] = p.o.AddFirstOperator(context.Background(), Operator{Name: fmt.Sprint("n", i), Role: RoleAdmin, Hash: "x"},
+				system)
 		})
 	}
 	wg.Wait()
@@ -191,7 +195,8 @@ func TestSessionEnds(t *testing.T) {
 			t.Errorf("session %d came back with a restart", n)
 		}
 	}
-	p.logIs("operator_added ada admin", "console_sign_in ada admin", "console_sign_out ada replaced", "console_sign_in ada admin", "console_sign_out ada signed_out")
+	p.logIs("operator_added ada admin", "console_sign_in ada admin", "console_sign_out ada replaced",
+		"console_sign_in ada admin", "console_sign_out ada signed_out")
 }
 
 func TestExpiredSessionsAreDroppedAtLoad(t *testing.T) {
@@ -320,10 +325,12 @@ func TestSessionsPerOperatorAreLimited(t *testing.T) {
 func TestSignInRefusedIsRecorded(t *testing.T) {
 	p := newPeople(t)
 	ctx := context.Background()
-	if err := p.o.NoteRefused(ctx, "", "wrong", 0, Who{Principal: "console:", Method: "console", Surface: "console"}); err != nil {
+	if err := p.o.NoteRefused(ctx, "", "wrong", 0,
+		Who{Principal: "console:", Method: "console", Surface: "console"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.o.NoteRefused(ctx, "ada", "too_many", 7, Who{Principal: "console:ada", Method: "console", Surface: "console"}); err != nil {
+	if err := p.o.NoteRefused(ctx, "ada", "too_many", 7,
+		Who{Principal: "console:ada", Method: "console", Surface: "console"}); err != nil {
 		t.Fatal(err)
 	}
 	p.logIs("console_sign_in_refused  wrong unrecorded=0", "console_sign_in_refused ada too_many unrecorded=7")
@@ -335,7 +342,8 @@ func TestSignInRefusedIsRecorded(t *testing.T) {
 // Neither the password's hash nor what a session id could be worked out from is in the log.
 func TestNoSecretsInOperatorRecords(t *testing.T) {
 	p := newPeople(t)
-	p.must(&PutOperator{In: p.o, Operator: Operator{Name: "ada", Role: RoleAdmin, Hash: "hash-of-the-password"}, By: system})
+	p.must(&PutOperator{In: p.o, Operator: Operator{Name: "ada", Role: RoleAdmin, Hash: "hash-of-the-password"},
+		By: system})
 	p.must(p.session(1, "ada"))
 	err := p.s.Records(1, func(_ uint64, rec []byte) error {
 		if s := string(rec); strings.Contains(s, "hash-of") || strings.Contains(s, fmt.Sprintf("%x", sid(1))) {

@@ -6,8 +6,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// stillTrue refuses a repeat whose first answer would not be true any more. answer is what was answered then, token that of the
-// deferred call. A denial is for good.
+// stillTrue refuses a repeat whose first answer would not be true any more. answer is what was answered then, token
+// that of the deferred call. A denial is for good.
 func (c *Approve) stillTrue(tx *tx, token string, answer []byte) error {
 	if !c.Yes {
 		return nil
@@ -62,5 +62,6 @@ func (tx *tx) grantStands(id string) error {
 }
 
 func overtaken(why string) error {
-	return sdk.Errf(sdk.CodeConflict, "%s, so what was answered then does not hold any more; to ask anew, send it with another Idempotency-Key", why)
+	return sdk.Errf(sdk.CodeConflict, "%s, so what was answered then does not hold any more; to ask anew, send it with "+
+		"another Idempotency-Key", why)
 }

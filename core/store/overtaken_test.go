@@ -69,7 +69,8 @@ func TestApprovalsThatWereOvertaken(t *testing.T) {
 		for _, way := range []string{"keyed", "plain", "action"} {
 			t.Run(c.name+" "+way, func(t *testing.T) {
 				r := newRig(t)
-				s := &scene{rig: r, agent: r.key("agent", nil, "authorize"), boss: r.key("boss", nil, "approve", "grants"), other: r.key("other", nil, "approve")}
+				s := &scene{rig: r, agent: r.key("agent", nil, "authorize"), boss: r.key("boss", nil, "approve", "grants"),
+					other: r.key("other", nil, "approve")}
 				d := r.submitted(s.agent, "x", waitsForN(c.quorum))
 				r.must(d)
 				a := made(d)
@@ -89,7 +90,8 @@ func TestApprovalsThatWereOvertaken(t *testing.T) {
 					if way != "action" {
 						return yes, yes.Idem
 					}
-					act := &ApproveAction{ID: a.ID, Approve: *yes, Idem: &Idempotency{Hash: [16]byte{1}}, Answer: func(a *Action) []byte { return []byte(a.Status) }}
+					act := &ApproveAction{ID: a.ID, Approve: *yes, Idem: &Idempotency{Hash: [16]byte{1}},
+						Answer: func(a *Action) []byte { return []byte(a.Status) }}
 					return act, act.Idem
 				}
 				first, _ := send()
@@ -133,8 +135,11 @@ func TestGrantsThatWereOvertaken(t *testing.T) {
 			r := newRig(t)
 			r.key("issuer", nil, "grants")
 			add := func() *AddGrant {
-				return &AddGrant{Grant: &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "**", IssuedBy: "issuer", Issuers: []string{"issuer"}}, TTL: time.Hour, Key: r.s.Key("issuer"),
-					By: Who{Principal: "issuer"}, Most: 10, Idem: &Idempotency{Hash: [16]byte{1}}, Answer: func(g *Grant) []byte { return []byte(g.ID) }, Told: func(b []byte) string { return string(b) }}
+				return &AddGrant{Grant: &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "**", IssuedBy: "issuer",
+					Issuers: []string{"issuer"}}, TTL: time.Hour, Key: r.s.Key("issuer"),
+					By: Who{Principal: "issuer"}, Most: 10, Idem: &Idempotency{Hash: [16]byte{1}}, Answer: func(g *Grant) []byte {
+						return []byte(g.ID)
+					}, Told: func(b []byte) string { return string(b) }}
 			}
 			first := add()
 			r.must(first)

@@ -2,18 +2,18 @@ package store
 
 import "github.com/yett-dev/yett/sdk"
 
-// taker is a command that only takes something away: a kill, a denial, a revocation, the end of a session. When the disk does
-// not take it in time it holds all the same: it is in effect at once, its caller is told that it is not on disk, and the
-// next batch begins with it.
+// taker is a command that only takes something away: a kill, a denial, a revocation, the end of a session. When the
+// disk does not take it in time it holds all the same: it is in effect at once, its caller is told that it is not on
+// disk, and the next batch begins with it.
 type taker interface {
 	Command
-	// claim names what the command takes away and on whose word; "" if it gives something. sure says that nothing but the disk
-	// can be in its way, as far as that can be seen beside the sequencer. It is asked before the command is queued.
+	// claim names what the command takes away and on whose word; "" if it gives something. sure says that nothing but the
+	// disk can be in its way, as far as that can be seen beside the sequencer. It is asked before the command is queued.
 	claim(s *Store) (name string, sure bool)
 	// hold puts it in effect in memory. q.mu is held: it waits for nothing.
 	hold(s *Store)
-	// settle does what was held, at the head of a batch, before anything that could use what is taken away, and nothing if it
-	// is done. That the key of its caller has ended since changes nothing.
+	// settle does what was held, at the head of a batch, before anything that could use what is taken away, and nothing if
+	// it is done. That the key of its caller has ended since changes nothing.
 	settle(tx *tx)
 	// noun is what its caller is told of.
 	noun() string
@@ -51,7 +51,8 @@ func (q *sequencer) owe(t *ticket, err error) error {
 	}
 	c.hold(q.s)
 	return &sdk.Error{Code: sdk.CodeNotDurable, Op: "commit", Err: err,
-		Msg: c.noun() + " is in effect, but the disk does not take it: it is written when the disk does; a restart before that would forget it, so send it again"}
+		Msg: c.noun() + " is in effect, but the disk does not take it: it is written when the disk does; a restart before " +
+			"that would forget it, so send it again"}
 }
 
 // ender is a taker that comes too late where what was ahead of it is on disk by the time that it is refused.
@@ -185,8 +186,9 @@ func (c *Approve) settle(tx *tx) {
 	}
 }
 
-// endHeld takes away what there still is: a call that waits or is approved, and the standing grant of one that has ended
-// otherwise. What the caller may do was seen when it was claimed. It reports whether the call has ended with this answer.
+// endHeld takes away what there still is: a call that waits or is approved, and the standing grant of one that has
+// ended otherwise. What the caller may do was seen when it was claimed. It reports whether the call has ended with this
+// answer.
 func (c *Approve) endHeld(tx *tx) (bool, error) {
 	d, err := tx.find(c.ends)
 	if err != nil || d == nil {
@@ -225,7 +227,9 @@ func (c *ApproveAction) claim(s *Store) (string, bool) {
 	if c.Approve.Yes {
 		return "", false
 	}
-	d := s.open.find(c.Approve.Token, func(d *openCall) bool { return d.answers(c.ID, c.Approve.Token) && c.Approve.mayEnd(s, d) })
+	d := s.open.find(c.Approve.Token, func(d *openCall) bool {
+		return d.answers(c.ID, c.Approve.Token) && c.Approve.mayEnd(s, d)
+	})
 	return c.Approve.claimOf("action\x00" + c.ID), c.Approve.claimed(d)
 }
 
@@ -259,7 +263,8 @@ func (c *RevokeGrant) claim(s *Store) (string, bool) {
 	if c.Key != nil {
 		who = c.Key.ID
 	}
-	return "grant\x00" + c.ID + "\x00" + who, g != nil && (c.Key == nil || c.Key.live(s.set.Now()) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
+	return "grant\x00" + c.ID + "\x00" + who, g != nil &&
+		(c.Key == nil || c.Key.live(s.set.Now()) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
 }
 
 // hold has nothing to do: grants are spent behind settle.
@@ -311,8 +316,8 @@ func (c *EndSession) settle(tx *tx) { tx.held(c.apply(tx)) }
 
 func (*EndSession) noun() string { return "the end of the session" }
 
-// held is how settling a command ended: by an error where something else has taken away meanwhile what it would have, or
-// where the store cannot read.
+// held is how settling a command ended: by an error where something else has taken away meanwhile what it would have,
+// or where the store cannot read.
 func (tx *tx) held(err error) {
 	if unrecorded(err) {
 		tx.s.set.Log("store: what was in effect without the disk could not be written: %v", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// behindCase is a command on the disk that stands still, and one that takes away what it is about: the call of that token.
-// again, if not nil, is a redemption that must be refused then.
+// behindCase is a command on the disk that stands still, and one that takes away what it is about: the call of that
+// token. again, if not nil, is a redemption that must be refused then.
 type behindCase func(l *laterRig) (flying, takes func() Command, token string, again func() *Decide)
 
 func (l *laterRig) changed(token, approval string) *Approve {
@@ -36,15 +36,22 @@ var behindCases = map[string]behindCase{
 	},
 	"a denial behind an approval": func(l *laterRig) (func() Command, func() Command, string, func() *Decide) {
 		token := l.pending("x")
-		return func() Command { return l.longYes(token) }, func() Command { return l.answer(l.other(), token, false) }, token, nil
+		return func() Command { return l.longYes(token) }, func() Command {
+			return l.answer(l.other(), token, false)
+		}, token, nil
 	},
-	"a denial behind an approval with a grant": func(l *laterRig) (func() Command, func() Command, string, func() *Decide) {
+	"a denial behind an approval with a grant": func(l *laterRig) (func() Command, func() Command, string,
+		func() *Decide) {
 		token := l.pending("x")
-		return func() Command { return l.withGrant(token) }, func() Command { return l.answer(l.other(), token, false) }, token, nil
+		return func() Command { return l.withGrant(token) }, func() Command {
+			return l.answer(l.other(), token, false)
+		}, token, nil
 	},
 	"a denial behind changed arguments": func(l *laterRig) (func() Command, func() Command, string, func() *Decide) {
 		token := l.pending("x")
-		return func() Command { return l.changed(token, "apr_x") }, func() Command { return l.answer(l.other(), token, false) }, token, nil
+		return func() Command { return l.changed(token, "apr_x") }, func() Command {
+			return l.answer(l.other(), token, false)
+		}, token, nil
 	},
 	"an action's withdrawal behind its start": func(l *laterRig) (func() Command, func() Command, string, func() *Decide) {
 		a := l.action("x", sdk.Defer)
@@ -58,7 +65,8 @@ var behindCases = map[string]behindCase{
 		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.longYes(a.Token)} },
 			func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.other(), a.Token, false)} }, a.Token, nil
 	},
-	"an action's denial behind its changed params": func(l *laterRig) (func() Command, func() Command, string, func() *Decide) {
+	"an action's denial behind its changed params": func(l *laterRig) (func() Command, func() Command, string,
+		func() *Decide) {
 		a := l.action("x", sdk.Defer)
 		return func() Command { return l.changed(a.Token, "apr_x") },
 			func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.other(), a.Token, false)} }, a.Token, nil

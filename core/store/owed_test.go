@@ -18,7 +18,8 @@ type owedCase struct {
 
 // brief is an approver whose key ends while the disk stands still.
 func (l *laterRig) brief() *Key {
-	l.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve"}, MAC: []byte("brief"), CreatedAt: l.clock.Now(), ExpiresAt: l.clock.Now().Add(time.Minute)}, By: system})
+	l.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve"}, MAC: []byte("brief"),
+		CreatedAt: l.clock.Now(), ExpiresAt: l.clock.Now().Add(time.Minute)}, By: system})
 	return l.s.Key("brief")
 }
 
@@ -62,23 +63,31 @@ var owedCases = map[string]owedCase{
 	}},
 	"an action's denial": {"defer_resolved", func(l *laterRig) (func() Command, func() bool) {
 		a := l.action("x", sdk.Defer)
-		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.boss, a.Token, false)} }, func() bool { return l.read(l.agent, a.ID).Status == ActionDenied }
+		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.boss, a.Token, false)} }, func() bool {
+			return l.read(l.agent, a.ID).Status == ActionDenied
+		}
 	}},
 	"the denial of a changed action that was joined": {"defer_resolved", func(l *laterRig) (func() Command, func() bool) {
 		first, a := l.action("x", sdk.Defer), l.action("x", sdk.Defer)
 		change := l.longYes(first.Token)
 		change.Quorums = []sdk.Quorum{{N: 2}}
-		change.Modified, change.ModifiedHash, change.View, change.NewToken = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`), "apr_x"
+		change.Modified, change.ModifiedHash, change.View, change.NewToken = []byte(`{"a":1}`), [32]byte{1},
+			[]byte(`{"args":{"a":1}}`), "apr_x"
 		l.must(change)
-		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.boss, "apr_x", false)} }, func() bool { return l.read(l.agent, a.ID).Status == ActionDenied }
+		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.answer(l.boss, "apr_x", false)} }, func() bool {
+			return l.read(l.agent, a.ID).Status == ActionDenied
+		}
 	}},
 	"an action's withdrawal": {"defer_resolved", func(l *laterRig) (func() Command, func() bool) {
 		a := l.action("x", sdk.Defer)
 		l.must(l.longYes(a.Token))
-		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.withdrawal(a.Token)} }, func() bool { return l.read(l.agent, a.ID).Status == ActionDenied }
+		return func() Command { return &ApproveAction{ID: a.ID, Approve: *l.withdrawal(a.Token)} }, func() bool {
+			return l.read(l.agent, a.ID).Status == ActionDenied
+		}
 	}},
 	"a grant's revocation": {"grant_revoked", func(l *laterRig) (func() Command, func() bool) {
-		g := &Grant{ID: "stg_x", AgentID: "agent", ToolPattern: "**", IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
+		g := &Grant{ID: "stg_x", AgentID: "agent", ToolPattern: "**", IssuedBy: "console:ann",
+			Issuers: []string{"console:ann"}}
 		l.must(&AddGrant{Grant: g, TTL: 24 * time.Hour, By: system, Most: 10})
 		return func() Command { return &RevokeGrant{ID: g.ID, Key: l.boss, By: Who{Principal: "boss"}} }, func() bool {
 			return len(l.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool"})) == 0
@@ -95,13 +104,18 @@ var owedCases = map[string]owedCase{
 	}},
 	"the end of a session": {"console_sign_out", func(l *laterRig) (func() Command, func() bool) {
 		l.add("ann", RoleAdmin)
-		l.must(&PutSession{In: l.o, Session: Session{IDHash: sid(1), Operator: "ann", Created: l.clock.Now(), Seen: l.clock.Now()}, By: system})
-		return func() Command { return &EndSession{In: l.o, ID: sid(1), By: system} }, func() bool { _, is := l.o.Session(sid(1)); return !is }
+		l.must(&PutSession{In: l.o, Session: Session{IDHash: sid(1), Operator: "ann", Created: l.clock.Now(),
+			Seen: l.clock.Now()}, By: system})
+		return func() Command { return &EndSession{In: l.o, ID: sid(1), By: system} }, func() bool {
+			_, is := l.o.Session(sid(1))
+			return !is
+		}
 	}},
 	"a kill": {"kill", func(l *laterRig) (func() Command, func() bool) {
 		return func() Command {
 				k := Kill{Scope: KillAgent, Target: "agent"}
-				return &KillSwitch{Kill: k, By: system, Held: l.s.Hold(k), Idem: &Idempotency{Hash: [16]byte{5}}, Answer: func(Kill, int) []byte { return nil }}
+				return &KillSwitch{Kill: k, By: system, Held: l.s.Hold(k), Idem: &Idempotency{Hash: [16]byte{5}},
+					Answer: func(Kill, int) []byte { return nil }}
 			}, func() bool {
 				return l.s.Killed(l.agent, "agent", "", "tool") != nil
 			}
@@ -168,8 +182,8 @@ func (l *laterRig) records(typ string) (n int) {
 	return n
 }
 
-// What only takes something away holds when the disk does not take it in time: it is in effect, and is written once when the
-// disk goes on.
+// What only takes something away holds when the disk does not take it in time: it is in effect, and is written once
+// when the disk goes on.
 func TestTakersHoldThroughAStall(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(owedCases)) {
 		for _, path := range slices.Sorted(maps.Keys(owedPaths)) {
@@ -247,7 +261,8 @@ func TestWhatDoesNotHoldInAStall(t *testing.T) {
 		"one of a key that is revoked":           &RevokeKey{ID: "gone", By: system},
 		"one that comes later":                   &RevokeKey{ID: "agent", Grace: time.Hour, By: system},
 		"the end of no session":                  &EndSession{In: l.o, ID: sid(9), By: system},
-		"an undo":                                &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "dog"}, By: system, Undo: true},
+		"an undo": &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "dog"}, By: system,
+			Undo: true},
 	} {
 		if got := codeOf(l.commit(c)); got != sdk.CodeAuditUnavailable {
 			t.Errorf("%s: got %q", name, got)
@@ -257,7 +272,8 @@ func TestWhatDoesNotHoldInAStall(t *testing.T) {
 		t.Errorf("%d commands are owed", n)
 	}
 	l.goOn()
-	if !l.is(token, Pending)() || !l.is(approved, Approved)() || l.read(l.agent, a.ID).Status != ActionPending || g.Revocation() != nil || l.agent.Revocation() != nil {
+	if !l.is(token, Pending)() || !l.is(approved, Approved)() || l.read(l.agent, a.ID).Status != ActionPending ||
+		g.Revocation() != nil || l.agent.Revocation() != nil {
 		t.Error("something has come of it")
 	}
 }

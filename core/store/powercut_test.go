@@ -36,7 +36,8 @@ type journal struct {
 }
 
 func newJournal() *journal {
-	return &journal{defers: map[string]string{}, ended: map[string]bool{}, cursors: map[string]uint64{}, waits: map[string]string{}}
+	return &journal{defers: map[string]string{}, ended: map[string]bool{}, cursors: map[string]uint64{},
+		waits: map[string]string{}}
 }
 
 // note takes down an answer. An error other than audit_unavailable is kept as a failure of the test.
@@ -58,7 +59,9 @@ func (j *journal) note(err error, fn func()) bool {
 func (j *journal) copy() *journal {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live), revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended), cursors: maps.Clone(j.cursors), waits: maps.Clone(j.waits)}
+	return &journal{ids: slices.Clone(j.ids), permits: slices.Clone(j.permits), live: slices.Clone(j.live),
+		revoked: slices.Clone(j.revoked), defers: maps.Clone(j.defers), ended: maps.Clone(j.ended),
+		cursors: maps.Clone(j.cursors), waits: maps.Clone(j.waits)}
 }
 
 // rank orders a defer's states: what was answered may have moved on, never back.
@@ -146,7 +149,8 @@ func follows(s *Store, id, token string) error {
 			return fmt.Errorf("action %s, its defer consumed: %s", id, a.Reason)
 		}
 	}
-	if a.Status != status || len(a.Events) != events && (status != ActionDenied || len(a.Events) != events+1) { // denied, or approved and then denied
+	// denied, or approved and then denied
+	if a.Status != status || len(a.Events) != events && (status != ActionDenied || len(a.Events) != events+1) {
 		return fmt.Errorf("action %s is %s with %d events, its defer %s", id, a.Status, len(a.Events), d.Status)
 	}
 	if d.open() && !slices.Contains(d.actions(), id) {
@@ -181,8 +185,10 @@ func (c *client) key(scopes ...string) *Key {
 }
 
 func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
-	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p", NewID: c.id("dec"), NewToken: c.id("dfr"), View: []byte(`{}`), Redeem: redeem,
-		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000, Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
+	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p",
+		NewID: c.id("dec"), NewToken: c.id("dfr"), View: []byte(`{}`), Redeem: redeem,
+		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000,
+		Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
 	copy(d.Digest[:], c.name+args)
 	return d
 }
@@ -191,7 +197,8 @@ func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
 func (c *client) submit(args string) *Decide {
 	d := c.decide(args, sdk.Defer, "")
 	d.CallID = c.id("act")
-	d.Action = &NewAction{Action: Action{ID: d.CallID, Tool: "tool", Params: `{}`, Context: `{}`}, Idem: &[16]byte{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1], 1}}
+	d.Action = &NewAction{Action: Action{ID: d.CallID, Tool: "tool", Params: `{}`, Context: `{}`},
+		Idem: &[16]byte{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1], 1}}
 	return d
 }
 
@@ -253,8 +260,8 @@ func (c *client) round(i int) bool {
 	return i%2 == 1 || c.do(&RevokeKey{ID: key, By: system}, func() { c.j.revoked = append(c.j.revoked, key) })
 }
 
-// workload runs clients against a store, with flush flushing now and then so that tables, logs and manifests change hands. It
-// opens the store twice. On an error of the first life the store is given back as it is.
+// workload runs clients against a store, with flush flushing now and then so that tables, logs and manifests change
+// hands. It opens the store twice. On an error of the first life the store is given back as it is.
 func workload(set Settings, flush bool, j *journal, clients, rounds int) (s *Store, err error) {
 	for life := range 2 {
 		if s, err = Open(set); err != nil {
@@ -291,7 +298,8 @@ type cut struct {
 	root tlog.Hash
 }
 
-// powerCuts runs the workload and cuts the power at every file-system operation, keeping that share of what was not synced.
+// powerCuts runs the workload and cuts the power at every file-system operation, keeping that share of what was not
+// synced.
 func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []cut, err error) {
 	base := vfs.NewCrashableMem()
 	j := newJournal()
@@ -315,7 +323,8 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 		cuts = append(cuts, c)
 		return nil
 	}
-	s, err := workload(settings(errorfs.Wrap(wrap(base), errorfs.InjectorFunc(look)), newClock(), func(error) {}), true, j, clients, rounds)
+	s, err := workload(settings(errorfs.Wrap(wrap(base), errorfs.InjectorFunc(look)), newClock(), func(error) {}), true, j,
+		clients, rounds)
 	if err != nil {
 		return cuts, err
 	}
@@ -348,8 +357,9 @@ func prefixes(s *Store, cuts []cut) error {
 	return nil
 }
 
-// TestPowerCutAroundTrims cuts the power at every operation while records are added and the oldest removed: what is left is
-// always a log without a hole, beginning where some trim left it and not behind the last one, and with a tree that fits.
+// TestPowerCutAroundTrims cuts the power at every operation while records are added and the oldest removed: what is
+// left is always a log without a hole, beginning where some trim left it and not behind the last one, and with a tree
+// that fits.
 func TestPowerCutAroundTrims(t *testing.T) {
 	for _, percent := range []int{0, 50, 100} {
 		base := vfs.NewCrashableMem()
@@ -362,7 +372,9 @@ func TestPowerCutAroundTrims(t *testing.T) {
 			return nil
 		}
 		var mu sync.Mutex
-		s, err := Open(settings(errorfs.Wrap(base, errorfs.InjectorFunc(func(op errorfs.Op) error { mu.Lock(); defer mu.Unlock(); return look(op) })), newClock(), func(error) {}))
+		s, err := Open(settings(errorfs.Wrap(base,
+			errorfs.InjectorFunc(func(op errorfs.Op) error { mu.Lock(); defer mu.Unlock(); return look(op) })), newClock(),
+			func(error) {}))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,9 @@ const (
 	queuedInAll  = 256 << 20
 )
 
-// queue is what waits for the sequencer. Kills and revocations go first. The rest goes in the order in which it came while
-// all of it fits into one batch; beyond that keys take turns, by bytes: one key's large records do not hold up another's.
+// queue is what waits for the sequencer. Kills and revocations go first. The rest goes in the order in which it came
+// while all of it fits into one batch; beyond that keys take turns, by bytes: one key's large records do not hold up
+// another's.
 type queue struct {
 	first []*ticket
 	rest  []*ticket
@@ -43,9 +44,11 @@ func (q *queue) add(t *ticket, set *Settings) error {
 	switch {
 	case t.owner == "": // the gateway's own: cursors, notes, what operators do on the machine
 	case held > 0 && held+t.bytes > set.QueuedPerKey:
-		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d bytes waiting to be written, and the limit is %d (limits.queued_per_key); send fewer large calls at once", held, set.QueuedPerKey)
+		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d bytes waiting to be written, and the limit is %d "+
+			"(limits.queued_per_key); send fewer large calls at once", held, set.QueuedPerKey)
 	case q.bytes > 0 && q.bytes+t.bytes > set.Queued:
-		return sdk.Errf(sdk.CodeTooManyRequests, "all keys together have %d bytes waiting to be written, and the limit is %d (limits.queued)", q.bytes, set.Queued)
+		return sdk.Errf(sdk.CodeTooManyRequests, "all keys together have %d bytes waiting to be written, and the limit is "+
+			"%d (limits.queued)", q.bytes, set.Queued)
 	}
 	q.rest = append(q.rest, t)
 	q.bytes += t.bytes
@@ -106,8 +109,8 @@ type lane struct {
 	may   int // bytes that it may still add
 }
 
-// share picks a batch from more than one batch can hold: round by round each key may add turnBytes more. Who got the least
-// lately is the first in a round, so that nobody is passed over for ever.
+// share picks a batch from more than one batch can hold: round by round each key may add turnBytes more. Who got the
+// least lately is the first in a round, so that nobody is passed over for ever.
 func (q *queue) share() map[*ticket]bool {
 	q.round++
 	lanes, at := []*lane{}, map[string]*lane{}

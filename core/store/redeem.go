@@ -5,8 +5,9 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// redeems is the token of the approval that the call wants to spend, "" if it wants none. A call_id that ends in "-resume"
-// is one like any other, unless the same key asked for the same agent with what stands before that, and was deferred.
+// redeems is the token of the approval that the call wants to spend, "" if it wants none. A call_id that ends in
+// "-resume" is one like any other, unless the same key asked for the same agent with what stands before that, and was
+// deferred.
 func (c *Decide) redeems(tx *tx) (token string, err error) {
 	if c.Redeem != "" || c.Resume == "" {
 		return c.Redeem, nil
@@ -82,9 +83,9 @@ func (c *Decide) redeem(tx *tx, token string) error {
 	return nil
 }
 
-// redeemedBefore answers a redemption that was made under the same Idempotency-Key before as it was answered then: nothing
-// is spent a second time. Only a redemption that was permitted is remembered, so that one which came too early can be
-// tried again. Another call under that key is a conflict.
+// redeemedBefore answers a redemption that was made under the same Idempotency-Key before as it was answered then:
+// nothing is spent a second time. Only a redemption that was permitted is remembered, so that one which came too early
+// can be tried again. Another call under that key is a conflict.
 func (c *Decide) redeemedBefore(tx *tx, token string) (done bool, err error) {
 	if !c.Keyed {
 		return false, nil
@@ -131,8 +132,8 @@ func (c *Decide) signedStill(tx *tx, token string) (bool, error) {
 	return tx.enough(quorums, signed.signers()), nil
 }
 
-// fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or the
-// one with the arguments that the approver put in their place.
+// fits reports whether this is exactly the call that d approves, by who asked for it: the one that was asked for, or
+// the one with the arguments that the approver put in their place.
 func (c *Decide) fits(d *Defer) bool {
 	if d.KeyID != c.Key.ID || d.AgentID != c.AgentID || d.SessionID != c.SessionID || d.ToolID != c.ToolID ||
 		wire.Apart(d.ToolID, d.Operation) != wire.Apart(c.ToolID, c.Operation) {

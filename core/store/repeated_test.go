@@ -7,8 +7,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Whoever sends the same answer again, because the first one's answer was lost, is told how the call stands. Anything else
-// about a call that has ended is refused as before.
+// Whoever sends the same answer again, because the first one's answer was lost, is told how the call stands. Anything
+// else about a call that has ended is refused as before.
 func TestSameAnswerAgain(t *testing.T) {
 	grant := func(c *Approve) *Approve { c.Grant, c.NewGrant = &GrantAsk{TTL: time.Hour}, "stg_1"; return c }
 	for _, c := range []struct {
@@ -28,7 +28,9 @@ func TestSameAnswerAgain(t *testing.T) {
 		{"yes, another's yes", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, true) },
 			func(r *rig, _, other *Key, token string) *Approve { return r.answer(other, token, true) }, sdk.CodeAlreadyResolved},
 		{"no, another's no", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, false) },
-			func(r *rig, _, other *Key, token string) *Approve { return r.answer(other, token, false) }, sdk.CodeAlreadyResolved},
+			func(r *rig, _, other *Key, token string) *Approve {
+				return r.answer(other, token, false)
+			}, sdk.CodeAlreadyResolved},
 		{"yes, yes of another call", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, true) },
 			func(r *rig, boss, _ *Key, token string) *Approve {
 				c := r.answer(boss, token, true)
@@ -42,20 +44,24 @@ func TestSameAnswerAgain(t *testing.T) {
 				return c
 			}, sdk.CodeAlreadyResolved},
 		{"yes, yes with a grant", func(r *rig, boss *Key, token string) *Approve { return r.answer(boss, token, true) },
-			func(r *rig, boss, _ *Key, token string) *Approve { return grant(r.answer(boss, token, true)) }, sdk.CodeAlreadyResolved},
+			func(r *rig, boss, _ *Key, token string) *Approve {
+				return grant(r.answer(boss, token, true))
+			}, sdk.CodeAlreadyResolved},
 		{"yes with a grant, twice", func(r *rig, boss *Key, token string) *Approve { return grant(r.answer(boss, token, true)) },
 			func(r *rig, boss, _ *Key, token string) *Approve { return grant(r.answer(boss, token, true)) }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
-			asker, boss, other := r.key("asker", nil, "authorize"), r.key("boss", nil, "approve", "grants"), r.key("other", nil, "approve")
+			asker, boss, other := r.key("asker", nil, "authorize"), r.key("boss", nil, "approve", "grants"),
+				r.key("other", nil, "approve")
 			token := r.deferred(asker, "x", sdk.Verdict{})
 			first, again := c.first(r, boss, token), c.again(r, boss, other, token)
 			r.must(first)
 			before := r.s.Seq()
 			r.refused(again, c.want)
 			if c.want == "" && (again.Out.Status != first.Out.Status || again.GrantID != first.GrantID || r.s.Seq() != before) {
-				t.Errorf("first %s %s, again %s %s, %d records more", first.Out.Status, first.GrantID, again.Out.Status, again.GrantID, r.s.Seq()-before)
+				t.Errorf("first %s %s, again %s %s, %d records more", first.Out.Status, first.GrantID, again.Out.Status,
+					again.GrantID, r.s.Seq()-before)
 			}
 			if got := r.status(asker, token); got != first.Out.Status {
 				t.Errorf("it is %s", got)

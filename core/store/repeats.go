@@ -11,8 +11,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// How long a repeated call_id and an Idempotency-Key are remembered. Rows lie in windows of that length, so that old ones
-// go in one range deletion; a look-up asks the current window and the one before.
+// How long a repeated call_id and an Idempotency-Key are remembered. Rows lie in windows of that length, so that old
+// ones go in one range deletion; a look-up asks the current window and the one before.
 const (
 	RepeatFor     = 10 * time.Minute
 	IdempotentFor = 24 * time.Hour
@@ -23,7 +23,8 @@ func window(at time.Time, length time.Duration) uint32 {
 }
 
 // remembered is a row of either kind: time, a digest, and what was answered.
-func (tx *tx) remembered(prefix byte, hash [16]byte, length time.Duration) (digest [32]byte, answer []byte, found bool, err error) {
+func (tx *tx) remembered(prefix byte, hash [16]byte, length time.Duration) (digest [32]byte, answer []byte, found bool,
+	err error) {
 	w := window(tx.now, length)
 	for _, at := range [2]uint32{w, w - 1} {
 		v, ok, err := tx.pendingGet(keyWindow(prefix, at, hash))

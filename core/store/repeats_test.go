@@ -81,7 +81,8 @@ func TestTwoRepeatKeys(t *testing.T) {
 		args   string
 		want   string
 		repeat bool
-	}{{1, 2, "x", "PERMIT RULE_PERMIT", true}, {1, 9, "x", "PERMIT RULE_PERMIT", true}, {9, 2, "x", "PERMIT RULE_PERMIT", true},
+	}{{1, 2, "x", "PERMIT RULE_PERMIT", true}, {1, 9, "x", "PERMIT RULE_PERMIT", true},
+		{9, 2, "x", "PERMIT RULE_PERMIT", true},
 		{1, 4, "x", "DENY CALL_ID_CONFLICT", false}, {3, 2, "x", "DENY CALL_ID_CONFLICT", false}, {8, 2, "z", "DENY CALL_ID_CONFLICT", false}} {
 		d := both(c.a, c.b, c.args)
 		if got := r.outcome(d); got != c.want || d.Out.Repeat != c.repeat {

@@ -14,8 +14,8 @@ func (r *rig) rolls(old, id string, grace time.Duration) *Key {
 	return r.s.Key(id)
 }
 
-// TestRolledSignersCount: a new value changes nothing of what a key has signed, whenever the old value ends, and it makes no second
-// approver of one. What is shown as signed is what counts.
+// TestRolledSignersCount: a new value changes nothing of what a key has signed, whenever the old value ends, and it
+// makes no second approver of one. What is shown as signed is what counts.
 func TestRolledSignersCount(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -74,15 +74,16 @@ func TestRolledSignersCount(t *testing.T) {
 	}
 }
 
-// TestNoHeirNoSignOff: once the whole line is revoked, none of its sign-offs counts, nor is it shown, and a new key of the same name
-// is another approver.
+// TestNoHeirNoSignOff: once the whole line is revoked, none of its sign-offs counts, nor is it shown, and a new key of
+// the same name is another approver.
 func TestNoHeirNoSignOff(t *testing.T) {
 	r, agent, boss := cast(t)
 	one, two := r.approved(agent, r.key("a", nil, "approve"), "one"), r.deferred(agent, "two", waitsForN(2))
 	r.must(r.answer(r.s.Key("a"), two, true))
 	r.rolls("a", "a2", 0)
 	r.must(&RevokeKey{ID: "a2", By: system})
-	r.must(&CreateKey{Key: &Key{ID: "namesake", Name: "name of a", Scopes: []string{"approve"}, MAC: []byte("n"), CreatedAt: r.clock.Now()}, By: system})
+	r.must(&CreateKey{Key: &Key{ID: "namesake", Name: "name of a", Scopes: []string{"approve"}, MAC: []byte("n"),
+		CreatedAt: r.clock.Now()}, By: system})
 	second := r.answer(boss, two, true)
 	r.must(second)
 	if second.Out.Status != Pending || len(second.Out.Signed) != 1 || second.Out.Required != 2 {
@@ -122,6 +123,7 @@ func TestRefusedRedemptionForgetsNothing(t *testing.T) {
 	}
 	row, err := r.s.deferRow(token)
 	if err != nil || len(row.Signed) != len(is.Signed) || len(row.Quorums) != len(is.Quorums) {
-		t.Errorf("%v: %d sign-offs and %d quorums in memory, %d and %d on disk", err, len(is.Signed), len(is.Quorums), len(row.Signed), len(row.Quorums))
+		t.Errorf("%v: %d sign-offs and %d quorums in memory, %d and %d on disk", err, len(is.Signed), len(is.Quorums),
+			len(row.Signed), len(row.Quorums))
 	}
 }

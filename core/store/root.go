@@ -14,8 +14,8 @@ type rootCache struct {
 	root tlog.Hash
 }
 
-// Root is the RFC 6962 root hash of the tree over records 1 to size, also where retention has removed some of them. It is
-// worked out from stored hashes; size must not be more than Seq.
+// Root is the RFC 6962 root hash of the tree over records 1 to size, also where retention has removed some of them. It
+// is worked out from stored hashes; size must not be more than Seq.
 func (s *Store) Root(size uint64) ([32]byte, error) {
 	c := &s.roots
 	c.mu.Lock()

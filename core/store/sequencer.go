@@ -14,10 +14,11 @@ import (
 // Command is one change, or a read that must be in order with the changes. Commands are the types of this package; they
 // carry their inputs, and their results once Commit has returned nil.
 type Command interface {
-	// apply checks everything first, and does what the command asks only when it returns nil; a refusal may still leave what
-	// time alone has changed, an expiry. It runs on the sequencer's goroutine.
+	// apply checks everything first, and does what the command asks only when it returns nil; a refusal may still leave
+	// what time alone has changed, an expiry. It runs on the sequencer's goroutine.
 	apply(tx *tx) error
-	// class says what becomes of the command when it reached the disk after its caller was refused. It is asked after apply.
+	// class says what becomes of the command when it reached the disk after its caller was refused. It is asked after
+	// apply.
 	class() class
 }
 
@@ -75,8 +76,9 @@ type sequencer struct {
 }
 
 func newSequencer(s *Store) *sequencer {
-	return &sequencer{s: s, tree: &audit.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1), quit: make(chan struct{}), dead: make(chan struct{}),
-		queue: queue{of: map[string]int{}, last: map[string]uint64{}}, owed: owed{of: map[string]bool{}}}
+	return &sequencer{s: s, tree: &audit.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
+		quit: make(chan struct{}), dead: make(chan struct{}), queue: queue{of: map[string]int{}, last: map[string]uint64{}},
+		owed: owed{of: map[string]bool{}}}
 }
 
 func (q *sequencer) start() {
@@ -87,10 +89,10 @@ func (q *sequencer) start() {
 }
 
 // Commit runs one command and returns when its record is on disk, or with the command's own error. The error is an
-// *sdk.Error; audit_unavailable means nothing was recorded in time and nothing may be permitted: what lands later all the
-// same stands only where it takes something away (see class). in_effect_not_durable is the answer to a command that only
-// takes away: it holds, and is written with the next batch that the disk takes (see taker). too_many_requests means that the
-// key has too much waiting. The command must not be touched again after the first two.
+// *sdk.Error; audit_unavailable means nothing was recorded in time and nothing may be permitted: what lands later all
+// the same stands only where it takes something away (see class). in_effect_not_durable is the answer to a command that
+// only takes away: it holds, and is written with the next batch that the disk takes (see taker). too_many_requests
+// means that the key has too much waiting. The command must not be touched again after the first two.
 func (s *Store) Commit(ctx context.Context, cmd Command) error {
 	q := s.seq
 	t := tickets.Get().(*ticket)
@@ -202,8 +204,8 @@ func (q *sequencer) run(tx *tx) {
 func (q *sequencer) enter() { q.since.Store(int64(q.awake(q.s.set.Now())) + 1) }
 func (q *sequencer) leave() { q.since.Store(0) }
 
-// landed ends the time in which the watcher may refuse the batch, which is on disk, and reports whether it has: it refuses
-// all of a batch or nothing of it.
+// landed ends the time in which the watcher may refuse the batch, which is on disk, and reports whether it has: it
+// refuses all of a batch or nothing of it.
 func (q *sequencer) landed() (refused bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -270,8 +272,9 @@ func (q *sequencer) watch() {
 // looks is how often the watcher looks within the stall limit.
 const looks = 10
 
-// tick looks once. Where far more time has passed since the last look than should have, it was the whole process that stood still
-// (it was stopped, its machine was suspended or had no processor left) or the clock was set: the disk is not to blame for that.
+// tick looks once. Where far more time has passed since the last look than should have, it was the whole process that
+// stood still (it was stopped, its machine was suspended or had no processor left) or the clock was set: the disk is
+// not to blame for that.
 func (q *sequencer) tick(last, now time.Time) time.Time {
 	if gap := now.Sub(last) - 2*q.s.set.Stall/looks; gap > 0 {
 		q.lost.Add(int64(gap))
@@ -293,7 +296,8 @@ func (q *sequencer) look(now time.Time) {
 	}
 	since := q.since.Load()
 	waited := q.awake(now) - time.Duration(since-1)
-	if since != 0 && waited < 0 { // begun behind a gap that was not seen yet, or the clock was set back: it counts from here
+	// begun behind a gap that was not seen yet, or the clock was set back: it counts from here
+	if since != 0 && waited < 0 {
 		q.since.CompareAndSwap(since, since+int64(waited))
 	}
 	if since == 0 || waited < q.s.set.Stall {
@@ -308,7 +312,8 @@ func (q *sequencer) look(now time.Time) {
 func (q *sequencer) refuseAll(err error) {
 	unknown := unavailable(err)
 	unknown.More = map[string]string{"outcome": "unknown"}
-	unknown.Msg += "; whether this reached the disk is not known: if it does, it stands only where it takes something away, else send it again"
+	unknown.Msg += "; whether this reached the disk is not known: if it does, it stands only where it takes something " +
+		"away, else send it again"
 	q.refuse(q.flying, unknown)
 	q.refuse(q.queue.first, unavailable(err))
 	q.refuse(q.queue.rest, unavailable(err))

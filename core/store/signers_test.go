@@ -10,7 +10,8 @@ import (
 // TestKilledKeysSignNothing: whatever lets somebody do something is refused; what is stricter is not.
 func TestKilledKeysSignNothing(t *testing.T) {
 	r, agent, boss := cast(t)
-	approver, acts := r.key("approver", nil, "approve", "grants", "kill"), r.key("acts", []string{"cat"}, "authorize", "approve", "grants")
+	approver, acts := r.key("approver", nil, "approve", "grants", "kill"),
+		r.key("acts", []string{"cat"}, "authorize", "approve", "grants")
 	heir := func(old, name string) *Key { // rolled: killed under any id of its line
 		r.must(&RollKey{ID: old, New: &Key{ID: name, MAC: []byte(name), CreatedAt: r.clock.Now()}, By: system})
 		return r.s.Key(name)
@@ -18,7 +19,8 @@ func TestKilledKeysSignNothing(t *testing.T) {
 	rolled := heir(r.key("first", nil, "approve", "grants", "kill").ID, "second")
 	ann := (&Operator{Name: "ann", Role: RoleAdmin}).Approver()
 	grant := func(k *Key) *AddGrant {
-		return &AddGrant{Grant: &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "none", IssuedBy: k.ID, Issuers: []string{k.ID}}, TTL: time.Hour, Key: k, By: Who{Principal: k.ID}, Most: 1000}
+		return &AddGrant{Grant: &Grant{ID: r.id("stg_"), AgentID: "agent", ToolPattern: "none", IssuedBy: k.ID,
+			Issuers: []string{k.ID}}, TTL: time.Hour, Key: k, By: Who{Principal: k.ID}, Most: 1000}
 	}
 	for _, c := range []struct {
 		scope, target string
@@ -99,8 +101,8 @@ func TestKilledKeysSignNothing(t *testing.T) {
 	}
 }
 
-// TestKilledSignersDoNotCount: what a killed key has signed counts for nothing until the kill is undone. Where more has happened to the call meanwhile,
-// whoever signed then says so again.
+// TestKilledSignersDoNotCount: what a killed key has signed counts for nothing until the kill is undone. Where more has
+// happened to the call meanwhile, whoever signed then says so again.
 func TestKilledSignersDoNotCount(t *testing.T) {
 	r, agent, boss := cast(t)
 	a, b := r.key("a", nil, "approve"), r.key("b", nil, "approve")
@@ -187,7 +189,8 @@ func TestGrantsOfStoppedIssuers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, agent, _ := cast(t)
-			r.must(&CreateKey{Key: &Key{ID: "issuer", Name: "issuer", Scopes: []string{"approve", "grants"}, MAC: []byte("issuer"), CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
+			r.must(&CreateKey{Key: &Key{ID: "issuer", Name: "issuer", Scopes: []string{"approve", "grants"},
+				MAC: []byte("issuer"), CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
 			g := r.grants(&Grant{AgentID: "agent", ToolPattern: "**", IssuedBy: "issuer", Issuers: []string{"issuer"}})
 			first := r.spends(agent, waits)
 			first.Repeats = [][16]byte{{5}}
@@ -222,10 +225,12 @@ func TestGrantsOfStoppedIssuers(t *testing.T) {
 	}
 }
 
-// TestSignOffsOutliveTheirKeysTime: an approval was given when the key might give it. That its time is over takes nothing back.
+// TestSignOffsOutliveTheirKeysTime: an approval was given when the key might give it. That its time is over takes
+// nothing back.
 func TestSignOffsOutliveTheirKeysTime(t *testing.T) {
 	r, agent, boss := cast(t)
-	r.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve"}, MAC: []byte("brief"), CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
+	r.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve"}, MAC: []byte("brief"),
+		CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
 	brief := r.s.Key("brief")
 	one, two := r.approved(agent, brief, "one"), r.deferred(agent, "two", waitsForN(2))
 	r.must(r.answer(brief, two, true))
@@ -236,7 +241,8 @@ func TestSignOffsOutliveTheirKeysTime(t *testing.T) {
 	r.wants(r.redeem(agent, "two", two, waitsForN(2)), consumed)
 }
 
-// TestOneGrantOfACall: what was signed once makes no second grant when it counts again, and no grant that nobody asks for now.
+// TestOneGrantOfACall: what was signed once makes no second grant when it counts again, and no grant that nobody asks
+// for now.
 func TestOneGrantOfACall(t *testing.T) {
 	r, agent, _ := cast(t)
 	a, b := r.key("a", nil, "approve", "grants"), r.key("b", nil, "approve", "grants")
@@ -272,7 +278,8 @@ func TestOneGrantOfACall(t *testing.T) {
 	r.refused(changed(true), sdk.CodeTooManyRequests)
 	r.must(changed(false))
 
-	r.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve", "grants"}, MAC: []byte("brief"), CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
+	r.must(&CreateKey{Key: &Key{ID: "brief", Name: "brief", Scopes: []string{"approve", "grants"}, MAC: []byte("brief"),
+		CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
 	token = r.deferred(agent, "brief", waitsForN(2))
 	r.must(ask(r.s.Key("brief"), token))
 	r.clock.advance(2 * time.Minute)
@@ -302,7 +309,8 @@ func TestOneGrantOfACall(t *testing.T) {
 	}
 }
 
-// TestLateSignOffThatIsSentAgain: an approval by sign-offs that count again is void like any other whose caller was refused.
+// TestLateSignOffThatIsSentAgain: an approval by sign-offs that count again is void like any other whose caller was
+// refused.
 func TestLateSignOffThatIsSentAgain(t *testing.T) {
 	l := newLaterRig(t)
 	token := l.pending("x")

@@ -53,12 +53,13 @@ func (d *stuck) goOn() {
 	}
 }
 
-// A disk that hangs: who waits is refused at the stall limit, who comes later at once, and when it moves again the store
-// does too and says in the log which records bind nobody.
+// A disk that hangs: who waits is refused at the stall limit, who comes later at once, and when it moves again the
+// store does too and says in the log which records bind nobody.
 func TestStalledDisk(t *testing.T) {
 	disk, now := &stuck{}, newClock()
 	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
-	set.Delay, set.Stall = disk.delay, time.Hour // the stall limit is an hour: the watcher's ticker does not come in between
+	// the stall limit is an hour: the watcher's ticker does not come in between
+	set.Delay, set.Stall = disk.delay, time.Hour
 	s, err := Open(set)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +74,8 @@ func TestStalledDisk(t *testing.T) {
 
 	disk.stop()
 	var wg sync.WaitGroup
-	inFlight := []*Decide{r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit}), r.redeem(agent, "held", token, sdk.Verdict{Effect: sdk.Defer})}
+	inFlight := []*Decide{r.call(agent, "a", sdk.Verdict{Effect: sdk.Permit}),
+		r.redeem(agent, "held", token, sdk.Verdict{Effect: sdk.Defer})}
 	errs := make([]error, 2)
 	wg.Go(func() { errs[0] = s.Commit(context.Background(), inFlight[0]) })
 	<-disk.begun
@@ -117,7 +119,8 @@ func TestStalledDisk(t *testing.T) {
 
 // A process that stood still as a whole, and a clock that was set, are no stall of the disk; a stall behind them is.
 func TestPauseIsNoStall(t *testing.T) {
-	for name, step := range map[string]time.Duration{"a stop, or a clock set ahead": 10 * time.Hour, "a clock set back": -10 * time.Hour} {
+	for name, step := range map[string]time.Duration{"a stop, or a clock set ahead": 10 * time.Hour,
+		"a clock set back": -10 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			disk, now := &stuck{}, newClock()
 			set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })
@@ -231,7 +234,8 @@ func TestStallThenClose(t *testing.T) {
 	}
 }
 
-// A kill that the disk did not take when it was asked for is in effect, is written when the disk goes on, and outlives a restart.
+// A kill that the disk did not take when it was asked for is in effect, is written when the disk goes on, and outlives
+// a restart.
 func TestKillIsWrittenBehindAStall(t *testing.T) {
 	disk, now := &stuck{}, newClock()
 	set := settings(vfs.NewMem(), now, func(err error) { t.Errorf("fatal: %v", err) })

@@ -8,10 +8,11 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// The state of an open deferred call is worked out from its sign-offs each time that somebody looks at it. Redemptions use the same count.
-// The row of an approved call says approved until something else happens to the call. While too few sign-offs count, the call is
-// pending like any other. So a kill or a revocation writes nothing for the calls that its key has signed. It holds for all of them at
-// once, even before it is on disk, and undoing a kill gives the approvals back.
+// The state of an open deferred call is worked out from its sign-offs each time that somebody looks at it. Redemptions
+// use the same count. The row of an approved call says approved until something else happens to the call. While too few
+// sign-offs count, the call is pending like any other. So a kill or a revocation writes nothing for the calls that its
+// key has signed. It holds for all of them at once, even before it is on disk, and undoing a kill gives the approvals
+// back.
 
 // approvalOver is the reason in the record when an approved call becomes pending again.
 const approvalOver = "its approval counts no more"
@@ -61,7 +62,8 @@ func (tx *tx) counting(d *Defer) []SignOff {
 	return slices.DeleteFunc(slices.Clone(d.Signed), func(o SignOff) bool { return !tx.s.signs(o.Key, tx.now) })
 }
 
-// required is how many approvals the call needs in all, as far as can be known: those that count and those that are missing.
+// required is how many approvals the call needs in all, as far as can be known: those that count and those that are
+// missing.
 func (tx *tx) required(d *Defer) int {
 	most, missing, signed := 1, 0, tx.counting(d)
 	for _, q := range d.Quorums {
@@ -88,7 +90,8 @@ func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
 	return tx.s.enough(quorums, signers, tx.now)
 }
 
-// count is the number of different approvers among the signers that the quorum accepts. A key and its rolled successors are one approver.
+// count is the number of different approvers among the signers that the quorum accepts. A key and its rolled successors
+// are one approver.
 func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
 	roots := map[string]bool{}
 	for _, id := range signers {
@@ -106,8 +109,8 @@ func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
 
 func (tx *tx) count(q sdk.Quorum, signers []string) int { return tx.s.count(q, signers, tx.now) }
 
-// signs reports whether a sign-off of that key or operator counts. One of a revoked key does not, unless the key was rolled to one that
-// is live. One of a killed key does not until the kill is undone.
+// signs reports whether a sign-off of that key or operator counts. One of a revoked key does not, unless the key was
+// rolled to one that is live. One of a killed key does not until the kill is undone.
 func (s *Store) signs(id string, now time.Time) bool {
 	k := s.keys.byID[id]
 	if k == nil {

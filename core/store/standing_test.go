@@ -21,7 +21,8 @@ func (r *rig) looks(agent, boss *Key, token, action string) string {
 	}
 	same := func(by string, o *Defer) {
 		if o.Status != d.Status || len(o.Signed) != len(d.Signed) || o.Required != d.Required {
-			r.t.Errorf("%s it is %s, %d of %d; to the agent %s, %d of %d", by, o.Status, len(o.Signed), o.Required, d.Status, len(d.Signed), d.Required)
+			r.t.Errorf("%s it is %s, %d of %d; to the agent %s, %d of %d", by, o.Status, len(o.Signed), o.Required, d.Status,
+				len(d.Signed), d.Required)
 		}
 	}
 	asked := &Asked{Decision: d.DecisionID}
@@ -45,15 +46,16 @@ func (r *rig) looks(agent, boss *Key, token, action string) string {
 	if a := r.read(agent, action); a.Status != want {
 		r.t.Errorf("it is %s, and its action %s", d.Status, a.Status)
 	}
-	page, _, err := r.s.Actions(r.t.(*testing.T).Context(), &ActionQuery{Status: want, Limit: 100, Sees: func(string) bool { return true }})
+	page, _, err := r.s.Actions(r.t.(*testing.T).Context(),
+		&ActionQuery{Status: want, Limit: 100, Sees: func(string) bool { return true }})
 	if err != nil || !slices.ContainsFunc(page, func(a *Action) bool { return a.ID == action }) {
 		r.t.Errorf("it is %s, and its action is not listed as %s: %v", d.Status, want, err)
 	}
 	return d.Status
 }
 
-// TestApprovalsThatCountNoMore: as soon as a sign-off counts no more, its call waits again for everybody who looks, and somebody else may
-// sign it. Where what has stopped the sign-off is undone, the approval is as it was.
+// TestApprovalsThatCountNoMore: as soon as a sign-off counts no more, its call waits again for everybody who looks, and
+// somebody else may sign it. Where what has stopped the sign-off is undone, the approval is as it was.
 func TestApprovalsThatCountNoMore(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -119,7 +121,8 @@ func TestApprovalsThatCountNoMore(t *testing.T) {
 				r.refused(shown, sdk.CodeCallChanged)
 				sign := r.answer(boss, token, true)
 				r.must(sign)
-				if sign.Out.Status != Approved || sign.Out.ResolvedBy != boss.ID || len(sign.Out.Signed) != 1 || sign.Out.Required != 1 {
+				if sign.Out.Status != Approved || sign.Out.ResolvedBy != boss.ID || len(sign.Out.Signed) != 1 ||
+					sign.Out.Required != 1 {
 					t.Errorf("signed by another approver: %+v", sign.Out)
 				}
 				again()
@@ -141,7 +144,8 @@ func TestApprovalsThatCountNoMore(t *testing.T) {
 						story = append(story, fmt.Sprint(row.Type, " ", row.Status, " ", row.Approvals))
 					}
 				}
-				want := []string{"defer_created pending 0", "defer_signed pending 1", "defer_resolved approved 1", "defer_created pending 0", "defer_signed pending 1", "defer_resolved approved 1"}
+				want := []string{"defer_created pending 0", "defer_signed pending 1", "defer_resolved approved 1",
+					"defer_created pending 0", "defer_signed pending 1", "defer_resolved approved 1"}
 				if !slices.Equal(story, want) {
 					t.Errorf("the log says %q", story)
 				}
@@ -173,8 +177,8 @@ func TestDenialOfAnApprovalThatCountsNoMore(t *testing.T) {
 	}
 }
 
-// TestSomeSignOffsCountNoMore: of a quorum the rest counts on. One more sign-off makes the call wait for good: an undo alone approves it
-// no more, as any call that waits.
+// TestSomeSignOffsCountNoMore: of a quorum the rest counts on. One more sign-off makes the call wait for good: an undo
+// alone approves it no more, as any call that waits.
 func TestSomeSignOffsCountNoMore(t *testing.T) {
 	r, agent, boss := cast(t)
 	a, b, c := r.key("a", nil, "approve"), r.key("b", nil, "approve"), r.key("c", nil, "approve")
@@ -187,7 +191,8 @@ func TestSomeSignOffsCountNoMore(t *testing.T) {
 		t.Helper()
 		d := &DeferStatus{Token: token, Key: agent}
 		if r.must(d); d.Out.Status != want || len(d.Out.Signed) != signed || d.Out.Required != max(2, signed) {
-			t.Errorf("it is %s, %d of %d; want %s, %d of %d", d.Out.Status, len(d.Out.Signed), d.Out.Required, want, signed, max(2, signed))
+			t.Errorf("it is %s, %d of %d; want %s, %d of %d", d.Out.Status, len(d.Out.Signed), d.Out.Required, want, signed,
+				max(2, signed))
 		}
 	}
 	token := r.deferred(agent, "x", waitsForN(2))
@@ -215,7 +220,8 @@ func TestSomeSignOffsCountNoMore(t *testing.T) {
 	changed := r.approved(agent, a, "y") // an approver of today may put other arguments in place, too
 	kill(false, "a")
 	yes := r.answer(boss, changed, true)
-	yes.Modified, yes.ModifiedHash, yes.View, yes.NewToken = []byte(`{"a":2}`), [32]byte{2}, []byte(`{"args":{"a":2}}`), "apr_"
+	yes.Modified, yes.ModifiedHash, yes.View, yes.NewToken = []byte(`{"a":2}`), [32]byte{2}, []byte(`{"args":{"a":2}}`),
+		"apr_"
 	r.must(yes)
 	if yes.Out.Status != Approved || len(yes.Out.Signed) != 1 || yes.Out.Signed[0].Key != "boss" {
 		t.Errorf("%+v", yes.Out)
@@ -226,7 +232,8 @@ func TestSomeSignOffsCountNoMore(t *testing.T) {
 	}
 }
 
-// TestRepeatedApprovalsThatCountNoMore: what was answered under an Idempotency-Key is not told again while it is not so.
+// TestRepeatedApprovalsThatCountNoMore: what was answered under an Idempotency-Key is not told again while it is not
+// so.
 func TestRepeatedApprovalsThatCountNoMore(t *testing.T) {
 	r, agent, boss := cast(t)
 	a := r.key("a", nil, "approve")
@@ -272,8 +279,8 @@ func TestUndoWakesPollers(t *testing.T) {
 	}
 }
 
-// TestLateSignOffOfAnApprovalThatCountsNoMore: a sign-off whose approver was told that it could not be recorded leaves the call as it was,
-// the approval that an undo gives back too.
+// TestLateSignOffOfAnApprovalThatCountsNoMore: a sign-off whose approver was told that it could not be recorded leaves
+// the call as it was, the approval that an undo gives back too.
 func TestLateSignOffOfAnApprovalThatCountsNoMore(t *testing.T) {
 	for name, change := range map[string]bool{"as it is": false, "changed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +294,8 @@ func TestLateSignOffOfAnApprovalThatCountsNoMore(t *testing.T) {
 			kill(false)
 			yes := l.answer(l.boss, token, true)
 			if change {
-				yes.Modified, yes.ModifiedHash, yes.View, yes.NewToken = []byte(`{"a":2}`), [32]byte{2}, []byte(`{"args":{"a":2}}`), "apr_"
+				yes.Modified, yes.ModifiedHash, yes.View, yes.NewToken = []byte(`{"a":2}`), [32]byte{2}, []byte(`{"args":{"a":2}}`),
+					"apr_"
 			}
 			if got := l.status(l.agent, token); got != Pending {
 				t.Fatalf("it is %s", got)

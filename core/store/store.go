@@ -49,7 +49,8 @@ type Store struct {
 	opened atomic.Bool // before, a failure is Open's answer
 }
 
-// Open opens or creates the store in set.Dir and brings back all live state. One process at a time: a second one is refused.
+// Open opens or creates the store in set.Dir and brings back all live state. One process at a time: a second one is
+// refused.
 func Open(set Settings) (*Store, error) {
 	if set.FS == nil {
 		set.FS = vfs.Default
@@ -148,7 +149,8 @@ func (s *Store) identify() error {
 		}
 		b := s.db.NewBatch()
 		defer b.Close()
-		if err := errors.Join(b.Set(keyStr(prefixMeta, "store"), []byte(s.id), nil), b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil)); err != nil {
+		if err := errors.Join(b.Set(keyStr(prefixMeta, "store"), []byte(s.id), nil),
+			b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil)); err != nil {
 			return err
 		}
 		return b.Commit(pebble.Sync)
@@ -219,8 +221,8 @@ func (l logger) Errorf(format string, args ...any) {
 	l.s.set.Log("store: "+format, args...)
 }
 
-// Fatalf does not return: Pebble counts on that. If it went on, it would tell a failed commit's caller that all is well,
-// and delete files that a manifest it could not write still names.
+// Fatalf does not return: Pebble counts on that. If it went on, it would tell a failed commit's caller that all is
+// well, and delete files that a manifest it could not write still names.
 func (l logger) Fatalf(format string, args ...any) { l.s.gone(fmt.Errorf("store: "+format, args...)) }
 
 // gone ends the store and never returns: refusals go out on other goroutines, and then the process ends.
@@ -238,7 +240,8 @@ func (s *Store) fatal(err error) {
 }
 
 func unavailable(err error) *sdk.Error {
-	return &sdk.Error{Code: sdk.CodeAuditUnavailable, Op: "commit", Msg: "nothing can be recorded at the moment, so nothing is permitted", Err: err}
+	return &sdk.Error{Code: sdk.CodeAuditUnavailable, Op: "commit",
+		Msg: "nothing can be recorded at the moment, so nothing is permitted", Err: err}
 }
 
 // keyTable holds all API keys in memory, tombstones too.

@@ -9,8 +9,8 @@ import (
 // tailBytes is how much of the log's end is kept in memory while somebody follows it.
 const tailBytes = 8 << 20
 
-// tail is the end of the log in memory, so that those who follow the log do not read Pebble for what was just written. It
-// is filled behind the sequencer's answers and only while somebody follows; the bytes in it never change.
+// tail is the end of the log in memory, so that those who follow the log do not read Pebble for what was just written.
+// It is filled behind the sequencer's answers and only while somebody follows; the bytes in it never change.
 type tail struct {
 	followed atomic.Bool
 
@@ -26,8 +26,8 @@ type group struct {
 	records     []byte // (u32 length, record)…
 }
 
-// add takes the records of a batch that is on disk and wakes those who follow. It costs one copy, and nothing at all while
-// nobody follows. records is the caller's again afterwards.
+// add takes the records of a batch that is on disk and wakes those who follow. It costs one copy, and nothing at all
+// while nobody follows. records is the caller's again afterwards.
 func (t *tail) add(first, last uint64, records []byte) {
 	if len(records) == 0 || !t.followed.Load() {
 		return
@@ -59,7 +59,8 @@ func (t *tail) add(first, last uint64, records []byte) {
 // drop forgets everything. t.mu is held.
 func (t *tail) drop() { t.groups, t.bytes = nil, 0 }
 
-// from copies the headers of groups from the one that holds seq on into dst. ok is false when seq lies before what is kept.
+// from copies the headers of groups from the one that holds seq on into dst. ok is false when seq lies before what is
+// kept.
 func (t *tail) from(seq uint64, dst []group) (n int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,8 +95,9 @@ func (t *tail) size(seq uint64) (bytes int, first uint64, none bool) {
 	return bytes, t.groups[0].first, false
 }
 
-// Follow puts a token into wake, which should have room for one, whenever records have reached the disk, and never waits
-// for it. While somebody follows, the newest records are kept in memory for Tail. stop ends it; it may be called twice.
+// Follow puts a token into wake, which should have room for one, whenever records have reached the disk, and never
+// waits for it. While somebody follows, the newest records are kept in memory for Tail. stop ends it; it may be called
+// twice.
 func (s *Store) Follow(wake chan<- struct{}) (stop func()) {
 	t := &s.seq.tail
 	t.mu.Lock()
@@ -121,9 +123,9 @@ func (t *tail) leave(wake chan<- struct{}) {
 	}
 }
 
-// Tail calls fn with every record from seq on, in order, as Records does, but takes them from memory where it can. Records
-// that reach the disk while it runs may be among them. The bytes are only valid during the call. An error of fn ends the
-// walk and is returned.
+// Tail calls fn with every record from seq on, in order, as Records does, but takes them from memory where it can.
+// Records that reach the disk while it runs may be among them. The bytes are only valid during the call. An error of fn
+// ends the walk and is returned.
 func (s *Store) Tail(from uint64, fn func(seq uint64, record []byte) error) error {
 	from = max(from, 1)
 	for {

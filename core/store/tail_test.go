@@ -109,7 +109,8 @@ func TestFollow(t *testing.T) {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(w), 1))
 			for i := range each {
-				n := &Note{Type: "note", By: system, Fields: [][2]string{{"who", fmt.Sprintf("%d/%d", w, i)}, {"pad", strings.Repeat("p", rng.IntN(300))}}}
+				n := &Note{Type: "note", By: system, Fields: [][2]string{{"who", fmt.Sprintf("%d/%d", w, i)},
+					{"pad", strings.Repeat("p", rng.IntN(300))}}}
 				if err := r.s.Commit(context.Background(), n); err != nil {
 					t.Error(err)
 				}
@@ -146,7 +147,8 @@ func TestTailStops(t *testing.T) {
 			r.must(&Note{Type: "note", By: system})
 		}
 		n := 0
-		if err := r.s.Tail(from, func(uint64, []byte) error { n++; return enough }); err == nil || !strings.Contains(err.Error(), "enough") || n != 1 {
+		if err := r.s.Tail(from, func(uint64, []byte) error { n++; return enough }); err == nil ||
+			!strings.Contains(err.Error(), "enough") || n != 1 {
 			t.Fatalf("followed %v: %v after %d", followed, err, n)
 		}
 	}

@@ -63,8 +63,8 @@ func (c *Trim) record(tx *tx) {
 	tx.end(o)
 }
 
-// groupWith is the first record of the commit that has written seq. What is on its way to the disk does not count: then it
-// is the newest commit on disk.
+// groupWith is the first record of the commit that has written seq. What is on its way to the disk does not count: then
+// it is the newest commit on disk.
 func (s *Store) groupWith(seq uint64) (first uint64, err error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
 	if err != nil {
@@ -96,9 +96,10 @@ func (s *Store) loadKept() error {
 // First is the seq of the first record that is still there; 1 while retention has removed none.
 func (s *Store) First() uint64 { return s.kept.Load() }
 
-// Size is how many bytes the records from seq on take. Exact is what is in memory for those who follow the log, and a log, or what
-// is left of it, of less than weighMost that does not take more on disk. Beyond that it is Pebble's estimate: of what records take on
-// disk, compressed, by whole commits, and without what is in no table yet, a few MiB, after a burst as many as its memtables hold.
+// Size is how many bytes the records from seq on take. Exact is what is in memory for those who follow the log, and a
+// log, or what is left of it, of less than weighMost that does not take more on disk. Beyond that it is Pebble's
+// estimate: of what records take on disk, compressed, by whole commits, and without what is in no table yet, a few MiB,
+// after a burst as many as its memtables hold.
 func (s *Store) Size(from uint64) (bytes uint64, err error) {
 	from = max(from, s.First())
 	held, first, none := s.seq.tail.size(from)
@@ -123,8 +124,9 @@ func (s *Store) Size(from uint64) (bytes uint64, err error) {
 	return old + uint64(held), nil
 }
 
-// weighMost bounds how much of the log is read to learn its size: who is further behind than that is told what Pebble estimates, and
-// reads nothing. Whoever asks how subscribers are asks several times for each, so that this must not take long.
+// weighMost bounds how much of the log is read to learn its size: who is further behind than that is told what Pebble
+// estimates, and reads nothing. Whoever asks how subscribers are asks several times for each, so that this must not
+// take long.
 const weighMost = 4 << 20
 
 // weigh adds up the records from one on in front of the key end, the first weighMost bytes of them.

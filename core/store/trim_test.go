@@ -35,7 +35,8 @@ func TestTrim(t *testing.T) {
 			t.Fatalf("%s: %d to %d have gone, the log begins with %d, want %d", when, trim.First, trim.Last, r.s.First(), first)
 		}
 		for _, from := range []uint64{0, 1, first - 1, first} {
-			for name, read := range map[string]func(uint64, func(uint64, []byte) error) error{"Records": r.s.Records, "Tail": r.s.Tail} {
+			for name, read := range map[string]func(uint64, func(uint64, []byte) error) error{"Records": r.s.Records,
+				"Tail": r.s.Tail} {
 				if got := walk(t, from, read); !slices.Equal(got[:101-first], all[first-1:]) {
 					t.Fatalf("%s: %s from %d: %d records, the first is %s", when, name, from, len(got), got[0])
 				}
@@ -88,7 +89,10 @@ func TestTrimByCommits(t *testing.T) {
 		g.together(t, s, cmds...)
 	}
 	var commits []uint64 // their first records
-	if err := s.scan(prefixRecords, func(key, _ []byte) error { commits = append(commits, binary.BigEndian.Uint64(key[1:])); return nil }); err != nil {
+	if err := s.scan(prefixRecords, func(key, _ []byte) error {
+		commits = append(commits, binary.BigEndian.Uint64(key[1:]))
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	size := s.Seq()
@@ -106,7 +110,8 @@ func TestTrimByCommits(t *testing.T) {
 			t.Errorf("through %d: the log begins with %d, want %d: %v", through, s.First(), want, err)
 		}
 	}
-	errs := g.together(t, s, ask(k, "x", sdk.Permit), &Trim{Through: size}, &Trim{Through: size + 1}, ask(k, "y", sdk.Permit))
+	errs := g.together(t, s, ask(k, "x", sdk.Permit), &Trim{Through: size}, &Trim{Through: size + 1},
+		ask(k, "y", sdk.Permit))
 	if first := s.First(); fmt.Sprint(errs) != "[<nil> <nil> <nil> <nil>]" || first < size {
 		t.Errorf("two trims in one batch: %v, the log begins with %d", errs, first)
 	}
@@ -208,7 +213,8 @@ func TestExportOfATrimmedLog(t *testing.T) {
 		r.must(&Trim{Through: through})
 		whole := export()
 		if through%10 == 0 { // what is changed does not pass
-			for _, bad := range [][]byte{bytes.Replace(whole, []byte(`"type":"note"`), []byte(`"type":"nota"`), 1), bytes.Replace(whole, []byte(`"front":["`), []byte(`"front":["A`), 1)} {
+			for _, bad := range [][]byte{bytes.Replace(whole, []byte(`"type":"note"`), []byte(`"type":"nota"`), 1),
+				bytes.Replace(whole, []byte(`"front":["`), []byte(`"front":["A`), 1)} {
 				bad = bytes.Replace(bad, []byte(`A=","`), []byte(`=","`), 1)
 				if bytes.Equal(bad, whole) || checked(bad) == nil {
 					t.Fatal("a changed export passes")
@@ -251,7 +257,10 @@ func TestSize(t *testing.T) {
 	r.must(&StopWatch{})
 	want := uint64(0)
 	for seq := uint64(210); seq > 200; seq-- {
-		if err := r.s.Records(seq, func(_ uint64, rec []byte) error { want += uint64(len(rec)) + 4; return errTrimmed }); !errors.Is(err, errTrimmed) {
+		if err := r.s.Records(seq, func(_ uint64, rec []byte) error {
+			want += uint64(len(rec)) + 4
+			return errTrimmed
+		}); !errors.Is(err, errTrimmed) {
 			t.Fatal(err)
 		}
 		if got, err := r.s.Size(seq); err != nil || got != want {
@@ -272,8 +281,9 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestSizeOfWhatIsNew: a subscriber that is paused follows nothing, so that nothing is in memory for it; and what was just written is in no
-// table yet, which is where Pebble's own estimate looks. The size is exact, also from within what one commit has written.
+// TestSizeOfWhatIsNew: a subscriber that is paused follows nothing, so that nothing is in memory for it; and what was
+// just written is in no table yet, which is where Pebble's own estimate looks. The size is exact, also from within what
+// one commit has written.
 func TestSizeOfWhatIsNew(t *testing.T) {
 	s, g := openGated(t)
 	k := newKey(t, s, "k", "authorize")
@@ -286,7 +296,8 @@ func TestSizeOfWhatIsNew(t *testing.T) {
 	}
 	want := func(from uint64) (bytes uint64) {
 		t.Helper()
-		if err := s.Records(from, func(_ uint64, rec []byte) error { bytes += uint64(len(rec)) + 4; return nil }); err != nil {
+		if err := s.Records(from, func(_ uint64, rec []byte) error { bytes += uint64(len(rec)) + 4; return nil }); err !=
+			nil {
 			t.Fatal(err)
 		}
 		return bytes

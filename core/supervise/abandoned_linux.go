@@ -13,9 +13,9 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 )
 
-// endAbandoned kills what gateways of this user that are dead have left behind, wherever it works and whatever its environment is: what
-// bears the mark of a gateway and the number of one that is no more. A gateway that lives keeps all that it has started, since its
-// number is there. Root kills for all users, to whom it gives plugins.
+// endAbandoned kills what gateways of this user that are dead have left behind, wherever it works and whatever its
+// environment is: what bears the mark of a gateway and the number of one that is no more. A gateway that lives keeps
+// all that it has started, since its number is there. Root kills for all users, to whom it gives plugins.
 func endAbandoned(ctx context.Context) {
 	for range leftRounds {
 		all, err := os.ReadDir("/proc")
@@ -66,7 +66,8 @@ func bound(at string) bool {
 	return len(ids) > 0
 }
 
-// hereAs says whether a process has a namespace of ours: in another one the numbers of processes, or their times, are others.
+// hereAs says whether a process has a namespace of ours: in another one the numbers of processes, or their times, are
+// others.
 func hereAs(at, space string) bool {
 	own, err := os.Readlink("/proc/self/ns/" + space)
 	its, err2 := os.Readlink(at + "/ns/" + space)
@@ -77,8 +78,8 @@ func hereAs(at, space string) bool {
 	return err == nil && err2 == nil && own == its
 }
 
-// dead says whether a gateway is no more: its number is nobody's, or that of a process which was started at another time. A process that is
-// not shown lives.
+// dead says whether a gateway is no more: its number is nobody's, or that of a process which was started at another
+// time. A process that is not shown lives.
 func dead(o confine.Origin) bool {
 	if errors.Is(unix.Kill(o.Pid, 0), unix.ESRCH) {
 		return true

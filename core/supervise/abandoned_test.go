@@ -25,10 +25,11 @@ func init() {
 	}
 }
 
-// founds is a gateway whose plugin leaves a process behind that has changed its directory and environment. It tells the number of that, and
-// lives until it is killed.
+// founds is a gateway whose plugin leaves a process behind that has changed its directory and environment. It tells the
+// number of that, and lives until it is killed.
 func founds([]string) {
-	p, err := Start(Command{Name: "plugin", Args: []string{"leaves-behind"}, Pipe: true, Confine: &confine.Policy{Children: true}})
+	p, err := Start(Command{Name: "plugin", Args: []string{"leaves-behind"}, Pipe: true,
+		Confine: &confine.Policy{Children: true}})
 	must(err)
 	said, err := bufio.NewReader(p.Out()).ReadString('\n')
 	must(err)
@@ -64,8 +65,9 @@ func gatewayOf(t *testing.T) (c *exec.Cmd, pid int) {
 	return c, number(t, strings.TrimSpace(said))
 }
 
-// TestAbandonedEnd: what the plugins of a gateway that was killed have left behind ends, wherever it works and whatever its environment is.
-// What a gateway that lives has started goes on, and so does who bears a part of the marks for reasons of his own.
+// TestAbandonedEnd: what the plugins of a gateway that was killed have left behind ends, wherever it works and whatever
+// its environment is. What a gateway that lives has started goes on, and so does who bears a part of the marks for
+// reasons of his own.
 func TestAbandonedEnd(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	living, its := gatewayOf(t)

@@ -108,8 +108,8 @@ func fill() {
 	}
 }
 
-// beget starts a grandchild that holds stdin, stdout and stderr, tells its pid, and does as asked: "session" gives the grandchild
-// one of its own, "exit" ends the child.
+// beget starts a grandchild that holds stdin, stdout and stderr, tells its pid, and does as asked: "session" gives the
+// grandchild one of its own, "exit" ends the child.
 func beget(args []string) {
 	what := strings.Join(args, " ")
 	c := exec.Command("/proc/self/exe", "hang")
@@ -130,7 +130,8 @@ func beget(args []string) {
 func forks(args []string) {
 	n, _ := strconv.Atoi(args[0])
 	for range n {
-		pid, err := syscall.ForkExec("/proc/self/exe", []string{"forked", "hang"}, &syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
+		pid, err := syscall.ForkExec("/proc/self/exe", []string{"forked", "hang"},
+			&syscall.ProcAttr{Files: []uintptr{0, 1, 2}})
 		if err != nil {
 			fmt.Println("refused:", err)
 			break

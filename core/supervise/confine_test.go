@@ -83,14 +83,16 @@ func victim(t *testing.T, user *User) intruder.Target {
 		}
 		return path
 	}
-	at := intruder.Target{Dir: dir, File: filepath.Join(dir, "audit.key"), Socket: filepath.Join(dir, "sock"), Abstract: "yett-" + filepath.Base(dir)}
+	at := intruder.Target{Dir: dir, File: filepath.Join(dir, "audit.key"), Socket: filepath.Join(dir, "sock"),
+		Abstract: "yett-" + filepath.Base(dir)}
 	for _, path := range []string{at.File, filepath.Join(dir, "victim")} {
 		if err := os.WriteFile(path, []byte("key"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		own(path)
 	}
-	for _, l := range []struct{ network, address string }{{"unix", at.Socket}, {"unix", "@" + at.Abstract}, {"tcp", "127.0.0.1:0"}} {
+	for _, l := range []struct{ network, address string }{{"unix", at.Socket}, {"unix", "@" + at.Abstract},
+		{"tcp", "127.0.0.1:0"}} {
 		listener, err := net.Listen(l.network, l.address)
 		if err != nil {
 			t.Fatal(err)
@@ -116,7 +118,8 @@ func try(t *testing.T, at intruder.Target, user *User, policy *confine.Policy) (
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := begins(t, Command{Args: []string{"intrudes", string(told)}, Dir: own, User: user, Pipe: true, NoInput: true, Confine: policy, Env: map[string]string{"GORACE": "atexit_sleep_ms=0"}})
+	p := begins(t, Command{Args: []string{"intrudes", string(told)}, Dir: own, User: user, Pipe: true, NoInput: true,
+		Confine: policy, Env: map[string]string{"GORACE": "atexit_sleep_ms=0"}})
 	var out intruder.Outcome
 	if err := json.NewDecoder(p.Out()).Decode(&out); err != nil {
 		t.Fatalf("%v, %v", err, ends(t, p))
@@ -127,15 +130,18 @@ func try(t *testing.T, at intruder.Target, user *User, policy *confine.Policy) (
 // keeps is what a confined program must still be able to do.
 var keeps = []string{"own.write", "dev.write", "system.read", "unix.listen", "thread", "own.execute"}
 
-// lasts is what an intruder of the same user succeeds with when nothing confines it: the control of what the test below shows.
-var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner", "file.times",
-	"file.fd.mode", "file.fd.owner", "own.mode", "own.setid", "dir.list", "dir.write", "dir.remove", "proc.environ", "proc.mem", "proc.fd", "proc.cwd",
-	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "processors", "unix.path", "unix.abstract", "tcp.connect", "tcp.listen",
-	"udp", "unix.pair", "unix.pair.raw", "fork", "fork.exec", "memory.file", "memory.shared", "memory.device", "hide", "outlive"}
+// lasts is what an intruder of the same user succeeds with when nothing confines it: the control of what the test below
+// shows.
+var lasts = []string{"file.read", "file.link", "file.mode", "file.mode.at", "file.mode.open", "file.owner",
+	"file.times", "file.fd.mode", "file.fd.owner", "own.mode", "own.setid", "dir.list", "dir.write", "dir.remove",
+	"proc.environ", "proc.mem", "proc.fd", "proc.cwd",
+	"signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "priority", "affinity", "processors",
+	"unix.path", "unix.abstract", "tcp.connect", "tcp.listen", "udp", "unix.pair", "unix.pair.raw", "fork", "fork.exec",
+	"memory.file", "memory.shared", "memory.device", "hide", "outlive"}
 
 // byNetwork is what depends on the network that the policy leaves.
-var byNetwork = map[string]bool{"unix.path": true, "unix.abstract": true, "tcp.connect": true, "tcp.listen": true, "udp": true,
-	"tcp.multipath": true, "tcp.fastopen": true, "unix.pair": true, "unix.pair.raw": true}
+var byNetwork = map[string]bool{"unix.path": true, "unix.abstract": true, "tcp.connect": true, "tcp.listen": true,
+	"udp": true, "tcp.multipath": true, "tcp.fastopen": true, "unix.pair": true, "unix.pair.raw": true}
 
 func eachUser(t *testing.T, run func(t *testing.T, user *User)) {
 	t.Run("own user", func(t *testing.T) { run(t, nil) })
@@ -144,8 +150,8 @@ func eachUser(t *testing.T, run func(t *testing.T, user *User)) {
 	}
 }
 
-// TestConfined: an intruder of the gateway's own user, and one of another user that attacks its own kind, are refused everything, and
-// can still work.
+// TestConfined: an intruder of the gateway's own user, and one of another user that attacks its own kind, are refused
+// everything, and can still work.
 func TestConfined(t *testing.T) {
 	eachUser(t, func(t *testing.T, user *User) {
 		at := victim(t, user)
@@ -175,8 +181,8 @@ func TestConfined(t *testing.T) {
 	})
 }
 
-// TestLeavesAProcessor: who is confined leaves one processor to the gateway, where there are several; a worker and who is not confined
-// may use all.
+// TestLeavesAProcessor: who is confined leaves one processor to the gateway, where there are several; a worker and who
+// is not confined may use all.
 func TestLeavesAProcessor(t *testing.T) {
 	all := runtime.NumCPU()
 	for name, c := range map[string]struct {
@@ -211,7 +217,8 @@ func TestUnconfined(t *testing.T) {
 	})
 }
 
-// TestConfinedNetwork: a policy's ports are all that is left of TCP, and the network is open where the policy says nothing.
+// TestConfinedNetwork: a policy's ports are all that is left of TCP, and the network is open where the policy says
+// nothing.
 func TestConfinedNetwork(t *testing.T) {
 	at := victim(t, nil)
 	_, text, _ := net.SplitHostPort(at.TCP)
@@ -251,8 +258,10 @@ func TestConfinedPaths(t *testing.T) {
 			t.Errorf("%s: %s", name, out[name])
 		}
 	}
-	for _, name := range []string{"file.mode", "file.mode.at", "file.owner", "file.times", "file.fd.mode", "file.fd.owner", "file.fd.times", "file.fd.attribute",
-		"own.mode", "own.setid", "proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd", "limit", "fork.exec", "unix.abstract"} {
+	for _, name := range []string{"file.mode", "file.mode.at", "file.owner", "file.times", "file.fd.mode", "file.fd.owner",
+		"file.fd.times", "file.fd.attribute",
+		"own.mode", "own.setid", "proc.environ", "ptrace", "signal.kill", "signal.thread", "signal.queue", "signal.pidfd",
+		"limit", "fork.exec", "unix.abstract"} {
 		if out[name] == "" {
 			t.Errorf("%s succeeded", name)
 		}
@@ -261,7 +270,8 @@ func TestConfinedPaths(t *testing.T) {
 	if out["file.read"] != "" || out["dir.write"] == "" || out["dir.remove"] == "" {
 		t.Errorf("read only: %v", out)
 	}
-	_, err := Start(Command{Name: "lost", Args: []string{"hang"}, Confine: &confine.Policy{Read: []string{"/no/such/path"}}})
+	_, err := Start(Command{Name: "lost", Args: []string{"hang"},
+		Confine: &confine.Policy{Read: []string{"/no/such/path"}}})
 	if err == nil || !strings.Contains(err.Error(), "paths.read: open /no/such/path") {
 		t.Error(err)
 	}
@@ -275,7 +285,8 @@ func TestConfinedStatus(t *testing.T) {
 		if err := json.NewDecoder(p.Out()).Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
+		for _, line := range []string{"CapInh:\t0000000000000000", "CapPrm:\t0000000000000000", "CapEff:\t0000000000000000",
+			"CapAmb:\t0000000000000000", "NoNewPrivs:\t1"} {
 			if !strings.Contains(r.Status, line) {
 				t.Errorf("no %q in\n%s", line, r.Status)
 			}
@@ -289,7 +300,8 @@ func TestConfinedStatus(t *testing.T) {
 	})
 }
 
-// TestHidden: nobody of the same user reads the memory, environment or descriptors of a process that hid itself, or traces it.
+// TestHidden: nobody of the same user reads the memory, environment or descriptors of a process that hid itself, or
+// traces it.
 func TestHidden(t *testing.T) {
 	if !maySwitch(t) && os.Geteuid() == 0 {
 		t.Skip("root may look into everything, and may not become another user here")
@@ -303,7 +315,8 @@ func TestHidden(t *testing.T) {
 		t.Fatal(said)
 	}
 	out, _ := try(t, intruder.Target{Pid: p.Pid()}, user, nil)
-	for _, name := range []string{"proc.environ", "proc.mem", "proc.maps", "proc.fd", "proc.cwd", "ptrace", "vm.read", "pidfd.getfd"} {
+	for _, name := range []string{"proc.environ", "proc.mem", "proc.maps", "proc.fd", "proc.cwd", "ptrace", "vm.read",
+		"pidfd.getfd"} {
 		if out[name] == "" {
 			t.Errorf("%s succeeded", name)
 		}
@@ -313,8 +326,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestWatched: what the kernel does not limit is limited all the same: threads, page tables, a directory that is filled, files that nobody
-// sees, and files without number. The process is killed, and says why.
+// TestWatched: what the kernel does not limit is limited all the same: threads, page tables, a directory that is
+// filled, files that nobody sees, and files without number. The process is killed, and says why.
 func TestWatched(t *testing.T) {
 	over := map[string]string{
 		"multiplies":   `^killed by the supervisor: it has \d{3,4} threads, limited to 200 \(limits.threads\)$`,

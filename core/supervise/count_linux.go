@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// holds looks at the process and at its descendants, which work in a directory. last is what its sockets held when it was looked at before.
+// holds looks at the process and at its descendants, which work in a directory. last is what its sockets held when it
+// was looked at before.
 func (p *Process) holds(dir string, last map[uint32]uint64) *holdings {
 	c := &counting{
 		dir: dir, registrationsMost: p.limits.mostRegistrations(),
@@ -45,8 +46,8 @@ func (p *Process) holds(dir string, last map[uint32]uint64) *holdings {
 	return &c.holdings
 }
 
-// placeOf is where /proc shows what a process has: its own directory, or that of one of its threads when the first has ended. That shows
-// nothing any more, and the others go on.
+// placeOf is where /proc shows what a process has: its own directory, or that of one of its threads when the first has
+// ended. That shows nothing any more, and the others go on.
 func placeOf(pid int) (string, error) {
 	at := fmt.Sprintf("/proc/%d", pid)
 	if state, err := stateAt(at); err != nil || !noMore(state) {
@@ -93,8 +94,8 @@ type counting struct {
 	registrationsMost int
 }
 
-// enough says that there is too much of what takes long to count. Each descriptor of an epoll instance tells all of its registrations, so
-// the rest could take minutes.
+// enough says that there is too much of what takes long to count. Each descriptor of an epoll instance tells all of its
+// registrations, so the rest could take minutes.
 func (c *counting) enough() bool {
 	return c.registrations > c.registrationsMost || c.watches > watchesMost || c.locks > locksMost
 }
@@ -141,7 +142,8 @@ func (c *counting) descriptors(at string) {
 	}
 }
 
-// socket counts a socket if it is one of Unix: those alone tell how many descriptors wait in them. Others are counted together.
+// socket counts a socket if it is one of Unix: those alone tell how many descriptors wait in them. Others are counted
+// together.
 func (c *counting) socket(info, to string) {
 	const waiting = "scm_fds:"
 	text, err := os.ReadFile(info)
@@ -216,8 +218,8 @@ func (c *counting) makes(to string) bool {
 	return strings.HasPrefix(to, inMemory) || c.dir != "" && strings.HasPrefix(to, c.dir+"/")
 }
 
-// mappings counts removed files that are mapped. How large they are only root may know: for others a file on disk is as large as what is mapped
-// of it, and one in memory counts with what the process has of it.
+// mappings counts removed files that are mapped. How large they are only root may know: for others a file on disk is as
+// large as what is mapped of it, and one in memory counts with what the process has of it.
 func (c *counting) mappings(at string) {
 	var program unix.Stat_t
 	if to, err := os.Readlink(at + "/exe"); err == nil && unix.Stat(at+"/exe", &program) == nil {

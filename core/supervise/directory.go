@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privateForm is the name of a private directory. What is called otherwise is never swept: the dot and what follows are no other
-// program's, nor those of os.MkdirTemp.
+// privateForm is the name of a private directory. What is called otherwise is never swept: the dot and what follows are
+// no other program's, nor those of os.MkdirTemp.
 var privateForm = regexp.MustCompile(`^yett-[A-Za-z0-9_-]{1,64}\.[0-9a-f]{10}$`)
 
 const (
@@ -35,15 +35,16 @@ const (
 	removeMost = time.Minute // for the removal of a directory. A process that could not be ended may write on in it
 )
 
-// private are this process's directories, each with a descriptor that holds a lock on it. The kernel lets go of the lock when this
-// process ends, however that is: so a directory that is locked has a living owner.
+// private are this process's directories, each with a descriptor that holds a lock on it. The kernel lets go of the
+// lock when this process ends, however that is: so a directory that is locked has a living owner.
 var private = struct {
 	sync.Mutex
 	locks map[string]*os.File
 }{locks: map[string]*os.File{}}
 
-// MakeDir makes an empty directory in the temporary one that only a process's user (nil: our own) can enter. RemoveDir removes it; if
-// this process is killed before, the next one that starts a process does, unless the user is another one.
+// MakeDir makes an empty directory in the temporary one that only a process's user (nil: our own) can enter. RemoveDir
+// removes it; if this process is killed before, the next one that starts a process does, unless the user is another
+// one.
 func MakeDir(name string, user *User) (string, error) {
 	if err := mayRunAs(user); err != nil {
 		return "", err
@@ -61,8 +62,8 @@ func MakeDir(name string, user *User) (string, error) {
 	return path, nil
 }
 
-// givenMark is a file in a directory that was given to another user, and which only its maker can own: what else has that user and such a
-// name is not ours to remove.
+// givenMark is a file in a directory that was given to another user, and which only its maker can own: what else has
+// that user and such a name is not ours to remove.
 const givenMark = ".yett-given"
 
 // give makes a directory another user's, and leaves the mark in it.
@@ -123,8 +124,8 @@ func tempDir() (string, error) {
 	return tmp, nil
 }
 
-// own locks a directory that was just made. It is false when a sweep was there first, for which it was one without an owner: then it is
-// the sweep's. Where directories cannot be locked, nobody can sweep them either.
+// own locks a directory that was just made. It is false when a sweep was there first, for which it was one without an
+// owner: then it is the sweep's. Where directories cannot be locked, nobody can sweep them either.
 func own(path string) (bool, error) {
 	f, err := openDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +143,8 @@ func own(path string) (bool, error) {
 	return true, nil
 }
 
-// RemoveDir removes a directory of MakeDir with all that is in it, whatever its mode is and those in it are: a process of our user may have
-// closed directories, to us too. What has taken its place stays.
+// RemoveDir removes a directory of MakeDir with all that is in it, whatever its mode is and those in it are: a process
+// of our user may have closed directories, to us too. What has taken its place stays.
 func RemoveDir(path string) {
 	private.Lock()
 	f := private.locks[path]
@@ -196,7 +197,8 @@ var sweeping struct {
 	over bool // no other one is needed
 }
 
-// beginSweep sweeps, once, beside whoever has called it, who calls end at its own end. A sweep that was cut short by that is made again.
+// beginSweep sweeps, once, beside whoever has called it, who calls end at its own end. A sweep that was cut short by
+// that is made again.
 func beginSweep() (end func()) {
 	if !sweeping.TryLock() {
 		return func() {}
@@ -216,8 +218,9 @@ func beginSweep() (end func()) {
 	return func() { stop(); <-done }
 }
 
-// sweep ends what dead gateways have left running, and removes private directories of this user, and for root those that it gave to others, whose owners were killed, and ends what still
-// lives in them. What cannot be removed stays for the next process.
+// sweep ends what dead gateways have left running, and removes private directories of this user, and for root those
+// that it gave to others, whose owners were killed, and ends what still lives in them. What cannot be removed stays for
+// the next process.
 func sweep(ctx context.Context) {
 	endAbandoned(ctx)
 	tmp, err := tempDir()
@@ -249,8 +252,8 @@ func sweep(ctx context.Context) {
 	}
 }
 
-// removeDead removes a directory if it is ours to remove and nobody's any more. It is locked meanwhile, so whoever has just made it
-// and not locked it yet makes another one.
+// removeDead removes a directory if it is ours to remove and nobody's any more. It is locked meanwhile, so whoever has
+// just made it and not locked it yet makes another one.
 func removeDead(ctx context.Context, path string) {
 	f, err := openDir(path)
 	if err != nil {
@@ -276,7 +279,8 @@ func removeDead(ctx context.Context, path string) {
 	removeAll(ctx, path, info)
 }
 
-// empty removes what is in a directory, and nothing that a link in it leads to. top is the directory that is emptied in the end.
+// empty removes what is in a directory, and nothing that a link in it leads to. top is the directory that is emptied in
+// the end.
 func empty(ctx context.Context, top, root *os.Root, depth int) error {
 	for {
 		d, err := root.Open(".")
@@ -302,7 +306,8 @@ func empty(ctx context.Context, top, root *os.Root, depth int) error {
 	}
 }
 
-// remove removes a file, a link or a directory. What is nested deep comes to the top instead, and goes when its turn comes there.
+// remove removes a file, a link or a directory. What is nested deep comes to the top instead, and goes when its turn
+// comes there.
 func remove(ctx context.Context, top, root *os.Root, name string, depth int) error {
 	if root.Remove(name) == nil {
 		return nil

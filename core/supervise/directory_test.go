@@ -48,8 +48,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// What a killed gateway has left goes with the next start of a process, and nothing else does: no directory of a living one or
-// of another form, and nothing that a link leads to.
+// What a killed gateway has left goes with the next start of a process, and nothing else does: no directory of a living
+// one or of another form, and nothing that a link leads to.
 func TestSweep(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
@@ -93,7 +93,8 @@ func TestSweep(t *testing.T) {
 		}
 		kept["one of another user's own"], kept["one with a mark of its user's own"] = stranger, pretender
 	}
-	for _, name := range []string{"yett-plugin-123456789", "yett-plugin-0123456789", "yett-.0123456789", "yett-plugin.012345678", "yett-plugin.012345678x", "other-plugin.0123456789", "yett-plugin.0123456789.d"} {
+	for _, name := range []string{"yett-plugin-123456789", "yett-plugin-0123456789", "yett-.0123456789",
+		"yett-plugin.012345678", "yett-plugin.012345678x", "other-plugin.0123456789", "yett-plugin.0123456789.d"} {
 		write(t, filepath.Join(place(name), "file"))
 		kept["another form: "+name] = filepath.Join(place(name), "file")
 	}
@@ -138,7 +139,8 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A directory that a sweep finds between its making and its locking is the sweep's: whoever makes one gets one that stays.
+// A directory that a sweep finds between its making and its locking is the sweep's: whoever makes one gets one that
+// stays.
 func TestSweepBesideMaking(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	stop := make(chan struct{})

@@ -31,14 +31,15 @@ func (p *Process) overDisk(dir string, hidden uint64) string {
 		return "its working directory has " + string(why)
 	}
 	if used += hidden; used > most { // with an error: as far as it was seen
-		return fmt.Sprintf("its working directory takes %d MiB with %d MiB of removed files that it keeps, limited to %d MiB (limits.disk)",
+		return fmt.Sprintf("its working directory takes %d MiB with %d MiB of removed files that it keeps, limited to %d "+
+			"MiB (limits.disk)",
 			used>>20, hidden>>20, most>>20)
 	}
 	return ""
 }
 
-// diskOf is what a directory takes on disk. Its owner may change it meanwhile: that neither leads us out of it nor has us wait, and what
-// would take long is an error.
+// diskOf is what a directory takes on disk. Its owner may change it meanwhile: that neither leads us out of it nor has
+// us wait, and what would take long is an error.
 func diskOf(dir string) (used uint64, err error) {
 	d, err := openDir(dir)
 	if err != nil {
@@ -91,14 +92,16 @@ func (m *measuring) entry(dir int, name string, depth int) error {
 	fd := -1
 	if err == nil && info.Mode&unix.S_IFMT == unix.S_IFDIR {
 		if depth == diskDepth {
-			return unmeasured(fmt.Sprintf("directories that are nested more than %d deep, the most for which limits.disk is measured", diskDepth))
+			return unmeasured(fmt.Sprintf("directories that are nested more than %d deep, the most for which limits.disk is "+
+				"measured", diskDepth))
 		}
 		fd, err = unix.Openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}
 	switch {
 	case errors.Is(err, unix.EACCES):
 		return unmeasured("a directory that the gateway cannot read, so limits.disk cannot be measured")
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP): // it was removed, or is something else by now
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP):
+		// it was removed, or is something else by now
 		return nil
 	case err != nil || fd < 0:
 		return err

@@ -52,7 +52,8 @@ func removeNested() {
 	fmt.Print(exists(dir))
 }
 
-// TestDiskIsMeasured: limits.disk holds for a process that hides files from the gateway, and one that makes measuring long is ended too.
+// TestDiskIsMeasured: limits.disk holds for a process that hides files from the gateway, and one that makes measuring
+// long is ended too.
 func TestDiskIsMeasured(t *testing.T) {
 	closed := "its working directory has a directory that the gateway cannot read, so limits.disk cannot be measured"
 	if os.Geteuid() == 0 {
@@ -60,11 +61,13 @@ func TestDiskIsMeasured(t *testing.T) {
 	}
 	for mode, want := range map[string]string{
 		"fills-closed": closed,
-		"nests":        fmt.Sprintf("its working directory has directories that are nested more than %d deep, the most for which limits.disk is measured", diskDepth),
+		"nests": fmt.Sprintf("its working directory has directories that are nested more than %d deep, the most "+
+			"for which limits.disk is measured", diskDepth),
 	} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
-			p := begins(t, Command{Args: []string{mode}, Limits: Limits{Disk: 32 << 20}, Confine: &confine.Policy{Network: &confine.Network{}}})
+			p := begins(t, Command{Args: []string{mode}, Limits: Limits{Disk: 32 << 20},
+				Confine: &confine.Policy{Network: &confine.Network{}}})
 			if e := ends(t, p); e.Cause != CauseLimit || !strings.Contains(e.Err, want) {
 				t.Errorf("%+v", e)
 			}
@@ -72,8 +75,8 @@ func TestDiskIsMeasured(t *testing.T) {
 	}
 }
 
-// TestHiddenFilesCountAlone: removed files that a process keeps are held to limits.disk also while its directory is not looked at, since that
-// took long the last time.
+// TestHiddenFilesCountAlone: removed files that a process keeps are held to limits.disk also while its directory is not
+// looked at, since that took long the last time.
 func TestHiddenFilesCountAlone(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -100,7 +103,8 @@ func TestHiddenFilesCountAlone(t *testing.T) {
 	}
 }
 
-// TestDiskWaitsForNobody: a pipe that takes a directory's place while it is measured is not opened, which would wait for a writer.
+// TestDiskWaitsForNobody: a pipe that takes a directory's place while it is measured is not opened, which would wait
+// for a writer.
 func TestDiskWaitsForNobody(t *testing.T) {
 	dir := t.TempDir()
 	a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
@@ -140,7 +144,8 @@ func TestDiskWaitsForNobody(t *testing.T) {
 	}
 }
 
-// TestRemoveNested: a directory goes at its process's end however deep directories are nested in it, and takes few descriptors for that.
+// TestRemoveNested: a directory goes at its process's end however deep directories are nested in it, and takes few
+// descriptors for that.
 func TestRemoveNested(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	if said := runs(t, nil, "removes"); said != "false" {

@@ -64,7 +64,8 @@ func TestMemoryIsItsOwn(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	const mode = `x=0123456789; while :; do x=$x$x; done`
-	p := begins(t, Command{Path: "/bin/sh", Digest: fileDigest(t, "/bin/sh"), Args: []string{"-c", mode}, Limits: Limits{Memory: 64 << 20, CPU: 30 * time.Second}})
+	p := begins(t, Command{Path: "/bin/sh", Digest: fileDigest(t, "/bin/sh"), Args: []string{"-c", mode},
+		Limits: Limits{Memory: 64 << 20, CPU: 30 * time.Second}})
 	if e := ends(t, p); e.Code == 0 || e.Usage.MaxRSS > 64<<20 || e.Cause == CauseCPU {
 		t.Errorf("%#v", e)
 	}
@@ -250,7 +251,8 @@ func TestForkBomb(t *testing.T) {
 	if !maySwitch(t) {
 		return // the limit counts all of a user's processes, so it takes a user of its own, and the right to switch
 	}
-	p = begins(t, Command{Args: []string{"forks", "200"}, Pipe: true, User: &User{UID: 64996, GID: 64996}, Limits: Limits{Processes: 60}})
+	p = begins(t, Command{Args: []string{"forks", "200"}, Pipe: true, User: &User{UID: 64996, GID: 64996},
+		Limits: Limits{Processes: 60}})
 	out = bufio.NewReader(p.Out())
 	n, refused := 0, false
 	for {
@@ -323,7 +325,8 @@ func TestLaunchWithoutParent(t *testing.T) {
 func TestStartIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errors.New("changed my mind"))
-	if _, err := start(ctx, Command{Name: "x", Args: []string{"hang"}}); err == nil || !strings.Contains(err.Error(), "changed my mind") {
+	if _, err := start(ctx, Command{Name: "x", Args: []string{"hang"}}); err == nil ||
+		!strings.Contains(err.Error(), "changed my mind") {
 		t.Error(err)
 	}
 }
@@ -331,7 +334,8 @@ func TestStartIsCancelled(t *testing.T) {
 func TestWithoutLaunch(t *testing.T) {
 	launchable.Store(false)
 	defer launchable.Store(true)
-	if _, err := Start(Command{Name: "x", Args: []string{"hang"}}); err == nil || !strings.Contains(err.Error(), "first thing in main") {
+	if _, err := Start(Command{Name: "x", Args: []string{"hang"}}); err == nil ||
+		!strings.Contains(err.Error(), "first thing in main") {
 		t.Error(err)
 	}
 }

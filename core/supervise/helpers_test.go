@@ -95,7 +95,8 @@ func watch(t *testing.T, pid int) (dead func(time.Duration) bool) {
 	})
 	return func(d time.Duration) bool {
 		for limit := time.Now().Add(d); ; {
-			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(max(0, time.Until(limit).Milliseconds())))
+			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+				int(max(0, time.Until(limit).Milliseconds())))
 			if err != unix.EINTR {
 				return n > 0
 			}
@@ -115,7 +116,8 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// maySwitch says whether this process may start others as another user, and give files away: root in a container may not be able to.
+// maySwitch says whether this process may start others as another user, and give files away: root in a container may
+// not be able to.
 func maySwitch(t *testing.T) bool {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")

@@ -11,12 +11,15 @@ const littleMemory = 64 << 20
 // hint adds to the sentence what the limits have to do with it. What the process said is not quoted.
 func (e *Exit) hint(l Limits) {
 	switch {
-	case e.Code != 0 && (e.Cause == CauseExited || e.Signal == "SIGABRT" || e.Signal == "SIGSEGV") && couldNotFork(e.Stderr):
+	case e.Code != 0 && (e.Cause == CauseExited || e.Signal == "SIGABRT" || e.Signal == "SIGSEGV") &&
+		couldNotFork(e.Stderr):
 		e.Err += ": it could not start a thread or a process"
 		if l.Processes > 0 {
-			e.Err += fmt.Sprintf(" (limits.processes: %d, which counts all processes and threads of its user, other plugins' too)", l.Processes)
+			e.Err += fmt.Sprintf(" (limits.processes: %d, which counts all processes and threads of its user, other "+
+				"plugins' too)", l.Processes)
 		}
-	case e.Cause == CauseSignal && l.Data > 0 && l.Data < littleMemory && (e.Signal == "SIGSEGV" || e.Signal == "SIGABRT" || e.Signal == "SIGBUS"):
+	case e.Cause == CauseSignal && l.Data > 0 && l.Data < littleMemory &&
+		(e.Signal == "SIGSEGV" || e.Signal == "SIGABRT" || e.Signal == "SIGBUS"):
 		e.Err += fmt.Sprintf(": limits.memory is %d MiB, which may be too small for it", l.Data>>20)
 	}
 }

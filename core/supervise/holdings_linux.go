@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// holdings are what a process and its descendants hold of the kernel's memory, and of the disk, that no limit of a process counts.
+// holdings are what a process and its descendants hold of the kernel's memory, and of the disk, that no limit of a
+// process counts.
 type holdings struct {
 	registrations int // of files with epoll instances
 	locks         int // of files and their ranges
@@ -38,7 +39,8 @@ const (
 	pipeSize         = 64 << 10
 )
 
-// The bounds on what all processes of a user share, where who takes it all takes it from the gateway too, and on what takes long to count.
+// The bounds on what all processes of a user share, where who takes it all takes it from the gateway too, and on what
+// takes long to count.
 const (
 	registrationsEach = 64 // for each file that a process may open
 	registrationsMost = 1 << 16
@@ -87,7 +89,8 @@ func (h *holdings) String() string {
 	return strings.Join(all, ", ")
 }
 
-// sizesHere are those that the machine's operator sets: of an inotify queue that is full, and of a Unix socket that nobody reads.
+// sizesHere are those that the machine's operator sets: of an inotify queue that is full, and of a Unix socket that
+// nobody reads.
 var sizesHere = sync.OnceValue(func() (s struct{ queue, socket, reset uint64 }) {
 	s.queue = setting("fs/inotify/max_queued_events", 16384) * eventSize
 	s.reset = setting("net/core/rmem_default", 212992)
@@ -112,13 +115,15 @@ func (l *Limits) mostRegistrations() int {
 	return max(registrationsMost, registrationsEach*int(min(l.Files, 1<<20)))
 }
 
-// overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with their memory.
-// flights is how many looks in a row have seen descriptors in flight. What was counted until there was too much is told as "more than".
+// overHoldings holds what the process and its descendants have in the kernel to limits.memory, together with their
+// memory. flights is how many looks in a row have seen descriptors in flight. What was counted until there was too much
+// is told as "more than".
 func (p *Process) overHoldings(h *holdings, flights int) string {
 	registrations := p.limits.mostRegistrations()
 	switch {
 	case h.registrations > registrations:
-		return fmt.Sprintf("it has more than %d epoll registrations: %d for each file of limits.files, and at least %d", registrations, registrationsEach, registrationsMost)
+		return fmt.Sprintf("it has more than %d epoll registrations: %d for each file of limits.files, and at least %d",
+			registrations, registrationsEach, registrationsMost)
 	case h.watches > watchesMost:
 		return fmt.Sprintf("it has more than %d inotify watches", watchesMost)
 	case h.locks > locksMost:
@@ -132,7 +137,8 @@ func (p *Process) overHoldings(h *holdings, flights int) string {
 	}
 	most := p.limits.Data
 	if most > 0 && h.largest > most+most/8 {
-		return fmt.Sprintf("one of its processes takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", h.largest>>20, most>>20)
+		return fmt.Sprintf("one of its processes takes %d MiB of memory with its page tables and what it shares, limited "+
+			"to %d MiB (limits.memory)", h.largest>>20, most>>20)
 	}
 	if held := h.together.own + max(h.together.shared, h.shared); most > 0 && held+h.kernel() > most+most/8 {
 		told := "it takes"

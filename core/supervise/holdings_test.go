@@ -21,8 +21,8 @@ import (
 
 func init() {
 	for name, hoard := range map[string]func(){
-		"registers": registers, "watches": watches, "pipes": pipes, "fifos": fifos, "talks": talks, "locks": locks, "fills-mapped": fillMapped, "remembers": remembers,
-		"flies": func() { flies(64) }, "flies-on": func() { flies(1) },
+		"registers": registers, "watches": watches, "pipes": pipes, "fifos": fifos, "talks": talks, "locks": locks,
+		"fills-mapped": fillMapped, "remembers": remembers, "flies": func() { flies(64) }, "flies-on": func() { flies(1) },
 		"notified":         notified,
 		"connects":         func() { connects("127.0.0.1:0", true) },
 		"connects6":        func() { connects("[::1]:0", true) },
@@ -73,13 +73,17 @@ func init() {
 		}
 	}
 	modes["orphaned"] = func(args []string) { spawn(args[0]) }
-	for name, hoard := range map[string]func(){"registers": registers, "maps": func() { intruder.Map(512 << 20) }, "listens": listens} {
+	for name, hoard := range map[string]func(){"registers": registers, "maps": func() {
+		intruder.Map(512 << 20)
+	}, "listens": listens} {
 		modes[name+"-leaderless"] = func([]string) {
 			go func() { hoard(); hang() }()
 			unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the first thread, to which this is tied
 		}
 	}
-	for name, hoard := range map[string]func(){"registers": registers, "fills-hidden": func() { modes["fills-hidden"](nil) }} {
+	for name, hoard := range map[string]func(){"registers": registers, "fills-hidden": func() {
+		modes["fills-hidden"](nil)
+	}} {
 		modes[name+"-apart"] = func([]string) { go apart(hoard); hang() }
 	}
 	if len(os.Args) > 1 && (strings.HasSuffix(os.Args[1], "-leaderless") || strings.HasSuffix(os.Args[1], "-apart")) {
@@ -151,7 +155,8 @@ func registers() {
 	}
 }
 
-// duplicates has one epoll instance know many files by many numbers, and many descriptors of that instance, each of which tells them all.
+// duplicates has one epoll instance know many files by many numbers, and many descriptors of that instance, each of
+// which tells them all.
 func duplicates() {
 	const first, each, files = 120, 880, 73
 	at, err := unix.EpollCreate1(0)
@@ -331,7 +336,8 @@ func locks() {
 		f, err := os.Create(strconv.Itoa(n))
 		must(err)
 		for at := range int64(each) {
-			must(unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: 2 * at, Len: 1}))
+			must(unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK,
+				&unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart, Start: 2 * at, Len: 1}))
 		}
 		files = append(files, f)
 	}
@@ -365,11 +371,12 @@ func remembers() {
 	}
 }
 
-// TestHoldings: what a process and its descendants take of the kernel's memory, and of the disk without a name, is bounded. The process is
-// killed, and says why.
+// TestHoldings: what a process and its descendants take of the kernel's memory, and of the disk without a name, is
+// bounded. The process is killed, and says why.
 func TestHoldings(t *testing.T) {
 	over := map[string]string{
-		"registers":            "it has more than 65536 epoll registrations: 64 for each file of limits.files, and at least 65536",
+		"registers": "it has more than 65536 epoll registrations: 64 for each file of limits.files, and at " +
+			"least 65536",
 		"registers-child":      "it has more than 65536 epoll registrations",
 		"registers-orphan":     "it has more than 65536 epoll registrations",
 		"registers-leaderless": "it has more than 65536 epoll registrations",
@@ -438,7 +445,8 @@ func TestHoldings(t *testing.T) {
 
 // TestTogether: what several processes share counts once, and what each has for itself counts.
 func TestTogether(t *testing.T) {
-	p, err := Start(Command{Name: "copied", Args: []string{"copied"}, Pipe: true, Confine: &confine.Policy{Children: true}})
+	p, err := Start(Command{Name: "copied", Args: []string{"copied"}, Pipe: true,
+		Confine: &confine.Policy{Children: true}})
 	must(err)
 	defer func() { p.Kill(); <-p.gone }()
 	if _, err := io.ReadFull(p.Out(), make([]byte, 1)); err != nil {
@@ -454,10 +462,11 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryIsCountedOnce: a process that begins another one shares all of its memory with it until that has become a program. Then
-// pages say nothing of how many have them.
+// TestSharedMemoryIsCountedOnce: a process that begins another one shares all of its memory with it until that has
+// become a program. Then pages say nothing of how many have them.
 func TestSharedMemoryIsCountedOnce(t *testing.T) {
-	p, err := Start(Command{Name: "begins-another", Args: []string{"begins-another"}, Pipe: true, Confine: &confine.Policy{Children: true}})
+	p, err := Start(Command{Name: "begins-another", Args: []string{"begins-another"}, Pipe: true,
+		Confine: &confine.Policy{Children: true}})
 	must(err)
 	defer func() { p.Kill(); <-p.gone }()
 	if _, err := io.ReadFull(p.Out(), make([]byte, 1)); err != nil {
@@ -519,8 +528,8 @@ func TestLooksEnd(t *testing.T) {
 	}
 }
 
-// BenchmarkLook is what looking at the holdings of one process with so many descriptors costs: half of them sockets, and one epoll
-// instance that knows them all.
+// BenchmarkLook is what looking at the holdings of one process with so many descriptors costs: half of them sockets,
+// and one epoll instance that knows them all.
 func BenchmarkLook(b *testing.B) {
 	p, err := Start(Command{Name: "many", Args: []string{"many"}, Pipe: true, Confine: &confine.Policy{}})
 	must(err)

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownImage is the binary that is running now: its file may have been replaced, but the kernel keeps these bytes as they are.
+// ownImage is the binary that is running now: its file may have been replaced, but the kernel keeps these bytes as they
+// are.
 func ownImage() (*image, error) {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -37,7 +38,8 @@ func copyImage(f io.Reader, digest string) (*image, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := unix.FcntlInt(w.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_ADD_SEALS,
+		unix.F_SEAL_WRITE|unix.F_SEAL_GROW|unix.F_SEAL_SHRINK|unix.F_SEAL_SEAL); err != nil {
 		return nil, fmt.Errorf("seal the copy: %w", err)
 	}
 	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))

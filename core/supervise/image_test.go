@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestUnnamedCopyKeepsNothing: where there are no files in memory, a copy of a program leaves neither a directory nor a descriptor of one.
+// TestUnnamedCopyKeepsNothing: where there are no files in memory, a copy of a program leaves neither a directory nor a
+// descriptor of one.
 func TestUnnamedCopyKeepsNothing(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -20,7 +20,8 @@ type image struct {
 	file   *os.File // executed through its descriptor; nil: by path
 	path   string   //
 	remove string   // a private copy's directory
-	script bool     // begins with #!: the interpreter opens the descriptor again. The interpreter itself is not covered by the digest
+	// begins with #!: the interpreter opens the descriptor again. The interpreter itself is not covered by the digest
+	script bool
 }
 
 func (i *image) release() {
@@ -86,12 +87,13 @@ func pour(w io.Writer, f io.Reader, digest string) (script bool, err error) {
 		return false, fmt.Errorf("more than %d bytes", MaxImage)
 	}
 	if got := pin.Sum(hash); got != digest {
-		return false, fmt.Errorf("the digest is %s, %s is wanted: the file is not the one that was admitted", got, digest)
+		return false, fmt.Errorf("the digest is %s, expected %s: the file is not the one that was admitted", got, digest)
 	}
 	return string(head) == "#!", nil
 }
 
-// privateCopy keeps the copy in a directory that only we can enter. (Where the child has another user, through its descriptor only.)
+// privateCopy keeps the copy in a directory that only we can enter. (Where the child has another user, through its
+// descriptor only.)
 func privateCopy(f io.Reader, digest string) (*image, error) {
 	dir, err := MakeDir("image", nil)
 	if err != nil {

@@ -31,7 +31,8 @@ const (
 	busyPause      = 5 * time.Millisecond
 )
 
-// launchable says that Launch was called, so that our own binary can be the launcher. Without it a child would run main once more.
+// launchable says that Launch was called, so that our own binary can be the launcher. Without it a child would run main
+// once more.
 var launchable atomic.Bool
 
 // plan is what a launch does, in JSON over a pipe.
@@ -52,9 +53,9 @@ type plan struct {
 	Nice int // 0: the gateway's own
 }
 
-// Launch must be called first thing in main, and in TestMain of each package whose tests start processes. Start runs our own binary
-// again as the launcher: there Launch sets limits and signals on itself, becomes the program and never returns. When that fails it
-// says why on stderr and ends with status 126. In every other process it returns at once.
+// Launch must be called first thing in main, and in TestMain of each package whose tests start processes. Start runs
+// our own binary again as the launcher: there Launch sets limits and signals on itself, becomes the program and never
+// returns. When that fails it says why on stderr and ends with status 126. In every other process it returns at once.
 func Launch() {
 	at := os.Getenv(launchEnv)
 	if len(os.Args) != 1 || os.Args[0] != launchName || at == "" {
@@ -94,9 +95,10 @@ func readPlan(at string) (*plan, error) {
 	return &p, nil
 }
 
-// run becomes the program. The order matters: priority and processors before the user, who owns nothing in /proc before exec; what the confinement
-// opens before the user too; the user before the parent's death signal, which a change of user clears; the limits late, since the
-// launcher itself may be larger than the memory it leaves; the confinement last, since nothing but exec works in it for sure.
+// run becomes the program. The order matters: priority and processors before the user, who owns nothing in /proc before
+// exec; what the confinement opens before the user too; the user before the parent's death signal, which a change of
+// user clears; the limits late, since the launcher itself may be larger than the memory it leaves; the confinement
+// last, since nothing but exec works in it for sure.
 func (p *plan) run() error {
 	unix.Umask(0o077)
 	if p.Nice > 0 {
@@ -150,7 +152,8 @@ func (p *plan) run() error {
 		time.Sleep(busyPause)
 	}
 	if errors.Is(err, unix.EACCES) && p.Target >= 0 && noExec(p.Target) {
-		return fmt.Errorf("exec: %w: memory cannot be executed here, and the file system of the temporary directory (TMPDIR) is mounted noexec", err)
+		return fmt.Errorf("exec: %w: memory cannot be executed here, and the file system of the temporary directory "+
+			"(TMPDIR) is mounted noexec", err)
 	}
 	if errors.Is(err, unix.EACCES) && p.Confine != nil {
 		return fmt.Errorf("exec: %w: it is confined, and its interpreter is perhaps outside the system's directories: "+

@@ -19,10 +19,10 @@ const (
 	leftPause  = 10 * time.Millisecond
 )
 
-// endLeft kills what a process of a gateway that was killed has left behind: the kernel's death signal reaches the process, and not what
-// that has started. It knows them by the private directory, which no living gateway owns: they work in it, or their environment names it.
-// Whoever works elsewhere with another environment is found by endAbandoned. Where the directory may be a stranger's (not ours), only
-// who carries a gateway's mark is killed.
+// endLeft kills what a process of a gateway that was killed has left behind: the kernel's death signal reaches the
+// process, and not what that has started. It knows them by the private directory, which no living gateway owns: they
+// work in it, or their environment names it. Whoever works elsewhere with another environment is found by endAbandoned.
+// Where the directory may be a stranger's (not ours), only who carries a gateway's mark is killed.
 func endLeft(dir string, ours bool) {
 	for range leftRounds {
 		pids := livingIn(dir, ours)
@@ -36,7 +36,8 @@ func endLeft(dir string, ours bool) {
 	}
 }
 
-// endIf kills a process if it still is what was looked for: its number is looked at again once it cannot become another's.
+// endIf kills a process if it still is what was looked for: its number is looked at again once it cannot become
+// another's.
 func endIf(pid int, sought func(pid int) bool) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -74,7 +75,8 @@ func livingIn(dir string, ours bool) (pids []int) {
 	return pids
 }
 
-// livesIn says whether a process is one that a confined process can have started, works in a directory, or has it in its environment.
+// livesIn says whether a process is one that a confined process can have started, works in a directory, or has it in
+// its environment.
 func livesIn(pid int, dir string, ours bool) bool {
 	if !confinedFor(pid) || !ours && !marked(pid) {
 		return false
@@ -104,7 +106,8 @@ func livesIn(pid int, dir string, ours bool) bool {
 	return false
 }
 
-// confinedFor says that a process, which must be shown, can get no new privileges: all of ours are so, and shells of people are not.
+// confinedFor says that a process, which must be shown, can get no new privileges: all of ours are so, and shells of
+// people are not.
 func confinedFor(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err == nil && bytes.Contains(text, []byte("\nNoNewPrivs:\t1\n"))

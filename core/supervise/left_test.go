@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leaves starts a process in a directory or with one in its environment, as somebody who can get no new privileges if bound.
+// leaves starts a process in a directory or with one in its environment, as somebody who can get no new privileges if
+// bound.
 func leaves(t *testing.T, dir string, env []string, bound bool) (c *exec.Cmd, ended chan struct{}) {
 	t.Helper()
 	c = exec.Command("/bin/sleep", "1000")
@@ -37,8 +38,9 @@ func leaves(t *testing.T, dir string, env []string, bound bool) (c *exec.Cmd, en
 	return c, ended
 }
 
-// TestSweepEndsWhatWasLeft: what a plugin has started, and what outlived a gateway that was killed, ends with the plugin's directory, by where it
-// works or by its environment. Who only stands in the directory, and who is of another one, is left alone.
+// TestSweepEndsWhatWasLeft: what a plugin has started, and what outlived a gateway that was killed, ends with the
+// plugin's directory, by where it works or by its environment. Who only stands in the directory, and who is of another
+// one, is left alone.
 func TestSweepEndsWhatWasLeft(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	dead := abandoned(t, "plugin")
@@ -64,8 +66,8 @@ func TestSweepEndsWhatWasLeft(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesStrangers: in a directory of another user's own, which only has the name of a private one, root ends what a gateway has
-// started, and nobody else.
+// TestSweepLeavesStrangers: in a directory of another user's own, which only has the name of a private one, root ends
+// what a gateway has started, and nobody else.
 func TestSweepLeavesStrangers(t *testing.T) {
 	if os.Geteuid() != 0 || !maySwitch(t) {
 		return // nobody else's directories are looked at

@@ -9,7 +9,8 @@ var leftLog struct {
 	told map[int]bool
 }
 
-// OnLeftEnded has the processes told that a gateway which was killed had left behind, as they are ended. nil: nobody wants to know.
+// OnLeftEnded has the processes told that a gateway which was killed had left behind, as they are ended. nil: nobody
+// wants to know.
 func OnLeftEnded(tell func(pid int, name string)) {
 	leftLog.Lock()
 	defer leftLog.Unlock()

@@ -48,8 +48,8 @@ func memoryOf(pid int) (m memory, err error) {
 	return m, err
 }
 
-// togetherOf is the memory of several processes, and how many of them live. What each has in use is added up, and where that is more
-// than most it is looked at again, page by page: what they share counts once then.
+// togetherOf is the memory of several processes, and how many of them live. What each has in use is added up, and where
+// that is more than most it is looked at again, page by page: what they share counts once then.
 func togetherOf(pids []int, most uint64) (living int, sum memory) {
 	all := map[int]memory{}
 	for _, pid := range pids {
@@ -73,8 +73,9 @@ func togetherOf(pids []int, most uint64) (living int, sum memory) {
 	return len(all), sum
 }
 
-// apartOf leaves one process of those that have one memory, as a process and the one that it is about to start have until that becomes a
-// program. Each page counts as a whole for both. Where the kernel does not compare them, they count each for itself.
+// apartOf leaves one process of those that have one memory, as a process and the one that it is about to start have
+// until that becomes a program. Each page counts as a whole for both. Where the kernel does not compare them, they
+// count each for itself.
 func apartOf(pids []int) []int {
 	const vm = 1             // KCMP_VM
 	threads := map[int]int{} // of each process one that lives: the first shows no memory once it has ended
@@ -99,8 +100,8 @@ func apartOf(pids []int) []int {
 	return slices.CompactFunc(pids, func(a, b int) bool { return a != b && compare(a, b) == 0 })
 }
 
-// partsOf is a process's memory where a page that several processes have counts for each by its part, as proc_pid_smaps(5) says. Page
-// tables are not in it.
+// partsOf is a process's memory where a page that several processes have counts for each by its part, as
+// proc_pid_smaps(5) says. Page tables are not in it.
 func partsOf(pid int) (m memory, err error) {
 	at, err := placeOf(pid)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/yett-dev/yett/core/quote"
 )
 
-// started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an orphan.
+// started are the processes that somebody waits for. It is held over a fork, so that none of them is taken for an
+// orphan.
 var started = struct {
 	sync.Mutex
 	pids   map[int]*Process
@@ -38,8 +39,8 @@ func fork(p *Process, name string, argv []string, attr *os.ProcAttr) (*os.Proces
 	return child, err
 }
 
-// Orphans get a moment to notice that what they were for is gone. Then they are killed, in rounds, since what a dead one has
-// started becomes an orphan then.
+// Orphans get a moment to notice that what they were for is gone. Then they are killed, in rounds, since what a dead
+// one has started becomes an orphan then.
 const (
 	orphanRound = 2 * time.Millisecond
 	orphanGrace = 25  // rounds
@@ -48,9 +49,9 @@ const (
 	maxLeft     = 16
 )
 
-// forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names, and why some may
-// live: these are owed, and killed as soon as it can be. One look is not enough: the kernel's list has gaps while others are taken off it,
-// and where many processes end at once several looks in a row may miss one.
+// forget tells that a process was waited for. Then what it left behind is killed, and waited for. It gives their names,
+// and why some may live: these are owed, and killed as soon as it can be. One look is not enough: the kernel's list has
+// gaps while others are taken off it, and where many processes end at once several looks in a row may miss one.
 func forget(p *Process) (left []string, loose error) {
 	started.Lock()
 	delete(started.pids, p.pid)
@@ -89,7 +90,8 @@ func forget(p *Process) (left []string, loose error) {
 	return left, loose
 }
 
-// owe has what p left killed as soon as it can be. From then on it is nobody's, or it would seem to be p's own and nothing owed.
+// owe has what p left killed as soon as it can be. From then on it is nobody's, or it would seem to be p's own and
+// nothing owed.
 func (p *Process) owe() {
 	started.Lock()
 	defer started.Unlock()
@@ -99,9 +101,10 @@ func (p *Process) owe() {
 	}
 }
 
-// endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all that their
-// origin, directory and environment tell, not another's. What tells nothing is killed, since hiding is what there is to prevent, unless
-// none of ours can have started it: where we are the first process of a container, everybody's orphans become our children.
+// endOrphans gives the orphans of a process, and kills them if it is to: those that are younger than it and, for all
+// that their origin, directory and environment tell, not another's. What tells nothing is killed, since hiding is what
+// there is to prevent, unless none of ours can have started it: where we are the first process of a container,
+// everybody's orphans become our children.
 func endOrphans(p *Process, kill bool) (found map[int]string, err error) {
 	started.Lock()
 	defer started.Unlock()
@@ -153,15 +156,16 @@ func nameOf(pid int) string {
 	return quote.Line(strings.TrimSpace(string(name)))
 }
 
-// confined says whether a process may descend from one of ours: those and all that they start can get no new privileges, and cannot
-// undo that. A process that does not tell may.
+// confined says whether a process may descend from one of ours: those and all that they start can get no new
+// privileges, and cannot undo that. A process that does not tell may.
 func confined(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return err != nil || !strings.Contains(string(text), "\nNoNewPrivs:\t0\n")
 }
 
-// ofOtherUser says whether a process has a user that p, which is not root and can get no new privileges, cannot have given it. Where we
-// may not look into other users' processes, as root in a container, it is all that tells one plugin's from another's.
+// ofOtherUser says whether a process has a user that p, which is not root and can get no new privileges, cannot have
+// given it. Where we may not look into other users' processes, as root in a container, it is all that tells one
+// plugin's from another's.
 func ofOtherUser(p *Process, pid int) bool {
 	if p.uid == 0 {
 		return false
@@ -172,9 +176,9 @@ func ofOtherUser(p *Process, pid int) bool {
 	return err == nil && there && uid != strconv.Itoa(p.uid)
 }
 
-// ownedByOther says, with started held, whether another process has started the orphan, and not p: one that is still there, or that looks
-// for what it left. One that was seen to
-// descend from it is its own, whatever it says now. What is older than a process is not of it, so that nobody can hide behind a later one.
+// ownedByOther says, with started held, whether another process has started the orphan, and not p: one that is still
+// there, or that looks for what it left. One that was seen to descend from it is its own, whatever it says now. What is
+// older than a process is not of it, so that nobody can hide behind a later one.
 func ownedByOther(p *Process, pid int, born uint64) bool {
 	claimed := false
 	others := slices.AppendSeq(slices.Collect(maps.Values(started.pids)), maps.Keys(started.ending))
@@ -190,7 +194,8 @@ func ownedByOther(p *Process, pid int, born uint64) bool {
 	return claimed && !p.owns(pid)
 }
 
-// bore says whether a living process was seen among the descendants of p, which has not ended. Whoever holds p.mu never waits for started.
+// bore says whether a living process was seen among the descendants of p, which has not ended. Whoever holds p.mu never
+// waits for started.
 func (p *Process) bore(pid int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -259,8 +264,9 @@ func reapOrphans() error {
 // ownChildren lists our children. Tests put gaps into it.
 var ownChildren = func() ([]int, error) { return childrenOf(os.Getpid()) }
 
-// orphans are, with started held, the children that are neither of started nor of our own session: those are for whoever else in
-// this program has started them. Every process of ours begins a session. The error says that there may be more.
+// orphans are, with started held, the children that are neither of started nor of our own session: those are for
+// whoever else in this program has started them. Every process of ours begins a session. The error says that there may
+// be more.
 func orphans() (pids []int, err error) {
 	session, err := unix.Getsid(0)
 	if err != nil {

@@ -23,11 +23,12 @@ func shell(t *testing.T, script string) Command {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Command{Path: path, Digest: fileDigest(t, path), Args: []string{"-c", script}, Pipe: true, Env: map[string]string{"PATH": os.Getenv("PATH")}}
+	return Command{Path: path, Digest: fileDigest(t, path), Args: []string{"-c", script}, Pipe: true,
+		Env: map[string]string{"PATH": os.Getenv("PATH")}}
 }
 
-// TestOrphans: a process that a child has put into a session of its own and left without a parent is ours: who asks for its
-// origin finds us. When it ends, it is waited for.
+// TestOrphans: a process that a child has put into a session of its own and left without a parent is ours: who asks for
+// its origin finds us. When it ends, it is waited for.
 func TestOrphans(t *testing.T) {
 	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); exec sleep 1000"))
 	orphan := number(t, line(t, bufio.NewReader(p.Out())))
@@ -51,7 +52,8 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
-// settles waits until a process that a shell told of is what it is to be: until then it is that shell's, which dies with its group.
+// settles waits until a process that a shell told of is what it is to be: until then it is that shell's, which dies
+// with its group.
 func settles(t *testing.T, pid int) {
 	t.Helper()
 	until(t, "it sleeps in a session of its own, without a parent", func() bool {
@@ -60,10 +62,11 @@ func settles(t *testing.T, pid int) {
 	})
 }
 
-// TestOrphansEnd: what a process leaves behind ends with it, also what has done all to hide where it came from; what another one
-// has left behind does not, nor what was there before.
+// TestOrphansEnd: what a process leaves behind ends with it, also what has done all to hide where it came from; what
+// another one has left behind does not, nor what was there before.
 func TestOrphansEnd(t *testing.T) {
-	const leaves, hides = "(setsid sleep 1000 >&2 & echo $!); read x", "(cd /; env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!); read x"
+	const leaves, hides = "(setsid sleep 1000 >&2 & echo $!); read x",
+		"(cd /; env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!); read x"
 	orphan := func(script string, env string) (*Process, func(time.Duration) bool) {
 		c := shell(t, script)
 		c.Env["MARK"] = env
@@ -74,7 +77,8 @@ func TestOrphansEnd(t *testing.T) {
 		return p, dead
 	}
 	older, hidden := orphan(hides, "1")
-	<-time.After(30 * time.Millisecond) // the kernel counts in hundredths of a second, and what is as old counts as younger
+	// the kernel counts in hundredths of a second, and what is as old counts as younger
+	<-time.After(30 * time.Millisecond)
 	p, own := orphan(leaves, "2")
 	other, others := orphan(leaves, "3")
 	ended := func(p *Process) {
@@ -103,7 +107,8 @@ func TestOrphansEnd(t *testing.T) {
 	}
 }
 
-// TestOrphansOfTheEnding: what a process has left behind is its own while it is looked for, and not that of an older one that ends then.
+// TestOrphansOfTheEnding: what a process has left behind is its own while it is looked for, and not that of an older
+// one that ends then.
 func TestOrphansOfTheEnding(t *testing.T) {
 	begin := func(mark string) (*Process, int) {
 		c := shell(t, "(setsid sleep 1000 >&2 & echo $!); read x")
@@ -130,7 +135,8 @@ func TestOrphansOfTheEnding(t *testing.T) {
 	}
 }
 
-// TestOwedOrphans: what a process left and could not be killed is killed later, also where somebody looks before the process is forgotten.
+// TestOwedOrphans: what a process left and could not be killed is killed later, also where somebody looks before the
+// process is forgotten.
 func TestOwedOrphans(t *testing.T) {
 	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); read x"))
 	orphan := number(t, line(t, bufio.NewReader(p.Out())))
@@ -174,11 +180,12 @@ func TestOthersChildren(t *testing.T) {
 	}
 }
 
-// TestOrphansOfOthers: what was seen to descend from another process is that one's, although it hides; what none of ours can have
-// started is nobody's to kill.
+// TestOrphansOfOthers: what was seen to descend from another process is that one's, although it hides; what none of
+// ours can have started is nobody's to kill.
 func TestOrphansOfOthers(t *testing.T) {
 	p := begins(t, shell(t, "read x"))
-	other := begins(t, shell(t, "cd /; (env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!; exec sleep 1000) & echo $!; read x"))
+	other := begins(t, shell(t, "cd /; (env -i /usr/bin/setsid /bin/sleep 1000 >&2 & echo $!; exec sleep 1000) & echo "+
+		"$!; read x"))
 	out := bufio.NewReader(other.Out())
 	one, two := number(t, line(t, out)), number(t, line(t, out))
 	if childOf(one, two) {
@@ -189,7 +196,8 @@ func TestOrphansOfOthers(t *testing.T) {
 	other.Survey()
 	unix.Kill(one, unix.SIGKILL)
 	until(t, "it becomes an orphan", func() bool { return childOf(two, os.Getpid()) })
-	stranger, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"}, &os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
+	stranger, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000"},
+		&os.ProcAttr{Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,8 +216,8 @@ func TestOrphansOfOthers(t *testing.T) {
 	}
 }
 
-// TestBorrowedNames: what a process leaves behind does not live on under the name of one that says little of itself, or of one that
-// was started later.
+// TestBorrowedNames: what a process leaves behind does not live on under the name of one that says little of itself, or
+// of one that was started later.
 func TestBorrowedNames(t *testing.T) {
 	little := shell(t, "read x")
 	little.Env = map[string]string{"MALLOC_ARENA_MAX": "1"}
@@ -241,8 +249,8 @@ func TestBorrowedNames(t *testing.T) {
 	}
 }
 
-// TestGapsInTheListOfChildren: what a process leaves behind is told and ends, although the kernel's list of children misses it a few
-// times in a row.
+// TestGapsInTheListOfChildren: what a process leaves behind is told and ends, although the kernel's list of children
+// misses it a few times in a row.
 func TestGapsInTheListOfChildren(t *testing.T) {
 	p := begins(t, shell(t, "(setsid sleep 1000 >&2 & echo $!); read x"))
 	orphan := number(t, line(t, bufio.NewReader(p.Out())))

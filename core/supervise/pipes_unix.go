@@ -15,8 +15,8 @@ type output struct {
 	f *os.File
 }
 
-// Read reads what the process writes. Some time after the process ended the file's deadline passes: from then on only what is already
-// in the pipe is read, since whoever still holds the other end may never write or close it.
+// Read reads what the process writes. Some time after the process ended the file's deadline passes: from then on only
+// what is already in the pipe is read, since whoever still holds the other end may never write or close it.
 func (o *output) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return 0, nil

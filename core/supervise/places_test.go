@@ -46,8 +46,8 @@ func gateway(args []string) {
 	<-p.gone
 }
 
-// pair is a gateway of two children with users of their own, one of which has a process in a session of its own. It tells whether that
-// outlives the end of the other, and of its own.
+// pair is a gateway of two children with users of their own, one of which has a process in a session of its own. It
+// tells whether that outlives the end of the other, and of its own.
 func pair() {
 	path, err := filepath.EvalSymlinks("/bin/sh")
 	if err != nil {
@@ -60,7 +60,8 @@ func pair() {
 		return
 	}
 	begin := func(uid uint32, script string) (*Process, int) {
-		p, err := Start(Command{Name: "inner", Path: path, Digest: digestOf(code), Args: []string{"-c", script}, Pipe: true, User: &User{UID: uid, GID: uid}})
+		p, err := Start(Command{Name: "inner", Path: path, Digest: digestOf(code), Args: []string{"-c", script}, Pipe: true,
+			User: &User{UID: uid, GID: uid}})
 		if err != nil {
 			fmt.Println(err)
 			os.Exit(1)
@@ -111,7 +112,8 @@ func leave() {
 	p.In().Close()
 	left := p.Exit()
 	<-p.gone
-	fmt.Printf("lives: %v, left: %d, loose: %v (%q, %v)\n", pid == 0 || unix.Kill(pid, 0) == nil, len(left.Left), left.Loose, said, err)
+	fmt.Printf("lives: %v, left: %d, loose: %v (%q, %v)\n", pid == 0 ||
+		unix.Kill(pid, 0) == nil, len(left.Left), left.Loose, said, err)
 }
 
 // keep starts a process that hides, and ends with its stdin.
@@ -137,7 +139,8 @@ func hide() {
 func refused() {
 	runtime.LockOSThread() // exec keeps this thread's filter
 	filter := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}}
-	for _, n := range []uint32{unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_CLOSE_RANGE, unix.SYS_MEMFD_CREATE} {
+	for _, n := range []uint32{unix.SYS_PIDFD_OPEN, unix.SYS_PIDFD_SEND_SIGNAL, unix.SYS_CLOSE_RANGE,
+		unix.SYS_MEMFD_CREATE} {
 		filter = append(filter, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jf: 1, K: n},
 			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})
 	}
@@ -172,7 +175,9 @@ func masked() {
 	if err == nil {
 		err = unix.Mount("proc", "/proc", "proc", 0, "hidepid=2")
 	}
-	for _, step := range []func() error{func() error { return syscall.Setgroups(nil) }, func() error { return syscall.Setgid(64992) },
+	for _, step := range []func() error{func() error { return syscall.Setgroups(nil) }, func() error {
+		return syscall.Setgid(64992)
+	},
 		func() error { return syscall.Setuid(64992) }} {
 		if err == nil {
 			err = step()
@@ -196,11 +201,12 @@ func runs(t *testing.T, how *syscall.SysProcAttr, args ...string) string {
 	return string(out)
 }
 
-// A gateway that is not root but may switch users, as a service manager can start it, hands nothing of that on: with CAP_SETUID any
-// plugin would be root. It may not look into the processes of other users, and knows whose they are by that. One that could not end what
-// it starts does not start it.
+// A gateway that is not root but may switch users, as a service manager can start it, hands nothing of that on: with
+// CAP_SETUID any plugin would be root. It may not look into the processes of other users, and knows whose they are by
+// that. One that could not end what it starts does not start it.
 func TestCapabilities(t *testing.T) {
-	all := []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_KILL}
+	all := []uintptr{unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER,
+		unix.CAP_KILL}
 	as := func(caps []uintptr) *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 64993, Gid: 64993}, AmbientCaps: caps}
 	}
@@ -231,7 +237,8 @@ func TestCapabilities(t *testing.T) {
 	if said := runs(t, as(all), "pair"); said != "lives: true, false\n" {
 		t.Errorf("a process of another plugin: %s", said)
 	}
-	if said := runs(t, as(all[:5]), "gateway", "64994"); !strings.Contains(said, "user 64994: to run a process as another user the gateway needs CAP_KILL too") {
+	if said := runs(t, as(all[:5]), "gateway", "64994"); !strings.Contains(said,
+		"user 64994: to run a process as another user the gateway needs CAP_KILL too") {
 		t.Errorf("without the right to kill: %s", said)
 	}
 	if said := runs(t, as(nil), "gateway", "64993"); strings.Contains(said, "needs CAP_") {
@@ -242,7 +249,8 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// In a /proc of another namespace the numbers of ours are strangers'. Nothing is started there: nobody could say who descends from it.
+// In a /proc of another namespace the numbers of ours are strangers'. Nothing is started there: nobody could say who
+// descends from it.
 func TestForeignProc(t *testing.T) {
 	for name, c := range map[string]struct {
 		pid          int
@@ -277,7 +285,8 @@ func TestRefusedCalls(t *testing.T) {
 	}
 }
 
-// closed is a gateway that is not root, where a directory has others in it that nobody may enter, or write to. It tells what is left.
+// closed is a gateway that is not root, where a directory has others in it that nobody may enter, or write to. It tells
+// what is left.
 func closed() {
 	dir, err := MakeDir("closed", nil)
 	if err != nil {
@@ -286,8 +295,8 @@ func closed() {
 	}
 	for _, mode := range []os.FileMode{0, 0o500} {
 		deep := filepath.Join(dir, fmt.Sprint("d", mode), "deep")
-		err = errors.Join(err, os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "file"), []byte("x"), 0), os.Chmod(deep, mode),
-			os.Symlink("/", filepath.Join(filepath.Dir(deep), "link")), os.Chmod(filepath.Dir(deep), mode))
+		err = errors.Join(err, os.MkdirAll(deep, 0o700), os.WriteFile(filepath.Join(deep, "file"), []byte("x"), 0),
+			os.Chmod(deep, mode), os.Symlink("/", filepath.Join(filepath.Dir(deep), "link")), os.Chmod(filepath.Dir(deep), mode))
 	}
 	err = errors.Join(err, os.Chmod(dir, 0))
 	RemoveDir(dir)
@@ -335,7 +344,8 @@ func TestOutOfDescriptors(t *testing.T) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}); err != nil { // what is open stays open
+	// what is open stays open
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 3, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
 	_, werr := p.In().Write([]byte("\n"))

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overPorts holds a process whose ports are restricted to them where it listens. The kernel asks about a port that is bound, and not about
-// one that it picks itself for a socket that listens without; a filter sees a number, and cannot tell such a socket from the one on which
-// the gateway reaches the plugin. So what listens is looked at.
+// overPorts holds a process whose ports are restricted to them where it listens. The kernel asks about a port that is
+// bound, and not about one that it picks itself for a socket that listens without; a filter sees a number, and cannot
+// tell such a socket from the one on which the gateway reaches the plugin. So what listens is looked at.
 func (p *Process) overPorts() string {
 	if len(p.ports) == 0 {
 		return ""
@@ -26,7 +26,8 @@ func (p *Process) overPorts() string {
 		for _, table := range []string{"tcp", "tcp6"} {
 			for _, l := range listenersOf(at, table) {
 				if own[l.inode] && !slices.Contains(p.ports, l.port) {
-					return fmt.Sprintf("it listens on TCP port %d, which network does not list (%s)", l.port, strings.Trim(fmt.Sprint(p.ports), "[]"))
+					return fmt.Sprintf("it listens on TCP port %d, which network does not list (%s)", l.port,
+						strings.Trim(fmt.Sprint(p.ports), "[]"))
 				}
 			}
 		}
@@ -34,8 +35,8 @@ func (p *Process) overPorts() string {
 	return ""
 }
 
-// family is the process and what it has started, as far as anybody knows: also what is an orphan by now, if it is in the group, was seen
-// among the descendants, or tells whose it is.
+// family is the process and what it has started, as far as anybody knows: also what is an orphan by now, if it is in
+// the group, was seen among the descendants, or tells whose it is.
 func (p *Process) family() []int {
 	all := []int{p.pid}
 	if p.alone.Load() {

@@ -21,9 +21,9 @@ var footing struct {
 	holds bool
 }
 
-// stand makes sure that what a child leaves behind can be found, and makes this process the parent of orphans among what it has started.
-// Else a process that a plugin leaves behind would belong to init, and nobody who asks where it came from (as the admin socket does)
-// could tell.
+// stand makes sure that what a child leaves behind can be found, and makes this process the parent of orphans among
+// what it has started. Else a process that a plugin leaves behind would belong to init, and nobody who asks where it
+// came from (as the admin socket does) could tell.
 func stand() error {
 	footing.Lock()
 	defer footing.Unlock()
@@ -40,26 +40,28 @@ func stand() error {
 	return nil
 }
 
-// OwnProc is an error unless /proc counts processes as this process's PID namespace does: in another one's, numbers are strangers', and
-// nobody would descend from anybody.
+// OwnProc is an error unless /proc counts processes as this process's PID namespace does: in another one's, numbers are
+// strangers', and nobody would descend from anybody.
 func OwnProc() error {
 	self, err := os.Readlink("/proc/self")
 	if err != nil {
-		return fmt.Errorf("/proc does not show this process, and without it nobody can tell what a child has started: %w", err)
+		return fmt.Errorf("/proc does not show this process, and without it nobody can tell what a child has started: %w",
+			err)
 	}
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return err
 	}
 	if !ownNumbers(os.Getpid(), self, string(status)) {
-		return errors.New("/proc is that of another PID namespace, so the processes in it are not those that their numbers say here: " +
+		return errors.New("/proc is that of another PID namespace, so the processes in it are not those that their " +
+			"numbers say here: " +
 			"mount one of this namespace (unshare has --mount-proc, bwrap --proc /proc)")
 	}
 	return nil
 }
 
-// ownNumbers says whether a /proc counts processes as this process's namespace does: by what its link self leads to, and by the list of
-// numbers that we have from its namespace down to ours, which kernels before 4.1 do not give.
+// ownNumbers says whether a /proc counts processes as this process's namespace does: by what its link self leads to,
+// and by the list of numbers that we have from its namespace down to ours, which kernels before 4.1 do not give.
 func ownNumbers(pid int, self, status string) bool {
 	_, after, _ := strings.Cut(status, "\nNSpid:")
 	line, _, _ := strings.Cut(after, "\n")

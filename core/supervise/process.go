@@ -29,7 +29,9 @@ const (
 
 // Usage is what a process cost.
 type Usage struct {
-	MaxRSS uint64        // bytes resident at most: its own, not those that it shared with us before its exec. Seen a few times a second; exact where large
+	// bytes resident at most: its own, not those that it shared with us before its exec. Seen a few times a second; exact
+	// where large
+	MaxRSS uint64
 	CPU    time.Duration // processor time, user and system
 }
 
@@ -96,8 +98,8 @@ func (p *Process) Pid() int { return p.pid }
 // In is the process's stdin. Without Command.Pipe, and with NoInput, every write fails.
 func (p *Process) In() io.WriteCloser { return p.in }
 
-// Out is the process's stdout. Who does not read it stops the process when the pipe is full. Without Command.Pipe it is at its end.
-// A read fails with ErrHeld when the process has ended but something else keeps its stdout open.
+// Out is the process's stdout. Who does not read it stops the process when the pipe is full. Without Command.Pipe it is
+// at its end. A read fails with ErrHeld when the process has ended but something else keeps its stdout open.
 func (p *Process) Out() io.Reader { return p.out }
 
 // Kill sends SIGKILL to the whole group and to descendants that left it. It returns at once; wait on Done.
@@ -106,8 +108,8 @@ func (p *Process) Kill() { p.send(true) }
 // Terminate asks the whole group to end (SIGTERM). It returns at once.
 func (p *Process) Terminate() { p.send(false) }
 
-// Survey notes descendants that have left the group, so that they are killed when the process has ended, even if it left them
-// without a parent. It reads some files of /proc.
+// Survey notes descendants that have left the group, so that they are killed when the process has ended, even if it
+// left them without a parent. It reads some files of /proc.
 func (p *Process) Survey() {
 	p.mu.Lock()
 	p.look()
@@ -150,8 +152,9 @@ func (p *Process) Exit() Exit {
 // ErrHeld is what reading Out gives when the process is gone but another process still holds the other end.
 var ErrHeld = fmt.Errorf("the process ended, but another one still holds its stdout: %w", os.ErrDeadlineExceeded)
 
-// judge fills in the cause and the sentence. asked: we sent a signal; starved: it said that it ran out of memory. The kernel counts a
-// limit in ticks and usage exactly, so the two differ by some percent: near the limit counts as reached.
+// judge fills in the cause and the sentence. asked: we sent a signal; starved: it said that it ran out of memory. The
+// kernel counts a limit in ticks and usage exactly, so the two differ by some percent: near the limit counts as
+// reached.
 func (e *Exit) judge(l Limits, asked, starved bool) {
 	spent := l.CPU > 0 && e.Usage.CPU >= time.Duration(l.seconds())*time.Second*3/4
 	switch {

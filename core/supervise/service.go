@@ -4,14 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
-
-// killWait bounds every wait for a process that was sent SIGKILL: one stuck in the kernel must not hold us up.
-const killWait = 5 * time.Second
 
 // Service keeps one process of a kind running. Its methods are safe for concurrent use.
 type Service struct {
@@ -51,7 +47,8 @@ type life struct {
 
 // Supervise starts a service at once, in the background. Wait says when it is ready; Close ends it.
 func Supervise(settings Settings) *Service {
-	s := &Service{set: settings.defaults(), wake: make(chan struct{}, 1), ended: make(chan struct{}), changed: make(chan struct{})}
+	s := &Service{set: settings.defaults(), wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		changed: make(chan struct{})}
 	s.base, s.stop = context.WithCancelCause(context.Background())
 	first := Status{Name: s.set.Name, State: StateVerify, Since: s.set.Now()}
 	s.view.Store(&view{status: first, down: &DownError{Name: first.Name, State: first.State}})
@@ -59,8 +56,8 @@ func Supervise(settings Settings) *Service {
 	return s
 }
 
-// Process gives the ready process, or an error that is ErrDown and says why. It never waits. The process may end at any moment
-// after; then what its caller began has failed.
+// Process gives the ready process, or an error that is ErrDown and says why. It never waits. The process may end at any
+// moment after; then what its caller began has failed.
 func (s *Service) Process() (*Process, error) {
 	v := s.view.Load()
 	if v.life == nil {
@@ -80,7 +77,8 @@ func (s *Service) Process() (*Process, error) {
 // State gives a snapshot.
 func (s *Service) State() Status { return s.view.Load().status }
 
-// Words is the line of stderr that tells why the last process has ended; "" if it runs, somebody else has ended it, or it wrote nothing.
+// Words is the line of stderr that tells why the last process has ended; "" if it runs, somebody else has ended it, or
+// it wrote nothing.
 func (s *Service) Words() string {
 	s.mu.Lock()
 	p := s.last
@@ -96,8 +94,8 @@ func (s *Service) Words() string {
 	}
 }
 
-// Wait waits until a process is ready. It fails at once when the service is quarantined or closed, and with ctx; the error is
-// ErrDown and says why there is none.
+// Wait waits until a process is ready. It fails at once when the service is quarantined or closed, and with ctx; the
+// error is ErrDown and says why there is none.
 func (s *Service) Wait(ctx context.Context) (*Process, error) {
 	for {
 		s.mu.Lock()
@@ -119,8 +117,8 @@ func (s *Service) Wait(ctx context.Context) (*Process, error) {
 	}
 }
 
-// Resume lifts a quarantine, forgets the failures so far and starts at once if the service was waiting. It does nothing to a
-// service that is up or on its way.
+// Resume lifts a quarantine, forgets the failures so far and starts at once if the service was waiting. It does nothing
+// to a service that is up or on its way.
 func (s *Service) Resume() {
 	select {
 	case s.wake <- struct{}{}:
@@ -128,8 +126,8 @@ func (s *Service) Resume() {
 	}
 }
 
-// Restart kills the current process, ready or not, for a reason, which counts as a crash. From now on Process fails with that
-// reason, until the next one is ready. Without a process it does nothing.
+// Restart kills the current process, ready or not, for a reason, which counts as a crash. From now on Process fails
+// with that reason, until the next one is ready. Without a process it does nothing.
 func (s *Service) Restart(reason error) { s.Fail(nil, reason) }
 
 // Fail is Restart, but only if p is still the current process: who was late on an old one does no harm to the new.
@@ -156,14 +154,14 @@ func (s *Service) Fail(p *Process, reason error) {
 // ErrRenewed is why a process has ended that Renew has ended.
 var ErrRenewed = errors.New("it was renewed")
 
-// Renew is Fail for what is not the process's fault, such as what a caller gave it to do: it counts as no crash, and the next process is
-// started at once.
+// Renew is Fail for what is not the process's fault, such as what a caller gave it to do: it counts as no crash, and
+// the next process is started at once.
 func (s *Service) Renew(p *Process, reason error) {
 	s.Fail(p, fmt.Errorf("%w: %w", ErrRenewed, reason))
 }
 
-// Close asks the process to end (its stdin is closed, SIGTERM to its group), kills it when ctx ends, and returns when all is done. The error says
-// what could not be ended. It may be called more than once; the first call's ctx counts.
+// Close asks the process to end (its stdin is closed, SIGTERM to its group), kills it when ctx ends, and returns when
+// all is done. The error says what could not be ended. It may be called more than once; the first call's ctx counts.
 func (s *Service) Close(ctx context.Context) error {
 	s.once.Do(func() {
 		s.patience = ctx
@@ -179,28 +177,6 @@ func (s *Service) Close(ctx context.Context) error {
 		return s.tidy()
 	case <-time.After(2 * killWait):
 		return fmt.Errorf("close %s: Command or Notify does not return", s.set.Name)
-	}
-}
-
-// tidy waits for what runs beside: probes, and the removal of what the last process had on disk.
-func (s *Service) tidy() error {
-	var stuck error
-	for _, p := range undead(slices.Clone(s.stuck)) {
-		stuck = errors.Join(stuck, p.endless())
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.probes.Wait()
-		if stuck == nil && s.last != nil {
-			<-s.last.gone
-		}
-	}()
-	select {
-	case <-done:
-		return stuck
-	case <-time.After(killWait):
-		return errors.Join(stuck, fmt.Errorf("close %s: a probe does not return, or its files are many", s.set.Name))
 	}
 }
 
@@ -339,48 +315,12 @@ func (s *Service) drain(l *life) error {
 	return s.end(l.p, errStopped)
 }
 
-// end kills a process for a reason, and adds to the reason if the process had come to an end of its own, or does not end: one that
-// is stuck in the kernel must not hold us up.
-func (s *Service) end(p *Process, reason error) error {
-	if p == nil {
-		return reason
-	}
-	p.Kill()
-	select {
-	case <-p.done:
-	case <-time.After(killWait):
-		s.stuck = append(undead(s.stuck), p)
-		return errors.Join(reason, p.endless())
-	}
-	if p.exit.Cause != CauseKilled {
-		return fmt.Errorf("%w (%s)", reason, p.exit)
-	}
-	return reason
-}
-
-// undead leaves those that have not ended yet.
-func undead(stuck []*Process) []*Process {
-	return slices.DeleteFunc(stuck, func(p *Process) bool {
-		select {
-		case <-p.done:
-			return true
-		default:
-			return false
-		}
-	})
-}
-
-func (p *Process) endless() error {
-	return fmt.Errorf("process %d of %s does not end, SIGKILL was sent %v ago", p.pid, p.name, killWait)
-}
-
-func ended(p *Process) error { return errors.New(p.exit.String()) }
-
 // become shows a state to callers and to Notify.
 func (s *Service) become(to State, why error, l *life, next time.Time) {
 	old := s.view.Load().status
 	now := s.set.Now()
-	st := Status{Name: s.set.Name, State: to, Since: now, Err: why, Crashes: len(s.record.crashes), Starts: old.Starts, Next: next}
+	st := Status{Name: s.set.Name, State: to, Since: now, Err: why, Crashes: len(s.record.crashes), Starts: old.Starts,
+		Next: next}
 	if why == nil && to != StateReady {
 		st.Err = old.Err
 	}

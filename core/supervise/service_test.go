@@ -36,7 +36,8 @@ func (st *stage) start(ctx context.Context, c Command) (*Process, error) {
 		return nil, st.refuses
 	}
 	st.started++
-	p := &Process{name: c.Name, pid: st.started, in: noInput{}, out: strings.NewReader(""), done: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{name: c.Name, pid: st.started, in: noInput{}, out: strings.NewReader(""), done: make(chan struct{}),
+		gone: make(chan struct{})}
 	p.signal = func(kill bool) {
 		if kill && !st.stuck || !kill && !st.deaf {
 			p.reaped = true
@@ -75,7 +76,9 @@ func (st *stage) crash(t *testing.T, s *Service) {
 
 func (st *stage) settings() Settings {
 	return Settings{
-		Name: "fake", Start: st.start, Command: func() (Command, error) { return Command{Name: "fake"}, nil }, Jitter: func() float64 { return 0 },
+		Name: "fake", Start: st.start, Command: func() (Command, error) {
+			return Command{Name: "fake"}, nil
+		}, Jitter: func() float64 { return 0 },
 		Notify: func(c Change) {
 			st.mu.Lock()
 			defer st.mu.Unlock()
@@ -505,7 +508,8 @@ var next = map[State][]State{
 	StateDraining:    {StateStopped},
 }
 
-// Whatever happens, in whatever order: steps are legal, no two processes live at once, and quarantine comes with the fifth crash.
+// Whatever happens, in whatever order: steps are legal, no two processes live at once, and quarantine comes with the
+// fifth crash.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(200) {
 		synctest.Test(t, func(t *testing.T) {
@@ -554,7 +558,8 @@ func TestRandomHistories(t *testing.T) {
 				if !slices.Contains(next[c.From], c.To) || i > 0 && st.changes[i-1].To != c.From {
 					t.Errorf("seed %d: from %s to %s", seed, c.From, c.To)
 				}
-				if c.To == StateQuarantined && c.Crashes != 5 || c.To == StateBackoff && c.Crashes >= 5 || (c.To == StateBackoff || c.To == StateQuarantined) && c.Err == nil {
+				if c.To == StateQuarantined && c.Crashes != 5 || c.To == StateBackoff && c.Crashes >= 5 ||
+					(c.To == StateBackoff || c.To == StateQuarantined) && c.Err == nil {
 					t.Errorf("seed %d: %+v", seed, c)
 				}
 			}

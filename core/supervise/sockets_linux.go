@@ -31,9 +31,10 @@ const (
 	listening  = 10      // TCP_LISTEN
 )
 
-// ipSockets counts what the sockets that are not of Unix hold: those with a descriptor, by their inodes, and of those without the ones that
-// wait for a listener of them, or are the other end of one. last is what each held when it was looked at before: a connection that the
-// other end has reset is in no table, and keeps what came in until it is closed.
+// ipSockets counts what the sockets that are not of Unix hold: those with a descriptor, by their inodes, and of those
+// without the ones that wait for a listener of them, or are the other end of one. last is what each held when it was
+// looked at before: a connection that the other end has reset is in no table, and keeps what came in until it is
+// closed.
 func (c *counting) ipSockets(own map[uint32]bool, last map[uint32]uint64) {
 	known := maps.Clone(last)
 	clear(last)
@@ -105,7 +106,8 @@ func askSockets(family byte, protocol int) (all []ipSocket, err error) {
 	}
 	defer unix.Close(fd)
 	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: diagPatience})
-	if err = errors.Join(err, unix.Sendto(fd, diagQuestion(family, protocol), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})); err != nil {
+	if err = errors.Join(err, unix.Sendto(fd, diagQuestion(family, protocol), 0,
+		&unix.SockaddrNetlink{Family: unix.AF_NETLINK})); err != nil {
 		return nil, err
 	}
 	for b := make([]byte, 64<<10); ; {
@@ -191,7 +193,8 @@ func memoryHeld(b []byte) uint64 {
 	return at(received) + max(at(sending), at(queued)) + at(kept) + at(options) + at(backlog)
 }
 
-// readSockets reads a table of /proc/net, which tells only how many bytes wait. What the kernel keeps beside them may be as much.
+// readSockets reads a table of /proc/net, which tells only how many bytes wait. What the kernel keeps beside them may
+// be as much.
 func readSockets(table string, protocol int) (all []ipSocket) {
 	const local, remote, state, queues, inode = 1, 2, 3, 4, 9
 	for _, f := range rowsOf(table, inode) {
@@ -207,7 +210,8 @@ func readSockets(table string, protocol int) (all []ipSocket) {
 func readNetlink() (all []ipSocket) {
 	const received, sending, inode = 4, 5, 9
 	for _, f := range rowsOf("netlink", inode) {
-		all = append(all, ipSocket{protocol: -1, inode: uint32(parsed(f[inode], 10)), held: parsed(f[received], 10) + parsed(f[sending], 10)})
+		all = append(all, ipSocket{protocol: -1, inode: uint32(parsed(f[inode], 10)),
+			held: parsed(f[received], 10) + parsed(f[sending], 10)})
 	}
 	return all
 }

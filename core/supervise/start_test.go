@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		"upper case":       {Command{Name: "x", Path: "/bin/sh", Digest: "sha256:" + strings.Repeat("A", 64)}, "lower-case"},
 		"other sum":        {Command{Name: "x", Path: "/bin/sh", Digest: "md5:" + strings.Repeat("0", 64)}, "digest: "},
 		"digest of ours":   {Command{Name: "x", Digest: good}, "without a path"},
-		"wrong digest":     {Command{Name: "x", Path: "/bin/sh", Digest: good}, "is wanted: the file is not the one that was admitted"},
+		"wrong digest":     {Command{Name: "x", Path: "/bin/sh", Digest: good}, ": the file is not the one that was admitted"},
 		"missing":          {Command{Name: "x", Path: "/nowhere/at/all", Digest: good}, "no such file"},
 		"directory":        {Command{Name: "x", Path: "/tmp", Digest: good}, "not a regular file"},
 		"device":           {Command{Name: "x", Path: "/dev/zero", Digest: good}, "not a regular file"},
@@ -123,7 +123,8 @@ func TestEnvironment(t *testing.T) {
 	if r := asks(t, Command{}); len(r.Env) != 0 {
 		t.Errorf("not empty: %q", r.Env)
 	}
-	r := asks(t, Command{Env: map[string]string{"B": "2", "A": "", "C": "ä = b\n"}, Args: []string{"one", "", "two words"}})
+	r := asks(t, Command{Env: map[string]string{"B": "2", "A": "", "C": "ä = b\n"},
+		Args: []string{"one", "", "two words"}})
 	if want := []string{"A=", "B=2", "C=ä = b\n"}; !slices.Equal(r.Env, want) {
 		t.Errorf("%q, want %q", r.Env, want)
 	}
@@ -181,8 +182,11 @@ func TestSurroundings(t *testing.T) {
 	}
 	var said lines
 	low := asks(t, Command{Background: true, Log: said.log})
-	refused := slices.ContainsFunc(said.all, func(l string) bool { return strings.HasPrefix(l, "yett: the session's priority stays: ") })
-	if low.Nice != max(r.Nice, backgroundNice) || low.Autogroup != "" && strings.HasSuffix(low.Autogroup, " nice 10\n") == refused {
+	refused := slices.ContainsFunc(said.all, func(l string) bool {
+		return strings.HasPrefix(l, "yett: the session's priority stays: ")
+	})
+	if low.Nice != max(r.Nice, backgroundNice) ||
+		low.Autogroup != "" && strings.HasSuffix(low.Autogroup, " nice 10\n") == refused {
 		t.Errorf("nice %d, in the background %d, its session's %q, and it says %q", r.Nice, low.Nice, low.Autogroup, said.all)
 	}
 
@@ -196,7 +200,8 @@ func TestSurroundings(t *testing.T) {
 }
 
 func TestLimitsAreSet(t *testing.T) {
-	r := asks(t, Command{Limits: Limits{CPU: 90*time.Second + 1, Files: 77, FileSize: 4096, Processes: 5000, Data: 1 << 45}})
+	r := asks(t, Command{Limits: Limits{CPU: 90*time.Second + 1, Files: 77, FileSize: 4096, Processes: 5000,
+		Data: 1 << 45}})
 	for name, c := range map[string]struct {
 		which int
 		want  uint64
@@ -294,7 +299,8 @@ func TestSwappedBinary(t *testing.T) {
 				if err := os.WriteFile(path, program, 0o755); err != nil {
 					t.Fatal(err)
 				}
-				b := &birth{command: Command{Name: "swap", Path: path, Digest: digestOf(program), Args: []string{"echo"}, Pipe: true}}
+				b := &birth{command: Command{Name: "swap", Path: path, Digest: digestOf(program), Args: []string{"echo"},
+					Pipe: true}}
 				if kind == "script" {
 					b.command.Args = nil
 				}

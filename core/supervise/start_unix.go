@@ -20,9 +20,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start runs a command and returns when its program has been entered, limits and all, or says why not. The caller ends it with Kill.
-// The process is told to die with the gateway by the kernel, which means by it the very thread that forked: each process therefore
-// has a goroutine that is locked to a thread of its own, and which then waits for the process there.
+// Start runs a command and returns when its program has been entered, limits and all, or says why not. The caller ends
+// it with Kill. The process is told to die with the gateway by the kernel, which means by it the very thread that
+// forked: each process therefore has a goroutine that is locked to a thread of its own, and which then waits for the
+// process there.
 func Start(c Command) (*Process, error) { return start(context.Background(), c) }
 
 // start ends early, and kills what it began, when ctx does.
@@ -163,8 +164,9 @@ func (b *birth) plan() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := plan{Name: c.Name, Parent: os.Getpid(), Born: born, Dir: c.Dir, Path: b.image.path, Target: b.target, Status: b.status,
-		CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Confine: c.Confine, Nice: c.nice()}
+	p := plan{Name: c.Name, Parent: os.Getpid(), Born: born, Dir: c.Dir, Path: b.image.path, Target: b.target,
+		Status: b.status, CloseFrom: 3 + len(c.ExtraFiles), Limits: c.Limits, User: c.User, Confine: c.Confine,
+		Nice: c.nice()}
 	if p.Dir == "" {
 		p.Dir = b.dir
 	}
@@ -194,7 +196,8 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{name: b.command.Name, limits: b.command.Limits, private: b.command.Private, done: make(chan struct{}), gone: make(chan struct{})}
+	p := &Process{name: b.command.Name, limits: b.command.Limits, private: b.command.Private, done: make(chan struct{}),
+		gone: make(chan struct{})}
 	if c := b.command.Confine; c != nil && c.Network != nil {
 		p.ports = c.Network.Ports
 	}
@@ -239,8 +242,8 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 
 var errLauncher = errors.New("the launcher ended before it was done")
 
-// handshake hands over the plan and reads what the launcher says: what could not be taken from the program, one byte when all is set,
-// then a sentence if exec failed.
+// handshake hands over the plan and reads what the launcher says: what could not be taken from the program, one byte
+// when all is set, then a sentence if exec failed.
 func handshake(b *birth, told []byte) ([]confine.Gap, error) {
 	limit := time.Now().Add(launchTimeout)
 	b.planOut.SetDeadline(limit)
@@ -338,8 +341,8 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	}
 }
 
-// reap waits for the end, then kills the rest of the group while the dead leader still holds its number: after the reaping another
-// process may get it.
+// reap waits for the end, then kills the rest of the group while the dead leader still holds its number: after the
+// reaping another process may get it.
 func (p *Process) reap(child *os.Process) (*os.ProcessState, error) {
 	awaitEnd(p.pid)
 	p.mu.Lock()

@@ -11,7 +11,8 @@ import (
 // State is where a service is.
 type State string
 
-// The states. verify → starting → probing → ready, from each of them to backoff or quarantined; draining → stopped is the way out.
+// The states. verify → starting → probing → ready, from each of them to backoff or quarantined; draining → stopped is
+// the way out.
 const (
 	StateVerify      State = "verify"      // the command is made: files are read and compared with their digests
 	StateStarting    State = "starting"    // the process is started
@@ -34,16 +35,20 @@ type Backoff struct {
 
 // Settings of a service. Name and Command are required.
 type Settings struct {
-	Name         string
-	Command      func() (Command, error)                          // called before each start; an error counts as a crash
-	StartTimeout time.Duration                                    // from the start of the process to the end of Probe; 10 s
-	Probe        func(ctx context.Context, p *Process) error      // nil: a started process is ready. It must end when ctx does
-	Backoff      Backoff                                          //
-	Notify       func(Change)                                     // each change of state, in order, from one goroutine; it must not call Close
-	Now          func() time.Time                                 // nil: time.Now
-	After        func(d time.Duration) <-chan time.Time           // nil: time.After
-	Jitter       func() float64                                   // in [0, 1): takes up to a quarter off each wait; nil: random
-	Start        func(context.Context, Command) (*Process, error) // nil: a child process, as Start does. What it gives must end when it is killed
+	Name    string
+	Command func() (Command, error) // called before each start; an error counts as a crash
+	// from the start of the process to the end of Probe; 10 s
+	StartTimeout time.Duration
+	// nil: a started process is ready. It must end when ctx does
+	Probe   func(ctx context.Context, p *Process) error
+	Backoff Backoff //
+	// each change of state, in order, from one goroutine; it must not call Close
+	Notify func(Change)
+	Now    func() time.Time                       // nil: time.Now
+	After  func(d time.Duration) <-chan time.Time // nil: time.After
+	Jitter func() float64                         // in [0, 1): takes up to a quarter off each wait; nil: random
+	// nil: a child process, as Start does. What it gives must end when it is killed
+	Start func(context.Context, Command) (*Process, error)
 }
 
 // Change is one step from state to state.
@@ -67,7 +72,8 @@ type Status struct {
 	Next    time.Time // in backoff: when it is started again
 }
 
-// Away is how long a service that is not ready stays so at least, as far as anybody knows; negative: until Resume, or for good.
+// Away is how long a service that is not ready stays so at least, as far as anybody knows; negative: until Resume, or
+// for good.
 func (s Status) Away(now time.Time) time.Duration {
 	switch s.State {
 	case StateQuarantined, StateStopped:
@@ -153,7 +159,8 @@ type record struct {
 }
 
 // crash notes a failure and says how long to wait, or that it was one too many.
-func (r *record) crash(b Backoff, now time.Time, healthy time.Duration, jitter float64) (wait time.Duration, quarantined bool) {
+func (r *record) crash(b Backoff, now time.Time, healthy time.Duration, jitter float64) (wait time.Duration,
+	quarantined bool) {
 	if healthy >= b.Reset {
 		r.inRow = 0
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/yett-dev/yett/core/quote"
 )
 
-// What of a child's stderr reaches the log, and how fast we read it: a child that floods is slowed down, it does not get our processor.
+// What of a child's stderr reaches the log, and how fast we read it: a child that floods is slowed down, it does not
+// get our processor.
 const (
 	logLines  = 50      // lines a second
 	logLine   = 1 << 10 // bytes a line
@@ -124,7 +125,8 @@ func (p *pump) endLine() {
 
 const blanks = " \t\r\n"
 
-// wholeWords is a text that was cut, without the word that was: of a part of a secret nobody sees that it is to be masked.
+// wholeWords is a text that was cut, without the word that was: of a part of a secret nobody sees that it is to be
+// masked.
 func wholeWords(s string) string {
 	return strings.TrimRight(s[:strings.LastIndexAny(s, blanks)+1], " \t")
 }

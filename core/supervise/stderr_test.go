@@ -111,7 +111,9 @@ func TestStderrPace(t *testing.T) {
 	}
 	exited := make(chan struct{})
 	close(exited)
-	p = &pump{now: func() time.Time { return now }, exited: exited, after: func(time.Duration) <-chan time.Time { return nil }}
+	p = &pump{now: func() time.Time { return now }, exited: exited, after: func(time.Duration) <-chan time.Time {
+		return nil
+	}}
 	p.run(io.LimitReader(endless{}, 3*logBytes))
 }
 
@@ -136,7 +138,8 @@ func TestStderrKept(t *testing.T) {
 		p.run(io.MultiReader(strings.NewReader(said[:n/3]), strings.NewReader(said[n/3:])))
 		got := p.kept()
 		head, tail, lost := strings.Cut(got, cut)
-		if len(got) > maxStderr || !strings.HasPrefix(said, head) || !strings.HasSuffix(said, tail) || !lost && got != said || lost != (n > headBytes+tailBytes) {
+		if len(got) > maxStderr || !strings.HasPrefix(said, head) || !strings.HasSuffix(said, tail) || !lost && got != said ||
+			lost != (n > headBytes+tailBytes) {
 			t.Errorf("of %d bytes %d are kept: %q", n, len(got), got)
 		}
 	}
@@ -147,7 +150,8 @@ func TestStderrIsCutBetweenWords(t *testing.T) {
 	secret := "tok" + "_" + strings.Repeat("k9", 16)
 	for at := range 1100 {
 		for _, said := range []string{
-			"panic: " + strings.Repeat("y ", at/2) + strings.Repeat("z", at%2) + " " + secret + strings.Repeat(" w", 4000) + "\n",
+			"panic: " + strings.Repeat("y ", at/2) + strings.Repeat("z", at%2) + " " + secret + strings.Repeat(" w", 4000) +
+				"\n",
 			strings.Repeat("w ", 2000) + secret + " " + strings.Repeat("y ", 1600+at/2) + strings.Repeat("z", at%2) + "\n",
 		} {
 			var got lines
@@ -156,7 +160,8 @@ func TestStderrIsCutBetweenWords(t *testing.T) {
 			e := Exit{Code: 1, Stderr: p.kept()}
 			e.judge(Limits{}, false, p.starved)
 			e.quote()
-			for name, text := range map[string]string{"log": strings.Join(got.all, "\n"), "stderr": e.Stderr, "words": e.words(), "error": e.Err} {
+			for name, text := range map[string]string{"log": strings.Join(got.all, "\n"), "stderr": e.Stderr, "words": e.words(),
+				"error": e.Err} {
 				if text = strings.ReplaceAll(text, secret, ""); strings.ContainsAny(text, "k_") {
 					t.Fatalf("%s: a part is left of a secret, %d bytes on: %q", name, at, text)
 				}

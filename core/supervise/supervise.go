@@ -1,13 +1,12 @@
-// Package supervise owns child processes of every kind: WASM workers, module admission and plugins. It starts them with limits, an
-// explicit environment and a process group of their own, runs the very bytes whose digest it checked, keeps one of a kind running
-// (back-off, quarantine) and kills the whole group. A command comes from whoever needs the process; bytes go through its pipes, its
-// stderr goes line by line into a log function, how it ended comes back as Exit, each change of state as Change. On Linux what a child
-// leaves without a parent becomes a child of this process, so that nobody takes it for a stranger, and is killed when the child has
-// ended; that takes a /proc of this process's own PID namespace, without which nothing is started. It never speaks a protocol with the
-// child, never hands on the environment, nor a capability unless to root, and nothing a child does or leaves undone can block it. What
-// it cannot reach without a cgroup: when the gateway itself is killed with SIGKILL, the kernel ends the child at once, but its
-// grandchildren live on. The next gateway of its user ends them as it starts its first process, since a mark in each tells which gateway
-// it comes from, and removes the private directories that are left: a lock tells whose owner lives.
+// Package supervise owns child processes of every kind: WASM workers, module admission and plugins. It starts them with
+// limits, an explicit environment and a process group of their own, runs the very bytes whose digest it checked, keeps
+// one of a kind running (back-off, quarantine) and kills the whole group. Bytes go through a child's pipes, its stderr
+// goes line by line into a log function, its end comes back as Exit, each change of state as Change. On Linux a process
+// that a child leaves without a parent becomes a child of this process, and is killed when the child has ended; without
+// a /proc of its own PID namespace nothing is started. It never speaks a protocol with the child, never hands on the
+// environment, nor a capability unless to root, and no child can block it. When the gateway is killed with SIGKILL, the
+// kernel ends the child at once, but its grandchildren live on: the next gateway of its user ends those that carry its
+// mark, and removes private directories whose owner does not live.
 package supervise
 
 import (
@@ -36,20 +35,23 @@ const (
 
 // Limits bound one process. Zero means not limited. Core dumps are always off.
 type Limits struct {
-	Memory    uint64        // bytes of address space (RLIMIT_AS). A Go program needs some hundred MiB more than it uses
-	Data      uint64        // bytes of private writable memory (RLIMIT_DATA); looked at as below, with page tables, what it shares and what it holds of the kernel's
-	CPU       time.Duration // processor time, rounded up to seconds (RLIMIT_CPU); SIGKILL when used up, since Go ignores SIGXCPU
-	Files     uint64        // highest number of open files (RLIMIT_NOFILE)
-	FileSize  uint64        // bytes of one file it writes (RLIMIT_FSIZE); 1 is next to nothing
-	Processes uint64        // processes and threads of the whole user (RLIMIT_NPROC); the kernel does not apply it to root
+	Memory uint64 // bytes of address space (RLIMIT_AS). A Go program needs some hundred MiB more than it uses
+	// bytes of private writable memory (RLIMIT_DATA); looked at as below, with page tables, what it shares and what it
+	// holds of the kernel's
+	Data uint64
+	// processor time, rounded up to seconds (RLIMIT_CPU); SIGKILL when used up, since Go ignores SIGXCPU
+	CPU       time.Duration
+	Files     uint64 // highest number of open files (RLIMIT_NOFILE)
+	FileSize  uint64 // bytes of one file it writes (RLIMIT_FSIZE); 1 is next to nothing
+	Processes uint64 // processes and threads of the whole user (RLIMIT_NPROC); the kernel does not apply it to root
 
 	// These are looked at a few times a second, by reading /proc and the working directory: who goes beyond is killed.
 	Threads uint64 // of the process
 	Disk    uint64 // bytes in its working directory, and in files there that it removed and still has open or mapped
 }
 
-// User is who the process runs as. For another user than its own the gateway needs CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE,
-// CAP_FOWNER and CAP_KILL.
+// User is who the process runs as. For another user than its own the gateway needs CAP_SETUID, CAP_SETGID, CAP_CHOWN,
+// CAP_DAC_OVERRIDE, CAP_FOWNER and CAP_KILL.
 type User struct {
 	UID, GID uint32
 	Groups   []uint32 // supplementary; none unless listed
@@ -57,21 +59,25 @@ type User struct {
 
 // Command says what to run and how.
 type Command struct {
-	Name       string            // for messages and the private directory; required, at most 64 bytes
-	Path       string            // absolute; "" is this very binary
-	Digest     string            // "sha256:" and 64 hex digits of the bytes at Path; required with Path, must be empty without
-	Args       []string          // without the program's name
-	Env        map[string]string // the whole environment; nothing of ours is handed on
-	Dir        string            // working directory, absolute; "" is a private empty one, removed at the end
-	Limits     Limits            //
-	User       *User             // nil: the gateway's own user
-	Pipe       bool              // stdin and stdout are In and Out; otherwise both are /dev/null
-	NoInput    bool              // stdin is /dev/null in any case
-	Log        func(line string) // gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
-	Private    bool              // what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
-	ExtraFiles []*os.File        // descriptors 3 and up in the child; the caller closes its own
-	Confine    *confine.Policy   // what the kernel is to take from it; nil: nothing but capabilities that root does not give
-	Background bool              // it runs when nothing else wants the processor: work that may be late, such as a reader of the log
+	Name string // for messages and the private directory; required, at most 64 bytes
+	Path string // absolute; "" is this very binary
+	// "sha256:" and 64 hex digits of the bytes at Path; required with Path, must be empty without
+	Digest  string
+	Args    []string          // without the program's name
+	Env     map[string]string // the whole environment; nothing of ours is handed on
+	Dir     string            // working directory, absolute; "" is a private empty one, removed at the end
+	Limits  Limits            //
+	User    *User             // nil: the gateway's own user
+	Pipe    bool              // stdin and stdout are In and Out; otherwise both are /dev/null
+	NoInput bool              // stdin is /dev/null in any case
+	// gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
+	Log func(line string)
+	// what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
+	Private    bool
+	ExtraFiles []*os.File      // descriptors 3 and up in the child; the caller closes its own
+	Confine    *confine.Policy // what the kernel is to take from it; nil: nothing but capabilities that root does not give
+	// it runs when nothing else wants the processor: work that may be late, such as a reader of the log
+	Background bool
 }
 
 // check refuses a command that is not complete and unmistakable.

@@ -64,7 +64,8 @@ func awaitEnd(pid int) {
 		return
 	}
 	defer unix.Close(queue)
-	watch := unix.Kevent_t{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT}
+	watch := unix.Kevent_t{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT,
+		Fflags: unix.NOTE_EXIT}
 	for {
 		if _, err := unix.Kevent(queue, []unix.Kevent_t{watch}, make([]unix.Kevent_t, 1), nil); err != unix.EINTR {
 			return

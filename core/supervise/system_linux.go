@@ -19,14 +19,14 @@ const maxStrays = 1024 // descendants looked for outside the group
 // launcher is this very binary, even if the file has been replaced since.
 func launcher() string { return "/proc/self/exe" }
 
-// sysAttr gives the launcher a session (so a group) of its own. It dies with us from its first moment on; it sets that once more
-// itself, since a change of user clears it.
+// sysAttr gives the launcher a session (so a group) of its own. It dies with us from its first moment on; it sets that
+// once more itself, since a change of user clears it.
 func sysAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// bind ties the launcher, and the program it becomes, to its parent and takes away every way to more rights. The parent may have
-// died before: then nobody is left to tell.
+// bind ties the launcher, and the program it becomes, to its parent and takes away every way to more rights. The parent
+// may have died before: then nobody is left to tell.
 func bind(parent int) error {
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
 		return fmt.Errorf("parent's death signal: %w", err)
@@ -40,8 +40,8 @@ func bind(parent int) error {
 	return nil
 }
 
-// giveWay lowers the priority of the calling thread, which exec makes the process, and of its session: where the kernel shares the
-// processor among sessions first (sched_autogroup), a nice value counts within one only.
+// giveWay lowers the priority of the calling thread, which exec makes the process, and of its session: where the kernel
+// shares the processor among sessions first (sched_autogroup), a nice value counts within one only.
 func giveWay(nice int) error {
 	now, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
 	if err != nil {
@@ -71,9 +71,9 @@ const (
 	autogroupPause = 100 * time.Millisecond
 )
 
-// leaveOne keeps the calling thread, which exec makes the process, off the first of the processors that it may use, where it may use
-// several. A kernel that is not preempted in system calls (PREEMPT_NONE, as of most servers) stays in one for milliseconds, when a process
-// gives memory back or ends, and nobody else runs on that processor meanwhile.
+// leaveOne keeps the calling thread, which exec makes the process, off the first of the processors that it may use,
+// where it may use several. A kernel that is not preempted in system calls (PREEMPT_NONE, as of most servers) stays in
+// one for milliseconds, when a process gives memory back or ends, and nobody else runs on that processor meanwhile.
 func leaveOne() {
 	var set unix.CPUSet
 	err := unix.SchedGetaffinity(0, &set)
@@ -93,7 +93,8 @@ func leaveOne() {
 // closeFrom marks first and everything above to be closed by exec: the status pipe must live until then.
 func closeFrom(first int) error {
 	err := unix.CloseRange(uint(first), 1<<31-1, unix.CLOSE_RANGE_CLOEXEC)
-	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) { // EPERM: a container's filter of before Linux 5.9
+	// EPERM: a container's filter of before Linux 5.9
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EPERM) {
 		return err
 	}
 	open, err := os.ReadDir("/proc/self/fd")
@@ -117,7 +118,8 @@ func awaitEnd(pid int) {
 	}
 }
 
-// signalGroup signals the group; a kill also reaches descendants that have left it, as far as they still have their parents.
+// signalGroup signals the group; a kill also reaches descendants that have left it, as far as they still have their
+// parents.
 func signalGroup(pid int, kill bool) {
 	if !kill {
 		unix.Kill(-pid, unix.SIGTERM)
@@ -160,8 +162,8 @@ func killStrays(strays map[int]int) {
 	}
 }
 
-// findStrays opens the descendants of a process outside a group. A number may be another process's by the time it is opened, so its
-// parent is read again afterwards.
+// findStrays opens the descendants of a process outside a group. A number may be another process's by the time it is
+// opened, so its parent is read again afterwards.
 func findStrays(root, group int, found map[int]int) {
 	for queue := []int{root}; len(queue) > 0 && len(found) < maxStrays; queue = queue[1:] {
 		children, _ := childrenOf(queue[0]) // what is not found here becomes an orphan in the end
@@ -195,5 +197,6 @@ const (
 )
 
 func limitShared() error {
-	return errors.Join(lower("pending signals", unix.RLIMIT_SIGPENDING, pendingSignals), lower("message queues", unix.RLIMIT_MSGQUEUE, queueBytes))
+	return errors.Join(lower("pending signals", unix.RLIMIT_SIGPENDING, pendingSignals),
+		lower("message queues", unix.RLIMIT_MSGQUEUE, queueBytes))
 }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Uptime is how long the machine has been up, sleep included, and which boot that is. Nobody can set it, unlike the wall
-// clock. An empty boot says that it is not known.
+// Uptime is how long the machine has been up, sleep included, and which boot that is. Nobody can set it, unlike the
+// wall clock. An empty boot says that it is not known.
 func Uptime() (boot string, up time.Duration) {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {

@@ -17,9 +17,10 @@ const (
 	launcherMost = 48 << 20 // more than a launcher takes
 )
 
-// watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since RLIMIT_NPROC counts a whole
-// user and not root, memory that RLIMIT_DATA does not count, its own and the kernel's, ports on which it listens, and what it has on
-// disk. It also notes how much memory it had. It returns when the process has ended.
+// watch kills the process when it goes beyond what the kernel does not limit: the number of its threads, since
+// RLIMIT_NPROC counts a whole user and not root, memory that RLIMIT_DATA does not count, its own and the kernel's,
+// ports on which it listens, and what it has on disk. It also notes how much memory it had. It returns when the process
+// has ended.
 func (p *Process) watch(dir string, exited <-chan struct{}) {
 	tick := time.NewTicker(watchPause)
 	defer tick.Stop()
@@ -72,7 +73,8 @@ func (p *Process) overStock(l *looking) (over string) {
 	if over == "" {
 		l.disk.look(func() { over = p.overDisk(l.dir, hidden) })
 	}
-	if most := p.limits.Disk; over == "" && most > 0 && hidden > most { // the directory may not have been looked at together with them
+	// the directory may not have been looked at together with them
+	if most := p.limits.Disk; over == "" && most > 0 && hidden > most {
 		over = fmt.Sprintf("it keeps %d MiB of removed files, limited to %d MiB (limits.disk)", hidden>>20, most>>20)
 	}
 	return over
@@ -111,8 +113,8 @@ func (p *Process) overThreads() string {
 	return ""
 }
 
-// overMemory holds what the process has beside its private pages to the limit of these: pages that it shares, and page tables, of which
-// mappings that are only read make as many as one likes.
+// overMemory holds what the process has beside its private pages to the limit of these: pages that it shares, and page
+// tables, of which mappings that are only read make as many as one likes.
 func (p *Process) overMemory() string {
 	if !p.entered.Load() {
 		return "" // it is the launcher yet
@@ -123,13 +125,15 @@ func (p *Process) overMemory() string {
 	}
 	p.peak.Store(max(p.peak.Load(), m.peak))
 	if most := p.limits.Data; most > 0 && m.held() > most+most/8 {
-		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d MiB (limits.memory)", m.held()>>20, most>>20)
+		return fmt.Sprintf("it takes %d MiB of memory with its page tables and what it shares, limited to %d MiB "+
+			"(limits.memory)", m.held()>>20, most>>20)
 	}
 	return ""
 }
 
-// peakOf is how much a process had resident at most. What the kernel gave its parent at the end counts from the fork on, when it still shared
-// our memory and then was the launcher: that is its own only where it is more than these ever had.
+// peakOf is how much a process had resident at most. What the kernel gave its parent at the end counts from the fork
+// on, when it still shared our memory and then was the launcher: that is its own only where it is more than these ever
+// had.
 func (p *Process) peakOf(told uint64) uint64 {
 	var own unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &own); err != nil {

@@ -1,7 +1,7 @@
-// Package trust answers which bytes may run: it reads a module's file once, holds those bytes against the digest that the
-// operator pinned and against minisign signatures by the keys the operator trusts, and hands out the very bytes it
-// checked. It also signs, for authors. It is the only package that knows minisign. It must never run anything, never give
-// bytes that differ from what it hashed, and never take a signature that does not hold for one that is missing.
+// Package trust answers which bytes may run: it reads a module's file once, holds those bytes against the digest that
+// the operator pinned and against minisign signatures by the keys the operator trusts, and hands out the very bytes it
+// checked. It also signs, for authors. It is the only package that knows minisign. It must never run anything, never
+// give bytes that differ from what it hashed, and never take a signature that does not hold for one that is missing.
 package trust
 
 import (
@@ -50,9 +50,9 @@ type File struct {
 	Note string
 }
 
-// Read reads path, a regular file of at most MaxFile bytes, and its signature path.minisig if there is one. digest is what
-// the operator pinned; with "" any bytes are taken, for tools that write a lock. Whatever does not hold is an error: a
-// wrong digest, a signature of a known key that does not fit, none where one is required.
+// Read reads path, a regular file of at most MaxFile bytes, and its signature path.minisig if there is one. digest is
+// what the operator pinned; with "" any bytes are taken, for tools that write a lock. Whatever does not hold is an
+// error: a wrong digest, a signature of a known key that does not fit, none where one is required.
 func (p Policy) Read(path, digest string) (File, error) { return p.read(path, digest, MaxFile) }
 
 // ReadProgram is Read for a program of at most MaxProgram bytes.
@@ -112,7 +112,8 @@ func (p Policy) verify(f *File, signature []byte) error {
 	return nil
 }
 
-// Check says what is wrong with the policy itself: a key that is none, two keys of one id, a requirement nothing can meet.
+// Check says what is wrong with the policy itself: a key that is none, two keys of one id, a requirement nothing can
+// meet.
 func (p Policy) Check() error {
 	ids := map[uint64]string{}
 	for _, k := range p.Keys {
@@ -164,7 +165,8 @@ func Sign(keyFile string, passphrase func() (string, error), data []byte, commen
 // readFile reads a regular file once, from one descriptor: what is checked is what is used.
 func readFile(path string, most int64) ([]byte, error) {
 	data, err := regular.Read(path, most)
-	if file, ok := errors.AsType[*fs.PathError](err); ok && (errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrSize)) {
+	if file, ok := errors.AsType[*fs.PathError](err); ok &&
+		(errors.Is(err, regular.ErrKind) || errors.Is(err, regular.ErrSize)) {
 		return nil, fmt.Errorf("%s %w", path, file.Err)
 	}
 	return data, err

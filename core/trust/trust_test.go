@@ -80,7 +80,8 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(f.Bytes, c.file) || f.Digest != pin.Digest(c.file) || f.Signer != c.signer || f.Own != c.own || !strings.Contains(f.Note, c.note) || (f.Note == "") != (c.note == "") {
+			if !bytes.Equal(f.Bytes, c.file) || f.Digest != pin.Digest(c.file) || f.Signer != c.signer || f.Own != c.own ||
+				!strings.Contains(f.Note, c.note) || (f.Note == "") != (c.note == "") {
 				t.Errorf("got signer %q, own %v, note %q, digest %s", f.Signer, f.Own, f.Note, f.Digest)
 			}
 		})

@@ -1,5 +1,5 @@
-// Command authorizer-go is an authorizer in fifteen lines: it denies every call that deletes something and abstains from all
-// others.
+// Command authorizer-go is an authorizer in fifteen lines: it denies every call that deletes something and abstains
+// from all others.
 package main
 
 import (

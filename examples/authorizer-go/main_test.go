@@ -16,7 +16,8 @@ func TestCheck(t *testing.T) {
 	if err := c.Configure(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	for tool, want := range map[string]sdk.Effect{"files/delete": sdk.Deny, "files/read": sdk.Abstain, "delete": sdk.Abstain} {
+	for tool, want := range map[string]sdk.Effect{"files/delete": sdk.Deny, "files/read": sdk.Abstain,
+		"delete": sdk.Abstain} {
 		v, err := c.Check(t.Context(), &plugin.Call{ToolID: tool})
 		if err != nil || v.Effect != want {
 			t.Errorf("%s: %v, %v; want %v", tool, v, err, want)

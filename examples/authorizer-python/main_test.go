@@ -56,7 +56,8 @@ func TestSyntax(t *testing.T) {
 		t.Skip("there is no python3, and YETT_PYTHON is not set")
 	}
 	for _, name := range []string{"authorizer.py", "yett_plugin.py"} {
-		out, err := exec.Command(python, "-c", "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')", name).CombinedOutput()
+		out, err := exec.Command(python, "-c", "import sys; compile(open(sys.argv[1]).read(), sys.argv[1], 'exec')",
+			name).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}

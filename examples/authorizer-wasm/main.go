@@ -1,7 +1,7 @@
-// Command payment-limits is an example of an authorizer in a WASM module: it reads the amount of a payment from the call's
-// arguments, denies what is above one limit, hands what is above a lower one to a person, and abstains from the rest, so
-// that rules behind it decide. Calls come from the host as JSON. It never permits anything, sees no file, clock or network,
-// and an amount that it cannot read is denied.
+// Command payment-limits is an example of an authorizer in a WASM module: it reads the amount of a payment from the
+// call's arguments, denies what is above one limit, hands what is above a lower one to a person, and abstains from the
+// rest, so that rules behind it decide. Calls come from the host as JSON. It never permits anything, sees no file,
+// clock or network, and an amount that it cannot read is denied.
 package main
 
 import (

@@ -32,7 +32,8 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var d scanner.Decision
-			if err := check([]byte(tt.call), &d); err != nil || d.Effect != tt.effect || d.Code != tt.code || (d.Reason == "") != (tt.code == "") {
+			if err := check([]byte(tt.call), &d); err != nil || d.Effect != tt.effect || d.Code != tt.code ||
+				(d.Reason == "") != (tt.code == "") {
 				t.Errorf("got %+v, %v, want effect %d, code %q", d, err, tt.effect, tt.code)
 			}
 		})
@@ -41,7 +42,8 @@ func TestCheck(t *testing.T) {
 
 // What is no call is an error, and an error is never a permit.
 func TestCheckRefuses(t *testing.T) {
-	for _, call := range []string{``, `[]`, `{"tool_id":5}`, `{"tool_id":"payments/pay","args":[]}`, `{"tool_id":"payments/pay","tool_id":"x"}`} {
+	for _, call := range []string{``, `[]`, `{"tool_id":5}`, `{"tool_id":"payments/pay","args":[]}`,
+		`{"tool_id":"payments/pay","tool_id":"x"}`} {
 		var d scanner.Decision
 		if err := check([]byte(call), &d); err == nil || d.Effect != abi.EffectAbstain {
 			t.Errorf("%s: got %+v, %v", call, d, err)
@@ -73,7 +75,8 @@ func TestModule(t *testing.T) {
 		t.Skip("builds the module and yett; not in -short")
 	}
 	module := filepath.Join(t.TempDir(), "payment-limits.wasm")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", module, ".")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		module, ".")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
@@ -82,7 +85,8 @@ func TestModule(t *testing.T) {
 	if _, err := os.ReadFile(vectors); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", module, "--vectors", vectors).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", module, "--vectors",
+		vectors).CombinedOutput(); err != nil {
 		t.Errorf("yett scanner test: %v\n%s", err, out)
 	}
 }

@@ -138,7 +138,8 @@ func (g *Gate) scan(ctx context.Context, tool, output string) (string, error) {
 		ReasonCode string `json:"reason_code"`
 		Sanitized  string `json:"sanitized_output"`
 	}
-	if err := g.post(ctx, "/v1/scan_output", map[string]any{"agent_id": g.Agent, "tool_id": tool, "output": output}, &s); err != nil {
+	if err := g.post(ctx, "/v1/scan_output", map[string]any{"agent_id": g.Agent, "tool_id": tool, "output": output},
+		&s); err != nil {
 		return "", err
 	}
 	switch s.Outcome {

@@ -32,8 +32,10 @@ func gateway(t *testing.T) (url, agent, approver string) {
 	if out, err := exec.Command("go", "build", "-o", yett, "../../cmd/yett").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	cmd := exec.Command(yett, "dev", "-o", "json", "--config", "yett.yaml", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--metrics", "off")
-	cmd.Env = append(os.Environ(), "YETT__CHAINS__SCAN_OUTPUT__BUDGET=30s", "YETT__PLUGINS__SECRETS__LIMITS__TIMEOUT=20s") // a busy machine is no error here
+	cmd := exec.Command(yett, "dev", "-o", "json", "--config", "yett.yaml", "--data", filepath.Join(dir, "data"),
+		"--listen", "127.0.0.1:0", "--metrics", "off")
+	// a busy machine is no error here
+	cmd.Env = append(os.Environ(), "YETT__CHAINS__SCAN_OUTPUT__BUDGET=30s", "YETT__PLUGINS__SECRETS__LIMITS__TIMEOUT=20s")
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -77,7 +79,8 @@ func (p *person) Write(b []byte) (int, error) {
 		p.wg.Go(func() {
 			gate := &Gate{URL: p.url, Key: p.key}
 			var out struct{ OK bool }
-			if err := gate.post(context.Background(), "/v1/approve", map[string]any{"defer_token": tok, "approved": p.yes, "reason": "order checked"}, &out); err != nil || !out.OK {
+			if err := gate.post(context.Background(), "/v1/approve",
+				map[string]any{"defer_token": tok, "approved": p.yes, "reason": "order checked"}, &out); err != nil || !out.OK {
 				p.t.Errorf("approve: %v", err)
 				p.giveUp()
 			}

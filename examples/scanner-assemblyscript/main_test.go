@@ -1,6 +1,6 @@
-// Package main_test builds the example's module, and the one that uses all of the SDK, from source as an author would, and
-// runs the vectors that all languages share through the gateway's sandbox. It works on copies, so that nothing is written to
-// the folders of the sources.
+// Package main_test builds the example's module, and the one that uses all of the SDK, from source as an author would,
+// and runs the vectors that all languages share through the gateway's sandbox. It works on copies, so that nothing is
+// written to the folders of the sources.
 package main_test
 
 import (
@@ -15,7 +15,8 @@ func TestVectors(t *testing.T) {
 		t.Skip("set YETT_GUESTS=1 to build the modules; that takes asc")
 	}
 	dir := t.TempDir()
-	for _, file := range []string{"sdk/scanner/assemblyscript/yett.ts", "sdk/scanner/assemblyscript/probe/main.ts", "examples/scanner-assemblyscript/main.ts"} {
+	for _, file := range []string{"sdk/scanner/assemblyscript/yett.ts", "sdk/scanner/assemblyscript/probe/main.ts",
+		"examples/scanner-assemblyscript/main.ts"} {
 		text, err := os.ReadFile(filepath.Join("../..", file))
 		if err != nil {
 			t.Fatal(err)
@@ -28,12 +29,14 @@ func TestVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for project, name := range map[string]string{"examples/scanner-assemblyscript": "ticket-ids.yaml", "sdk/scanner/assemblyscript/probe": "sdk.yaml"} {
+	for project, name := range map[string]string{"examples/scanner-assemblyscript": "ticket-ids.yaml",
+		"sdk/scanner/assemblyscript/probe": "sdk.yaml"} {
 		vectors := filepath.Join("../../sdk/testdata/vectors/scanner", name)
 		if _, err := os.ReadFile(vectors); err != nil { // so that a cached result does not outlive a change of them
 			t.Fatal(err)
 		}
-		out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", filepath.Join(dir, project), "--vectors", vectors).CombinedOutput()
+		out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", filepath.Join(dir, project), "--vectors",
+			vectors).CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", project, err, out)
 		}

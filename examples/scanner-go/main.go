@@ -1,7 +1,8 @@
 // Command ticket-ids is an example of a scanner: it finds ticket codes such as ACME-1234, badge numbers and a code name
-// in what a tool gave back. The same scanner stands in examples/scanner-rust, -c and -assemblyscript; all four answer the
-// vectors of sdk/testdata/vectors/scanner alike. This one also takes code names from its configuration, as triggers. Text comes from the host or from standard input, findings are spans of
-// it; it looks around the hits of its triggers only and keeps nothing between texts.
+// in what a tool gave back. The same scanner stands in examples/scanner-rust, -c and -assemblyscript; all four answer
+// the vectors of sdk/testdata/vectors/scanner alike. This one also takes code names from its configuration, as
+// triggers. Text comes from the host or from standard input, findings are spans of it; it looks around the hits of its
+// triggers only and keeps nothing between texts.
 package main
 
 import (

@@ -51,7 +51,8 @@ func (v *vector) text(t *testing.T) []byte {
 func (v *vector) wanted() []sdk.Finding {
 	var all []sdk.Finding
 	for _, f := range v.Findings {
-		one := sdk.Finding{Kind: f.Kind, Scanner: spec.Name, Start: f.Start, End: f.End, Confidence: f.Confidence, Replacement: f.Replacement}
+		one := sdk.Finding{Kind: f.Kind, Scanner: spec.Name, Start: f.Start, End: f.End, Confidence: f.Confidence,
+			Replacement: f.Replacement}
 		for one.Severity.String() != f.Severity && one.Severity < sdk.Critical {
 			one.Severity++
 		}
@@ -114,7 +115,8 @@ func TestCodenames(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := run.Scan([]byte("ask NIGHTJAR, or Bluebird"))
-	if err != nil || len(got) != 2 || got[0].Kind != "CODENAME" || got[0].Start != 4 || got[0].End != 12 || got[1].Start != 17 {
+	if err != nil || len(got) != 2 || got[0].Kind != "CODENAME" || got[0].Start != 4 || got[0].End != 12 ||
+		got[1].Start != 17 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if got, err := run.Scan([]byte("ask nobody")); err != nil || len(got) != 0 {
@@ -133,12 +135,14 @@ func TestModule(t *testing.T) {
 		t.Skip("builds the module and yett; not in -short")
 	}
 	module := filepath.Join(t.TempDir(), "ticket-ids.wasm")
-	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", module, ".")
+	build := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		module, ".")
 	build.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	if out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", module, "--vectors", vectors).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "run", "../../cmd/yett", "scanner", "test", module, "--vectors",
+		vectors).CombinedOutput(); err != nil {
 		t.Errorf("yett scanner test: %v\n%s", err, out)
 	}
 }

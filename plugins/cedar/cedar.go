@@ -3,7 +3,7 @@ package main
 import (
 	_ "embed"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -53,20 +53,26 @@ func TestDecisions(t *testing.T) {
 		{"no permit abstains", with(`permit(principal == Agent::"other", action, resource);`, "on_no_permit", "abstain"),
 			sdk.Verdict{Reason: "no policy permits this call"}},
 		{"forbid wins", with(all + `@id("stop") @message("Ask a person.") forbid(principal, action, resource) when { context.args.amount > 10 };`),
-			sdk.Verdict{Effect: sdk.Deny, Code: "RULE_DENY", RuleID: "stop", Reason: "forbidden by stop", Message: "Ask a person."}},
+			sdk.Verdict{Effect: sdk.Deny, Code: "RULE_DENY", RuleID: "stop", Reason: "forbidden by stop",
+				Message: "Ask a person."}},
 		{"forbid wins over abstention", with(`@id("stop") forbid(principal, action, resource);`, "on_no_permit", "abstain"),
 			sdk.Verdict{Effect: sdk.Deny, Code: "RULE_DENY", RuleID: "stop", Reason: "forbidden by stop"}},
 		{"two permits", with(all + all), sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0", Reason: "permitted by policy0, policy1"}},
 		{"failing forbid", with(all + `@id("stop") forbid(principal, action, resource) when { context.args.none > 10 };`),
-			sdk.Verdict{Effect: sdk.Deny, Code: codePolicyError, RuleID: "stop", Reason: "could not be evaluated, and would forbid: stop"}},
+			sdk.Verdict{Effect: sdk.Deny, Code: codePolicyError, RuleID: "stop",
+				Reason: "could not be evaluated, and would forbid: stop"}},
 		{"failing forbid abstains", with(`@id("stop") forbid(principal, action, resource) when { context.args.none > 10 };`, "on_no_permit", "abstain"),
-			sdk.Verdict{Effect: sdk.Deny, Code: codePolicyError, RuleID: "stop", Reason: "could not be evaluated, and would forbid: stop"}},
+			sdk.Verdict{Effect: sdk.Deny, Code: codePolicyError, RuleID: "stop",
+				Reason: "could not be evaluated, and would forbid: stop"}},
 		{"failing forbid skipped", with(all+`@id("stop") forbid(principal, action, resource) when { context.args.none > 10 };`, "on_policy_error", "skip"),
-			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0", Reason: "permitted by policy0; could not be evaluated: stop"}},
+			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0",
+				Reason: "permitted by policy0; could not be evaluated: stop"}},
 		{"failing permit", with(`@id("if-small") permit(principal, action, resource) when { context.args.none < 10 };`),
-			sdk.Verdict{Effect: sdk.Deny, Code: codeNoPermit, Reason: "no policy permits this call; could not be evaluated: if-small"}},
+			sdk.Verdict{Effect: sdk.Deny, Code: codeNoPermit,
+				Reason: "no policy permits this call; could not be evaluated: if-small"}},
 		{"failing permit beside another", with(all + `@id("if-small") permit(principal, action, resource) when { context.args.none < 10 };`),
-			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0", Reason: "permitted by policy0; could not be evaluated: if-small"}},
+			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0",
+				Reason: "permitted by policy0; could not be evaluated: if-small"}},
 		{"id from args", with(`permit(principal, action, resource == Account::"a-1");`, "resource", part{Type: "Account", ID: "/args/account"}),
 			sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "policy0", Reason: "permitted by policy0"}},
 		{"operation as action", with(`permit(principal, action == Bank::Action::"refund", resource);`, "action", part{Type: "Bank::Action", ID: "operation"}),
@@ -137,7 +143,8 @@ func TestCallsThatDoNotFit(t *testing.T) {
 	}
 	t.Run("no operation", func(t *testing.T) {
 		a := configured(t, with(permit, "action", part{Type: "Action", ID: "operation"}))
-		if v, err := a.Check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+		if v, err := a.Check(t.Context(), &plugin.Call{AgentID: "a", ToolID: "t"}); err != nil || v.Effect != sdk.Deny ||
+			v.Code != codeUnfit {
 			t.Errorf("%+v, %v; want DENY", v, err)
 		}
 	})
@@ -173,7 +180,8 @@ func TestNumbers(t *testing.T) {
 		{`{"list":[{"d":0.1},{"d":0.2}]}`, `context.args.list.contains({"d": decimal("0.2")})`, sdk.Permit},
 		{`{"none":null}`, `context.args has none`, sdk.Deny},
 	} {
-		a := configured(t, with("permit(principal, action, resource) when { "+c.when+" };", "decimals", []string{"/args/d", "/args/list/*/d"}, "nulls", "omit"))
+		a := configured(t, with("permit(principal, action, resource) when { "+c.when+" };", "decimals",
+			[]string{"/args/d", "/args/list/*/d"}, "nulls", "omit"))
 		if v, err := a.Check(t.Context(), call(c.args)); err != nil || v.Effect != c.want {
 			t.Errorf("%s with %s: %+v, %v; want %v", c.when, c.args, v, err, c.want)
 		}
@@ -225,7 +233,8 @@ func TestFilesAndSchema(t *testing.T) {
 	if err != nil || v.Effect != sdk.Permit || v.RuleID != "a.cedar:policy0" {
 		t.Errorf("%+v, %v; want PERMIT by a.cedar:policy0", v, err)
 	}
-	if v, err := a.Check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+	if v, err := a.Check(t.Context(), call(`{"amount":"much"}`)); err != nil || v.Effect != sdk.Deny ||
+		v.Code != codeUnfit {
 		t.Errorf("against the schema: %+v, %v; want DENY", v, err)
 	}
 	for name, c := range map[string]struct{ file, text, want string }{
@@ -251,7 +260,8 @@ func TestFilesAndSchema(t *testing.T) {
 					put(c.file, string(before))
 				}
 			}()
-			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, config)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, config)); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 		})

@@ -144,7 +144,7 @@ func (p *part) check(add addProblem, field string, def part) {
 		add(field+"/type", "%.64q is not the name of an entity type", p.Type)
 	}
 	if !slices.Contains(fields, p.ID) && !isPointer(p.ID) {
-		add(field+"/id", "%.64q is none of %s, and no path such as /args/account", p.ID, strings.Join(fields, " "))
+		add(field+"/id", "%.64q is not one of %s, and no path such as /args/account", p.ID, strings.Join(fields, " "))
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 )
 
 const lanes = 6 // plugins side by side
@@ -25,8 +25,9 @@ type job struct {
 	reasons            bool // the published answer names policies
 }
 
-// TestPublishedEndToEnd puts the samples of Cedar's command and every nth case of the corpus through /v1/authorize of the real
-// gateway, and compares with the published answer and with the command on the same files. YETT_CORPUS_NTH is n (50).
+// TestPublishedEndToEnd puts the samples of Cedar's command and every nth case of the corpus through /v1/authorize of
+// the real gateway, and compares with the published answer and with the command on the same files. YETT_CORPUS_NTH is n
+// (50).
 func TestPublishedEndToEnd(t *testing.T) {
 	command, crate := engineCommand(t)
 	nth := 50
@@ -51,7 +52,8 @@ func TestPublishedEndToEnd(t *testing.T) {
 		links[i] = filepath.Join(root, fmt.Sprintf("now%d", i))
 		policytest.Point(t, links[i], filepath.Join(root, "none"))
 		configs[i] = mapping(types)
-		configs[i]["policies"], configs[i]["entities"], configs[i]["reload"] = []string{filepath.Join(links[i], "policies")}, filepath.Join(links[i], "entities.json"), "100ms"
+		configs[i]["policies"], configs[i]["entities"], configs[i]["reload"] = []string{filepath.Join(links[i], "policies")},
+			filepath.Join(links[i], "entities.json"), "100ms"
 	}
 	g := policytest.StartGateway(t, root, "github.com/yett-dev/yett/plugins/cedar", configs)
 	l := &lane{g: g, command: command, root: root, left: left}
@@ -90,12 +92,14 @@ func published(t *testing.T, crate string, nth int) ([]job, inexpressible) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		jobs = append(jobs, job{id: fmt.Sprintf("job-%d", len(jobs)), name: s.name, policies: policies, entities: entities, requests: []corpusRequest{s.request}})
+		jobs = append(jobs, job{id: fmt.Sprintf("job-%d", len(jobs)), name: s.name, policies: policies, entities: entities,
+			requests: []corpusRequest{s.request}})
 	}
 	for _, c := range corpus(t, nth) {
 		if strings.TrimSpace(string(c.policies)) == "" {
 			for i := range c.requests {
-				left.add("a set without policies is refused at load, so that nothing is permitted either", c.name+" "+c.requests[i].Desc)
+				left.add("a set without policies is refused at load, so that nothing is permitted either",
+					c.name+" "+c.requests[i].Desc)
 			}
 			continue
 		}
@@ -108,7 +112,8 @@ func published(t *testing.T, crate string, nth int) ([]job, inexpressible) {
 func (j *job) write(t *testing.T, dir string) {
 	t.Helper()
 	marker := fmt.Sprintf("@id(\" %s \") forbid(principal == Marker::\"probe\", action, resource);", j.id)
-	for name, b := range map[string][]byte{"policies/case.cedar": j.policies, "policies/marker.cedar": []byte(marker), "entities.json": j.entities} {
+	for name, b := range map[string][]byte{"policies/case.cedar": j.policies, "policies/marker.cedar": []byte(marker),
+		"entities.json": j.entities} {
 		p := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 			t.Fatal(err)
@@ -170,7 +175,8 @@ func (l *lane) compare(t *testing.T, j *job, r *corpusRequest, dir, tool string)
 			t.Errorf("%s, %s: got %+v; published is %+v", j.name, r.Desc, d, want)
 		}
 	}
-	decision, said := r.askEngine(t, l.command, l.root, filepath.Join(dir, "policies", "case.cedar"), filepath.Join(dir, "entities.json"))
+	decision, said := r.askEngine(t, l.command, l.root, filepath.Join(dir, "policies", "case.cedar"),
+		filepath.Join(dir, "entities.json"))
 	if effect := map[string]string{"allow": "PERMIT", "deny": "DENY"}[decision]; effect != d.Effect {
 		t.Errorf("%s, %s: the gateway says %s, the engine's command %s: %s", j.name, r.Desc, d.Effect, decision, said)
 	}

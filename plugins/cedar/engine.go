@@ -17,7 +17,7 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/validate"
 	exptypes "github.com/cedar-policy/cedar-go/x/exp/types"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -72,8 +72,8 @@ func load(c *config, s *source) (*engine, error) {
 	return e, nil
 }
 
-// addPolicies adds the policies of one file. A policy's id is its @id, or else its place: "policy0", "policy1", with the
-// file's name in front where there are several files.
+// addPolicies adds the policies of one file. A policy's id is its @id, or else its place: "policy0", "policy1", with
+// the file's name in front where there are several files.
 func (e *engine) addPolicies(f policyfiles.File, several bool) error {
 	err := checkNesting(f.Data)
 	var list cedar.PolicyList
@@ -97,7 +97,8 @@ func (e *engine) addPolicies(f policyfiles.File, several bool) error {
 		case e.policies[cedar.PolicyID(id)] != nil:
 			return fmt.Errorf("%s: two policies have the id %q", f.Name, id)
 		case len(p.Annotations()["message"]) > maxMessage:
-			return fmt.Errorf("%s: @message of %q has %d bytes; at most %d", f.Name, id, len(p.Annotations()["message"]), maxMessage)
+			return fmt.Errorf("%s: @message of %q has %d bytes; at most %d", f.Name, id, len(p.Annotations()["message"]),
+				maxMessage)
 		case len(e.policies) >= maxPolicies:
 			return fmt.Errorf("more than %d policies", maxPolicies)
 		}
@@ -173,8 +174,8 @@ func (e *engine) useEntities(text []byte, rs *resolved.Schema) error {
 	return nil
 }
 
-// knownMembers refuses entities with a member that Cedar has not. Its parser drops such ones, and with them what a misspelt
-// parents or tags should have said.
+// knownMembers refuses entities with a member that Cedar has not. Its parser drops such ones, and with them what a
+// misspelt parents or tags should have said.
 func knownMembers(text []byte) error {
 	var all []map[string]json.RawMessage
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -190,9 +191,9 @@ func knownMembers(text []byte) error {
 	return nil
 }
 
-// Decide asks the policies about one call. One that cannot be put to them as it is, is denied; a malformed one is an error.
-// Cedar's policies have no loops: what one question costs is bounded by the policies
-// and the call, so that the deadline is looked at only before it is asked.
+// Decide asks the policies about one call. One that cannot be put to them as it is, is denied; a malformed one is an
+// error. Cedar's policies have no loops: what one question costs is bounded by the policies and the call, so that the
+// deadline is looked at only before it is asked.
 func (e *engine) Decide(ctx context.Context, call *plugin.Call) (sdk.Verdict, error) {
 	r, err := e.config.request(call)
 	if err == nil && e.requests != nil && e.requests.Request(r) != nil {
@@ -211,8 +212,8 @@ func (e *engine) Decide(ctx context.Context, call *plugin.Call) (sdk.Verdict, er
 	return e.verdict(decision, diag), nil
 }
 
-// verdict is what Cedar's answer means. A forbid that could not be evaluated counts as one that holds, unless the operator
-// chose Cedar's own way, which leaves it out. A permit that could not be evaluated permits nothing either way.
+// verdict is what Cedar's answer means. A forbid that could not be evaluated counts as one that holds, unless the
+// operator chose Cedar's own way, which leaves it out. A permit that could not be evaluated permits nothing either way.
 func (e *engine) verdict(decision cedar.Decision, diag cedar.Diagnostic) sdk.Verdict {
 	var failed, forbids []string
 	for _, f := range diag.Errors {

@@ -19,8 +19,8 @@ import (
 // cliVersion is the version of cedar-policy-cli that the plugin is compared with.
 const cliVersion = "4.14.1"
 
-// engineCommand is Cedar's own command and the directory of its crate, which holds samples: YETT_CEDAR and YETT_CEDAR_CRATE,
-// or built and fetched here by cargo, outside the tree.
+// engineCommand is Cedar's own command and the directory of its crate, which holds samples: YETT_CEDAR and
+// YETT_CEDAR_CRATE, or built and fetched here by cargo, outside the tree.
 func engineCommand(t *testing.T) (command, crate string) {
 	t.Helper()
 	if os.Getenv("YETT_ENGINES") == "" {
@@ -70,7 +70,8 @@ func (r *corpusRequest) askEngine(t *testing.T, command, dir, policies, entities
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(command, "authorize", "--verbose", "--policies", policies, "--entities", entities, "--request-json", f.Name())
+	cmd := exec.Command(command, "authorize", "--verbose", "--policies", policies, "--entities", entities,
+		"--request-json", f.Name())
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {
@@ -163,7 +164,8 @@ func sampleOf(t *testing.T, crate, kind string, args []string, want string) (s s
 		}
 		s.request.Context = b
 	}
-	s.request.Principal, s.request.Action, s.request.Resource = parseUID(t, uids[0]), parseUID(t, uids[1]), parseUID(t, uids[2])
+	s.request.Principal, s.request.Action, s.request.Resource = parseUID(t, uids[0]), parseUID(t, uids[1]),
+		parseUID(t, uids[2])
 	return s, ""
 }
 
@@ -185,7 +187,8 @@ type textRequest struct {
 
 func (r *textRequest) corpus(t *testing.T, decision string) corpusRequest {
 	t.Helper()
-	return corpusRequest{Principal: parseUID(t, r.Principal), Action: parseUID(t, r.Action), Resource: parseUID(t, r.Resource), Context: r.Context, Decision: decision}
+	return corpusRequest{Principal: parseUID(t, r.Principal), Action: parseUID(t, r.Action),
+		Resource: parseUID(t, r.Resource), Context: r.Context, Decision: decision}
 }
 
 func jsonRequest(t *testing.T, file, decision string) corpusRequest {

@@ -5,13 +5,13 @@ import (
 	"fmt"
 )
 
-// maxNesting is how deep an expression or a type may be nested: operators that follow one another, and brackets, which count twice
-// since they may stand on what is before them. cedar-go calls itself for each level, and a stack that outgrows Go's bound ends the
-// process, and with it the policies in force.
+// maxNesting is how deep an expression or a type may be nested: operators that follow one another, and brackets, which
+// count twice since they may stand on what is before them. cedar-go calls itself for each level, and a stack that
+// outgrows Go's bound ends the process, and with it the policies in force.
 const maxNesting = 10_000
 
-// maxTokens is how many words, literals and characters of punctuation all policies together may have, and the schema again. What is
-// loaded takes up to 200 bytes of memory for each.
+// maxTokens is how many words, literals and characters of punctuation all policies together may have, and the schema
+// again. What is loaded takes up to 200 bytes of memory for each.
 const maxTokens = 2_000_000
 
 // checkTokens refuses texts that would take too much memory, before a parser sees them.
@@ -55,8 +55,8 @@ func (l *level) element() {
 	l.chain, l.below = 0, 0
 }
 
-// checkNesting refuses what is nested too deep, before a parser sees it. What it counts is never less than what cedar-go makes
-// of a text that it takes: both know the same strings and comments.
+// checkNesting refuses what is nested too deep, before a parser sees it. What it counts is never less than what
+// cedar-go makes of a text that it takes: both know the same strings and comments.
 func checkNesting(text []byte) error {
 	open := []level{{}}
 	for i := 0; i < len(text); {
@@ -80,14 +80,16 @@ func checkNesting(text []byte) error {
 		top.chain += deeper
 		if len(open)+top.chain+top.below > maxNesting {
 			line := bytes.Count(text[:i], []byte("\n")) + 1
-			return fmt.Errorf("line %d: nested more than %d deep: operators that follow one another, and brackets, which count twice", line, maxNesting)
+			return fmt.Errorf("line %d: nested more than %d deep: operators that follow one another, and brackets, which "+
+				"count twice", line, maxNesting)
 		}
 		i += size
 	}
 	return nil
 }
 
-// token gives the size of the token, comment or character that a text begins with, and how many levels it adds to its element.
+// token gives the size of the token, comment or character that a text begins with, and how many levels it adds to its
+// element.
 func token(text []byte) (size, deeper int) {
 	switch c := text[0]; {
 	case c == '"':

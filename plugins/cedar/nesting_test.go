@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -67,17 +67,20 @@ func TestDeepFiles(t *testing.T) {
 	p := a.InForce()
 	put(policies, permit+" when {\n"+strings.Repeat("(", 500_000)+"true"+strings.Repeat(")", 500_000)+" };")
 	p.Refresh(t.Context(), p.Refresh(t.Context(), policyfiles.Sighting{}))
-	if v, err := a.Check(t.Context(), call(`{}`)); err != nil || v.Effect != sdk.Permit || !strings.Contains(p.Refused(), "p.cedar: line 2: nested more than 10000 deep") {
+	if v, err := a.Check(t.Context(), call(`{}`)); err != nil || v.Effect != sdk.Permit ||
+		!strings.Contains(p.Refused(), "p.cedar: line 2: nested more than 10000 deep") {
 		t.Errorf("%+v, %v, refused %q", v, err, p.Refused())
 	}
 	put(policies, permit+";")
 	put(schema, "entity A { a: "+strings.Repeat("Set<", 500_000)+"Long"+strings.Repeat(">", 500_000)+" };")
-	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{policies}, "schema": schema}, "schema: line 1: nested more than 10000 deep")
+	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{policies}, "schema": schema},
+		"schema: line 1: nested more than 10000 deep")
 }
 
 func TestCountTokens(t *testing.T) {
 	for text, want := range map[string]int{
-		"": 0, " \n\t": 0, "permit(principal);": 5, "[1, 234]": 5, `"a // b" c`: 2, "a // b c": 1, "/* a b */ c /* d": 1, "1 22 a1": 3, "a==b": 4, "é": 2,
+		"": 0, " \n\t": 0, "permit(principal);": 5, "[1, 234]": 5, `"a // b" c`: 2, "a // b c": 1, "/* a b */ c /* d": 1,
+		"1 22 a1": 3, "a==b": 4, "é": 2,
 	} {
 		if n := countTokens([]byte(text)); n != want {
 			t.Errorf("%q has %d tokens; want %d", text, n, want)
@@ -85,19 +88,23 @@ func TestCountTokens(t *testing.T) {
 	}
 }
 
-// Texts that are only long would take many times their size. All files of policies count together, the schema by itself.
+// Texts that are only long would take many times their size. All files of policies count together, the schema by
+// itself.
 func TestManyTokens(t *testing.T) {
 	dir := t.TempDir()
 	list := "permit(principal, action, resource) when { [" + strings.Repeat("1,", maxTokens/4) + "1].contains(1) };\n"
 	enum := "entity E enum [" + strings.Repeat(`"a",`, maxTokens/2) + `"a"];`
-	for name, text := range map[string]string{"a.cedar": list, "b.cedar": list, "one/c.cedar": list, "one/fits.cedar": "// " + strings.Repeat("a ", 2*maxTokens), "schema": enum} {
+	for name, text := range map[string]string{"a.cedar": list, "b.cedar": list, "one/c.cedar": list,
+		"one/fits.cedar": "// " + strings.Repeat("a ", 2*maxTokens), "schema": enum} {
 		p := filepath.Join(dir, name)
 		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{dir}}, "b.cedar: more than 2000000 tokens in all policies")
-	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{filepath.Join(dir, "one")}, "schema": filepath.Join(dir, "schema")}, "schema: more than 2000000 tokens")
+	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{dir}},
+		"b.cedar: more than 2000000 tokens in all policies")
+	policytest.Refuses(t, newAuthorizer(), map[string]any{"policies": []string{filepath.Join(dir, "one")},
+		"schema": filepath.Join(dir, "schema")}, "schema: more than 2000000 tokens")
 	configured(t, map[string]any{"policies": []string{filepath.Join(dir, "one")}})
 }
 
@@ -105,7 +112,8 @@ func TestManyTokens(t *testing.T) {
 func TestManyPolicyFiles(t *testing.T) {
 	dir := t.TempDir()
 	for i := range maxFiles + 1 {
-		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("a", i%200+1)+string(rune('a'+i/200))+".cedar"), nil, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("a", i%200+1)+string(rune('a'+i/200))+".cedar"), nil,
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,17 +25,20 @@ func TestOverTheProtocol(t *testing.T) {
 	if err := c.Configure(json.RawMessage(info.ExampleConfig), nil); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]sdk.Effect{`{"amount":100}`: sdk.Permit, `{"amount":100.01}`: sdk.Abstain, `{}`: sdk.Abstain} {
+	for args, want := range map[string]sdk.Effect{`{"amount":100}`: sdk.Permit, `{"amount":100.01}`: sdk.Abstain,
+		`{}`: sdk.Abstain} {
 		if v, err := c.Check(t.Context(), call(args)); err != nil || v.Effect != want {
 			t.Errorf("%s: %+v, %v; want %v", args, v, err, want)
 		}
 	}
 	test := call(`{"amount":1}`)
 	test.AgentID = "test-1"
-	if v, err := c.Check(t.Context(), test); err != nil || v.Effect != sdk.Deny || v.RuleID != "no-test-agents" || v.Message == "" {
+	if v, err := c.Check(t.Context(), test); err != nil || v.Effect != sdk.Deny || v.RuleID != "no-test-agents" ||
+		v.Message == "" {
 		t.Errorf("test agent: %+v, %v; want DENY by no-test-agents", v, err)
 	}
-	if v, err := c.Check(t.Context(), call(`{"amount":0.00001}`)); err != nil || v.Effect != sdk.Deny || v.Code != codeUnfit {
+	if v, err := c.Check(t.Context(), call(`{"amount":0.00001}`)); err != nil || v.Effect != sdk.Deny ||
+		v.Code != codeUnfit {
 		t.Errorf("0.00001: %+v, %v; want DENY", v, err)
 	}
 	if err := c.Health(); err != nil {

@@ -17,14 +17,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// Cedar's project publishes a corpus: thousands of policy sets and entities, each with eight requests and what its reference
-// implementation answered. cedar-go carries it; it is read where the Go tool keeps the module. Each request becomes an
-// authorize call whose args hold the request.
+// Cedar's project publishes a corpus: thousands of policy sets and entities, each with eight requests and what its
+// reference implementation answered. cedar-go carries it; it is read where the Go tool keeps the module. Each request
+// becomes an authorize call whose args hold the request.
 
 // corpusCase is one policy set with its entities and requests.
 type corpusCase struct {
@@ -83,7 +83,8 @@ func corpus(t *testing.T, nth int) []corpusCase {
 		if err := json.Unmarshal(files[names[i]], &tc); err != nil {
 			t.Fatalf("%s: %v", names[i], err)
 		}
-		c := corpusCase{name: strings.TrimSuffix(path.Base(names[i]), ".json"), policies: files[tc.Policies], entities: files[tc.Entities], requests: tc.Requests}
+		c := corpusCase{name: strings.TrimSuffix(path.Base(names[i]), ".json"), policies: files[tc.Policies],
+			entities: files[tc.Entities], requests: tc.Requests}
 		if c.entities == nil || len(c.requests) == 0 {
 			t.Fatalf("%s: no entities or no requests", names[i])
 		}
@@ -147,7 +148,8 @@ func (x inexpressible) report(t *testing.T) (total int) {
 
 // mapping is how a call carries a whole request: in args, with the entity types that may stand there.
 func mapping(types map[string][]string) map[string]any {
-	m := map[string]any{"context_from": "/args/context", "context_values": "cedar", "on_policy_error": "skip", "reload": "0s"}
+	m := map[string]any{"context_from": "/args/context", "context_values": "cedar", "on_policy_error": "skip",
+		"reload": "0s"}
 	for _, name := range []string{"principal", "action", "resource"} {
 		m[name] = map[string]any{"uid": "/args/" + name, "types": types[name]}
 	}
@@ -172,7 +174,8 @@ func typesOf(requests []corpusRequest) map[string][]string {
 
 func (r *corpusRequest) call(t *testing.T) *plugin.Call {
 	t.Helper()
-	args, err := json.Marshal(map[string]any{"principal": r.Principal, "action": r.Action, "resource": r.Resource, "context": r.Context})
+	args, err := json.Marshal(map[string]any{"principal": r.Principal, "action": r.Action, "resource": r.Resource,
+		"context": r.Context})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,9 +196,11 @@ func (r *corpusRequest) want(file string) sdk.Verdict {
 	v := sdk.Verdict{Effect: sdk.Deny, Code: codeNoPermit, Reason: "no policy permits this call"}
 	switch {
 	case r.Decision == "allow":
-		v = sdk.Verdict{Effect: sdk.Permit, Code: sdk.ReasonRulePermit, RuleID: reasons[0], Reason: "permitted by " + names(reasons)}
+		v = sdk.Verdict{Effect: sdk.Permit, Code: sdk.ReasonRulePermit, RuleID: reasons[0],
+			Reason: "permitted by " + names(reasons)}
 	case len(reasons) > 0:
-		v = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonRuleDeny, RuleID: reasons[0], Reason: "forbidden by " + names(reasons)}
+		v = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonRuleDeny, RuleID: reasons[0],
+			Reason: "forbidden by " + names(reasons)}
 	}
 	if len(r.Errors) > 0 {
 		v.Reason += "; could not be evaluated: " + names(ids(r.Errors))
@@ -232,7 +237,8 @@ func TestCorpus(t *testing.T) {
 				if c.requests[i].Decision != "deny" {
 					t.Fatalf("%s: nothing is permitted without policies", c.name)
 				}
-				left.add("a set without policies is refused at load, so that nothing is permitted either", c.name+" "+c.requests[i].Desc)
+				left.add("a set without policies is refused at load, so that nothing is permitted either",
+					c.name+" "+c.requests[i].Desc)
 			}
 			continue
 		}

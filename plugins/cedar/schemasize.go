@@ -8,14 +8,16 @@ import (
 	"github.com/cedar-policy/cedar-go/x/exp/schema/ast"
 )
 
-// cedar-go writes out every use of a common type, and calls itself for each level of one: a few lines of types that double, or a
-// long chain of types, would take all memory there is, and end the process, and with it the policies in force.
+// cedar-go writes out every use of a common type, and calls itself for each level of one: a few lines of types that
+// double, or a long chain of types, would take all memory there is, and end the process, and with it the policies in
+// force.
 const (
 	maxParts  = 200_000 // of a schema whose common types are written out
 	maxLevels = 1_000   // of a type that is written out
 )
 
-// extent is what a type comes to, written out. A long name counts as several levels: an error repeats it at each one above.
+// extent is what a type comes to, written out. A long name counts as several levels: an error repeats it at each one
+// above.
 type extent struct{ parts, levels int }
 
 // expansion measures a schema as cedar-go is going to write it out, each common type once.
@@ -26,8 +28,8 @@ type expansion struct {
 	depth  int // of the walk
 }
 
-// checkSize refuses a schema that is too large, written out, before cedar-go does so. Types that are undefined, or that hold
-// themselves, are for cedar-go to refuse.
+// checkSize refuses a schema that is too large, written out, before cedar-go does so. Types that are undefined, or that
+// hold themselves, are for cedar-go to refuse.
 func checkSize(s *ast.Schema) error {
 	x := &expansion{common: map[types.Path]ast.IsType{}, known: map[types.Path]extent{}}
 	x.declare("", s.CommonTypes)
@@ -67,7 +69,8 @@ func (x *expansion) namespace(ns types.Path, entities ast.Entities, enums ast.En
 		if to == nil {
 			to = &ast.AppliesTo{}
 		}
-		own += len(to.Principals) + len(to.Resources) + len(to.Principals)*len(to.Resources) // policies are checked for each pair
+		// policies are checked for each pair
+		own += len(to.Principals) + len(to.Resources) + len(to.Principals)*len(to.Resources)
 		if err := x.declaration(ns, own, to.Context); err != nil {
 			return err
 		}
@@ -126,7 +129,8 @@ func (x *expansion) measure(ns types.Path, t ast.IsType) (e extent, err error) {
 	return e, err
 }
 
-// reference measures what a name stands for: a common type of the namespace, or else of none. All other types have one part.
+// reference measures what a name stands for: a common type of the namespace, or else of none. All other types have one
+// part.
 func (x *expansion) reference(ns types.Path, name string) (extent, error) {
 	at := types.Path(name)
 	if !strings.Contains(name, "::") {
@@ -159,7 +163,8 @@ func within(ns types.Path, name string) types.Path {
 }
 
 func errParts() error {
-	return fmt.Errorf("more than %d parts with all common types written out: declarations, attributes, and pairs of a principal and a resource", maxParts)
+	return fmt.Errorf("more than %d parts with all common types written out: declarations, attributes, and pairs of a "+
+		"principal and a resource", maxParts)
 }
 
 func errLevels() error {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cedar-policy/cedar-go/x/exp/schema"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -34,9 +34,11 @@ func numbered(n int, text, between string) string {
 	return strings.Join(all, between)
 }
 
-// Short schemas that come to much are refused, whichever way they do it, in both forms. Large schemas that come to little are not.
+// Short schemas that come to much are refused, whichever way they do it, in both forms. Large schemas that come to
+// little are not.
 func TestSchemaSize(t *testing.T) {
-	const much, deep, double, use = "more than 200000 parts", "more than 1000 levels", "{a: T, b: T}", "entity E { x: LAST };"
+	const much, deep, double, use = "more than 200000 parts", "more than 1000 levels", "{a: T, b: T}",
+		"entity E { x: LAST };"
 	for name, c := range map[string]struct{ text, want string }{
 		"doubling":           {chain(26, "Long", double, use), much},
 		"doubling in sets":   {chain(26, "Long", "{a: Set<T>, b: T}", use), much},
@@ -67,7 +69,8 @@ func TestSchemaSize(t *testing.T) {
 			refused := func(form, text string) {
 				t.Helper()
 				_, err := (&engine{config: &config{}}).useSchema([]byte(text))
-				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "schema: ") || !strings.Contains(err.Error(), c.want)) {
+				if c.want == "" && err != nil || c.want != "" &&
+					(err == nil || !strings.Contains(err.Error(), "schema: ") || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("%s: %v; want %q", form, err, c.want)
 				}
 			}
@@ -105,7 +108,8 @@ func TestSchemaGrowsTooLarge(t *testing.T) {
 	in.Refresh(t.Context(), in.Refresh(t.Context(), policyfiles.Sighting{}))
 	ask := call(`{}`)
 	ask.Operation = "go"
-	if v, err := a.Check(t.Context(), ask); err != nil || v.Effect != sdk.Permit || !strings.Contains(in.Refused(), "schema: more than 200000 parts") {
+	if v, err := a.Check(t.Context(), ask); err != nil || v.Effect != sdk.Permit ||
+		!strings.Contains(in.Refused(), "schema: more than 200000 parts") {
 		t.Errorf("%+v, %v, refused %q", v, err, in.Refused())
 	}
 }

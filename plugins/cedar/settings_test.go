@@ -8,7 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 )
 
 func TestSettingsRefused(t *testing.T) {
@@ -71,14 +71,18 @@ func TestSourceLimits(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 33554432 bytes") {
+	if err := newAuthorizer().Validate(t.Context(),
+		policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil ||
+		!strings.Contains(err.Error(), "more than 33554432 bytes") {
 		t.Errorf("%v; want the limit of bytes", err)
 	}
 	many := strings.Repeat("permit(principal, action, resource);", maxPolicies+1)
 	if err := os.WriteFile(p, []byte(many), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil || !strings.Contains(err.Error(), "more than 10000 policies") {
+	if err := newAuthorizer().Validate(t.Context(),
+		policytest.Settings(t, map[string]any{"policies": []string{p}})); err == nil ||
+		!strings.Contains(err.Error(), "more than 10000 policies") {
 		t.Errorf("%v; want the limit of policies", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// values turns JSON into Cedar's values. Cedar has whole numbers of 64 bits and decimals with four places, and no null: what
-// fits neither is refused, never rounded.
+// values turns JSON into Cedar's values. Cedar has whole numbers of 64 bits and decimals with four places, and no null:
+// what fits neither is refused, never rounded.
 type values struct{ omitNulls bool }
 
 var (

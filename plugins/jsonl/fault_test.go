@@ -202,7 +202,8 @@ func open(t *testing.T, d disk, path, more string) *sink {
 	now := time.Unix(1_800_000_000, 0)
 	s.now = func() time.Time { return now }
 	s.wait = func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil }
-	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"path": %q%s}`, path, more)), Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"path": %q%s}`, path, more)),
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if err := s.configure(in); err != nil {
 		t.Fatal(err)
 	}

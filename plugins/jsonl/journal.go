@@ -71,7 +71,8 @@ func (j *journal) recover(f file) error {
 		return err
 	}
 	if t.whole < size {
-		j.log.Warn("a torn last line is cut off; its record comes again", "file", filepath.Base(j.path), "bytes", size-t.whole)
+		j.log.Warn("a torn last line is cut off; its record comes again", "file", filepath.Base(j.path), "bytes",
+			size-t.whole)
 		if err := f.Truncate(t.whole); err != nil {
 			return err
 		}
@@ -162,8 +163,8 @@ func (j *journal) sync() error {
 	return nil
 }
 
-// fail drops what is not known to be on disk. After a failed sync the system may show bytes that never reach the disk, so
-// what the file seems to hold is no proof.
+// fail drops what is not known to be on disk. After a failed sync the system may show bytes that never reach the disk,
+// so what the file seems to hold is no proof.
 func (j *journal) fail(doing string, err error) error {
 	if cut := j.f.Truncate(j.synced); cut != nil {
 		j.cutTo = j.synced

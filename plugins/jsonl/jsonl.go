@@ -66,7 +66,8 @@ func (s *sink) configure(in plugin.Settings) error {
 		return err
 	}
 	if !filepath.IsAbs(set.path) && in.Log != nil {
-		in.Log.Warn("path is relative: the file is in the plugin's working directory and goes with it at the plugin's end", "path", set.path)
+		in.Log.Warn("path is relative: the file lies in the plugin's working directory, which is removed when the "+
+			"plugin ends", "path", set.path)
 	}
 	if set.path, err = filepath.Abs(set.path); err != nil {
 		return plugin.Problem{Field: "/path", Message: err.Error()}
@@ -203,7 +204,8 @@ func (s *sink) addRecords(b *plugin.Batch) (*plugin.RecordError, error) {
 		if j.last.store == b.StoreID && g.Last <= j.last.seq {
 			return nil
 		}
-		return j.add(line(marker{Type: typeGap, StoreID: b.StoreID, First: g.First, Last: g.Last, Reason: g.Reason}), position{b.StoreID, g.Last})
+		return j.add(line(marker{Type: typeGap, StoreID: b.StoreID, First: g.First, Last: g.Last, Reason: g.Reason}),
+			position{b.StoreID, g.Last})
 	}
 	for i := range b.Records {
 		r := &b.Records[i]
@@ -219,7 +221,8 @@ func (s *sink) addRecords(b *plugin.Batch) (*plugin.RecordError, error) {
 			return &plugin.RecordError{Seq: r.Seq, Err: err}, nil
 		}
 		if before {
-			s.in.Log.Warn("the log gives numbers again that are in the file: its store was put back to an older copy, or the clock was", "seq", r.Seq, "last_seq", j.last.seq)
+			s.in.Log.Warn("the log gives numbers again that are in the file: its store was put back to an older copy, or the "+
+				"clock was", "seq", r.Seq, "last_seq", j.last.seq)
 			s.again = true
 			mark := line(marker{Type: typeReplay, StoreID: b.StoreID, First: r.Seq, Reason: reasonNewer})
 			if err := j.add(mark, position{b.StoreID, r.Seq - 1}); err != nil {
@@ -237,8 +240,8 @@ func (s *sink) addRecords(b *plugin.Batch) (*plugin.RecordError, error) {
 // reasonNewer stands in the line before such records.
 const reasonNewer = "made later than the last record before"
 
-// newer says that a record was made after the last one in the file, although the file goes beyond its number. It is no copy of
-// what is there, then: a store that was put back to an older copy gives the same numbers to other records.
+// newer says that a record was made after the last one in the file, although the file goes beyond its number. It is no
+// copy of what is there, then: a store that was put back to an older copy gives the same numbers to other records.
 func newer(r *plugin.Record, last time.Time) bool {
 	var head struct {
 		At string `json:"timestamp"`

@@ -85,7 +85,8 @@ func TestGapAndReplay(t *testing.T) {
 		t.Errorf("lines %s, want %s", got, want)
 	}
 	roots := lines(t, filepath.Join(filepath.Dir(path), "audit.roots.jsonl"))
-	if len(roots) != 4 || !strings.Contains(roots[0], `"tree_root":"09000000`) || !strings.Contains(roots[0], `{"seq":6,"hash":"0600`) {
+	if len(roots) != 4 || !strings.Contains(roots[0], `"tree_root":"09000000`) ||
+		!strings.Contains(roots[0], `{"seq":6,"hash":"0600`) {
 		t.Errorf("roots: %q", roots)
 	}
 	if err := s.close(); err != nil {
@@ -218,12 +219,14 @@ func TestOldFilesGo(t *testing.T) {
 	}
 }
 
-// A log that was put back to an older copy gives numbers again to other records: none of them is dropped as a duplicate.
+// A log that was put back to an older copy gives numbers again to other records: none of them is dropped as a
+// duplicate.
 func TestOlderCopyOfTheLog(t *testing.T) {
 	made := func(first, last uint64, minute int) *plugin.Batch {
 		b := batch(first, last)
 		for i := range b.Records {
-			text := fmt.Sprintf(`{"seq":%d,"store_id":%q,"timestamp":"2026-01-01T12:%02d:%02d.5Z"}`, b.Records[i].Seq, store, minute, b.Records[i].Seq)
+			text := fmt.Sprintf(`{"seq":%d,"store_id":%q,"timestamp":"2026-01-01T12:%02d:%02d.5Z"}`, b.Records[i].Seq, store,
+				minute, b.Records[i].Seq)
 			b.Records[i].JSON = json.RawMessage(text)
 		}
 		return b
@@ -250,7 +253,8 @@ func TestOlderCopyOfTheLog(t *testing.T) {
 		if got := seqs(t, path); got != "1 2 3 4 5 6 7 8 9 yett_replay:4-0 4 5 6 7 8 9 10" {
 			t.Errorf("restarts %v: %s", restart, got)
 		}
-		if got := seqs(t, strings.Replace(path, ".jsonl", ".roots.jsonl", 1)); got != "yett_root:1-3 yett_root:4-9 yett_root:4-5 yett_root:6-7 yett_root:6-10" {
+		if got := seqs(t, strings.Replace(path, ".jsonl", ".roots.jsonl", 1)); got !=
+			"yett_root:1-3 yett_root:4-9 yett_root:4-5 yett_root:6-7 yett_root:6-10" {
 			t.Errorf("restarts %v: roots %s", restart, got)
 		}
 		if err := s.close(); err != nil {
@@ -273,7 +277,8 @@ func TestBadRecords(t *testing.T) {
 		b := batch(1, 4)
 		b.Records[2].JSON = json.RawMessage(tc.text)
 		var bad *plugin.RecordError
-		if err := s.consume(context.Background(), b); !errors.As(err, &bad) || bad.Seq != 3 || !strings.Contains(err.Error(), tc.err) {
+		if err := s.consume(context.Background(), b); !errors.As(err, &bad) || bad.Seq != 3 ||
+			!strings.Contains(err.Error(), tc.err) {
 			t.Errorf("%s: error %v, want one about record 3: %s", tc.name, err, tc.err)
 		}
 		if got := seqs(t, path); got != "1 2" {
@@ -305,7 +310,8 @@ func TestSecondProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.jsonl")
 	before, after := open(t, osDisk{}, path, ""), open(t, osDisk{}, path, `, "retry_for": "0s"`)
 	consume(t, before, batch(1, 2))
-	if err := after.consume(context.Background(), batch(3, 4)); err == nil || !strings.Contains(err.Error(), "another process") {
+	if err := after.consume(context.Background(), batch(3, 4)); err == nil ||
+		!strings.Contains(err.Error(), "another process") {
 		t.Fatalf("the second writer: %v", err)
 	}
 	consume(t, before, batch(3, 3))
@@ -342,7 +348,8 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.config, err, tc.err)
 		}
 	}
-	if err := newSink().configure(plugin.Settings{Config: json.RawMessage(`{"path": "/nowhere-at-all/a.jsonl"}`)}); err == nil {
+	if err := newSink().configure(plugin.Settings{Config: json.RawMessage(`{"path": "/nowhere-at-all/a.jsonl"}`)}); err ==
+		nil {
 		t.Error("a folder that is not there was taken")
 	}
 }
@@ -356,7 +363,8 @@ func FuzzTail(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.whole > int64(len(text)) || got.whole > 0 && text[got.whole-1] != '\n' || strings.Contains(string(text[got.whole:]), "\n") {
+		if got.whole > int64(len(text)) || got.whole > 0 && text[got.whole-1] != '\n' ||
+			strings.Contains(string(text[got.whole:]), "\n") {
 			t.Errorf("%q: %d bytes are whole lines", text, got.whole)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 )
 
 func main() {
-	syscall.Umask(0o027) // files get the mode that the settings name as they are made: a confined plugin cannot change it later
+	// files get the mode that the settings name as they are made: a confined plugin cannot change it later
+	syscall.Umask(0o027)
 	plugin.Serve(newPlugin())
 }

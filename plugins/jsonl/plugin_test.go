@@ -23,10 +23,12 @@ func TestOverGRPC(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := plugintest.Log{StoreID: "sto_A"}
-	if acked, err := c.Consume(t.Context(), log.Append(`{"seq":1,"store_id":"sto_A"}`, `{"seq":2,"store_id":"sto_A","x":1.50}`)); err != nil || acked != 2 {
+	if acked, err := c.Consume(t.Context(), log.Append(`{"seq":1,"store_id":"sto_A"}`,
+		`{"seq":2,"store_id":"sto_A","x":1.50}`)); err != nil || acked != 2 {
 		t.Fatal(fmt.Sprint(acked, " ", err))
 	}
-	if text, err := os.ReadFile("audit.jsonl"); err != nil || string(text) != "{\"seq\":1,\"store_id\":\"sto_A\"}\n{\"seq\":2,\"store_id\":\"sto_A\",\"x\":1.50}\n" {
+	if text, err := os.ReadFile("audit.jsonl"); err != nil ||
+		string(text) != "{\"seq\":1,\"store_id\":\"sto_A\"}\n{\"seq\":2,\"store_id\":\"sto_A\",\"x\":1.50}\n" {
 		t.Fatalf("%q, %v", text, err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 // maxRecord is the longest line that is written: the end of a file must be found again within window.
 const maxRecord = window / 2
 
-// recordLine is a record as one line. It is written as it came, so that its leaf hash can still be computed where the payload
-// is the whole record. A record that would be taken for another one after a restart is an error.
+// recordLine is a record as one line. It is written as it came, so that its leaf hash can still be computed where the
+// payload is the whole record. A record that would be taken for another one after a restart is an error.
 func recordLine(store string, r *plugin.Record) ([]byte, time.Time, error) {
 	at := time.Time{}
 	if len(r.JSON) > maxRecord {

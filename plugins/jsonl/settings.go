@@ -85,7 +85,8 @@ func read(s plugin.Settings) (settings, error) {
 			wrong("/max_age", "must be a duration of a minute or more, such as 2160h")
 		}
 	}
-	if out.retryFor, err = time.ParseDuration(c.RetryFor); err != nil || out.retryFor < 0 || out.retryFor > 25*time.Second {
+	if out.retryFor, err = time.ParseDuration(c.RetryFor); err != nil || out.retryFor < 0 ||
+		out.retryFor > 25*time.Second {
 		wrong("/retry_for", "must be a duration of 0s to 25s")
 	}
 	if problems != nil {

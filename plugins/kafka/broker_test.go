@@ -17,7 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
+	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -52,7 +52,8 @@ func newBroker(t *testing.T) *broker {
 	if b.log, err = os.Create(filepath.Join(b.dir, "broker.log")); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := b.java("kafka.tools.StorageTool", "format", "-t", "eWV0dC10ZXN0LWJyb2tlcg", "-c", b.properties, "--standalone").CombinedOutput(); err != nil {
+	if out, err := b.java("kafka.tools.StorageTool", "format", "-t", "eWV0dC10ZXN0LWJyb2tlcg", "-c", b.properties,
+		"--standalone").CombinedOutput(); err != nil {
 		t.Fatalf("format: %v\n%s", err, out)
 	}
 	t.Cleanup(func() {
@@ -78,7 +79,8 @@ func jars(t *testing.T) string {
 	if _, err := os.Stat(done); err == nil {
 		return dir
 	}
-	cmd := exec.Command("mvn", "-B", "-q", "-f", "testdata/broker/pom.xml", "dependency:copy-dependencies", "-DoutputDirectory="+dir)
+	cmd := exec.Command("mvn", "-B", "-q", "-f", "testdata/broker/pom.xml", "dependency:copy-dependencies",
+		"-DoutputDirectory="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("bring the jars: %v\n%s", err, out)
 	}
@@ -100,7 +102,8 @@ func port(t *testing.T) string {
 }
 
 func (b *broker) java(args ...string) *exec.Cmd {
-	cmd := exec.Command("java", append([]string{"-Xms128m", "-Xmx384m", "-Dlog4j2.level=WARN", "-cp", filepath.Join(b.jars, "*")}, args...)...)
+	cmd := exec.Command("java", append([]string{"-Xms128m", "-Xmx384m", "-Dlog4j2.level=WARN", "-cp",
+		filepath.Join(b.jars, "*")}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
@@ -134,8 +137,8 @@ func (b *broker) kill() {
 	}
 }
 
-// TestRealBroker kills Apache Kafka under load and wants every record in the topic, and in each partition the first copies in
-// the order of the log.
+// TestRealBroker kills Apache Kafka under load and wants every record in the topic, and in each partition the first
+// copies in the order of the log.
 func TestRealBroker(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -174,7 +177,8 @@ func killUnderLoad(t *testing.T, more map[string]any, opts []kgo.Opt) {
 		return b.start(ctx)
 	})
 	again := complete(t, drain(t, []string{b.addr}, opts...), batches*size)
-	t.Logf("%d records, %d kills, %d batches failed meanwhile, %d records came again", batches*size, kills, failures, again)
+	t.Logf("%d records, %d kills, %d batches failed meanwhile, %d records came again", batches*size, kills, failures,
+		again)
 }
 
 // complete wants all numbers, and in each partition every first copy behind the first copies of smaller numbers.
@@ -186,7 +190,8 @@ func complete(t *testing.T, got []*kgo.Record, n int) (again int) {
 		if err != nil || seq < 1 || seq > n {
 			t.Fatalf("number %q", header(r, "yett-seq"))
 		}
-		if want := line(seq, "agent-"+strconv.Itoa(seq%5)); string(r.Value) != want || !bytes.Equal(r.Key, []byte("agent-"+strconv.Itoa(seq%5))) {
+		if want := line(seq, "agent-"+strconv.Itoa(seq%5)); string(r.Value) != want ||
+			!bytes.Equal(r.Key, []byte("agent-"+strconv.Itoa(seq%5))) {
 			t.Fatalf("record %d: %s is not %s", seq, r.Value, want)
 		}
 		switch {

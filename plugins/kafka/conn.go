@@ -35,9 +35,11 @@ func dial(o *options) (*conn, error) {
 		kgo.SeedBrokers(o.Brokers...), kgo.ClientID("yett-kafka"), kgo.SoftwareNameAndVersion("yett-kafka", version),
 		kgo.DefaultProduceTopic(o.Topic), kgo.DefaultProduceTopicAlways(),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)), kgo.ManualFlushing(),
-		kgo.ProducerBatchMaxBytes(int32(o.MaxMessage)), kgo.ProducerBatchCompression(codec(o.Compression), kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(o.MaxMessage)),
+		kgo.ProducerBatchCompression(codec(o.Compression), kgo.NoCompression()),
 		kgo.MaxBufferedRecords(1024), kgo.MaxBufferedBytes(2 * o.MaxMessage),
-		kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(o.timeout), kgo.MetadataMinAge(metadataAge), kgo.DisableClientMetrics(), kgo.WithHooks(c),
+		kgo.DialTimeout(dialTimeout), kgo.RetryTimeout(o.timeout), kgo.MetadataMinAge(metadataAge),
+		kgo.DisableClientMetrics(), kgo.WithHooks(c),
 	}
 	if o.tls != nil {
 		opts = append(opts, kgo.DialTLSConfig(o.tls))
@@ -55,7 +57,8 @@ func dial(o *options) (*conn, error) {
 	return c, nil
 }
 
-// metadataAge is how soon the client asks again where a partition's leader is: a record that has to be tried again waits for it.
+// metadataAge is how soon the client asks again where a partition's leader is: a record that has to be tried again
+// waits for it.
 const metadataAge = 250 * time.Millisecond
 
 func codec(name string) kgo.CompressionCodec {
@@ -136,8 +139,8 @@ func (c *conn) topic(ctx context.Context, o *options) error {
 // defaultMaxMessage is a broker's max.message.bytes unless its operator says otherwise.
 const defaultMaxMessage = 1_048_588
 
-// send produces items and waits for all of them. Of those that failed it names the first. When ctx ends it closes the client,
-// which fails what is still on its way: whether that was written nobody knows.
+// send produces items and waits for all of them. Of those that failed it names the first. When ctx ends it closes the
+// client, which fails what is still on its way: whether that was written nobody knows.
 func (c *conn) send(ctx context.Context, items []item) (uint64, error) {
 	results := make([]error, len(items))
 	var left sync.WaitGroup

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -66,9 +66,9 @@ func (p *producer) configure(_ context.Context, s plugin.Settings) error {
 	return nil
 }
 
-// consume produces one batch and waits for the brokers' acknowledgements. After an error that is no *plugin.RecordError the
-// connection is given up: the next one begins with a new producer id and no state. What the brokers acknowledged before it is not
-// produced again, which a *plugin.Later says; a transaction is produced whole or not at all.
+// consume produces one batch and waits for the brokers' acknowledgements. After an error that is no *plugin.RecordError
+// the connection is given up: the next one begins with a new producer id and no state. What the brokers acknowledged
+// before it is not produced again, which a *plugin.Later says; a transaction is produced whole or not at all.
 func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	items, err := p.o.items(b)
 	if err != nil || p.o.Demo {
@@ -137,8 +137,8 @@ func (p *producer) transaction(ctx context.Context, items []item) error {
 	return nil
 }
 
-// groups produces the items in parts that fit into one record batch each, one after the other. A record batch is written whole
-// or not at all, so nothing overtakes a record that failed.
+// groups produces the items in parts that fit into one record batch each, one after the other. A record batch is
+// written whole or not at all, so nothing overtakes a record that failed.
 func (p *producer) groups(ctx context.Context, items []item) error {
 	for len(items) > 0 {
 		n, size := 0, 128
@@ -202,7 +202,8 @@ func (p *producer) take(ctx context.Context) bool {
 
 func (p *producer) give() { <-p.turn }
 
-// connect makes a connection if there is none, and tries until ctx ends when brokers cannot be reached. The caller has the turn.
+// connect makes a connection if there is none, and tries until ctx ends when brokers cannot be reached. The caller has
+// the turn.
 func (p *producer) connect(ctx context.Context) error {
 	for pause := firstPause; p.conn == nil; pause = min(2*pause, maxPause) {
 		c, err := dial(p.o)
@@ -225,7 +226,8 @@ func (p *producer) connect(ctx context.Context) error {
 // passes is true for errors of the network and for those that a cluster calls temporary.
 func passes(err error) bool {
 	var network net.Error
-	return kerr.IsRetriable(err) || errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, kgo.ErrClientClosed)
+	return kerr.IsRetriable(err) || errors.As(err, &network) || errors.Is(err, io.EOF) ||
+		errors.Is(err, kgo.ErrClientClosed)
 }
 
 func (p *producer) drop() {

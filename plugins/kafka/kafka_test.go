@@ -18,7 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
+	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -199,7 +199,8 @@ func TestGapAndReplay(t *testing.T) {
 	p := loaded(t, settings(c, nil), nil)
 	var log plugintest.Log
 	b := log.Append(lines(1, 4)...)
-	b.Gap, b.Records, b.Replay = &plugin.Gap{First: 2, Last: 3, Reason: "retention"}, append(b.Records[:1:1], b.Records[3]), true
+	b.Gap, b.Records, b.Replay = &plugin.Gap{First: 2, Last: 3, Reason: "retention"},
+		append(b.Records[:1:1], b.Records[3]), true
 	alone := log.Append("{}", "{}")
 	alone.Gap, alone.Records = &plugin.Gap{First: 5, Last: 6, Reason: "retention"}, nil
 	if _, err := p.Consume(t.Context(), b, alone); err != nil {
@@ -211,16 +212,18 @@ func TestGapAndReplay(t *testing.T) {
 	}
 	want := `{"type":"gap","store_id":"test","first_seq":2,"last_seq":3,"reason":"retention"}`
 	if string(got[1].Value) != want || header(got[1], "yett-type") != "gap" || header(got[1], "yett-first-seq") != "2" ||
-		header(got[1], "yett-last-seq") != "3" || header(got[0], "yett-replay") != "true" || header(got[3], "yett-last-seq") != "6" {
+		header(got[1], "yett-last-seq") != "3" || header(got[0], "yett-replay") != "true" ||
+		header(got[3], "yett-last-seq") != "6" {
 		t.Errorf("%s %v", got[1].Value, got[1].Headers)
 	}
 }
 
-// A record that is too large is named, what precedes it is in the topic, and what follows it is not: neither when our own limit
-// refuses it nor when the topic's does.
+// A record that is too large is named, what precedes it is in the topic, and what follows it is not: neither when our
+// own limit refuses it nor when the topic's does.
 func TestTooLargeRecord(t *testing.T) {
 	large := fmt.Sprintf(`{"type":"decision","args":%q}`, strings.Repeat("x", 60_000))
-	for name, c := range map[string]struct{ ours, topics string }{"ours": {"50000", "1000000"}, "the topic's": {"1000000", "50000"}} {
+	for name, c := range map[string]struct{ ours, topics string }{"ours": {"50000", "1000000"},
+		"the topic's": {"1000000", "50000"}} {
 		t.Run(name, func(t *testing.T) {
 			fake := cluster(t)
 			if err := fake.CreateTopic(topic, 1, map[string]string{"max.message.bytes": c.topics}); err != nil {
@@ -306,21 +309,23 @@ func checkOrder(t *testing.T, got []*kgo.Record, n int) (again int) {
 	return again
 }
 
-// When one record batch is refused for good, nothing behind it may be written, and what is before it is acknowledged: the host sends
-// from it on again.
+// When one record batch is refused for good, nothing behind it may be written, and what is before it is acknowledged:
+// the host sends from it on again.
 func TestNothingOvertakesAFailure(t *testing.T) {
 	fake := cluster(t, kfake.SeedTopics(1, topic))
 	p := loaded(t, settings(fake, map[string]any{"max_message_bytes": 16384, "compression": "none"}), nil)
 	var log plugintest.Log
 	b := log.Append(lines(1, 256)...) // several record batches
 	n := 0
-	h := fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, When: func(kmsg.Request) bool {
-		n++
-		return n == 3
-	}})
+	h := fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed,
+		When: func(kmsg.Request) bool {
+			n++
+			return n == 3
+		}})
 	part, err := p.Consume(t.Context(), b)
 	early := len(drain(t, fake.ListenAddrs()))
-	if err == nil || !strings.Contains(err.Error(), "code = Unavailable") || h.Hits() != 1 || early == 0 || early > 250 || int(part) != early {
+	if err == nil || !strings.Contains(err.Error(), "code = Unavailable") || h.Hits() != 1 || early == 0 || early > 250 ||
+		int(part) != early {
 		t.Fatalf("acknowledged %d of %d written after %d faults: %v", part, early, h.Hits(), err)
 	}
 	b.First, b.Records = part+1, b.Records[part:]
@@ -337,23 +342,27 @@ func TestTopicMustExist(t *testing.T) {
 	var log plugintest.Log
 	b := log.Append(lines(1, 3)...)
 	p := loaded(t, settings(fake, nil), nil)
-	if at, err := p.Consume(t.Context(), b); err == nil || at != 0 || !strings.Contains(err.Error(), "does not exist: make it, or set create") {
+	if at, err := p.Consume(t.Context(), b); err == nil || at != 0 ||
+		!strings.Contains(err.Error(), "does not exist: make it, or set create") {
 		t.Fatalf("acknowledged %d: %v", at, err)
 	}
 	if err := p.Health(); err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("health: %v", err)
 	}
-	p = loaded(t, settings(fake, map[string]any{"create": true, "partitions": 2, "replication": 1, "max_message_bytes": 2_000_000}), nil)
+	p = loaded(t, settings(fake, map[string]any{"create": true, "partitions": 2, "replication": 1,
+		"max_message_bytes": 2_000_000}), nil)
 	if at, err := p.Consume(t.Context(), b); err != nil || at != 3 {
 		t.Fatalf("acknowledged %d: %v", at, err)
 	}
 	info := fake.TopicInfo(topic)
-	if info == nil || len(fake.PartitionInfos(topic)) != 2 || info.Configs["max.message.bytes"] == nil || *info.Configs["max.message.bytes"] != "2000000" {
+	if info == nil || len(fake.PartitionInfos(topic)) != 2 || info.Configs["max.message.bytes"] == nil ||
+		*info.Configs["max.message.bytes"] != "2000000" {
 		t.Errorf("made: %+v", info)
 	}
 }
 
-// The brokers being away is no error of Configure; Health says so after the first batch, and finds out that they are back.
+// The brokers being away is no error of Configure; Health says so after the first batch, and finds out that they are
+// back.
 func TestBrokersAwayAndBack(t *testing.T) {
 	addr, port := remotetest.Reserve(t)
 	p := loaded(t, map[string]any{"brokers": []string{addr}, "topic": topic, "timeout": "2s"}, nil)
@@ -434,7 +443,8 @@ func TestTransactions(t *testing.T) {
 	if at, err := p.Consume(t.Context(), b); err == nil || at != 110 {
 		t.Fatalf("acknowledged %d: %v", at, err)
 	}
-	if again := checkOrder(t, drain(t, fake.ListenAddrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords()), 110); again != 0 {
+	if again := checkOrder(t, drain(t, fake.ListenAddrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.KeepControlRecords()), 110); again != 0 {
 		t.Errorf("%d committed twice", again)
 	}
 }
@@ -466,13 +476,15 @@ func TestConsumeEndsWithItsStream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.configure(t.Context(), plugin.Settings{Config: config, Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
+	if err := p.configure(t.Context(), plugin.Settings{Config: config,
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil))}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var log plugintest.Log
-	if err := p.consume(ctx, log.Append(lines(1, 10)...)); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, kgo.ErrClientClosed) {
+	if err := p.consume(ctx, log.Append(lines(1, 10)...)); !errors.Is(err, context.DeadlineExceeded) &&
+		!errors.Is(err, kgo.ErrClientClosed) {
 		t.Errorf("got %v", err)
 	}
 	if err := p.close(t.Context()); err != nil {

@@ -43,8 +43,8 @@ func (o *options) items(b *plugin.Batch) ([]item, error) {
 	return append(out, one), err
 }
 
-// record is one line of the log, byte for byte, with what a consumer needs to sort and deduplicate in headers. Its timestamp is
-// that of sending, so that the topic's retention counts from then.
+// record is one line of the log, byte for byte, with what a consumer needs to sort and deduplicate in headers. Its
+// timestamp is that of sending, so that the topic's retention counts from then.
 func (o *options) record(b *plugin.Batch, r *plugin.Record) *kgo.Record {
 	key, typ := b.StoreID, ""
 	var doc exact.Doc
@@ -72,8 +72,8 @@ func headers(b *plugin.Batch, typ string, more ...kgo.RecordHeader) []kgo.Record
 	return out
 }
 
-// gapItem says that records are missing for good, since retention removed them before they were delivered. Its key is the store
-// id, whatever the key of records is.
+// gapItem says that records are missing for good, since retention removed them before they were delivered. Its key is
+// the store id, whatever the key of records is.
 func (o *options) gapItem(b *plugin.Batch) (item, error) {
 	g := b.Gap
 	value, err := json.Marshal(struct {

@@ -17,7 +17,8 @@ func FuzzRecord(f *testing.F) {
 		o := &options{config: config{Key: key}}
 		b := &plugin.Batch{StoreID: "sto_A"}
 		r := o.record(b, &plugin.Record{Seq: math.MaxUint64, JSON: line})
-		if !bytes.Equal(r.Value, line) || len(r.Key) == 0 || header(r, "yett-seq") != "18446744073709551615" || weight(r) < len(line) {
+		if !bytes.Equal(r.Value, line) || len(r.Key) == 0 || header(r, "yett-seq") != "18446744073709551615" ||
+			weight(r) < len(line) {
 			t.Fatalf("%q became %q with key %q", line, r.Value, r.Key)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -103,7 +103,8 @@ func read(s plugin.Settings) (*options, error) {
 		c.add("/transactional_id", "at most 249 bytes")
 	}
 	var err error
-	if o.timeout, err = time.ParseDuration(o.Timeout); err != nil || o.timeout < 100*time.Millisecond || o.timeout > 28*time.Second {
+	if o.timeout, err = time.ParseDuration(o.Timeout); err != nil || o.timeout < 100*time.Millisecond ||
+		o.timeout > 28*time.Second {
 		c.add("/timeout", `a duration of 100ms to 28s, such as "20s"`)
 	}
 	c.sasl(o.SASL, s.Secrets["sasl_password"])
@@ -116,8 +117,9 @@ func read(s plugin.Settings) (*options, error) {
 }
 
 func (c *checker) demo(cfg *config, secrets map[string]string) {
-	if len(cfg.Brokers) > 0 || cfg.Topic != "" || cfg.SASL != nil || cfg.TLS != nil || cfg.TransactionalID != "" || cfg.Create || len(secrets) > 0 {
-		c.add("/demo", "goes with no brokers, topic, create, transactional_id, sasl, tls or secrets: nothing is sent")
+	if len(cfg.Brokers) > 0 || cfg.Topic != "" || cfg.SASL != nil || cfg.TLS != nil || cfg.TransactionalID != "" ||
+		cfg.Create || len(secrets) > 0 {
+		c.add("/demo", "not allowed with brokers, topic, create, transactional_id, sasl, tls or secrets: nothing is sent")
 	}
 }
 
@@ -140,7 +142,8 @@ func (c *checker) brokers(cfg *config) {
 		case err != nil || host == "" || notNumber != nil || n == 0 || len(b) > 260:
 			c.add(field, `host:port, such as "kafka-1.example.net:9093"`)
 		case cfg.TLS == nil && !cfg.AllowPlaintext && !remote.Loopback(host):
-			c.add(field, "without tls the log goes over the network in clear: give tls (an empty object will do), or set allow_plaintext")
+			c.add(field, "without tls the log goes over the network in clear: give tls (an empty object will do), or set "+
+				"allow_plaintext")
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
+	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -61,7 +61,8 @@ func TestBadSettings(t *testing.T) {
 		if strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error quotes a secret: %v", c.config, err)
 		}
-		if problems, ok := err.(plugin.Problems); c.field != "" && (!ok || len(problems) == 0 || problems[0].Field != c.field || !strings.Contains(problems[0].Message, c.message)) {
+		if problems, ok := err.(plugin.Problems); c.field != "" &&
+			(!ok || len(problems) == 0 || problems[0].Field != c.field || !strings.Contains(problems[0].Message, c.message)) {
 			t.Errorf("%s: %v", c.config, err)
 		}
 	}

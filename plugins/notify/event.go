@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -41,8 +41,8 @@ const (
 func (e *event) opens() bool { return e.Type == typeCreated }
 
 // events are the changes of deferred calls in a batch, in order. With args, the arguments of a call are taken from the
-// record of its decision, which follows in the same write and so nearly always in the same batch. What stands before the
-// record of a RecordError is given all the same.
+// record of its decision, which follows in the same write and so nearly always in the same batch. What stands before
+// the record of a RecordError is given all the same.
 func events(b *plugin.Batch, args bool) (out []*event, bad *plugin.RecordError) {
 	byID := map[string]*event{}
 	for i := range b.Records {

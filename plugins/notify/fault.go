@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 )
 
 // errLetter is a mail that cannot be written, or that the server refuses after it has seen all of it.
@@ -13,10 +13,12 @@ func (e *errLetter) Error() string { return e.err.Error() }
 func (e *errLetter) Unwrap() error { return e.err }
 
 // slackContent are errors of Slack's about what is in a message.
-var slackContent = map[string]bool{"msg_too_long": true, "no_text": true, "invalid_arguments": true, "invalid_blocks": true}
+var slackContent = map[string]bool{"msg_too_long": true, "no_text": true, "invalid_arguments": true,
+	"invalid_blocks": true}
 
-// ofContent says whether a message is refused for what is in it, so that the same one will never be taken. What passes, and what
-// the operator has to mend (a channel, a password, a URL), is no such failure: the next message would fail as well.
+// ofContent says whether a message is refused for what is in it, so that the same one will never be taken. What passes,
+// and what the operator has to mend (a channel, a password, a URL), is no such failure: the next message would fail as
+// well.
 func ofContent(err error) bool {
 	var unready *signedhttp.Unready
 	var refused *signedhttp.Refused

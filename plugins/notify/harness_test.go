@@ -37,9 +37,12 @@ type rec map[string]any
 
 // created, resolved and expired are records as the store writes them.
 func created(n int, more ...rec) rec {
-	r := rec{"v": 1, "store_id": "sto_A", "timestamp": start.Format(time.RFC3339Nano), "type": "defer_created", "principal_id": "k1", "defer_token": token,
-		"status": "pending", "agent_id": "bot", "session_id": "s1", "tool_id": "payments/refund", "call_id": "c1", "decision_id": fmt.Sprintf("dec_%d", n), "asked_by": "k1",
-		"rule_id": "money", "reason": "money moves", "approvals": 0, "approvals_required": 1, "expires_at": start.Add(5 * time.Minute).Format(time.RFC3339Nano)}
+	r := rec{"v": 1, "store_id": "sto_A", "timestamp": start.Format(time.RFC3339Nano), "type": "defer_created",
+		"principal_id": "k1", "defer_token": token,
+		"status": "pending", "agent_id": "bot", "session_id": "s1", "tool_id": "payments/refund", "call_id": "c1",
+		"decision_id": fmt.Sprintf("dec_%d", n), "asked_by": "k1",
+		"rule_id": "money", "reason": "money moves", "approvals": 0, "approvals_required": 1,
+		"expires_at": start.Add(5 * time.Minute).Format(time.RFC3339Nano)}
 	for _, m := range more {
 		for k, v := range m {
 			r[k] = v
@@ -49,7 +52,8 @@ func created(n int, more ...rec) rec {
 }
 
 func resolved(n int, status string, more ...rec) rec {
-	return created(n, append([]rec{{"type": "defer_resolved", "status": status, "approved": status == "approved", "approver_id": "ann", "reason": "looks right"}}, more...)...)
+	return created(n, append([]rec{{"type": "defer_resolved", "status": status, "approved": status == "approved",
+		"approver_id": "ann", "reason": "looks right"}}, more...)...)
 }
 
 func expired(n int) rec {
@@ -82,7 +86,8 @@ func clockwork(t *testing.T, config string, credentials map[string]string) *noti
 		now = now.Add(d)
 		return nil
 	}
-	in := plugin.Settings{Config: json.RawMessage(config), Secrets: map[string]string{}, Log: slog.New(slog.DiscardHandler)}
+	in := plugin.Settings{Config: json.RawMessage(config), Secrets: map[string]string{},
+		Log: slog.New(slog.DiscardHandler)}
 	if credentials != nil {
 		text, err := json.Marshal(credentials)
 		if err != nil {
@@ -181,7 +186,8 @@ func newPost(t *testing.T, set func(p *post)) *post {
 	p.conf = &tls.Config{Certificates: certs.TLS.Certificates}
 	certs.Close()
 	p.caFile = filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(p.caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.conf.Certificates[0].Certificate[0]}), 0o600); err != nil {
+	if err := os.WriteFile(p.caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: p.conf.Certificates[0].Certificate[0]}), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

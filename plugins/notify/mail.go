@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 )
 
 // mailer sends mail. The end of a call is a reply to the mail that said it waits.
@@ -40,7 +40,9 @@ type letter struct {
 }
 
 // page is the HTML part. The template escapes all that comes from outside.
-var page = template.Must(template.New("mail").Funcs(template.FuncMap{"name": func(f field) string { return f.name }, "value": func(f field) string { return f.value }}).Parse(
+var page = template.Must(template.New("mail").Funcs(template.FuncMap{"name": func(f field) string {
+	return f.name
+}, "value": func(f field) string { return f.value }}).Parse(
 	`<!doctype html><html><body><p><b>{{.Title}}</b></p>
 {{if .Fields}}<table>{{range .Fields}}<tr><td>{{name .}}</td><td><code>{{value .}}</code></td></tr>
 {{end}}</table>{{end}}{{if .Items}}<ul>{{range .Items}}<li><code>{{.}}</code></li>
@@ -77,7 +79,8 @@ func (m *mailer) write(l *letter) ([]byte, error) {
 	}
 	head("From", m.from.String())
 	head("To", strings.Join(to, ",\r\n "))
-	head("Subject", mime.QEncoding.Encode("utf-8", strings.ReplaceAll(l.Subject, "=?", "= ?"))) // a name is no encoded word
+	// a name is no encoded word
+	head("Subject", mime.QEncoding.Encode("utf-8", strings.ReplaceAll(l.Subject, "=?", "= ?")))
 	head("Date", m.clock.Now().UTC().Format(time.RFC1123Z))
 	head("Message-ID", "<"+l.ID+">")
 	if l.Reply != "" {
@@ -96,7 +99,8 @@ func (m *mailer) write(l *letter) ([]byte, error) {
 		return nil, err
 	}
 	for _, p := range []struct{ kind, text string }{{"text/plain", l.text()}, {"text/html", html.String()}} {
-		w, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {p.kind + "; charset=utf-8"}, "Content-Transfer-Encoding": {"base64"}})
+		w, err := parts.CreatePart(textproto.MIMEHeader{"Content-Type": {p.kind + "; charset=utf-8"},
+			"Content-Transfer-Encoding": {"base64"}})
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +145,8 @@ func (m *mailer) letter(e *event) *letter {
 		fields[i].value = mailText(fields[i].value)
 	}
 	about := visible(e.Tool, 80) + " (" + visible(e.Agent, 80) + ")"
-	return &letter{Subject: "[Yett] " + e.title() + ": " + about, ID: m.id(eventID(e)), Title: e.title(), Fields: fields, Link: m.links.of(e), Open: e.opens()}
+	return &letter{Subject: "[Yett] " + e.title() + ": " + about, ID: m.id(eventID(e)), Title: e.title(), Fields: fields,
+		Link: m.links.of(e), Open: e.opens()}
 }
 
 func (m *mailer) open(ctx context.Context, until time.Time, e *event) (ref, error) {
@@ -158,11 +163,13 @@ func (m *mailer) settle(ctx context.Context, until time.Time, e *event, of ref) 
 }
 
 func (m *mailer) digest(ctx context.Context, until time.Time, d *digest) error {
-	l := &letter{Subject: "[Yett] " + d.head(), ID: m.id(d.id), Title: d.head(), Link: m.links.all(), Open: len(d.opened) > 0}
+	l := &letter{Subject: "[Yett] " + d.head(), ID: m.id(d.id), Title: d.head(), Link: m.links.all(),
+		Open: len(d.opened) > 0}
 	for _, all := range [][]*event{d.opened, d.settled} {
 		some, more := shown(all)
 		for _, e := range some {
-			l.Items = append(l.Items, e.word()+": "+mailText(visible(e.Tool, maxName))+" by "+mailText(visible(e.Agent, maxName)))
+			l.Items = append(l.Items, e.word()+": "+mailText(visible(e.Tool, maxName))+" by "+
+				mailText(visible(e.Agent, maxName)))
 		}
 		if more > 0 {
 			l.More = append(l.More, fmt.Sprintf("and %d more", more))

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -30,9 +30,11 @@ func newPlugin() plugin.Subscriber {
 	n := newNotifier()
 	return plugin.Subscriber{
 		Info: plugin.Info{
-			Name: "notify", Version: "1.0.0", Description: "tells approvers about deferred calls, by Slack, signed webhooks and mail",
+			Name: "notify", Version: "1.0.0", Description: "tells approvers about deferred calls, by Slack, signed webhooks " +
+				"and mail",
 			ConfigSchema: schema, ExampleConfig: `{"console_url": "http://127.0.0.1:8422", "targets": [{"name": "log", "kind": "log"}]}`,
-			Secrets: []plugin.Secret{{Name: secretCredentials, Description: "a JSON object: names of credentials, and their values"}},
+			Secrets: []plugin.Secret{{Name: secretCredentials,
+				Description: "a JSON object: names of credentials, and their values"}},
 		},
 		Validate:  func(_ context.Context, in plugin.Settings) error { _, _, err := read(in); return err },
 		Configure: func(_ context.Context, in plugin.Settings) error { return n.configure(in) },
@@ -78,8 +80,10 @@ func (n *notifier) configure(in plugin.Settings) error {
 			}
 			return plugin.Problem{Field: fmt.Sprintf("/targets/%d", i), Message: err.Error()}
 		}
-		targets = append(targets, &target{name: t.Name, tools: t.Tools, agents: t.Agents, priorities: t.Priorities, drop: t.OnFailure == "drop",
-			most: *t.DigestOver, rate: bucket{perMinute: t.PerMinute, burst: max(2**t.DigestOver, 1)}, to: to, state: n.state, clock: n.clock, log: in.Log})
+		targets = append(targets, &target{name: t.Name, tools: t.Tools, agents: t.Agents, priorities: t.Priorities,
+			drop: t.OnFailure == "drop", most: *t.DigestOver,
+			rate: bucket{perMinute: t.PerMinute, burst: max(2**t.DigestOver, 1)}, to: to, state: n.state, clock: n.clock,
+			log: in.Log})
 	}
 	n.targets = targets
 	return nil
@@ -118,7 +122,8 @@ func (n *notifier) mailer(t *targetConfig, secret string, l links) (sender, erro
 	if err != nil {
 		return nil, err
 	}
-	m := &mailer{clock: n.clock, links: l, smtp: &smtpClient{address: t.SMTP.Address, security: t.SMTP.Security, conf: conf, hello: t.SMTP.Hello, username: t.SMTP.Username, password: secret}}
+	m := &mailer{clock: n.clock, links: l, smtp: &smtpClient{address: t.SMTP.Address, security: t.SMTP.Security,
+		conf: conf, hello: t.SMTP.Hello, username: t.SMTP.Username, password: secret}}
 	if m.from, err = mail.ParseAddress(t.From); err != nil {
 		return nil, errors.New("from is no mail address")
 	}
@@ -135,9 +140,9 @@ func (n *notifier) mailer(t *targetConfig, secret string, l links) (sender, erro
 // maxBatch is how long a batch may take at most: the host waits 30s, and holds silence against a record.
 const maxBatch = 28 * time.Second
 
-// consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up. A *plugin.RecordError is
-// about a record that cannot be read, or whose message is refused for what is in it. Any other error, as when a target is
-// down, blames no record: what not all targets know comes again for as long as that lasts.
+// consume tells all targets, side by side, what is news in a batch. nil: each knows, or has given it up. A
+// *plugin.RecordError is about a record that cannot be read, or whose message is refused for what is in it. Any other
+// error, as when a target is down, blames no record: what not all targets know comes again for as long as that lasts.
 func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +150,8 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 		return errors.New("the plugin is not configured, or is closed")
 	}
 	if g := b.Gap; g != nil {
-		n.state.log.Warn("records do not come here: nobody is told of the calls in them", "first_seq", g.First, "last_seq", g.Last, "reason", g.Reason)
+		n.state.log.Warn("records do not come here: nobody is told of the calls in them", "first_seq", g.First, "last_seq",
+			g.Last, "reason", g.Reason)
 	}
 	all, bad := events(b, n.args)
 	if len(all) == 0 {
@@ -170,8 +176,8 @@ func (n *notifier) consume(ctx context.Context, b *plugin.Batch) error {
 	return behind(all, earliest(results, bad))
 }
 
-// behind says of an outage which calls all targets know of already, so that they are not told again, not even without a state.
-// It is up to the last record of those: the ones that follow it may belong to the next call.
+// behind says of an outage which calls all targets know of already, so that they are not told again, not even without a
+// state. It is up to the last record of those: the ones that follow it may belong to the next call.
 func behind(all []*event, err *failed) error {
 	told := uint64(0)
 	for _, e := range all {

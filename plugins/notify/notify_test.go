@@ -45,7 +45,8 @@ func told(t *testing.T, w *web) string {
 			out = append(out, kind+":"+call.ID+":"+call.Status)
 			continue
 		}
-		out = append(out, fmt.Sprintf("digest:%d+%d:%d+%d", len(many.Opened), many.MoreOpened, len(many.Settled), many.MoreSettled))
+		out = append(out, fmt.Sprintf("digest:%d+%d:%d+%d", len(many.Opened), many.MoreOpened, len(many.Settled),
+			many.MoreSettled))
 	}
 	return strings.Join(out, " ")
 }
@@ -70,7 +71,8 @@ func TestCalls(t *testing.T) {
 		{"only some priorities", `, "priorities": ["high", "none"]`, []*plugin.Batch{batch(1, created(1, rec{"priority": "low"}), created(2, rec{"priority": "high"}), created(3))}, "requested:dec_2:pending requested:dec_3:pending"},
 		{"other records", "", []*plugin.Batch{batch(1, rec{"type": "decision"}, rec{"type": "kill"}, rec{})}, ""},
 		{"many", "", []*plugin.Batch{many(1, 30, created), many(31, 30, func(n int, _ ...rec) rec { return resolved(n, "denied") })},
-			"requested:dec_1:pending requested:dec_2:pending requested:dec_3:pending requested:dec_4:pending requested:dec_5:pending digest:10+15:0+0 " +
+			"requested:dec_1:pending requested:dec_2:pending requested:dec_3:pending requested:dec_4:pending " +
+				"requested:dec_5:pending digest:10+15:0+0 " +
 				"settled:dec_1:denied settled:dec_2:denied settled:dec_3:denied settled:dec_4:denied digest:0+0:10+16"},
 		{"all in a digest", `, "digest_over": 0`, []*plugin.Batch{many(1, 3, created)}, "digest:3+0:0+0"},
 	} {
@@ -152,20 +154,22 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := clockwork(t, config, nil)
-	if err := broken.consume(context.Background(), batch(3, created(2))); err == nil || !strings.Contains(err.Error(), "move the file away") {
+	if err := broken.consume(context.Background(), batch(3, created(2))); err == nil ||
+		!strings.Contains(err.Error(), "move the file away") {
 		t.Errorf("a broken state: %v", err)
 	}
 }
 
-// A target that is down fails the batch at the first call that it was not told of, and holds the others up no longer than
-// that; with drop it is given up and the batch is taken.
+// A target that is down fails the batch at the first call that it was not told of, and holds the others up no longer
+// than that; with drop it is given up and the batch is taken.
 func TestFailure(t *testing.T) {
 	for _, tc := range []struct {
 		policy string
 		status int
 		fails  bool
 		seq    uint64 // of the RecordError; 0: no record is to blame
-	}{{"retry", 503, true, 0}, {"retry", 404, true, 0}, {"retry", 422, true, 2}, {"drop", 503, false, 0}, {"drop", 404, false, 0}, {"drop", 422, false, 0}} {
+	}{{"retry", 503, true, 0}, {"retry", 404, true, 0}, {"retry", 422, true, 2}, {"drop", 503, false, 0},
+		{"drop", 404, false, 0}, {"drop", 422, false, 0}} {
 		good := newWeb(t, nil)
 		down := newWeb(t, func(n int, _ request) (int, string) {
 			if n == 1 {
@@ -192,7 +196,9 @@ func TestFailure(t *testing.T) {
 
 // What comes before a record that cannot be read is told before the record is complained of.
 func TestBadRecord(t *testing.T) {
-	for _, bad := range []rec{{"type": 5}, {"type": "defer_created", "decision_id": "../x", "expires_at": "2026-01-01T00:00:00Z"}, {"type": "defer_expired", "decision_id": "dec_1"}, created(1, rec{"approvals": "x"})} {
+	for _, bad := range []rec{{"type": 5}, {"type": "defer_created", "decision_id": "../x",
+		"expires_at": "2026-01-01T00:00:00Z"}, {"type": "defer_expired", "decision_id": "dec_1"},
+		created(1, rec{"approvals": "x"})} {
 		w := newWeb(t, nil)
 		n := clockwork(t, hookConfig(w.URL, ""), nil)
 		err := n.consume(context.Background(), batch(1, created(1), bad, created(3)))
@@ -259,7 +265,8 @@ func TestEarliest(t *testing.T) {
 		var later *plugin.Later
 		errors.As(err, &bad)
 		errors.As(err, &later)
-		if !errors.Is(err, tc.err) || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq || (later != nil) != (tc.later != 0) || later != nil && later.Seq != tc.later {
+		if !errors.Is(err, tc.err) || (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq ||
+			(later != nil) != (tc.later != 0) || later != nil && later.Seq != tc.later {
 			t.Errorf("%s: %#v, want %v at record %d (0: none)", tc.name, err, tc.err, tc.seq)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -154,7 +154,8 @@ func read(in plugin.Settings) (config, map[string]string, error) {
 			w.add("secrets."+secretCredentials, "must be a JSON object of strings") // nothing of the text is shown
 		}
 	}
-	if u, err := url.Parse(c.ConsoleURL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(c.ConsoleURL, "|<>\" \r\n") {
+	if u, err := url.Parse(c.ConsoleURL); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+		u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(c.ConsoleURL, "|<>\" \r\n") {
 		w.add("/console_url", "must be a URL such as https://yett.example.com:8422, without user, query and fragment")
 	}
 	if c.State != "" && !filepath.IsAbs(c.State) {
@@ -270,7 +271,7 @@ func (t *targetConfig) checkKind(w wrongs, secret string) {
 		if _, err := signedhttp.ParseSecret(secret); err != nil && !t.Unsigned {
 			w.add("/credential_name", err.Error()+"; or set unsigned: true")
 		} else if t.Unsigned && secret != "" {
-			w.add("/unsigned", "goes with no credential")
+			w.add("/unsigned", "not allowed with credential")
 		}
 		t.checkEndpoint(w)
 	case kindMail:
@@ -331,13 +332,15 @@ func (t *targetConfig) checkMail(w wrongs, secret string) {
 		w.add("/tls/ca_file", "must be an absolute path")
 	}
 	if t.TLS.CertFile != "" || t.TLS.KeyFile != "" {
-		w.add("/tls", "only ca_file goes with email")
+		w.add("/tls", "email takes only ca_file")
 	}
 }
 
-// isAddress says whether mail can be handed over for an address as it stands: a server need not know SMTPUTF8, and net/smtp
-// puts the address into a command without quotes.
+// isAddress says whether mail can be handed over for an address as it stands: a server need not know SMTPUTF8, and
+// net/smtp puts the address into a command without quotes.
 func isAddress(text string) bool {
 	a, err := mail.ParseAddress(text)
-	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\\<>`, r) })
+	return err == nil && !strings.ContainsFunc(a.Address, func(r rune) bool {
+		return r <= ' ' || r > '~' || strings.ContainsRune(`"\\<>`, r)
+	})
 }

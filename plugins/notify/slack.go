@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 )
 
 // maxAnswer is how much of an answer is read.
@@ -42,7 +42,8 @@ func mrkdwnDigest(d *digest, link string) string {
 	list := func(all []*event) {
 		some, more := shown(all)
 		for _, e := range some {
-			b.WriteString("• " + e.word() + ": " + slackCode(visible(e.Tool, maxName)) + " by " + slackCode(visible(e.Agent, maxName)) + "\n")
+			b.WriteString("• " + e.word() + ": " + slackCode(visible(e.Tool, maxName)) + " by " +
+				slackCode(visible(e.Agent, maxName)) + "\n")
 		}
 		if more > 0 {
 			fmt.Fprintf(&b, "• and %d more\n", more)
@@ -54,7 +55,8 @@ func mrkdwnDigest(d *digest, link string) string {
 	return b.String()
 }
 
-// slackMessage is what both kinds of Slack targets post. Nothing of a link is shown, and no name is turned into a mention.
+// slackMessage is what both kinds of Slack targets post. Nothing of a link is shown, and no name is turned into a
+// mention.
 type slackMessage struct {
 	Channel     string `json:"channel,omitempty"`
 	TS          string `json:"ts,omitempty"`
@@ -107,7 +109,8 @@ type slackBot struct {
 }
 
 // slackLater are errors of Slack's that pass.
-var slackLater = map[string]bool{"ratelimited": true, "rate_limited": true, "internal_error": true, "fatal_error": true, "service_unavailable": true, "request_timeout": true}
+var slackLater = map[string]bool{"ratelimited": true, "rate_limited": true, "internal_error": true, "fatal_error": true,
+	"service_unavailable": true, "request_timeout": true}
 
 // errSlack is an error of Slack's that will not pass.
 type errSlack struct{ code string }
@@ -119,7 +122,8 @@ func (s *slackBot) call(ctx context.Context, until time.Time, method string, m s
 	if err != nil {
 		return ref{}, err
 	}
-	msg := signedhttp.Message{URL: s.api + "/" + method, Body: body, Header: http.Header{"Authorization": {"Bearer " + s.token}}}
+	msg := signedhttp.Message{URL: s.api + "/" + method, Body: body,
+		Header: http.Header{"Authorization": {"Bearer " + s.token}}}
 	err = signedhttp.Deliver(ctx, s.clock, until, func(ctx context.Context) (time.Duration, bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, tryFor)
 		defer cancel()
@@ -172,7 +176,8 @@ func (s *slackBot) settle(ctx context.Context, until time.Time, e *event, of ref
 }
 
 func (s *slackBot) digest(ctx context.Context, until time.Time, d *digest) error {
-	_, err := s.call(ctx, until, "chat.postMessage", slackMessage{Channel: s.channel, Text: mrkdwnDigest(d, s.links.all())})
+	_, err := s.call(ctx, until, "chat.postMessage",
+		slackMessage{Channel: s.channel, Text: mrkdwnDigest(d, s.links.all())})
 	return err
 }
 

@@ -32,7 +32,8 @@ type smtpClient struct {
 
 // send hands one message over. again says whether the failure may pass: a 5xx answer does not. A server that offers no
 // STARTTLS where the settings want it gets no mail and no password.
-func (s *smtpClient) send(ctx context.Context, from *mail.Address, to []*mail.Address, text []byte) (again bool, err error) {
+func (s *smtpClient) send(ctx context.Context, from *mail.Address, to []*mail.Address, text []byte) (again bool,
+	err error) {
 	c, err := s.connect(ctx)
 	if err != nil {
 		return s.passes(err), err
@@ -150,8 +151,8 @@ func (s *smtpClient) hand(c *smtp.Client, from *mail.Address, to []*mail.Address
 	return nil
 }
 
-// loginAuth is AUTH LOGIN, which some servers offer instead of PLAIN. It says nothing on a connection in clear, other than
-// to this machine.
+// loginAuth is AUTH LOGIN, which some servers offer instead of PLAIN. It says nothing on a connection in clear, other
+// than to this machine.
 type loginAuth struct{ username, password string }
 
 func (a *loginAuth) Start(s *smtp.ServerInfo) (string, []byte, error) {

@@ -54,8 +54,8 @@ type state struct {
 	lock  *os.File
 }
 
-// load takes the lock and reads the file, once. At a reload the process before this one may still write it, so it is not
-// done before the first batch.
+// load takes the lock and reads the file, once. At a reload the process before this one may still write it, so it is
+// not done before the first batch.
 func (s *state) load() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,8 @@ func parseState(text []byte) (map[string]*callState, error) {
 		}
 		for _, m := range c.Targets {
 			if m == nil {
-				return nil, fmt.Errorf("state: the entry %q of %s has an empty target; move the file away to begin anew", id, stateName)
+				return nil, fmt.Errorf("state: the entry %q of %s has an empty target; move the file away to begin anew", id,
+					stateName)
 			}
 		}
 	}
@@ -167,7 +168,8 @@ func (s *state) trim(now time.Time) {
 	for _, id := range ids[:over] {
 		delete(s.calls, id)
 	}
-	s.log.Warn("too many calls are open: messages about the oldest will not be updated", "forgotten", over, "limit", maxCalls)
+	s.log.Warn("too many calls are open: messages about the oldest will not be updated", "forgotten", over, "limit",
+		maxCalls)
 }
 
 // save writes the file anew and puts it in the place of the old one.

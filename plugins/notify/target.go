@@ -8,14 +8,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk"
 )
 
 // sender is one kind of target. Each method sends one message, trying again until the time is over.
 type sender interface {
-	open(ctx context.Context, until time.Time, e *event) (ref, error)    // a call waits
-	settle(ctx context.Context, until time.Time, e *event, of ref) error // it does no longer; of is the message that said it does
+	open(ctx context.Context, until time.Time, e *event) (ref, error) // a call waits
+	// it does no longer; of is the message that said it does
+	settle(ctx context.Context, until time.Time, e *event, of ref) error
 	digest(ctx context.Context, until time.Time, d *digest) error
 	close()
 }
@@ -84,9 +85,10 @@ func priorityOf(e *event) string {
 
 // failed says at which record a target could not be told.
 type failed struct {
-	seq     uint64
-	err     error
-	content bool // the message is refused for what is in it; otherwise the target or the settings are at fault, and no record is
+	seq uint64
+	err error
+	// the message is refused for what is in it; otherwise the target or the settings are at fault, and no record is
+	content bool
 }
 
 // tell tells the target what is news to it. nil means that it knows, or that on_failure gave it up.
@@ -118,8 +120,8 @@ func (t *target) tell(ctx context.Context, until time.Time, id string, all []*ev
 	return f
 }
 
-// await waits for as long as the target asked to be left alone. It is an error when that is too long for this batch. What would
-// be dropped for it is tried all the same.
+// await waits for as long as the target asked to be left alone. It is an error when that is too long for this batch.
+// What would be dropped for it is tried all the same.
 func (t *target) await(ctx context.Context, until time.Time) error {
 	d := t.notYet.Sub(t.clock.Now())
 	switch {
@@ -209,7 +211,8 @@ func (t *target) done(err error, marks map[*event]mark) error {
 		for e, m := range marks {
 			m.Lost = true
 			marks[e] = m
-			t.log.Error("a message is given up, as on_failure says", "target", t.name, "seq", e.Seq, "decision_id", e.ID, "error", err.Error())
+			t.log.Error("a message is given up, as on_failure says", "target", t.name, "seq", e.Seq, "decision_id", e.ID,
+				"error", err.Error())
 		}
 	}
 	if err := t.state.tell(t.name, t.clock.Now(), marks); err != nil {

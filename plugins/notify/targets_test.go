@@ -42,7 +42,8 @@ func slackText(t *testing.T, r request) string {
 func TestSlackHook(t *testing.T) {
 	w := newWeb(t, nil)
 	n := clockwork(t, fmt.Sprintf(`{"console_url": %q, "show_args": true, "targets": [{"name": "s", "kind": "slack", "credential_name": "hook"}]}`, console+"/"), map[string]string{"hook": w.URL + "/services/T/B/x"})
-	consume(t, n, batch(1, created(1, rec{"tool_id": hostile}), rec{"type": "decision", "decision_id": "dec_1", "args": rec{"note": "<!channel>", "amount": json.Number("1.50")}}),
+	consume(t, n, batch(1, created(1, rec{"tool_id": hostile}),
+		rec{"type": "decision", "decision_id": "dec_1", "args": rec{"note": "<!channel>", "amount": json.Number("1.50")}}),
 		batch(3, resolved(1, "approved", rec{"tool_id": hostile, "reason": "ok <!here>"})))
 	got := w.requests()
 	if len(got) != 2 || got[0].path != "/services/T/B/x" || got[0].header.Get("webhook-signature") != "" {
@@ -50,13 +51,15 @@ func TestSlackHook(t *testing.T) {
 	}
 	want := "*Approval needed*\n" +
 		"• Tool: `xˋ &lt;!channel&gt; &lt;https://evil|click&gt; @\u200bhere *b* &amp;amp; &lt;script&gt;alert(1)&lt;/script&gt;⟨U+000D⟩⟨U+000A⟩Bcc: evil@\u200bexample.com⟨U+202E⟩⟨U+200B⟩`\n" +
-		"• Agent: `bot`\n• Session: `s1`\n• Asked by key: `k1`\n• Rule: `money`\n• Reason: `money moves`\n• Arguments: `{\"amount\":1.50,\"note\":\"&lt;!channel&gt;\"}`\n• Expires: `2026-01-01 12:05:00 UTC`\n" +
+		"• Agent: `bot`\n• Session: `s1`\n• Asked by key: `k1`\n• Rule: `money`\n• Reason: `money moves`\n• Arguments: " +
+		"`{\"amount\":1.50,\"note\":\"&lt;!channel&gt;\"}`\n• Expires: `2026-01-01 12:05:00 UTC`\n" +
 		"<https://yett.example.com:8422/approvals/dec_1|Sign in to the console to decide>"
 	text := strings.ReplaceAll(strings.ReplaceAll(slackText(t, got[0]), `\u003c`, "&lt;"), `\u003e`, "&gt;")
 	if text != want {
 		t.Errorf("text\n%s\nwant\n%s", text, want)
 	}
-	if text := slackText(t, got[1]); !strings.HasPrefix(text, "*Approved*\n") || !strings.Contains(text, "By: `ann`") || !strings.Contains(text, "`ok &lt;!here&gt;`") {
+	if text := slackText(t, got[1]); !strings.HasPrefix(text, "*Approved*\n") || !strings.Contains(text, "By: `ann`") ||
+		!strings.Contains(text, "`ok &lt;!here&gt;`") {
 		t.Errorf("the end: %s", text)
 	}
 	if strings.Contains(got[0].body, "blocks") || strings.Contains(got[0].body, "button") {
@@ -95,7 +98,8 @@ func TestSlackBot(t *testing.T) {
 			if err := json.Unmarshal([]byte(r.body), &m); err != nil {
 				t.Fatal(err)
 			}
-			calls = append(calls, fmt.Sprintf("%s:%s:%s:%s", strings.TrimPrefix(r.path, "/api/chat."), m.Channel, m.TS, m.ThreadTS))
+			calls = append(calls, fmt.Sprintf("%s:%s:%s:%s", strings.TrimPrefix(r.path, "/api/chat."), m.Channel, m.TS,
+				m.ThreadTS))
 		}
 		if got := strings.Join(calls, " "); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
@@ -114,7 +118,8 @@ func TestWebhookSigned(t *testing.T) {
 	}
 	got := w.requests()
 	for i, id := range []string{"dec_1-7", "dec_1-8"} {
-		if err := v.VerifyIgnoringTimestamp([]byte(got[i].body), got[i].header); err != nil || got[i].header.Get("webhook-id") != id {
+		if err := v.VerifyIgnoringTimestamp([]byte(got[i].body), got[i].header); err != nil ||
+			got[i].header.Get("webhook-id") != id {
 			t.Errorf("event %d: %v, id %s", i, err, got[i].header.Get("webhook-id"))
 		}
 	}
@@ -139,21 +144,26 @@ func TestMail(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := newPost(t, func(p *post) { p.auth, p.implicit = tc.auth, tc.security == "tls" })
 			n := clockwork(t, mailConfig(p, fmt.Sprintf(`, "security": %q, "username": "yett"`, tc.security)), password)
-			consume(t, n, batch(1, created(1, rec{"tool_id": hostile, "agent_id": "=?utf-8?q?evil?="})), batch(2, resolved(1, "denied", rec{"tool_id": hostile})))
+			consume(t, n, batch(1, created(1, rec{"tool_id": hostile, "agent_id": "=?utf-8?q?evil?="})),
+				batch(2, resolved(1, "denied", rec{"tool_id": hostile})))
 			mails, auths := p.taken()
 			if len(mails) != 2 || len(auths) == 0 || auths[0] != tc.said {
 				t.Fatalf("%d mails, AUTH %q", len(mails), auths)
 			}
 			first, second := parse(t, mails[0]), parse(t, mails[1])
-			if len(first.Header["Bcc"]) > 0 || first.Header.Get("Message-ID") != "<dec_1-1.yett@example.com>" || second.Header.Get("In-Reply-To") != first.Header.Get("Message-ID") || second.Header.Get("Message-ID") == first.Header.Get("Message-ID") {
+			if len(first.Header["Bcc"]) > 0 || first.Header.Get("Message-ID") != "<dec_1-1.yett@example.com>" ||
+				second.Header.Get("In-Reply-To") != first.Header.Get("Message-ID") ||
+				second.Header.Get("Message-ID") == first.Header.Get("Message-ID") {
 				t.Errorf("headers %v and %v", first.Header, second.Header)
 			}
 			subject, err := new(mime.WordDecoder).DecodeHeader(first.Header.Get("Subject"))
-			if err != nil || !strings.HasPrefix(subject, "[Yett] Approval needed: x` <!channel>") || !strings.Contains(subject, "= ?utf-8?q?evil?=") || strings.ContainsAny(subject, "\r\n\u202e") {
+			if err != nil || !strings.HasPrefix(subject, "[Yett] Approval needed: x` <!channel>") ||
+				!strings.Contains(subject, "= ?utf-8?q?evil?=") || strings.ContainsAny(subject, "\r\n\u202e") {
 				t.Errorf("subject %q, %v", subject, err)
 			}
 			parts := bodies(t, first)
-			if !strings.Contains(parts[0], "\nTool: x` <!channel>") || !strings.Contains(parts[0], console+"/approvals/dec_1\n") || strings.Contains(parts[0], "\nBcc") {
+			if !strings.Contains(parts[0], "\nTool: x` <!channel>") ||
+				!strings.Contains(parts[0], console+"/approvals/dec_1\n") || strings.Contains(parts[0], "\nBcc") {
 				t.Errorf("text part:\n%s", parts[0])
 			}
 			if strings.Contains(parts[1], "<script>") || !strings.Contains(parts[1], "&lt;script&gt;") || !strings.Contains(parts[1], `<a href="https://yett.example.com:8422/approvals/dec_1">`) || strings.Contains(parts[1], "<form") {
@@ -248,7 +258,9 @@ func smtpClientTo(p *post) *smtpClient {
 }
 
 func TestVisible(t *testing.T) {
-	for in, want := range map[string]string{"plain": "plain", "a\nb": "a⟨U+000A⟩b", "a\u202eb": "a⟨U+202E⟩b", "ünï 漢": "ünï 漢", "a\u00a0b": "a⟨U+00A0⟩b", "a\u3164b\u2800\ufe0f": "a⟨U+3164⟩b⟨U+2800⟩⟨U+FE0F⟩", "\xff": "\ufffd", "0123456789abc": "0123456789… (3 more bytes)"} {
+	for in, want := range map[string]string{"plain": "plain", "a\nb": "a⟨U+000A⟩b", "a\u202eb": "a⟨U+202E⟩b",
+		"ünï 漢": "ünï 漢", "a\u00a0b": "a⟨U+00A0⟩b", "a\u3164b\u2800\ufe0f": "a⟨U+3164⟩b⟨U+2800⟩⟨U+FE0F⟩", "\xff": "\ufffd",
+		"0123456789abc": "0123456789… (3 more bytes)"} {
 		if got := visible(in, 10); got != want {
 			t.Errorf("%q is %q, want %q", in, got, want)
 		}
@@ -257,7 +269,8 @@ func TestVisible(t *testing.T) {
 
 func TestMailFromAnyDomain(t *testing.T) {
 	p := newPost(t, func(*post) {})
-	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), "yett@example.com", "yett@[127.0.0.1]", 1), password)
+	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), "yett@example.com", "yett@[127.0.0.1]", 1),
+		password)
 	consume(t, n, batch(1, created(1)))
 	if mails, _ := p.taken(); len(mails) != 1 || len(bodies(t, parse(t, mails[0]))) != 2 {
 		t.Errorf("%q", mails)
@@ -267,7 +280,8 @@ func TestMailFromAnyDomain(t *testing.T) {
 // Nothing that an agent wrote is a link in a mail: programs make links of plain text too.
 func TestMailHasOneLink(t *testing.T) {
 	p := newPost(t, func(*post) {})
-	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), `"targets"`, `"show_args": true, "targets"`, 1), password)
+	n := clockwork(t, strings.Replace(mailConfig(p, `, "username": "yett"`), `"targets"`, `"show_args": true, "targets"`,
+		1), password)
 	consume(t, n, batch(1, created(1, rec{"tool_id": "see https://evil.example/approve", "agent_id": "www.evil.example", "reason": "ask boss@evil.example"}),
 		rec{"type": "decision", "decision_id": "dec_1", "args": rec{"n": json.Number("1.50"), "u": "http://evil.example"}}))
 	mails, _ := p.taken()
@@ -377,7 +391,8 @@ func TestSettings(t *testing.T) {
 			in.Secrets[secretCredentials] = tc.credentials
 		}
 		_, _, err := read(in)
-		if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "top-secret")) {
+		if (err == nil) != (tc.err == "") || err != nil &&
+			(!strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "top-secret")) {
 			t.Errorf("%s %s: %v, want %q", tc.config, tc.credentials, err, tc.err)
 		}
 	}

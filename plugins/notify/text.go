@@ -19,8 +19,9 @@ func blank(r rune) bool {
 	return r == '\u2800' || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// visible makes text from outside one line in which all can be seen: control characters, line ends, bidirectional marks,
-// zero-width characters and blanks become their code in brackets. What is beyond max characters is cut, and that is said.
+// visible makes text from outside one line in which all can be seen: control characters, line ends, bidirectional
+// marks, zero-width characters and blanks become their code in brackets. What is beyond max characters is cut, and that
+// is said.
 func visible(s string, max int) string {
 	var b strings.Builder
 	shown := 0
@@ -42,13 +43,13 @@ func visible(s string, max int) string {
 	return b.String()
 }
 
-// slackCode is text from outside as code in Slack's mrkdwn: &, < and > are escaped, so that no link or <!channel> can be
-// made, a backtick cannot end the code, and behind an @ stands a zero-width space, so that servers that are only like
-// Slack find no @channel.
+// slackCode is text from outside as code in Slack's mrkdwn: &, < and > are escaped, so that no link or <!channel> can
+// be made, a backtick cannot end the code, and behind an @ stands a zero-width space, so that servers that are only
+// like Slack find no @channel.
 var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "`", "ˋ", "@", "@\u200b")
 
-// mailText is text from outside in which mail programs find nothing to make a link of: behind what would be part of an address
-// stands a zero-width space.
+// mailText is text from outside in which mail programs find nothing to make a link of: behind what would be part of an
+// address stands a zero-width space.
 func mailText(visible string) string {
 	var b strings.Builder
 	for rest := visible; rest != ""; {

@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 )
 
-// links lead into the console. They name a deferred call by the id of its decision, and whoever follows one signs in there.
+// links lead into the console. They name a deferred call by the id of its decision, and whoever follows one signs in
+// there.
 type links struct{ console string }
 
 func (l links) of(e *event) string { return l.all() + "/" + e.ID }
@@ -60,7 +61,8 @@ type hookDigest struct {
 }
 
 func (h *hook) callOf(e *event) hookCall {
-	return hookCall{e.ID, e.word(), e.Tool, e.Agent, e.Session, e.AskedBy, e.Rule, e.Reason, e.Priority, e.Approver, e.Approvals, e.Required, e.Expires, e.Args, h.links.of(e)}
+	return hookCall{e.ID, e.word(), e.Tool, e.Agent, e.Session, e.AskedBy, e.Rule, e.Reason, e.Priority, e.Approver,
+		e.Approvals, e.Required, e.Expires, e.Args, h.links.of(e)}
 }
 
 func (h *hook) post(ctx context.Context, until time.Time, id string, e hookEvent) error {
@@ -119,7 +121,8 @@ func (l *logged) open(ctx context.Context, until time.Time, e *event) (ref, erro
 }
 
 func (l *logged) settle(_ context.Context, _ time.Time, e *event, _ ref) error {
-	l.log.Info(e.title(), "tool_id", visible(e.Tool, maxName), "agent_id", visible(e.Agent, maxName), "status", e.word(), "url", l.links.of(e))
+	l.log.Info(e.title(), "tool_id", visible(e.Tool, maxName), "agent_id", visible(e.Agent, maxName), "status", e.word(),
+		"url", l.links.of(e))
 	return nil
 }
 

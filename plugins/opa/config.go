@@ -151,7 +151,8 @@ func (c *config) checkBuiltins(add addProblem) {
 	}
 	for i, name := range c.AllowBuiltins {
 		if !switchedOff[name] {
-			add(fmt.Sprintf("/allow_builtins/%d", i), "%q is not one of those that are off: http.send net.lookup_ip_addr opa.runtime", name)
+			add(fmt.Sprintf("/allow_builtins/%d", i),
+				"%q is not one of those that are off: http.send net.lookup_ip_addr opa.runtime", name)
 		}
 	}
 	for i, h := range c.AllowHosts {

@@ -42,8 +42,8 @@ var defaultCodes = map[sdk.Effect]string{
 	sdk.Defer:  sdk.ReasonRuleDefer,
 }
 
-// parseDecision reads the decision document: true, false, or an object with an effect. Everything else, and every member
-// that is unknown, of another type or too long, is an error.
+// parseDecision reads the decision document: true, false, or an object with an effect. Everything else, and every
+// member that is unknown, of another type or too long, is an error.
 func parseDecision(v any) (sdk.Verdict, error) {
 	switch v := v.(type) {
 	case bool:
@@ -111,7 +111,8 @@ func (r *reader) take(name string) (any, bool) {
 	return v, ok
 }
 
-var members = []string{"effect", "code", "reason", "rule_id", "message", "ttl", "approvals", "approvers", "expires", "priority"}
+var members = []string{"effect", "code", "reason", "rule_id", "message", "ttl", "approvals", "approvers", "expires",
+	"priority"}
 
 // stray names a member that should not be there. The names are the policy's own, not the call's.
 func (r *reader) stray(effect sdk.Effect) string {

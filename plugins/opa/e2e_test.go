@@ -10,14 +10,14 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 )
 
 const lanes = 6 // plugins side by side; the last one is for cases that want strict errors
 
-// TestPublishedEndToEnd puts every published case through /v1/authorize of the real gateway and compares with the published
-// result and with the engine's own command on the same bundle and input. The plugins load one case after the other, as newer
-// content of their bundles.
+// TestPublishedEndToEnd puts every published case through /v1/authorize of the real gateway and compares with the
+// published result and with the engine's own command on the same bundle and input. The plugins load one case after the
+// other, as newer content of their bundles.
 func TestPublishedEndToEnd(t *testing.T) {
 	command := engineCommand(t)
 	all, left := published(t)
@@ -28,7 +28,8 @@ func TestPublishedEndToEnd(t *testing.T) {
 	root := t.TempDir()
 	bundles := make([]string, lanes)
 	configs := make([]map[string]any, lanes)
-	first := publishedCase{id: "none", files: map[string]string{"yett.rego": "package yett.published\n\ndecision := false\n"}}
+	first := publishedCase{id: "none", files: map[string]string{"yett.rego": "package yett.published\n\ndecision " +
+		":= false\n"}}
 	first.write(t, filepath.Join(root, "none"))
 	for i := range lanes {
 		bundles[i] = filepath.Join(root, fmt.Sprintf("bundle%d", i))

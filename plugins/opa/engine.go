@@ -15,8 +15,8 @@ import (
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// switchedOff are the built-in functions that reach out of the evaluation: they make a decision wait for others, or carry
-// what a call says to them. The pure functions of net, such as net.cidr_contains, are no such functions.
+// switchedOff are the built-in functions that reach out of the evaluation: they make a decision wait for others, or
+// carry what a call says to them. The pure functions of net, such as net.cidr_contains, are no such functions.
 var switchedOff = map[string]bool{"http.send": true, "net.lookup_ip_addr": true, "opa.runtime": true}
 
 // engine is one compiled set of policies. It is never changed, and may be asked by many at once.
@@ -55,8 +55,8 @@ func compile(ctx context.Context, c *config, s *source) (*engine, error) {
 	return e, nil
 }
 
-// capabilities is all that this version of OPA can do, without what is switched off. AllowNet is never nil, which would be
-// everybody.
+// capabilities is all that this version of OPA can do, without what is switched off. AllowNet is never nil, which would
+// be everybody.
 func capabilities(c *config) *ast.Capabilities {
 	off := map[string]bool{}
 	for name := range switchedOff {
@@ -95,8 +95,8 @@ func readBundle(c *config, s *source, caps *ast.Capabilities) (*bundle.Bundle, e
 	return &b, nil
 }
 
-// defines says whether a rule or the data can ever give the document at ref a value. A misspelt path would be undefined for
-// every call.
+// defines says whether a rule or the data can ever give the document at ref a value. A misspelt path would be undefined
+// for every call.
 func defines(b *bundle.Bundle, ref ast.Ref) bool {
 	for i := range b.Modules {
 		for _, r := range b.Modules[i].Parsed.Rules {
@@ -128,7 +128,8 @@ func (e *engine) Decide(ctx context.Context, c *plugin.Call) (sdk.Verdict, error
 	}
 	opts := []rego.EvalOption{rego.EvalParsedInput(in)}
 	if !c.Time.IsZero() {
-		opts = append(opts, rego.EvalTime(c.Time)) // the log's time is the policy's: the same call, asked again, gets the same answer
+		// the log's time is the policy's: the same call, asked again, gets the same answer
+		opts = append(opts, rego.EvalTime(c.Time))
 	}
 	rs, err := e.query.Eval(ctx, opts...)
 	switch {

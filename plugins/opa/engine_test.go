@@ -24,7 +24,8 @@ func engineCommand(t *testing.T) string {
 	}
 	_, version := opaModule(t)
 	dir := t.TempDir()
-	module := "module engine\n\ngo 1.26\n\nrequire github.com/open-policy-agent/opa " + version + "\n\ntool github.com/open-policy-agent/opa\n"
+	module := "module engine\n\ngo 1.26\n\nrequire github.com/open-policy-agent/opa " + version +
+		"\n\ntool github.com/open-policy-agent/opa\n"
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(module), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func (c *publishedCase) askEngine(t *testing.T, command, bundle string) answer {
 
 // differ says in what two engines differ on a case. "" is agreement.
 func (c *publishedCase) differ(got, engine answer) string {
-	same := got.effect == engine.effect && (got.err == "") == (engine.err == "") && (c.random || got.reason == engine.reason)
+	same := got.effect == engine.effect && (got.err == "") == (engine.err == "") &&
+		(c.random || got.reason == engine.reason)
 	if same {
 		return ""
 	}
@@ -96,7 +98,8 @@ func (c *publishedCase) differ(got, engine answer) string {
 
 // ownRuntime are cases that the engine's command answers otherwise than its project publishes, with the reason.
 var ownRuntime = map[string]string{
-	"withkeyword/builtin-builtin: arity 0": "opa.runtime tells policies about the command's own process; the published result is that it is empty",
+	"withkeyword/builtin-builtin: arity 0": "opa.runtime tells policies about the command's own process; the published " +
+		"result is that it is empty",
 }
 
 // TestPublishedAgainstTheEngine puts every published case to the plugin and to the engine's own command.

@@ -12,8 +12,8 @@ import (
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// Numbers beyond these are refused. Rego compares and adds exactly, at a cost that grows with the exponent, so that a short
-// text could keep an evaluation busy or end it.
+// Numbers beyond these are refused. Rego compares and adds exactly, at a cost that grows with the exponent, so that a
+// short text could keep an evaluation busy or end it.
 const (
 	maxDigits   = 1000
 	maxExponent = 1000
@@ -103,8 +103,9 @@ func term(v exact.Value) (*ast.Term, error) {
 	return nil, fmt.Errorf("a value of an unknown kind")
 }
 
-// number is the exact value in one form: 1.50, 1.5 and 15e-1 are the same text. Rego compares two fractions as float64 when both
-// are written with zeros at their end, and would find 9007199254740992.90 no greater than 9007199254740992.50.
+// number is the exact value in one form: 1.50, 1.5 and 15e-1 are the same text. Rego compares two fractions as float64
+// when both are written with zeros at their end, and would find 9007199254740992.90 no greater than
+// 9007199254740992.50.
 func number(v exact.Value) (*ast.Term, error) {
 	raw := v.Raw()
 	if len(raw) <= 18 && !strings.ContainsAny(raw, ".eE") {

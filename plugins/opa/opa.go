@@ -4,7 +4,7 @@ import (
 	_ "embed"
 	"log/slog"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -24,8 +24,8 @@ func newPlugin() plugin.Authorizer {
 			Description:   "Rego policies decide calls, evaluated by Open Policy Agent",
 			ConfigSchema:  configSchema,
 			ExampleConfig: exampleConfig,
-			// Which fields a decision depends on is known to the policy alone, so it is all of them. A decision with a ttl says that
-			// it depends on neither the time nor the call's id.
+			// Which fields a decision depends on is known to the policy alone, so it is all of them. A decision with a ttl says
+			// that it depends on neither the time nor the call's id.
 			CacheKeyFields: []string{"key_id", "key_name", "agent_id", "session_id", "tool_id", "operation", "args", "context"},
 		},
 		Validate:  a.Validate,
@@ -65,6 +65,7 @@ func (c *config) sourceField() string {
 // tellUnread warns of files that look like data and are none.
 func tellUnread(log *slog.Logger, e *engine) {
 	if n := len(e.unread); n > 0 {
-		log.Warn("files are not read: data is what is in data.json, data.yaml or data.yml, under the path of its directory", "files", n, "first", e.unread[0])
+		log.Warn("files are not read: data is what is in data.json, data.yaml or data.yml, under the path of its directory",
+			"files", n, "first", e.unread[0])
 	}
 }

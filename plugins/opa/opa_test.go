@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -43,13 +43,15 @@ func TestDecisions(t *testing.T) {
 		{name: "true", rules: `decision := true`, want: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT"}},
 		{name: "false", rules: `decision := false`, want: sdk.Verdict{Effect: sdk.Deny, Code: "RULE_DENY"}},
 		{name: "undefined", rules: `decision := true if input.agent_id == "nobody"`,
-			want: sdk.Verdict{Effect: sdk.Deny, Code: codeUndefined, Reason: "data.yett.authz.decision is undefined for this call"}},
+			want: sdk.Verdict{Effect: sdk.Deny, Code: codeUndefined,
+				Reason: "data.yett.authz.decision is undefined for this call"}},
 		{name: "abstain", rules: `decision := {"effect": "ABSTAIN"}`, want: sdk.Verdict{}},
 		{name: "lower case", rules: `decision := {"effect": "permit"}`, want: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT"}},
 		{name: "all of permit", rules: `decision := {"effect": "PERMIT", "code": "OK_1", "reason": "r", "rule_id": "i", "message": "m", "ttl": "2s"}`,
 			want: sdk.Verdict{Effect: sdk.Permit, Code: "OK_1", Reason: "r", RuleID: "i", Message: "m", TTL: 2 * time.Second}},
 		{name: "all of defer", rules: `decision := {"effect": "DEFER", "approvals": 2, "approvers": ["role:operator", "key:ann"], "expires": "5m", "priority": "high"}`,
-			want: sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", Approvals: 2, From: []string{"role:operator", "key:ann"}, Expires: 5 * time.Minute, Priority: sdk.PriorityHigh}},
+			want: sdk.Verdict{Effect: sdk.Defer, Code: "RULE_DEFER", Approvals: 2, From: []string{"role:operator", "key:ann"},
+				Expires: 5 * time.Minute, Priority: sdk.PriorityHigh}},
 		{name: "mixed case", rules: `decision := {"effect": "Permit"}`, err: "effect is not one of"},
 		{name: "no effect", rules: `decision := {"allow": true}`, err: "effect is not one of"},
 		{name: "effect of another type", rules: `decision := {"effect": true}`, err: "effect is not one of"},
@@ -172,7 +174,8 @@ func TestBadCalls(t *testing.T) {
 			}
 		})
 	}
-	if v, err := a.Check(t.Context(), call(`{"a":"`+strings.Repeat("x", 8<<20)+`"}`)); err != nil || v.Effect != sdk.Permit {
+	if v, err := a.Check(t.Context(), call(`{"a":"`+strings.Repeat("x", 8<<20)+`"}`)); err != nil ||
+		v.Effect != sdk.Permit {
 		t.Errorf("8 MiB of text: %+v, %v", v, err)
 	}
 	if v, err := newAuthorizer().Check(t.Context(), call(`{}`)); err == nil || v.Effect == sdk.Permit {
@@ -182,7 +185,8 @@ func TestBadCalls(t *testing.T) {
 
 // An evaluation that would not end is cut off with the check's context.
 func TestDeadline(t *testing.T) {
-	a := configured(t, authz("decision if {\n\tsome i in numbers.range(1, 1000000000)\n\tsome j in numbers.range(1, 1000000000)\n\ti * j == -1\n}"))
+	a := configured(t, authz("decision if {\n\tsome i in numbers.range(1, 1000000000)\n\tsome j in numbers.range(1, "+
+		"1000000000)\n\ti * j == -1\n}"))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	v, err := a.Check(ctx, call(`{}`))

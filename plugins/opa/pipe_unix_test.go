@@ -8,10 +8,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 )
 
-// A bundle that is a named pipe is refused at once, also while somebody could write into it: reading it might never end.
+// A bundle that is a named pipe is refused at once, also while somebody could write into it: reading it might never
+// end.
 func TestBundleIsAPipe(t *testing.T) {
 	p := filepath.Join(t.TempDir(), "bundle.tar.gz")
 	if err := syscall.Mkfifo(p, 0o600); err != nil {

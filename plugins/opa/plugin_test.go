@@ -16,7 +16,8 @@ func TestOverTheProtocol(t *testing.T) {
 	if info.Name != "opa" || info.ConfigSchema == "" {
 		t.Fatalf("info: %+v", info)
 	}
-	if err := c.Validate(map[string]any{"policy": "package x"}, nil); err == nil || !strings.Contains(err.Error(), "nothing in the policies defines") {
+	if err := c.Validate(map[string]any{"policy": "package x"}, nil); err == nil ||
+		!strings.Contains(err.Error(), "nothing in the policies defines") {
 		t.Errorf("validate: %v", err)
 	}
 	if v, err := c.Check(t.Context(), call(`{"amount":1}`)); err == nil {
@@ -28,7 +29,8 @@ func TestOverTheProtocol(t *testing.T) {
 	if v, err := c.Check(t.Context(), call(`{"amount":100}`)); err != nil || v.Effect != sdk.Abstain {
 		t.Errorf("100: %+v, %v; want ABSTAIN", v, err)
 	}
-	if v, err := c.Check(t.Context(), call(`{"amount":100.01}`)); err != nil || v.Effect != sdk.Defer || v.RuleID != "large-refund" {
+	if v, err := c.Check(t.Context(), call(`{"amount":100.01}`)); err != nil || v.Effect != sdk.Defer ||
+		v.RuleID != "large-refund" {
 		t.Errorf("100.01: %+v, %v; want DEFER by large-refund", v, err)
 	}
 	if v, err := c.Check(t.Context(), call(`{"amount":1e999999}`)); err == nil || v.Effect == sdk.Permit {

@@ -13,15 +13,15 @@ import (
 
 	"github.com/open-policy-agent/opa/v1/test/cases"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// The cases that Open Policy Agent publishes for other implementations (v1/test/cases) are read where the Go tool keeps the
-// module, and turned into authorize calls: the case's modules and data become a bundle, its input and the wanted result the
-// call's args, and a decision permits when the query gives exactly what is wanted. Its reason is a hash of what the query gave,
-// so that two engines that agree on the verdict but not on the result are told apart.
+// The cases that Open Policy Agent publishes for other implementations (v1/test/cases) are read where the Go tool keeps
+// the module, and turned into authorize calls: the case's modules and data become a bundle, its input and the wanted
+// result the call's args, and a decision permits when the query gives exactly what is wanted. Its reason is a hash of
+// what the query gave, so that two engines that agree on the verdict but not on the result are told apart.
 
 // publishedCase is a case as an authorize call.
 type publishedCase struct {
@@ -58,7 +58,8 @@ func (x inexpressible) report(t *testing.T) (total int) {
 // opaModule is where the Go tool keeps Open Policy Agent, and its version.
 func opaModule(t *testing.T) (dir, version string) {
 	t.Helper()
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}", "github.com/open-policy-agent/opa").Output()
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}} {{.Version}}",
+		"github.com/open-policy-agent/opa").Output()
 	if err != nil {
 		t.Fatalf("where is Open Policy Agent: %v", err)
 	}
@@ -99,8 +100,9 @@ var leftOut = map[string]string{
 	"virtualdocs/undefined: in set coprehension body":                 noInput,
 	"virtualdocs/undefined: in set literal":                           noInput,
 	"withkeyword/builtin-value: arity-1, input must still be defined": noInput,
-	"baseandvirtualdocs/base/virtual: conflicts":                      "a rule and the data define the same path, which a bundle may not",
-	"time/time caching":                                               "calls test.sleep, which only the engine's own tests have",
+	"baseandvirtualdocs/base/virtual: conflicts": "a rule and the data define the same path, " +
+		"which a bundle may not",
+	"time/time caching": "calls test.sleep, which only the engine's own tests have",
 }
 
 const noInput = "wants that there is no input document, and a call always is one"
@@ -145,9 +147,11 @@ func adapt(t *testing.T, tc cases.TestCase, id string) (publishedCase, string) {
 	}
 	for i, m := range tc.Modules {
 		c.files[fmt.Sprintf("case/m%d.rego", i)] = m
-		c.random = c.random || strings.Contains(m, "rand.intn") || strings.Contains(m, "uuid.") || strings.Contains(m, "time.now_ns")
+		c.random = c.random || strings.Contains(m, "rand.intn") || strings.Contains(m, "uuid.") ||
+			strings.Contains(m, "time.now_ns")
 	}
-	c.random = c.random || strings.Contains(tc.Query, "rand.intn") || strings.Contains(tc.Query, "uuid.") || strings.Contains(tc.Query, "time.now_ns")
+	c.random = c.random || strings.Contains(tc.Query, "rand.intn") || strings.Contains(tc.Query, "uuid.") ||
+		strings.Contains(tc.Query, "time.now_ns")
 	if tc.Data != nil {
 		data, err := json.Marshal(*tc.Data)
 		if err != nil {

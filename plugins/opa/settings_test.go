@@ -20,7 +20,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -80,7 +80,8 @@ func TestBuiltinsThatReachOut(t *testing.T) {
 		{`decision if opa.runtime().env.HOME`, "opa.runtime"},
 	} {
 		m := authz(c.rule)
-		if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, m)); err == nil || !strings.Contains(err.Error(), "undefined function "+c.allow) {
+		if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, m)); err == nil ||
+			!strings.Contains(err.Error(), "undefined function "+c.allow) {
 			t.Errorf("%s: %v; want it to be unknown", c.allow, err)
 		}
 		m["allow_builtins"] = []string{c.allow}
@@ -123,7 +124,8 @@ func TestBuiltinsThatReachOut(t *testing.T) {
 	if len(accepted) > 0 {
 		t.Error("a policy reached a host that allow_hosts does not name")
 	}
-	if v, err := configured(t, authz(`decision if net.cidr_contains("10.0.0.0/8", input.args.ip)`)).Check(t.Context(), call(`{"ip":"10.1.2.3"}`)); err != nil || v.Effect != sdk.Permit {
+	if v, err := configured(t, authz(`decision if net.cidr_contains("10.0.0.0/8", input.args.ip)`)).Check(t.Context(),
+		call(`{"ip":"10.1.2.3"}`)); err != nil || v.Effect != sdk.Permit {
 		t.Errorf("net.cidr_contains: %+v, %v", v, err)
 	}
 }
@@ -134,7 +136,8 @@ func archive(t testing.TB, files map[string]string) []byte {
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
 	for name, text := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), Typeflag: tar.TypeReg}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Write([]byte(text)); err != nil {
@@ -165,7 +168,8 @@ func TestSources(t *testing.T) {
 	writeBundle(t, dir, map[string]string{"limits.yaml": "limits:\n  max: 100\n"})
 	// The way a mounted ConfigMap looks: files are links into a directory whose name begins with two dots.
 	mount := filepath.Join(dir, "mount")
-	writeBundle(t, filepath.Join(mount, "..2026"), map[string]string{"p.rego": files["authz/p.rego"], "data.json": `{"limits":{"max":100}}`})
+	writeBundle(t, filepath.Join(mount, "..2026"),
+		map[string]string{"p.rego": files["authz/p.rego"], "data.json": `{"limits":{"max":100}}`})
 	for _, name := range []string{"p.rego", "data.json"} {
 		if err := os.Symlink(filepath.Join("..2026", name), filepath.Join(mount, name)); err != nil {
 			t.Fatal(err)
@@ -213,7 +217,8 @@ func TestSourceLimits(t *testing.T) {
 			if err := os.WriteFile(p, c.data, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": p})); err == nil || !strings.Contains(err.Error(), c.want) {
+			if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": p})); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %q", err, c.want)
 			}
 		})
@@ -227,7 +232,8 @@ func TestSourceLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": many})); err == nil || !strings.Contains(err.Error(), "more than 10000 files") {
+	if err := newAuthorizer().Validate(t.Context(), policytest.Settings(t, map[string]any{"bundle": many})); err == nil ||
+		!strings.Contains(err.Error(), "more than 10000 files") {
 		t.Errorf("%v; want the limit of files", err)
 	}
 }
@@ -237,7 +243,8 @@ func TestSignedBundle(t *testing.T) {
 	_, other := keyPair(t)
 	module := "package yett.authz\n\ndecision := true\n"
 	sign := func(module string) map[string]string {
-		b := bundle.Bundle{Modules: []bundle.ModuleFile{{Path: "/p.rego", URL: "/p.rego", Raw: []byte(module)}}, Data: map[string]any{}}
+		b := bundle.Bundle{Modules: []bundle.ModuleFile{{Path: "/p.rego", URL: "/p.rego", Raw: []byte(module)}},
+			Data: map[string]any{}}
 		if err := b.GenerateSignature(bundle.NewSigningConfig(key, "ES256", ""), "yett", false); err != nil {
 			t.Fatal(err)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 )
 
-// The bounds of what is compiled. OPA's compiler calls itself for each step of a reference, and a stack that outgrows Go's bound
-// ends the process, and with it the policies in force. (Its parser bounds what is nested.) Its time grows with the square of a
-// rule's expressions and of its branches, and it cannot be interrupted.
+// The bounds of what is compiled. OPA's compiler calls itself for each step of a reference, and a stack that outgrows
+// Go's bound ends the process, and with it the policies in force. (Its parser bounds what is nested.) Its time grows
+// with the square of a rule's expressions and of its branches, and it cannot be interrupted.
 const (
 	maxRef      = 10_000 // steps of a reference
 	maxExprs    = 5_000  // expressions, operators and calls of a rule, or of one of its branches

@@ -4,12 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles/policytest"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 )
 
 // What the compiler takes too long for is refused at once, and the error names the rule. What is only long is not.
 func TestShape(t *testing.T) {
-	const exprs, branches = "policy.rego:3: a rule with more than 5000 expressions", "policy.rego:3: a rule with more than 5000 branches"
+	const exprs, branches = "policy.rego:3: a rule with more than 5000 expressions",
+		"policy.rego:3: a rule with more than 5000 branches"
 	many := func(text string, n int) string { return strings.Repeat(text, n) }
 	for name, c := range map[string]struct{ rules, want string }{
 		"sum":               {"decision if { 1" + many(" + 1", maxExprs) + " == 2 }", exprs},

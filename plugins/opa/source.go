@@ -17,7 +17,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/bundle"
 	"github.com/open-policy-agent/opa/v1/loader/filter"
 
-	"github.com/yett-dev/yett/plugins/opa/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 )
 
 // The most that policies and data may be, unpacked.
@@ -82,7 +82,8 @@ func read(c *config) (*source, error) {
 // oneDocument explains how two entries of paths come to be one file.
 func oneDocument(c *config, name string) string {
 	if len(c.Paths) > 0 && dataNames[name[1:]] {
-		return ": of paths, one JSON and one YAML document at most are for the root of data; put further ones into directories"
+		return ": of paths, one JSON and one YAML document at most are for the root of data; put further ones into " +
+			"directories"
 	}
 	return ""
 }
@@ -115,7 +116,8 @@ func (s *source) readBundle(p string) error {
 	return s.readArchive(p)
 }
 
-// readPath reads one of paths: a directory as a bundle has it, a .rego file, or a JSON or YAML document for the root of data.
+// readPath reads one of paths: a directory as a bundle has it, a .rego file, or a JSON or YAML document for the root of
+// data.
 func (s *source) readPath(p string) error {
 	info, err := os.Stat(p)
 	if err != nil {

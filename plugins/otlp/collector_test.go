@@ -19,7 +19,7 @@ import (
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
+	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
@@ -38,7 +38,8 @@ func newCollector(t *testing.T) *collector {
 		t.Skip("set YETT_COLLECTOR=1 to run against a real collector: it is built, with modules from the Go proxy")
 	}
 	dir := t.TempDir()
-	c := &collector{binary: filepath.Join(dir, "collector"), http: free(t), grpc: free(t), file: filepath.Join(dir, "records.jsonl")}
+	c := &collector{binary: filepath.Join(dir, "collector"), http: free(t), grpc: free(t),
+		file: filepath.Join(dir, "records.jsonl")}
 	build := exec.Command("go", "build", "-o", c.binary, ".")
 	build.Dir = "testdata/collector"
 	if out, err := build.CombinedOutput(); err != nil {
@@ -85,8 +86,8 @@ func (c *collector) kill() {
 	}
 }
 
-// written are the log records that the collector's pipeline gave out, in order. A last line without an end was being written
-// when the collector was killed, so its request was not answered.
+// written are the log records that the collector's pipeline gave out, in order. A last line without an end was being
+// written when the collector was killed, so its request was not answered.
 func (c *collector) written(t *testing.T) (out []*logspb.LogRecord, stores map[string]int) {
 	t.Helper()
 	stores = map[string]int{}
@@ -120,8 +121,8 @@ func traceIDs(line []byte) []byte {
 	})
 }
 
-// TestRealCollector sends a log of varied records through OpenTelemetry's own receiver, which is killed under way, and wants
-// every record with every value, for the first time in the order of the log.
+// TestRealCollector sends a log of varied records through OpenTelemetry's own receiver, which is killed under way, and
+// wants every record with every value, for the first time in the order of the log.
 func TestRealCollector(t *testing.T) {
 	for _, protocol := range []string{protocolHTTP, protocolGRPC} {
 		t.Run(protocol, func(t *testing.T) {
@@ -133,7 +134,8 @@ func TestRealCollector(t *testing.T) {
 			if protocol == protocolGRPC {
 				endpoint = "http://" + c.grpc
 			}
-			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol, "resource": map[string]string{"cloud.region": "x"}}, nil)
+			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol,
+				"resource": map[string]string{"cloud.region": "x"}}, nil)
 			sent, failures := c.load(t, p)
 			got, stores := c.written(t)
 			again := compare(t, got, sent)
@@ -192,7 +194,8 @@ func compare(t *testing.T, got []*logspb.LogRecord, sent []plugin.Record) (again
 		}
 		want := (&options{}).logRecord(&sent[seq-1], false, r.ObservedTimeUnixNano)
 		if r.EventName != want.EventName || r.TimeUnixNano != want.TimeUnixNano || r.SeverityNumber != want.SeverityNumber ||
-			r.SeverityText != want.SeverityText || string(r.TraceId) != string(want.TraceId) || len(r.Attributes) != len(want.Attributes) {
+			r.SeverityText != want.SeverityText || string(r.TraceId) != string(want.TraceId) ||
+			len(r.Attributes) != len(want.Attributes) {
 			t.Fatalf("record %d: %v is not %v", seq, r, want)
 		}
 		for i, a := range want.Attributes {

@@ -12,7 +12,7 @@ import (
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -41,8 +41,8 @@ type failure struct {
 func (f *failure) Error() string { return f.err.Error() }
 func (f *failure) Unwrap() error { return f.err }
 
-// sender carries one request to the receiver. rejected is how many log records of it the receiver did not take, message what
-// it said of that.
+// sender carries one request to the receiver. rejected is how many log records of it the receiver did not take, message
+// what it said of that.
 type sender interface {
 	send(ctx context.Context, req *collogspb.ExportLogsServiceRequest) (rejected int64, message string, err *failure)
 	close() error
@@ -57,9 +57,10 @@ type delivery struct {
 	warn  func(message string)
 }
 
-// push returns nil when every item was taken in. It sends all of them as one request, and in halves when that is too large or
-// is refused for its contents, until the item at fault stands alone; that is a *plugin.RecordError, and everything before it
-// was taken in. Items that were taken in along with refused ones are sent again: a receiver does not say which it refused.
+// push returns nil when every item was taken in. It sends all of them as one request, and in halves when that is too
+// large or is refused for its contents, until the item at fault stands alone; that is a *plugin.RecordError, and
+// everything before it was taken in. Items that were taken in along with refused ones are sent again: a receiver does
+// not say which it refused.
 func (d *delivery) push(ctx context.Context, items []item) error {
 	if len(items) == 0 {
 		return nil

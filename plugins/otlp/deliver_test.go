@@ -13,7 +13,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	logspb "go.opentelemetry.io/proto/otlp/logs/v1"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -42,7 +42,8 @@ func (s *scripted) close() error { return nil }
 func numbered(n int) []item {
 	out := make([]item, n)
 	for i := range out {
-		out[i] = item{uint64(i + 1), &logspb.LogRecord{Attributes: []*commonpb.KeyValue{attr("yett.seq", count(uint64(i+1)))}}}
+		out[i] = item{uint64(i + 1), &logspb.LogRecord{Attributes: []*commonpb.KeyValue{attr("yett.seq",
+			count(uint64(i+1)))}}}
 	}
 	return out
 }
@@ -122,7 +123,8 @@ func TestOutageBetweenParts(t *testing.T) {
 			var part *plugin.Later
 			var f *failure
 			from := (at-1)/2*2 + 1 // the first of the part that was not taken in
-			if err == nil || errors.As(err, &record) || !errors.As(err, &f) || errors.As(err, &part) != (from > 1) || part != nil && part.Seq != from {
+			if err == nil || errors.As(err, &record) || !errors.As(err, &f) || errors.As(err, &part) != (from > 1) ||
+				part != nil && part.Seq != from {
 				t.Errorf("%d: %#v, want one from %d on", at, err, from)
 			}
 			if len(to.taken) != int(from-1) {
@@ -206,7 +208,8 @@ func TestReceiverIsLeftAlone(t *testing.T) {
 		if err := e.consume(t.Context(), b); err == nil || e.health() == nil {
 			t.Fatal("a busy receiver is no success")
 		}
-		if err := e.consume(t.Context(), b); err == nil || !strings.Contains(err.Error(), "left alone for another 5m0s") || len(to.asked) != 1 {
+		if err := e.consume(t.Context(), b); err == nil || !strings.Contains(err.Error(), "left alone for another 5m0s") ||
+			len(to.asked) != 1 {
 			t.Fatalf("asked %d times: %v", len(to.asked), err)
 		}
 		if err := e.ask(t.Context()); err == nil || len(to.asked) != 1 {

@@ -30,8 +30,8 @@ const (
 	maxMessage = 512      // bytes of what a receiver says that are kept
 )
 
-// httpSender speaks OTLP/HTTP with protobuf bodies. It follows no redirect, since that would hand the headers to somebody else,
-// and uses no proxy.
+// httpSender speaks OTLP/HTTP with protobuf bodies. It follows no redirect, since that would hand the headers to
+// somebody else, and uses no proxy.
 type httpSender struct {
 	url     string
 	headers http.Header
@@ -139,7 +139,8 @@ func accepted(resp *http.Response, answer []byte) (int64, string, *failure) {
 		err = fmt.Errorf("its content type is %q", clip(media))
 	}
 	if err != nil {
-		return 0, "", &failure{verdict: broken, err: fmt.Errorf("status %d, but not an answer of an OTLP receiver: %w", resp.StatusCode, err)}
+		return 0, "", &failure{verdict: broken, err: fmt.Errorf("status %d, but not an answer of an OTLP receiver: %w",
+			resp.StatusCode, err)}
 	}
 	p := out.GetPartialSuccess()
 	return p.GetRejectedLogRecords(), clip(p.GetErrorMessage()), nil
@@ -189,7 +190,8 @@ func retryAfter(value string, now time.Time) time.Duration {
 
 // clip makes a foreign text fit for one line of a log.
 func clip(s string) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r < ' ' || r == 0x7f }),
+		" ")
 	if len(s) > maxMessage {
 		s = strings.ToValidUTF8(s[:maxMessage], "") + "…"
 	}

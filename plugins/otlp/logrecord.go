@@ -17,8 +17,8 @@ var recordLimits = exact.Limits{Depth: 128, Tokens: 4 << 20}
 
 // members are copied into attributes "yett.NAME" when a record has them as text: what people filter by.
 var members = [...]string{
-	"agent_id", "session_id", "tool_id", "operation", "call_id", "decision_id", "effect", "outcome", "reason_code", "rule_id",
-	"principal_id", "surface", "defer_token", "grant_id", "key_id", "scope", "target", "plugin",
+	"agent_id", "session_id", "tool_id", "operation", "call_id", "decision_id", "effect", "outcome", "reason_code",
+	"rule_id", "principal_id", "surface", "defer_token", "grant_id", "key_id", "scope", "target", "plugin",
 }
 
 // item is one log record and the number of the log that it stands for.
@@ -45,8 +45,8 @@ func (o *options) items(b *plugin.Batch, now time.Time) []item {
 	return out
 }
 
-// logRecord makes the log record of one line. It cannot fail: a line that is not strict JSON goes as the text it is, and bytes
-// that are no text go as bytes, with yett.malformed set.
+// logRecord makes the log record of one line. It cannot fail: a line that is not strict JSON goes as the text it is,
+// and bytes that are no text go as bytes, with yett.malformed set.
 func (o *options) logRecord(r *plugin.Record, replay bool, observed uint64) *logspb.LogRecord {
 	out := &logspb.LogRecord{ObservedTimeUnixNano: observed}
 	out.Attributes = append(make([]*commonpb.KeyValue, 0, 12), attr("yett.seq", count(r.Seq)))
@@ -75,7 +75,8 @@ func describe(out *logspb.LogRecord, root exact.Value) {
 	typ := root.Get("type").Str()
 	out.EventName = typ
 	out.Attributes = append(out.Attributes, attr("yett.type", text(typ)))
-	if at, err := time.Parse(time.RFC3339Nano, root.Get("timestamp").Str()); err == nil && at.Year() >= 1970 && at.Year() < 2262 {
+	if at, err := time.Parse(time.RFC3339Nano, root.Get("timestamp").Str()); err == nil && at.Year() >= 1970 &&
+		at.Year() < 2262 {
 		out.TimeUnixNano = uint64(at.UnixNano())
 	}
 	out.SeverityNumber = severity(typ, root)
@@ -103,7 +104,8 @@ func malformed(out *logspb.LogRecord, line []byte) {
 // gapItem says that records are missing for good, since retention removed them before they were delivered.
 func gapItem(g *plugin.Gap, observed uint64) item {
 	body := &commonpb.KeyValueList{Values: []*commonpb.KeyValue{
-		attr("type", text("gap")), attr("first_seq", count(g.First)), attr("last_seq", count(g.Last)), attr("reason", text(g.Reason)),
+		attr("type", text("gap")), attr("first_seq", count(g.First)), attr("last_seq", count(g.Last)),
+		attr("reason", text(g.Reason)),
 	}}
 	return item{g.First, &logspb.LogRecord{
 		ObservedTimeUnixNano: observed, EventName: "gap",

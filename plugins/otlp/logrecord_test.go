@@ -61,7 +61,8 @@ func TestRequestGolden(t *testing.T) {
 	b.Gap, b.Replay = &plugin.Gap{First: 8, Last: 9, Reason: "retention"}, true
 	b.Records = b.Records[:7]
 	for _, body := range []string{"structured", bodyText} {
-		o := &options{body: body, service: "yett", resource: map[string]string{"deployment.environment.name": "test", "cloud.region": "x"}}
+		o := &options{body: body, service: "yett",
+			resource: map[string]string{"deployment.environment.name": "test", "cloud.region": "x"}}
 		raw, err := protojson.Marshal(o.request(b.StoreID, o.items(b, time.Unix(1_800_000_000, 7))))
 		if err != nil {
 			t.Fatal(err)
@@ -76,12 +77,13 @@ func TestRequestGolden(t *testing.T) {
 
 func TestNumbersAreNeverRounded(t *testing.T) {
 	for raw, want := range map[string]any{
-		"0": int64(0), "-1": int64(-1), "9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64),
-		"9223372036854775808": "9223372036854775808", "-9223372036854775809": "-9223372036854775809",
-		"18446744073709551616": "18446744073709551616", "0.1": 0.1, "1.0": 1.0, "1e3": 1000.0, "-2.5E-3": -0.0025,
-		"0.10000000000000001": "0.10000000000000001", "0.12345678901234567890": "0.12345678901234567890", "1e400": "1e400", "1e-400": "1e-400",
-		"123456789012345678.5": "123456789012345678.5", "5e-324": 5e-324, "4e-324": "4e-324", "1.7976931348623157e308": math.MaxFloat64,
-		"-0": math.Copysign(0, -1),
+		"0": int64(0), "-1": int64(-1), "9223372036854775807": int64(math.MaxInt64),
+		"-9223372036854775808": int64(math.MinInt64), "9223372036854775808": "9223372036854775808",
+		"-9223372036854775809": "-9223372036854775809", "18446744073709551616": "18446744073709551616", "0.1": 0.1,
+		"1.0": 1.0, "1e3": 1000.0, "-2.5E-3": -0.0025, "0.10000000000000001": "0.10000000000000001",
+		"0.12345678901234567890": "0.12345678901234567890", "1e400": "1e400", "1e-400": "1e-400",
+		"123456789012345678.5": "123456789012345678.5", "5e-324": 5e-324, "4e-324": "4e-324",
+		"1.7976931348623157e308": math.MaxFloat64, "-0": math.Copysign(0, -1),
 	} {
 		v := number(raw)
 		var got any

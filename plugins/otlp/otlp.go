@@ -13,7 +13,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -92,10 +92,11 @@ func (demo) send(context.Context, *collogspb.ExportLogsServiceRequest) (int64, s
 
 func (demo) close() error { return nil }
 
-// consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: what was not taken in comes
-// again, all of it unless a *plugin.Later says what was.
+// consume sends one batch. An error that is no *plugin.RecordError is the receiver's or the network's: what was not
+// taken in comes again, all of it unless a *plugin.Later says what was.
 func (e *exporter) consume(ctx context.Context, b *plugin.Batch) error {
-	ctx, cancel := context.WithTimeout(ctx, maxWait) // however many parts there are: the host would hold its silence against a record
+	// however many parts there are: the host would hold its silence against a record
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	now := time.Now()
 	until := now.Add(e.o.retryFor)
@@ -119,7 +120,8 @@ func (e *exporter) pause(now time.Time) time.Duration {
 	return e.notBefore.Sub(now)
 }
 
-// learn keeps what the outcome says about the receiver: a refused record is the record's fault, the rest the receiver's.
+// learn keeps what the outcome says about the receiver: a refused record is the record's fault, the rest the
+// receiver's.
 func (e *exporter) learn(err error) {
 	var f *failure
 	if !errors.As(err, &f) {
@@ -134,8 +136,8 @@ func (e *exporter) learn(err error) {
 	}
 }
 
-// ask finds out whether the receiver is back, with a request that carries no records. That it refuses such a request says that
-// it is there.
+// ask finds out whether the receiver is back, with a request that carries no records. That it refuses such a request
+// says that it is there.
 func (e *exporter) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, e.o.timeout)
 	defer cancel()

@@ -26,7 +26,7 @@ import (
 
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote/remotetest"
+	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
@@ -89,7 +89,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	w.Header().Set("Content-Type", mediaProto)
 }
 
-func (r *receiver) Export(ctx context.Context, req *collogspb.ExportLogsServiceRequest) (*collogspb.ExportLogsServiceResponse, error) {
+func (r *receiver) Export(ctx context.Context,
+	req *collogspb.ExportLogsServiceRequest) (*collogspb.ExportLogsServiceResponse, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	r.mu.Lock()
 	r.header = http.Header{}
@@ -153,7 +154,8 @@ func TestBothProtocols(t *testing.T) {
 				endpoint = r.serveGRPC(t)
 			}
 			p := loaded(t, map[string]any{
-				"endpoint": endpoint, "protocol": protocol, "compression": compression, "headers": map[string]string{"X-Scope-OrgID": "acme"},
+				"endpoint": endpoint, "protocol": protocol, "compression": compression,
+				"headers": map[string]string{"X-Scope-OrgID": "acme"},
 			}, map[string]string{"headers": "Authorization: " + token + "\nApi-Key:k\n"})
 			b := batch(200)
 			if at, err := p.Consume(t.Context(), b); err != nil || at != 200 {
@@ -167,7 +169,8 @@ func TestBothProtocols(t *testing.T) {
 					t.Errorf("%s %s: header %s is %q", protocol, compression, name, got)
 				}
 			}
-			if protocol == protocolHTTP && (r.path != "/v1/logs" || (r.header.Get("Content-Encoding") == "gzip") != (compression == "gzip")) {
+			if protocol == protocolHTTP && (r.path != "/v1/logs" ||
+				(r.header.Get("Content-Encoding") == "gzip") != (compression == "gzip")) {
 				t.Errorf("%s %s: path %s, headers %v", protocol, compression, r.path, r.header)
 			}
 			if err := p.Health(); err != nil {
@@ -178,7 +181,8 @@ func TestBothProtocols(t *testing.T) {
 }
 
 func partial(n int64, message string) *collogspb.ExportLogsServiceResponse {
-	return &collogspb.ExportLogsServiceResponse{PartialSuccess: &collogspb.ExportLogsPartialSuccess{RejectedLogRecords: n, ErrorMessage: message}}
+	return &collogspb.ExportLogsServiceResponse{PartialSuccess: &collogspb.ExportLogsPartialSuccess{RejectedLogRecords: n,
+		ErrorMessage: message}}
 }
 
 // What an answer means. Nothing but an answer of OTLP that rejects nothing acknowledges anything.
@@ -250,7 +254,8 @@ func TestAnswersOverHTTP(t *testing.T) {
 			if err == nil || at != 0 || !strings.Contains(err.Error(), c.want) || n != 1 || len(err.Error()) > 700 {
 				t.Fatalf("acknowledged %d after %d requests: %v", at, n, err)
 			}
-			if isRecord := strings.Contains(err.Error(), record); isRecord != strings.HasPrefix(c.want, record) || isRecord != (p.Health() == nil) {
+			if isRecord := strings.Contains(err.Error(), record); isRecord != strings.HasPrefix(c.want, record) ||
+				isRecord != (p.Health() == nil) {
 				t.Errorf("error %v, health %v", err, p.Health())
 			}
 		})
@@ -258,7 +263,8 @@ func TestAnswersOverHTTP(t *testing.T) {
 }
 
 func TestAnswersOverGRPC(t *testing.T) {
-	quota, err := status.New(codes.ResourceExhausted, "quota").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
+	quota, err := status.New(codes.ResourceExhausted,
+		"quota").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +294,8 @@ func TestAnswersOverGRPC(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || at != 0 || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "record 1") != strings.Contains(c.want, "record 1") {
+			if err == nil || at != 0 || !strings.Contains(err.Error(), c.want) ||
+				strings.Contains(err.Error(), "record 1") != strings.Contains(c.want, "record 1") {
 				t.Fatalf("acknowledged %d: %v", at, err)
 			}
 		})
@@ -310,7 +317,8 @@ func TestTooLargeForGRPC(t *testing.T) {
 	}
 }
 
-// Configure does not need the receiver. Health says that it is away after the first batch, and finds out that it is back.
+// Configure does not need the receiver. Health says that it is away after the first batch, and finds out that it is
+// back.
 func TestReceiverAwayAndBack(t *testing.T) {
 	for _, protocol := range []string{protocolHTTP, protocolGRPC} {
 		addr, _ := remotetest.Reserve(t)
@@ -371,9 +379,11 @@ func TestTLS(t *testing.T) {
 			endpoint = strings.Replace(r.serveGRPC(t, grpc.Creds(credentials.NewTLS(server.Clone()))), "http:", "https:", 1)
 		}
 		for name, c := range pki.Clients() {
-			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol, "tls": c.TLS, "retry_for": "0s"}, c.Secrets())
+			p := loaded(t, map[string]any{"endpoint": endpoint, "protocol": protocol, "tls": c.TLS, "retry_for": "0s"},
+				c.Secrets())
 			_, err := p.Consume(t.Context(), batch(1))
-			if (err == nil) != (c.Want == "") || protocol == protocolHTTP && err != nil && !strings.Contains(err.Error(), c.Want) {
+			if (err == nil) != (c.Want == "") || protocol == protocolHTTP && err != nil &&
+				!strings.Contains(err.Error(), c.Want) {
 				t.Errorf("%s, %s: %v", protocol, name, err)
 			}
 		}

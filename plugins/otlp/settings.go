@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/otlp/remote"
+	"github.com/yett-dev/yett/plugins/internal/remote"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -75,8 +75,8 @@ func read(s plugin.Settings) (*options, error) {
 	}
 	var c checker
 	o := &options{
-		demo: cfg.Demo, grpc: cfg.Protocol == protocolGRPC, gzip: cfg.Compression == "gzip", body: cfg.Body, service: cfg.ServiceName,
-		resource: cfg.Resource, headers: http.Header{}, maxRequest: cfg.MaxRequest,
+		demo: cfg.Demo, grpc: cfg.Protocol == protocolGRPC, gzip: cfg.Compression == "gzip", body: cfg.Body,
+		service: cfg.ServiceName, resource: cfg.Resource, headers: http.Header{}, maxRequest: cfg.MaxRequest,
 	}
 	c.oneOf("/protocol", cfg.Protocol, protocolHTTP, protocolGRPC)
 	c.oneOf("/compression", cfg.Compression, "gzip", "none")
@@ -97,7 +97,7 @@ func read(s plugin.Settings) (*options, error) {
 		o.endpoint = c.endpoint(&cfg)
 		o.tls = c.tls(&cfg, o.endpoint, s.Secrets["tls_key"])
 	} else if cfg.Endpoint != "" || cfg.TLS != nil || s.Secrets["tls_key"] != "" {
-		c.add("/demo", "goes with no endpoint, no tls and no tls_key: nothing is sent")
+		c.add("/demo", "not allowed with endpoint, no tls and no tls_key: nothing is sent")
 	}
 	c.headers(o.headers, cfg.Headers, s.Secrets["headers"])
 	if len(c.problems) > 0 {
@@ -213,11 +213,14 @@ func (c *checker) header(dst http.Header, field, name, value string) {
 }
 
 func isName(lower string) bool {
-	return !strings.ContainsFunc(lower, func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_.", r) })
+	return !strings.ContainsFunc(lower, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789-_.", r)
+	})
 }
 
 // ownHeaders belong to the protocol or the connection.
 var ownHeaders = map[string]bool{
-	"accept": true, "accept-encoding": true, "connection": true, "content-encoding": true, "content-length": true, "content-type": true,
-	"host": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true, "user-agent": true,
+	"accept": true, "accept-encoding": true, "connection": true, "content-encoding": true, "content-length": true,
+	"content-type": true, "host": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+	"user-agent": true,
 }

@@ -15,12 +15,14 @@ const (
 
 var severityText = map[logspb.SeverityNumber]string{info: "INFO", notice: "INFO2", warn: "WARN", failed: "ERROR"}
 
-// severities are those of record types that have one whatever they say. A type that is not here, and not in severity, is INFO.
+// severities are those of record types that have one whatever they say. A type that is not here, and not in severity,
+// is INFO.
 var severities = map[string]logspb.SeverityNumber{
 	"defer_created": notice, "defer_expired": notice, "withheld": notice,
 	"key_revoked": notice, "grant_revoked": notice, "operator_added": notice, "unkill": notice,
 	"kill": warn, "auth_failed": warn, "console_sign_in_refused": warn, "config_refused": warn, "reload_refused": warn,
-	"unanswered": failed, "clock_in_doubt": failed, "voided": failed, "gap": failed, "subscriber_gap": failed, "subscriber_paused": failed, "subscriber_dead_letter": failed,
+	"unanswered": failed, "clock_in_doubt": failed, "voided": failed, "gap": failed, "subscriber_gap": failed,
+	"subscriber_paused": failed, "subscriber_dead_letter": failed,
 }
 
 // severity is the table of README.md. For decisions and scans it goes by what was decided.

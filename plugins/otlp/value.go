@@ -9,12 +9,12 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// maxDepth is how deeply a structured body nests. Each level of JSON is up to three of protobuf, and the decoders of other
-// languages refuse more than 100.
+// maxDepth is how deeply a structured body nests. Each level of JSON is up to three of protobuf, and the decoders of
+// other languages refuse more than 100.
 const maxDepth = 24
 
-// anyValue turns JSON into OTLP's value. Nothing is lost: a number that neither int64 nor float64 holds exactly becomes a
-// string of its digits, and what nests deeper than maxDepth becomes a string of its JSON.
+// anyValue turns JSON into OTLP's value. Nothing is lost: a number that neither int64 nor float64 holds exactly becomes
+// a string of its digits, and what nests deeper than maxDepth becomes a string of its JSON.
 func anyValue(v exact.Value, depth int) *commonpb.AnyValue {
 	switch v.Kind() {
 	case exact.Bool:
@@ -46,8 +46,8 @@ func anyValue(v exact.Value, depth int) *commonpb.AnyValue {
 	}
 }
 
-// number keeps the value as it was written: whole numbers as int64, others as float64 if that says the same in decimal, and
-// what fits neither as a string of its digits.
+// number keeps the value as it was written: whole numbers as int64, others as float64 if that says the same in decimal,
+// and what fits neither as a string of its digits.
 func number(raw string) *commonpb.AnyValue {
 	if isWhole(raw) && raw != "-0" {
 		if n, err := strconv.ParseInt(raw, 10, 64); err == nil {

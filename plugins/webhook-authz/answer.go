@@ -44,7 +44,7 @@ func decode(text []byte) (sdk.Verdict, error) {
 	}
 	for name, value := range root.Members() {
 		if deferOnly[name] && v.Effect != sdk.Defer {
-			return sdk.Verdict{}, fmt.Errorf("%s: goes with DEFER only", name)
+			return sdk.Verdict{}, fmt.Errorf("%s: allowed only with DEFER", name)
 		}
 		if err := member(&v, name, value); err != nil {
 			return sdk.Verdict{}, fmt.Errorf("%s: %w", name, err)

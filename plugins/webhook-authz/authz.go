@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -117,7 +117,8 @@ type questionData struct {
 
 func body(c *plugin.Call) ([]byte, error) {
 	q := question{"yett.check", c.Time.UTC().Format(time.RFC3339Nano), questionData{
-		c.KeyID, c.KeyName, c.AgentID, c.SessionID, c.ToolID, c.Operation, c.CallID, c.Args, c.Context, hex.EncodeToString(c.Digest[:]), c.Generation}}
+		c.KeyID, c.KeyName, c.AgentID, c.SessionID, c.ToolID, c.Operation, c.CallID, c.Args, c.Context,
+		hex.EncodeToString(c.Digest[:]), c.Generation}}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

@@ -30,7 +30,8 @@ func secretText(fill string) string {
 func configured(t *testing.T, url, more string, secrets map[string]string) *asker {
 	t.Helper()
 	a := newAsker()
-	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"url": %q%s}`, url, more)), Secrets: secrets, Log: slog.New(slog.DiscardHandler)}
+	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"url": %q%s}`, url, more)), Secrets: secrets,
+		Log: slog.New(slog.DiscardHandler)}
 	if err := a.configure(in); err != nil {
 		t.Fatal(err)
 	}
@@ -43,8 +44,9 @@ func configured(t *testing.T, url, more string, secrets map[string]string) *aske
 }
 
 func call() *plugin.Call {
-	return &plugin.Call{KeyID: "k1", KeyName: "agent-key", AgentID: "bot", SessionID: "s", ToolID: "payments/refund", CallID: "c1",
-		Args: json.RawMessage(`{"amount": 1000004.10, "html": "<b>&"}`), Digest: [32]byte{0xab}, Time: time.Unix(1_800_000_000, 5), Generation: "g1"}
+	return &plugin.Call{KeyID: "k1", KeyName: "agent-key", AgentID: "bot", SessionID: "s", ToolID: "payments/refund",
+		CallID: "c1", Args: json.RawMessage(`{"amount": 1000004.10, "html": "<b>&"}`), Digest: [32]byte{0xab},
+		Time: time.Unix(1_800_000_000, 5), Generation: "g1"}
 }
 
 // The request is signed, holds the call with its numbers as they were sent, and says how long the service has.
@@ -81,10 +83,13 @@ func TestRequest(t *testing.T) {
 		_, _ = io.WriteString(w, `{"effect":"DEFER","code":"BIG","reason":"r","message":"m","rule_id":"x","approvals":2,"approvers":["key:ann","role:approver"],"expires_seconds":90,"ttl_seconds":5,"priority":"high"}`)
 	}))
 	defer srv.Close()
-	a := configured(t, srv.URL, `, "timeout": "25s"`, map[string]string{secretSigning: secretText("a"), secretOther: secretText("b"), secretAuthorization: "Bearer x"})
+	a := configured(t, srv.URL, `, "timeout": "25s"`,
+		map[string]string{secretSigning: secretText("a"), secretOther: secretText("b"), secretAuthorization: "Bearer x"})
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 	defer cancel()
-	want := sdk.Verdict{Effect: sdk.Defer, Code: "BIG", Reason: "r", Message: "m", RuleID: "x", Approvals: 2, From: []string{"key:ann", "role:approver"}, Expires: 90 * time.Second, TTL: 5 * time.Second, Priority: sdk.PriorityHigh}
+	want := sdk.Verdict{Effect: sdk.Defer, Code: "BIG", Reason: "r", Message: "m", RuleID: "x", Approvals: 2,
+		From: []string{"key:ann", "role:approver"}, Expires: 90 * time.Second, TTL: 5 * time.Second,
+		Priority: sdk.PriorityHigh}
 	for range 2 {
 		got, err := a.check(ctx, call())
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
@@ -217,10 +222,12 @@ func TestSignedAnswers(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, permit)
 		}))
-		a := configured(t, srv.URL, `, "unsigned": true, "signed_answers": true`, map[string]string{secretAnswer: secretText("s")})
+		a := configured(t, srv.URL, `, "unsigned": true, "signed_answers": true`,
+			map[string]string{secretAnswer: secretText("s")})
 		v, err := a.check(context.Background(), call())
 		srv.Close()
-		if tc.err == "" && (err != nil || v.Effect != sdk.Permit) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || v.Effect != sdk.Abstain) {
+		if tc.err == "" && (err != nil || v.Effect != sdk.Permit) ||
+			tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err) || v.Effect != sdk.Abstain) {
 			t.Errorf("%s: %+v, %v, want %q", tc.name, v, err, tc.err)
 		}
 	}
@@ -259,7 +266,7 @@ func TestDecode(t *testing.T) {
 		{`{"effect":"PERMIT","code":"OK","allow":true}`, "allow: is not a member"},
 		{`{"effect":"PERMIT","code":"OK","reason":null}`, "reason: must be a string"},
 		{`{"effect":"PERMIT","code":"OK","message":"` + strings.Repeat("x", 1025) + `"}`, "message: has more"},
-		{`{"effect":"PERMIT","code":"OK","approvals":1}`, "approvals: goes with DEFER"},
+		{`{"effect":"PERMIT","code":"OK","approvals":1}`, "approvals: allowed only with DEFER"},
 		{`{"effect":"DEFER","code":"OK","approvals":0}`, "approvals: must be"},
 		{`{"effect":"DEFER","code":"OK","approvals":1.0}`, "approvals: must be"},
 		{`{"effect":"DEFER","code":"OK","approvals":"2"}`, "approvals: must be"},
@@ -273,7 +280,8 @@ func TestDecode(t *testing.T) {
 		{"{\"effect\":\"PERMIT\",\"code\":\"OK\",\"reason\":\"\xff\"}", "invalid JSON"},
 	} {
 		v, err := decode([]byte(tc.text))
-		if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) || v.Effect != sdk.Abstain) {
+		if (err == nil) != (tc.err == "") || err != nil &&
+			(!strings.Contains(err.Error(), tc.err) || v.Effect != sdk.Abstain) {
 			t.Errorf("%s: %+v, %v, want %q", tc.text, v, err, tc.err)
 		}
 	}

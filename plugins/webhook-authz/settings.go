@@ -3,7 +3,7 @@ package main
 import (
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -60,14 +60,15 @@ func read(in plugin.Settings) (settings, error) {
 	if err := in.Decode(&c); err != nil {
 		return settings{}, err
 	}
-	out := settings{endpoint: c.Endpoint, demo: c.Demo, connections: c.Connections, authorization: in.Secrets[secretAuthorization]}
+	out := settings{endpoint: c.Endpoint, demo: c.Demo, connections: c.Connections,
+		authorization: in.Secrets[secretAuthorization]}
 	var problems plugin.Problems
 	wrong := func(field, message string) {
 		problems = append(problems, plugin.Problem{Field: field, Message: message})
 	}
 	if c.Demo {
 		if c.Endpoint != (signedhttp.Endpoint{}) || c.SignedAnswers {
-			wrong("/demo", "goes with no url, proxy, tls, insecure or signed_answers")
+			wrong("/demo", "not allowed with url, proxy, tls, insecure or signed_answers")
 		}
 	} else {
 		for _, f := range c.Check() {
@@ -75,7 +76,8 @@ func read(in plugin.Settings) (settings, error) {
 		}
 	}
 	var err error
-	if out.timeout, err = time.ParseDuration(c.Timeout); err != nil || out.timeout < time.Millisecond || out.timeout > 25*time.Second {
+	if out.timeout, err = time.ParseDuration(c.Timeout); err != nil || out.timeout < time.Millisecond ||
+		out.timeout > 25*time.Second {
 		wrong("/timeout", "must be a duration of 1ms to 25s")
 	}
 	if c.Connections < 1 || c.Connections > 1024 {
@@ -98,7 +100,7 @@ func read(in plugin.Settings) (settings, error) {
 	_, answers := in.Secrets[secretAnswer]
 	switch {
 	case c.Unsigned && len(out.secrets) > 0:
-		wrong("/unsigned", "goes with no signing secret")
+		wrong("/unsigned", "not allowed with signing secret")
 	case !c.Unsigned && !c.Demo && !signed:
 		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -57,14 +57,15 @@ func read(in plugin.Settings) (settings, error) {
 	if err := in.Decode(&c); err != nil {
 		return settings{}, err
 	}
-	out := settings{endpoint: c.Endpoint, demo: c.Demo, perRecord: c.Per == "record", authorization: in.Secrets[secretAuthorization]}
+	out := settings{endpoint: c.Endpoint, demo: c.Demo, perRecord: c.Per == "record",
+		authorization: in.Secrets[secretAuthorization]}
 	var problems plugin.Problems
 	wrong := func(field, message string) {
 		problems = append(problems, plugin.Problem{Field: field, Message: message})
 	}
 	if c.Demo {
 		if c.Endpoint != (signedhttp.Endpoint{}) {
-			wrong("/demo", "goes with no url, proxy, tls or insecure")
+			wrong("/demo", "not allowed with url, proxy, tls or insecure")
 		}
 	} else {
 		for _, f := range c.Check() {
@@ -90,7 +91,7 @@ func read(in plugin.Settings) (settings, error) {
 	_, signed := in.Secrets[secretSigning]
 	switch {
 	case c.Unsigned && len(out.secrets) > 0:
-		wrong("/unsigned", "goes with no signing secret")
+		wrong("/unsigned", "not allowed with signing secret")
 	case !c.Unsigned && !c.Demo && !signed:
 		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/yett-dev/yett/plugins/webhook-sink/signedhttp"
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -33,7 +33,8 @@ func newPlugin() plugin.Subscriber {
 	s := newSink()
 	return plugin.Subscriber{
 		Info: plugin.Info{
-			Name: "webhook-sink", Version: "1.0.0", Description: "posts the audit log to an HTTP service, signed as Standard Webhooks says",
+			Name: "webhook-sink", Version: "1.0.0", Description: "posts the audit log to an HTTP service, signed as Standard " +
+				"Webhooks says",
 			ConfigSchema: schema, ExampleConfig: `{"demo": true}`,
 			Secrets: []plugin.Secret{
 				{Name: secretSigning, Description: "whsec_… that signs; required unless unsigned or demo is set"},
@@ -72,9 +73,9 @@ func (s *sink) configure(in plugin.Settings) error {
 	return nil
 }
 
-// consume posts a batch: nil when the service took all of it. A *plugin.RecordError is about a record that the service refuses.
-// Any other error is the service's or the operator's affair: no record is held to be the cause, and what was not taken comes again
-// for as long as that lasts. A *plugin.Later says what was taken before.
+// consume posts a batch: nil when the service took all of it. A *plugin.RecordError is about a record that the service
+// refuses. Any other error is the service's or the operator's affair: no record is held to be the cause, and what was
+// not taken comes again for as long as that lasts. A *plugin.Later says what was taken before.
 func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +86,8 @@ func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 		return errors.New("the store id cannot be part of a webhook-id: letters, digits, _ and - only")
 	}
 	until := s.clock.Now().Add(s.set.retryFor)
-	ctx, cancel := context.WithTimeout(ctx, max(s.set.retryFor, s.set.timeout)) // a last try does not run into the host's own limit
+	// a last try does not run into the host's own limit
+	ctx, cancel := context.WithTimeout(ctx, max(s.set.retryFor, s.set.timeout))
 	defer cancel()
 	if d := s.notYet.Sub(s.clock.Now()); d > 0 {
 		if !s.notYet.Before(until) {
@@ -103,8 +105,8 @@ func (s *sink) consume(ctx context.Context, b *plugin.Batch) error {
 	return nil
 }
 
-// behind says of an outage that all before the part was taken, if anything was, so that it is not posted again. Where nothing
-// was, the batch comes again as it is, with the same webhook-id.
+// behind says of an outage that all before the part was taken, if anything was, so that it is not posted again. Where
+// nothing was, the batch comes again as it is, with the same webhook-id.
 func behind(taken bool, p part, err error) error {
 	if err == nil {
 		return nil

@@ -79,7 +79,8 @@ type rig struct {
 
 func newRig(t *testing.T, more string, answer func(n int, body string) (int, string)) *rig {
 	t.Helper()
-	r := &rig{sink: newSink(), receiver: &receiver{t: t, verify: []string{secretText("a"), secretText("b")}, answer: answer}}
+	r := &rig{sink: newSink(), receiver: &receiver{t: t, verify: []string{secretText("a"), secretText("b")},
+		answer: answer}}
 	srv := httptest.NewServer(r.receiver)
 	t.Cleanup(srv.Close)
 	now := time.Now()
@@ -89,7 +90,8 @@ func newRig(t *testing.T, more string, answer func(n int, body string) (int, str
 		return nil
 	}
 	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"url": %q%s}`, srv.URL, more)),
-		Secrets: map[string]string{secretSigning: secretText("a"), secretOther: secretText("b")}, Log: slog.New(slog.DiscardHandler)}
+		Secrets: map[string]string{secretSigning: secretText("a"), secretOther: secretText("b")},
+		Log:     slog.New(slog.DiscardHandler)}
 	if err := r.configure(in); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +106,8 @@ func newRig(t *testing.T, more string, answer func(n int, body string) (int, str
 func batch(first, last uint64) *plugin.Batch {
 	b := &plugin.Batch{StoreID: "sto_A", First: first, Last: last, Root: [32]byte{1}}
 	for seq := first; seq <= last; seq++ {
-		b.Records = append(b.Records, plugin.Record{Seq: seq, JSON: json.RawMessage(fmt.Sprintf(`{"seq":%d,"timestamp":"2026-01-01T00:00:0%d.000000000Z","amount":1000004.10,"note":"<&>"}`, seq, seq%10))})
+		b.Records = append(b.Records, plugin.Record{Seq: seq,
+			JSON: json.RawMessage(fmt.Sprintf(`{"seq":%d,"timestamp":"2026-01-01T00:00:0%d.000000000Z","amount":1000004.10,"note":"<&>"}`, seq, seq%10))})
 	}
 	return b
 }
@@ -118,11 +121,13 @@ func TestBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"type":"yett.audit.batch","timestamp":"2026-01-01T00:00:05.000000000Z","data":{"store_id":"sto_A","first_seq":1,"last_seq":5,"tree_root":"01` + strings.Repeat("00", 31) +
-		`","gap":{"first_seq":1,"last_seq":2,"reason":"retention"},"records":[` + string(b.Records[0].JSON) + "," + string(b.Records[1].JSON) + "," + string(b.Records[2].JSON) + `]}}`
+		`","gap":{"first_seq":1,"last_seq":2,"reason":"retention"},"records":[` + string(b.Records[0].JSON) + "," +
+		string(b.Records[1].JSON) + "," + string(b.Records[2].JSON) + `]}}`
 	if len(r.bodies) != 1 || r.bodies[0] != want || r.ids[0] != "sto_A-1-5" {
 		t.Errorf("ids %v, body\n%s\nwant\n%s", r.ids, r.bodies, want)
 	}
-	if err := r.consume(context.Background(), &plugin.Batch{StoreID: "sto_A", First: 6, Last: 9}); err != nil || len(r.ids) != 1 {
+	if err := r.consume(context.Background(), &plugin.Batch{StoreID: "sto_A", First: 6, Last: 9}); err != nil ||
+		len(r.ids) != 1 {
 		t.Errorf("a batch of nothing: %v, %v", err, r.ids)
 	}
 	if err := r.consume(context.Background(), &plugin.Batch{StoreID: "a.b", First: 6, Last: 9}); err == nil {
@@ -154,8 +159,8 @@ func TestPerRecord(t *testing.T) {
 	}
 }
 
-// What is the fault of no record is no RecordError: the host would pass records over that are good, or pause for a service that
-// is down for some minutes.
+// What is the fault of no record is no RecordError: the host would pass records over that are good, or pause for a
+// service that is down for some minutes.
 func TestAnswers(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -181,7 +186,8 @@ func TestAnswers(t *testing.T) {
 		err := r.consume(context.Background(), batch(1, 1))
 		var bad *plugin.RecordError
 		errors.As(err, &bad)
-		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) || tc.tries != 0 && len(r.ids) != tc.tries {
+		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) ||
+			tc.tries != 0 && len(r.ids) != tc.tries {
 			t.Errorf("%s: %v after %d tries, want %d", tc.name, err, len(r.ids), tc.tries)
 		}
 		if (bad != nil) != (tc.seq != 0) || bad != nil && bad.Seq != tc.seq {
@@ -196,8 +202,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A service that goes away in the middle of a batch, also while a refused record is looked for, blames no record, and what it has
-// taken is not posted again.
+// A service that goes away in the middle of a batch, also while a refused record is looked for, blames no record, and
+// what it has taken is not posted again.
 func TestOutageWithin(t *testing.T) {
 	for _, more := range []string{"", `, "per": "record"`} {
 		down := true
@@ -235,8 +241,8 @@ func TestOutageWithin(t *testing.T) {
 	}
 }
 
-// While nothing of a batch was taken it comes again as it is, under the same webhook-id: what was taken although the answer was
-// lost must not come under another one.
+// While nothing of a batch was taken it comes again as it is, under the same webhook-id: what was taken although the
+// answer was lost must not come under another one.
 func TestOutageFromTheBeginning(t *testing.T) {
 	for _, more := range []string{"", `, "per": "record"`} {
 		r := newRig(t, more, func(int, string) (int, string) { return 503, "" })

@@ -16,8 +16,8 @@ const (
 
 func nameByte(c byte) bool { return isWord(c) || c == '_' || c == '-' || c == '.' }
 
-// bareRun remembers the last run of bytes that may make up an unquoted value, for texts such as a=b=c=d, where each part
-// begins in the run of the one before. The zero bareRun remembers nothing.
+// bareRun remembers the last run of bytes that may make up an unquoted value, for texts such as a=b=c=d, where each
+// part begins in the run of the one before. The zero bareRun remembers nothing.
 type bareRun struct{ start, end int }
 
 // assigned reads the assignment whose name holds t[start:end]. The run belongs to t.
@@ -39,8 +39,8 @@ func assigned(t []byte, start, end int, run *bareRun) (a assignment, ok bool) {
 	return value(t, i, op, a, run)
 }
 
-// operator finds the assignment behind a name and gives the first byte after it; op tells which one: '=' ':' ',' '(' '>'
-// or ' ' for a command line. 0: there is none.
+// operator finds the assignment behind a name and gives the first byte after it; op tells which one: '=' ':' ',' '('
+// '>' or ' ' for a command line. 0: there is none.
 func operator(t []byte, l, r int) (i int, op byte) {
 	i = r
 	closed := false

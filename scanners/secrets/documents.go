@@ -116,8 +116,8 @@ func (s *scan) jwk(h scanner.Hit) {
 	}
 }
 
-// publishedKeys are values that documentation, samples and browsers show to everyone: FNV-1a hashes, so that they do not
-// stand here themselves.
+// publishedKeys are values that documentation, samples and browsers show to everyone: FNV-1a hashes, so that they do
+// not stand here themselves.
 var publishedKeys = map[uint64]bool{
 	0xc800bf2100a21c67: true,
 	0x6acbd824bd32bbd4: true,

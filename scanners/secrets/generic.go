@@ -4,7 +4,8 @@ import "github.com/yett-dev/yett/sdk/scanner"
 
 // secretWords are what a name that holds a secret says. Lower case, case-folded.
 var secretWords = []string{
-	"token", "secret", "passw", "passphrase", "passwd", "pwd", "pass", "key", "credential", "creds", "auth", "bearer", "seed",
+	"token", "secret", "passw", "passphrase", "passwd", "pwd", "pass", "key", "credential", "creds", "auth", "bearer",
+	"seed",
 }
 
 // weakWords need to be words of their own in the name (or be glued to a known companion): they are parts of others.
@@ -12,16 +13,19 @@ var weakWords = []string{"key", "auth", "pass", "seed", "pwd"}
 
 // companions make a weak word mean a secret when it is glued to them: apikey, dbpass.
 var companions = []string{
-	"api", "access", "secret", "private", "auth", "master", "sign", "signing", "app", "client", "encryption", "service", "account", "license", "n", "db", "user", "admin", "root",
+	"api", "access", "secret", "private", "auth", "master", "sign", "signing", "app", "client", "encryption", "service",
+	"account", "license", "n", "db", "user", "admin", "root",
 }
 
 // harmless are last words of names that speak about a secret without holding it.
 var harmless = []string{
-	"id", "ids", "name", "names", "type", "url", "uri", "path", "file", "files", "length", "len", "size", "version", "count", "field", "fields",
-	"alg", "algorithm", "prefix", "suffix", "label", "header", "headers", "format", "location", "dir", "endpoint", "scope", "scopes", "index",
-	"selector", "expiry", "expires", "ttl", "checksum", "ref", "state", "status", "class", "pair", "usage", "policy", "provider", "method",
-	"source", "str", "hash", "digest", "fingerprint", "identifier", "meshing", "spec", "regex", "pattern", "param", "params", "host", "port",
-	"server", "domain", "email", "user", "username", "uid", "uuid", "timestamp", "at", "date", "time", "results", "keyword", "keywords", "mode",
+	"id", "ids", "name", "names", "type", "url", "uri", "path", "file", "files", "length", "len", "size", "version",
+	"count", "field", "fields", "alg", "algorithm", "prefix", "suffix", "label", "header", "headers", "format", "location",
+	"dir", "endpoint", "scope", "scopes", "index", "selector", "expiry", "expires", "ttl", "checksum", "ref", "state",
+	"status", "class", "pair", "usage", "policy", "provider", "method",
+	"source", "str", "hash", "digest", "fingerprint", "identifier", "meshing", "spec", "regex", "pattern", "param",
+	"params", "host", "port", "server", "domain", "email", "user", "username", "uid", "uuid", "timestamp", "at", "date",
+	"time", "results", "keyword", "keywords", "mode",
 }
 
 // generic judges the value of a name that speaks of a secret.
@@ -59,7 +63,8 @@ func (s *scan) strong(h scanner.Hit) bool {
 		return true
 	}
 	t := s.t
-	if h.End < len(t) && isLower(t[h.End]) && isLower(t[h.End-1]) || h.End < len(t) && isUpper(t[h.End]) && isUpper(t[h.End-1]) {
+	if h.End < len(t) && isLower(t[h.End]) && isLower(t[h.End-1]) ||
+		h.End < len(t) && isUpper(t[h.End]) && isUpper(t[h.End-1]) {
 		return false // author, keyboard
 	}
 	if h.Start == 0 || !isAlpha(t[h.Start-1]) || isLower(t[h.Start-1]) && isUpper(t[h.Start]) {
@@ -99,7 +104,8 @@ func lastWordIn(name []byte, list []string) bool {
 	start := end
 	for start > 0 && isAlpha(name[start-1]) {
 		start--
-		if start > 0 && isUpper(name[start]) && isLower(name[start-1]) || isUpper(name[start]) && start+1 < end && isLower(name[start+1]) {
+		if start > 0 && isUpper(name[start]) && isLower(name[start-1]) ||
+			isUpper(name[start]) && start+1 < end && isLower(name[start+1]) {
 			break
 		}
 	}
@@ -137,7 +143,8 @@ func secretValue(v []byte, minEntropy int) bool {
 }
 
 // words that are a password only in examples.
-var samplePasswords = []string{"pass", "pwd", "secret", "token", "user", "admin", "test", "guest", "root", "string", "null", "none", "true", "false", "hidden", "login", "field", "required", "invalid"}
+var samplePasswords = []string{"pass", "pwd", "secret", "token", "user", "admin", "test", "guest", "root", "string",
+	"null", "none", "true", "false", "hidden", "login", "field", "required", "invalid"}
 
 // passwordValue tells whether v may be a password that somebody chose: quoted, in one word, with a digit or a sign.
 func passwordValue(v []byte, quoted bool) bool {
@@ -159,7 +166,8 @@ func passwordValue(v []byte, quoted bool) bool {
 		}
 	}
 	p := profileOf(v)
-	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || v[0] == '$' || v[0] == '%' || v[0] == '#' || v[0] == '@' || v[0] == ':' || v[0] == '-' {
+	if p.letters() == 0 || p.dots > 0 || p.slashes > 0 || v[0] == '$' || v[0] == '%' || v[0] == '#' || v[0] == '@' ||
+		v[0] == ':' || v[0] == '-' {
 		return false
 	}
 	return p.digit > 0 && p.letters() > 2 || p.other-p.seps > 0 || p.consonants >= 4

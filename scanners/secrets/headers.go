@@ -5,7 +5,8 @@ import "github.com/yett-dev/yett/sdk/scanner"
 // Credentials on their way: in URLs, request headers and command lines.
 
 var connectionSchemes = []string{
-	"postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "amqp", "amqps", "mssql", "sqlserver", "oracle", "nats", "mqtt", "mqtts", "clickhouse", "cockroachdb", "ldap", "ldaps", "smtp", "smtps", "kafka",
+	"postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "amqp", "amqps", "mssql",
+	"sqlserver", "oracle", "nats", "mqtt", "mqtts", "clickhouse", "cockroachdb", "ldap", "ldaps", "smtp", "smtps", "kafka",
 }
 
 var userinfoStop = func() (s byteSet) {
@@ -33,7 +34,8 @@ func (s *scan) url(h scanner.Hit) {
 		return
 	}
 	start := h.Start
-	for start > 0 && h.Start-start < 20 && (isWord(s.t[start-1]) || s.t[start-1] == '+' || s.t[start-1] == '.' || s.t[start-1] == '-') {
+	for start > 0 && h.Start-start < 20 && (isWord(s.t[start-1]) || s.t[start-1] == '+' || s.t[start-1] == '.' ||
+		s.t[start-1] == '-') {
 		start--
 	}
 	pass := t[colon+1 : at]
@@ -54,7 +56,9 @@ func (s *scan) url(h scanner.Hit) {
 
 // stock are values that documents use for a password.
 var stock = []string{
-	"password", "passwd", "pass", "pwd", "pw", "secret", "token", "test", "user", "username", "admin", "root", "guest", "foo", "bar", "hunter2", "mypassword", "my-password", "my_password", "somepassword", "p4ssw0rd", "api_key", "apikey", "key", "x-oauth-basic", "auth_token", "access_token", "string", "none", "null",
+	"password", "passwd", "pass", "pwd", "pw", "secret", "token", "test", "user", "username", "admin", "root", "guest",
+	"foo", "bar", "hunter2", "mypassword", "my-password", "my_password", "somepassword", "p4ssw0rd", "api_key", "apikey",
+	"key", "x-oauth-basic", "auth_token", "access_token", "string", "none", "null",
 }
 
 // passwordLike tells whether v can be a password rather than a variable or a word that stands for one.
@@ -64,7 +68,8 @@ func passwordLike(v []byte) bool {
 			return false
 		}
 	}
-	if v[0] == '$' || v[0] == '%' || v[0] == '{' || v[0] == '<' || v[0] == '[' || v[0] == '*' || contains(v, "{") || contains(v, "$") && contains(v, "_") {
+	if v[0] == '$' || v[0] == '%' || v[0] == '{' || v[0] == '<' || v[0] == '[' || v[0] == '*' || contains(v, "{") ||
+		contains(v, "$") && contains(v, "_") {
 		return false
 	}
 	allUpper := len(v) > 0
@@ -78,7 +83,8 @@ func passwordLike(v []byte) bool {
 
 // urlStart goes back to the scheme of the URL that ends in a webhook's path.
 func urlStart(t []byte, i int) int {
-	for n := 0; i > 0 && n < 80 && (isWord(t[i-1]) || t[i-1] == '.' || t[i-1] == '-' || t[i-1] == '/' || t[i-1] == ':'); n++ {
+	for n := 0; i > 0 && n < 80 && (isWord(t[i-1]) || t[i-1] == '.' || t[i-1] == '-' || t[i-1] == '/' ||
+		t[i-1] == ':'); n++ {
 		i--
 	}
 	return i
@@ -168,7 +174,8 @@ func (s *scan) header(h scanner.Hit) {
 	s.headerValue("AUTHORIZATION_HEADER", i, 0.8)
 }
 
-// curl takes the password of -u user:password and the values of -H headers that carry one, up to the end of the command.
+// curl takes the password of -u user:password and the values of -H headers that carry one, up to the end of the
+// command.
 func (s *scan) curl(h scanner.Hit) {
 	t := s.t[:min(len(s.t), h.End+2048)]
 	if h.Start < s.done.curl {
@@ -200,7 +207,8 @@ func (s *scan) curlHeader(t []byte, i int) {
 	for i < len(t) && nameByte(t[i]) {
 		i++
 	}
-	if i == len(t) || t[i] != ':' || !lastWordIn(t[start:i], []string{"token", "key", "authorization", "secret", "auth", "password", "apikey"}) {
+	if i == len(t) || t[i] != ':' || !lastWordIn(t[start:i],
+		[]string{"token", "key", "authorization", "secret", "auth", "password", "apikey"}) {
 		return
 	}
 	i = skipBlank(t, i+1)
@@ -236,7 +244,8 @@ func (s *scan) curlUser(t []byte, i int) {
 	}
 	colon, j := 0, i
 	for ; j < len(t) && t[j] != '\n'; j++ {
-		if quote != 0 && t[j] == quote || quote == 0 && isSpace(t[j]) || quote == 0 && (t[j] == '"' || t[j] == ')' || t[j] == '`') {
+		if quote != 0 && t[j] == quote || quote == 0 && isSpace(t[j]) ||
+			quote == 0 && (t[j] == '"' || t[j] == ')' || t[j] == '`') {
 			break
 		}
 		if t[j] == ':' && colon == 0 {

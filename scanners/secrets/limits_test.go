@@ -24,7 +24,8 @@ func TestConfig(t *testing.T) {
 		{`[]`, "not a JSON object"}, {`{"min_entropy":4} x`, "data after the JSON object"},
 	} {
 		_, err := scanner.New(spec, []byte(c.config))
-		if got := strings.TrimPrefix(fmt.Sprint(err), "config: "); c.want == "" && err != nil || c.want != "" && got != c.want {
+		if got := strings.TrimPrefix(fmt.Sprint(err), "config: "); c.want == "" && err != nil ||
+			c.want != "" && got != c.want {
 			t.Errorf("%s: got %v, want %q", c.config, err, c.want)
 		}
 	}
@@ -158,13 +159,17 @@ func TestHostileRepetition(t *testing.T) {
 }
 
 var hostile = []string{
-	"-----BEGIN PRIV" + "ATE KEY-----", "-----BEGIN ", "curl -H ", "ey" + "J-", "ey" + "J.", "ZX" + "lK-", "kind: Secret\n", "kind: Secret\ndata:\n a: q1w2e3r4t5y6\n",
-	"kty", "\"kty\":", "key=", "key=\"", "token:", "://a:", "Basic a", "bearer a", "Private-Lines: 1\n", "glpat-", "ya29.", "fm2_", "xoxb-1", "aws_key=", "facebook 1", "token token=",
+	"-----BEGIN PRIV" + "ATE KEY-----", "-----BEGIN ", "curl -H ", "ey" + "J-", "ey" + "J.", "ZX" + "lK-",
+	"kind: Secret\n", "kind: Secret\ndata:\n a: q1w2e3r4t5y6\n",
+	"kty", "\"kty\":", "key=", "key=\"", "token:", "://a:", "Basic a", "bearer a", "Private-Lines: 1\n", "glpat-", "ya29.",
+	"fm2_", "xoxb-1", "aws_key=", "facebook 1", "token token=",
 }
 
 func BenchmarkHostile(b *testing.B) {
 	for _, unit := range hostile {
-		b.Run(fmt.Sprintf("%.40q", unit), func(b *testing.B) { benchmarkScan(b, []byte(strings.Repeat(unit, 64<<10/len(unit)))) })
+		b.Run(fmt.Sprintf("%.40q", unit), func(b *testing.B) {
+			benchmarkScan(b, []byte(strings.Repeat(unit, 64<<10/len(unit))))
+		})
 	}
 }
 

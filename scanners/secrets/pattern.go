@@ -8,7 +8,8 @@ package main
 //	ghp_<w:36>    <w:14>{.atlasv1.}<w-_=:60-70>
 var classes = map[byte]string{
 	'd': "0-9", 'x': "0-9a-f", 'X': "0-9a-fA-F", 'a': "0-9a-z", 'A': "0-9A-Z", 'l': "a-zA-Z", 'w': "0-9a-zA-Z",
-	'W': "0-9a-zA-Z_", 'b': "0-9a-zA-Z_-", 'e': "0-9a-zA-Z_=-", 's': "0-9a-zA-Z+/=", 'u': "2-7A-Z", 'c': "a-z", 'h': "0-9a-fA-F-",
+	'W': "0-9a-zA-Z_", 'b': "0-9a-zA-Z_-", 'e': "0-9a-zA-Z_=-", 's': "0-9a-zA-Z+/=", 'u': "2-7A-Z", 'c': "a-z",
+	'h': "0-9a-fA-F-",
 }
 
 type byteSet [256]bool
@@ -182,7 +183,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// startsClean tells whether a token may begin at i: not in the middle of a word, except behind an escape such as \n or %3D.
+// startsClean tells whether a token may begin at i: not in the middle of a word, except behind an escape such as \n or
+// %3D.
 func startsClean(t []byte, i int) bool {
 	if i == 0 || !isWord(t[i-1]) {
 		return true

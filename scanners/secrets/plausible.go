@@ -35,9 +35,9 @@ func entropy(v []byte) int {
 
 // fillers are what people write where a secret goes. Compared with the value in lower case.
 var fillers = []string{
-	"example", "xxxx", "your", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert", "sample",
-	"****", "....", "${", "$(", "{{", "}}", "<%", "%s", "%(", "#{", "enter_", "replace", "_here", "abcdefghijklmn",
-	"abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "todo", "undefined", "...",
+	"example", "xxxx", "your", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert",
+	"sample", "****", "....", "${", "$(", "{{", "}}", "<%", "%s", "%(", "#{", "enter_", "replace", "_here",
+	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "todo", "undefined", "...",
 }
 
 // filler tells whether v is no secret but stands for one.

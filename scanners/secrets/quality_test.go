@@ -65,7 +65,8 @@ func labelled(t *testing.T, file string) []row {
 type score struct{ positive, any, whole, negative, wrong int }
 
 func (s score) rates() (anyRate, wholeRate, falseRate float64) {
-	return float64(s.any) / float64(max(1, s.positive)), float64(s.whole) / float64(max(1, s.positive)), float64(s.wrong) / float64(max(1, s.negative))
+	return float64(s.any) / float64(max(1, s.positive)), float64(s.whole) / float64(max(1, s.positive)),
+		float64(s.wrong) / float64(max(1, s.negative))
 }
 
 // wholly tells whether every labelled string that stands in the text is inside the findings.
@@ -145,7 +146,8 @@ func measure(t *testing.T, rows []row, keep func(row) (use, positive bool)) scor
 
 func report(t *testing.T, name string, s score) {
 	hit, whole, wrong := s.rates()
-	t.Logf("%-34s recall any %.3f whole %.3f (%d)  false %.3f (%d of %d)", name, hit, whole, s.positive, wrong, s.wrong, s.negative)
+	t.Logf("%-34s recall any %.3f whole %.3f (%d)  false %.3f (%d of %d)", name, hit, whole, s.positive, wrong, s.wrong,
+		s.negative)
 }
 
 func TestQualityOnLabelledSecrets(t *testing.T) {
@@ -171,7 +173,9 @@ func TestNothingInBenignOutputs(t *testing.T) {
 }
 
 func TestQualityForInformation(t *testing.T) {
-	report(t, "secrets_misc", measure(t, labelled(t, "secrets_misc.jsonl.gz"), func(r row) (bool, bool) { return true, r.Secret }))
+	report(t, "secrets_misc", measure(t, labelled(t, "secrets_misc.jsonl.gz"), func(r row) (bool, bool) {
+		return true, r.Secret
+	}))
 	cred := labelled(t, "secrets_creddata.jsonl.gz")
 	report(t, "secrets_creddata", measure(t, cred, func(r row) (bool, bool) { return r.Label != "X", r.Label == "T" }))
 	report(t, "secrets_creddata, not UUID-like", measure(t, cred, func(r row) (bool, bool) {

@@ -153,7 +153,8 @@ func lookalikes(src, sample string) []string {
 	if p.leftLen == 0 && !strings.Contains(src, ":0-") && len(sample) >= len(p.lit)+20 {
 		no = append(no, p.lit+strings.Repeat("x", len(sample)-len(p.lit)), p.lit+strings.Repeat("*", 8))
 	}
-	if strings.HasPrefix(src, "hooks.") || strings.HasPrefix(src, "discord") || strings.HasPrefix(src, "webhook.") || p.leftLen > 0 || p.lit[0] < '0' {
+	if strings.HasPrefix(src, "hooks.") || strings.HasPrefix(src, "discord") || strings.HasPrefix(src, "webhook.") ||
+		p.leftLen > 0 || p.lit[0] < '0' {
 		return no[1:] // a host name may have something in front of it
 	}
 	return no
@@ -164,7 +165,8 @@ func TestVendorRules(t *testing.T) {
 	r := runner(t, "")
 	syntaxes := []string{
 		"%sToken = \"%s\"", "%s_TOKEN='%s'", "\"%s_token\": \"%s\"", "%sToken := `%s`", "\"%sToken\" => \"%s\"",
-		"var %sToken string = \"%s\"", "<%sToken>\n    %s\n</x>", "set(\"%s_TOKEN\", \"%s\")", "%s_token: %s", "%s_TOKEN ?= \"%s\"",
+		"var %sToken string = \"%s\"", "<%sToken>\n    %s\n</x>", "set(\"%s_TOKEN\", \"%s\")", "%s_token: %s",
+		"%s_TOKEN ?= \"%s\"",
 	}
 	for _, rule := range vendorRules {
 		for _, src := range rule.patterns {

@@ -109,8 +109,8 @@ type scan struct {
 	bare   bareRun
 	judged bool // the generic rules have seen last
 
-	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new, and
-	// a text that repeats a trigger must not make us read it again each time.
+	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
+	// and a text that repeats a trigger must not make us read it again each time.
 	done struct{ jwt, jwtBase64, curl, jwk, kubernetes int }
 }
 

@@ -35,8 +35,8 @@ var specials = []specialRule{
 // around is the text within maxSpan bytes behind i.
 func (s *scan) around(i int) []byte { return s.t[i:min(len(s.t), i+maxSpan)] }
 
-// pem takes a private key from its first dash to its last, body included; one whose end is not in sight, up to where the
-// base64 stops.
+// pem takes a private key from its first dash to its last, body included; one whose end is not in sight, up to where
+// the base64 stops.
 func (s *scan) pem(h scanner.Hit) {
 	t := s.around(h.Start)
 	i := len("-----BEGIN ")

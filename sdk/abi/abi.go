@@ -1,5 +1,5 @@
 // Package abi is the WASM ABI, version 1, as constants: the names a module exports and imports, status codes, flags and
-// the metadata document. Guests (sdk/scanner) and the host (core/wasmhost) both read it, so neither can drift. It owns
+// the metadata document. Guests (sdk/scanner) and the host (core/wasm/host) both read it, so neither can drift. It owns
 // no behaviour beyond packing and must never import anything but the standard library.
 package abi
 
@@ -18,7 +18,8 @@ const (
 	ExportCheck      = "yett_check"    // (n i32, flags i32)->i32 status
 	ExportDescribe   = "yett_describe" // ()->i32 status, optional: emits metadata through put(SlotMetadata)
 
-	ImportEmit   = "emit"   // (kind_ptr,kind_len,start,end i32, confidence f32, severity,action i32, repl_ptr,repl_len i32)->i32
+	// (kind_ptr,kind_len,start,end i32, confidence f32, severity,action i32, repl_ptr,repl_len i32)->i32
+	ImportEmit   = "emit"
 	ImportDecide = "decide" // (effect, code_ptr,code_len, reason_ptr,reason_len, ttl_ms i32)->i32
 	ImportPut    = "put"    // (slot, ptr, len i32)->i32
 	ImportLog    = "log"    // (level, ptr, len i32)
@@ -37,7 +38,8 @@ var WASI = []string{
 // WASIModule is the module name of those imports.
 const WASIModule = "wasi_snapshot_preview1"
 
-// Status codes an export returns. Every status but OK is an error, never "clean". From AuthorStatus on they are the author's.
+// Status codes an export returns. Every status but OK is an error, never "clean". From AuthorStatus on they are the
+// author's.
 const (
 	StatusOK          = 0
 	StatusBadConfig   = 1
@@ -137,7 +139,8 @@ type Needs struct {
 	DeadlineMS  int   `json:"deadline_ms,omitempty"`
 }
 
-// Trigger is a literal or a byte class without one of which the module can find nothing. Exactly one of Literal and Class is set.
+// Trigger is a literal or a byte class without one of which the module can find nothing. Exactly one of Literal and
+// Class is set.
 type Trigger struct {
 	Literal string `json:"literal,omitempty"`
 	Fold    bool   `json:"fold,omitempty"`  // ASCII case folding of Literal
@@ -145,8 +148,8 @@ type Trigger struct {
 	Min     int    `json:"min,omitempty"`
 }
 
-// TriggersFrom names a list of strings in the operator's settings, each of which becomes a trigger. They are numbered behind
-// Metadata.Triggers, in the order of TriggersFrom and then of the list, an entry that is there twice twice.
+// TriggersFrom names a list of strings in the operator's settings, each of which becomes a trigger. They are numbered
+// behind Metadata.Triggers, in the order of TriggersFrom and then of the list, an entry that is there twice twice.
 type TriggersFrom struct {
 	Path string `json:"path"`           // "/words", "/lists/names": names of settings, each after a slash
 	Fold bool   `json:"fold,omitempty"` // ASCII case folding of the entries

@@ -86,7 +86,8 @@ func constants(t *testing.T) map[string]string {
 	return out
 }
 
-// TestReadmeNamesEveryConstant holds each row that names a constant against its value, and wants each constant to have one.
+// TestReadmeNamesEveryConstant holds each row that names a constant against its value, and wants each constant to have
+// one.
 func TestReadmeNamesEveryConstant(t *testing.T) {
 	want, seen := constants(t), map[string]bool{}
 	if len(want) < 50 {
@@ -140,7 +141,8 @@ func members(typ reflect.Type, prefix string) (out []string) {
 
 func TestReadmeListsEveryMember(t *testing.T) {
 	all := tables(t)
-	for heading, typ := range map[string]reflect.Type{"Metadata": reflect.TypeFor[Metadata](), "yett_init": reflect.TypeFor[InitConfig]()} {
+	for heading, typ := range map[string]reflect.Type{"Metadata": reflect.TypeFor[Metadata](),
+		"yett_init": reflect.TypeFor[InitConfig]()} {
 		var got []string
 		for _, r := range all[heading] {
 			got = append(got, r["Member"])

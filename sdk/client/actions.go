@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -20,13 +21,14 @@ type Submission struct {
 
 // Action is one call that is followed from its decision to its result. Members that are null are "" or nil here.
 type Action struct {
-	ID             string          `json:"id"`
-	AgentID        string          `json:"agent_id"`
-	Tool           string          `json:"tool"`
-	Operation      string          `json:"operation"`
-	Params         json.RawMessage `json:"params"`
-	Context        json.RawMessage `json:"context"`
-	Status         string          `json:"status"`   // pending_decision allowed denied pending_approval approved executing succeeded failed timeout
+	ID        string          `json:"id"`
+	AgentID   string          `json:"agent_id"`
+	Tool      string          `json:"tool"`
+	Operation string          `json:"operation"`
+	Params    json.RawMessage `json:"params"`
+	Context   json.RawMessage `json:"context"`
+	// pending_decision allowed denied pending_approval approved executing succeeded failed timeout
+	Status         string          `json:"status"`
 	Decision       string          `json:"decision"` // allow deny require_approval
 	Reason         string          `json:"reason"`   // "expired" with status denied: nobody approved in time
 	RiskLevel      string          `json:"risk_level"`
@@ -52,11 +54,12 @@ type Action struct {
 	started        bool
 }
 
-// MayRun reports whether the action was started: only for the answer of StartAction. An allowed or approved action has to
-// be started first.
+// MayRun reports whether the action was started: only for the answer of StartAction. An allowed or approved action has
+// to be started first.
 func (a *Action) MayRun() bool { return a != nil && a.started && a.Status == "executing" }
 
-var statuses = []string{"pending_decision", "allowed", "denied", "pending_approval", "approved", "executing", "succeeded", "failed", "timeout"}
+var statuses = []string{"pending_decision", "allowed", "denied", "pending_approval", "approved", "executing",
+	"succeeded", "failed", "timeout"}
 
 func actionIn(v exact.Value) (*Action, error) {
 	if _, err := text(v, "id"); err != nil {
@@ -120,10 +123,18 @@ func (c *Client) GetAction(ctx context.Context, id string) (*Action, error) {
 	return c.oneAction(ctx, &request{op: opGetAction, id: id})
 }
 
-// StartAction says that the action is about to run as it was shown: kill, approval and rules are looked at again. shown is what SubmitAction or
-// GetAction gave last; ErrConflict if an approver has changed the params since. Over HTTP only; needs the key that submitted it. Run the call
-// only when the answer's MayRun is true, with the answer's Params if it is Modified: it may be denied by now.
+// StartAction says that the action is about to run as it was shown: kill, approval and rules are looked at again. shown
+// is what SubmitAction or GetAction gave last; ErrConflict if an approver has changed the params since. Over HTTP only;
+// needs the key that submitted it. Run the call only when the answer's MayRun is true, with the answer's Params if it
+// is Modified: it may be denied by now.
 func (c *Client) StartAction(ctx context.Context, shown *Action) (*Action, error) {
+	switch {
+	case shown == nil:
+		return nil, fieldErr(sdk.CodeInvalidField, "shown", "want the action that SubmitAction or GetAction gave")
+	case shown.Digest == "" && (shown.Status == "" || shown.Status == "allowed" || shown.Status == "approved"):
+		return nil, fieldErr(sdk.CodeInvalidField, "shown",
+			"the action has no digest, so the server could not tell whether it has changed: read it with GetAction")
+	}
 	b := newBody()
 	b.str("digest", shown.Digest)
 	body, err := b.bytes()
@@ -158,8 +169,8 @@ func (c *Client) ResultAction(ctx context.Context, id string, in Result) (*Actio
 	return c.oneAction(ctx, &request{op: opResult, id: id, body: body})
 }
 
-// ActionApproval answers an action that waits for approval, with its approval_token, which is of the arguments that the action was
-// shown with: once they are changed it is void (ErrConflict). Over HTTP only; needs scope approve.
+// ActionApproval answers an action that waits for approval, with its approval_token, which is of the arguments that the
+// action was shown with: once they are changed it is void (ErrConflict). Over HTTP only; needs scope approve.
 func (c *Client) ActionApproval(ctx context.Context, id, token string, approve bool, reason string) (*Action, error) {
 	b := newBody()
 	b.str("token", token)
@@ -172,8 +183,9 @@ func (c *Client) ActionApproval(ctx context.Context, id, token string, approve b
 	return c.oneAction(ctx, &request{op: opAnswer, id: id, body: body})
 }
 
-// WithdrawAction takes back the approval of an action that is not started, with its last approval_token: the action is denied, and a
-// grant that came with the approval is revoked. Over HTTP only; needs scope approve. ErrConflict: it is started, or denied already.
+// WithdrawAction takes back the approval of an action that is not started, with its last approval_token: the action is
+// denied, and a grant that came with the approval is revoked. Over HTTP only; needs scope approve. ErrConflict: it is
+// started, or denied already.
 func (c *Client) WithdrawAction(ctx context.Context, id, token, reason string) (*Action, error) {
 	b := newBody()
 	b.str("token", token)
@@ -194,7 +206,8 @@ type ActionFilter struct {
 	Cursor                string // of the page before
 }
 
-// ListActions lists one page of actions, newest first, and gives the cursor of the next one, "" on the last. Over HTTP only.
+// ListActions lists one page of actions, newest first, and gives the cursor of the next one, "" on the last. Over HTTP
+// only.
 func (c *Client) ListActions(ctx context.Context, in ActionFilter) (page []*Action, next string, err error) {
 	q := url.Values{}
 	set(q, "agent_id", in.AgentID)

@@ -17,8 +17,9 @@ import (
 type again uint8
 
 const (
-	always  again = iota // reads, scans and kills: a repeat changes nothing more; decisions carry a call_id
-	withKey              // over HTTP, where an Idempotency-Key makes it safe; over the socket only what was certainly not seen
+	always again = iota // reads, scans and kills: a repeat changes nothing more; decisions carry a call_id
+	// over HTTP, where an Idempotency-Key makes it safe; over the socket only what was certainly not seen
+	withKey
 )
 
 // operation is where one operation is served. An empty path or name says that this transport does not have it.
@@ -133,7 +134,8 @@ func (c *Client) transport(r *request) (send sender, keyed bool, err error) {
 		return nil, false, ErrClosed
 	case c.http != nil && r.op.path != "":
 		if c.opts.Key == "" {
-			return nil, false, &Error{Code: sdk.CodeUnauthenticated, Detail: "there is no API key: set Options.Key or YETT_API_KEY"}
+			return nil, false, &Error{Code: sdk.CodeUnauthenticated,
+				Detail: "there is no API key: set Options.Key or YETT_API_KEY"}
 		}
 		return c.http.send, true, nil
 	case c.socket != nil && r.op.socket != "":

@@ -2,8 +2,8 @@
 // transports (HTTP and the Unix socket) behind one API, safe retries, and the strict reading of answers: nothing but a
 // whole, well-formed PERMIT is ever taken for a permission, and every failure is an error. It must never turn an error
 // into a permit, send a call twice where that could spend something twice, follow a redirect with the key, or import
-// more than the standard library, sdk, sdk/exact and sdk/wire. Calls come from the program that imports it; answers come
-// from the gateway and are not trusted to be well-formed.
+// more than the standard library, sdk, sdk/exact and sdk/wire. Calls come from the program that imports it; answers
+// come from the gateway and are not trusted to be well-formed.
 package client
 
 import (
@@ -27,7 +27,8 @@ type Options struct {
 	URL string
 	// Socket is the path of the gateway's Unix socket, such as /run/yett/yett.sock.
 	Socket string
-	// Key is the API key; YETT_API_KEY if empty. Over the socket it may stay empty when the gateway maps this user to a key.
+	// Key is the API key; YETT_API_KEY if empty. Over the socket it may stay empty when the gateway maps this user to a
+	// key.
 	Key string
 	// Timeout bounds one attempt, on top of what a long poll waits. 30 s if 0.
 	Timeout time.Duration
@@ -35,11 +36,11 @@ type Options struct {
 	Retries int
 	// RetryFor bounds all attempts of one call together, below any deadline of its context. 30 s if 0.
 	RetryFor time.Duration
-	// CACert is a PEM file with the certificates of the authorities that an https server's certificate must be signed by, such
-	// as your own CA. They replace the system's. YETT_CACERT if empty and TLS has no roots.
+	// CACert is a PEM file with the certificates of the authorities that an https server's certificate must be signed by,
+	// such as your own CA. They replace the system's. YETT_CACERT if empty and TLS has no roots.
 	CACert string
-	// Cert and CertKey are PEM files with the certificate that this client shows a server with server.tls.client_ca, and its
-	// key. YETT_CERT and YETT_CERT_KEY if both are empty and TLS has none.
+	// Cert and CertKey are PEM files with the certificate that this client shows a server with server.tls.client_ca, and
+	// its key. YETT_CERT and YETT_CERT_KEY if both are empty and TLS has none.
 	Cert, CertKey string
 	// TLS is for https URLs, where files are not enough; nil takes the system's roots.
 	TLS *tls.Config
@@ -67,7 +68,8 @@ func New(opts Options) (*Client, error) {
 		opts.Key = os.Getenv("YETT_API_KEY")
 	}
 	if opts.URL == "" && opts.Socket == "" {
-		return nil, fieldErr(sdk.CodeMissingField, "URL", "give Options.URL or Options.Socket, or set YETT_URL or YETT_SOCKET")
+		return nil, fieldErr(sdk.CodeMissingField, "URL",
+			"give Options.URL or Options.Socket, or set YETT_URL or YETT_SOCKET")
 	}
 	if strings.ContainsFunc(opts.Key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, fieldErr(sdk.CodeInvalidField, "Key", "an API key is printable ASCII without spaces")
@@ -115,7 +117,8 @@ func baseOf(s string, cleartext bool) (string, error) {
 	case u.User != nil, u.RawQuery != "", u.Fragment != "", strings.Trim(u.Path, "/") != "":
 		return "", fieldErr(sdk.CodeInvalidField, "URL", "want scheme and host only; the key is an option of its own")
 	case u.Scheme == "http" && !cleartext && !loopback(u.Hostname()):
-		return "", fieldErr(sdk.CodeInvalidField, "URL", "http would send the key in clear to "+u.Hostname()+": use https, or AllowCleartext where the way there is safe")
+		return "", fieldErr(sdk.CodeInvalidField, "URL",
+			"http would send the key in clear to "+u.Hostname()+": use https, or AllowCleartext where the way there is safe")
 	}
 	return u.Scheme + "://" + u.Host, nil
 }

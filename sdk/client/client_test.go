@@ -98,7 +98,8 @@ func TestGetHasNoBody(t *testing.T) {
 	})
 	c, _ := newClient(t, Options{URL: f.URL})
 	ctx := waitCtx(t)
-	if _, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "a b", Limit: 5, IncludeExpired: true, Cursor: "x"}); err != nil {
+	if _, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "a b", Limit: 5, IncludeExpired: true,
+		Cursor: "x"}); err != nil {
 		t.Error(err)
 	}
 	if _, err := c.Approvals(ctx, "a", 7); err != nil {
@@ -107,7 +108,8 @@ func TestGetHasNoBody(t *testing.T) {
 	if _, err := c.KillList(ctx); err != nil {
 		t.Error(err)
 	}
-	want := []string{"/v1/grants?agent_id=a+b&cursor=x&include_expired=true&limit=5", "/v1/approvals?agent_id=a&limit=7", "/v1/kill?"}
+	want := []string{"/v1/grants?agent_id=a+b&cursor=x&include_expired=true&limit=5", "/v1/approvals?agent_id=a&limit=7",
+		"/v1/kill?"}
 	for i, r := range f.requests() {
 		if got := r.Path + "?" + r.Query; got != want[i] {
 			t.Errorf("%s, want %s", got, want[i])
@@ -158,10 +160,12 @@ func TestScanOutput(t *testing.T) {
 		f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, c.body) })
 		cl, _ := newClient(t, Options{URL: f.URL})
 		out, err := cl.ScanOutput(waitCtx(t), wire.ScanRequest{ToolID: "t"})
-		if !errors.Is(err, c.want) || err != nil && out != nil || err == nil && (out.Outcome == "DENIED") != (out.SanitizedOutput == nil) {
+		if !errors.Is(err, c.want) || err != nil && out != nil ||
+			err == nil && (out.Outcome == "DENIED") != (out.SanitizedOutput == nil) {
 			t.Errorf("%s: %+v, %v", c.name, out, err)
 		}
-		if r := f.requests(); len(r) != 1 || r[0].Body != `{"tool_id":"t","output":""}` || r[0].Header.Get("Idempotency-Key") != "" {
+		if r := f.requests(); len(r) != 1 || r[0].Body != `{"tool_id":"t","output":""}` ||
+			r[0].Header.Get("Idempotency-Key") != "" {
 			t.Errorf("%s: sent %+v", c.name, r)
 		}
 	}
@@ -200,7 +204,8 @@ func TestActions(t *testing.T) {
 	ctx := waitCtx(t)
 	check := func(name string, a *Action, err error, status string, run bool) {
 		t.Helper()
-		if err != nil || a.ID != "act_1" || a.Status != status || string(a.Params) != `{"n":1.50}` || a.Reason != "" || a.MayRun() != run {
+		if err != nil || a.ID != "act_1" || a.Status != status || string(a.Params) != `{"n":1.50}` || a.Reason != "" ||
+			a.MayRun() != run {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
 	}
@@ -231,10 +236,13 @@ func TestActions(t *testing.T) {
 		t.Errorf("gate: %+v %v", g, err)
 	}
 	want := []string{
-		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`, `GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? {"digest":"d"}`,
-		`POST /v1/actions/act_1/result? {"success":true,"result":[1]}`, `POST /v1/actions/act_1/approval? {"token":"tok","approve":true}`,
+		`POST /v1/actions? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
+		`GET /v1/actions/act_1? `, `POST /v1/actions/act_1/start? {"digest":"d"}`,
+		`POST /v1/actions/act_1/result? {"success":true,"result":[1]}`,
+		`POST /v1/actions/act_1/approval? {"token":"tok","approve":true}`,
 		`POST /v1/actions/act_1/approval? {"token":"tok","reason":"no longer","withdraw":true}`,
-		`GET /v1/actions?agent_id=a+b&limit=2&status=denied `, `GET /v1/actions/act_1/events? `, `POST /v1/gate/decide? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
+		`GET /v1/actions?agent_id=a+b&limit=2&status=denied `, `GET /v1/actions/act_1/events? `,
+		`POST /v1/gate/decide? {"agent_id":"a","tool":"t","operation":"o","params":{"n":1.5},"context":{}}`,
 	}
 	for i, r := range f.requests() {
 		if got := r.Method + " " + r.Path + "?" + r.Query + " " + r.Body; got != want[i] {
@@ -251,17 +259,26 @@ func TestActionsAreReadStrictly(t *testing.T) {
 	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, body) })
 	c, _ := newClient(t, Options{URL: f.URL})
 	ctx := waitCtx(t)
-	for _, body = range []string{strings.Replace(actionText, "STATUS", "running", 1), strings.Replace(strings.Replace(actionText, "STATUS", "executing", 1), "act_1", "act_2", 1), `{}`, `[]`, actionText[:40]} {
+	for _, body = range []string{strings.Replace(actionText, "STATUS", "running", 1),
+		strings.Replace(strings.Replace(actionText, "STATUS", "executing", 1), "act_1", "act_2", 1), `{}`, `[]`,
+		actionText[:40]} {
 		if a, err := c.StartAction(ctx, &Action{ID: "act_1", Digest: "d"}); !errors.Is(err, ErrMalformed) || a.MayRun() {
 			t.Errorf("%.60s: %+v, %v", body, a, err)
 		}
 	}
-	for _, body = range []string{`{"outcome":"execute","reason_code":"R"}`, `{"outcome":"EXECUTE"}`, `{"reason_code":"R"}`, `{"outcome":"EXECUTE","outcome":"HALT","reason_code":"R"}`} {
+	for _, body = range []string{`{"outcome":"execute","reason_code":"R"}`, `{"outcome":"EXECUTE"}`, `{"reason_code":"R"}`,
+		`{"outcome":"EXECUTE","outcome":"HALT","reason_code":"R"}`} {
 		if g, err := c.GateDecide(ctx, Submission{}); !errors.Is(err, ErrMalformed) || g.Execute() {
 			t.Errorf("%s: %+v, %v", body, g, err)
 		}
 	}
 	before := len(f.requests())
+	for _, shown := range []*Action{nil, {ID: "act_1"}, {ID: "act_1", Status: "allowed"},
+		{ID: "act_1", Status: "approved"}} {
+		if a, err := c.StartAction(ctx, shown); !errors.Is(err, ErrInvalid) || a.MayRun() {
+			t.Errorf("%+v is started: %v", shown, err)
+		}
+	}
 	for _, id := range []string{"", ".", "..", "a/start", "a?b", "a%2fb", "a#"} {
 		if _, err := c.GetAction(ctx, id); !errors.Is(err, ErrInvalid) {
 			t.Errorf("id %q: %v", id, err)
@@ -276,7 +293,8 @@ func TestReplacedText(t *testing.T) {
 	for _, c := range []struct {
 		in  any
 		bad bool
-	}{{"a\xff", true}, {map[string]string{"\xc3(": ""}, true}, {"\ufffd", false}, {`\ufffd`, false}, {`\\ufffd`, false}, {"<>&\u2028", false}, {json.RawMessage(`"\\ufffd"`), false}} {
+	}{{"a\xff", true}, {map[string]string{"\xc3(": ""}, true}, {"\ufffd", false}, {`\ufffd`, false}, {`\\ufffd`, false},
+		{"<>&\u2028", false}, {json.RawMessage(`"\\ufffd"`), false}} {
 		if _, err := encode(c.in); (err != nil) != c.bad {
 			t.Errorf("%q: %v", c.in, err)
 		}

@@ -200,7 +200,8 @@ func message(name, id string, body []byte) []byte {
 	return append(b, '\n')
 }
 
-// open reads the answer to a request. What is not one breaks the connection: nothing on it can be trusted to be in order.
+// open reads the answer to a request. What is not one breaks the connection: nothing on it can be trusted to be in
+// order.
 func (c *conn) open(id uint64, line string) (exact.Value, error) {
 	root, err := openAnswer(id, line)
 	if errors.Is(err, ErrMalformed) {
@@ -209,7 +210,8 @@ func (c *conn) open(id uint64, line string) (exact.Value, error) {
 	return root, err
 }
 
-// openAnswer checks that the line is the answer to that request. An error may lack the id: the server could not read ours.
+// openAnswer checks that the line is the answer to that request. An error may lack the id: the server could not read
+// ours.
 func openAnswer(id uint64, line string) (exact.Value, error) {
 	root, err := parse(line)
 	if err != nil {

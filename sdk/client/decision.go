@@ -19,8 +19,8 @@ type Call struct {
 	Operation string
 	Args      any // what the tool gets: anything that is a JSON object, or json.RawMessage to keep numbers as they are
 	Context   any // what rules may want to know besides: as Args
-	// CallID makes a repeat within 10 minutes spend nothing twice. The client makes one per logical call if it is empty. The
-	// permit of a repeat permits nothing again: see Decision.Permitted.
+	// CallID makes a repeat within 10 minutes spend nothing twice. The client makes one per logical call if it is empty.
+	// The permit of a repeat permits nothing again: see Decision.Permitted.
 	CallID           string
 	DeferToken       string        // redeems an approved defer
 	Explain          bool          // ask for one row per step of the chain
@@ -35,8 +35,8 @@ type Decision struct {
 }
 
 // Permitted reports whether the call may run now: only for a whole, well-formed PERMIT that is not a dry run's, nor the
-// repeat of an earlier answer, on which the call may have run already. What this client's own retry of a lost answer gets is
-// no such repeat, if the client made the CallID. A nil Decision permits nothing.
+// repeat of an earlier answer, on which the call may have run already. What this client's own retry of a lost answer
+// gets is no such repeat, if the client made the CallID. A nil Decision permits nothing.
 func (d *Decision) Permitted() bool {
 	return d != nil && d.permit && !d.DryRun && d.Effect == sdk.Permit.String()
 }
@@ -66,8 +66,8 @@ func (in *Call) body() ([]byte, error) {
 }
 
 // Authorize asks whether one call may run. Over both transports. A DENY or a DEFER is a Decision, not an error, and is
-// never asked again; an error means that there is no decision, so the call must not run. A call with a DeferToken is not
-// sent again once the server may have seen it, because an approval is spent once.
+// never asked again; an error means that there is no decision, so the call must not run. A call with a DeferToken is
+// not sent again once the server may have seen it, because an approval is spent once.
 func (c *Client) Authorize(ctx context.Context, in Call) (*Decision, error) {
 	made := in.CallID == ""
 	if made {
@@ -194,11 +194,12 @@ type DeferStatus struct {
 // maxWait is the longest that the server waits for one poll.
 const maxWait = 60 * time.Second
 
-// DeferStatus asks where a deferred call stands, and with wait > 0 (whole seconds, at most 60) waits so long for a pending
-// one to move. Over both transports. ErrNotFound: there is no such defer, or not for this key.
+// DeferStatus asks where a deferred call stands, and with wait > 0 (whole seconds, at most 60) waits so long for a
+// pending one to move. Over both transports. ErrNotFound: there is no such defer, or not for this key.
 func (c *Client) DeferStatus(ctx context.Context, token string, wait time.Duration) (*DeferStatus, error) {
 	if wait < 0 || wait > maxWait {
-		return nil, fieldErr(sdk.CodeInvalidField, "wait_seconds", fmt.Sprintf("must be 0 to %d seconds, not %v", maxWait/time.Second, wait))
+		return nil, fieldErr(sdk.CodeInvalidField, "wait_seconds",
+			fmt.Sprintf("must be 0 to %d seconds, not %v", maxWait/time.Second, wait))
 	}
 	b := newBody()
 	b.str("defer_token", token)
@@ -224,7 +225,8 @@ func statusIn(root exact.Value, token string) (*DeferStatus, error) {
 		return nil, err
 	}
 	if word == "unknown" {
-		return nil, &Error{Status: 404, Code: sdk.CodeUnknownDefer, Detail: "there is no such deferred call, or it is not this key's to see"}
+		return nil, &Error{Status: 404, Code: sdk.CodeUnknownDefer,
+			Detail: "there is no such deferred call, or it is not this key's to see"}
 	}
 	st := new(DeferStatus)
 	if err := into(root, st); err != nil {

@@ -81,7 +81,8 @@ func TestOnlyAWholePermitPermits(t *testing.T) {
 	}
 }
 
-// TestNoDecisionByHand: what did not come from the decoder permits nothing, and neither does a decision that was edited.
+// TestNoDecisionByHand: what did not come from the decoder permits nothing, and neither does a decision that was
+// edited.
 func TestNoDecisionByHand(t *testing.T) {
 	var none *Decision
 	made := &Decision{}
@@ -106,7 +107,8 @@ func TestAuthorizeSends(t *testing.T) {
 		{"all of it", Call{AgentID: "a<b", ToolID: "t", SessionID: "s", Operation: "o", Args: map[string]any{"n": 1, "x": "<\ufffd>"}, Context: struct {
 			A bool `json:"a"`
 		}{true}, CallID: "c", DeferToken: "d", Explain: true, DryRun: true, ExecutionTimeout: 1500e6},
-			`{"agent_id":"a<b","tool_id":"t","session_id":"s","operation":"o","args":{"n":1,"x":"\u003c` + "\ufffd" + `\u003e"},"context":{"a":true},"call_id":"c","defer_token":"d","explain":true,"dry_run":true,"execution_timeout_ms":1500}`},
+			`{"agent_id":"a<b","tool_id":"t","session_id":"s","operation":"o","args":{"n":1,"x":"\u003c` + "\ufffd" +
+				`\u003e"},"context":{"a":true},"call_id":"c","defer_token":"d","explain":true,"dry_run":true,"execution_timeout_ms":1500}`},
 		{"numbers stay as they are", Call{AgentID: "a", ToolID: "t", CallID: "c", Args: json.RawMessage("{\"n\": 1000000000000000000004,\n\"m\":1.50, \"u\":\"\\ufffd\"}")},
 			`{"agent_id":"a","tool_id":"t","args":{"n":1000000000000000000004,"m":1.50,"u":"\ufffd"},"call_id":"c"}`},
 		{"null is nothing", Call{AgentID: "a", ToolID: "t", CallID: "c", Args: json.RawMessage("null"), Context: map[string]any(nil)}, `{"agent_id":"a","tool_id":"t","call_id":"c"}`},
@@ -133,7 +135,8 @@ func TestAuthorizeSends(t *testing.T) {
 				t.Fatalf("%d requests, %v", len(got), err)
 			}
 			r := got[0]
-			if r.Body != tc.want || r.Method != "POST" || r.Path != "/v1/authorize" || r.Header.Get("Authorization") != "Bearer key" || r.Header.Get("Content-Type") != "application/json" {
+			if r.Body != tc.want || r.Method != "POST" || r.Path != "/v1/authorize" ||
+				r.Header.Get("Authorization") != "Bearer key" || r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s %s %v\n%s\nwant\n%s", r.Method, r.Path, r.Header, r.Body, tc.want)
 			}
 		})
@@ -173,7 +176,8 @@ func TestAuthorizeAndWait(t *testing.T) {
 		{name: "denied at once", story: waitStory{{authorize, decisionText("DENY", "CALL")}}, effect: "DENY", code: "RULE_DENY", args: `{"n":1}`},
 		{name: "approved", story: waitStory{{authorize, deferred}, {poll, status("pending", "")}, {poll, status("approved", `,"effect":"PERMIT"`)}, {authorize, permit}}, effect: "PERMIT", code: "RULE_PERMIT", args: `{"n":1}`, redeem: `{"n":1}`},
 		{name: "approved with other args", story: waitStory{{authorize, deferred}, {poll, status("approved", `,"modified_args":{"n":2,"big":10000000000000000000001}`)}, {authorize, permit}},
-			effect: "PERMIT", code: "RULE_PERMIT", args: `{"n":2,"big":10000000000000000000001}`, redeem: `{"n":2,"big":10000000000000000000001}`},
+			effect: "PERMIT", code: "RULE_PERMIT", args: `{"n":2,"big":10000000000000000000001}`,
+			redeem: `{"n":2,"big":10000000000000000000001}`},
 		{name: "approved, but denied today", story: waitStory{{authorize, deferred}, {poll, status("approved", "")}, {authorize, decisionText("DENY", "CALL")}}, effect: "DENY", code: "RULE_DENY", args: `{"n":1}`, redeem: `{"n":1}`},
 		{name: "approved, then more sign-offs wanted", story: waitStory{{authorize, deferred}, {poll, status("approved", "")}, {authorize, deferred}, {poll, status("approved", "")}, {authorize, permit}}, effect: "PERMIT", code: "RULE_PERMIT", args: `{"n":1}`, redeem: `{"n":1}`},
 		{name: "denied", story: waitStory{{authorize, deferred}, {poll, status("denied", `,"reason":"no"`)}}, effect: "DENY", code: "APPROVAL_DENIED", args: `{"n":1}`},
@@ -187,7 +191,8 @@ func TestAuthorizeAndWait(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d.Effect != c.effect || d.ReasonCode != c.code || d.Permitted() != (c.effect == "PERMIT") || string(args) != c.args {
+			if d.Effect != c.effect || d.ReasonCode != c.code || d.Permitted() != (c.effect == "PERMIT") ||
+				string(args) != c.args {
 				t.Errorf("%s %s permitted %v args %s", d.Effect, d.ReasonCode, d.Permitted(), args)
 			}
 			got := f.requests()
@@ -195,7 +200,8 @@ func TestAuthorizeAndWait(t *testing.T) {
 				t.Errorf("%d requests, want %d", len(got), len(c.story))
 			}
 			first, last := got[0], got[len(got)-1]
-			if c.redeem != "" && (last.str("defer_token") != "dfr_1" || !strings.Contains(last.Body, `"args":`+c.redeem) || last.str("call_id") != first.str("call_id")) {
+			if c.redeem != "" && (last.str("defer_token") != "dfr_1" || !strings.Contains(last.Body, `"args":`+c.redeem) ||
+				last.str("call_id") != first.str("call_id")) {
 				t.Errorf("the redemption is %s", last.Body)
 			}
 		})

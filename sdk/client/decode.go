@@ -55,8 +55,8 @@ func planOf(t reflect.Type) []member {
 
 var rawType = reflect.TypeFor[json.RawMessage]()
 
-// into fills dst, a pointer to a struct, from an object. Unknown members are ignored and null counts as absent; a member
-// of the wrong type makes the whole answer malformed.
+// into fills dst, a pointer to a struct, from an object. Unknown members are ignored and null counts as absent; a
+// member of the wrong type makes the whole answer malformed.
 func into(v exact.Value, dst any) error {
 	return fill(v, reflect.ValueOf(dst).Elem(), "")
 }

@@ -38,8 +38,8 @@ func replaced(s string) bool {
 	}
 }
 
-// object writes v as a JSON object for a member of that name; nil and JSON null are nothing. A json.RawMessage or []byte
-// is taken as JSON, byte for byte, after a strict check.
+// object writes v as a JSON object for a member of that name; nil and JSON null are nothing. A json.RawMessage or
+// []byte is taken as JSON, byte for byte, after a strict check.
 func object(name string, v any) (json.RawMessage, error) {
 	if v == nil {
 		return nil, nil

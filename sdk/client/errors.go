@@ -102,7 +102,8 @@ type TransportError struct {
 
 // Error names the option and the variable that would mend it.
 func (e *TransportError) Error() string {
-	return fmt.Sprintf("%v: %s is served %s only; set Options.%s or YETT_%s", ErrNoTransport, e.Op, e.Where(), e.Needs, strings.ToUpper(e.Needs))
+	return fmt.Sprintf("%v: %s is served %s only; set Options.%s or YETT_%s", ErrNoTransport, e.Op, e.Where(), e.Needs,
+		strings.ToUpper(e.Needs))
 }
 
 // Where says which transport serves the operation.
@@ -133,7 +134,8 @@ func lostErr(err error, sent bool) error {
 	if errors.As(err, &op) && op.Op == "dial" {
 		sent = false
 	}
-	for _, hiccup := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENOENT, syscall.EAGAIN, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
+	for _, hiccup := range []error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, syscall.ENOENT, syscall.EAGAIN,
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed} {
 		if errors.Is(err, hiccup) {
 			return &lost{err: err, sent: sent}
 		}
@@ -183,14 +185,16 @@ func problemIn(status int, body string) (e *Error, ok bool) {
 	if code == "" {
 		return nil, false
 	}
-	e = &Error{Status: status, Code: sdk.Code(code), Detail: root.Get("detail").Str(), Field: root.Get("field").Str(), RequestID: root.Get("request_id").Str()}
+	e = &Error{Status: status, Code: sdk.Code(code), Detail: root.Get("detail").Str(), Field: root.Get("field").Str(),
+		RequestID: root.Get("request_id").Str()}
 	e.more(root, "type", "title", "detail", "code", "error", "request_id", "field")
 	return e, true
 }
 
 // lineError reads a socket's error line.
 func lineError(root exact.Value) *Error {
-	e := &Error{Code: sdk.Code(root.Get("code").Str()), Detail: root.Get("error").Str(), Field: root.Get("field").Str(), RequestID: root.Get("request_id").Str()}
+	e := &Error{Code: sdk.Code(root.Get("code").Str()), Detail: root.Get("error").Str(), Field: root.Get("field").Str(),
+		RequestID: root.Get("request_id").Str()}
 	if st, ok := wire.Statuses[e.Code]; ok {
 		e.Status = st.HTTP
 	}

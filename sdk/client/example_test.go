@@ -38,7 +38,8 @@ func gateway() *httptest.Server {
 		case in.ToolID == "payments/refund":
 			effect, code = "DEFER", "RULE_DEFER"
 		}
-		d := wire.AuthorizeResponse{Effect: effect, ReasonCode: code, DecisionID: "dec_1", CallID: in.CallID, PolicyVersion: "p1"}
+		d := wire.AuthorizeResponse{Effect: effect, ReasonCode: code, DecisionID: "dec_1", CallID: in.CallID,
+			PolicyVersion: "p1"}
 		if effect == "DEFER" {
 			d.DeferToken = "dfr_1"
 		}
@@ -59,7 +60,8 @@ func ExampleClient_Authorize() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	d, err := c.Authorize(ctx, client.Call{AgentID: "demo", ToolID: "files/read", Args: map[string]any{"path": "README.md"}})
+	d, err := c.Authorize(ctx, client.Call{AgentID: "demo", ToolID: "files/read",
+		Args: map[string]any{"path": "README.md"}})
 	switch {
 	case errors.Is(err, client.ErrUnauthenticated):
 		fmt.Println("check the key:", err)
@@ -86,7 +88,8 @@ func ExampleClient_AuthorizeAndWait() {
 
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	d, args, err := c.AuthorizeAndWait(ctx, client.Call{AgentID: "demo", ToolID: "payments/refund", Args: map[string]any{"amount": 120}})
+	d, args, err := c.AuthorizeAndWait(ctx, client.Call{AgentID: "demo", ToolID: "payments/refund",
+		Args: map[string]any{"amount": 120}})
 	if err != nil {
 		fmt.Println("no decision, so the call does not run:", err)
 		return

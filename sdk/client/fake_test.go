@@ -125,7 +125,8 @@ func answer(w http.ResponseWriter, status int, kind, body string, headers ...str
 func ok(w http.ResponseWriter, body string) { answer(w, 200, "application/json", body) }
 
 func problem(w http.ResponseWriter, status int, code string, headers ...string) {
-	answer(w, status, "application/problem+json", fmt.Sprintf(`{"type":"x","title":"t","status":%d,"detail":"why","code":%q,"error":%q,"request_id":"req_1","field":"f"}`, status, code, code), headers...)
+	answer(w, status, "application/problem+json",
+		fmt.Sprintf(`{"type":"x","title":"t","status":%d,"detail":"why","code":%q,"error":%q,"request_id":"req_1","field":"f"}`, status, code, code), headers...)
 }
 
 // cut ends the connection without an answer.
@@ -140,7 +141,8 @@ func cut(t testing.TB, w http.ResponseWriter) {
 
 // decisionText is a whole decision.
 func decisionText(effect, callID string, more ...string) string {
-	d := wire.AuthorizeResponse{Effect: effect, ReasonCode: "RULE_" + effect, DecisionID: "dec_1", CallID: callID, PolicyVersion: "p1"}
+	d := wire.AuthorizeResponse{Effect: effect, ReasonCode: "RULE_" + effect, DecisionID: "dec_1", CallID: callID,
+		PolicyVersion: "p1"}
 	if effect == "DEFER" {
 		d.DeferToken = "dfr_1"
 	}

@@ -16,7 +16,9 @@ import (
 
 // FuzzDecision: whatever the body is, a permit is only what strict JSON with exactly one effect PERMIT says.
 func FuzzDecision(f *testing.F) {
-	for _, s := range []string{decisionText("PERMIT", "c"), decisionText("DENY", "c"), decisionText("DEFER", "c", `"checks":[{"name":"n","micros":1}]`), `{"effect":"PERMIT"}`, `[]`, ``, `{"code":"internal","detail":"x"}`} {
+	for _, s := range []string{decisionText("PERMIT", "c"), decisionText("DENY", "c"),
+		decisionText("DEFER", "c", `"checks":[{"name":"n","micros":1}]`), `{"effect":"PERMIT"}`, `[]`, ``,
+		`{"code":"internal","detail":"x"}`} {
 		f.Add(200, "application/json", s)
 		f.Add(403, "application/json", s)
 		f.Add(503, "application/problem+json", s)
@@ -38,10 +40,12 @@ func FuzzDecision(f *testing.F) {
 			return
 		}
 		var doc exact.Doc
-		if status != 200 || doc.Parse(body, answerLimits) != nil || doc.Root().Get("effect").Str() != "PERMIT" || doc.Root().Get("call_id").Str() != "c" {
+		if status != 200 || doc.Parse(body, answerLimits) != nil || doc.Root().Get("effect").Str() != "PERMIT" ||
+			doc.Root().Get("call_id").Str() != "c" {
 			t.Fatalf("permitted by %d %q", status, body)
 		}
-		for _, known := range []any{new(wire.ScanResponse), new(Action), new(PendingList), new(DeferStatus), new(wire.GrantListResponse), new(wire.KillResponse), new(Event)} {
+		for _, known := range []any{new(wire.ScanResponse), new(Action), new(PendingList), new(DeferStatus),
+			new(wire.GrantListResponse), new(wire.KillResponse), new(Event)} {
 			_ = into(doc.Root(), known) // must not panic on members of any type
 		}
 	})
@@ -57,7 +61,8 @@ func FuzzInto(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, dst := range []any{new(wire.ScanResponse), new(Action), new(DeferStatus), new(wire.GrantListResponse), new(wire.KillResponse), new(Event), new(Gate), new(wire.ApproveResponse), new(ActionRecord)} {
+		for _, dst := range []any{new(wire.ScanResponse), new(Action), new(DeferStatus), new(wire.GrantListResponse),
+			new(wire.KillResponse), new(Event), new(Gate), new(wire.ApproveResponse), new(ActionRecord)} {
 			_ = into(root, dst)
 		}
 		var list, again PendingList
@@ -69,7 +74,8 @@ func FuzzInto(f *testing.F) {
 			return // call is absent: there is nothing to write
 		}
 		back, err := parse(string(b))
-		if err != nil || into(back, &again) != nil || len(again.Approvals) != len(list.Approvals) || again.Total != list.Total {
+		if err != nil || into(back, &again) != nil || len(again.Approvals) != len(list.Approvals) ||
+			again.Total != list.Total {
 			t.Fatalf("%s came back as %+v (%v)", b, again, err)
 		}
 	})

@@ -49,7 +49,8 @@ func newHTTPLink(base string, opts *Options) *httpLink {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}}
 }
 
-func (h *httpLink) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+func (h *httpLink) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request,
+	error) {
 	u := h.base + path
 	if len(query) > 0 {
 		u += "?" + query.Encode()
@@ -117,7 +118,8 @@ func (h *httpLink) lost(ctx context.Context, err error) error {
 // readHTTP tells an answer from an error. Anything that is neither is malformed, whatever its status says.
 func readHTTP(resp *http.Response, body string, r *request) (*reply, error) {
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	answer := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusForbidden && r.op == opAuthorize // deny_status
+	// deny_status
+	answer := resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusForbidden && r.op == opAuthorize
 	if answer && kind == "application/json" {
 		root, err := parseAnswer(body, r.list)
 		if err != nil {
@@ -132,7 +134,8 @@ func readHTTP(resp *http.Response, body string, r *request) (*reply, error) {
 	switch {
 	case ok && kind == "application/problem+json":
 	case busy(resp.StatusCode): // of a proxy in between
-		e = &Error{Status: resp.StatusCode, Detail: "an error that is not one of Yett's", RequestID: resp.Header.Get("X-Request-Id")}
+		e = &Error{Status: resp.StatusCode, Detail: "an error that is not one of Yett's",
+			RequestID: resp.Header.Get("X-Request-Id")}
 	default: // a 404 of some other server must not be taken for "no such defer"
 		return nil, malformed("status %d without a problem document", resp.StatusCode)
 	}

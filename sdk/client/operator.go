@@ -18,12 +18,14 @@ type Answer struct {
 	Reason       string             // recorded, and shown to the asking agent
 	ModifiedArgs any                // approve the call with these arguments instead: as Call.Args
 	Grant        *wire.ApproveGrant // approve and stand; also needs scope grants
-	Digest       string             // Pending.Digest of what was shown: no other call is approved. Needed once the arguments were changed
-	Withdraw     bool               // take an approval back that is not redeemed; Approved must be false
+	// Pending.Digest of what was shown: no other call is approved. Needed once the arguments were changed
+	Digest   string
+	Withdraw bool // take an approval back that is not redeemed; Approved must be false
 }
 
-// Approve answers a deferred call. Over both transports; needs scope approve. ErrConflict: it is resolved already, and the
-// error says by whom; or it is not the call that was shown (code call_changed). ErrExpired: too late. ErrForbidden: nobody approves their own call.
+// Approve answers a deferred call. Over both transports; needs scope approve. ErrConflict: it is resolved already, and
+// the error says by whom; or it is not the call that was shown (code call_changed). ErrExpired: too late. ErrForbidden:
+// nobody approves their own call.
 func (c *Client) Approve(ctx context.Context, in Answer) (*wire.ApproveResponse, error) {
 	b := newBody()
 	b.str("defer_token", in.DeferToken)
@@ -73,29 +75,31 @@ func (c *Client) ask(ctx context.Context, r *request, out any) (exact.Value, err
 
 // Pending is one deferred call as approvers see it.
 type Pending struct {
-	DeferToken        string          `json:"defer_token"`
-	Status            string          `json:"status"`
-	KeyID             string          `json:"key_id,omitempty"`   // of the key that asks
-	KeyName           string          `json:"key_name,omitempty"` // its name
-	AgentID           string          `json:"agent_id"`
-	SessionID         string          `json:"session_id,omitempty"`
-	ToolID            string          `json:"tool_id"`
-	RuleID            string          `json:"rule_id,omitempty"`
-	Rules             []string        `json:"rules,omitempty"` // all that defer the call: a grant with the approval stands against each of them
-	Steps             []string        `json:"steps,omitempty"` // the step of each rule
-	ReasonCode        string          `json:"reason_code"`
-	Reason            string          `json:"reason,omitempty"`
-	Priority          string          `json:"priority,omitempty"`
-	Call              json.RawMessage `json:"call"`                   // the canonical call that was hashed, secrets masked
-	Digest            string          `json:"digest,omitempty"`       // names the call as it stands, for Answer.Digest
-	Modified          bool            `json:"modified,omitempty"`     // an approver has changed the arguments
-	Omitted           []string        `json:"call_omitted,omitempty"` // members of Call that are too long for a list: see Client.Approval
-	Bytes             int             `json:"call_bytes,omitempty"`   // of the whole call, where members are left out
-	CreatedAt         string          `json:"created_at"`
-	ExpiresAt         string          `json:"expires_at"`
-	Approvals         int             `json:"approvals"`
-	ApprovalsRequired int             `json:"approvals_required"`
-	From              []string        `json:"approvals_from,omitempty"` // only these may approve
+	DeferToken string `json:"defer_token"`
+	Status     string `json:"status"`
+	KeyID      string `json:"key_id,omitempty"`   // of the key that asks
+	KeyName    string `json:"key_name,omitempty"` // its name
+	AgentID    string `json:"agent_id"`
+	SessionID  string `json:"session_id,omitempty"`
+	ToolID     string `json:"tool_id"`
+	RuleID     string `json:"rule_id,omitempty"`
+	// all that defer the call: a grant with the approval stands against each of them
+	Rules      []string        `json:"rules,omitempty"`
+	Steps      []string        `json:"steps,omitempty"` // the step of each rule
+	ReasonCode string          `json:"reason_code"`
+	Reason     string          `json:"reason,omitempty"`
+	Priority   string          `json:"priority,omitempty"`
+	Call       json.RawMessage `json:"call"`               // the canonical call that was hashed, secrets masked
+	Digest     string          `json:"digest,omitempty"`   // names the call as it stands, for Answer.Digest
+	Modified   bool            `json:"modified,omitempty"` // an approver has changed the arguments
+	// members of Call that are too long for a list: see Client.Approval
+	Omitted           []string `json:"call_omitted,omitempty"`
+	Bytes             int      `json:"call_bytes,omitempty"` // of the whole call, where members are left out
+	CreatedAt         string   `json:"created_at"`
+	ExpiresAt         string   `json:"expires_at"`
+	Approvals         int      `json:"approvals"`
+	ApprovalsRequired int      `json:"approvals_required"`
+	From              []string `json:"approvals_from,omitempty"` // only these may approve
 }
 
 // PendingList is what waits for an answer, soonest expiry first.
@@ -157,7 +161,8 @@ func (c *Client) Approval(ctx context.Context, token string) (*Pending, error) {
 		return nil, fmt.Errorf("approval: %w", err)
 	}
 	out := new(Pending)
-	if _, err := c.ask(ctx, &request{op: opApproval, query: url.Values{"defer_token": {token}}, body: body}, out); err != nil {
+	if _, err := c.ask(ctx, &request{op: opApproval, query: url.Values{"defer_token": {token}}, body: body}, out); err !=
+		nil {
 		return nil, err
 	}
 	if out.DeferToken != token {
@@ -178,7 +183,8 @@ func number(q url.Values, name string, v int) {
 	}
 }
 
-// GrantAdd makes a standing grant. The answer's Warning says why it may not be what was meant. Over both transports; needs scope grants.
+// GrantAdd makes a standing grant. The answer's Warning says why it may not be what was meant. Over both transports;
+// needs scope grants.
 func (c *Client) GrantAdd(ctx context.Context, in wire.GrantAddRequest) (*wire.GrantAddResponse, error) {
 	out := new(wire.GrantAddResponse)
 	if err := c.tell(ctx, opGrantAdd, in, out); err != nil {
@@ -200,8 +206,8 @@ func (c *Client) tell(ctx context.Context, op operation, in, out any) error {
 	return err
 }
 
-// GrantRevoke ends a standing grant at once. Over both transports; needs scope grants. ErrNotFound: no such grant, or not
-// this key's to see.
+// GrantRevoke ends a standing grant at once. Over both transports; needs scope grants. ErrNotFound: no such grant, or
+// not this key's to see.
 func (c *Client) GrantRevoke(ctx context.Context, grantID string) error {
 	out := new(wire.OKResponse)
 	if err := c.tell(ctx, opGrantRevoke, wire.GrantRevokeRequest{GrantID: grantID}, out); err != nil {
@@ -238,15 +244,15 @@ func (c *Client) GrantList(ctx context.Context, in wire.GrantListRequest) (*wire
 }
 
 // Kill stops everything of one agent, session, key or tool, or everything: once it returns no call that it covers is
-// permitted. Over both transports; needs scope kill. It is sent again until it is answered: killing twice harms nothing. An
-// error with code in_effect_not_durable means that it is in effect, but would not outlive the server.
+// permitted. Over both transports; needs scope kill. It is sent again until it is answered: killing twice harms
+// nothing. An error with code in_effect_not_durable means that it is in effect, but would not outlive the server.
 func (c *Client) Kill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
 	in.Undo = false
 	return c.kill(ctx, opKill, in)
 }
 
-// Unkill lets go on again what a Kill stopped. Over both transports; needs scope kill. Who is killed does not undo it, and
-// a global kill is undone in the console or on the admin socket only: ErrForbidden.
+// Unkill lets go on again what a Kill stopped. Over both transports; needs scope kill. Who is killed does not undo it,
+// and a global kill is undone in the console or on the admin socket only: ErrForbidden.
 func (c *Client) Unkill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
 	in.Undo = true
 	return c.kill(ctx, opUnkill, in)

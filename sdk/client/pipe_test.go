@@ -12,14 +12,17 @@ import (
 	"testing"
 )
 
-// A pipe that nobody writes to, a directory and a file without end are no certificates: New says so, and waits for nothing.
+// A pipe that nobody writes to, a directory and a file without end are no certificates: New says so, and waits for
+// nothing.
 func TestCertificatesAreFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, sparse := filepath.Join(dir, "pipe"), filepath.Join(dir, "sparse")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(sparse, nil, 0o600), os.Truncate(sparse, 1<<40)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(sparse, nil, 0o600),
+		os.Truncate(sparse, 1<<40)); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{pipe: "it is not a regular file", dir: "it is not a regular file", sparse: "it is larger than 1048576 bytes", filepath.Join(dir, "none"): "no such file"} {
+	for path, want := range map[string]string{pipe: "it is not a regular file", dir: "it is not a regular file",
+		sparse: "it is larger than 1048576 bytes", filepath.Join(dir, "none"): "no such file"} {
 		for name, o := range map[string]Options{"CACert": {CACert: path}, "Cert": {Cert: path, CertKey: path}} {
 			o.URL = "https://gate.example"
 			_, err := New(o)

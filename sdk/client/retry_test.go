@@ -14,7 +14,8 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// TestRetries says for each kind of failure how often each kind of operation is sent, with what, and how long is waited.
+// TestRetries says for each kind of failure how often each kind of operation is sent, with what, and how long is
+// waited.
 func TestRetries(t *testing.T) {
 	authorize := func(c *Client) error {
 		_, err := c.Authorize(context.Background(), Call{AgentID: "a", ToolID: "t"})
@@ -97,7 +98,8 @@ func TestRetries(t *testing.T) {
 				if r.Body != got[0].Body || r.Header.Get("Idempotency-Key") != got[0].Header.Get("Idempotency-Key") {
 					t.Errorf("sent again as %s %v, first %s", r.Body, r.Header, got[0].Body)
 				}
-				if r.Path == "/v1/authorize" && r.str("call_id") == "" || r.Path == "/v1/approve" && r.Header.Get("Idempotency-Key") == "" {
+				if r.Path == "/v1/authorize" && r.str("call_id") == "" ||
+					r.Path == "/v1/approve" && r.Header.Get("Idempotency-Key") == "" {
 					t.Errorf("nothing makes a repeat safe: %s %v", r.Body, r.Header)
 				}
 			}
@@ -169,7 +171,9 @@ func TestAttemptsHaveDeadlines(t *testing.T) {
 }
 
 func TestRedirectsAreRefused(t *testing.T) {
-	stolen := newFakeHTTP(t, func(_ int, w http.ResponseWriter, r seen) { ok(w, decisionText("PERMIT", r.str("call_id"))) })
+	stolen := newFakeHTTP(t, func(_ int, w http.ResponseWriter, r seen) {
+		ok(w, decisionText("PERMIT", r.str("call_id")))
+	})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, r seen) {
 			http.Redirect(w, &http.Request{Method: "POST"}, stolen.URL+r.Path, status)
@@ -193,7 +197,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 	for _, opts := range []Options{{URL: f.URL}, {Socket: s.path}} {
 		c, _ := newClient(t, opts)
-		if d, err := c.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"}); !errors.Is(err, ErrMalformed) || d.Permitted() {
+		if d, err := c.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"}); !errors.Is(err, ErrMalformed) ||
+			d.Permitted() {
 			t.Errorf("%v, %v", d, err)
 		}
 	}
@@ -201,7 +206,8 @@ func TestAnswersAreBounded(t *testing.T) {
 
 func TestErrorSaysWhat(t *testing.T) {
 	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) {
-		answer(w, 409, "application/problem+json", `{"type":"x","title":"t","status":409,"detail":"resolved by \"ops\"","code":"already_resolved","error":"already_resolved","request_id":"req_7","field":"defer_token","resolved_by":"ops"}`, "Retry-After", "7")
+		answer(w, 409, "application/problem+json",
+			`{"type":"x","title":"t","status":409,"detail":"resolved by \"ops\"","code":"already_resolved","error":"already_resolved","request_id":"req_7","field":"defer_token","resolved_by":"ops"}`, "Retry-After", "7")
 	})
 	c, _ := newClient(t, Options{URL: f.URL})
 	_, err := c.Approve(waitCtx(t), Answer{DeferToken: "d"})
@@ -209,7 +215,8 @@ func TestErrorSaysWhat(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	if e.Status != 409 || e.Code != sdk.CodeAlreadyResolved || e.Field != "defer_token" || e.RequestID != "req_7" || e.RetryAfter != 7*time.Second || e.More["resolved_by"] != "ops" {
+	if e.Status != 409 || e.Code != sdk.CodeAlreadyResolved || e.Field != "defer_token" || e.RequestID != "req_7" ||
+		e.RetryAfter != 7*time.Second || e.More["resolved_by"] != "ops" {
 		t.Errorf("%+v", e)
 	}
 	if got, want := err.Error(), `approve: already_resolved: resolved by "ops" (request req_7)`; got != want {
@@ -219,9 +226,11 @@ func TestErrorSaysWhat(t *testing.T) {
 
 // TestEveryCodeHasAKind: each code of the registry is of exactly the kind that its status says, over either transport.
 func TestEveryCodeHasAKind(t *testing.T) {
-	kinds := []error{ErrInvalid, ErrUnauthenticated, ErrForbidden, ErrNotFound, ErrConflict, ErrExpired, ErrTooMany, ErrInternal, ErrUnavailable, ErrMalformed}
-	want := map[int]error{400: ErrInvalid, 401: ErrUnauthenticated, 403: ErrForbidden, 404: ErrNotFound, 405: ErrInvalid, 408: ErrInvalid, 409: ErrConflict, 410: ErrExpired,
-		413: ErrInvalid, 415: ErrInvalid, 422: ErrInvalid, 429: ErrTooMany, 500: ErrInternal, 503: ErrUnavailable}
+	kinds := []error{ErrInvalid, ErrUnauthenticated, ErrForbidden, ErrNotFound, ErrConflict, ErrExpired, ErrTooMany,
+		ErrInternal, ErrUnavailable, ErrMalformed}
+	want := map[int]error{400: ErrInvalid, 401: ErrUnauthenticated, 403: ErrForbidden, 404: ErrNotFound, 405: ErrInvalid,
+		408: ErrInvalid, 409: ErrConflict, 410: ErrExpired, 413: ErrInvalid, 415: ErrInvalid, 422: ErrInvalid,
+		429: ErrTooMany, 500: ErrInternal, 503: ErrUnavailable}
 	for code, st := range wire.Statuses {
 		kind := want[st.HTTP]
 		if code == sdk.CodeWrongToken {

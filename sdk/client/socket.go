@@ -15,8 +15,8 @@ import (
 // pipelined is how many requests of one connection may wait for their answers: the server runs so many at once.
 const pipelined = 256
 
-// socketLink is the socket transport: one connection that all short calls share, made again when it is lost. Answers come
-// in the order of the requests, so a call that waits gets a connection of its own.
+// socketLink is the socket transport: one connection that all short calls share, made again when it is lost. Answers
+// come in the order of the requests, so a call that waits gets a connection of its own.
 type socketLink struct {
 	path, key string
 	dialer    func(ctx context.Context, path string) (net.Conn, error)
@@ -30,7 +30,8 @@ type socketLink struct {
 
 func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	if len(path) > 107 {
-		return nil, &Error{Code: sdk.CodeInvalidField, Field: "Socket", Detail: fmt.Sprintf("the socket's path is %d bytes long, more than the system's limit of 107", len(path))}
+		return nil, &Error{Code: sdk.CodeInvalidField, Field: "Socket",
+			Detail: fmt.Sprintf("the socket's path is %d bytes long, more than the system's limit of 107", len(path))}
 	}
 	d := net.Dialer{Timeout: 10 * time.Second}
 	return d.DialContext(ctx, "unix", path)
@@ -171,7 +172,8 @@ func (l *socketLink) handshake(ctx context.Context) (*conn, error) {
 		return nil, lostErr(err, false)
 	}
 	stop := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	c := &conn{nc: nc, in: bufio.NewReaderSize(nc, 64<<10), turn: make(chan struct{}, 1), slots: make(chan struct{}, pipelined), gone: make(chan struct{})}
+	c := &conn{nc: nc, in: bufio.NewReaderSize(nc, 64<<10), turn: make(chan struct{}, 1),
+		slots: make(chan struct{}, pipelined), gone: make(chan struct{})}
 	err = c.greet(l.key)
 	if !stop() {
 		err = errors.Join(ctx.Err(), err)

@@ -217,29 +217,36 @@ func TestSocketOperations(t *testing.T) {
 	})
 	c, _ := newClient(t, Options{Socket: s.path})
 	ctx := waitCtx(t)
-	if st, err := c.DeferStatus(ctx, "d", 0); err != nil || st.Status != "approved" || string(st.ModifiedArgs) != `{"n":1}` {
+	if st, err := c.DeferStatus(ctx, "d", 0); err != nil || st.Status != "approved" ||
+		string(st.ModifiedArgs) != `{"n":1}` {
 		t.Errorf("poll: %+v, %v", st, err)
 	}
-	if a, err := c.Approve(ctx, Answer{DeferToken: "d", Approved: true, Grant: &wire.ApproveGrant{TTLSeconds: 60}}); err != nil || a.Status != "pending" || a.ApprovalsRequired != 2 {
+	if a, err := c.Approve(ctx, Answer{DeferToken: "d", Approved: true, Grant: &wire.ApproveGrant{TTLSeconds: 60}}); err !=
+		nil || a.Status != "pending" || a.ApprovalsRequired != 2 {
 		t.Errorf("approve: %+v, %v", a, err)
 	}
-	if g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "a", ToolPattern: "t", TTLSeconds: 60}); err != nil || g.Grant.ID != "stg_1" {
+	if g, err := c.GrantAdd(ctx, wire.GrantAddRequest{AgentID: "a", ToolPattern: "t", TTLSeconds: 60}); err != nil ||
+		g.Grant.ID != "stg_1" {
 		t.Errorf("grant: %+v, %v", g, err)
 	}
 	var e *Error
-	if err := c.GrantRevoke(ctx, "stg_9"); !errors.Is(err, ErrNotFound) || !errors.As(err, &e) || e.Code != sdk.CodeUnknownGrant || e.Field != "grant_id" || e.Status != 404 {
+	if err := c.GrantRevoke(ctx, "stg_9"); !errors.Is(err, ErrNotFound) || !errors.As(err, &e) ||
+		e.Code != sdk.CodeUnknownGrant || e.Field != "grant_id" || e.Status != 404 {
 		t.Errorf("revoke: %v", err)
 	}
-	if l, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "a", IncludeExpired: true}); err != nil || l.NextCursor != "n" {
+	if l, err := c.GrantList(ctx, wire.GrantListRequest{AgentID: "a", IncludeExpired: true}); err != nil ||
+		l.NextCursor != "n" {
 		t.Errorf("list: %+v, %v", l, err)
 	}
-	if k, err := c.Kill(ctx, wire.KillRequest{AgentID: "a", Undo: true}); err != nil || !k.Killed.Active || k.PendingDenied != 3 {
+	if k, err := c.Kill(ctx, wire.KillRequest{AgentID: "a", Undo: true}); err != nil || !k.Killed.Active ||
+		k.PendingDenied != 3 {
 		t.Errorf("kill: %+v, %v", k, err)
 	}
 	if k, err := c.Unkill(ctx, wire.KillRequest{AgentID: "a"}); err != nil || k.Killed.Active {
 		t.Errorf("unkill: %+v, %v", k, err)
 	}
-	if out, err := c.ScanOutput(ctx, wire.ScanRequest{ToolID: "t", Output: "x\n"}); err != nil || *out.SanitizedOutput != "x" {
+	if out, err := c.ScanOutput(ctx, wire.ScanRequest{ToolID: "t", Output: "x\n"}); err != nil ||
+		*out.SanitizedOutput != "x" {
 		t.Errorf("scan: %+v, %v", out, err)
 	}
 	mu.Lock()
@@ -301,7 +308,8 @@ func TestSocketRefusals(t *testing.T) {
 		t.Errorf("a wrong key: %v", err)
 	}
 	long, p := newClient(t, Options{Socket: "/" + strings.Repeat("x", 120)})
-	if _, err := long.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"}); !errors.Is(err, ErrInvalid) || len(p.all()) != 0 {
+	if _, err := long.Authorize(waitCtx(t), Call{AgentID: "a", ToolID: "t"}); !errors.Is(err, ErrInvalid) ||
+		len(p.all()) != 0 {
 		t.Errorf("too long a path: %v", err)
 	}
 }

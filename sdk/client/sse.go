@@ -13,8 +13,8 @@ type sseEvent struct {
 	data string
 }
 
-// sseReader reads a text/event-stream as the HTML standard says: lines end with LF, CR or CRLF, comments are skipped, data
-// lines are joined, an event that is not ended by an empty line is none.
+// sseReader reads a text/event-stream as the HTML standard says: lines end with LF, CR or CRLF, comments are skipped,
+// data lines are joined, an event that is not ended by an empty line is none.
 type sseReader struct {
 	r     *bufio.Reader
 	id    string

@@ -41,7 +41,8 @@ func TestSSE(t *testing.T) {
 		{"cut in a line", "data: a\n\ndata: b", []string{"|a"}},
 		{"nothing", "", nil},
 	} {
-		for name, r := range map[string]io.Reader{"whole": strings.NewReader(c.in), "byte for byte": iotest.OneByteReader(strings.NewReader(c.in))} {
+		for name, r := range map[string]io.Reader{"whole": strings.NewReader(c.in),
+			"byte for byte": iotest.OneByteReader(strings.NewReader(c.in))} {
 			got, err := sseAll(r)
 			if !slices.Equal(got, c.want) || !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %s: %q, want %q (%v)", c.name, name, got, c.want, err)

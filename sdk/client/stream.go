@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// Stream is an open subscription. It makes its connection again when it is lost and resumes behind what it has delivered,
-// so that each record comes once and in order. Next is for one goroutine at a time; Close may be called at any time.
+// Stream is an open subscription. It makes its connection again when it is lost and resumes behind what it has
+// delivered, so that each record comes once and in order. Next is for one goroutine at a time; Close may be called at
+// any time.
 type Stream[T any] struct {
 	items chan item[T]
 	stop  context.CancelFunc

@@ -87,7 +87,8 @@ func TestAuditOnceAndInOrder(t *testing.T) {
 	}
 }
 
-// TestAuditFromNow: a connection that was lost before the first record resumes where it began, not where the log is then.
+// TestAuditFromNow: a connection that was lost before the first record resumes where it began, not where the log is
+// then.
 func TestAuditFromNow(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
@@ -112,7 +113,8 @@ func TestAuditFromNow(t *testing.T) {
 	}
 	defer st.Close()
 	r, err := st.Next(waitCtx(t))
-	if err != nil || r.Seq != 41 || r.Type != "decision" || r.Text("agent_id") != "a41" || r.Text("seq") != "" || string(r.Raw) != record(41) {
+	if err != nil || r.Seq != 41 || r.Type != "decision" || r.Text("agent_id") != "a41" || r.Text("seq") != "" ||
+		string(r.Raw) != record(41) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	mu.Lock()
@@ -230,7 +232,8 @@ func TestSubscribeRefused(t *testing.T) {
 		t.Error(err)
 	}
 	none, p := newClient(t, Options{Socket: "no-such-socket", Retries: 2})
-	if _, err := none.Audit(waitCtx(t), wire.AuditSubscribeRequest{}); !errors.Is(err, ErrUnavailable) || len(p.all()) != 2 {
+	if _, err := none.Audit(waitCtx(t), wire.AuditSubscribeRequest{}); !errors.Is(err, ErrUnavailable) ||
+		len(p.all()) != 2 {
 		t.Errorf("%v after %d pauses", err, len(p.all()))
 	}
 }
@@ -286,7 +289,9 @@ func TestSilentConnectionIsLost(t *testing.T) {
 		p.read() // and not a word more
 	})
 	c, _ := newClient(t, Options{Socket: s.path})
-	sub := &subscription{op: "audit_subscribe", quiet: 20 * time.Millisecond, body: func(uint64) ([]byte, error) { return []byte("{}"), nil }, link: c.socket}
+	sub := &subscription{op: "audit_subscribe", quiet: 20 * time.Millisecond, body: func(uint64) ([]byte, error) {
+		return []byte("{}"), nil
+	}, link: c.socket}
 	st, err := stream(waitCtx(t), c, sub.open)
 	if err != nil {
 		t.Fatal(err)
@@ -296,7 +301,8 @@ func TestSilentConnectionIsLost(t *testing.T) {
 }
 
 func event(n int) string {
-	return fmt.Sprintf("id: %d\ndata: {\"event_type\":\"action_created\",\"type\":\"action.created\",\"action_id\":\"act_%d\",\"data\":{},\"timestamp\":\"t\"}\n\n", n, n)
+	return fmt.Sprintf("id: %d\n"+`data: {"event_type":"action_created","type":"action.created","action_id":"act_%d","data":{},"timestamp":"t"}`+
+		"\n\n", n, n)
 }
 
 // TestEvents: the backlog comes again with each connection, and each event arrives once.

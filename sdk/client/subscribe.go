@@ -29,17 +29,19 @@ func (r *Record) Text(name string) string {
 	return v.Get(name).Str()
 }
 
-// heartbeat is how often the server is asked for a sign of life, and after three times that a silent connection is lost.
+// heartbeat is how often the server is asked for a sign of life, and after three times that a silent connection is
+// lost.
 const heartbeat = 15 * time.Second
 
-// Audit follows the audit log. On the socket only; needs scope audit. in.FromSeq is the first record wanted, 0 starts with
-// what comes next. ctx is for connecting; the stream lives until Close. An *Error that refuses (a revoked key, a FromSeq
-// beyond the log's end) ends it.
+// Audit follows the audit log. On the socket only; needs scope audit. in.FromSeq is the first record wanted, 0 starts
+// with what comes next. ctx is for connecting; the stream lives until Close. An *Error that refuses (a revoked key, a
+// FromSeq beyond the log's end) ends it.
 func (c *Client) Audit(ctx context.Context, in wire.AuditSubscribeRequest) (*Stream[Record], error) {
 	if in.HeartbeatSeconds == 0 {
 		in.HeartbeatSeconds = int(heartbeat / time.Second)
 	}
-	sub := &subscription{op: "audit_subscribe", from: uint64(max(in.FromSeq, 0)), quiet: 3 * time.Duration(in.HeartbeatSeconds) * time.Second}
+	sub := &subscription{op: "audit_subscribe", from: uint64(max(in.FromSeq, 0)),
+		quiet: 3 * time.Duration(in.HeartbeatSeconds) * time.Second}
 	sub.body = func(from uint64) ([]byte, error) {
 		next := in
 		next.FromSeq = int(from)
@@ -159,7 +161,8 @@ func (f *lines) line() (exact.Value, error) {
 	if err != nil {
 		return root, err
 	}
-	if ok := root.Get("ok"); ok.Kind() == exact.Bool && !ok.Bool() && !root.Get("seq").Exists() { // a record may say ok too
+	// a record may say ok too
+	if ok := root.Get("ok"); ok.Kind() == exact.Bool && !ok.Bool() && !root.Get("seq").Exists() {
 		return root, lineError(root)
 	}
 	return root, nil
@@ -210,7 +213,8 @@ func (s *subscription) take(root exact.Value) (Record, error) {
 		return Record{}, nil // delivered before the connection was lost
 	}
 	s.from, s.told = uint64(seq)+1, false
-	return Record{Seq: uint64(seq), Type: kind, Timestamp: root.Get("timestamp").Str(), Raw: json.RawMessage(root.Raw())}, nil
+	return Record{Seq: uint64(seq), Type: kind, Timestamp: root.Get("timestamp").Str(), Raw: json.RawMessage(root.Raw())},
+		nil
 }
 
 // gapLine cuts a reader off that was too slow: what it missed comes after resuming. Only when the server says the same

@@ -67,8 +67,8 @@ func pairOf(cert, key string) (tls.Certificate, error) {
 // maxPEM bounds a file with certificates or a key, bytes. The system's own list of authorities is a quarter of it.
 const maxPEM = 1 << 20
 
-// readPEM reads a regular file, or what the shell opened for this process, such as `<(another command)`. A pipe that nobody writes to
-// is refused rather than waited for.
+// readPEM reads a regular file, or what the shell opened for this process, such as `<(another command)`. A pipe that
+// nobody writes to is refused rather than waited for.
 func readPEM(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

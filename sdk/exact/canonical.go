@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// AppendCanonical appends the value in RFC 8785 form, with one difference: numbers are the canonical decimals of what was
-// sent (Decimal.String), so 1, 1.0 and 1e0 are one number and 1000004 keeps every digit. Absent appends nothing.
+// AppendCanonical appends the value in RFC 8785 form, with one difference: numbers are the canonical decimals of what
+// was sent (Decimal.String), so 1, 1.0 and 1e0 are one number and 1000004 keeps every digit. Absent appends nothing.
 func (v Value) AppendCanonical(dst []byte) []byte {
 	if v.d == nil {
 		return dst
@@ -117,14 +117,15 @@ func canonicalNumber(raw string) bool {
 	return !point || raw[len(raw)-1] != '0'
 }
 
-// plainRun is how many bytes s begins with that a JSON string holds as they are and that need no look at their encoding:
-// ASCII from the space on, without the quote and the backslash. It looks at eight at a time.
+// plainRun is how many bytes s begins with that a JSON string holds as they are and that need no look at their
+// encoding: ASCII from the space on, without the quote and the backslash. It looks at eight at a time.
 func plainRun(s string) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(s); i += 8 {
 		w := s[i : i+8]
-		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 | uint64(w[4])<<32 | uint64(w[5])<<40 | uint64(w[6])<<48 | uint64(w[7])<<56
+		x := uint64(w[0]) | uint64(w[1])<<8 | uint64(w[2])<<16 | uint64(w[3])<<24 | uint64(w[4])<<32 | uint64(w[5])<<40 |
+			uint64(w[6])<<48 | uint64(w[7])<<56
 		// A byte's top bit is set in one of these if it is not plain; a borrow can only come from such a byte.
 		if (x|(x-ones*0x20)|((x^ones*'"')-ones)|((x^ones*'\\')-ones))&tops != 0 {
 			break

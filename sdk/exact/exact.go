@@ -1,8 +1,9 @@
-// Package exact reads strict JSON and keeps every number as it was written. It owns the parser, the lazily read document
-// tree, exact decimals and the canonical form that digests are made of. It refuses what lenient parsers disagree about
-// (duplicate names, bad UTF-8, lone surrogates, NUL, trailing data, over-deep input), because two programs that read one
-// request differently are a way around a gate. It must never round a number, guess an encoding or import anything but
-// the standard library. Text comes from sdk/wire and core's transports; values go to rules, scanners and digests.
+// Package exact reads strict JSON and keeps every number as it was written. It owns the parser, the lazily read
+// document tree, exact decimals and the canonical form that digests are made of. It refuses what lenient parsers
+// disagree about (duplicate names, bad UTF-8, lone surrogates, NUL, trailing data, over-deep input), because two
+// programs that read one request differently are a way around a gate. It must never round a number, guess an encoding
+// or import anything but the standard library. Text comes from sdk/wire and core's transports; values go to rules,
+// scanners and digests.
 package exact
 
 import (
@@ -68,7 +69,8 @@ type Doc struct {
 	grows int // bytes that numbers with an exponent may take more in canonical form
 }
 
-// nodeBytes is the size of a node. A tape that has grown beside the one that it grew from takes up to twice that for each.
+// nodeBytes is the size of a node. A tape that has grown beside the one that it grew from takes up to twice that for
+// each.
 const nodeBytes = 20
 
 // Size is how many bytes the Doc holds beside its text.
@@ -80,8 +82,8 @@ func (d *Doc) Grows() int { return d.grows }
 // closeLook is from how many tokens on MostSize looks what is inside strings.
 const closeLook = 4 << 10
 
-// MostSize is how many bytes Parse needs at most for this text, beside the text. Of many short values that is some twenty times
-// their text. It is never too low. Of a text with few tokens it may be too high.
+// MostSize is how many bytes Parse needs at most for this text, beside the text. Of many short values that is some
+// twenty times their text. It is never too low. Of a text with few tokens it may be too high.
 func MostSize(src string, lim Limits) int {
 	tokens := 1
 	for _, c := range [...]string{",", ":", "[", "{"} { // each brings one token at most
@@ -93,8 +95,8 @@ func MostSize(src string, lim Limits) int {
 	return 2 * nodeBytes * min(tokens, lim.Tokens)
 }
 
-// outsideStrings is how many tokens the text has at most when what is inside its strings does not count. Where the text is no
-// JSON, Parse ends before it could see a string otherwise.
+// outsideStrings is how many tokens the text has at most when what is inside its strings does not count. Where the text
+// is no JSON, Parse ends before it could see a string otherwise.
 func outsideStrings(src string) int {
 	tokens := 1
 	for {

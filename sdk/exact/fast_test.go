@@ -8,7 +8,8 @@ import (
 // The short cuts must say what the long ways say.
 
 func FuzzPlainRun(f *testing.F) {
-	for _, s := range []string{"", "abc", "abcdefgh", "abcdefg\"", "abcdefghi\\", "\x1fabcdefgh", "abcdefgh\x00", "é", "abcdefgé", "~\x7f !#[]^_", strings.Repeat("x", 33) + "\n"} {
+	for _, s := range []string{"", "abc", "abcdefgh", "abcdefg\"", "abcdefghi\\", "\x1fabcdefgh", "abcdefgh\x00", "é",
+		"abcdefgé", "~\x7f !#[]^_", strings.Repeat("x", 33) + "\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -39,7 +40,8 @@ func TestPlainRunEveryByte(t *testing.T) {
 }
 
 func FuzzCanonicalNumber(f *testing.F) {
-	for _, s := range []string{"0", "-0", "1", "-1", "10", "1.0", "1.5", "-0.5", "0.05", "0.50", "-0.0", "1e3", "1E3", "100.001", "12345678901234567890", "123456789012345678901", "0.00000000000000000001"} {
+	for _, s := range []string{"0", "-0", "1", "-1", "10", "1.0", "1.5", "-0.5", "0.05", "0.50", "-0.0", "1e3", "1E3",
+		"100.001", "12345678901234567890", "123456789012345678901", "0.00000000000000000001"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

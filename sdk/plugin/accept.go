@@ -16,8 +16,9 @@ const (
 	longPause  = time.Second
 )
 
-// patient is a listener that goes on after passing errors of accept: a machine that is short of descriptors or of memory has some again
-// later, and a peer that hangs up early is one peer. Accept is called by one goroutine, Close by any.
+// patient is a listener that goes on after passing errors of accept: a machine that is short of descriptors or of
+// memory has some again later, and a peer that hangs up early is one peer. Accept is called by one goroutine, Close by
+// any.
 type patient struct {
 	net.Listener
 	log   *slog.Logger
@@ -44,15 +45,16 @@ func (p *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// passing says whether accept may succeed later: the system says so of everything but of a descriptor that is no listener.
+// passing says whether accept may succeed later: the system says so of everything but of a descriptor that is no
+// listener.
 func passing(err error) bool {
 	var system syscall.Errno
 	lasting := []syscall.Errno{syscall.EBADF, syscall.EINVAL, syscall.EFAULT, syscall.ENOTSOCK, syscall.EOPNOTSUPP}
 	return !errors.Is(err, net.ErrClosed) && errors.As(err, &system) && !slices.Contains(lasting, system)
 }
 
-// rest waits before accept is tried again. It is false once the listener is closed. The first pause of a row is logged, and the first that
-// cannot grow any more.
+// rest waits before accept is tried again. It is false once the listener is closed. The first pause of a row is logged,
+// and the first that cannot grow any more.
 func (p *patient) rest(err error) bool {
 	last := p.pause
 	p.pause = min(max(firstPause, 2*p.pause), longPause)

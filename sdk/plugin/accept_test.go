@@ -36,7 +36,8 @@ func (l *short) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-var passingErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS, syscall.ECONNABORTED, syscall.EPROTO}
+var passingErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, syscall.ENOMEM, syscall.ENOBUFS,
+	syscall.ECONNABORTED, syscall.EPROTO}
 
 // TestServesOn: a plugin that listens answers after errors of accept that pass.
 func TestServesOn(t *testing.T) {
@@ -48,7 +49,8 @@ func TestServesOn(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() {
-		served <- serveOn(ctx, &short{Listener: below, errs: passingErrors}, all, slog.New(slog.NewJSONHandler(io.Discard, nil)))
+		served <- serveOn(ctx, &short{Listener: below, errs: passingErrors}, all,
+			slog.New(slog.NewJSONHandler(io.Discard, nil)))
 	}()
 	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return below.DialContext(ctx) }))

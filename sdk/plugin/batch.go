@@ -10,8 +10,8 @@ import (
 
 const maxRecords = 256 // of one batch
 
-// Batch is a range of the audit log: every record of First to Last that the subscriber's filter lets through. All that is not
-// in Records was filtered out, or is in Gap.
+// Batch is a range of the audit log: every record of First to Last that the subscriber's filter lets through. All that
+// is not in Records was filtered out, or is in Gap.
 type Batch struct {
 	StoreID     string // of the log
 	First, Last uint64 // inclusive
@@ -28,8 +28,8 @@ type Record struct {
 	Leaf [32]byte        // RFC 6962 leaf hash of the record as it stands in the log
 }
 
-// Gap are records that do not come: the operator's retention removed them before they were delivered (Reason is "retention"), or they
-// were passed over since they had failed ("dead_letter").
+// Gap are records that do not come: the operator's retention removed them before they were delivered (Reason is
+// "retention"), or they were passed over since they had failed ("dead_letter").
 type Gap struct {
 	First, Last uint64
 	Reason      string
@@ -47,9 +47,9 @@ func (e *RecordError) Error() string { return fmt.Sprintf("record %d: %v", e.Seq
 // Unwrap gives the reason.
 func (e *RecordError) Unwrap() error { return e.Err }
 
-// Later is what Consume returns when it took in everything before one record of the batch and can take in no more now, as when
-// the service behind it went down between two records. Nothing is held against that record. An error that is no Later and no
-// RecordError says the same of the whole batch: nothing of it was taken in.
+// Later is what Consume returns when it took in everything before one record of the batch and can take in no more now,
+// as when the service behind it went down between two records. Nothing is held against that record. An error that is no
+// Later and no RecordError says the same of the whole batch: nothing of it was taken in.
 type Later struct {
 	Seq uint64 // the first record that was not taken in, within First to Last
 	Err error
@@ -63,9 +63,9 @@ func (e *Later) Error() string {
 // Unwrap gives the reason.
 func (e *Later) Unwrap() error { return e.Err }
 
-// partial is what an error of Consume says: the first record that was not taken in, 0 if it names none, and whether that one is
-// at fault. Of several, as errors.Join makes them, the earliest counts, and of the same record a Later: what is acknowledged
-// never comes again, and what is held against a record may cost it.
+// partial is what an error of Consume says: the first record that was not taken in, 0 if it names none, and whether
+// that one is at fault. Of several, as errors.Join makes them, the earliest counts, and of the same record a Later:
+// what is acknowledged never comes again, and what is held against a record may cost it.
 func partial(err error) (seq uint64, fault, ok bool) {
 	note := func(at uint64, its bool) {
 		if !ok || at < seq || at == seq && !its {

@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// Chain tells whether a subscriber has got the log completely: it holds each batch against the ones before it. The zero Chain
-// is ready. A subscriber that goes on after a restart keeps the Chain with what it took in (its fields are plain, encoding/json
-// is enough) and puts it back before the first batch. It is one goroutine's.
+// Chain tells whether a subscriber has got the log completely: it holds each batch against the ones before it. The zero
+// Chain is ready. A subscriber that goes on after a restart keeps the Chain with what it took in (its fields are plain,
+// encoding/json is enough) and puts it back before the first batch. It is one goroutine's.
 type Chain struct {
 	StoreID string   `json:"store_id"`
 	Last    uint64   `json:"last"`  // the last record that was held against the others; 0: none
@@ -17,9 +17,9 @@ type Chain struct {
 	Peaks   [][]byte `json:"peaks"` // hashes of the full subtrees over 1 to Last, the largest first
 }
 
-// Add checks that b goes on where the last one ended, and, as long as every record since 1 was in a batch (no filter, no gap),
-// that the records' leaf hashes make up the tree whose root b names; then proven is true. A batch that came before, whole or in
-// part, is no error: what was seen already is passed over. After an error the Chain is as it was.
+// Add checks that b goes on where the last one ended, and, as long as every record since 1 was in a batch (no filter,
+// no gap), that the records' leaf hashes make up the tree whose root b names; then proven is true. A batch that came
+// before, whole or in part, is no error: what was seen already is passed over. After an error the Chain is as it was.
 func (c *Chain) Add(b *Batch) (proven bool, err error) {
 	next := *c
 	switch {
@@ -28,7 +28,8 @@ func (c *Chain) Add(b *Batch) (proven bool, err error) {
 	case c.Last == 0:
 		next = Chain{StoreID: b.StoreID, First: b.First, Last: b.First - 1, Broken: b.First != 1}
 	case b.StoreID != c.StoreID:
-		return false, fmt.Errorf("records %d to %d: of store %q, those before were of %q", b.First, b.Last, b.StoreID, c.StoreID)
+		return false, fmt.Errorf("records %d to %d: of store %q, those before were of %q", b.First, b.Last, b.StoreID,
+			c.StoreID)
 	case b.First > c.Last+1:
 		return false, fmt.Errorf("records %d to %d: the batch before ended with %d", b.First, b.Last, c.Last)
 	case b.Last <= c.Last:
@@ -53,7 +54,8 @@ func (c *Chain) Add(b *Batch) (proven bool, err error) {
 	if next.Broken {
 		next.Peaks = nil
 	} else if root := next.root(); root != b.Root {
-		return false, fmt.Errorf("records %d to %d: their tree has the root %x, the log names %x", b.First, b.Last, root, b.Root)
+		return false, fmt.Errorf("records %d to %d: their tree has the root %x, the log names %x", b.First, b.Last, root,
+			b.Root)
 	}
 	*c = next
 	return !next.Broken, nil
@@ -97,7 +99,8 @@ func nodeHash(left, right []byte) [32]byte {
 	return sha256.Sum256(append(b, right...))
 }
 
-// TreeRoot is the RFC 6962 root hash of a tree of these leaf hashes: Batch.Root, for the leaves of all records 1 to Last.
+// TreeRoot is the RFC 6962 root hash of a tree of these leaf hashes: Batch.Root, for the leaves of all records 1 to
+// Last.
 func TreeRoot(leaves [][32]byte) [32]byte {
 	var c Chain
 	for _, leaf := range leaves {

@@ -83,7 +83,8 @@ func (s *server) decide(parent context.Context, req *pluginv1.CheckRequest, call
 		}
 	}
 	if out.Error != "" {
-		s.log.Warn("check failed; the gateway has the error", "tool_id", call.ToolID, "call_id", call.CallID) // an error may hold arguments, which the gateway masks
+		// an error may hold arguments, which the gateway masks
+		s.log.Warn("check failed; the gateway has the error", "tool_id", call.ToolID, "call_id", call.CallID)
 	}
 }
 
@@ -137,13 +138,14 @@ func (s *server) callOf(req *pluginv1.CheckRequest) (*Call, error) {
 		return nil, fmt.Errorf("call.context: %w", err)
 	}
 	return &Call{
-		KeyID: m.GetKeyId(), KeyName: m.GetKeyName(), AgentID: m.GetAgentId(), SessionID: m.GetSessionId(), ToolID: m.GetToolId(),
-		Operation: m.GetOperation(), CallID: m.GetCallId(), Args: m.GetArgs(), Context: m.GetContext(), Digest: [32]byte(m.GetDigest()),
-		Time: time.Unix(0, m.GetTimeUnixNano()), Generation: req.GetGeneration(),
+		KeyID: m.GetKeyId(), KeyName: m.GetKeyName(), AgentID: m.GetAgentId(), SessionID: m.GetSessionId(),
+		ToolID: m.GetToolId(), Operation: m.GetOperation(), CallID: m.GetCallId(), Args: m.GetArgs(), Context: m.GetContext(),
+		Digest: [32]byte(m.GetDigest()), Time: time.Unix(0, m.GetTimeUnixNano()), Generation: req.GetGeneration(),
 	}, nil
 }
 
-// argLimits are wider than those of the gateway, which has read the text already: what is wanted here is that it is JSON.
+// argLimits are wider than those of the gateway, which has read the text already: what is wanted here is that it is
+// JSON.
 var argLimits = exact.Limits{Depth: 256, Tokens: maxMessage}
 
 func objectOrNone(b []byte) error {
@@ -177,9 +179,9 @@ func (s *server) CheckStream(stream grpc.BidiStreamingServer[pluginv1.CheckReque
 	}
 }
 
-// checkStream is one stream: a reader that hands requests to workers, which are started when there is more to do than there are
-// and kept until the stream ends. A worker that has an answer while another one is sending leaves it to that one: so answers go
-// out one after the other without a goroutine of their own, which would have to be woken for each.
+// checkStream is one stream: a reader that hands requests to workers, which are started when there is more to do than
+// there are and kept until the stream ends. A worker that has an answer while another one is sending leaves it to that
+// one: so answers go out one after the other without a goroutine of their own, which would have to be woken for each.
 type checkStream struct {
 	*server
 	stream  grpc.BidiStreamingServer[pluginv1.CheckRequest, pluginv1.CheckResponse]

@@ -33,7 +33,7 @@ func TestCheck(t *testing.T) {
 		{"panic", "EFFECT_UNSPECIFIED", "", "Check panicked"},
 		{"late", "EFFECT_UNSPECIFIED", "", "after the deadline"},
 		{"no-code", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: code: PERMIT needs one"},
-		{"no-effect", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: effect: 9"},
+		{"no-effect", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: unknown effect 9"},
 	} {
 		req := request(uint64(i+1), c.tool)
 		if c.tool == "late" {
@@ -111,7 +111,8 @@ func TestMalformedChecks(t *testing.T) {
 }
 
 func TestNothingBeforeConfigure(t *testing.T) {
-	r := load(t, sample(), Scanner{Info: Info{Findings: []FindingKind{{Kind: "K"}}}, Scan: nothing}, Subscriber{Consume: func(context.Context, *Batch) error { return nil }})
+	r := load(t, sample(), Scanner{Info: Info{Findings: []FindingKind{{Kind: "K"}}}, Scan: nothing},
+		Subscriber{Consume: func(context.Context, *Batch) error { return nil }})
 	want := func(what string, err error) {
 		t.Helper()
 		if status.Code(err) != codes.FailedPrecondition {
@@ -139,7 +140,8 @@ func TestNothingBeforeConfigure(t *testing.T) {
 	}
 }
 
-// TestChecksSideBySide holds checks until as many run as Info says: that works only if they run at once. One more must wait.
+// TestChecksSideBySide holds checks until as many run as Info says: that works only if they run at once. One more must
+// wait.
 func TestChecksSideBySide(t *testing.T) {
 	const most = 8
 	begun, release := make(chan struct{}, 2*most), make(chan struct{})
@@ -183,8 +185,8 @@ func TestChecksSideBySide(t *testing.T) {
 	}
 }
 
-// TestEveryCheckIsAnsweredOnce sends bursts and waits for each to be answered whole: an answer that the shared sender forgets is
-// not made up for by a later one.
+// TestEveryCheckIsAnsweredOnce sends bursts and waits for each to be answered whole: an answer that the shared sender
+// forgets is not made up for by a later one.
 func TestEveryCheckIsAnsweredOnce(t *testing.T) {
 	r := load(t, sample())
 	r.configure(t, "{}")
@@ -244,8 +246,10 @@ func TestVerdicts(t *testing.T) {
 		"the preset auditor":       with(ask, func(v *sdk.Verdict) { v.From = []string{"role:operator", "role:auditor"} }),
 		"preset agent may not":     with(ask, func(v *sdk.Verdict) { v.From = []string{"role:agent"} }),
 		"role:king":                with(ask, func(v *sdk.Verdict) { v.From = []string{"role:king"} }),
-		"approvals: 3, but from":   with(ask, func(v *sdk.Verdict) { v.Approvals, v.From = 3, []string{"key:a", "key:b", "key:a"} }),
-		"from: 101":                with(ask, func(v *sdk.Verdict) { v.From = make([]string, 101) }),
+		"approvals: 3, but from": with(ask, func(v *sdk.Verdict) {
+			v.Approvals, v.From = 3, []string{"key:a", "key:b", "key:a"}
+		}),
+		"from: 101": with(ask, func(v *sdk.Verdict) { v.From = make([]string, 101) }),
 	} {
 		var out pluginv1.CheckResponse
 		if err := answer(&out, &v); err == nil || !strings.Contains(err.Error(), want) {

@@ -21,9 +21,10 @@ type received struct {
 	err   error
 }
 
-// Consume hands batches to the author's function in the order they come and acknowledges each. After an error the stream ends,
-// so that nothing is taken in out of order: with UNAVAILABLE when no record is at fault, as when whatever the plugin writes to
-// is down, so that the host only comes again later. What was taken in before that is acknowledged first.
+// Consume hands batches to the author's function in the order they come and acknowledges each. After an error the
+// stream ends, so that nothing is taken in out of order: with UNAVAILABLE when no record is at fault, as when whatever
+// the plugin writes to is down, so that the host only comes again later. What was taken in before that is acknowledged
+// first.
 func (s *server) Consume(stream batchStream) error {
 	if !s.ready.Load() {
 		return status.Error(codes.FailedPrecondition, "not configured: Configure comes first")
@@ -99,7 +100,8 @@ func (s *server) takeIn(stream batchStream, m *pluginv1.Batch) (goOn bool, err e
 	case named:
 		ack.Seq = seq - 1
 	}
-	s.log.Warn("consume failed; the gateway has the error", "first", first, "last", last, "acknowledged", ack.Seq) // an error may hold what a record holds
+	// an error may hold what a record holds
+	s.log.Warn("consume failed; the gateway has the error", "first", first, "last", last, "acknowledged", ack.Seq)
 	if fault {
 		return false, stream.Send(ack)
 	}

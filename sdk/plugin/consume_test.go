@@ -21,7 +21,8 @@ import (
 func batch(first, last uint64) *pluginv1.Batch {
 	m := &pluginv1.Batch{StoreId: "s", FirstSeq: first, LastSeq: last, TreeRoot: make([]byte, 32)}
 	for seq := first; seq <= last; seq++ {
-		m.Records = append(m.Records, &pluginv1.Record{Seq: seq, Json: fmt.Appendf(nil, `{"seq":%d}`, seq), LeafHash: make([]byte, 32)})
+		m.Records = append(m.Records, &pluginv1.Record{Seq: seq, Json: fmt.Appendf(nil, `{"seq":%d}`, seq),
+			LeafHash: make([]byte, 32)})
 	}
 	return m
 }
@@ -61,7 +62,8 @@ func TestConsume(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range uint64(3) { // the third one must not be taken in after the second one failed
-			if err := stream.Send(batch(c.from+10*i, c.from+10*i+9)); err != nil && !errors.Is(err, io.EOF) { // it may have ended by now
+			// it may have ended by now
+			if err := stream.Send(batch(c.from+10*i, c.from+10*i+9)); err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
 		}
@@ -85,7 +87,8 @@ func TestConsume(t *testing.T) {
 	}
 }
 
-// TestConsumeWhileDown wants an outage told apart from a record that cannot be taken in: no record may be held to be the cause.
+// TestConsumeWhileDown wants an outage told apart from a record that cannot be taken in: no record may be held to be
+// the cause.
 func TestConsumeWhileDown(t *testing.T) {
 	var taken []uint64
 	r := load(t, subscriber(func(_ context.Context, b *Batch) error {
@@ -117,7 +120,8 @@ func TestConsumeWhileDown(t *testing.T) {
 	}
 }
 
-// TestConsumeInPart wants what came before an outage acknowledged, without a word against a record, and then UNAVAILABLE.
+// TestConsumeInPart wants what came before an outage acknowledged, without a word against a record, and then
+// UNAVAILABLE.
 func TestConsumeInPart(t *testing.T) {
 	why := errors.New("down")
 	at := func(seq uint64) error { return &Later{seq, why} }
@@ -163,12 +167,14 @@ func TestConsumeInPart(t *testing.T) {
 		}
 		ack, err := stream.Recv()
 		if c.ack != 0 {
-			if err != nil || ack.GetSeq() != c.ack || (ack.GetError() != "") != c.fault || c.fault && !strings.Contains(ack.GetError(), c.says) {
+			if err != nil || ack.GetSeq() != c.ack || (ack.GetError() != "") != c.fault ||
+				c.fault && !strings.Contains(ack.GetError(), c.says) {
 				t.Errorf("%s: %v, %v; want %d", name, ack, err, c.ack)
 			}
 			ack, err = stream.Recv()
 		}
-		if c.fault && !errors.Is(err, io.EOF) || !c.fault && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), c.says)) {
+		if c.fault && !errors.Is(err, io.EOF) || !c.fault &&
+			(status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: ends with %v, %v", name, ack, err)
 		}
 	}
@@ -176,7 +182,10 @@ func TestConsumeInPart(t *testing.T) {
 
 // TestConsumeAnswersEach wants an acknowledgement without the host closing its side, and the end when it does.
 func TestConsumeAnswersEach(t *testing.T) {
-	r := load(t, subscriber(func(_ context.Context, b *Batch) error { b.First, b.Last, b.Records = 7, 3, nil; return nil }))
+	r := load(t, subscriber(func(_ context.Context, b *Batch) error {
+		b.First, b.Last, b.Records = 7, 3, nil
+		return nil
+	}))
 	r.configure(t, "")
 	stream, err := r.subscriber.Consume(t.Context())
 	if err != nil {
@@ -434,10 +443,12 @@ func TestScan(t *testing.T) {
 	scan := func(req *pluginv1.ScanRequest) (*pluginv1.ScanResponse, error) {
 		return r.scanner.Scan(t.Context(), req)
 	}
-	good := sdk.Finding{Kind: "K", Start: 3, End: 5, Confidence: 1, Severity: sdk.High, Suggested: sdk.Replace, Replacement: "e"}
+	good := sdk.Finding{Kind: "K", Start: 3, End: 5, Confidence: 1, Severity: sdk.High, Suggested: sdk.Replace,
+		Replacement: "e"}
 	findings = []sdk.Finding{good}
 	m, err := scan(&pluginv1.ScanRequest{Id: 5, Text: []byte(text)})
-	if err != nil || m.GetId() != 5 || len(m.GetFindings()) != 1 || m.GetFindings()[0].GetSeverity() != pluginv1.Finding_SEVERITY_HIGH ||
+	if err != nil || m.GetId() != 5 || len(m.GetFindings()) != 1 ||
+		m.GetFindings()[0].GetSeverity() != pluginv1.Finding_SEVERITY_HIGH ||
 		m.GetFindings()[0].GetSuggested() != pluginv1.Finding_ACTION_REPLACE {
 		t.Error(m, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// callContext ends at a call's deadline or with its parent. Most checks never wait for anything, so that the timer is made only
-// when somebody asks for Done; until then it costs one allocation.
+// callContext ends at a call's deadline or with its parent. Most checks never wait for anything, so that the timer is
+// made only when somebody asks for Done; until then it costs one allocation.
 type callContext struct {
 	parent context.Context
 	at     time.Time
@@ -47,8 +47,8 @@ func (c *callContext) Err() error {
 	return nil
 }
 
-// Value gives the parent's. Once there is a real context behind it, that one is asked, so that package context recognises it
-// and hangs children on it without a goroutine each.
+// Value gives the parent's. Once there is a real context behind it, that one is asked, so that package context
+// recognises it and hangs children on it without a goroutine each.
 func (c *callContext) Value(key any) any {
 	c.mu.Lock()
 	inner := c.inner

@@ -79,8 +79,8 @@ func load(t testing.TB, first Plugin, more ...Plugin) *raw {
 		t.Fatal(err)
 	}
 	r := &raw{
-		plugin: pluginv1.NewPluginClient(conn), authorizer: pluginv1.NewAuthorizerClient(conn), scanner: pluginv1.NewScannerClient(conn),
-		subscriber: pluginv1.NewSubscriberClient(conn), logs: &syncBuffer{},
+		plugin: pluginv1.NewPluginClient(conn), authorizer: pluginv1.NewAuthorizerClient(conn),
+		scanner: pluginv1.NewScannerClient(conn), subscriber: pluginv1.NewSubscriberClient(conn), logs: &syncBuffer{},
 	}
 	r.server = newServer(all, slog.New(slog.NewJSONHandler(r.logs, nil)))
 	ctx, cancel := context.WithCancel(context.Background())
@@ -106,15 +106,17 @@ func (r *raw) configure(t testing.TB, config string) {
 
 // request is one that holds.
 func request(id uint64, tool string) *pluginv1.CheckRequest {
-	return &pluginv1.CheckRequest{Id: id, Generation: "g", DeadlineUnixNano: time.Now().Add(time.Minute).UnixNano(), Call: &pluginv1.Call{
-		ToolId: tool, Args: []byte(`{"amount":1.0}`), Digest: make([]byte, 32), TimeUnixNano: 1,
-	}}
+	return &pluginv1.CheckRequest{Id: id, Generation: "g", DeadlineUnixNano: time.Now().Add(time.Minute).UnixNano(),
+		Call: &pluginv1.Call{
+			ToolId: tool, Args: []byte(`{"amount":1.0}`), Digest: make([]byte, 32), TimeUnixNano: 1,
+		}}
 }
 
 // sample does as the tool's name says.
 func sample() Authorizer {
 	return Authorizer{
-		Info: Info{Name: "sample", Version: "1", ConfigSchema: "{}", CacheKeyFields: []string{"tool_id", "args.amount"}, MaxInFlight: 8},
+		Info: Info{Name: "sample", Version: "1", ConfigSchema: "{}", CacheKeyFields: []string{"tool_id", "args.amount"},
+			MaxInFlight: 8},
 		Validate: func(_ context.Context, s Settings) error {
 			var c struct {
 				Limit *int
@@ -135,7 +137,8 @@ func sample() Authorizer {
 			case "deny":
 				return sdk.Verdict{Effect: sdk.Deny, Code: "NO", Reason: "because", RuleID: "r", Message: "m"}, nil
 			case "defer":
-				return sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Approvals: 2, From: []string{"role:approver"}, Expires: time.Minute, Priority: sdk.PriorityHigh}, nil
+				return sdk.Verdict{Effect: sdk.Defer, Code: "ASK", Approvals: 2, From: []string{"role:approver"},
+					Expires: time.Minute, Priority: sdk.PriorityHigh}, nil
 			case "error":
 				return sdk.Verdict{Effect: sdk.Permit, Code: "OK"}, errors.New("the database is down")
 			case "mute":

@@ -58,8 +58,10 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.GetName() != "sample" || len(got.GetKinds()) != 2 || got.GetApiVersions()[0] != 1 || !got.GetCapabilities().GetCheckStream() ||
-		len(got.GetSecrets()) != 1 || got.GetFindings()[0].GetKind() != "SECRET_X" || len(got.GetCapabilities().GetCacheKeyFields()) != 2 {
+	if got.GetName() != "sample" || len(got.GetKinds()) != 2 || got.GetApiVersions()[0] != 1 ||
+		!got.GetCapabilities().GetCheckStream() ||
+		len(got.GetSecrets()) != 1 || got.GetFindings()[0].GetKind() != "SECRET_X" ||
+		len(got.GetCapabilities().GetCacheKeyFields()) != 2 {
 		t.Error(got)
 	}
 	var b bytes.Buffer
@@ -103,7 +105,7 @@ func TestDecode(t *testing.T) {
 		`{"limit":3,"limit":4}`:    "invalid JSON at byte",
 		`{"list":[{"Name":"a"}]}`:  "/list/0/Name: unknown member",
 		`{"map":{"a":{"x":"a"}}}`:  "/map/a/x: unknown member",
-		`{"limit":"3"}`:            "/limit: a string does not fit: int is wanted",
+		`{"limit":"3"}`:            "/limit: a string does not fit: expected int",
 		`{"limit":1.5}`:            "/limit: ",
 		`[]`:                       "must be a JSON object, not an array",
 		`{} {}`:                    "invalid JSON",
@@ -187,16 +189,20 @@ func TestConfigure(t *testing.T) {
 			t.Errorf("%s %v: %s, %v; want %q", c.config, c.secrets, text, err, c.want)
 		}
 	}
-	req := &pluginv1.ConfigureRequest{Config: []byte(`{"a":1}`), Secrets: map[string]string{"token": token}, Instance: "i", Generation: "7"}
+	req := &pluginv1.ConfigureRequest{Config: []byte(`{"a":1}`), Secrets: map[string]string{"token": token}, Instance: "i",
+		Generation: "7"}
 	req.ValidateOnly, calls = true, nil
-	if m, err := r.plugin.Configure(t.Context(), req); err != nil || len(m.GetProblems()) > 0 || strings.Join(calls, " ") != "validate" {
+	if m, err := r.plugin.Configure(t.Context(), req); err != nil || len(m.GetProblems()) > 0 ||
+		strings.Join(calls, " ") != "validate" {
 		t.Error("validate_only:", m, err, calls)
 	}
 	req.ValidateOnly, calls = false, nil
-	if m, err := r.plugin.Configure(t.Context(), req); err != nil || len(m.GetProblems()) > 0 || strings.Join(calls, " ") != "validate configure" {
+	if m, err := r.plugin.Configure(t.Context(), req); err != nil || len(m.GetProblems()) > 0 ||
+		strings.Join(calls, " ") != "validate configure" {
 		t.Error("Configure:", m, err, calls)
 	}
-	if got.Secrets["token"] != " s3 \n" || len(got.Secrets) != 1 || string(got.Config) != `{"a":1}` || got.Instance != "i" || got.Generation != "7" {
+	if got.Secrets["token"] != " s3 \n" || len(got.Secrets) != 1 || string(got.Config) != `{"a":1}` ||
+		got.Instance != "i" || got.Generation != "7" {
 		t.Errorf("%+v", got)
 	}
 	if _, err := r.plugin.Configure(t.Context(), req); status.Code(err) != codes.FailedPrecondition {
@@ -225,14 +231,15 @@ func TestConfigureFails(t *testing.T) {
 		if _, err := r.authorizer.Check(t.Context(), request(1, "permit")); status.Code(err) != codes.FailedPrecondition {
 			t.Errorf("asked after it: %v", err)
 		}
-		if _, err := r.plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{}); status.Code(err) != codes.FailedPrecondition {
+		if _, err := r.plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{}); status.Code(err) !=
+			codes.FailedPrecondition {
 			t.Errorf("a second try: %v", err)
 		}
 	}
 }
 
-// TestConfigureAgain: a plugin that somebody else starts is told its settings by each connection, also after a restart of the
-// gateway. What is in force stays in force; other settings are refused before they reach the plugin.
+// TestConfigureAgain: a plugin that somebody else starts is told its settings by each connection, also after a restart
+// of the gateway. What is in force stays in force; other settings are refused before they reach the plugin.
 func TestConfigureAgain(t *testing.T) {
 	calls := 0
 	a := sample()
@@ -243,11 +250,13 @@ func TestConfigureAgain(t *testing.T) {
 		{`{"a":1}`, ""}, {`{"a":1}`, ""}, {`{"a":2}`, "other settings are in force"}, {``, "other settings are in force"}, {`{"a":1}`, ""},
 	} {
 		m, err := r.plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{Config: []byte(c.config), Generation: c.config})
-		if err != nil || len(m.GetProblems()) > 0 != (c.problem != "") || c.problem != "" && !strings.Contains(m.GetProblems()[0].GetMessage(), c.problem) {
+		if err != nil || len(m.GetProblems()) > 0 != (c.problem != "") ||
+			c.problem != "" && !strings.Contains(m.GetProblems()[0].GetMessage(), c.problem) {
 			t.Errorf("%s: %v, %v; want %q", c.config, m, err, c.problem)
 		}
 	}
-	if v, err := r.authorizer.Check(t.Context(), request(1, "permit")); err != nil || v.GetEffect() != pluginv1.CheckResponse_EFFECT_PERMIT || calls != 1 {
+	if v, err := r.authorizer.Check(t.Context(), request(1, "permit")); err != nil ||
+		v.GetEffect() != pluginv1.CheckResponse_EFFECT_PERMIT || calls != 1 {
 		t.Errorf("%v, %v after %d calls of Configure", v, err, calls)
 	}
 }
@@ -276,7 +285,8 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if m, err := h.Recv(); err != nil || m.GetStatus() != pluginv1.HealthResponse_STATUS_NOT_SERVING || m.GetDetail() != "no route" {
+		if m, err := h.Recv(); err != nil || m.GetStatus() != pluginv1.HealthResponse_STATUS_NOT_SERVING ||
+			m.GetDetail() != "no route" {
 			t.Fatal(m, err)
 		}
 	}
@@ -293,7 +303,8 @@ func TestHealth(t *testing.T) {
 
 func TestClip(t *testing.T) {
 	for _, s := range []string{"", "ä", strings.Repeat("ä", maxLine), "\xff" + strings.Repeat("x", maxLine)} {
-		if got := clip(s); len(got) > maxLine || strings.ToValidUTF8(got, "") != got || len(s) <= maxLine && s != got && s[0] != '\xff' {
+		if got := clip(s); len(got) > maxLine || strings.ToValidUTF8(got, "") != got ||
+			len(s) <= maxLine && s != got && s[0] != '\xff' {
 			t.Errorf("%.10q becomes %.10q of %d", s, got, len(got))
 		}
 	}
@@ -305,7 +316,8 @@ func TestClipCutsBetweenWords(t *testing.T) {
 	for at := range maxLine + 10 {
 		for _, blank := range []string{" ", "\n"} {
 			got := clip(strings.Repeat("y", at) + blank + secret + blank + strings.Repeat("z", maxLine))
-			if rest := strings.ReplaceAll(got, secret, ""); strings.ContainsAny(rest, "k_") || !strings.HasSuffix(got, "(cut)") || len(got) > maxLine {
+			if rest := strings.ReplaceAll(got, secret, ""); strings.ContainsAny(rest, "k_") ||
+				!strings.HasSuffix(got, "(cut)") || len(got) > maxLine {
 				t.Fatalf("%d bytes before: %q", at, got)
 			}
 		}

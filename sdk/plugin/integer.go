@@ -8,10 +8,10 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// plain appends the text of v, with each integer that goes to an integer of Go's written as encoding/json wants it. A schema's
-// "integer" takes 1000.0 and 1e3, which are one, and encoding/json does not. What has a fraction or does not fit stays as it is,
-// for encoding/json to refuse; so does what goes elsewhere, such as to a json.Number, which keeps its digits. v is one that
-// strictly let through.
+// plain appends the text of v, with each integer that goes to an integer of Go's written as encoding/json wants it. A
+// schema's "integer" takes 1000.0 and 1e3, which are one, and encoding/json does not. What has a fraction or does not
+// fit stays as it is, for encoding/json to refuse; so does what goes elsewhere, such as to a json.Number, which keeps
+// its digits. v is one that strictly let through.
 func plain(dst []byte, v exact.Value, t reflect.Type) []byte {
 	if t = target(v, t); t == nil {
 		return append(dst, v.Raw()...)

@@ -14,10 +14,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// ServeListener serves p, and more plugins of other kinds, on l until ctx ends; then it drains as Serve does and returns nil. It
-// is for plugins that somebody else than the gateway starts (connect: in its configuration) and for tests. Whoever can connect
-// to l is answered: keep its socket private, or wrap l in TLS that asks for the host's certificate and offers "h2". ServeListener
-// closes l. Logs go to stderr.
+// ServeListener serves p, and more plugins of other kinds, on l until ctx ends; then it drains as Serve does and
+// returns nil. It is for plugins that somebody else than the gateway starts (connect: in its configuration) and for
+// tests. Whoever can connect to l is answered: keep its socket private, or wrap l in TLS that asks for the host's
+// certificate and offers "h2". ServeListener closes l. Logs go to stderr.
 func ServeListener(ctx context.Context, l net.Listener, p Plugin, more ...Plugin) error {
 	all, err := gather(p, more)
 	if err != nil {

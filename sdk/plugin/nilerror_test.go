@@ -59,10 +59,12 @@ func TestNilErrors(t *testing.T) {
 	at = ""
 	r := load(t, authorizer, scanner, subscriber)
 	r.configure(t, "{}")
-	if a, err := r.authorizer.Check(t.Context(), request(1, "x")); err != nil || a.Error != "Check panicked; the plugin's log has the stack" || a.Effect != 0 {
+	if a, err := r.authorizer.Check(t.Context(), request(1, "x")); err != nil ||
+		a.Error != "Check panicked; the plugin's log has the stack" || a.Effect != 0 {
 		t.Errorf("%v %v", a, err)
 	}
-	if a, err := r.scanner.Scan(t.Context(), &pluginv1.ScanRequest{Id: 1}); err != nil || !strings.Contains(a.Error, "Scan panicked") {
+	if a, err := r.scanner.Scan(t.Context(), &pluginv1.ScanRequest{Id: 1}); err != nil ||
+		!strings.Contains(a.Error, "Scan panicked") {
 		t.Errorf("%v %v", a, err)
 	}
 	stream, err := r.subscriber.Consume(t.Context())
@@ -76,7 +78,8 @@ func TestNilErrors(t *testing.T) {
 		t.Errorf("%v %v", a, err)
 	}
 	at = "health"
-	if h := r.server.health(); h.Status != pluginv1.HealthResponse_STATUS_NOT_SERVING || !strings.Contains(h.Detail, "Health panicked") {
+	if h := r.server.health(); h.Status != pluginv1.HealthResponse_STATUS_NOT_SERVING ||
+		!strings.Contains(h.Detail, "Health panicked") {
 		t.Errorf("%v", h)
 	}
 	at = ""

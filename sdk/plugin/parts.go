@@ -83,7 +83,8 @@ func gather(first Plugin, more []Plugin) (*parts, error) {
 	return p, errors.Join(p.faults()...)
 }
 
-// join adds what a further plugin's Info has of its own. What is one for the program must be left out there or be the same.
+// join adds what a further plugin's Info has of its own. What is one for the program must be left out there or be the
+// same.
 func (p *parts) join(l life) error {
 	for _, same := range []struct{ name, mine, theirs string }{
 		{"Name", p.info.Name, l.info.Name}, {"Version", p.info.Version, l.info.Version},
@@ -151,8 +152,8 @@ func (i Info) listFaults() (out []error) {
 		out = append(out, fmt.Errorf("Info."+field+": "+format, args...))
 	}
 	if len(i.Secrets) > maxSecrets || len(i.Findings) > maxKinds || len(i.CacheKeyFields) > maxCacheFields {
-		fault("Secrets, Findings, CacheKeyFields", "%d, %d and %d entries, the limits are %d, %d and %d", len(i.Secrets), len(i.Findings),
-			len(i.CacheKeyFields), maxSecrets, maxKinds, maxCacheFields)
+		fault("Secrets, Findings, CacheKeyFields", "%d, %d and %d entries, the limits are %d, %d and %d", len(i.Secrets),
+			len(i.Findings), len(i.CacheKeyFields), maxSecrets, maxKinds, maxCacheFields)
 	}
 	seen := map[string]bool{}
 	twice := func(field, name string) {
@@ -164,7 +165,8 @@ func (i Info) listFaults() (out []error) {
 	for _, s := range i.Secrets {
 		twice("Secrets", s.Name)
 		if !isSecret(s.Name) || len(s.Description) > maxLine || !printable(s.Description) {
-			fault("Secrets", "%q: a name is 1 to 64 of a-z A-Z 0-9 . _ -, a description one line of at most %d bytes", s.Name, maxLine)
+			fault("Secrets", "%q: a name is 1 to 64 of a-z A-Z 0-9 . _ -, a description one line of at most %d bytes", s.Name,
+				maxLine)
 		}
 	}
 	for _, f := range i.Findings {

@@ -1,11 +1,12 @@
-// Package plugin is the author's side of a process plugin: a program that Yett starts and asks for decisions (Authorizer),
-// looks through texts with (Scanner) or hands the audit log to (Subscriber). main's whole body is a call of Serve. The
-// package owns the handshake, the gRPC services of sdk/proto/v1, panics, health, draining and logs; requests come from the
-// host over a Unix socket, answers go back over it, logs go to stderr. It never lets a failed check look like a permit: a
-// panic, a late answer or a verdict that breaks a rule is sent as an error, and the host does what its operator wrote.
+// Package plugin is the author's side of a process plugin: a program that Yett starts and asks for decisions
+// (Authorizer), looks through texts with (Scanner) or hands the audit log to (Subscriber). main's whole body is a call
+// of Serve. The package owns the handshake, the gRPC services of sdk/proto/v1, panics, health, draining and logs;
+// requests come from the host over a Unix socket, answers go back over it, logs go to stderr. It never lets a failed
+// check look like a permit: a panic, a late answer or a verdict that breaks a rule is sent as an error, and the host
+// does what its operator wrote.
 //
-// In a process that a host started (CookieKey is in its environment) os.Stdout is stderr from the start, since the host reads
-// the handshake from stdout. README.md is the guide.
+// In a process that a host started (CookieKey is in its environment) os.Stdout is stderr from the start, since the host
+// reads the handshake from stdout. README.md is the guide.
 package plugin
 
 import (
@@ -18,8 +19,8 @@ import (
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// What the host and a plugin agree on before they speak gRPC. The cookie is no secret: it tells a start by a host from one by
-// hand.
+// What the host and a plugin agree on before they speak gRPC. The cookie is no secret: it tells a start by a host from
+// one by hand.
 const (
 	CookieKey       = "YETT_PLUGIN"
 	CookieValue     = "9b2d7f0c-yett-plugin"
@@ -34,8 +35,8 @@ type Info struct {
 	ConfigSchema  string // JSON Schema (2020-12) of the settings; "" takes none
 	ExampleConfig string // JSON object with which the plugin runs as it is; "" is {}
 	Secrets       []Secret
-	// CacheKeyFields says on which fields of a call an answer with a TTL depends: key_id key_name agent_id session_id tool_id
-	// operation args context, or args.NAME and context.NAME for one member. Empty: answers are never cached.
+	// CacheKeyFields says on which fields of a call an answer with a TTL depends: key_id key_name agent_id session_id
+	// tool_id operation args context, or args.NAME and context.NAME for one member. Empty: answers are never cached.
 	CacheKeyFields []string
 	MaxInFlight    int           // calls at once at most, 1 to 4 096; 0 leaves it to the operator
 	Findings       []FindingKind // scanners: what they may report
@@ -57,20 +58,21 @@ type FindingKind struct {
 // Plugin is what Serve takes: an Authorizer, a Scanner or a Subscriber.
 type Plugin interface{ bind(p *parts) error }
 
-// Authorizer decides calls. Validate, Configure, Health and Close may be nil. Each function may panic: the call it was asked
-// for fails, the process lives.
+// Authorizer decides calls. Validate, Configure, Health and Close may be nil. Each function may panic: the call it was
+// asked for fails, the process lives.
 type Authorizer struct {
 	Info Info
-	// Validate says what is wrong with the settings, best as Problems. It must have no effect: the host also calls it alone, at
-	// any time, for settings that never come into force.
+	// Validate says what is wrong with the settings, best as Problems. It must have no effect: the host also calls it
+	// alone, at any time, for settings that never come into force.
 	Validate func(ctx context.Context, s Settings) error
-	// Configure puts the settings into force. It runs once, after Validate, before the first Check. An error ends the start.
+	// Configure puts the settings into force. It runs once, after Validate, before the first Check. An error ends the
+	// start.
 	Configure func(ctx context.Context, s Settings) error
-	// Check decides one call. It runs in many goroutines at once. ctx ends at the call's deadline, and what is returned later
-	// counts for nothing. The call is its own to keep. An error means that no decision was made.
+	// Check decides one call. It runs in many goroutines at once. ctx ends at the call's deadline, and what is returned
+	// later counts for nothing. The call is its own to keep. An error means that no decision was made.
 	Check func(ctx context.Context, c *Call) (sdk.Verdict, error)
-	// Health says whether calls would work; an error is shown to the operator, and the host asks nothing until it is nil again.
-	// It is called about once a second, at most once at a time for each host, and must return at once.
+	// Health says whether calls would work; an error is shown to the operator, and the host asks nothing until it is nil
+	// again. It is called about once a second, at most once at a time for each host, and must return at once.
 	Health func() error
 	// Close ends the work of Configure, after the last Check. ctx ends after 5 s.
 	Close func(ctx context.Context) error
@@ -87,8 +89,8 @@ type Scanner struct {
 	Info      Info
 	Validate  func(ctx context.Context, s Settings) error
 	Configure func(ctx context.Context, s Settings) error
-	// Scan looks through one text, in many goroutines at once. Of each finding it gives Kind, Start, End, Confidence, Severity,
-	// Suggested and Replacement. An error means that the text was not covered.
+	// Scan looks through one text, in many goroutines at once. Of each finding it gives Kind, Start, End, Confidence,
+	// Severity, Suggested and Replacement. An error means that the text was not covered.
 	Scan   func(ctx context.Context, t *Text) ([]sdk.Finding, error)
 	Health func() error
 	Close  func(ctx context.Context) error
@@ -106,10 +108,10 @@ type Subscriber struct {
 	Validate  func(ctx context.Context, s Settings) error
 	Configure func(ctx context.Context, s Settings) error
 	// Consume takes in one batch; one call at a time for each host. nil acknowledges all of it, for good. A *RecordError
-	// acknowledges what is before that record, and is held against it: after five times the operator's on_poison counts. A *Later
-	// acknowledges what is before its record too, and is held against none. Any other error says that nothing of the batch was
-	// taken in, and that nothing can be now. After an error the host waits and begins anew behind the last acknowledged
-	// record, so a record may come twice: they are the same if StoreID and Seq are.
+	// acknowledges what is before that record, and is held against it: after five times the operator's on_poison counts. A
+	// *Later acknowledges what is before its record too, and is held against none. Any other error says that nothing of
+	// the batch was taken in, and that nothing can be now. After an error the host waits and begins anew behind the last
+	// acknowledged record, so a record may come twice: they are the same if StoreID and Seq are.
 	Consume func(ctx context.Context, b *Batch) error
 	Health  func() error
 	Close   func(ctx context.Context) error

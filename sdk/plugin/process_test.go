@@ -128,10 +128,10 @@ func connect(t testing.TB, cmd *exec.Cmd) *started {
 	t.Helper()
 	s := &started{stderr: &syncBuffer{}, cmd: cmd}
 	s.client = goplugin.NewClient(&goplugin.ClientConfig{
-		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey, MagicCookieValue: CookieValue},
-		Plugins:         goplugin.PluginSet{"plugin": clientPart{}}, Cmd: s.cmd, AutoMTLS: true, SkipHostEnv: true,
-		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, StartTimeout: 20 * time.Second, Stderr: s.stderr,
-		Logger: hclog.NewNullLogger(),
+		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey,
+			MagicCookieValue: CookieValue}, Plugins: goplugin.PluginSet{"plugin": clientPart{}}, Cmd: s.cmd, AutoMTLS: true,
+		SkipHostEnv: true, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, StartTimeout: 20 * time.Second,
+		Stderr: s.stderr, Logger: hclog.NewNullLogger(),
 	})
 	t.Cleanup(s.client.Kill)
 	rpc, err := s.client.Client()
@@ -159,13 +159,14 @@ func (s *started) ended(t *testing.T) int {
 	return 0
 }
 
-// TestProcess is a whole life: prints everywhere, checks over mutual TLS, an interrupt that means somebody else, SIGTERM with
-// calls in flight.
+// TestProcess is a whole life: prints everywhere, checks over mutual TLS, an interrupt that means somebody else,
+// SIGTERM with calls in flight.
 func TestProcess(t *testing.T) {
 	for _, mode := range []string{"quiet", "noisy"} {
 		t.Run(mode, func(t *testing.T) {
 			// go-plugin replaces os.Stdout under everybody's feet: where others print at that time, that is a race by design.
-			s := start(t, self(t, mode, map[string]string{"quiet": "X=1", "noisy": "GORACE=exitcode=0 log_path=/dev/null"}[mode]))
+			s := start(t, self(t, mode, map[string]string{"quiet": "X=1",
+				"noisy": "GORACE=exitcode=0 log_path=/dev/null"}[mode]))
 			stream, err := pluginv1.NewAuthorizerClient(s.conn).CheckStream(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -244,7 +245,8 @@ func TestTwoSigterms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !strings.Contains(s.stderr.String(), "hanging") { // a check that was not begun when it is asked to end holds nothing up
+	// a check that was not begun when it is asked to end holds nothing up
+	for !strings.Contains(s.stderr.String(), "hanging") {
 		<-time.After(time.Millisecond)
 	}
 	_ = s.cmd.Process.Signal(syscall.SIGTERM)

@@ -70,10 +70,12 @@ func TestPython(t *testing.T) {
 	if _, err := authorizer.Check(t.Context(), request(1, "payments/pay")); status.Code(err) != codes.FailedPrecondition {
 		t.Error("after validate_only:", err)
 	}
-	if m, err := plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{Config: []byte(info.GetExampleConfig())}); err != nil || len(m.GetProblems()) > 0 {
+	if m, err := plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{Config: []byte(info.GetExampleConfig())}); err !=
+		nil || len(m.GetProblems()) > 0 {
 		t.Fatal(m, err)
 	}
-	if _, err := plugin.Configure(t.Context(), &pluginv1.ConfigureRequest{Config: []byte(info.GetExampleConfig())}); status.Code(err) != codes.FailedPrecondition {
+	example := &pluginv1.ConfigureRequest{Config: []byte(info.GetExampleConfig())}
+	if _, err := plugin.Configure(t.Context(), example); status.Code(err) != codes.FailedPrecondition {
 		t.Error("Configure twice:", err)
 	}
 	pythonChecks(t, authorizer)
@@ -119,7 +121,8 @@ func pythonChecks(t *testing.T, authorizer pluginv1.AuthorizerClient) {
 			if got.GetError() == "" || got.GetEffect() != 0 {
 				t.Errorf("%.40s: %v", c.args, got)
 			}
-		} else if text != c.want || got.GetError() != "" || unary.GetEffect() != got.GetEffect() || unary.GetCode() != got.GetCode() {
+		} else if text != c.want || got.GetError() != "" || unary.GetEffect() != got.GetEffect() ||
+			unary.GetCode() != got.GetCode() {
 			t.Errorf("%s %s: %v, and with Check %v", c.tool, c.args, got, unary)
 		}
 	}
@@ -174,8 +177,8 @@ func pythonEnds(t *testing.T, s *started, plugin pluginv1.PluginClient) {
 	}
 }
 
-// byHand starts a plugin as the document tells other languages: go-plugin's own client has a P-521 key, which Python's TLS does
-// not take; the gateway's is P-256.
+// byHand starts a plugin as the document tells other languages: go-plugin's own client has a P-521 key, which Python's
+// TLS does not take; the gateway's is P-256.
 func byHand(t *testing.T, cmd *exec.Cmd) *started {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -195,7 +198,8 @@ func byHand(t *testing.T, cmd *exec.Cmd) *started {
 	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	s := &started{cmd: cmd, stderr: &syncBuffer{}}
 	dir := t.TempDir()
-	cmd.Env = append(cmd.Env, CookieKey+"="+CookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir, "PLUGIN_CLIENT_CERT="+string(own))
+	cmd.Env = append(cmd.Env, CookieKey+"="+CookieValue, "PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir,
+		"PLUGIN_CLIENT_CERT="+string(own))
 	cmd.Stderr = s.stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -207,7 +211,8 @@ func byHand(t *testing.T, cmd *exec.Cmd) *started {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	parts := strings.Split(strings.TrimSpace(line), "|")
-	if err != nil || len(parts) != 6 || strings.Join(parts[:3], "|") != "1|1|unix" || parts[4] != "grpc" || filepath.Dir(parts[3]) != dir {
+	if err != nil || len(parts) != 6 || strings.Join(parts[:3], "|") != "1|1|unix" || parts[4] != "grpc" ||
+		filepath.Dir(parts[3]) != dir {
 		t.Fatalf("handshake %q, %v\n%s", line, err, s.stderr)
 	}
 	theirs, err := base64.RawStdEncoding.DecodeString(parts[5])

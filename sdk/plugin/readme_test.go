@@ -32,15 +32,16 @@ func readme(t *testing.T) string {
 func fenced(t *testing.T, language string) (out []string) {
 	t.Helper()
 	for _, name := range documents {
-		for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document(t, name), -1) {
+		for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(document(t, name),
+			-1) {
 			out = append(out, m[1])
 		}
 	}
 	return out
 }
 
-// TestReadmeCompiles vets every program of the documents, and wants every other piece of Go in a project that yett plugin new
-// makes, which is built and tested.
+// TestReadmeCompiles vets every program of the documents, and wants every other piece of Go in a project that yett
+// plugin new makes, which is built and tested.
 func TestReadmeCompiles(t *testing.T) {
 	var made strings.Builder
 	projects, err := filepath.Glob("../../cmd/internal/author/conform/template/go-*/*.go.tmpl")
@@ -82,8 +83,8 @@ func TestReadmeCompiles(t *testing.T) {
 	}
 }
 
-// TestReadmeCommandsAreRun wants each command of the documents in a script of cmd/yett, which runs it, and the configurations
-// and calls that they show beside it.
+// TestReadmeCommandsAreRun wants each command of the documents in a script of cmd/yett, which runs it, and the
+// configurations and calls that they show beside it.
 func TestReadmeCommandsAreRun(t *testing.T) {
 	scripts, err := filepath.Glob("../../cmd/yett/testdata/plugin/*.txtar")
 	if err != nil || len(scripts) == 0 {
@@ -154,7 +155,8 @@ func TestReadmeNamesTheLimits(t *testing.T) {
 		}
 	}
 	for name, s := range map[string]string{
-		"OTHER-LANGUAGES.md": CookieKey + "=" + CookieValue, "README.md": "`plugin.ProtocolVersion` is " + fmt.Sprint(ProtocolVersion),
+		"OTHER-LANGUAGES.md": CookieKey + "=" + CookieValue,
+		"README.md":          "`plugin.ProtocolVersion` is " + fmt.Sprint(ProtocolVersion),
 	} {
 		if !strings.Contains(document(t, name), s) {
 			t.Errorf("%s does not say %s", name, s)

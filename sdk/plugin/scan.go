@@ -51,7 +51,8 @@ func (s *server) Scan(ctx context.Context, req *pluginv1.ScanRequest) (*pluginv1
 		}
 	}
 	if out.Error != "" {
-		s.log.Warn("scan failed; the gateway has the error", "tool_id", req.GetToolId(), "bytes", len(text)) // an error may hold the text
+		// an error may hold the text
+		s.log.Warn("scan failed; the gateway has the error", "tool_id", req.GetToolId(), "bytes", len(text))
 	}
 	return out, nil
 }

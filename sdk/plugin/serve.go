@@ -17,12 +17,14 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Serve is main's whole body. It serves p, and more plugins of other kinds with the same Info and settings, until the host
-// ends it, and returns when everything is done; what cannot be served is said on stderr, and the process ends with status 1.
+// Serve is main's whole body. It serves p, and more plugins of other kinds with the same Info and settings, until the
+// host ends it, and returns when everything is done; what cannot be served is said on stderr, and the process ends with
+// status 1.
 //
-// The program can also be started by hand: with --info it prints what it is as JSON, with --listen unix:///PATH it serves there
-// for a host whose configuration says connect. SIGTERM drains: Health says so, what was begun is answered for at most 20 s,
-// then Close runs for at most 5 s. SIGINT is left to the host. The process ends when its parent has ended.
+// The program can also be started by hand: with --info it prints what it is as JSON, with --listen unix:///PATH it
+// serves there for a host whose configuration says connect. SIGTERM drains: Health says so, what was begun is answered
+// for at most 20 s, then Close runs for at most 5 s. SIGINT is left to the host. The process ends when its parent has
+// ended.
 func Serve(p Plugin, more ...Plugin) {
 	if code := run(os.Args[1:], p, more); code != 0 {
 		os.Exit(code)
@@ -117,9 +119,9 @@ func serveHost(all *parts, log *slog.Logger) int {
 		}
 	}()
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey, MagicCookieValue: CookieValue},
-		Plugins:         goplugin.PluginSet{"plugin": hosted{server: s}},
-		Logger:          std.logger(),
+		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: ProtocolVersion, MagicCookieKey: CookieKey,
+			MagicCookieValue: CookieValue}, Plugins: goplugin.PluginSet{"plugin": hosted{server: s}},
+		Logger: std.logger(),
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			g.Store(grpc.NewServer(append(append(opts, options()...), std.options()...)...))
 			return g.Load()
@@ -157,15 +159,16 @@ func (s *server) end(g *grpc.Server, again <-chan os.Signal) int {
 	return 0
 }
 
-// halt stops a server when its streams have ended, and in any case soon: go-plugin's own streams last as long as the connection.
+// halt stops a server when its streams have ended, and in any case soon: go-plugin's own streams last as long as the
+// connection.
 func halt(g *grpc.Server) {
 	t := time.AfterFunc(200*time.Millisecond, g.Stop)
 	g.GracefulStop()
 	t.Stop()
 }
 
-// watchParent ends the process when its parent is gone: then nobody reads its answers and nobody would end it. The kernel does
-// the same at once for processes that the gateway started; this is for all others.
+// watchParent ends the process when its parent is gone: then nobody reads its answers and nobody would end it. The
+// kernel does the same at once for processes that the gateway started; this is for all others.
 func watchParent(parent int, log *slog.Logger) {
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {

@@ -43,7 +43,8 @@ const (
 	broken // Configure failed: what it left behind is unknown
 )
 
-// server serves the parts of one process. The embedded types answer calls of the services that the host should not make.
+// server serves the parts of one process. The embedded types answer calls of the services that the host should not
+// make.
 type server struct {
 	pluginv1.UnimplementedPluginServer
 	pluginv1.UnimplementedAuthorizerServer
@@ -74,7 +75,8 @@ func newServer(p *parts, log *slog.Logger) *server {
 	if most == 0 {
 		most = defaultMost
 	}
-	return &server{parts: p, log: log, slots: make(chan struct{}, most), draining: make(chan struct{}), ended: make(chan struct{})}
+	return &server{parts: p, log: log, slots: make(chan struct{}, most), draining: make(chan struct{}),
+		ended: make(chan struct{})}
 }
 
 // options are what our gRPC server needs beside the transport's security.
@@ -83,7 +85,8 @@ func options() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage), grpc.MaxConcurrentStreams(maxStreams),
 		grpc.InitialWindowSize(window), grpc.InitialConnWindowSize(window),
 		// A host may ping often, to notice a plugin that hangs; by default gRPC takes that for an attack.
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 50 * time.Millisecond, PermitWithoutStream: true}),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 50 * time.Millisecond,
+			PermitWithoutStream: true}),
 	}
 }
 
@@ -107,14 +110,16 @@ func (s *server) Info(context.Context, *pluginv1.InfoRequest) (*pluginv1.InfoRes
 		Name: i.Name, Version: i.Version, ApiVersions: []uint32{ProtocolVersion}, ConfigSchema: i.ConfigSchema,
 		ExampleConfig: i.ExampleConfig, Description: i.Description,
 		Capabilities: &pluginv1.Capabilities{
-			CheckStream: s.parts.check != nil, CacheKeyFields: i.CacheKeyFields, MaxInFlight: uint32(i.MaxInFlight), // #nosec G115 -- gather bounds it
+			// #nosec G115 -- gather bounds it
+			CheckStream: s.parts.check != nil, CacheKeyFields: i.CacheKeyFields, MaxInFlight: uint32(i.MaxInFlight),
 		},
 	}
 	for _, l := range s.parts.lives {
 		out.Kinds = append(out.Kinds, l.kind)
 	}
 	for _, k := range i.Secrets {
-		out.Secrets = append(out.Secrets, &pluginv1.SecretSpec{Name: k.Name, Required: k.Required, Description: k.Description})
+		out.Secrets = append(out.Secrets, &pluginv1.SecretSpec{Name: k.Name, Required: k.Required,
+			Description: k.Description})
 	}
 	for _, f := range i.Findings {
 		out.Findings = append(out.Findings, &pluginv1.FindingKind{Kind: f.Kind, Description: f.Description})
@@ -159,7 +164,8 @@ func (s *server) again(settings Settings) (bool, Problems) {
 	case s.mark == markOf(settings):
 		return true, nil
 	}
-	return true, Problems{{Message: "other settings are in force, and this process keeps them: start another one, with a socket of its own, for new ones"}}
+	return true, Problems{{Message: "other settings are in force, and this process keeps them: start another one, with " +
+		"a socket of its own, for new ones"}}
 }
 
 // markOf tells settings apart without keeping secrets.
@@ -192,8 +198,8 @@ func (s *server) validate(ctx context.Context, settings Settings) (all Problems)
 	return all
 }
 
-// configure runs the authors' functions in the order they were given to Serve. An error that names no problem is not about the
-// settings: something else failed, and another try may help.
+// configure runs the authors' functions in the order they were given to Serve. An error that names no problem is not
+// about the settings: something else failed, and another try may help.
 func (s *server) configure(ctx context.Context, settings Settings) (Problems, error) {
 	for _, l := range s.parts.lives {
 		if l.configure == nil {
@@ -278,7 +284,8 @@ func (s *server) health() *pluginv1.HealthResponse {
 	return &pluginv1.HealthResponse{Status: pluginv1.HealthResponse_STATUS_SERVING}
 }
 
-// guard calls an author's function and makes an error of a panic. The log gets the stack; the host gets no more than that.
+// guard calls an author's function and makes an error of a panic. The log gets the stack; the host gets no more than
+// that.
 func (s *server) guard(what string, f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -290,8 +297,8 @@ func (s *server) guard(what string, f func() error) (err error) {
 	return err
 }
 
-// touch calls what an author wrote of an error while its panic is still caught: a nil pointer that was returned as an error
-// panics as soon as somebody asks it for its text.
+// touch calls what an author wrote of an error while its panic is still caught: a nil pointer that was returned as an
+// error panics as soon as somebody asks it for its text.
 func touch(err error) {
 	if err != nil {
 		_ = err.Error()
@@ -313,8 +320,8 @@ type panicError struct{ what string }
 
 func (e *panicError) Error() string { return e.what + " panicked; the plugin's log has the stack" }
 
-// drain says on Health that the end has come, lets what was begun come to its end and then ends the streams. It returns how
-// many calls were given up when ctx ended first.
+// drain says on Health that the end has come, lets what was begun come to its end and then ends the streams. It returns
+// how many calls were given up when ctx ended first.
 func (s *server) drain(ctx context.Context) int64 {
 	s.mu.Lock()
 	first := !s.told

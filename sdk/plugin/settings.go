@@ -35,8 +35,8 @@ func (p Problem) Error() string {
 	return p.Field + ": " + p.Message
 }
 
-// Problems is an error of Validate or Configure that names fields. An empty list is still an error where it is returned as one:
-// return nil when there are none.
+// Problems is an error of Validate or Configure that names fields. An empty list is still an error where it is returned
+// as one: return nil when there are none.
 type Problems []Problem
 
 // Error joins all of them.
@@ -48,10 +48,10 @@ func (p Problems) Error() string {
 	return strings.Join(all, "; ")
 }
 
-// Decode reads the settings into dst, a pointer to a struct, strictly: unknown members, members given twice, names in another
-// case, bad UTF-8 and values of another type are errors, and so is null for what cannot be nil. A number is an integer in any
-// notation, as it is to JSON Schema: an int64 takes 1000, 1000.0 and 1e3, but not 1.5 and not what does not fit. It is for
-// Validate and Configure; the error is a Problem that points at the member.
+// Decode reads the settings into dst, a pointer to a struct, strictly: unknown members, members given twice, names in
+// another case, bad UTF-8 and values of another type are errors, and so is null for what cannot be nil. A number is an
+// integer in any notation, as it is to JSON Schema: an int64 takes 1000, 1000.0 and 1e3, but not 1.5 and not what does
+// not fit. It is for Validate and Configure; the error is a Problem that points at the member.
 func (s Settings) Decode(dst any) error {
 	config := s.Config
 	if len(config) == 0 {
@@ -184,8 +184,9 @@ func (p Problems) wire() (out []*pluginv1.Problem) {
 	return out
 }
 
-// clip makes text fit for the wire: valid UTF-8 of at most maxLine bytes, without the word that is cut, of which the host would not see
-// that it is a part of a secret. It is for texts about errors only; what an answer says is refused when it is too long.
+// clip makes text fit for the wire: valid UTF-8 of at most maxLine bytes, without the word that is cut, of which the
+// host would not see that it is a part of a secret. It is for texts about errors only; what an answer says is refused
+// when it is too long.
 func clip(text string) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= maxLine {

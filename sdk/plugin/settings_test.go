@@ -41,32 +41,40 @@ func TestDecodePoints(t *testing.T) {
 		Raw     json.RawMessage `json:"raw"`
 	}
 	for text, want := range map[string]string{
-		`{"a":1,"up":"x","Named":"n","x":2,"quoted":"7"}`:                 "",
-		`{"entries":null,"raw":null,"entries2":0}`:                        "/entries2: unknown member",
-		`{"entries":null,"raw":null,"at":null}`:                           "",
-		`{"entries":[{"for":null,"any":null,"twice":{"a":null}}]}`:        "",
-		`{"entries":[{},{"tools":["a",7]}]}`:                              "/entries/1/tools/1: a number does not fit: string is wanted",
-		`{"entries":[{},{"tools":7}]}`:                                    "/entries/1/tools: a number does not fit: []string is wanted",
-		`{"entries":[{"max":"5"}]}`:                                       "/entries/0/max: a string does not fit: a number is wanted",
-		`{"entries":[{"max":true}]}`:                                      "/entries/0/max: a bool does not fit",
-		`{"entries":[{"max":null}]}`:                                      "/entries/0/max: null does not fit",
-		`{"entries":[{"tools":["a",null]}]}`:                              "/entries/0/tools/1: null does not fit: string is wanted",
-		`{"entries":[null]}`:                                              "/entries/0: null does not fit",
-		`{"a":null}`:                                                      "/a: null does not fit: int is wanted",
-		`{"entries":[{"caps":{"pay/ments~":"x"}}]}`:                       "/entries/0/caps/pay~1ments~0: a string does not fit: int is wanted",
-		`{"entries":[{"by":{"1":true,"b":true}}]}`:                        "/entries/0/by: ",
-		`{"entries":[{"pair":[1,256]}]}`:                                  "/entries/0/pair/1: a number 256 does not fit: uint8 is wanted",
-		`{"entries":[{"addr":"nowhere"}]}`:                                "/entries/0/addr: ",
-		`{"entries":[{"twice":{"a":{"twice":{"b":{"for":"1s"}}}}}]}`:      "/entries/0/twice/a/twice/b/for: a string does not fit",
-		`{"entries":[{"twice":{"a/b":{"Max":1}}}]}`:                       "/entries/0/twice/a~1b/Max: unknown member; max is one",
-		`{"quoted":"x"}`:                                                  "quoted",
-		`{"at":"yesterday"}`:                                              "/at: ",
-		`{"a":"1"}`:                                                       "/a: a string does not fit: int is wanted",
-		`{"entries":[{"tools":["x"]},{"max":1,"caps":{"a":1},"max":2}]}`:  "/entries/1/max: invalid JSON at byte 52: a member name is there twice",
-		`{"a":1,"b":[[],{"c/d":{"e":1,"e":1}}]}`:                          "/b/1/c~1d/e: invalid JSON at byte 29",
-		`{"a":["x","\u0000"]}`:                                            "/a/1: invalid JSON at byte 11: a NUL character in a string",
-		`{"a":1,`:                                                         "invalid JSON at byte 7",
-		`{"a":` + strings.Repeat(`[`, 64) + strings.Repeat(`]`, 64) + `}`: "/a" + strings.Repeat("/0", 63) + ": invalid JSON at byte 68: nested deeper",
+		`{"a":1,"up":"x","Named":"n","x":2,"quoted":"7"}`:          "",
+		`{"entries":null,"raw":null,"entries2":0}`:                 "/entries2: unknown member",
+		`{"entries":null,"raw":null,"at":null}`:                    "",
+		`{"entries":[{"for":null,"any":null,"twice":{"a":null}}]}`: "",
+		`{"entries":[{},{"tools":["a",7]}]}`: "/entries/1/tools/1: a number does not fit: " +
+			"expected string",
+		`{"entries":[{},{"tools":7}]}`: "/entries/1/tools: a number does not fit: " +
+			"expected []string",
+		`{"entries":[{"max":"5"}]}`: "/entries/0/max: a string does not fit: " +
+			"expected a number",
+		`{"entries":[{"max":true}]}`: "/entries/0/max: a bool does not fit",
+		`{"entries":[{"max":null}]}`: "/entries/0/max: null does not fit",
+		`{"entries":[{"tools":["a",null]}]}`: "/entries/0/tools/1: null does not fit: " +
+			"expected string",
+		`{"entries":[null]}`: "/entries/0: null does not fit",
+		`{"a":null}`:         "/a: null does not fit: expected int",
+		`{"entries":[{"caps":{"pay/ments~":"x"}}]}`: "/entries/0/caps/pay~1ments~0: a string does not " +
+			"fit: expected int",
+		`{"entries":[{"by":{"1":true,"b":true}}]}`: "/entries/0/by: ",
+		`{"entries":[{"pair":[1,256]}]}`: "/entries/0/pair/1: a number 256 does not fit: " +
+			"expected uint8",
+		`{"entries":[{"addr":"nowhere"}]}`:                           "/entries/0/addr: ",
+		`{"entries":[{"twice":{"a":{"twice":{"b":{"for":"1s"}}}}}]}`: "/entries/0/twice/a/twice/b/for: a string does not fit",
+		`{"entries":[{"twice":{"a/b":{"Max":1}}}]}`:                  "/entries/0/twice/a~1b/Max: unknown member; max is one",
+		`{"quoted":"x"}`:     "quoted",
+		`{"at":"yesterday"}`: "/at: ",
+		`{"a":"1"}`:          "/a: a string does not fit: expected int",
+		`{"entries":[{"tools":["x"]},{"max":1,"caps":{"a":1},"max":2}]}`: "/entries/1/max: invalid JSON at byte 52: a " +
+			"member name is there twice",
+		`{"a":1,"b":[[],{"c/d":{"e":1,"e":1}}]}`: "/b/1/c~1d/e: invalid JSON at byte 29",
+		`{"a":["x","\u0000"]}`:                   "/a/1: invalid JSON at byte 11: a NUL character in a string",
+		`{"a":1,`:                                "invalid JSON at byte 7",
+		`{"a":` + strings.Repeat(`[`, 64) + strings.Repeat(`]`, 64) + `}`: "/a" + strings.Repeat("/0", 63) +
+			": invalid JSON at byte 68: nested deeper",
 		`{"a":1} {}`: "invalid JSON at byte 8",
 		`{"entries":[{"tools":["ok"]},{"tools":{}}], "up":"\ud800", "quoted":1,"at":"","a":1}`: "/up: invalid JSON",
 	} {

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// handshakeTo is the stdout that the host reads the handshake from. It is taken out of everybody's reach before main begins,
-// since the host takes the first line for the handshake whoever wrote it.
+// handshakeTo is the stdout that the host reads the handshake from. It is taken out of everybody's reach before main
+// begins, since the host takes the first line for the handshake whoever wrote it.
 var handshakeTo = divert()
 
 func divert() *os.File {
@@ -26,16 +26,16 @@ func divert() *os.File {
 	return out
 }
 
-// stdio keeps an author's prints out of the handshake and out of go-plugin's pipes, which nobody need read: then a print would
-// block once they are full.
+// stdio keeps an author's prints out of the handshake and out of go-plugin's pipes, which nobody need read: then a
+// print would block once they are full.
 type stdio struct {
 	log    *slog.Logger
 	stderr *os.File
 	once   sync.Once
 }
 
-// handshake makes os.Stdout a pipe for as long as go-plugin writes to it. The line that is the handshake goes to the host,
-// everything else that was printed into the log.
+// handshake makes os.Stdout a pipe for as long as go-plugin writes to it. The line that is the handshake goes to the
+// host, everything else that was printed into the log.
 func (s *stdio) handshake() error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -68,19 +68,21 @@ func (s *stdio) sift(r io.Reader) {
 	}
 }
 
-// restore undoes what go-plugin did to os.Stdout and os.Stderr. It runs with the first request, and go-plugin has changed them
-// before it takes one.
+// restore undoes what go-plugin did to os.Stdout and os.Stderr. It runs with the first request, and go-plugin has
+// changed them before it takes one.
 func (s *stdio) restore() {
 	s.once.Do(func() { os.Stdout, os.Stderr = s.stderr, s.stderr })
 }
 
 func (s *stdio) options() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any,
+			error) {
 			s.restore()
 			return next(ctx, req)
 		}),
-		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo,
+			next grpc.StreamHandler) error {
 			s.restore()
 			return next(srv, stream)
 		}),

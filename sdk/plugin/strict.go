@@ -12,18 +12,18 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// strictly finds what encoding/json would take and an operator cannot have meant: a member whose name fits a field in another
-// case only ("Limit" and "limit" could both be given, and the last one would hold), a member that no field takes, null where it
-// would silently leave zero, and a quoted number for a json.Number. nil: there is none.
+// strictly finds what encoding/json would take and an operator cannot have meant: a member whose name fits a field in
+// another case only ("Limit" and "limit" could both be given, and the last one would hold), a member that no field
+// takes, null where it would silently leave zero, and a quoted number for a json.Number. nil: there is none.
 func strictly(v exact.Value, t reflect.Type, at string) *Problem {
 	if t = target(v, t); t == nil {
 		return nil
 	}
 	switch {
 	case v.Kind() == exact.Null && !nilable(t):
-		return &Problem{at, "null does not fit: " + t.String() + " is wanted"}
+		return &Problem{at, "null does not fit: expected " + t.String()}
 	case v.Kind() == exact.String && t == reflect.TypeFor[json.Number]():
-		return &Problem{at, "a string does not fit: a number is wanted"}
+		return &Problem{at, "a string does not fit: expected a number"}
 	case v.Kind() == exact.Object && t.Kind() == reflect.Struct:
 		fields := jsonFields(t)
 		for name := range v.Members() {
@@ -53,8 +53,8 @@ func unknown(name string, fields map[string]field, at string) *Problem {
 	return &Problem{at, "unknown member"}
 }
 
-// misfit names the innermost value that encoding/json cannot put into its field. err is what it said of the whole: its own
-// place leaves out the indices of lists.
+// misfit names the innermost value that encoding/json cannot put into its field. err is what it said of the whole: its
+// own place leaves out the indices of lists.
 func misfit(v exact.Value, t reflect.Type, at string, err error) Problem {
 	if t = target(v, t); t != nil {
 		for m := range members(v, t, at) {
@@ -68,13 +68,13 @@ func misfit(v exact.Value, t reflect.Type, at string, err error) Problem {
 	}
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return Problem{at, fmt.Sprintf("a %s does not fit: %s is wanted", wrong.Value, wrong.Type)}
+		return Problem{at, fmt.Sprintf("a %s does not fit: expected %s", wrong.Value, wrong.Type)}
 	}
 	return Problem{at, strings.TrimPrefix(err.Error(), "json: ")}
 }
 
-// target is what encoding/json fills for v in a place of type t; nil when that is not ours to look into, since the type reads
-// itself or v is a null that a pointer takes.
+// target is what encoding/json fills for v in a place of type t; nil when that is not ours to look into, since the type
+// reads itself or v is a null that a pointer takes.
 func target(v exact.Value, t reflect.Type) reflect.Type {
 	own := reflect.TypeFor[json.Unmarshaler]()
 	for t != nil && t.Kind() == reflect.Pointer && !t.Implements(own) {

@@ -33,7 +33,7 @@ func answer(out *pluginv1.CheckResponse, v *sdk.Verdict) error {
 	effect, ok := effects[v.Effect]
 	switch {
 	case !ok:
-		return fmt.Errorf("effect: %d is none", v.Effect)
+		return fmt.Errorf("unknown effect %d: expected 0 (abstain), 1 (permit), 2 (deny) or 3 (defer)", v.Effect)
 	case v.Effect != sdk.Abstain && v.Code == "":
 		return fmt.Errorf("code: %s needs one, such as LIMIT_EXCEEDED", v.Effect)
 	case v.Code != "" && !isCode(v.Code):
@@ -56,7 +56,8 @@ func answer(out *pluginv1.CheckResponse, v *sdk.Verdict) error {
 	}
 	out.Effect, out.Code, out.Reason, out.RuleId, out.Message = effect, v.Code, v.Reason, v.RuleID, v.Message
 	out.TtlMs, out.ExpiresMs = v.TTL.Milliseconds(), v.Expires.Milliseconds()
-	out.Approvals, out.Approvers, out.Priority = uint32(v.Approvals), v.From, string(v.Priority) // #nosec G115 -- deferral bounds it
+	// #nosec G115 -- deferral bounds it
+	out.Approvals, out.Approvers, out.Priority = uint32(v.Approvals), v.From, string(v.Priority)
 	return nil
 }
 
@@ -93,7 +94,8 @@ func approvers(v *sdk.Verdict) error {
 		case len(from) > maxRule || !utf8.ValidString(from) || !(kind == "key" && name != "") && !(kind == "role" && preset):
 			return fmt.Errorf("from: %q, must be key:NAME, role:approver or role:operator", clip(from))
 		case kind == "role" && scope&sdk.ScopeApprove == 0:
-			return fmt.Errorf("from: %q, must be role:approver or role:operator: keys of the preset %s may not approve", from, name)
+			return fmt.Errorf("from: %q, must be role:approver or role:operator: keys of the preset %s may not approve", from,
+				name)
 		case kind == "role":
 			roles = true
 		default:
@@ -118,22 +120,25 @@ func (p *parts) findings(text string, found []sdk.Finding) ([]*pluginv1.Finding,
 		case !p.found[f.Kind]:
 			return nil, fmt.Errorf("finding %d: Kind: %q is not in Info.Findings", i, clip(f.Kind))
 		case f.Start < 0 || f.Start >= f.End || f.End > len(text):
-			return nil, fmt.Errorf("finding %d: Start, End: %d and %d, must be 0 <= Start < End <= %d", i, f.Start, f.End, len(text))
+			return nil, fmt.Errorf("finding %d: Start, End: %d and %d, must be 0 <= Start < End <= %d", i, f.Start, f.End,
+				len(text))
 		case !boundary(text, f.Start) || !boundary(text, f.End):
 			return nil, fmt.Errorf("finding %d: Start, End: %d or %d is within a character", i, f.Start, f.End)
 		case !(f.Confidence >= 0 && f.Confidence <= 1):
 			return nil, fmt.Errorf("finding %d: Confidence: %v, must be 0 to 1", i, f.Confidence)
 		case f.Severity > sdk.Critical:
-			return nil, fmt.Errorf("finding %d: Severity: %d is none", i, f.Severity)
+			return nil, fmt.Errorf("finding %d: Severity: %d, must be 0 (info) to 4 (critical)", i, f.Severity)
 		case f.Suggested > sdk.Drop:
 			return nil, fmt.Errorf("finding %d: Suggested: %d is no action", i, f.Suggested)
 		case f.Replacement != "" && f.Suggested != sdk.Replace:
 			return nil, fmt.Errorf("finding %d: Replacement: only with Suggested Replace", i)
 		case len(f.Replacement) > maxReplace || !utf8.ValidString(f.Replacement):
-			return nil, fmt.Errorf("finding %d: Replacement: %d bytes, must be at most %d of UTF-8", i, len(f.Replacement), maxReplace)
+			return nil, fmt.Errorf("finding %d: Replacement: %d bytes, must be at most %d of UTF-8", i, len(f.Replacement),
+				maxReplace)
 		}
 		out[i] = &pluginv1.Finding{
-			Kind: f.Kind, Start: uint64(f.Start), End: uint64(f.End), Confidence: f.Confidence, // #nosec G115 -- not negative, as checked above
+			// #nosec G115 -- not negative, as checked above
+			Kind: f.Kind, Start: uint64(f.Start), End: uint64(f.End), Confidence: f.Confidence,
 			Severity: pluginv1.Finding_Severity(f.Severity) + pluginv1.Finding_SEVERITY_INFO, Replacement: f.Replacement,
 			Suggested: pluginv1.Finding_Action(f.Suggested), // Allow suggests nothing: both lists go on in the same order
 		}

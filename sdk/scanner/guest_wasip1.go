@@ -12,14 +12,15 @@ func Main() {}
 // maxBuffer refuses windows that no host sends; bytes.
 const maxBuffer = 256 << 20
 
-// buffer is what the host writes to, as words so that it is 8-aligned. It only grows, and starts with room for the usual
-// window and its hits: an instance whose memory grows after init is thrown away by the host.
+// buffer is what the host writes to, as words so that it is 8-aligned. It only grows, and starts with room for the
+// usual window and its hits: an instance whose memory grows after init is thrown away by the host.
 var buffer = make([]uint64, firstBuffer/8)
 
 const firstBuffer = 160 << 10
 
 //go:wasmimport yett_v1 emit
-func hostEmit(kind unsafe.Pointer, kindLen, start, end int32, confidence float32, severity, action int32, repl unsafe.Pointer, replLen int32) int32
+func hostEmit(kind unsafe.Pointer, kindLen, start, end int32, confidence float32, severity, action int32,
+	repl unsafe.Pointer, replLen int32) int32
 
 //go:wasmimport yett_v1 decide
 func hostDecide(effect int32, code unsafe.Pointer, codeLen int32, reason unsafe.Pointer, reasonLen, ttlMS int32) int32
@@ -101,7 +102,8 @@ func (m *machine) send() int32 {
 		f := &m.out.found[i]
 		kind, kindLen := text(f.Kind)
 		repl, replLen := text(f.Replacement)
-		if hostEmit(kind, kindLen, int32(f.Start), int32(f.End), f.Confidence, int32(f.Severity), int32(f.Action), repl, replLen) != 0 {
+		if hostEmit(kind, kindLen, int32(f.Start), int32(f.End), f.Confidence, int32(f.Severity), int32(f.Action), repl,
+			replLen) != 0 {
 			break // the host has what it wants; it says so, nothing is dropped here
 		}
 	}

@@ -25,7 +25,8 @@ type In struct {
 
 // Hit is one occurrence of a trigger.
 type Hit struct {
-	Trigger    int // index into Spec.Triggers; from len(Spec.Triggers) on, the entries of the lists of Spec.TriggersFrom in order
+	// index into Spec.Triggers; from len(Spec.Triggers) on, the entries of the lists of Spec.TriggersFrom in order
+	Trigger    int
 	Start, End int // byte offsets into In.Text
 }
 
@@ -91,8 +92,8 @@ func (o *Out) Flag(kind string, start, end int, confidence float32) {
 	o.Emit(Finding{Kind: kind, Start: start, End: end, Confidence: confidence, Action: Flag})
 }
 
-// Emit reports one finding. A finding that the ABI does not allow (a span that is empty, outside the window or longer than Lookbehind,
-// an undeclared kind, a confidence outside 0…1) fails the whole scan.
+// Emit reports one finding. A finding that the ABI does not allow (a span that is empty, outside the window or longer
+// than Lookbehind, an undeclared kind, a confidence outside 0…1) fails the whole scan.
 func (o *Out) Emit(f Finding) {
 	own, declared := o.m.kinds[f.Kind]
 	if !f.SetSeverity {
@@ -103,7 +104,8 @@ func (o *Out) Emit(f Finding) {
 	case !declared:
 		o.err = errors.New("finding of undeclared kind " + f.Kind)
 	case f.Start >= 0 && f.Start == f.End:
-		o.err = errors.New("finding " + f.Kind + " is empty: " + span(f) + "; a finding is of one byte or more, and the whole text is 0…" + strconv.Itoa(o.n))
+		o.err = errors.New("finding " + f.Kind + " is empty: " + span(f) +
+			"; a finding is of one byte or more, and the whole text is 0…" + strconv.Itoa(o.n))
 	case f.Start < 0 || f.End < f.Start || f.End > o.n:
 		o.err = errors.New("finding " + f.Kind + " outside the window: " + span(f))
 	case o.m.spec.Stream == abi.StreamWindow && f.End-f.Start > o.m.spec.Lookbehind:

@@ -54,8 +54,8 @@ type Kind struct {
 // Classes: "digits" 0-9, "hex" 0-9 a-f A-F, "base64" A-Z a-z 0-9 + / = - _, "at" the byte @.
 type Trigger = abi.Trigger
 
-// TriggersFrom names a list of strings in the configuration, each of which becomes a trigger; see abi.TriggersFrom. Config
-// must declare the list. Hits number its entries behind Spec.Triggers.
+// TriggersFrom names a list of strings in the configuration, each of which becomes a trigger; see abi.TriggersFrom.
+// Config must declare the list. Hits number its entries behind Spec.Triggers.
 type TriggersFrom = abi.TriggersFrom
 
 // Spec is a scanner. Name, Version and one of Scan and Check are required; the rest may stay empty.
@@ -63,11 +63,11 @@ type Spec struct {
 	Name    string
 	Version string
 	Kinds   []Kind // every kind Scan may emit; another one fails the call
-	// Triggers let the host skip texts that hold none of them. None, here and from the configuration: Scan sees every text, and
-	// In.Hits is empty.
+	// Triggers let the host skip texts that hold none of them. None, here and from the configuration: Scan sees every
+	// text, and In.Hits is empty.
 	Triggers []Trigger
-	// TriggersFrom are lists of the configuration whose entries become triggers too: what an operator adds to a list is looked
-	// for in the one pass that the host makes anyway. A word that Scan knows by itself must stand in Triggers.
+	// TriggersFrom are lists of the configuration whose entries become triggers too: what an operator adds to a list is
+	// looked for in the one pass that the host makes anyway. A word that Scan knows by itself must stand in Triggers.
 	TriggersFrom []TriggersFrom
 	Stream       string // StreamNone (also when empty), StreamWindow or StreamStateful
 	// Lookbehind in bytes, for StreamWindow: no finding is longer, context that a finding needs included. A longer
@@ -161,7 +161,8 @@ func newMachine(spec Spec) (*machine, error) {
 	}
 	for i, from := range spec.TriggersFrom {
 		if len(from.Path) < 2 || from.Path[0] != '/' {
-			return nil, errors.New("Spec.TriggersFrom " + strconv.Itoa(i) + ": the path must be names of settings, each after a slash: /words")
+			return nil, errors.New("Spec.TriggersFrom " + strconv.Itoa(i) +
+				": the path must be names of settings, each after a slash: /words")
 		}
 	}
 	m.out.found = make([]Finding, 0, abi.MaxFindings)

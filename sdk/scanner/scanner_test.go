@@ -43,7 +43,8 @@ func TestRun(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := Run(wordSpec(), []byte(`{"x":1}`), nil); err == nil || !strings.Contains(err.Error(), "x: this scanner has no configuration") {
+	if _, err := Run(wordSpec(), []byte(`{"x":1}`), nil); err == nil ||
+		!strings.Contains(err.Error(), "x: this scanner has no configuration") {
 		t.Errorf("a configuration nobody reads was accepted: %v", err)
 	}
 }
@@ -75,7 +76,8 @@ func TestTooManyFindingsAreFolded(t *testing.T) {
 	spec := wordSpec()
 	spec.Scan = func(_ *In, out *Out) error {
 		for i := 299; i >= 0; i-- {
-			out.Emit(Finding{Kind: []string{"WORD", "OTHER"}[i%2], Start: i * 10, End: i*10 + 5, Confidence: float32(i) / 300, Action: Flag})
+			out.Emit(Finding{Kind: []string{"WORD", "OTHER"}[i%2], Start: i * 10, End: i*10 + 5, Confidence: float32(i) / 300,
+				Action: Flag})
 		}
 		out.Redact("OTHER", 2800, 2801, 1)
 		return nil
@@ -85,7 +87,8 @@ func TestTooManyFindingsAreFolded(t *testing.T) {
 		t.Fatalf("%d findings, %v", len(found), err)
 	}
 	last := found[abi.MaxFindings-1]
-	if last.Start != 2550 || last.End != 2995 || last.Severity != sdk.Critical || last.Suggested != sdk.Redact || last.Confidence != 1 {
+	if last.Start != 2550 || last.End != 2995 || last.Severity != sdk.Critical || last.Suggested != sdk.Redact ||
+		last.Confidence != 1 {
 		t.Errorf("the last finding does not cover the rest: %+v", last)
 	}
 }
@@ -139,7 +142,8 @@ func TestDescribeIsTheMetadataOfTheABI(t *testing.T) {
 	want := abi.Metadata{
 		Name: "word", Version: "1.2.3", ABI: 1, Kinds: []abi.Kind{{Name: "WORD", Severity: 2}, {Name: "OTHER", Severity: 4}},
 		ConfigSchema: map[string]any{"type": "object", "properties": map[string]any{"a": map[string]any{"type": "string"}}},
-		Stream:       abi.Stream{Mode: "window", Lookbehind: 64}, Needs: abi.Needs{MemoryBytes: 8 << 20, DeadlineMS: 250}, Triggers: spec.Triggers,
+		Stream:       abi.Stream{Mode: "window", Lookbehind: 64}, Needs: abi.Needs{MemoryBytes: 8 << 20, DeadlineMS: 250},
+		Triggers: spec.Triggers,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -157,7 +161,8 @@ func TestCommand(t *testing.T) {
 	if err := command(nil, strings.NewReader("one zebra"), &out); err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"kind":"WORD","start":4,"end":9,"severity":"medium","confidence":0.5,"suggested":"redact"}` + "\n"; out.String() != want {
+	if want := `{"kind":"WORD","start":4,"end":9,"severity":"medium","confidence":0.5,"suggested":"redact"}` +
+		"\n"; out.String() != want {
 		t.Errorf("printed %s", out.String())
 	}
 	out.Reset()
@@ -171,7 +176,8 @@ func TestCommand(t *testing.T) {
 
 func TestInitDocument(t *testing.T) {
 	for doc, want := range map[string]string{
-		`{"abi":1,"name":"n","config":{"a":1}}`: `{"a":1}`, `{"abi":1,"name":"n"}`: `{}`, `{"abi":1,"name":"n","config":null}`: `{}`,
+		`{"abi":1,"name":"n","config":{"a":1}}`: `{"a":1}`, `{"abi":1,"name":"n"}`: `{}`,
+		`{"abi":1,"name":"n","config":null}`: `{}`,
 	} {
 		if got, err := configOf([]byte(doc)); err != nil || string(got) != want {
 			t.Errorf("%s: %s, %v", doc, got, err)
@@ -233,13 +239,14 @@ func encode(hits []Hit) (raw []byte) {
 
 // echo is a scanner of which the findings are its hits.
 func echo(triggers []Trigger) Spec {
-	return Spec{Name: "echo", Version: "1", Kinds: []Kind{{"HIT", Low}}, Triggers: triggers, Scan: func(in *In, out *Out) error {
-		hits, err := in.Hits()
-		for _, h := range hits {
-			out.Flag("HIT", h.Start, h.End, float32(h.Trigger)/100)
-		}
-		return err
-	}}
+	return Spec{Name: "echo", Version: "1", Kinds: []Kind{{"HIT", Low}}, Triggers: triggers,
+		Scan: func(in *In, out *Out) error {
+			hits, err := in.Hits()
+			for _, h := range hits {
+				out.Flag("HIT", h.Start, h.End, float32(h.Trigger)/100)
+			}
+			return err
+		}}
 }
 
 var fuzzTriggers = []Trigger{
@@ -277,7 +284,8 @@ func checkHits(t *testing.T, text []byte) {
 }
 
 func TestHitsAgainstTheSimplestSearch(t *testing.T) {
-	for _, text := range []string{"", "ushers", "USHERS HIS hers", "she he HE hErs 12 123 @ @@ deadbeef abc==/+ ß\x00\xff", strings.Repeat("hers", 20)} {
+	for _, text := range []string{"", "ushers", "USHERS HIS hers", "she he HE hErs 12 123 @ @@ deadbeef abc==/+ ß\x00\xff",
+		strings.Repeat("hers", 20)} {
 		checkHits(t, []byte(text))
 	}
 }
@@ -319,7 +327,8 @@ func FuzzHostHits(f *testing.F) {
 
 // FuzzMembers holds the reader against encoding/json: what it accepts is JSON, and names and strings read the same.
 func FuzzMembers(f *testing.F) {
-	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00"],"b":{"c":null}}`, `{"a":1,"a":2}`, `{"a":01}`, `{"a":"\ud800"}`, `{} `, `{"a":tru}`} {
+	for _, s := range []string{`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00"],"b":{"c":null}}`, `{"a":1,"a":2}`, `{"a":01}`,
+		`{"a":"\ud800"}`, `{} `, `{"a":tru}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -344,8 +353,9 @@ func FuzzMembers(f *testing.F) {
 
 func TestMembersRefuses(t *testing.T) {
 	for _, doc := range []string{
-		``, `[]`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1}x`, `{"a":1,"a":1}`, "{\"a\":\"\n\"}", `{"a":"\x"}`, `{"a":"\ud800"}`, "{\"a\":\"\xff\"}",
-		`{"a":01}`, `{"a":1.}`, `{"a":1e}`, `{"a":-}`, `{"a":nul}`, `{"a":` + strings.Repeat("[", 140) + strings.Repeat("]", 140) + `}`,
+		``, `[]`, `{`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{"a":1}x`, `{"a":1,"a":1}`, "{\"a\":\"\n\"}", `{"a":"\x"}`,
+		`{"a":"\ud800"}`, "{\"a\":\"\xff\"}", `{"a":01}`, `{"a":1.}`, `{"a":1e}`, `{"a":-}`, `{"a":nul}`,
+		`{"a":` + strings.Repeat("[", 140) + strings.Repeat("]", 140) + `}`,
 	} {
 		if err := Members([]byte(doc), func(string, Value) error { return nil }); err == nil {
 			t.Errorf("%s was accepted", doc)

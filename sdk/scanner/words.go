@@ -12,8 +12,8 @@ import (
 // Lengths of what becomes a trigger, bytes.
 const maxEntry = 256
 
-// addTriggers makes triggers of the lists that Spec.TriggersFrom names, in that order, numbered behind Spec.Triggers. It keeps
-// to the rules of the host, which may not have seen the configuration yet.
+// addTriggers makes triggers of the lists that Spec.TriggersFrom names, in that order, numbered behind Spec.Triggers.
+// It keeps to the rules of the host, which may not have seen the configuration yet.
 func (m *machine) addTriggers(config []byte) error {
 	for _, from := range m.spec.TriggersFrom {
 		names := strings.Split(from.Path[1:], "/")
@@ -23,7 +23,8 @@ func (m *machine) addTriggers(config []byte) error {
 			return errors.New(field + ": " + err.Error())
 		}
 		if len(m.find.triggers)-len(m.spec.Triggers)+len(list) > abi.MaxConfigTriggers {
-			return errors.New(field + ": more than " + strconv.Itoa(abi.MaxConfigTriggers) + " entries in all lists of triggers together")
+			return errors.New(field + ": more than " + strconv.Itoa(abi.MaxConfigTriggers) +
+				" entries in all lists of triggers together")
 		}
 		for i, entry := range list {
 			if len(entry) == 0 || len(entry) > maxEntry {
@@ -51,8 +52,8 @@ func stringsAt(object []byte, names []string) (list []string, err error) {
 	return list, err
 }
 
-// words are the literals that came with the configuration. There may be thousands, in letters of every script, for which a
-// complete automaton is too large: they are found by their first bytes.
+// words are the literals that came with the configuration. There may be thousands, in letters of every script, for
+// which a complete automaton is too large: they are found by their first bytes.
 type words struct {
 	first  [256]bool           // bytes that one may begin with, in either case
 	places map[uint32][]uint32 // by the first bytes, three at most, folded, and their number: indexes of triggers

@@ -58,7 +58,8 @@ func TestTriggersFromConfiguration(t *testing.T) {
 	if err != nil || !bytes.Contains(doc, []byte(`"triggers_from":[{"path":"/words","fold":true},{"path":"/lists/exact"}]`)) {
 		t.Errorf("%s %v", doc, err)
 	}
-	if _, err := Describe(Spec{Name: "x", Version: "1", Scan: wordScanner(&got).Scan, TriggersFrom: []TriggersFrom{{Path: "words"}}}); err == nil {
+	if _, err := Describe(Spec{Name: "x", Version: "1", Scan: wordScanner(&got).Scan,
+		TriggersFrom: []TriggersFrom{{Path: "words"}}}); err == nil {
 		t.Error("a path without a slash is taken")
 	}
 }

@@ -26,8 +26,8 @@ const (
 	OutcomeHalt    = "HALT"
 )
 
-// OutcomeOf gives the outcome and the decision that an effect is called in actions. Whatever is neither PERMIT nor DEFER
-// is a denial.
+// OutcomeOf gives the outcome and the decision that an effect is called in actions. Whatever is neither PERMIT nor
+// DEFER is a denial.
 func OutcomeOf(effect string) (outcome, decision string) {
 	switch effect {
 	case sdk.Permit.String():

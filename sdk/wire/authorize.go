@@ -127,8 +127,8 @@ func ToolOf(tool, operation string) string {
 	return tool + "/" + operation
 }
 
-// Apart is the operation where the tool, as ToolOf gives it, does not end with it; "" where it does. Such an operation is
-// part of what is decided, but of no name that patterns see.
+// Apart is the operation where the tool, as ToolOf gives it, does not end with it; "" where it does. Such an operation
+// is part of what is decided, but of no name that patterns see.
 func Apart(tool, operation string) string {
 	if strings.HasSuffix(tool, "/"+operation) {
 		return ""
@@ -149,7 +149,8 @@ func (r *Retry) member(o *Writer) {
 	o.Raw("retry", in.Close())
 }
 
-// scanRetry is after how many seconds to ask again for what a scanner could not look at: a scanner that ended is up again by then.
+// scanRetry is after how many seconds to ask again for what a scanner could not look at: a scanner that ended is up
+// again by then.
 const scanRetry = 5
 
 // wait is how many seconds to wait before asking again can help, 0 where waiting does not help.
@@ -174,7 +175,9 @@ func RetryFor(effect sdk.Effect, code string) *Retry {
 	switch code {
 	case sdk.ReasonScanUnavailable:
 		return &Retry{Class: "after", AfterSeconds: scanRetry}
-	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded, sdk.ReasonBudgetSession, sdk.ReasonBudgetDaily, sdk.ReasonLoopDetected, sdk.ReasonDraining, sdk.ReasonAuditUnavailable:
+	case sdk.ReasonStepTimeout, sdk.ReasonStepUnavailable, sdk.ReasonStepError, sdk.ReasonRateExceeded,
+		sdk.ReasonBudgetSession, sdk.ReasonBudgetDaily, sdk.ReasonLoopDetected, sdk.ReasonDraining,
+		sdk.ReasonAuditUnavailable:
 		return &Retry{Class: "after", AfterSeconds: 1}
 	}
 	return &Retry{Class: "never"}

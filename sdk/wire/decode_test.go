@@ -26,7 +26,8 @@ func TestDecode(t *testing.T) {
 	if err := decode(text, &in); err != nil {
 		t.Fatal(err)
 	}
-	if in.AgentID != "a" || in.ToolID != "t/é" || !in.Explain || in.ExecutionTimeoutMS != 1200 || in.SessionID != "" || string(in.Args.AppendCanonical(nil)) != `{"n":1}` || in.Context.Exists() {
+	if in.AgentID != "a" || in.ToolID != "t/é" || !in.Explain || in.ExecutionTimeoutMS != 1200 || in.SessionID != "" ||
+		string(in.Args.AppendCanonical(nil)) != `{"n":1}` || in.Context.Exists() {
 		t.Errorf("%+v", in)
 	}
 }
@@ -65,7 +66,8 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			var in wire.AuthorizeRequest
 			var e *sdk.Error
-			if err := decode(c.text, &in); !errors.As(err, &e) || e.Code != c.code || e.Field != c.field || !strings.Contains(e.Msg, c.says) {
+			if err := decode(c.text, &in); !errors.As(err, &e) || e.Code != c.code || e.Field != c.field ||
+				!strings.Contains(e.Msg, c.says) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -84,9 +86,12 @@ func TestRequiredBooleanNeedsAValue(t *testing.T) {
 }
 
 func TestEveryCodeHasAStatus(t *testing.T) {
-	for _, c := range []sdk.Code{sdk.CodeInvalidJSON, sdk.CodeBadRequest, sdk.CodeInvalidField, sdk.CodeMissingField, sdk.CodeUnauthenticated, sdk.CodeKeyRevoked, sdk.CodeKeyExpired,
-		sdk.CodeMissingScope, sdk.CodeAgentNotAllowed, sdk.CodeSelfApproval, sdk.CodeNotFound, sdk.CodeUnknownDefer, sdk.CodeUnknownKey, sdk.CodeMethodNotAllowed, sdk.CodeConflict,
-		sdk.CodeAlreadyResolved, sdk.CodeNameTaken, sdk.CodeDeferExpired, sdk.CodeTooLarge, sdk.CodeUnsupportedCoding, sdk.CodeIdempotencyReused, sdk.CodeTooManyRequests,
+	for _, c := range []sdk.Code{sdk.CodeInvalidJSON, sdk.CodeBadRequest, sdk.CodeInvalidField, sdk.CodeMissingField,
+		sdk.CodeUnauthenticated, sdk.CodeKeyRevoked, sdk.CodeKeyExpired,
+		sdk.CodeMissingScope, sdk.CodeAgentNotAllowed, sdk.CodeSelfApproval, sdk.CodeNotFound, sdk.CodeUnknownDefer,
+		sdk.CodeUnknownKey, sdk.CodeMethodNotAllowed, sdk.CodeConflict,
+		sdk.CodeAlreadyResolved, sdk.CodeNameTaken, sdk.CodeDeferExpired, sdk.CodeTooLarge, sdk.CodeUnsupportedCoding,
+		sdk.CodeIdempotencyReused, sdk.CodeTooManyRequests,
 		sdk.CodeAuditUnavailable, sdk.CodeDraining, sdk.CodeTimeout, sdk.CodeInternal} {
 		if _, ok := wire.Statuses[c]; !ok {
 			t.Errorf("%s has no row in Statuses", c)
@@ -98,13 +103,15 @@ func TestEveryCodeHasAStatus(t *testing.T) {
 }
 
 func TestProblem(t *testing.T) {
-	e := &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token", Msg: "no \"such\"\nthing", Err: errors.New("inner detail"), More: map[string]string{"status": "unknown", "zeta": "z", "alpha": "a"}}
+	e := &sdk.Error{Code: sdk.CodeUnknownDefer, Field: "defer_token", Msg: "no \"such\"\nthing",
+		Err: errors.New("inner detail"), More: map[string]string{"status": "unknown", "zeta": "z", "alpha": "a"}}
 	text := string(wire.AppendProblem(nil, e, "req_1"))
 	want := `{"type":"https://yett.dev/problems/unknown_defer","title":"No such deferred call","status":"unknown","detail":"no \"such\"\nthing","code":"unknown_defer","error":"unknown_defer","request_id":"req_1","field":"defer_token","alpha":"a","zeta":"z"}`
 	if text != want {
 		t.Errorf("got  %s\nwant %s", text, want)
 	}
-	if text := string(wire.AppendProblem(nil, &sdk.Error{Code: sdk.CodeInternal, Err: errors.New("a secret path")}, "r")); strings.Contains(text, "secret") || !strings.Contains(text, `"status":500`) {
+	if text := string(wire.AppendProblem(nil, &sdk.Error{Code: sdk.CodeInternal, Err: errors.New("a secret path")},
+		"r")); strings.Contains(text, "secret") || !strings.Contains(text, `"status":500`) {
 		t.Errorf("an internal error says %s", text)
 	}
 }
@@ -127,7 +134,9 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		for _, name := range []string{in.AgentID, in.ToolID, in.SessionID, in.Operation, in.CallID, in.DeferToken} {
-			if len(name) > 256 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x202e || r == 0x200b }) {
+			if len(name) > 256 || strings.ContainsFunc(name, func(r rune) bool {
+				return r < ' ' || r == 0x7f || r == 0x202e || r == 0x200b
+			}) {
 				t.Fatalf("accepted the name %q", name)
 			}
 		}
@@ -138,8 +147,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// What a request says is kept when it is over: an agent's name with a call that waits, a pattern in a grant. It must not keep the request's
-// text, most of which may be something else.
+// What a request says is kept when it is over: an agent's name with a call that waits, a pattern in a grant. It must
+// not keep the request's text, most of which may be something else.
 func TestDecodedNamesDoNotKeepTheText(t *testing.T) {
 	const size, requests = 1 << 20, 64
 	junk := strings.Repeat("x", size)
@@ -176,8 +185,10 @@ func TestDecodedNamesDoNotKeepTheText(t *testing.T) {
 
 // A name that reads as another one is none: nothing in it is hidden, and no white space surrounds it.
 func TestNamesReadAsTheyAre(t *testing.T) {
-	for name, ok := range map[string]bool{"demo": true, "de mo": true, "d": true, "": true, "demo ": false, " demo": false, " ": false, "demo\u00a0": false, "\u00a0demo": false,
-		"demo\t": false, "demo\n": false, "de\u00a0mo": false, "demo\u2003": false, "demo\u3000": false, "demo\u200b": false, "demo\u2800": false} {
+	for name, ok := range map[string]bool{"demo": true, "de mo": true, "d": true, "": true, "demo ": false, " demo": false,
+		" ": false, "demo\u00a0": false, "\u00a0demo": false,
+		"demo\t": false, "demo\n": false, "de\u00a0mo": false, "demo\u2003": false, "demo\u3000": false, "demo\u200b": false,
+		"demo\u2800": false} {
 		if err := wire.CheckName("agent_id", name, 256, false); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}

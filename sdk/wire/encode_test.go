@@ -9,11 +9,14 @@ import (
 )
 
 // responses are all types that an operation answers with.
-var responses = []interface{ AppendJSON(dst []byte) []byte }{&AuthorizeResponse{}, &ApproveResponse{}, &DeferStatusResponse{}, &ScanResponse{},
-	&PollDeferResponse{}, &Approval{}, &ApprovalListResponse{}, &GrantAddResponse{}, &GrantListResponse{}, &OKResponse{}, &KillResponse{}, &KillListResponse{}, &SubscribeResponse{}}
+var responses = []interface{ AppendJSON(dst []byte) []byte }{&AuthorizeResponse{}, &ApproveResponse{},
+	&DeferStatusResponse{}, &ScanResponse{},
+	&PollDeferResponse{}, &Approval{}, &ApprovalListResponse{}, &GrantAddResponse{}, &GrantListResponse{}, &OKResponse{},
+	&KillResponse{}, &KillListResponse{}, &SubscribeResponse{}}
 
 // odd are texts that an encoder may get wrong.
-var odd = []string{"", "plain", "quote \" and \\ and /", "line\nend\ttab\r\b\f", "\x00\x01\x1f\x7f", "é 世界 😀", "\u2028\u2029", "</script>&amp;", "\xff bad \xc3\x28 utf-8 \xed\xa0\x80"}
+var odd = []string{"", "plain", "quote \" and \\ and /", "line\nend\ttab\r\b\f", "\x00\x01\x1f\x7f", "é 世界 😀",
+	"\u2028\u2029", "</script>&amp;", "\xff bad \xc3\x28 utf-8 \xed\xa0\x80"}
 
 // fill sets every field of v, lists never nil: those members are always there.
 func fill(r *rand.Rand, v reflect.Value) {
@@ -52,8 +55,8 @@ func fill(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// TestAppendJSONIsEncodingJSON compares the encoders written by hand with the standard library's view of the same structs:
-// a field that one of them forgets, a wrong name and a wrong escape are a difference.
+// TestAppendJSONIsEncodingJSON compares the encoders written by hand with the standard library's view of the same
+// structs: a field that one of them forgets, a wrong name and a wrong escape are a difference.
 func TestAppendJSONIsEncodingJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, resp := range responses {

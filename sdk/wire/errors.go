@@ -36,7 +36,7 @@ var Statuses = map[sdk.Code]Status{
 	sdk.CodeWrongToken:        {401, "Not this action's approval token"},
 	sdk.CodeNotApprover:       {403, "Not one of the named approvers"},
 	sdk.CodeKeyKilled:         {403, "The API key is killed"},
-	sdk.CodeUndoRefused:       {403, "Who is killed does not undo it"},
+	sdk.CodeUndoRefused:       {403, "A killed agent or key cannot undo the kill"},
 	sdk.CodeModifiedDenied:    {422, "The rules deny the modified call"},
 	sdk.CodeInvalidPolicy:     {422, "The policy is not valid"},
 	sdk.CodeActionExpired:     {409, "The action was decided too long ago"},

@@ -12,8 +12,8 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Param is one value of a request that came in the path or in the query, decoded. Members of request types take them when
-// their yett tag says path or query.
+// Param is one value of a request that came in the path or in the query, decoded. Members of request types take them
+// when their yett tag says path or query.
 type Param struct {
 	Name   string
 	Value  string
@@ -46,7 +46,8 @@ func paramsOf(t reflect.Type) []param {
 		rules := strings.Split(f.Tag.Get("yett"), ",")
 		inPath, inQuery := slices.Contains(rules, "path"), slices.Contains(rules, "query")
 		if inPath || inQuery {
-			plan = append(plan, param{field{name: name, index: i, required: slices.Contains(rules, "required"), isName: slices.Contains(rules, "name")}, inPath})
+			plan = append(plan, param{field{name: name, index: i, required: slices.Contains(rules, "required"),
+				isName: slices.Contains(rules, "name")}, inPath})
 		}
 	}
 	paramPlans.Store(t, plan)
@@ -74,8 +75,8 @@ func ParamsOf(t reflect.Type) Params {
 }
 
 // DecodeParams fills the members of dst, a pointer to a request struct, that their tags say come from the path or the
-// query. Names that no member has are ignored; a name given twice, a value of the wrong type, text that is no UTF-8 and a
-// required member that is missing are an *sdk.Error naming the member.
+// query. Names that no member has are ignored; a name given twice, a value of the wrong type, text that is no UTF-8 and
+// a required member that is missing are an *sdk.Error naming the member.
 func DecodeParams(params []Param, dst any, nameMax int) error {
 	rv := reflect.ValueOf(dst).Elem()
 	for _, p := range paramsOf(rv.Type()) {

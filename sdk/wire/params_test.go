@@ -55,7 +55,8 @@ func TestDecodeParams(t *testing.T) {
 		}
 	}
 	var dst paramRequest
-	if err := wire.DecodeParams([]wire.Param{id, q("limit", "0"), q("n", "7"), q("all", "true")}, &dst, 16); err != nil || dst.Limit == nil || *dst.Limit != 0 || dst.N != 7 || !dst.All {
+	if err := wire.DecodeParams([]wire.Param{id, q("limit", "0"), q("n", "7"), q("all", "true")}, &dst, 16); err != nil ||
+		dst.Limit == nil || *dst.Limit != 0 || dst.N != 7 || !dst.All {
 		t.Errorf("%v %+v", err, dst)
 	}
 }
@@ -73,7 +74,8 @@ func TestBodyCannotSayWhatThePathSays(t *testing.T) {
 
 func TestParamsOf(t *testing.T) {
 	got := wire.ParamsOf(reflect.TypeFor[paramRequest]())
-	if want := (wire.Params{Path: []string{"id"}, Query: []string{"name", "free", "n", "limit", "all"}, Body: true}); !reflect.DeepEqual(got, want) {
+	if want := (wire.Params{Path: []string{"id"}, Query: []string{"name", "free", "n", "limit", "all"},
+		Body: true}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }

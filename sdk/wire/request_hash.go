@@ -15,8 +15,8 @@ import (
 // RequestHash is the request_hash of an action: lower-case hex SHA-256 of the canonical JSON of {agent_id, tool,
 // operation, params, context}, which public clients compute on their side to compare. params and context are objects;
 // absent or null counts as {}, as clients send it. It is an *sdk.Error naming the field when one is no object, or holds
-// a number that is no finite double: clients refuse to hash those, so there is nothing to agree on. It is not the digest
-// that approvals bind to: numbers written as floats are rounded to doubles here, as the clients' are. Safe for
+// a number that is no finite double: clients refuse to hash those, so there is nothing to agree on. It is not the
+// digest that approvals bind to: numbers written as floats are rounded to doubles here, as the clients' are. Safe for
 // concurrent use.
 func RequestHash(agentID, tool, operation string, params, context exact.Value) (string, error) {
 	c := clientForm{sum: sha256.New()}
@@ -115,8 +115,8 @@ type member struct {
 }
 
 // members writes an object with its names in the order of their code points, which is the byte order of UTF-8. The
-// Python client does so; the JavaScript one orders by UTF-16 units, which differs only for a name with a character beyond
-// U+FFFF against one from U+E000 on.
+// Python client does so; the JavaScript one orders by UTF-16 units, which differs only for a name with a character
+// beyond U+FFFF against one from U+E000 on.
 func (c *clientForm) members(field string, v exact.Value) error {
 	var room [16]member
 	list := room[:0]
@@ -139,9 +139,9 @@ func (c *clientForm) members(field string, v exact.Value) error {
 	return nil
 }
 
-// number writes an integer digit for digit and everything with a point or an exponent as the shortest decimal that reads
-// back as the same double, written out in full. The JavaScript client makes doubles of integers too; beyond 2^53 it has
-// rounded them before it sends them, so that both ends still agree.
+// number writes an integer digit for digit and everything with a point or an exponent as the shortest decimal that
+// reads back as the same double, written out in full. The JavaScript client makes doubles of integers too; beyond 2^53
+// it has rounded them before it sends them, so that both ends still agree.
 func (c *clientForm) number(field, raw string) error {
 	if !strings.ContainsAny(raw, ".eE") {
 		if raw == "-0" {
@@ -152,7 +152,8 @@ func (c *clientForm) number(field, raw string) error {
 	}
 	f, err := strconv.ParseFloat(raw, 64)
 	if err != nil {
-		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a number beyond the range of a double, for which there is no request_hash", field)
+		return sdk.FieldErrf(sdk.CodeInvalidField, field,
+			"%s has a number beyond the range of a double, for which there is no request_hash", field)
 	}
 	if f == 0 {
 		f = 0 // and not minus zero

@@ -28,7 +28,8 @@ func hashOf(t testing.TB, body string) (string, error) {
 		t.Fatalf("%v: %.300q", err, body)
 	}
 	v := doc.Root()
-	return wire.RequestHash(v.Get("agent_id").Str(), v.Get("tool").Str(), v.Get("operation").Str(), v.Get("params"), v.Get("context"))
+	return wire.RequestHash(v.Get("agent_id").Str(), v.Get("tool").Str(), v.Get("operation").Str(), v.Get("params"),
+		v.Get("context"))
 }
 
 func TestRequestHash(t *testing.T) {
@@ -109,7 +110,8 @@ func TestRequestHashRefuses(t *testing.T) {
 	} {
 		h, err := hashOf(t, tc.body)
 		var refused *sdk.Error
-		if !errors.As(err, &refused) || refused.Code != sdk.CodeInvalidField || refused.Field != tc.field || refused.Msg != tc.says || h != "" {
+		if !errors.As(err, &refused) || refused.Code != sdk.CodeInvalidField || refused.Field != tc.field ||
+			refused.Msg != tc.says || h != "" {
 			t.Errorf("%s: %q, %v", tc.body, h, err)
 		}
 	}
@@ -199,7 +201,8 @@ func FuzzRequestHash(f *testing.F) {
 		// Another way to write the same request has the same hash.
 		v := doc.Root()
 		again := `{"context":` + spread(v.Get("context")) + `,"params":` + spread(v.Get("params")) +
-			`,"operation":` + quote(v.Get("operation")) + `,"tool":` + quote(v.Get("tool")) + `,"agent_id":` + quote(v.Get("agent_id")) + `}`
+			`,"operation":` + quote(v.Get("operation")) + `,"tool":` + quote(v.Get("tool")) + `,"agent_id":` +
+			quote(v.Get("agent_id")) + `}`
 		if h2, err := hashOf(t, again); err != nil || h2 != h {
 			t.Fatalf("%q and %q: %s and %s, %v", body, again, h, h2, err)
 		}

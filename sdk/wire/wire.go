@@ -1,7 +1,7 @@
-// Package wire owns what travels: request and response types, how JSON becomes a request, how a response becomes JSON, and
-// which HTTP status an error code has. Server and clients share it, so neither can drift. It must never decide anything,
-// know a transport, or import more than sdk and the standard library. Field tags are the schema that /openapi.json is
-// made from: json names the member, yett its rules (required, name), doc is the sentence readers see.
+// Package wire owns what travels: request and response types, how JSON becomes a request, how a response becomes JSON,
+// and which HTTP status an error code has. Server and clients share it, so neither can drift. It must never decide
+// anything, know a transport, or import more than sdk and the standard library. Field tags are the schema that
+// /openapi.json is made from: json names the member, yett its rules (required, name), doc is the sentence readers see.
 package wire
 
 import (
@@ -53,7 +53,8 @@ func planOf(t reflect.Type) []field {
 		if slices.Contains(rules, "path") {
 			continue // never from a body: see DecodeParams
 		}
-		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"), slices.Contains(rules, "any")})
+		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"),
+			slices.Contains(rules, "any")})
 	}
 	plans.Store(t, plan)
 	return plan
@@ -61,7 +62,8 @@ func planOf(t reflect.Type) []field {
 
 // Decode fills dst, a pointer to a request struct, from a parsed object. Unknown members are ignored; a member of the
 // wrong type, a missing required one and a name that is too long (nameMax bytes) or not printable is an *sdk.Error.
-// Long strings are parts of the parsed text; what may be kept when the request is over, a name or a reason, does not keep a long text.
+// Long strings are parts of the parsed text; what may be kept when the request is over, a name or a reason, does not
+// keep a long text.
 func Decode(v exact.Value, dst any, nameMax int) error {
 	if v.Kind() != exact.Object {
 		return sdk.Errf(sdk.CodeInvalidField, "the body must be a JSON object, not %v", v.Kind())
@@ -144,13 +146,15 @@ func names(m exact.Value, f field, nameMax int) ([]string, error) {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of strings, not %v", f.name, m.Kind())
 	}
 	if m.Len() > MaxList {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s has %d entries, more than the limit of %d", f.name, m.Len(), MaxList)
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s has %d entries, more than the limit of %d", f.name,
+			m.Len(), MaxList)
 	}
 	var list []string
 	for i := range m.Len() {
 		e := m.Index(i)
 		if e.Kind() != exact.String {
-			return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of strings; entry %d is %v", f.name, i, e.Kind())
+			return nil, sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of strings; entry %d is %v", f.name, i,
+				e.Kind())
 		}
 		if err := CheckName(f.name, e.Str(), nameMax, true); err != nil {
 			return nil, err
@@ -161,28 +165,32 @@ func names(m exact.Value, f field, nameMax int) ([]string, error) {
 }
 
 // CheckName checks an identifier that a caller made up: at most limit bytes of printable text without bidirectional,
-// zero-width or otherwise invisible characters and without a space at either end, so that what a human reads is what was matched.
+// zero-width or otherwise invisible characters and without a space at either end, so that what a human reads is what
+// was matched.
 func CheckName(field, s string, limit int, required bool) error {
 	switch {
 	case required && s == "":
 		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s must not be empty", field)
 	case len(s) > limit:
-		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s is %d bytes long, more than the limit of %d (limits.name)", field, len(s), limit)
+		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s is %d bytes long, more than the limit of %d (limits.name)",
+			field, len(s), limit)
 	}
 	for i, r := range s {
 		if Hidden(r) {
-			return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a character that cannot be seen (U+%04X at byte %d)", field, r, i)
+			return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s has a character that cannot be seen (U+%04X at byte %d)",
+				field, r, i)
 		}
 	}
 	if strings.HasPrefix(s, " ") || strings.HasSuffix(s, " ") { // Hidden has all other white space
-		return sdk.FieldErrf(sdk.CodeInvalidField, field, "%s begins or ends with a space; nobody can tell it from the name without one", field)
+		return sdk.FieldErrf(sdk.CodeInvalidField, field,
+			"%s begins or ends with a space; nobody can tell it from the name without one", field)
 	}
 	return nil
 }
 
-// Hidden reports whether a character shows nothing, or changes the direction or place of others: controls, formats (bidi
-// and zero-width among them), all spaces but the common one, private and unassigned code points, fillers and selectors.
-// Whoever shows text from outside makes these visible, and names have none of them.
+// Hidden reports whether a character shows nothing, or changes the direction or place of others: controls, formats
+// (bidi and zero-width among them), all spaces but the common one, private and unassigned code points, fillers and
+// selectors. Whoever shows text from outside makes these visible, and names have none of them.
 func Hidden(r rune) bool {
 	switch {
 	case r >= 0x20 && r < 0x7f:
@@ -190,5 +198,6 @@ func Hidden(r rune) bool {
 	case !unicode.IsPrint(r):
 		return true
 	}
-	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == 0x2800 // a Braille pattern without dots
+	// a Braille pattern without dots
+	return unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) || r == 0x2800
 }

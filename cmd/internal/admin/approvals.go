@@ -24,7 +24,8 @@ import (
 const approverKey = "the API key of an approver (scope approve)"
 
 func Approvals() *cobra.Command {
-	return cli.Group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(), approvalsShow(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false), approvalsWithdraw())
+	return cli.Group("approvals", "List, watch and answer the calls that wait for a person", approvalsList(),
+		approvalsShow(), approvalsWatch(), approvalsAnswer(true), approvalsAnswer(false), approvalsWithdraw())
 }
 
 func approvalsList() *cobra.Command {
@@ -35,7 +36,8 @@ func approvalsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the calls that wait for an answer, soonest expiry first",
-		Long:  "List the calls that wait for an answer, soonest expiry first, as far as the key may answer them.\n" + whereHelp,
+		Long: "List the calls that wait for an answer, soonest expiry first, as far as the key may answer them.\n" +
+			whereHelp,
 		Example: "  yett approvals list --data /var/lib/yett\n" +
 			"  yett approvals list --agent billing-7 -o json | jq '.[].call'",
 		Args: cobra.NoArgs,
@@ -66,9 +68,10 @@ func approvalsShow() *cobra.Command {
 	var r reach
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use:     "show TOKEN",
-		Short:   "Show one call that waits for an answer, whole",
-		Long:    "Show one call that waits for an answer, whole. Lists leave long members of a call out and name them.\n" + whereHelp,
+		Use:   "show TOKEN",
+		Short: "Show one call that waits for an answer, whole",
+		Long: "Show one call that waits for an answer, whole. Lists leave long members of a call out and name them.\n" +
+			whereHelp,
 		Example: "  yett approvals show dfr_… --data /var/lib/yett\n  yett approvals show dfr_… -o json | jq .call.args",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,7 +83,8 @@ func approvalsShow() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := printPending(cmd, &out, &client.PendingList{Approvals: []client.Pending{*p}, Total: 1}); err != nil || out.Format != "table" {
+				if err := printPending(cmd, &out, &client.PendingList{Approvals: []client.Pending{*p}, Total: 1}); err != nil ||
+					out.Format != "table" {
 					return err
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", cli.VisibleJSON(p.Call))
@@ -108,11 +112,13 @@ func printPending(cmd *cobra.Command, out *cli.Output, list *client.PendingList)
 	if !out.Table() {
 		return out.PrintData(cmd.OutOrStdout(), rows, false)
 	}
-	cols := []cli.Column{cli.Cut("AGENT"), cli.Cut("KEY"), cli.Cut("TOOL"), cli.Cut("ARGS"), cli.Wrap("WHY"), cli.Whole("SIGNED"), cli.Whole("EXPIRES")}
+	cols := []cli.Column{cli.Cut("AGENT"), cli.Cut("KEY"), cli.Cut("TOOL"), cli.Cut("ARGS"), cli.Wrap("WHY"),
+		cli.Whole("SIGNED"), cli.Whole("EXPIRES")}
 	lead, table := []string{"TOKEN"}, [][]string{}
 	for _, p := range list.Approvals {
 		lead = append(lead, p.DeferToken)
-		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(&p), why(&p), fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
+		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(&p), why(&p),
+			fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
 	}
 	w := cmd.OutOrStdout()
 	return cli.PrintBlocks(w, cli.TableWidth(w), cols, table, lead)
@@ -148,8 +154,8 @@ func nameOr(name, id string) string {
 	return id
 }
 
-// why names all rules that defer the call as it is now: a grant with the approval stands against each of them. A single rule has the name
-// that the decision has.
+// why names all rules that defer the call as it is now: a grant with the approval stands against each of them. A single
+// rule has the name that the decision has.
 func why(p *client.Pending) string {
 	rules := p.RuleID
 	if len(p.Rules) > 1 || p.Modified {
@@ -183,7 +189,8 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	var ttl time.Duration
 	grant := wire.ApproveGrant{}
 	in := client.Answer{Approved: yes}
-	cmd := &cobra.Command{Use: "deny TOKEN", Short: "Deny a call that waits; one denial ends it", Example: `  yett approvals deny dfr_… --reason "wrong customer"`, Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{Use: "deny TOKEN", Short: "Deny a call that waits; one denial ends it",
+		Example: `  yett approvals deny dfr_… --reason "wrong customer"`, Args: cobra.ExactArgs(1)}
 	if yes {
 		cmd.Use, cmd.Short = "approve TOKEN", "Approve a call that waits"
 		cmd.Example = "  yett approvals approve dfr_… --reason \"order checked\"\n" +
@@ -193,7 +200,8 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	}
 	cmd.Long = cmd.Short + ". Nobody answers their own call.\n"
 	if yes {
-		cmd.Long += "It approves the call that it shows. A call whose arguments another approver has changed is shown, and approved with\n--digest only.\n"
+		cmd.Long += "It approves the call that it shows. A call whose arguments another approver has changed is shown, " +
+			"and approved with\n--digest only.\n"
 	}
 	cmd.Long += whereHelp
 	cmd.RunE = func(cmd *cobra.Command, tokens []string) error {
@@ -227,19 +235,21 @@ func approvalsAnswer(yes bool) *cobra.Command {
 	if yes {
 		cmd.Flags().StringVar(&in.Digest, "digest", "", "approve only the call that was shown with this digest")
 		cmd.Flags().StringVar(&args, "args", "", "approve with these arguments instead: JSON, a file, or - for stdin")
-		cli.DurationVar(cmd, &ttl, "grant-ttl", 0, "also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
+		cli.DurationVar(cmd, &ttl, "grant-ttl", 0,
+			"also grant calls of this agent and tool for so long, such as 1h (needs scope grants)")
 		cmd.Flags().IntVar(&grant.MaxUses, "grant-uses", 0, "with --grant-ttl: at most so many calls (0: no limit)")
 		cmd.Flags().StringVar(&grant.SessionID, "grant-session", "", "with --grant-ttl: only calls of this session")
 	}
 	return cmd
 }
 
-// showCall shows a call that is about to be approved, and gives the digest that it was shown with; "" for a call that does not
-// wait, about which the server says more. One that another approver has changed is not approved in passing.
+// showCall shows a call that is about to be approved, and gives the digest that it was shown with; "" for a call that
+// does not wait, about which the server says more. One that another approver has changed is not approved in passing.
 func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string, err error) {
 	p, err := c.Approval(cmd.Context(), token)
 	var refused *client.Error
-	if errors.As(err, &refused) && slices.Contains([]sdk.Code{sdk.CodeUnknownDefer, sdk.CodeAlreadyResolved, sdk.CodeDeferExpired}, refused.Code) {
+	if errors.As(err, &refused) && slices.Contains([]sdk.Code{sdk.CodeUnknownDefer, sdk.CodeAlreadyResolved,
+		sdk.CodeDeferExpired}, refused.Code) {
 		return "", nil
 	}
 	if err != nil {
@@ -247,7 +257,8 @@ func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", cli.Visible(p.AgentID), cli.Visible(p.ToolID), cli.Visible(argsOf(p)))
 	if p.Modified {
-		return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with --digest %s", p.Digest)
+		return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with "+
+			"--digest %s", p.Digest)
 	}
 	return p.Digest, nil
 }
@@ -257,9 +268,10 @@ func approvalsWithdraw() *cobra.Command {
 	var out cli.Output
 	var reason string
 	cmd := &cobra.Command{
-		Use:     "withdraw TOKEN",
-		Short:   "Take back an approval that the agent has not used yet",
-		Long:    "Take back an approval that the agent has not used yet: the call is denied. A standing grant that came with the approval\nis revoked. A call that still waits is denied.\n" + whereHelp,
+		Use:   "withdraw TOKEN",
+		Short: "Take back an approval that the agent has not used yet",
+		Long: "Take back an approval that the agent has not used yet: the call is denied. A standing grant that came " +
+			"with the approval\nis revoked. A call that still waits is denied.\n" + whereHelp,
 		Example: `  yett approvals withdraw dfr_… --reason "wrong customer"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, tokens []string) error {
@@ -356,137 +368,4 @@ func printAnswer(cmd *cobra.Command, out *cli.Output, a *wire.ApproveResponse) e
 		fmt.Fprintln(w, cli.Visible(a.GrantNote))
 	}
 	return nil
-}
-
-func approvalsWatch() *cobra.Command {
-	var r reach
-	var out cli.Output
-	var agent string
-	var every time.Duration
-	cmd := &cobra.Command{
-		Use:   "watch",
-		Short: "Show calls as they begin to wait and as they are answered, until Ctrl-C",
-		Long:  "Show calls as they begin to wait and as they are answered. Ctrl-C ends it. A restart of the server is waited out.\n" + whereHelp,
-		Example: "  yett approvals watch --data /var/lib/yett\n" +
-			"  yett approvals watch -o jsonl | while read -r line; do notify-send \"$line\"; done",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if every < 100*time.Millisecond {
-				return cli.Usage("--every %v: must be at least 100ms", every)
-			}
-			return r.use(cmd.Context(), approverKey, func(c *client.Client) error {
-				w := watcher{c: c, out: cmd.OutOrStdout(), messages: cmd.ErrOrStderr(), as: &out, agent: agent, known: map[string]bool{}}
-				return w.run(cmd.Context(), every)
-			})
-		},
-	}
-	r.bind(cmd)
-	out.Bind(cmd)
-	cmd.Flags().StringVar(&agent, "agent", "", "only calls of this agent")
-	cli.DurationVar(cmd, &every, "every", 2*time.Second, "how often to look")
-	return cmd
-}
-
-// watcher shows what changes in the list of approvals.
-type watcher struct {
-	c             *client.Client
-	out, messages io.Writer
-	as            *cli.Output
-	agent         string
-	known         map[string]bool // tokens that wait
-	lost          bool            // the server could not be asked
-}
-
-// run looks again and again until ctx ends. What another try cannot help ends it too.
-func (w *watcher) run(ctx context.Context, every time.Duration) error {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for first := true; ; first = false {
-		err := w.look(ctx, first)
-		switch {
-		case ctx.Err() != nil:
-			return nil // Ctrl-C
-		case err == nil:
-			w.lost = false
-		case first || !passing(err):
-			return err
-		case !w.lost:
-			w.lost = true
-			fmt.Fprintf(w.messages, "the server cannot be asked (%s); trying again\n", cli.Visible(err.Error()))
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (w *watcher) look(ctx context.Context, first bool) error {
-	list, err := w.c.Approvals(ctx, w.agent, 1000)
-	if err != nil {
-		return err
-	}
-	if first && len(list.Approvals) == 0 {
-		fmt.Fprintln(w.messages, "no approvals are pending; waiting")
-	}
-	now := map[string]bool{}
-	for i := range list.Approvals {
-		p := &list.Approvals[i]
-		if now[p.DeferToken] = true; !w.known[p.DeferToken] {
-			w.known[p.DeferToken] = true
-			if err := w.show("pending", p.DeferToken, p, nil); err != nil {
-				return err
-			}
-		}
-	}
-	if list.Total > len(list.Approvals) {
-		return w.warnMore(list)
-	}
-	for token := range w.known {
-		if now[token] {
-			continue
-		}
-		st, err := w.c.DeferStatus(ctx, token, 0)
-		if err != nil {
-			return err
-		}
-		if st.Status == "pending" {
-			continue // it came back between the two looks
-		}
-		delete(w.known, token)
-		if err := w.show(st.Status, token, nil, st); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// warnMore: beyond the list's limit nobody can tell what was answered from what moved back.
-func (w *watcher) warnMore(list *client.PendingList) error {
-	_, err := fmt.Fprintf(w.messages, "%d more are pending than can be shown; answered ones are shown again below 1000\n", list.Total-len(list.Approvals))
-	return err
-}
-
-func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferStatus) error {
-	if !w.as.Table() {
-		return w.as.PrintLine(w.out, struct {
-			Event   string              `json:"event"`
-			Token   string              `json:"defer_token"`
-			Pending *client.Pending     `json:"pending,omitempty"`
-			Status  *client.DeferStatus `json:"status,omitempty"`
-		}{event, token, p, st})
-	}
-	detail := ""
-	if p != nil {
-		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p), why(p), p.Approvals, p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
-	} else if detail = st.Reason; st.ResolvedBy != "" {
-		detail = "by " + nameOr(st.ResolvedByName, st.ResolvedBy) + "  " + detail
-	}
-	line := fmt.Sprintf("%s  %-8s  %s  %s", time.Now().Format(time.TimeOnly), event, token, detail)
-	if line = cli.Visible(strings.TrimRight(line, " ")); cli.WidthOf(w.out) > 0 {
-		line = cli.CutTo(line, cli.WidthOf(w.out))
-	}
-	_, err := fmt.Fprintln(w.out, line)
-	return err
 }

@@ -29,8 +29,9 @@ func auditExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --out FILE",
 		Short: "Write the whole log as JSON lines, server stopped or running",
-		Long:  "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is stdout.\nThe log is always JSON lines; -o is about what is said of it once it is written to a file.",
-		Args:  cobra.NoArgs,
+		Long: "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is " +
+			"stdout.\nThe log is always JSON lines; -o is about what is said of it once it is written to a file.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return cli.Usage("--out FILE is required (- for stdout)")
@@ -39,7 +40,9 @@ func auditExport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error { return export(cmd.Context(), dir, w) }); err != nil {
+			if err := writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error {
+				return export(cmd.Context(), dir, w)
+			}); err != nil {
 				return err
 			}
 			if file == "-" { // stdout has the log
@@ -110,7 +113,9 @@ func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error)
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string { return "" }, Log: func(string, ...any) {}})
+	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string {
+		return ""
+	}, Log: func(string, ...any) {}})
 	if err != nil {
 		return err
 	}
@@ -124,23 +129,24 @@ func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error)
 func auditKey() *cobra.Command {
 	var t target
 	var out cli.Output
-	cmd := &cobra.Command{Use: "key", Short: "Print the public key that checkpoints are signed with", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		dir, err := t.dir()
-		if err != nil {
-			return err
-		}
-		key, err := publicKey(cmd.Context(), dir)
-		if err != nil {
-			return err
-		}
-		row := struct {
-			Key string `json:"key"`
-		}{key}
-		return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
-			_, err := fmt.Fprintln(w, key)
-			return err
-		})
-	}}
+	cmd := &cobra.Command{Use: "key", Short: "Print the public key that checkpoints are signed with", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := t.dir()
+			if err != nil {
+				return err
+			}
+			key, err := publicKey(cmd.Context(), dir)
+			if err != nil {
+				return err
+			}
+			row := struct {
+				Key string `json:"key"`
+			}{key}
+			return out.PrintOr(cmd.OutOrStdout(), row, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, key)
+				return err
+			})
+		}}
 	t.bind(cmd)
 	out.Bind(cmd)
 	return cmd

@@ -25,7 +25,8 @@ func Grants() *cobra.Command {
 	return cli.Group("grants", "List, add and revoke standing grants", grantsList(), grantsAdd(), grantsRevoke())
 }
 
-var grantColumns = []cli.Column{cli.Whole("ID"), cli.Cut("AGENT"), cli.Cut("TOOLS"), cli.Wrap("ONLY"), cli.Whole("USES"), cli.Whole("STATUS"), cli.Whole("EXPIRES"), cli.Cut("BY")}
+var grantColumns = []cli.Column{cli.Whole("ID"), cli.Cut("AGENT"), cli.Cut("TOOLS"), cli.Wrap("ONLY"),
+	cli.Whole("USES"), cli.Whole("STATUS"), cli.Whole("EXPIRES"), cli.Cut("BY")}
 
 // rulesOf are the rules that the grant is bound to, as people read them; "" if it is bound to none.
 func rulesOf(g *wire.Grant) string {
@@ -46,7 +47,8 @@ func rulesOf(g *wire.Grant) string {
 func grantCells(row any) []string {
 	g := row.(wire.Grant)
 	var only []string
-	for _, p := range [][2]string{{"session", g.SessionID}, {"rule", rulesOf(&g)}, {"policy", g.PolicyVersion}, {"args", g.ArgsMatch}} {
+	for _, p := range [][2]string{{"session", g.SessionID}, {"rule", rulesOf(&g)}, {"policy", g.PolicyVersion},
+		{"args", g.ArgsMatch}} {
 		if p[1] != "" {
 			only = append(only, p[0]+" "+p[1])
 		}
@@ -59,7 +61,8 @@ func grantCells(row any) []string {
 	if at, err := time.Parse(time.RFC3339, g.ExpiresAt); err == nil {
 		expires = at.UTC().Format(time.RFC3339)
 	}
-	return []string{g.ID, g.AgentID, g.ToolPattern, strings.Join(only, ", "), uses, g.Status, expires, nameOr(g.IssuedByName, g.IssuedBy)}
+	return []string{g.ID, g.AgentID, g.ToolPattern, strings.Join(only, ", "), uses, g.Status, expires,
+		nameOr(g.IssuedByName, g.IssuedBy)}
 }
 
 func grantsList() *cobra.Command {
@@ -120,11 +123,13 @@ func grantsAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "add --agent AGENT --tool PATTERN --ttl TIME",
 		Short: "Let calls through that a rule would defer, for a while",
-		Long: "Make a standing grant: calls of the agent that a rule would defer are permitted while it lasts. It never permits what\n" +
+		Long: "Make a standing grant: calls of the agent that a rule would defer are permitted while it lasts. It never " +
+			"permits what\n" +
 			"a rule denies. In patterns * stays within one / segment and ** crosses them.\n" + whereHelp,
 		Example: "  yett grants add --agent billing-7 --tool 'payments/*' --ttl 8h --uses 20\n" +
 			"  yett grants add --agent billing-7 --tool 'payments/*' --ttl 8h --rule large --step house-rules\n" +
-			"  yett grants add --agent 'batch-*' --tool files/write --ttl 1h --args-match 'args.path.startsWith(\"/out/\")' --note \"night run\"",
+			"  yett grants add --agent 'batch-*' --tool files/write --ttl 1h --args-match 'args.path.startsWith(\"/out/\")' " +
+			"--note \"night run\"",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if err := out.Check(); err != nil {
@@ -147,7 +152,8 @@ func grantsAdd() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return errors.Join(warn(cmd.ErrOrStderr(), g.Warning), out.PrintRows(cmd.OutOrStdout(), []any{g.Grant}, true, grantColumns, grantCells))
+				return errors.Join(warn(cmd.ErrOrStderr(), g.Warning),
+					out.PrintRows(cmd.OutOrStdout(), []any{g.Grant}, true, grantColumns, grantCells))
 			})
 		},
 	}

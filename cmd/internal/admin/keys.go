@@ -14,7 +14,8 @@ import (
 )
 
 func Keys() *cobra.Command {
-	return cli.Group("keys", "Make, list, revoke and roll API keys of a running server", keysCreate(), keysList(), keysRevoke(), keysRoll())
+	return cli.Group("keys", "Make, list, revoke and roll API keys of a running server", keysCreate(), keysList(),
+		keysRevoke(), keysRoll())
 }
 
 func printNewKey(cmd *cobra.Command, out *cli.Output, k admin.NewKey) error {
@@ -72,12 +73,13 @@ func keysCreate() *cobra.Command {
 func keysList() *cobra.Command {
 	var t target
 	var out cli.Output
-	cmd := &cobra.Command{Use: "list", Short: "List keys, revoked ones too", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		if err := out.Check(); err != nil {
-			return err
-		}
-		return t.with(func(c *admin.Client) error { return listKeys(cmd.Context(), cmd, c, &out) })
-	}}
+	cmd := &cobra.Command{Use: "list", Short: "List keys, revoked ones too", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := out.Check(); err != nil {
+				return err
+			}
+			return t.with(func(c *admin.Client) error { return listKeys(cmd.Context(), cmd, c, &out) })
+		}}
 	t.bind(cmd)
 	out.Bind(cmd)
 	return cmd
@@ -99,7 +101,8 @@ func listKeys(ctx context.Context, cmd *cobra.Command, c *admin.Client, out *cli
 	for _, r := range rows {
 		list = append(list, r)
 	}
-	cols := []cli.Column{cli.Whole("ID"), cli.Wrap("NAME"), cli.Wrap("SCOPES"), cli.Wrap("AGENTS"), cli.Whole("STATE"), cli.Whole("LAST USED")}
+	cols := []cli.Column{cli.Whole("ID"), cli.Wrap("NAME"), cli.Wrap("SCOPES"), cli.Wrap("AGENTS"), cli.Whole("STATE"),
+		cli.Whole("LAST USED")}
 	return out.PrintRows(cmd.OutOrStdout(), list, false, cols, func(row any) []string {
 		r := row.(admin.KeyRow)
 		state, used, agents := "live", "never", "every agent"
@@ -127,7 +130,8 @@ func keysRevoke() *cobra.Command {
 	var t target
 	var out cli.Output
 	cmd := &cobra.Command{Use: "revoke ID", Short: "Revoke a key, at once and for ever",
-		Long: "Revoke a key, at once and for ever. Its pending calls are denied, and its approvals and grants count no more. A rolled key whose\n" +
+		Long: "Revoke a key, at once and for ever. Its pending calls are denied, and its approvals and grants count no " +
+			"more. A rolled key whose\n" +
 			"grace still runs ends at once, and what it signed stands: to void that too, revoke the key that took its place.",
 		Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			return t.with(func(c *admin.Client) error {
@@ -147,21 +151,23 @@ func keysRoll() *cobra.Command {
 	var t target
 	var out cli.Output
 	var grace time.Duration
-	cmd := &cobra.Command{Use: "roll ID", Short: "Make a new key with the same settings and revoke the old one", Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-		if err := out.Check(); err != nil {
-			return err
-		}
-		if grace != 0 && (grace < time.Second || grace%time.Second != 0) {
-			return cli.Usage("--grace %v: must be whole seconds, such as 90s or 1h", grace)
-		}
-		return t.with(func(c *admin.Client) error {
-			var k admin.NewKey
-			if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/roll", admin.RollRequest{GraceSeconds: int(grace / time.Second)}, &k); err != nil {
+	cmd := &cobra.Command{Use: "roll ID", Short: "Make a new key with the same settings and revoke the old one",
+		Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
+			if err := out.Check(); err != nil {
 				return err
 			}
-			return printNewKey(cmd, &out, k)
-		})
-	}}
+			if grace != 0 && (grace < time.Second || grace%time.Second != 0) {
+				return cli.Usage("--grace %v: must be whole seconds, such as 90s or 1h", grace)
+			}
+			return t.with(func(c *admin.Client) error {
+				var k admin.NewKey
+				if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/roll",
+					admin.RollRequest{GraceSeconds: int(grace / time.Second)}, &k); err != nil {
+					return err
+				}
+				return printNewKey(cmd, &out, k)
+			})
+		}}
 	t.bind(cmd)
 	out.Bind(cmd)
 	cli.DurationVar(cmd, &grace, "grace", 0, "how long the old key stays valid (default: it is revoked now)")

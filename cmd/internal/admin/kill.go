@@ -68,7 +68,8 @@ func (k *killTarget) request(cmd *cobra.Command) (wire.KillRequest, error) {
 func Kill() *cobra.Command {
 	cmd := killOrUndo(false)
 	cmd.Use, cmd.Short = "kill", "Stop an agent, a session, a key, a tool or everything, at once"
-	cmd.Long = "Stop an agent, a session, a key, a tool or everything. Once it returns nothing that it covers is permitted, deferred\n" +
+	cmd.Long = "Stop an agent, a session, a key, a tool or everything. Once it returns nothing that it covers is " +
+		"permitted, deferred\n" +
 		"calls of it are denied, and it lasts until it is undone: see yett unkill.\n" + killWhere
 	cmd.Example = "  yett kill --agent billing-7 --reason \"refunds loop\" --data /var/lib/yett\n" +
 		"  yett kill --tool 'payments/**'\n  yett kill --global --yes\n  yett kill list"
@@ -79,7 +80,8 @@ func Kill() *cobra.Command {
 func Unkill() *cobra.Command {
 	cmd := killOrUndo(true)
 	cmd.Use, cmd.Short = "unkill", "Let go on again what yett kill stopped"
-	cmd.Long = "Let go on again what yett kill stopped: the same flag with the same word. --reason is required, and recorded.\n" + killWhere
+	cmd.Long = "Let go on again what yett kill stopped: the same flag with the same word. --reason is required, and " +
+		"recorded.\n" + killWhere
 	cmd.Example = "  yett unkill --agent billing-7 --reason \"fixed in 1.4.2\" --data /var/lib/yett"
 	return cmd
 }
@@ -101,7 +103,8 @@ func killOrUndo(undo bool) *cobra.Command {
 		if in.Reason, in.Undo = reason, undo; undo && reason == "" {
 			return cli.Usage("unkill needs --reason: it is recorded who let it go on, and why")
 		}
-		if all := in.Scope == "global" || (in.Scope == "agent" || in.Scope == "tool") && strings.Trim(in.Target, "*") == ""; all && !undo && !yes {
+		if all := in.Scope == "global" || (in.Scope == "agent" || in.Scope == "tool") &&
+			strings.Trim(in.Target, "*") == ""; all && !undo && !yes {
 			if err := confirm(cmd, "This stops every agent of this server.", "--yes"); err != nil {
 				return err
 			}
@@ -117,7 +120,8 @@ func killOrUndo(undo bool) *cobra.Command {
 	whom.bind(cmd)
 	cmd.Flags().StringVar(&reason, "reason", "", "why; recorded")
 	if !undo {
-		cmd.Flags().BoolVar(&yes, "yes", false, "confirm a kill of everything without being asked; required where there is no terminal")
+		cmd.Flags().BoolVar(&yes, "yes", false, "confirm a kill of everything without being asked; required where there "+
+			"is no terminal")
 	}
 	return cmd
 }
@@ -125,7 +129,8 @@ func killOrUndo(undo bool) *cobra.Command {
 // confirm asks the person at the terminal. Where there is none nobody can be asked, so flag has to be given.
 func confirm(cmd *cobra.Command, what, flag string) error {
 	if !cli.IsTerminal(cmd.InOrStdin()) {
-		return cli.Usage("%s Nobody can be asked here: standard input is no terminal. Add %s to confirm it; nothing was done", what, flag)
+		return cli.Usage("%s Nobody can be asked here: standard input is no terminal. Add %s to confirm it; nothing was done",
+			what, flag)
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s Type yes to go on: ", what)
 	line, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')

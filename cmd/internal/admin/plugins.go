@@ -36,18 +36,19 @@ func pluginStatus() *cobra.Command {
 				for _, r := range list {
 					rows = append(rows, r)
 				}
-				return out.Print(cmd.OutOrStdout(), rows, false, []string{"NAME", "KIND", "STATE", "CALLS", "ERRORS", "LAG", "DETAIL"}, func(row any) []string {
-					r := row.(admin.PluginRow)
-					lag, detail := "-", r.Detail
-					if f := r.Follower; f != nil {
-						lag = fmt.Sprint(f.LagRecords)
-						detail += "; " + f.State
-						if f.Detail != "" {
-							detail += ": " + f.Detail
+				return out.Print(cmd.OutOrStdout(), rows, false,
+					[]string{"NAME", "KIND", "STATE", "CALLS", "ERRORS", "LAG", "DETAIL"}, func(row any) []string {
+						r := row.(admin.PluginRow)
+						lag, detail := "-", r.Detail
+						if f := r.Follower; f != nil {
+							lag = fmt.Sprint(f.LagRecords)
+							detail += "; " + f.State
+							if f.Detail != "" {
+								detail += ": " + f.Detail
+							}
 						}
-					}
-					return []string{r.Name, r.Kind, r.State, fmt.Sprint(r.Calls), fmt.Sprint(r.Errors), lag, detail}
-				})
+						return []string{r.Name, r.Kind, r.State, fmt.Sprint(r.Calls), fmt.Sprint(r.Errors), lag, detail}
+					})
 			})
 		},
 	}
@@ -69,9 +70,12 @@ func pluginResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume NAME --data DIR",
 		Short: "Let a plugin start again that was given up, or a paused subscriber go on",
-		Long: "A plugin that crashed five times within ten minutes is quarantined until this or a reload, and a subscriber that failed\n" +
-			"five times at one record is paused (on_poison: pause) until this. With --skip a subscriber goes on behind the record\n" +
-			"that it is stuck at, whether it refuses the record or ends because of it; the audit log says so. yett plugin status\n" +
+		Long: "A plugin that crashed five times within ten minutes is quarantined until this or a reload, and a " +
+			"subscriber that failed\n" +
+			"five times at one record is paused (on_poison: pause) until this. With --skip a subscriber goes on behind the " +
+			"record\n" +
+			"that it is stuck at, whether it refuses the record or ends because of it; the audit log says so. yett plugin " +
+			"status\n" +
 			"says which record that is.",
 		Example: "  yett plugin resume entitle --data /var/lib/yett\n  yett plugin resume siem --skip --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
@@ -98,8 +102,10 @@ func pluginReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay NAME --from SEQ --data DIR",
 		Short: "Give a subscriber records of the audit log again, from one on",
-		Long: "Put a subscriber back to a record of the log: it gets that one and all behind it once more, marked as a replay up to\n" +
-			"where it was. The audit log says so. What retention has removed cannot be given again, and asking for it is refused.",
+		Long: "Put a subscriber back to a record of the log: it gets that one and all behind it once more, marked as a " +
+			"replay up to\n" +
+			"where it was. The audit log says so. What retention has removed cannot be given again, and asking for it is " +
+			"refused.",
 		Example: "  yett plugin replay siem --from 1 --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,9 +133,12 @@ func pluginForget() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "forget NAME --data DIR",
 		Short: "Remove the cursor of a subscriber that is not configured any more",
-		Long: "A subscriber that is taken out of audit.subscribers keeps its cursor, its place in the log, and one of the same name goes on\n" +
-			"from there. This removes the cursor: a subscriber of that name then begins anew, where its start says. The audit log says\n" +
-			"so. It is refused while the subscriber is configured; take it out and reload first. For a name without a cursor the error\n" +
+		Long: "A subscriber that is taken out of audit.subscribers keeps its cursor, its place in the log, and one of the " +
+			"same name goes on\n" +
+			"from there. This removes the cursor: a subscriber of that name then begins anew, where its start says. The " +
+			"audit log says\n" +
+			"so. It is refused while the subscriber is configured; take it out and reload first. For a name without a cursor " +
+			"the error\n" +
 			"lists those that have one.",
 		Example: "  yett plugin forget siem --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
@@ -139,7 +148,8 @@ func pluginForget() *cobra.Command {
 				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/forget", nil, &done); err != nil {
 					return err
 				}
-				return out.Done(cmd, done, "%s is forgotten: it had come to record %d; a subscriber of that name begins anew", done.Name, done.Seq)
+				return out.Done(cmd, done, "%s is forgotten: it had come to record %d; a subscriber of that name begins anew",
+					done.Name, done.Seq)
 			})
 		},
 	}

@@ -1,6 +1,6 @@
-// Package admin holds the commands for operators: keys, approvals, grants, the kill switch, audit, reload and plugins of a running server. They
-// reach it by its admin socket, or by its API with a key. audit verify and export also read the directory of a stopped server. A command never
-// decides who may do something: the server does.
+// Package admin holds the commands for operators: keys, approvals, grants, the kill switch, audit, reload and plugins
+// of a running server. They reach it by its admin socket, or by its API with a key. audit verify and export also read
+// the directory of a stopped server. A command never decides who may do something: the server does.
 package admin
 
 import (
@@ -43,15 +43,18 @@ func (r *reach) bind(cmd *cobra.Command) {
 	r.target.bind(cmd)
 	cmd.Flags().StringVar(&r.url, "url", "", "URL of the HTTP API, such as http://127.0.0.1:8420 (default YETT_URL)")
 	cmd.Flags().StringVar(&r.socket, "socket", "", "path of the server's socket (default YETT_SOCKET)")
-	cmd.Flags().StringVar(&r.cacert, "cacert", "", "PEM file with the CA of an https server (default YETT_CACERT, else the system's)")
-	cmd.Flags().StringVar(&r.cert, "cert", "", "PEM file with the certificate to show a server that asks for one (default YETT_CERT)")
+	cmd.Flags().StringVar(&r.cacert, "cacert", "",
+		"PEM file with the CA of an https server (default YETT_CACERT, else the system's)")
+	cmd.Flags().StringVar(&r.cert, "cert", "", "PEM file with the certificate to show a server that asks for one "+
+		"(default YETT_CERT)")
 	cmd.Flags().StringVar(&r.certKey, "cert-key", "", "PEM file with its key (default YETT_CERT_KEY)")
 	cmd.Flags().BoolVar(&r.cleartext, "cleartext", false, "let the key travel over http to another host")
 }
 
 // options works out where the server is. Flags count before the environment, and both are never mixed.
 func (r *reach) options(ctx context.Context) (client.Options, error) {
-	opts := client.Options{URL: r.url, Socket: r.socket, Retries: 2, AllowCleartext: r.cleartext, CACert: r.cacert, Cert: r.cert, CertKey: r.certKey}
+	opts := client.Options{URL: r.url, Socket: r.socket, Retries: 2, AllowCleartext: r.cleartext, CACert: r.cacert,
+		Cert: r.cert, CertKey: r.certKey}
 	local := r.data != "" || r.config != ""
 	switch {
 	case local && (r.url != "" || r.socket != ""):
@@ -74,7 +77,8 @@ func (r *reach) options(ctx context.Context) (client.Options, error) {
 	case r.url == "" && r.socket == "":
 		opts.URL, opts.Socket = os.Getenv("YETT_URL"), os.Getenv("YETT_SOCKET")
 		if opts.URL == "" && opts.Socket == "" {
-			return opts, cli.Usage("where is the server? give --url URL, --socket PATH or --data DIR, or set YETT_URL or YETT_SOCKET")
+			return opts, cli.Usage("where is the server? give --url URL, --socket PATH or --data DIR, or set YETT_URL or " +
+				"YETT_SOCKET")
 		}
 	}
 	return opts, nil
@@ -101,23 +105,26 @@ func dial(opts client.Options, what string, fn func(c *client.Client) error) err
 	return told(fn(c))
 }
 
-// pinned is for the server whose certificate the admin socket has told: that certificate and no other, whatever its name,
-// since the server's address in its data directory need not be in it.
+// pinned is for the server whose certificate the admin socket has told: that certificate and no other, whatever its
+// name, since the server's address in its data directory need not be in it.
 func pinned(certificate string) (*tls.Config, error) {
 	block, _ := pem.Decode([]byte(certificate))
 	if block == nil {
 		return nil, errors.New("admin socket: the server's certificate cannot be read")
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
-			return errors.New("this is not the certificate of the server on that data directory: something else answers at its address")
-		}
-		return nil
-	}}, nil
+	return &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true,
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, block.Bytes) {
+				return errors.New("this is not the certificate of the server on that data directory: something else answers at " +
+					"its address")
+			}
+			return nil
+		}}, nil
 }
 
 // optionFlags are the flags and variables behind the options of the client that its errors name.
-var optionFlags = map[string]string{"URL": "--url", "Key": "YETT_API_KEY", "CACert": "--cacert", "Cert": "--cert and --cert-key"}
+var optionFlags = map[string]string{"URL": "--url", "Key": "YETT_API_KEY", "CACert": "--cacert",
+	"Cert": "--cert and --cert-key"}
 
 // badOption tells a mistake in the options of the client by the flag that it came from.
 func badOption(err error) error {
@@ -170,7 +177,8 @@ func told(err error) error {
 		if way.Needs == "URL" {
 			return cli.Usage("%s is served over HTTP only: give --url URL or --data DIR, or set YETT_URL", way.Op)
 		}
-		return cli.Usage("%s is served on the socket only: give --socket PATH, or --data DIR of a server whose socket is on, or set YETT_SOCKET", way.Op)
+		return cli.Usage("%s is served on the socket only: give --socket PATH, or --data DIR of a server whose socket is "+
+			"on, or set YETT_SOCKET", way.Op)
 	}
 	if hint := hintFor(err); hint != "" {
 		err = fmt.Errorf("%w (%s)", err, hint)

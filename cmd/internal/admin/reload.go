@@ -15,11 +15,16 @@ func Reload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload --data DIR",
 		Short: "Put a running server's configuration in force as its files are now",
-		Long: "Read the configuration of a running server again: parse and check it, start what is new, and swap, all or nothing.\n" +
-			"Calls in flight end on the configuration they began on. On an error the old one stays in force; the error is here, in\n" +
-			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on SIGHUP.\n" +
-			"Plugins that are as they were go on running; one that was quarantined is tried again. What runs is what the digest in\n" +
-			"the configuration or plugins.lock says: a plugin whose file changed is kept, with a word about it, until it is pinned\n" +
+		Long: "Read the configuration of a running server again: parse and check it, start what is new, and swap, all or " +
+			"nothing.\n" +
+			"Calls in flight end on the configuration they began on. On an error the old one stays in force; the error is " +
+			"here, in\n" +
+			"the server's log, on /readyz and in the audit log. A server does this by itself when a file changes, and on " +
+			"SIGHUP.\n" +
+			"Plugins that are as they were go on running; one that was quarantined is tried again. What runs is what the " +
+			"digest in\n" +
+			"the configuration or plugins.lock says: a plugin whose file changed is kept, with a word about it, until it is " +
+			"pinned\n" +
 			"anew. Each plugin is listed with what became of it; -o json has the digests.",
 		Example: "  yett reload --data /var/lib/yett",
 		Args:    cobra.NoArgs,

@@ -20,7 +20,8 @@ func auditTail() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Follow the audit log, until Ctrl-C",
-		Long: "Follow the audit log from now, or from a record on. Each record comes once and in order; when the server goes away it\n" +
+		Long: "Follow the audit log from now, or from a record on. Each record comes once and in order; when the server " +
+			"goes away it\n" +
 			"is waited for, and the rest comes then. Ctrl-C ends it. The socket of the server is needed.\n" + whereHelp,
 		Example: "  yett audit tail --data /var/lib/yett --types decision,kill\n" +
 			"  yett audit tail --from 1 -o jsonl > log.jsonl\n  yett audit tail --agent billing-7 --count 10",
@@ -99,7 +100,8 @@ func (t *tail) show(r *client.Record) error {
 		line = string(cli.VisibleJSON(r.Raw))
 	default:
 		stamp, _, _ := strings.Cut(r.Timestamp, ".")
-		line = tailLine(fmt.Sprint(r.Seq), strings.TrimSuffix(stamp, "Z")+"Z", r.Type, r.Text("agent_id"), r.Text("tool_id"), r.Text("effect"), r.Text("reason_code"))
+		line = tailLine(fmt.Sprint(r.Seq), strings.TrimSuffix(stamp, "Z")+"Z", r.Type, r.Text("agent_id"), r.Text("tool_id"),
+			r.Text("effect"), r.Text("reason_code"))
 		if width := cli.WidthOf(t.out); width > 0 {
 			line = cli.CutTo(line, width)
 		}

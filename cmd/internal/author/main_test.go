@@ -9,7 +9,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/testkit"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 // cacheDir holds compiled modules for all tests.
@@ -17,7 +17,7 @@ var cacheDir string
 
 // TestMain serves as the worker process of modules, too.
 func TestMain(m *testing.M) {
-	if is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
+	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	} else if is {

@@ -45,19 +45,26 @@ type pluginFlags struct {
 
 func (f *pluginFlags) bind(cmd *cobra.Command, timeout time.Duration, about string) {
 	f.bindSettings(cmd)
-	cmd.Flags().StringVar(&f.connect, "connect", "", "socket of a plugin that runs already, unix:///PATH, instead of a file")
+	cmd.Flags().StringVar(&f.connect, "connect", "",
+		"socket of a plugin that runs already, unix:///PATH, instead of a file")
 	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
-	cmd.Flags().StringArrayVar(&f.env, "env", nil, "NAME=VALUE: a variable of its environment, which is empty otherwise; may be given more than once")
-	cmd.Flags().StringArrayVar(&f.read, "read", nil, "PATH: a file or directory that it may read, as the gateway's paths.read; may be given more than once")
-	cmd.Flags().StringArrayVar(&f.write, "write", nil, "PATH: a file or directory that it may write, as the gateway's paths.write; may be given more than once")
-	cmd.Flags().StringVar(&f.network, "network", "", "none, or the TCP ports that it may use, such as 443,5432, as the gateway's network (default: not restricted)")
-	cmd.Flags().BoolVar(&f.open, "unconfined", false, "run it without the kernel's confinement, as confine: off does: to see whether that is what stops it")
+	cmd.Flags().StringArrayVar(&f.env, "env", nil,
+		"NAME=VALUE: a variable of its environment, which is empty otherwise; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.read, "read", nil,
+		"PATH: a file or directory that it may read, as the gateway's paths.read; may be given more than once")
+	cmd.Flags().StringArrayVar(&f.write, "write", nil,
+		"PATH: a file or directory that it may write, as the gateway's paths.write; may be given more than once")
+	cmd.Flags().StringVar(&f.network, "network", "",
+		"none, or the TCP ports that it may use, such as 443,5432, as the gateway's network (default: not restricted)")
+	cmd.Flags().BoolVar(&f.open, "unconfined", false,
+		"run it without the kernel's confinement, as confine: off does: to see whether that is what stops it")
 	cmd.Flags().BoolVar(&f.logs, "log", false, "print what the plugin logs on stderr")
 	cli.DurationVar(cmd, &f.timeout, "timeout", timeout, about)
 }
 
 func (f *pluginFlags) bindSettings(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.config, "config", "", "its settings: a JSON object, or a file that holds one in JSON or YAML (default: its own example_config)")
+	cmd.Flags().StringVar(&f.config, "config", "",
+		"its settings: a JSON object, or a file that holds one in JSON or YAML (default: its own example_config)")
 }
 
 // source reads [BINARY] and --connect: exactly one of them.
@@ -156,16 +163,22 @@ func pluginConform() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conform BINARY | --connect unix:///PATH",
 		Short: "Say whether a plugin keeps the protocol, and what to mend if not",
-		Long: "Start a plugin as the gateway does and hold it to the protocol: handshake and mutual TLS, Info and its schema, Configure and\n" +
-			"validate_only, health, calls that are unknown, malformed, large, late, many at once and on a stream, texts, batches of the\n" +
-			"audit log, standard output, SIGTERM, kill -9, and what it leaves behind. It runs with its example_config or --config. A\n" +
+		Long: "Start a plugin as the gateway does and hold it to the protocol: handshake and mutual TLS, Info and its " +
+			"schema, Configure and\n" +
+			"validate_only, health, calls that are unknown, malformed, large, late, many at once and on a stream, texts, " +
+			"batches of the\n" +
+			"audit log, standard output, SIGTERM, kill -9, and what it leaves behind. It runs with its example_config or " +
+			"--config. A\n" +
 			"required secret that is not given gets a made-up value. With --connect, what concerns its process is skipped.\n" +
-			"--calls is a file with one call a line: {\"tool_id\": …, \"args\": {…}, \"context\": {…}, \"agent_id\": …, \"effect\": \"DENY\"}; where\n" +
+			"--calls is a file with one call a line: {\"tool_id\": …, \"args\": {…}, \"context\": {…}, \"agent_id\": …, " +
+			"\"effect\": \"DENY\"}; where\n" +
 			"effect is given, the answer must be that.\n" +
-			"Exit 0: it conforms; 1: it does not, and a sentence for each check says why; 2: a mistake on the command line.\n\n" +
+			"Exit 0: it conforms; 1: it does not, and a sentence for each check says why; 2: a mistake on the command " +
+			"line.\n\n" +
 			"Checks: " + wrapped(conform.Names()),
-		Example: "  yett plugin conform ./entitle\n  yett plugin conform ./entitle --config settings.json --secret token=token.txt --calls calls.jsonl",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  yett plugin conform ./entitle\n  yett plugin conform ./entitle --config settings.json --secret " +
+			"token=token.txt --calls calls.jsonl",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.Check(); err != nil {
 				return err
@@ -192,9 +205,11 @@ func pluginConform() *cobra.Command {
 			return printConform(cmd, &out, rep)
 		},
 	}
-	f.bind(cmd, 50*time.Millisecond, "how long one call may take, as limits.timeout of the plugin in the gateway's configuration")
+	f.bind(cmd, 50*time.Millisecond, "how long one call may take, as limits.timeout of the plugin in the gateway's "+
+		"configuration")
 	cmd.Flags().StringVar(&calls, "calls", "", "file of calls to try beside the suite's own, JSON lines")
-	cmd.Flags().StringArrayVar(&texts, "text", nil, "file with a text to scan beside the suite's own; may be given more than once")
+	cmd.Flags().StringArrayVar(&texts, "text", nil,
+		"file with a text to scan beside the suite's own; may be given more than once")
 	cmd.Flags().StringArrayVar(&only, "check", nil, "only this check, and those it stands on; may be given more than once")
 	cli.DurationVar(cmd, &total, "total", 2*time.Minute, "how long the whole run may take")
 	out.Bind(cmd)
@@ -230,7 +245,8 @@ func (f *pluginFlags) conformOptions(cmd *cobra.Command, args []string) (o confo
 	if f.timeout <= 0 {
 		return o, cli.Usage("--timeout %v: want more than nothing", f.timeout)
 	}
-	o = conform.Options{Path: path, Connect: f.connect, Timeout: f.timeout, Version: cli.Version(), CheckConfig: holdsSettings, Log: f.logTo(cmd)}
+	o = conform.Options{Path: path, Connect: f.connect, Timeout: f.timeout, Version: cli.Version(),
+		CheckConfig: holdsSettings, Log: f.logTo(cmd)}
 	if o.Config, err = f.settings(cmd.Context()); err != nil {
 		return o, err
 	}
@@ -247,7 +263,8 @@ func (f *pluginFlags) policy() (p confine.Policy, err error) {
 	given := len(f.read)+len(f.write) > 0 || f.network != ""
 	switch {
 	case given && f.connect != "":
-		return p, cli.Usage("--read, --write and --network have no effect with --connect: whoever started the plugin confines it. Leave them out")
+		return p, cli.Usage("--read, --write and --network have no effect with --connect: whoever started the plugin " +
+			"confines it. Leave them out")
 	case given && f.open:
 		return p, cli.Usage("--read, --write and --network have no effect with --unconfined: leave one or the other out")
 	}
@@ -324,10 +341,11 @@ func printConform(cmd *cobra.Command, out *cli.Output, rep *conform.Report) erro
 		rows = []any{rep}
 	}
 	words := map[conform.Outcome]string{conform.Pass: "ok", conform.Fail: "FAILED", conform.Skipped: "skipped"}
-	err := out.PrintRows(cmd.OutOrStdout(), rows, one, []cli.Column{cli.Whole("RESULT"), cli.Whole("CHECK"), cli.Wrap("DETAIL")}, func(row any) []string {
-		r := row.(*conform.Result)
-		return []string{words[r.Outcome], r.Name, r.Why}
-	})
+	err := out.PrintRows(cmd.OutOrStdout(), rows, one,
+		[]cli.Column{cli.Whole("RESULT"), cli.Whole("CHECK"), cli.Wrap("DETAIL")}, func(row any) []string {
+			r := row.(*conform.Result)
+			return []string{words[r.Outcome], r.Name, r.Why}
+		})
 	if err != nil {
 		return err
 	}
@@ -337,11 +355,14 @@ func printConform(cmd *cobra.Command, out *cli.Output, rep *conform.Report) erro
 		what = rep.Connect
 	}
 	if !rep.Pass {
-		return cli.Fail(cli.ExitFailure, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed, len(rep.Checks), cli.Visible(rep.Reason)))
+		return cli.Fail(cli.ExitFailure, fmt.Errorf("%s does not conform: %d of %d checks failed: %s", what, failed,
+			len(rep.Checks), cli.Visible(rep.Reason)))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, cli.Visible(rep.Name), cli.Visible(rep.Version), strings.Join(rep.Kinds, ", "))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s conforms (%s %s: %s)\n", what, cli.Visible(rep.Name), cli.Visible(rep.Version),
+		strings.Join(rep.Kinds, ", "))
 	if rep.Untried() {
-		fmt.Fprintln(cmd.ErrOrStderr(), "note: all answers were ABSTAIN, so nothing is known about its rules: give --calls FILE with calls that they are for")
+		fmt.Fprintln(cmd.ErrOrStderr(), "note: all answers were ABSTAIN, so nothing is known about its rules: give "+
+			"--calls FILE with calls that they are for")
 	}
 	if rep.Digest != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), rep.Digest)

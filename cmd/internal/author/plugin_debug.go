@@ -26,12 +26,15 @@ func pluginDebug() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debug BINARY",
 		Short: "Wait for a plugin that was started under a debugger, and try calls on it",
-		Long: "Print how to start the plugin under a debugger in another terminal, wait until its socket is there, connect, and then\n" +
+		Long: "Print how to start the plugin under a debugger in another terminal, wait until its socket is there, " +
+			"connect, and then\n" +
 			"do what yett plugin run does, with an hour for each call: set breakpoints, type calls.\n\n" +
 			"A plugin built with sdk/plugin serves on a socket when it is started with --listen, so for Go it is\n" +
 			"  dlv exec ./entitle -- --listen unix:///…/plugin.sock\n" +
-			"Another one is started with the variables of the handshake, and its socket in the folder that they name is found. It has\n" +
-			"no PLUGIN_CLIENT_CERT and so no TLS. While it serves, yett plugin conform --connect works on it, too.\n\n" + trialHelp,
+			"Another one is started with the variables of the handshake, and its socket in the folder that they name is " +
+			"found. It has\n" +
+			"no PLUGIN_CLIENT_CERT and so no TLS. While it serves, yett plugin conform --connect works on it, too.\n\n" +
+			trialHelp,
 		Example: "  yett plugin debug ./entitle\n  yett plugin debug ./entitle --config settings.json --tool mail/send",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +67,8 @@ func pluginDebug() *cobra.Command {
 	f.bindSettings(cmd)
 	cmd.Flags().StringArrayVar(&f.secrets, "secret", nil, "NAME=FILE: a secret of the plugin; may be given more than once")
 	cli.DurationVar(cmd, &f.timeout, "timeout", debugTimeout, "how long one call may take")
-	cmd.Flags().StringVar(&socket, "dir", "", "folder for the socket, which must be there (default: a new one, removed at the end)")
+	cmd.Flags().StringVar(&socket, "dir", "", "folder for the socket, which must be there (default: a new one, removed "+
+		"at the end)")
 	t.bind(cmd)
 	return cmd
 }

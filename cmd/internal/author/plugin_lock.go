@@ -14,7 +14,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/regular"
 	"github.com/yett-dev/yett/scanners"
 )
@@ -31,9 +31,12 @@ func pluginLock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock --config FILE",
 		Short: "Pin the plugins of a configuration: write their digests and signers to plugins.lock beside it",
-		Long: "Read the file of every wasm module and of every plugin with exec, verify the signature beside it (FILE.minisig) with the\n" +
-			"keys of trust.keys, and write plugins.lock beside the configuration. A server then runs those bytes and no others. Nothing\n" +
-			"is run here, and the configuration stays as it is. A digest that stands in it must hold too; it may be left out. After each\n" +
+		Long: "Read the file of every wasm module and of every plugin with exec, verify the signature beside it " +
+			"(FILE.minisig) with the\n" +
+			"keys of trust.keys, and write plugins.lock beside the configuration. A server then runs those bytes and no " +
+			"others. Nothing\n" +
+			"is run here, and the configuration stays as it is. A digest that stands in it must hold too; it may be left " +
+			"out. After each\n" +
 			"build of a plugin it is to be done again. --check writes nothing: exit 1 when the lock is not what it would write.",
 		Example: "  yett plugin lock --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
@@ -49,7 +52,7 @@ func pluginLock() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lock, err := core.LockModules(cmd.Context(), cfg)
+			lock, err := loaded.LockModules(cmd.Context(), cfg)
 			if err != nil {
 				return err
 			}
@@ -94,8 +97,8 @@ func writeLock(cmd *cobra.Command, out *cli.Output, file string, lock config.Loc
 	return out.Done(cmd, written{path, len(lock.Plugins), true}, "%s pins %s", path, files(len(lock.Plugins)))
 }
 
-// signersChanged says which files somebody else has signed, or nobody any more, since the lock before: other bytes are what an author
-// does, another author is what an operator should know of.
+// signersChanged says which files somebody else has signed, or nobody any more, since the lock before: other bytes are
+// what an author does, another author is what an operator should know of.
 func signersChanged(before []byte, lock config.Lock) (lines []string) {
 	old, err := config.ReadLock(before)
 	if err != nil {
@@ -108,11 +111,14 @@ func signersChanged(before []byte, lock config.Lock) (lines []string) {
 		switch {
 		case !there || was.Signer == is:
 		case is == "":
-			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and nobody has signed it now", cli.Visible(name), cli.Visible(was.Signer)))
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and nobody has signed it now",
+				cli.Visible(name), cli.Visible(was.Signer)))
 		case was.Signer == "":
-			lines = append(lines, fmt.Sprintf("plugins.%s: is signed by %s now, and was signed by nobody", cli.Visible(name), cli.Visible(is)))
+			lines = append(lines, fmt.Sprintf("plugins.%s: is signed by %s now, and was signed by nobody", cli.Visible(name),
+				cli.Visible(is)))
 		default:
-			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and is signed by %s now", cli.Visible(name), cli.Visible(was.Signer), cli.Visible(is)))
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and is signed by %s now",
+				cli.Visible(name), cli.Visible(was.Signer), cli.Visible(is)))
 		}
 	}
 	return lines

@@ -33,7 +33,8 @@ type trial struct {
 }
 
 func (t *trial) bind(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&t.call.ToolID, "tool", "", "authorizers: ask about one call of this tool instead of reading calls")
+	cmd.Flags().StringVar(&t.call.ToolID, "tool", "",
+		"authorizers: ask about one call of this tool instead of reading calls")
 	cmd.Flags().StringVar(&t.args, "args", "", "with --tool: its arguments, a JSON object")
 	cmd.Flags().StringVar(&t.context, "context", "", "with --tool: its context, a JSON object")
 	cmd.Flags().StringVar(&t.call.AgentID, "agent", "", "with --tool: the agent")
@@ -78,10 +79,12 @@ func pluginRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run BINARY | --connect unix:///PATH",
 		Short: "Start a plugin as the gateway does and try calls, texts or records on it",
-		Long: "Start a plugin as the gateway does, hand over its settings (its example_config, or --config) and the secrets that it\n" +
+		Long: "Start a plugin as the gateway does, hand over its settings (its example_config, or --config) and the " +
+			"secrets that it\n" +
 			"requires (--secret), and try it.\n" + trialHelp +
 			"Answers are read as strictly as the gateway reads them. Exit 1 when something was not answered.",
-		Example: "  yett plugin run ./entitle --tool mail/send --args '{\"to\":\"a@example.com\"}' --secret license=license.txt\n  yett plugin run ./entitle -o jsonl < calls.jsonl\n" +
+		Example: "  yett plugin run ./entitle --tool mail/send --args '{\"to\":\"a@example.com\"}' --secret " +
+			"license=license.txt\n  yett plugin run ./entitle -o jsonl < calls.jsonl\n" +
 			"  yett audit export --data data --out - | yett plugin run ./sink",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,11 +108,13 @@ const pluginStart = 30 * time.Second
 
 var secretField = regexp.MustCompile(`\bsecrets\.([A-Za-z0-9._-]{1,64}): `)
 
-// withSecret says how a plugin that refused to run is given what it lacks: a secret, since conform makes one up and run does not, or a
-// file, a port or a process that the kernel kept from it.
+// withSecret says how a plugin that refused to run is given what it lacks: a secret, since conform makes one up and run
+// does not, or a file, a port or a process that the kernel kept from it.
 func withSecret(err error, o conform.Options) error {
-	if text := err.Error(); o.Connect == "" && !o.Unconfined && (strings.Contains(text, "permission denied") || strings.Contains(text, "operation not permitted")) {
-		return fmt.Errorf("%w; it runs confined: give it what it needs with --read, --write and --network, or try --unconfined", err)
+	if text := err.Error(); o.Connect == "" && !o.Unconfined &&
+		(strings.Contains(text, "permission denied") || strings.Contains(text, "operation not permitted")) {
+		return fmt.Errorf("%w; it runs confined: give it what it needs with --read, --write and --network, or try "+
+			"--unconfined", err)
 	}
 	m := secretField.FindStringSubmatch(err.Error())
 	if m == nil || o.Connect != "" || o.Secrets[m[1]] != nil {
@@ -129,8 +134,10 @@ func (t *trial) run(cmd *cobra.Command, o conform.Options) error {
 	defer client.Close()
 	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cli.Visible(client.Name), strings.Join(client.Kinds, ", "))
 	switch {
-	case t.log != "" && !client.Is("subscriber"), t.text != "" && !client.Is("scanner"), t.call.ToolID != "" && !client.Is("authorizer"):
-		return cli.Usage("--tool is for authorizers, --text for scanners, --feed for subscribers; this plugin is: %s", strings.Join(client.Kinds, ", "))
+	case t.log != "" && !client.Is("subscriber"), t.text != "" && !client.Is("scanner"), t.call.ToolID != "" &&
+		!client.Is("authorizer"):
+		return cli.Usage("--tool is for authorizers, --text for scanners, --feed for subscribers; this plugin is: %s",
+			strings.Join(client.Kinds, ", "))
 	case t.call.ToolID != "":
 		return t.one(cmd, client)
 	case t.text != "" || client.Is("scanner") && !client.Is("authorizer") && t.log == "":
@@ -168,7 +175,8 @@ func (t *trial) ask(cmd *cobra.Command, c *conform.Client, id uint64, call confo
 		return false, err
 	}
 	said := strings.TrimSpace(a.Code + " " + a.Reason)
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%-8s %s %s (%v)\n", a.Effect, cli.Visible(call.ToolID), cli.Visible(said), time.Duration(a.Micros)*time.Microsecond)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%-8s %s %s (%v)\n", a.Effect, cli.Visible(call.ToolID), cli.Visible(said),
+		time.Duration(a.Micros)*time.Microsecond)
 	return true, err
 }
 
@@ -224,7 +232,8 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 	var err error
 	if t.text != "" {
 		text, err = regular.ReadNamed(cmd.Context(), t.text, maxSampleText)
-	} else if text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSampleText+1)); err == nil && len(text) > maxSampleText {
+	} else if text, err = io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxSampleText+1)); err == nil &&
+		len(text) > maxSampleText {
 		err = fmt.Errorf("standard input has more than %d bytes", maxSampleText)
 	}
 	if err != nil {
@@ -236,10 +245,12 @@ func (t *trial) scan(cmd *cobra.Command, c *conform.Client) error {
 	}
 	rows := make([]any, 0, len(found))
 	for _, f := range found {
-		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
+		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence,
+			f.Severity.String(), f.Suggested.String(), f.Replacement})
 	}
 	return t.out.PrintRows(cmd.OutOrStdout(), rows, false,
-		[]cli.Column{cli.Whole("KIND"), cli.Whole("START"), cli.Whole("END"), cli.Whole("SEVERITY"), cli.Whole("ACTION"), cli.Cut("TEXT")},
+		[]cli.Column{cli.Whole("KIND"), cli.Whole("START"), cli.Whole("END"), cli.Whole("SEVERITY"), cli.Whole("ACTION"),
+			cli.Cut("TEXT")},
 		func(row any) []string {
 			f := row.(*scanFinding)
 			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, f.Text}

@@ -28,8 +28,10 @@ func pluginScaffold() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME [--kind authorizer|scanner|subscriber] [--lang go|python]",
 		Short: "Write a plugin project that builds, passes its tests and conforms",
-		Long: "Write a project for a process plugin to a folder of its own; no file is overwritten. The SDK is copied into it, from --sdk,\n" +
-			"from the module cache of Go (go mod download " + ownModule + ") or from the checkout that this program was built from, so\n" +
+		Long: "Write a project for a process plugin to a folder of its own; no file is overwritten. The SDK is copied " +
+			"into it, from --sdk,\n" +
+			"from the module cache of Go (go mod download " + ownModule +
+			") or from the checkout that this program was built from, so\n" +
 			"nothing is downloaded. A project in Python is an authorizer; its build.sh needs grpcio.",
 		Example: "  yett plugin new entitle && cd entitle && go build -o entitle . && yett plugin conform ./entitle",
 		Args:    cobra.ExactArgs(1),
@@ -62,7 +64,8 @@ func pluginScaffold() *cobra.Command {
 			if kind == "authorizer" {
 				calls = " --calls calls.jsonl"
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && %s && yett plugin conform ./%s%s\n", cli.Quoted(dir), build, args[0], calls)
+			fmt.Fprintf(cmd.ErrOrStderr(), "next: cd %s && %s && yett plugin conform ./%s%s\n", cli.Quoted(dir), build, args[0],
+				calls)
 			return nil
 		},
 	}
@@ -70,7 +73,8 @@ func pluginScaffold() *cobra.Command {
 	cmd.Flags().StringVar(&kind, "kind", "authorizer", "what it is: "+strings.Join(conform.Kinds, ", "))
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(conform.Languages, ", "))
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to write to (default ./NAME)")
-	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go, or where this program was built)")
+	cmd.Flags().StringVar(&sdk, "sdk", "", "folder of Yett's source (default: the module cache of Go, or where this "+
+		"program was built)")
 	return cmd
 }
 
@@ -98,7 +102,8 @@ func sdkSource(given string) (fs.FS, error) {
 			given = builtFrom()
 		}
 		if given == "" {
-			return nil, fmt.Errorf("the SDK's source is neither in the module cache (%w) nor where this program was built: give a checkout of %s with --sdk DIR", err, ownModule)
+			return nil, fmt.Errorf("the SDK's source is neither in the module cache (%w) nor where this program was built: "+
+				"give a checkout of %s with --sdk DIR", err, ownModule)
 		}
 	}
 	switch ours, err := isOwnSource(given); {
@@ -116,8 +121,8 @@ func isOwnSource(dir string) (bool, error) {
 	return bytes.HasPrefix(text, []byte("module "+ownModule+"\n")), err
 }
 
-// builtFrom is the checkout that this program was built from, "" if it is not there. A program that was built with -trimpath does
-// not know it.
+// builtFrom is the checkout that this program was built from, "" if it is not there. A program that was built with
+// -trimpath does not know it.
 func builtFrom() string {
 	_, file, _, _ := runtime.Caller(0)
 	dir := filepath.Join(filepath.Dir(file), "../../..") // of cmd/internal/author

@@ -15,8 +15,8 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -36,14 +36,17 @@ func rulesTest() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test FILE…",
 		Short: "Run files of cases: exit 0 if the rules say what every case wants, 1 if not",
-		Long: "Ask rules about the calls of files of cases (YAML or JSON), and compare. Nothing runs but the rules: no modules, no\n" +
-			"approvals, no counters. A call that no rule matches is denied with UNMATCHED_DENY. Numbers are kept as written.\n\n" +
+		Long: "Ask rules about the calls of files of cases (YAML or JSON), and compare. Nothing runs but the rules: no " +
+			"modules, no\n" +
+			"approvals, no counters. A call that no rule matches is denied with UNMATCHED_DENY. Numbers are kept as " +
+			"written.\n\n" +
 			"  rules: house.yaml            # or a list; relative to this file; read as one list\n" +
 			"  cases:\n" +
 			"    - name: a large refund waits\n" +
 			"      call: {agent_id: bot-7, tool_id: pay, operation: refund, args: {amount: 1000.01}}\n" +
 			"      want: {effect: defer, rule: big-refunds, reason_code: RULE_DEFER}\n\n" +
-			"call also takes session_id, context, key (a name, or {id, name}) and now (2026-03-04T05:06:07Z; the beginning of\n" +
+			"call also takes session_id, context, key (a name, or {id, name}) and now (2026-03-04T05:06:07Z; the " +
+			"beginning of\n" +
 			"2026 if not given). rule and reason_code of want are compared when given. Exit 1 also when a file cannot be read.",
 		Example: "  yett rules test house.cases.yaml\n  yett rules test -o json --junit report.xml cases/*.yaml",
 		Args:    cobra.MinimumNArgs(1),
@@ -93,7 +96,7 @@ func runCases(ctx context.Context, paths []string) ([]any, error) {
 	for i, path := range paths {
 		var err error
 		if files[i], err = config.ReadCases(path); err == nil {
-			sets[i], err = core.CompileRules(files[i].Rules)
+			sets[i], err = loaded.CompileRules(files[i].Rules)
 		}
 		errs = append(errs, err)
 	}
@@ -180,14 +183,16 @@ func reportCases(cmd *cobra.Command, out *cli.Output, junit string, rows []any) 
 			failed++
 		}
 	}
-	cols := []cli.Column{cli.Whole("RESULT"), cli.Wrap("FILE"), cli.Wrap("CASE"), cli.Wrap("SAID"), cli.Wrap("WANT"), cli.Wrap("REASON")}
+	cols := []cli.Column{cli.Whole("RESULT"), cli.Wrap("FILE"), cli.Wrap("CASE"), cli.Wrap("SAID"), cli.Wrap("WANT"),
+		cli.Wrap("REASON")}
 	err := out.PrintRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		r := row.(*caseRow)
 		result := "pass"
 		if !r.Pass {
 			result = "FAIL"
 		}
-		return []string{result, r.File + ":" + strconv.Itoa(r.Line), oneLine(r.Name), r.Got.String(), r.Want.String(), oneLine(r.Reason)}
+		return []string{result, r.File + ":" + strconv.Itoa(r.Line), oneLine(r.Name), r.Got.String(), r.Want.String(),
+			oneLine(r.Reason)}
 	})
 	if err == nil && junit != "" {
 		err = writeJUnit(junit, rows)
@@ -287,12 +292,14 @@ type limitRow struct {
 var limitKinds = map[sdk.LimitKind]string{sdk.LimitRate: "rate", sdk.LimitBudget: "budget", sdk.LimitLoop: "loop"}
 
 func rowOf(v sdk.Verdict) *verdictRow {
-	r := &verdictRow{said: said{v.Effect.String(), v.RuleID, v.Code}, Reason: v.Reason, Message: v.Message, Priority: string(v.Priority), Approvals: v.Approvals, From: v.From}
+	r := &verdictRow{said: said{v.Effect.String(), v.RuleID, v.Code}, Reason: v.Reason, Message: v.Message,
+		Priority: string(v.Priority), Approvals: v.Approvals, From: v.From}
 	if v.Expires > 0 {
 		r.Expires = config.Duration(v.Expires).String()
 	}
 	for _, l := range v.Limits {
-		r.Limits = append(r.Limits, limitRow{limitKinds[l.Kind], l.Rule, l.Per, config.Duration(l.Window).String(), l.Amount, l.Max})
+		r.Limits = append(r.Limits, limitRow{limitKinds[l.Kind], l.Rule, l.Per, config.Duration(l.Window).String(), l.Amount,
+			l.Max})
 	}
 	return r
 }

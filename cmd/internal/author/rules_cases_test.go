@@ -42,14 +42,18 @@ func TestCasesKeepThresholdsExact(t *testing.T) {
 		fmt.Fprintf(&rules, "  - {id: permit%d, tools: [permit%d], when: %q, effect: permit}\n", i, i, when)
 	}
 	for i, when := range []string{"args.amount > 1000000", "1000000 < args.amount"} {
-		fmt.Fprintf(&rules, "  - {id: deny%d, tools: [deny%d], when: %q, effect: deny}\n  - {id: after-deny%d, tools: [deny%d], effect: permit}\n", i, i, when, i, i)
-		fmt.Fprintf(&rules, "  - {id: defer%d, tools: [defer%d], when: %q, effect: defer}\n  - {id: after-defer%d, tools: [defer%d], effect: permit}\n", i, i, when, i, i)
+		fmt.Fprintf(&rules, "  - {id: deny%d, tools: [deny%d], when: %q, effect: deny}\n  - {id: after-deny%d, tools: "+
+			"[deny%d], effect: permit}\n", i, i, when, i, i)
+		fmt.Fprintf(&rules, "  - {id: defer%d, tools: [defer%d], when: %q, effect: defer}\n  - {id: after-defer%d, tools: "+
+			"[defer%d], effect: permit}\n", i, i, when, i, i)
 	}
 	n := 0
 	for args, within := range map[string]bool{
-		"{amount: 1000000}": true, "{amount: 1e6}": true, "{amount: 1000000.0}": true, "{amount: 999999.99999999999999999999}": true, "{amount: -1e400}": true,
-		"{amount: 1000000.01}": false, "{amount: 1000000.00000000000000000001}": false, "{amount: 1000004}": false, "{amount: 1e400}": false,
-		`{amount: "1000000"}`: false, "{amount: null}": false, "{}": false, "{amount: [1]}": false, "{amount: true}": false,
+		"{amount: 1000000}": true, "{amount: 1e6}": true, "{amount: 1000000.0}": true,
+		"{amount: 999999.99999999999999999999}": true, "{amount: -1e400}": true,
+		"{amount: 1000000.01}": false, "{amount: 1000000.00000000000000000001}": false, "{amount: 1000004}": false,
+		"{amount: 1e400}": false, `{amount: "1000000"}`: false, "{amount: null}": false, "{}": false, "{amount: [1]}": false,
+		"{amount: true}": false,
 	} {
 		for i := range 2 {
 			for effect, want := range map[string]string{"permit": "deny", "deny": "deny", "defer": "defer"} {
@@ -57,14 +61,16 @@ func TestCasesKeepThresholdsExact(t *testing.T) {
 					want = "permit"
 				}
 				n++
-				fmt.Fprintf(&cases, "  - {name: case %d, call: {agent_id: a, tool_id: %s%d, args: %s}, want: {effect: %s}}\n", n, effect, i, args, want)
+				fmt.Fprintf(&cases, "  - {name: case %d, call: {agent_id: a, tool_id: %s%d, args: %s}, want: {effect: %s}}\n", n,
+					effect, i, args, want)
 			}
 		}
 	}
 	writeHere(t, dir, "house.yaml", rules.String())
 	path := writeHere(t, dir, "cases.yaml", cases.String())
 	code, stdout, stderr := runHere(t, "", "rules", "test", path)
-	if code != 0 || !strings.Contains(stderr, fmt.Sprintf("%d of %d cases pass", n, n)) || strings.Count(stdout, "\npass ") != n {
+	if code != 0 || !strings.Contains(stderr, fmt.Sprintf("%d of %d cases pass", n, n)) ||
+		strings.Count(stdout, "\npass ") != n {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -95,7 +101,8 @@ cases:
 func TestJUnitIsXML(t *testing.T) {
 	dir := t.TempDir()
 	writeHere(t, dir, "house.yaml", "rules:\n  - {id: r, tools: [\"**\"], effect: deny, reason: \"<&]]>\\\" no\"}\n")
-	path := writeHere(t, dir, "cases.yaml", "rules: house.yaml\ncases:\n  - {name: \"a <b> & \\\"c\\\"\", call: {agent_id: a, tool_id: t}, want: {effect: permit}}\n")
+	path := writeHere(t, dir, "cases.yaml", "rules: house.yaml\ncases:\n  - {name: \"a <b> & \\\"c\\\"\", call: "+
+		"{agent_id: a, tool_id: t}, want: {effect: permit}}\n")
 	report := filepath.Join(dir, "report.xml")
 	if code, _, stderr := runHere(t, "", "rules", "test", path, "--junit", report); code != 1 {
 		t.Fatalf("exit %d: %s", code, stderr)
@@ -108,12 +115,14 @@ func TestJUnitIsXML(t *testing.T) {
 	if err := xml.Unmarshal(text, &got); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if got.Tests != 1 || got.Failures != 1 || got.Suites[0].Cases[0].Name != `a <b> & "c"` || got.Suites[0].Cases[0].Failure.Text != `<&]]>" no` {
+	if got.Tests != 1 || got.Failures != 1 || got.Suites[0].Cases[0].Name != `a <b> & "c"` ||
+		got.Suites[0].Cases[0].Failure.Text != `<&]]>" no` {
 		t.Errorf("got %+v", got.Suites[0].Cases[0])
 	}
 }
 
-// A call may have a time of its own; without one, it is the one handed in. Documents are read as strictly as on the wire.
+// A call may have a time of its own; without one, it is the one handed in. Documents are read as strictly as on the
+// wire.
 func TestCallOf(t *testing.T) {
 	now := time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
 	call, err := callOf(&config.Call{AgentID: "a", ToolID: "t/x", Operation: "o"}, now)
@@ -139,9 +148,11 @@ func TestExplainAgreesWithTest(t *testing.T) {
   - {id: count, tools: ["a/*"], effect: permit, budget: {amount: args.n, limit: 9, window: 1h, per: agent}}
 `)
 	for call, want := range map[string]string{
-		`{agent_id: x, tool_id: a/b, args: {n: 6}}`: "DENY RULE_DENY stop", `{agent_id: x, tool_id: a/b, args: {n: 5}}`: "DEFER RULE_DEFER ask",
-		`{agent_id: y, tool_id: a/b, args: {n: 5}}`: "PERMIT RULE_PERMIT count", `{agent_id: y, tool_id: a/b, args: {n: -1}}`: "DENY SCHEMA_INVALID count",
-		`{agent_id: y, tool_id: c}`: "DENY UNMATCHED_DENY ",
+		`{agent_id: x, tool_id: a/b, args: {n: 6}}`:  "DENY RULE_DENY stop",
+		`{agent_id: x, tool_id: a/b, args: {n: 5}}`:  "DEFER RULE_DEFER ask",
+		`{agent_id: y, tool_id: a/b, args: {n: 5}}`:  "PERMIT RULE_PERMIT count",
+		`{agent_id: y, tool_id: a/b, args: {n: -1}}`: "DENY SCHEMA_INVALID count",
+		`{agent_id: y, tool_id: c}`:                  "DENY UNMATCHED_DENY ",
 	} {
 		code, stdout, stderr := runHere(t, call, "rules", "explain", "--rules", house, "--call", "-", "-o", "json")
 		var e explanation
@@ -150,7 +161,8 @@ func TestExplainAgreesWithTest(t *testing.T) {
 		}
 		got := e.Verdict.Effect + " " + e.Verdict.ReasonCode + " " + e.Verdict.Rule
 		f := strings.Fields(want)
-		cases := writeHere(t, dir, "cases.yaml", fmt.Sprintf("rules: house.yaml\ncases:\n  - {name: a, call: %s, want: {effect: %s, reason_code: %s}}\n", call, f[0], f[1]))
+		cases := writeHere(t, dir, "cases.yaml", fmt.Sprintf("rules: house.yaml\ncases:\n  - {name: a, call: %s, want: "+
+			"{effect: %s, reason_code: %s}}\n", call, f[0], f[1]))
 		code, _, stderr = runHere(t, "", "rules", "test", cases)
 		if got != want || code != 0 {
 			t.Errorf("%s: explained as %q, want %q; test: exit %d %s", call, got, want, code, stderr)

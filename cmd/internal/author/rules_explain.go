@@ -13,8 +13,8 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core"
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk"
@@ -32,14 +32,19 @@ func rulesExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [--config FILE | --rules FILE] --call FILE",
 		Short: "Say which rules look at a call, what their conditions say, and the verdict with its limits",
-		Long: "Ask rules about one call and tell how they come to their verdict. The call is JSON or YAML, from a file or, with -,\n" +
-			"from standard input: agent_id, tool_id, and as far as rules ask for them operation, session_id, args, context, key\n" +
+		Long: "Ask rules about one call and tell how they come to their verdict. The call is JSON or YAML, from a file " +
+			"or, with -,\n" +
+			"from standard input: agent_id, tool_id, and as far as rules ask for them operation, session_id, args, " +
+			"context, key\n" +
 			"(a name, or {id, name}) and now (this moment if not given).\n\n" +
 			"With --config, every step of chains.authorize that has rules is asked, as in a server; steps that run modules,\n" +
-			"scan_args, approvals, grants and counters are not, and are named on standard error. Limits are those a permit would be\n" +
-			"counted against. Rules whose tools do not cover the call are not looked at, and not listed. Exit 0 whatever the verdict.",
+			"scan_args, approvals, grants and counters are not, and are named on standard error. Limits are those a permit " +
+			"would be\n" +
+			"counted against. Rules whose tools do not cover the call are not looked at, and not listed. Exit 0 whatever the " +
+			"verdict.",
 		Example: "  yett rules explain --rules house.yaml --call call.json\n" +
-			"  echo '{agent_id: bot-7, tool_id: pay/refund, args: {amount: 12.50}}' | yett rules explain --config yett.yaml --call - -o json",
+			"  echo '{agent_id: bot-7, tool_id: pay/refund, args: {amount: 12.50}}' | yett rules explain --config yett.yaml " +
+			"--call - -o json",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -147,7 +152,8 @@ func (f *explainFlags) chain() (*explainer, error) {
 		if s.ScanArgs {
 			x.notRun = append(x.notRun, fmt.Sprintf("scan_args of step %s", s.Name))
 		}
-		step := chain.Step{Name: s.Name, Shadow: s.Mode == "shadow", Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions}}
+		step := chain.Step{Name: s.Name, Shadow: s.Mode == "shadow",
+			Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions}}
 		if err := x.add(step, s.Rules); err != nil {
 			return nil, err
 		}
@@ -156,7 +162,7 @@ func (f *explainFlags) chain() (*explainer, error) {
 }
 
 func (x *explainer) add(step chain.Step, files []config.RuleSet) error {
-	set, err := core.CompileRules(files)
+	set, err := loaded.CompileRules(files)
 	if err != nil {
 		return err
 	}
@@ -202,7 +208,8 @@ type lookRow struct {
 
 func (x *explainer) explain(ctx context.Context, call *chain.Call) *explanation {
 	res := x.chain.Run(ctx, call, nil)
-	out := &explanation{Agent: call.AgentID, Tool: call.ToolID, Session: call.SessionID, Steps: []stepRow{}, NotRun: x.notRun, Verdict: rowOf(res.Verdict)}
+	out := &explanation{Agent: call.AgentID, Tool: call.ToolID, Session: call.SessionID, Steps: []stepRow{},
+		NotRun: x.notRun, Verdict: rowOf(res.Verdict)}
 	for i, s := range x.steps {
 		step := &x.chain.Steps[i]
 		row := stepRow{Step: step.Name, Mode: "enforce", LookedAt: []lookRow{}, Rules: s.said.Rules, Cut: s.said.Cut}
@@ -223,7 +230,8 @@ func (x *explainer) explain(ctx context.Context, call *chain.Call) *explanation 
 		}
 		for _, line := range s.said.Lines {
 			rule := s.source[line.RuleID]
-			row.LookedAt = append(row.LookedAt, lookRow{line.RuleID, line.Effect.String(), string(line.Outcome), line.Error, rule.When, rule.Pos.String()})
+			row.LookedAt = append(row.LookedAt, lookRow{line.RuleID, line.Effect.String(), string(line.Outcome), line.Error,
+				rule.When, rule.Pos.String()})
 		}
 		out.Steps = append(out.Steps, row)
 	}
@@ -231,7 +239,8 @@ func (x *explainer) explain(ctx context.Context, call *chain.Call) *explanation 
 }
 
 func (e *explanation) print(w io.Writer) error {
-	cols := []cli.Column{cli.Cut("STEP"), cli.Whole("RULE"), cli.Whole("EFFECT"), cli.Wrap("OUTCOME"), cli.Wrap("AT"), cli.Wrap("WHEN")}
+	cols := []cli.Column{cli.Cut("STEP"), cli.Whole("RULE"), cli.Whole("EFFECT"), cli.Wrap("OUTCOME"), cli.Wrap("AT"),
+		cli.Wrap("WHEN")}
 	var rows [][]string
 	for _, s := range e.Steps {
 		name := s.Step

@@ -1,5 +1,6 @@
-// Package author holds the commands for authors: scanner, rules, and those of plugin that check, run and scaffold one. They run an author's work on
-// the hosts that a gateway runs it on, offline and without a data directory. They never change a configuration but by plugin lock.
+// Package author holds the commands for authors: scanner, rules, and those of plugin that check, run and scaffold one.
+// They run an author's work on the hosts that a gateway runs it on, offline and without a data directory. They never
+// change a configuration but by plugin lock.
 package author
 
 import (
@@ -19,7 +20,7 @@ import (
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/prefilter"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -44,19 +45,25 @@ func scannerEval() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval --set FILE… [--scanner NAME | --wasm FILE]",
 		Short: "Measure a scanner on labelled texts, in the sandbox that production uses",
-		Long: "Run every text of labelled sets through a scanner, as the gateway would, and count. A set is JSON lines, plain or\n" +
-			".gz, one row a line: text, and what it holds: secret, pii or injection (true or false), or label (T, F; rows with X\n" +
-			"are left out). A row with none of them holds nothing. spans are strings, or objects with start and end (characters)\n" +
+		Long: "Run every text of labelled sets through a scanner, as the gateway would, and count. A set is JSON lines, " +
+			"plain or\n" +
+			".gz, one row a line: text, and what it holds: secret, pii or injection (true or false), or label (T, F; rows " +
+			"with X\n" +
+			"are left out). A row with none of them holds nothing. spans are strings, or objects with start and end " +
+			"(characters)\n" +
 			"and value; rule, entity or source is its class; group_half (dev or held) splits the set.\n\n" +
 			"  recall  rows that hold something with a finding that touches a listed span (any finding if none is listed)\n" +
 			"  whole   of these, rows in which each listed span that occurs in the text is covered by one finding\n" +
-			"  fpr     rows that hold nothing with a finding; where rows are about one entity, fpr_entity counts only findings\n" +
+			"  fpr     rows that hold nothing with a finding; where rows are about one entity, fpr_entity counts only " +
+			"findings\n" +
 			"          whose kind names that entity\n\n" +
-			"Every text is scanned on two instances, the second time from the last row to the first: different findings are an\n" +
+			"Every text is scanned on two instances, the second time from the last row to the first: different findings " +
+			"are an\n" +
 			"error, and so is a scan that fails. Exit 1 after any error, or when a bound is not met.",
-		Example: "  yett scanner eval --set secrets.jsonl.gz --scanner secrets --by rule -o json --min-recall 0.8 --max-fpr 0.08",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		Example: "  yett scanner eval --set secrets.jsonl.gz --scanner secrets --by rule -o json --min-recall 0.8 " +
+			"--max-fpr 0.08",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
 	fs.StringArrayVar(&f.sets, "set", nil, "labelled set, .jsonl or .jsonl.gz; may be given more than once")
@@ -64,7 +71,8 @@ func scannerEval() *cobra.Command {
 	fs.StringVar(&f.wasm, "wasm", "", "a module's file")
 	fs.StringVar(&f.config, "config", "", configHelp)
 	fs.StringVar(&f.by, "by", "", "rule: one line per rule, entity or source too")
-	fs.StringSliceVar(&f.without, "without", nil, "classes to leave out (of a rule such as API:Token, any part; of spans, the entity)")
+	fs.StringSliceVar(&f.without, "without", nil,
+		"classes to leave out (of a rule such as API:Token, any part; of spans, the entity)")
 	fs.Float64Var(&f.minRecall, "min-recall", 0, "least recall of each set that has positive rows, 0 to 1")
 	fs.Float64Var(&f.minWhole, "min-whole", 0, "least whole-span recall of each set that has positive rows, 0 to 1")
 	fs.Float64Var(&f.maxFPR, "max-fpr", 1, "largest false-positive rate of each set that has negative rows, 0 to 1")
@@ -142,8 +150,8 @@ func (f *evalFlags) module() (code []byte, name string, err error) {
 
 // modulePair is one module loaded twice. Nothing is shared between the two but the compiled code.
 type modulePair struct {
-	host          *wasmhost.Host
-	first, second *wasmhost.Module
+	host          *host.Host
+	first, second *host.Module
 
 	pass *prefilter.Automaton // nil when the module has no triggers
 	hits prefilter.Found
@@ -152,18 +160,20 @@ type modulePair struct {
 // evalTimeout is far above any limit in production: how fast this machine is must not change what is found.
 const evalTimeout = time.Minute
 
-func loadPair(ctx context.Context, name string, code []byte, settings json.RawMessage, foreign bool) (p *modulePair, err error) {
+func loadPair(ctx context.Context, name string, code []byte, settings json.RawMessage, foreign bool) (p *modulePair,
+	err error) {
 	p = &modulePair{}
-	if p.host, err = wasmhost.New(ctx, wasmhost.Options{CacheDir: cli.ModuleCache(), CheckConfig: config.CheckModule}); err != nil {
+	if p.host, err = host.New(ctx, host.Options{CacheDir: cli.ModuleCache(), CheckConfig: config.CheckModule}); err !=
+		nil {
 		return nil, err
 	}
-	spec := wasmhost.Spec{Name: name, Code: code, Config: settings, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
+	spec := host.Spec{Name: name, Code: code, Config: settings, Instances: 1, Timeout: evalTimeout, Start: evalTimeout}
 	if foreign {
-		if _, err = wasmhost.Admit(ctx, wasmhost.AdmitOptions{CheckConfig: config.CheckModule}, spec); err != nil {
+		if _, err = host.Admit(ctx, host.AdmitOptions{CheckConfig: config.CheckModule}, spec); err != nil {
 			return nil, errors.Join(err, p.close(context.WithoutCancel(ctx)))
 		}
 	}
-	for _, m := range []**wasmhost.Module{&p.first, &p.second} {
+	for _, m := range []**host.Module{&p.first, &p.second} {
 		if *m, err = p.host.Load(ctx, spec); err != nil {
 			break
 		}
@@ -195,12 +205,13 @@ func (f *evalFlags) print(cmd *cobra.Command, rep *evalReport) error {
 		rows = append(rows, &rep.Rows[i])
 	}
 	return f.out.Print(cmd.OutOrStdout(), rows, false,
-		[]string{"SET", "HALF", "RULE", "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY", "ERRORS"},
+		[]string{"SET", "HALF", "RULE", "ROWS", "POSITIVE", "RECALL", "WHOLE", "NEGATIVE", "FALSE", "FPR", "FPR ENTITY",
+			"ERRORS"},
 		func(row any) []string {
 			r := row.(*evalRow)
 			n := strconv.Itoa
-			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.Rule, "all"), n(r.Count), n(r.Positive), share(r.Recall), share(r.Whole),
-				n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity), n(r.Errors)}
+			return []string{r.Set, cmp.Or(r.Half, "all"), cmp.Or(r.Rule, "all"), n(r.Count), n(r.Positive), share(r.Recall),
+				share(r.Whole), n(r.Negative), n(r.False), share(r.FPR), share(r.FPREntity), n(r.Errors)}
 		})
 }
 
@@ -226,7 +237,8 @@ func (f *evalFlags) judge(rep *evalReport) error {
 		}
 		if r.Recall != nil {
 			recalls++
-			errs = append(errs, below(r.Set, "recall", *r.Recall, f.minRecall), below(r.Set, "whole-span recall", *r.Whole, f.minWhole))
+			errs = append(errs, below(r.Set, "recall", *r.Recall, f.minRecall),
+				below(r.Set, "whole-span recall", *r.Whole, f.minWhole))
 		}
 		if r.FPR != nil {
 			rates++

@@ -20,7 +20,8 @@ func scannerScaffold() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|rust|c|assemblyscript",
 		Short: "Write a scanner project that builds and passes its own vectors",
-		Long: "Write a project for a scanner to a folder of its own. All it needs is in this program: nothing is downloaded, and no\n" +
+		Long: "Write a project for a scanner to a folder of its own. All it needs is in this program: nothing is " +
+			"downloaded, and no\n" +
 			"file is overwritten. The compiler of the language must be installed: Go 1.24, rustc with the target\n" +
 			"wasm32-unknown-unknown, clang with lld, or asc of AssemblyScript.",
 		Example: "  yett scanner new demo --lang go && cd demo && yett scanner test",
@@ -68,10 +69,14 @@ func scannerTrial() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test [DIR|FILE.wasm] [--vectors FILE…]",
 		Short: "Run a scanner's vectors in the gateway's sandbox",
-		Long: "Build the project in DIR (default: here) if that is what is given, and run vectors: testdata/*.yaml beside it, or the\n" +
-			"files named. Each is run whole, with and without the host's hits, on two instances, after another vector, and, if the\n" +
-			"module works on streams, cut at every byte. A module built elsewhere, in any language: test FILE.wasm --vectors FILE.\n" +
-			"A call may do the work that a gateway allows it by default; --fuel allows more or less. Exit 1 when one fails.\n\n" + vectorsHelp,
+		Long: "Build the project in DIR (default: here) if that is what is given, and run vectors: testdata/*.yaml beside " +
+			"it, or the\n" +
+			"files named. Each is run whole, with and without the host's hits, on two instances, after another vector, and, " +
+			"if the\n" +
+			"module works on streams, cut at every byte. A module built elsewhere, in any language: test FILE.wasm " +
+			"--vectors FILE.\n" +
+			"A call may do the work that a gateway allows it by default; --fuel allows more or less. Exit 1 when one " +
+			"fails.\n\n" + vectorsHelp,
 		Example: "  yett scanner test\n  yett scanner test my.wasm --vectors vectors.yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in, err := f.read(cmd, args)

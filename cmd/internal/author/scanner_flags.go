@@ -31,7 +31,8 @@ func (f *authorFlags) bind(cmd *cobra.Command) {
 	cmd.Args = cobra.MaximumNArgs(1)
 	fs := cmd.Flags()
 	fs.StringVar(&f.config, "config", "", configHelp+" (default: config of the vectors)")
-	fs.StringArrayVar(&f.vectors, "vectors", nil, "file of vectors; may be given more than once (default: testdata/*.yaml beside the module)")
+	fs.StringArrayVar(&f.vectors, "vectors", nil,
+		"file of vectors; may be given more than once (default: testdata/*.yaml beside the module)")
 	fs.BoolVar(&f.logs, "log", false, "print what the module logs on stderr")
 	f.fuel.bind(cmd)
 	f.out.Bind(cmd)
@@ -84,7 +85,8 @@ func (f *authorFlags) read(cmd *cobra.Command, args []string) (in authorInput, e
 	if in.module, err = kit.Build(cmd.Context(), dir); err != nil {
 		return in, err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "built %s, %d bytes\n", filepath.Join(dir, filepath.Base(in.module.Path)), len(in.module.Code))
+	fmt.Fprintf(cmd.ErrOrStderr(), "built %s, %d bytes\n", filepath.Join(dir, filepath.Base(in.module.Path)),
+		len(in.module.Code))
 	return in, nil
 }
 
@@ -162,7 +164,9 @@ const (
 )
 
 func (f *fuelFlag) bind(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var((*uint64)(f), "fuel", 0, fmt.Sprintf("units of work that one call may do, as limits.fuel of a plugin (default %d, which is a gateway's for its limits.timeout of 50ms)", uint64(kit.DefaultFuel)))
+	cmd.Flags().Uint64Var((*uint64)(f), "fuel", 0,
+		fmt.Sprintf("units of work that one call may do, as limits.fuel of a plugin (default %d, which is a gateway's for "+
+			"its limits.timeout of 50ms)", uint64(kit.DefaultFuel)))
 }
 
 // put checks the flag and sets it.

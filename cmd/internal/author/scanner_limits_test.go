@@ -10,7 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/author/kit"
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 // limitTag is what the configuration says about a limit of a plugin.
@@ -23,16 +23,18 @@ func limitTag(t *testing.T, field, tag string) string {
 	return f.Tag.Get(tag)
 }
 
-// TestAuthorsHaveTheGatewaysBudget: what an author's commands allow a call is what a gateway allows it unless told otherwise.
+// TestAuthorsHaveTheGatewaysBudget: what an author's commands allow a call is what a gateway allows it unless told
+// otherwise.
 func TestAuthorsHaveTheGatewaysBudget(t *testing.T) {
 	timeout, err := time.ParseDuration(limitTag(t, "Timeout", "default"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := timeout.Milliseconds() * wasmhost.FuelPerMillisecond; want != kit.DefaultFuel {
+	if want := timeout.Milliseconds() * host.FuelPerMillisecond; want != kit.DefaultFuel {
 		t.Errorf("an author has %d units, a gateway gives %d", kit.DefaultFuel, want)
 	}
-	if least, most := limitTag(t, "Fuel", "min"), limitTag(t, "Fuel", "max"); least != strconv.Itoa(minFuel) || most != strconv.Itoa(maxFuel) {
+	if least, most := limitTag(t, "Fuel", "min"), limitTag(t, "Fuel", "max"); least != strconv.Itoa(minFuel) ||
+		most != strconv.Itoa(maxFuel) {
 		t.Errorf("--fuel takes %d to %d, limits.fuel %s to %s", minFuel, maxFuel, least, most)
 	}
 	fuel, ok := reflect.TypeFor[config.PluginLimits]().FieldByName("Fuel")

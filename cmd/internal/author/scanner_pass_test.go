@@ -9,7 +9,8 @@ import (
 	"github.com/yett-dev/yett/scanners"
 )
 
-// What the built-ins find behind the pass for their triggers is what they find without it, on every line of every labelled set.
+// What the built-ins find behind the pass for their triggers is what they find without it, on every line of every
+// labelled set.
 func TestThePassHidesNothing(t *testing.T) {
 	data := os.Getenv("YETT_DATA")
 	if data == "" {
@@ -25,7 +26,8 @@ func TestThePassHidesNothing(t *testing.T) {
 			t.Errorf("%s declares no triggers", name)
 		}
 		lines := 0
-		for _, set := range []string{"secrets", "secrets_misc", "secrets_creddata", "pii", "pii_sentences", "injection", "benign_outputs"} {
+		for _, set := range []string{"secrets", "secrets_misc", "secrets_creddata", "pii", "pii_sentences", "injection",
+			"benign_outputs"} {
 			rows, err := readSet(t.Context(), filepath.Join(data, set+".jsonl.gz"))
 			if err != nil {
 				t.Fatal(err)

@@ -200,18 +200,22 @@ func classes(row *labelled) (out []class) {
 	return out
 }
 
-// leaveOut drops rows of the named classes, and spans of the named entities. A row that has lost all its spans goes too:
-// it holds something, so it is no negative.
+// leaveOut drops rows of the named classes, and spans of the named entities. A row that has lost all its spans goes
+// too: it holds something, so it is no negative.
 func leaveOut(rows []labelled, without []string) []labelled {
 	if len(without) == 0 {
 		return rows
 	}
 	var out []labelled
 	for _, row := range rows {
-		if slices.ContainsFunc(strings.Split(row.rule, ":"), func(part string) bool { return slices.Contains(without, part) }) {
+		if slices.ContainsFunc(strings.Split(row.rule, ":"), func(part string) bool {
+			return slices.Contains(without, part)
+		}) {
 			continue
 		}
-		kept := slices.DeleteFunc(slices.Clone(row.spans), func(s labelSpan) bool { return slices.Contains(without, s.entity) })
+		kept := slices.DeleteFunc(slices.Clone(row.spans), func(s labelSpan) bool {
+			return slices.Contains(without, s.entity)
+		})
 		if len(kept) == 0 && len(row.spans) > 0 {
 			continue
 		}
@@ -221,9 +225,10 @@ func leaveOut(rows []labelled, without []string) []labelled {
 	return out
 }
 
-// scan runs every text on both modules. The first sees them in order and as in the gateway, behind the pass for its triggers:
-// a text that has none never reaches it. The second sees all of them, backwards and without hits, so that triggers which keep
-// a finding from the module, and what an instance keeps from one text to the next, show as a difference.
+// scan runs every text on both modules. The first sees them in order and as in the gateway, behind the pass for its
+// triggers: a text that has none never reaches it. The second sees all of them, backwards and without hits, so that
+// triggers which keep a finding from the module, and what an instance keeps from one text to the next, show as a
+// difference.
 func (p *modulePair) scan(ctx context.Context, rows []labelled) (found [][]sdk.Finding, errs []error) {
 	again, againErrs := make([][]sdk.Finding, len(rows)), make([]error, len(rows))
 	done := make(chan struct{})
@@ -244,7 +249,8 @@ func (p *modulePair) scan(ctx context.Context, rows []labelled) (found [][]sdk.F
 		case againErrs[i] != nil:
 			errs[i] = againErrs[i]
 		case !slices.Equal(found[i], again[i]):
-			errs[i] = fmt.Errorf("two instances gave different findings, with the pass for triggers %d and without it %d", len(found[i]), len(again[i]))
+			errs[i] = fmt.Errorf("two instances gave different findings, with the pass for triggers %d and without it %d",
+				len(found[i]), len(again[i]))
 		}
 	}
 	return found, errs

@@ -55,8 +55,8 @@ func (s labelSpan) places(text string) (out [][2]int) {
 // setLineBytes bounds one line of a set.
 const setLineBytes = 64 << 20
 
-// readSet reads a labelled set, gzipped or plain. A row that cannot be read fails the whole set: figures over a part of it
-// would look like figures over all of it.
+// readSet reads a labelled set, gzipped or plain. A row that cannot be read fails the whole set: figures over a part of
+// it would look like figures over all of it.
 func readSet(ctx context.Context, path string) (rows []labelled, err error) {
 	f, err := regular.Named(ctx, path)
 	if err != nil {

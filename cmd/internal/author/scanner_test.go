@@ -123,7 +123,8 @@ func TestKindsAndEntities(t *testing.T) {
 	for _, c := range []struct {
 		kind, entity string
 		want         bool
-	}{{"PII_US_SSN", "US_SSN", true}, {"PII_SSN", "US_SSN", true}, {"PII_EMAIL", "EMAIL_ADDRESS", true}, {"PII_IBAN", "IBAN_CODE", true}, {"PII_EMAIL", "US_SSN", false}, {"PII_UK_NHS", "UK_NINO", false}} {
+	}{{"PII_US_SSN", "US_SSN", true}, {"PII_SSN", "US_SSN", true}, {"PII_EMAIL", "EMAIL_ADDRESS", true},
+		{"PII_IBAN", "IBAN_CODE", true}, {"PII_EMAIL", "US_SSN", false}, {"PII_UK_NHS", "UK_NINO", false}} {
 		if names(c.kind, c.entity) != c.want {
 			t.Errorf("%s, %s: not %v", c.kind, c.entity, c.want)
 		}
@@ -131,7 +132,8 @@ func TestKindsAndEntities(t *testing.T) {
 }
 
 func TestLeaveOutAndClasses(t *testing.T) {
-	rows := []labelled{{rule: "API:UUID"}, {rule: "API"}, {rule: "UUIDs"}, {spans: []labelSpan{{entity: "PERSON"}}}, {spans: []labelSpan{{entity: "PERSON"}, {entity: "IBAN"}}}, {}}
+	rows := []labelled{{rule: "API:UUID"}, {rule: "API"}, {rule: "UUIDs"}, {spans: []labelSpan{{entity: "PERSON"}}},
+		{spans: []labelSpan{{entity: "PERSON"}, {entity: "IBAN"}}}, {}}
 	left := leaveOut(rows, []string{"UUID", "PERSON"})
 	if len(left) != 4 || left[0].rule != "API" || len(left[2].spans) != 1 || left[2].spans[0].entity != "IBAN" {
 		t.Errorf("left: %+v", left)
@@ -188,7 +190,8 @@ func runYett(t *testing.T, args ...string) (code int, stdout, stderr string) {
 
 func TestScannerEval(t *testing.T) {
 	plain, zipped := sampleSet(t, "a.jsonl"), sampleSet(t, "b.jsonl.gz")
-	eval := append([]string{"scanner", "eval", "--set", plain, "--set", zipped, "-o", "json", "--by", "rule"}, "--scanner", "secrets")
+	eval := append([]string{"scanner", "eval", "--set", plain, "--set", zipped, "-o", "json", "--by", "rule"}, "--scanner",
+		"secrets")
 	code, out, msgs := runYett(t, eval...)
 	var rep evalReport
 	if err := json.Unmarshal([]byte(out), &rep); err != nil || code != 0 {
@@ -198,13 +201,15 @@ func TestScannerEval(t *testing.T) {
 		t.Fatalf("%d lines: %s", len(rep.Rows), out)
 	}
 	all := rep.Rows[0]
-	if all.Set != "a.jsonl" || all.Count != 4 || all.Positive != 2 || all.Negative != 2 || *all.Recall != 0.5 || *all.Whole != 0.5 || *all.FPR != 0 || all.Errors != 0 {
+	if all.Set != "a.jsonl" || all.Count != 4 || all.Positive != 2 || all.Negative != 2 || *all.Recall != 0.5 ||
+		*all.Whole != 0.5 || *all.FPR != 0 || all.Errors != 0 {
 		t.Errorf("the whole set: %s", out)
 	}
 	if _, again, _ := runYett(t, eval...); again != out {
 		t.Error("a second run prints something else")
 	}
-	if table := strings.Fields(must(runYett(t, "scanner", "eval", "--set", plain, "--scanner", "secrets"))); len(table) != 13+3*12 {
+	if table := strings.Fields(must(runYett(t, "scanner", "eval", "--set", plain, "--scanner", "secrets"))); len(table) !=
+		13+3*12 {
 		t.Errorf("the table: %q", table)
 	}
 	file := filepath.Join(t.TempDir(), "s.wasm")
@@ -212,7 +217,8 @@ func TestScannerEval(t *testing.T) {
 	if err := os.WriteFile(file, module, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, msgs := runYett(t, "scanner", "eval", "--set", plain, "--wasm", file); code != 0 || !strings.Contains(out, "0.5000") {
+	if code, out, msgs := runYett(t, "scanner", "eval", "--set", plain, "--wasm", file); code != 0 ||
+		!strings.Contains(out, "0.5000") {
 		t.Errorf("--wasm: exit %d: %s %s", code, out, msgs)
 	}
 }
@@ -224,7 +230,8 @@ func TestScannerEvalExitCodes(t *testing.T) {
 	benign := filepath.Join(t.TempDir(), "benign.jsonl")
 	broken := filepath.Join(t.TempDir(), "broken.jsonl")
 	empty := filepath.Join(t.TempDir(), "empty.jsonl")
-	for path, lines := range map[string]string{benign: "{\"text\":\"x\"}\n", broken: "{\"text\":\"x\"}\n{\"text\":\n", empty: "\n"} {
+	for path, lines := range map[string]string{benign: "{\"text\":\"x\"}\n", broken: "{\"text\":\"x\"}\n{\"text\":\n",
+		empty: "\n"} {
 		if err := os.WriteFile(path, []byte(lines), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +275,8 @@ func TestEvalErrorsCount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := []labelled{{line: 1, text: strings.Repeat("x", 65<<20), positive: true}, {line: 2, text: strings.Repeat("x", 65<<20)}, {line: 3, text: "x"}}
+	rows := []labelled{{line: 1, text: strings.Repeat("x", 65<<20), positive: true},
+		{line: 2, text: strings.Repeat("x", 65<<20)}, {line: 3, text: "x"}}
 	var rep evalReport
 	f := &evalFlags{maxFPR: 1}
 	if err := rep.measure(context.Background(), "set", rows, pair, f); err != nil {
@@ -277,10 +285,12 @@ func TestEvalErrorsCount(t *testing.T) {
 	if err := pair.close(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Rows) != 1 || rep.Rows[0].Errors != 2 || *rep.Rows[0].Recall != 0 || *rep.Rows[0].FPR != 0.5 || len(rep.Failed) != 2 || rep.Failed[1].Line != 2 {
+	if len(rep.Rows) != 1 || rep.Rows[0].Errors != 2 || *rep.Rows[0].Recall != 0 || *rep.Rows[0].FPR != 0.5 ||
+		len(rep.Failed) != 2 || rep.Failed[1].Line != 2 {
 		t.Errorf("%+v", rep)
 	}
-	if err := f.judge(&rep); err == nil || cli.CodeFor(err) != cli.ExitFailure || !strings.Contains(err.Error(), "2 rows could not be scanned") {
+	if err := f.judge(&rep); err == nil || cli.CodeFor(err) != cli.ExitFailure ||
+		!strings.Contains(err.Error(), "2 rows could not be scanned") {
 		t.Errorf("judged %v", err)
 	}
 }
@@ -292,7 +302,8 @@ func TestInstancesAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := loadPair(context.Background(), "secrets", code, json.RawMessage(`{"disable":["SECRET_GITHUB_PAT"]}`), false)
+	other, err := loadPair(context.Background(), "secrets", code, json.RawMessage(`{"disable":["SECRET_GITHUB_PAT"]}`),
+		false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +314,8 @@ func TestInstancesAreCompared(t *testing.T) {
 	}()
 	pair.second = other.first
 	_, errs := pair.scan(context.Background(), []labelled{{text: "x"}, {text: "token=" + sampleSecret()}})
-	if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(), "two instances gave different findings, with the pass for triggers ") {
+	if errs[0] != nil || errs[1] == nil || !strings.Contains(errs[1].Error(),
+		"two instances gave different findings, with the pass for triggers ") {
 		t.Errorf("%v", errs)
 	}
 }

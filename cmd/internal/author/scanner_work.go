@@ -40,8 +40,10 @@ func scannerRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [DIR|FILE.wasm] < TEXT",
 		Short: "Scan standard input with a module, as the gateway would",
-		Long: "Build the project in DIR (default: here) if that is what is given, scan standard input in the gateway's sandbox and\n" +
-			"print the findings with what they found: this is for the author's own texts. The work of the call is limited as in a\n" +
+		Long: "Build the project in DIR (default: here) if that is what is given, scan standard input in the gateway's " +
+			"sandbox and\n" +
+			"print the findings with what they found: this is for the author's own texts. The work of the call is limited " +
+			"as in a\n" +
 			"gateway by default, or by --fuel.",
 		Example: "  echo \"ask Bluebird\" | yett scanner run -o jsonl",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,13 +73,16 @@ func scannerRun() *cobra.Command {
 func printFound(cmd *cobra.Command, out *cli.Output, text []byte, found []sdk.Finding, called bool) error {
 	rows := make([]any, 0, len(found))
 	for _, f := range found {
-		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence, f.Severity.String(), f.Suggested.String(), f.Replacement})
+		rows = append(rows, &scanFinding{f.Kind, f.Start, f.End, kit.Printable(string(text[f.Start:f.End]), 60), f.Confidence,
+			f.Severity.String(), f.Suggested.String(), f.Replacement})
 	}
 	err := out.PrintRows(cmd.OutOrStdout(), rows, false,
-		[]cli.Column{cli.Whole("KIND"), cli.Whole("START"), cli.Whole("END"), cli.Whole("SEVERITY"), cli.Whole("ACTION"), cli.Whole("CONFIDENCE"), cli.Cut("TEXT")},
+		[]cli.Column{cli.Whole("KIND"), cli.Whole("START"), cli.Whole("END"), cli.Whole("SEVERITY"), cli.Whole("ACTION"),
+			cli.Whole("CONFIDENCE"), cli.Cut("TEXT")},
 		func(row any) []string {
 			f := row.(*scanFinding)
-			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action, strconv.FormatFloat(float64(f.Confidence), 'g', 3, 32), f.Text}
+			return []string{f.Kind, strconv.Itoa(f.Start), strconv.Itoa(f.End), f.Severity, f.Action,
+				strconv.FormatFloat(float64(f.Confidence), 'g', 3, 32), f.Text}
 		})
 	if err != nil {
 		return err
@@ -98,9 +103,12 @@ func scannerBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench [DIR|FILE.wasm] [--text FILE]",
 		Short: "Measure what a module costs",
-		Long: "Measure start-up, memory and scans on one core: of clean text, which holds nothing to find, and of dirty text (made of\n" +
-			"the module's triggers, or --text). The way \"gateway\" is with the host's search for triggers in front, \"module\" without.\n" +
-			"Times are medians of five rounds. Fuel is what the gateway meters: about one unit an instruction, the same everywhere.",
+		Long: "Measure start-up, memory and scans on one core: of clean text, which holds nothing to find, and of dirty " +
+			"text (made of\n" +
+			"the module's triggers, or --text). The way \"gateway\" is with the host's search for triggers in front, " +
+			"\"module\" without.\n" +
+			"Times are medians of five rounds. Fuel is what the gateway meters: about one unit an instruction, the same " +
+			"everywhere.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var dirty []byte
 			if file != "" {
@@ -134,7 +142,8 @@ func printBench(cmd *cobra.Command, out *cli.Output, rep *kit.BenchReport) error
 		return out.PrintRows(cmd.OutOrStdout(), []any{rep}, true, nil, nil)
 	}
 	s := &rep.Start
-	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %d bytes: compiled in %.1f ms (%.1f from the cache), a new instance in %.0f µs, %d KiB of memory\n",
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s %s, %d bytes: compiled in %.1f ms (%.1f from the cache), a new "+
+		"instance in %.0f µs, %d KiB of memory\n",
 		rep.Module, cli.Visible(rep.Version), rep.Bytes, s.CompileUS/1000, s.CachedUS/1000, s.InstanceUS, s.MemoryBytes>>10)
 	if err != nil {
 		return err
@@ -144,15 +153,17 @@ func printBench(cmd *cobra.Command, out *cli.Output, rep *kit.BenchReport) error
 		rows = append(rows, &rep.Rows[i])
 	}
 	var cols []cli.Column
-	for _, name := range []string{"TEXT", "KIB", "WAY", "FINDINGS", "µS/SCAN", "µS/KIB", "MB/S", "HOST CALLS", "FUEL/KIB"} {
+	for _, name := range []string{"TEXT", "KIB", "WAY", "FINDINGS", "µS/SCAN", "µS/KIB", "MB/S", "HOST CALLS",
+		"FUEL/KIB"} {
 		cols = append(cols, cli.Whole(name))
 	}
 	return out.PrintRows(cmd.OutOrStdout(), rows, false, cols, func(row any) []string {
 		r := row.(*kit.BenchRow)
 		kib := float64(r.Bytes) / 1024
 		fixed := func(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
-		return []string{r.Text, strconv.FormatFloat(kib, 'f', 0, 64), r.Way, strconv.Itoa(r.Findings), fixed(r.CallUS), fixed(r.USPerKiB), fixed(float64(r.Bytes) / r.CallUS),
-			strconv.Itoa(r.HostCalls), strconv.FormatFloat(float64(r.Fuel)/kib, 'f', 0, 64)}
+		return []string{r.Text, strconv.FormatFloat(kib, 'f', 0, 64), r.Way, strconv.Itoa(r.Findings), fixed(r.CallUS),
+			fixed(r.USPerKiB), fixed(float64(r.Bytes) / r.CallUS), strconv.Itoa(r.HostCalls),
+			strconv.FormatFloat(float64(r.Fuel)/kib, 'f', 0, 64)}
 	})
 }
 
@@ -162,14 +173,17 @@ func scannerPackage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "package [DIR|FILE.wasm] [--out FILE] [--sign KEYFILE]",
 		Short: "Make the file to hand out: metadata embedded, the rest of the custom sections gone, signed",
-		Long: "Build the project in DIR (default: here) if that is what is given, and write FILE.packaged.wasm (or --out): the module\n" +
-			"with its metadata as the section yett.meta, which says what it is without running it. The same module gives the same\n" +
-			"bytes. It is started once, with --config or the config of its vectors; these settings are not part of the package.\n" +
+		Long: "Build the project in DIR (default: here) if that is what is given, and write FILE.packaged.wasm (or " +
+			"--out): the module\n" +
+			"with its metadata as the section yett.meta, which says what it is without running it. The same module gives " +
+			"the same\n" +
+			"bytes. It is started once, with --config or the config of its vectors; these settings are not part of the " +
+			"package.\n" +
 			"--sign writes a minisign signature beside it. Prints the digest that goes into a gateway's configuration.",
 		Example: "  yett scanner package\n  yett scanner package demo.wasm --config settings.json --sign minisign.key",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if passphrase != "" && key == "" {
-				return cli.Usage("--passphrase-file goes with --sign")
+				return cli.Usage("--passphrase-file needs --sign")
 			}
 			in, err := f.read(cmd, args)
 			if err = cmp.Or(err, in.unread); err != nil {
@@ -226,8 +240,9 @@ func writePackage(cmd *cobra.Command, out *cli.Output, path string, p *kit.Packa
 			return err
 		}
 	}
-	return out.PrintRows(cmd.OutOrStdout(), []any{&row}, true, []cli.Column{cli.Whole("FILE"), cli.Whole("BYTES"), cli.Whole("DIGEST")}, func(row any) []string {
-		r := row.(*packaged)
-		return []string{r.File, strconv.Itoa(r.Bytes), r.Digest}
-	})
+	return out.PrintRows(cmd.OutOrStdout(), []any{&row}, true,
+		[]cli.Column{cli.Whole("FILE"), cli.Whole("BYTES"), cli.Whole("DIGEST")}, func(row any) []string {
+			r := row.(*packaged)
+			return []string{r.File, strconv.Itoa(r.Bytes), r.Digest}
+		})
 }

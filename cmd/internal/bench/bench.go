@@ -1,6 +1,6 @@
-// Package bench holds yett bench: loads, throw-away gateways, raw servers to compare with, and the ratios that are promised. It measures a gateway
-// from outside, as its clients see it, and judges a run only when the generator itself kept up. It must not share code with what it measures
-// beyond what makes the load.
+// Package bench holds yett bench: loads, throw-away gateways, raw servers to compare with, and the ratios that are
+// promised. It measures a gateway from outside, as its clients see it, and judges a run only when the generator itself
+// kept up. It must not share code with what it measures beyond what makes the load.
 package bench
 
 import (
@@ -22,7 +22,8 @@ import (
 
 // Command is `yett bench`. run runs the gateways that it measures.
 func Command(run gatewayRun) *cobra.Command {
-	return cli.Group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchEchoCommand(), benchGatewayCommand(run))
+	return cli.Group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchEchoCommand(),
+		benchGatewayCommand(run))
 }
 
 // Limits of the flags.
@@ -41,10 +42,14 @@ func benchRatiosCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ratios",
 		Short: "Compare a throw-away gateway with a raw echo on this machine",
-		Long: "Start a raw fasthttp echo and throw-away gateways (every answer recorded and synced, 100 rules), drive them by turns and\n" +
-			"print how the gateway's rate compares in the same round with the echo's, or with that of plain authorize calls: medians,\n" +
-			"with the least and the most. Every answer is checked; one wrong answer, or one without a record, makes its row missed.\n" +
-			"The load generator runs here too. Data goes to a directory under TMPDIR: it must be on a real disk. Goals that this\n" +
+		Long: "Start a raw fasthttp echo and throw-away gateways (every answer recorded and synced, 100 rules), drive " +
+			"them by turns and\n" +
+			"print how the gateway's rate compares in the same round with the echo's, or with that of plain authorize calls: " +
+			"medians,\n" +
+			"with the least and the most. Every answer is checked; one wrong answer, or one without a record, makes its row " +
+			"missed.\n" +
+			"The load generator runs here too. Data goes to a directory under TMPDIR: it must be on a real disk. Goals " +
+			"that this\n" +
 			"version cannot measure have no row. --rows picks rows by their ids, as go test -run picks tests.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -119,7 +124,8 @@ func printRatios(w io.Writer, rows []ratioRow) error {
 		if r.Goal >= 10 {
 			digits = 0
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s %g\t%.*f\t%.*f–%.*f\t%.0f\t%.0f\t%s\t%s\n", r.ID, r.What, sign, r.Goal, digits, r.Measured, digits, r.Spread[0], digits, r.Spread[1], r.Yett, r.Echo+r.Base, r.Verdict, r.Why)
+		fmt.Fprintf(tw, "%s\t%s\t%s %g\t%.*f\t%.*f–%.*f\t%.0f\t%.0f\t%s\t%s\n", r.ID, r.What, sign, r.Goal, digits,
+			r.Measured, digits, r.Spread[0], digits, r.Spread[1], r.Yett, r.Echo+r.Base, r.Verdict, r.Why)
 	}
 	return tw.Flush()
 }
@@ -154,8 +160,10 @@ func benchLoadCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load --url URL --rate R",
 		Short: "Send authorize calls at a steady rate and print latencies",
-		Long: "Send R calls a second to a running gateway's /v1/authorize, each when it is due, whether or not earlier ones have been\n" +
-			"answered. Latencies count from when a call was due, so a gateway that stalls shows it. The key comes from --key or\n" +
+		Long: "Send R calls a second to a running gateway's /v1/authorize, each when it is due, whether or not earlier " +
+			"ones have been\n" +
+			"answered. Latencies count from when a call was due, so a gateway that stalls shows it. The key comes from " +
+			"--key or\n" +
 			"YETT_API_KEY. The exit code is 1 when an answer was wrong or did not come.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -204,21 +212,25 @@ func (f *loadFlags) drive() (*drive, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &drive{addr: u.Host, path: "/v1/authorize", headers: "Authorization: Bearer " + f.key + "\r\n", bodies: bodies, expect: `"decision_id":"`,
-		conns: f.conns, rate: f.rate, warm: time.Second, duration: length}, nil
+	return &drive{addr: u.Host, path: "/v1/authorize", headers: "Authorization: Bearer " + f.key + "\r\n", bodies: bodies,
+		expect: `"decision_id":"`, conns: f.conns, rate: f.rate, warm: time.Second, duration: length}, nil
 }
 
 func (f *loadFlags) print(w io.Writer, out *driven) error {
-	r := loadResult{Rate: f.rate, Seconds: f.seconds, Conns: f.conns, Achieved: float64(out.inTime) / f.seconds, Good: out.good, Bad: out.bad, FirstBad: out.firstBad, Late: out.late,
-		P50: micros(out.latency.at(0.5)), P90: micros(out.latency.at(0.9)), P99: micros(out.latency.at(0.99)), P999: micros(out.latency.at(0.999)), Max: micros(out.latency.max)}
+	r := loadResult{Rate: f.rate, Seconds: f.seconds, Conns: f.conns, Achieved: float64(out.inTime) / f.seconds,
+		Good: out.good, Bad: out.bad, FirstBad: out.firstBad, Late: out.late,
+		P50: micros(out.latency.at(0.5)), P90: micros(out.latency.at(0.9)), P99: micros(out.latency.at(0.99)),
+		P999: micros(out.latency.at(0.999)), Max: micros(out.latency.max)}
 	err := f.out.PrintOr(w, r, func(w io.Writer) error {
 		tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-		fmt.Fprintf(tw, "RATE\tACHIEVED\tGOOD\tBAD\tUNANSWERED\tP50\tP90\tP99\tP99.9\tMAX\n%g/s\t%.0f/s\t%d\t%d\t%d\t%.0f µs\t%.0f µs\t%.0f µs\t%.0f µs\t%.0f µs\n",
+		fmt.Fprintf(tw, "RATE\tACHIEVED\tGOOD\tBAD\tUNANSWERED\tP50\tP90\tP99\tP99.9\tMAX\n%g/s\t%.0f/s\t%d\t%d\t%d\t%.0f "+
+			"µs\t%.0f µs\t%.0f µs\t%.0f µs\t%.0f µs\n",
 			r.Rate, r.Achieved, r.Good, r.Bad, r.Late, r.P50, r.P90, r.P99, r.P999, r.Max)
 		return tw.Flush()
 	})
 	if err == nil && (r.Bad > 0 || r.Late > 0) {
-		err = fmt.Errorf("%d answers were wrong and %d calls were not answered in time; the first wrong answer: %q", r.Bad, r.Late, r.FirstBad)
+		err = fmt.Errorf("%d answers were wrong and %d calls were not answered in time; the first wrong answer: %q", r.Bad,
+			r.Late, r.FirstBad)
 	}
 	return err
 }

@@ -65,7 +65,8 @@ func TestCheckAnswer(t *testing.T) {
 		{"endless head", strings.Repeat("x", 70<<10), false, false, "64 KiB of headers"},
 	} {
 		whole, ok, err := checkAnswer([]byte(c.in), "good")
-		if whole != c.whole || ok != c.ok || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if whole != c.whole || ok != c.ok || (err == nil) != (c.err == "") ||
+			err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %v %v %v", c.name, whole, ok, err)
 		}
 	}
@@ -180,7 +181,8 @@ func TestDrive(t *testing.T) {
 		}
 	})
 	t.Run("refused", func(t *testing.T) {
-		if _, err := (&drive{addr: "127.0.0.1:1", bodies: [][]byte{nil}, conns: 1, duration: time.Second}).run(context.Background()); err == nil {
+		if _, err := (&drive{addr: "127.0.0.1:1", bodies: [][]byte{nil}, conns: 1,
+			duration: time.Second}).run(context.Background()); err == nil {
 			t.Error("nobody listens and there was a result")
 		}
 	})

@@ -17,8 +17,10 @@ const benchBodies = 512
 // scanBytes is the length of the scanned outputs, bytes.
 const scanBytes = 4 << 10
 
-var benchTools = []string{"files/read", "files/list", "db/query", "web/search", "web/fetch", "mail/read", "mail/draft", "calendar/list", "tickets/get",
-	"tickets/comment", "orders/get", "orders/search", "flights/search", "reservations/get", "users/get", "notes/append", "code/search", "code/review", "build/status", "metrics/query"}
+var benchTools = []string{"files/read", "files/list", "db/query", "web/search", "web/fetch", "mail/read", "mail/draft",
+	"calendar/list", "tickets/get",
+	"tickets/comment", "orders/get", "orders/search", "flights/search", "reservations/get", "users/get", "notes/append",
+	"code/search", "code/review", "build/status", "metrics/query"}
 
 var benchWords = strings.Fields(`the order was placed on friday and has not been shipped yet because one item is out of stock so the customer would like to
 change the address before it leaves our warehouse in the north please check whether this is still possible and tell them what it costs if
@@ -47,14 +49,16 @@ func (m *bodyMaker) call(i int) map[string]any {
 		"path":   fmt.Sprintf("/srv/team-%d/%s/%s.md", m.r.IntN(40), pick(m, benchWords), pick(m, benchWords)),
 		"limit":  10 * (1 + m.r.IntN(20)),
 		"amount": json.Number(fmt.Sprintf("%d.%02d", m.r.IntN(900), m.r.IntN(100))),
-		"filter": map[string]any{"state": pick(m, benchWords), "archived": m.r.IntN(2) == 0, "tags": []string{pick(m, benchWords), pick(m, benchWords)}},
-		"text":   m.prose(190 + int(m.r.ExpFloat64()*150)),
+		"filter": map[string]any{"state": pick(m, benchWords), "archived": m.r.IntN(2) == 0,
+			"tags": []string{pick(m, benchWords), pick(m, benchWords)}}, "text": m.prose(190 + int(m.r.ExpFloat64()*150)),
 	}
 	if m.r.IntN(3) == 0 {
 		args["ids"] = []int{m.r.IntN(1e6), m.r.IntN(1e6), m.r.IntN(1e6)}
 	}
-	return map[string]any{"agent_id": fmt.Sprintf("support-%d", i%32), "session_id": fmt.Sprintf("session-%06d", i%128), "tool_id": pick(m, benchTools), "args": args,
-		"context": map[string]any{"user": fmt.Sprintf("u-%05d", m.r.IntN(1e5)), "channel": pick(m, []string{"chat", "mail", "phone"}), "turn": m.r.IntN(30)}}
+	return map[string]any{"agent_id": fmt.Sprintf("support-%d", i%32), "session_id": fmt.Sprintf("session-%06d", i%128),
+		"tool_id": pick(m, benchTools), "args": args,
+		"context": map[string]any{"user": fmt.Sprintf("u-%05d", m.r.IntN(1e5)),
+			"channel": pick(m, []string{"chat", "mail", "phone"}), "turn": m.r.IntN(30)}}
 }
 
 // output is one text of scanBytes: prose, log lines and code. A dirty one holds one token-shaped string.
@@ -63,9 +67,11 @@ func (m *bodyMaker) output(dirty bool) string {
 	for b.Len() < scanBytes {
 		switch m.r.IntN(3) {
 		case 0:
-			fmt.Fprintf(&b, "2026-03-%02d 10:%02d:%02d info  worker %d: %s\n", 1+m.r.IntN(28), m.r.IntN(60), m.r.IntN(60), m.r.IntN(16), m.prose(50))
+			fmt.Fprintf(&b, "2026-03-%02d 10:%02d:%02d info  worker %d: %s\n", 1+m.r.IntN(28), m.r.IntN(60), m.r.IntN(60),
+				m.r.IntN(16), m.prose(50))
 		case 1:
-			fmt.Fprintf(&b, "func %s(n int) int {\n\tif n > %d {\n\t\treturn n * %d\n\t}\n\treturn 0\n}\n", pick(m, benchWords), m.r.IntN(100), m.r.IntN(9))
+			fmt.Fprintf(&b, "func %s(n int) int {\n\tif n > %d {\n\t\treturn n * %d\n\t}\n\treturn 0\n}\n", pick(m, benchWords),
+				m.r.IntN(100), m.r.IntN(9))
 		default:
 			b.WriteString(m.prose(300) + "\n")
 		}
@@ -99,7 +105,8 @@ func authorizeBodies() ([][]byte, error) {
 func scanBodies(dirty bool) ([][]byte, error) {
 	m := newBodyMaker(3)
 	return m.encode(func(i int) any {
-		return map[string]any{"agent_id": fmt.Sprintf("support-%d", i%32), "tool_id": pick(m, benchTools), "output": m.output(dirty)}
+		return map[string]any{"agent_id": fmt.Sprintf("support-%d", i%32), "tool_id": pick(m, benchTools),
+			"output": m.output(dirty)}
 	})
 }
 
@@ -161,8 +168,9 @@ func ruledRules(n int) string {
 	return b.String()
 }
 
-// benchRules is a rules file of 100 rules that permits what authorizeBodies asks: 68 for other tools, 30 for these tools whose
-// conditions are evaluated and do not hold, one that defers what deskBodies ask, and one that permits the rest.
+// benchRules is a rules file of 100 rules that permits what authorizeBodies asks: 68 for other tools, 30 for these
+// tools whose conditions are evaluated and do not hold, one that defers what deskBodies ask, and one that permits the
+// rest.
 func benchRules() string {
 	var b strings.Builder
 	b.WriteString("rules:\n")
@@ -170,7 +178,8 @@ func benchRules() string {
 		fmt.Fprintf(&b, "  - {id: other-%d, tools: [\"service-%d/**\", \"legacy/%d/*\"], effect: deny}\n", i, i, i)
 	}
 	for i := range 30 {
-		fmt.Fprintf(&b, "  - {id: limit-%d, tools: [%q], when: 'args.limit > %d && args.amount > 5000', effect: deny}\n", i, benchTools[i%len(benchTools)], 1000+i)
+		fmt.Fprintf(&b, "  - {id: limit-%d, tools: [%q], when: 'args.limit > %d && args.amount > 5000', effect: deny}\n", i,
+			benchTools[i%len(benchTools)], 1000+i)
 	}
 	b.WriteString("  - {id: desk, tools: [\"desk/*\"], effect: defer}\n")
 	b.WriteString("  - {id: rest, tools: [\"*/*\"], effect: permit}\n")

@@ -23,14 +23,14 @@ import (
 	"github.com/yett-dev/yett/core/httpd"
 )
 
-// What is measured runs in processes of its own: this program again, with the hidden subcommands below. They end when their
-// standard input does, so that none outlives the benchmark.
+// What is measured runs in processes of its own: this program again, with the hidden subcommands below. They end when
+// their standard input does, so that none outlives the benchmark.
 
 // keySet are the values of the keys that a gateway prints.
 type keySet struct{ Agent, Approver, Operator string }
 
-// gatewayRun runs a throw-away gateway with a configuration file until ctx ends. It prints one line of JSON once it answers: url,
-// socket, metrics and keys.
+// gatewayRun runs a throw-away gateway with a configuration file until ctx ends. It prints one line of JSON once it
+// answers: url, socket, metrics and keys.
 type gatewayRun func(ctx context.Context, file string, stdout, stderr io.Writer) error
 
 // child is a running server.
@@ -134,7 +134,8 @@ func (c *child) counters(ctx context.Context) (out counters, err error) {
 		return out, err
 	}
 	defer resp.Body.Close()
-	want := map[string]*float64{"yett_audit_records_total": &out.records, "go_memstats_alloc_bytes_total": &out.bytes, "go_memstats_mallocs_total": &out.objects}
+	want := map[string]*float64{"yett_audit_records_total": &out.records, "go_memstats_alloc_bytes_total": &out.bytes,
+		"go_memstats_mallocs_total": &out.objects}
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), " ")
@@ -191,8 +192,8 @@ const (
 	calmMost = 10 * time.Second
 )
 
-// calm waits until a gateway that nobody asks anything computes next to nothing, at most for calmMost: what it still does
-// then makes its figures worse, not better.
+// calm waits until a gateway that nobody asks anything computes next to nothing, at most for calmMost: what it still
+// does then makes its figures worse, not better.
 func (c *child) calm(ctx context.Context) error {
 	until := time.Now().Add(calmMost)
 	before, err := computedBy(c.cmd.Process.Pid)
@@ -222,51 +223,53 @@ func untilInputEnds(cmd *cobra.Command) (context.Context, context.CancelFunc) {
 }
 
 func benchEchoCommand() *cobra.Command {
-	return &cobra.Command{Use: "echo", Hidden: true, Short: "Answer every request with its body", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		ctx, cancel := untilInputEnds(cmd)
-		defer cancel()
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		context.AfterFunc(ctx, func() { ln.Close() })
-		if _, err := fmt.Fprintf(cmd.OutOrStdout(), "{\"url\":\"http://%s\"}\n", ln.Addr()); err != nil {
-			return err
-		}
-		if err := httpd.ServeEcho(ln); ctx.Err() == nil {
-			return err
-		}
-		return nil
-	}}
+	return &cobra.Command{Use: "echo", Hidden: true, Short: "Answer every request with its body", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				return err
+			}
+			context.AfterFunc(ctx, func() { ln.Close() })
+			if _, err := fmt.Fprintf(cmd.OutOrStdout(), "{\"url\":\"http://%s\"}\n", ln.Addr()); err != nil {
+				return err
+			}
+			if err := httpd.ServeEcho(ln); ctx.Err() == nil {
+				return err
+			}
+			return nil
+		}}
 }
 
 func benchGatewayCommand(run gatewayRun) *cobra.Command {
 	var args, match string
 	var rules, authorizers int
 	var subscriber bool
-	cmd := &cobra.Command{Use: "gateway", Hidden: true, Short: "Run a throw-away gateway", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) (err error) {
-		ctx, cancel := untilInputEnds(cmd)
-		defer cancel()
-		dir, err := os.MkdirTemp("", "yett-bench-")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		list := benchRules()
-		if rules > 0 {
-			list = ruledRules(rules)
-		}
-		config, err := withPlugins(benchConfig(args), authorizers, match, subscriber)
-		if err != nil {
-			return err
-		}
-		for name, text := range map[string]string{"yett.yaml": config, "rules.yaml": list} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+	cmd := &cobra.Command{Use: "gateway", Hidden: true, Short: "Run a throw-away gateway", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, cancel := untilInputEnds(cmd)
+			defer cancel()
+			dir, err := os.MkdirTemp("", "yett-bench-")
+			if err != nil {
 				return err
 			}
-		}
-		return run(ctx, filepath.Join(dir, "yett.yaml"), cmd.OutOrStdout(), cmd.ErrOrStderr())
-	}}
+			defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+			list := benchRules()
+			if rules > 0 {
+				list = ruledRules(rules)
+			}
+			config, err := withPlugins(benchConfig(args), authorizers, match, subscriber)
+			if err != nil {
+				return err
+			}
+			for name, text := range map[string]string{"yett.yaml": config, "rules.yaml": list} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+					return err
+				}
+			}
+			return run(ctx, filepath.Join(dir, "yett.yaml"), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")
 	cmd.Flags().IntVar(&authorizers, "authorizers", 0, "so many plugin processes in the authorize chain")
 	cmd.Flags().StringVar(&match, "match", "**", "tools that they are asked about")

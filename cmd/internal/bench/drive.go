@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// The load generator. It shares the machine with what it measures, so it must cost little: one thread, raw sockets under
-// epoll, requests prepared as bytes, and no allocation while it runs. Each connection has one request in flight.
+// The load generator. It shares the machine with what it measures, so it must cost little: one thread, raw sockets
+// under epoll, requests prepared as bytes, and no allocation while it runs. Each connection has one request in flight.
 
 // drive is one run.
 type drive struct {
@@ -27,8 +27,9 @@ type drive struct {
 	warm     time.Duration
 	duration time.Duration
 
-	first  int                              // number of the first request; request n is made of body n modulo their number
-	limit  int                              // how many requests at most, 0 for as many as there is time for; without a rate only
+	first int // number of the first request; request n is made of body n modulo their number
+	// how many requests at most, 0 for as many as there is time for; without a rate only
+	limit  int
 	tokens []string                         // what request n says where its body has a tokenMark: tokens[n-first]
 	answer func(n int, answer []byte) error // sees every good answer, if not nil; an error ends the run
 }
@@ -86,7 +87,8 @@ func (d *drive) run(ctx context.Context) (*driven, error) {
 	defer runtime.UnlockOSThread()
 	l := &loadRun{drive: d, out: &driven{}, conns: make([]loadConn, d.conns), idle: make([]int, 0, d.conns), next: d.first}
 	for _, b := range d.bodies {
-		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n", d.path, d.addr, d.headers, len(b))
+		head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n%sContent-Length: %d\r\n\r\n",
+			d.path, d.addr, d.headers, len(b))
 		l.requests = append(l.requests, newRequest(head, b))
 	}
 	var err error
@@ -167,7 +169,8 @@ func (l *loadRun) loop(ctx context.Context) error {
 	}
 }
 
-// over ends the run: without a rate at once, or when all that may be sent is answered; with one when all that was due is.
+// over ends the run: without a rate at once, or when all that may be sent is answered; with one when all that was due
+// is.
 func (l *loadRun) over(now time.Time) bool {
 	if l.rate == 0 && l.spent() && l.flying == 0 {
 		l.finish(now, l.out)
@@ -213,7 +216,8 @@ func (l *loadRun) issue(now time.Time) error {
 	return nil
 }
 
-// wait waits for answers, or until the next request is due. epoll_wait counts in milliseconds, which is too coarse for that.
+// wait waits for answers, or until the next request is due. epoll_wait counts in milliseconds, which is too coarse for
+// that.
 func (l *loadRun) wait(events []syscall.EpollEvent, now time.Time) (int, error) {
 	pause := 20 * time.Millisecond
 	if l.rate > 0 && len(l.idle) > 0 && now.Before(l.end) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// histogram counts durations in log-linear buckets, as HDR histograms do: 256 to each power of two, so a percentile is off by
-// less than 0.4 %. The zero histogram is empty. Not safe for concurrent use.
+// histogram counts durations in log-linear buckets, as HDR histograms do: 256 to each power of two, so a percentile is
+// off by less than 0.4 %. The zero histogram is empty. Not safe for concurrent use.
 type histogram struct {
 	counts [(64 - subBits + 1) << subBits]uint64
 	total  uint64

@@ -17,8 +17,8 @@ type load struct {
 	share   float64 // of the rate of the load after: sent when due; 0: the next request goes out when an answer has come
 	after   string  // load that has to be measured first, with as many connections, because this one is made by its rate
 
-	// prepare makes what the requests need, before anything is measured. The function that it gives ends that and says what was
-	// not as it has to be, "" if nothing. Both may be nil.
+	// prepare makes what the requests need, before anything is measured. The function that it gives ends that and says
+	// what was not as it has to be, "" if nothing. Both may be nil.
 	prepare func(ctx context.Context, r *ratioRun, g *child, d *drive) (done func() string, err error)
 
 	// work starts what runs in this process instead, without a server; nil for all others.
@@ -29,8 +29,8 @@ type load struct {
 // pipeConns is how many connections to the socket there are.
 const pipeConns = 8
 
-// quietShare is how much of the rate of S1 the open loops send: the machine has time left, so that latencies are not those
-// of an overload.
+// quietShare is how much of the rate of S1 the open loops send: the machine has time left, so that latencies are not
+// those of an overload.
 const quietShare = 0.4
 
 // at is how many connections a load has in the rows for so many.
@@ -43,14 +43,15 @@ func (l *load) at(conns int) int {
 
 // gatewayFlags are the throw-away gateways: the flags of `bench gateway`.
 var gatewayFlags = map[string][]string{
-	"digest":       {"--args", "digest"},
-	"redacted":     {"--args", "redacted"},
-	"spend":        {"--args", "digest"}, // as digest; what it keeps of approvals and grants is in nobody else's way
-	"plugin":       {"--args", "digest", "--authorizers", "1"},
-	"plugins":      {"--args", "digest", "--authorizers", "4"},
-	"excluded":     {"--args", "digest", "--authorizers", "4", "--match", "entitled/**"},
-	"subscribed":   {"--args", "digest", "--subscriber"},
-	"unsubscribed": {"--args", "digest"}, // as digest, with the history of subscribed: how much a log has taken tells in how it is written
+	"digest":     {"--args", "digest"},
+	"redacted":   {"--args", "redacted"},
+	"spend":      {"--args", "digest"}, // as digest; what it keeps of approvals and grants is in nobody else's way
+	"plugin":     {"--args", "digest", "--authorizers", "1"},
+	"plugins":    {"--args", "digest", "--authorizers", "4"},
+	"excluded":   {"--args", "digest", "--authorizers", "4", "--match", "entitled/**"},
+	"subscribed": {"--args", "digest", "--subscriber"},
+	// as digest, with the history of subscribed: how much a log has taken tells in how it is written
+	"unsubscribed": {"--args", "digest"},
 	"rules-10":     {"--args", "digest", "--rules", "10"},
 	"rules-1000":   {"--args", "digest", "--rules", "1000"},
 	"rules-100000": {"--args", "digest", "--rules", "100000"},
@@ -93,7 +94,8 @@ func benchLoads() ([]load, error) {
 		bodies, bad := ruledBodies(n)
 		err = errors.Join(err, bad)
 		name := fmt.Sprintf("rules-%d", n)
-		loads = append(loads, load{name: name, gateway: name, path: auth, bodies: bodies, expect: permitAnswer + `,"reason_code":"RULE_PERMIT"`})
+		loads = append(loads, load{name: name, gateway: name, path: auth, bodies: bodies,
+			expect: permitAnswer + `,"reason_code":"RULE_PERMIT"`})
 	}
 	return loads, err
 }

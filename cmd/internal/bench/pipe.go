@@ -31,15 +31,16 @@ type pipeDrive struct {
 }
 
 type pipeConn struct {
-	file   *os.File
-	fd     int
-	next   int         // message to send
-	asked  int         // message whose answer comes next
-	owed   int         // messages that may be sent
-	rest   []byte      // of what is being sent
-	sentAt []time.Time // of the messages in flight, a ring: the one of the k-th message of the connection is at k modulo depth
-	sent   int         // messages of the connection so far
-	taken  int         // answers so far
+	file  *os.File
+	fd    int
+	next  int    // message to send
+	asked int    // message whose answer comes next
+	owed  int    // messages that may be sent
+	rest  []byte // of what is being sent
+	// of the messages in flight, a ring: the one of the k-th message of the connection is at k modulo depth
+	sentAt []time.Time
+	sent   int // messages of the connection so far
+	taken  int // answers so far
 	in     []byte
 	n      int // bytes read and not taken
 }
@@ -69,7 +70,8 @@ func pipeMessages(kind string, bodies [][]byte) (lines []byte, ends []int, ids [
 	return lines, ends, ids, nil
 }
 
-// run sends govern messages until the time is over. An error means that nothing can be said: a connection broke, or ctx ended.
+// run sends govern messages until the time is over. An error means that nothing can be said: a connection broke, or ctx
+// ended.
 func (d *pipeDrive) run(ctx context.Context) (*driven, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -110,7 +112,8 @@ func (p *pipeRun) connect(i int) error {
 		return err
 	}
 	first := i * len(p.ids) / len(p.conns) // so that connections do not all send the same
-	p.conns[i] = pipeConn{file: f, fd: int(f.Fd()), next: first, asked: first, owed: p.depth, sentAt: make([]time.Time, p.depth), in: make([]byte, 64<<10)}
+	p.conns[i] = pipeConn{file: f, fd: int(f.Fd()), next: first, asked: first, owed: p.depth,
+		sentAt: make([]time.Time, p.depth), in: make([]byte, 64<<10)}
 	if err := syscall.SetNonblock(p.conns[i].fd, true); err != nil {
 		return err
 	}
@@ -280,7 +283,8 @@ func (p *pipeRun) take(c *pipeConn, now time.Time) error {
 			return fmt.Errorf("an answer to nothing: %q", excerpt(line))
 		}
 		id := p.ids[c.asked]
-		if bytes.HasPrefix(line, id) && len(line) > len(id) && line[len(id)] == ',' && bytes.Contains(line, []byte(p.expect)) {
+		if bytes.HasPrefix(line, id) && len(line) > len(id) && line[len(id)] == ',' &&
+			bytes.Contains(line, []byte(p.expect)) {
 			p.count(p.out, c.sentAt[c.taken%p.depth], now)
 		} else {
 			p.out.wrong(line)

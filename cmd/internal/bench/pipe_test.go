@@ -39,7 +39,8 @@ func speaking(t *testing.T, serve func(n int, nc net.Conn, in *bufio.Reader)) (p
 	return path
 }
 
-// governed answers auth, and each message with what say makes of its id; the answers to what one read brought go out together.
+// governed answers auth, and each message with what say makes of its id; the answers to what one read brought go out
+// together.
 func governed(t *testing.T, say func(id int) string) *pipeDrive {
 	t.Helper()
 	path := speaking(t, func(_ int, nc net.Conn, in *bufio.Reader) {
@@ -71,8 +72,10 @@ func governed(t *testing.T, say func(id int) string) *pipeDrive {
 			}
 		}
 	})
-	bodies := [][]byte{[]byte(`{"agent_id":"a"}`), fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("long ", 100_000)), []byte(`{"agent_id":"c"}`)}
-	return &pipeDrive{path: path, key: "the-key", bodies: bodies, expect: "good", conns: 2, depth: 5, duration: 200 * time.Millisecond}
+	bodies := [][]byte{[]byte(`{"agent_id":"a"}`), fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("long ", 100_000)),
+		[]byte(`{"agent_id":"c"}`)}
+	return &pipeDrive{path: path, key: "the-key", bodies: bodies, expect: "good", conns: 2, depth: 5,
+		duration: 200 * time.Millisecond}
 }
 
 func TestPipeDrive(t *testing.T) {
@@ -142,8 +145,10 @@ func TestPipeDrive(t *testing.T) {
 	})
 }
 
-// audienceOf serves subscribers: first looks at what each asks for, it is told that it is one, and then has the connection.
-func audienceOf(t *testing.T, first func(message map[string]any), then func(n int, message map[string]any, nc net.Conn)) string {
+// audienceOf serves subscribers: first looks at what each asks for, it is told that it is one, and then has the
+// connection.
+func audienceOf(t *testing.T, first func(message map[string]any),
+	then func(n int, message map[string]any, nc net.Conn)) string {
 	t.Helper()
 	return speaking(t, func(n int, nc net.Conn, in *bufio.Reader) {
 		line, err := in.ReadBytes('\n')

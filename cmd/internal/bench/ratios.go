@@ -182,7 +182,8 @@ func (r *ratioRun) measure(ctx context.Context, l *load, conns, round int) (_ sa
 	if l.work != nil {
 		return r.worked(ctx, l, conns, round)
 	}
-	d := &drive{path: l.path, bodies: l.bodies, expect: l.expect, conns: conns, warm: min(r.seconds/3, time.Second), duration: r.seconds}
+	d := &drive{path: l.path, bodies: l.bodies, expect: l.expect, conns: conns, warm: min(r.seconds/3, time.Second),
+		duration: r.seconds}
 	if l.share > 0 {
 		d.duration = min(d.duration, stuckFor)
 		if d.rate = l.share * r.paced[rateKey{l.after, conns}]; d.rate <= 0 {
@@ -224,7 +225,8 @@ func (c *child) counted(ctx context.Context, l *load, d *drive) (out *driven, s 
 		return nil, s, err
 	}
 	if l.depth > 0 {
-		out, err = (&pipeDrive{path: c.socket, key: c.keys.Agent, bodies: d.bodies, expect: d.expect, conns: pipeConns, depth: l.depth, warm: d.warm, duration: d.duration}).run(ctx)
+		out, err = (&pipeDrive{path: c.socket, key: c.keys.Agent, bodies: d.bodies, expect: d.expect, conns: pipeConns,
+			depth: l.depth, warm: d.warm, duration: d.duration}).run(ctx)
 	} else {
 		out, err = d.run(ctx)
 	}
@@ -236,7 +238,8 @@ func (c *child) counted(ctx context.Context, l *load, d *drive) (out *driven, s 
 		return nil, s, err
 	}
 	n := max(float64(out.all), 1)
-	s.BytesEach, s.ObjectsEach, s.DiskBytesEach = (after.bytes-before.bytes)/n, (after.objects-before.objects)/n, (after.written-before.written)/n
+	s.BytesEach, s.ObjectsEach, s.DiskBytesEach = (after.bytes-before.bytes)/n, (after.objects-before.objects)/n,
+		(after.written-before.written)/n
 	s.CPUEach = (after.cpu - before.cpu) / n
 	s.Unrecorded = max(out.all-int(after.records-before.records), 0)
 	return out, s, nil
@@ -245,7 +248,8 @@ func (c *child) counted(ctx context.Context, l *load, d *drive) (out *driven, s 
 // noted completes a sample, keeps its rate for loads that go by it, and writes it down.
 func (r *ratioRun) noted(l *load, conns, round int, rate float64, out *driven, s sample) (sample, error) {
 	s.Load, s.Connections, s.InFlight, s.Round, s.Rate = l.name, l.at(conns), l.depth, round, rate
-	s.Seconds, s.PerSecond, s.Good, s.Bad, s.FirstBad, s.Late = out.elapsed.Seconds(), out.perSecond(), out.good, out.bad, out.firstBad, out.late
+	s.Seconds, s.PerSecond, s.Good, s.Bad, s.FirstBad, s.Late = out.elapsed.Seconds(), out.perSecond(), out.good, out.bad,
+		out.firstBad, out.late
 	s.P50, s.P99 = micros(out.latency.at(0.5)), micros(out.latency.at(0.99))
 	if s.Seconds > 0 {
 		s.Generator = out.cpu.Seconds() / s.Seconds
@@ -259,7 +263,8 @@ func (r *ratioRun) noted(l *load, conns, round int, rate float64, out *driven, s
 	if l.depth > 0 {
 		in = fmt.Sprintf(" × %d in flight", l.depth)
 	}
-	r.show("round %d of %d: %-18s %3d connections%s %8.0f/s, p99 %.0f µs", round, r.rounds, s.Load, s.Connections, in, s.PerSecond, s.P99)
+	r.show("round %d of %d: %-18s %3d connections%s %8.0f/s, p99 %.0f µs", round, r.rounds, s.Load, s.Connections, in,
+		s.PerSecond, s.P99)
 	return s, r.write(s)
 }
 
@@ -285,8 +290,9 @@ func (r *ratioRun) header() error {
 	if err != nil {
 		return err
 	}
-	return r.write(map[string]any{"time": time.Now().UTC().Format(time.RFC3339), "version": cli.Version(), "go": runtime.Version(), "cpu": cpu, "cores": runtime.NumCPU(),
-		"loadavg_before": strings.TrimSpace(string(busy)), "rounds": r.rounds, "seconds": r.seconds.Seconds()})
+	return r.write(map[string]any{"time": time.Now().UTC().Format(time.RFC3339), "version": cli.Version(),
+		"go": runtime.Version(), "cpu": cpu, "cores": runtime.NumCPU(), "loadavg_before": strings.TrimSpace(string(busy)),
+		"rounds": r.rounds, "seconds": r.seconds.Seconds()})
 }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }

@@ -74,8 +74,8 @@ var ratioGoals = []ratioGoal{
 	{id: "rules-100000", load: "rules-100000", base: "rules-10", conns: 256, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
 	{id: "rules-100000-64", load: "rules-100000", base: "rules-10", conns: 64, goal: 0.8, what: "authorize with 100 000 rules, of 10", large: true},
 	{id: "subscribers-p99", load: "authorize-followed", base: "authorize-quiet", conns: 256, goal: 1.5, lower: true,
-		what:  fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without", quietShare, idleSubscribers, stuckSubscribers),
-		value: tails},
+		what: fmt.Sprintf("p99 of authorize at %g of S1's rate with %d idle and %d stuck subscribers, of the p99 without",
+			quietShare, idleSubscribers, stuckSubscribers), value: tails},
 	{id: "S14", load: "authorize-plugin", base: plainCalls, conns: 1, goal: 150, lower: true, what: "µs at p50 that an authorizer in a process of its own (GOMAXPROCS=1) adds to authorize",
 		value: func(s, without *sample) float64 { return s.P50 - without.P50 }},
 	{id: "S14-rate", load: "checks", base: echoCalls, conns: 64, goal: 50, what: "thousand checks a second through one plugin, 64 callers", value: megabytes},
@@ -84,7 +84,8 @@ var ratioGoals = []ratioGoal{
 	{id: "S14-excluded", load: "authorize-excluded", base: plainCalls, conns: 64, goal: 1.02, lower: true, what: "processor time of an authorize that match keeps from 4 plugins, of one without plugins",
 		value: func(s, without *sample) float64 { return ratio(s.CPUEach, without.CPUEach) }},
 	{id: "subscriber-p99", load: "authorize-subscribed", base: "authorize-unsubscribed", conns: 64, goal: 1.1, lower: true,
-		what: fmt.Sprintf("p99 of authorize at %g of its highest rate with a plugin that follows the audit log, of the p99 without", quietShare), value: tails},
+		what: fmt.Sprintf("p99 of authorize at %g of its highest rate with a plugin that follows the audit log, of the "+
+			"p99 without", quietShare), value: tails},
 }
 
 func tails(own, base *sample) float64 { return ratio(own.P99, base.P99) }
@@ -156,7 +157,8 @@ func (t *ratioGoal) said(load *load) string {
 		return t.what
 	}
 	if load.depth > 0 {
-		return fmt.Sprintf("%s, %d connections × %d in flight, of raw HTTP echo with %d connections", t.what, load.at(t.conns), load.depth, t.conns)
+		return fmt.Sprintf("%s, %d connections × %d in flight, of raw HTTP echo with %d connections", t.what,
+			load.at(t.conns), load.depth, t.conns)
 	}
 	return fmt.Sprintf("%s, %d connections", t.what, t.conns)
 }
@@ -176,7 +178,8 @@ func (t *ratioGoal) measured(own, base *sample) (v float64, ok bool) {
 // wrong says what of a sample was not as it has to be.
 func (s *sample) wrong() (out []string) {
 	if s.Bad > 0 {
-		out = append(out, fmt.Sprintf("%d bad answers from %s in round %d, the first: %s", s.Bad, s.Load, s.Round, s.FirstBad))
+		out = append(out, fmt.Sprintf("%d bad answers from %s in round %d, the first: %s", s.Bad, s.Load, s.Round,
+			s.FirstBad))
 	}
 	if s.Unrecorded > 0 {
 		out = append(out, fmt.Sprintf("%d answers of %s in round %d have no record", s.Unrecorded, s.Load, s.Round))

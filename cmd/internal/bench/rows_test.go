@@ -119,11 +119,13 @@ func TestJudge(t *testing.T) {
 		{id: "S1", measured: 0.5, spread: [2]float64{0.4, 0.6}, verdict: "met", echo: 50, rounds: [][2]float64{{100, 60}, {50, 20}, {10, 5}}, better: "higher",
 			of: sample{Load: "authorize-digest", Connections: 256}, against: sample{Load: "echo-authorize", Connections: 256}},
 		{id: "S4-64", measured: 1.2, spread: [2]float64{1.2, 1.4}, verdict: "missed", echo: 100, rounds: [][2]float64{{100, 120}, {100, 140}, {100, 120}}, better: "higher",
-			of: sample{Load: "govern-8x64", Connections: 8, InFlight: 64}, against: sample{Load: "echo-authorize", Connections: 64}},
+			of:      sample{Load: "govern-8x64", Connections: 8, InFlight: 64},
+			against: sample{Load: "echo-authorize", Connections: 64}},
 		{id: "S7-redeem", measured: 0.7, spread: [2]float64{0.6, 0.8}, verdict: "met", base: 10, rounds: [][2]float64{{10, 6}, {10, 7}, {10, 8}}, better: "higher",
 			of: sample{Load: "redeem", Connections: 256}, against: sample{Load: "authorize-digest", Connections: 256}},
 		{id: "subscribers-p99", measured: 1.5, spread: [2]float64{1, 2}, verdict: "met", base: 7, rounds: [][2]float64{{100, 100}, {50, 100}, {10, 15}}, latencies: true, better: "lower",
-			of: sample{Load: "authorize-followed", Connections: 256}, against: sample{Load: "authorize-quiet", Connections: 256}},
+			of:      sample{Load: "authorize-followed", Connections: 256},
+			against: sample{Load: "authorize-quiet", Connections: 256}},
 	} {
 		var all []sample
 		for i, round := range c.rounds {
@@ -136,14 +138,20 @@ func TestJudge(t *testing.T) {
 			}
 			all = append(all, base, own)
 		}
-		all = append(all, sample{Load: c.of.Load, Connections: 999, Round: 1, PerSecond: 1e9, P99: 1e9, Bad: 1}) // another row's
+		// another row's
+		all = append(all, sample{Load: c.of.Load, Connections: 999, Round: 1, PerSecond: 1e9, P99: 1e9, Bad: 1})
 		r := rowsOf(t, "^"+c.id+"$", false, 64, 256)
 		row := r.judge(all)[0]
-		if row.ID != c.id || row.Measured != c.measured || row.Spread != c.spread || row.Verdict != c.verdict || row.Echo != c.echo || row.Base != c.base || row.Better != c.better {
+		if row.ID != c.id || row.Measured != c.measured || row.Spread != c.spread || row.Verdict != c.verdict ||
+			row.Echo != c.echo || row.Base != c.base || row.Better != c.better {
 			t.Errorf("%+v", row)
 		}
-		for name, plant := range map[string]func(*sample){"bad": func(s *sample) { s.Bad = 1 }, "unrecorded": func(s *sample) { s.Unrecorded = 1 }, "none": func(s *sample) { s.Good = 0 },
-			"late": func(s *sample) { s.Late = 1 }, "disturbed": func(s *sample) { s.Disturbed = "somebody left" }, "gone": func(s *sample) { s.Round = 99 }} {
+		for name, plant := range map[string]func(*sample){"bad": func(s *sample) {
+			s.Bad = 1
+		}, "unrecorded": func(s *sample) { s.Unrecorded = 1 }, "none": func(s *sample) { s.Good = 0 },
+			"late": func(s *sample) { s.Late = 1 }, "disturbed": func(s *sample) {
+				s.Disturbed = "somebody left"
+			}, "gone": func(s *sample) { s.Round = 99 }} {
 			for i := range len(all) - 1 {
 				planted := slices.Clone(all)
 				plant(&planted[i])
@@ -172,7 +180,8 @@ func TestPrepareFails(t *testing.T) {
 		return nil, errors.New("the disk stalled")
 	}
 	s, err := r.measure(context.Background(), l, 256, 3)
-	if err != nil || s.Good != 0 || s.Disturbed != "the disk stalled" || s.Load != "redeem" || s.Connections != 256 || s.Round != 3 {
+	if err != nil || s.Good != 0 || s.Disturbed != "the disk stalled" || s.Load != "redeem" || s.Connections != 256 ||
+		s.Round != 3 {
 		t.Fatalf("%v: %+v", err, s)
 	}
 	row := r.judge([]sample{{Load: "authorize-digest", Connections: 256, Round: 3, PerSecond: 10, Good: 1}, s})[0]
@@ -227,7 +236,8 @@ func briefly(t *testing.T, args ...string) ([]ratioRow, []sample) {
 	t.Helper()
 	bin, dir := binary(t), t.TempDir()
 	raw := filepath.Join(dir, "raw.jsonl")
-	cmd := exec.Command(bin, append([]string{"bench", "ratios", "--json", "--rounds", "1", "--seconds", "0.4", "--out", raw}, args...)...)
+	cmd := exec.Command(bin, append([]string{"bench", "ratios", "--json", "--rounds", "1", "--seconds", "0.4", "--out",
+		raw}, args...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
@@ -240,7 +250,8 @@ func briefly(t *testing.T, args ...string) ([]ratioRow, []sample) {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
-		if r.Measured <= 0 || r.Goal <= 0 || r.Yett <= 0 || (r.Echo <= 0) == (r.Base <= 0) || !slices.Contains([]string{"met", "limited", "missed"}, r.Verdict) {
+		if r.Measured <= 0 || r.Goal <= 0 || r.Yett <= 0 || (r.Echo <= 0) == (r.Base <= 0) ||
+			!slices.Contains([]string{"met", "limited", "missed"}, r.Verdict) {
 			t.Errorf("%+v", r)
 		}
 		for _, wrong := range []string{"bad answers", "no record", "no good answer", "nothing", "cut off", "did not ask"} {
@@ -308,9 +319,11 @@ func TestBenchPickedRows(t *testing.T) {
 	t.Logf("two rows in %s", time.Since(start).Round(time.Second))
 }
 
-// The texts that are to trip nothing trip nothing, and the two that look for the same literals agree on a text that has some.
+// The texts that are to trip nothing trip nothing, and the two that look for the same literals agree on a text that has
+// some.
 func TestWorkThatTripsNothing(t *testing.T) {
-	for name, start := range map[string]func(context.Context) (*work, error){"pass": startPass, "textbook": startTextbook} {
+	for name, start := range map[string]func(context.Context) (*work, error){"pass": startPass,
+		"textbook": startTextbook} {
 		w, err := start(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/prefilter"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -50,12 +50,13 @@ func benchTexts(dirty bool) []string {
 	return out
 }
 
-// manyTriggers are so many literals of 5 to 20 bytes, shaped like the prefixes of tokens and the names of vendors, none of
-// which is in texts, and byte classes as scanners for personal data ask for them.
+// manyTriggers are so many literals of 5 to 20 bytes, shaped like the prefixes of tokens and the names of vendors, none
+// of which is in texts, and byte classes as scanners for personal data ask for them.
 func manyTriggers(n int, texts []string) []abi.Trigger {
 	m := newBodyMaker(11)
 	all := strings.ToLower(strings.Join(texts, "\n"))
-	out := []abi.Trigger{{Class: "at", Min: 1}, {Class: "digits", Min: 9}, {Class: "hex", Min: 32}, {Class: "base64", Min: 40}}
+	out := []abi.Trigger{{Class: "at", Min: 1}, {Class: "digits", Min: 9}, {Class: "hex", Min: 32},
+		{Class: "base64", Min: 40}}
 	for seen := map[string]bool{}; n > 0; {
 		s := fmt.Sprintf("%s_%x%s", pick(m, benchWords), m.r.IntN(1<<16), strings.ToUpper(pick(m, benchWords)))
 		s = s[:min(len(s), 5+m.r.IntN(16))]
@@ -115,22 +116,23 @@ func startTextbook(context.Context) (*work, error) {
 // startScan scans with every built-in scanner.
 func startScan(dirty bool) func(context.Context) (*work, error) {
 	return func(ctx context.Context) (*work, error) {
-		host, err := wasmhost.New(ctx, wasmhost.Options{})
+		wasm, err := host.New(ctx, host.Options{})
 		if err != nil {
 			return nil, err
 		}
-		w := &work{stop: host.Close}
+		w := &work{stop: wasm.Close}
 		c := &chain.ScanChain{Budget: time.Minute, Now: time.Now, Actions: []chain.ActionRule{{Action: sdk.Redact}}}
 		for _, name := range scanners.Names() {
 			code, _ := scanners.Builtin(name)
-			m, err := host.Load(ctx, wasmhost.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: time.Minute, Isolation: wasmhost.Pooled})
+			m, err := wasm.Load(ctx, host.Spec{Name: name, Code: code, Config: json.RawMessage("{}"), Timeout: time.Minute,
+				Isolation: host.Pooled})
 			if err != nil {
-				return nil, errors.Join(err, host.Close(ctx))
+				return nil, errors.Join(err, wasm.Close(ctx))
 			}
 			c.Steps = append(c.Steps, chain.ScanStep{Name: name, OnError: sdk.Deny, Scanner: m, Triggers: m.Triggers()})
 		}
 		if err := c.Prepare(); err != nil {
-			return nil, errors.Join(err, host.Close(ctx))
+			return nil, errors.Join(err, wasm.Close(ctx))
 		}
 		want := []string{chain.Pass}
 		if dirty {

@@ -63,8 +63,8 @@ func (s *span) finish(now time.Time, out *driven) {
 	}
 }
 
-// count takes one good answer. It is measured when it comes after the warm-up; a call that was due before and had to wait
-// until then is, so that an overload shows.
+// count takes one good answer. It is measured when it comes after the warm-up; a call that was due before and had to
+// wait until then is, so that an overload shows.
 func (s *span) count(out *driven, due, now time.Time) {
 	out.all++
 	if s.began.IsZero() {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// What has to be there before approvals are redeemed and grants are spent: calls that were deferred and approved, each of
-// them another one, and standing grants.
+// What has to be there before approvals are redeemed and grants are spent: calls that were deferred and approved, each
+// of them another one, and standing grants.
 
 const (
 	approvalBatch = 8192    // calls that wait for their approval at once
@@ -47,7 +47,8 @@ func approved(ctx context.Context, g *child, bodies [][]byte, conns, first, n in
 		done := len(tokens)
 		k := min(approvalBatch, n-done)
 		tokens = tokens[:done+k]
-		ask := &drive{addr: g.addr, path: "/v1/authorize", headers: bearer(g.keys.Agent), bodies: bodies, expect: `"effect":"DEFER"`, conns: conns, duration: approvalTime,
+		ask := &drive{addr: g.addr, path: "/v1/authorize", headers: bearer(g.keys.Agent), bodies: bodies,
+			expect: `"effect":"DEFER"`, conns: conns, duration: approvalTime,
 			first: first + done, limit: k, answer: func(n int, answer []byte) error {
 				token, err := tokenOf(answer)
 				tokens[n-first] = token
@@ -62,7 +63,8 @@ func approved(ctx context.Context, g *child, bodies [][]byte, conns, first, n in
 				return nil, fmt.Errorf("tokens of %d and %d bytes: requests are made for one length", len(t), len(tokens[0]))
 			}
 		}
-		approve := &drive{addr: g.addr, path: "/v1/approve", headers: bearer(g.keys.Approver), bodies: withToken([][]byte{[]byte(`{"approved":true}`)}, len(tokens[0])),
+		approve := &drive{addr: g.addr, path: "/v1/approve", headers: bearer(g.keys.Approver),
+			bodies: withToken([][]byte{[]byte(`{"approved":true}`)}, len(tokens[0])),
 			expect: `"status":"approved"`, conns: conns, duration: approvalTime, first: first + done, limit: k, tokens: batch}
 		if err := approve.all(ctx); err != nil {
 			return nil, fmt.Errorf("approve: %w", err)

@@ -39,7 +39,8 @@ func TestDriveOnce(t *testing.T) {
 	defer s.Close()
 	var bodies [][]byte
 	for i := range 7 {
-		bodies = append(bodies, fmt.Appendf(nil, `{"token":"%s","number":"%s","body":"%d"}`, strings.Repeat("$", 12), numberMark, i))
+		bodies = append(bodies, fmt.Appendf(nil, `{"token":"%s","number":"%s","body":"%d"}`, strings.Repeat("$", 12),
+			numberMark, i))
 	}
 	d := &drive{addr: strings.TrimPrefix(s.URL, "http://"), path: "/", bodies: bodies, expect: "good", conns: 6, duration: time.Hour, first: first, limit: limit}
 	seen := make([]int, limit)
@@ -80,7 +81,8 @@ func TestDriveOnce(t *testing.T) {
 	}
 }
 
-// TestSpentEarly checks that a run whose requests are all sent before its warm-up is over has no rate, rather than a wrong one.
+// TestSpentEarly checks that a run whose requests are all sent before its warm-up is over has no rate, rather than a
+// wrong one.
 func TestSpentEarly(t *testing.T) {
 	d := answering(t, func(int64) (int, string) { return 200, "good" })
 	d.bodies, d.limit, d.warm, d.duration = d.bodies[:1], 10, time.Hour, time.Hour
@@ -104,7 +106,8 @@ func TestTokenOf(t *testing.T) {
 	}
 }
 
-// TestMadeBodies checks what the rows rest on: that each body is JSON with its marks, and asks for what its rules are about.
+// TestMadeBodies checks what the rows rest on: that each body is JSON with its marks, and asks for what its rules are
+// about.
 func TestMadeBodies(t *testing.T) {
 	type call struct {
 		Agent string `json:"agent_id"`

@@ -121,8 +121,8 @@ func peek(nc *net.UnixConn, wait bool) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// leave says what was not as it has to be while they were there, "" if nothing, and ends them. Whoever was cut off during
-// the run did no harm any more, so the figure would be too good.
+// leave says what was not as it has to be while they were there, "" if nothing, and ends them. Whoever was cut off
+// during the run did no harm any more, so the figure would be too good.
 func (a *audience) leave() string {
 	a.leaving.Store(true)
 	lost, cut := a.lost.Load(), 0
@@ -135,7 +135,8 @@ func (a *audience) leave() string {
 	a.close()
 	switch {
 	case lost > 0 || cut > 0:
-		return fmt.Sprintf("%d of %d idle subscribers and %d of %d stuck ones were cut off", lost, len(a.idle), cut, len(a.stuck))
+		return fmt.Sprintf("%d of %d idle subscribers and %d of %d stuck ones were cut off", lost, len(a.idle), cut,
+			len(a.stuck))
 	case lines > 0:
 		return fmt.Sprintf("idle subscribers were sent %d lines that they did not ask for", lines)
 	}

@@ -6,8 +6,8 @@ import (
 	"path/filepath"
 )
 
-// ModuleCache is the user's directory for compiled modules, "" where there is none that can be written: some containers' users have no
-// home, and modules are compiled each time there.
+// ModuleCache is the user's directory for compiled modules, "" where there is none that can be written: some
+// containers' users have no home, and modules are compiled each time there.
 func ModuleCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package cli is what all commands of yett share: how a command is run, how it fails with an exit code, how it prints data (-o) and tables, how
-// it finds its configuration, and how text that is shown on a terminal is made harmless. It knows no command, opens no store and starts nothing.
+// Package cli is what all commands of yett share: how a command is run, how it fails with an exit code, how it prints
+// data (-o) and tables, how it finds its configuration, and how text that is shown on a terminal is made harmless. It
+// knows no command, opens no store and starts nothing.
 package cli
 
 import (
@@ -21,12 +22,13 @@ func Each(c *cobra.Command, fn func(*cobra.Command)) {
 
 // Group makes a command that only holds others: without one of them it is a usage error.
 func Group(use, short string, subs ...*cobra.Command) *cobra.Command {
-	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs, RunE: func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return Usage("unknown command %q for %q (see %s --help)", args[0], cmd.CommandPath(), cmd.CommandPath())
-		}
-		return errors.Join(cmd.Help(), Fail(ExitUsage, nil))
-	}}
+	c := &cobra.Command{Use: use, Short: short, Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return Usage("unknown command %q for %q (see %s --help)", args[0], cmd.CommandPath(), cmd.CommandPath())
+			}
+			return errors.Join(cmd.Help(), Fail(ExitUsage, nil))
+		}}
 	c.AddCommand(subs...)
 	return c
 }
@@ -55,10 +57,12 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdin io.Reade
 	return CodeFor(err)
 }
 
-// unknownCommand finds a word that names no command where one must. Without it the flags behind the word would be blamed.
+// unknownCommand finds a word that names no command where one must. Without it the flags behind the word would be
+// blamed.
 func unknownCommand(root *cobra.Command, args []string) error {
 	cmd, rest, _ := root.Find(args)
-	if !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" || rest[0] == "completion" || strings.HasPrefix(rest[0], "__") {
+	if !cmd.HasAvailableSubCommands() || len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == "help" ||
+		rest[0] == "completion" || strings.HasPrefix(rest[0], "__") {
 		return nil
 	}
 	hint := ""

@@ -52,7 +52,8 @@ func CodeFor(err error) int {
 		return coded.Code
 	case errors.As(err, &bad):
 		return ExitConfig
-	case errors.As(err, &refused) && (refused.Code == sdk.CodeUnauthenticated || refused.Code == sdk.CodeKeyRevoked || refused.Code == sdk.CodeKeyExpired):
+	case errors.As(err, &refused) && (refused.Code == sdk.CodeUnauthenticated || refused.Code == sdk.CodeKeyRevoked ||
+		refused.Code == sdk.CodeKeyExpired):
 		return ExitUnauthenticated
 	case strings.HasPrefix(err.Error(), "unknown command"):
 		return ExitUsage

@@ -173,8 +173,8 @@ func yamlOf(v any) any {
 	return v
 }
 
-// yamlText is a text that stands in double quotes where it holds what no reader of YAML takes as it is, or what hides or moves
-// text on a terminal. A block has lines alone that need no escape.
+// yamlText is a text that stands in double quotes where it holds what no reader of YAML takes as it is, or what hides
+// or moves text on a terminal. A block has lines alone that need no escape.
 type yamlText string
 
 // MarshalYAML chooses the quotes.

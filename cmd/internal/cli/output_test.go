@@ -50,15 +50,16 @@ func asYAML(t *testing.T, s string) {
 	}
 }
 
-// Every control, every noncharacter, and every other character that hides can be in an argument: what is printed is YAML, and
-// the same text.
+// Every control, every noncharacter, and every other character that hides can be in an argument: what is printed is
+// YAML, and the same text.
 func TestYAMLOfAnyCharacter(t *testing.T) {
 	var all strings.Builder
 	for r := rune(0); r <= 0x10ffff; r++ {
 		switch {
 		case r >= 0xd800 && r < 0xe000:
 			continue
-		case r < 0x100, r >= 0x2000 && r < 0x2070, r >= 0xfdd0 && r < 0xfe10, r >= 0xfe00 && r <= 0xffff, r&0xfffe == 0xfffe, r >= 0xe0000 && r < 0xe0100:
+		case r < 0x100, r >= 0x2000 && r < 0x2070, r >= 0xfdd0 && r < 0xfe10, r >= 0xfe00 &&
+			r <= 0xffff, r&0xfffe == 0xfffe, r >= 0xe0000 && r < 0xe0100:
 			asYAML(t, string(r))
 			asYAML(t, "a"+string(r)+"b")
 			asYAML(t, string(r)+"\n- "+string(r))
@@ -66,22 +67,28 @@ func TestYAMLOfAnyCharacter(t *testing.T) {
 		}
 	}
 	asYAML(t, all.String())
-	for _, s := range []string{"", "\xff\xfe", "a\xed\xa0\x80b", "yes", "1_000", "<<", "~", "null", "1:30", "0x1f", ".nan", "- a", "a: b", "a #b", "{", "\n", "\n\n", " \n", "a\n", "a\n\n", "\n a\nb", " a\nb", "a\n b\n", "a \n \nb", "---", "...", "\n---\nx", "%YAML", `\`, `"`, "'", "!!str a", "&a", "*a", "\U0001f600", strings.Repeat("long word ", 40), strings.Repeat("\u202e ", 100)} {
+	for _, s := range []string{"", "\xff\xfe", "a\xed\xa0\x80b", "yes", "1_000", "<<", "~", "null", "1:30", "0x1f", ".nan",
+		"- a", "a: b", "a #b", "{", "\n", "\n\n", " \n", "a\n", "a\n\n", "\n a\nb", " a\nb", "a\n b\n", "a \n \nb", "---",
+		"...", "\n---\nx", "%YAML", `\`, `"`, "'", "!!str a", "&a", "*a", "\U0001f600", strings.Repeat("long word ", 40),
+		strings.Repeat("\u202e ", 100)} {
 		asYAML(t, s)
 	}
 	var b bytes.Buffer
 	o := Output{"yaml"}
-	if err := o.PrintLine(&b, json.RawMessage(`{"lone":"\ud800x\udc00"}`)); err != nil || b.String() != "---\nlone: \"\\ufffdx\\ufffd\"\n" {
+	if err := o.PrintLine(&b, json.RawMessage(`{"lone":"\ud800x\udc00"}`)); err != nil ||
+		b.String() != "---\nlone: \"\\ufffdx\\ufffd\"\n" {
 		t.Errorf("lone surrogates: %v %s", err, &b)
 	}
 }
 
 // Numbers keep their digits.
 func TestYAMLKeepsNumbers(t *testing.T) {
-	for _, n := range []string{"0", "-1", "1000004", "12345678901234567890123", "1.50", "1e400", "-0.0", "9007199254740993"} {
+	for _, n := range []string{"0", "-1", "1000004", "12345678901234567890123", "1.50", "1e400", "-0.0",
+		"9007199254740993"} {
 		var b bytes.Buffer
 		o := Output{"yaml"}
-		if err := o.PrintData(&b, []any{json.RawMessage(`{"count":` + n + `}`)}, true); err != nil || b.String() != fmt.Sprintf("count: %s\n", n) {
+		if err := o.PrintData(&b, []any{json.RawMessage(`{"count":` + n + `}`)}, true); err != nil ||
+			b.String() != fmt.Sprintf("count: %s\n", n) {
 			t.Errorf("%s: %v %s", n, err, &b)
 		}
 	}

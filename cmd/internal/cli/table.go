@@ -35,14 +35,14 @@ func Wrap(name string) Column { return Column{name, fitWrap} }
 // Cut is a column whose cells end in … when the table is too wide.
 func Cut(name string) Column { return Column{name, fitCut} }
 
-// PrintTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown as
-// an escape: the names and arguments in the rows are the agents' own words.
+// PrintTable writes rows so that they fit width cells (0: as wide as they are). What could hide or move text is shown
+// as an escape: the names and arguments in the rows are the agents' own words.
 func PrintTable(w io.Writer, width int, cols []Column, rows [][]string) error {
 	return PrintBlocks(w, width, cols, rows, nil)
 }
 
-// PrintBlocks is printTable with a line of its own above each row, for what is too long to be a column. The first of lead
-// is the line's heading. Rows are then indented.
+// PrintBlocks is printTable with a line of its own above each row, for what is too long to be a column. The first of
+// lead is the line's heading. Rows are then indented.
 func PrintBlocks(w io.Writer, width int, cols []Column, rows [][]string, lead []string) error {
 	indent := ""
 	if lead != nil {
@@ -177,7 +177,8 @@ func runeWidth(r rune) int {
 	switch {
 	case unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
-	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), r >= 0xFF01 && r <= 0xFF60, r >= 0x1F300 && r <= 0x1FAFF:
+	case unicode.In(r, unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana), r >= 0xFF01 &&
+		r <= 0xFF60, r >= 0x1F300 && r <= 0x1FAFF:
 		return 2
 	}
 	return 1

@@ -8,7 +8,8 @@ import (
 
 func TestTableFits(t *testing.T) {
 	cols := []Column{Whole("TOKEN"), Cut("AGENT"), Cut("ARGS")}
-	rows := [][]string{{"dfr_0123456789", "billing", `{"order":"A-17","note":"a long one"}`}, {"dfr_1", "x\u202ey", "日本語の長い引数です"}}
+	rows := [][]string{{"dfr_0123456789", "billing", `{"order":"A-17","note":"a long one"}`},
+		{"dfr_1", "x\u202ey", "日本語の長い引数です"}}
 	for _, c := range []struct {
 		width int
 		want  string
@@ -53,7 +54,8 @@ func TestTableWraps(t *testing.T) {
 	cols := []Column{Whole("ID"), Wrap("DETAIL")}
 	rows := [][]string{{"a", "one two three four five six seven eight"}, {"b", "日本語の長い引数です日本語の長い引数です"}}
 	var b strings.Builder
-	if err := PrintBlocks(&b, 30, cols, rows, []string{"TOKEN", "dfr_a", "dfr_0123456789012345678901234567890123456789"}); err != nil {
+	if err := PrintBlocks(&b, 30, cols, rows, []string{"TOKEN", "dfr_a",
+		"dfr_0123456789012345678901234567890123456789"}); err != nil {
 		t.Fatal(err)
 	}
 	want := `TOKEN

@@ -32,7 +32,8 @@ func noSecrets(tr *tree) []string {
 		for _, s := range shapes {
 			for _, loc := range s.re.FindAllIndex(f.src, -1) {
 				line := 1 + bytes.Count(f.src[:loc[0]], []byte("\n"))
-				out = append(out, fmt.Sprintf("%s:%d: looks like %s: a test puts such values together when it runs; a real one has to be revoked now", f.path, line, s.name))
+				out = append(out, fmt.Sprintf("%s:%d: looks like %s: a test puts such values together when it runs; a real one "+
+					"has to be revoked now", f.path, line, s.name))
 			}
 		}
 	}
@@ -40,7 +41,8 @@ func noSecrets(tr *tree) []string {
 }
 
 // machine matches paths of the machine that something was written on. /home/… of an example user is one too.
-var machine = regexp.MustCompile(`(^|[\s"'=(:` + "`" + `])/(wo` + `rk|ro` + `ot|ho` + `me/[a-z]+|Us` + `ers/[A-Za-z]+|tm` + `p/[a-z]+-[a-z]+)/`)
+var machine = regexp.MustCompile(`(^|[\s"'=(:` + "`" + `])/(wo` + `rk|ro` + `ot|ho` + `me/[a-z]+|Us` +
+	`ers/[A-Za-z]+|tm` + `p/[a-z]+-[a-z]+)/`)
 
 func noMachinePaths(tr *tree) []string {
 	var out []string
@@ -97,7 +99,8 @@ func errorCodes(tr *tree) []string {
 	var out []string
 	for _, c := range codes {
 		if !rows[c.Name] {
-			out = append(out, tr.at(c)+c.Name+" has no row in Statuses of sdk/wire/errors.go: say its HTTP status and title there")
+			out = append(out, tr.at(c)+c.Name+" has no row in Statuses of sdk/wire/errors.go: say its HTTP status and "+
+				"title there")
 		}
 	}
 	return out
@@ -109,7 +112,9 @@ var scannerSections = []string{"Name", "Description", "Config", "Findings", "Exa
 func scannerFolders(tr *tree) []string {
 	folders, have := map[string]bool{}, map[string]*file{}
 	for _, f := range tr.files {
-		if parts := strings.Split(f.path, "/"); len(parts) > 2 && (parts[0] == "scanners" || parts[0] == "plugins") {
+		// what plugins share is no plugin
+		if parts := strings.Split(f.path, "/"); len(parts) > 2 &&
+			(parts[0] == "scanners" || parts[0] == "plugins" && parts[1] != "internal") {
 			dir := parts[0] + "/" + parts[1]
 			folders[dir] = true
 			have[f.path] = f
@@ -125,7 +130,8 @@ func scannerFolders(tr *tree) []string {
 		}
 		for _, w := range want {
 			if have[w] == nil {
-				out = append(out, dir+": has no "+strings.TrimPrefix(w, dir+"/")+": the folder of each scanner has one (see scanners/secrets)")
+				out = append(out, dir+": has no "+strings.TrimPrefix(w, dir+"/")+
+					": the folder of each scanner has one (see scanners/secrets)")
 			}
 		}
 		if readme := have[dir+"/README.md"]; readme != nil {
@@ -149,7 +155,8 @@ func readmeSections(f *file) []string {
 			return nil
 		}
 	}
-	return []string{fmt.Sprintf("%s: the sections are %s; make them %s (Decisions instead of Findings for an authorizer, Records for a subscriber)", f.path, have, want)}
+	return []string{fmt.Sprintf("%s: the sections are %s; make them %s (Decisions instead of Findings for an "+
+		"authorizer, Records for a subscriber)", f.path, have, want)}
 }
 
 // required are the documents that a newcomer is sent to, with the most lines each may have (0: any number).
@@ -175,7 +182,8 @@ func documents(tr *tree) []string {
 		if f == nil {
 			out = append(out, doc.path+": missing: it is where newcomers start")
 		} else if n := bytes.Count(f.src, []byte("\n")); doc.lines > 0 && n > doc.lines {
-			out = append(out, fmt.Sprintf("%s: %d lines, at most %d: a page that is read beats one that is complete", doc.path, n, doc.lines))
+			out = append(out, fmt.Sprintf("%s: %d lines, at most %d: a page that is read beats one that is complete", doc.path,
+				n, doc.lines))
 		}
 	}
 	for name := range examples {

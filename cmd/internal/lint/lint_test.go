@@ -1,7 +1,7 @@
-// Package lint holds the house rules as tests, so that a rule is broken in a test run and not in a review. It reads every
-// file of the repository and nothing else; each failure is a sentence that says what to do. TestHouse runs the rules on
-// the repository, TestRulesCatch proves on planted sources that each of them can fail. staticcheck runs from here too,
-// once .ci/run has fetched it.
+// Package lint holds the house rules as tests, so that a rule is broken in a test run and not in a review. It reads
+// every file of the repository and nothing else; each failure is a sentence that says what to do. TestHouse runs the
+// rules on the repository, TestRulesCatch proves on planted sources that each of them can fail. staticcheck runs from
+// here too, once .ci/run has fetched it.
 package lint
 
 import (
@@ -35,7 +35,9 @@ var rules = []rule{
 	{"file name", fileNames},
 	{"error codes", errorCodes},
 	{"scanner folder", scannerFolders},
+	{"columns", columns},
 	{"documents", documents},
+	{"English", english},
 }
 
 func TestHouse(t *testing.T) {

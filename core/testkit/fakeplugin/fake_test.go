@@ -119,12 +119,14 @@ func launch(t *testing.T, mode, arg string, start time.Duration, env ...string) 
 	t.Helper()
 	r := &run{t: t, out: filepath.Join(t.TempDir(), "out"), stderr: &buffer{}}
 	r.cmd = exec.Command(binary(t))
-	r.cmd.Env = append([]string{"FAKE_MODE=" + mode, "FAKE_ARG=" + arg, "FAKE_OUT=" + r.out, "TMPDIR=" + t.TempDir()}, env...)
+	r.cmd.Env = append([]string{"FAKE_MODE=" + mode, "FAKE_ARG=" + arg, "FAKE_OUT=" + r.out, "TMPDIR=" + t.TempDir()},
+		env...)
 	ownGroup(r.cmd)
 	client := goplugin.NewClient(&goplugin.ClientConfig{
-		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: protocolVersion, MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
-		Plugins:         goplugin.PluginSet{"yett": dialed{}}, Cmd: r.cmd, AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
-		AutoMTLS: true, SkipHostEnv: true, StartTimeout: start, Stderr: r.stderr, Logger: hclog.New(&hclog.LoggerOptions{Output: io.Discard}),
+		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: protocolVersion, MagicCookieKey: cookieKey,
+			MagicCookieValue: cookieValue}, Plugins: goplugin.PluginSet{"yett": dialed{}}, Cmd: r.cmd,
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC}, AutoMTLS: true, SkipHostEnv: true, StartTimeout: start,
+		Stderr: r.stderr, Logger: hclog.New(&hclog.LoggerOptions{Output: io.Discard}),
 		GRPCDialOptions: []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(4 << 20))},
 	})
 	t.Cleanup(func() {
@@ -186,7 +188,8 @@ func (r *run) check(d time.Duration, id uint64, tool string) (*pluginv1.CheckRes
 }
 
 func (r *run) scan(d time.Duration, text string) (*pluginv1.ScanResponse, error) {
-	return r.scanner.Scan(r.within(d), &pluginv1.ScanRequest{Id: 1, DeadlineUnixNano: time.Now().Add(d).UnixNano(), Text: []byte(text)})
+	return r.scanner.Scan(r.within(d), &pluginv1.ScanRequest{Id: 1, DeadlineUnixNano: time.Now().Add(d).UnixNano(),
+		Text: []byte(text)})
 }
 
 // good checks that a fake answers as a good one, on each of its services.
@@ -203,7 +206,8 @@ func (r *run) good() {
 		{"fake/defer/x", pluginv1.CheckResponse_EFFECT_DEFER}, {"fake/other", pluginv1.CheckResponse_EFFECT_ABSTAIN},
 		{"other/permit/x", pluginv1.CheckResponse_EFFECT_ABSTAIN}, {"fake/slow/x", pluginv1.CheckResponse_EFFECT_PERMIT}} {
 		id := uint64(i + 1)
-		if a, err := r.check(patience, id, c.tool); err != nil || a.Id != id || a.Effect != c.effect || a.Error != "" || (a.Code == "") != (a.Effect == pluginv1.CheckResponse_EFFECT_ABSTAIN) {
+		if a, err := r.check(patience, id, c.tool); err != nil || a.Id != id || a.Effect != c.effect || a.Error != "" ||
+			(a.Code == "") != (a.Effect == pluginv1.CheckResponse_EFFECT_ABSTAIN) {
 			r.t.Errorf("%s: %v %v", c.tool, err, a)
 		}
 		if err := stream.Send(request(id, c.tool)); err != nil {
@@ -213,7 +217,8 @@ func (r *run) good() {
 			r.t.Errorf("%s, on the stream: %v %v", c.tool, err, a)
 		}
 	}
-	if a, err := r.scan(patience, "a FAKEMARK and a FAKEMARK"); err != nil || len(a.Findings) != 2 || a.Findings[1].Start != 17 || a.Findings[1].End != 25 {
+	if a, err := r.scan(patience, "a FAKEMARK and a FAKEMARK"); err != nil || len(a.Findings) != 2 ||
+		a.Findings[1].Start != 17 || a.Findings[1].End != 25 {
 		r.t.Errorf("scan: %v %v", err, a)
 	}
 }

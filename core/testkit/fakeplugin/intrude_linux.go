@@ -14,7 +14,8 @@ import (
 	"github.com/yett-dev/yett/core/testkit/intruder"
 )
 
-// intrude tries everything on what FAKE_ARG names, a Target in JSON, and says on stderr what succeeded. A process of -1 is the host's.
+// intrude tries everything on what FAKE_ARG names, a Target in JSON, and says on stderr what succeeded. A process of -1
+// is the host's.
 func intrude(f *fake) {
 	line := "intruder succeeded with [" + strings.Join(reached(goal(f)), " ") + "]\n"
 	if _, err := f.stderr.WriteString(line); err != nil {
@@ -46,8 +47,8 @@ func reached(at intruder.Target) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// harass goes for everything over and over: what FAKE_ARG names, processes, memory, disk and descriptors. Each of them is taken until no
-// more is given, let go, and taken again, until stop is closed.
+// harass goes for everything over and over: what FAKE_ARG names, processes, memory, disk and descriptors. Each of them
+// is taken until no more is given, let go, and taken again, until stop is closed.
 func harass(f *fake, stop <-chan struct{}) {
 	at := goal(f)
 	for _, take := range []func(){
@@ -70,7 +71,8 @@ func harass(f *fake, stop <-chan struct{}) {
 	}
 }
 
-// fillMemory touches so many bytes, or as many as it gets, and lets them go. It asks the kernel itself: Go's runtime would end the process.
+// fillMemory touches so many bytes, or as many as it gets, and lets them go. It asks the kernel itself: Go's runtime
+// would end the process.
 func fillMemory(most int) {
 	const step = 16 << 20
 	var all [][]byte

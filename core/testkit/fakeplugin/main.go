@@ -1,8 +1,8 @@
-// Command fake is a plugin that does one thing wrong, for the tests of whatever runs plugins. FAKE_MODE says which (fake
-// modes lists them), FAKE_ARG is the mode's number, duration or word, FAKE_OUT a file that it appends to, FAKE_VERSION what
-// Info says, FAKE_UNARY=1 takes away CheckStream. Everything it does to the machine has a bound of its own. It speaks
-// go-plugin and sdk/proto/v1 without sdk/plugin, so that a mistake of the one cannot hide in the other. What it answers
-// wrongly it answers as PERMIT: a host that falls for it is seen.
+// Command fake is a plugin that does one thing wrong, for the tests of whatever runs plugins. FAKE_MODE says which
+// (fake modes lists them), FAKE_ARG is the mode's number, duration or word, FAKE_OUT a file that it appends to,
+// FAKE_VERSION what Info says, FAKE_UNARY=1 takes away CheckStream. Everything it does to the machine has a bound of
+// its own. It speaks go-plugin and sdk/proto/v1 without sdk/plugin, so that a mistake of the one cannot hide in the
+// other. What it answers wrongly it answers as PERMIT: a host that falls for it is seen.
 package main
 
 import (
@@ -113,8 +113,8 @@ func (f *fake) serve() {
 		version = f.mode.protocol
 	}
 	goplugin.Serve(&goplugin.ServeConfig{
-		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: version, MagicCookieKey: cookieKey, MagicCookieValue: cookieValue},
-		Plugins:         goplugin.PluginSet{"yett": &served{f: f}},
+		HandshakeConfig: goplugin.HandshakeConfig{ProtocolVersion: version, MagicCookieKey: cookieKey,
+			MagicCookieValue: cookieValue}, Plugins: goplugin.PluginSet{"yett": &served{f: f}},
 		GRPCServer: func(options []grpc.ServerOption) *grpc.Server {
 			if f.mode.codec != nil {
 				options = append(options, grpc.ForceServerCodecV2(f.mode.codec(f)))

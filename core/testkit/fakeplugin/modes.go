@@ -37,9 +37,10 @@ type mode struct {
 	deaf     bool // lives on when it is asked to end
 	rude     bool // ends at once when it is asked to, whatever it has begun
 
-	info      func(f *fake, r *pluginv1.InfoResponse)
-	onInfo    func(f *fake, ctx context.Context)
-	configure func(f *fake, ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) // nil, nil: as a good one
+	info   func(f *fake, r *pluginv1.InfoResponse)
+	onInfo func(f *fake, ctx context.Context)
+	// nil, nil: as a good one
+	configure func(f *fake, ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error)
 	health    func(f *fake, ctx context.Context, n uint64, r *pluginv1.HealthResponse) error
 	check     func(f *fake, ctx context.Context, n uint64, r *pluginv1.CheckRequest) ([]*pluginv1.CheckResponse, error)
 	first     bool // misbehaves from the host's first trial on
@@ -126,7 +127,8 @@ func settingsModes() []*mode {
 		}},
 		{name: "wrong-api", what: "speaks api version 7 only", info: func(_ *fake, r *pluginv1.InfoResponse) { r.ApiVersions = []uint32{7} }},
 		{name: "wrong-kind", what: "is a scanner only (FAKE_ARG: authorizer, subscriber)", info: func(f *fake, r *pluginv1.InfoResponse) {
-			kinds := map[string]pluginv1.Kind{"authorizer": pluginv1.Kind_KIND_AUTHORIZER, "scanner": pluginv1.Kind_KIND_SCANNER, "subscriber": pluginv1.Kind_KIND_SUBSCRIBER}
+			kinds := map[string]pluginv1.Kind{"authorizer": pluginv1.Kind_KIND_AUTHORIZER, "scanner": pluginv1.Kind_KIND_SCANNER,
+				"subscriber": pluginv1.Kind_KIND_SUBSCRIBER}
 			r.Kinds = []pluginv1.Kind{kinds[f.word("scanner")]}
 		}},
 		{name: "info-changes", what: "says another version after each start, and ends at call FAKE_ARG (3)",
@@ -140,7 +142,7 @@ func settingsModes() []*mode {
 		{name: "no-kind", what: "is of no kind", info: func(_ *fake, r *pluginv1.InfoResponse) { r.Kinds = nil }},
 		{name: "bad-name", what: "has a name with a line feed", info: func(_ *fake, r *pluginv1.InfoResponse) { r.Name = "Fake\n2" }},
 		{name: "bad-version", what: "has a version with an escape sequence", info: func(_ *fake, r *pluginv1.InfoResponse) { r.Version = "1\x1b[2J" }},
-		{name: "bad-schema", what: "has a config schema that is none", info: func(_ *fake, r *pluginv1.InfoResponse) { r.ConfigSchema = `{"type":"nonsense"}` }},
+		{name: "bad-schema", what: "has an invalid config schema", info: func(_ *fake, r *pluginv1.InfoResponse) { r.ConfigSchema = `{"type":"nonsense"}` }},
 		{name: "outside-schema", what: "has a config schema that refers to a file", info: func(_ *fake, r *pluginv1.InfoResponse) { r.ConfigSchema = `{"$ref":"file:///etc/passwd"}` }},
 		{name: "huge-info", what: "says a description of FAKE_ARG bytes (8 MiB)", info: func(f *fake, r *pluginv1.InfoResponse) { r.Description = repeated('d', f.number(8<<20)) }},
 		badFirst(),
@@ -159,8 +161,10 @@ func settingsModes() []*mode {
 
 // badFirst answers wrongly from the first trial on.
 func badFirst() *mode {
-	m := each("bad-first", "answers every call with another id, even the host's trial", func(_ *fake, a *pluginv1.CheckResponse) { a.Id += 7 },
-		func(_ *fake, _ *pluginv1.ScanRequest, a *pluginv1.ScanResponse) { a.Id += 7 })
+	m := each("bad-first", "answers every call with another id, even the host's trial",
+		func(_ *fake, a *pluginv1.CheckResponse) {
+			a.Id += 7
+		}, func(_ *fake, _ *pluginv1.ScanRequest, a *pluginv1.ScanResponse) { a.Id += 7 })
 	m.first = true
 	return m
 }

@@ -82,7 +82,9 @@ var expected = map[string]func(t *testing.T, mode string){
 	"exit-configure":   configured(codes.Unavailable),
 	"refuse-configure": configured(codes.OK),
 	"error-configure":  configured(codes.InvalidArgument),
-	"wrong-api":        said(func(i *pluginv1.InfoResponse) bool { return len(i.ApiVersions) == 1 && i.ApiVersions[0] == 7 }),
+	"wrong-api": said(func(i *pluginv1.InfoResponse) bool {
+		return len(i.ApiVersions) == 1 && i.ApiVersions[0] == 7
+	}),
 	"wrong-kind": said(func(i *pluginv1.InfoResponse) bool {
 		return len(i.Kinds) == 1 && i.Kinds[0] == pluginv1.Kind_KIND_SCANNER
 	}),
@@ -125,20 +127,29 @@ var expected = map[string]func(t *testing.T, mode string){
 		r := up(t, mode, "1ms")
 		req := request(1, "fake/deny/x")
 		req.DeadlineUnixNano = time.Now().Add(shortly).UnixNano()
-		if a, err := r.authorizer.Check(r.within(patience), req); err != nil || a.Effect != pluginv1.CheckResponse_EFFECT_PERMIT || time.Now().UnixNano() < req.DeadlineUnixNano {
+		if a, err := r.authorizer.Check(r.within(patience), req); err != nil ||
+			a.Effect != pluginv1.CheckResponse_EFFECT_PERMIT || time.Now().UnixNano() < req.DeadlineUnixNano {
 			t.Errorf("%v %v", err, a)
 		}
 	},
-	"huge":            firstBad(func(a *pluginv1.CheckResponse, err error) bool { return status.Code(err) == codes.ResourceExhausted }),
-	"bad-first":       firstBadFor("yett:trial", func(a *pluginv1.CheckResponse, _ error) bool { return a.GetId() == 8 }),
-	"wrong-id":        firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return a.GetId() > 1 }),
-	"zero-id":         firstBad(func(a *pluginv1.CheckResponse, err error) bool { return err == nil && a.Id == 0 }),
-	"unknown-effect":  firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return a.GetEffect() == 77 }),
-	"no-effect":       firstBad(func(a *pluginv1.CheckResponse, err error) bool { return err == nil && a.Effect == 0 }),
-	"no-code":         firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && a.Code == "" }),
-	"bad-code":        firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && strings.Contains(a.Code, "\n") }),
-	"long-reason":     firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && len(a.Reason) == 1<<20 }),
-	"long-rule":       firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && len(a.RuleId) == 300 }),
+	"huge": firstBad(func(a *pluginv1.CheckResponse, err error) bool {
+		return status.Code(err) == codes.ResourceExhausted
+	}),
+	"bad-first":      firstBadFor("yett:trial", func(a *pluginv1.CheckResponse, _ error) bool { return a.GetId() == 8 }),
+	"wrong-id":       firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return a.GetId() > 1 }),
+	"zero-id":        firstBad(func(a *pluginv1.CheckResponse, err error) bool { return err == nil && a.Id == 0 }),
+	"unknown-effect": firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return a.GetEffect() == 77 }),
+	"no-effect":      firstBad(func(a *pluginv1.CheckResponse, err error) bool { return err == nil && a.Effect == 0 }),
+	"no-code":        firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && a.Code == "" }),
+	"bad-code": firstBad(func(a *pluginv1.CheckResponse, _ error) bool {
+		return wrongPermit(a) && strings.Contains(a.Code, "\n")
+	}),
+	"long-reason": firstBad(func(a *pluginv1.CheckResponse, _ error) bool {
+		return wrongPermit(a) && len(a.Reason) == 1<<20
+	}),
+	"long-rule": firstBad(func(a *pluginv1.CheckResponse, _ error) bool {
+		return wrongPermit(a) && len(a.RuleId) == 300
+	}),
 	"error-permit":    firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return wrongPermit(a) && a.Error != "" }),
 	"bad-approvals":   firstBad(func(a *pluginv1.CheckResponse, _ error) bool { return a.GetApprovals() == 1<<32-1 }),
 	"scan-kind":       badScan(func(a *pluginv1.ScanResponse) bool { return a.Findings[0].Kind == "OTHER" }),
@@ -228,7 +239,8 @@ func TestModes(t *testing.T) {
 }
 
 func TestUnknownMode(t *testing.T) {
-	if r := launch(t, "nonsense", "", patience); r.err == nil || !strings.Contains(r.stderr.String(), `no mode "nonsense"`) {
+	if r := launch(t, "nonsense", "", patience); r.err == nil ||
+		!strings.Contains(r.stderr.String(), `no mode "nonsense"`) {
 		t.Errorf("%v\n%s", r.err, r.stderr)
 	}
 }
@@ -425,7 +437,8 @@ func validated(t *testing.T, mode string, problem bool, config string, after boo
 	if r.err != nil {
 		t.Fatal(r.err)
 	}
-	resp, err := r.plugin.Configure(r.within(patience), &pluginv1.ConfigureRequest{Config: []byte(config), ValidateOnly: true})
+	resp, err := r.plugin.Configure(r.within(patience),
+		&pluginv1.ConfigureRequest{Config: []byte(config), ValidateOnly: true})
 	if err != nil || (len(resp.Problems) > 0) != problem {
 		t.Fatalf("%v %v", err, resp)
 	}
@@ -442,10 +455,12 @@ func deaf(t *testing.T, mode string) {
 	r.good() // still there
 }
 
-// acknowledged wants these answers to a batch of two records: numbers, "!" behind one with an error, and the code of the end.
+// acknowledged wants these answers to a batch of two records: numbers, "!" behind one with an error, and the code of
+// the end.
 func acknowledged(want string) func(t *testing.T, mode string) {
 	return func(t *testing.T, mode string) {
-		arg := map[string]string{"acks-beyond": "10", "acks-slowly": "1ms", "crash-batch": "1", "crash-record": "2", "refuses-record": "10"}[mode]
+		arg := map[string]string{"acks-beyond": "10", "acks-slowly": "1ms", "crash-batch": "1", "crash-record": "2",
+			"refuses-record": "10"}[mode]
 		r := up(t, mode, arg)
 		wait := patience
 		if mode == "unread" { // all others end the stream, since we do
@@ -461,7 +476,8 @@ func acknowledged(want string) func(t *testing.T, mode string) {
 		}
 		b := &pluginv1.Batch{StoreId: "s", FirstSeq: first, LastSeq: first + 1, TreeRoot: make([]byte, 32)}
 		for seq := first; seq <= first+1; seq++ {
-			b.Records = append(b.Records, &pluginv1.Record{Seq: seq, Json: fmt.Appendf(nil, `{"seq":%d}`, seq), LeafHash: make([]byte, 32)})
+			b.Records = append(b.Records, &pluginv1.Record{Seq: seq, Json: fmt.Appendf(nil, `{"seq":%d}`, seq),
+				LeafHash: make([]byte, 32)})
 		}
 		if err := stream.Send(b); err != nil {
 			t.Fatal(err)

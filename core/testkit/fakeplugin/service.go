@@ -48,8 +48,8 @@ const schema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type"
 func (f *fake) info() *pluginv1.InfoResponse {
 	r := &pluginv1.InfoResponse{
 		Name: "fake", Version: f.version, Description: "Does one thing wrong.",
-		Kinds:       []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER, pluginv1.Kind_KIND_SUBSCRIBER},
-		ApiVersions: []uint32{1}, ConfigSchema: schema, ExampleConfig: `{"note":"as it is"}`,
+		Kinds: []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER,
+			pluginv1.Kind_KIND_SUBSCRIBER}, ApiVersions: []uint32{1}, ConfigSchema: schema, ExampleConfig: `{"note":"as it is"}`,
 		Capabilities: &pluginv1.Capabilities{CheckStream: !f.unary},
 		Secrets:      []*pluginv1.SecretSpec{{Name: "token", Description: "What it must not tell."}},
 		Findings:     []*pluginv1.FindingKind{{Kind: "FAKE_MARK", Description: "The word FAKEMARK."}},
@@ -60,8 +60,8 @@ func (f *fake) info() *pluginv1.InfoResponse {
 	return r
 }
 
-// note appends one line of JSON to FAKE_OUT. It begins with a line feed, so that a process killed in the middle of its last line
-// spoils no other.
+// note appends one line of JSON to FAKE_OUT. It begins with a line feed, so that a process killed in the middle of its
+// last line spoils no other.
 func (f *fake) note(what string, v any) {
 	if f.out == "" {
 		return
@@ -134,7 +134,8 @@ func (s *pluginService) Info(ctx context.Context, _ *pluginv1.InfoRequest) (*plu
 	return s.f.info(), nil
 }
 
-func (s *pluginService) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+func (s *pluginService) Configure(ctx context.Context, r *pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse,
+	error) {
 	if s.f.mode.configure != nil {
 		if resp, err := s.f.mode.configure(s.f, ctx, r); resp != nil || err != nil {
 			return resp, err
@@ -147,8 +148,10 @@ func (s *pluginService) Configure(ctx context.Context, r *pluginv1.ConfigureRequ
 		var members map[string]json.RawMessage
 		dec := json.NewDecoder(bytes.NewReader(r.Config))
 		dec.DisallowUnknownFields()
-		if err := errors.Join(json.Unmarshal(r.Config, &members), dec.Decode(&config)); err != nil || members == nil || !utf8.Valid(r.Config) {
-			return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Message: fmt.Sprintf("no settings: %v", err)}}}, nil
+		if err := errors.Join(json.Unmarshal(r.Config, &members), dec.Decode(&config)); err != nil || members == nil ||
+			!utf8.Valid(r.Config) {
+			return &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Message: fmt.Sprintf("no settings: %v", err)}}},
+				nil
 		}
 	}
 	if len(config.Note) > 64 {
@@ -165,12 +168,14 @@ func (s *pluginService) Configure(ctx context.Context, r *pluginv1.ConfigureRequ
 		}
 		secrets[name] = string(value)
 	}
-	s.f.note("configure", map[string]any{"config": string(r.Config), "secrets": secrets, "paths": r.Secrets, "instance": r.Instance, "generation": r.Generation})
+	s.f.note("configure", map[string]any{"config": string(r.Config), "secrets": secrets, "paths": r.Secrets,
+		"instance": r.Instance, "generation": r.Generation})
 	s.f.configured.Store(true)
 	return &pluginv1.ConfigureResponse{}, nil
 }
 
-func (s *pluginService) Health(r *pluginv1.HealthRequest, stream grpc.ServerStreamingServer[pluginv1.HealthResponse]) error {
+func (s *pluginService) Health(r *pluginv1.HealthRequest,
+	stream grpc.ServerStreamingServer[pluginv1.HealthResponse]) error {
 	every := time.Duration(max(r.IntervalMs, 10)) * time.Millisecond
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -217,7 +222,9 @@ func (s *authorizerService) Check(ctx context.Context, r *pluginv1.CheckRequest)
 }
 
 // CheckStream answers what needs no time where it reads it: nothing is faster.
-func (s *authorizerService) CheckStream(stream grpc.BidiStreamingServer[pluginv1.CheckRequest, pluginv1.CheckResponse]) error {
+func (s *authorizerService) CheckStream(
+	stream grpc.BidiStreamingServer[pluginv1.CheckRequest, pluginv1.CheckResponse],
+) error {
 	var mu sync.Mutex
 	send := func(answers []*pluginv1.CheckResponse) error {
 		mu.Lock()
@@ -272,8 +279,8 @@ func (s *authorizerService) CheckStream(stream grpc.BidiStreamingServer[pluginv1
 
 var errOver = status.Error(codes.Aborted, "one call is enough")
 
-// trial reports whether a call is the one that hosts make before they take a plugin into service. Modes are right about it, so
-// that they come into service, and it does not count.
+// trial reports whether a call is the one that hosts make before they take a plugin into service. Modes are right about
+// it, so that they come into service, and it does not count.
 func trial(tool string) bool { return strings.HasPrefix(tool, "yett:") }
 
 // answers is what goes back for one request: none for never.
@@ -298,7 +305,8 @@ func (f *fake) answers(ctx context.Context, r *pluginv1.CheckRequest) ([]*plugin
 func (f *fake) policy(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
 	a := &pluginv1.CheckResponse{Id: r.Id}
 	c := r.Call
-	if r.Id == 0 || c == nil || c.ToolId == "" || c.AgentId == "" || len(c.Digest) != 32 || !objectOrNone(c.Args) || !objectOrNone(c.Context) || past(r.DeadlineUnixNano) {
+	if r.Id == 0 || c == nil || c.ToolId == "" || c.AgentId == "" || len(c.Digest) != 32 || !objectOrNone(c.Args) ||
+		!objectOrNone(c.Context) || past(r.DeadlineUnixNano) {
 		a.Error = "the request is malformed or late"
 		return a
 	}
@@ -328,7 +336,8 @@ func objectOrNone(text []byte) bool {
 
 // permit is the answer that no misbehaviour may turn into a permit.
 func permit(r *pluginv1.CheckRequest) *pluginv1.CheckResponse {
-	return &pluginv1.CheckResponse{Id: r.Id, Effect: pluginv1.CheckResponse_EFFECT_PERMIT, Code: "FAKE_WRONG", Reason: "nobody may believe this"}
+	return &pluginv1.CheckResponse{Id: r.Id, Effect: pluginv1.CheckResponse_EFFECT_PERMIT, Code: "FAKE_WRONG",
+		Reason: "nobody may believe this"}
 }
 
 type scannerService struct {
@@ -362,8 +371,8 @@ func found(r *pluginv1.ScanRequest) *pluginv1.ScanResponse {
 			break
 		}
 		at += i + len(markWord)
-		a.Findings = append(a.Findings, &pluginv1.Finding{Kind: "FAKE_MARK", Start: uint64(at - len(markWord)), End: uint64(at), Confidence: 1,
-			Severity: pluginv1.Finding_SEVERITY_HIGH, Suggested: pluginv1.Finding_ACTION_REDACT})
+		a.Findings = append(a.Findings, &pluginv1.Finding{Kind: "FAKE_MARK", Start: uint64(at - len(markWord)),
+			End: uint64(at), Confidence: 1, Severity: pluginv1.Finding_SEVERITY_HIGH, Suggested: pluginv1.Finding_ACTION_REDACT})
 	}
 	return a
 }

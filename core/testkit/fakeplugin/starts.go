@@ -88,7 +88,8 @@ func noiseModes() []*mode {
 			once.Do(func() { go f.flood(f.stdout, []byte(strings.Repeat("a line of chatter\n", 4000)), f.number(16<<20)) })
 		}},
 		{name: "noise-stderr", what: "writes FAKE_ARG bytes (16 MiB) to stderr", start: func(f *fake) {
-			go f.flood(f.stderr, []byte(strings.Repeat("a line of chatter with \x1b[31mred\x1b[0m in it\n", 1000)), f.number(16<<20))
+			go f.flood(f.stderr, []byte(strings.Repeat("a line of chatter with \x1b[31mred\x1b[0m in it\n", 1000)),
+				f.number(16<<20))
 		}},
 		{name: "noise-line", what: "writes one line of 16 MiB to stderr", start: func(f *fake) { go f.flood(f.stderr, []byte(repeated('x', 1<<20)), 16<<20) }},
 		{name: "ignore-term", what: "lives on when it is asked to end", deaf: true},
@@ -171,12 +172,15 @@ func ownTLS() (cert string, config *tls.Config, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"},
+		DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return "", nil, err
 	}
-	return base64.RawStdEncoding.EncodeToString(der), &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2"}}, nil
+	return base64.RawStdEncoding.EncodeToString(der),
+		&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+			NextProtos: []string{"h2"}}, nil
 }

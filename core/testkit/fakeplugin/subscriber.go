@@ -45,7 +45,8 @@ type tookRecord struct {
 
 // keep writes a batch down, before it is acknowledged.
 func (f *fake) keep(b *pluginv1.Batch) {
-	t := took{Store: b.StoreId, First: b.FirstSeq, Last: b.LastSeq, Root: hex.EncodeToString(b.TreeRoot), Replay: b.Replay, Records: []tookRecord{}}
+	t := took{Store: b.StoreId, First: b.FirstSeq, Last: b.LastSeq, Root: hex.EncodeToString(b.TreeRoot), Replay: b.Replay,
+		Records: []tookRecord{}}
 	if g := b.Gap; g != nil {
 		t.Gap = &gap{First: g.FirstSeq, Last: g.LastSeq, Reason: g.Reason}
 	}
@@ -120,7 +121,8 @@ func has(b *pluginv1.Batch, seq uint64) bool {
 
 // upTo is the batch with its records up to seq only.
 func upTo(b *pluginv1.Batch, seq uint64) *pluginv1.Batch {
-	part := &pluginv1.Batch{StoreId: b.StoreId, FirstSeq: b.FirstSeq, LastSeq: seq, TreeRoot: nil, Gap: b.Gap, Replay: b.Replay}
+	part := &pluginv1.Batch{StoreId: b.StoreId, FirstSeq: b.FirstSeq, LastSeq: seq, TreeRoot: nil, Gap: b.Gap,
+		Replay: b.Replay}
 	for _, r := range b.Records {
 		if r.Seq <= seq {
 			part.Records = append(part.Records, r)

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package intruder tries what a hostile plugin would: for tests of confinement, which run it inside and, to see that it can succeed,
-// outside. It owns no judgement: it says what each attempt came to. Targets come from the test, which makes them all itself; nothing
-// else is touched, and each attempt undoes what it did or does nothing that lasts.
+// Package intruder tries what a hostile plugin would: for tests of confinement, which run it inside and, to see that it
+// can succeed, outside. It owns no judgement: it says what each attempt came to. Targets come from the test, which
+// makes them all itself; nothing else is touched, and each attempt undoes what it did or does nothing that lasts.
 package intruder
 
 import (
@@ -10,14 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -132,7 +128,8 @@ func attributes(file string, try attempt) {
 		defer unix.Close(fd)
 		return unix.Fchmod(fd, mode)
 	})
-	// By a descriptor that only reads, as of a file that paths.read names, or of a system's program that the plugin's user owns.
+	// By a descriptor that only reads, as of a file that paths.read names, or of a system's program that the plugin's user
+	// owns.
 	byDescriptor := func(do func(fd int) error) func() error {
 		return func() error {
 			fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -248,174 +245,13 @@ func vmRead(pid int) error {
 		at = 0x400000
 	}
 	buf := make([]byte, 8)
-	_, err = unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &buf[0], Len: 8}}, []unix.RemoteIovec{{Base: uintptr(at), Len: 8}}, 0)
+	_, err = unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &buf[0], Len: 8}},
+		[]unix.RemoteIovec{{Base: uintptr(at), Len: 8}}, 0)
 	return err
 }
 
-func network(t Target, try attempt) {
-	dial := func(network, address string) func() error {
-		return func() error {
-			c, err := net.DialTimeout(network, address, 5*time.Second)
-			if err == nil {
-				c.Close()
-			}
-			return err
-		}
-	}
-	if t.Socket != "" {
-		try("unix.path", dial("unix", t.Socket))
-	}
-	if t.Admin != "" {
-		try("admin.key", func() error { return makeKey(t.Admin) })
-	}
-	if t.Abstract != "" {
-		try("unix.abstract", dial("unix", "@"+t.Abstract))
-	}
-	if t.TCP != "" {
-		try("tcp.connect", dial("tcp", t.TCP))
-		try("tcp.multipath", func() error { return aside(t.TCP, unix.IPPROTO_MPTCP, 0) })
-		try("tcp.fastopen", func() error { return aside(t.TCP, 0, unix.MSG_FASTOPEN) })
-	}
-	try("tcp.listen", func() error {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err == nil {
-			l.Close()
-		}
-		return err
-	})
-	try("udp", dial("udp", "127.0.0.1:9"))
-	try("packet", func() error { return descriptor(unix.Socket(unix.AF_ALG, unix.SOCK_SEQPACKET, 0)) })
-	if t.Own == "" {
-		return
-	}
-	for name, kind := range map[string]int{"unix.pair": unix.SOCK_DGRAM, "unix.pair.raw": unix.SOCK_RAW | unix.SOCK_CLOEXEC} {
-		try(name, func() error { return sendFromPair(kind, filepath.Join(t.Own, name)) })
-	}
-	try("unix.listen", func() error {
-		l, err := net.Listen("unix", filepath.Join(t.Own, "s"))
-		if err == nil {
-			l.Close()
-		}
-		return err
-	})
-}
-
-// sendFromPair sends from one end of a pair to a socket that listens elsewhere: any datagram socket with a path, as a machine's log has. The
-// other end stands for it where no such socket can be made.
-func sendFromPair(kind int, path string) error {
-	pair, err := unix.Socketpair(unix.AF_UNIX, kind, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(pair[0])
-	defer unix.Close(pair[1])
-	to, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		return nil // the pair alone reaches those of others
-	}
-	defer unix.Close(to)
-	defer os.Remove(path)
-	at := &unix.SockaddrUnix{Name: path}
-	if err := unix.Bind(to, at); err != nil {
-		return err
-	}
-	return unix.Sendto(pair[0], []byte("x"), unix.MSG_DONTWAIT, at)
-}
-
-// makeKey asks a gateway's admin socket for a key.
-func makeKey(socket string) error {
-	c, err := net.DialTimeout("unix", socket, 5*time.Second)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
-		return err
-	}
-	const body = `{"name":"planted"}`
-	if _, err := fmt.Fprintf(c, "POST /keys HTTP/1.1\r\nHost: admin\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body); err != nil {
-		return err
-	}
-	answer, err := io.ReadAll(c)
-	if err == nil && !bytes.HasPrefix(answer, []byte("HTTP/1.1 200 ")) {
-		err = fmt.Errorf("it answers %q", answer)
-	}
-	return err
-}
-
-// aside connects in a way that is not plain TCP's connect: by another protocol, or by sending with a flag.
-func aside(address string, protocol, flag int) error {
-	to, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, protocol)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	at := &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
-	if flag == 0 {
-		return unix.Connect(fd, at)
-	}
-	return unix.Sendto(fd, []byte("x"), flag, at)
-}
-
-// growth is what costs the machine: processes, and memory that no limit counts.
-func growth(t Target, try attempt) {
-	try("fork", func() error { return exec.Command("/bin/true").Run() })
-	if t.Own != "" {
-		try("fork.exec", func() error {
-			at := filepath.Join(t.Own, "copied")
-			if err := copyFile("/bin/true", at); err != nil {
-				return err
-			}
-			return exec.Command(at).Run()
-		})
-	}
-	try("memory.file", func() error { return descriptor(unix.MemfdCreate("m", 0)) })
-	try("memory.shared", func() error {
-		b, err := unix.Mmap(-1, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
-		if err == nil {
-			err = unix.Munmap(b)
-		}
-		return err
-	})
-	try("memory.device", func() error {
-		f, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		b, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-		if err == nil {
-			err = unix.Munmap(b)
-		}
-		return err
-	})
-	try("memory.system", func() error {
-		id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 4096, 0o600)
-		if err == nil {
-			_, err = unix.SysvShmCtl(id, unix.IPC_RMID, nil)
-		}
-		return err
-	})
-	try("hide", func() error {
-		defer unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)
-		return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	})
-	try("outlive", func() error {
-		defer unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
-		return unix.Prctl(unix.PR_SET_PDEATHSIG, 0, 0, 0, 0)
-	})
-	try("thread", func() error {
-		done := make(chan error)
-		go func() { runtime.LockOSThread(); done <- nil }() // the thread ends with it
-		return <-done
-	})
-}
-
-// calls are system calls by number, with arguments that are wrong: what they come to says whether the kernel looked at them.
+// calls are system calls by number, with arguments that are wrong: what they come to says whether the kernel looked at
+// them.
 func calls(try attempt) {
 	const bad = ^uintptr(0)
 	for _, c := range []struct {
@@ -474,55 +310,4 @@ func copyFile(from, to string) error {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Close())
-}
-
-// Fill writes files until it is refused or has written so many bytes, and says how many.
-func Fill(dir string, most int64) (written int64) {
-	block := make([]byte, 1<<20)
-	for n := 0; written < most; n++ {
-		f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("fill-%d", n)), os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			return written
-		}
-		for range 64 {
-			got, err := f.Write(block)
-			written += int64(got)
-			if err != nil {
-				break
-			}
-		}
-		f.Close()
-		if written == 0 {
-			return 0
-		}
-	}
-	return written
-}
-
-// Map reads single bytes of mappings that are never written, which takes a page table each and no private memory, until these tables take so
-// many bytes or no more are given.
-func Map(most int) {
-	const each, table, size = 2 << 20, 4096, 64 << 30
-	read := byte(0)
-	defer func() { runtime.KeepAlive(read) }() // else nothing would be read
-	for taken := 0; taken < most; {
-		b, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
-		if err != nil {
-			return
-		}
-		for at := 0; at < size && taken < most; at += each {
-			read += b[at]
-			taken += table
-		}
-	}
-}
-
-// Threads starts threads until so many run or no more are allowed, and keeps them.
-func Threads(most int) {
-	for range most {
-		go func() {
-			runtime.LockOSThread()
-			select {}
-		}()
-	}
 }

@@ -14,7 +14,8 @@ var Imports = []Import{
 	{Module: abi.ImportModule, Name: abi.ImportLog, Sig: Sig{"iii", ""}},
 	wasi("args_get", "ii"), wasi("args_sizes_get", "ii"), wasi("clock_time_get", "ili"), wasi("environ_get", "ii"),
 	wasi("environ_sizes_get", "ii"), wasi("fd_close", "i"), wasi("fd_fdstat_get", "ii"), wasi("fd_fdstat_set_flags", "ii"),
-	wasi("fd_prestat_dir_name", "iii"), wasi("fd_prestat_get", "ii"), wasi("fd_write", "iiii"), wasi("poll_oneoff", "iiii"),
+	wasi("fd_prestat_dir_name", "iii"), wasi("fd_prestat_get", "ii"), wasi("fd_write", "iiii"),
+	wasi("poll_oneoff", "iiii"),
 	{Module: abi.WASIModule, Name: "proc_exit", Sig: Sig{"i", ""}},
 	wasi("random_get", "ii"), wasi("sched_yield", ""),
 }
@@ -86,7 +87,8 @@ func GoodBuffer() []byte {
 
 // Module lays the guest out.
 func (g Guest) Module() *Module {
-	m := &Module{Imports: append([]Import(nil), Imports...), Funcs: append([]Func(nil), g.Extra...), Memories: [][]byte{Limits(max(g.Pages, GuestPages), -1)}}
+	m := &Module{Imports: append([]Import(nil), Imports...), Funcs: append([]Func(nil), g.Extra...),
+		Memories: [][]byte{Limits(max(g.Pages, GuestPages), -1)}}
 	m.Exports = []Export{{abi.ExportMemory, ExternMemory, 0}}
 	export := func(name string, body []byte) {
 		if body != nil {
@@ -138,8 +140,8 @@ var Sound = Emission{Kind: KindAt, KindLen: KindLen, End: 1, Confidence: 0.5, Se
 
 // Code is the call; it leaves the answer on the stack.
 func (e Emission) Code() []byte {
-	return Host(abi.ImportEmit, I32(e.Kind), I32(e.KindLen), I32(e.Start), I32(e.End), F32(e.Confidence), I32(e.Severity), I32(e.Action),
-		I32(e.Repl), I32(e.ReplLen))
+	return Host(abi.ImportEmit, I32(e.Kind), I32(e.KindLen), I32(e.Start), I32(e.End), F32(e.Confidence), I32(e.Severity),
+		I32(e.Action), I32(e.Repl), I32(e.ReplLen))
 }
 
 // Spoilt is the sound emission after a change.
@@ -160,8 +162,8 @@ func FindBody() []byte { return find(EmitMark()) }
 
 // EmitMark emits the byte that FindBody looks at.
 func EmitMark() []byte {
-	return Cat(Host(abi.ImportEmit, I32(KindAt), I32(KindLen), Get(FindLocal), Cat(Get(FindLocal), I32(1), Add), F32(0.5), I32(3), I32(abi.ActionRedact),
-		I32(0), I32(0)), Drop)
+	return Cat(Host(abi.ImportEmit, I32(KindAt), I32(KindLen), Get(FindLocal), Cat(Get(FindLocal), I32(1), Add), F32(0.5),
+		I32(3), I32(abi.ActionRedact), I32(0), I32(0)), Drop)
 }
 
 // ByteAt pushes the byte that FindBody looks at.
@@ -185,6 +187,7 @@ const Trigger = "%^&~"
 
 // Armed is an honest scanner until a text begins with Trigger: then it runs body, which leaves a status.
 func Armed(body []byte) Guest {
-	word := Cat(I32(BufferAt), Get(0), Add, Load32, I32(int(Trigger[0])|int(Trigger[1])<<8|int(Trigger[2])<<16|int(Trigger[3])<<24), Eq)
+	word := Cat(I32(BufferAt), Get(0), Add, Load32,
+		I32(int(Trigger[0])|int(Trigger[1])<<8|int(Trigger[2])<<16|int(Trigger[3])<<24), Eq)
 	return Before(Cat(Get(1), I32(len(Trigger)), GeU, word, And, If, body, Return, End))
 }

@@ -37,8 +37,8 @@ type Hostile struct {
 
 	// Static says that a Refused one is refused by its bytes alone, without running or compiling any of it.
 	Static bool
-	// Size is how many bytes a text must have to make a Fails fail. If it is 0 the text must begin with Trigger. Other texts are
-	// answered rightly: what fails always does not get past admission.
+	// Size is how many bytes a text must have to make a Fails fail. If it is 0 the text must begin with Trigger. Other
+	// texts are answered rightly: what fails always does not get past admission.
 	Size int
 	// Leaks says that an Answers gives a wrong answer, or none, on an instance that served another text before and was not
 	// restored: the control that it tries at all.
@@ -47,14 +47,15 @@ type Hostile struct {
 	// Effect is what an authorizer that Answers says when it is armed.
 	Effect string
 
-	// Module is the hostile one. A right answer is a finding TEST_KIND for every Mark of the text, and nothing else. Texts have
-	// at least MinText and at most MaxText bytes: some modules are right about others.
+	// Module is the hostile one. A right answer is a finding TEST_KIND for every Mark of the text, and nothing else. Texts
+	// have at least MinText and at most MaxText bytes: some modules are right about others.
 	Module []byte
 	// Twin is the nearest module that means no harm: it is admitted and answers rightly, always.
 	Twin []byte
 }
 
-// All gives the whole table of scanners; see Authorizers for the others. It makes every module anew, some of them large: call it once.
+// All gives the whole table of scanners; see Authorizers for the others. It makes every module anew, some of them
+// large: call it once.
 func All() []Hostile {
 	var out []Hostile
 	for _, part := range []struct {

@@ -12,7 +12,8 @@ func ImportBomb() []byte {
 
 // LocalsBomb is 41 bytes with a function of 2^32-1 locals.
 func LocalsBomb() []byte {
-	m := &Module{Funcs: []Func{{Groups: Vec(Cat(huge, []byte{I32Type}))}}, Memories: [][]byte{Limits(1, -1)}, Customs: []Custom{{"abc", ""}}}
+	m := &Module{Funcs: []Func{{Groups: Vec(Cat(huge, []byte{I32Type}))}}, Memories: [][]byte{Limits(1, -1)},
+		Customs: []Custom{{"abc", ""}}}
 	return m.Encode()
 }
 

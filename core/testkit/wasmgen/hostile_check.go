@@ -39,8 +39,9 @@ func authorizer(armed []byte) Guest {
 	return Guest{Locals: 4, Check: Cat(agentIs(ArmedAgent), If, armed, Return, End, honestCheck())}
 }
 
-// Authorizers are hostile modules that decide calls. A right answer is PERMIT with CheckCode for PermittedAgent and no opinion
-// about everybody else. A Fails fails for ArmedAgent, and must deny; an Answers has Effect there. All are honest otherwise.
+// Authorizers are hostile modules that decide calls. A right answer is PERMIT with CheckCode for PermittedAgent and no
+// opinion about everybody else. A Fails fails for ArmedAgent, and must deny; an Answers has Effect there. All are
+// honest otherwise.
 func Authorizers() []Hostile {
 	var out []Hostile
 	for _, part := range [][]Hostile{decisions(), checks(), alwaysBad()} {
@@ -58,7 +59,8 @@ func armedCheck(name string, armed []byte) Hostile {
 	return Hostile{Name: name, Want: Fails, Module: authorizer(armed).Encode()}
 }
 
-// decisions hand over what no host may take, nor mend in silence. Each would permit if it were taken for what it looks like.
+// decisions hand over what no host may take, nor mend in silence. Each would permit if it were taken for what it looks
+// like.
 func decisions() []Hostile {
 	const end = GuestPages << 16
 	says := func(name string, effect, code, codeLen, reason, reasonLen, ttl int) Hostile {
@@ -135,7 +137,8 @@ func checks() []Hostile {
 // alwaysBad are wrong about every call, so that admission sees it.
 func alwaysBad() []Hostile {
 	always := func(name string, body ...[]byte) Hostile {
-		return Hostile{Name: "check-always-" + name, Want: Refused, Module: Guest{Locals: 4, Check: Cat(Cat(body...), I32(0))}.Encode()}
+		return Hostile{Name: "check-always-" + name, Want: Refused,
+			Module: Guest{Locals: 4, Check: Cat(Cat(body...), I32(0))}.Encode()}
 	}
 	return []Hostile{
 		always("decides-twice", permit(), permit()),

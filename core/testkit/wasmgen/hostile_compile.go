@@ -80,15 +80,17 @@ func costly() []Hostile {
 		burden("compile-10-001-locals", locals(10_001), locals(1_000)),
 		burden("compile-body-of-512-kib", nops(512<<10), nops(100<<10)),
 		burden("compile-locals-in-blocks", mesh(10_000, 20_000), mesh(40, 60)),
-		burden("compile-nesting", Func{Sig: Sig{"i", "i"}, Body: Cat(Repeat(80_000, Block), Repeat(80_000, End), I32(0))}, ladder(20, 4, 1)),
-		burden("compile-tables-of-labels", ladder(1000, 2_000, 80), ladder(20, 20, 2)),
+		burden("compile-nesting", Func{Sig: Sig{"i", "i"}, Body: Cat(Repeat(80_000, Block), Repeat(80_000, End), I32(0))},
+			ladder(20, 4, 1)), burden("compile-tables-of-labels", ladder(1000, 2_000, 80), ladder(20, 20, 2)),
 		bounded(burden("compile-table-of-60-000-labels", ladder(3, 60_000, 3), ladder(3, 20, 2))),
 		bounded(burden("compile-living-values", living(40_000), living(40))),
 		bounded(burden("compile-calls-of-900-arguments", wide(900, 100), wide(10, 3))),
 		burden("compile-2-000-parameters", wide(2_000, 1), wide(10, 3)),
-		bounded(Hostile{Name: "compile-many-meshes", Module: burdened(copies(100, mesh(200, 400))...), Twin: burdened(copies(3, mesh(20, 40))...)}),
+		bounded(Hostile{Name: "compile-many-meshes", Module: burdened(copies(100, mesh(200, 400))...),
+			Twin: burdened(copies(3, mesh(20, 40))...)}),
 		{Name: "compile-300-000-functions", Want: Refused, Static: true, Module: burdened(copies(300_000, locals(1))...), Twin: burdened(copies(500, locals(1))...)},
-		bounded(Hostile{Name: "compile-50-000-functions", Module: burdened(copies(50_000, living(20))...), Twin: burdened(copies(50, living(20))...)}),
+		bounded(Hostile{Name: "compile-50-000-functions", Module: burdened(copies(50_000, living(20))...),
+			Twin: burdened(copies(50, living(20))...)}),
 		many("count-of-50-000-types", 50_000, func(m *Module, i int) {
 			s := make([]byte, 0, 16)
 			for b := range 16 {
@@ -96,12 +98,18 @@ func costly() []Hostile {
 			}
 			m.Types = append(m.Types, Sig{string(s), ""})
 		}),
-		many("count-of-500-000-globals", 500_000, func(m *Module, _ int) { m.Globals = append(m.Globals, Global(I32Type, I32(0))) }),
+		many("count-of-500-000-globals", 500_000, func(m *Module, _ int) {
+			m.Globals = append(m.Globals, Global(I32Type, I32(0)))
+		}),
 		many("count-of-100-000-exports", 100_000, func(m *Module, i int) {
 			m.Exports = append(m.Exports, Export{fmt.Sprint("e", i), ExternFunc, len(Imports)})
 		}),
-		many("count-of-10-000-custom-sections", 10_000, func(m *Module, _ int) { m.Customs = append(m.Customs, Custom{"pad", ""}) }),
+		many("count-of-10-000-custom-sections", 10_000, func(m *Module, _ int) {
+			m.Customs = append(m.Customs, Custom{"pad", ""})
+		}),
 		many("count-of-200-000-data-segments", 200_000, func(m *Module, _ int) { m.Passive = append(m.Passive, "") }),
-		many("count-of-200-000-element-segments", 200_000, func(m *Module, _ int) { m.Elements = append(m.Elements, PassiveElements()) }),
+		many("count-of-200-000-element-segments", 200_000, func(m *Module, _ int) {
+			m.Elements = append(m.Elements, PassiveElements())
+		}),
 	}
 }

@@ -54,7 +54,9 @@ func interfaces() []Hostile {
 		refused("signature-of-initialize", exporting(Export{abi.ExportInitialize, ExternFunc, last})),
 		refused("export-of-no-function", func(m *Module) { m.Exports[len(m.Exports)-1].Index = 999 }),
 		refused("export-of-an-import", func(m *Module) { m.Exports[len(m.Exports)-1].Index = 0 }),
-		refused("export-scan-is-a-memory", func(m *Module) { m.Exports[len(m.Exports)-1] = Export{abi.ExportScan, ExternMemory, 0} }),
+		refused("export-scan-is-a-memory", func(m *Module) {
+			m.Exports[len(m.Exports)-1] = Export{abi.ExportScan, ExternMemory, 0}
+		}),
 		refused("export-memory-is-a-function", func(m *Module) { m.Exports[0] = Export{abi.ExportMemory, ExternFunc, last} }),
 		refused("export-twice", func(m *Module) { m.Exports = append(m.Exports, m.Exports[1]) }),
 		refused("export-misspelt", exporting(Export{"yett_scn", ExternFunc, last})),
@@ -69,15 +71,20 @@ func interfaces() []Hostile {
 		refused("import-unknown", importing(Import{Module: abi.ImportModule, Name: "fetch", Sig: yield})),
 		refused("import-of-files", importing(Import{Module: abi.WASIModule, Name: "path_open", Sig: Sig{"iiiiillii", "i"}})),
 		refused("import-of-sockets", importing(Import{Module: abi.WASIModule, Name: "sock_send", Sig: Sig{"iiiii", "i"}})),
-		refused("import-from-the-wrong-module", importing(Import{Module: abi.WASIModule, Name: abi.ImportEmit, Sig: Imports[0].Sig})),
-		refused("import-without-confidence", importing(Import{Module: abi.ImportModule, Name: abi.ImportEmit, Sig: Sig{"iiiiiiiii", "i"}})),
-		refused("import-without-a-result", importing(Import{Module: abi.ImportModule, Name: abi.ImportPut, Sig: Sig{"iii", ""}})),
-		refused("import-of-control-characters", importing(Import{Module: "\x1b[2J", Name: "x\n", Sig: yield})),
-		refused("import-of-a-long-name", importing(Import{Module: abi.ImportModule, Name: strings.Repeat("x", 1<<20), Sig: yield})),
-		refused("import-of-a-memory", importing(Import{Module: abi.ImportModule, Name: "memory", Kind: ExternMemory, Desc: []byte{0, 1}})),
-		refused("import-of-a-table", importing(Import{Module: abi.ImportModule, Name: "table", Kind: ExternTable, Desc: Table(1, -1)})),
-		refused("import-of-a-global", importing(Import{Module: abi.ImportModule, Name: "global", Kind: ExternGlobal, Desc: []byte{I32Type, 0}})),
-		refused("import-of-a-fuel-global", importing(Import{Module: "yett_host", Name: "fuel", Kind: ExternGlobal, Desc: []byte{I32Type, 1}})),
+		refused("import-from-the-wrong-module", importing(Import{Module: abi.WASIModule, Name: abi.ImportEmit,
+			Sig: Imports[0].Sig})), refused("import-without-confidence",
+			importing(Import{Module: abi.ImportModule, Name: abi.ImportEmit, Sig: Sig{"iiiiiiiii", "i"}})),
+		refused("import-without-a-result", importing(Import{Module: abi.ImportModule, Name: abi.ImportPut,
+			Sig: Sig{"iii", ""}})), refused("import-of-control-characters",
+			importing(Import{Module: "\x1b[2J", Name: "x\n", Sig: yield})),
+		refused("import-of-a-long-name", importing(Import{Module: abi.ImportModule, Name: strings.Repeat("x", 1<<20),
+			Sig: yield})), refused("import-of-a-memory",
+			importing(Import{Module: abi.ImportModule, Name: "memory", Kind: ExternMemory, Desc: []byte{0, 1}})),
+		refused("import-of-a-table", importing(Import{Module: abi.ImportModule, Name: "table", Kind: ExternTable,
+			Desc: Table(1, -1)})), refused("import-of-a-global",
+			importing(Import{Module: abi.ImportModule, Name: "global", Kind: ExternGlobal, Desc: []byte{I32Type, 0}})),
+		refused("import-of-a-fuel-global", importing(Import{Module: "yett_host", Name: "fuel", Kind: ExternGlobal,
+			Desc: []byte{I32Type, 1}})),
 	}
 }
 
@@ -123,7 +130,8 @@ func metadata() []Hostile {
 		with("trigger-of-both", `"needs":{}`, `"needs":{},"triggers":[{"literal":"a","class":"at","min":1}]`),
 		with("trigger-of-an-unknown-class", `"needs":{}`, `"needs":{},"triggers":[{"class":"any","min":1}]`),
 		with("trigger-that-is-long", `"needs":{}`, `"needs":{},"triggers":[{"literal":"`+strings.Repeat("a", 60_000)+`"}]`),
-		with("triggers-too-many", `"needs":{}`, `"needs":{},"triggers":[`+strings.Repeat(`{"class":"at"},`, 4_100)+`{"class":"at","min":1}]`),
+		with("triggers-too-many", `"needs":{}`, `"needs":{},"triggers":[`+strings.Repeat(`{"class":"at"},`, 4_100)+
+			`{"class":"at","min":1}]`),
 		{Name: "metadata-twice", Want: Refused, Module: edited(func(m *Module) { m.Customs = append(m.Customs, m.Customs[0]) })},
 	}
 }

@@ -11,7 +11,8 @@ func hoard(name string, seen, keep []byte, edit func(*Module)) Hostile {
 // whole emits the whole text.
 func whole() []byte {
 	e := Sound
-	return Cat(Host("emit", I32(e.Kind), I32(e.KindLen), I32(0), Get(1), F32(1), I32(e.Severity), I32(e.Action), I32(0), I32(0)), Drop)
+	return Cat(Host("emit", I32(e.Kind), I32(e.KindLen), I32(0), Get(1), F32(1), I32(e.Severity), I32(e.Action), I32(0),
+		I32(0)), Drop)
 }
 
 // kept is an answering module that leaks unless it is restored.
@@ -35,15 +36,16 @@ func hoards() []Hostile {
 	table := func(name string, seen, keep []byte) Hostile {
 		return hoard("hoard-in-a-table-"+name, seen, keep, func(m *Module) {
 			m.Tables = [][]byte{Table(2, 100)}
-			m.Elements = [][]byte{PassiveElements(FirstExtra), DeclaredElements(FirstExtra), Cat([]byte{0}, I32(1), End, Vec(Leb(uint64(FirstExtra))))}
+			m.Elements = [][]byte{PassiveElements(FirstExtra), DeclaredElements(FirstExtra),
+				Cat([]byte{0}, I32(1), End, Vec(Leb(uint64(FirstExtra))))}
 		})
 	}
 	held := Cat(I32(0), TableGet, RefIsNull, Eqz)
 	return []Hostile{
 		hoard("hoard-in-memory", LoadAt(ScratchAt), StoreAt(ScratchAt, text), nil),
 		hoard("hoard-in-the-last-bytes", LoadAt(GuestPages<<16-4), StoreAt(GuestPages<<16-4, text), nil),
-		hoard("hoard-in-a-grown-page", Cat(MemSize, I32(GuestPages), GtU), Cat(I32(1), MemGrow, Drop, StoreAt(GuestPages<<16, text)), nil),
-		global("i32", I32Type, I32(0), nil, text),
+		hoard("hoard-in-a-grown-page", Cat(MemSize, I32(GuestPages), GtU),
+			Cat(I32(1), MemGrow, Drop, StoreAt(GuestPages<<16, text)), nil), global("i32", I32Type, I32(0), nil, text),
 		global("i64", I64Type, I64(0), Cat(I64(0), Ne64), I64(math.MinInt64)),
 		global("f32", F32Type, F32(0), []byte{0xbc}, F32(math.Float32frombits(0x7fc00abc))),
 		global("f64", F64Type, F64(0), Cat([]byte{0xbd}, I64(0), Ne64), F64(math.Float64frombits(0x7ff8000000000abc))),
@@ -79,16 +81,19 @@ func spoils() []Hostile {
 		return Hostile{Name: name, Want: Answers, Leaks: true, Module: g.Encode(), Twin: Before(nil).Encode()}
 	}
 	grow := Cat(Loop, I32(16), MemGrow, I32(-1), Ne, BrIf(0), End)
-	once := kept("spoils-itself-by-a-global", Cat(GetGlobal(0), If, Unreachable, End, I32(1), SetGlobal(0)), func(m *Module) {
-		m.Globals = [][]byte{Global(I32Type, I32(0))}
-	})
+	once := kept("spoils-itself-by-a-global", Cat(GetGlobal(0), If, Unreachable, End, I32(1), SetGlobal(0)),
+		func(m *Module) {
+			m.Globals = [][]byte{Global(I32Type, I32(0))}
+		})
 	data := func(m *Module) { m.Passive, m.DataCount = []string{"once"}, true }
 	segment := 6 // behind the guest's own
-	dropData := kept("spoils-itself-by-data-drop", Cat(I32(ScratchAt), I32(0), I32(4), MemInit(segment), DataDrop(segment)), data)
-	dropElements := kept("spoils-itself-by-elem-drop", Cat(I32(0), I32(0), I32(1), TableInit(0), ElemDrop(0)), func(m *Module) {
-		m.Tables = [][]byte{Table(2, 2)}
-		m.Elements = [][]byte{PassiveElements(FirstExtra)}
-	})
+	dropData := kept("spoils-itself-by-data-drop",
+		Cat(I32(ScratchAt), I32(0), I32(4), MemInit(segment), DataDrop(segment)), data)
+	dropElements := kept("spoils-itself-by-elem-drop", Cat(I32(0), I32(0), I32(1), TableInit(0), ElemDrop(0)),
+		func(m *Module) {
+			m.Tables = [][]byte{Table(2, 2)}
+			m.Elements = [][]byte{PassiveElements(FirstExtra)}
+		})
 	return []Hostile{
 		at("trap-then-call", Unreachable),
 		at("trap-with-broken-memory", Cat(breakKind, Unreachable)),

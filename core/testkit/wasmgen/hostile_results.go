@@ -23,16 +23,16 @@ func floods() []Hostile {
 	}
 	emit := Cat(Sound.Code(), Drop)
 	put := func(n int) []byte {
-		return Cat(I32(RoomAt), I32(' '), I32(abi.MaxPut+1), MemFill, I32(RoomAt), I32('{'), Store8, I32(RoomAt+1), I32('}'), Store8,
-			Host(abi.ImportPut, I32(abi.SlotAnnotations), I32(RoomAt), I32(n)), Drop)
+		return Cat(I32(RoomAt), I32(' '), I32(abi.MaxPut+1), MemFill, I32(RoomAt), I32('{'), Store8, I32(RoomAt+1), I32('}'),
+			Store8, Host(abi.ImportPut, I32(abi.SlotAnnotations), I32(RoomAt), I32(n)), Drop)
 	}
 	replace := func(n int) []byte {
 		return Cat(Spoilt(func(e *Emission) { e.Action, e.Repl, e.ReplLen = abi.ActionReplace, ZerosAt, n }), Drop)
 	}
 	return []Hostile{
 		fails("flood-of-host-calls", over(yield), Times(spare1, 1000, yield)),
-		fails("flood-of-100-001-host-calls", Cat(Times(spare1, abi.MaxHostCalls+1, yield), FindBody()), Times(spare1, 1000, yield)),
-		fails("flood-of-log-lines", over(log), log),
+		fails("flood-of-100-001-host-calls", Cat(Times(spare1, abi.MaxHostCalls+1, yield), FindBody()),
+			Times(spare1, 1000, yield)), fails("flood-of-log-lines", over(log), log),
 		fails("flood-of-long-log-lines", over(line), line),
 		fails("flood-of-clock-readings", over(clock), clock),
 		fails("flood-of-randomness", over(random(64<<10)), random(32)),
@@ -76,7 +76,9 @@ func malformed() []Hostile {
 		emission("action-negative", func(e *Emission) { e.Action = -1 }),
 		emission("replacement-outside", func(e *Emission) { e.Action, e.Repl, e.ReplLen = abi.ActionReplace, -8, 8 }),
 		emission("replacement-pointer-wraps", func(e *Emission) { e.Action, e.Repl, e.ReplLen = abi.ActionReplace, 8, -1 }),
-		emission("replacement-not-utf-8", func(e *Emission) { e.Action, e.Repl, e.ReplLen = abi.ActionReplace, BadUTF8At, 2 }),
+		emission("replacement-not-utf-8", func(e *Emission) {
+			e.Action, e.Repl, e.ReplLen = abi.ActionReplace, BadUTF8At, 2
+		}),
 		emission("replacement-without-replace", func(e *Emission) { e.Repl, e.ReplLen = TextAt, 4 }),
 		first("decide-in-a-scan", Cat(decide, Drop)),
 		first("decide-twice", Cat(decide, Drop, decide, Drop)),
@@ -92,7 +94,8 @@ func malformed() []Hostile {
 		first("random-outside", Cat(Host("random_get", I32(-4), I32(8)), Drop)),
 		first("clock-outside", Cat(Host("clock_time_get", I32(0), I64(0), I32(-4)), Drop)),
 		first("print-vectors-outside", Cat(Host("fd_write", I32(1), I32(-4), I32(1), I32(0)), Drop)),
-		first("print-from-outside", Cat(StoreAt(ScratchAt, I32(-4)), StoreAt(ScratchAt+4, I32(8)), Host("fd_write", I32(1), I32(ScratchAt), I32(1), I32(0)), Drop)),
+		first("print-from-outside", Cat(StoreAt(ScratchAt, I32(-4)), StoreAt(ScratchAt+4, I32(8)),
+			Host("fd_write", I32(1), I32(ScratchAt), I32(1), I32(0)), Drop)),
 		first("poll-outside", Cat(Host("poll_oneoff", I32(-4), I32(0), I32(1), I32(0)), Drop)),
 	}
 }
@@ -137,7 +140,8 @@ func statuses() []Hostile {
 		first("trap-conversion", Cat(F32(float32(math.NaN())), []byte{0xa8}, Drop)),
 		fails("trap-behind-its-findings", Cat(FindBody(), Drop, Unreachable), nil),
 	}
-	h = append(h, calling("trap-empty-entry", []Func{{Sig: Sig{"i", "i"}, Body: Get(0)}}, Cat(I32(0), I32(1), CallIndirect(0), Drop),
+	h = append(h, calling("trap-empty-entry", []Func{{Sig: Sig{"i", "i"}, Body: Get(0)}},
+		Cat(I32(0), I32(1), CallIndirect(0), Drop),
 		Cat(I32(0), I32(0), CallIndirect(0), Drop), func(m *Module) {
 			indirect(m)
 			m.Tables = [][]byte{Table(2, 2)}
@@ -152,7 +156,8 @@ func statuses() []Hostile {
 // harmless are modules that do what looks wrong and is not: the host must answer rightly.
 func harmless() []Hostile {
 	emit := func(start, end []byte, confidence float32, severity int) []byte {
-		return Cat(Host(abi.ImportEmit, I32(KindAt), I32(KindLen), start, end, F32(confidence), I32(severity), I32(abi.ActionRedact), I32(0), I32(0)), Drop)
+		return Cat(Host(abi.ImportEmit, I32(KindAt), I32(KindLen), start, end, F32(confidence), I32(severity),
+			I32(abi.ActionRedact), I32(0), I32(0)), Drop)
 	}
 	at, next, after := Get(FindLocal), Cat(Get(FindLocal), I32(1), Add), Cat(Get(FindLocal), I32(2), Add)
 	last := Cat(next, Get(1), GeU)
@@ -164,8 +169,8 @@ func harmless() []Hostile {
 	dirty := func(v []byte) []byte {
 		return Cat(v, []byte{0xad}, I64(0x7eadbeef<<32), []byte{0x84}, Wrap64) // extend, or, wrap
 	}
-	unclean := find(Cat(Host(abi.ImportEmit, dirty(I32(KindAt)), dirty(I32(KindLen)), dirty(at), dirty(next), F32(0.5), dirty(I32(3)),
-		dirty(I32(abi.ActionRedact)), dirty(I32(0)), dirty(I32(0))), Drop))
+	unclean := find(Cat(Host(abi.ImportEmit, dirty(I32(KindAt)), dirty(I32(KindLen)), dirty(at), dirty(next), F32(0.5),
+		dirty(I32(3)), dirty(I32(abi.ActionRedact)), dirty(I32(0)), dirty(I32(0))), Drop))
 	answers := func(name string, scan []byte) Hostile {
 		return Hostile{Name: name, Want: Answers, Module: Guest{Locals: 4, Scan: scan}.Encode(), Twin: Before(nil).Encode()}
 	}

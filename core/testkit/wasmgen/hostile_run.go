@@ -27,7 +27,8 @@ func twice(to int, first []byte) Func {
 	return Func{Sig: Sig{"i", "i"}, Body: Cat(first, one, one, Add)}
 }
 
-// stairs are functions without loops and without recursion: the first runs something, each other one calls that below twice.
+// stairs are functions without loops and without recursion: the first runs something, each other one calls that below
+// twice.
 func stairs(n int, bottom []byte) []Func {
 	out := []Func{{Sig: Sig{"i", "i"}, Body: Cat(bottom, Get(0))}}
 	for i := 1; i < n; i++ {
@@ -120,15 +121,18 @@ func deep() []Hostile {
 			pass[i] = Get(i)
 		}
 		pass[0] = Cat(Get(0), I32(1), Sub)
-		return Func{Sig: Sig{params, "i"}, Locals: locals, Body: Cat(Get(0), Eqz, If, I32(1), Return, End, Cat(pass...), CallTo(FirstExtra), I32(1), Add)}
+		return Func{Sig: Sig{params, "i"}, Locals: locals,
+			Body: Cat(Get(0), Eqz, If, I32(1), Return, End, Cat(pass...), CallTo(FirstExtra), I32(1), Add)}
 	}
 	wideParams := "iiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiiii"
 	call := func(n, params int) []byte { return Cat(I32(n), Repeat(params-1, I32(0)), CallTo(FirstExtra), Drop) }
-	byIndex := Func{Sig: Sig{"i", "i"}, Body: Cat(Get(0), Eqz, If, I32(1), Return, End, Get(0), I32(1), Sub, I32(0), CallIndirect(0), I32(1), Add)}
+	byIndex := Func{Sig: Sig{"i", "i"}, Body: Cat(Get(0), Eqz, If, I32(1), Return, End, Get(0), I32(1), Sub, I32(0),
+		CallIndirect(0), I32(1), Add)}
 	chain := func(n, locals int) []Func {
 		out := []Func{{Sig: Sig{"i", "i"}, Body: Get(0)}}
 		for i := 1; i < n; i++ {
-			out = append(out, Func{Sig: Sig{"i", "i"}, Locals: locals, Body: Cat(Get(0), CallTo(FirstExtra+i-1), Get(locals), Add)})
+			out = append(out, Func{Sig: Sig{"i", "i"}, Locals: locals,
+				Body: Cat(Get(0), CallTo(FirstExtra+i-1), Get(locals), Add)})
 		}
 		return out
 	}
@@ -140,8 +144,8 @@ func deep() []Hostile {
 	return []Hostile{
 		calling("stack-of-small-frames", []Func{down(0, "i")}, call(1<<30, 1), call(20, 1), nil),
 		calling("stack-of-large-frames", []Func{down(5_000, "i")}, call(1<<30, 1), call(3, 1), nil),
-		calling("stack-of-parameters", []Func{down(0, wideParams)}, call(1<<30, len(wideParams)), call(5, len(wideParams)), nil),
-		calling("stack-by-a-table", []Func{byIndex}, call(1<<30, 1), call(20, 1), indirect),
+		calling("stack-of-parameters", []Func{down(0, wideParams)}, call(1<<30, len(wideParams)), call(5, len(wideParams)),
+			nil), calling("stack-by-a-table", []Func{byIndex}, call(1<<30, 1), call(20, 1), indirect),
 		{Name: "stack-without-recursion", Want: Bounded, Module: chained(3_000, 2_000), Twin: chained(20, 20)},
 	}
 }
@@ -181,7 +185,8 @@ func starts() []Hostile {
 	grow := Cat(Loop, I32(1), MemGrow, Drop, Br(0), End)
 	good := Cat(put(abi.SlotMetadata, len(GuestMeta)), Drop)
 	other := GuestMeta[:len(GuestMeta)-1] + ` ,"triggers":[{"literal":"x"}]}`
-	differs := starting("describe-differs-from-the-section", Guest{Describe: Cat(put(abi.SlotMetadata, len(other)), Drop, I32(0)), Doc: other},
+	differs := starting("describe-differs-from-the-section",
+		Guest{Describe: Cat(put(abi.SlotMetadata, len(other)), Drop, I32(0)), Doc: other},
 		Guest{Describe: Cat(good, I32(0)), Doc: GuestMeta})
 	return []Hostile{
 		initialize("without-end", Forever(), Times(0, 1000, Nop)),

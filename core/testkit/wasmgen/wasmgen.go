@@ -1,7 +1,7 @@
-// Package wasmgen makes WASM modules for tests, byte by byte: an encoder for the binary format, a Guest that is a complete
-// scanner of ABI v1 unless a test spoils it, and the table of hostile modules that every host of modules is tested with.
-// It judges nothing and runs nothing. Its bytes go to the tests of core/wasmcheck, core/wasmhost and the real binary; no
-// program may import it.
+// Package wasmgen makes WASM modules for tests, byte by byte: an encoder for the binary format, a Guest that is a
+// complete scanner of ABI v1 unless a test spoils it, and the table of hostile modules that every host of modules is
+// tested with. It judges nothing and runs nothing. Its bytes go to the tests of core/wasm/check, core/wasm/host and the
+// real binary; no program may import it.
 package wasmgen
 
 import (
@@ -87,7 +87,8 @@ func Sec(id byte, body ...[]byte) []byte { return Cat([]byte{id}, Sized(Cat(body
 // Sig is a function's type, one letter a value: i i32, l i64, f f32, d f64, v v128, r funcref, x externref.
 type Sig struct{ Params, Results string }
 
-var letters = map[rune]byte{'i': I32Type, 'l': I64Type, 'f': F32Type, 'd': F64Type, 'v': V128Type, 'r': FuncrefType, 'x': ExternType}
+var letters = map[rune]byte{'i': I32Type, 'l': I64Type, 'f': F32Type, 'd': F64Type, 'v': V128Type, 'r': FuncrefType,
+	'x': ExternType}
 
 func (s Sig) encode() []byte {
 	list := func(of string) (b []byte) {
@@ -250,7 +251,8 @@ func (m *Module) datas() (out [][]byte) {
 }
 
 // order is how sections follow each other.
-var order = []byte{SecType, SecImport, SecFunction, SecTable, SecMemory, SecGlobal, SecExport, SecStart, SecElement, SecDataCount, SecCode, SecData}
+var order = []byte{SecType, SecImport, SecFunction, SecTable, SecMemory, SecGlobal, SecExport, SecStart, SecElement,
+	SecDataCount, SecCode, SecData}
 
 func (m *Module) write(bodies map[byte][]byte) []byte {
 	out := [][]byte{[]byte(Magic)}

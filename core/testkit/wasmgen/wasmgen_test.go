@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/wasmcheck"
+	"github.com/yett-dev/yett/core/wasm/check"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -27,15 +27,16 @@ func TestTable(t *testing.T) {
 			}
 			names[h.Name] = true
 			wants[h.Want]++
-			if _, err := wasmcheck.Check(h.Twin, wasmcheck.Limits{Pages: pages}); err != nil {
+			if _, err := check.Check(h.Twin, check.Limits{Pages: pages}); err != nil {
 				t.Errorf("the twin: %v", err)
 			}
-			m, err := wasmcheck.Check(h.Module, wasmcheck.Limits{Pages: pages})
-			var refusal *wasmcheck.Refusal
+			m, err := check.Check(h.Module, check.Limits{Pages: pages})
+			var refusal *check.Refusal
 			switch {
 			case h.Static && !errors.As(err, &refusal):
 				t.Errorf("static admission lets it in: %v", err)
-			case h.Static && (refusal.Reason == "" || len(refusal.Reason) > 500 || strings.ContainsAny(refusal.Reason, "\x1b\n")):
+			case h.Static && (refusal.Reason == "" || len(refusal.Reason) > 500 ||
+				strings.ContainsAny(refusal.Reason, "\x1b\n")):
 				t.Errorf("the reason is no sentence: %q", refusal.Reason)
 			case !h.Static && h.Want != wasmgen.Refused && h.Want != wasmgen.Bounded && err != nil:
 				t.Errorf("static admission refuses it: %v", err)
@@ -66,9 +67,10 @@ func TestBombs(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	seen := map[string]bool{}
 	for _, im := range wasmgen.Imports {
-		params, results, ok := wasmcheck.ImportSignature(im.Module, im.Name)
+		params, results, ok := check.ImportSignature(im.Module, im.Name)
 		if !ok || bytesOf(im.Sig.Params) != params || bytesOf(im.Sig.Results) != results {
-			t.Errorf("%s.%s: %q %q, the host has %q %q, %v", im.Module, im.Name, im.Sig.Params, im.Sig.Results, params, results, ok)
+			t.Errorf("%s.%s: %q %q, the host has %q %q, %v", im.Module, im.Name, im.Sig.Params, im.Sig.Results, params, results,
+				ok)
 		}
 		seen[im.Name] = true
 	}
@@ -97,7 +99,8 @@ func TestEncode(t *testing.T) {
 		{"sign bit", wasmgen.Sleb(64), []byte{0xc0, 0x00}},
 		{"empty module", (&wasmgen.Module{}).Encode(), []byte(wasmgen.Magic)},
 		{"one function", (&wasmgen.Module{Funcs: []wasmgen.Func{{Sig: wasmgen.Sig{Params: "i", Results: "l"}, Locals: 2, Body: wasmgen.I64(1)}}}).Encode(),
-			[]byte(wasmgen.Magic + "\x01\x06\x01\x60\x01\x7f\x01\x7e" + "\x03\x02\x01\x00" + "\x0a\x08\x01\x06\x01\x02\x7f\x42\x01\x0b")},
+			[]byte(wasmgen.Magic + "\x01\x06\x01\x60\x01\x7f\x01\x7e" + "\x03\x02\x01\x00" +
+				"\x0a\x08\x01\x06\x01\x02\x7f\x42\x01\x0b")},
 		{"a lie", (&wasmgen.Module{Replace: map[byte][]byte{wasmgen.SecType: {9}}, Tail: []byte{7}}).Encode(), []byte(wasmgen.Magic + "\x01\x01\x09\x07")},
 	} {
 		if !bytes.Equal(c.got, c.want) {

@@ -28,8 +28,8 @@ type checks struct {
 	err     error // of Recv
 }
 
-// Check asks for one decision, on one stream for all. The deadline is ctx's, or 10 s. A Digest, Time or Generation that is zero
-// is filled in.
+// Check asks for one decision, on one stream for all. The deadline is ctx's, or 10 s. A Digest, Time or Generation that
+// is zero is filled in.
 func (c *Client) Check(ctx context.Context, call *plugin.Call) (sdk.Verdict, error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -42,8 +42,8 @@ func (c *Client) Check(ctx context.Context, call *plugin.Call) (sdk.Verdict, err
 		Id: c.id(), DeadlineUnixNano: deadline.UnixNano(), Generation: call.Generation,
 		Call: &pluginv1.Call{
 			KeyId: call.KeyID, KeyName: call.KeyName, AgentId: call.AgentID, SessionId: call.SessionID, ToolId: call.ToolID,
-			Operation: call.Operation, CallId: call.CallID, Args: bytes.Clone(call.Args), Context: bytes.Clone(call.Context), Digest: call.Digest[:],
-			TimeUnixNano: call.Time.UnixNano(),
+			Operation: call.Operation, CallId: call.CallID, Args: bytes.Clone(call.Args), Context: bytes.Clone(call.Context),
+			Digest: call.Digest[:], TimeUnixNano: call.Time.UnixNano(),
 		},
 	}
 	if call.Time.IsZero() {
@@ -68,9 +68,9 @@ func verdictOf(m *pluginv1.CheckResponse) (sdk.Verdict, error) {
 		return sdk.Verdict{}, fmt.Errorf("check: %s", m.GetError())
 	}
 	v := sdk.Verdict{
-		Code: m.GetCode(), Reason: m.GetReason(), RuleID: m.GetRuleId(), Message: m.GetMessage(), Approvals: int(m.GetApprovals()),
-		Expires: time.Duration(m.GetExpiresMs()) * time.Millisecond, TTL: time.Duration(m.GetTtlMs()) * time.Millisecond,
-		From: m.GetApprovers(), Priority: sdk.Priority(m.GetPriority()),
+		Code: m.GetCode(), Reason: m.GetReason(), RuleID: m.GetRuleId(), Message: m.GetMessage(),
+		Approvals: int(m.GetApprovals()), Expires: time.Duration(m.GetExpiresMs()) * time.Millisecond,
+		TTL: time.Duration(m.GetTtlMs()) * time.Millisecond, From: m.GetApprovers(), Priority: sdk.Priority(m.GetPriority()),
 	}
 	switch m.GetEffect() {
 	case pluginv1.CheckResponse_EFFECT_ABSTAIN:
@@ -104,7 +104,8 @@ func (c *Client) checks() (*checks, error) {
 		cancel()
 		return nil, err
 	}
-	c.stream = &checks{stream: stream, cancel: cancel, done: make(chan struct{}), sending: make(chan struct{}, 1), waiting: map[uint64]chan *pluginv1.CheckResponse{}}
+	c.stream = &checks{stream: stream, cancel: cancel, done: make(chan struct{}), sending: make(chan struct{}, 1),
+		waiting: map[uint64]chan *pluginv1.CheckResponse{}}
 	go c.stream.read()
 	return c.stream, nil
 }

@@ -7,7 +7,8 @@ import (
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// Log makes batches as the host would of a growing log: numbered from 1, with the hashes of the tree. The zero Log is ready.
+// Log makes batches as the host would of a growing log: numbered from 1, with the hashes of the tree. The zero Log is
+// ready.
 type Log struct {
 	StoreID string // "test" if it is empty
 	last    uint64

@@ -1,8 +1,8 @@
-// Package plugintest loads a plugin into a test, over the same gRPC services that the gateway uses, in one process. It owns the
-// connection and the wire form on the host's side; nothing is started, no file is left. What a test gets back is what the
-// gateway would get: a verdict that breaks a rule is an error here too. Only Info.ConfigSchema is not applied: what it alone
-// forbids gets as far as Validate. It does not replace `yett plugin conform`, which tries the program itself: its start, its
-// end and what it does to its surroundings.
+// Package plugintest loads a plugin into a test, over the same gRPC services that the gateway uses, in one process. It
+// owns the connection and the wire form on the host's side; nothing is started, no file is left. What a test gets back
+// is what the gateway would get: a verdict that breaks a rule is an error here too. Only Info.ConfigSchema is not
+// applied: what it alone forbids gets as far as Validate. It does not replace `yett plugin conform`, which tries the
+// program itself: its start, its end and what it does to its surroundings.
 package plugintest
 
 import (
@@ -46,7 +46,8 @@ type Client struct {
 	stream *checks // opened by the first Check
 }
 
-// Load serves the plugins until the test ends, then drains them as SIGTERM would. What Serve refuses fails the test at once.
+// Load serves the plugins until the test ends, then drains them as SIGTERM would. What Serve refuses fails the test at
+// once.
 func Load(t testing.TB, p plugin.Plugin, more ...plugin.Plugin) *Client {
 	t.Helper()
 	l := bufconn.Listen(buffer)
@@ -106,7 +107,8 @@ func (c *Client) Info() plugin.Info {
 		MaxInFlight: int(m.GetCapabilities().GetMaxInFlight()),
 	}
 	for _, s := range m.GetSecrets() {
-		out.Secrets = append(out.Secrets, plugin.Secret{Name: s.GetName(), Required: s.GetRequired(), Description: s.GetDescription()})
+		out.Secrets = append(out.Secrets, plugin.Secret{Name: s.GetName(), Required: s.GetRequired(),
+			Description: s.GetDescription()})
 	}
 	for _, f := range m.GetFindings() {
 		out.Findings = append(out.Findings, plugin.FindingKind{Kind: f.GetKind(), Description: f.GetDescription()})
@@ -114,16 +116,16 @@ func (c *Client) Info() plugin.Info {
 	return out
 }
 
-// Validate asks what is wrong with settings, as the host does for settings that are not to come into force. config is a JSON
-// text (string, []byte, json.RawMessage) or anything that encoding/json makes an object of; nil is {}. What the plugin names
-// comes back as plugin.Problems.
+// Validate asks what is wrong with settings, as the host does for settings that are not to come into force. config is a
+// JSON text (string, []byte, json.RawMessage) or anything that encoding/json makes an object of; nil is {}. What the
+// plugin names comes back as plugin.Problems.
 func (c *Client) Validate(config any, secrets map[string]string) error {
 	c.t.Helper()
 	return c.configure(config, secrets, true)
 }
 
-// Configure puts settings into force; config and the error are as Validate's. It must come before the first Check, Scan or
-// Consume, and succeeds once.
+// Configure puts settings into force; config and the error are as Validate's. It must come before the first Check, Scan
+// or Consume, and succeeds once.
 func (c *Client) Configure(config any, secrets map[string]string) error {
 	c.t.Helper()
 	return c.configure(config, secrets, false)
@@ -131,7 +133,8 @@ func (c *Client) Configure(config any, secrets map[string]string) error {
 
 func (c *Client) configure(config any, secrets map[string]string, validate bool) error {
 	c.t.Helper()
-	req := &pluginv1.ConfigureRequest{ValidateOnly: validate, Instance: c.t.Name(), Generation: "test", Secrets: map[string]string{}}
+	req := &pluginv1.ConfigureRequest{ValidateOnly: validate, Instance: c.t.Name(), Generation: "test",
+		Secrets: map[string]string{}}
 	switch v := config.(type) {
 	case nil:
 		req.Config = []byte("{}")
@@ -208,7 +211,8 @@ func (c *Client) Scan(ctx context.Context, t *plugin.Text) ([]sdk.Finding, error
 	out := make([]sdk.Finding, len(m.GetFindings()))
 	for i, f := range m.GetFindings() {
 		out[i] = sdk.Finding{
-			Kind: f.GetKind(), Start: int(f.GetStart()), End: int(f.GetEnd()), Confidence: f.GetConfidence(), // #nosec G115 -- the SDK has checked them
+			// #nosec G115 -- the SDK has checked them
+			Kind: f.GetKind(), Start: int(f.GetStart()), End: int(f.GetEnd()), Confidence: f.GetConfidence(),
 			Severity:  sdk.Severity(f.GetSeverity() - pluginv1.Finding_SEVERITY_INFO), // #nosec G115 -- likewise
 			Suggested: sdk.Action(f.GetSuggested()), Replacement: f.GetReplacement(),  // #nosec G115 -- likewise
 		}
@@ -216,10 +220,10 @@ func (c *Client) Scan(ctx context.Context, t *plugin.Text) ([]sdk.Finding, error
 	return out, nil
 }
 
-// Consume sends batches on one stream, as the host does after a start, and waits for the acknowledgement of the last one or of
-// an error. acknowledged is how far the subscriber has come, also before an error: what is behind it would come again. The error
-// of a *plugin.RecordError and of a panic begins with "consume: "; any other one is a gRPC status, UNAVAILABLE where the
-// subscriber says that it can take in nothing now.
+// Consume sends batches on one stream, as the host does after a start, and waits for the acknowledgement of the last
+// one or of an error. acknowledged is how far the subscriber has come, also before an error: what is behind it would
+// come again. The error of a *plugin.RecordError and of a panic begins with "consume: "; any other one is a gRPC
+// status, UNAVAILABLE where the subscriber says that it can take in nothing now.
 func (c *Client) Consume(ctx context.Context, batches ...*plugin.Batch) (acknowledged uint64, err error) {
 	ctx, cancel := bounded(ctx)
 	defer cancel()

@@ -33,7 +33,8 @@ func TestAuthorizer(t *testing.T) {
 		TTL: time.Second, From: []string{"role:approver"}, Priority: sdk.PriorityLow,
 	}
 	c := Load(t, plugin.Authorizer{
-		Info: plugin.Info{Name: "x", Version: "1", Secrets: []plugin.Secret{{Name: "s", Required: true}}, CacheKeyFields: []string{"args"}},
+		Info: plugin.Info{Name: "x", Version: "1", Secrets: []plugin.Secret{{Name: "s", Required: true}},
+			CacheKeyFields: []string{"args"}},
 		Check: func(ctx context.Context, c *plugin.Call) (sdk.Verdict, error) {
 			switch {
 			case c.ToolID == "broken":
@@ -54,7 +55,8 @@ func TestAuthorizer(t *testing.T) {
 	if c.Health() == nil {
 		t.Error("serving before Configure")
 	}
-	if _, err := c.Check(t.Context(), &plugin.Call{ToolID: "x"}); err == nil || !strings.Contains(err.Error(), "not configured") {
+	if _, err := c.Check(t.Context(), &plugin.Call{ToolID: "x"}); err == nil ||
+		!strings.Contains(err.Error(), "not configured") {
 		t.Error("before Configure:", err)
 	}
 	var problems plugin.Problems
@@ -71,7 +73,8 @@ func TestAuthorizer(t *testing.T) {
 	for range 100 {
 		all.Go(func() {
 			v, err := c.Check(t.Context(), &plugin.Call{ToolID: "x"})
-			if err != nil || v.Code != full.Code || v.Expires != full.Expires || v.TTL != full.TTL || v.From[0] != full.From[0] || v.Approvals != 2 {
+			if err != nil || v.Code != full.Code || v.Expires != full.Expires || v.TTL != full.TTL ||
+				v.From[0] != full.From[0] || v.Approvals != 2 {
 				t.Error(v, err)
 			}
 		})
@@ -181,7 +184,8 @@ func TestSubscriber(t *testing.T) {
 	if seq, err := c.Consume(t.Context(), first, second); err != nil || seq != 5 {
 		t.Error(seq, err)
 	}
-	if seq, err := c.Consume(t.Context(), log.Append(`{}`), log.Append(`{}`, `{"bad":1}`), log.Append(`{}`)); err == nil || seq != 7 {
+	if seq, err := c.Consume(t.Context(), log.Append(`{}`), log.Append(`{}`, `{"bad":1}`), log.Append(`{}`)); err == nil ||
+		seq != 7 {
 		t.Error(seq, err)
 	}
 	other := Log{StoreID: "other"}
@@ -190,7 +194,8 @@ func TestSubscriber(t *testing.T) {
 	}
 }
 
-// TestOutage wants to see how far a subscriber came before whatever it writes to went down, in the last batch and before it.
+// TestOutage wants to see how far a subscriber came before whatever it writes to went down, in the last batch and
+// before it.
 func TestOutage(t *testing.T) {
 	c := Load(t, plugin.Subscriber{
 		Info: plugin.Info{Name: "x", Version: "1"},
@@ -213,7 +218,8 @@ func TestOutage(t *testing.T) {
 			batches = append(batches, log.Append(`{}`))
 		}
 		seq, err := c.Consume(t.Context(), batches...)
-		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "from record 4 on nothing is taken in now: the service is down") || seq != 3 {
+		if status.Code(err) != codes.Unavailable ||
+			!strings.Contains(err.Error(), "from record 4 on nothing is taken in now: the service is down") || seq != 3 {
 			t.Errorf("%d more: %d, %v", more, seq, err)
 		}
 	}
@@ -230,7 +236,8 @@ func (endedStream) CloseSend() error             { return nil }
 
 type endedSubscriber struct{ pluginv1.SubscriberClient }
 
-func (endedSubscriber) Consume(context.Context, ...grpc.CallOption) (grpc.BidiStreamingClient[pluginv1.Batch, pluginv1.Ack], error) {
+func (endedSubscriber) Consume(context.Context,
+	...grpc.CallOption) (grpc.BidiStreamingClient[pluginv1.Batch, pluginv1.Ack], error) {
 	return endedStream{}, nil
 }
 

@@ -12,8 +12,8 @@ import (
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// answerTries is how often a call is made that ends in an error before the error is its answer. One alone may be the fault of the
-// machine, or of what the plugin asks in its turn, and would be blamed on whatever is being checked.
+// answerTries is how often a call is made that ends in an error before the error is its answer. One alone may be the
+// fault of the machine, or of what the plugin asks in its turn, and would be blamed on whatever is being checked.
 const answerTries = 3
 
 // answered is what came of one call.
@@ -54,7 +54,8 @@ func (l answerList) orElse(again answerList) answerList {
 	return l
 }
 
-// slower explains two lists that differ in nothing but errors: the plugin did not answer differently, but once not at all.
+// slower explains two lists that differ in nothing but errors: the plugin did not answer differently, but once not at
+// all.
 func (l answerList) slower(other answerList) error {
 	if len(l) != len(other) {
 		return nil
@@ -76,8 +77,10 @@ func (l answerList) slower(other answerList) error {
 	case lost == nil:
 		return nil
 	case lost.late:
-		return failed("answer within the deadline of the call; if what the plugin asks is slow here, try again when it is not",
-			"it is late, not wrong: %s had an answer once, and another time none in %d tries (%s, after %v)", lost.tool, answerTries, lost.why, lost.took.Round(time.Millisecond))
+		return failed("answer within the deadline of the call; if what the plugin asks is slow here, try again when "+
+			"it is not",
+			"it is late, not wrong: %s had an answer once, and another time none in %d tries (%s, after %v)", lost.tool,
+			answerTries, lost.why, lost.took.Round(time.Millisecond))
 	}
 	return failed("a call that has an answer has one each time: mend why it ends in an error",
 		"%s had an answer once, and another time ended in an error in each of %d tries: %s", lost.tool, answerTries, lost.why)
@@ -122,7 +125,8 @@ func (r *run) answer(ctx context.Context, s Session, id uint64, c Call) (answere
 	case errors.As(err, &f):
 		return a, err
 	case err != nil:
-		a.short, a.why, a.late = anError, said(err), status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)
+		a.short, a.why, a.late = anError, said(err), status.Code(err) == codes.DeadlineExceeded ||
+			errors.Is(err, context.DeadlineExceeded)
 	case resp.Error != "":
 		a.short, a.why, a.late = anError, oneLine(resp.Error), speaksOfTime(resp.Error)
 	default:

@@ -24,11 +24,13 @@ const (
 func endChecks() []check {
 	return []check{
 		{name: "stdout", from: atReady, process: true, limit: startLimit + 10*time.Second, run: checkStdout,
-			expects: "nothing but the handshake line on standard output, and no flood on standard error, whatever is asked and while nothing is"},
+			expects: "nothing but the handshake line on standard output, and no flood on standard error, whatever is asked " +
+				"and while nothing is"},
 		{name: "processes", from: atReady, process: true, run: checkProcesses,
 			expects: "a plugin is at most 64 processes"},
 		{name: "drain", from: atReady, process: true, limit: startLimit + drainLimit + 5*time.Second, run: checkDrain,
-			expects: "after SIGTERM, with calls in flight and streams open, what was begun is answered and the process ends with exit status 0 within 30 s"},
+			expects: "after SIGTERM, with calls in flight and streams open, what was begun is answered and the process ends " +
+				"with exit status 0 within 30 s"},
 		{name: "leftovers", from: atReady, process: true, limit: startLimit + drainLimit + 5*time.Second, run: checkLeftovers,
 			expects: "when the process has ended, none that it started is left, and nobody holds its standard output"},
 		{name: "kill", from: atReady, process: true, limit: 2*startLimit + 5*time.Second, run: checkKill,
@@ -94,11 +96,13 @@ func checkStdout(ctx context.Context, r *run) error {
 		return context.Cause(ctx)
 	}
 	if wrote := s.process.Exit().Wrote; wrote > maxLogged {
-		return failed("log little: the gateway writes down at most 50 lines of 1 KiB a second, and slows down who writes much more",
+		return failed("log little: the gateway writes down at most 50 lines of 1 KiB a second, and slows down who writes "+
+			"much more",
 			"it wrote %d bytes to standard error for a few calls and a second without any", wrote)
 	}
 	if noise := s.noise(); noise != "" {
-		return failed("log to standard error; standard output is the gateway's, which drops what comes after the handshake", "standard output has more than the handshake: %q", short(noise))
+		return failed("log to standard error; standard output is the gateway's, which drops what comes after the handshake",
+			"standard output has more than the handshake: %q", short(noise))
 	}
 	return nil
 }
@@ -136,7 +140,8 @@ func begin(ctx context.Context, s Session, method string, req, reply any) (*pend
 	return &pending{st, reply, method}, st.SendMsg(req)
 }
 
-// inTheMiddle brings a plugin into the middle of its work: calls that it has begun, and every stream of the gateway open.
+// inTheMiddle brings a plugin into the middle of its work: calls that it has begun, and every stream of the gateway
+// open.
 func (r *run) inTheMiddle(ctx context.Context, s Session) (calls []*pending, err error) {
 	health, err := r.plugin(s).Health(ctx, &pluginv1.HealthRequest{IntervalMs: 1000})
 	if err != nil {
@@ -169,21 +174,24 @@ func (r *run) inTheMiddle(ctx context.Context, s Session) (calls []*pending, err
 	}
 	for i := range each {
 		if r.is(authorizer) {
-			p, err := begin(ctx, s, pluginv1.Authorizer_Check_FullMethodName, r.unknownCall(uint64(i)+1), &pluginv1.CheckResponse{})
+			p, err := begin(ctx, s, pluginv1.Authorizer_Check_FullMethodName, r.unknownCall(uint64(i)+1),
+				&pluginv1.CheckResponse{})
 			if err != nil {
 				return nil, err
 			}
 			calls = append(calls, p)
 		}
 		if r.is(scannerKind) {
-			p, err := begin(ctx, s, pluginv1.Scanner_Scan_FullMethodName, r.text(uint64(i)+1, "some text"), &pluginv1.ScanResponse{})
+			p, err := begin(ctx, s, pluginv1.Scanner_Scan_FullMethodName, r.text(uint64(i)+1, "some text"),
+				&pluginv1.ScanResponse{})
 			if err != nil {
 				return nil, err
 			}
 			calls = append(calls, p)
 		}
 	}
-	_, err = r.plugin(s).Info(ctx, r.infoRequest(1)) // on the same connection: when it is answered, the others have arrived
+	// on the same connection: when it is answered, the others have arrived
+	_, err = r.plugin(s).Info(ctx, r.infoRequest(1))
 	return calls, err
 }
 
@@ -200,7 +208,8 @@ func checkDrain(ctx context.Context, r *run) error {
 	if err != nil {
 		return r.gone(s, asFault(err))
 	}
-	const advice = "on SIGTERM take no more calls, answer those that were begun, end the streams and exit with 0 (plugin.Serve does)"
+	const advice = "on SIGTERM take no more calls, answer those that were begun, end the streams and exit with 0 " +
+		"(plugin.Serve does)"
 	s.process.Terminate()
 	began := time.Now()
 	for _, c := range calls {
@@ -246,7 +255,8 @@ func checkLeftovers(ctx context.Context, r *run) error {
 	}
 	const advice = "a helper of the plugin ends with it: give it a pipe whose end it notices, or PR_SET_PDEATHSIG"
 	if left := s.process.Exit().Left; len(left) > 0 {
-		return failed(advice, "%d processes that it started are left after its end: %s", len(left), oneLine(strings.Join(left, ", ")))
+		return failed(advice, "%d processes that it started are left after its end: %s", len(left),
+			oneLine(strings.Join(left, ", ")))
 	}
 	select {
 	case <-s.read:
@@ -286,7 +296,8 @@ func checkKill(ctx context.Context, r *run) error {
 		return fmt.Errorf("after kill -9: %w", err)
 	}
 	if before != after {
-		return failed("answers depend on the call and the settings, not on what the process has seen", "before kill -9 it answered %s, after it %s", before, after)
+		return failed("answers depend on the call and the settings, not on what the process has seen",
+			"before kill -9 it answered %s, after it %s", before, after)
 	}
 	return nil
 }
@@ -297,7 +308,8 @@ func checkFile(_ context.Context, r *run) error {
 		return err
 	}
 	if now != r.digest {
-		return failed("nothing may write to the plugin's file: the gateway would not run it again", "the file was %s and is %s now", r.digest, now)
+		return failed("nothing may write to the plugin's file: the gateway would not run it again",
+			"the file was %s and is %s now", r.digest, now)
 	}
 	return nil
 }

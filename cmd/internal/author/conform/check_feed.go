@@ -56,7 +56,8 @@ func (r *run) consume(ctx context.Context, s Session) (*feed, error) {
 	return &feed{r: r, s: s, stream: st, ctx: ctx, cancel: cancel}, nil
 }
 
-const ackAdvice = "acknowledge with the seq of the last record that is safe; seq never falls and is never beyond last_seq of the last batch"
+const ackAdvice = "acknowledge with the seq of the last record that is safe; seq never falls and is never beyond " +
+	"last_seq of the last batch"
 
 func (f *feed) send(b *pluginv1.Batch) error {
 	if err := f.stream.Send(b); err != nil {
@@ -81,7 +82,8 @@ func (f *feed) await(seq uint64) error {
 		case err != nil:
 			return f.r.gone(f.s, failed(ackAdvice, "record %d was sent, and %d acknowledged: %s", f.sent, f.acked, said(err)))
 		case ack.Error != "":
-			return failed("with these settings it cannot take records; give others with --config", "record %d could not be taken in: %s", ack.Seq+1, oneLine(ack.Error))
+			return failed("with these settings it cannot take records; give others with --config",
+				"record %d could not be taken in: %s", ack.Seq+1, oneLine(ack.Error))
 		case ack.Seq > f.sent:
 			return failed(ackAdvice, "record %d was acknowledged, and only those up to %d were sent", ack.Seq, f.sent)
 		case ack.Seq != 0 && ack.Seq < f.acked:
@@ -135,7 +137,8 @@ func checkBatches(ctx context.Context, r *run) error {
 	} else if err == nil {
 		return nil // the same once more does no harm
 	} else if !errors.Is(err, io.EOF) {
-		return r.gone(s, failed("when the host ends the stream and all is acknowledged, end it without an error", "Consume ended with %s", said(err)))
+		return r.gone(s, failed("when the host ends the stream and all is acknowledged, end it without an error",
+			"Consume ended with %s", said(err)))
 	}
 	return nil
 }
@@ -177,7 +180,8 @@ func checkGap(ctx context.Context, r *run) error {
 	for _, b := range []struct {
 		what  string
 		batch *pluginv1.Batch
-	}{{"a batch", log.batch(2)}, {"a batch without records", log.batch(0)}, {"a gap", log.gap(5)}, {"the batch after the gap", log.batch(2)}} {
+	}{{"a batch", log.batch(2)}, {"a batch without records", log.batch(0)}, {"a gap", log.gap(5)},
+		{"the batch after the gap", log.batch(2)}} {
 		if err := f.all(b.batch); err != nil {
 			return fmt.Errorf("%s: %w", b.what, err)
 		}
@@ -251,7 +255,8 @@ func checkFeedMalformed(ctx context.Context, r *run) error {
 	return nil
 }
 
-// refusesBatch sends a bad batch on a stream of its own. It must end in an error, or in silence, not in a full acknowledgement.
+// refusesBatch sends a bad batch on a stream of its own. It must end in an error, or in silence, not in a full
+// acknowledgement.
 func (r *run) refusesBatch(ctx context.Context, s Session, what string, b *pluginv1.Batch) error {
 	within, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -269,7 +274,8 @@ func (r *run) refusesBatch(ctx context.Context, s Session, what string, b *plugi
 		case err != nil, ack.Error != "":
 			return nil
 		case ack.Seq >= b.LastSeq && ack.Seq > 0:
-			return failed("end the stream with INVALID_ARGUMENT: an acknowledged record never comes again", "a batch %s was acknowledged up to record %d", what, ack.Seq)
+			return failed("end the stream with INVALID_ARGUMENT: an acknowledged record never comes again",
+				"a batch %s was acknowledged up to record %d", what, ack.Seq)
 		}
 	}
 }

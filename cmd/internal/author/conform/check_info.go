@@ -28,7 +28,8 @@ func infoChecks() []check {
 		{name: "kinds", from: atInfo, run: checkKinds,
 			expects: "each kind that Info names is served, and no other"},
 		{name: "schema", from: atInfo, run: checkSchema,
-			expects: "config_schema is a JSON Schema (2020-12) of an object without outside references, and example_config fits it"},
+			expects: "config_schema is a JSON Schema (2020-12) of an object without outside references, and " +
+				"example_config fits it"},
 	}
 }
 
@@ -59,7 +60,8 @@ func checkInfo(ctx context.Context, r *run) error {
 			return r.gone(s, fmt.Errorf("Info: %s", said(err)))
 		}
 		if !proto.Equal(info, r.info) {
-			return failed("Info depends on nothing but the build of the plugin: the gateway takes a process that says something else for another program",
+			return failed("Info depends on nothing but the build of the plugin: the gateway takes a process that says "+
+				"something else for another program",
 				"Info number %d, in a new process, differs from the first one's", i+1)
 		}
 	}
@@ -121,7 +123,8 @@ func wrongInfo(in *pluginv1.InfoResponse) error {
 	return nil
 }
 
-// forHost is Info without what has checks of its own, versions and schema: all that is left must please the gateway's host.
+// forHost is Info without what has checks of its own, versions and schema: all that is left must please the gateway's
+// host.
 func forHost(in *pluginv1.InfoResponse) *pluginv1.InfoResponse {
 	rest, _ := proto.Clone(in).(*pluginv1.InfoResponse)
 	if !slices.Contains(rest.ApiVersions, plugin.ProtocolVersion) {
@@ -156,16 +159,19 @@ func checkVersions(ctx context.Context, r *run) error {
 	for _, speaks := range [][]uint32{{1}, {97}, {97, 1, 4096}, nil} {
 		info, err := r.plugin(s).Info(ctx, r.infoRequest(speaks...))
 		if err != nil {
-			return r.gone(s, failed("Info never refuses: the host compares the versions itself", "Info with api_versions %v: %s", speaks, said(err)))
+			return r.gone(s, failed("Info never refuses: the host compares the versions itself", "Info with api_versions %v: %s",
+				speaks, said(err)))
 		}
 		if !slices.Contains(info.ApiVersions, 1) {
-			return failed("list in api_versions every version that the plugin speaks, 1 among them", "Info with api_versions %v lists %v, and 1 is not among them", speaks, info.ApiVersions)
+			return failed("list in api_versions every version that the plugin speaks, 1 among them",
+				"Info with api_versions %v lists %v, and 1 is not among them", speaks, info.ApiVersions)
 		}
 	}
 	return nil
 }
 
-// checkKinds asks each service something harmless before Configure: an unknown service is UNIMPLEMENTED, a known one is not.
+// checkKinds asks each service something harmless before Configure: an unknown service is UNIMPLEMENTED, a known one is
+// not.
 func checkKinds(ctx context.Context, r *run) error {
 	s, err := r.fresh(ctx)
 	if err != nil {
@@ -181,13 +187,16 @@ func checkKinds(ctx context.Context, r *run) error {
 		_ = feed.CloseSend() // what Recv says counts
 		_, served[pluginv1.Kind_KIND_SUBSCRIBER] = feed.Recv()
 	}
-	for _, k := range []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER, pluginv1.Kind_KIND_SUBSCRIBER} {
+	for _, k := range []pluginv1.Kind{pluginv1.Kind_KIND_AUTHORIZER, pluginv1.Kind_KIND_SCANNER,
+		pluginv1.Kind_KIND_SUBSCRIBER} {
 		missing := status.Code(served[k]) == codes.Unimplemented
 		switch {
 		case r.is(k) && missing:
-			return failed("serve what Info names, or do not name it", "Info names the kind %s, but its service is not there (UNIMPLEMENTED)", kindName(k))
+			return failed("serve what Info names, or do not name it",
+				"Info names the kind %s, but its service is not there (UNIMPLEMENTED)", kindName(k))
 		case !r.is(k) && !missing:
-			return failed("name every kind that is served, or do not serve it", "the service of the kind %s is there, but Info does not name it", kindName(k))
+			return failed("name every kind that is served, or do not serve it",
+				"the service of the kind %s is there, but Info does not name it", kindName(k))
 		}
 	}
 	return r.gone(s, ctx.Err())
@@ -202,7 +211,8 @@ func checkSchema(_ context.Context, r *run) error {
 		r.config = r.opts.Config
 	}
 	if !isObject([]byte(orEmpty(r.info.ExampleConfig))) {
-		return failed("example_config is settings with which the plugin runs as it is, a JSON object", "example_config is no JSON object")
+		return failed("example_config is settings with which the plugin runs as it is, a JSON object",
+			"example_config is no JSON object")
 	}
 	schema := r.info.ConfigSchema
 	if schema == "" {
@@ -219,7 +229,8 @@ func checkSchema(_ context.Context, r *run) error {
 		return skipped("no checker of JSON Schemas was handed in")
 	}
 	if err := r.opts.CheckConfig(schema, []byte(orEmpty(r.info.ExampleConfig))); err != nil {
-		return failed("make the example one that the schema takes; the schema may refer to nothing outside itself", "example_config does not fit config_schema, or that is no JSON Schema: %v", err)
+		return failed("make the example one that the schema takes; the schema may refer to nothing outside itself",
+			"example_config does not fit config_schema, or that is no JSON Schema: %v", err)
 	}
 	if r.opts.Config != nil {
 		if err := r.opts.CheckConfig(schema, r.opts.Config); err != nil {

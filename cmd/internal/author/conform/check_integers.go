@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// checkIntegers writes the integers of the settings in another way. The schema, which speaks first, takes 100.0 for an integer: a
-// plugin that then refuses it keeps the gateway from its start.
+// checkIntegers writes the integers of the settings in another way. The schema, which speaks first, takes 100.0 for an
+// integer: a plugin that then refuses it keeps the gateway from its start.
 func checkIntegers(ctx context.Context, r *run) error {
 	if r.opts.CheckConfig == nil {
 		return skipped("no checker of JSON Schemas was handed in")
@@ -28,7 +28,8 @@ func checkIntegers(ctx context.Context, r *run) error {
 	req.Config = config
 	resp, err := r.plugin(s).Configure(ctx, req)
 	if err != nil {
-		return r.gone(s, failed(advice, "Configure (validate_only true) with .0 behind the integers of the settings: %s", said(err)))
+		return r.gone(s, failed(advice, "Configure (validate_only true) with .0 behind the integers of the settings: %s",
+			said(err)))
 	}
 	if len(resp.GetProblems()) > 0 {
 		return failed(advice, "with .0 behind the integers of the settings, which the schema takes: %s", problems(resp))

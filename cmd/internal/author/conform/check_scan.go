@@ -24,11 +24,14 @@ const (
 func scanChecks() []check {
 	return []check{
 		{name: "texts", kind: scannerKind, from: atReady, run: checkTexts,
-			expects: "texts of all sorts, empty, 1 MiB, with many scripts, are covered; findings lie inside, on characters, with declared kinds"},
+			expects: "texts of all sorts, empty, 1 MiB, with many scripts, are covered; findings lie inside, on characters, " +
+				"with declared kinds"},
 		{name: "scan-malformed", kind: scannerKind, from: atReady, run: checkScanMalformed,
-			expects: "a text that is no UTF-8 is an error or its findings lie inside; a request without an id or past its deadline is an error"},
+			expects: "a text that is no UTF-8 is an error or its findings lie inside; a request without an id or past its " +
+				"deadline is an error"},
 		{name: "scan-concurrency", kind: scannerKind, from: atReady, run: checkScanConcurrent,
-			expects: "64 texts at once (or as many as it declares) are each answered with their own id, the same text the same way"},
+			expects: "64 texts at once (or as many as it declares) are each answered with their own id, the same text the " +
+				"same way"},
 	}
 }
 
@@ -46,7 +49,8 @@ var suiteTexts = []string{
 // wrongFindings says which rule an answer breaks.
 func (r *run) wrongFindings(req *pluginv1.ScanRequest, a *pluginv1.ScanResponse) error {
 	bad := func(format string, args ...any) error {
-		return failed("plugin.proto says what each field of Finding may hold; the gateway takes such an answer for an error", "%s", fmt.Sprintf(format, args...))
+		return failed("plugin.proto says what each field of Finding may hold; the gateway takes such an answer for an error",
+			"%s", fmt.Sprintf(format, args...))
 	}
 	switch {
 	case a.Id != req.Id:
@@ -63,7 +67,7 @@ func (r *run) wrongFindings(req *pluginv1.ScanRequest, a *pluginv1.ScanResponse)
 		declared := slices.ContainsFunc(r.info.Findings, func(k *pluginv1.FindingKind) bool { return k.Kind == f.Kind })
 		switch {
 		case !declared:
-			return bad("finding %d: the kind %q is none of Info's", i, short(f.Kind))
+			return bad("finding %d: the kind %q is not among Info's", i, short(f.Kind))
 		case f.Start >= f.End || f.End > uint64(len(req.Text)):
 			return bad("finding %d: %d to %d does not lie in a text of %d bytes", i, f.Start, f.End, len(req.Text))
 		case !boundary(f.Start) || !boundary(f.End):
@@ -94,10 +98,12 @@ func (r *run) scan(ctx context.Context, s Session, id uint64, text string) (*plu
 	req := r.text(id, text)
 	resp, err := r.scanner(s).Scan(ctx, req)
 	if err != nil {
-		return nil, r.gone(s, failed("an error means that the text was not covered, and the gateway does then what on_error says", "a text of %d bytes: %s", len(text), said(err)))
+		return nil, r.gone(s, failed("an error means that the text was not covered, and the gateway does then what "+
+			"on_error says", "a text of %d bytes: %s", len(text), said(err)))
 	}
 	if resp.Error != "" {
-		return nil, failed("an error means that the text was not covered, and the gateway does then what on_error says", "a text of %d bytes was not covered: %s", len(text), oneLine(resp.Error))
+		return nil, failed("an error means that the text was not covered, and the gateway does then what on_error says",
+			"a text of %d bytes was not covered: %s", len(text), oneLine(resp.Error))
 	}
 	return resp, r.wrongFindings(req, resp)
 }
@@ -177,7 +183,8 @@ func checkScanConcurrent(ctx context.Context, r *run) error {
 				at := (i + k) % len(texts)
 				resp, err := r.scan(ctx, s, uint64(i*len(texts)+k)+1, texts[at])
 				if err == nil && spans(resp) != want[at] {
-					err = failed("what is found depends on the text and the settings alone", "the same text gave %s and then %s", want[at], spans(resp))
+					err = failed("what is found depends on the text and the settings alone", "the same text gave %s and then %s",
+						want[at], spans(resp))
 				}
 				if err != nil {
 					errs[i] = err

@@ -22,15 +22,18 @@ const generation = "conform-1"
 func settingsChecks() []check {
 	return []check{
 		{name: "settings", from: atInfo, run: checkSettings,
-			expects: "Configure takes the example's settings (or those given), after validate_only found nothing wrong with them"},
+			expects: "Configure takes the example's settings (or those given), after validate_only found nothing wrong " +
+				"with them"},
 		{name: "before-configure", virgin: true, from: atInfo, run: checkBefore,
 			expects: "what comes before Configure is an error (FAILED_PRECONDITION), never an answer"},
 		{name: "settings-refused", virgin: true, from: atReady, run: checkRefused,
-			expects: "settings that are no JSON object, or that the schema refuses, are problems or INVALID_ARGUMENT, and nothing is answered with them"},
+			expects: "settings that are no JSON object, or that the schema refuses, are problems or INVALID_ARGUMENT, and " +
+				"nothing is answered with them"},
 		{name: "integers", virgin: true, from: atReady, run: checkIntegers,
 			expects: "an integer of the settings is taken in any notation that the schema takes: 100.0 as 100"},
 		{name: "validate-only", virgin: true, from: atReady, run: checkValidateOnly,
-			expects: "Configure with validate_only has no effect: nothing is answered after it alone, the settings in force stay, no file appears"},
+			expects: "Configure with validate_only has no effect: nothing is answered after it alone, the settings in force " +
+				"stay, no file appears"},
 		{name: "secrets", virgin: true, from: atReady, run: checkSecrets,
 			expects: "a required secret that is missing is a problem, and no value of a secret is in the log"},
 		{name: "health", from: atReady, run: checkHealth,
@@ -71,7 +74,8 @@ func checkSettings(ctx context.Context, r *run) error {
 	}
 	advice := "example_config is settings with which the plugin runs as it is; give others with --config"
 	if len(r.secrets.standIn) > 0 {
-		advice = fmt.Sprintf("the suite made up a value for the secret %s: give the real one with --secret %s=FILE", strings.Join(r.secrets.standIn, ", "), r.secrets.standIn[0])
+		advice = fmt.Sprintf("the suite made up a value for the secret %s: give the real one with --secret %s=FILE",
+			strings.Join(r.secrets.standIn, ", "), r.secrets.standIn[0])
 	}
 	for _, only := range []bool{true, false} {
 		resp, err := r.plugin(s).Configure(ctx, r.request(s, only))
@@ -113,7 +117,8 @@ func (r *run) silent(ctx context.Context, s Session, when string) error {
 	if r.is(pluginv1.Kind_KIND_SCANNER) {
 		resp, err := r.scanner(s).Scan(ctx, r.text(1, "some text"))
 		if err == nil && resp.GetError() == "" {
-			return failed(advice, "%s, Scan answered with %d findings: the text would pass for covered", when, len(resp.Findings))
+			return failed(advice, "%s, Scan answered with %d findings: the text would pass for covered", when,
+				len(resp.Findings))
 		}
 	}
 	if r.is(pluginv1.Kind_KIND_SUBSCRIBER) {
@@ -174,7 +179,8 @@ func checkRefused(ctx context.Context, r *run) error {
 				return fmt.Errorf("Configure with %s: %s", b.what, said(err))
 			}
 			if err == nil && len(resp.GetProblems()) == 0 {
-				return failed("hold the settings against the schema, in Validate; Settings.Decode refuses what it does not know", "Configure (validate_only %t) took %s for settings", only, b.what)
+				return failed("hold the settings against the schema, in Validate; Settings.Decode refuses what it does not know",
+					"Configure (validate_only %t) took %s for settings", only, b.what)
 			}
 		}
 	}
@@ -202,7 +208,8 @@ func checkValidateOnly(ctx context.Context, r *run) error {
 		return err
 	}
 	if !maps.Equal(before, after) {
-		return failed("write files in Configure, not in Validate", "validate_only left files in the working directory: %s", strings.Join(changed(before, after), ", "))
+		return failed("write files in Configure, not in Validate", "validate_only left files in the working directory: %s",
+			strings.Join(changed(before, after), ", "))
 	}
 	return r.keepsSettings(ctx, s)
 }
@@ -248,7 +255,8 @@ func (r *run) keepsSettings(ctx context.Context, s Session) error {
 			return why
 		}
 		if !again.same(first) {
-			return failed("Validate works on a copy: what is in force stays until the next Configure", "after validate_only the answers were %s, before it they were %s", again, first)
+			return failed("Validate works on a copy: what is in force stays until the next Configure",
+				"after validate_only the answers were %s, before it they were %s", again, first)
 		}
 	}
 	return nil
@@ -280,7 +288,8 @@ func checkSecrets(ctx context.Context, r *run) error {
 		req.Secrets = nil
 		resp, err := r.plugin(s).Configure(ctx, req)
 		if err == nil && len(resp.GetProblems()) == 0 {
-			return failed("a required secret that is missing is a problem with the field secrets.NAME", "Configure (validate_only %t) without any secret succeeded, although Info requires some", only)
+			return failed("a required secret that is missing is a problem with the field secrets.NAME",
+				"Configure (validate_only %t) without any secret succeeded, although Info requires some", only)
 		}
 	}
 	return r.silent(ctx, s, "after Configure without its secrets")
@@ -304,11 +313,14 @@ func checkHealth(ctx context.Context, r *run) error {
 		case err != nil && i == 0:
 			return r.gone(s, failed("answer as soon as the stream begins", "Health gave no first answer: %s", said(err)))
 		case err != nil:
-			return r.gone(s, failed("answer again every interval_ms for as long as the host listens", "Health gave %d answers in 5 s with an interval of %v: %s", i, interval, said(err)))
+			return r.gone(s, failed("answer again every interval_ms for as long as the host listens",
+				"Health gave %d answers in 5 s with an interval of %v: %s", i, interval, said(err)))
 		case resp.Status == pluginv1.HealthResponse_STATUS_NOT_SERVING:
-			return failed("with these settings the gateway would ask it nothing; give others with --config", "Health says NOT_SERVING: %s", oneLine(resp.Detail))
+			return failed("with these settings the gateway would ask it nothing; give others with --config",
+				"Health says NOT_SERVING: %s", oneLine(resp.Detail))
 		case resp.Status != pluginv1.HealthResponse_STATUS_SERVING:
-			return failed("answer SERVING, NOT_SERVING or, after SIGTERM, DRAINING", "Health answers with status %v", resp.Status)
+			return failed("answer SERVING, NOT_SERVING or, after SIGTERM, DRAINING", "Health answers with status %v",
+				resp.Status)
 		}
 	}
 	return nil

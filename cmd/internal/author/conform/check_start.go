@@ -11,11 +11,14 @@ import (
 func startChecks() []check {
 	return []check{
 		{name: "handshake", process: true, limit: startLimit + 5*time.Second, run: checkHandshake,
-			expects: "started with nothing in its environment but the handshake's variables, one handshake line within 10 s, and an answer on its socket"},
+			expects: "started with nothing in its environment but the handshake's variables, one handshake line within 10 s, " +
+				"and an answer on its socket"},
 		{name: "mtls", process: true, limit: startLimit + 5*time.Second, run: checkMTLS,
-			expects: "with PLUGIN_CLIENT_CERT set, the connection is mutual TLS, and who does not hold that certificate is not answered"},
+			expects: "with PLUGIN_CLIENT_CERT set, the connection is mutual TLS, and who does not hold that certificate is " +
+				"not answered"},
 		{name: "start", limit: startLimit + 5*time.Second, run: checkStart,
-			expects: "the gateway's own host can start it and call Info: private empty working directory, no inherited environment, stdin and stdout not a terminal"},
+			expects: "the gateway's own host can start it and call Info: private empty working directory, no inherited " +
+				"environment, stdin and stdout not a terminal"},
 	}
 }
 
@@ -43,7 +46,8 @@ func checkMTLS(ctx context.Context, r *run) error {
 	}
 	defer r.done(s)
 	if _, err := r.plugin(s).Info(ctx, r.infoRequest(1)); err != nil {
-		return r.gone(s, failed("the certificate in PLUGIN_CLIENT_CERT (PEM) is the only client to trust, the one in the handshake line is the server's, and its name is localhost",
+		return r.gone(s, failed("the certificate in PLUGIN_CLIENT_CERT (PEM) is the only client to trust, the one in the "+
+			"handshake line is the server's, and its name is localhost",
 			"Info over mutual TLS: %s", said(err)))
 	}
 	conn, err := s.stranger()
@@ -54,7 +58,8 @@ func checkMTLS(ctx context.Context, r *run) error {
 	within, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := pluginv1.NewPluginClient(bounded{conn}).Info(within, r.infoRequest(1)); err == nil {
-		return failed("demand and verify the client's certificate (tls.RequireAndVerifyClientCert; in Python require_client_auth=True)",
+		return failed("demand and verify the client's certificate (tls.RequireAndVerifyClientCert; in Python "+
+			"require_client_auth=True)",
 			"a client without the gateway's certificate was answered: whoever is on the machine could ask the plugin")
 	}
 	return nil

@@ -13,14 +13,17 @@ import (
 func streamChecks() []check {
 	return []check{
 		{name: "stream", kind: authorizer, from: atReady, run: checkStream,
-			expects: "on CheckStream 1000 interleaved requests each get one answer with their own id, and the end of the requests ends the answers"},
+			expects: "on CheckStream 1000 interleaved requests each get one answer with their own id, and the end of the " +
+				"requests ends the answers"},
 		{name: "stream-malformed", kind: authorizer, from: atReady, run: checkStreamMalformed,
 			expects: "a malformed request on CheckStream fails alone: its neighbours are answered"},
 	}
 }
 
-// stream asks many on one stream, at most window at once, and gives the answers by id. Every rule of the stream is held.
-func (r *run) stream(ctx context.Context, s Session, reqs []*pluginv1.CheckRequest, window int) (map[uint64]*pluginv1.CheckResponse, error) {
+// stream asks many on one stream, at most window at once, and gives the answers by id. Every rule of the stream is
+// held.
+func (r *run) stream(ctx context.Context, s Session, reqs []*pluginv1.CheckRequest,
+	window int) (map[uint64]*pluginv1.CheckResponse, error) {
 	const advice = "one answer to each request, with its id, in any order"
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,7 +62,8 @@ func (r *run) stream(ctx context.Context, s Session, reqs []*pluginv1.CheckReque
 		case errors.Is(err, io.EOF):
 			return nil, failed(advice, "CheckStream ended after %d answers to %d requests", len(got), len(reqs))
 		case err != nil:
-			return nil, r.gone(s, failed(advice, "CheckStream, after %d answers to %d requests: %s", len(got), len(reqs), said(err)))
+			return nil, r.gone(s, failed(advice, "CheckStream, after %d answers to %d requests: %s", len(got), len(reqs),
+				said(err)))
 		case !want[resp.Id]:
 			return nil, failed(advice, "CheckStream answered the id %d, which nobody asked", resp.Id)
 		case got[resp.Id] != nil:

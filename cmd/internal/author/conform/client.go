@@ -21,8 +21,8 @@ import (
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// Client is one plugin with its settings, for an author who tries it by hand: each answer is read as strictly as the gateway
-// reads it. Its methods are one goroutine's.
+// Client is one plugin with its settings, for an author who tries it by hand: each answer is read as strictly as the
+// gateway reads it. Its methods are one goroutine's.
 type Client struct {
 	r      *run
 	s      Session
@@ -31,8 +31,9 @@ type Client struct {
 	Digest string // of the file; "" with Connect
 }
 
-// Dial starts a plugin as the gateway does, or connects to one, and hands over its settings. ctx bounds that. With Connect the
-// secrets reach it as files of ours, which a plugin of the same user can read. The caller closes the Client.
+// Dial starts a plugin as the gateway does, or connects to one, and hands over its settings. ctx bounds that. With
+// Connect the secrets reach it as files of ours, which a plugin of the same user can read. The caller closes the
+// Client.
 func Dial(ctx context.Context, o Options) (_ *Client, err error) {
 	secrets := o.Secrets
 	if o.Connect != "" {
@@ -80,7 +81,8 @@ func (c *Client) configure(ctx context.Context, secrets map[string][]byte) (err 
 	if r.secrets, _, err = newSecrets(secrets, nil); err != nil {
 		return err
 	}
-	if r.opts.Open == nil && r.opts.Connect == "" && len(secrets) > 0 { // the host hands them over when it starts the process
+	// the host hands them over when it starts the process
+	if r.opts.Open == nil && r.opts.Connect == "" && len(secrets) > 0 {
 		r.values = secrets
 		r.forget()
 	}
@@ -139,8 +141,8 @@ func (c *Client) Check(ctx context.Context, id uint64, call Call) (*Answer, erro
 	case resp.Error != "":
 		return nil, errors.New(oneLine(resp.Error))
 	}
-	return &Answer{effectName(resp.Effect), resp.Code, resp.Reason, resp.RuleId, resp.Message, resp.TtlMs, resp.Approvals, resp.Approvers,
-		resp.Priority, time.Since(began).Microseconds()}, nil
+	return &Answer{effectName(resp.Effect), resp.Code, resp.Reason, resp.RuleId, resp.Message, resp.TtlMs, resp.Approvals,
+		resp.Approvers, resp.Priority, time.Since(began).Microseconds()}, nil
 }
 
 // Scan looks through one text. An error means that it was not covered.
@@ -162,15 +164,17 @@ func (c *Client) Scan(ctx context.Context, text string) ([]sdk.Finding, error) {
 	out := make([]sdk.Finding, 0, len(resp.Findings))
 	for _, f := range resp.Findings {
 		out = append(out, sdk.Finding{Kind: f.Kind, Start: int(f.Start), End: int(f.End), Confidence: f.Confidence,
-			Severity: sdk.Severity(f.Severity - pluginv1.Finding_SEVERITY_INFO), Suggested: actions[f.Suggested], Replacement: f.Replacement})
+			Severity: sdk.Severity(f.Severity - pluginv1.Finding_SEVERITY_INFO), Suggested: actions[f.Suggested],
+			Replacement: f.Replacement})
 	}
 	return out, nil
 }
 
 // actions are the wire's as ours: who suggests nothing flags.
 var actions = map[pluginv1.Finding_Action]sdk.Action{
-	pluginv1.Finding_ACTION_UNSPECIFIED: sdk.Flag, pluginv1.Finding_ACTION_FLAG: sdk.Flag, pluginv1.Finding_ACTION_REDACT: sdk.Redact,
-	pluginv1.Finding_ACTION_REPLACE: sdk.Replace, pluginv1.Finding_ACTION_DENY: sdk.Drop,
+	pluginv1.Finding_ACTION_UNSPECIFIED: sdk.Flag, pluginv1.Finding_ACTION_FLAG: sdk.Flag,
+	pluginv1.Finding_ACTION_REDACT: sdk.Redact, pluginv1.Finding_ACTION_REPLACE: sdk.Replace,
+	pluginv1.Finding_ACTION_DENY: sdk.Drop,
 }
 
 const (
@@ -179,8 +183,8 @@ const (
 	maxRecord  = 4 << 20 // bytes of one line of a log
 )
 
-// Feed gives a subscriber an exported log (the header line and the records) from its beginning, in the gateway's batches, at
-// most four without an acknowledgement. acked is told how far it came. An error says where it stopped.
+// Feed gives a subscriber an exported log (the header line and the records) from its beginning, in the gateway's
+// batches, at most four without an acknowledgement. acked is told how far it came. An error says where it stopped.
 func (c *Client) Feed(ctx context.Context, log io.Reader, acked func(seq uint64)) error {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(make([]byte, 64<<10), maxRecord)

@@ -1,8 +1,8 @@
-// Package conform holds a plugin binary to the protocol of sdk/proto/v1, whatever language it is written in, and keeps the
-// projects that an author begins with. It owns the list of checks and their sentences. It starts the plugin as the gateway
-// does (core/prochost) or by hand (core/supervise), talks raw gRPC to it and judges what comes back. Nothing that a plugin
-// does may hang or crash the suite, and what was not checked is never reported as a pass. The binary and its settings come
-// from the author; the report goes to the commands of cmd/yett.
+// Package conform holds a plugin binary to the protocol of sdk/proto/v1, whatever language it is written in, and keeps
+// the projects that an author begins with. It owns the list of checks and their sentences. It starts the plugin as the
+// gateway does (core/prochost) or by hand (core/supervise), talks raw gRPC to it and judges what comes back. Nothing
+// that a plugin does may hang or crash the suite, and what was not checked is never reported as a pass. The binary and
+// its settings come from the author; the report goes to the commands of cmd/yett.
 package conform
 
 import (
@@ -54,7 +54,8 @@ type Call struct {
 	Operation string          `json:"operation,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`    // an object
 	Context   json.RawMessage `json:"context,omitempty"` // an object
-	Effect    string          `json:"effect,omitempty"`  // what the answer must be: ABSTAIN, PERMIT, DEFER, DENY; "" for anything
+	// what the answer must be: ABSTAIN, PERMIT, DEFER, DENY; "" for anything
+	Effect string `json:"effect,omitempty"`
 }
 
 // Options say what is checked. Path or Connect or Open is required.
@@ -71,8 +72,9 @@ type Options struct {
 	Total   time.Duration     // of the whole run; 0 is 2 min
 	Version string            // of the host, for Info
 
-	Confine    confine.Policy // what the process keeps beside the system's directories and its own, as the gateway's paths and network
-	Unconfined bool           // the kernel takes nothing from it
+	// what the process keeps beside the system's directories and its own, as the gateway's paths and network
+	Confine    confine.Policy
+	Unconfined bool // the kernel takes nothing from it
 
 	// CheckConfig holds settings against a JSON Schema as the gateway does; nil: what needs it is skipped.
 	CheckConfig func(schema string, config []byte) error
@@ -126,7 +128,8 @@ func (o *Options) check() error {
 	case (o.Path == "") == (o.Connect == "") && o.Open == nil:
 		return errors.New("want either the plugin's file or the socket of a plugin that runs")
 	case o.Connect != "" && (len(o.Secrets) > 0 || len(o.Env) > 0):
-		return errors.New("who started the plugin gave it its secrets and its environment: none can be handed to one that runs")
+		return errors.New("who started the plugin gave it its secrets and its environment: none can be handed to one " +
+			"that runs")
 	case o.Timeout < 0, o.Total < 0:
 		return errors.New("a time is negative")
 	case len(o.Calls) > maxCalls:
@@ -158,7 +161,8 @@ func (c *Call) check() error {
 	if len(c.Context) > 0 && !isObject(c.Context) {
 		return errors.New("context is no JSON object")
 	}
-	if _, ok := pluginv1.CheckResponse_Effect_value["EFFECT_"+c.Effect]; c.Effect != "" && (!ok || c.Effect == "UNSPECIFIED") {
+	if _, ok := pluginv1.CheckResponse_Effect_value["EFFECT_"+c.Effect]; c.Effect != "" &&
+		(!ok || c.Effect == "UNSPECIFIED") {
 		return fmt.Errorf("effect %q: want ABSTAIN, PERMIT, DEFER or DENY", c.Effect)
 	}
 	return nil
@@ -169,8 +173,8 @@ func isObject(text []byte) bool {
 	return json.Unmarshal(text, &object) == nil && object != nil
 }
 
-// Run checks a plugin. An error means that nothing could be checked because of what the caller asked for; everything that the
-// plugin does or leaves undone is in the report. ctx ends the run early, which the report says.
+// Run checks a plugin. An error means that nothing could be checked because of what the caller asked for; everything
+// that the plugin does or leaves undone is in the report. ctx ends the run early, which the report says.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	r, err := newRun(o)
 	if err != nil {

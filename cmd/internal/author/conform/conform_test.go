@@ -131,7 +131,7 @@ var defects = []struct{ defect, check, why string }{
 	{"stream never ends", "stream", `.`},
 	{"malformed ends stream", "stream-malformed", `INVALID_ARGUMENT`},
 	{"malformed answered on stream", "stream-malformed", `was answered with ABSTAIN`},
-	{"undeclared kind", "texts", `"PHONE" is none of Info's`},
+	{"undeclared kind", "texts", `"PHONE" is not among Info's`},
 	{"outside", "texts", `does not lie in a text`},
 	{"empty finding", "texts", `does not lie`},
 	{"cuts characters", "texts", `cuts a character`},
@@ -160,7 +160,8 @@ func TestDefects(t *testing.T) {
 	for _, d := range defects {
 		t.Run(d.defect, func(t *testing.T) {
 			t.Parallel()
-			o := Options{Open: opener(t, d.defect), CheckConfig: schemaCheck, Only: []string{d.check}, ack: 200 * time.Millisecond}
+			o := Options{Open: opener(t, d.defect), CheckConfig: schemaCheck, Only: []string{d.check},
+				ack: 200 * time.Millisecond}
 			if d.defect == "stream never ends" {
 				o.Total = 3 * time.Second
 			}
@@ -180,20 +181,24 @@ func TestDefects(t *testing.T) {
 }
 
 func TestKindThatIsNotServed(t *testing.T) {
-	rep, err := Run(context.Background(), Options{Open: opener(t, "", "no scanner"), CheckConfig: schemaCheck, Only: []string{"kinds"}})
+	rep, err := Run(context.Background(), Options{Open: opener(t, "", "no scanner"), CheckConfig: schemaCheck,
+		Only: []string{"kinds"}})
 	if err != nil || rep.Pass || !strings.Contains(rep.Reason, "names the kind scanner, but its service is not there") {
 		t.Errorf("%v %+v", err, rep)
 	}
 }
 
 func TestSampleCalls(t *testing.T) {
-	calls := []Call{{ToolID: "conform-unknown/x", Effect: "DENY"}, {ToolID: "mail/send", Args: json.RawMessage(`{"to":"a"}`), Effect: "ABSTAIN"}}
-	rep, err := Run(context.Background(), Options{Open: opener(t, ""), CheckConfig: schemaCheck, Only: []string{"answers"}, Calls: calls})
+	calls := []Call{{ToolID: "conform-unknown/x", Effect: "DENY"},
+		{ToolID: "mail/send", Args: json.RawMessage(`{"to":"a"}`), Effect: "ABSTAIN"}}
+	rep, err := Run(context.Background(), Options{Open: opener(t, ""), CheckConfig: schemaCheck, Only: []string{"answers"},
+		Calls: calls})
 	if err != nil || !rep.Pass {
 		t.Errorf("%v\n%s", err, lines(rep))
 	}
 	calls[1].Effect = "PERMIT"
-	rep, err = Run(context.Background(), Options{Open: opener(t, ""), CheckConfig: schemaCheck, Only: []string{"answers"}, Calls: calls})
+	rep, err = Run(context.Background(), Options{Open: opener(t, ""), CheckConfig: schemaCheck, Only: []string{"answers"},
+		Calls: calls})
 	if err != nil || rep.Pass || !strings.Contains(rep.Reason, "mail/send: the answer is ABSTAIN") {
 		t.Errorf("%v\n%s", err, lines(rep))
 	}
@@ -248,19 +253,22 @@ func TestSilentPlugin(t *testing.T) {
 	}
 }
 
-// TestSlowIsNotWrong: an answer that comes late once is asked for again, and one that stays away is called late, not taken for an
-// effect of what is being checked.
+// TestSlowIsNotWrong: an answer that comes late once is asked for again, and one that stays away is called late, not
+// taken for an effect of what is being checked.
 func TestSlowIsNotWrong(t *testing.T) {
 	checks := []string{"validate-only", "same-answer"}
-	rep, err := Run(context.Background(), Options{Open: opener(t, "late now and then"), CheckConfig: schemaCheck, Only: checks})
+	rep, err := Run(context.Background(), Options{Open: opener(t, "late now and then"), CheckConfig: schemaCheck,
+		Only: checks})
 	if err != nil || !rep.Pass || !strings.Contains(find(t, rep, "validate-only").Why, "answered at a later try only") {
 		t.Errorf("late now and then: %v\n%s", err, lines(rep))
 	}
-	rep, err = Run(context.Background(), Options{Open: opener(t, "late after a look"), CheckConfig: schemaCheck, Only: checks})
+	rep, err = Run(context.Background(), Options{Open: opener(t, "late after a look"), CheckConfig: schemaCheck,
+		Only: checks})
 	if err != nil || rep.Pass {
 		t.Fatalf("late from then on: %v\n%s", err, lines(rep))
 	}
-	if c := find(t, rep, "validate-only"); c.Outcome != Fail || !strings.Contains(c.Why, "it is late, not wrong") || !strings.Contains(c.Why, "what it asks is slow") || strings.Contains(c.Advice, "Validate") {
+	if c := find(t, rep, "validate-only"); c.Outcome != Fail || !strings.Contains(c.Why, "it is late, not wrong") ||
+		!strings.Contains(c.Why, "what it asks is slow") || strings.Contains(c.Advice, "Validate") {
 		t.Errorf("%+v", c)
 	}
 }

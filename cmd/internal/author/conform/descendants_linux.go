@@ -63,8 +63,8 @@ func parentOf(pid int) (parent int, ok bool) {
 	return parent, err == nil
 }
 
-// askToEnd is Terminate, behind the supervisor's back: what it knows to have left the group it would kill at the end, and what is to
-// be seen here is whether the plugin does.
+// askToEnd is Terminate, behind the supervisor's back: what it knows to have left the group it would kill at the end,
+// and what is to be seen here is whether the plugin does.
 func askToEnd(p *supervise.Process) {
 	select {
 	case <-p.Done(): // the number may be another process's

@@ -43,8 +43,8 @@ type handshake struct {
 	cert             []byte // DER; nil when it offers none
 }
 
-// directSession is a process that the suite started by itself, without the gateway's host: so the handshake and all of standard
-// output can be seen.
+// directSession is a process that the suite started by itself, without the gateway's host: so the handshake and all of
+// standard output can be seen.
 type directSession struct {
 	process *supervise.Process
 	conn    *grpc.ClientConn
@@ -92,7 +92,8 @@ func (s *directSession) held() bool {
 }
 
 // startDirect starts a file and shakes hands. With mtls both ends show certificates, as the gateway wants it.
-func startDirect(ctx context.Context, o Options, digest string, mtls bool, log func(string)) (_ *directSession, err error) {
+func startDirect(ctx context.Context, o Options, digest string, mtls bool, log func(string)) (_ *directSession,
+	err error) {
 	s := &directSession{read: make(chan struct{})}
 	if s.dir, err = os.MkdirTemp("", "yett-conform-"); err != nil {
 		return nil, err
@@ -123,7 +124,8 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 		policy = &p
 	}
 	began := time.Now()
-	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true, NoInput: true, Log: log, Limits: limits, Confine: policy})
+	s.process, err = supervise.Start(supervise.Command{Name: "conform", Path: o.Path, Digest: digest, Env: all, Pipe: true,
+		NoInput: true, Log: log, Limits: limits, Confine: policy})
 	if err != nil {
 		return nil, err
 	}
@@ -145,13 +147,15 @@ func (s *directSession) shake(ctx context.Context, creds *clientCreds, most time
 	select {
 	case text, ok = <-line:
 	case <-time.After(most):
-		return failed("print the handshake line to standard output as soon as the socket is there (sdk/plugin does)", "no handshake line within %v", most)
+		return failed("print the handshake line to standard output as soon as the socket is there (sdk/plugin does)",
+			"no handshake line within %v", most)
 	case <-ctx.Done():
 		return fmt.Errorf("no handshake line: %w", context.Cause(ctx))
 	}
 	if !ok {
 		s.process.Kill()
-		return failed("look at what it writes to standard error (--log)", "it ended, or closed its standard output, without a handshake line: %s", s.process.Exit())
+		return failed("look at what it writes to standard error (--log)",
+			"it ended, or closed its standard output, without a handshake line: %s", s.process.Exit())
 	}
 	var err error
 	if s.line, err = parseHandshake(text); err != nil {
@@ -200,7 +204,8 @@ func (s *directSession) readOut(line chan<- string) {
 	}
 }
 
-const handshakeAdvice = "the first line on standard output is 1|1|unix|PATH|grpc|CERTIFICATE, with an empty CERTIFICATE when PLUGIN_CLIENT_CERT is not set; nothing goes before it"
+const handshakeAdvice = "the first line on standard output is 1|1|unix|PATH|grpc|CERTIFICATE, with an empty " +
+	"CERTIFICATE when PLUGIN_CLIENT_CERT is not set; nothing goes before it"
 
 // parseHandshake reads the line as strictly as the gateway.
 func parseHandshake(text string) (h handshake, err error) {
@@ -221,7 +226,7 @@ func parseHandshake(text string) (h handshake, err error) {
 	case parts[0] != "1":
 		return h, bad("names core protocol %s, wants 1", parts[0])
 	case parts[1] != "1":
-		return h, bad("chooses protocol version %s of the offered 97 and 1, wants 1: other versions there are none", parts[1])
+		return h, bad("chooses protocol version %s of the offered 97 and 1, wants 1: there is no other version", parts[1])
 	case parts[2] != "unix":
 		return h, bad("offers a %s socket, wants unix: whoever is on the machine could reach another one", parts[2])
 	case parts[3] == "" || !strings.HasPrefix(parts[3], "/"):
@@ -257,9 +262,10 @@ func newClientCreds() (*clientCreds, error) {
 		return nil, err
 	}
 	t := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "localhost", Organization: []string{"yett conform"}}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "localhost", Organization: []string{"yett conform"}},
+		DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment |
+			x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
@@ -276,7 +282,8 @@ func newClientCreds() (*clientCreds, error) {
 // transport trusts exactly the certificate of the handshake.
 func (c *clientCreds) transport(server []byte) (credentials.TransportCredentials, error) {
 	if server == nil {
-		return nil, failed("when PLUGIN_CLIENT_CERT is set, serve TLS, demand that certificate of the client, and put your own into the sixth part of the handshake line (unpadded base64 of the DER)",
+		return nil, failed("when PLUGIN_CLIENT_CERT is set, serve TLS, demand that certificate of the client, and put "+
+			"your own into the sixth part of the handshake line (unpadded base64 of the DER)",
 			"the handshake line has no certificate although PLUGIN_CLIENT_CERT was set: the connection would not be protected")
 	}
 	cert, err := x509.ParseCertificate(server)
@@ -285,10 +292,12 @@ func (c *clientCreds) transport(server []byte) (credentials.TransportCredentials
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
-	return credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{c.cert}, RootCAs: pool, ServerName: "localhost", MinVersion: tls.VersionTLS12}), nil
+	return credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{c.cert}, RootCAs: pool, ServerName: "localhost",
+		MinVersion: tls.VersionTLS12}), nil
 }
 
 // stranger is a client that holds no certificate of ours.
 func (s *directSession) stranger() (*grpc.ClientConn, error) {
-	return s.dial(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})) // whom it trusts does not matter: it must not be let in
+	// whom it trusts does not matter: it must not be let in
+	return s.dial(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}))
 }

@@ -52,9 +52,11 @@ func (f *fake) Info(_ context.Context, req *pluginv1.InfoRequest) (*pluginv1.Inf
 	n := f.infos
 	f.mu.Unlock()
 	out := &pluginv1.InfoResponse{
-		Name: "fake", Version: "1.0.0", Kinds: []pluginv1.Kind{1, 2, 3}, ApiVersions: []uint32{1}, ConfigSchema: fakeSchema, ExampleConfig: `{"deny":"conform-unknown"}`,
-		Capabilities: &pluginv1.Capabilities{CheckStream: true, CacheKeyFields: []string{"tool_id", "args.amount"}},
-		Description:  "a fake", Secrets: []*pluginv1.SecretSpec{{Name: "token", Required: true}}, Findings: []*pluginv1.FindingKind{{Kind: "MAIL"}},
+		Name: "fake", Version: "1.0.0", Kinds: []pluginv1.Kind{1, 2, 3}, ApiVersions: []uint32{1}, ConfigSchema: fakeSchema,
+		ExampleConfig: `{"deny":"conform-unknown"}`,
+		Capabilities:  &pluginv1.Capabilities{CheckStream: true, CacheKeyFields: []string{"tool_id", "args.amount"}},
+		Description:   "a fake", Secrets: []*pluginv1.SecretSpec{{Name: "token", Required: true}},
+		Findings: []*pluginv1.FindingKind{{Kind: "MAIL"}},
 	}
 	switch f.defect {
 	case "info differs":
@@ -111,7 +113,8 @@ func (f *fake) Configure(_ context.Context, req *pluginv1.ConfigureRequest) (*pl
 		dec.DisallowUnknownFields()
 	}
 	var members map[string]json.RawMessage
-	if err := errors.Join(json.Unmarshal(req.Config, &members), dec.Decode(&set)); (err != nil || members == nil || !utf8.Valid(req.Config)) && !f.is("takes any settings") {
+	if err := errors.Join(json.Unmarshal(req.Config, &members), dec.Decode(&set)); (err != nil || members == nil ||
+		!utf8.Valid(req.Config)) && !f.is("takes any settings") {
 		return nil, status.Error(codes.InvalidArgument, "no settings")
 	}
 	if req.ValidateOnly && f.is("late after a look") {
@@ -214,7 +217,8 @@ func (f *fake) Check(ctx context.Context, q *pluginv1.CheckRequest) (*pluginv1.C
 	return out, f.spoil(ctx, q, out, asked, busy)
 }
 
-func (f *fake) spoil(ctx context.Context, q *pluginv1.CheckRequest, out *pluginv1.CheckResponse, asked, busy int) error {
+func (f *fake) spoil(ctx context.Context, q *pluginv1.CheckRequest, out *pluginv1.CheckResponse,
+	asked, busy int) error {
 	switch f.defect {
 	case "permits":
 		out.Effect, out.Code = pluginv1.CheckResponse_EFFECT_PERMIT, "OK"
@@ -355,14 +359,16 @@ func (f *fake) Scan(_ context.Context, q *pluginv1.ScanRequest) (*pluginv1.ScanR
 			out.Findings = []*pluginv1.Finding{{Kind: "MAIL", Start: 0, End: uint64(len(q.Text)) + 1, Severity: 2}}
 		}
 		if f.is("cuts characters") && strings.Contains(string(q.Text), "☃") {
-			out.Findings = []*pluginv1.Finding{{Kind: "MAIL", Start: 0, End: uint64(strings.Index(string(q.Text), "☃")) + 1, Severity: 2}}
+			out.Findings = []*pluginv1.Finding{{Kind: "MAIL", Start: 0, End: uint64(strings.Index(string(q.Text), "☃")) + 1,
+				Severity: 2}}
 		}
 		if f.is("no large texts") && len(q.Text) > 1<<19 {
 			out.Error = "too large"
 		}
 		return out, nil
 	}
-	hit := &pluginv1.Finding{Kind: "MAIL", Start: uint64(at), End: uint64(at) + 16, Confidence: 0.9, Severity: pluginv1.Finding_SEVERITY_LOW}
+	hit := &pluginv1.Finding{Kind: "MAIL", Start: uint64(at), End: uint64(at) + 16, Confidence: 0.9,
+		Severity: pluginv1.Finding_SEVERITY_LOW}
 	switch f.defect {
 	case "undeclared kind":
 		hit.Kind = "PHONE"
@@ -474,7 +480,8 @@ func opener(t *testing.T, defect string, kinds ...string) func(context.Context) 
 	return func(context.Context) (Session, error) {
 		lis := bufconn.Listen(1 << 20)
 		f := &fake{defect: defect}
-		p := &piped{server: grpc.NewServer(grpc.MaxRecvMsgSize(maxAnswer), grpc.MaxSendMsgSize(64<<20)), served: make(chan struct{})}
+		p := &piped{server: grpc.NewServer(grpc.MaxRecvMsgSize(maxAnswer), grpc.MaxSendMsgSize(64<<20)),
+			served: make(chan struct{})}
 		pluginv1.RegisterPluginServer(p.server, f)
 		pluginv1.RegisterAuthorizerServer(p.server, f)
 		if !slices.Contains(kinds, "no scanner") {

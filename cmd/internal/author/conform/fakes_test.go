@@ -24,7 +24,8 @@ var buildFakes = sync.OnceValues(func() (code []byte, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	path := filepath.Join(dir, "fake")
-	if out, err := exec.Command("go", "build", "-o", path, "../../../../core/testkit/fakeplugin").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", path, "../../../../core/testkit/fakeplugin").CombinedOutput(); err !=
+		nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return os.ReadFile(path)
@@ -110,8 +111,8 @@ var fakeFaults = map[string]fakeFault{
 	"crash-batch": {"batches", `batch 3 is the last`, ""}, "ends-consume": {"batches", `one call is enough`, ""},
 }
 
-// fakeAllowed are a subscriber's modes that keep the rules: acknowledgements are cumulative, so that one more changes nothing, and may
-// take their time.
+// fakeAllowed are a subscriber's modes that keep the rules: acknowledgements are cumulative, so that one more changes
+// nothing, and may take their time.
 var fakeAllowed = []string{"acks-flood", "acks-slowly", "acks-each"}
 
 // soon are the modes that a run waits for in vain: it need not be long.
@@ -131,8 +132,8 @@ func soon(f fakeFault, name string, o *Options) {
 // startsProcesses are the modes that could do nothing inside the confinement.
 var startsProcesses = map[string]bool{"grandchild": true, "grandchild-crash": true, "fork-bomb": true}
 
-// TestFakes runs the suite with each fake that the host is tried with: one that is good passes, and each of the others fails
-// for what it does, with a sentence that says so. Most of its time is waiting, so that many run side by side.
+// TestFakes runs the suite with each fake that the host is tried with: one that is good passes, and each of the others
+// fails for what it does, with a sentence that says so. Most of its time is waiting, so that many run side by side.
 func TestFakes(t *testing.T) {
 	path, modes := theFake(t)
 	for name := range fakeFaults {
@@ -188,7 +189,8 @@ func (f fakeFault) shows(path, name string, bad bool, most time.Duration) string
 		return ""
 	}
 	for _, got := range rep.Checks {
-		if got.Name == f.check && got.Outcome == Fail && regexp.MustCompile(f.why).MatchString(got.Why) && !rep.Pass && rep.Reason != "" {
+		if got.Name == f.check && got.Outcome == Fail && regexp.MustCompile(f.why).MatchString(got.Why) && !rep.Pass &&
+			rep.Reason != "" {
 			return ""
 		}
 	}

@@ -42,7 +42,8 @@ func (o *Options) name() string {
 
 // host opens a session as the gateway would.
 func (r *run) host(ctx context.Context) (Session, error) {
-	spec := prochost.Spec{Name: r.opts.name(), Kind: prochost.Authorizer, Generation: generation, StartTimeout: startLimit, DrainTimeout: drainLimit, Limits: limits}
+	spec := prochost.Spec{Name: r.opts.name(), Kind: prochost.Authorizer, Generation: generation, StartTimeout: startLimit,
+		DrainTimeout: drainLimit, Limits: limits}
 	if r.opts.Connect != "" {
 		uid := uint32(os.Getuid())
 		spec.Connect, spec.Peer = r.opts.Connect, &prochost.Peer{UID: &uid}

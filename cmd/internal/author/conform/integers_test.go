@@ -33,7 +33,8 @@ func (c countingConn) Invoke(ctx context.Context, method string, args, reply any
 		if json.Unmarshal(in.Config, &members) == nil && members["most"] != nil {
 			var most []int
 			if err := json.Unmarshal(members["most"], &most); err != nil && !c.lenient {
-				proto.Merge(reply.(proto.Message), &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Field: "/most", Message: err.Error()}}})
+				proto.Merge(reply.(proto.Message), &pluginv1.ConfigureResponse{Problems: []*pluginv1.Problem{{Field: "/most",
+					Message: err.Error()}}})
 				return nil
 			}
 			delete(members, "most")
@@ -57,15 +58,17 @@ func (c countingConn) Invoke(ctx context.Context, method string, args, reply any
 func TestIntegers(t *testing.T) {
 	for _, lenient := range []bool{true, false} {
 		open := opener(t, "")
-		rep, err := Run(context.Background(), Options{CheckConfig: schemaCheck, Open: func(ctx context.Context) (Session, error) {
-			s, err := open(ctx)
-			return counting{s, lenient}, err
-		}})
+		rep, err := Run(context.Background(), Options{CheckConfig: schemaCheck,
+			Open: func(ctx context.Context) (Session, error) {
+				s, err := open(ctx)
+				return counting{s, lenient}, err
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := find(t, rep, "integers")
-		if rep.Pass != lenient || lenient == (got.Outcome == Fail) || !lenient && !strings.Contains(got.Why, "/most: json: cannot unmarshal number 100.0") {
+		if rep.Pass != lenient || lenient == (got.Outcome == Fail) ||
+			!lenient && !strings.Contains(got.Why, "/most: json: cannot unmarshal number 100.0") {
 			t.Errorf("lenient %t: %+v\n%s", lenient, got, lines(rep))
 		}
 	}

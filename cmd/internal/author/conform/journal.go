@@ -59,7 +59,8 @@ func (j *journal) complaint() error {
 		return nil
 	}
 	j.told = true
-	return failed("log names, never values: the gateway's log is read by more people than may know a secret", "the plugin wrote %s to its log", j.found)
+	return failed("log names, never values: the gateway's log is read by more people than may know a secret",
+		"the plugin wrote %s to its log", j.found)
 }
 
 // secretFiles are the secrets as files that only we, and so the plugin, may read.
@@ -70,7 +71,8 @@ type secretFiles struct {
 }
 
 // newSecrets writes them. What specs require and given has not gets a stand-in.
-func newSecrets(given map[string][]byte, specs []*pluginv1.SecretSpec) (_ *secretFiles, values map[string]string, err error) {
+func newSecrets(given map[string][]byte, specs []*pluginv1.SecretSpec) (_ *secretFiles, values map[string]string,
+	err error) {
 	s := &secretFiles{paths: map[string]string{}}
 	values = map[string]string{}
 	for name, v := range given {

@@ -75,7 +75,8 @@ func bePlugin(mode string) {
 	plugin.Serve(testAuthorizer(mode), testScanner(mode), testSubscriber(mode))
 }
 
-// realStdout is what sdk/plugin keeps from its authors. It is kept for good: a file that is collected closes its descriptor.
+// realStdout is what sdk/plugin keeps from its authors. It is kept for good: a file that is collected closes its
+// descriptor.
 var realStdout = os.NewFile(1, "stdout")
 
 func say(line string) { fmt.Fprintln(realStdout, line) }
@@ -91,9 +92,9 @@ func swallow() {
 }
 
 func testInfo() plugin.Info {
-	return plugin.Info{Name: "conform-test", Version: "1.2.3", Description: "a plugin of a test", ExampleConfig: `{"deny":"rm"}`,
-		ConfigSchema: `{"type":"object","additionalProperties":false,"properties":{"deny":{"type":"string","maxLength":64}}}`,
-		Secrets:      []plugin.Secret{{Name: "token", Required: true}}, Findings: []plugin.FindingKind{{Kind: "MAIL"}}}
+	return plugin.Info{Name: "conform-test", Version: "1.2.3", Description: "a plugin of a test",
+		ExampleConfig: `{"deny":"rm"}`, ConfigSchema: `{"type":"object","additionalProperties":false,"properties":{"deny":{"type":"string","maxLength":64}}}`,
+		Secrets: []plugin.Secret{{Name: "token", Required: true}}, Findings: []plugin.FindingKind{{Kind: "MAIL"}}}
 }
 
 type testState struct {
@@ -152,7 +153,8 @@ func testScanner(string) plugin.Scanner {
 		if at < 0 {
 			return nil, nil
 		}
-		return []sdk.Finding{{Kind: "MAIL", Start: at, End: at + 16, Confidence: 1, Severity: sdk.Low, Suggested: sdk.Redact}}, nil
+		return []sdk.Finding{{Kind: "MAIL", Start: at, End: at + 16, Confidence: 1, Severity: sdk.Low,
+			Suggested: sdk.Redact}}, nil
 	}}
 }
 
@@ -212,8 +214,8 @@ func TestGoodProcess(t *testing.T) {
 	t.Logf("\n%s", lines(rep))
 }
 
-// TestFeedsOneProcess: the gateway never feeds two processes of a subscriber at the same time, so one that wants a file to itself, as
-// our jsonl does, keeps every rule.
+// TestFeedsOneProcess: the gateway never feeds two processes of a subscriber at the same time, so one that wants a file
+// to itself, as our jsonl does, keeps every rule.
 func TestFeedsOneProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: starts processes")
@@ -277,7 +279,8 @@ func TestProcessDefects(t *testing.T) {
 			}
 			failed := false
 			for _, c := range rep.Checks {
-				if c.Outcome == Fail && (c.Name == d.check || d.mode == "logs the secret") && regexp.MustCompile(d.why).MatchString(c.Why) {
+				if c.Outcome == Fail && (c.Name == d.check || d.mode == "logs the secret") &&
+					regexp.MustCompile(d.why).MatchString(c.Why) {
 					failed = true
 				}
 			}

@@ -40,7 +40,8 @@ type check struct {
 
 // checks are all of them in the order in which they are run.
 func checks() []check {
-	return slices.Concat(startChecks(), infoChecks(), settingsChecks(), callChecks(), streamChecks(), scanChecks(), feedChecks(), endChecks())
+	return slices.Concat(startChecks(), infoChecks(), settingsChecks(), callChecks(), streamChecks(), scanChecks(),
+		feedChecks(), endChecks())
 }
 
 // Names are the names of all checks, in their order.
@@ -224,10 +225,11 @@ func said(err error) string {
 }
 
 var codeNames = map[codes.Code]string{
-	codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT", codes.DeadlineExceeded: "DEADLINE_EXCEEDED",
-	codes.NotFound: "NOT_FOUND", codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
-	codes.FailedPrecondition: "FAILED_PRECONDITION", codes.Aborted: "ABORTED", codes.Unimplemented: "UNIMPLEMENTED",
-	codes.Internal: "INTERNAL", codes.Unavailable: "UNAVAILABLE", codes.Unauthenticated: "UNAUTHENTICATED",
+	codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
+	codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.PermissionDenied: "PERMISSION_DENIED",
+	codes.ResourceExhausted: "RESOURCE_EXHAUSTED", codes.FailedPrecondition: "FAILED_PRECONDITION",
+	codes.Aborted: "ABORTED", codes.Unimplemented: "UNIMPLEMENTED", codes.Internal: "INTERNAL",
+	codes.Unavailable: "UNAVAILABLE", codes.Unauthenticated: "UNAUTHENTICATED",
 }
 
 func codeName(c codes.Code) string {

@@ -18,8 +18,9 @@ func (r *run) check(id uint64, c Call) *pluginv1.CheckRequest {
 	}
 	digest := sha256.Sum256(text)
 	call := &pluginv1.Call{
-		KeyId: "01CONFORM00000000000000000", KeyName: "conform", AgentId: "conform", SessionId: "conform-session", ToolId: c.ToolID,
-		Operation: c.Operation, CallId: fmt.Sprintf("conform-%d", id), Args: c.Args, Context: c.Context, Digest: digest[:], TimeUnixNano: time.Now().UnixNano(),
+		KeyId: "01CONFORM00000000000000000", KeyName: "conform", AgentId: "conform", SessionId: "conform-session",
+		ToolId: c.ToolID, Operation: c.Operation, CallId: fmt.Sprintf("conform-%d", id), Args: c.Args, Context: c.Context,
+		Digest: digest[:], TimeUnixNano: time.Now().UnixNano(),
 	}
 	for _, f := range []struct {
 		to   *string
@@ -29,14 +30,16 @@ func (r *run) check(id uint64, c Call) *pluginv1.CheckRequest {
 			*f.to = f.from
 		}
 	}
-	return &pluginv1.CheckRequest{Id: id, DeadlineUnixNano: time.Now().Add(checkLimit).UnixNano(), Generation: generation, Call: call}
+	return &pluginv1.CheckRequest{Id: id, DeadlineUnixNano: time.Now().Add(checkLimit).UnixNano(), Generation: generation,
+		Call: call}
 }
 
 // unknownTool is a tool that no policy has heard of.
 const unknownTool = "conform-unknown-7f3a/probe"
 
 func (r *run) unknownCall(id uint64) *pluginv1.CheckRequest {
-	return r.check(id, Call{ToolID: unknownTool, Operation: "probe", Args: json.RawMessage(`{"amount":12.50,"path":"/etc/hosts","note":"größer"}`)})
+	return r.check(id, Call{ToolID: unknownTool, Operation: "probe",
+		Args: json.RawMessage(`{"amount":12.50,"path":"/etc/hosts","note":"größer"}`)})
 }
 
 // suiteCalls are the calls that the suite makes of itself, all of them unknown to any policy.
@@ -54,8 +57,8 @@ func (r *run) calls() []Call {
 }
 
 func (r *run) text(id uint64, text string) *pluginv1.ScanRequest {
-	return &pluginv1.ScanRequest{Id: id, DeadlineUnixNano: time.Now().Add(checkLimit).UnixNano(), Generation: generation, Text: []byte(text),
-		ToolId: unknownTool, AgentId: "conform", ContentType: "text/plain"}
+	return &pluginv1.ScanRequest{Id: id, DeadlineUnixNano: time.Now().Add(checkLimit).UnixNano(), Generation: generation,
+		Text: []byte(text), ToolId: unknownTool, AgentId: "conform", ContentType: "text/plain"}
 }
 
 // auditLog makes batches of a log as the gateway would: real records with their place in the tree.

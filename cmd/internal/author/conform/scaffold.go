@@ -13,8 +13,9 @@ import (
 	"strings"
 )
 
-// templates are the projects to begin with: a folder for each language and kind, and module with what a build needs to know of
-// the modules of others. Files that would be part of our own module carry the ending .tmpl, which a project's do not.
+// templates are the projects to begin with: a folder for each language and kind, and module with what a build needs to
+// know of the modules of others. Files that would be part of our own module carry the ending .tmpl, which a project's
+// do not.
 //
 //go:embed all:template
 var templates embed.FS
@@ -46,15 +47,17 @@ var pythonFiles = map[string]string{
 	"plugin.proto":     "sdk/proto/v1/plugin.proto",
 }
 
-// Scaffold writes a project that builds, passes its own tests and conforms to the folder dir, which must not be there or be
-// empty, and gives the files that it wrote, relative to dir. tree is the source of this module (its root), from which the SDK
-// is copied; nothing else is read, and there is no network.
+// Scaffold writes a project that builds, passes its own tests and conforms to the folder dir, which must not be there
+// or be empty, and gives the files that it wrote, relative to dir. tree is the source of this module (its root), from
+// which the SDK is copied; nothing else is read, and there is no network.
 func Scaffold(name, kind, lang, dir string, tree fs.FS) ([]string, error) {
 	if !projectName.MatchString(name) || strings.HasSuffix(name, "-") {
-		return nil, fmt.Errorf("name %q: want 1–40 letters, digits and dashes, a letter first and no dash last", short(oneLine(name)))
+		return nil, fmt.Errorf("name %q: want 1–40 letters, digits and dashes, a letter first and no dash last",
+			short(oneLine(name)))
 	}
 	if name == sdkFolder {
-		return nil, fmt.Errorf("name %q: that is the folder of the SDK in the project, where its program would be built", name)
+		return nil, fmt.Errorf("name %q: that is the folder of the SDK in the project, where its program would be built",
+			name)
 	}
 	if !slices.Contains(Kinds, kind) {
 		return nil, fmt.Errorf("kind %q: want one of %s", short(oneLine(kind)), strings.Join(Kinds, ", "))
@@ -138,7 +141,8 @@ func addTemplate(files map[string][]byte, root, name string) error {
 			return err
 		}
 		fill := strings.NewReplacer(placeholder, name, lowerPlaceholder, strings.ToLower(name))
-		files[fill.Replace(strings.TrimSuffix(strings.TrimPrefix(file, root+"/"), templateSuffix))] = []byte(fill.Replace(string(text)))
+		files[fill.Replace(strings.TrimSuffix(strings.TrimPrefix(file, root+"/"), templateSuffix))] =
+			[]byte(fill.Replace(string(text)))
 		return nil
 	})
 }

@@ -37,19 +37,22 @@ func TestScaffold(t *testing.T) {
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f))
-			if err != nil || strings.Contains(string(text), placeholder) || strings.Contains(string(text), lowerPlaceholder) || strings.HasSuffix(f, templateSuffix) ||
+			if err != nil || strings.Contains(string(text), placeholder) || strings.Contains(string(text), lowerPlaceholder) ||
+				strings.HasSuffix(f, templateSuffix) ||
 				strings.HasPrefix(f, "yett-sdk/") && strings.HasSuffix(f, "_test.go") {
 				t.Errorf("%s %s: %s: %v", c.lang, c.kind, f, err)
 			}
 		}
-		if _, err := Scaffold("Demo-1", c.kind, c.lang, dir, os.DirFS(root)); err == nil || !strings.Contains(err.Error(), "not empty") {
+		if _, err := Scaffold("Demo-1", c.kind, c.lang, dir, os.DirFS(root)); err == nil ||
+			!strings.Contains(err.Error(), "not empty") {
 			t.Errorf("%s %s: written over: %v", c.lang, c.kind, err)
 		}
 	}
 }
 
 func TestScaffoldRefuses(t *testing.T) {
-	for _, c := range [][3]string{{"", "authorizer", "go"}, {"1a", "authorizer", "go"}, {"a-", "authorizer", "go"}, {"a/b", "authorizer", "go"}, {"..", "authorizer", "go"},
+	for _, c := range [][3]string{{"", "authorizer", "go"}, {"1a", "authorizer", "go"}, {"a-", "authorizer", "go"},
+		{"a/b", "authorizer", "go"}, {"..", "authorizer", "go"},
 		{"a\n", "authorizer", "go"}, {strings.Repeat("a", 41), "authorizer", "go"}, {"a", "wizard", "go"}, {"a", "scanner", "cobol"}, {"a", "scanner", "python"}, {"yett-sdk", "scanner", "go"}} {
 		dir := filepath.Join(t.TempDir(), "x")
 		if _, err := Scaffold(c[0], c[1], c[2], dir, os.DirFS(root)); err == nil {
@@ -59,7 +62,8 @@ func TestScaffoldRefuses(t *testing.T) {
 			t.Errorf("%q: something was written", c)
 		}
 	}
-	if _, err := Scaffold("a", "authorizer", "go", filepath.Join(t.TempDir(), "x"), os.DirFS(t.TempDir())); err == nil || !strings.Contains(err.Error(), "the SDK's source") {
+	if _, err := Scaffold("a", "authorizer", "go", filepath.Join(t.TempDir(), "x"), os.DirFS(t.TempDir())); err == nil ||
+		!strings.Contains(err.Error(), "the SDK's source") {
 		t.Errorf("made without the SDK: %v", err)
 	}
 }
@@ -91,7 +95,8 @@ func TestProjects(t *testing.T) {
 			offline(t, dir, "vet", "./...")
 			offline(t, dir, "test", "./...")
 			offline(t, dir, "build", "-o", "demo", ".")
-			rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck, Timeout: 5 * time.Second})
+			rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck,
+				Timeout: 5 * time.Second})
 			if err != nil || !rep.Pass {
 				t.Fatalf("%v %s\n%s", err, rep.Reason, lines(rep))
 			}
@@ -111,14 +116,15 @@ func TestPythonProject(t *testing.T) {
 	if out, err := exec.Command(filepath.Join(dir, "build.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck, Timeout: 5 * time.Second,
-		Confine: confine.Policy{Read: installations(t, os.Getenv("YETT_PYTHON"))}})
+	rep, err := Run(context.Background(), Options{Path: filepath.Join(dir, "demo"), CheckConfig: schemaCheck,
+		Timeout: 5 * time.Second, Confine: confine.Policy{Read: installations(t, os.Getenv("YETT_PYTHON"))}})
 	if err != nil || !rep.Pass {
 		t.Fatalf("%v %s\n%s", err, rep.Reason, lines(rep))
 	}
 }
 
-// installations are the directories of an interpreter: that of its virtual environment, and that of the Python behind it.
+// installations are the directories of an interpreter: that of its virtual environment, and that of the Python behind
+// it.
 func installations(t *testing.T, interpreter string) []string {
 	behind, err := filepath.EvalSymlinks(interpreter)
 	if err != nil {
@@ -149,7 +155,8 @@ func TestModuleVersions(t *testing.T) {
 			continue
 		}
 		if os.Getenv("GOLDEN") != "write" {
-			t.Errorf("%s has other versions than go.mod: run GOLDEN=write go test ./cmd/internal/author/conform, and look at what TestProjects says", file)
+			t.Errorf("%s has other versions than go.mod: run GOLDEN=write go test ./cmd/internal/author/conform, and look at "+
+				"what TestProjects says", file)
 		} else if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
 			t.Error(err)
 		}

@@ -34,7 +34,8 @@ func (b bounded) Invoke(ctx context.Context, method string, args, reply any, opt
 	return b.ClientConnInterface.Invoke(ctx, method, args, reply, b.options(opts)...)
 }
 
-func (b bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (b bounded) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string,
+	opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	return b.ClientConnInterface.NewStream(ctx, desc, method, b.options(opts)...)
 }
 
@@ -130,7 +131,8 @@ func (r *run) request(s Session, validateOnly bool) *pluginv1.ConfigureRequest {
 	if h, ok := s.(interface{ Secrets() map[string]string }); ok {
 		secrets = h.Secrets()
 	}
-	return &pluginv1.ConfigureRequest{Config: r.config, Secrets: secrets, ValidateOnly: validateOnly, Instance: "conform", Generation: generation}
+	return &pluginv1.ConfigureRequest{Config: r.config, Secrets: secrets, ValidateOnly: validateOnly, Instance: "conform",
+		Generation: generation}
 }
 
 // ended says whether the process of a session is no more.
@@ -197,8 +199,8 @@ func (r *run) done(s Session) {
 	endSession(s)
 }
 
-// alone ends all other sessions, before one is fed: the gateway gives the log to one process of a subscriber at a time, so a subscriber
-// may have to itself what it writes to.
+// alone ends all other sessions, before one is fed: the gateway gives the log to one process of a subscriber at a time,
+// so a subscriber may have to itself what it writes to.
 func (r *run) alone(s Session) {
 	for _, other := range slices.Clone(r.opened) {
 		if other != s {

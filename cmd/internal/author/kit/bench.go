@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -46,16 +46,18 @@ type BenchRow struct {
 	Fuel      uint64  `json:"fuel"`       // of one scan: about one unit an instruction
 }
 
-// Measurements are made in rounds, the texts in turn in each, so that a busy moment of the machine does not fall on one row.
+// Measurements are made in rounds, the texts in turn in each, so that a busy moment of the machine does not fall on one
+// row.
 const (
 	benchRounds = 5
 	benchSlice  = 40 * time.Millisecond // of one row in one round
 	benchStarts = 5
 )
 
-// Bench measures a module on clean and dirty texts. dirty is a text that it finds things in; "" makes one of the module's
-// triggers and of what tools put out. now is the clock.
-func (s Settings) Bench(ctx context.Context, m Module, config json.RawMessage, dirty string, now func() time.Time) (rep *BenchReport, err error) {
+// Bench measures a module on clean and dirty texts. dirty is a text that it finds things in; "" makes one of the
+// module's triggers and of what tools put out. now is the clock.
+func (s Settings) Bench(ctx context.Context, m Module, config json.RawMessage, dirty string,
+	now func() time.Time) (rep *BenchReport, err error) {
 	st, err := s.stage(ctx, m)
 	if err != nil {
 		return nil, err
@@ -93,9 +95,10 @@ func (s Settings) Bench(ctx context.Context, m Module, config json.RawMessage, d
 	return rep, nil
 }
 
-func (s *Settings) benchStart(ctx context.Context, st *stage, config json.RawMessage, rep *BenchReport, now func() time.Time) error {
+func (s *Settings) benchStart(ctx context.Context, st *stage, config json.RawMessage, rep *BenchReport,
+	now func() time.Time) error {
 	spec := st.spec(config)
-	load := func(host *wasmhost.Host) (us float64, err error) {
+	load := func(host *host.Host) (us float64, err error) {
 		start := now()
 		m, err := host.Load(ctx, spec)
 		us = micros(now().Sub(start))
@@ -125,7 +128,7 @@ func (s *Settings) benchStart(ctx context.Context, st *stage, config json.RawMes
 		}
 		rep.Start.CachedUS = median(times)
 	}
-	spec.Isolation = wasmhost.Fresh
+	spec.Isolation = host.Fresh
 	fresh, err := st.host.Load(ctx, spec)
 	if err != nil {
 		return err
@@ -155,7 +158,8 @@ func benchTexts(triggers []abi.Trigger, dirty string) []benchText {
 		dirty = b.String() + everyday() + "\n"
 	}
 	dirty = strings.Repeat(dirty, max(1, largeSample/len(dirty)))
-	return []benchText{{"clean", clean[:4<<10]}, {"clean", clean}, {"dirty", dirty[:min(len(dirty), 4<<10)]}, {"dirty", dirty}}
+	return []benchText{{"clean", clean[:4<<10]}, {"clean", clean}, {"dirty", dirty[:min(len(dirty), 4<<10)]},
+		{"dirty", dirty}}
 }
 
 type bench struct {

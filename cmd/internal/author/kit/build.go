@@ -18,10 +18,11 @@ var Languages = []string{"go", "rust", "c", "assemblyscript"}
 
 // recipe is how a project in one language is recognised and built.
 type recipe struct {
-	main    string                                       // the file that says it is this language
-	sdk     string                                       // the file of the SDK that lies beside it; "" for Go
-	env     string                                       // names the compiler
-	tools   []string                                     // compilers to try, in order; relative ones with a separator start at the project
+	main string // the file that says it is this language
+	sdk  string // the file of the SDK that lies beside it; "" for Go
+	env  string // names the compiler
+	// compilers to try, in order; relative ones with a separator start at the project
+	tools   []string
 	missing string                                       // what to install
 	fits    func(ctx context.Context, tool string) error // says why a compiler that is there cannot do it; nil: any can
 	args    func(dir, out string) []string
@@ -40,16 +41,18 @@ var recipes = map[string]recipe{
 		main: "main.rs", sdk: "yett.rs", env: "RUSTC", tools: []string{"rustc", "/usr/bin/rustc"}, fits: rustTarget,
 		missing: "install rustc with the target wasm32-unknown-unknown (Debian: rustc libstd-rust-dev-wasm32 lld)",
 		args: func(_, out string) []string {
-			return []string{"--edition", "2021", "--target", "wasm32-unknown-unknown", "--crate-type", "cdylib", "-C", "opt-level=3",
-				"-C", "panic=abort", "-C", "lto", "-C", "strip=symbols", "-C", "link-arg=-zstack-size=65536", "-o", out, "main.rs"}
+			return []string{"--edition", "2021", "--target", "wasm32-unknown-unknown", "--crate-type", "cdylib", "-C",
+				"opt-level=3", "-C", "panic=abort", "-C", "lto", "-C", "strip=symbols", "-C", "link-arg=-zstack-size=65536", "-o",
+				out, "main.rs"}
 		},
 	},
 	"c": {
-		main: "main.c", sdk: "yett.h", env: "CLANG", tools: []string{"clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"},
+		main: "main.c", sdk: "yett.h", env: "CLANG",
+		tools:   []string{"clang", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15", "clang-14"},
 		missing: "install clang with its linker for WASM (Debian: clang lld)",
 		args: func(_, out string) []string {
-			return []string{"--target=wasm32", "-std=c11", "-O2", "-nostdlib", "-ffreestanding", "-fvisibility=hidden", "-Wl,--no-entry",
-				"-Wl,--strip-all", "-Wl,-z,stack-size=65536", "-o", out, "main.c"}
+			return []string{"--target=wasm32", "-std=c11", "-O2", "-nostdlib", "-ffreestanding", "-fvisibility=hidden",
+				"-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=65536", "-o", out, "main.c"}
 		},
 	},
 	"assemblyscript": {
@@ -145,7 +148,8 @@ func Build(ctx context.Context, dir string) (Module, error) {
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Run(); err != nil {
 		text := said.String()
-		return Module{}, &BuildError{Command: tool + " " + strings.Join(args, " "), Output: text[:min(len(text), maxOutput)], Err: cmp.Or(ctx.Err(), err)}
+		return Module{}, &BuildError{Command: tool + " " + strings.Join(args, " "), Output: text[:min(len(text), maxOutput)],
+			Err: cmp.Or(ctx.Err(), err)}
 	}
 	return ReadModule(filepath.Join(dir, out))
 }
@@ -176,7 +180,8 @@ func (r *recipe) tool(ctx context.Context, dir string) (string, error) {
 		}
 	}
 	if len(why) == 0 {
-		return "", fmt.Errorf("there is no %s: %s, or name a compiler with %s=", strings.Join(slices.Compact(tools), " or "), r.missing, r.env)
+		return "", fmt.Errorf("there is no %s: %s, or name a compiler with %s=", strings.Join(slices.Compact(tools), " or "),
+			r.missing, r.env)
 	}
 	return "", fmt.Errorf("%w: %s, or name a compiler with %s=", errors.Join(why...), r.missing, r.env)
 }

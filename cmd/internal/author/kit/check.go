@@ -11,7 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/pin"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -52,16 +52,17 @@ func Unread(path string, err error) *CheckReport {
 }
 
 // Check admits a module as the gateway does and then holds it to the contract of ABI v1 and to vectors. config is the
-// configuration to run it with (nil: {}); the texts of vectors with the same are used in every check. Whatever the module is
-// or does, the answer is a report; the error is about the machine, such as ctx ending.
-func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, vectors []*Vectors) (rep *CheckReport, err error) {
+// configuration to run it with (nil: {}); the texts of vectors with the same are used in every check. Whatever the
+// module is or does, the answer is a report; the error is about the machine, such as ctx ending.
+func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, vectors []*Vectors) (rep *CheckReport,
+	err error) {
 	rep = &CheckReport{File: m.Path, Digest: pin.Digest(m.Code), Checks: []CheckResult{}}
 	defer func() {
 		if err == nil {
 			rep.Fit = rep.Reason == ""
 		}
 	}()
-	spec := wasmhost.Spec{Name: m.Name, Code: m.Code, Config: config, Instances: 1, Fuel: s.fuel()}
+	spec := host.Spec{Name: m.Name, Code: m.Code, Config: config, Instances: 1, Fuel: s.fuel()}
 	note, err := s.admit(ctx, spec)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -81,7 +82,7 @@ func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, v
 	c := &conformance{stage: st, spec: st.spec(config), rep: rep}
 	if c.sub, err = st.load(ctx, c.spec); err == nil {
 		fresh := c.spec
-		fresh.Isolation = wasmhost.Fresh
+		fresh.Isolation = host.Fresh
 		c.fresh, err = st.host.Load(ctx, fresh)
 	}
 	if ctx.Err() != nil {
@@ -100,10 +101,10 @@ func (s Settings) Check(ctx context.Context, m Module, config json.RawMessage, v
 // conformance is one module under check: two instances that are reset after each call, and one that is new each time.
 type conformance struct {
 	*stage
-	spec  wasmhost.Spec
+	spec  host.Spec
 	rep   *CheckReport
 	sub   *subject
-	fresh *wasmhost.Module
+	fresh *host.Module
 }
 
 func (c *conformance) run(ctx context.Context, vectors []*Vectors) {
@@ -173,10 +174,12 @@ func (c *conformance) does(ctx context.Context) (scans, checks bool) {
 	return scans, checks
 }
 
-// garbage wants settings refused that no module can know: a typo that is taken in silence is a setting that does nothing.
+// garbage wants settings refused that no module can know: a typo that is taken in silence is a setting that does
+// nothing.
 func (c *conformance) garbage(ctx context.Context) error {
 	for _, config := range []string{
-		withUnknown(c.spec.Config), `{"":{"yett":[[[[null]]]]}}`, `{"` + strings.Repeat("k", 4096) + `":"` + strings.Repeat("v", 64<<10) + `"}`,
+		withUnknown(c.spec.Config), `{"":{"yett":[[[[null]]]]}}`,
+		`{"` + strings.Repeat("k", 4096) + `":"` + strings.Repeat("v", 64<<10) + `"}`,
 	} {
 		spec := c.spec
 		spec.Config = json.RawMessage(config)
@@ -184,7 +187,7 @@ func (c *conformance) garbage(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return errors.Join(fmt.Errorf("the configuration %s is taken, want it refused", Printable(config, 60)), m.Close(ctx))
-		case !wasmhost.IsConfig(err):
+		case !host.IsConfig(err):
 			return fmt.Errorf("the configuration %s ends in an error other than bad config: %w", Printable(config, 60), err)
 		}
 	}
@@ -222,15 +225,15 @@ func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, wasmhost.ErrStatus) && i > 0 { // its right, as long as it can do a plain text
+		if errors.Is(err, host.ErrStatus) && i > 0 { // its right, as long as it can do a plain text
 			refused = append(refused, s.name+": "+err.Error())
 			continue
 		}
 		err = fmt.Errorf("%s: %w", s.name, err)
 		switch {
-		case errors.Is(err, wasmhost.ErrKind):
+		case errors.Is(err, host.ErrKind):
 			kinds = err
-		case errors.Is(err, wasmhost.ErrSpan):
+		case errors.Is(err, host.ErrSpan):
 			spans = err
 		default:
 			bad = err
@@ -243,8 +246,10 @@ func (c *conformance) scanner(ctx context.Context, vectors []*Vectors) {
 	if bad != nil || kinds != nil || spans != nil {
 		return
 	}
-	c.rep.add("two instances", c.again(ctx, c.sub.second, samples, results), "the same findings, in the opposite order of texts")
-	c.rep.add("reset", c.again(ctx, c.fresh, samples, results), "the same findings after other texts as from a new instance")
+	c.rep.add("two instances", c.again(ctx, c.sub.second, samples, results),
+		"the same findings, in the opposite order of texts")
+	c.rep.add("reset", c.again(ctx, c.fresh, samples, results),
+		"the same findings after other texts as from a new instance")
 	c.rep.add("triggers", c.triggers(ctx, samples, results), "%s", c.triggersNote(found))
 	loud, err := c.streams(ctx, samples, results)
 	c.rep.add("streams", err, "%s", c.streamsNote(loud))
@@ -270,12 +275,12 @@ func answersNote(texts int, refused []string) string {
 
 // unsupported says whether a module answered, in the way it may, that it cannot do this input.
 func unsupported(err error) bool {
-	var status *wasmhost.StatusError
+	var status *host.StatusError
 	return errors.As(err, &status) && status.Status == abi.StatusUnsupported
 }
 
 // again runs all samples on another instance, last first, and compares.
-func (c *conformance) again(ctx context.Context, m *wasmhost.Module, samples []sample, want []outcome) error {
+func (c *conformance) again(ctx context.Context, m *host.Module, samples []sample, want []outcome) error {
 	for i := len(samples) - 1; i >= 0 && ctx.Err() == nil; i-- {
 		if why := differ(whole(ctx, m, samples[i].text), want[i], samples[i].text); why != "" {
 			return fmt.Errorf("%s: %s", samples[i].name, why)

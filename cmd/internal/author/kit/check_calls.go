@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -17,7 +17,8 @@ func sampleCalls() []string {
 		`{}`,
 		`{"agent_id":"bot-7","session_id":"s","tool_id":"pay/refund","operation":"refund","call_id":"c-1","args":{"amount":120.50,"currency":"EUR"}}`,
 		`{"agent_id":"bot-7","tool_id":"pay/refund","args":{"amount":1e400,"note":"\t\ud83d\ude42 \"quoted\""}}`,
-		`{"agent_id":"bot-7","tool_id":"mail/send","args":{"to":["a@example.org"],"body":"` + strings.Repeat("text ", 20_000) + `"},"context":{"depth":` +
+		`{"agent_id":"bot-7","tool_id":"mail/send","args":{"to":["a@example.org"],"body":"` +
+			strings.Repeat("text ", 20_000) + `"},"context":{"depth":` +
 			strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}}`,
 	}
 }
@@ -51,18 +52,22 @@ func (c *conformance) authorizer(ctx context.Context) {
 		return
 	}
 	c.rep.add("decides", nil, "%d calls", len(calls))
-	c.rep.add("two instances decide alike", recheck(ctx, c.sub.second, calls, verdicts), "the same decisions, in the opposite order of calls")
-	c.rep.add("a new instance decides alike", recheck(ctx, c.fresh, calls, verdicts), "the same decisions after other calls as from a new instance")
+	c.rep.add("two instances decide alike", recheck(ctx, c.sub.second, calls, verdicts),
+		"the same decisions, in the opposite order of calls")
+	c.rep.add("a new instance decides alike", recheck(ctx, c.fresh, calls, verdicts),
+		"the same decisions after other calls as from a new instance")
 }
 
-func recheck(ctx context.Context, m *wasmhost.Module, calls []*chain.Call, want []sdk.Verdict) error {
+func recheck(ctx context.Context, m *host.Module, calls []*chain.Call, want []sdk.Verdict) error {
 	for i := len(calls) - 1; i >= 0; i-- {
 		got, err := m.Check(ctx, calls[i])
 		if err != nil && !unsupported(err) {
 			return fmt.Errorf("call %s: %w", Printable(sampleCalls()[i], 60), err)
 		}
-		if got.Effect != want[i].Effect || got.Code != want[i].Code || got.Reason != want[i].Reason || got.TTL != want[i].TTL {
-			return fmt.Errorf("call %s: %s %s, another run gave %s %s", Printable(sampleCalls()[i], 60), got.Effect, got.Code, want[i].Effect, want[i].Code)
+		if got.Effect != want[i].Effect || got.Code != want[i].Code || got.Reason != want[i].Reason ||
+			got.TTL != want[i].TTL {
+			return fmt.Errorf("call %s: %s %s, another run gave %s %s", Printable(sampleCalls()[i], 60), got.Effect, got.Code,
+				want[i].Effect, want[i].Code)
 		}
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 // largeText is one text of the largest size that a gateway hands over unless its operator raises limits.scan_body.
@@ -20,8 +20,8 @@ func largeTexts() []largeText {
 	}
 }
 
-// maximal scans the largest texts, without hits, and says what came of each. A module may refuse them, or be stopped by its
-// limits; whatever breaks the contract is an error.
+// maximal scans the largest texts, without hits, and says what came of each. A module may refuse them, or be stopped by
+// its limits; whatever breaks the contract is an error.
 func (c *conformance) maximal(ctx context.Context) (note string, err error) {
 	var notes []string
 	hint := ""
@@ -29,7 +29,7 @@ func (c *conformance) maximal(ctx context.Context) (note string, err error) {
 		o := whole(ctx, c.sub.first, t.text)
 		said := fmt.Sprintf("answered with %d%% of the budget of %d units", share(o.fuel, c.fuel), c.fuel)
 		switch {
-		case errors.Is(o.err, wasmhost.ErrFuel):
+		case errors.Is(o.err, host.ErrFuel):
 			if said, err = c.stopped(ctx, t); err != nil {
 				return "", err
 			}
@@ -50,9 +50,9 @@ func share(part, all uint64) uint64 { return (100*part + all - 1) / all }
 // declined names what a module may do with a large text beside answering it, and hands back any other error.
 func declined(t largeText, err error) (string, error) {
 	switch {
-	case errors.Is(err, wasmhost.ErrInterrupted):
+	case errors.Is(err, host.ErrInterrupted):
 		return fmt.Sprintf("stopped by the clock after %v", patience), nil
-	case errors.Is(err, wasmhost.ErrStatus), errors.Is(err, wasmhost.ErrBuffer), errors.Is(err, wasmhost.ErrInput):
+	case errors.Is(err, host.ErrStatus), errors.Is(err, host.ErrBuffer), errors.Is(err, host.ErrInput):
 		return "refused: " + err.Error(), nil
 	}
 	return "", fmt.Errorf("%d bytes of %s: %w", len(t.text), t.name, err)
@@ -64,7 +64,7 @@ func (c *conformance) stopped(ctx context.Context, t largeText) (string, error) 
 	for n := len(t.text) / 2; n > 0; n /= 2 {
 		o := whole(ctx, c.sub.first, t.text[:n])
 		switch {
-		case errors.Is(o.err, wasmhost.ErrFuel):
+		case errors.Is(o.err, host.ErrFuel):
 		case o.err != nil:
 			less, err := declined(largeText{t.name, t.text[:n]}, o.err)
 			return fmt.Sprintf("stopped by the budget of %d units, and %d bytes are %s", c.fuel, n, less), err

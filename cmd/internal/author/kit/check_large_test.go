@@ -8,15 +8,18 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 )
 
 // TestLargestTexts: what came of them is said, with how much the budget is enough for.
 func TestLargestTexts(t *testing.T) {
 	silent := wasmgen.I32(0)
-	count := wasmgen.Cat(wasmgen.I32(0), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop, wasmgen.Get(wasmgen.FindLocal), wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
-		wasmgen.Get(wasmgen.FindLocal), wasmgen.I32(1), wasmgen.Add, wasmgen.Set(wasmgen.FindLocal), wasmgen.Br(0), wasmgen.End, wasmgen.End, wasmgen.I32(0))
-	traps := wasmgen.Cat(wasmgen.Get(1), wasmgen.I32(1<<20), wasmgen.GtU, wasmgen.If, wasmgen.Unreachable, wasmgen.End, wasmgen.I32(0))
+	count := wasmgen.Cat(wasmgen.I32(0), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop,
+		wasmgen.Get(wasmgen.FindLocal), wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
+		wasmgen.Get(wasmgen.FindLocal), wasmgen.I32(1), wasmgen.Add, wasmgen.Set(wasmgen.FindLocal), wasmgen.Br(0),
+		wasmgen.End, wasmgen.End, wasmgen.I32(0))
+	traps := wasmgen.Cat(wasmgen.Get(1), wasmgen.I32(1<<20), wasmgen.GtU, wasmgen.If, wasmgen.Unreachable, wasmgen.End,
+		wasmgen.I32(0))
 	for name, c := range map[string]struct {
 		scan   []byte
 		buffer []byte
@@ -37,10 +40,12 @@ func TestLargestTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			last := rep.Checks[len(rep.Checks)-1]
-			if last.Name != "maximal input" || last.OK == c.fails || rep.Fit == c.fails || !strings.Contains(last.Detail, c.says) {
+			if last.Name != "maximal input" || last.OK == c.fails || rep.Fit == c.fails ||
+				!strings.Contains(last.Detail, c.says) {
 				t.Errorf("%+v", rep)
 			}
-			if kinds := rep.Checks[6]; kinds.Name != "kinds" || !strings.HasPrefix(kinds.Detail, "0 findings, so nothing is shown: give --vectors") {
+			if kinds := rep.Checks[6]; kinds.Name != "kinds" ||
+				!strings.HasPrefix(kinds.Detail, "0 findings, so nothing is shown: give --vectors") {
 				t.Errorf("no findings: %+v", kinds)
 			}
 		})
@@ -55,12 +60,14 @@ func TestBudget(t *testing.T) {
 		t.Error(err)
 	}
 	_, _, err := Settings{Fuel: 20_000}.Run(ctx, module(honest()), nil, text)
-	if !errors.Is(err, wasmhost.ErrFuel) || !strings.Contains(err.Error(), "20000 units: spend less") || !strings.Contains(err.Error(), "limits.fuel or limits.timeout") {
+	if !errors.Is(err, host.ErrFuel) || !strings.Contains(err.Error(), "20000 units: spend less") ||
+		!strings.Contains(err.Error(), "limits.fuel or limits.timeout") {
 		t.Errorf("%v", err)
 	}
 	g := honest()
 	g.Scan = wasmgen.Cat(wasmgen.Loop, wasmgen.Br(0), wasmgen.End, wasmgen.I32(0))
-	if _, _, err := (Settings{}).Run(ctx, module(g), nil, "!"); !errors.Is(err, wasmhost.ErrFuel) || !strings.Contains(err.Error(), fmt.Sprint(DefaultFuel, " units")) {
+	if _, _, err := (Settings{}).Run(ctx, module(g), nil, "!"); !errors.Is(err, host.ErrFuel) ||
+		!strings.Contains(err.Error(), fmt.Sprint(DefaultFuel, " units")) {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/regular"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -74,16 +74,16 @@ func hostName(path string) string {
 	return name
 }
 
-func (s *Settings) host(ctx context.Context) (*wasmhost.Host, error) {
-	opts := wasmhost.Options{CacheDir: s.CacheDir, CheckConfig: s.CheckConfig}
+func (s *Settings) host(ctx context.Context) (*host.Host, error) {
+	opts := host.Options{CacheDir: s.CacheDir, CheckConfig: s.CheckConfig}
 	if s.Log != nil {
 		opts.Log = func(_ string, level int, line string) { s.Log(level, line) }
 	}
-	return wasmhost.New(ctx, opts)
+	return host.New(ctx, opts)
 }
 
-// Printable makes text of a module or of an input fit for a terminal and a line: at most n bytes of it, escapes for what
-// could hide or move text.
+// Printable makes text of a module or of an input fit for a terminal and a line: at most n bytes of it, escapes for
+// what could hide or move text.
 func Printable(s string, n int) string {
 	var b strings.Builder
 	for i, r := range s {

@@ -15,13 +15,13 @@ import (
 
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // TestMain is also the process in which modules are admitted: the host starts its own binary again.
 func TestMain(m *testing.M) {
-	is, err := wasmhost.Child(os.Args[1:], os.Stdin, os.Stdout)
+	is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
@@ -38,7 +38,8 @@ func strictInit() []byte {
 }
 
 func meta(triggers, stream string) string {
-	return `{"name":"test","version":"1.2.3","abi":1,"kinds":[{"name":"TEST_KIND","severity":3}],"stream":` + stream + `,"needs":{},"triggers":` + triggers + `}`
+	return `{"name":"test","version":"1.2.3","abi":1,"kinds":[{"name":"TEST_KIND","severity":3}],"stream":` + stream +
+		`,"needs":{},"triggers":` + triggers + `}`
 }
 
 const (
@@ -84,7 +85,8 @@ func TestVectorsRun(t *testing.T) {
 			t.Errorf("%s: %+v", r.Name, r.Problems)
 		}
 	}
-	if !rep.OK || rep.Version != "1.2.3" || rep.Digest != pin.Digest(honest().Encode()) || rep.Results[3].Cuts != 5 || rep.Results[3].Runs < 5 {
+	if !rep.OK || rep.Version != "1.2.3" || rep.Digest != pin.Digest(honest().Encode()) || rep.Results[3].Cuts != 5 ||
+		rep.Results[3].Runs < 5 {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -120,7 +122,8 @@ func TestVectorsFail(t *testing.T) {
 				t.Fatal(err)
 			}
 			first := rep.Results[0]
-			if rep.OK || first.OK || first.Problems[0].Run != c.run || !strings.Contains(strings.Join(first.Problems[0].Diff, "\n"), c.says) {
+			if rep.OK || first.OK || first.Problems[0].Run != c.run ||
+				!strings.Contains(strings.Join(first.Problems[0].Diff, "\n"), c.says) {
 				t.Errorf("%+v", first)
 			}
 		})
@@ -129,24 +132,29 @@ func TestVectorsFail(t *testing.T) {
 
 // narrow finds "!" only where it is not the first byte of the window: as a stream that depends on the cut.
 func narrow() []byte {
-	return wasmgen.Cat(wasmgen.I32(1), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop, wasmgen.Get(wasmgen.FindLocal), wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
+	return wasmgen.Cat(wasmgen.I32(1), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop,
+		wasmgen.Get(wasmgen.FindLocal), wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
 		wasmgen.ByteAt(), wasmgen.I32('!'), wasmgen.Eq, wasmgen.If, wasmgen.EmitMark(), wasmgen.End,
-		wasmgen.Get(wasmgen.FindLocal), wasmgen.I32(1), wasmgen.Add, wasmgen.Set(wasmgen.FindLocal), wasmgen.Br(0), wasmgen.End, wasmgen.End, wasmgen.I32(0))
+		wasmgen.Get(wasmgen.FindLocal), wasmgen.I32(1), wasmgen.Add, wasmgen.Set(wasmgen.FindLocal), wasmgen.Br(0),
+		wasmgen.End, wasmgen.End, wasmgen.I32(0))
 }
 
 // stateful works on pieces alone, so that narrow misses one that begins with "!".
 func TestStreamsAreCut(t *testing.T) {
 	g := honest()
 	g.Scan, g.Meta = narrow(), meta(markFirst, `{"mode":"stateful"}`)
-	rep, err := Settings{}.Test(context.Background(), module(g), parse(t, `vectors: [{name: v, text: "ab!", findings: [{kind: TEST_KIND, start: 2, end: 3}]}]`))
+	rep, err := Settings{}.Test(context.Background(), module(g),
+		parse(t, `vectors: [{name: v, text: "ab!", findings: [{kind: TEST_KIND, start: 2, end: 3}]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := rep.Results[0].Problems; len(p) != 2 || p[0].Run != "stream cut at byte 2" || p[1].Run != "stream byte by byte" {
+	if p := rep.Results[0].Problems; len(p) != 2 || p[0].Run != "stream cut at byte 2" ||
+		p[1].Run != "stream byte by byte" {
 		t.Errorf("%+v", rep.Results[0])
 	}
 	long := strings.Repeat("a", 3000) + "!" + strings.Repeat("a", 3000)
-	rep, err = Settings{}.Test(context.Background(), module(g), parse(t, `vectors: [{name: v, text: "`+long+`", findings: [{kind: TEST_KIND, start: 3000, end: 3001}]}]`))
+	rep, err = Settings{}.Test(context.Background(), module(g),
+		parse(t, `vectors: [{name: v, text: "`+long+`", findings: [{kind: TEST_KIND, start: 3000, end: 3001}]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,12 +210,14 @@ func TestConformance(t *testing.T) {
 
 // decides answers every call with one effect.
 func decides(effect int) []byte {
-	return wasmgen.Cat(wasmgen.Host(abi.ImportDecide, wasmgen.I32(effect), wasmgen.I32(wasmgen.KindAt), wasmgen.I32(wasmgen.KindLen), wasmgen.I32(wasmgen.TextAt), wasmgen.I32(11), wasmgen.I32(0)),
+	return wasmgen.Cat(wasmgen.Host(abi.ImportDecide, wasmgen.I32(effect), wasmgen.I32(wasmgen.KindAt),
+		wasmgen.I32(wasmgen.KindLen), wasmgen.I32(wasmgen.TextAt), wasmgen.I32(11), wasmgen.I32(0)),
 		wasmgen.Drop, wasmgen.I32(0))
 }
 
 func TestAuthorizers(t *testing.T) {
-	g := wasmgen.Guest{Check: decides(abi.EffectDeny), Init: strictInit(), Meta: `{"name":"a","version":"1","abi":1,"stream":{"mode":"none"},"needs":{}}`}
+	g := wasmgen.Guest{Check: decides(abi.EffectDeny), Init: strictInit(),
+		Meta: `{"name":"a","version":"1","abi":1,"stream":{"mode":"none"},"needs":{}}`}
 	rep, err := Settings{}.Check(context.Background(), module(g), nil, nil)
 	if err != nil || !rep.Fit {
 		t.Fatalf("%+v %v", rep, err)
@@ -236,7 +246,8 @@ func TestPackage(t *testing.T) {
 	doc := meta(markFirst, oneByte)
 	g := honest()
 	g.Meta, g.Doc = "-", doc
-	g.Describe = wasmgen.Host(abi.ImportPut, wasmgen.I32(abi.SlotMetadata), wasmgen.I32(wasmgen.DocAt), wasmgen.I32(len(doc)))
+	g.Describe = wasmgen.Host(abi.ImportPut, wasmgen.I32(abi.SlotMetadata), wasmgen.I32(wasmgen.DocAt),
+		wasmgen.I32(len(doc)))
 	g.Edit = func(m *wasmgen.Module) { m.Customs = []wasmgen.Custom{{Name: "name", Body: "built at /somewhere"}} }
 	p, err := Settings{}.Package(ctx, module(g), nil)
 	if err != nil {
@@ -246,14 +257,17 @@ func TestPackage(t *testing.T) {
 	if err != nil || string(again.Code) != string(p.Code) {
 		t.Errorf("packed twice it differs: %v", err)
 	}
-	if strings.Contains(string(p.Code), "somewhere") || !strings.Contains(string(p.Code), `{"abi":1,"kinds":[{"name":"TEST_KIND","severity":3}]`) || p.Digest != pin.Digest(p.Code) {
+	if strings.Contains(string(p.Code), "somewhere") ||
+		!strings.Contains(string(p.Code), `{"abi":1,"kinds":[{"name":"TEST_KIND","severity":3}]`) ||
+		p.Digest != pin.Digest(p.Code) {
 		t.Errorf("%q", p.Code[max(0, len(p.Code)-400):])
 	}
 	bare, err := withSection(g.Encode(), "", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, code := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut off": g.Encode()[:200], "no metadata": bare[:len(bare)-1]} {
+	for name, code := range map[string][]byte{"nothing": nil, "text": []byte("hello"), "cut off": g.Encode()[:200],
+		"no metadata": bare[:len(bare)-1]} {
 		if _, err := (Settings{}).Package(ctx, Module{Name: "m", Code: code}, nil); err == nil {
 			t.Errorf("%s is packaged", name)
 		}
@@ -282,8 +296,10 @@ func TestBench(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Rows) != 8 || rep.Rows[0].Called || rep.Rows[0].Findings != 0 || !rep.Rows[4].Called || rep.Rows[4].Findings == 0 ||
-		rep.Rows[4].HostCalls != rep.Rows[4].Findings || rep.Rows[4].Fuel == 0 || rep.Rows[4].CallUS != 10_000 || rep.Start.MemoryBytes == 0 {
+	if len(rep.Rows) != 8 || rep.Rows[0].Called || rep.Rows[0].Findings != 0 || !rep.Rows[4].Called ||
+		rep.Rows[4].Findings == 0 ||
+		rep.Rows[4].HostCalls != rep.Rows[4].Findings || rep.Rows[4].Fuel == 0 || rep.Rows[4].CallUS != 10_000 ||
+		rep.Start.MemoryBytes == 0 {
 		t.Errorf("%+v", rep)
 	}
 }
@@ -295,7 +311,8 @@ func TestRun(t *testing.T) {
 			t.Errorf("%q: %v %v %v", text, found, called, err)
 		}
 	}
-	if _, _, err := (Settings{}).Run(context.Background(), module(honest()), json.RawMessage(`{"a":1}`), "x"); !wasmhost.IsConfig(err) {
+	if _, _, err := (Settings{}).Run(context.Background(), module(honest()), json.RawMessage(`{"a":1}`),
+		"x"); !host.IsConfig(err) {
 		t.Errorf("a refused configuration: %v", err)
 	}
 }
@@ -309,12 +326,14 @@ func TestReadModule(t *testing.T) {
 	if err := os.Truncate(large, abi.MaxModule+1); err != nil {
 		t.Fatal(err)
 	}
-	for path, says := range map[string]string{dir: "not a regular file", filepath.Join(dir, "none"): "no such file", large: "at most 16777216"} {
+	for path, says := range map[string]string{dir: "not a regular file", filepath.Join(dir, "none"): "no such file",
+		large: "at most 16777216"} {
 		if _, err := ReadModule(path); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
-	for path, want := range map[string]string{"a/b c.wasm": "b-c", "/": "module", "_x": "x", "é.wasm": "module", strings.Repeat("n", 80): strings.Repeat("n", 64)} {
+	for path, want := range map[string]string{"a/b c.wasm": "b-c", "/": "module", "_x": "x", "é.wasm": "module",
+		strings.Repeat("n", 80): strings.Repeat("n", 64)} {
 		if got := hostName(path); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
@@ -368,7 +387,8 @@ func TestVectorMistakes(t *testing.T) {
 }
 
 func TestVectorsRead(t *testing.T) {
-	v, err := ParseVectors("v.yaml", []byte("config: {a: 1.50, b: [true, null, 'x', 0x10, 2026-01-02], c: {d: é}}\nvectors:\n  - {name: a, base64: /w==, findings: []}\n  - {name: b, config: {}, error: refused}\n"))
+	v, err := ParseVectors("v.yaml", []byte("config: {a: 1.50, b: [true, null, 'x', 0x10, 2026-01-02], c: {d: "+
+		"é}}\nvectors:\n  - {name: a, base64: /w==, findings: []}\n  - {name: b, config: {}, error: refused}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -404,7 +424,8 @@ func FuzzParseVectors(f *testing.F) {
 }
 
 func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{"a\x1b[31mb\n\xff\t": `a\u{1b}[31mb\n\xff\t`, strings.Repeat("é", 40): strings.Repeat("é", 20) + "…", base64.StdEncoding.EncodeToString(make([]byte, 3)): "AAAA"} {
+	for text, want := range map[string]string{"a\x1b[31mb\n\xff\t": `a\u{1b}[31mb\n\xff\t`,
+		strings.Repeat("é", 40): strings.Repeat("é", 20) + "…", base64.StdEncoding.EncodeToString(make([]byte, 3)): "AAAA"} {
 		if got := Printable(text, 40); got != want {
 			t.Errorf("%q: %q", text, got)
 		}

@@ -9,7 +9,7 @@ import (
 	"fmt"
 
 	"github.com/yett-dev/yett/core/pin"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -23,26 +23,27 @@ type Package struct {
 }
 
 // Package embeds the module's metadata as the custom section abi.MetaSection and drops every other custom section. The
-// same module gives the same bytes, and so does its package. The module is loaded to ask it, so a module that is not let
-// in is not packaged. config are settings with which it starts (nil: {}); nothing of them is in the package.
+// same module gives the same bytes, and so does its package. The module is loaded to ask it, so a module that is not
+// let in is not packaged. config are settings with which it starts (nil: {}); nothing of them is in the package.
 func (s Settings) Package(ctx context.Context, m Module, config json.RawMessage) (p *Package, err error) {
-	host, err := s.host(ctx)
+	wasm, err := s.host(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, host.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, wasm.Close(context.WithoutCancel(ctx))) }()
 	bare, err := withSection(m.Code, "", nil)
 	if err != nil {
 		return nil, err
 	}
-	spec := wasmhost.Spec{Name: m.Name, Code: m.Code, Config: config, Instances: 1, Timeout: patience, Start: patience}
-	loaded, err := host.Load(ctx, spec)
+	spec := host.Spec{Name: m.Name, Code: m.Code, Config: config, Instances: 1, Timeout: patience, Start: patience}
+	loaded, err := wasm.Load(ctx, spec)
 	if err != nil {
 		return nil, unset(config, err)
 	}
 	meta := loaded.Metadata()
 	if meta.Name == "" {
-		return nil, fmt.Errorf("the module says nothing about itself: it has neither %s nor a section %q", abi.ExportDescribe, abi.MetaSection)
+		return nil, fmt.Errorf("the module says nothing about itself: it has neither %s nor a section %q", abi.ExportDescribe,
+			abi.MetaSection)
 	}
 	doc, err := canonical(meta)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s Settings) Package(ctx context.Context, m Module, config json.RawMessage)
 		return nil, fmt.Errorf("with its metadata the module has %d bytes: at most %d are allowed", len(code), abi.MaxModule)
 	}
 	spec.Code = code
-	if _, err := host.Load(ctx, spec); err != nil {
+	if _, err := wasm.Load(ctx, spec); err != nil {
 		return nil, fmt.Errorf("the package is not let in: %w", err)
 	}
 	return &Package{Code: code, Digest: pin.Digest(code), Bytes: len(code), Metadata: meta}, nil

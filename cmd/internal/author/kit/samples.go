@@ -40,7 +40,8 @@ func samplesFor(triggers []abi.Trigger) []sample {
 		out = append(out,
 			sample{name, word},
 			sample{name + " in words", "see " + word + " there, " + strings.ToUpper(word) + ";" + word},
-			sample{name + " with a tail", "x=" + word + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0 \"" + word + "0123456789012345\""},
+			sample{name + " with a tail", "x=" + word + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0 \"" + word +
+				"0123456789012345\""},
 		)
 		all.WriteString(word + " ")
 	}
@@ -68,8 +69,8 @@ func occurrence(t abi.Trigger) string {
 	return ""
 }
 
-// everyday holds a bit of everything that scanners look for. What looks like a credential is put together here, so that this
-// file holds none.
+// everyday holds a bit of everything that scanners look for. What looks like a credential is put together here, so that
+// this file holds none.
 func everyday() string {
 	return strings.Join([]string{
 		`{"user":"Ann Example","email":"ann@example.org","phone":"+1 (555) 010-9999","ssn":"078-05-1120"}`,

@@ -30,11 +30,13 @@ const (
 
 var projectName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,39}$`)
 
-// Scaffold writes a project that builds and passes its own vectors to the folder dir, which must not be there or be empty,
-// and gives the files it wrote, relative to dir. Everything comes out of this program: no network, no other file.
+// Scaffold writes a project that builds and passes its own vectors to the folder dir, which must not be there or be
+// empty, and gives the files it wrote, relative to dir. Everything comes out of this program: no network, no other
+// file.
 func Scaffold(name, lang, dir string) ([]string, error) {
 	if !projectName.MatchString(name) || strings.HasSuffix(name, "-") {
-		return nil, fmt.Errorf("name %q: want 1–40 letters, digits and dashes, a letter first and no dash last", Printable(name, 80))
+		return nil, fmt.Errorf("name %q: want 1–40 letters, digits and dashes, a letter first and no dash last",
+			Printable(name, 80))
 	}
 	if !slices.Contains(Languages, lang) {
 		return nil, fmt.Errorf("language %q: want one of %s", Printable(lang, 40), strings.Join(Languages, ", "))
@@ -113,7 +115,8 @@ const ourModule = "github.com/yett-dev/yett"
 
 // goModule adds go.mod and, so that a build needs no network, the SDK as a module of its own in the project's folder.
 func goModule(name string, files map[string][]byte) error {
-	files["go.mod"] = []byte("module example.com/" + name + "\n\n" + goDirective + "\nrequire " + ourModule + " v0.0.0\n\nreplace " + ourModule + " => ./yett-sdk\n")
+	files["go.mod"] = []byte("module example.com/" + name + "\n\n" + goDirective + "\nrequire " + ourModule +
+		" v0.0.0\n\nreplace " + ourModule + " => ./yett-sdk\n")
 	files["yett-sdk/go.mod"] = []byte("module " + ourModule + "\n\n" + goDirective)
 	for dir, source := range map[string]embed.FS{"sdk": sdk.Source, "sdk/abi": abi.Source, "sdk/scanner": scanner.Source} {
 		entries, err := source.ReadDir(".")

@@ -25,7 +25,8 @@ func TestScaffold(t *testing.T) {
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f))
-			if err != nil || strings.Contains(string(text), placeholder) || strings.HasSuffix(f, templateSuffix) || strings.HasSuffix(f, "_test.go") {
+			if err != nil || strings.Contains(string(text), placeholder) || strings.HasSuffix(f, templateSuffix) ||
+				strings.HasSuffix(f, "_test.go") {
 				t.Errorf("%s: %s: %v", lang, f, err)
 			}
 		}

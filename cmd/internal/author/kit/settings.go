@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yett-dev/yett/core/regular"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -65,8 +65,8 @@ func strictObject(text string) error {
 	return nil
 }
 
-// SettingsOf gives the settings that vectors are about, and the place where they stand: those of the first file that has
-// any, else those of the first vector that has its own and does not want them refused. nil: there are none.
+// SettingsOf gives the settings that vectors are about, and the place where they stand: those of the first file that
+// has any, else those of the first vector that has its own and does not want them refused. nil: there are none.
 func SettingsOf(files []*Vectors) (config json.RawMessage, place string) {
 	for _, f := range files {
 		if f.Config != nil {
@@ -104,7 +104,7 @@ func (e *unsetError) Unwrap() error { return e.err }
 
 // unset adds to an error of loading what an author can do about it.
 func unset(config json.RawMessage, err error) error {
-	if err == nil || config != nil || !wasmhost.IsConfig(err) {
+	if err == nil || config != nil || !host.IsConfig(err) {
 		return err
 	}
 	return &unsetError{err}

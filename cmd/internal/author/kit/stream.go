@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/yett-dev/yett/core/prefilter"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
 // streams says whether a module works on a text that comes in pieces.
-func streams(m *wasmhost.Module) bool {
+func streams(m *host.Module) bool {
 	mode := m.Metadata().Stream.Mode
 	return mode == abi.StreamWindow || mode == abi.StreamStateful
 }
 
-// stream scans a text in pieces, as the gateway does with a text that arrives in pieces. That all of the text is released
-// again, in order, is part of the outcome.
-func stream(ctx context.Context, m *wasmhost.Module, pieces ...string) (o outcome) {
+// stream scans a text in pieces, as the gateway does with a text that arrives in pieces. That all of the text is
+// released again, in order, is part of the outcome.
+func stream(ctx context.Context, m *host.Module, pieces ...string) (o outcome) {
 	s := m.NewStream()
 	total, released := 0, 0
 	for i, piece := range pieces {
@@ -41,15 +41,15 @@ func stream(ctx context.Context, m *wasmhost.Module, pieces ...string) (o outcom
 	return o
 }
 
-// prefilters says whether windows of a stream can come with hits that are all there are. With a module that keeps state they
-// cannot: one of its triggers may lie across two windows.
+// prefilters says whether windows of a stream can come with hits that are all there are. With a module that keeps state
+// they cannot: one of its triggers may lie across two windows.
 func (s *subject) prefilters() bool {
 	return s.triggers != nil && s.first.Metadata().Stream.Mode == abi.StreamWindow
 }
 
-// windows scans a text as two windows of a stream, cut at a byte, each with the hits of the host's search in it: the host's
-// Stream has no search, so its windows come without. What is settled by which window is decided as a Stream does it. A cut
-// within a character is made in front of it. It is for modules of which prefilters is true.
+// windows scans a text as two windows of a stream, cut at a byte, each with the hits of the host's search in it: the
+// host's Stream has no search, so its windows come without. What is settled by which window is decided as a Stream does
+// it. A cut within a character is made in front of it. It is for modules of which prefilters is true.
 func (s *subject) windows(ctx context.Context, text string, at int) (o outcome) {
 	look := s.first.Metadata().Stream.Lookbehind
 	at = startOfRune(text, at)
@@ -117,7 +117,8 @@ func startOfRune(text string, at int) int {
 }
 
 // scanWindow scans one window.
-func scanWindow(ctx context.Context, m *wasmhost.Module, text string, hits []prefilter.Hit, complete bool, flags uint32) outcome {
-	r, err := m.ScanWindow(ctx, wasmhost.Window{Text: text, Hits: hits, Complete: complete, Flags: flags})
+func scanWindow(ctx context.Context, m *host.Module, text string, hits []prefilter.Hit, complete bool,
+	flags uint32) outcome {
+	r, err := m.ScanWindow(ctx, host.Window{Text: text, Hits: hits, Complete: complete, Flags: flags})
 	return outcome{findings: r.Findings, err: advised(err), hostCalls: r.HostCalls, fuel: r.Fuel}
 }

@@ -15,31 +15,38 @@ func TestWindowsHaveHits(t *testing.T) {
 	ctx := context.Background()
 	both := wasmgen.I32(abi.FlagStream | abi.FlagHitsComplete)
 	g := honest()
-	g.Scan = wasmgen.Cat(wasmgen.Get(2), both, wasmgen.And, both, wasmgen.Eq, wasmgen.If, wasmgen.I32(0), wasmgen.Return, wasmgen.End, wasmgen.FindBody())
+	g.Scan = wasmgen.Cat(wasmgen.Get(2), both, wasmgen.And, both, wasmgen.Eq, wasmgen.If, wasmgen.I32(0), wasmgen.Return,
+		wasmgen.End, wasmgen.FindBody())
 	vectors := parse(t, `vectors: [{name: v, text: "ab!d", findings: [{kind: TEST_KIND, start: 2, end: 3}]}]`)
 	rep, err := Settings{}.Test(ctx, module(g), vectors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := rep.Results[0].Problems; len(p) != 1 || p[0].Run != "windows cut at byte 1, with the host's hits" || !strings.Contains(p[0].Diff[0], "missing    TEST_KIND 2–3") {
+	if p := rep.Results[0].Problems; len(p) != 1 || p[0].Run != "windows cut at byte 1, with the host's hits" ||
+		!strings.Contains(p[0].Diff[0], "missing    TEST_KIND 2–3") {
 		t.Errorf("%+v", rep.Results[0])
 	}
 	fit, err := Settings{}.Check(ctx, module(g), nil, vectors)
-	if err != nil || fit.Fit || !strings.HasPrefix(fit.Reason, "streams: ") || !strings.Contains(fit.Reason, "with the host's hits: missing") {
+	if err != nil || fit.Fit || !strings.HasPrefix(fit.Reason, "streams: ") ||
+		!strings.Contains(fit.Reason, "with the host's hits: missing") {
 		t.Errorf("%+v %v", fit, err)
 	}
 }
 
 // pairs finds every "!" with the byte behind it, and answers text that is not UTF-8 with a status.
 func pairs() wasmgen.Guest {
-	utf8 := wasmgen.Cat(wasmgen.Get(2), wasmgen.I32(abi.FlagUTF8), wasmgen.And, wasmgen.I32(0), wasmgen.Eq, wasmgen.If, wasmgen.I32(3), wasmgen.Return, wasmgen.End)
+	utf8 := wasmgen.Cat(wasmgen.Get(2), wasmgen.I32(abi.FlagUTF8), wasmgen.And, wasmgen.I32(0), wasmgen.Eq, wasmgen.If,
+		wasmgen.I32(3), wasmgen.Return, wasmgen.End)
 	next := wasmgen.Cat(wasmgen.Get(wasmgen.FindLocal), wasmgen.I32(1), wasmgen.Add)
-	emit := wasmgen.Cat(wasmgen.Host(abi.ImportEmit, wasmgen.I32(wasmgen.KindAt), wasmgen.I32(wasmgen.KindLen), wasmgen.Get(wasmgen.FindLocal), wasmgen.Cat(next, wasmgen.I32(1), wasmgen.Add),
+	emit := wasmgen.Cat(wasmgen.Host(abi.ImportEmit, wasmgen.I32(wasmgen.KindAt), wasmgen.I32(wasmgen.KindLen),
+		wasmgen.Get(wasmgen.FindLocal), wasmgen.Cat(next, wasmgen.I32(1), wasmgen.Add),
 		wasmgen.F32(1), wasmgen.I32(1), wasmgen.I32(0), wasmgen.I32(0), wasmgen.I32(0)), wasmgen.Drop)
 	g := honest()
 	g.Meta = meta(markFirst, `{"mode":"window","lookbehind":2}`)
-	g.Scan = wasmgen.Cat(utf8, wasmgen.I32(0), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop, next, wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
-		wasmgen.ByteAt(), wasmgen.I32('!'), wasmgen.Eq, wasmgen.If, emit, wasmgen.End, next, wasmgen.Set(wasmgen.FindLocal), wasmgen.Br(0), wasmgen.End, wasmgen.End, wasmgen.I32(0))
+	g.Scan = wasmgen.Cat(utf8, wasmgen.I32(0), wasmgen.Set(wasmgen.FindLocal), wasmgen.Block, wasmgen.Loop, next,
+		wasmgen.Get(1), wasmgen.GeU, wasmgen.BrIf(1),
+		wasmgen.ByteAt(), wasmgen.I32('!'), wasmgen.Eq, wasmgen.If, emit, wasmgen.End, next, wasmgen.Set(wasmgen.FindLocal),
+		wasmgen.Br(0), wasmgen.End, wasmgen.End, wasmgen.I32(0))
 	return g
 }
 
@@ -61,8 +68,8 @@ vectors:
 	}
 }
 
-// TestWindowsAreSettled: two windows with hits give what the text gives as a whole, wherever it is cut, and what only the
-// edge of a window makes is not settled.
+// TestWindowsAreSettled: two windows with hits give what the text gives as a whole, wherever it is cut, and what only
+// the edge of a window makes is not settled.
 func TestWindowsAreSettled(t *testing.T) {
 	ctx := context.Background()
 	st, err := (&Settings{}).stage(ctx, module(honest()))

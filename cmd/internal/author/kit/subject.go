@@ -9,18 +9,19 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/prefilter"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
-// patience is the wall-clock limit of one call and one start, far above any in production: how fast the author's machine is
-// must not change what is found. What a module may spend is its fuel, which is the same everywhere.
+// patience is the wall-clock limit of one call and one start, far above any in production: how fast the author's
+// machine is must not change what is found. What a module may spend is its fuel, which is the same everywhere.
 const patience = time.Minute
 
-// DefaultFuel is what one call may spend in a gateway whose operator sets neither limits.fuel nor limits.timeout, units: what
-// belongs to the 50 ms that are the configuration's default. The host's own default is longer, and for hosts without one.
-const DefaultFuel = 50 * wasmhost.FuelPerMillisecond
+// DefaultFuel is what one call may spend in a gateway whose operator sets neither limits.fuel nor limits.timeout,
+// units: what belongs to the 50 ms that are the configuration's default. The host's own default is longer, and for
+// hosts without one.
+const DefaultFuel = 50 * host.FuelPerMillisecond
 
 // fuel is what one call may spend here.
 func (s *Settings) fuel() uint64 { return cmp.Or(s.Fuel, DefaultFuel) }
@@ -29,13 +30,14 @@ func (s *Settings) fuel() uint64 { return cmp.Or(s.Fuel, DefaultFuel) }
 type spentError struct{ err error }
 
 func (e *spentError) Error() string {
-	return e.err.Error() + ": spend less for a text, or have limits.fuel or limits.timeout of the plugin raised in the gateway's configuration and try with --fuel here"
+	return e.err.Error() + ": spend less for a text, or have limits.fuel or limits.timeout of the plugin raised in the " +
+		"gateway's configuration and try with --fuel here"
 }
 func (e *spentError) Unwrap() error { return e.err }
 
 // advised adds to an error what an author can do about it.
 func advised(err error) error {
-	if errors.Is(err, wasmhost.ErrFuel) {
+	if errors.Is(err, host.ErrFuel) {
 		return &spentError{err}
 	}
 	return err
@@ -44,14 +46,14 @@ func advised(err error) error {
 // subject is a module loaded twice with one configuration. The two share nothing but compiled code. It is not for
 // concurrent use.
 type subject struct {
-	first, second *wasmhost.Module
+	first, second *host.Module
 	triggers      *prefilter.Automaton // nil: the module declares none and always runs
 	found         prefilter.Found
 }
 
 // stage loads a module with as many configurations as a run asks for.
 type stage struct {
-	host    *wasmhost.Host
+	host    *host.Host
 	module  Module
 	fuel    uint64
 	loaded  map[string]*subject
@@ -59,17 +61,18 @@ type stage struct {
 }
 
 func (s *Settings) stage(ctx context.Context, m Module) (*stage, error) {
-	host, err := s.host(ctx)
+	wasm, err := s.host(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &stage{host: host, module: m, fuel: s.fuel(), loaded: map[string]*subject{}, refused: map[string]error{}}, nil
+	return &stage{host: wasm, module: m, fuel: s.fuel(), loaded: map[string]*subject{}, refused: map[string]error{}}, nil
 }
 
 func (st *stage) close(ctx context.Context) error { return st.host.Close(context.WithoutCancel(ctx)) }
 
-func (st *stage) spec(config json.RawMessage) wasmhost.Spec {
-	return wasmhost.Spec{Name: st.module.Name, Code: st.module.Code, Config: config, Instances: 1, Timeout: patience, Start: patience, Fuel: st.fuel}
+func (st *stage) spec(config json.RawMessage) host.Spec {
+	return host.Spec{Name: st.module.Name, Code: st.module.Code, Config: config, Instances: 1, Timeout: patience,
+		Start: patience, Fuel: st.fuel}
 }
 
 // with gives the module with a configuration, loaded at the first time.
@@ -90,7 +93,7 @@ func (st *stage) with(ctx context.Context, config json.RawMessage) (*subject, er
 	return s, nil
 }
 
-func (st *stage) load(ctx context.Context, spec wasmhost.Spec) (s *subject, err error) {
+func (st *stage) load(ctx context.Context, spec host.Spec) (s *subject, err error) {
 	s = &subject{}
 	if s.first, err = st.host.Load(ctx, spec); err != nil {
 		return nil, err
@@ -110,7 +113,8 @@ func (s *subject) close(ctx context.Context) error {
 	return errors.Join(s.first.Close(ctx), s.second.Close(ctx))
 }
 
-// outcome is what one run gave: findings or an error. skipped: none of the triggers occurred, so the module was not called.
+// outcome is what one run gave: findings or an error. skipped: none of the triggers occurred, so the module was not
+// called.
 type outcome struct {
 	findings  []sdk.Finding
 	err       error
@@ -120,7 +124,7 @@ type outcome struct {
 }
 
 // whole scans a text without telling the module where its triggers are.
-func whole(ctx context.Context, m *wasmhost.Module, text string) outcome {
+func whole(ctx context.Context, m *host.Module, text string) outcome {
 	return scanWindow(ctx, m, text, nil, false, abi.FlagFirst|abi.FlagFinal)
 }
 
@@ -138,7 +142,8 @@ func (s *subject) filtered(ctx context.Context, text string) outcome {
 }
 
 // Run scans one text as the gateway does. called is false when none of the module's triggers occurs in it.
-func (s Settings) Run(ctx context.Context, m Module, config json.RawMessage, text string) (found []sdk.Finding, called bool, err error) {
+func (s Settings) Run(ctx context.Context, m Module, config json.RawMessage, text string) (found []sdk.Finding,
+	called bool, err error) {
 	st, err := s.stage(ctx, m)
 	if err != nil {
 		return nil, false, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/pin"
-	"github.com/yett-dev/yett/core/wasmhost"
+	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -43,8 +43,9 @@ type TestProblem struct {
 	Diff []string `json:"diff"` // one line each; parts of texts are made printable
 }
 
-// Test runs vectors: each whole, as the gateway prefilters it, on a second instance, after another vector, and as a stream
-// cut at every byte where the module declares one. The error is about running at all; what failed is in the report.
+// Test runs vectors: each whole, as the gateway prefilters it, on a second instance, after another vector, and as a
+// stream cut at every byte where the module declares one. The error is about running at all; what failed is in the
+// report.
 func (s Settings) Test(ctx context.Context, m Module, files []*Vectors) (rep *TestReport, err error) {
 	st, err := s.stage(ctx, m)
 	if err != nil {
@@ -83,7 +84,7 @@ func (t *trial) run(ctx context.Context, file string, v, before *Vector) TestRes
 	res := TestResult{File: file, Line: v.Line, Name: v.Name}
 	sub, err := t.with(ctx, v.Config)
 	switch {
-	case err != nil && v.Error == WantRefused && wasmhost.IsConfig(err):
+	case err != nil && v.Error == WantRefused && host.IsConfig(err):
 		res.Runs = 1
 	case err != nil:
 		res.add("load", "error: "+unset(v.Config, err).Error())
@@ -120,7 +121,8 @@ func (t *trial) scans(ctx context.Context, sub *subject, v, before *Vector, res 
 		return
 	}
 	if len(v.Findings) >= abi.MaxFindings {
-		res.Notes = append(res.Notes, fmt.Sprintf("not run as a stream: with %d findings a whole text may end in one that covers the rest", len(v.Findings)))
+		res.Notes = append(res.Notes, fmt.Sprintf("not run as a stream: with %d findings a whole text may end in one that "+
+			"covers the rest", len(v.Findings)))
 		return
 	}
 	t.streams(ctx, sub, v, res)
@@ -130,12 +132,17 @@ func (t *trial) scans(ctx context.Context, sub *subject, v, before *Vector, res 
 func (t *trial) streams(ctx context.Context, sub *subject, v *Vector, res *TestResult) {
 	cuts := cutsOf(v)
 	if all := len(v.Text) - 1; len(cuts) < all {
-		res.Notes = append(res.Notes, fmt.Sprintf("cut at %d of %d places: around the findings and evenly between", len(cuts), all))
+		res.Notes = append(res.Notes, fmt.Sprintf("cut at %d of %d places: around the findings and evenly between", len(cuts),
+			all))
 	}
 	res.Cuts = len(cuts)
-	cut(ctx, v, cuts, "stream cut at byte %d", res, func(at int) outcome { return stream(ctx, sub.first, v.Text[:at], v.Text[at:]) })
+	cut(ctx, v, cuts, "stream cut at byte %d", res, func(at int) outcome {
+		return stream(ctx, sub.first, v.Text[:at], v.Text[at:])
+	})
 	if sub.prefilters() && v.Error == "" {
-		cut(ctx, v, cuts, "windows cut at byte %d, with the host's hits", res, func(at int) outcome { return sub.windows(ctx, v.Text, at) })
+		cut(ctx, v, cuts, "windows cut at byte %d, with the host's hits", res, func(at int) outcome {
+			return sub.windows(ctx, v.Text, at)
+		})
 	}
 	if len(v.Text) <= wholeCuts {
 		pieces := make([]string, len(v.Text))
@@ -206,7 +213,8 @@ func cutsOf(v *Vector) []int {
 func (v *Vector) prefiltered(o outcome) []string {
 	diff := v.diff(o)
 	if len(diff) > 0 && o.skipped {
-		diff = append(diff, "none of the module's triggers is in the text, so the gateway does not call it: declare triggers that are")
+		diff = append(diff, "none of the module's triggers is in the text, so the gateway does not call it: declare "+
+			"triggers that are")
 	}
 	return diff
 }
@@ -214,7 +222,7 @@ func (v *Vector) prefiltered(o outcome) []string {
 // diff says how an outcome differs from what is wanted, one line each.
 func (v *Vector) diff(o outcome) []string {
 	switch {
-	case v.Error == WantStatus && errors.Is(o.err, wasmhost.ErrStatus):
+	case v.Error == WantStatus && errors.Is(o.err, host.ErrStatus):
 		return nil
 	case v.Error == WantStatus && o.err == nil:
 		return append([]string{"want a status other than ok"}, v.compare(o.findings)...)
@@ -273,7 +281,8 @@ func (w *Finding) describe(text string) string {
 }
 
 func describe(f *sdk.Finding, text string) string {
-	s := fmt.Sprintf("%s %d–%d %q confidence %g %s %s", f.Kind, f.Start, f.End, Printable(text[f.Start:f.End], 60), f.Confidence, f.Severity, f.Suggested)
+	s := fmt.Sprintf("%s %d–%d %q confidence %g %s %s", f.Kind, f.Start, f.End, Printable(text[f.Start:f.End], 60),
+		f.Confidence, f.Severity, f.Suggested)
 	if f.Replacement != "" {
 		s += fmt.Sprintf(" replacement %q", Printable(f.Replacement, 60))
 	}
@@ -289,7 +298,7 @@ func (t *trial) calls(ctx context.Context, sub *subject, v *Vector, res *TestRes
 	}
 	for _, run := range []struct {
 		name string
-		m    *wasmhost.Module
+		m    *host.Module
 	}{{"first instance", sub.first}, {"second instance", sub.second}, {"again", sub.first}} {
 		verdict, err := run.m.Check(ctx, call)
 		res.add(run.name, v.judge(verdict, advised(err))...)
@@ -298,7 +307,7 @@ func (t *trial) calls(ctx context.Context, sub *subject, v *Vector, res *TestRes
 
 func (v *Vector) judge(got sdk.Verdict, err error) []string {
 	switch {
-	case v.Error == WantStatus && errors.Is(err, wasmhost.ErrStatus):
+	case v.Error == WantStatus && errors.Is(err, host.ErrStatus):
 		return nil
 	case err != nil:
 		return []string{"error: " + err.Error()}
@@ -333,7 +342,8 @@ func readCall(text []byte) (*chain.Call, error) {
 		return nil, fmt.Errorf("call: want an object, got %s", kind)
 	}
 	c := &chain.Call{}
-	words := map[string]*string{"agent_id": &c.AgentID, "session_id": &c.SessionID, "tool_id": &c.ToolID, "operation": &c.Operation, "call_id": &c.CallID}
+	words := map[string]*string{"agent_id": &c.AgentID, "session_id": &c.SessionID, "tool_id": &c.ToolID,
+		"operation": &c.Operation, "call_id": &c.CallID}
 	objects := map[string]*exact.Value{"args": &c.Args, "context": &c.Context}
 	for name, value := range doc.Root().Members() {
 		switch word, object := words[name], objects[name]; {
@@ -342,7 +352,8 @@ func readCall(text []byte) (*chain.Call, error) {
 		case object != nil && value.Kind() == exact.Object:
 			*object = value
 		case word == nil && object == nil:
-			return nil, fmt.Errorf("call.%s: unknown; a call has agent_id, session_id, tool_id, operation, call_id, args and context", Printable(name, 80))
+			return nil, fmt.Errorf("call.%s: unknown; a call has agent_id, session_id, tool_id, operation, call_id, args "+
+				"and context", Printable(name, 80))
 		default:
 			return nil, fmt.Errorf("call.%s: %s does not fit", name, value.Kind())
 		}

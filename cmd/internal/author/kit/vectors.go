@@ -36,8 +36,8 @@ type Vectors struct {
 	List   []Vector
 }
 
-// Vector is one input and what is wanted. It is about a scan (Text, Findings), about a check (Call, Decision), or about an
-// Error of either.
+// Vector is one input and what is wanted. It is about a scan (Text, Findings), about a check (Call, Decision), or about
+// an Error of either.
 type Vector struct {
 	Name     string
 	Line     int
@@ -264,9 +264,11 @@ func (r *vectorReader) findings(list *yaml.Node, v *Vector) error {
 		case f.Kind == "":
 			return r.fail(n, "kind is missing")
 		case f.Start < 0 || f.End <= f.Start || f.End > len(v.Text):
-			return r.fail(n, "start %d and end %d: want 0 ≤ start < end ≤ %d, the bytes of the text", f.Start, f.End, len(v.Text))
+			return r.fail(n, "start %d and end %d: want 0 ≤ start < end ≤ %d, the bytes of the text", f.Start, f.End,
+				len(v.Text))
 		case text != nil && v.Text[f.Start:f.End] != *text:
-			return r.fail(n, "text: bytes %d–%d are %q, not %q", f.Start, f.End, Printable(v.Text[f.Start:f.End], 80), Printable(*text, 80))
+			return r.fail(n, "text: bytes %d–%d are %q, not %q", f.Start, f.End, Printable(v.Text[f.Start:f.End], 80),
+				Printable(*text, 80))
 		}
 		v.Findings = append(v.Findings, f)
 	}

@@ -54,7 +54,8 @@ func (r *vectorReader) members(n *yaml.Node, read map[string]func(*yaml.Node) er
 		f := read[key]
 		switch {
 		case f == nil:
-			return r.fail(n.Content[i], "%q: unknown key, want one of %s", Printable(key, 80), strings.Join(slices.Sorted(maps.Keys(read)), ", "))
+			return r.fail(n.Content[i], "%q: unknown key, want one of %s", Printable(key, 80),
+				strings.Join(slices.Sorted(maps.Keys(read)), ", "))
 		case seen[key]:
 			return r.fail(n.Content[i], "%q is given twice", key)
 		}

@@ -1,0 +1,60 @@
+package core
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/regular"
+)
+
+// maxPEM is the most that is read of a file of certificates or keys, bytes.
+const maxPEM = 4 << 20
+
+// tlsConfig reads the files of a section. Its errors name the key and where it was written.
+func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, error) {
+	if !c.Enabled() {
+		return nil, nil
+	}
+	bad := func(key, format string, args ...any) error {
+		key = section + "." + key
+		return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
+	}
+	read := func(key string, path config.Path) ([]byte, error) {
+		text, err := regular.Read(string(path), maxPEM)
+		var file *fs.PathError
+		if errors.As(err, &file) {
+			err = bad(key, "cannot read %s: %v", path, file.Err)
+		}
+		return text, err
+	}
+	cert, err := read("cert", c.Cert)
+	if err != nil {
+		return nil, err
+	}
+	key, err := read("key", c.Key)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, bad("cert", "cannot use %s with %s: %s", c.Cert, c.Key, strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	if c.ClientCA == "" {
+		return out, nil
+	}
+	authorities, err := read("client_ca", c.ClientCA)
+	if err != nil {
+		return nil, err
+	}
+	out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
+	if !out.ClientCAs.AppendCertsFromPEM(authorities) {
+		return nil, bad("client_ca", "%s has no certificate in PEM form", c.ClientCA)
+	}
+	return out, nil
+}

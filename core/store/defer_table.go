@@ -1,0 +1,106 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+type callKey struct{ key, agent, call string }
+
+// state is what the sequencer's goroutine alone may touch.
+type state struct {
+	live     map[string]*Defer     // pending and approved, by token
+	alike    map[[32]byte][]*Defer // pending and approved, by the digest of the call
+	byCall   map[callKey]string    // token of a live defer, by the call that asked
+	pending  map[string]int        // per key
+	watchers map[string][]chan struct{}
+	undone   map[killName]*Kill // undone in this batch
+	counters counters
+	dropped  uint64          // the minute in which old counters went last
+	dues     dues            // when to look at which live defer
+	dueOf    map[string]*due // by its token
+}
+
+func newState() *state {
+	return &state{live: map[string]*Defer{}, alike: map[[32]byte][]*Defer{}, byCall: map[callKey]string{},
+		pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{},
+		dueOf: map[string]*due{}}
+}
+
+// sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
+func (st *state) sorted(fits func(*Defer) bool) []*Defer {
+	var out []*Defer
+	for _, d := range st.live {
+		if fits(d) {
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Defer) int { return strings.Compare(a.Token, b.Token) })
+	return out
+}
+
+func (s *Store) loadDefers(st *state) error {
+	return s.scan(prefixLive, func(key, _ []byte) error {
+		row, found, err := s.get(keyStr(prefixDefer, string(key[1:])))
+		if err != nil {
+			return err
+		}
+		d := &Defer{}
+		if !found {
+			return fmt.Errorf("a live defer has no row")
+		}
+		if err := json.Unmarshal(row, d); err != nil {
+			return fmt.Errorf("a defer cannot be read: %w", err)
+		}
+		st.add(d)
+		st.remind(d, s.ends(d))
+		if err := s.loadJoined(d); err != nil {
+			return err
+		}
+		s.open.put(d, false)
+		return nil
+	})
+}
+
+func (st *state) add(d *Defer) {
+	st.live[d.Token] = d
+	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token
+	st.alike[d.Digest] = append(st.alike[d.Digest], d)
+	if d.Status == Pending {
+		st.pending[d.KeyID]++
+	}
+}
+
+// drop takes a call that has ended off the lists of live ones.
+func (st *state) drop(d *Defer) {
+	delete(st.live, d.Token)
+	rest := slices.DeleteFunc(st.alike[d.Digest], func(o *Defer) bool { return o == d })
+	if st.alike[d.Digest] = rest; len(rest) == 0 {
+		delete(st.alike, d.Digest)
+	}
+	if asked := (callKey{d.KeyID, d.AgentID, d.CallID}); st.byCall[asked] == d.Token {
+		delete(st.byCall, asked)
+	}
+}
+
+// unpend takes d out of the count of pending ones.
+func (st *state) unpend(d *Defer) {
+	if st.pending[d.KeyID]--; st.pending[d.KeyID] <= 0 {
+		delete(st.pending, d.KeyID)
+	}
+}
+
+// wakeApproved wakes those who poll a call whose row says approved: its sign-offs may count again.
+func (st *state) wakeApproved() {
+	for token, waiting := range st.watchers {
+		if d := st.live[token]; d == nil || d.Status != Approved {
+			continue
+		}
+		delete(st.watchers, token)
+		for _, ch := range waiting {
+			close(ch)
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/yett-dev/yett/sdk"
+)
+
+// grantTable holds the grants that may still be spent.
+type grantTable struct {
+	mu       sync.RWMutex
+	byID     map[string]*Grant
+	byAgent  map[string][]*Grant // exact agents
+	patterns []*Grant
+
+	// of the sequencer
+	lines map[string]int // how many of byID each issuer has, its rolled keys together
+	swept time.Time      // when expired ones were dropped last
+}
+
+func (t *grantTable) add(g *Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[g.ID] == nil {
+		t.lines[g.line]++
+	}
+	t.byID[g.ID] = g
+	if isPattern(g.AgentID) {
+		t.patterns = append(t.patterns, g)
+		return
+	}
+	t.byAgent[g.AgentID] = append(t.byAgent[g.AgentID], g)
+}
+
+func (t *grantTable) drop(g *Grant) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byID[g.ID] != nil {
+		delete(t.byID, g.ID)
+		if t.lines[g.line]--; t.lines[g.line] == 0 {
+			delete(t.lines, g.line)
+		}
+	}
+	is := func(x *Grant) bool { return x == g }
+	if isPattern(g.AgentID) {
+		t.patterns = slices.DeleteFunc(t.patterns, is)
+		return
+	}
+	if left := slices.DeleteFunc(t.byAgent[g.AgentID], is); len(left) > 0 {
+		t.byAgent[g.AgentID] = left
+	} else {
+		delete(t.byAgent, g.AgentID)
+	}
+}
+
+// GrantCall is what of a call grants look at.
+type GrantCall struct {
+	AgentID, ToolID, Operation, SessionID string
+	RuleID                                string // the rule that decides, where Quorums names none
+	Policy                                string
+	Quorums                               []sdk.Quorum // with the rule of each step that defers the call
+}
+
+// GrantsFor lists the grants that may permit such a call, the narrowest first. args_match is the caller's to look at;
+// what of them is left is decided when one is spent.
+func (s *Store) GrantsFor(c *GrantCall) []*Grant {
+	t := &s.grants
+	t.mu.RLock()
+	var out []*Grant
+	for _, list := range [...][]*Grant{t.byAgent[c.AgentID], t.patterns} {
+		for _, g := range list {
+			if g.covers(c) {
+				out = append(out, g)
+			}
+		}
+	}
+	t.mu.RUnlock()
+	slices.SortFunc(out, narrower)
+	return out
+}
+
+func (s *Store) loadGrants() error {
+	s.grants.byID, s.grants.byAgent, s.grants.lines = map[string]*Grant{}, map[string][]*Grant{}, map[string]int{}
+	now := s.set.Now()
+	return s.scan(prefixGrant, func(_, value []byte) error {
+		g, err := s.readGrant(value)
+		if err == nil && g.Status(now) == "live" {
+			s.grants.add(g)
+		}
+		return err
+	})
+}
+
+func (s *Store) readGrant(row []byte) (*Grant, error) {
+	g := &Grant{}
+	if err := json.Unmarshal(row, g); err != nil {
+		return nil, fmt.Errorf("a grant cannot be read: %w", err)
+	}
+	if !g.RevokedAt.IsZero() {
+		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
+	}
+	g.line = s.line(g.IssuedBy)
+	n, found, err := s.get(keyStr(prefixUses, g.ID))
+	if err != nil {
+		return nil, err
+	}
+	if found && len(n) == 8 {
+		g.uses.Store(binary.BigEndian.Uint64(n))
+	}
+	return g, nil
+}
+
+// Grants calls fn with grants, newest first, ended ones too, from behind the id after on ("" is the newest). It ends
+// when fn says so.
+func (s *Store) Grants(after string, fn func(*Grant) bool) error {
+	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixGrant}, UpperBound: upper(prefixGrant)})
+	if err != nil {
+		return fmt.Errorf("read grants: %w", err)
+	}
+	ok := false
+	if after == "" {
+		ok = it.Last()
+	} else {
+		ok = it.SeekLT(keyStr(prefixGrant, after))
+	}
+	for ; ok; ok = it.Prev() {
+		s.grants.mu.RLock()
+		g := s.grants.byID[string(it.Key()[1:])]
+		s.grants.mu.RUnlock()
+		if g == nil {
+			if g, err = s.readGrant(it.Value()); err != nil {
+				return errors.Join(err, it.Close())
+			}
+		}
+		if !fn(g) {
+			break
+		}
+	}
+	return errors.Join(it.Error(), it.Close())
+}

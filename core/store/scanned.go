@@ -1,0 +1,97 @@
+package store
+
+import (
+	"github.com/yett-dev/yett/sdk"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// Scanned records one scan.
+type Scanned struct {
+	Key       *Key
+	By        Who
+	ScanID    string
+	AgentID   string
+	SessionID string
+	ToolID    string
+	Bytes     int
+	Outcome   string
+	Code      string
+	Reason    string
+	Policy    string
+	Findings  []ScannedFinding
+	Receipts  []wire.Receipt
+	LatencyUS int64
+	Stream    *ScannedPiece // nil: a whole text
+
+	Killed bool // out: a kill covers the stream, so the piece is recorded as denied
+}
+
+// ScannedPiece says which piece of a stream was scanned.
+type ScannedPiece struct {
+	ID       string
+	Offset   int
+	Final    bool
+	Settled  int    // bytes of the stream that all answers so far stand for
+	Released int    // bytes that all answers so far gave
+	Before   [2]int // Settled and Released before this piece: what holds when it is denied
+}
+
+// denied makes the piece's record that of a denial by a kill.
+func (c *Scanned) denied() {
+	c.Killed = true
+	c.Outcome, c.Code, c.Reason = "DENIED", sdk.ReasonKillSwitch, "a kill is in effect"
+	c.Stream.Settled, c.Stream.Released = c.Stream.Before[0], c.Stream.Before[1]
+}
+
+// ScannedFinding is a finding as the log keeps it: where and what kind, with a keyed hash of the text, never the text.
+type ScannedFinding struct {
+	Kind, Scanner, Severity, Action string
+	Start, End                      int
+	Hash                            string
+	Shadow                          bool // of a step in shadow mode: without effect
+}
+
+func (c *Scanned) apply(tx *tx) error {
+	if err := c.Key.live(tx.now); err != nil {
+		return err
+	}
+	if c.Killed = false; c.Stream != nil && tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+		c.denied()
+	}
+	tx.touch(c.Key)
+	o := tx.record("scan")
+	c.By.write(&o)
+	o.Str("scan_id", c.ScanID)
+	o.Str("agent_id", c.AgentID)
+	o.Str("session_id", c.SessionID)
+	o.Str("tool_id", c.ToolID)
+	o.Int("bytes", int64(c.Bytes))
+	if p := c.Stream; p != nil {
+		o.Str("stream_id", p.ID)
+		o.Int("offset", int64(p.Offset))
+		o.Bool("final", p.Final)
+		o.Int("settled", int64(p.Settled))
+		o.Int("released", int64(p.Released))
+	}
+	o.Str("outcome", c.Outcome)
+	o.Str("reason_code", c.Code)
+	o.Opt("reason", c.Reason)
+	o.Str("policy_version", c.Policy)
+	o.Int("latency_us", c.LatencyUS)
+	o.List("findings", len(c.Findings), func(i int, w *wire.Writer) {
+		f := &c.Findings[i]
+		w.Str("kind", f.Kind)
+		w.Str("scanner", f.Scanner)
+		w.Int("start", int64(f.Start))
+		w.Int("end", int64(f.End))
+		w.Str("severity", f.Severity)
+		w.Str("action", f.Action)
+		w.Str("hash", f.Hash)
+		if f.Shadow {
+			w.Bool("shadow", true)
+		}
+	})
+	o.List("scanned_by", len(c.Receipts), func(i int, w *wire.Writer) { c.Receipts[i].Members(w) })
+	tx.end(o)
+	return nil
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package wasmhost
-
-const raceDetector = false
