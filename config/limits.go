@@ -1,5 +1,7 @@
 package config
 
+import "github.com/yett-dev/yett/sdk/exact"
+
 // Limits bound what one request, one key and the whole server may use. Whatever runs into one is told which.
 type Limits struct {
 	AuthorizeBody      Size     `koanf:"authorize_body" default:"1MiB" min:"1KiB" max:"64MiB" doc:"Largest body of an authorize call or an action."`
@@ -32,6 +34,15 @@ type Limits struct {
 	Queued             Size     `koanf:"queued" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most bytes of all keys' calls that wait to be written. Kills and revocations are never refused."`
 	InFlight           int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once. The last quarter is for keys that have few."`
 }
+
+// JSON bounds what is parsed of a document.
+func (l *Limits) JSON() exact.Limits { return exact.Limits{Depth: l.Depth, Tokens: l.Tokens} }
+
+// Largest is the size of the largest body of all, bytes.
+func (l *Limits) Largest() int64 { return int64(max(l.AuthorizeBody, l.ScanBody)) }
+
+// Large is what the bodies over 64 KiB may hold together, bytes.
+func (l *Limits) Large() int64 { return int64(l.Bodies - l.Bodies/4) }
 
 func (l *Limits) validate(r *report) {
 	if l.HeaderRead > l.WholeRead {

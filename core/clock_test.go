@@ -2,66 +2,27 @@ package core
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/store"
-	"github.com/yett-dev/yett/core/supervise"
 )
-
-// Before anything was kept of the time, the newest record tells how far a clock may have come.
-func TestFirstClock(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		notes int
-		ahead time.Duration
-		doubt bool
-	}{
-		{"a new store", 0, 1000 * 24 * time.Hour, false},
-		{"the next morning", 1, 20 * time.Hour, false},
-		{"a hundred days later", 1, 100 * 24 * time.Hour, true},
-		{"a clock that went back", 1, -100 * 24 * time.Hour, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, err := store.Open(store.Settings{Dir: t.TempDir(), Now: time.Now, NewID: func() string {
-				return "sto_test"
-			}, Log: t.Logf})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for range c.notes {
-				if err := s.Commit(context.Background(), &store.Note{Type: "tick", By: store.Who{Principal: "test"}}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			clock, err := firstClock(s, time.Now().Add(c.ahead), supervise.Uptime)
-			if err != nil || clock.InDoubt() != c.doubt {
-				t.Errorf("%+v: %v", clock, err)
-			}
-			if err := s.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// The uptime goes on, and names its boot.
-func TestUptime(t *testing.T) {
-	boot, up := supervise.Uptime()
-	again, later := supervise.Uptime()
-	if boot == "" || strings.TrimSpace(boot) != boot || again != boot || up <= 0 || later < up {
-		t.Errorf("%q %v, then %q %v", boot, up, again, later)
-	}
-}
 
 // A step of the clock before a start is recorded and shown, and no record goes.
 func TestClockInDoubtIsShown(t *testing.T) {
 	g, _ := benchGatewayOf(t, "version: 1\nserver: {metrics: off}\nconsole: {enabled: false}\nsocket: {enabled: "+
 		"false}\naudit: {retention: {max_age: 90d}}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n")
-	g.clock.At = time.Now().Add(-100 * 24 * time.Hour)
-	g.clock.Boot, g.clock.Up = "another boot", 0
-	g.feeds.apply(g.gen.Load())
+	known, err := json.Marshal(feed.Clock{At: time.Now().Add(-100 * 24 * time.Hour), Boot: "another boot"})
+	if err == nil {
+		err = g.store.Commit(context.Background(), &store.KeepClock{Known: known})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.feeds.Apply(g.gen.Load())
 	detail := ""
 	for end := time.Now().Add(30 * time.Second); detail == "" && time.Now().Before(end); {
 		for _, p := range g.ready() {

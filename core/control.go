@@ -2,8 +2,6 @@ package core
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -47,10 +45,10 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 					Detail: g.withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
-		if f := g.feeds.find(m.Name); f != nil {
-			s := f.pump.Status()
+		if f := g.feeds.Find(m.Name); f != nil {
+			s := f.Status()
 			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes,
-				LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.trouble(s)}
+				LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.Trouble(s)}
 		}
 		out = append(out, row)
 	}
@@ -68,7 +66,7 @@ func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, 
 	if m == nil {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "no plugin %q is loaded", name)
 	}
-	f := g.feeds.find(name)
+	f := g.feeds.Find(name)
 	switch {
 	case m.Process == nil:
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name",
@@ -78,9 +76,9 @@ func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, 
 	}
 	// A record that ends the process does not pause its subscriber, it brings the plugin into quarantine: that one can be
 	// skipped too.
-	if f != nil && (skip || f.pump.Status().State == feed.StatePaused) {
-		if err := f.pump.Resume(ctx, asker(who), skip); err != nil {
-			return pumpError(err, "name", name)
+	if f != nil && (skip || f.Status().State == feed.StatePaused) {
+		if err := f.Resume(ctx, who, skip); err != nil {
+			return err
 		}
 	}
 	if down(m.Process.Status()) {
@@ -102,34 +100,16 @@ func down(s prochost.Status) bool {
 
 // ReplayPlugin implements admin.Control.
 func (g *Gateway) ReplayPlugin(ctx context.Context, who store.Who, name string, from uint64) error {
-	f := g.feeds.find(name)
+	f := g.feeds.Find(name)
 	if f == nil {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "name", "no subscriber %q is given the log", name)
 	}
-	if err := f.pump.Replay(ctx, asker(who), from); err != nil {
-		return pumpError(err, "from", name)
-	}
-	return nil
+	return f.Replay(ctx, who, from)
 }
 
 // ForgetPlugin implements admin.Control.
 func (g *Gateway) ForgetPlugin(ctx context.Context, who store.Who, name string) (uint64, error) {
-	return g.feeds.forget(ctx, who, name)
-}
-
-// pumpError says whose fault a refusal is: the disk's, the moment's, or that of what was asked for.
-func pumpError(err error, field, name string) error {
-	if e, ok := errors.AsType[*sdk.Error](err); ok {
-		return &sdk.Error{Code: e.Code, Msg: fmt.Sprintf("subscriber %q: %v", name, err)}
-	}
-	if errors.Is(err, feed.ErrClosed) {
-		return sdk.Errf(sdk.CodeConflict, "subscriber %q is being replaced or ended; try again", name)
-	}
-	return sdk.FieldErrf(sdk.CodeInvalidField, field, "subscriber %q: %v", name, err)
-}
-
-func asker(w store.Who) feed.Who {
-	return feed.Who{Principal: w.Principal, Method: w.Method, Surface: w.Surface, Peer: w.Peer}
+	return g.feeds.Forget(ctx, who, name)
 }
 
 // shownPlugins is what the console shows of plugins.
@@ -158,11 +138,7 @@ func (g shownPlugins) Plugins() []console.Plugin {
 // Config implements console.Plugins.
 func (g shownPlugins) Config() console.Config {
 	out := console.Config{Policy: g.gen.Load().Policy}
-	if last := g.reloaded.Load(); last != nil {
-		out.Reloaded = last.at
-		if last.err != nil {
-			out.Error = g.withWords(last.err.Error(), chain.Words(last.err))
-		}
-	}
+	out.Reloaded, _ = g.reloads.Last()
+	out.Error = g.reloads.WhyMasked()
 	return out
 }

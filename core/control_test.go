@@ -1,15 +1,11 @@
 package core
 
 import (
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/loaded"
+	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/prochost"
-	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 )
 
@@ -36,38 +32,23 @@ func TestDown(t *testing.T) {
 
 // The console says which configuration is in force and how the last reload ended, from the first on.
 func TestConfigForTheConsole(t *testing.T) {
-	g := &Gateway{}
-	gen := &loaded.Generation{Config: &config.Config{}}
-	gen.Policy = "p-1"
-	g.gen.Store(gen)
-	if c := (shownPlugins{g}).Config(); c.Policy != "p-1" || !c.Reloaded.IsZero() || c.Error != "" {
+	w := newWorld(t, func(w *world) { w.write("", "", "") })
+	show := func() console.Config { return shownPlugins{w.g}.Config() }
+	policy := w.g.gen.Load().Policy
+	if c := show(); c.Policy != policy || !c.Reloaded.IsZero() || c.Error != "" {
 		t.Errorf("before any reload: %+v", c)
 	}
-	g.ended(nil, nil, errors.New("no such key"))
-	if c := (shownPlugins{g}).Config(); c.Reloaded.IsZero() || !strings.Contains(c.Error, "no such key") ||
-		c.Policy != "p-1" {
+	w.write("", "", "audits: {}\n")
+	if _, err := w.reload(); err == nil {
+		t.Fatal("an unknown key is taken")
+	}
+	if c := show(); c.Reloaded.IsZero() || !strings.Contains(c.Error, "audits") || c.Policy != policy {
 		t.Errorf("refused: %+v", c)
 	}
-	g.ended(nil, nil, nil)
-	if c := (shownPlugins{g}).Config(); c.Reloaded.IsZero() || c.Error != "" {
+	w.put("rules.yaml", strings.Replace(worldRules, "all", "every", 1))
+	w.write("", "", "")
+	w.reloads()
+	if c := show(); c.Reloaded.IsZero() || c.Error != "" || c.Policy == policy {
 		t.Errorf("went well: %+v", c)
-	}
-}
-
-// The names in an error have a limit, and what is left out is said.
-func TestWithCursors(t *testing.T) {
-	all := map[string]store.Cursor{}
-	if got := withCursors(all); got != "no subscriber has one" {
-		t.Errorf("none: %s", got)
-	}
-	all["siem"], all["mail"] = store.Cursor{}, store.Cursor{}
-	if got := withCursors(all); got != "these have one: mail, siem" {
-		t.Errorf("two: %s", got)
-	}
-	for i := range maxListed {
-		all[fmt.Sprint("s", i)] = store.Cursor{}
-	}
-	if got := withCursors(all); !strings.HasSuffix(got, " and 2 more") || strings.Count(got, ",") != maxListed-1 {
-		t.Errorf("many: %s", got)
 	}
 }

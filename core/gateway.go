@@ -4,15 +4,14 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,17 +20,16 @@ import (
 	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/datadir"
-	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
-	"github.com/yett-dev/yett/core/quote"
+	"github.com/yett-dev/yett/core/reload"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/subscribers"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // Options are what the program gives besides the configuration.
@@ -60,12 +58,12 @@ type Gateway struct {
 	lock    *datadir.Lock
 	cfg     *config.Config
 	opts    Options
+	pepper  []byte
 	store   *store.Store
-	clock   feed.Clock // what was known of the time at the start
 	signer  *audit.Signer
 	pool    *loaded.Pool
 	gen     atomic.Pointer[loaded.Generation]
-	feeds   *feeds
+	feeds   *subscribers.Set
 	states  *loaded.StateLog
 	service *ops.Service
 	http    *httpd.Server
@@ -78,11 +76,8 @@ type Gateway struct {
 	shown   *obs.Server // nil: server.metrics is off
 	served  chan error
 
-	reloading  sync.Mutex                 // one at a time
-	reloaded   atomic.Pointer[lastReload] // nil: none yet
-	reloads    [2]atomic.Uint64           // that went well; that were refused
-	closing    chan struct{}
-	background sync.WaitGroup
+	reloads *reload.Reloader
+	closing chan struct{}
 
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
@@ -103,75 +98,76 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	supervise.OnLeftEnded(func(pid int, name string) {
 		opts.Log("ended process %d (%s): a gateway that was killed had left it running", pid, name)
 	})
-	dir, err := filepath.Abs(string(cfg.Storage.Path)) // the working directory is not ours to rely on
-	if err != nil {
-		return g, fmt.Errorf("data directory: %w", err)
+	for _, step := range []func(context.Context) error{g.openData, g.build, g.listenHTTP, g.listenConsole} {
+		if err := step(ctx); err != nil {
+			return g, err
+		}
 	}
+	return g, nil
+}
+
+// openData locks the data directory and opens what lies in it.
+func (g *Gateway) openData(context.Context) (err error) {
+	dir, err := filepath.Abs(string(g.cfg.Storage.Path)) // the working directory is not ours to rely on
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	g.dir = dir
 	if err := datadir.Make(dir); err != nil {
-		return g, err
+		return err
 	}
 	// before anything is made: of two first starts one makes the secrets
 	if g.lock, err = datadir.Acquire(dir); err != nil {
-		return g, err
+		return err
 	}
 	if err := datadir.CheckSecrets(dir); err != nil {
-		return g, err
+		return err
 	}
-	pepper, err := datadir.Secret(filepath.Join(dir, "pepper"), 32)
-	if err != nil {
-		return g, fmt.Errorf("pepper: %w", err)
+	if g.pepper, err = datadir.Secret(filepath.Join(dir, "pepper"), 32); err != nil {
+		return fmt.Errorf("pepper: %w", err)
 	}
 	// before the store: a crash between must not part them
 	if _, err := datadir.Secret(filepath.Join(dir, "audit.key"), 32); err != nil {
-		return g, fmt.Errorf("audit signing key: %w", err)
+		return fmt.Errorf("audit signing key: %w", err)
 	}
 	if err := datadir.Private(filepath.Join(dir, "db")); err != nil {
-		return g, fmt.Errorf("data directory: %w", err)
+		return fmt.Errorf("data directory: %w", err)
 	}
-	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: opts.Log,
-		OnFatal: opts.OnFatal, Secret: pepper,
-		QueuedPerKey: int(cfg.Limits.QueuedPerKey), Queued: int(cfg.Limits.Queued)}); err != nil {
-		return g, err
+	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.opts.Log,
+		OnFatal: g.opts.OnFatal, Secret: g.pepper,
+		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
+		return err
 	}
-	if g.clock, err = firstClock(g.store, time.Now(), supervise.Uptime); err != nil {
-		return g, err
-	}
-	if g.signer, err = audit.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
-		return g, err
-	}
-	cache := opts.CacheDir
-	if cache == "" {
-		cache = filepath.Join(dir, "cache")
-	}
-	g.dir = dir
-	if g.pool, err = loaded.NewPool(ctx, cache, opts.Version, opts.Log, g.states.Note); err != nil {
-		return g, err
-	}
-	gen, err := loaded.Build(ctx, cfg, g.pool, false)
-	if err != nil {
-		return g, configError{err}
-	}
-	g.gen.Store(gen)
-	g.service = g.newService(pepper)
-	g.feeds = newFeeds(g)
-	if err := g.listen(); err != nil {
-		return g, err
-	}
-	return g, g.listenConsole(ctx)
+	g.signer, err = audit.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID())
+	return err
 }
 
-func (g *Gateway) newService(pepper []byte) *ops.Service {
-	l, d := g.cfg.Limits, g.cfg.Defers
-	return ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation {
+// build makes the first generation of rules, modules and plugins, and what stands on it.
+func (g *Gateway) build(ctx context.Context) error {
+	cache := cmp.Or(g.opts.CacheDir, filepath.Join(g.dir, "cache"))
+	var err error
+	if g.pool, err = loaded.NewPool(ctx, cache, g.opts.Version, g.opts.Log, g.states.Note); err != nil {
+		return err
+	}
+	gen, err := loaded.Build(ctx, g.cfg, g.pool, false)
+	if err != nil {
+		return configError{err}
+	}
+	g.gen.Store(gen)
+	g.service = ops.New(ops.Settings{Store: g.store, Generation: func() *ops.Generation {
 		return &g.gen.Load().Generation
-	}, Pepper: pepper, Now: time.Now, Random: random,
-		NameBytes: l.Name, DeferTTL: d.TTL.Std(), MaxDeferTTL: d.MaxTTL.Std(), ApprovedTTL: d.ApprovedTTL.Std(),
-		MaxDefers: l.PendingPerKey, MaxJoined: l.ActionsPerApproval, LongPolls: l.LongPollsPerKey, RatePerKey: l.RatePerKey,
-		Grants: l.Grants, GrantsPerKey: l.GrantsPerKey, Streams: l.StreamsPerKey,
-		ScanStreams: ops.ScanStreamLimits{PerKey: l.ScanStreams, Held: int(l.ScanStream),
-			Share: scanShare(int64(l.ScanStream), int64(l.ScanStreamsAll)), Memory: int64(l.ScanStreamsAll),
-			Idle: l.ScanIdle.Std()}, Match: match, Policy: loaded.CompilePolicy, Version: g.opts.Version, Log: g.store,
-		Observer: g.metrics})
+	}, Pepper: g.pepper, Now: time.Now, Random: random, Limits: g.cfg.Limits, Defers: g.cfg.Defers, Match: match,
+		Policy: loaded.CompilePolicy, Version: g.opts.Version, Log: g.store, Observer: g.metrics})
+	clock, err := subscribers.FirstClock(g.store, time.Now(), supervise.Uptime)
+	if err != nil {
+		return err
+	}
+	g.feeds = subscribers.New(subscribers.Settings{Store: g.store, Service: g.service, InForce: g.gen.Load,
+		Clock: clock, Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) },
+		Log: g.opts.Log})
+	g.reloads = reload.New(reload.Settings{Load: g.opts.Load, ConfigFile: g.opts.ConfigFile, Version: g.opts.Version,
+		Pool: g.pool, Service: g.service, InForce: &g.gen, Applied: g.feeds.Apply, Log: g.opts.Log})
+	return nil
 }
 
 // match compiles a standing grant's args_match.
@@ -181,85 +177,6 @@ func match(expr string) (ops.Matcher, error) {
 		return nil, err // not a nil *Match in an interface
 	}
 	return m, nil
-}
-
-func (g *Gateway) listen() (err error) {
-	l := g.cfg.Limits
-	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
-		DenyStatus:    g.cfg.Server.DenyStatus,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody), HeaderBytes: int(l.Headers),
-		JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, NameBytes: l.Name,
-		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), Idle: l.Idle.Std(), Connections: l.Connections,
-		InFlight: l.InFlight, FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer,
-		Bodies: int64(l.Bodies), BodiesPerKey: int64(l.BodiesPerKey), Proxies: g.cfg.Server.Proxies(),
-		Timeout: longest, Flight: g.service, Log: g.opts.Log}
-	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
-		return err
-	}
-	if set.TLS != nil {
-		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
-			Bytes: set.TLS.Certificates[0].Certificate[0]}))
-	}
-	g.http = httpd.New(set)
-	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
-		return listenError("server.listen: ", err)
-	}
-	if !g.cfg.Server.MetricsOff() {
-		g.gauges()
-		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, g.opts.Log); err != nil {
-			return listenError("", err)
-		}
-	}
-	return nil
-}
-
-// scanShare is what the scan streams of one key may hold of what all may: a quarter, or two whole streams where that is
-// more.
-func scanShare(one, all int64) int64 { return min(max(all/4, 6*one), all) }
-
-// longest bounds one operation; a long poll of 60 s fits in.
-const longest = 75 * time.Second
-
-func (g *Gateway) ready() []httpd.Part {
-	parts := []httpd.Part{{Name: "store", OK: true}, {Name: "audit", OK: true}}
-	if err := g.store.Healthy(); err != nil {
-		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
-		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
-	}
-	for _, m := range g.gen.Load().Sorted() {
-		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
-		up, detail, s := m.Now()
-		parts = append(parts, httpd.Part{Name: "plugin " + m.Name, OK: up, Detail: detail, State: string(s.State),
-			Beside: true})
-	}
-	for _, f := range g.feeds.rows() {
-		s := f.pump.Status()
-		parts = append(parts, httpd.Part{Name: "subscriber " + f.name, OK: s.State == feed.StateDelivering,
-			Detail: f.detail(s), State: s.State, Beside: true})
-	}
-	if by := g.feeds.retention().Ahead; by > 0 {
-		parts = append(parts, httpd.Part{Name: "clock", Beside: true,
-			Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly",
-				by.Round(time.Second))})
-	}
-	if _, lost := g.logLost(); lost > 0 { // the log guards nothing: the gateway is ready all the same
-		parts = append(parts, httpd.Part{Name: "log", Beside: true,
-			Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})
-	}
-	parts = append(parts, g.confinement())
-	if last := g.reloaded.Load(); last != nil && last.err != nil {
-		parts = append(parts, httpd.Part{Name: "config", Beside: true,
-			Detail: "the last change was refused, the one before is in force: " +
-				quote.Begin(last.err.Error(), loaded.MaxNoted)})
-	}
-	return parts
-}
-
-func (g *Gateway) logLost() (total, unsaid uint64) {
-	if g.opts.LogLost == nil {
-		return 0, 0
-	}
-	return g.opts.LogLost()
 }
 
 // Start begins to answer and records the start. Wait tells when it ends.
@@ -278,8 +195,8 @@ func (g *Gateway) Start(ctx context.Context) error {
 		return err
 	}
 	g.states.Start(g.service.Note, g.closing)
-	g.feeds.apply(g.gen.Load())
-	g.background.Go(g.watch)
+	g.feeds.Apply(g.gen.Load())
+	g.reloads.Watch()
 	if g.sock != nil {
 		go func() { g.served <- g.sock.Serve() }()
 	}
@@ -317,9 +234,7 @@ func (g *Gateway) Close(ctx context.Context) error {
 func (g *Gateway) release(ctx context.Context) error {
 	var errs []error
 	supervise.OnLeftEnded(nil)
-	if g.pool != nil {
-		g.EndReloads()
-	}
+	g.EndReloads()
 	if g.sock != nil {
 		g.sock.Drain()
 	}
@@ -353,10 +268,12 @@ func (g *Gateway) release(ctx context.Context) error {
 		g.service.Close()
 	}
 	if g.feeds != nil {
-		errs = append(errs, g.feeds.close(ctx))
+		errs = append(errs, g.feeds.Close(ctx))
 	}
 	close(g.closing)
-	g.background.Wait()
+	if g.reloads != nil {
+		g.reloads.Close()
+	}
 	g.states.Wait()
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
@@ -368,6 +285,18 @@ func (g *Gateway) release(ctx context.Context) error {
 		errs = append(errs, g.lock.Release())
 	}
 	return errors.Join(errs...)
+}
+
+// Reload reads the configuration again and puts it in force, as reload.Reloader does.
+func (g *Gateway) Reload(ctx context.Context, who store.Who) (admin.Reloaded, error) {
+	return g.reloads.Reload(ctx, who)
+}
+
+// EndReloads gives up the reload that is running, and refuses those that come.
+func (g *Gateway) EndReloads() {
+	if g.reloads != nil {
+		g.reloads.End()
+	}
 }
 
 // URL is the address of the HTTP API.

@@ -17,21 +17,25 @@ func (g *Gateway) gauges() {
 		return float64(g.store.Seq())
 	})
 	m.Counter("yett_config_reloads_total", "Reloads that put a configuration in force.", nil, func() float64 {
-		return float64(g.reloads[0].Load())
+		applied, _ := g.reloads.Counts()
+		return float64(applied)
 	})
 	m.Counter("yett_config_refused_total", "Reloads that were refused; the configuration before them stayed.", nil,
-		func() float64 { return float64(g.reloads[1].Load()) })
+		func() float64 {
+			_, refused := g.reloads.Counts()
+			return float64(refused)
+		})
 	m.Gauge("yett_config_refused", "1 when the last reload was refused.", nil, func() float64 {
-		last := g.reloaded.Load()
-		return one(last != nil && last.err != nil)
+		_, err := g.reloads.Last()
+		return one(err != nil)
 	})
 	m.Counter("yett_retention_removed_total", "Records that retention has removed since its settings came into force.",
-		nil, func() float64 { return float64(g.feeds.retention().Records) })
+		nil, func() float64 { return float64(g.feeds.Retention().Records) })
 	m.Gauge("yett_retention_clock_ahead_seconds",
 		"How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
-		func() float64 { return g.feeds.retention().Ahead.Seconds() })
+		func() float64 { return g.feeds.Retention().Ahead.Seconds() })
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
-		return one(g.feeds.retention().Error != "")
+		return one(g.feeds.Retention().Error != "")
 	})
 	m.Counter("yett_log_lines_lost_total", "Lines of the server's log that were dropped because they could not be "+
 		"written.", nil, func() float64 {
@@ -153,9 +157,9 @@ func (g *Gateway) feedGauges() {
 		counter("yett_subscriber_dead_letters_total", "Records passed over after five failures."),
 		counter("yett_subscriber_failures_total", "Streams that ended because of a record."),
 	}, func(emit func([]string, ...float64)) {
-		for _, r := range g.feeds.rows() {
-			s := r.pump.Status()
-			emit([]string{r.name}, float64(s.LagRecords), float64(s.LagBytes), s.Lag.Seconds(), one(s.State == feed.StatePaused),
+		for _, r := range g.feeds.All() {
+			s := r.Status()
+			emit([]string{r.Name}, float64(s.LagRecords), float64(s.LagBytes), s.Lag.Seconds(), one(s.State == feed.StatePaused),
 				float64(s.Delivered), float64(s.Redelivered), float64(s.Lost), float64(s.DeadLetters), float64(s.Failures))
 		}
 	})

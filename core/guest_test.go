@@ -231,7 +231,7 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 		}
 	})
 	w.g.states.Start(w.g.service.Note, w.g.closing)
-	w.g.feeds.apply(w.g.gen.Load())
+	w.g.feeds.Apply(w.g.gen.Load())
 	made, err := w.g.Service().CreateKey(ctx, ops.KeySpec{Name: "test", Preset: "agent"}, operator)
 	if err == nil {
 		w.key, err = w.g.Service().KeyOf(made.Value)

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/admin"
-	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/core/watch"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -45,7 +43,7 @@ func TestReload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.put("bad.yaml", "rules:\n  - {id: bad, tools: [\"**\"], when: 'nope(', effect: deny}\n")
-			before, refused := w.g.gen.Load(), w.g.reloads[1].Load()
+			before, refused := w.g.gen.Load(), w.refused()
 			w.write(c.plugins, c.steps, c.more)
 			_, err := w.reload()
 			var e *sdk.Error
@@ -58,7 +56,7 @@ func TestReload(t *testing.T) {
 			if part := w.part("config"); !strings.Contains(part, c.why) {
 				t.Errorf("/readyz: %q", part)
 			}
-			if got := w.recorded("config_refused"); uint64(len(got)) != refused+1 || w.g.reloads[1].Load() != refused+1 ||
+			if got := w.recorded("config_refused"); uint64(len(got)) != refused+1 || w.refused() != refused+1 ||
 				!strings.Contains(got[refused], before.Policy) {
 				t.Errorf("%d refusals are recorded: %v", len(got), got)
 			}
@@ -181,7 +179,7 @@ func TestReloadIsGivenUp(t *testing.T) {
 	}()
 	w.until("the plugin is being started", func() bool { return w.left("configured") })
 	w.g.EndReloads()
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), errGoingDown.Error()) {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "the server is going down") {
 		t.Errorf("%v", err)
 	}
 	if got := w.ask("guest/x"); got != "DENY one" {
@@ -212,13 +210,10 @@ func TestReloadOfFilesThatHang(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("the end of the server waits for it")
 	}
-	if err := <-ended; err == nil || !strings.Contains(err.Error(), "reading it: "+errGoingDown.Error()) {
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "reading it: the server is going down") {
 		t.Errorf("%v", err)
 	}
 }
-
-// changed says whether the watcher would reload.
-func (w *world) changed() bool { return !w.g.settled(watch.Seen{}.Look(w.g.watched())) }
 
 // A change is tried once, whoever asks for it, and none is lost: not one during a reload, nor of what a refused one was
 // read from.
@@ -267,19 +262,19 @@ func TestWatch(t *testing.T) {
 		if step.asked {
 			_, _ = w.reload()
 		}
-		if got := w.changed(); got != step.changed {
+		if got := w.g.reloads.Changed(); got != step.changed {
 			t.Fatalf("%s: changed is %v; %v", step.name, got, w.part("config"))
 		}
 	}
 	if part := w.part("config"); part != "" {
 		t.Errorf("at last: %s", part)
 	}
-	full := fmt.Errorf("it could not be recorded: %w", &sdk.Error{Code: sdk.CodeAuditUnavailable, Msg: "the disk is full"})
-	var e *sdk.Error
-	if err := w.g.refuse(context.Background(), operator, full); !errors.As(err, &e) ||
-		e.Code != sdk.CodeAuditUnavailable || e.Field != "" {
-		t.Errorf("what is not the configuration's fault: %v", err)
-	}
+}
+
+// refused is how many reloads were refused.
+func (w *world) refused() uint64 {
+	_, refused := w.g.reloads.Counts()
+	return refused
 }
 
 func (w *world) remove(name string) {
@@ -295,22 +290,18 @@ const everything = "audit: {subscribers: [{use: guest, payload: %s}]}\n"
 func TestReloadOfASubscriber(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("subscriber", "waits"), "", fmt.Sprintf(everything, "full")) })
 	w.until("it is asked", func() bool { return w.left("asked") })
-	before := w.g.feeds.find("guest")
+	before, old := w.g.feeds.Find("guest"), w.g.gen.Load()
+	process := old.Plugins["guest"].Process
 	w.write(w.guest("subscriber", "waits"), "", fmt.Sprintf(everything, "digest"))
 	ended := make(chan error)
 	go func() {
 		_, err := w.reload()
 		ended <- err
 	}()
-	w.until("its end is waited for", func() bool {
-		w.g.feeds.mu.Lock()
-		defer w.g.feeds.mu.Unlock()
-		if w.g.feeds.running["guest"] != before {
-			t.Error("nobody could look while it ended")
-			return true
-		}
-		return before.ends
-	})
+	w.until("the other configuration is in force", func() bool { return w.g.gen.Load() != old })
+	if w.g.feeds.Find("guest") != before {
+		t.Error("it is not shown while it ends")
+	}
 	if part := w.part("subscriber guest"); part == "" {
 		t.Error("/readyz says nothing of it")
 	}
@@ -318,12 +309,13 @@ func TestReloadOfASubscriber(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if now := w.g.feeds.find("guest"); now == nil || now == before || now.process != before.process {
+	if now := w.g.feeds.Find("guest"); now == nil || now == before ||
+		w.g.gen.Load().Plugins["guest"].Process != process {
 		t.Errorf("%+v", now)
 	}
 	w.write("", "", "")
 	w.reloads()
-	if w.g.feeds.find("guest") != nil || w.part("subscriber guest") != "" {
+	if w.g.feeds.Find("guest") != nil || w.part("subscriber guest") != "" {
 		t.Error("it is still there")
 	}
 	if _, ok := w.g.store.Cursor("guest"); !ok {
@@ -350,12 +342,11 @@ func TestSkipOfARecordThatKills(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 	for want, err := range map[string]error{
-		"is stuck at no record":      w.g.ResumePlugin(ctx, operator, "guest", true),
-		"is a module":                w.g.ResumePlugin(ctx, operator, "secrets", false),
-		`no plugin "nobody"`:         w.g.ResumePlugin(ctx, operator, "nobody", false),
-		`no subscriber "nobody"`:     w.g.ReplayPlugin(ctx, operator, "nobody", 1),
-		"100000 was not delivered":   w.g.ReplayPlugin(ctx, operator, "guest", 100000),
-		"is being replaced or ended": pumpError(feed.ErrClosed, "name", "guest"),
+		"is stuck at no record":    w.g.ResumePlugin(ctx, operator, "guest", true),
+		"is a module":              w.g.ResumePlugin(ctx, operator, "secrets", false),
+		`no plugin "nobody"`:       w.g.ResumePlugin(ctx, operator, "nobody", false),
+		`no subscriber "nobody"`:   w.g.ReplayPlugin(ctx, operator, "nobody", 1),
+		"100000 was not delivered": w.g.ReplayPlugin(ctx, operator, "guest", 100000),
 	} {
 		var e *sdk.Error
 		if !errors.As(err, &e) || !strings.Contains(err.Error(), want) {

@@ -9,12 +9,13 @@ import (
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/subscribers"
 	"github.com/yett-dev/yett/sdk"
 )
 
 // What cannot be resumed or skipped is refused with the member that is wrong, and never quietly done in part.
 func TestResumeRefusals(t *testing.T) {
-	g := &Gateway{feeds: &feeds{}}
+	g := &Gateway{feeds: &subscribers.Set{}}
 	gen := &loaded.Generation{Config: &config.Config{},
 		Plugins: map[string]*loaded.Plugin{"secrets": {Name: "secrets"},
 			"entitle": {Name: "entitle", Process: &prochost.Plugin{}}}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/subscribers"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -183,11 +184,11 @@ func (w *world) scrape() string {
 func TestSubscribersWords(t *testing.T) {
 	s := feed.Status{State: feed.StatePaused, LagRecords: 3, Poison: 5, PoisonTries: 5, PoisonError: lastWords,
 		Detail: "record 5: " + lastWords}
-	r := &feeding{}
-	if got := r.detail(s); got != "paused, 3 records behind: stuck at record 5" {
+	r := &subscribers.Subscriber{}
+	if got := r.Detail(s); got != "paused, 3 records behind: stuck at record 5" {
 		t.Errorf("/readyz: %s", got)
 	}
-	if got := r.trouble(s); !strings.Contains(got, lastWords) {
+	if got := r.Trouble(s); !strings.Contains(got, lastWords) {
 		t.Errorf("an operator: %s", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
@@ -189,8 +190,10 @@ func (d *desk) open(change ...func(*Settings)) {
 	d.state = &faulty{State: people}
 	d.ops = ops.New(ops.Settings{Store: d.store, Generation: func() *ops.Generation {
 		return d.gen
-	}, Pepper: []byte("pepper"), Now: d.clock, Random: random, NameBytes: 256, Observer: silent{},
-		DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000, Grants: 10})
+	}, Pepper: []byte("pepper"), Now: d.clock, Random: random, Observer: silent{},
+		Limits: config.Limits{Name: 256, PendingPerKey: 1000, Grants: 10},
+		Defers: config.Defers{TTL: config.Duration(5 * time.Minute), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(5 * time.Minute)}})
 	set := Settings{Keys: d.ops, Approvals: d.ops, Plugins: &d.rack, State: d.state, Now: d.clock, Random: random,
 		Log: d.log, Version: "test"}
 	for _, fn := range change {

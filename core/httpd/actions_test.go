@@ -182,7 +182,7 @@ func TestGETWithABodyIsNeverASecondRequest(t *testing.T) {
 }
 
 func TestEvaluateIsAlways200(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.DenyStatus = 403 })
+	g := newGate(t, func(s *Settings) { s.Server.DenyStatus = 403 })
 	agent := g.key("agent", "authorize")
 	for _, path := range []string{"/v1/evaluate", "/v1/evaluate?deny_status=403"} {
 		a := g.send(agent, "POST", path, `{"agent_id":"a","tool_id":"deny","action_type":"tool_call","args":{}}`)

@@ -62,8 +62,8 @@ func (s *Server) admit(c *strictConn, h *head) *refusal {
 	}
 	at := edge.AddrOf(c.RemoteAddr())
 	r.peer = c.RemoteAddr().String()
-	if s.set.Proxies.Trusts(at) {
-		r.peer = s.set.Proxies.Client(at, values(h.raw, "x-forwarded-for"), values(h.raw, "forwarded")).String()
+	if s.proxies.Trusts(at) {
+		r.peer = s.proxies.Client(at, values(h.raw, "x-forwarded-for"), values(h.raw, "forwarded")).String()
 	}
 	return r
 }
@@ -144,10 +144,10 @@ func (s *Server) take(key string, n int64) error {
 	switch err := s.bodies.Take(key, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and "+
-			"this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+			"this one does not fit (limits.bodies_per_key)", s.set.Limits.BodiesPerKey)
 	case err != nil:
 		return sdk.Errf(sdk.CodeOverloaded, "the unanswered requests of all keys may hold %d bytes together, and this one "+
-			"does not fit (limits.bodies); try again in a second", s.set.Bodies)
+			"does not fit (limits.bodies); try again in a second", s.set.Limits.Bodies)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (s *Server) holdParsed(ctx *fasthttp.RequestCtx, key string, n int) error {
 	if h == nil { // the connection was closed meanwhile
 		return nil
 	}
-	if r := s.grow(sc, min(int64(n), s.set.BodiesPerKey-h.n, s.set.Bodies-s.set.Bodies/4-h.n)); r != nil {
+	if r := s.grow(sc, min(int64(n), int64(s.set.Limits.BodiesPerKey)-h.n, s.set.Limits.Large()-h.n)); r != nil {
 		return r.err
 	}
 	return nil
@@ -184,7 +184,7 @@ func (s *Server) holdAnswer(ctx *fasthttp.RequestCtx, key string, n int) error {
 	if !ok || n <= keptBytes {
 		return nil
 	}
-	h := &hold{key, min(int64(n), s.set.BodiesPerKey, s.set.Bodies-s.set.Bodies/4)}
+	h := &hold{key, min(int64(n), int64(s.set.Limits.BodiesPerKey), s.set.Limits.Large())}
 	if err := s.take(h.key, h.n); err != nil {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *Server) checkIdempotency(keys [][]byte) error {
 	case len(keys) > 1:
 		return sdk.FieldErrf(sdk.CodeInvalidField, idempotencyKey, "Idempotency-Key is there %d times; send one", len(keys))
 	case len(keys) == 1 && len(keys[0]) > 0:
-		return wire.CheckName(idempotencyKey, string(keys[0]), s.set.NameBytes, true)
+		return wire.CheckName(idempotencyKey, string(keys[0]), s.set.Limits.Name, true)
 	}
 	return nil
 }
@@ -256,11 +256,11 @@ const idempotencyKey = "Idempotency-Key"
 
 // checkLength refuses a body that is longer than the operation takes.
 func (s *Server) checkLength(op *ops.Op, n int64) error {
-	limit, name := s.set.AuthorizeBody, "limits.authorize_body"
+	limit, name := s.set.Limits.AuthorizeBody, "limits.authorize_body"
 	if op.Body == ops.ScanBody {
-		limit, name = s.set.ScanBody, "limits.scan_body"
+		limit, name = s.set.Limits.ScanBody, "limits.scan_body"
 	}
-	if n > limit {
+	if n > int64(limit) {
 		return sdk.Errf(sdk.CodeTooLarge, "the body is %d bytes long, more than the limit of %d (%s)", n, limit, name)
 	}
 	return nil

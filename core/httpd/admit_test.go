@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -15,7 +14,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // talk is one connection on which a test writes bytes and reads answers.
@@ -132,7 +132,7 @@ func TestContinueComesAfterTheKey(t *testing.T) {
 }
 
 func TestBodiesInFlightAreBounded(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey = 4<<20, 2<<20 })
 	a, b, c := g.key("a", "scan"), g.key("b", "scan"), g.key("c", "scan", "authorize")
 	begin := func(key, head string) *talk {
 		co := g.talk()
@@ -177,7 +177,7 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 
 // Many short values need far more memory than their text: that counts too. One body alone always fits.
 func TestParsedBodiesInFlightAreBounded(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey = 4<<20, 2<<20 })
 	agent, other := g.key("agent", "authorize", "scan"), g.key("other", "authorize")
 	holds := func(n int64) {
 		t.Helper()
@@ -229,7 +229,7 @@ func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 
 // A body that comes in one piece with its head was never asked about, but its parsed form counts like any other.
 func TestParsedBodiesThatComeWithTheirHeads(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey = 4<<20, 2<<20 })
+	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey = 4<<20, 2<<20 })
 	agent := g.key("agent", "authorize", "scan")
 	holds := func(n int64) {
 		t.Helper()
@@ -271,7 +271,7 @@ func TestParsedBodiesThatComeWithTheirHeads(t *testing.T) {
 // Who asks for long lists and does not read them holds a share of what bodies may hold, and no more.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 	// unread: small buffers
-	g := newGate(t, func(s *Settings) { s.Bodies, s.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute })
+	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey, s.unread = 4<<20, 1<<20, time.Minute })
 	agent, boss := g.key("agent", "authorize"), g.key("boss", "approve")
 	x := g.send(agent, "POST", "/v1/authorize",
 		fmt.Sprintf(`{"agent_id":"a","tool_id":"defer","args":{"text":"%s"}}`, strings.Repeat("x", 900<<10)))
@@ -324,7 +324,7 @@ func until(t testing.TB, what string, ok func() bool) {
 func TestSilentConnectionsKeepNobodyOut(t *testing.T) {
 	for name, keyless := range map[string]int{"one address has all places": 20, "one address has some": 8} {
 		t.Run(name, func(t *testing.T) {
-			g := newGate(t, func(s *Settings) { s.Connections, s.Keyless = 20, keyless })
+			g := newGate(t, func(s *Settings) { s.Limits.Connections, s.Limits.KeylessPer = 20, keyless })
 			agent := g.key("agent", "authorize")
 			kept := g.talk()
 			ask := func(c *talk) {
@@ -366,11 +366,10 @@ func TestFirstByteHasItsOwnLimit(t *testing.T) {
 
 func TestPeerBehindATrustedProxyIsTheClient(t *testing.T) {
 	for _, c := range []struct {
-		proxies edge.Proxies
+		proxies []string
 		want    string
-	}{{nil, "10.0.0.1:7"}, {edge.Proxies{netip.MustParsePrefix("10.0.0.0/8")}, "198.51.100.7"},
-		{edge.Proxies{netip.MustParsePrefix("127.0.0.0/8")}, "10.0.0.1:7"}} {
-		s := New(Settings{Proxies: c.proxies, Connections: 1})
+	}{{nil, "10.0.0.1:7"}, {[]string{"10.0.0.0/8"}, "198.51.100.7"}, {[]string{"127.0.0.0/8"}, "10.0.0.1:7"}} {
+		s := New(Settings{Server: config.Server{TrustedProxies: c.proxies}, Limits: testkit.Limits(t)})
 		var req fasthttp.Request
 		req.Header.Add("X-Forwarded-For", "203.0.113.1, 198.51.100.7")
 		var ctx fasthttp.RequestCtx

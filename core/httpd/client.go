@@ -41,7 +41,7 @@ func (c *client) begin(s *Server, key *store.Key, op *ops.Op) error {
 		c.begun = true
 		return nil
 	}
-	return noPlace(err, s.set.Connections, s.set.PerKey)
+	return noPlace(err, s.set.Limits.Connections, s.set.Limits.ConnectionsPerKey)
 }
 
 // end counts it out.
@@ -67,15 +67,15 @@ func noPlace(err error, all, each int) error {
 
 // peer is where a request came from, for the record: the other end of its connection, or what a trusted proxy says.
 func (s *Server) peer(ctx *fasthttp.RequestCtx, c *client) string {
-	if len(s.set.Proxies) == 0 {
+	if len(s.proxies) == 0 {
 		return c.addr
 	}
 	at := edge.AddrOf(ctx.RemoteAddr())
-	if !s.set.Proxies.Trusts(at) {
+	if !s.proxies.Trusts(at) {
 		return c.addr
 	}
 	h := &ctx.Request.Header
-	return s.set.Proxies.Client(at, texts(h.PeekAll("X-Forwarded-For")), texts(h.PeekAll("Forwarded"))).String()
+	return s.proxies.Client(at, texts(h.PeekAll("X-Forwarded-For")), texts(h.PeekAll("Forwarded"))).String()
 }
 
 func texts(values [][]byte) []string {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/config"
 )
 
 // TestNobodyKeepsAServerUp has clients that send nothing, or a part, while the server goes down: it ends, and who has
@@ -35,8 +37,10 @@ func TestNobodyKeepsAServerUp(t *testing.T) {
 		{name: "a part of a handshake", tls: true, send: func(string) string { return "\x16\x03\x01" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			const hour = config.Duration(time.Hour)
 			g := newGate(t, func(s *Settings) {
-				s.Idle, s.FirstByte, s.HeaderRead, s.WholeRead = time.Hour, time.Hour, time.Hour, time.Hour
+				s.Limits.Idle, s.Limits.FirstByte, s.Limits.HeaderRead, s.Limits.WholeRead =
+					hour, hour, hour, hour
 				if c.tls {
 					s.TLS = &tls.Config{}
 				}

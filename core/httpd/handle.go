@@ -163,7 +163,7 @@ func (s *Server) denyStatus(ctx *fasthttp.RequestCtx) int {
 	if string(ctx.QueryArgs().Peek("deny_status")) == "403" {
 		return fasthttp.StatusForbidden
 	}
-	return s.set.DenyStatus // a caller's 200 does not weaken it
+	return s.set.Server.DenyStatus // a caller's 200 does not weaken it
 }
 
 // run reads the request whole, finds who asks, and runs the operation.
@@ -183,7 +183,7 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	if !s.inFlight.Enter(key.ID, urgent) {
 		return nil, sdk.Errf(sdk.CodeTooManyRequests,
 			"more than %d requests at once, the last quarter of which is for keys that have few (limits.in_flight)",
-			s.set.InFlight)
+			s.set.Limits.InFlight)
 	}
 	defer s.inFlight.Leave(key.ID, urgent)
 	if err := c.begin(s, key, op); err != nil {
@@ -273,12 +273,12 @@ func (s *Server) parse(ctx *fasthttp.RequestCtx, r *route, w *work) error {
 		}
 		text = string(o.Close())
 	}
-	most := exact.MostSize(text, s.set.JSON)
+	most := exact.MostSize(text, s.set.Limits.JSON())
 	w.req.Params, w.large = w.params, len(text) > keptBytes || most > keptBytes
 	if err := s.holdParsed(ctx, w.req.Key.ID, most); err != nil {
 		return err
 	}
-	if err := w.doc.Parse(text, s.set.JSON); err != nil {
+	if err := w.doc.Parse(text, s.set.Limits.JSON()); err != nil {
 		return &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
 	w.req.Body = w.doc.Root()

@@ -17,39 +17,24 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/time/rate"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
-	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // Settings are what a Server needs.
 type Settings struct {
-	Service       *ops.Service
-	Ready         func() []Part // the rows of /readyz
-	Now           func() time.Time
-	NewID         func() string // request ids
-	Version       string        // shown in /openapi.json
-	TLS           *tls.Config   // nil: in clear
-	DenyStatus    int           // 200, or 403 for proxies that let every 2xx through
-	AuthorizeBody int64         // bytes
-	ScanBody      int64
-	HeaderBytes   int
-	JSON          exact.Limits
-	NameBytes     int
-	HeaderRead    time.Duration
-	WholeRead     time.Duration
-	Idle          time.Duration
-	FirstByte     time.Duration // from a connection's begin to its first byte; 0 is the guard's default
-	Connections   int
-	PerKey        int   // connections of one key; 0 is as many as Connections
-	Keyless       int   // connections of one address that have shown no valid key; 0 is as many as Connections
-	Bodies        int64 // bytes that the bodies of unanswered requests may hold; 0 is 256 MiB
-	BodiesPerKey  int64 // of one key; 0 is a quarter
-	Proxies       edge.Proxies
-	InFlight      int
-	Timeout       time.Duration // one operation, long polls apart
-	Flight        Flight        // nil: nobody asks which decisions are on their way
-	Log           func(format string, args ...any)
+	Service *ops.Service
+	Ready   func() []Part // the rows of /readyz
+	Now     func() time.Time
+	NewID   func() string // request ids
+	Version string        // shown in /openapi.json
+	TLS     *tls.Config   // nil: in clear
+	Server  config.Server
+	Limits  config.Limits
+	Timeout time.Duration // one operation, long polls apart
+	Flight  Flight        // nil: nobody asks which decisions are on their way
+	Log     func(format string, args ...any)
 
 	look   time.Duration // how often connections of stopped keys are looked for; tests change it
 	unread time.Duration // tests make it short; 0 is the contract's 30 s
@@ -87,17 +72,18 @@ type Server struct {
 	live     *liveConns
 	bodies   *edge.Budget
 	door     *edge.Door
+	proxies  edge.Proxies
 	openAPI  []byte
 }
 
 // New makes a Server for every HTTP operation of the table.
 func New(set Settings) *Server {
-	set.Bodies = cmp.Or(set.Bodies, 256<<20)
-	set.BodiesPerKey, set.Keyless = cmp.Or(set.BodiesPerKey, set.Bodies/4), cmp.Or(set.Keyless, set.Connections)
-	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
-	s := &Server{set: set, door: edge.NewDoor(set.Connections, set.Keyless).Share(set.PerKey),
-		stopping: make(chan struct{}), routes: routesOf(), bodies: edge.NewBudget(set.Bodies, set.BodiesPerKey),
-		inFlight: edge.NewCrowd(set.InFlight, ops.UrgentInFlight), openAPI: OpenAPI(set.Version)}
+	l := &set.Limits
+	l.ConnectionsPerKey = min(l.ConnectionsPerKey, l.Connections)
+	s := &Server{set: set, proxies: set.Server.Proxies(), stopping: make(chan struct{}), routes: routesOf(),
+		door:     edge.NewDoor(l.Connections, l.KeylessPer).Share(l.ConnectionsPerKey),
+		bodies:   edge.NewBudget(int64(l.Bodies), int64(l.BodiesPerKey)),
+		inFlight: edge.NewCrowd(l.InFlight, ops.UrgentInFlight), openAPI: OpenAPI(set.Version)}
 	s.base, s.cancel = context.WithCancel(context.Background())
 	s.live = &liveConns{all: map[*strictConn]struct{}{}}
 	if set.Service != nil { // pages alone need none
@@ -107,9 +93,9 @@ func New(set Settings) *Server {
 		Handler:                      s.handle,
 		ErrorHandler:                 s.framing,
 		ExpectHandler:                s.expect,
-		ReadBufferSize:               set.HeaderBytes + 1024,
-		MaxRequestBodySize:           int(max(set.AuthorizeBody, set.ScanBody)) + 1,
-		Concurrency:                  2*set.Connections + 1024, // never reached: the door says no before, and says why
+		ReadBufferSize:               int(l.Headers) + 1024,
+		MaxRequestBodySize:           int(l.Largest()) + 1,
+		Concurrency:                  2*l.Connections + 1024, // never reached: the door says no before, and says why
 		WriteTimeout:                 unread,
 		NoDefaultServerHeader:        true,
 		NoDefaultContentType:         true,
@@ -147,15 +133,16 @@ func (q quiet) Printf(format string, args ...any) {
 
 // Serve answers on ln until Shutdown. It closes ln.
 func (s *Server) Serve(ln net.Listener) error {
-	full := newTurned(s.set.Connections, s.set.TLS != nil, s.set.NewID)
-	ln = explained{s.door.Listen(ln, edge.NewAcceptor("http", s.set.Log), s.set.Proxies, full.away), full}
+	l := &s.set.Limits
+	full := newTurned(l.Connections, s.set.TLS != nil, s.set.NewID)
+	ln = explained{s.door.Listen(ln, edge.NewAcceptor("http", s.set.Log), s.proxies, full.away), full}
 	go s.door.Watch(s.base, cmp.Or(s.set.look, edge.WatchEvery), s.set.Service.Stopped)
 	if s.set.TLS != nil {
 		ln = tls.NewListener(ln, s.set.TLS)
 	}
-	return s.fast.Serve(newStrictListener(ln, StrictLimits{live: s.live, Idle: s.set.Idle, FirstByte: s.set.FirstByte,
-		HeaderRead: s.set.HeaderRead, WholeRead: s.set.WholeRead, HeaderBytes: s.set.HeaderBytes,
-		BodyBytes: max(s.set.AuthorizeBody, s.set.ScanBody), Unread: s.set.unread, gate: s}))
+	return s.fast.Serve(newStrictListener(ln, StrictLimits{live: s.live, Idle: l.Idle.Std(), FirstByte: l.FirstByte.Std(),
+		HeaderRead: l.HeaderRead.Std(), WholeRead: l.WholeRead.Std(), HeaderBytes: int(l.Headers),
+		BodyBytes: l.Largest(), Unread: s.set.unread, gate: s}))
 }
 
 // Door has the connections.

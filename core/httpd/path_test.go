@@ -69,7 +69,7 @@ func TestPathsThatAreNotExactAreNotServed(t *testing.T) {
 
 func TestDryRunIsNever2xxUnderDenyStatus(t *testing.T) {
 	for _, configured := range []int{200, 403} {
-		g := newGate(t, func(s *Settings) { s.DenyStatus = configured })
+		g := newGate(t, func(s *Settings) { s.Server.DenyStatus = configured })
 		agent := g.key("agent", "authorize")
 		for _, path := range []string{"/v1/authorize", "/v1/evaluate"} {
 			for _, query := range []string{"", "?deny_status=403", "?deny_status=200"} {

@@ -55,7 +55,7 @@ func (s *Server) framing(ctx *fasthttp.RequestCtx, err error) {
 		e = sdk.Errf(sdk.Code(se.Code), "%s%s", se.Reason, s.limitNamed(se))
 	} else if errors.Is(err, fasthttp.ErrBodyTooLarge) || errors.As(err, &small) {
 		e = sdk.Errf(sdk.CodeTooLarge, "the request is larger than the limits (limits.headers is %d bytes, "+
-			"limits.scan_body %d)", s.set.HeaderBytes, s.set.ScanBody)
+			"limits.scan_body %d)", s.set.Limits.Headers, s.set.Limits.ScanBody)
 	}
 	ctx.Response.Header.Set("X-Request-Id", rid)
 	s.problem(ctx, e, rid)
@@ -70,7 +70,8 @@ func (s *Server) limitNamed(e *StrictError) string {
 		return " (limits.header_read)"
 	case e.Status == fasthttp.StatusRequestTimeout:
 		return " (limits.whole_read)"
-	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body" && s.set.AuthorizeBody > s.set.ScanBody:
+	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body" &&
+		s.set.Limits.AuthorizeBody > s.set.Limits.ScanBody:
 		return " (limits.authorize_body)" // the guard has the larger of the two
 	case e.Status == fasthttp.StatusRequestEntityTooLarge && what == "body":
 		return " (limits.scan_body)"

@@ -15,11 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
-	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // gate is a whole server on a real store, whose chain answers with what the tool is called.
@@ -114,16 +115,19 @@ func newGate(t testing.TB, change func(*Settings)) *gate {
 	g.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation {
 		return gen
 	}, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Minute, MaxDefers: 100, LongPolls: 4,
-		Observer: noObserver{}, Log: st, Streams: 2, Version: "1",
+		Limits: config.Limits{Name: 256, PendingPerKey: 100, LongPollsPerKey: 4, StreamsPerKey: 2},
+		Defers: config.Defers{TTL: config.Duration(time.Minute), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(time.Minute)},
+		Observer: noObserver{}, Log: st, Version: "1",
 		Policy: func(string) (*chain.Authorizer, error) {
 			return nil, &ops.PolicyError{Faults: []ops.PolicyFault{{Line: 2, Column: 3, Msg: "no"}}}
 		}})
 	set := Settings{Service: g.svc, Ready: func() []Part {
 		return []Part{{Name: "store", OK: true}}
-	}, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1", DenyStatus: 200,
-		AuthorizeBody: 1 << 20, ScanBody: 4 << 20, HeaderBytes: 16 << 10, JSON: exact.DefaultLimits, NameBytes: 256,
-		look: time.Hour, Connections: 100, InFlight: 100, Timeout: time.Minute, Flight: g.flight, Log: t.Logf}
+	}, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1",
+		Server: config.Server{DenyStatus: 200}, Limits: testkit.Limits(t), look: time.Hour, Timeout: time.Minute,
+		Flight: g.flight, Log: t.Logf}
+	set.Limits.Connections, set.Limits.InFlight = 100, 100
 	if change != nil {
 		change(&set)
 	}

@@ -22,7 +22,7 @@ const permitted = `{"agent_id":"a","tool_id":"permit"}`
 
 // Whoever has one valid key uses as many connections as it likes: other keys, a kill and the open pages are answered.
 func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Connections = 20 })
+	g := newGate(t, func(s *Settings) { s.Limits.Connections = 20 })
 	greedy, other, boss := g.key("greedy", "authorize"), g.key("other", "authorize"), g.key("boss", "kill")
 	for range 60 {
 		c := g.talk()
@@ -45,7 +45,7 @@ func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 // A key has its share, of which the idle connections make room; while requests run on all of them, no further one is
 // answered.
 func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.Connections, s.PerKey = 20, 3 })
+	g := newGate(t, func(s *Settings) { s.Limits.Connections, s.Limits.ConnectionsPerKey = 20, 3 })
 	agent, other := g.key("agent", "authorize"), g.key("other", "authorize")
 	for range 10 {
 		c := g.talk()
@@ -92,8 +92,8 @@ func TestConnectionsOfOneKeyAreBounded(t *testing.T) {
 // While every place has a request that runs, there are places for what an operator needs.
 func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 	for name, change := range map[string]func(s *Settings){
-		"limits.connections": func(s *Settings) { s.Connections = 4 },
-		"limits.in_flight":   func(s *Settings) { s.InFlight = 4 },
+		"limits.connections": func(s *Settings) { s.Limits.Connections = 4 },
+		"limits.in_flight":   func(s *Settings) { s.Limits.InFlight = 4 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGate(t, change)
@@ -126,7 +126,7 @@ func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 
 // A key whose own requests run in all places stops an agent all the same.
 func TestKillOfABusyKeyIsAnswered(t *testing.T) {
-	g := newGate(t, func(s *Settings) { s.InFlight = 4 })
+	g := newGate(t, func(s *Settings) { s.Limits.InFlight = 4 })
 	boss := g.key("boss", "authorize", "kill")
 	token, _ := g.send(boss, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
 	until(t, "the answered call has ended", func() bool { return g.server.inFlight.Size() == 0 })

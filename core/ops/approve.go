@@ -32,7 +32,8 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 			"modified_args and grant belong to an approval, not to a denial")
 	}
 	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest,
-		Reason: in.Reason, ApprovedTTL: s.set.ApprovedTTL, MostGrants: s.set.Grants, EachGrants: s.set.GrantsPerKey}
+		Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
+		MostGrants: s.set.Limits.Grants, EachGrants: s.set.Limits.GrantsPerKey}
 	cmd.Answer, cmd.Told = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }, toldOf
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID
@@ -102,7 +103,7 @@ func (s *Service) askGrant(r *Request, in *wire.ApproveRequest, cmd *store.Appro
 			"nothing was approved", r.Key.Name)
 	}
 	var g wire.ApproveGrant
-	if err := wire.Decode(in.Grant, &g, s.set.NameBytes); err != nil {
+	if err := wire.Decode(in.Grant, &g, s.set.Limits.Name); err != nil {
 		var e *sdk.Error
 		if errors.As(err, &e) && e.Field != "" {
 			within := *e

@@ -80,10 +80,10 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		return nil, err
 	}
 	tool := wire.ToolOf(in.ToolID, in.Operation)
-	if len(tool) > s.set.NameBytes {
+	if len(tool) > s.set.Limits.Name {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation",
 			"tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool),
-			s.set.NameBytes)
+			s.set.Limits.Name)
 	}
 	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
@@ -115,7 +115,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		Operation: in.Operation, Began: began, CallID: in.CallID,
 		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun,
 		NoDefer: in.NoDefer, Action: in.Action, Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res),
-		MaxDefers: s.set.MaxDefers, MaxJoined: s.set.MaxJoined}
+		MaxDefers: s.set.Limits.PendingPerKey, MaxJoined: s.set.Limits.ActionsPerApproval}
 	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
 	cmd.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
@@ -251,9 +251,9 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 
 // deferTTL is how long the call may wait: the shortest time of all steps that defer it.
 func (s *Service) deferTTL(res *chain.Result) time.Duration {
-	wait := min(res.Verdict.Expires, s.set.MaxDeferTTL)
-	if wait <= 0 || res.Usual && s.set.DeferTTL < wait {
-		return s.set.DeferTTL
+	wait := min(res.Verdict.Expires, s.set.Defers.MaxTTL.Std())
+	if wait <= 0 || res.Usual && s.set.Defers.TTL.Std() < wait {
+		return s.set.Defers.TTL.Std()
 	}
 	return wait
 }

@@ -73,8 +73,8 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 	if in.Step != "" {
 		g.Rules, g.Steps = []string{in.RuleID}, []string{in.Step}
 	}
-	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Grants, Each: s.set.GrantsPerKey,
-		Idem: idempotency(r, "standing_grant_add")}
+	cmd := &store.AddGrant{Grant: g, TTL: ttl, Key: r.Key, By: r.Who, Most: s.set.Limits.Grants,
+		Each: s.set.Limits.GrantsPerKey, Idem: idempotency(r, "standing_grant_add")}
 	if in.IssuedBy != "" {
 		cmd.By.Note = in.IssuedBy
 	}

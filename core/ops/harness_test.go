@@ -1,6 +1,7 @@
 package ops_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
@@ -53,14 +55,21 @@ var admin = store.Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"
 
 // newBench opens a store in a new directory. wrap puts something between service and store; nil puts nothing there.
 func newBench(t testing.TB, wrap func(ops.Store) ops.Store) *bench {
-	return newBenchOf(t, scanLimits, wrap)
+	return newBenchOf(t, usualRoom, wrap)
 }
 
-// scanLimits leave keys that hold much 1 MiB: the last quarter is not for them.
-var scanLimits = ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 850 << 10, Memory: 4 << 20 / 3, Idle: time.Minute}
+// scanRoom bounds the streams of scan_output: of one key, the bytes that one holds, those of one key and of all.
+// Without a share one key may hold all.
+type scanRoom struct {
+	perKey, held  int
+	share, memory int64
+}
+
+// usualRoom leaves keys that hold much 1 MiB: the last quarter is not for them.
+var usualRoom = scanRoom{perKey: 4, held: 64, share: 850 << 10, memory: 4 << 20 / 3}
 
 // newBenchOf is newBench with other limits for scan streams.
-func newBenchOf(t testing.TB, scans ops.ScanStreamLimits, wrap func(ops.Store) ops.Store) *bench {
+func newBenchOf(t testing.TB, scans scanRoom, wrap func(ops.Store) ops.Store) *bench {
 	b := &bench{t: t}
 	var err error
 	b.store, err = store.Open(store.Settings{Dir: t.TempDir(), Now: b.now, NewID: func() string {
@@ -86,10 +95,13 @@ func newBenchOf(t testing.TB, scans ops.ScanStreamLimits, wrap func(ops.Store) o
 	b.gen = gen
 	b.force.Store(gen)
 	b.svc = ops.New(ops.Settings{Store: st, Generation: b.force.Load, Pepper: []byte("pepper"), Now: b.now,
-		Random:    func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000,
-		LongPolls: 64, Grants: 1000, Match: matchTool, Log: b.store, Streams: 16, ScanStreams: scans, Policy: policyOf(gen),
-		Observer: silent{}})
+		Random: func(p []byte) { _, _ = rand.Read(p) },
+		Limits: config.Limits{Name: 256, PendingPerKey: 100_000, LongPollsPerKey: 64, Grants: 1000, StreamsPerKey: 16,
+			ScanStreams: scans.perKey, ScanStream: config.Size(scans.held), ScanStreamsAll: config.Size(scans.memory),
+			ScanIdle: config.Duration(time.Minute)}, ScanShare: cmp.Or(scans.share, scans.memory),
+		Defers: config.Defers{TTL: config.Duration(time.Minute), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(time.Hour)},
+		Match: matchTool, Log: b.store, Policy: policyOf(gen), Observer: silent{}})
 	t.Cleanup(b.svc.Close)
 	return b
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
@@ -174,8 +175,9 @@ func newWorld(t testing.TB, layers ...func(ops.Store) ops.Store) *world {
 	w.svc = ops.New(ops.Settings{Store: st, Generation: func() *ops.Generation {
 		return gen
 	}, Pepper: []byte("pepper"), Now: w.now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: pendingFor, MaxDeferTTL: time.Hour, ApprovedTTL: approvedFor, MaxDefers: 1_000_000,
-		LongPolls: 64, Grants: 1_000_000, Observer: silent{}})
+		Limits: config.Limits{Name: 256, PendingPerKey: 1_000_000, LongPollsPerKey: 64, Grants: 1_000_000},
+		Defers: config.Defers{TTL: config.Duration(pendingFor), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(approvedFor)}, Observer: silent{}})
 	return w
 }
 

@@ -72,8 +72,8 @@ type hub struct {
 }
 
 func newHub(set *Settings) *hub {
-	return &hub{log: set.Log, now: set.Now, max: set.Streams, more: make(chan struct{}, 1), poke: make(chan struct{}, 1),
-		quit: make(chan struct{}), perKey: map[string]int{}}
+	return &hub{log: set.Log, now: set.Now, max: set.Limits.StreamsPerKey, more: make(chan struct{}, 1),
+		poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
 }
 
 // Close ends all streams and waits until nothing reads the store any more. Call it before the store is closed.

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -47,9 +48,9 @@ func newStreamRig(t testing.TB, streams int) *streamRig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.svc = New(Settings{Store: r.store, Log: r.store, Streams: streams, Now: r.now, Random: func(p []byte) {
+	r.svc = New(Settings{Store: r.store, Log: r.store, Now: r.now, Random: func(p []byte) {
 		_, _ = rand.Read(p)
-	}, NameBytes: 256, Observer: unobserved{}})
+	}, Limits: config.Limits{Name: 256, StreamsPerKey: streams}, Observer: unobserved{}})
 	t.Cleanup(func() {
 		r.svc.Close()
 		if err := r.store.Close(); err != nil {

@@ -61,20 +61,20 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 	if err := noKeys(append([]string{k.Name, k.Environment, k.Note}, k.Agents...)...); err != nil {
 		return err
 	}
-	if err := wire.CheckName("name", k.Name, s.set.NameBytes, true); err != nil {
+	if err := wire.CheckName("name", k.Name, s.set.Limits.Name, true); err != nil {
 		return err
 	}
 	for _, g := range k.Agents {
-		if err := wire.CheckName("agents", g, s.set.NameBytes, true); err != nil {
+		if err := wire.CheckName("agents", g, s.set.Limits.Name, true); err != nil {
 			return err
 		}
 	}
 	if len(k.Agents) > 100 {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "agents", "%d agent patterns, more than the limit of 100", len(k.Agents))
 	}
-	if len(k.Note) > reasonBytes || len(k.Environment) > s.set.NameBytes {
+	if len(k.Note) > reasonBytes || len(k.Environment) > s.set.Limits.Name {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "note", "note is limited to %d bytes, environment to %d", reasonBytes,
-			s.set.NameBytes)
+			s.set.Limits.Name)
 	}
 	if k.ExpiresAt.After(now.AddDate(100, 0, 0)) { // rows hold years of four digits; who means "never" leaves it out
 		return sdk.FieldErrf(sdk.CodeInvalidField, "expires_at",

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/store"
@@ -116,10 +117,10 @@ func stream[Req any](fn func(*Service, *Request, *Req) (Stream, error)) Opener {
 
 // decode fills a request from its body, and from what came in the path and the query.
 func decode(s *Service, r *Request, dst any) error {
-	if err := wire.Decode(r.Body, dst, s.set.NameBytes); err != nil {
+	if err := wire.Decode(r.Body, dst, s.set.Limits.Name); err != nil {
 		return err
 	}
-	return wire.DecodeParams(r.Params, dst, s.set.NameBytes)
+	return wire.DecodeParams(r.Params, dst, s.set.Limits.Name)
 }
 
 // Response is what an operation answers.
@@ -212,29 +213,20 @@ func (s *Service) pin() *Generation {
 
 // Settings are what a Service needs; all are required.
 type Settings struct {
-	Store       Store
-	Generation  func() *Generation
-	Pepper      []byte
-	Now         func() time.Time
-	Random      func([]byte) // fills with cryptographic randomness
-	NameBytes   int
-	DeferTTL    time.Duration
-	MaxDeferTTL time.Duration
-	ApprovedTTL time.Duration
-	MaxJoined   int // actions that wait for one deferred call
-	MaxDefers   int
-	LongPolls   int
+	Store      Store
+	Generation func() *Generation
+	Pepper     []byte
+	Now        func() time.Time
+	Random     func([]byte) // fills with cryptographic randomness
+	Limits     config.Limits
+	Defers     config.Defers
+	ScanShare  int64 // what one key's streams of scan_output may hold, bytes; 0: the share that Limits says
 	// requests that are worked on at once, waits apart; 0: as many as there are processors
-	Turns        int
-	Grants       int                                // live standing grants
-	GrantsPerKey int                                // of one issuer; 0 is as many
-	Match        func(expr string) (Matcher, error) // compiles an args_match
-	RatePerKey   int                                // requests a second, 0 = no limit
-	Observer     Observer
-	Log          Log // what streams follow
-	Streams      int // open ones of one key
-	ScanStreams  ScanStreamLimits
-	Version      string
+	Turns    int
+	Match    func(expr string) (Matcher, error) // compiles an args_match
+	Observer Observer
+	Log      Log // what streams follow
+	Version  string
 	// compiles a rules file without any other effect; the error is a *PolicyError
 	Policy func(text string) (*chain.Authorizer, error)
 }
@@ -261,8 +253,8 @@ type Service struct {
 // New makes a Service.
 func New(set Settings) *Service {
 	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random),
-		polls: pollCounter{max: set.LongPolls}, rates: rateLimits{perSecond: set.RatePerKey}, hub: newHub(&set),
-		flights: newFlights(), pages: newPages(set.Pepper), scans: scanStreams{set: set.ScanStreams},
+		polls: pollCounter{max: set.Limits.LongPollsPerKey}, rates: rateLimits{perSecond: set.Limits.RatePerKey},
+		hub: newHub(&set), flights: newFlights(), pages: newPages(set.Pepper), scans: scanStreams{set: scanLimitsOf(&set)},
 		turns: newTurns(set.Turns)}
 }
 

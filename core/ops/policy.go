@@ -150,7 +150,7 @@ func (s *Service) PolicyTest(r *Request, in *wire.PolicyTestRequest) (*wire.Poli
 
 func (s *Service) policyTest(r *Request, in *wire.PolicyTestRequest) (*wire.PolicyTestResponse, error) {
 	var act wire.ActionRequest
-	if err := wire.Decode(in.Action, &act, s.set.NameBytes); err != nil {
+	if err := wire.Decode(in.Action, &act, s.set.Limits.Name); err != nil {
 		var e *sdk.Error
 		if errors.As(err, &e) && e.Field != "" {
 			within := *e

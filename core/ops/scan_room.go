@@ -12,7 +12,7 @@ import (
 
 // little is what a key may hold and still use the last quarter of the memory, so that keys that hold much never keep
 // out one that holds little.
-func (l *ScanStreamLimits) little() int64 { return max(l.Memory/128, 64<<10) }
+func (l *scanLimits) little() int64 { return max(l.memory/128, 64<<10) }
 
 // room makes room for need more bytes of a key, and for one more stream of it if begins; or it refuses, and takes
 // nothing from anybody. What has ended makes way for what goes on: the key's own first, then that of keys that hold
@@ -29,7 +29,7 @@ func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now 
 		plan.mine += st.size
 	}
 	own := ended(t.byKey[key])
-	if n := len(t.byKey[key]); begins && n >= t.set.PerKey {
+	if n := len(t.byKey[key]); begins && n >= t.set.perKey {
 		if len(own) == 0 {
 			return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d scan streams open already (limits.scan_streams_per_key)",
 				n)
@@ -44,7 +44,7 @@ func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now 
 	if !plan.inShare() {
 		return sdk.Errf(sdk.CodeTooManyRequests, "this key's scan streams would hold %d bytes, more than its share of %d "+
 			"(of limits.scan_streams_memory); nothing of the piece is taken, so send it again later", plan.mine+need,
-			t.set.Share)
+			t.set.share)
 	}
 	if !plan.inAll() {
 		plan.dropOthers(key)
@@ -53,7 +53,7 @@ func (t *scanStreams) room(s *Service, key string, begins bool, need int64, now 
 		return sdk.Errf(sdk.CodeTooManyRequests, "all scan streams together hold %d bytes, and this piece needs %d: more "+
 			"than the limit of %d (limits.scan_streams_memory; a key that holds at most %d bytes may take all %d); nothing "+
 			"of it is taken, so send it again later",
-			t.memory, need, plan.most(), t.set.little(), t.set.Memory)
+			t.memory, need, plan.most(), t.set.little(), t.set.memory)
 	}
 	for _, st := range plan.drop {
 		t.drop(st)
@@ -101,11 +101,11 @@ func (p *scanPlan) dropAny(st *scanStream) {
 }
 
 // inShare reports whether one key does not take what all have together.
-func (p *scanPlan) inShare() bool { return p.t.set.Share == 0 || p.mine+p.need <= p.t.set.Share }
+func (p *scanPlan) inShare() bool { return p.mine+p.need <= p.t.set.share }
 
 // most is what all streams may hold for this key to take more.
 func (p *scanPlan) most() int64 {
-	all := p.t.set.Memory
+	all := p.t.set.memory
 	if p.mine+p.need > p.t.set.little() {
 		all -= all / 4
 	}

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -35,8 +34,8 @@ func (b *bench) fill(key *ops.NewKey) (open map[string]int) {
 // Keys that take all that they may leave room for one that holds little. What they have open goes on, and nobody's
 // answers are taken.
 func TestScanStreamRoomForSmallHolders(t *testing.T) {
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 1 << 20, Share: 4 << 20, Memory: 16 << 20,
-		Idle: time.Minute}, abi.StreamStateful, bang{})
+	b, _ := scanBenchOf(t, scanRoom{perKey: 1000, held: 1 << 20, share: 4 << 20, memory: 16 << 20}, abi.StreamStateful,
+		bang{})
 	early, late := b.newKey("early", "agent"), b.newKey("late", "agent")
 	if got := b.say(early, "done", 0, "early", last); !strings.HasPrefix(got, "PASS early") {
 		t.Fatal(got)
@@ -114,7 +113,7 @@ func TestScanStreamRefusalTakesNoAnswers(t *testing.T) {
 
 // A piece whose readings take more than there is has not happened, and what was there goes on.
 func TestScanStreamGrowsNoFurtherThanItsRoom(t *testing.T) {
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 4, Held: 1 << 20, Memory: 512 << 10, Idle: time.Minute},
+	b, _ := scanBenchOf(t, scanRoom{perKey: 4, held: 1 << 20, memory: 512 << 10},
 		abi.StreamNone, bang{})
 	key := b.newKey("k", "agent")
 	if got := b.say(key, "s", 0, "x", ""); got != "PASS  next 1 settled 0 released 0 ended false" {
@@ -143,7 +142,7 @@ func heap() int64 {
 // What is counted is what is held: at the limit the heap has grown by the limit, and not by a multiple of it.
 func TestScanStreamMemoryIsTheHeaps(t *testing.T) {
 	const memory = 48 << 20
-	b, _ := scanBenchOf(t, ops.ScanStreamLimits{PerKey: 1000, Held: 64, Memory: memory, Idle: time.Minute},
+	b, _ := scanBenchOf(t, scanRoom{perKey: 1000, held: 64, memory: memory},
 		abi.StreamStateful, bang{})
 	key := b.newKey("k", "agent")
 	text := "!" + strings.Repeat("a", 256<<10)

@@ -13,15 +13,23 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// ScanStreamLimits bound the streams of scan_output.
-type ScanStreamLimits struct {
-	PerKey int   // streams of one key; those that ended and can still repeat their last answer count
-	Held   int   // bytes of one stream that are held back between two pieces
-	Share  int64 // bytes that the streams of one key hold, of Memory; 0: all of it
+// scanLimits bound the streams of scan_output.
+type scanLimits struct {
+	perKey int   // streams of one key; those that ended and can still repeat their last answer count
+	held   int   // bytes of one stream that are held back between two pieces
+	share  int64 // bytes that the streams of one key hold, of memory
 	// bytes that all streams take between their pieces, with their last answers; the last quarter is for keys that hold
 	// little
-	Memory int64
-	Idle   time.Duration // how long a stream waits for its next piece, or remembers its end
+	memory int64
+	idle   time.Duration // how long a stream waits for its next piece, or remembers its end
+}
+
+// scanLimitsOf gives one key a quarter of the memory, or two whole streams where that is more.
+func scanLimitsOf(set *Settings) scanLimits {
+	l := &set.Limits
+	all, one := int64(l.ScanStreamsAll), int64(l.ScanStream)
+	return scanLimits{perKey: l.ScanStreams, held: int(one), memory: all, idle: l.ScanIdle.Std(),
+		share: cmp.Or(set.ScanShare, min(max(all/4, 6*one), all))}
 }
 
 const (
@@ -32,7 +40,7 @@ const (
 // scanStreams are the streams of scan_output. They live in memory only: what a restart loses is refused by name, so
 // that nobody takes what came behind it for clean.
 type scanStreams struct {
-	set ScanStreamLimits
+	set scanLimits
 
 	mu     sync.Mutex // never held while a scanner runs or a record is written
 	byKey  map[string]map[streamName]*scanStream
@@ -159,7 +167,7 @@ func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum
 		return nil, nil, sdk.FieldErrf(sdk.CodeStreamUnknown, "stream_id",
 			"no stream of this key and tool is open under that stream_id: its first piece was never sent, it waited longer "+
 				"than %v (limits.scan_stream_idle), or the server was started again since. Nothing of this piece is scanned: "+
-				"send the whole output under another stream_id", t.set.Idle)
+				"send the whole output under another stream_id", t.set.idle)
 	}
 	reserve := 2 * int64(len(in.Output))
 	need := reserve
@@ -212,7 +220,7 @@ func (t *scanStreams) begin(s *Service, key *store.Key, in *wire.ScanRequest) *s
 		gen: s.pin(), size: scanStreamSize + namesSize(key.ID, in)}
 	st.pinned = true
 	st.at = st.gen.Scan.NewStream(&chain.Input{ToolID: st.name.tool, AgentID: st.agent, KeyID: st.key,
-		ContentType: st.content}, t.set.Held)
+		ContentType: st.content}, t.set.held)
 	if t.byKey == nil {
 		t.byKey = map[string]map[streamName]*scanStream{}
 	}
@@ -283,7 +291,7 @@ func (t *scanStreams) drop(st *scanStream) {
 }
 
 func (t *scanStreams) forgotten(st *scanStream, now time.Time) bool {
-	return !st.busy && now.Sub(st.used) > t.set.Idle
+	return !st.busy && now.Sub(st.used) > t.set.idle
 }
 
 // sweep drops streams that waited too long and those of keys that are revoked or expired, and takes the text of killed

@@ -57,10 +57,10 @@ func (f *failing) Commit(ctx context.Context, cmd store.Command) error {
 
 // scanBench is a bench whose chain redacts '!' and denies '$', and shows the rest at once: mode says how.
 func scanBench(t testing.TB, mode string, wait bang) (*bench, *failing) {
-	return scanBenchOf(t, scanLimits, mode, wait)
+	return scanBenchOf(t, usualRoom, mode, wait)
 }
 
-func scanBenchOf(t testing.TB, limits ops.ScanStreamLimits, mode string, wait bang) (*bench, *failing) {
+func scanBenchOf(t testing.TB, limits scanRoom, mode string, wait bang) (*bench, *failing) {
 	var f *failing
 	b := newBenchOf(t, limits, func(s ops.Store) ops.Store { f = &failing{Store: s}; return f })
 	c := b.gen.Scan

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
@@ -114,10 +115,14 @@ func (s *stage) open() {
 	s.svc = ops.New(ops.Settings{Store: s.store, Generation: func() *ops.Generation {
 		return gen
 	}, Pepper: []byte("pepper"), Now: s.clock, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: 5 * time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: 5 * time.Minute, MaxDefers: 1000,
-		LongPolls: 64, Grants: 100, Observer: silent{}, Version: "9.9",
-		Log: s.store, Streams: 4, ScanStreams: ops.ScanStreamLimits{PerKey: 4, Held: 64, Share: 1 << 20, Memory: 1 << 20,
-			Idle: time.Minute}, Policy: func(text string) (*chain.Authorizer, error) { return s.policy(text) }})
+		Limits: config.Limits{Name: 256, PendingPerKey: 1000, LongPollsPerKey: 64, Grants: 100, StreamsPerKey: 4,
+			ScanStreams: 4, ScanStream: 64, ScanStreamsAll: 1 << 20, ScanIdle: config.Duration(time.Minute)},
+		ScanShare: 1 << 20,
+		Defers: config.Defers{TTL: config.Duration(5 * time.Minute), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(5 * time.Minute)},
+		Observer: silent{}, Version: "9.9", Log: s.store, Policy: func(text string) (*chain.Authorizer, error) {
+			return s.policy(text)
+		}})
 }
 
 func (s *stage) close() {

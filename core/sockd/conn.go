@@ -75,7 +75,7 @@ func newConn(s *Server, nc *net.UnixConn) (*conn, error) {
 		return nil, err
 	}
 	c := &conn{s: s, nc: nc, peer: p, id: s.set.NewID(), stopping: make(chan struct{})}
-	c.lines.limit = int(max(s.set.AuthorizeBody, s.set.ScanBody)) + lineSlack
+	c.lines.limit = int(s.set.Limits.Largest()) + lineSlack
 	c.lines.may, c.lines.give = c.holdLine, c.giveLine
 	c.changed.L = &c.mu
 	c.raw, err = nc.SyscallConn()
@@ -87,12 +87,13 @@ func (c *conn) begin(key *store.Key, urgent bool) error {
 	switch err := c.guest.Begin(key.ID, urgent); {
 	case errors.Is(err, edge.ErrKeyShare):
 		return sdk.Errf(sdk.CodeTooManyRequests, "this key has %d connections at once, and requests run on all of them "+
-			"(limits.connections_per_key)", c.s.set.PerKey)
+			"(limits.connections_per_key)", c.s.set.Limits.ConnectionsPerKey)
 	case errors.Is(err, edge.ErrGone):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the connection was closed before this request: the last key on it was "+
 			"killed or has ended, or others needed its place (limits.connections); connect again")
 	case err != nil:
-		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)", c.s.set.Connections)
+		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)",
+			c.s.set.Limits.Connections)
 	}
 	return nil
 }
@@ -189,9 +190,9 @@ func (c *conn) takeLines() (last bool) {
 func (c *conn) read(p []byte) (int, error) {
 	for {
 		now := time.Now()
-		idle := c.s.set.Idle
+		idle := c.s.set.Limits.Idle.Std()
 		if c.count == 0 {
-			idle = c.s.set.FirstByte
+			idle = c.s.set.Limits.FirstByte.Std()
 		}
 		if c.readBy.Sub(now) < idle {
 			c.readBy = now.Add(idle + idle/4)
@@ -201,7 +202,7 @@ func (c *conn) read(p []byte) (int, error) {
 		case !begun:
 			c.lineBy = time.Time{}
 		case c.lineBy.IsZero():
-			c.lineBy = now.Add(c.s.set.WholeRead)
+			c.lineBy = now.Add(c.s.set.Limits.WholeRead.Std())
 		case !now.Before(c.lineBy):
 			return 0, errDone // a line may take so long and no longer: it is held in memory meanwhile
 		}

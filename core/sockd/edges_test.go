@@ -6,10 +6,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/config"
 )
 
 func TestSilentPeersKeepNobodyOut(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Connections, set.Keyless = 10, 5 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Connections, set.Limits.KeylessPer = 10, 5 })
 	key := r.key("agent", "authorize").Value
 	kept := r.as(key)
 	for i := range 40 {
@@ -26,7 +28,7 @@ func TestSilentPeersKeepNobodyOut(t *testing.T) {
 
 // A line that nobody is known for is held up to a bound for all of them together, and then refused.
 func TestLinesOfUnknownPeersAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies = 4 << 20 }) // 512 KiB for strangers
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Bodies = 4 << 20 }) // 512 KiB for strangers
 	key := r.key("agent", "authorize").Value
 	text := strings.Repeat("x", 200<<10) // its buffer is 256 KiB: 192 KiB more than each connection has
 	first, second := r.dial(), r.dial()
@@ -52,7 +54,7 @@ func TestLinesOfUnknownPeersAreBounded(t *testing.T) {
 }
 
 func TestMessagesInFlightAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 24<<20, 6<<20 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Bodies, set.Limits.BodiesPerKey = 24<<20, 6<<20 })
 	agent, other := r.key("agent", "authorize").Value, r.key("other", "authorize").Value
 	long := strings.Repeat("x", 1010<<10)
 	busy, c := r.as(agent), r.as(agent)
@@ -96,7 +98,7 @@ func TestMessagesInFlightAreBounded(t *testing.T) {
 
 // Many short values need far more memory than their text: that counts too. One message alone always fits.
 func TestParsedMessagesInFlightAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 4<<20, 1<<20 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Bodies, set.Limits.BodiesPerKey = 4<<20, 1<<20 })
 	agent, other := r.key("agent", "authorize").Value, r.key("other", "authorize").Value
 	values := func(n int) string { return "[0" + strings.Repeat(",0", n) + "]" }
 	exponents := func(n int) string { return "[0" + strings.Repeat(",1e308", n) + "]" } // longer when they are written out
@@ -127,7 +129,7 @@ func TestParsedMessagesInFlightAreBounded(t *testing.T) {
 
 // Who asks for long lists and does not read them holds a share of what messages may hold, and no more.
 func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Bodies, set.BodiesPerKey = 4<<20, 1<<20 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Bodies, set.Limits.BodiesPerKey = 4<<20, 1<<20 })
 	agent := r.key("agent", "authorize").Value
 	unread, c := r.as(agent), r.as(agent)
 	unread.write("{\"type\":\"list\"}\n")
@@ -183,7 +185,9 @@ func TestRefusedMessagesAreLetGo(t *testing.T) {
 }
 
 func TestFirstMessageHasItsOwnLimit(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Idle, set.FirstByte = time.Hour, 30*time.Millisecond })
+	r := newRig(t, func(_ *rig, set *Settings) {
+		set.Limits.Idle, set.Limits.FirstByte = config.Duration(time.Hour), config.Duration(30*time.Millisecond)
+	})
 	kept := r.as(r.key("agent", "authorize").Value)
 	r.dial().end()
 	kept.ask(`{"type":"echo"}`)

@@ -26,8 +26,8 @@ func FuzzFrame(f *testing.F) {
 		"\"}}\n{\"id\":1}\n"), uint16(512))
 	f.Add([]byte("\n\n \r\n{}\n[]\nnull\n\"\\ud800\"\n"), uint16(1))
 	r := newRig(f, func(_ *rig, set *Settings) {
-		set.AuthorizeBody, set.ScanBody = 1<<10, 2<<10
-		set.JSON = exact.Limits{Depth: 8, Tokens: 200}
+		set.Limits.AuthorizeBody, set.Limits.ScanBody = 1<<10, 2<<10
+		set.Limits.Depth, set.Limits.Tokens = 8, 200
 	})
 	f.Fuzz(func(t *testing.T, sent []byte, step uint16) {
 		c := &conn{s: r.s, peer: &caller{s: r.s}, stopping: make(chan struct{}), id: "soc_f"}

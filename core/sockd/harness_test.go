@@ -19,9 +19,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -142,8 +144,9 @@ func newService(t testing.TB, wrap func(ops.Store) ops.Store) (*store.Store, *op
 	return st, ops.New(ops.Settings{Store: wrap(st), Generation: func() *ops.Generation {
 		return gen
 	}, Pepper: []byte("pepper"), Now: time.Now, Random: func(p []byte) { _, _ = rand.Read(p) },
-		NameBytes: 256, DeferTTL: time.Minute, MaxDeferTTL: time.Hour, ApprovedTTL: time.Hour, MaxDefers: 100_000,
-		LongPolls: 64, Observer: silent{}})
+		Limits: config.Limits{Name: 256, PendingPerKey: 100_000, LongPollsPerKey: 64},
+		Defers: config.Defers{TTL: config.Duration(time.Minute), MaxTTL: config.Duration(time.Hour),
+			ApprovedTTL: config.Duration(time.Hour)}, Observer: silent{}})
 }
 
 // newRig starts a server; change may change its settings first.
@@ -154,12 +157,12 @@ func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
 		r.gate = &gated{Store: s}
 		return r.gate
 	})
-	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), AuthorizeBody: 1 << 20,
-		ScanBody: 4 << 20, JSON: exact.DefaultLimits, Idle: time.Minute,
-		look: time.Hour, Connections: 64, InFlight: 4096, Timeout: time.Minute, Now: time.Now, NewID: func() string {
+	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), Limits: testkit.Limits(t),
+		look: time.Hour, Timeout: time.Minute, Now: time.Now, NewID: func() string {
 			return "soc_1"
 		}, Version: "1.2.3", Features: []string{"govern-half-close"},
 		Log: func(format string, args ...any) { r.logged.add(fmt.Sprintf(format, args...)) }}
+	r.set.Limits.Connections = 64
 	if change != nil {
 		change(r, &r.set)
 	}

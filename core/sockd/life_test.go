@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/config"
 )
 
 // until waits for something that another goroutine does.
@@ -158,7 +160,7 @@ func TestHangUp(t *testing.T) {
 }
 
 func TestLongLines(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.AuthorizeBody, set.ScanBody = 1<<10, 4<<10 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.AuthorizeBody, set.Limits.ScanBody = 1<<10, 4<<10 })
 	c := r.as(r.key("agent", "authorize", "scan").Value)
 	limit := 4<<10 + lineSlack
 	tooLong := `{"ok":false,"error":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)","code":"too_large","effect":"DENY","reason_code":"TOO_LARGE","result":{"effect":"DENY","reason_code":"TOO_LARGE","reason":"the line is longer than the limit of 12288 bytes (limits.scan_body and what is around it)"}}`
@@ -200,7 +202,7 @@ func TestLongLines(t *testing.T) {
 }
 
 func TestInFlightIsBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 2 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.InFlight = 2 })
 	c := r.as(r.key("agent", "authorize").Value)
 	c.write(`{"type":"hold","n":1}` + "\n" + `{"type":"hold","n":2}` + "\n" +
 		`{"type":"govern","agent_id":"a","tool_id":"permit"}` + "\n")
@@ -216,7 +218,7 @@ func TestInFlightIsBounded(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Idle = 50 * time.Millisecond })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Idle = config.Duration(50 * time.Millisecond) })
 	key := r.key("agent", "authorize").Value
 	c := r.as(key)
 	c.write(`{"type":"hold","n":1}` + "\n")

@@ -7,7 +7,7 @@ import (
 )
 
 func TestConnectionsAreBounded(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.Connections = 2 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Connections = 2 })
 	key := r.key("agent", "authorize").Value
 	a, b := r.as(key), r.as(key)
 	var runs hold
@@ -40,7 +40,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 	for name, perKey := range map[string]int{"all places": 20, "a share": 5} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(_ *rig, set *Settings) { set.Connections, set.PerKey = 20, perKey })
+			r := newRig(t, func(_ *rig, set *Settings) { set.Limits.Connections, set.Limits.ConnectionsPerKey = 20, perKey })
 			greedy, other := r.key("greedy", "authorize"), r.key("other", "authorize")
 			kept := r.as(other.Value)
 			first := r.as(greedy.Value)
@@ -59,7 +59,7 @@ func TestConnectionsOfOneKeyKeepNobodyOut(t *testing.T) {
 
 // However many messages of one key run, another key's have room; the key's own are refused beyond its part.
 func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 16 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.InFlight = 16 })
 	greedy, other := r.as(r.key("greedy", "authorize").Value), r.as(r.key("other", "authorize").Value)
 	greedy.write(strings.Repeat(`{"type":"hold","n":1}`+"\n", 20))
 	for range 3 {
@@ -90,7 +90,7 @@ func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
 // What is urgent counts for the key that comes with it, not for the user whose other messages run: a kill has room
 // beside any number of these. What the key may not ask for is not urgent.
 func TestUrgentMessagesHaveRoom(t *testing.T) {
-	r := newRig(t, func(_ *rig, set *Settings) { set.InFlight = 4 })
+	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.InFlight = 4 })
 	agent, boss := r.key("agent", "authorize").Value, r.key("boss", "authorize", "kill").Value
 	r.dial().write(strings.Repeat(`{"type":"hold","n":1,"api_key":"`+boss+`"}`+"\n", 4))
 	var runs []hold

@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/sdk"
-	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Settings are what a Server needs. Zero values of Table, Pipeline, WholeRead and Stuck mean the defaults named there.
+// Settings are what a Server needs. Zero values of Table, Pipeline and Stuck mean the defaults named there.
 type Settings struct {
 	Service *ops.Service
 	Table   []ops.Op // whose rows with Socket are served; ops.Table if nil
@@ -34,21 +34,10 @@ type Settings struct {
 	// be let in.
 	OwnPeer bool
 
-	AuthorizeBody int64 // bytes
-	ScanBody      int64
-	JSON          exact.Limits
-	Idle          time.Duration // how long a connection may wait between messages
-	WholeRead     time.Duration // how long one message may take to come in: 10 s
-	FirstByte     time.Duration // how long a new connection may take to begin its first message: 10 s
-	Connections   int
-	PerKey        int           // connections of one key; 0 is as many as Connections
-	Keyless       int           // connections of one user that have shown no valid key; 0 is as many as Connections
-	Bodies        int64         // bytes that messages and answers over 8 KiB may hold until they are read; 0 is 256 MiB
-	BodiesPerKey  int64         // of one key; 0 is a quarter
-	InFlight      int           // requests at once, of all connections
-	Pipeline      int           // requests at once, of one connection: 256
-	Timeout       time.Duration // one operation, long polls included
-	Stuck         time.Duration // how long a peer may read nothing while something waits to be written to it: 30 s
+	Limits   config.Limits
+	Pipeline int           // requests at once, of one connection: 256
+	Timeout  time.Duration // one operation, long polls included
+	Stuck    time.Duration // how long a peer may read nothing while something waits to be written to it: 30 s
 
 	Now      func() time.Time
 	NewID    func() string // ids of connections, which request ids begin with
@@ -61,11 +50,8 @@ type Settings struct {
 
 // The defaults of Settings.
 const (
-	defaultPipeline  = 256
-	defaultWholeRead = 10 * time.Second
-	defaultStuck     = 30 * time.Second
-	defaultFirstByte = 10 * time.Second
-	defaultBodies    = 256 << 20
+	defaultPipeline = 256
+	defaultStuck    = 30 * time.Second
 )
 
 // lineSlack is how much longer than a body a line may be: what is around it.
@@ -106,9 +92,11 @@ type Server struct {
 func Listen(set Settings) (*Server, error) {
 	s := &Server{set: withDefaults(set), stopped: make(chan struct{}), conns: map[*conn]struct{}{},
 		ops: map[string]*ops.Op{}}
-	s.door = edge.NewDoor(s.set.Connections, s.set.Keyless).Share(s.set.PerKey)
-	s.bodies, s.strange = edge.NewBudget(s.set.Bodies, s.set.BodiesPerKey), edge.NewBudget(s.set.Bodies/8, s.set.Bodies/8)
-	s.inFlight = edge.NewCrowd(s.set.InFlight, ops.UrgentInFlight)
+	l := &s.set.Limits
+	s.door = edge.NewDoor(l.Connections, l.KeylessPer).Share(l.ConnectionsPerKey)
+	s.bodies = edge.NewBudget(int64(l.Bodies), int64(l.BodiesPerKey))
+	s.strange = edge.NewBudget(int64(l.Bodies/8), int64(l.Bodies/8))
+	s.inFlight = edge.NewCrowd(l.InFlight, ops.UrgentInFlight)
 	s.said = edge.NewThrottle("socket", time.Second, s.set.Log)
 	s.features = append(s.features, set.Features...)
 	for i := range s.set.Table {
@@ -143,13 +131,8 @@ func withDefaults(set Settings) Settings {
 	if set.Pipeline == 0 {
 		set.Pipeline = defaultPipeline
 	}
-	if set.WholeRead == 0 {
-		set.WholeRead = defaultWholeRead
-	}
-	set.FirstByte = min(cmp.Or(set.FirstByte, defaultFirstByte), cmp.Or(set.Idle, defaultFirstByte))
-	set.PerKey = min(cmp.Or(set.PerKey, set.Connections), set.Connections)
-	set.Keyless, set.Bodies = cmp.Or(set.Keyless, set.Connections), cmp.Or(set.Bodies, defaultBodies)
-	set.BodiesPerKey = cmp.Or(set.BodiesPerKey, set.Bodies/4)
+	l := &set.Limits
+	l.FirstByte, l.ConnectionsPerKey = min(l.FirstByte, l.Idle), min(l.ConnectionsPerKey, l.Connections)
 	if set.Stuck == 0 {
 		set.Stuck = defaultStuck
 	}
@@ -206,7 +189,7 @@ func (s *Server) admit(nc *net.UnixConn) {
 		}
 		if !ended {
 			c.turnAway(sdk.Errf(sdk.CodeTooManyRequests, "more than %d connections at once (limits.connections)",
-				s.set.Connections))
+				s.set.Limits.Connections))
 		}
 		_ = nc.Close()
 		return

@@ -139,7 +139,7 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 		return nil, shown(err)
 	}
 	defer done()
-	if err := t.doc.Parse(string(line), c.s.set.JSON); err != nil {
+	if err := t.doc.Parse(string(line), c.s.set.Limits.JSON()); err != nil {
 		t.doc, t.env = exact.Doc{}, envelope{rpc: looksRPC(line)} // it may have grown far
 		return nil, &sdk.Error{Code: sdk.CodeInvalidJSON, Msg: err.Error()}
 	}
@@ -172,7 +172,7 @@ func (c *conn) understand(t *task, line []byte, long bool) (ops.Response, *sdk.E
 
 // largest names the limit that the longest line comes from.
 func (c *conn) largest() string {
-	if c.s.set.AuthorizeBody > c.s.set.ScanBody {
+	if c.s.set.Limits.AuthorizeBody > c.s.set.Limits.ScanBody {
 		return "limits.authorize_body"
 	}
 	return "limits.scan_body"
@@ -184,11 +184,11 @@ func (c *conn) check(t *task) *sdk.Error {
 		return sdk.FieldErrf(sdk.CodeUnknownOperation, t.env.nameField(),
 			"there is no such operation on the socket; there are %s%s %s", c.s.names, opHello, opAuth)
 	}
-	limit, name := c.s.set.AuthorizeBody, "limits.authorize_body"
+	limit, name := c.s.set.Limits.AuthorizeBody, "limits.authorize_body"
 	if t.op.Body == ops.ScanBody {
-		limit, name = c.s.set.ScanBody, "limits.scan_body"
+		limit, name = c.s.set.Limits.ScanBody, "limits.scan_body"
 	}
-	if n := len(t.env.body.Raw()); int64(n) > limit {
+	if n := len(t.env.body.Raw()); int64(n) > int64(limit) {
 		return sdk.Errf(sdk.CodeTooLarge, "the message is %d bytes long, more than the limit of %d (%s)", n, limit, name)
 	}
 	if t.op.Stream.Open != nil && t.env.mute {
@@ -198,7 +198,7 @@ func (c *conn) check(t *task) *sdk.Error {
 	t.countFor()
 	if !c.s.inFlight.Enter(t.holder, t.urgent) {
 		return sdk.Errf(sdk.CodeTooManyRequests, "more than %d requests at once, the last quarter of which is for keys "+
-			"that have few (limits.in_flight)", c.s.set.InFlight)
+			"that have few (limits.in_flight)", c.s.set.Limits.InFlight)
 	}
 	if err := t.hold(); err != nil {
 		c.s.inFlight.Leave(t.holder, t.urgent)
@@ -247,14 +247,14 @@ func (t *task) holdUpTo(size int, own int64) *sdk.Error {
 	}
 	s := t.c.s
 	own += t.held
-	n := max(0, min(int64(size), s.set.BodiesPerKey-own, s.set.Bodies-s.set.Bodies/4-own))
+	n := max(0, min(int64(size), int64(s.set.Limits.BodiesPerKey)-own, s.set.Limits.Large()-own))
 	switch err := s.bodies.Take(t.holder, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered messages of this key may hold %d bytes together, and "+
-			"this one does not fit (limits.bodies_per_key)", s.set.BodiesPerKey)
+			"this one does not fit (limits.bodies_per_key)", s.set.Limits.BodiesPerKey)
 	case err != nil:
 		return sdk.Errf(sdk.CodeOverloaded, "the unanswered messages of all keys may hold %d bytes together, and this one "+
-			"does not fit (limits.bodies); try again in a second", s.set.Bodies)
+			"does not fit (limits.bodies); try again in a second", s.set.Limits.Bodies)
 	}
 	t.held += n
 	return nil

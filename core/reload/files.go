@@ -1,6 +1,4 @@
-// Package watch says which files hold something else than before. It reads no configuration and starts no reload. A
-// Seen is for one goroutine.
-package watch
+package reload
 
 import (
 	"crypto/sha256"
@@ -18,13 +16,13 @@ const watchMost = 64 << 20
 
 // What stands for the content of a file that has none to be read.
 const (
-	Gone  = "gone"
-	Other = "not to be read"
+	gone  = "gone"
+	other = "not to be read"
 )
 
-// Tried is what a reload was tried with, for the files that there are now: what it read of each, or what it held
+// tried is what a reload was tried with, for the files that there are now: what it read of each, or what it held
 // before. A file that changes during a reload is a change still to be tried, and so is one that came then.
-func Tried(before, read, now map[string]string) map[string]string {
+func tried(before, read, now map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, is := range now {
 		sum, known := read[name]
@@ -37,28 +35,28 @@ func Tried(before, read, now map[string]string) map[string]string {
 		case known:
 			out[name] = is
 		default:
-			out[name] = Gone
+			out[name] = gone
 		}
 	}
 	return out
 }
 
-// Seen remembers what files have held: unless a file's date or size changed, its content is not read again.
-type Seen map[string]seenFile
+// seen remembers what files have held: unless a file's date or size changed, its content is not read again.
+type seen map[string]seenFile
 
 type seenFile struct{ stat, sum string }
 
-// Look gives the content of files as a SHA-256 in hex by name.
-func (e Seen) Look(names []string) map[string]string {
+// look gives the content of files as a SHA-256 in hex by name.
+func (e seen) look(names []string) map[string]string {
 	out := make(map[string]string, len(names))
 	for _, name := range names {
 		st, err := os.Stat(name)
 		switch {
 		case err != nil:
-			out[name] = Gone
+			out[name] = gone
 			continue
 		case !st.Mode().IsRegular():
-			out[name] = Other
+			out[name] = other
 			continue
 		}
 		stat := fmt.Sprintf("%d %d", st.Size(), st.ModTime().UnixNano())
@@ -73,12 +71,12 @@ func (e Seen) Look(names []string) map[string]string {
 func sumOf(name string) string {
 	f, _, err := regular.Open(name)
 	if err != nil {
-		return Other
+		return other
 	}
 	defer f.Close()
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.LimitReader(f, watchMost)); err != nil {
-		return Other
+		return other
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }

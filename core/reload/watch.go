@@ -1,4 +1,4 @@
-package core
+package reload
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/store"
-	"github.com/yett-dev/yett/core/watch"
 )
 
 // How often the files of the configuration are looked at, and how long any reload may take: plugins may take their time
@@ -20,77 +19,83 @@ const (
 	reloadMost = 10 * time.Minute
 )
 
-// watch reloads when the content of a file changes that the configuration was read from, or the one that was refused
-// last. It polls: a watcher of the system loses files that are replaced, and misses network file systems.
-func (g *Gateway) watch() {
-	if g.opts.Load == nil {
-		return
+// Watch begins to reload when the content of a file changes that the configuration was read from, or the one that was
+// refused last. It polls: a watcher of the system loses files that are replaced, and misses network file systems.
+func (r *Reloader) Watch() {
+	if r.set.Load != nil {
+		r.background.Go(r.watch)
 	}
+}
+
+func (r *Reloader) watch() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	eyes := watch.Seen{}
+	eyes := seen{}
 	next := func() bool {
 		select {
-		case <-g.closing:
+		case <-r.closing:
 			return false
 		case <-tick.C:
 			return true
 		}
 	}
 	for next() {
-		now := eyes.Look(g.watched())
-		if g.settled(now) {
+		now := eyes.look(r.watched())
+		if r.settled(now) {
 			continue
 		}
 		if !next() { // written halfway is no reason for an error: it must have held still for one round
 			return
 		}
-		if again := eyes.Look(g.watched()); !maps.Equal(again, now) || g.settled(again) {
+		if again := eyes.look(r.watched()); !maps.Equal(again, now) || r.settled(again) {
 			continue
 		}
-		g.reloadChanged()
+		r.reloadChanged()
 	}
 }
 
-func (g *Gateway) reloadChanged() {
+func (r *Reloader) reloadChanged() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	g.background.Go(func() {
+	r.background.Go(func() {
 		select {
-		case <-g.closing:
+		case <-r.closing:
 			cancel()
 		case <-ctx.Done():
 		}
 	})
 	// says everywhere how it went
-	_, _ = g.Reload(ctx, store.Who{Principal: "system:file_change", Method: "system", Surface: "system"})
+	_, _ = r.Reload(ctx, store.Who{Principal: "system:file_change", Method: "system", Surface: "system"})
 }
+
+// Changed reports whether a file holds something else than what was tried last, so that Watch would reload.
+func (r *Reloader) Changed() bool { return !r.settled(seen{}.look(r.watched())) }
 
 // settled reports whether a reload has been tried with the files as they are now, or is running: then they are looked
 // at again behind it.
-func (g *Gateway) settled(now map[string]string) bool {
-	if !g.reloading.TryLock() {
+func (r *Reloader) settled(now map[string]string) bool {
+	if !r.running.TryLock() {
 		return true
 	}
-	defer g.reloading.Unlock()
-	if last := g.reloaded.Load(); last != nil {
-		return maps.Equal(now, last.files)
+	defer r.running.Unlock()
+	if e := r.ended.Load(); e != nil {
+		return maps.Equal(now, e.files)
 	}
-	return maps.Equal(now, watch.Tried(nil, g.gen.Load().Config.Read(), now))
+	return maps.Equal(now, tried(nil, r.set.InForce.Load().Config.Read(), now))
 }
 
 // watched are the files that a configuration is read from: those of the one in force, those of the one that was refused
 // last, and those that may come to it.
-func (g *Gateway) watched() []string {
-	if last := g.reloaded.Load(); last != nil {
-		return g.filesOf(last.read)
+func (r *Reloader) watched() []string {
+	if e := r.ended.Load(); e != nil {
+		return r.filesOf(e.read)
 	}
-	return g.filesOf(nil)
+	return r.filesOf(nil)
 }
 
-func (g *Gateway) filesOf(read map[string]string) []string {
-	names := append(slices.Collect(maps.Keys(read)), g.gen.Load().Config.Files()...)
-	if main := g.opts.ConfigFile; main != "" {
+func (r *Reloader) filesOf(read map[string]string) []string {
+	names := append(slices.Collect(maps.Keys(read)), r.set.InForce.Load().Config.Files()...)
+	if main := r.set.ConfigFile; main != "" {
 		names = append(names, filepath.Join(filepath.Dir(main), config.LockName))
 		drops, _ := filepath.Glob(filepath.Join(filepath.Dir(main), "conf.d", "*")) // fails for a bad pattern only
 		names = append(names, slices.DeleteFunc(drops, func(name string) bool { return !config.IsDropIn(name) })...)
@@ -99,10 +104,10 @@ func (g *Gateway) filesOf(read map[string]string) []string {
 	return slices.Compact(names)
 }
 
-// ended notes how a reload ended and what it was tried with.
-func (g *Gateway) ended(before, read map[string]string, err error) {
-	g.reloaded.Store(&lastReload{at: time.Now(), err: err, read: read,
-		files: watch.Tried(before, read, watch.Seen{}.Look(g.filesOf(read)))})
+// note keeps how a reload ended and what it was tried with.
+func (r *Reloader) note(before, read map[string]string, err error) {
+	r.ended.Store(&last{at: time.Now(), err: err, read: read,
+		files: tried(before, read, seen{}.look(r.filesOf(read)))})
 }
 
 // readBy is what a configuration was read from, or the one that was refused.

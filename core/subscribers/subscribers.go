@@ -1,4 +1,7 @@
-package core
+// Package subscribers keeps a pump running for each subscriber of the configuration in force, and removes old records
+// of the log beside them. It owns who is given the log, and from where on. It never decides, and never puts a
+// configuration in force.
+package subscribers
 
 import (
 	"context"
@@ -15,42 +18,56 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/loaded"
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
 
-// feeds are the pumps of the subscribers, by plugin. A pump that stays as it was goes on over a reload.
-type feeds struct {
-	g *Gateway
-
-	turn   sync.Mutex // one change at a time; held while pumps end, which may take seconds
-	closed bool
-	keep   config.Retention
-
-	mu      sync.Mutex // held for a few words only: whoever looks never waits for a pump
-	running map[string]*feeding
-	wanted  map[string]config.Subscriber // configured; one that could not be started is among them
-	keeper  *feed.Keeper                 // nil: everything is kept
+// Settings are what a Set needs. All are required, but Clock.
+type Settings struct {
+	Store    *store.Store
+	Service  *ops.Service                     // masks what subscribers see, and records events
+	InForce  func() *loaded.Generation        // the configuration in force
+	Clock    feed.Clock                       // what was known of the time at the start
+	Withheld func(cause, scanner string)      // counts what subscribers are not shown
+	Log      func(format string, args ...any) // must not wait
 }
 
-// feeding is one pump.
-type feeding struct {
-	name    string
+// Set is the subscribers of the configuration in force, by plugin. A pump whose subscriber did not change goes on over
+// a reload. Safe for concurrent use.
+type Set struct {
+	set Settings
+
+	changing sync.Mutex // one change at a time; held while pumps end, which may take seconds
+	closed   bool
+	keep     config.Retention
+
+	mu         sync.Mutex // held for a few words only: whoever looks never waits for a pump
+	running    map[string]*Subscriber
+	configured map[string]config.Subscriber // one that could not be started is among them
+	keeper     *feed.Keeper                 // nil: everything is kept
+}
+
+// Subscriber is one plugin that is given the log.
+type Subscriber struct {
+	Name string
+
 	entry   config.Subscriber
 	process *prochost.Plugin
 	pump    *feed.Pump
-	ends    bool // another one takes its place; feeds.mu
+	ends    bool // another one takes its place; Set.mu
 }
 
-func newFeeds(g *Gateway) *feeds { return &feeds{g: g, running: map[string]*feeding{}} }
+// New makes a Set that is empty until Apply.
+func New(set Settings) *Set { return &Set{set: set, running: map[string]*Subscriber{}} }
 
-// apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is
+// Apply makes the pumps those of a generation. One whose plugin or settings changed is ended first: its cursor is
 // durable, and the next one goes on from it.
-func (f *feeds) apply(gen *loaded.Generation) {
-	f.turn.Lock()
-	defer f.turn.Unlock()
+func (f *Set) Apply(gen *loaded.Generation) {
+	f.changing.Lock()
+	defer f.changing.Unlock()
 	if f.closed {
 		return
 	}
@@ -60,7 +77,7 @@ func (f *feeds) apply(gen *loaded.Generation) {
 	}
 	f.stop(f.leaving(gen, wanted))
 	f.mu.Lock()
-	f.wanted = wanted
+	f.configured = wanted
 	for name, r := range f.running {
 		if _, ok := wanted[name]; !ok || r.ends {
 			delete(f.running, name)
@@ -76,7 +93,7 @@ func (f *feeds) apply(gen *loaded.Generation) {
 }
 
 // leaving are the pumps that end: those of subscribers that are gone or not as they were.
-func (f *feeds) leaving(gen *loaded.Generation, wanted map[string]config.Subscriber) (out []*feeding) {
+func (f *Set) leaving(gen *loaded.Generation, wanted map[string]config.Subscriber) (out []*Subscriber) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name, r := range f.running {
@@ -94,51 +111,48 @@ func sameFeed(a, b config.Subscriber) bool {
 }
 
 // start starts a pump. f.mu is held.
-func (f *feeds) start(gen *loaded.Generation, s config.Subscriber) {
+func (f *Set) start(gen *loaded.Generation, s config.Subscriber) {
 	p := gen.Plugins[s.Use].Process
 	pump, err := feed.Start(f.settings(s, p))
 	if err != nil {
-		f.g.opts.Log("subscriber %s gets nothing: %v", s.Use, err)
+		f.set.Log("subscriber %s gets nothing: %v", s.Use, err)
 		return
 	}
-	f.running[s.Use] = &feeding{name: s.Use, entry: s, process: p, pump: pump}
+	f.running[s.Use] = &Subscriber{Name: s.Use, entry: s, process: p, pump: pump}
 }
 
 // settings are those of a pump. It outlives the generation that it was started in.
-func (f *feeds) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
-	policy := func() string { return f.g.gen.Load().Policy }
-	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload, Start: s.Start,
-		OnPoison: s.OnPoison,
-		Mask:     f.mask, Withheld: func(cause, scanner string) {
-			f.g.metrics.Kept("subscriber", cause, scanner)
-		}, Policy: policy, Log: f.g.store, Cursors: cursorsOf{f.g.store, policy}, Consumer: consumerOf{p},
-		Report: f.g.opts.Log}
+func (f *Set) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
+	policy := func() string { return f.set.InForce().Policy }
+	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload,
+		Start: s.Start, OnPoison: s.OnPoison, Mask: f.mask, Withheld: f.set.Withheld, Policy: policy, Log: f.set.Store,
+		Cursors: cursorsOf{f.set.Store, policy}, Consumer: consumerOf{p}, Report: f.set.Log}
 }
 
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.
 const stopMost = 5 * time.Second
 
 // stop ends pumps side by side.
-func (f *feeds) stop(all []*feeding) {
+func (f *Set) stop(all []*Subscriber) {
 	ctx, cancel := context.WithTimeout(context.Background(), stopMost)
 	defer cancel()
 	var wg sync.WaitGroup
 	for _, r := range all {
 		wg.Go(func() {
 			if err := r.pump.Close(ctx); err != nil {
-				f.g.opts.Log("subscriber %s: %v", r.name, err)
+				f.set.Log("subscriber %s: %v", r.Name, err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// close ends all pumps and retention, and starts none any more.
-func (f *feeds) close(ctx context.Context) error {
-	f.turn.Lock()
-	defer f.turn.Unlock()
+// Close ends all pumps and retention, and starts none any more.
+func (f *Set) Close(ctx context.Context) error {
+	f.changing.Lock()
+	defer f.changing.Unlock()
 	f.closed = true
-	f.stop(f.rows())
+	f.stop(f.All())
 	f.mu.Lock()
 	clear(f.running)
 	f.mu.Unlock()
@@ -146,16 +160,16 @@ func (f *feeds) close(ctx context.Context) error {
 	return nil
 }
 
-// rows lists the pumps by name.
-func (f *feeds) rows() []*feeding {
+// All lists the subscribers by name.
+func (f *Set) All() []*Subscriber {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var out []*feeding
+	var out []*Subscriber
 	for _, r := range f.running {
 		out = append(out, r)
 	}
-	slices.SortFunc(out, func(a, b *feeding) int {
-		if a.name < b.name {
+	slices.SortFunc(out, func(a, b *Subscriber) int {
+		if a.Name < b.Name {
 			return -1
 		}
 		return 1
@@ -163,20 +177,21 @@ func (f *feeds) rows() []*feeding {
 	return out
 }
 
-func (f *feeds) find(name string) *feeding {
+// Find gives the subscriber of that name, or nil.
+func (f *Set) Find(name string) *Subscriber {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.running[name]
 }
 
 // mask is what a subscriber with payload redacted sees of a text.
-func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
+func (f *Set) mask(ctx context.Context, t feed.Text) (string, error) {
 	in := &chain.Input{Text: t.Text, ToolID: t.ToolID, AgentID: t.AgentID}
 	if t.JSON {
 		in.ContentType = "application/json"
 	}
 	in.Patient = true
-	out, err := f.g.service.Mask(ctx, in)
+	out, err := f.set.Service.Mask(ctx, in)
 	var why *chain.UnmaskedError
 	if errors.As(err, &why) {
 		err = &feed.MaskError{Cause: why.Cause, Scanner: why.Scanner, Lasts: why.Lasts(), Err: err}
@@ -184,8 +199,39 @@ func (f *feeds) mask(ctx context.Context, t feed.Text) (string, error) {
 	return out, err
 }
 
-// detail is a line for /readyz, which everybody may read.
-func (r *feeding) detail(s feed.Status) string {
+// Status says how far the subscriber has come.
+func (r *Subscriber) Status() feed.Status { return r.pump.Status() }
+
+// Resume goes on with a subscriber that is paused; with skip, without the record that it is stuck at.
+func (r *Subscriber) Resume(ctx context.Context, who store.Who, skip bool) error {
+	return r.refusal("name", r.pump.Resume(ctx, asker(who), skip))
+}
+
+// Replay delivers the log again from a record on.
+func (r *Subscriber) Replay(ctx context.Context, who store.Who, from uint64) error {
+	return r.refusal("from", r.pump.Replay(ctx, asker(who), from))
+}
+
+// refusal says whose fault an error is: the disk's, the moment's, or that of the field that was asked for.
+func (r *Subscriber) refusal(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*sdk.Error](err); ok {
+		return &sdk.Error{Code: e.Code, Msg: fmt.Sprintf("subscriber %q: %v", r.Name, err)}
+	}
+	if errors.Is(err, feed.ErrClosed) {
+		return sdk.Errf(sdk.CodeConflict, "subscriber %q is being replaced or ended; try again", r.Name)
+	}
+	return sdk.FieldErrf(sdk.CodeInvalidField, field, "subscriber %q: %v", r.Name, err)
+}
+
+func asker(w store.Who) feed.Who {
+	return feed.Who{Principal: w.Principal, Method: w.Method, Surface: w.Surface, Peer: w.Peer}
+}
+
+// Detail is a line for /readyz, which everybody may read.
+func (r *Subscriber) Detail(s feed.Status) string {
 	line := fmt.Sprintf("%s, %d records behind", s.State, s.LagRecords)
 	if s.Lag > 0 {
 		line += fmt.Sprintf(" (%v)", s.Lag.Round(time.Second))
@@ -196,8 +242,8 @@ func (r *feeding) detail(s feed.Status) string {
 	return line
 }
 
-// trouble says what is wrong, "" if nothing is.
-func (r *feeding) trouble(s feed.Status) string {
+// Trouble says what is wrong, "" if nothing is.
+func (r *Subscriber) Trouble(s feed.Status) string {
 	switch {
 	case s.Poison > 0 && s.PoisonError != "":
 		return fmt.Sprintf("record %d failed %d times: %s", s.Poison, s.PoisonTries, s.PoisonError)
@@ -240,9 +286,9 @@ func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
 	return c.s.Commit(ctx, cmd)
 }
 
-// retain makes retention what the configuration says. f.turn is held, and f.mu is not: a keeper that ends may be asking
-// for the cursors.
-func (f *feeds) retain(r config.Retention) {
+// retain makes retention what the configuration says. f.changing is held, and f.mu is not: a keeper that ends may be
+// asking for the cursors.
+func (f *Set) retain(r config.Retention) {
 	if f.keep == r {
 		return
 	}
@@ -253,34 +299,34 @@ func (f *feeds) retain(r config.Retention) {
 	if !r.Enabled() {
 		return
 	}
-	known, err := knownClock(f.g.store)
+	known, err := knownClock(f.set.Store)
 	if err == nil && known.At.IsZero() {
-		known = f.g.clock
+		known = f.set.Clock
 	}
 	if err != nil {
-		f.g.opts.Log("retention removes nothing: %v", err)
+		f.set.Log("retention removes nothing: %v", err)
 		return
 	}
-	keeper, err := feed.Keep(feed.KeeperSettings{Log: shelfOf{f.g.store}, Cursors: f.cursors, Report: f.g.opts.Log,
+	keeper, err := feed.Keep(feed.KeeperSettings{Log: shelfOf{f.set.Store}, Cursors: f.cursors, Report: f.set.Log,
 		Clock: known, Uptime: supervise.Uptime, KeepClock: f.keepClock, Doubt: f.noteDoubt,
 		Policy: feed.Policy{MaxAge: r.MaxAge.Std(), MaxBytes: uint64(r.MaxBytes), HoldBytes: uint64(r.Hold.MaxBytes)}})
 	if err != nil {
-		f.g.opts.Log("retention removes nothing: %v", err)
+		f.set.Log("retention removes nothing: %v", err)
 		return
 	}
 	f.setKeeper(keeper)
 }
 
 // setKeeper puts a keeper in place of another one, which it gives back.
-func (f *feeds) setKeeper(k *feed.Keeper) (old *feed.Keeper) {
+func (f *Set) setKeeper(k *feed.Keeper) (old *feed.Keeper) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	old, f.keeper = f.keeper, k
 	return old
 }
 
-// retention is how it stands; the zero status while everything is kept.
-func (f *feeds) retention() feed.KeeperStatus {
+// Retention is how it stands; the zero status while everything is kept.
+func (f *Set) Retention() feed.KeeperStatus {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.keeper == nil {
@@ -290,7 +336,7 @@ func (f *feeds) retention() feed.KeeperStatus {
 }
 
 // cursors is how far each configured subscriber has come. ok is false while that is not known of one.
-func (f *feeds) cursors() (of map[string]uint64, ok bool) {
+func (f *Set) cursors() (of map[string]uint64, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	of = map[string]uint64{}
@@ -301,30 +347,30 @@ func (f *feeds) cursors() (of map[string]uint64, ok bool) {
 		}
 		of[name] = seq
 	}
-	return of, len(f.running) == len(f.wanted)
+	return of, len(f.running) == len(f.configured)
 }
 
 // maxListed bounds how many names an error lists.
 const maxListed = 20
 
-// forget removes the cursor of a subscriber that is not configured. While f.turn is held no pump starts or ends, so
+// Forget removes the cursor of a subscriber that is not configured. While f.changing is held no pump starts or ends, so
 // none is at work on what goes. Retention asks configured subscribers only: this cursor held nothing back.
-func (f *feeds) forget(ctx context.Context, who store.Who, name string) (seq uint64, err error) {
-	f.turn.Lock()
-	defer f.turn.Unlock()
-	if _, used := f.wanted[name]; used {
+func (f *Set) Forget(ctx context.Context, who store.Who, name string) (seq uint64, err error) {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	if _, used := f.configured[name]; used {
 		return 0, sdk.FieldErrf(sdk.CodeConflict, "name",
 			"subscriber %q is configured and its cursor in use: take it out of audit.subscribers, reload, and ask again", name)
 	}
-	if _, known := f.g.store.Cursor(name); !known {
+	if _, known := f.set.Store.Cursor(name); !known {
 		return 0, sdk.FieldErrf(sdk.CodeNotFound, "name", "there is no cursor of %.128q: %s", name,
-			withCursors(f.g.store.Cursors()))
+			withCursors(f.set.Store.Cursors()))
 	}
-	cmd := &store.DropCursor{Name: name, By: who, Policy: f.g.gen.Load().Policy}
-	if err := f.g.store.Commit(ctx, cmd); err != nil {
+	cmd := &store.DropCursor{Name: name, By: who, Policy: f.set.InForce().Policy}
+	if err := f.set.Store.Commit(ctx, cmd); err != nil {
 		return 0, err
 	}
-	f.g.opts.Log("subscriber %s is forgotten: it had come to record %d", name, cmd.Was.Seq)
+	f.set.Log("subscriber %s is forgotten: it had come to record %d", name, cmd.Was.Seq)
 	return cmd.Was.Seq, nil
 }
 

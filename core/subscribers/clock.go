@@ -1,4 +1,4 @@
-package core
+package subscribers
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// firstClock is what is known of the time before anything is recorded: what was kept, or else that the newest record
+// FirstClock is what is known of the time before anything is recorded: what was kept, or else that the newest record
 // was written, held against the clocks of now. Retention that is switched on later goes on from it.
-func firstClock(s *store.Store, wall time.Time, uptime func() (string, time.Duration)) (feed.Clock, error) {
+func FirstClock(s *store.Store, wall time.Time, uptime func() (string, time.Duration)) (feed.Clock, error) {
 	c, err := knownClock(s)
 	if err != nil {
 		return c, err
@@ -46,22 +46,22 @@ func knownClock(s *store.Store) (c feed.Clock, err error) {
 }
 
 // keepClock keeps what retention knows of the time.
-func (f *feeds) keepClock(ctx context.Context, c feed.Clock) error {
+func (f *Set) keepClock(ctx context.Context, c feed.Clock) error {
 	row, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}
-	return f.g.store.Commit(ctx, &store.KeepClock{Known: row})
+	return f.set.Store.Commit(ctx, &store.KeepClock{Known: row})
 }
 
 // noteDoubt records that the wall clock is in doubt, or believed again.
-func (f *feeds) noteDoubt(ctx context.Context, on bool, by time.Duration) {
+func (f *Set) noteDoubt(ctx context.Context, on bool, by time.Duration) {
 	typ := "clock_believed"
 	if on {
 		typ = "clock_in_doubt"
 	}
-	if err := f.g.service.Note(ctx, typ, [2]string{"ahead", by.Round(time.Second).String()}); err != nil &&
+	if err := f.set.Service.Note(ctx, typ, [2]string{"ahead", by.Round(time.Second).String()}); err != nil &&
 		ctx.Err() == nil {
-		f.g.opts.Log("retention: that the wall clock is in doubt could not be recorded: %v", err)
+		f.set.Log("retention: that the wall clock is in doubt could not be recorded: %v", err)
 	}
 }

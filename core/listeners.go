@@ -2,6 +2,7 @@ package core
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -12,10 +13,37 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/console"
+	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
-	"github.com/yett-dev/yett/sdk/exact"
 )
+
+// listenHTTP opens the listeners of the HTTP API and of the metrics.
+func (g *Gateway) listenHTTP(context.Context) (err error) {
+	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
+		Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service, Log: g.opts.Log}
+	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
+		return err
+	}
+	if set.TLS != nil {
+		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+			Bytes: set.TLS.Certificates[0].Certificate[0]}))
+	}
+	g.http = httpd.New(set)
+	if g.ln, err = net.Listen("tcp", g.cfg.Server.Listen); err != nil {
+		return listenError("server.listen: ", err)
+	}
+	if !g.cfg.Server.MetricsOff() {
+		g.gauges()
+		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, g.opts.Log); err != nil {
+			return listenError("", err)
+		}
+	}
+	return nil
+}
+
+// longest bounds one operation; a long poll of 60 s fits in.
+const longest = 75 * time.Second
 
 // MapPeer lets messages of that user of the machine on the socket, if they bring no key, be those of the key with that
 // id or name. Before Start only.
@@ -51,13 +79,10 @@ func (g *Gateway) listenSocket() error {
 }
 
 func (g *Gateway) socketAt(path string) (err error) {
-	c, l := g.cfg.Socket, g.cfg.Limits
+	c := g.cfg.Socket
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group,
 		Peers: g.peers, OwnPeer: g.opts.OwnPeer,
-		AuthorizeBody: int64(l.AuthorizeBody), ScanBody: int64(l.ScanBody),
-		JSON: exact.Limits{Depth: l.Depth, Tokens: l.Tokens}, Idle: l.Idle.Std(), WholeRead: l.WholeRead.Std(),
-		FirstByte: l.FirstByte.Std(), PerKey: l.ConnectionsPerKey, Keyless: l.KeylessPer, Bodies: int64(l.Bodies),
-		BodiesPerKey: int64(l.BodiesPerKey), Connections: l.Connections, InFlight: l.InFlight, Timeout: longest,
+		Limits: g.cfg.Limits, Timeout: longest,
 		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
 	return err
 }
@@ -121,3 +146,17 @@ func (g *Gateway) SocketPath() string {
 
 // OwnUser is the user that serves.
 func OwnUser() uint32 { return uint32(os.Getuid()) }
+
+// listenError says what to do about an address that cannot be served.
+func listenError(key string, err error) error {
+	hint := ""
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		hint = " (another program serves this address: stop it, or choose another port; port 0 takes a free one)"
+	case errors.Is(err, syscall.EACCES):
+		hint = " (ports below 1024 need root or CAP_NET_BIND_SERVICE: choose a higher one)"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		hint = " (this machine does not have that address)"
+	}
+	return fmt.Errorf("%s%w%s", key, err, hint)
+}

@@ -1,4 +1,4 @@
-package watch
+package reload
 
 import (
 	"maps"
@@ -28,16 +28,16 @@ func TestLook(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	seen := Seen{}
-	if got := seen.Look([]string{file, pipe}); got[file] != Gone || got[pipe] != Other || sumOf(pipe) != Other {
+	seen := seen{}
+	if got := seen.look([]string{file, pipe}); got[file] != gone || got[pipe] != other || sumOf(pipe) != other {
 		t.Errorf("%v", got)
 	}
 	write("one")
-	one := seen.Look([]string{file})[file]
+	one := seen.look([]string{file})[file]
 	write("two")
-	two := seen.Look([]string{file})[file]
+	two := seen.look([]string{file})[file]
 	write("one")
-	if again := seen.Look([]string{file})[file]; one == two || again != one || len(one) != 64 {
+	if again := seen.look([]string{file})[file]; one == two || again != one || len(one) != 64 {
 		t.Errorf("one %s, two %s, one again %s", one, two, again)
 	}
 }
@@ -47,8 +47,8 @@ func TestTried(t *testing.T) {
 	before := map[string]string{"read": "1", "changed": "1", "looked at": "1"}
 	read := map[string]string{"read": "1", "changed": "2", "hidden": ""}
 	now := map[string]string{"read": "1", "changed": "3", "looked at": "2", "hidden": "1", "came": "1"}
-	want := map[string]string{"read": "1", "changed": "2", "looked at": "1", "hidden": "1", "came": Gone}
-	if got := Tried(before, read, now); !maps.Equal(got, want) {
+	want := map[string]string{"read": "1", "changed": "2", "looked at": "1", "hidden": "1", "came": gone}
+	if got := tried(before, read, now); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
