@@ -175,6 +175,44 @@ func TestBodiesInFlightAreBounded(t *testing.T) {
 	holds(0)
 }
 
+// Announcing a body takes no memory: not without a key, not with a wrong one, not where nothing is served, and not once
+// a key holds all that it may.
+func TestAnnouncedBodiesTakeNoMemory(t *testing.T) {
+	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey = 16<<20, 4<<20 })
+	valid := g.key("a", "scan")
+	for _, c := range []struct {
+		name, path, key string
+		status          int
+	}{
+		{"without a key", "/v1/scan_output", "", 401},
+		{"with a wrong key", "/v1/scan_output", "Authorization: Bearer nonsense\r\n", 401},
+		{"where nothing is served", "/x", "", 404},
+		{"by a key that holds all it may", "/v1/scan_output", "Authorization: Bearer " + valid + "\r\n", 429},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.status == 429 {
+				holds := g.talk()
+				holds.write("POST /v1/scan_output HTTP/1.1\r\nHost: h\r\n%sContent-Length: 4000000\r\n\r\n", c.key)
+				until(t, "it is held", func() bool { return g.server.bodies.Used() == 4_000_000 })
+			}
+			const each = 50
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range each {
+				co := g.talk()
+				co.write("POST %s HTTP/1.1\r\nHost: h\r\n%sContent-Length: 4000000\r\n\r\n", c.path, c.key)
+				if resp, m := co.answer(); resp.StatusCode != c.status {
+					t.Fatalf("%d %v", resp.StatusCode, m)
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if took := after.TotalAlloc - before.TotalAlloc; took > each*200_000 {
+				t.Errorf("%d bytes of memory for each announcement", took/each)
+			}
+		})
+	}
+}
+
 // Many short values need far more memory than their text: that counts too. One body alone always fits.
 func TestParsedBodiesInFlightAreBounded(t *testing.T) {
 	g := newGate(t, func(s *Settings) { s.Limits.Bodies, s.Limits.BodiesPerKey = 4<<20, 2<<20 })

@@ -34,6 +34,10 @@ const keptBytes = 64 << 10
 var works = sync.Pool{New: func() any { return &work{out: make([]byte, 0, 1024)} }}
 
 func (s *Server) handle(ctx *fasthttp.RequestCtx) {
+	if sc, ok := strictConnOf(ctx.Conn()); ok && sc.refused != nil {
+		s.refuseEarly(ctx, sc.refused)
+		return
+	}
 	rid := s.requestID(ctx.Request.Header.Peek("X-Request-Id"))
 	ctx.Response.Header.Set("X-Request-Id", rid)
 	w := works.Get().(*work)

@@ -229,6 +229,19 @@ func (c *strictConn) askGate(b []byte, here int) {
 		if err := c.bodyFault(here); err != nil && !p.expect {
 			c.refused, c.fail = nil, err // what no parser takes is told as that, whoever sent it
 		}
+		forgetLength(b)
+	}
+}
+
+// forgetLength makes a refused request one without a body. fasthttp takes memory for all of a body as soon as it has
+// the head, and a refused body never comes.
+func forgetLength(b []byte) {
+	for _, length := range fields(b, "content-length") {
+		for i, d := range length {
+			if '0' <= d && d <= '9' {
+				length[i] = '0'
+			}
+		}
 	}
 }
 
