@@ -51,6 +51,9 @@ func TestFilter(t *testing.T) {
 		want   uint32
 	}{
 		"read":                         {open, unix.SYS_READ, []uint32{0}, fine},
+		"its own file to disk":         {open, unix.SYS_FSYNC, []uint32{3}, fine},
+		"all files to disk":            {open, unix.SYS_SYNC, nil, eperm},
+		"a file system to disk":        {open, unix.SYS_SYNCFS, []uint32{3}, eperm},
 		"exec":                         {shut, unix.SYS_EXECVE, nil, fine},
 		"signal itself":                {open, unix.SYS_KILL, []uint32{own, 9}, fine},
 		"signal another":               {open, unix.SYS_KILL, []uint32{other, 9}, eperm},

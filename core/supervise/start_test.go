@@ -228,7 +228,8 @@ func TestSharedLimitsOfTheConfined(t *testing.T) {
 	for name, c := range map[string]struct {
 		which int
 		want  uint64
-	}{"Max pending signals": {unix.RLIMIT_SIGPENDING, 1024}, "Max msgqueue size": {unix.RLIMIT_MSGQUEUE, 0}} {
+	}{"Max pending signals": {unix.RLIMIT_SIGPENDING, 1024}, "Max msgqueue size": {unix.RLIMIT_MSGQUEUE, 0},
+		"Max stack size": {unix.RLIMIT_STACK, 8 << 20}} {
 		var ours unix.Rlimit
 		if err := unix.Getrlimit(c.which, &ours); err != nil {
 			t.Fatal(err)

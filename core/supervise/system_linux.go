@@ -196,7 +196,11 @@ const (
 	queueBytes     = 0    // of message queues
 )
 
+// stackBytes is what the first thread's stack may grow to, which is private memory that RLIMIT_DATA does not count.
+const stackBytes = 8 << 20
+
+// limitShared sets these limits, and that of the stack.
 func limitShared() error {
 	return errors.Join(lower("pending signals", unix.RLIMIT_SIGPENDING, pendingSignals),
-		lower("message queues", unix.RLIMIT_MSGQUEUE, queueBytes))
+		lower("message queues", unix.RLIMIT_MSGQUEUE, queueBytes), lower("stack", unix.RLIMIT_STACK, stackBytes))
 }
