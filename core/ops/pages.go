@@ -7,6 +7,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"runtime"
 
 	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/sdk"
@@ -16,11 +17,13 @@ import (
 // Bounds of every list. A page ends before it is longer, with a cursor.
 const (
 	pageBytes   = 1 << 20  // of an answer
-	pageReads   = 32 << 20 // of what is read for one
-	pagesAtOnce = 4        // lists that are read at once
+	pageReads   = 4 << 20  // of what is read for one: some 20 ms of a processor
 	callBytes   = 16 << 10 // of a call in a list
 	memberBytes = 4 << 10  // of one of its members, when the call is longer than that
 )
+
+// pagesAtOnce is how many lists are read at once. Decisions find a processor beside them.
+var pagesAtOnce = max(runtime.GOMAXPROCS(0)-1, 1)
 
 // pages seals cursors and bounds how many lists are read at once. A cursor may stand at a row that its reader must not
 // see, so it says nothing to them.
