@@ -1,6 +1,10 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/yett-dev/yett/config/strict"
+)
 
 // Audit says what the log keeps of a call, for how long, and who is given it.
 type Audit struct {
@@ -40,11 +44,11 @@ func (l *loader) finishAudit(a *Audit) {
 	first := map[string]Pos{}
 	for i := range a.Subscribers {
 		s, key := &a.Subscribers[i], fmt.Sprintf("audit.subscribers[%d]", i)
-		s.Pos = l.report.at(key)
-		l.plugin(s.Use, KindSubscriber, join(key, "use"))
+		s.Pos = l.Report.Origins.At(key)
+		l.plugin(s.Use, KindSubscriber, strict.Join(key, "use"))
 		if at, twice := first[s.Use]; twice {
-			l.report.errorf(join(key, "use"), "%s is given the log at %s already; a plugin has one place in the log",
-				literal(s.Use), at)
+			l.Report.Errorf(strict.Join(key, "use"), "%s is given the log at %s already; a plugin has one place in the log",
+				strict.Literal(s.Use), at)
 		}
 		first[s.Use] = s.Pos
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // Cases is a file of calls with what a list of rules must say of them.
@@ -51,30 +53,30 @@ type Want struct {
 // ReadCases reads a file of cases (.yaml, .yml, .json; at most 64 MiB) and the rules it is about. The error is an
 // *Error.
 func ReadCases(path string) (*Cases, error) {
-	l := &loader{config: Default(), report: newReport()}
+	l := newLoader(Sources{}, Default())
 	c := &Cases{Path: path}
-	data, err := l.read(path, maxRulesFile)
+	data, err := l.Read(path, maxRulesFile)
 	if err != nil {
-		l.report.add(Pos{File: path}, "", "%s", err)
-		return nil, l.report.err()
+		l.Report.Add(Pos{File: path}, "", "%s", err)
+		return nil, l.Report.Err()
 	}
-	if decodeLayers(l.report, parseFile(l.report, path, data), c); l.report.err() != nil {
-		return nil, l.report.err()
+	if strict.ReadText(l.Report, path, filepath.Ext(path), data, c); l.Report.Err() != nil {
+		return nil, l.Report.Err()
 	}
 	names := map[string]Pos{}
 	for i := range c.Cases {
 		one, key := &c.Cases[i], fmt.Sprintf("cases[%d]", i)
-		one.Pos = l.report.at(key)
+		one.Pos = l.Report.Origins.At(key)
 		if first, ok := names[one.Name]; ok {
-			l.report.errorf(join(key, "name"), "a case named %s stands at %s already", literal(one.Name), first)
+			l.Report.Errorf(strict.Join(key, "name"), "a case named %s stands at %s already", strict.Literal(one.Name), first)
 		}
 		names[one.Name] = one.Pos
 	}
 	for i, file := range c.RuleFiles {
 		c.Rules = append(c.Rules, l.readRules(string(file), fmt.Sprintf("rules[%d]", i)))
 	}
-	uniqueIDs(l.report, c.Rules)
-	return c, l.report.err()
+	uniqueIDs(l.Report, c.Rules)
+	return c, l.Report.Err()
 }
 
 // MaxCall is the longest text of a call that is read, in bytes.
@@ -82,7 +84,7 @@ const MaxCall = 64 << 20
 
 // ReadCall reads one call from a file (.json, .yaml, .yml).
 func ReadCall(path string) (*Call, error) {
-	data, err := readFile(path, MaxCall)
+	data, err := strict.ReadFile(path, MaxCall)
 	if err != nil {
 		return nil, err
 	}
@@ -92,28 +94,20 @@ func ReadCall(path string) (*Call, error) {
 // ParseCall reads one call from its text. Without a known ending of name, what is JSON is read as JSON and all else as
 // YAML. The error is an *Error, with name for a file.
 func ParseCall(name string, data []byte) (*Call, error) {
-	r := newReport()
-	var layers []*layer
-	switch ext := filepath.Ext(name); {
-	case ext == ".json" || ext == ".yaml" || ext == ".yml":
-		layers = parseFile(r, name, data)
-	case len(data) > MaxCall:
-		r.add(Pos{File: name}, "", "is larger than %s", Size(MaxCall))
-	default:
-		as := ".yaml"
-		if bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && json.Valid(data) {
-			as = ".json"
-		}
-		if layers = parseFile(r, "x"+as, data); len(layers) > 0 {
-			layers[0].label = name
-		}
-		for i := range r.problems {
-			r.problems[i].Pos.File = name
-		}
+	r := strict.NewReport()
+	ext := filepath.Ext(name)
+	switch known := ext == ".json" || ext == ".yaml" || ext == ".yml"; {
+	case !known && len(data) > MaxCall:
+		r.Add(Pos{File: name}, "", "is larger than %s", Size(MaxCall))
+		return nil, r.Err()
+	case !known && bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{")) && json.Valid(data):
+		ext = ".json"
+	case !known:
+		ext = ".yaml"
 	}
 	c := &Call{}
-	if decodeLayers(r, layers, c); r.err() != nil {
-		return nil, r.err()
+	if strict.ReadText(r, name, ext, data, c); r.Err() != nil {
+		return nil, r.Err()
 	}
 	return c, nil
 }

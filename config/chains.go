@@ -2,8 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // Chains are the two ordered lists of steps.
@@ -46,8 +49,8 @@ type ScanMatch struct {
 	Agents []string `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents."`
 }
 
-// reserved lists the keys that later versions will know: a text to scan carries no session as far as steps can see.
-func (ScanMatch) reserved() []string { return []string{"sessions"} }
+// Reserved lists the keys that later versions will know: a text to scan carries no session as far as steps can see.
+func (ScanMatch) Reserved() []string { return []string{"sessions"} }
 
 // ScanOutput is the chain that scans texts.
 type ScanOutput struct {
@@ -86,9 +89,9 @@ func (a *Action) MinSeverity() (name string, orHigher bool) {
 
 // CatchAll says whether the entry matches every finding.
 func (a *Action) CatchAll() bool {
-	any := func(list []string) bool { return len(list) == 0 || contains(list, "**") }
-	kinds := any(a.Kinds) || contains(a.Kinds, "*") // kinds and scanners have no "/" segments
-	scanners := any(a.Scanners) || contains(a.Scanners, "*")
+	any := func(list []string) bool { return len(list) == 0 || slices.Contains(list, "**") }
+	kinds := any(a.Kinds) || slices.Contains(a.Kinds, "*") // kinds and scanners have no "/" segments
+	scanners := any(a.Scanners) || slices.Contains(a.Scanners, "*")
 	return kinds && scanners && any(a.Tools) && (a.Severity == "" || a.Severity == ">=info") && a.MinConfidence == 0
 }
 
@@ -96,22 +99,22 @@ func (l *loader) finishAuthorize(c *Authorize) {
 	names := map[string]Pos{}
 	for i := range c.Steps {
 		s, key := &c.Steps[i], fmt.Sprintf("chains.authorize.steps[%d]", i)
-		s.Pos = l.report.at(key)
+		s.Pos = l.Report.Origins.At(key)
 		limit := c.Budget
 		switch {
 		case len(s.RuleFiles) > 0 && s.Use != "":
-			l.report.errorf(key, "has both rules and use; a step is one of them")
+			l.Report.Errorf(key, "has both rules and use; a step is one of them")
 		case len(s.RuleFiles) == 0 && s.Use == "":
-			l.report.errorf(key, "needs rules (files) or use (a plugin)")
+			l.Report.Errorf(key, "needs rules (files) or use (a plugin)")
 		case s.Use != "":
-			limit = min(limit, l.plugin(s.Use, KindAuthorizer, join(key, "use")))
+			limit = min(limit, l.plugin(s.Use, KindAuthorizer, strict.Join(key, "use")))
 		case s.Name == "":
-			l.report.errorf(join(key, "name"), "is required for a step with rules")
+			l.Report.Errorf(strict.Join(key, "name"), "is required for a step with rules")
 		}
 		for j, path := range s.RuleFiles {
 			s.Rules = append(s.Rules, l.readRules(string(path), fmt.Sprintf("%s.rules[%d]", key, j)))
 		}
-		uniqueIDs(l.report, s.Rules)
+		uniqueIDs(l.Report, s.Rules)
 		s.Name, s.Timeout = l.nameStep(names, key, s.Name, s.Use), orDefault(s.Timeout, limit)
 	}
 }
@@ -120,23 +123,23 @@ func (l *loader) finishScan(c *ScanOutput) {
 	names := map[string]Pos{}
 	for i := range c.Steps {
 		s, key := &c.Steps[i], fmt.Sprintf("chains.scan_output.steps[%d]", i)
-		s.Pos = l.report.at(key)
-		limit := min(c.Budget, l.plugin(s.Use, KindScanner, join(key, "use")))
+		s.Pos = l.Report.Origins.At(key)
+		limit := min(c.Budget, l.plugin(s.Use, KindScanner, strict.Join(key, "use")))
 		s.Name, s.Timeout = l.nameStep(names, key, s.Name, s.Use), orDefault(s.Timeout, limit)
 	}
 	for i := range c.Actions {
-		c.Actions[i].Pos = l.report.at(fmt.Sprintf("chains.scan_output.actions[%d]", i))
-		c.Actions[i].finish(l.report, fmt.Sprintf("chains.scan_output.actions[%d]", i))
+		c.Actions[i].Pos = l.Report.Origins.At(fmt.Sprintf("chains.scan_output.actions[%d]", i))
+		c.Actions[i].finish(l.Report, fmt.Sprintf("chains.scan_output.actions[%d]", i))
 	}
 	if !slices.ContainsFunc(c.Actions, func(a Action) bool { return a.CatchAll() }) {
 		c.Actions = append(c.Actions, Action{Action: "flag"})
 	}
 }
 
-func (a *Action) finish(r *report, key string) {
+func (a *Action) finish(r *strict.Report, key string) {
 	if a.Action != "redact" {
 		if a.Replacement != "" {
-			r.errorf(join(key, "replacement"), "allowed only with action redact, not with %s", a.Action)
+			r.Errorf(strict.Join(key, "replacement"), "allowed only with action redact, not with %s", a.Action)
 		}
 		return
 	}
@@ -144,7 +147,7 @@ func (a *Action) finish(r *report, key string) {
 		a.Replacement = "[{kind}]"
 	}
 	if rest := strings.ReplaceAll(a.Replacement, "{kind}", ""); strings.ContainsAny(rest, "{}") {
-		r.errorf(join(key, "replacement"), "knows {kind} only; other braces are refused")
+		r.Errorf(strict.Join(key, "replacement"), "knows {kind} only; other braces are refused")
 	}
 }
 
@@ -153,9 +156,10 @@ func (l *loader) plugin(name, kind, key string) Duration {
 	p, ok := l.config.Plugins[name]
 	switch {
 	case !ok:
-		l.report.errorf(key, "no plugin %s is defined%s", literal(name), meant(name, sortedKeys(l.config.Plugins)))
+		l.Report.Errorf(key, "no plugin %s is defined%s", strict.Literal(name),
+			strict.Meant(name, slices.Sorted(maps.Keys(l.config.Plugins))))
 	case p.Kind != kind:
-		l.report.errorf(key, "%s is a plugin of kind %s; this chain takes %s only", literal(name), p.Kind, kind)
+		l.Report.Errorf(key, "%s is a plugin of kind %s; this chain takes %s only", strict.Literal(name), p.Kind, kind)
 	default:
 		return p.Limits.Timeout
 	}
@@ -168,9 +172,9 @@ func (l *loader) nameStep(names map[string]Pos, key, name, use string) string {
 		name = use
 	}
 	if first, ok := names[name]; ok && name != "" {
-		l.report.errorf(key, "a step named %s stands at %s already; give this one another name", literal(name), first)
+		l.Report.Errorf(key, "a step named %s stands at %s already; give this one another name", strict.Literal(name), first)
 	}
-	names[name] = l.report.at(key)
+	names[name] = l.Report.Origins.At(key)
 	return name
 }
 

@@ -2,9 +2,11 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/yett-dev/yett/config/strict"
 	"github.com/yett-dev/yett/core/pin"
 )
 
@@ -19,14 +21,14 @@ const maxProgram = 512 << 20
 // that no chain uses, secrets in clear. It reads modules' files and changes nothing. The list is sorted by place; empty
 // is good.
 func (c *Config) Check() []Problem {
-	r := &report{origins: c.origins}
+	r := &strict.Report{Origins: c.origins}
 	c.checkPlugins(r)
 	c.checkAuthorize(r)
 	c.checkScan(r)
-	return sorted(r.problems)
+	return r.Problems()
 }
 
-func (c *Config) checkPlugins(r *report) {
+func (c *Config) checkPlugins(r *strict.Report) {
 	used := map[string]bool{}
 	for _, s := range c.Chains.Authorize.Steps {
 		used[s.Use] = true
@@ -37,44 +39,41 @@ func (c *Config) checkPlugins(r *report) {
 	for _, s := range c.Audit.Subscribers {
 		used[s.Use] = true
 	}
-	for _, name := range sortedKeys(c.Plugins) {
-		p, key := c.Plugins[name], join("plugins", name)
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
+		p, key := c.Plugins[name], strict.Join("plugins", name)
 		switch {
 		case used[name]:
 		case p.Kind == KindSubscriber:
-			r.errorf(key, "audit.subscribers gives it nothing")
+			r.Errorf(key, "audit.subscribers gives it nothing")
 		default:
-			r.errorf(key, "no chain uses this %s", p.Kind)
+			r.Errorf(key, "no chain uses this %s", p.Kind)
 		}
 		if p.File() != "" {
 			checkDigest(r, p, key)
 		}
-		_, _ = mapStrings(p.Config.written, join(key, "config"), func(at, s string) (string, error) {
-			if inClear(at, s) {
-				r.errorf(at, "looks like a secret in clear; refer to it: ${file:path} or ${env:NAME}")
-			}
-			return s, nil
-		})
+		for _, at := range p.Config.InClear(strict.Join(key, "config")) {
+			r.Errorf(at, "looks like a secret in clear; refer to it: ${file:path} or ${env:NAME}")
+		}
 	}
 }
 
-func checkDigest(r *report, p Plugin, key string) {
+func checkDigest(r *strict.Report, p Plugin, key string) {
 	source, most := "wasm", int64(maxModule)
 	if p.Exec != "" {
 		source, most = "exec", maxProgram
 	}
-	data, err := readFile(string(p.File()), most)
+	data, err := strict.ReadFile(string(p.File()), most)
 	if err != nil {
-		r.errorf(join(key, source), "%s", err)
+		r.Errorf(strict.Join(key, source), "%s", err)
 		return
 	}
 	if got := pin.Digest(data); got != p.Digest {
-		r.errorf(join(key, "digest"), "the file %s has %s", p.File(), got)
+		r.Errorf(strict.Join(key, "digest"), "the file %s has %s", p.File(), got)
 	}
 }
 
 // A chain that nobody wrote down is no mistake as long as the other one is there.
-func (c *Config) checkAuthorize(r *report) {
+func (c *Config) checkAuthorize(r *strict.Report) {
 	const key = "chains.authorize"
 	enforcing := false
 	for i, s := range c.Chains.Authorize.Steps {
@@ -83,29 +82,29 @@ func (c *Config) checkAuthorize(r *report) {
 		c.checkTimeout(r, at, s.Use, s.Timeout, c.Chains.Authorize.Budget, key)
 		checkShadowed(r, s.Rules)
 		if s.ScanArgs && len(c.Chains.ScanOutput.Steps) == 0 {
-			r.errorf(join(at, "scan_args"), "chains.scan_output has no steps that could scan args")
+			r.Errorf(strict.Join(at, "scan_args"), "chains.scan_output has no steps that could scan args")
 		}
 	}
-	if !enforcing && (c.writtenIn(key) || !c.writtenIn("chains.scan_output")) {
-		r.errorf(key, "no step is enforced; every call gets the default, %s", c.Chains.Authorize.Default)
+	if !enforcing && (c.origins.Written(key) || !c.origins.Written("chains.scan_output")) {
+		r.Errorf(key, "no step is enforced; every call gets the default, %s", c.Chains.Authorize.Default)
 	}
 }
 
-func (c *Config) checkScan(r *report) {
+func (c *Config) checkScan(r *strict.Report) {
 	const key = "chains.scan_output"
 	enforcing := false
 	for i, s := range c.Chains.ScanOutput.Steps {
 		enforcing = enforcing || s.Mode == "enforce"
 		c.checkTimeout(r, fmt.Sprintf("%s.steps[%d]", key, i), s.Use, s.Timeout, c.Chains.ScanOutput.Budget, key)
 	}
-	if !enforcing && c.writtenIn(key) {
-		r.errorf(key, "no step is enforced; no text is stopped or changed")
+	if !enforcing && c.origins.Written(key) {
+		r.Errorf(key, "no step is enforced; no text is stopped or changed")
 	}
 	actions := c.Chains.ScanOutput.Actions
 	for i := range actions {
 		for j := range i {
 			if covers(&actions[j], &actions[i]) {
-				r.errorf(fmt.Sprintf("%s.actions[%d]", key, i),
+				r.Errorf(fmt.Sprintf("%s.actions[%d]", key, i),
 					"is never reached: the entry at %s matches everything that it matches", actions[j].Pos)
 				break
 			}
@@ -115,26 +114,27 @@ func (c *Config) checkScan(r *report) {
 
 // checkTimeout finds a deadline that the chain's budget cuts short: the step's own, or that of the plugin it uses where
 // the step has none and somebody wrote the plugin's down.
-func (c *Config) checkTimeout(r *report, key, use string, timeout, budget Duration, chain string) {
+func (c *Config) checkTimeout(r *strict.Report, key, use string, timeout, budget Duration, chain string) {
 	if timeout > budget {
-		r.errorf(join(key, "timeout"), "%s is longer than %s.budget (%s)", timeout, chain, budget)
+		r.Errorf(strict.Join(key, "timeout"), "%s is longer than %s.budget (%s)", timeout, chain, budget)
 	}
-	at := join(join("plugins", use), "limits.timeout")
-	if limit := c.Plugins[use].Limits.Timeout; limit > budget && c.writtenIn(at) && !c.writtenIn(join(key, "timeout")) {
-		r.errorf(at, "%s is longer than %s.budget (%s), and %s has no timeout of its own", limit, chain, budget, key)
+	at := strict.Join(strict.Join("plugins", use), "limits.timeout")
+	if limit := c.Plugins[use].Limits.Timeout; limit > budget && c.origins.Written(at) &&
+		!c.origins.Written(strict.Join(key, "timeout")) {
+		r.Errorf(at, "%s is longer than %s.budget (%s), and %s has no timeout of its own", limit, chain, budget, key)
 	}
 }
 
 // checkShadowed finds rules behind one without a condition that speaks whenever they would. Patterns are compared as
 // text and by the two simple ways one can contain another, so what it reports is certain, and what it does not report
 // may still be shadowed.
-func checkShadowed(r *report, sets []RuleSet) {
+func checkShadowed(r *strict.Report, sets []RuleSet) {
 	byTool := map[string][]*Rule{} // rules that speak for every call they match, by each of their patterns
 	for _, set := range sets {
 		for i := range set.Rules {
 			u := &set.Rules[i]
 			if b := shadowing(byTool, u); b != nil {
-				r.add(u.Pos, "rule "+u.ID, "is never reached: rule %s at %s matches every call that it matches", b.ID, b.Pos)
+				r.Add(u.Pos, "rule "+u.ID, "is never reached: rule %s at %s matches every call that it matches", b.ID, b.Pos)
 			} else if u.When == "" {
 				for _, p := range u.Tools {
 					byTool[p] = append(byTool[p], u)

@@ -12,6 +12,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // builtins are the modules that the test files may name.
@@ -206,23 +208,39 @@ func TestReferenceShowsEveryKey(t *testing.T) {
 	text := "\n" + strings.Join(lines, "\n")
 	var walk func(t reflect.Type, key string)
 	walk = func(typ reflect.Type, key string) {
-		for _, f := range fieldsOf(typ) {
-			if !strings.Contains(text, "\n"+f.key+":") {
-				t.Errorf("%s is not in the reference file", join(key, f.key))
+		for _, f := range keyed(typ) {
+			name := f.Tag.Get("koanf")
+			if !strings.Contains(text, "\n"+name+":") {
+				t.Errorf("%s is not in the reference file", strict.Join(key, name))
 			}
-			if f.doc == "" || !strings.HasSuffix(f.doc, ".") {
-				t.Errorf("%s has no documentation that ends in a full stop", join(key, f.key))
+			if doc := f.Tag.Get("doc"); !strings.HasSuffix(doc, ".") {
+				t.Errorf("%s has no documentation that ends in a full stop", strict.Join(key, name))
 			}
-			if e := elem(f.typ); isSection(e) && e.Kind() == reflect.Struct {
-				walk(e, join(key, f.key))
-			} else if !f.hasDef && f.example == "" && e != valuesType {
-				t.Errorf("%s has neither a default nor an example", join(key, f.key))
+			_, hasDefault := f.Tag.Lookup("default")
+			if e := elem(f.Type); isSection(e) {
+				walk(e, strict.Join(key, name))
+			} else if !hasDefault && f.Tag.Get("example") == "" && e != valuesType {
+				t.Errorf("%s has neither a default nor an example", strict.Join(key, name))
 			}
 		}
 	}
-	walk(configType, "")
+	walk(reflect.TypeFor[Config](), "")
 	walk(reflect.TypeFor[rulesFile](), "")
 }
+
+var valuesType = reflect.TypeFor[Values]()
+
+// keyed lists the fields of a section that are keys.
+func keyed(t reflect.Type) (out []reflect.StructField) {
+	for i := range t.NumField() {
+		if key := t.Field(i).Tag.Get("koanf"); key != "" && key != "-" {
+			out = append(out, t.Field(i))
+		}
+	}
+	return out
+}
+
+func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct && t != valuesType }
 
 func elem(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {

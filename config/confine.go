@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // How a plugin is confined by the kernel.
@@ -12,20 +14,6 @@ const (
 	ConfineRequired = "required"
 	ConfineOff      = "off"
 )
-
-// Port is a TCP port, or NoPort.
-type Port int
-
-// NoPort stands in a list of ports for no network at all; it is written "none".
-const NoPort Port = 0
-
-// String is the port as a configuration has it.
-func (p Port) String() string {
-	if p == NoPort {
-		return "none"
-	}
-	return strconv.Itoa(int(p))
-}
 
 // PluginPaths are the files and directories that a plugin process may use beside those of the system and its own.
 type PluginPaths struct {
@@ -37,13 +25,13 @@ type PluginPaths struct {
 func (p *Plugin) NoNetwork() bool { return len(p.Network) == 1 && p.Network[0] == NoPort }
 
 // checkConfine checks what a plugin process keeps.
-func (p *Plugin) checkConfine(r *report, key string) {
+func (p *Plugin) checkConfine(r *strict.Report, key string) {
 	if p.Confine == ConfineOff {
 		p.refuse(r, key, "has no effect with confine: off", "paths", "network")
 	}
 	for i, port := range p.Network {
 		if port == NoPort && len(p.Network) > 1 {
-			r.errorf(join(key, "network["+strconv.Itoa(i)+"]"), "none cannot stand beside ports")
+			r.Errorf(strict.Join(key, "network["+strconv.Itoa(i)+"]"), "none cannot stand beside ports")
 		}
 	}
 }

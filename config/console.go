@@ -1,5 +1,9 @@
 package config
 
+import (
+	"github.com/yett-dev/yett/config/strict"
+)
+
 // Console is where operators sign in.
 type Console struct {
 	Enabled bool     `koanf:"enabled" default:"true" restart:"true" doc:"Whether there is a console at all."`
@@ -8,21 +12,21 @@ type Console struct {
 	Hosts   []string `koanf:"hosts" empty:"ok" restart:"true" example:"[\"yett.example.com\"]" doc:"Names under which browsers reach the console, beside the address it listens on. A request for another name is refused."`
 }
 
-func (c *Console) validate(r *report) {
+func (c *Console) validate(r *strict.Report) {
 	if !c.Enabled {
 		return
 	}
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
-		r.errorf("console.tls", "needs both cert and key")
+		r.Errorf("console.tls", "needs both cert and key")
 	case c.TLS.ClientCA != "" && c.TLS.Cert == "":
-		r.errorf("console.tls.client_ca", "needs cert and key")
+		r.Errorf("console.tls.client_ca", "needs cert and key")
 	}
-	if checkAddr(c.Listen) == nil && !loopback(c.Listen) && !c.TLS.Enabled() {
-		r.errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served",
-			literal(c.Listen))
+	if strict.CheckAddr(c.Listen) == nil && !loopback(c.Listen) && !c.TLS.Enabled() {
+		r.Errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served",
+			strict.Literal(c.Listen))
 	}
 	if len(c.Hosts) > 100 {
-		r.errorf("console.hosts", "has %d entries; at most 100 are read", len(c.Hosts))
+		r.Errorf("console.hosts", "has %d entries; at most 100 are read", len(c.Hosts))
 	}
 }

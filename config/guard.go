@@ -1,30 +1,33 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // guardPaths refuses paths of plugins that reach what decides about them: the server's own data, and for writing all
-// that the server reads and runs.
-func (c *Config) guardPaths(r *report, file string) {
-	kept := c.keptFiles(file)
-	for _, name := range sortedKeys(c.Plugins) {
-		p, key := c.Plugins[name], join("plugins", name)
+// that the server reads and runs. file is the main file, "" for none, read are all that were read.
+func (c *Config) guardPaths(r *strict.Report, file string, read []string) {
+	kept := c.keptFiles(file, read)
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
+		p, key := c.Plugins[name], strict.Join("plugins", name)
 		for i, path := range p.Paths.Read {
-			c.guardData(r, join(key, "paths.read["+strconv.Itoa(i)+"]"), path)
+			c.guardData(r, strict.Join(key, "paths.read["+strconv.Itoa(i)+"]"), path)
 		}
 		for i, path := range p.Paths.Write {
-			at := join(key, "paths.write["+strconv.Itoa(i)+"]")
+			at := strict.Join(key, "paths.write["+strconv.Itoa(i)+"]")
 			if !c.guardData(r, at, path) {
 				continue
 			}
 			for _, k := range append(kept, c.policyPaths(file, name)...) {
 				if k.overlaps(realPath(string(path))) {
-					r.errorf(at, "%s reaches %s: a plugin that writes there could change what it is held to; give it a directory "+
+					r.Errorf(at, "%s reaches %s: a plugin that writes there could change what it is held to; give it a directory "+
 						"of its own", path, k.what)
 					break
 				}
@@ -34,17 +37,17 @@ func (c *Config) guardPaths(r *report, file string) {
 }
 
 // guardData refuses a path from which the server's own data could be read or written.
-func (c *Config) guardData(r *report, key string, path Path) bool {
+func (c *Config) guardData(r *strict.Report, key string, path Path) bool {
 	at := realPath(string(path))
 	if at == "/" {
-		r.errorf(key, "/ holds the data of every server: give the plugin a directory of its own")
+		r.Errorf(key, "/ holds the data of every server: give the plugin a directory of its own")
 		return false
 	}
 	if c.Storage.Path == "" {
 		return true
 	}
 	if data := realPath(string(c.Storage.Path)); beneath(at, data) || beneath(data, at) {
-		r.errorf(key, "%s and the data directory %s overlap: no plugin may see that directory; give it a directory "+
+		r.Errorf(key, "%s and the data directory %s overlap: no plugin may see that directory; give it a directory "+
 			"of its own", path, c.Storage.Path)
 		return false
 	}
@@ -97,15 +100,15 @@ func waysTo(path string) (ways []string) {
 	return append(ways, at)
 }
 
-// keptFiles lists what the server reads and runs. file is the main file, "" for none.
-func (c *Config) keptFiles(file string) (all []kept) {
+// keptFiles lists what the server reads and runs. file is the main file, "" for none, read are all that were read.
+func (c *Config) keptFiles(file string, read []string) (all []kept) {
 	if file != "" {
 		dir := filepath.Dir(file)
 		drops := filepath.Join(dir, "conf.d")
 		all = append(all, kept{path: dir, what: "the directory of the configuration"},
 			kept{path: drops, what: drops + ", where the server reads settings", deep: true})
 	}
-	for _, path := range c.files {
+	for _, path := range read {
 		all = append(all, kept{path: path, what: path + ", which the server reads"})
 	}
 	if program, err := os.Executable(); err == nil {
@@ -113,7 +116,7 @@ func (c *Config) keptFiles(file string) (all []kept) {
 	}
 	files := []Path{c.Storage.Path, c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert,
 		c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
-	for _, name := range sortedKeys(c.Plugins) {
+	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {
 			all = append(all, kept{path: string(path), what: "the program of plugin " + name})
@@ -134,7 +137,7 @@ func (c *Config) policyPaths(file, name string) (all []kept) {
 		return nil
 	}
 	dir := realPath(filepath.Dir(file))
-	for _, other := range sortedKeys(c.Plugins) {
+	for _, other := range slices.Sorted(maps.Keys(c.Plugins)) {
 		for _, path := range c.Plugins[other].Paths.Read {
 			in := slices.ContainsFunc(waysTo(string(path)), func(way string) bool { return beneath(way, dir) })
 			if other != name && in {

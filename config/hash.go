@@ -4,8 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"reflect"
 	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // pluginDecides are the keys of a plugin that can change an answer: which code it is, its settings and environment, how
@@ -20,19 +21,17 @@ var pluginDecides = []string{"kind", "builtin", "connect", "digest", "config", "
 func (c *Config) Hash() string {
 	h := sha256.New()
 	used := c.chainPlugins()
-	for _, s := range c.settings(false) {
-		if !s.place && decides(s.key, used) {
-			fmt.Fprintf(h, "%q=%q\n", s.key, s.text)
+	for _, s := range strict.Settings(*c, false) {
+		if !s.Place && decides(s.Key, used) {
+			fmt.Fprintf(h, "%q=%q\n", s.Key, s.Text)
 		}
 	}
 	for i, step := range c.Chains.Authorize.Steps {
 		n := 0
 		for _, set := range step.Rules { // files are read as one list
 			for j := range set.Rules {
-				var lines []setting
-				collect(&lines, reflect.ValueOf(set.Rules[j]), field{}, "", false)
-				for _, s := range lines {
-					fmt.Fprintf(h, "rule %d.%d %q=%q\n", i, n, s.key, s.text)
+				for _, s := range strict.Settings(set.Rules[j], false) {
+					fmt.Fprintf(h, "rule %d.%d %q=%q\n", i, n, s.Key, s.Text)
 				}
 				n++
 			}

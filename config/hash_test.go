@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // decidingPlugin are the keys of a plugin that policy_version counts; restPlugin those that it does not. A new key
@@ -58,7 +60,9 @@ chains:
 audit: {subscribers: [{use: siem, types: [decision]}]}
 `, "r.yaml": "rules: [{id: a, tools: [x], effect: defer, approvals: {n: 2, from: [role:operator]}, rate: {limit: 1, window: 1m, per: agent}}]\n"})
 	first, seen := c.Hash(), 0
-	eachValue(reflect.ValueOf(c).Elem(), "", func(key string) {
+	other := inMemory(t, map[string]string{"yett.yaml": "version: 1\nplugins: {a: {kind: scanner, builtin: pii, config: " +
+		"{changed: x}}}\n"}).Plugins["a"].Config
+	eachValue(reflect.ValueOf(c).Elem(), "", other, func(key string) {
 		seen++
 		if changed := c.Hash() != first; changed != wantsHash(t, key) {
 			t.Errorf("%s: a change of it changes policy_version: %v, want %v", key, changed, !changed)
@@ -71,35 +75,35 @@ audit: {subscribers: [{use: siem, types: [decision]}]}
 		t.Errorf("only %d values were changed", seen)
 	}
 	rule := &c.Chains.Authorize.Steps[0].Rules[0].Rules[0]
-	eachValue(reflect.ValueOf(rule).Elem(), "", func(key string) {
+	eachValue(reflect.ValueOf(rule).Elem(), "", other, func(key string) {
 		if c.Hash() == first {
 			t.Errorf("%s of a rule does not change policy_version", key)
 		}
 	})
 }
 
-// eachValue changes every value below v in turn, calls fn, and puts it back.
-func eachValue(v reflect.Value, key string, fn func(key string)) {
+// eachValue changes every value below v in turn, calls fn, and puts it back. other are free settings unlike those of v.
+func eachValue(v reflect.Value, key string, other Values, fn func(key string)) {
 	switch {
 	case v.Type() == valuesType:
 		before := v.Interface()
-		v.Set(reflect.ValueOf(Values{written: map[string]any{"changed": "x"}}))
+		v.Set(reflect.ValueOf(other))
 		fn(key)
 		v.Set(reflect.ValueOf(before))
 	case isSection(v.Type()):
-		for _, f := range fieldsOf(v.Type()) {
-			eachValue(v.Field(f.index), join(key, f.key), fn)
+		for _, f := range keyed(v.Type()) {
+			eachValue(v.FieldByIndex(f.Index), strict.Join(key, f.Tag.Get("koanf")), other, fn)
 		}
 	case v.Kind() == reflect.Slice && v.Type().Elem() != reflect.TypeFor[RuleSet]():
 		for i := range v.Len() {
-			eachValue(v.Index(i), key+"["+string(rune('0'+i))+"]", fn)
+			eachValue(v.Index(i), key+"["+string(rune('0'+i))+"]", other, fn)
 		}
 	case v.Kind() == reflect.Map:
 		for _, name := range v.MapKeys() {
 			before := v.MapIndex(name)
 			entry := reflect.New(before.Type()).Elem()
 			entry.Set(before)
-			eachValue(entry, join(key, name.String()), func(at string) { v.SetMapIndex(name, entry); fn(at) })
+			eachValue(entry, strict.Join(key, name.String()), other, func(at string) { v.SetMapIndex(name, entry); fn(at) })
 			v.SetMapIndex(name, before)
 		}
 	case v.CanSet() && v.Kind() != reflect.Slice:

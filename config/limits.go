@@ -1,6 +1,9 @@
 package config
 
-import "github.com/yett-dev/yett/sdk/exact"
+import (
+	"github.com/yett-dev/yett/config/strict"
+	"github.com/yett-dev/yett/sdk/exact"
+)
 
 // Limits bound what one request, one key and the whole server may use. Whatever runs into one is told which.
 type Limits struct {
@@ -44,33 +47,33 @@ func (l *Limits) Largest() int64 { return int64(max(l.AuthorizeBody, l.ScanBody)
 // Large is what the bodies over 64 KiB may hold together, bytes.
 func (l *Limits) Large() int64 { return int64(l.Bodies - l.Bodies/4) }
 
-func (l *Limits) validate(r *report) {
+func (l *Limits) validate(r *strict.Report) {
 	if l.HeaderRead > l.WholeRead {
-		r.errorf("limits.header_read", "%s is longer than limits.whole_read (%s)", l.HeaderRead, l.WholeRead)
+		r.Errorf("limits.header_read", "%s is longer than limits.whole_read (%s)", l.HeaderRead, l.WholeRead)
 	}
 	largest, name := l.ScanBody, "limits.scan_body"
 	if l.AuthorizeBody > largest {
 		largest, name = l.AuthorizeBody, "limits.authorize_body"
 	}
 	if l.BodiesPerKey < largest {
-		r.errorf("limits.bodies_per_key", "%s is less than %s (%s), so the largest body could never be sent", l.BodiesPerKey,
+		r.Errorf("limits.bodies_per_key", "%s is less than %s (%s), so the largest body could never be sent", l.BodiesPerKey,
 			name, largest)
 	}
 	if l.Bodies/4*3 < largest {
-		r.errorf("limits.bodies", "three quarters of %s are less than %s (%s), so the largest body could never be sent",
+		r.Errorf("limits.bodies", "three quarters of %s are less than %s (%s), so the largest body could never be sent",
 			l.Bodies, name, largest)
 	}
 	if l.BodiesPerKey > l.Bodies {
-		r.errorf("limits.bodies_per_key", "%s is more than limits.bodies (%s)", l.BodiesPerKey, l.Bodies)
+		r.Errorf("limits.bodies_per_key", "%s is more than limits.bodies (%s)", l.BodiesPerKey, l.Bodies)
 	}
 	if l.ScanStream > l.ScanStreamsAll/4*3 {
-		r.errorf("limits.scan_stream_held", "%s is more than three quarters of limits.scan_streams_memory (%s), so it "+
+		r.Errorf("limits.scan_stream_held", "%s is more than three quarters of limits.scan_streams_memory (%s), so it "+
 			"could never be reached", l.ScanStream, l.ScanStreamsAll)
 	}
 	if l.QueuedPerKey > l.Queued {
-		r.errorf("limits.queued_per_key", "%s is more than limits.queued (%s)", l.QueuedPerKey, l.Queued)
+		r.Errorf("limits.queued_per_key", "%s is more than limits.queued (%s)", l.QueuedPerKey, l.Queued)
 	}
 	if Size(l.Name) > l.AuthorizeBody {
-		r.errorf("limits.name", "%d bytes is more than limits.authorize_body (%s)", l.Name, l.AuthorizeBody)
+		r.Errorf("limits.name", "%d bytes is more than limits.authorize_body (%s)", l.Name, l.AuthorizeBody)
 	}
 }

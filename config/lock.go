@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // LockName is the name of the file beside the main file that pins modules.
@@ -44,20 +46,16 @@ func (l *loader) readLock() *lock {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && l.src.Files[path] == nil {
 		return &lock{}
 	}
-	data, err := l.read(path, maxFile)
+	data, err := l.Read(path, strict.MaxFile)
 	if err != nil {
-		l.report.add(Pos{File: path}, "", "%s", err)
+		l.Report.Add(Pos{File: path}, "", "%s", err)
 		return &lock{}
 	}
 	out := &lock{path: path}
-	root := parseYAML(l.report, path, data)
-	if root == nil {
-		return out
-	}
 	// A report of its own: the lock's keys must not pass for those of the configuration.
-	own := newReport()
-	decodeLock(own, path, root, &out.Lock)
-	l.report.problems = append(l.report.problems, own.problems...)
+	own := strict.NewReport()
+	strict.ReadText(own, path, ".yaml", data, &out.Lock)
+	l.Report.AddAll(own)
 	return out
 }
 
@@ -67,34 +65,26 @@ func ReadLock(text []byte) (Lock, error) {
 	if len(text) == 0 {
 		return out, nil
 	}
-	r := newReport()
-	if root := parseYAML(r, LockName, text); root != nil {
-		decodeLock(r, LockName, root, &out)
-	}
-	if len(r.problems) > 0 {
-		return Lock{}, &Error{Problems: r.problems}
+	r := strict.NewReport()
+	strict.ReadText(r, LockName, ".yaml", text, &out)
+	if err := r.Err(); err != nil {
+		return Lock{}, err
 	}
 	return out, nil
 }
 
-func decodeLock(r *report, path string, root *yaml.Node, into *Lock) {
-	m := newMerger(r, Lock{})
-	m.add(&layer{label: path, dir: filepath.Dir(path), lines: true, isFile: true, root: root})
-	m.decode(into)
-}
-
 // apply gives a module the digest and the signer that the lock has for it.
-func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
+func (k *lock) apply(r *strict.Report, p *Plugin, name string, relock bool) {
 	entry, ok := k.Plugins[name]
 	if !ok || p.File() == "" || relock {
 		return
 	}
-	key, source := join("plugins", name), "wasm"
+	key, source := strict.Join("plugins", name), "wasm"
 	if p.Exec != "" {
 		source = "exec"
 	}
 	if !sameFile(string(entry.Wasm), string(p.Wasm)) || !sameFile(string(entry.Exec), string(p.Exec)) {
-		r.errorf(join(key, source), "%s pins %s for this plugin; run yett plugin lock", k.path,
+		r.Errorf(strict.Join(key, source), "%s pins %s for this plugin; run yett plugin lock", k.path,
 			filepath.Clean(string(entry.Wasm+entry.Exec)))
 		return
 	}
@@ -103,7 +93,7 @@ func (k *lock) apply(r *report, p *Plugin, name string, relock bool) {
 		p.Digest = entry.Digest
 	case entry.Digest:
 	default:
-		r.errorf(join(key, "digest"), "%s says %s; run yett plugin lock, or correct this one", k.path, entry.Digest)
+		r.Errorf(strict.Join(key, "digest"), "%s says %s; run yett plugin lock, or correct this one", k.path, entry.Digest)
 	}
 	p.Signer = entry.Signer
 }
@@ -127,7 +117,7 @@ func (k Lock) Encode(dir string) []byte {
 	if len(k.Plugins) > 0 {
 		b.WriteString("plugins:\n")
 	}
-	for _, name := range sortedKeys(k.Plugins) {
+	for _, name := range slices.Sorted(maps.Keys(k.Plugins)) {
 		f := k.Plugins[name]
 		source, path := "wasm", string(f.Wasm)
 		if f.Exec != "" {
@@ -136,9 +126,10 @@ func (k Lock) Encode(dir string) []byte {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
 			path = rel
 		}
-		fmt.Fprintf(&b, "  %s: {%s: %s, digest: %s", yamlText(name), source, yamlText(path), yamlText(f.Digest))
+		fmt.Fprintf(&b, "  %s: {%s: %s, digest: %s", strict.YAMLText(name), source, strict.YAMLText(path),
+			strict.YAMLText(f.Digest))
 		if f.Signer != "" {
-			fmt.Fprintf(&b, ", signer: %s", yamlText(f.Signer))
+			fmt.Fprintf(&b, ", signer: %s", strict.YAMLText(f.Signer))
 		}
 		b.WriteString("}\n")
 	}

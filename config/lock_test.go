@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -16,7 +17,7 @@ func TestLock(t *testing.T) {
 	if p.Digest != "sha256:93a44bbb96c751218e4c00d479e4c14358122a389acca16205b1e4d0dc5f9476" || p.Signer != "acme" {
 		t.Errorf("got digest %q and signer %q", p.Digest, p.Signer)
 	}
-	if !contains(c.Files(), filepath.Join("testdata", "lock", LockName)) {
+	if !slices.Contains(c.Files(), filepath.Join("testdata", "lock", LockName)) {
 		t.Errorf("the lock is not among the files read: %v", c.Files())
 	}
 	if problems := c.Check(); len(problems) > 0 {

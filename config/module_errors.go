@@ -9,6 +9,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // maxMisfits is how many places are named at which settings do not fit a schema.
@@ -162,7 +164,7 @@ func valueList(values []any) string {
 // SettingsPlace finds where in the operator's files the settings of a plugin stand that text, an error about them,
 // speaks of: the field in it that was written, or else the nearest thing around it. "" where they come from no file.
 func (c *Config) SettingsPlace(plugin, text string) string {
-	key, field := join("plugins", plugin), ""
+	key, field := strict.Join("plugins", plugin), ""
 	for rest := text; ; {
 		i := strings.Index(rest, "config")
 		if i < 0 {
@@ -180,9 +182,9 @@ func (c *Config) SettingsPlace(plugin, text string) string {
 		rest = rest[len("config"):]
 	}
 	if field != "" {
-		key = join(key, field)
+		key = strict.Join(key, field)
 	}
-	pos := (&report{origins: c.origins}).at(key)
+	pos := c.origins.At(key)
 	if pos.File == "" {
 		return ""
 	}

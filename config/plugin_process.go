@@ -3,10 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // SecretRef says where a secret is read from: exactly one of File and Env.
@@ -57,9 +60,9 @@ type Cache struct {
 // processMemory is the limit of a plugin process that is given none.
 const processMemory Size = 1 << 30
 
-func (p *Plugin) validateProcess(r *report, key string) {
+func (p *Plugin) validateProcess(r *strict.Report, key string) {
 	p.refuse(r, key, "allowed only with builtin and wasm", "sandbox", "isolation", "limits.fuel", "limits.instances")
-	if !r.written(join(key, "limits.memory")) {
+	if !r.Origins.Written(strict.Join(key, "limits.memory")) {
 		p.Limits.Memory = processMemory
 	}
 	p.Limits.Instances = 0
@@ -72,7 +75,7 @@ func (p *Plugin) validateProcess(r *report, key string) {
 			"own limits", "limits.replicas", "limits.max_in_flight", "limits.queue", "limits.timeout", "breaker")
 		p.Limits.Replicas, p.Limits.MaxInFlight, p.Limits.Queue, p.Limits.Timeout, p.Breaker = 0, 0, 0, 0, Breaker{}
 	}
-	p.checkEnv(r, join(key, "env"))
+	p.checkEnv(r, strict.Join(key, "env"))
 	if p.User.GID == 0 {
 		p.User.GID = p.User.UID
 	}
@@ -84,7 +87,7 @@ func (p *Plugin) validateProcess(r *report, key string) {
 			"limits.files", "limits.processes", "limits.threads", "limits.file_size", "limits.disk", "limits.replicas")
 		p.Limits.Memory, p.Limits.Files, p.Limits.Threads, p.Limits.FileSize, p.Limits.Disk, p.Limits.Replicas = 0, 0, 0, 0,
 			0, 0
-		p.checkPeer(r, join(key, "peer"))
+		p.checkPeer(r, strict.Join(key, "peer"))
 		return
 	}
 	p.refuse(r, key, "allowed only with connect", "peer")
@@ -95,36 +98,36 @@ func (p *Plugin) validateProcess(r *report, key string) {
 	}
 }
 
-func (p *Plugin) checkPeer(r *report, key string) {
+func (p *Plugin) checkPeer(r *strict.Report, key string) {
 	switch {
 	case p.Peer.UID < 0 && p.Peer.CA == "":
-		r.errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone "+
+		r.Errorf(key, "needs uid (the user id of the plugin's process) or ca (who signed its certificate): a socket alone "+
 			"says nothing about who answers")
 	case p.Peer.CA == "" && (p.Peer.Cert != "" || p.Peer.Key != "" || p.Peer.Name != ""):
-		r.errorf(key, "cert, key and name go with ca only")
+		r.Errorf(key, "cert, key and name go with ca only")
 	case p.Peer.CA != "" && (p.Peer.Cert == "" || p.Peer.Key == "" || p.Peer.Name == ""):
-		r.errorf(key, "needs cert, key and name beside ca: the connection is mutual TLS")
+		r.Errorf(key, "needs cert, key and name beside ca: the connection is mutual TLS")
 	}
 }
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,255}$`)
 
 // checkEnv wants plain texts: what stands in an environment can be read by others, so no secret is put there.
-func (p *Plugin) checkEnv(r *report, key string) {
-	for _, name := range sortedKeys(p.Env.written) {
-		at := join(key, name)
-		text, ok := p.Env.written[name].(string)
+func (p *Plugin) checkEnv(r *strict.Report, key string) {
+	for name, value := range p.Env.All() {
+		at := strict.Join(key, name)
+		text, ok := value.(string)
 		switch {
 		case !ok:
-			r.errorf(at, "wants a text; put numbers and truth values in quotes")
+			r.Errorf(at, "wants a text; put numbers and truth values in quotes")
 		case !envName.MatchString(name) || strings.ContainsRune(text, 0):
-			r.errorf(at, "a name has 1 to 256 letters, digits and _ and begins with no digit, and no text has a zero byte")
+			r.Errorf(at, "a name has 1 to 256 letters, digits and _ and begins with no digit, and no text has a zero byte")
 		case strings.HasPrefix(name, "PLUGIN_") || name == "YETT_PLUGIN":
-			r.errorf(at, "is the host's own: names that begin with PLUGIN_ and YETT_PLUGIN are used to start the plugin")
+			r.Errorf(at, "is the host's own: names that begin with PLUGIN_ and YETT_PLUGIN are used to start the plugin")
 		case strings.Contains(text, "${"):
-			r.errorf(at, "takes no references: an environment is no place for secrets, use secrets")
-		case inClear(at, text):
-			r.errorf(at, "looks like a secret: an environment is no place for one, use secrets")
+			r.Errorf(at, "takes no references: an environment is no place for secrets, use secrets")
+		case strict.InClear(at, text):
+			r.Errorf(at, "looks like a secret: an environment is no place for one, use secrets")
 		}
 	}
 }
@@ -132,7 +135,7 @@ func (p *Plugin) checkEnv(r *report, key string) {
 // Environ is the environment of the process.
 func (p *Plugin) Environ() map[string]string {
 	out := map[string]string{}
-	for name, v := range p.Env.written {
+	for name, v := range p.Env.All() {
 		out[name], _ = v.(string)
 	}
 	return out
@@ -141,30 +144,31 @@ func (p *Plugin) Environ() map[string]string {
 // Handed lists what the plugin of that name is handed in secret: what its settings and secrets refer to, and settings
 // that look like a secret.
 func (p *Plugin) Handed(name string) []Secret {
-	all := slices.Clone(p.Config.secrets)
-	for _, n := range sortedKeys(p.Secrets) {
-		all = append(all, Secret{join(join("plugins", name), join("secrets", n)), p.Secrets[n].value})
+	all := p.Config.Secrets()
+	for _, n := range slices.Sorted(maps.Keys(p.Secrets)) {
+		all = append(all, Secret{Key: strict.Join(strict.Join("plugins", name), strict.Join("secrets", n)),
+			Value: p.Secrets[n].value})
 	}
 	return all
 }
 
 // resolveSecrets reads what secrets refer to.
 func (l *loader) resolveSecrets(p *Plugin, key string) {
-	for _, name := range sortedKeys(p.Secrets) {
-		s, at := p.Secrets[name], join(key, name)
+	for _, name := range slices.Sorted(maps.Keys(p.Secrets)) {
+		s, at := p.Secrets[name], strict.Join(key, name)
 		var err error
 		switch {
 		case (s.File == "") == (s.Env == ""):
 			err = errors.New("needs exactly one of file and env")
 		case s.Env != "":
-			s.value, err = l.lookup("env:"+s.Env, l.report.at(at))
+			s.value, err = l.Lookup("env:"+s.Env, l.Report.Origins.At(at))
 		default:
-			if s.value, err = l.secretText(string(s.File)); err == nil && s.value == "" {
+			if s.value, err = l.SecretText(string(s.File)); err == nil && s.value == "" {
 				err = fmt.Errorf("%s is empty", s.File)
 			}
 		}
 		if err != nil {
-			l.report.errorf(at, "%s", err)
+			l.Report.Errorf(at, "%s", err)
 		}
 		p.Secrets[name] = s
 	}

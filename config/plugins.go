@@ -4,7 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"sort"
+	"slices"
+	"strings"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // The kinds of plugins.
@@ -54,6 +57,17 @@ type Plugin struct {
 	Pos    Pos    `koanf:"-"`
 }
 
+// Forms are those of the texts here.
+func (Plugin) Forms() map[string]strict.Form {
+	return map[string]strict.Form{"socket": {Check: func(s string) error {
+		if path, ok := strings.CutPrefix(s, "unix://"); !ok || !strings.HasPrefix(path, "/") || len(path) > MaxSocketPath ||
+			strings.ContainsAny(path, "?#%") {
+			return strict.Wants("unix:// and an absolute path of at most 107 bytes without ? # and %", s)
+		}
+		return strict.Printable(s, "")
+	}}}
+}
+
 // Process says whether the plugin is a process, started by us or by somebody else, and no module.
 func (p *Plugin) Process() bool { return p.Exec != "" || p.Connect != "" }
 
@@ -84,18 +98,18 @@ type PluginLimits struct {
 	Disk        Size     `koanf:"disk" idle:"ok" default:"1GiB" min:"1MiB" max:"1TiB" doc:"Most that a plugin process may have in its private working directory, which is in the temporary directory of the server, removed files that it keeps open or mapped included. One that has more is killed; looked at once a second. What it writes to paths.write is not counted."`
 }
 
-func (p *Plugin) validate(r *report, key string, builtins []string, unlocked bool) {
+func (p *Plugin) validate(r *strict.Report, key string, builtins []string, unlocked bool) {
 	p.checkSource(r, key, unlocked)
-	if p.Builtin != "" && builtins != nil && !contains(builtins, p.Builtin) {
-		r.errorf(join(key, "builtin"), "no module %s comes with this version%s", literal(p.Builtin),
-			meant(p.Builtin, builtins))
+	if p.Builtin != "" && builtins != nil && !slices.Contains(builtins, p.Builtin) {
+		r.Errorf(strict.Join(key, "builtin"), "no module %s comes with this version%s", strict.Literal(p.Builtin),
+			strict.Meant(p.Builtin, builtins))
 	}
 	if p.Process() {
 		p.validateProcess(r, key)
 		return
 	}
 	if p.Kind == KindSubscriber {
-		r.errorf(join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
+		r.Errorf(strict.Join(key, "kind"), "a subscriber is a process: it needs exec or connect; modules cannot subscribe")
 	}
 	p.refuse(r, key, "allowed only with exec or connect", "breaker", "cache", "limits.replicas", "limits.max_in_flight",
 		"limits.queue", "limits.start", "limits.drain", "limits.files", "limits.processes", "limits.threads",
@@ -103,13 +117,13 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 	p.refuse(r, key, "allowed only with exec", "env", "user", "secrets", "paths", "network")
 	p.refuse(r, key, "allowed only with connect", "peer")
 	if p.Limits.Memory > 4<<30 {
-		r.errorf(join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
+		r.Errorf(strict.Join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
 	}
 	l := &p.Limits
 	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files, l.Threads, l.FileSize, l.Disk = 0, 0, 0, 0, 0, 0, 0, 0,
 		0
 	if p.Confine == ConfineOff {
-		r.errorf(join(key, "confine"), "off is allowed only with exec: modules have no need to be outside")
+		r.Errorf(strict.Join(key, "confine"), "off is allowed only with exec: modules have no need to be outside")
 	}
 	p.User, p.Peer, p.Breaker, p.Cache = PluginUser{}, Peer{}, Breaker{}, Cache{}
 	if p.Isolation == "" {
@@ -124,7 +138,7 @@ func (p *Plugin) validate(r *report, key string, builtins []string, unlocked boo
 }
 
 // checkSource wants exactly one of the four that say what runs.
-func (p *Plugin) checkSource(r *report, key string, unlocked bool) {
+func (p *Plugin) checkSource(r *strict.Report, key string, unlocked bool) {
 	var given []string
 	for _, s := range []struct{ name, value string }{{"builtin", p.Builtin}, {"wasm", string(p.Wasm)},
 		{"exec", string(p.Exec)}, {"connect", p.Connect}} {
@@ -134,18 +148,18 @@ func (p *Plugin) checkSource(r *report, key string, unlocked bool) {
 	}
 	switch {
 	case len(given) == 0:
-		r.errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or "+
+		r.Errorf(key, "needs builtin (the name of a module that comes with Yett), wasm (a file), exec (a program) or "+
 			"connect (a socket)")
 	case len(given) > 1:
-		r.errorf(key, "has both %s and %s; exactly one of builtin, wasm, exec and connect says what runs", given[0], given[1])
+		r.Errorf(key, "has both %s and %s; exactly one of builtin, wasm, exec and connect says what runs", given[0], given[1])
 	case p.File() != "" && p.Digest == "" && !unlocked && missing(string(p.File())):
-		r.errorf(join(key, given[0]), "there is no file %s: build it or copy it there, or correct the path, which counts "+
-			"from the folder of this configuration", p.File())
+		r.Errorf(strict.Join(key, given[0]), "there is no file %s: build it or copy it there, or correct the path, which "+
+			"counts from the folder of this configuration", p.File())
 	case p.File() != "" && p.Digest == "" && !unlocked:
-		r.errorf(join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, or "+
-			"an entry in plugins.lock (yett plugin lock)", given[0])
+		r.Errorf(strict.Join(key, "digest"), "is required with %s: \"sha256:\" and 64 hex digits, as sha256sum prints them, "+
+			"or an entry in plugins.lock (yett plugin lock)", given[0])
 	case p.File() == "" && p.Digest != "":
-		r.errorf(join(key, "digest"), "allowed only with wasm and exec; %s has no file", given[0])
+		r.Errorf(strict.Join(key, "digest"), "allowed only with wasm and exec; %s has no file", given[0])
 	}
 }
 
@@ -156,28 +170,10 @@ func missing(path string) bool {
 }
 
 // refuse names keys that were written although they mean nothing here.
-func (p *Plugin) refuse(r *report, key, why string, names ...string) {
+func (p *Plugin) refuse(r *strict.Report, key, why string, names ...string) {
 	for _, name := range names {
-		if at := join(key, name); r.written(at) {
-			r.errorf(at, "%s", why)
+		if at := strict.Join(key, name); r.Origins.Written(at) {
+			r.Errorf(at, "%s", why)
 		}
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	sort.Strings(out)
-	return out
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }

@@ -1,11 +1,15 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/config/strict"
 	"github.com/yett-dev/yett/core/pin"
 )
 
@@ -33,6 +37,15 @@ type Approvals struct {
 	N    int      `koanf:"n" min:"1" max:"100" example:"2" doc:"How many different approvers are needed; 1 if not given."`
 	From []string `koanf:"from" format:"signer" most:"100" example:"[\"key:alice\", \"role:operator\"]" doc:"Whose approval counts: key:NAME, role:approver, role:operator; everybody's who may approve if not given."`
 }
+
+// Forms are those of the texts here.
+func (Approvals) Forms() map[string]strict.Form {
+	return map[string]strict.Form{"signer": {Check: func(s string) error {
+		return errors.Join(strict.Matches(signerForm, s, "key:NAME, role:approver or role:operator"), strict.Printable(s, ""))
+	}}}
+}
+
+var signerForm = regexp.MustCompile(`^(key:.+|role:(approver|operator))$`)
 
 // Rate bounds how many permits a rule gives in a window.
 type Rate struct {
@@ -72,21 +85,21 @@ const maxRulesFile = 64 << 20
 // ParseRules reads the text of one rules file; name stands for the file in what is wrong with it. Nothing else is read.
 // The error is an *Error.
 func ParseRules(name string, data []byte) (RuleSet, error) {
-	l := &loader{config: Default(), report: newReport()}
+	l := newLoader(Sources{}, Default())
 	if len(data) > maxRulesFile {
-		l.report.errorf("", "is %d bytes long, more than the limit of %d", len(data), maxRulesFile)
-		return RuleSet{}, l.report.err()
+		l.Report.Errorf("", "is %d bytes long, more than the limit of %d", len(data), maxRulesFile)
+		return RuleSet{}, l.Report.Err()
 	}
 	set := l.parseRules(name, data)
-	uniqueIDs(l.report, []RuleSet{set})
-	return set, l.report.err()
+	uniqueIDs(l.Report, []RuleSet{set})
+	return set, l.Report.Err()
 }
 
 // readRules reads one rules file. What is wrong with it goes into r, placed in that file.
 func (l *loader) readRules(path, key string) RuleSet {
-	data, err := l.read(path, maxRulesFile)
+	data, err := l.Read(path, maxRulesFile)
 	if err != nil {
-		l.report.errorf(key, "%s", err)
+		l.Report.Errorf(key, "%s", err)
 		return RuleSet{Path: path}
 	}
 	return l.parseRules(path, data)
@@ -94,77 +107,64 @@ func (l *loader) readRules(path, key string) RuleSet {
 
 func (l *loader) parseRules(path string, data []byte) RuleSet {
 	set := RuleSet{Path: path, Digest: pin.Digest(data)}
-	r := newReport()
+	r := strict.NewReport()
 	var file rulesFile
-	decodeLayers(r, parseFile(r, path, data), &file)
+	strict.ReadText(r, path, filepath.Ext(path), data, &file)
 	for i := range file.Rules {
 		at := fmt.Sprintf("rules[%d]", i)
-		file.Rules[i].Pos = r.at(at)
+		file.Rules[i].Pos = r.Origins.At(at)
 		file.Rules[i].validate(r, at, l.config.Defers.MaxTTL)
 	}
-	l.report.take(r)
+	l.Report.AddAll(r)
 	set.Rules = file.Rules
 	return set
-}
-
-// decodeLayers reads the layers of one file into out. What is wrong goes into r, and out is then not to be used.
-func decodeLayers[T any](r *report, layers []*layer, out *T) {
-	if len(layers) == 0 {
-		return
-	}
-	var root T
-	m := newMerger(r, root)
-	for _, one := range layers {
-		m.add(one)
-	}
-	m.decode(out)
 }
 
 // ReadRules reads rules files by themselves, as one list in the order given. defers.max_ttl is its default. The error
 // is an *Error.
 func ReadRules(paths ...string) ([]RuleSet, error) {
-	l := &loader{config: Default(), report: newReport()}
+	l := newLoader(Sources{}, Default())
 	var sets []RuleSet
 	for _, path := range paths {
 		sets = append(sets, l.readRules(path, ""))
 	}
-	uniqueIDs(l.report, sets)
-	return sets, l.report.err()
+	uniqueIDs(l.Report, sets)
+	return sets, l.Report.Err()
 }
 
-func (u *Rule) validate(r *report, key string, most Duration) {
+func (u *Rule) validate(r *strict.Report, key string, most Duration) {
 	u.validateLimits(r, key)
 	if u.Effect != "defer" {
 		if u.Approvals.N != 0 || u.Approvals.From != nil {
-			r.errorf(join(key, "approvals"), "allowed only with effect defer, not with %s", u.Effect)
+			r.Errorf(strict.Join(key, "approvals"), "allowed only with effect defer, not with %s", u.Effect)
 		}
 		if u.Expires != 0 {
-			r.errorf(join(key, "expires"), "allowed only with effect defer, not with %s", u.Effect)
+			r.Errorf(strict.Join(key, "expires"), "allowed only with effect defer, not with %s", u.Effect)
 		}
 		return
 	}
 	if u.Approvals.N == 0 {
 		u.Approvals.N = 1
 	}
-	u.Approvals.validate(r, join(key, "approvals"))
+	u.Approvals.validate(r, strict.Join(key, "approvals"))
 	if u.Expires > most {
-		r.errorf(join(key, "expires"), "%s is longer than defers.max_ttl (%s)", u.Expires, most)
+		r.Errorf(strict.Join(key, "expires"), "%s is longer than defers.max_ttl (%s)", u.Expires, most)
 	}
 }
 
 // validate finds a quorum that can never come together.
-func (a *Approvals) validate(r *report, key string) {
+func (a *Approvals) validate(r *strict.Report, key string) {
 	keys := 0
 	for i, from := range a.From {
-		if contains(a.From[:i], from) {
-			r.errorf(fmt.Sprintf("%s.from[%d]", key, i), "%s stands there twice", literal(from))
+		if slices.Contains(a.From[:i], from) {
+			r.Errorf(fmt.Sprintf("%s.from[%d]", key, i), "%s stands there twice", strict.Literal(from))
 		}
 		if strings.HasPrefix(from, "key:") {
 			keys++
 		}
 	}
 	if keys > 0 && keys == len(a.From) && a.N > keys {
-		r.errorf(join(key, "n"), "%d approvers are needed and only %d can approve; name more in from", a.N, keys)
+		r.Errorf(strict.Join(key, "n"), "%d approvers are needed and only %d can approve; name more in from", a.N, keys)
 	}
 }
 
@@ -174,7 +174,7 @@ type counter struct {
 	per    string
 }
 
-func (u *Rule) validateLimits(r *report, key string) {
+func (u *Rule) validateLimits(r *strict.Report, key string) {
 	var rates, budgets, loops []counter
 	for _, x := range u.Rates {
 		rates = append(rates, counter{x.Window, x.Per})
@@ -185,26 +185,26 @@ func (u *Rule) validateLimits(r *report, key string) {
 	for _, x := range u.Loops {
 		loops = append(loops, counter{window: x.Window})
 	}
-	u.validateCounters(r, join(key, "rate"), rates)
-	u.validateCounters(r, join(key, "budget"), budgets)
-	u.validateCounters(r, join(key, "loop"), loops)
-	u.wantTwins(r, join(key, "rate"), rates, func(int, int) bool { return true }, "a rate")
-	u.wantTwins(r, join(key, "budget"), budgets, func(i, j int) bool {
+	u.validateCounters(r, strict.Join(key, "rate"), rates)
+	u.validateCounters(r, strict.Join(key, "budget"), budgets)
+	u.validateCounters(r, strict.Join(key, "loop"), loops)
+	u.wantTwins(r, strict.Join(key, "rate"), rates, func(int, int) bool { return true }, "a rate")
+	u.wantTwins(r, strict.Join(key, "budget"), budgets, func(i, j int) bool {
 		return strings.TrimSpace(u.Budgets[i].Amount) == strings.TrimSpace(u.Budgets[j].Amount)
 	}, "a budget of the same amount")
 }
 
-func (u *Rule) validateCounters(r *report, key string, list []counter) {
+func (u *Rule) validateCounters(r *strict.Report, key string, list []counter) {
 	if len(list) > 0 && u.Effect == "deny" {
-		r.errorf(key, "allowed only with effect permit or defer, not with %s", u.Effect)
+		r.Errorf(key, "allowed only with effect permit or defer, not with %s", u.Effect)
 	}
 	for i, c := range list {
 		at := fmt.Sprintf("%s[%d]", key, i)
 		if c.window%Duration(time.Second) != 0 {
-			r.errorf(join(at, "window"), "%s is not whole seconds", c.window)
+			r.Errorf(strict.Join(at, "window"), "%s is not whole seconds", c.window)
 		}
 		if slices.Contains(list[:i], c) {
-			r.errorf(at, "an entry before has the same window%s; they would share one counter",
+			r.Errorf(at, "an entry before has the same window%s; they would share one counter",
 				map[bool]string{true: " and per"}[c.per != ""])
 		}
 	}
@@ -212,27 +212,27 @@ func (u *Rule) validateCounters(r *report, key string, list []counter) {
 
 // wantTwins refuses a limit per session without one per agent or key: callers make up their session ids, so by itself
 // it limits nobody.
-func (u *Rule) wantTwins(r *report, key string, list []counter, alike func(i, j int) bool, what string) {
+func (u *Rule) wantTwins(r *strict.Report, key string, list []counter, alike func(i, j int) bool, what string) {
 	for i, c := range list {
 		twin := c.per != "session"
 		for j, other := range list {
 			twin = twin || other.per != "session" && alike(i, j)
 		}
 		if !twin {
-			r.errorf(fmt.Sprintf("%s[%d].per", key, i),
+			r.Errorf(fmt.Sprintf("%s[%d].per", key, i),
 				"rule %s limits each session and nothing else, and callers choose their sessions; add %s per agent or per key "+
-					"to the rule", literal(u.ID), what)
+					"to the rule", strict.Literal(u.ID), what)
 		}
 	}
 }
 
 // uniqueIDs wants each rule id once in all the files of one step: the id is what answers and records name.
-func uniqueIDs(r *report, sets []RuleSet) {
+func uniqueIDs(r *strict.Report, sets []RuleSet) {
 	seen := map[string]Pos{}
 	for _, set := range sets {
 		for _, u := range set.Rules {
 			if first, ok := seen[u.ID]; ok {
-				r.add(u.Pos, "id", "rule %s is defined before, at %s; ids are unique within a step", literal(u.ID), first)
+				r.Add(u.Pos, "id", "rule %s is defined before, at %s; ids are unique within a step", strict.Literal(u.ID), first)
 				continue
 			}
 			seen[u.ID] = u.Pos

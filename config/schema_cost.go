@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +48,7 @@ func (w *schemaWork) walk(v any, depth int) (cost int, err error) {
 			}
 		}
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			switch key {
 			case "$dynamicRef", "$recursiveRef", "$dynamicAnchor", "$recursiveAnchor", "$anchor", "$id":
 				return 0, fmt.Errorf("has %s: only $ref to a place in the schema itself is taken", key)

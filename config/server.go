@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // Server is where the HTTP adapter listens.
@@ -40,7 +42,7 @@ func network(text string) (netip.Prefix, error) {
 	}
 	p, err := netip.ParsePrefix(text)
 	if err != nil || p != p.Masked() || p.Bits() == 0 {
-		return p, wantf("an address such as 10.0.0.7 or a network such as 10.0.0.0/8", text)
+		return p, strict.Wants("an address such as 10.0.0.7 or a network such as 10.0.0.0/8", text)
 	}
 	return p, nil
 }
@@ -58,55 +60,38 @@ func (t TLS) Enabled() bool { return t.Cert != "" }
 // MetricsOff says whether no metrics are served.
 func (s Server) MetricsOff() bool { return s.Metrics == "" || s.Metrics == "off" }
 
-func (s *Server) validate(r *report) {
+func (s *Server) validate(r *strict.Report) {
 	switch {
 	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
-		r.errorf("server.tls", "needs both cert and key")
+		r.Errorf("server.tls", "needs both cert and key")
 	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
-		r.errorf("server.tls.client_ca", "needs cert and key")
+		r.Errorf("server.tls.client_ca", "needs cert and key")
 	}
-	if checkAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
-		r.errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served",
-			literal(s.Listen))
+	if strict.CheckAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
+		r.Errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served",
+			strict.Literal(s.Listen))
 	}
 	if len(s.TrustedProxies) > maxProxies {
-		r.errorf("server.trusted_proxies", "has %d entries; at most %d are read", len(s.TrustedProxies), maxProxies)
+		r.Errorf("server.trusted_proxies", "has %d entries; at most %d are read", len(s.TrustedProxies), maxProxies)
 	}
 	for i, text := range s.TrustedProxies {
 		if _, err := network(text); err != nil {
-			r.errorf("server.trusted_proxies["+strconv.Itoa(i)+"]", "%s", err)
+			r.Errorf("server.trusted_proxies["+strconv.Itoa(i)+"]", "%s", err)
 		}
 	}
 	if s.MetricsOff() {
 		return
 	}
-	switch err := checkAddr(s.Metrics); {
+	switch err := strict.CheckAddr(s.Metrics); {
 	case err != nil:
-		r.errorf("server.metrics", "%s; off turns metrics off", err)
+		r.Errorf("server.metrics", "%s; off turns metrics off", err)
 	case !loopback(s.Metrics):
-		r.errorf("server.metrics", "%s is not a loopback address; metrics are in clear and need no key", literal(s.Metrics))
+		r.Errorf("server.metrics", "%s is not a loopback address; metrics are in clear and need no key",
+			strict.Literal(s.Metrics))
 	case s.Metrics == s.Listen && !anyPort(s.Listen):
-		r.errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off",
-			literal(s.Metrics))
+		r.Errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off",
+			strict.Literal(s.Metrics))
 	}
-}
-
-// checkAddr wants host:port with a host that is an IP address, localhost, a name or empty, and a port from 0 to 65535.
-func checkAddr(s string) error {
-	host, port, err := net.SplitHostPort(s)
-	if err != nil {
-		return wantf("an address and port such as 127.0.0.1:8420", s)
-	}
-	n, err := strconv.Atoi(port)
-	if err != nil || n < 0 || n > 65535 || strconv.Itoa(n) != port {
-		return wantf("a port from 0 to 65535", s)
-	}
-	for _, c := range host {
-		if c <= ' ' || c > '~' || c == '/' || c == '@' {
-			return wantf("an address and port such as 127.0.0.1:8420", s)
-		}
-	}
-	return nil
 }
 
 // loopback is true only for what surely stays on this machine: a name other than localhost could resolve to anything.

@@ -1,8 +1,12 @@
 package config
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
+
+	"github.com/yett-dev/yett/config/strict"
 )
 
 // MaxSocketPath is the longest path that a Unix socket may have, in bytes: what the kernel takes less the end mark.
@@ -26,8 +30,8 @@ type SocketPeer struct {
 	Key string `koanf:"key" req:"true" maxlen:"256" example:"local-agents" doc:"Name or id of the key. The name means the live key of that name at the time, so it follows yett keys roll."`
 }
 
-// reserved lists the keys that later versions will know: the socket is served to this machine only.
-func (Socket) reserved() []string { return []string{"listen", "tcp", "tls"} }
+// Reserved lists the keys that later versions will know: the socket is served to this machine only.
+func (Socket) Reserved() []string { return []string{"listen", "tcp", "tls"} }
 
 var modeForm = regexp.MustCompile(`^0[0-7]{3}$`)
 
@@ -37,31 +41,31 @@ func (s Socket) Bits() uint32 {
 	return uint32(n)
 }
 
-func (s *Socket) validate(r *report) {
+func (s *Socket) validate(r *strict.Report) {
 	if len(s.Path) > MaxSocketPath {
-		r.errorf("socket.path", "is %d bytes long; the path of a Unix socket has at most %d", len(s.Path), MaxSocketPath)
+		r.Errorf("socket.path", "is %d bytes long; the path of a Unix socket has at most %d", len(s.Path), MaxSocketPath)
 	}
 	switch {
 	case !modeForm.MatchString(s.Mode):
-		r.errorf("socket.mode", `%s`, wantf(`permission bits in octal such as "0660"`, s.Mode))
+		r.Errorf("socket.mode", `%s`, strict.Wants(`permission bits in octal such as "0660"`, s.Mode))
 	case s.Bits()&0o111 != 0:
-		r.errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only",
-			literal(s.Mode))
+		r.Errorf("socket.mode", "%s lets somebody execute the socket, which means nothing; use read and write only",
+			strict.Literal(s.Mode))
 	case s.Bits()&0o600 != 0o600:
-		r.errorf("socket.mode", "%s keeps the server's own user out; begin with 06", literal(s.Mode))
+		r.Errorf("socket.mode", "%s keeps the server's own user out; begin with 06", strict.Literal(s.Mode))
 	}
 	s.validatePeers(r)
 }
 
-func (s *Socket) validatePeers(r *report) {
+func (s *Socket) validatePeers(r *strict.Report) {
 	if len(s.Peers) > maxPeers {
-		r.errorf("socket.peers", "has %d entries; at most %d are read", len(s.Peers), maxPeers)
+		r.Errorf("socket.peers", "has %d entries; at most %d are read", len(s.Peers), maxPeers)
 	}
 	first := map[int]int{}
 	for i, p := range s.Peers {
 		key := "socket.peers[" + strconv.Itoa(i) + "]"
 		if j, twice := first[p.UID]; twice {
-			r.errorf(key+".uid", "%d is in entry %d already; a user stands for one key", p.UID, j)
+			r.Errorf(key+".uid", "%d is in entry %d already; a user stands for one key", p.UID, j)
 			continue
 		}
 		first[p.UID] = i
@@ -70,16 +74,16 @@ func (s *Socket) validatePeers(r *report) {
 
 // separatePeers refuses a user who stands for a key and is a plugin's user too: the plugin could ask as the key, and
 // the agents could answer for a plugin of connect.
-func (c *Config) separatePeers(r *report) {
+func (c *Config) separatePeers(r *strict.Report) {
 	const advice = "so that plugin could ask as the key %s; give the plugin or the agents another user"
 	for i, peer := range c.Socket.Peers {
 		key := "socket.peers[" + strconv.Itoa(i) + "].uid"
-		for _, name := range sortedKeys(c.Plugins) {
+		for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 			switch p := c.Plugins[name]; {
 			case p.Exec != "" && p.User.UID != 0 && p.User.UID == peer.UID:
-				r.errorf(key, "%d is the user of plugins.%s too (user.uid), "+advice, peer.UID, name, literal(peer.Key))
+				r.Errorf(key, "%d is the user of plugins.%s too (user.uid), "+advice, peer.UID, name, strict.Literal(peer.Key))
 			case p.Connect != "" && p.Peer.UID == peer.UID:
-				r.errorf(key, "%d is the user of plugins.%s too (peer.uid), "+advice, peer.UID, name, literal(peer.Key))
+				r.Errorf(key, "%d is the user of plugins.%s too (peer.uid), "+advice, peer.UID, name, strict.Literal(peer.Key))
 			}
 		}
 	}

@@ -1,5 +1,13 @@
 package config
 
+import (
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/yett-dev/yett/config/strict"
+)
+
 // Trust says whose signatures on modules count.
 type Trust struct {
 	Keys             map[string]TrustKey `koanf:"keys" doc:"Public keys by name. A module FILE.wasm is signed by FILE.wasm.minisig beside it."`
@@ -12,15 +20,24 @@ type TrustKey struct {
 	Own      bool   `koanf:"own" default:"false" doc:"Whether it is our own key: modules that it signed run in the server itself unless their sandbox says otherwise. Those of other keys run in a process."`
 }
 
-func (t *Trust) validate(r *report) {
+// Forms are those of the texts here.
+func (TrustKey) Forms() map[string]strict.Form {
+	return map[string]strict.Form{"minisign": {Pattern: publicForm.String(), Check: func(s string) error {
+		return strict.Matches(publicForm, s, "a minisign public key: the 56 characters that begin with RW")
+	}}}
+}
+
+var publicForm = regexp.MustCompile(`^RW[A-Za-z0-9+/]{54}$`)
+
+func (t *Trust) validate(r *strict.Report) {
 	if t.RequireSignature && len(t.Keys) == 0 {
-		r.errorf("trust.require_signature", "is true, and trust.keys names no key that could sign")
+		r.Errorf("trust.require_signature", "is true, and trust.keys names no key that could sign")
 	}
 	first := map[string]string{}
-	for _, name := range sortedKeys(t.Keys) {
+	for _, name := range slices.Sorted(maps.Keys(t.Keys)) {
 		key := t.Keys[name].Minisign
 		if other, twice := first[key]; twice && key != "" {
-			r.errorf(join(join("trust.keys", name), "minisign"), "is the key of %s too", literal(other))
+			r.Errorf(strict.Join(strict.Join("trust.keys", name), "minisign"), "is the key of %s too", strict.Literal(other))
 		}
 		first[key] = name
 	}

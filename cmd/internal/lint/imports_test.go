@@ -30,8 +30,10 @@ var allowed = []row{
 		why: "a plugin's author imports this and meets neither gRPC nor go-plugin in its names"},
 	{pkg: "sdk/plugin/plugintest", ours: []string{"sdk", "sdk/plugin", "sdk/proto/v1"}, others: []string{"google.golang.org/grpc"}, why: "the same services in the process of the author's test"},
 
-	{pkg: "config", ours: []string{"core/pin", "core/quote", "sdk/exact"}, others: []string{"github.com/knadh/koanf/v2", "github.com/go-viper/mapstructure/v2", "go.yaml.in/yaml/v3", "github.com/santhosh-tekuri/jsonschema/v6"},
-		why: "the only package that knows the configuration library; others take their section as it is"},
+	{pkg: "config/strict", ours: []string{"core/quote"}, others: []string{"github.com/knadh/koanf/v2", "github.com/go-viper/mapstructure/v2", "go.yaml.in/yaml/v3"},
+		why: "the engine knows the configuration's libraries and none of its sections: it reads into any struct with tags"},
+	{pkg: "config", ours: []string{"config/strict", "core/pin", "sdk/exact"}, others: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
+		why: "the sections and what they mean; only it knows the library for the schemas of modules. Others take their section as it is"},
 
 	{pkg: "core", ours: []string{"core/...", "config", "sdk/...", "sdk", "scanners"}, why: "the wiring is the top: nothing but cmd imports it"},
 	{pkg: "core/loaded", ours: []string{"config", "core/chain", "core/confine", "core/ops", "core/pin", "core/places", "core/prochost", "core/quote", "core/regular", "core/rules", "core/store", "core/supervise", "core/trust", "core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact"},
@@ -138,7 +140,8 @@ var forTests = []string{"go.uber.org/goleak", "pgregory.net/rapid", "github.com/
 
 // belowCore says which packages core stands on: their tests may not reach up into it.
 func belowCore(pkg string) bool {
-	return pkg == "config" || pkg == "sdk" || strings.HasPrefix(pkg, "sdk/") || strings.HasPrefix(pkg, "scanners")
+	return pkg == "config" || pkg == "config/strict" ||
+		pkg == "sdk" || strings.HasPrefix(pkg, "sdk/") || strings.HasPrefix(pkg, "scanners")
 }
 
 func imports(tr *tree) []string {

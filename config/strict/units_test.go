@@ -1,4 +1,4 @@
-package config
+package strict
 
 import "testing"
 
@@ -65,7 +65,7 @@ func TestMeant(t *testing.T) {
 		"listn": "listen", "Listen": "listen", "lsiten": "listen", "metric": "metrics", "denystatus": "deny_status", "x": "",
 		"": "", "completely_other": "",
 	} {
-		hint := meant(got, known)
+		hint := Meant(got, known)
 		if want == "" && hint != "" || want != "" && hint != `; did you mean "`+want+`"?` {
 			t.Errorf("%q: %s", got, hint)
 		}

@@ -1,38 +1,36 @@
-package config
+package strict
 
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"reflect"
 	"regexp"
 	"strings"
 )
 
-// Print writes the configuration as YAML that reads back to the same, secrets as they are referred to and those written
-// out masked as "***". With defaults it writes every key with its documentation; without, only what some source set.
-// The reference file yett.yaml is what Default().Print(w, true) writes.
-func (c *Config) Print(w io.Writer, defaults bool) error {
-	p := &printer{config: c, docs: defaults}
-	if defaults {
-		p.line(0, "# Every key of Yett's configuration with its default. Keys in comments have none: the value shown is "+
-			"an example.")
-		p.line(0, "# Sizes and durations have units (64KiB, 1MiB; 50ms, 10s, 1h30m, 30d). Unknown keys are errors.")
+// Print gives root, a struct that was read, as YAML that reads back to the same, secrets as they are referred to and
+// those written out masked as "***". With docs it writes every key with its documentation; without, only what some
+// source set.
+func Print(root any, origins Origins, docs bool) []byte {
+	p := &printer{origins: origins, docs: docs}
+	p.section(reflect.ValueOf(root), 0, "")
+	return p.buf.Bytes()
+}
+
+// Example gives every key of root, a struct, with its documentation, in comments.
+func Example(root any) []byte {
+	p := &printer{docs: true}
+	for _, f := range fieldsOf(reflect.TypeOf(root)) {
+		p.example(f, 0)
 	}
-	p.section(reflect.ValueOf(*c), 0, "")
-	if defaults {
-		p.line(0, "\n# A rules file, as steps of chains.authorize name them:")
-		p.example(fieldsOf(reflect.TypeFor[rulesFile]())[0], 0)
-	}
-	_, err := w.Write(p.buf.Bytes())
-	return err
+	return p.buf.Bytes()
 }
 
 type printer struct {
-	config *Config
-	docs   bool // document every key and show examples of what is not set
-	prefix string
-	buf    bytes.Buffer
+	origins Origins
+	docs    bool // document every key and show examples of what is not set
+	prefix  string
+	buf     bytes.Buffer
 }
 
 func (p *printer) line(indent int, format string, args ...any) {
@@ -56,8 +54,8 @@ func (p *printer) doc(indent int, text string) {
 
 func (p *printer) section(v reflect.Value, indent int, key string) {
 	for _, f := range fieldsOf(v.Type()) {
-		at, fv := join(key, f.key), v.Field(f.index)
-		if !p.docs && !p.config.writtenIn(at) {
+		at, fv := Join(key, f.key), v.Field(f.index)
+		if !p.docs && !p.origins.Written(at) {
 			continue
 		}
 		if p.docs {
@@ -66,7 +64,7 @@ func (p *printer) section(v reflect.Value, indent int, key string) {
 			}
 			p.doc(indent, f.doc)
 		}
-		if p.docs && (unset(f, fv) || f.typ.Kind() == reflect.Slice && !p.config.writtenIn(at)) {
+		if p.docs && (unset(f, fv) || f.typ.Kind() == reflect.Slice && !p.origins.Written(at)) {
 			p.example(f, indent)
 			continue
 		}
@@ -98,7 +96,7 @@ func (p *printer) member(f field, v reflect.Value, indent int, key string) {
 		p.line(indent, "%s:", f.key)
 		for _, name := range sortedNames(v) {
 			p.line(indent+2, "%s:", name)
-			p.entry(v.MapIndex(reflect.ValueOf(name)), indent+4, join(key, name), "")
+			p.entry(v.MapIndex(reflect.ValueOf(name)), indent+4, Join(key, name), "")
 		}
 	case f.typ.Kind() == reflect.Slice && isSection(f.typ.Elem()):
 		p.line(indent, "%s:", f.key)
@@ -118,10 +116,10 @@ func (p *printer) member(f field, v reflect.Value, indent int, key string) {
 
 // entry writes one entry of a list or a map, always in full and without documentation.
 func (p *printer) entry(v reflect.Value, indent int, key, bullet string) {
-	sub := &printer{config: p.config}
+	sub := &printer{origins: p.origins}
 	for _, f := range fieldsOf(v.Type()) {
 		if fv := v.Field(f.index); !unset(f, fv) && !(isSection(f.typ) && fv.IsZero()) {
-			sub.nested(f, fv, indent, join(key, f.key))
+			sub.nested(f, fv, indent, Join(key, f.key))
 		}
 	}
 	text := sub.buf.String()
@@ -204,7 +202,7 @@ func (p *printer) commented(indent int, f func()) {
 
 func yamlDefault(f field) string {
 	if f.typ.Kind() == reflect.String {
-		return yamlText(f.def)
+		return YAMLText(f.def)
 	}
 	return f.def
 }
@@ -212,7 +210,8 @@ func yamlDefault(f field) string {
 // plainText is what reads back as text without quotes. Words that read as something else are sorted out beside it.
 var plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9_./-]*(:[0-9]+)?$|^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+:[0-9]+$`)
 
-func yamlText(s string) string {
+// YAMLText writes a text so that YAML reads it back as this text.
+func YAMLText(s string) string {
 	switch strings.ToLower(s) {
 	case "true", "false", "null", "yes", "no", "on", "y", "n":
 		return string(encode(s))

@@ -1,19 +1,19 @@
-package config
+package strict
 
 import (
 	"encoding/json"
 	"reflect"
 )
 
-// Schema gives the JSON Schema (2020-12) of a configuration file, for editors. It describes keys, types, choices and
-// limits; what keys mean together is checked by Load and Check only.
-func Schema() []byte {
-	s := sectionSchema(configType)
+// Schema gives the JSON Schema (2020-12) of a file that is read into root, a struct, for editors. It describes keys,
+// types, choices and limits, not what keys mean together.
+func Schema(root any, title string) []byte {
+	s := sectionSchema(reflect.TypeOf(root))
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "Yett configuration"
+	s["title"] = title
 	out, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
-		panic("config: " + err.Error())
+		panic("strict: " + err.Error())
 	}
 	return append(out, '\n')
 }
@@ -104,17 +104,8 @@ func textSchema(f field) map[string]any {
 	if f.enum != nil {
 		return map[string]any{"type": "string", "enum": f.enum}
 	}
-	switch f.format {
-	case "name":
-		s["pattern"] = nameForm.String()
-	case "id":
-		s["pattern"] = idForm.String()
-	case "code":
-		s["pattern"] = codeForm.String()
-	case "digest":
-		s["pattern"] = digestForm.String()
-	case "minisign":
-		s["pattern"] = publicForm.String()
+	if f.form.Pattern != "" {
+		s["pattern"] = f.form.Pattern
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"errors"
@@ -25,14 +25,14 @@ func (t tree) ReadBytes() ([]byte, error) { return nil, errors.New("a parsed lay
 
 // merger lays checked layers over one another, later ones winning, and decodes the result into a struct.
 type merger struct {
-	report *report
+	report *Report
 	root   reflect.Type
 	k      *koanf.Koanf
 	lists  map[string]bool // lists that a file defines
 }
 
-func newMerger(r *report, root any) *merger {
-	return &merger{report: r, root: reflect.TypeOf(root), k: koanf.New(delimiter), lists: map[string]bool{}}
+func newMerger(r *Report, root reflect.Type) *merger {
+	return &merger{report: r, root: root, k: koanf.New(delimiter), lists: map[string]bool{}}
 }
 
 // add checks one layer and lays it over what is there.
@@ -46,7 +46,7 @@ func (m *merger) add(l *layer) {
 	m.load(values, koanf.WithMergeFunc(over.merge))
 	for key, pos := range d.origins {
 		if !over.refused(key) {
-			m.report.origins[key] = pos
+			m.report.Origins[key] = pos
 		}
 	}
 }
@@ -54,7 +54,7 @@ func (m *merger) add(l *layer) {
 // load fails only if koanf does, which reads no bytes here; it is reported all the same.
 func (m *merger) load(values map[string]any, opts ...koanf.Option) {
 	if err := m.k.Load(tree(values), nil, opts...); err != nil {
-		m.report.add(Pos{}, "", "merge: %s", err)
+		m.report.Add(Pos{}, "", "merge: %s", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func (o *overlay) merge(src, dest map[string]any) error {
 
 func (o *overlay) into(src, dest map[string]any, key string) {
 	for name, v := range src {
-		at := join(key, name)
+		at := Join(key, name)
 		sub, isMap := v.(map[string]any)
 		old, exists := dest[name]
 		oldMap, wasMap := old.(map[string]any)
@@ -85,10 +85,10 @@ func (o *overlay) into(src, dest map[string]any, key string) {
 			o.into(sub, oldMap, at)
 			continue
 		case exists && (isMap != wasMap || isList != wasList):
-			o.refuse(at, "is a section, a list or a value here and another of these at %s", o.report.at(at))
+			o.refuse(at, "is a section, a list or a value here and another of these at %s", o.report.Origins.At(at))
 			continue
 		case isList && wasList && o.layer.isFile && o.lists[at]:
-			o.refuse(at, "the list is defined at %s already; a list belongs in one file", o.report.at(at))
+			o.refuse(at, "the list is defined at %s already; a list belongs in one file", o.report.Origins.At(at))
 			continue
 		case isMap:
 			fresh := map[string]any{}
@@ -98,7 +98,7 @@ func (o *overlay) into(src, dest map[string]any, key string) {
 		}
 		dest[name] = v
 		if wasList {
-			o.report.forget(at)
+			o.report.Origins.forget(at)
 		}
 		if isList {
 			o.lists[at] = o.layer.isFile
@@ -108,7 +108,7 @@ func (o *overlay) into(src, dest map[string]any, key string) {
 
 func (o *overlay) refuse(key, format string, args ...any) {
 	o.bad = append(o.bad, key)
-	o.report.add(o.origins[key], key, format, args...)
+	o.report.Add(o.origins[key], key, format, args...)
 }
 
 func (o *overlay) refused(key string) bool {
@@ -134,7 +134,7 @@ func (m *merger) decode(out any) {
 		err = final.UnmarshalWithConf("", out, koanf.UnmarshalConf{DecoderConfig: strict()})
 	}
 	if err != nil {
-		m.report.add(Pos{}, "", "decode: %s", err)
+		m.report.Add(Pos{}, "", "decode: %s", err)
 	}
 }
 
@@ -157,7 +157,7 @@ func strict() *mapstructure.DecoderConfig {
 // fill sets what is missing in m, a section of type t, to its default, also in the entries of lists and maps.
 func (m *merger) fill(t reflect.Type, in map[string]any, key string) {
 	for _, f := range fieldsOf(t) {
-		at := join(key, f.key)
+		at := Join(key, f.key)
 		v, exists := in[f.key]
 		switch {
 		case isSection(f.typ):
@@ -172,7 +172,7 @@ func (m *merger) fill(t reflect.Type, in map[string]any, key string) {
 		case f.hasDef:
 			in[f.key] = defaultOf(f)
 		case f.required && !m.reported(at):
-			m.report.add(m.report.at(key), at, "is required")
+			m.report.Add(m.report.Origins.At(key), at, "is required")
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (m *merger) fillEntries(t reflect.Type, v any, key string) {
 		if t.Kind() == reflect.Map {
 			for name, e := range entries {
 				if sub, ok := e.(map[string]any); ok {
-					m.fill(t.Elem(), sub, join(key, name))
+					m.fill(t.Elem(), sub, Join(key, name))
 				}
 			}
 		}
@@ -219,7 +219,7 @@ func defaultOf(f field) any {
 	}
 	v, err := scalar(f, f.typ, &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: f.def})
 	if err != nil {
-		panic("config: the default of " + f.key + " " + err.Error())
+		panic("strict: the default of " + f.key + " " + err.Error())
 	}
 	return v
 }

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"bytes"
@@ -12,27 +12,27 @@ import (
 // jsonTree builds the same tree from JSON as YAML gives, with the place of every node. JSON is not read as YAML: the
 // two disagree about tabs and about characters outside the basic plane.
 type jsonTree struct {
-	r    *report
+	r    *Report
 	path string
 	data []byte
 	dec  *json.Decoder
 }
 
-func parseJSON(r *report, path string, data []byte) *yaml.Node {
+func parseJSON(r *Report, path string, data []byte) *yaml.Node {
 	var whole json.RawMessage
 	if err := json.Unmarshal(data, &whole); err != nil {
 		pos := Pos{File: path}
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 			pos.Line, pos.Column = lineCol(data, min(len(data), max(0, int(syntax.Offset)-1)))
 		}
-		r.add(pos, "", "is not JSON: %s", jsonSlip(err.Error()))
+		r.Add(pos, "", "is not JSON: %s", jsonSlip(err.Error()))
 		return nil
 	}
 	t := &jsonTree{r: r, path: path, data: data, dec: json.NewDecoder(bytes.NewReader(data))}
 	t.dec.UseNumber()
 	n, err := t.value()
 	if err != nil {
-		r.add(Pos{File: path}, "", "is not JSON: %s", err)
+		r.Add(Pos{File: path}, "", "is not JSON: %s", err)
 		return nil
 	}
 	return n
@@ -62,7 +62,7 @@ func (t *jsonTree) value() (*yaml.Node, error) {
 	case string:
 		n.Tag, n.Value, n.Style = "!!str", v, yaml.DoubleQuotedStyle
 		if strings.ContainsRune(v, '\uFFFD') {
-			t.r.add(Pos{t.path, line, col}, "", "has a character that cannot be read (half of a surrogate pair, or U+FFFD)")
+			t.r.Add(Pos{t.path, line, col}, "", "has a character that cannot be read (half of a surrogate pair, or U+FFFD)")
 		}
 	case json.Delim:
 		n.Kind, n.Tag = yaml.SequenceNode, "!!seq"

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ var decimalForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,29})(\.[0-9]{1,18})?$`)
 func checkDecimal(s string) error {
 	switch {
 	case !decimalForm.MatchString(s):
-		return wantf("an exact number such as 1000 or 1000.50 (no sign, no exponent, at most 30 digits before the point "+
+		return Wants("an exact number such as 1000 or 1000.50 (no sign, no exponent, at most 30 digits before the point "+
 			"and 18 behind it)", s)
 	case strings.Trim(s, "0.") == "":
 		return fmt.Errorf("is %s; it must be more than 0", s)
@@ -55,7 +55,7 @@ func ParseSize(s string) (Size, error) {
 	n, rest, err := amount(s, sizeUnits)
 	if err != nil || rest != "" {
 		return 0, fmt.Errorf("wants a size such as 64KiB or 1MiB (whole number, unit B, KiB, MiB, GiB or TiB), not %s",
-			literal(s))
+			Literal(s))
 	}
 	return Size(n), nil
 }
@@ -64,7 +64,7 @@ func ParseSize(s string) (Size, error) {
 // "30d". A number without a unit, a sign, a fraction and what does not fit 63 bits of nanoseconds are errors.
 func ParseDuration(s string) (Duration, error) {
 	bad := fmt.Errorf("wants a duration such as 50ms, 10s, 1h30m or 30d (whole numbers, units d, h, m, s, ms, us, "+
-		"ns), not %s", literal(s))
+		"ns), not %s", Literal(s))
 	total, last, rest := int64(0), int64(math.MaxInt64), s
 	for first := true; first || rest != ""; first = false {
 		before := rest
@@ -138,5 +138,19 @@ func (d Duration) String() string {
 	return b.String()
 }
 
-// literal shows a written value in a message, cut to a readable length.
-func literal(s string) string { return quote.Literal(s, 60) }
+// Port is a TCP port, or NoPort.
+type Port int
+
+// NoPort stands in a list of ports for no network at all; it is written "none".
+const NoPort Port = 0
+
+// String is the port as it is written.
+func (p Port) String() string {
+	if p == NoPort {
+		return "none"
+	}
+	return strconv.Itoa(int(p))
+}
+
+// Literal shows a written value in a message, cut to a readable length.
+func Literal(s string) string { return quote.Literal(s, 60) }

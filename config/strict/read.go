@@ -1,12 +1,11 @@
-package config
+package strict
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"reflect"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,17 +15,21 @@ import (
 // maxDepth is how deep settings may nest.
 const maxDepth = 32
 
+// referrer is a root whose free settings may refer to secrets, and which says where those stand. No other text of it
+// may look like a reference.
+type referrer interface{ ReferencesIn() string }
+
 // reader checks one layer's tree against the structs and turns it into plain values: string, bool, int64, float64 and,
 // in free settings, json.Number, with lists and maps of them. It reports everything it cannot accept and leaves it out.
 type reader struct {
-	report  *report
+	report  *Report
 	layer   *layer
 	root    reflect.Type
 	origins map[string]Pos
 }
 
 func (d *reader) errorf(n *yaml.Node, key, format string, args ...any) {
-	d.report.add(d.layer.pos(n), key, format, args...)
+	d.report.Add(d.layer.pos(n), key, format, args...)
 }
 
 // plain refuses what is YAML's but no setting: anchors, aliases, merge keys, tags of one's own and nulls.
@@ -60,7 +63,7 @@ func what(n *yaml.Node) string {
 	case "!!bool":
 		return "the truth value " + n.Value
 	}
-	return "the text " + literal(n.Value)
+	return "the text " + Literal(n.Value)
 }
 
 // members walks a mapping and refuses keys that are no text or come twice.
@@ -76,7 +79,7 @@ func (d *reader) members(n *yaml.Node, key string, each func(name string, k, v *
 			continue
 		}
 		if first, ok := seen[k.Value]; ok {
-			d.errorf(k, join(key, k.Value), "is written twice; first at %s", d.layer.pos(first))
+			d.errorf(k, Join(key, k.Value), "is written twice; first at %s", d.layer.pos(first))
 			continue
 		}
 		seen[k.Value] = k
@@ -97,10 +100,10 @@ func (d *reader) section(t reflect.Type, n *yaml.Node, key string) (map[string]a
 	d.members(n, key, func(name string, k, v *yaml.Node) {
 		f, ok := fieldOf(t, name)
 		if !ok {
-			d.errorf(k, join(key, name), "%s", unknownKey(d.root, t, name))
+			d.errorf(k, Join(key, name), "%s", unknownKey(d.root, t, name))
 			return
 		}
-		if x, ok := d.value(f, f.typ, v, join(key, name)); ok {
+		if x, ok := d.value(f, f.typ, v, Join(key, name)); ok {
 			out[name] = x
 		}
 	})
@@ -138,9 +141,11 @@ func (d *reader) value(f field, t reflect.Type, n *yaml.Node, key string) (any, 
 		d.errorf(n, key, "%s", err)
 		return nil, false
 	}
-	if s, ok := x.(string); ok && d.root == configType && strings.Contains(s, "${") {
-		d.errorf(n, key, "references (${…}) are read in plugins.NAME.config only")
-		return nil, false
+	if s, ok := x.(string); ok && strings.Contains(s, "${") {
+		if root, ok := reflect.Zero(d.root).Interface().(referrer); ok {
+			d.errorf(n, key, "references (${…}) are read in %s only", root.ReferencesIn())
+			return nil, false
+		}
 	}
 	if s, ok := x.(string); ok && t == pathType && !filepath.IsAbs(s) {
 		x = filepath.Join(d.layer.dir, s)
@@ -157,10 +162,10 @@ func (d *reader) named(elem reflect.Type, n *yaml.Node, key string) (any, bool) 
 	out := map[string]any{}
 	d.members(n, key, func(name string, k, v *yaml.Node) {
 		if err := checkName(name); err != nil {
-			d.errorf(k, join(key, name), "%s", err)
+			d.errorf(k, Join(key, name), "%s", err)
 			return
 		}
-		if x, ok := d.value(field{}, elem, v, join(key, name)); ok {
+		if x, ok := d.value(field{}, elem, v, Join(key, name)); ok {
 			out[name] = x
 		}
 	})
@@ -193,84 +198,6 @@ func (d *reader) list(f field, elem reflect.Type, n *yaml.Node, key string) (any
 		out = append(out, x)
 	}
 	return out, true
-}
-
-// values reads free settings: anything JSON can say, numbers exactly as written.
-func (d *reader) values(n *yaml.Node, key string) (any, bool) {
-	if n.Kind != yaml.MappingNode {
-		d.errorf(n, key, "wants a section (keys and values), not %s", shape(n))
-		return nil, false
-	}
-	return d.free(n, key, 0)
-}
-
-// shape is what without the value, which may be secret.
-func shape(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode, yaml.SequenceNode:
-		return what(n)
-	}
-	return "a single value"
-}
-
-var (
-	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-	doubtful   = regexp.MustCompile(`^(?i:y|yes|n|no|on|off)$`)
-)
-
-func (d *reader) free(n *yaml.Node, key string, depth int) (any, bool) {
-	d.origins[key] = d.layer.pos(n)
-	if !d.plain(n, key) {
-		return nil, false
-	}
-	if depth > maxDepth {
-		d.errorf(n, key, "nests deeper than %d", maxDepth)
-		return nil, false
-	}
-	switch n.Kind {
-	case yaml.MappingNode:
-		out := map[string]any{}
-		d.members(n, key, func(name string, k, v *yaml.Node) {
-			if name == "" || strings.Contains(name, delimiter) {
-				d.errorf(k, key, "a key may neither be empty nor contain %q", delimiter)
-				return
-			}
-			if x, ok := d.free(v, join(key, name), depth+1); ok {
-				out[name] = x
-			}
-		})
-		return out, true
-	case yaml.SequenceNode:
-		out := make([]any, 0, len(n.Content))
-		for i, c := range n.Content {
-			x, _ := d.free(c, fmt.Sprintf("%s[%d]", key, i), depth+1)
-			out = append(out, x)
-		}
-		return out, true
-	}
-	return d.freeScalar(n, key)
-}
-
-func (d *reader) freeScalar(n *yaml.Node, key string) (any, bool) {
-	if n.Style == 0 && jsonNumber.MatchString(n.Value) {
-		return json.Number(n.Value), true // beyond what a float holds, such as 1e400, YAML says it is text
-	}
-	switch n.ShortTag() {
-	case "!!bool":
-		if n.Value == "true" || n.Value == "false" {
-			return n.Value == "true", true
-		}
-		d.errorf(n, key, "write true or false in lower case, or quote it")
-		return nil, false
-	case "!!int", "!!float":
-		d.errorf(n, key, "is a number in a form that JSON does not have; write it in decimal, or quote it")
-		return nil, false
-	}
-	if n.Style == 0 && doubtful.MatchString(n.Value) {
-		d.errorf(n, key, "may be meant as a truth value; write true or false, or quote it")
-		return nil, false
-	}
-	return n.Value, true
 }
 
 // wanted names a type in messages.
@@ -378,18 +305,18 @@ func checkString(f field, t reflect.Type, s string) error {
 	case s == "" && (t == pathType || !f.hasDef):
 		return fmt.Errorf("is empty; give it a value, or remove the key")
 	}
-	return checkFormat(f.format, s)
+	return f.form.Check(s)
 }
 
 func checkEnum(f field, s string) error {
-	if contains(f.enum, s) {
+	if slices.Contains(f.enum, s) {
 		return nil
 	}
 	if f.typ.Kind() == reflect.Int {
 		return fmt.Errorf("%s is not one of %s", s, strings.Join(f.enum, ", "))
 	}
-	if contains(f.later, s) {
-		return fmt.Errorf("%s is not in this version; wants %s", literal(s), strings.Join(f.enum, " or "))
+	if slices.Contains(f.later, s) {
+		return fmt.Errorf("%s is not in this version; wants %s", Literal(s), strings.Join(f.enum, " or "))
 	}
-	return fmt.Errorf("%s is not one of %s%s", literal(s), strings.Join(f.enum, ", "), meant(s, f.enum))
+	return fmt.Errorf("%s is not one of %s%s", Literal(s), strings.Join(f.enum, ", "), Meant(s, f.enum))
 }

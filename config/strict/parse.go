@@ -1,13 +1,15 @@
-package config
+package strict
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -33,28 +35,29 @@ func (l *layer) pos(n *yaml.Node) Pos {
 	return Pos{File: l.label, Line: n.Line, Column: n.Column}
 }
 
-// parseFile reads a file by the ending of its name. It gives one layer, or none when r got a problem.
-func parseFile(r *report, path string, data []byte) []*layer {
+// parseFile reads the text of a file; ext, the ending of its name, says how it is written. It gives one layer, or none
+// when r got a problem.
+func parseFile(r *Report, path, ext string, data []byte) *layer {
 	l := &layer{label: path, dir: filepath.Dir(path), isFile: true, lines: true}
 	if i := firstInvalid(data); i >= 0 {
 		line, col := lineCol(data, i)
-		r.add(Pos{path, line, col}, "", "is not UTF-8 text")
+		r.Add(Pos{path, line, col}, "", "is not UTF-8 text")
 		return nil
 	}
-	switch filepath.Ext(path) {
+	switch ext {
 	case ".yaml", ".yml":
 		l.root = parseYAML(r, path, data)
 	case ".json":
 		l.root = parseJSON(r, path, data)
 	case ".toml":
-		r.add(Pos{File: path}, "", "TOML is not read by this version; write YAML (.yaml) or JSON (.json)")
+		r.Add(Pos{File: path}, "", "TOML is not read by this version; write YAML (.yaml) or JSON (.json)")
 	default:
-		r.add(Pos{File: path}, "", "the name must end in .yaml, .yml or .json")
+		r.Add(Pos{File: path}, "", "the name must end in .yaml, .yml or .json")
 	}
 	if l.root == nil {
 		return nil
 	}
-	return []*layer{l}
+	return l
 }
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
@@ -77,18 +80,18 @@ func yamlError(err error) (line int, msg string) {
 }
 
 // parseYAML reads exactly one document.
-func parseYAML(r *report, label string, data []byte) *yaml.Node {
+func parseYAML(r *Report, label string, data []byte) *yaml.Node {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, more yaml.Node
 	err := dec.Decode(&doc)
 	if errors.Is(err, io.EOF) {
-		r.add(Pos{File: label}, "", "is empty")
+		r.Add(Pos{File: label}, "", "is empty")
 		return nil
 	}
 	if err == nil {
 		switch err2 := dec.Decode(&more); {
 		case err2 == nil:
-			r.add(Pos{label, more.Line, more.Column}, "", "a second document begins here; write one only")
+			r.Add(Pos{label, more.Line, more.Column}, "", "a second document begins here; write one only")
 			return nil
 		case !errors.Is(err2, io.EOF):
 			err = err2
@@ -97,28 +100,25 @@ func parseYAML(r *report, label string, data []byte) *yaml.Node {
 	if err != nil {
 		line, msg := yamlError(err)
 		line, column, msg := yamlSlip(data, line, msg)
-		r.add(Pos{File: label, Line: line, Column: column}, "", "is not YAML: %s", msg)
+		r.Add(Pos{File: label, Line: line, Column: column}, "", "is not YAML: %s", msg)
 		return nil
 	}
 	return doc.Content[0]
 }
 
-// envPrefix marks the variables that are settings. YETT_API_KEY and the like have one underscore and are none.
-const envPrefix = "YETT__"
-
-// parseEnv makes one layer of each variable, in the order of their names.
-func parseEnv(r *report, env []string) []*layer {
+// parseEnv makes one layer of each variable that begins with prefix, in the order of their names.
+func parseEnv(r *Report, prefix string, env []string) []*layer {
 	var out []*layer
 	seen := map[string]string{}
 	vars := append([]string(nil), env...)
 	sort.Strings(vars)
 	for _, v := range vars {
 		name, value, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, envPrefix) {
+		if !strings.HasPrefix(name, prefix) {
 			continue
 		}
 		pos := Pos{File: "env " + name}
-		path := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
+		path := strings.Split(strings.TrimPrefix(name, prefix), "__")
 		for i, p := range path {
 			// Shells like capitals; keys are lower case. Mixed case stays and is then an unknown key.
 			if p == strings.ToUpper(p) {
@@ -127,14 +127,14 @@ func parseEnv(r *report, env []string) []*layer {
 		}
 		key := strings.Join(path, ".")
 		switch before, twice := seen[key]; {
-		case contains(path, ""):
-			r.add(pos, "", "has an empty part; write %sSECTION__KEY", envPrefix)
+		case slices.Contains(path, ""):
+			r.Add(pos, "", "has an empty part; write %sSECTION__KEY", prefix)
 			continue
 		case twice:
-			r.add(pos, key, "is set by %s already", before)
+			r.Add(pos, key, "is set by %s already", before)
 			continue
 		case !utf8.ValidString(value):
-			r.add(pos, key, "is not UTF-8 text")
+			r.Add(pos, key, "is not UTF-8 text")
 			continue
 		}
 		seen[key] = name
@@ -159,12 +159,12 @@ func nest(path []string, n *yaml.Node) *yaml.Node {
 }
 
 // parseFlags makes one layer of each flag. A name with dots nests.
-func parseFlags(r *report, flags map[string]any) []*layer {
+func parseFlags(r *Report, flags map[string]any) []*layer {
 	var out []*layer
-	for _, name := range sortedKeys(flags) {
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		n, err := nodeOf(flags[name])
 		if err != nil {
-			r.add(Pos{File: "flag " + name}, name, "%s", err)
+			r.Add(Pos{File: "flag " + name}, name, "%s", err)
 			continue
 		}
 		out = append(out, &layer{label: "flag " + name, root: nest(strings.Split(name, "."), n)})

@@ -1,4 +1,4 @@
-package config
+package strict
 
 import (
 	"fmt"
@@ -41,7 +41,7 @@ func (d *reader) appendDocument(dst []byte, n *yaml.Node, key string, depth int)
 				dst = append(dst, ',')
 			}
 			first = false
-			dst = d.appendDocument(append(append(dst, encode(name)...), ':'), v, join(key, name), depth+1)
+			dst = d.appendDocument(append(append(dst, encode(name)...), ':'), v, Join(key, name), depth+1)
 		})
 		return append(dst, '}')
 	case yaml.SequenceNode:

@@ -1,12 +1,12 @@
-package config
+package strict
 
 import (
 	"fmt"
 	"strings"
 )
 
-// meant gives `; did you mean "x"?` for the candidate nearest to got, or "" if none is near.
-func meant(got string, candidates []string) string {
+// Meant gives `; did you mean "x"?` for the candidate nearest to got, or "" if none is near.
+func Meant(got string, candidates []string) string {
 	best := nearest(got, candidates)
 	if best == "" || best == got {
 		return ""
