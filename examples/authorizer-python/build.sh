@@ -4,7 +4,8 @@
 # which needs the network. The file names that Python in its first line: it runs where that Python is.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-proto=$here/../../sdk/proto/v1
+proto=$here # where a project of its own has it
+[ -f "$proto/plugin.proto" ] || proto=$here/../../sdk/proto/v1
 out=${1:-$here/amounts-python.pyz}
 python=${YETT_PYTHON:-}
 if [ -z "$python" ]; then

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/author/project"
 	"github.com/yett-dev/yett/core/confine"
 )
 
@@ -37,8 +38,8 @@ func TestScaffold(t *testing.T) {
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f))
-			if err != nil || strings.Contains(string(text), placeholder) || strings.Contains(string(text), lowerPlaceholder) ||
-				strings.HasSuffix(f, templateSuffix) ||
+			if err != nil || strings.Contains(string(text), project.Name) || strings.Contains(string(text), project.Lower) ||
+				strings.HasSuffix(f, project.Suffix) ||
 				strings.HasPrefix(f, "yett-sdk/") && strings.HasSuffix(f, "_test.go") {
 				t.Errorf("%s %s: %s: %v", c.lang, c.kind, f, err)
 			}
@@ -123,6 +124,43 @@ func TestPythonProject(t *testing.T) {
 	}
 }
 
+// TestPythonBuild: the project's build is the example's, and finds in the project what the example finds in our tree.
+func TestPythonBuild(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "demo")
+	if _, err := Scaffold("Demo-1", "authorizer", "python", dir, os.DirFS(root)); err != nil {
+		t.Fatal(err)
+	}
+	python := filepath.Join(t.TempDir(), "python")
+	const fake = "#!/bin/sh\necho \"$*\" >>\"$0.asked\"\nwhile [ $# -gt 1 ]; do [ \"$1\" = --output ] && touch \"$2\"; shift; done\n"
+	if err := os.WriteFile(python, []byte(fake), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for build, proto := range map[string]string{filepath.Join(dir, "build.sh"): dir,
+		filepath.Join(root, "examples/authorizer-python/build.sh"): "/sdk/proto/v1"} {
+		out := filepath.Join(dir, "Demo-1")
+		args := []string{}
+		if proto != dir {
+			out = filepath.Join(dir, "given")
+			args = append(args, out)
+		}
+		cmd := exec.Command(build, args...)
+		cmd.Env = append(os.Environ(), "YETT_PYTHON="+python)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", build, err, text)
+		}
+		asked, err := os.ReadFile(python + ".asked")
+		if err != nil || !strings.Contains(string(asked), proto+"/plugin.proto") {
+			t.Errorf("%s asked for %s, %v", build, asked, err)
+		}
+		if _, err := os.Stat(out); err != nil {
+			t.Error(err)
+		}
+		if err := os.Remove(python + ".asked"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // installations are the directories of an interpreter: that of its virtual environment, and that of the Python behind
 // it.
 func installations(t *testing.T, interpreter string) []string {
@@ -186,20 +224,21 @@ func versions(t *testing.T, file string) map[string]string {
 // writeSums takes over the sums of what a project of each kind needs, from the module cache.
 func writeSums(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "demo")
-	files, err := project("demo", "authorizer", "go", os.DirFS(root))
+	files, err := filesOf("demo", "authorizer", "go", os.DirFS(root))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, text := range files {
+	for file := range files {
 		if file == "go.mod" || file == "yett-sdk/go.mod" {
-			if text, err = os.ReadFile("template/module/" + file + ".tmpl"); err != nil { // the embedded one is of before
+			text, err := os.ReadFile("template/module/" + file + ".tmpl") // the embedded one is of before
+			if err != nil {
 				t.Fatal(err)
 			}
-			text = []byte(strings.ReplaceAll(string(text), placeholder, "demo"))
+			files[file] = []byte(strings.ReplaceAll(string(text), project.Name, "demo"))
 		}
-		if err = writeNew(filepath.Join(dir, file), text); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if _, err := project.Write(dir, files); err != nil {
+		t.Fatal(err)
 	}
 	offline(t, dir, "vet", "-mod=mod", "./...")
 	sums, err := os.ReadFile(filepath.Join(dir, "go.sum"))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/cmd/internal/author/project"
 	"github.com/yett-dev/yett/core/pin"
 )
 
@@ -25,7 +26,7 @@ func TestScaffold(t *testing.T) {
 		}
 		for _, f := range files {
 			text, err := os.ReadFile(filepath.Join(dir, f))
-			if err != nil || strings.Contains(string(text), placeholder) || strings.HasSuffix(f, templateSuffix) ||
+			if err != nil || strings.Contains(string(text), project.Name) || strings.HasSuffix(f, project.Suffix) ||
 				strings.HasSuffix(f, "_test.go") {
 				t.Errorf("%s: %s: %v", lang, f, err)
 			}
