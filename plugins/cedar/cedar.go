@@ -15,20 +15,13 @@ var exampleConfig string
 
 // newPlugin is the authorizer as Serve takes it.
 func newPlugin() plugin.Authorizer {
-	a := newAuthorizer()
-	return plugin.Authorizer{
-		Info: plugin.Info{
-			Name:          "cedar",
-			Version:       "1.0.0",
-			Description:   "Cedar policies decide calls, evaluated by cedar-go",
-			ConfigSchema:  configSchema,
-			ExampleConfig: exampleConfig,
-		},
-		Validate:  a.Validate,
-		Configure: a.Configure,
-		Check:     a.Check,
-		Close:     a.Close,
-	}
+	return newAuthorizer().Plugin(plugin.Info{
+		Name:          "cedar",
+		Version:       "1.0.0",
+		Description:   "Cedar policies decide calls, evaluated by cedar-go",
+		ConfigSchema:  configSchema,
+		ExampleConfig: exampleConfig,
+	})
 }
 
 // authorizer is the plugin's state.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/yett-dev/yett/plugins/internal/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/regular"
 )
 
 // The most that policies, entities and schema may be together.
@@ -99,7 +100,7 @@ func (s *source) addPolicies(p, name string) error {
 }
 
 func (s *source) readFile(p string) ([]byte, error) {
-	data, err := policyfiles.Read(p, maxBytes-s.bytes)
+	data, err := regular.Read(p, maxBytes-s.bytes)
 	if err != nil {
 		return nil, err
 	}

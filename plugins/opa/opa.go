@@ -16,23 +16,16 @@ var exampleConfig string
 
 // newPlugin is the authorizer as Serve takes it.
 func newPlugin() plugin.Authorizer {
-	a := newAuthorizer()
-	return plugin.Authorizer{
-		Info: plugin.Info{
-			Name:          "opa",
-			Version:       "1.0.0",
-			Description:   "Rego policies decide calls, evaluated by Open Policy Agent",
-			ConfigSchema:  configSchema,
-			ExampleConfig: exampleConfig,
-			// Which fields a decision depends on is known to the policy alone, so it is all of them. A decision with a ttl says
-			// that it depends on neither the time nor the call's id.
-			CacheKeyFields: []string{"key_id", "key_name", "agent_id", "session_id", "tool_id", "operation", "args", "context"},
-		},
-		Validate:  a.Validate,
-		Configure: a.Configure,
-		Check:     a.Check,
-		Close:     a.Close,
-	}
+	return newAuthorizer().Plugin(plugin.Info{
+		Name:          "opa",
+		Version:       "1.0.0",
+		Description:   "Rego policies decide calls, evaluated by Open Policy Agent",
+		ConfigSchema:  configSchema,
+		ExampleConfig: exampleConfig,
+		// Which fields a decision depends on is known to the policy alone, so it is all of them. A decision with a ttl says
+		// that it depends on neither the time nor the call's id.
+		CacheKeyFields: []string{"key_id", "key_name", "agent_id", "session_id", "tool_id", "operation", "args", "context"},
+	})
 }
 
 // authorizer is the plugin's state.

@@ -18,6 +18,7 @@ import (
 	"github.com/open-policy-agent/opa/v1/loader/filter"
 
 	"github.com/yett-dev/yett/plugins/internal/policyfiles"
+	"github.com/yett-dev/yett/plugins/internal/regular"
 )
 
 // The most that policies and data may be, unpacked.
@@ -142,7 +143,7 @@ func (s *source) readPath(p string) error {
 func (s *source) readDir(root string) error { return policyfiles.Walk(root, s.readFile) }
 
 func (s *source) readFile(p, name string) error {
-	data, err := policyfiles.Read(p, s.room())
+	data, err := regular.Read(p, s.room())
 	if err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (s *source) readFile(p, name string) error {
 
 // readArchive unpacks a .tar.gz in memory.
 func (s *source) readArchive(p string) error {
-	f, err := policyfiles.Open(p)
+	f, err := regular.Open(p)
 	if err != nil {
 		return err
 	}

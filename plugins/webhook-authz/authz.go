@@ -53,11 +53,11 @@ func newPlugin() plugin.Authorizer {
 			Name: "webhook-authz", Version: "1.0.0", Description: "asks an HTTP service about each call, with signed requests",
 			ConfigSchema: schema, ExampleConfig: `{"demo": true}`,
 			Secrets: []plugin.Secret{
-				{Name: secretSigning, Description: "whsec_… that signs requests; required unless unsigned or demo is set"},
-				{Name: secretOther, Description: "whsec_… that signs too, while the service changes from one to the other"},
+				{Name: signedhttp.SecretSigning, Description: "whsec_… that signs requests; required unless unsigned or demo is set"},
+				{Name: signedhttp.SecretSigningOther, Description: "whsec_… that signs too, while the service changes from one to the other"},
 				{Name: secretAnswer, Description: "whsec_… that answers must be signed with"},
 				{Name: secretAnswerOther, Description: "whsec_… that answers may be signed with instead, while the service changes"},
-				{Name: secretAuthorization, Description: "value of the Authorization header, if the service wants one"},
+				{Name: signedhttp.SecretAuthorization, Description: "value of the Authorization header, if the service wants one"},
 			},
 			// What an answer with a ttl depends on is the service's affair, so it is taken to depend on everything.
 			CacheKeyFields: []string{"key_id", "key_name", "agent_id", "session_id", "tool_id", "operation", "args", "context"},

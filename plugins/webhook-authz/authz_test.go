@@ -17,6 +17,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -84,7 +85,7 @@ func TestRequest(t *testing.T) {
 	}))
 	defer srv.Close()
 	a := configured(t, srv.URL, `, "timeout": "25s"`,
-		map[string]string{secretSigning: secretText("a"), secretOther: secretText("b"), secretAuthorization: "Bearer x"})
+		map[string]string{signedhttp.SecretSigning: secretText("a"), signedhttp.SecretSigningOther: secretText("b"), signedhttp.SecretAuthorization: "Bearer x"})
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 	defer cancel()
 	want := sdk.Verdict{Effect: sdk.Defer, Code: "BIG", Reason: "r", Message: "m", RuleID: "x", Approvals: 2,
@@ -314,16 +315,16 @@ func TestSettings(t *testing.T) {
 		err     string
 	}{
 		{`{"demo": true}`, nil, ""},
-		{`{"url": "https://x/"}`, map[string]string{secretSigning: a}, ""},
+		{`{"url": "https://x/"}`, map[string]string{signedhttp.SecretSigning: a}, ""},
 		{`{"url": "https://x/"}`, nil, "secrets.signing"},
-		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretSigning: a}, "/unsigned"},
-		{`{"url": "https://x/", "signed_answers": true}`, map[string]string{secretSigning: a}, "secrets.answer_secret"},
-		{`{"url": "https://x/"}`, map[string]string{secretSigning: a, secretAnswer: a}, "/signed_answers"},
-		{`{"url": "https://x/", "connections": 0}`, map[string]string{secretSigning: a}, "/connections"},
-		{`{"url": "https://x/", "timeout": "0s"}`, map[string]string{secretSigning: a}, "/timeout"},
-		{`{"url": "http://x/"}`, map[string]string{secretSigning: a}, "/url"},
+		{`{"url": "https://x/", "unsigned": true}`, map[string]string{signedhttp.SecretSigning: a}, "/unsigned"},
+		{`{"url": "https://x/", "signed_answers": true}`, map[string]string{signedhttp.SecretSigning: a}, "secrets.answer_secret"},
+		{`{"url": "https://x/"}`, map[string]string{signedhttp.SecretSigning: a, secretAnswer: a}, "/signed_answers"},
+		{`{"url": "https://x/", "connections": 0}`, map[string]string{signedhttp.SecretSigning: a}, "/connections"},
+		{`{"url": "https://x/", "timeout": "0s"}`, map[string]string{signedhttp.SecretSigning: a}, "/timeout"},
+		{`{"url": "http://x/"}`, map[string]string{signedhttp.SecretSigning: a}, "/url"},
 		{`{"demo": true, "URL": "x"}`, nil, "unknown member"},
-		{`{"demo": true}`, map[string]string{secretAuthorization: "Bearer x\r\nX-Other: y"}, "secrets.authorization: must be"},
+		{`{"demo": true}`, map[string]string{signedhttp.SecretAuthorization: "Bearer x\r\nX-Other: y"}, "secrets.authorization: must be"},
 	} {
 		_, err := read(plugin.Settings{Config: json.RawMessage(tc.config), Secrets: tc.secrets})
 		if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {

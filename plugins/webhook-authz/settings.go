@@ -7,13 +7,10 @@ import (
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// The names of the secrets.
+// The names of the secrets beside those that every plugin with an endpoint has.
 const (
-	secretSigning       = "signing"
-	secretOther         = "signing_other"
-	secretAnswer        = "answer_secret"
-	secretAnswerOther   = "answer_secret_other"
-	secretAuthorization = "authorization"
+	secretAnswer      = "answer_secret"
+	secretAnswerOther = "answer_secret_other"
 )
 
 // config is what operators write.
@@ -60,8 +57,7 @@ func read(in plugin.Settings) (settings, error) {
 	if err := in.Decode(&c); err != nil {
 		return settings{}, err
 	}
-	out := settings{endpoint: c.Endpoint, demo: c.Demo, connections: c.Connections,
-		authorization: in.Secrets[secretAuthorization]}
+	out := settings{endpoint: c.Endpoint, demo: c.Demo, connections: c.Connections}
 	var problems plugin.Problems
 	wrong := func(field, message string) {
 		problems = append(problems, plugin.Problem{Field: field, Message: message})
@@ -83,38 +79,16 @@ func read(in plugin.Settings) (settings, error) {
 	if c.Connections < 1 || c.Connections > 1024 {
 		wrong("/connections", "must be 1 to 1024")
 	}
-	secrets := func(names ...string) (list []signedhttp.Secret) {
-		for _, name := range names {
-			if text, given := in.Secrets[name]; given {
-				s, err := signedhttp.ParseSecret(text)
-				if err != nil {
-					wrong("secrets."+name, err.Error())
-				}
-				list = append(list, s)
-			}
-		}
-		return list
-	}
-	out.secrets, out.answerSecrets = secrets(secretSigning, secretOther), secrets(secretAnswer, secretAnswerOther)
-	_, signed := in.Secrets[secretSigning]
+	out.secrets = signedhttp.Signing(in.Secrets, c.Unsigned, c.Demo, wrong)
+	out.answerSecrets = signedhttp.Secrets(in.Secrets, wrong, secretAnswer, secretAnswerOther)
 	_, answers := in.Secrets[secretAnswer]
-	switch {
-	case c.Unsigned && len(out.secrets) > 0:
-		wrong("/unsigned", "not allowed with signing secret")
-	case !c.Unsigned && !c.Demo && !signed:
-		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
-	}
 	switch {
 	case c.SignedAnswers && !answers:
 		wrong("secrets."+secretAnswer, "this secret is required with signed_answers")
 	case !c.SignedAnswers && len(out.answerSecrets) > 0:
 		wrong("/signed_answers", "must be true when there is a secret for answers: it would not be used")
 	}
-	if text, given := in.Secrets[secretAuthorization]; given {
-		if why := signedhttp.CheckHeader(text); why != "" {
-			wrong("secrets."+secretAuthorization, why)
-		}
-	}
+	out.authorization = signedhttp.Authorization(in.Secrets, wrong)
 	if problems != nil {
 		return settings{}, problems
 	}

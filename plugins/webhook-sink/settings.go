@@ -8,13 +8,6 @@ import (
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// The names of the secrets.
-const (
-	secretSigning       = "signing"
-	secretOther         = "signing_other"
-	secretAuthorization = "authorization"
-)
-
 // config is what operators write.
 type config struct {
 	signedhttp.Endpoint
@@ -57,8 +50,7 @@ func read(in plugin.Settings) (settings, error) {
 	if err := in.Decode(&c); err != nil {
 		return settings{}, err
 	}
-	out := settings{endpoint: c.Endpoint, demo: c.Demo, perRecord: c.Per == "record",
-		authorization: in.Secrets[secretAuthorization]}
+	out := settings{endpoint: c.Endpoint, demo: c.Demo, perRecord: c.Per == "record"}
 	var problems plugin.Problems
 	wrong := func(field, message string) {
 		problems = append(problems, plugin.Problem{Field: field, Message: message})
@@ -77,29 +69,8 @@ func read(in plugin.Settings) (settings, error) {
 	}
 	out.timeout = span(c.Timeout, "/timeout", 100*time.Millisecond, 25*time.Second, wrong)
 	out.retryFor = span(c.RetryFor, "/retry_for", 0, 25*time.Second, wrong)
-	for _, name := range []string{secretSigning, secretOther} {
-		text, given := in.Secrets[name]
-		if !given {
-			continue
-		}
-		s, err := signedhttp.ParseSecret(text)
-		if err != nil {
-			wrong("secrets."+name, err.Error())
-		}
-		out.secrets = append(out.secrets, s)
-	}
-	_, signed := in.Secrets[secretSigning]
-	switch {
-	case c.Unsigned && len(out.secrets) > 0:
-		wrong("/unsigned", "not allowed with signing secret")
-	case !c.Unsigned && !c.Demo && !signed:
-		wrong("secrets."+secretSigning, "this secret is required, or set unsigned: true")
-	}
-	if text, given := in.Secrets[secretAuthorization]; given {
-		if why := signedhttp.CheckHeader(text); why != "" {
-			wrong("secrets."+secretAuthorization, why)
-		}
-	}
+	out.secrets = signedhttp.Signing(in.Secrets, c.Unsigned, c.Demo, wrong)
+	out.authorization = signedhttp.Authorization(in.Secrets, wrong)
 	if problems != nil {
 		return settings{}, problems
 	}

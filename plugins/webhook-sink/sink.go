@@ -37,9 +37,9 @@ func newPlugin() plugin.Subscriber {
 				"Webhooks says",
 			ConfigSchema: schema, ExampleConfig: `{"demo": true}`,
 			Secrets: []plugin.Secret{
-				{Name: secretSigning, Description: "whsec_… that signs; required unless unsigned or demo is set"},
-				{Name: secretOther, Description: "whsec_… that signs too, while the receiver changes from one to the other"},
-				{Name: secretAuthorization, Description: "value of the Authorization header, if the service wants one"},
+				{Name: signedhttp.SecretSigning, Description: "whsec_… that signs; required unless unsigned or demo is set"},
+				{Name: signedhttp.SecretSigningOther, Description: "whsec_… that signs too, while the receiver changes from one to the other"},
+				{Name: signedhttp.SecretAuthorization, Description: "value of the Authorization header, if the service wants one"},
 			},
 		},
 		Validate:  func(_ context.Context, in plugin.Settings) error { _, err := read(in); return err },

@@ -20,6 +20,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/plugins/internal/signedhttp"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
 
@@ -90,7 +91,7 @@ func newRig(t *testing.T, more string, answer func(n int, body string) (int, str
 		return nil
 	}
 	in := plugin.Settings{Config: json.RawMessage(fmt.Sprintf(`{"url": %q%s}`, srv.URL, more)),
-		Secrets: map[string]string{secretSigning: secretText("a"), secretOther: secretText("b")},
+		Secrets: map[string]string{signedhttp.SecretSigning: secretText("a"), signedhttp.SecretSigningOther: secretText("b")},
 		Log:     slog.New(slog.DiscardHandler)}
 	if err := r.configure(in); err != nil {
 		t.Fatal(err)
@@ -321,17 +322,17 @@ func TestSettings(t *testing.T) {
 		err     string
 	}{
 		{`{"demo": true}`, nil, ""},
-		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretAuthorization: authorization}, ""},
-		{`{"url": "https://x/"}`, map[string]string{secretSigning: a}, ""},
+		{`{"url": "https://x/", "unsigned": true}`, map[string]string{signedhttp.SecretAuthorization: authorization}, ""},
+		{`{"url": "https://x/"}`, map[string]string{signedhttp.SecretSigning: a}, ""},
 		{`{"url": "https://x/"}`, nil, "secrets.signing: this secret is required"},
-		{`{"url": "https://x/"}`, map[string]string{secretOther: a}, "secrets.signing: this secret is required"},
-		{`{"url": "https://x/"}`, map[string]string{secretSigning: "abc"}, "secrets.signing"},
-		{`{"demo": true}`, map[string]string{secretAuthorization: "Bearer x\nX-Other: y"}, "secrets.authorization: must be"},
-		{`{"demo": true}`, map[string]string{secretAuthorization: ""}, "secrets.authorization: must be"},
-		{`{"url": "https://x/", "unsigned": true}`, map[string]string{secretSigning: a}, "/unsigned"},
-		{`{}`, map[string]string{secretSigning: a}, "/url: is required"},
+		{`{"url": "https://x/"}`, map[string]string{signedhttp.SecretSigningOther: a}, "secrets.signing: this secret is required"},
+		{`{"url": "https://x/"}`, map[string]string{signedhttp.SecretSigning: "abc"}, "secrets.signing"},
+		{`{"demo": true}`, map[string]string{signedhttp.SecretAuthorization: "Bearer x\nX-Other: y"}, "secrets.authorization: must be"},
+		{`{"demo": true}`, map[string]string{signedhttp.SecretAuthorization: ""}, "secrets.authorization: must be"},
+		{`{"url": "https://x/", "unsigned": true}`, map[string]string{signedhttp.SecretSigning: a}, "/unsigned"},
+		{`{}`, map[string]string{signedhttp.SecretSigning: a}, "/url: is required"},
 		{`{"demo": true, "url": "https://x/"}`, nil, "/demo"},
-		{`{"url": "http://example.com/"}`, map[string]string{secretSigning: a}, "must be https"},
+		{`{"url": "http://example.com/"}`, map[string]string{signedhttp.SecretSigning: a}, "must be https"},
 		{`{"demo": true, "per": "day"}`, nil, "/per"},
 		{`{"demo": true, "timeout": "1m"}`, nil, "/timeout"},
 		{`{"demo": true, "retry_for": "x"}`, nil, "/retry_for"},

@@ -59,6 +59,11 @@ func New[E Engine](parse func(plugin.Settings) (*Origin[E], error)) *Authorizer[
 	return &Authorizer[E]{parse: parse}
 }
 
+// Plugin is the authorizer as plugin.Serve takes it.
+func (a *Authorizer[E]) Plugin(info plugin.Info) plugin.Authorizer {
+	return plugin.Authorizer{Info: info, Validate: a.Validate, Configure: a.Configure, Check: a.Check, Close: a.Close}
+}
+
 // Validate loads what the settings point to, and puts nothing into force.
 func (a *Authorizer[E]) Validate(ctx context.Context, s plugin.Settings) error {
 	o, err := a.parse(s)

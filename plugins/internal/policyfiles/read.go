@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/yett-dev/yett/plugins/internal/regular"
 )
 
 // File is one file as it was read.
@@ -48,33 +50,6 @@ func Digest(files []File, first ...[]byte) [sha256.Size]byte {
 		part(f.Data)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
-}
-
-// Open opens a regular file, and refuses everything else without waiting for it.
-func Open(p string) (*os.File, error) {
-	f, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", p)
-	}
-	if err != nil {
-		_ = f.Close() // it was only read
-		return nil, err
-	}
-	return f, nil
-}
-
-// Read reads a regular file of at most so many bytes. Of a larger one it reads one byte more, which tells its caller.
-func Read(p string, most int) ([]byte, error) {
-	f, err := Open(p)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	return io.ReadAll(io.LimitReader(f, int64(most)+1))
 }
 
 // maxEntries is how many names a directory tree may hold, read or not.
@@ -130,7 +105,7 @@ func (w *walk) dir(name string) error {
 
 // entries lists a directory by name, as far as there may be entries.
 func (w *walk) entries(p string) ([]fs.DirEntry, error) {
-	d, err := os.OpenFile(p, os.O_RDONLY|nonblock, 0)
+	d, err := os.OpenFile(p, os.O_RDONLY|regular.Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}

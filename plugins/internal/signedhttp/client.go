@@ -10,12 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/yett-dev/yett/plugins/internal/regular"
 )
 
 // Endpoint is where requests go and how. Its JSON members are those of a plugin's settings.
@@ -190,21 +190,8 @@ func pairOf(cert, key string) (tls.Certificate, error) {
 // maxPEM bounds a file with certificates or a key, bytes. The system's own list of authorities is a quarter of it.
 const maxPEM = 1 << 20
 
-// readPEM reads a regular file. A pipe that nobody writes to is refused rather than waited for.
 func readPEM(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	text, err := regular.Read(path, maxPEM)
 	if err == nil && len(text) > maxPEM {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxPEM)
 	}

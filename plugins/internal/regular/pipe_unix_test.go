@@ -1,6 +1,6 @@
 //go:build unix
 
-package policyfiles
+package regular
 
 import (
 	"os"

@@ -1,5 +1,0 @@
-//go:build !unix
-
-package policyfiles
-
-const nonblock = 0
