@@ -3,8 +3,6 @@ package httpd
 import (
 	"context"
 	"crypto/tls"
-	"net"
-	"syscall"
 	"time"
 
 	"github.com/yett-dev/yett/core/edge"
@@ -29,21 +27,7 @@ func (c *strictConn) gone() bool {
 		}
 		break
 	}
-	return hungUp(nc)
-}
-
-func hungUp(nc net.Conn) bool {
-	sc, ok := nc.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return true // closed
-	}
-	var ended bool
-	err = raw.Control(func(fd uintptr) { ended = peer.Ended(fd) })
-	return ended || err != nil
+	return peer.Ended(nc)
 }
 
 // whileThere is ctx until the client goes away. Cancel it to end the watch.

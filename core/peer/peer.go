@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -81,8 +82,21 @@ func nobodyOf(mapped, overflow string) (uid uint32, some bool) {
 // not: it may still wait for answers.
 func HungUp(fd uintptr) bool { return events(fd)&(unix.POLLHUP|unix.POLLERR|unix.POLLNVAL) != 0 }
 
-// Ended says whether the other end of a connection has closed it, or its own writing.
-func Ended(fd uintptr) bool { return events(fd)&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 }
+// Ended says whether the other end of a connection has closed it, or its own writing, whatever lies unread. One that we
+// have closed has ended too. A connection that the kernel does not know has not. Any goroutine may ask.
+func Ended(conn net.Conn) bool {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var ended bool
+	err = raw.Control(func(fd uintptr) { ended = events(fd)&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 })
+	return ended || err != nil
+}
 
 // events are what has happened to a connection, without waiting; 0 if that cannot be said.
 func events(fd uintptr) int16 {

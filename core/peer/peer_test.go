@@ -101,10 +101,10 @@ func TestHungUp(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := raw.Control(func(fd uintptr) { hung, ended = HungUp(fd), Ended(fd) }); err != nil {
+		if err := raw.Control(func(fd uintptr) { hung = HungUp(fd) }); err != nil {
 			t.Fatal(err)
 		}
-		return hung, ended
+		return hung, Ended(server)
 	}
 	is := func(state string, wantHung, wantEnded bool) {
 		t.Helper()
@@ -121,4 +121,13 @@ func TestHungUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("closed", true, true)
+	if err := server.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if !Ended(server) {
+		t.Error("a connection that we have closed has not ended")
+	}
+	if a, _ := net.Pipe(); Ended(a) {
+		t.Error("a connection that the kernel does not know has ended")
+	}
 }

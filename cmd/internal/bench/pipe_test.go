@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/peer"
 )
 
 // speaking is a socket whose connections are served by serve, each with its number.
@@ -222,7 +224,7 @@ func TestAudience(t *testing.T) {
 				t.Fatal(err)
 			}
 			// What the server did reaches this side in its own time.
-			for deadline := time.After(time.Minute); a.lost.Load() == 0 && a.lines.Load() == 0 && !hungUp(a.stuck[0]); {
+			for deadline := time.After(time.Minute); a.lost.Load() == 0 && a.lines.Load() == 0 && !peer.Ended(a.stuck[0]); {
 				select {
 				case <-deadline:
 					t.Fatal("nothing of it reached this side")

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/yett-dev/yett/core/peer"
 )
 
 // Who subscribes while latencies are measured. The idle ones read, half of them audit_subscribe and half
@@ -127,7 +127,7 @@ func (a *audience) leave() string {
 	a.leaving.Store(true)
 	lost, cut := a.lost.Load(), 0
 	for _, nc := range a.stuck {
-		if _, err := peek(nc, false); err != nil || hungUp(nc) {
+		if _, err := peek(nc, false); err != nil || peer.Ended(nc) {
 			cut++
 		}
 	}
@@ -141,21 +141,6 @@ func (a *audience) leave() string {
 		return fmt.Sprintf("idle subscribers were sent %d lines that they did not ask for", lines)
 	}
 	return ""
-}
-
-// hungUp reports whether the server has ended a connection, whatever lies unread.
-func hungUp(nc *net.UnixConn) bool {
-	raw, err := nc.SyscallConn()
-	if err != nil {
-		return true
-	}
-	var gone bool
-	err = raw.Control(func(fd uintptr) {
-		state := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-		n, err := unix.Poll(state, 0)
-		gone = err != nil || n > 0 && state[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
-	})
-	return err != nil || gone
 }
 
 func (a *audience) close() {

@@ -125,7 +125,7 @@ var allowed = []row{
 	{pkg: "cmd/internal/author", ours: []string{"cmd/internal/cli", "config", "core/chain", "core/confine", "core/loaded", "cmd/internal/author/conform", "cmd/internal/author/kit", "core/prefilter", "core/regular", "core/rules", "core/testkit", "core/trust",
 		"core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact", "sdk/plugin", "sdk/wire"},
 		others: []string{"github.com/spf13/cobra"}, why: "authors try their work on the hosts that will run it"},
-	{pkg: "cmd/internal/bench", ours: []string{"core/pin", "cmd/internal/cli", "core/chain", "core/httpd", "core/prefilter", "core/prochost", "core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact", "sdk/plugin"},
+	{pkg: "cmd/internal/bench", ours: []string{"core/pin", "cmd/internal/cli", "core/chain", "core/httpd", "core/peer", "core/prefilter", "core/prochost", "core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact", "sdk/plugin"},
 		others: []string{"github.com/spf13/cobra", "golang.org/x/sys"},
 		why:    "the benchmark measures a gateway from outside; a raw server stands beside it"},
 	{pkg: "cmd/internal/lint", why: "the house rules read files only"},
