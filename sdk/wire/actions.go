@@ -125,12 +125,7 @@ func (a *Action) Members(o *Writer) {
 	o.Str("updated_at", a.UpdatedAt)
 	o.Str("outcome", a.Outcome)
 	o.Str("reason_code", a.ReasonCode)
-	in := Object(nil)
-	in.Str("decision_id", a.ReasonDetails.DecisionID)
-	in.Null("rule_id", a.ReasonDetails.RuleID)
-	in.Null("message", a.ReasonDetails.Message)
-	a.ReasonDetails.Retry.member(&in)
-	o.Raw("reason_details", in.Close())
+	o.Object("reason_details", a.ReasonDetails.members)
 	o.Str("request_hash", a.RequestHash)
 	o.Str("policy_hash", a.PolicyHash)
 	o.Str("runtime_version", a.RuntimeVersion)
@@ -153,23 +148,30 @@ func (a *Action) Members(o *Writer) {
 	}
 }
 
+func (d *ActionDetails) members(o *Writer) {
+	o.Str("decision_id", d.DecisionID)
+	o.Null("rule_id", d.RuleID)
+	o.Null("message", d.Message)
+	d.Retry.member(o)
+}
+
 func (a *Action) result(o *Writer) {
 	if a.Result == nil {
 		o.Raw("result", []byte("null"))
 		return
 	}
-	in := Object(nil)
-	in.Bool("success", a.Result.Success)
-	in.Null("error", a.Result.Error)
-	if a.Result.Value == nil {
-		in.Raw("value", []byte("null"))
-	} else {
-		in.Raw("value", a.Result.Value)
-	}
-	in.Null("outcome", a.Result.Outcome)
-	in.Null("reason_code", a.Result.ReasonCode)
-	in.Null("withheld", a.Result.Withheld)
-	o.Raw("result", in.Close())
+	o.Object("result", func(in *Writer) {
+		in.Bool("success", a.Result.Success)
+		in.Null("error", a.Result.Error)
+		if a.Result.Value == nil {
+			in.Raw("value", []byte("null"))
+		} else {
+			in.Raw("value", a.Result.Value)
+		}
+		in.Null("outcome", a.Result.Outcome)
+		in.Null("reason_code", a.Result.ReasonCode)
+		in.Null("withheld", a.Result.Withheld)
+	})
 }
 
 // Decided is the effect of the decision that the action shows, for those who count decisions; "" for nil.

@@ -141,12 +141,12 @@ func (r *Retry) member(o *Writer) {
 	if r == nil {
 		return
 	}
-	in := Object(nil)
-	in.Str("class", r.Class)
-	if r.AfterSeconds > 0 {
-		in.Int("after_seconds", int64(r.AfterSeconds))
-	}
-	o.Raw("retry", in.Close())
+	o.Object("retry", func(in *Writer) {
+		in.Str("class", r.Class)
+		if r.AfterSeconds > 0 {
+			in.Int("after_seconds", int64(r.AfterSeconds))
+		}
+	})
 }
 
 // scanRetry is after how many seconds to ask again for what a scanner could not look at: a scanner that ended is up

@@ -199,5 +199,13 @@ func (w *Writer) List(name string, n int, fill func(i int, o *Writer)) {
 	w.b = append(w.b, ']')
 }
 
+// Object adds a member that is an object, written by fill.
+func (w *Writer) Object(name string, fill func(o *Writer)) {
+	w.name(name)
+	o := Object(w.b)
+	fill(&o)
+	w.b = o.Close()
+}
+
 // Close ends the object and gives the whole buffer.
 func (w *Writer) Close() []byte { return append(w.b, '}') }

@@ -52,22 +52,26 @@ func (r *GovernResponse) AppendJSON(dst []byte) []byte {
 		o.Raw("structured_denial", []byte("null"))
 		return o.Close()
 	}
-	in := Object(nil)
-	in.Str("code", r.Denial.Code)
-	in.Opt("rule_id", r.Denial.RuleID)
-	in.Str("rule_ref", r.Denial.RuleRef)
-	in.Str("human_message", r.Denial.HumanMessage)
-	if res := r.Denial.Resolution; res != nil {
-		w := Object(nil)
-		w.Str("type", res.Type)
-		w.Opt("approval_id", res.ApprovalID)
-		if res.RetryAfterSeconds > 0 {
-			w.Int("retry_after_seconds", int64(res.RetryAfterSeconds))
-		}
-		in.Raw("resolution", w.Close())
-	}
-	o.Raw("structured_denial", in.Close())
+	o.Object("structured_denial", r.Denial.members)
 	return o.Close()
+}
+
+func (d *Denial) members(o *Writer) {
+	o.Str("code", d.Code)
+	o.Opt("rule_id", d.RuleID)
+	o.Str("rule_ref", d.RuleRef)
+	o.Str("human_message", d.HumanMessage)
+	if d.Resolution != nil {
+		o.Object("resolution", d.Resolution.members)
+	}
+}
+
+func (r *Resolution) members(o *Writer) {
+	o.Str("type", r.Type)
+	o.Opt("approval_id", r.ApprovalID)
+	if r.RetryAfterSeconds > 0 {
+		o.Int("retry_after_seconds", int64(r.RetryAfterSeconds))
+	}
 }
 
 // DenialOf explains a decision; nil for a PERMIT and for nothing else.

@@ -80,9 +80,7 @@ type GrantAddResponse struct {
 func (r *GrantAddResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
 	o.Bool("ok", r.OK)
-	in := Object(nil)
-	r.Grant.Members(&in)
-	o.Raw("grant", in.Close())
+	o.Object("grant", r.Grant.Members)
 	o.Opt("warning", r.Warning)
 	return o.Close()
 }

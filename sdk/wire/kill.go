@@ -43,9 +43,7 @@ type KillResponse struct {
 func (r *KillResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
 	o.Bool("ok", r.OK)
-	in := Object(nil)
-	r.Killed.Members(&in)
-	o.Raw("killed", in.Close())
+	o.Object("killed", r.Killed.Members)
 	o.Int("pending_denied", int64(r.PendingDenied))
 	o.Opt("warning", r.Warning)
 	return o.Close()

@@ -79,12 +79,12 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 		r.Retry.member(&o)
 	}
 	if st := r.Stream; st != nil {
-		w := Object(nil)
-		w.Int("next_offset", int64(st.NextOffset))
-		w.Int("settled", int64(st.Settled))
-		w.Int("released", int64(st.Released))
-		w.Bool("ended", st.Ended)
-		o.Raw("stream", w.Close())
+		o.Object("stream", func(w *Writer) {
+			w.Int("next_offset", int64(st.NextOffset))
+			w.Int("settled", int64(st.Settled))
+			w.Int("released", int64(st.Released))
+			w.Bool("ended", st.Ended)
+		})
 	}
 	return o.Close()
 }
