@@ -19,10 +19,7 @@ import (
 
 // Check decides one call.
 func (s *server) Check(ctx context.Context, req *pluginv1.CheckRequest) (*pluginv1.CheckResponse, error) {
-	if err := s.admit(req.GetId()); err != nil {
-		return nil, err
-	}
-	release, err := s.slot(ctx)
+	release, err := s.enter(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +44,14 @@ func (s *server) admit(id uint64) error {
 		return status.Error(codes.Unavailable, "the plugin was told to end")
 	}
 	return nil
+}
+
+// enter admits one unary call and waits until it may run. The caller must call release.
+func (s *server) enter(ctx context.Context, id uint64) (release func(), err error) {
+	if err := s.admit(id); err != nil {
+		return nil, err
+	}
+	return s.slot(ctx)
 }
 
 // slot waits until one more unary call may run. The caller must call release.

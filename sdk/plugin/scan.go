@@ -13,10 +13,7 @@ import (
 
 // Scan looks through one text.
 func (s *server) Scan(ctx context.Context, req *pluginv1.ScanRequest) (*pluginv1.ScanResponse, error) {
-	if err := s.admit(req.GetId()); err != nil {
-		return nil, err
-	}
-	release, err := s.slot(ctx)
+	release, err := s.enter(ctx, req.GetId())
 	if err != nil {
 		return nil, err
 	}
