@@ -55,12 +55,9 @@ func configCheck() *cobra.Command {
 			"'.problems[].message'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.Of(args)
+			path, err := file.Required(args, "config check")
 			if err != nil {
 				return err
-			}
-			if path == "" {
-				return cli.Usage("config check needs a configuration file: yett config check FILE")
 			}
 			return checkConfig(cmd, &out, path)
 		},

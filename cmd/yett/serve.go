@@ -33,12 +33,9 @@ func serveCommand() *cobra.Command {
 		Example: "  yett serve --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := named.Of(args)
+			file, err := named.Required(args, "serve")
 			if err != nil {
 				return err
-			}
-			if file == "" {
-				return cli.Usage("serve needs a configuration file: yett serve --config FILE")
 			}
 			if err := core.Hide(); err != nil {
 				return err

@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"net/url"
 	"strings"
 	"time"
 
@@ -134,13 +133,11 @@ func keysRevoke() *cobra.Command {
 			"more. A rolled key whose\n" +
 			"grace still runs ends at once, and what it signed stands: to void that too, revoke the key that took its place.",
 		Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(func(c *admin.Client) error {
-				var ok struct{ ID string }
-				if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/revoke", nil, &ok); err != nil {
-					return err
-				}
-				return out.Done(cmd, revoked{ok.ID, true}, "The key %s is revoked.", ok.ID)
-			})
+			var ok struct{ ID string }
+			if err := t.post(cmd.Context(), "keys", args[0], "revoke", nil, &ok); err != nil {
+				return err
+			}
+			return out.Done(cmd, revoked{ok.ID, true}, "The key %s is revoked.", ok.ID)
 		}}
 	t.bind(cmd)
 	out.Bind(cmd)
@@ -159,14 +156,12 @@ func keysRoll() *cobra.Command {
 			if grace != 0 && (grace < time.Second || grace%time.Second != 0) {
 				return cli.Usage("--grace %v: must be whole seconds, such as 90s or 1h", grace)
 			}
-			return t.with(func(c *admin.Client) error {
-				var k admin.NewKey
-				if err := c.Do(cmd.Context(), "POST", "/keys/"+url.PathEscape(args[0])+"/roll",
-					admin.RollRequest{GraceSeconds: int(grace / time.Second)}, &k); err != nil {
-					return err
-				}
-				return printNewKey(cmd, &out, k)
-			})
+			var k admin.NewKey
+			in := admin.RollRequest{GraceSeconds: int(grace / time.Second)}
+			if err := t.post(cmd.Context(), "keys", args[0], "roll", in, &k); err != nil {
+				return err
+			}
+			return printNewKey(cmd, &out, k)
 		}}
 	t.bind(cmd)
 	out.Bind(cmd)

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"net/url"
 
 	"github.com/spf13/cobra"
 
@@ -80,13 +79,11 @@ func pluginResume() *cobra.Command {
 		Example: "  yett plugin resume entitle --data /var/lib/yett\n  yett plugin resume siem --skip --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(func(c *admin.Client) error {
-				var done namedPlugin
-				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/resume", in, &done); err != nil {
-					return err
-				}
-				return out.Done(cmd, done, "%s goes on", done.Name)
-			})
+			var done namedPlugin
+			if err := t.post(cmd.Context(), "plugins", args[0], "resume", in, &done); err != nil {
+				return err
+			}
+			return out.Done(cmd, done, "%s goes on", done.Name)
 		},
 	}
 	t.bind(cmd)
@@ -112,13 +109,11 @@ func pluginReplay() *cobra.Command {
 			if in.From == 0 {
 				return cli.Usage("replay needs --from SEQ, the number of the first record")
 			}
-			return t.with(func(c *admin.Client) error {
-				done := namedPlugin{From: in.From}
-				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/replay", in, &done); err != nil {
-					return err
-				}
-				return out.Done(cmd, done, "%s gets the log again from record %d on", done.Name, in.From)
-			})
+			done := namedPlugin{From: in.From}
+			if err := t.post(cmd.Context(), "plugins", args[0], "replay", in, &done); err != nil {
+				return err
+			}
+			return out.Done(cmd, done, "%s gets the log again from record %d on", done.Name, in.From)
 		},
 	}
 	t.bind(cmd)
@@ -143,14 +138,12 @@ func pluginForget() *cobra.Command {
 		Example: "  yett plugin forget siem --data /var/lib/yett",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return t.with(func(c *admin.Client) error {
-				var done admin.Forgotten
-				if err := c.Do(cmd.Context(), "POST", "/plugins/"+url.PathEscape(args[0])+"/forget", nil, &done); err != nil {
-					return err
-				}
-				return out.Done(cmd, done, "%s is forgotten: it had come to record %d; a subscriber of that name begins anew",
-					done.Name, done.Seq)
-			})
+			var done admin.Forgotten
+			if err := t.post(cmd.Context(), "plugins", args[0], "forget", nil, &done); err != nil {
+				return err
+			}
+			return out.Done(cmd, done, "%s is forgotten: it had come to record %d; a subscriber of that name begins anew",
+				done.Name, done.Seq)
 		},
 	}
 	t.bind(cmd)

@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"context"
+	"net/url"
+
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
@@ -29,6 +32,13 @@ func (t *target) dir() (string, error) {
 		return "", err
 	}
 	return string(cfg.Storage.Path), nil
+}
+
+// post asks the running server to do something to what is named: /what/NAME/verb.
+func (t *target) post(ctx context.Context, what, name, verb string, in, out any) error {
+	return t.with(func(c *admin.Client) error {
+		return c.Do(ctx, "POST", "/"+what+"/"+url.PathEscape(name)+"/"+verb, in, out)
+	})
 }
 
 // with runs fn with a client of the running server.

@@ -41,12 +41,9 @@ func pluginLock() *cobra.Command {
 		Example: "  yett plugin lock --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := named.Of(args)
+			file, err := named.Required(args, "plugin lock")
 			if err != nil {
 				return err
-			}
-			if file == "" {
-				return cli.Usage("plugin lock needs --config FILE")
 			}
 			cfg, err := config.Load(config.Sources{File: file, Env: os.Environ(), Builtins: scanners.Names(), Unlocked: true})
 			if err != nil {

@@ -26,6 +26,15 @@ func (f *ConfigFile) Of(args []string) (string, error) {
 	return args[0], nil
 }
 
+// Required gives the file's name for a command that cannot do without one.
+func (f *ConfigFile) Required(args []string, command string) (string, error) {
+	file, err := f.Of(args)
+	if err == nil && file == "" {
+		err = Usage("%s needs a configuration file: yett %s --config FILE", command, command)
+	}
+	return file, err
+}
+
 // LoadConfig reads a configuration file (or none) with flags on top; empty flags count as not given.
 func LoadConfig(file string, flags map[string]string, serve bool) (*config.Config, error) {
 	set := map[string]any{}
