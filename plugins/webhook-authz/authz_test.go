@@ -85,7 +85,8 @@ func TestRequest(t *testing.T) {
 	}))
 	defer srv.Close()
 	a := configured(t, srv.URL, `, "timeout": "25s"`,
-		map[string]string{signedhttp.SecretSigning: secretText("a"), signedhttp.SecretSigningOther: secretText("b"), signedhttp.SecretAuthorization: "Bearer x"})
+		map[string]string{signedhttp.SecretSigning: secretText("a"), signedhttp.SecretSigningOther: secretText("b"),
+			signedhttp.SecretAuthorization: "Bearer x"})
 	ctx, cancel := context.WithTimeout(context.Background(), 12*time.Second)
 	defer cancel()
 	want := sdk.Verdict{Effect: sdk.Defer, Code: "BIG", Reason: "r", Message: "m", RuleID: "x", Approvals: 2,

@@ -1,6 +1,6 @@
-// Package regular reads files that an operator names in the settings of a plugin. It owns one promise: nothing waits for
-// what is not a regular file, such as a pipe that nobody writes to. What a file means is its caller's, and so is the word
-// about one that is too large.
+// Package regular reads files that an operator names in the settings of a plugin. It owns one promise: nothing waits
+// for what is not a regular file, such as a pipe that nobody writes to. What a file means is its caller's, and so is
+// the word about one that is too large.
 package regular
 
 import (

@@ -131,7 +131,8 @@ func TestPythonBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	python := filepath.Join(t.TempDir(), "python")
-	const fake = "#!/bin/sh\necho \"$*\" >>\"$0.asked\"\nwhile [ $# -gt 1 ]; do [ \"$1\" = --output ] && touch \"$2\"; shift; done\n"
+	const fake = "#!/bin/sh\necho \"$*\" >>\"$0.asked\"\n" +
+		"while [ $# -gt 1 ]; do [ \"$1\" = --output ] && touch \"$2\"; shift; done\n"
 	if err := os.WriteFile(python, []byte(fake), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
-// Package project writes the projects that authors begin with, of scanners and of plugins alike: what one may be called,
-// how its templates are filled in, and how its files reach the disk. It knows no language and no SDK. It must never
-// write over a file, and reads nothing but the templates that it is given.
+// Package project writes the projects that authors begin with, of scanners and of plugins alike: what one may be
+// called, how its templates are filled in, and how its files reach the disk. It knows no language and no SDK. It must
+// never write over a file, and reads nothing but the templates that it is given.
 package project
 
 import (
