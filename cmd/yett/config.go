@@ -55,7 +55,7 @@ func configCheck() *cobra.Command {
 			"'.problems[].message'",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := file.Required(args, "config check")
+			path, err := file.Required(args, "config check", "FILE")
 			if err != nil {
 				return err
 			}

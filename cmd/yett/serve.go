@@ -33,7 +33,7 @@ func serveCommand() *cobra.Command {
 		Example: "  yett serve --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := named.Required(args, "serve")
+			file, err := named.Required(args, "serve", "--config FILE")
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ func pluginLock() *cobra.Command {
 		Example: "  yett plugin lock --config yett.yaml",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			file, err := named.Required(args, "plugin lock")
+			file, err := named.Required(args, "plugin lock", "--config FILE")
 			if err != nil {
 				return err
 			}

@@ -26,11 +26,11 @@ func (f *ConfigFile) Of(args []string) (string, error) {
 	return args[0], nil
 }
 
-// Required gives the file's name for a command that cannot do without one.
-func (f *ConfigFile) Required(args []string, command string) (string, error) {
+// Required gives the file's name for a command that cannot do without one. how is what to write behind the command.
+func (f *ConfigFile) Required(args []string, command, how string) (string, error) {
 	file, err := f.Of(args)
 	if err == nil && file == "" {
-		err = Usage("%s needs a configuration file: yett %s --config FILE", command, command)
+		err = Usage("%s needs a configuration file: yett %s %s", command, command, how)
 	}
 	return file, err
 }
