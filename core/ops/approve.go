@@ -31,10 +31,10 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "approved",
 			"modified_args and grant belong to an approval, not to a denial")
 	}
-	cmd := &store.Approve{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes, Withdraw: in.Withdraw, Digest: in.Digest,
-		Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
-		MostGrants: s.set.Limits.Grants, EachGrants: s.set.Limits.GrantsPerKey}
-	cmd.Answer, cmd.Told = func(c *store.Approve) []byte { return approval(c).AppendJSON(nil) }, toldOf
+	cmd := &store.Approve{ApproveCall: store.ApproveCall{Token: in.DeferToken, Key: r.Key, By: r.Who, Yes: yes,
+		Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
+		MostGrants: s.set.Limits.Grants, EachGrants: s.set.Limits.GrantsPerKey, Told: toldOf,
+		Answer: func(a *store.Approval) []byte { return approval(a).AppendJSON(nil) }}}
 	if in.ApproverID != "" {
 		cmd.By.Note = in.ApproverID
 	}
@@ -51,7 +51,7 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {
 		return nil, &Replay{cmd.Idem.Replay}
 	}
-	return approval(cmd), nil
+	return approval(&cmd.Out), nil
 }
 
 // toldOf reads what was answered to an approval.
@@ -88,9 +88,9 @@ func idempotency(r *Request, operation string) *store.Idempotency {
 		Body: sha256.Sum256([]byte(r.Raw))}
 }
 
-func approval(c *store.Approve) *wire.ApproveResponse {
-	return &wire.ApproveResponse{OK: true, Status: c.Out.Status, DeferToken: c.Out.Token, Approvals: len(c.Out.Signed),
-		ApprovalsRequired: c.Out.Required, GrantID: c.GrantID, GrantNote: c.GrantNote}
+func approval(a *store.Approval) *wire.ApproveResponse {
+	return &wire.ApproveResponse{OK: true, Status: a.Status, DeferToken: a.Token, Approvals: len(a.Signed),
+		ApprovalsRequired: a.Required, GrantID: a.Granted, GrantNote: a.GrantNote}
 }
 
 // askGrant reads the standing grant that an approval asks for.
@@ -216,9 +216,10 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}
-	out, read, size := &wire.ApprovalListResponse{Total: cmd.Total}, 0, 0
-	for i := range cmd.Out {
-		d := &cmd.Out[i]
+	page := &cmd.Out
+	out, read, size, more := &wire.ApprovalListResponse{Total: page.Total}, 0, 0, page.More
+	for i := range page.Calls {
+		d := &page.Calls[i]
 		a, long, err := s.approval(d, true)
 		if err != nil {
 			return nil, err
@@ -227,12 +228,12 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 			continue // answered and forgotten meanwhile
 		}
 		if read, size = read+long, size+len(a.Call)+memberBytes; i > 0 && (read > pageReads || size > pageBytes) {
-			cmd.More = true
+			more = true
 			break
 		}
 		out.Approvals, after = append(out.Approvals, *a), store.PendingPlace(d)
 	}
-	if cmd.More {
+	if more {
 		out.Next = s.pages.cursor("approvals", after)
 	}
 	return out, nil

@@ -111,29 +111,35 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	sc.rows = res.Rows
 
 	cmd := &sc.cmd
-	*cmd = store.Decide{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
-		Operation: in.Operation, Began: began, CallID: in.CallID,
-		Digest: sc.call.Digest, Policy: gen.Policy, Verdict: res.Verdict, TimeoutMS: in.TimeoutMS, DryRun: in.DryRun,
-		NoDefer: in.NoDefer, Action: in.Action, Redeem: in.DeferToken, NewID: s.ids.id("dec_"), DeferTTL: s.deferTTL(&res),
-		MaxDefers: s.set.Limits.PendingPerKey, MaxJoined: s.set.Limits.ActionsPerApproval}
-	sc.checks, cmd.Shadow = s.checks(sc.checks[:0], res.Rows)
-	cmd.Checks = sc.checks
+	cmd.DecideCall = store.DecideCall{ID: s.ids.id("dec_"), DryRun: in.DryRun, NoDefer: in.NoDefer, Action: in.Action,
+		Call: store.Call{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
+			Operation: in.Operation, CallID: in.CallID, Digest: sc.call.Digest, Began: began},
+		Policy: store.PolicyOutcome{Version: gen.Policy, Verdict: res.Verdict},
+		Redeem: store.Redemption{Token: in.DeferToken},
+		Defer:  store.NewDefer{TTL: s.deferTTL(&res)},
+		Limits: store.CallLimits{MaxPending: s.set.Limits.PendingPerKey, MaxJoined: s.set.Limits.ActionsPerApproval},
+		Record: store.CallRecord{TimeoutMS: in.TimeoutMS}}
+	var shadow []wire.Shadow
+	sc.checks, shadow = s.checks(sc.checks[:0], res.Rows)
+	cmd.Policy.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
 	keep := masking{s: s, ctx: r.Ctx, gen: gen, call: &sc.call}
 	s.kept(&keep, cmd)
 	s.callIdentity(r, in, cmd)
-	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
+	cmd.Record.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
 	if r.Flight != nil {
 		r.Flight.TakeOff() // before the commit looks at kills: one that it does not see waits for this answer
 	}
 	err := s.set.Store.Commit(r.Ctx, cmd)
-	if err == nil && cmd.NeedsView {
-		err = s.again(r, &keep, cmd)
+	if err == nil && cmd.Out.NeedsView { // what would have permitted it is gone: it waits for a person after all
+		cmd.Defer.View, cmd.Defer.Hidden = keep.view()
+		err = s.set.Store.Commit(r.Ctx, cmd)
 	}
 	if err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
 	}
 	out := s.decision(r, explain, cmd, sc.rows)
+	out.Shadow = shadow
 	if cmd.Out.Effect == sdk.Permit && !in.DryRun {
 		r.permitted = permitted{true, began, in.AgentID, in.SessionID, tool, out.DecisionID}
 	}
@@ -144,28 +150,20 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	return out, nil
 }
 
-// again asks the store once more, with the call as approvers see it: the grants that would have permitted it were gone,
-// so it waits for a person after all.
-func (s *Service) again(r *Request, m *masking, cmd *store.Decide) error {
-	cmd.View, cmd.Hidden = m.view()
-	cmd.NeedsView = false
-	return s.set.Store.Commit(r.Ctx, cmd)
-}
-
 // weigh hands the store what beside the verdict decides: limits, quorums, grants, and what an approval is bound to.
 func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, cmd *store.Decide) {
 	if cmd.DryRun {
 		return
 	}
-	if cmd.Redeem != "" || strings.HasSuffix(cmd.CallID, resumeSuffix) || res.Verdict.Effect == sdk.Defer {
+	if cmd.Redeem.Token != "" || strings.HasSuffix(cmd.CallID, resumeSuffix) || res.Verdict.Effect == sdk.Defer {
 		cmd.ArgsHash, cmd.ContextHash = sha256.Sum256(orEmpty(nil, c.Args)), sha256.Sum256(orEmpty(nil, c.Context))
 	}
 	if res.Verdict.Effect == sdk.Defer {
-		cmd.Quorums = res.Quorums
-		if !cmd.NoDefer && cmd.Redeem == "" {
+		cmd.Policy.Quorums = res.Quorums
+		if !cmd.NoDefer && cmd.Redeem.Token == "" {
 			var late int
-			if cmd.Grants, late = s.candidates(r, c, res, cmd.Policy); late > 0 {
-				cmd.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than "+
+			if cmd.Grants, late = s.candidates(r, c, res, cmd.Policy.Version); late > 0 {
+				cmd.Policy.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than "+
 					"%v in all)", late, matchTime)
 			}
 		}
@@ -175,7 +173,8 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 	}
 	for i := range res.Limits {
 		l := &res.Limits[i]
-		cmd.Charges = append(cmd.Charges, store.Charge{Step: l.Step, Limit: l.Limit, Counter: counterOf(r.Key, c, l)})
+		cmd.Limits.Charges = append(cmd.Limits.Charges,
+			store.Charge{Step: l.Step, Limit: l.Limit, Counter: counterOf(r.Key, c, l)})
 	}
 }
 
@@ -231,21 +230,22 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 	}
 	named := func(id string) [16]byte { return hash16(operation, r.Key.ID, "agent", in.AgentID, "call_id", id) }
 	if id, ok := strings.CutSuffix(in.CallID, resumeSuffix); ok && in.DeferToken == "" && id != "" && !in.NoDefer {
-		cmd.Resume, cmd.ResumeOf = id, named(id)
+		cmd.Redeem.CallID, cmd.Redeem.CallHash = id, named(id)
 	}
 	switch {
 	case in.Charged:
 		return // the start of an action is no repeat: what permitted it is looked at again
 	case in.CallID != "":
-		cmd.Repeats = append(cmd.Repeats, named(in.CallID))
+		cmd.Names.Hashes = append(cmd.Names.Hashes, named(in.CallID))
 	default:
 		cmd.CallID = s.ids.id("call_")
-		if cmd.Verdict.Effect == sdk.Defer && !in.NoDefer {
-			cmd.Asked = named(cmd.CallID)
+		if cmd.Policy.Verdict.Effect == sdk.Defer && !in.NoDefer {
+			cmd.Names.Made = named(cmd.CallID)
 		}
 	}
 	if r.Idempotency != "" && in.Action == nil { // an action finds its repeats itself
-		cmd.Repeats, cmd.Keyed = append(cmd.Repeats, hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency)), true
+		keyed := hash16(operation, r.Key.ID, "idempotency-key", r.Idempotency)
+		cmd.Names.Hashes, cmd.Names.Keyed = append(cmd.Names.Hashes, keyed), true
 	}
 }
 
@@ -288,13 +288,13 @@ func orEmpty(dst []byte, v exact.Value) []byte {
 // kept fills in what of the call is kept: masked args for the log, and for a defer the call as approvers see it. It
 // never changes what was decided.
 func (s *Service) kept(m *masking, cmd *store.Decide) {
-	cmd.Args, cmd.ArgsWithheld = m.record()
-	if cmd.Verdict.Effect != sdk.Defer || cmd.DryRun || cmd.NoDefer {
+	cmd.Record.Args, cmd.Record.ArgsWithheld = m.record()
+	if cmd.Policy.Verdict.Effect != sdk.Defer || cmd.DryRun || cmd.NoDefer {
 		return
 	}
-	cmd.NewToken = s.ids.token("dfr_")
-	if len(cmd.Grants) == 0 && cmd.Redeem == "" && cmd.Spent == "" { // else nobody is likely to look at it: see again
-		cmd.View, cmd.Hidden = m.view()
+	cmd.Defer.Token = s.ids.token("dfr_")
+	if len(cmd.Grants) == 0 && cmd.Redeem.Token == "" { // else hardly anybody looks at it: Out.NeedsView asks for it
+		cmd.Defer.View, cmd.Defer.Hidden = m.view()
 	}
 }
 
@@ -326,15 +326,15 @@ func (s *Service) decision(r *Request, explain bool, cmd *store.Decide, rows []c
 	d := &cmd.Out
 	out := &wire.AuthorizeResponse{Effect: d.Effect.String(), ReasonCode: d.Code, Reason: d.Reason, RuleID: d.RuleID,
 		DeferToken: d.Token, DecisionID: d.DecisionID,
-		CallID: cmd.CallID, PolicyVersion: cmd.Policy, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(),
-		Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message, Repeat: d.Repeat, DryRun: cmd.DryRun, Shadow: cmd.Shadow,
+		CallID: cmd.CallID, PolicyVersion: cmd.Policy.Version, LatencyMS: s.set.Now().Sub(r.Start).Milliseconds(),
+		Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message, Repeat: d.Repeat, DryRun: cmd.DryRun,
 		GrantID: d.GrantID}
 	retryIn(out, d.RetryAfter, rows)
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}
 	if explain { // without what plugins say of their failures: that is in the record
-		out.Checks = slices.Clone(cmd.Checks)
+		out.Checks = slices.Clone(cmd.Policy.Checks)
 		for i := range out.Checks {
 			if err := rows[i].Err; err != nil {
 				out.Checks[i].Error = err.Error()

@@ -45,7 +45,7 @@ func (s *readThenWrite) Commit(ctx context.Context, cmd store.Command) error {
 	}
 	if g.Revocation() == nil && (g.MaxUses == 0 || n < g.MaxUses) {
 		s.uses[g.ID] = n + 1
-		d.Verdict = sdk.Verdict{Effect: sdk.Permit, Code: sdk.ReasonStandingConsumed}
+		d.Policy.Verdict = sdk.Verdict{Effect: sdk.Permit, Code: sdk.ReasonStandingConsumed}
 	}
 	s.mu.Unlock()
 	return s.Store.Commit(ctx, cmd)
@@ -94,7 +94,7 @@ func TestHistoriesCatchASecondRedemption(t *testing.T) {
 type anyAgent struct {
 	ops.Store
 	mu    sync.Mutex
-	asked map[string]store.Decide
+	asked map[string]store.Call
 }
 
 func (s *anyAgent) Commit(ctx context.Context, cmd store.Command) error {
@@ -103,23 +103,22 @@ func (s *anyAgent) Commit(ctx context.Context, cmd store.Command) error {
 		return s.Store.Commit(ctx, cmd)
 	}
 	s.mu.Lock()
-	was, known := s.asked[d.Redeem]
+	was, known := s.asked[d.Redeem.Token]
 	s.mu.Unlock()
 	if known && was.Key == d.Key && was.SessionID == d.SessionID && was.ToolID == d.ToolID && was.ArgsHash == d.ArgsHash {
 		d.AgentID, d.Digest = was.AgentID, was.Digest
 	}
 	err := s.Store.Commit(ctx, cmd)
-	if err == nil && d.Redeem == "" && d.Out.Token != "" {
+	if err == nil && d.Redeem.Token == "" && d.Out.Token != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.asked[d.Out.Token] = store.Decide{Key: d.Key, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID,
-			ArgsHash: d.ArgsHash, Digest: d.Digest}
+		s.asked[d.Out.Token] = d.Call
 	}
 	return err
 }
 
 func TestHistoriesCatchARedemptionByAnotherAgent(t *testing.T) {
-	w := newWorld(t, func(s ops.Store) ops.Store { return &anyAgent{Store: s, asked: map[string]store.Decide{}} })
+	w := newWorld(t, func(s ops.Store) ops.Store { return &anyAgent{Store: s, asked: map[string]store.Call{}} })
 	requireNoOrder(t, w, plantedRounds, deferSpec, deferRound(newPeople(w)))
 }
 
@@ -132,7 +131,7 @@ type longChain struct {
 }
 
 func (s *longChain) Commit(ctx context.Context, cmd store.Command) error {
-	if d, ok := cmd.(*store.Decide); ok && d.Verdict.Effect == sdk.Permit {
+	if d, ok := cmd.(*store.Decide); ok && d.Policy.Verdict.Effect == sdk.Permit {
 		yield()
 		if part, ok := s.w.commits.Load(d.CallID); ok {
 			s.w.held.hold(part.(string))

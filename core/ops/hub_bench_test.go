@@ -58,9 +58,11 @@ func (r *streamRig) commits(k *store.Key, n int) []time.Duration {
 			for i := c; i < n; i += callers {
 				start := time.Now()
 				err := r.store.Commit(context.Background(),
-					&store.Decide{Key: k, By: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
-						SessionID: "session", ToolID: "tool/op", Operation: "op", CallID: "call", Policy: "p", NewID: "dec",
-						Verdict: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "rule"}})
+					&store.Decide{DecideCall: store.DecideCall{ID: "dec",
+						Call: store.Call{Key: k, By: store.Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
+							SessionID: "session", ToolID: "tool/op", Operation: "op", CallID: "call"},
+						Policy: store.PolicyOutcome{Version: "p",
+							Verdict: sdk.Verdict{Effect: sdk.Permit, Code: "RULE_PERMIT", RuleID: "rule"}}}})
 				if err != nil {
 					r.t.Error(err)
 				}

@@ -25,7 +25,7 @@ func (s *Service) Waiting(ctx context.Context, op store.Operator, most int) ([]s
 	if err := s.set.Store.Commit(ctx, cmd); err != nil {
 		return nil, 0, err // a stalled store may still be at the command
 	}
-	return cmd.Out, cmd.Total, nil
+	return cmd.Out.Calls, cmd.Out.Total, nil
 }
 
 // Deferral is the deferred call that a decision began, in any state.

@@ -79,7 +79,7 @@ func (s stalled) Commit(ctx context.Context, cmd store.Command) error {
 	if !ok {
 		return s.Store.Commit(ctx, cmd)
 	}
-	list.Out, list.Total = append(list.Out, store.Defer{}), 1
+	list.Out.Calls, list.Out.Total = append(list.Out.Calls, store.Defer{}), 1
 	return &sdk.Error{Code: sdk.CodeAuditUnavailable}
 }
 

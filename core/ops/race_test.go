@@ -172,12 +172,12 @@ type twice struct {
 
 func (s *twice) Commit(ctx context.Context, cmd store.Command) error {
 	err := s.Store.Commit(ctx, cmd)
-	if d, ok := cmd.(*store.Decide); ok && err == nil && d.Redeem != "" {
+	if d, ok := cmd.(*store.Decide); ok && err == nil && d.Redeem.Token != "" {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if d.Out.Effect == sdk.Permit {
-			s.spent[d.Redeem] = d.Out
-		} else if before, ok := s.spent[d.Redeem]; ok {
+			s.spent[d.Redeem.Token] = d.Out
+		} else if before, ok := s.spent[d.Redeem.Token]; ok {
 			d.Out = before
 		}
 	}

@@ -143,7 +143,7 @@ func (a *Action) take(c *Decide, now time.Time) {
 	d := &c.Out
 	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason,
 		d.RuleID, d.Message, d.DecisionID, d.GrantID
-	a.Policy, a.Risk = c.Policy, RiskOf(&c.Verdict, d.Effect)
+	a.Policy, a.Risk = c.Policy.Version, RiskOf(&c.verdict, d.Effect)
 	a.Updated, a.Decided = now, now
 	switch d.Effect {
 	case sdk.Permit:

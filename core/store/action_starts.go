@@ -45,7 +45,7 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 		return false, &sdk.Error{Code: sdk.CodeInternal,
 			Op: "start action: the call to start is not the one that was decided"}
 	}
-	n.a, n.was, n.c, c.Spent = a, *a, c, a.GrantID
+	n.a, n.was, n.c, c.spent = a, *a, c, a.GrantID
 	return false, nil
 }
 

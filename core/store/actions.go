@@ -93,7 +93,7 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		return false, nil
 	}
 	if sum != n.sum {
-		c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonCallIDConflict}
+		c.verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonCallIDConflict}
 		c.deny(sdk.ReasonCallIDConflict, "the Idempotency-Key was used for another action within 10 minutes")
 		return false, nil
 	}
@@ -106,23 +106,23 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		return false, err
 	}
 	if !stands {
-		c.Grants = nil // a repeat spends none
+		c.grants = nil // a repeat spends none
 		return false, nil
 	}
 	if d := tx.st.live[a.Token]; d != nil && c.unhide(tx, d) {
 		return true, nil
 	}
 	if hash == n.idemHash() && a.Effect == sdk.Permit.String() { // a twin of the same moment is no call of its own
-		sums, over, err := tx.within(c.Charges, true)
+		sums, over, err := tx.within(c.Limits.Charges, true)
 		if err != nil {
 			return false, err
 		}
 		if over != nil {
-			c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: over.code()}
+			c.verdict = sdk.Verdict{Effect: sdk.Deny, Code: over.code()}
 			c.overrun(over)
 			return false, nil
 		}
-		tx.charge(c.Charges, sums, true)
+		tx.charge(c.Limits.Charges, sums, true)
 	}
 	tx.touch(c.Key)
 	n.Out, n.Twin = *a.At(tx.now), true

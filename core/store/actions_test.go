@@ -15,7 +15,7 @@ func (r *rig) submitted(k *Key, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
 	c.Action = &NewAction{Action: Action{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`, RequestHash: "h"}}
 	c.CallID = c.Action.id()
-	c.Repeats = [][16]byte{{byte(r.n), byte(r.n >> 8), 'c'}}
+	c.Names.Hashes = [][16]byte{{byte(r.n), byte(r.n >> 8), 'c'}}
 	return c
 }
 
@@ -26,7 +26,7 @@ func (r *rig) start(a *Action, k *Key, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
 	c.Action, c.CallID = &StartAction{ID: a.ID}, a.ID
 	if a.Status == ActionApproved {
-		c.Redeem = a.Token
+		c.Redeem.Token = a.Token
 	}
 	return c
 }

@@ -14,7 +14,7 @@ import (
 func (c *Decide) repeat(tx *tx) error {
 	var before []byte
 	var missing [][16]byte
-	for _, hash := range c.Repeats {
+	for _, hash := range c.Names.Hashes {
 		digest, answer, found, err := tx.remembered(prefixRepeat, hash, RepeatFor)
 		switch {
 		case err != nil:
@@ -29,10 +29,10 @@ func (c *Decide) repeat(tx *tx) error {
 		}
 	}
 	if before == nil {
-		if err := c.fresh(tx); err != nil || c.NeedsView {
+		if err := c.fresh(tx); err != nil || c.Out.NeedsView {
 			return err
 		}
-		c.keepAnswer(tx, c.Repeats)
+		c.keepAnswer(tx, c.Names.Hashes)
 		return nil
 	}
 	then, err := recalled(before)
@@ -40,7 +40,7 @@ func (c *Decide) repeat(tx *tx) error {
 		return err
 	}
 	c.Out.Repeat = true
-	if c.Verdict.Effect == sdk.Deny {
+	if c.verdict.Effect == sdk.Deny {
 		return nil // what was answered then is kept: the rules may permit it again
 	}
 	for _, hash := range missing {
@@ -75,7 +75,7 @@ func (c *Decide) stricter(tx *tx, then *Decision) error {
 // stillPermitted settles the repeat of a permit. What the chain permits today stands on that; what it defers, on the
 // grant that permitted it then.
 func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
-	stands := c.Verdict.Effect == sdk.Permit
+	stands := c.verdict.Effect == sdk.Permit
 	if then.GrantID != "" {
 		live, err := c.granted(tx, then.GrantID)
 		switch {
@@ -132,23 +132,23 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 // anew decides a repeat by today's rules alone, because nothing of the first answer holds any more. It spends no grant:
 // a repeat spends nothing.
 func (c *Decide) anew(tx *tx) error {
-	if c.Verdict.Effect == sdk.Permit {
+	if c.verdict.Effect == sdk.Permit {
 		return c.permitAgain(tx, &c.Out)
 	}
-	c.Grants = nil
-	if err := c.fresh(tx); err != nil || c.NeedsView {
+	c.grants = nil
+	if err := c.fresh(tx); err != nil || c.Out.NeedsView {
 		return err
 	}
 	c.Out.Repeat = true
 	if c.Out.Effect == sdk.Defer {
-		c.keepAnswer(tx, c.Repeats)
+		c.keepAnswer(tx, c.Names.Hashes)
 	}
 	return nil
 }
 
 // permitAgain answers a repeat with a permit, if the limits on how often a call may run leave room for one more.
 func (c *Decide) permitAgain(tx *tx, permit *Decision) error {
-	sums, over, err := tx.within(c.Charges, true)
+	sums, over, err := tx.within(c.Limits.Charges, true)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (c *Decide) permitAgain(tx *tx, permit *Decision) error {
 		c.overrun(over)
 		return nil
 	}
-	tx.charge(c.Charges, sums, true)
+	tx.charge(c.Limits.Charges, sums, true)
 	c.Out = *permit
 	c.Out.Repeat = true
 	return nil
@@ -194,9 +194,9 @@ func recalled(memo []byte) (*Decision, error) {
 // is not stricter than what the action shows.
 func (c *Decide) actionStands(tx *tx, a *Action) (bool, error) {
 	switch {
-	case c.Verdict.Effect == sdk.Deny || tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
+	case c.verdict.Effect == sdk.Deny || tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
 		return a.Status == ActionDenied, nil
-	case c.Verdict.Effect == sdk.Permit || a.Status == ActionDenied || a.Status == ActionPending ||
+	case c.verdict.Effect == sdk.Permit || a.Status == ActionDenied || a.Status == ActionPending ||
 		a.Status == ActionApproved:
 		return true, nil
 	case a.GrantID != "":

@@ -35,7 +35,7 @@ func TestRepeatIsTheStricterOfThenAndNow(t *testing.T) {
 			}
 			again := r.repeated(agent, 1, "x", c.now)
 			again.Grants = r.s.GrantsFor(&GrantCall{AgentID: again.AgentID, ToolID: again.ToolID, SessionID: again.SessionID,
-				Policy: again.Policy})
+				Policy: again.Policy.Version})
 			got := r.outcome(again)
 			if got != c.want || !again.Out.Repeat || (again.Out.DecisionID != first.Out.DecisionID) != c.own {
 				t.Errorf("%v, then %v: %s, repeat %v, decision %s after %s", c.then.Effect, c.now.Effect, got, again.Out.Repeat,
@@ -93,8 +93,8 @@ func TestGrantsPermitIsRepeatedWhileItLives(t *testing.T) {
 			r.must(&AddGrant{Grant: g, TTL: 5 * time.Minute, By: system, Most: 1000})
 			ask := func(v sdk.Verdict, policy string) *Decide {
 				d := r.repeated(agent, 1, "x", v)
-				d.Policy, d.Grants = policy, r.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool", SessionID: "session",
-					Policy: policy})
+				d.Policy.Version = policy
+				d.Grants = r.s.GrantsFor(&GrantCall{AgentID: "agent", ToolID: "tool", SessionID: "session", Policy: policy})
 				return d
 			}
 			r.wants(ask(waits, "p"), standing)
@@ -131,16 +131,16 @@ func TestLimitsCountRepeats(t *testing.T) {
 				d := r.repeated(agent, 1, "x", permit)
 				switch how {
 				case "an approval redeemed":
-					d.Redeem, d.Keyed = token, true
+					d.Redeem.Token, d.Names.Keyed = token, true
 				case "an action":
 					idem := [16]byte{9}
-					d.Repeats = nil
+					d.Names.Hashes = nil
 					d.Action = &NewAction{Action: Action{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`}, Idem: &idem}
 				case "a grant":
 					d = r.repeated(agent, 1, "y", waits)
 					d.Grants = []*Grant{g}
 				}
-				d.Charges = []Charge{limit}
+				d.Limits.Charges = []Charge{limit}
 				r.must(d)
 				if a, ok := d.Action.(*NewAction); ok {
 					return a.Out.Effect + " " + a.Out.Code
@@ -218,7 +218,7 @@ func TestRepeatOfADeferFollowsIt(t *testing.T) {
 func TestRedemptionIsRepeatedUnderItsIdempotencyKey(t *testing.T) {
 	keyed := func(r *rig, k *Key, idem byte, args, token string, v sdk.Verdict) *Decide {
 		c := r.redeem(k, args, token, v)
-		c.Repeats, c.Keyed = [][16]byte{{idem}}, true
+		c.Names.Hashes, c.Names.Keyed = [][16]byte{{idem}}, true
 		return c
 	}
 	for _, c := range []struct {

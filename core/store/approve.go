@@ -1,11 +1,8 @@
 package store
 
 import (
-	"encoding/binary"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -14,6 +11,16 @@ import (
 
 // Approve signs a deferred call off, or ends it.
 type Approve struct {
+	ApproveCall
+	Out Approval
+
+	ends    string // the token of the call that a denial ends, as its claim has found it
+	was     *Defer // before it was signed; nil while it is not
+	wasView []byte
+}
+
+// ApproveCall is one answer to a deferred call, and who gives it.
+type ApproveCall struct {
 	Token       string
 	Key         *Key
 	By          Who
@@ -44,16 +51,15 @@ type Approve struct {
 	EachGrants int
 
 	Idem   *Idempotency // nil without an Idempotency-Key
-	Answer func(c *Approve) []byte
+	Answer func(a *Approval) []byte
 	Told   func(answer []byte) (status, grant string) // what Answer has said
+}
 
-	Out       Defer
-	GrantID   string // of the grant that was made
-	GrantNote string // why none was made, although one was asked for; or which one was revoked
-
-	ends    string // the token of the call that a denial ends, as its claim has found it
-	was     *Defer // before it was signed; nil while it is not
-	wasView []byte
+// Approval is how the deferred call stands after an answer.
+type Approval struct {
+	Defer
+	Granted   string // the grant that the answer has made
+	GrantNote string // why it has made none, although one was asked for; or which one was revoked
 }
 
 // mostChanges is how often approvers may change the arguments of one deferred call.
@@ -92,11 +98,11 @@ func (c *Approve) answer(tx *tx) error {
 	case c.Withdraw && d.open(), !c.Yes && tx.stands(d) == Pending:
 		err = c.end(tx, d)
 	case tx.stands(d) != Pending && c.repeats(tx, d):
-		c.Out, c.was = tx.shown(d), nil
+		c.Out.Defer, c.was = tx.shown(d), nil
 		if c.Yes {
-			c.GrantID = d.GrantID
+			c.Out.Granted = d.GrantID
 		}
-		return tx.grantStands(c.GrantID)
+		return tx.grantStands(c.Out.Granted)
 	case tx.stands(d) != Pending:
 		err = resolved(d)
 	default:
@@ -105,9 +111,9 @@ func (c *Approve) answer(tx *tx) error {
 	if err != nil {
 		return err
 	}
-	c.Out = tx.shown(d)
+	c.Out.Defer = tx.shown(d)
 	if c.Idem != nil {
-		c.Idem.keep(tx, c.Answer(c))
+		c.Idem.keep(tx, c.Answer(&c.Out))
 	}
 	return nil
 }
@@ -297,100 +303,22 @@ func (c *Approve) stand(tx *tx, d *Defer) error {
 	case len(g.Issuers) == 0:
 		return nil
 	case len(g.Rules) == 0: // a grant without rules would also permit the call as it was before
-		c.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for one " +
-			"to permit"
+		c.Out.GrantNote = "no grant was made: no rule defers the call with the changed arguments, so there is nothing for " +
+			"one to permit"
 		return nil
 	case d.GrantID != "":
-		c.GrantNote = "no grant was made: the first approval of this call has made " + d.GrantID
+		c.Out.GrantNote = "no grant was made: the first approval of this call has made " + d.GrantID
 		return nil
 	case c.Grant == nil: // it was not looked at whether there is room for one
-		c.GrantNote = "no grant was made: the sign-off that the call was approved with asks for none"
+		c.Out.GrantNote = "no grant was made: the sign-off that the call was approved with asks for none"
 		return nil
 	case !tx.enough(d.Quorums, tx.inTime(g.Issuers)):
-		c.GrantNote = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers), len(d.Signed))
+		c.Out.GrantNote = fmt.Sprintf("no grant was made: %d of %d approvers asked for one", len(g.Issuers),
+			len(d.Signed))
 		return nil
 	}
-	c.GrantID, d.GrantID = g.ID, g.ID
+	c.Out.Granted, d.GrantID = g.ID, g.ID
 	tx.putDefer(d)
 	tx.addGrant(g, ttl, c.By) // it was seen to fit, before anything was signed
 	return nil
-}
-
-// LookAt reads a deferred call for somebody who is about to answer it, in order with the changes.
-type LookAt struct {
-	Token string
-	Key   *Key
-
-	Out Defer
-}
-
-func (c *LookAt) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
-		return err
-	}
-	d, err := tx.find(c.Token)
-	if err != nil {
-		return err
-	}
-	if err := tx.mayAnswer(c.Key, d); err != nil {
-		return err
-	}
-	tx.expireOne(d)
-	if tx.stands(d) != Pending {
-		return resolved(d)
-	}
-	c.Out = tx.shown(d)
-	return nil
-}
-
-// ListPending lists the pending calls that a key may answer, soonest expiry first.
-type ListPending struct {
-	Key   *Key
-	Agent string // "" for every agent
-	Most  int
-	After string // a PendingPlace: only what follows it; "" begins with the first
-
-	Out   []Defer
-	More  bool // there are more behind Out
-	Total int  // also before After
-}
-
-// PendingPlace is where a pending call stands in the order of ListPending. A place stays what it is when its call is
-// gone.
-func PendingPlace(d *Defer) string {
-	return string(binary.BigEndian.AppendUint64(nil, uint64(d.Expires.UnixNano()))) + d.Token
-}
-
-func (c *ListPending) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
-		return err
-	}
-	var all []*Defer
-	for _, d := range tx.st.live {
-		if tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending &&
-			tx.mayAnswer(c.Key, d) == nil {
-			all = append(all, d)
-		}
-	}
-	c.Total = len(all)
-	if c.After != "" {
-		all = slices.DeleteFunc(all, func(d *Defer) bool { return PendingPlace(d) <= c.After })
-	}
-	slices.SortFunc(all, func(a, b *Defer) int {
-		if n := a.Expires.Compare(b.Expires); n != 0 {
-			return n
-		}
-		return strings.Compare(a.Token, b.Token)
-	})
-	c.More = len(all) > c.Most
-	for _, d := range all[:min(len(all), c.Most)] {
-		c.Out = append(c.Out, tx.shown(d))
-	}
-	return nil
-}
-
-// View is a deferred call as approvers see it, JSON; nil if there is none.
-func (s *Store) View(token string) (json.RawMessage, error) {
-	v, _, err := s.get(keyStr(prefixView, token))
-	return v, err
 }

@@ -20,17 +20,17 @@ func TestAskedByDecision(t *testing.T) {
 			t.Errorf("got %+v, want %s", c, status)
 		}
 	}
-	look(first.NewID, Pending)
+	look(first.ID, Pending)
 	r.reopen()
 	agent, boss = r.s.Key(agent.ID), r.s.Key(boss.ID)
-	look(first.NewID, Pending)
+	look(first.ID, Pending)
 	r.must(r.answer(boss, first.Out.Token, true))
-	look(first.NewID, Approved)
+	look(first.ID, Approved)
 	r.wants(r.redeem(agent, "x", first.Out.Token, permit), consumed)
-	look(first.NewID, Consumed)
+	look(first.ID, Consumed)
 	permitted := r.call(agent, "y", permit)
 	r.must(permitted)
-	for _, id := range []string{"", "dec_none", joins.NewID, permitted.NewID, first.Out.Token} {
+	for _, id := range []string{"", "dec_none", joins.ID, permitted.ID, first.Out.Token} {
 		r.refused(&Asked{Decision: id}, sdk.CodeUnknownDefer)
 	}
 }
@@ -72,9 +72,9 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 	ada, bob := (&Operator{Name: "ada", Role: RoleAdmin}).Approver(),
 		(&Operator{Name: "bob", Role: RoleApprover}).Approver()
 	c := r.call(agent, "both", sdk.Verdict{Effect: sdk.Defer})
-	c.Quorums = []sdk.Quorum{{N: 1}, {N: 1, From: []string{"key:" + boss.Name}}}
+	c.Policy.Quorums = []sdk.Quorum{{N: 1}, {N: 1, From: []string{"key:" + boss.Name}}}
 	r.must(c)
-	look := &Asked{Decision: c.NewID}
+	look := &Asked{Decision: c.ID}
 	r.must(look)
 	if !look.Open {
 		t.Error("an operator may sign it off")
@@ -90,7 +90,7 @@ func TestOperatorsStandForNobodyElse(t *testing.T) {
 	}
 	named := r.call(agent, "named", sdk.Verdict{Effect: sdk.Defer, From: []string{"key:" + boss.Name}})
 	r.must(named)
-	look = &Asked{Decision: named.NewID}
+	look = &Asked{Decision: named.ID}
 	r.must(look)
 	if look.Open {
 		t.Error("no operator may sign it off")
@@ -105,7 +105,7 @@ func TestSignOffsThatWouldNotCount(t *testing.T) {
 	anybody, named := sdk.Quorum{Rule: "r", N: 1}, sdk.Quorum{Rule: "r", N: 1, From: []string{"key:" + boss.Name}}
 	ask := func(token string, q sdk.Quorum) *Decide {
 		c := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
-		c.Redeem, c.Quorums = token, []sdk.Quorum{q}
+		c.Redeem.Token, c.Policy.Quorums = token, []sdk.Quorum{q}
 		r.must(c)
 		return c
 	}

@@ -94,7 +94,7 @@ func newKey(t *testing.T, s *Store, id string, scopes ...string) *Key {
 func deferred(t *testing.T, s *Store, k *Key, token string) {
 	t.Helper()
 	c := ask(k, token, sdk.Defer)
-	c.NewToken, c.View = token, []byte(`{}`)
+	c.Defer.Token, c.Defer.View = token, []byte(`{}`)
 	if err := s.Commit(context.Background(), c); err != nil || c.Out.Effect != sdk.Defer || c.Out.Token != token {
 		t.Fatalf("defer: %v %+v", err, c.Out)
 	}
@@ -102,15 +102,17 @@ func deferred(t *testing.T, s *Store, k *Key, token string) {
 
 // ask is a call whose digest is made from a name.
 func ask(k *Key, name string, effect sdk.Effect) *Decide {
-	c := &Decide{Key: k, By: system, AgentID: "agent", ToolID: "tool", CallID: "call-" + name, Policy: "p",
-		NewID: "dec-" + name, Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 10}
+	c := &Decide{DecideCall: DecideCall{ID: "dec-" + name,
+		Call:   Call{Key: k, By: system, AgentID: "agent", ToolID: "tool", CallID: "call-" + name},
+		Policy: PolicyOutcome{Version: "p", Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}},
+		Defer:  NewDefer{TTL: time.Hour}, Limits: CallLimits{MaxPending: 10}}}
 	copy(c.Digest[:], name)
 	return c
 }
 
 func redeem(k *Key, name string) *Decide {
 	c := ask(k, name, sdk.Defer)
-	c.Redeem = name
+	c.Redeem.Token = name
 	return c
 }
 
@@ -119,7 +121,7 @@ func TestOneBatchHasOneWinner(t *testing.T) {
 	s, g := openGated(t)
 	agent, boss := newKey(t, s, "agent-key", "authorize"), newKey(t, s, "boss-key", "approve")
 	answer := func(token string, yes bool) *Approve {
-		return &Approve{Token: token, Key: boss, By: system, Yes: yes, ApprovedTTL: time.Hour}
+		return &Approve{ApproveCall: ApproveCall{Token: token, Key: boss, By: system, Yes: yes, ApprovedTTL: time.Hour}}
 	}
 	t.Run("deny then approve", func(t *testing.T) {
 		deferred(t, s, agent, "one")
@@ -152,10 +154,10 @@ func TestOneBatchHasOneWinner(t *testing.T) {
 	})
 	t.Run("the same call twice", func(t *testing.T) {
 		one, two := ask(agent, "three", sdk.Permit), ask(agent, "three", sdk.Permit)
-		one.Repeats, two.Repeats = [][16]byte{{3}}, [][16]byte{{3}}
-		two.NewID = "dec-other"
+		one.Names.Hashes, two.Names.Hashes = [][16]byte{{3}}, [][16]byte{{3}}
+		two.ID = "dec-other"
 		other := ask(agent, "another call", sdk.Permit)
-		other.Repeats = [][16]byte{{3}}
+		other.Names.Hashes = [][16]byte{{3}}
 		if errs := g.together(t, s, one, two, other); errors.Join(errs...) != nil {
 			t.Fatal(errs)
 		}

@@ -143,7 +143,7 @@ func (c *Approve) end(tx *tx, d *Defer) error {
 	tx.deferRecord("defer_resolved", d, c.By, why)
 	if g != nil && g.revoked.Load() == nil {
 		tx.endGrant(g, c.By)
-		c.GrantNote = "the standing grant " + g.ID + " that came with the approval is revoked"
+		c.Out.GrantNote = "the standing grant " + g.ID + " that came with the approval is revoked"
 	}
 	return nil
 }

@@ -351,7 +351,7 @@ func TestDenialEndsTheGrantOfAnEarlierApproval(t *testing.T) {
 			l.must(yes)
 			l.must(l.kill(KillKey, "issuer", false, nil))
 			again := l.redeem(l.agent, "x", a.Token, waits)
-			again.DeferTTL, again.ToolID, again.Digest = 24*time.Hour, a.Tool, a.Digest
+			again.Defer.TTL, again.ToolID, again.Digest = 24*time.Hour, a.Tool, a.Digest
 			l.wants(again, "DEFER RULE_DEFER")
 			l.must(l.kill(KillKey, "issuer", true, nil))
 			spend := func() *Decide {
@@ -365,8 +365,8 @@ func TestDenialEndsTheGrantOfAnEarlierApproval(t *testing.T) {
 			switch name {
 			case "a call":
 				l.must(no)
-				if no.GrantNote == "" || no.Out.Status != Denied || no.Out.Withdrawn || no.Out.EndReason != "because" {
-					t.Errorf("%q %+v", no.GrantNote, no.Out)
+				if no.Out.GrantNote == "" || no.Out.Status != Denied || no.Out.Withdrawn || no.Out.EndReason != "because" {
+					t.Errorf("%q %+v", no.Out.GrantNote, no.Out)
 				}
 			case "an action":
 				l.must(&ApproveAction{ID: a.ID, Approve: *no})

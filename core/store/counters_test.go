@@ -19,7 +19,7 @@ func charge(kind sdk.LimitKind, per, amount, most string, window time.Duration) 
 // limited is a call that is charged.
 func (r *rig) limited(k *Key, v sdk.Verdict, charges ...Charge) *Decide {
 	c := r.call(k, r.id("args"), v)
-	c.Charges = charges
+	c.Limits.Charges = charges
 	return c
 }
 
@@ -87,7 +87,7 @@ func TestRepeatsAreChargedForRateAlone(t *testing.T) {
 		charge(sdk.LimitBudget, "agent", "1", "1", time.Minute)
 	again := func() *Decide {
 		c := r.call(agent, "same", permit)
-		c.Repeats, c.Charges = [][16]byte{{1}}, []Charge{rate, budget}
+		c.Names.Hashes, c.Limits.Charges = [][16]byte{{1}}, []Charge{rate, budget}
 		return c
 	}
 	for range 3 {
@@ -105,7 +105,7 @@ func TestApprovalsAndGrantsAreCharged(t *testing.T) {
 	r.wants(r.limited(agent, permit, c), "PERMIT RULE_PERMIT")
 	redeem := func() *Decide {
 		d := r.redeem(agent, "a", token, waits)
-		d.Charges = []Charge{c}
+		d.Limits.Charges = []Charge{c}
 		return d
 	}
 	r.wants(redeem(), "DENY RATE_EXCEEDED")

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -16,83 +15,22 @@ func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n,
 // redeemed, the call is a repeat, or the defer joins or exceeds what is pending. One decision function: every surface
 // that decides commits this.
 type Decide struct {
-	Key       *Key
-	By        Who
-	AgentID   string
-	SessionID string
-	ToolID    string
-	Operation string
-	Began     uint64 // what Store.Began was when the call began
-	CallID    string // the caller's, or made
-	// hashes of operation, key, agent and the caller's call_id, and of its Idempotency-Key, if it sent them
-	Repeats   [][16]byte
-	Keyed     bool // the last of Repeats is of an Idempotency-Key: a redemption is repeated under that, too
-	Digest    [32]byte
-	Args      []byte // as the audit policy stores them: JSON, or nil
-	Policy    string
-	Verdict   sdk.Verdict // of the chain; never Abstain
-	Checks    []wire.Check
-	Shadow    []wire.Shadow
-	LatencyUS int64
-	TimeoutMS int
-	DryRun    bool
-	NoDefer   bool         // a DEFER makes no pending call, and no grant or approval is spent
-	Action    ActionChange // what happens to an action in the same write; nil for a plain call
-	Redeem    string       // a defer token
-	Resume    string       // or the call_id of the deferred call ("-resume" form), if there is such a call
-	ResumeOf  [16]byte     // the hash that such a call has among its Repeats, or as its Asked
-	Asked     [16]byte     // the hash of a call_id that was made for the call; zero if the caller sent one
-	NewID     string       // the decision's id
-	NewToken  string       // the defer's token; only with a Defer verdict
-	// the call as approvers see it; with a Defer verdict, unless grants or an approval may permit it
-	View   []byte
-	Hidden Hidden // what View does not show
-	// set, with nothing decided: no grant has permitted the call, or approvers are not shown all of it, and View is needed
-	// now
-	NeedsView bool
-	DeferTTL  time.Duration
-	MaxDefers int // pending per key
-	MaxJoined int // actions that wait for one deferred call; 0 is no limit
+	DecideCall
+	Out Decision
 
-	Quorums []sdk.Quorum // with a Defer verdict: what has to be signed
-	Charges []Charge     // what a permit must stay within
-	Grants  []*Grant     // with a Defer verdict: what may be spent instead, the narrowest first, args_match looked at
+	// What apply works with. It begins with the call's own, and an action or a repeat may make it stricter.
+	verdict sdk.Verdict
+	quorums []sdk.Quorum
+	grants  []*Grant
 	// the grant that permitted the call before, when an action is started: it permits that, and is not spent again
-	Spent       string
-	ArgsHash    [32]byte // of the canonical args, and ContextHash of the context; with a Defer verdict or a redemption
-	ContextHash [32]byte
-
-	ArgsWithheld *wire.Withheld // why Args is not what the audit policy asks for; nil if it is
-
-	Out     Decision
+	spent   string
 	decided bool // Out is recorded, and no earlier answer
 }
 
-// Decision is what was decided.
-type Decision struct {
-	Effect     sdk.Effect
-	Code       string
-	Reason     string
-	RuleID     string
-	Message    string
-	DecisionID string
-	Token      string
-	Expires    time.Time
-	GrantID    string
-	RetryAfter time.Duration // 0: nobody knows
-	Repeat     bool
-	joined     bool
-}
-
 func (c *Decide) apply(tx *tx) error {
-	c.decided = false
+	c.begin()
 	if err := c.Key.live(tx.now); err != nil {
 		return err
-	}
-	c.Out = Decision{Effect: c.Verdict.Effect, Code: c.Verdict.Code, Reason: c.Verdict.Reason, RuleID: c.Verdict.RuleID,
-		Message: c.Verdict.Message, DecisionID: c.NewID}
-	if c.Quorums == nil && c.Verdict.Effect == sdk.Defer {
-		c.Quorums = []sdk.Quorum{{N: max(c.Verdict.Approvals, 1), From: c.Verdict.From, Rule: c.Verdict.RuleID}}
 	}
 	var err error
 	if c.Action != nil {
@@ -108,7 +46,7 @@ func (c *Decide) apply(tx *tx) error {
 	default:
 		err = c.settleCall(tx)
 	}
-	if err != nil || c.NeedsView {
+	if err != nil || c.Out.NeedsView {
 		return err
 	}
 	if c.Out.Effect != sdk.Permit && c.Out.Effect != sdk.Defer {
@@ -121,6 +59,17 @@ func (c *Decide) apply(tx *tx) error {
 		c.Action.decided(tx, c)
 	}
 	return nil
+}
+
+// begin forgets an earlier try.
+func (c *Decide) begin() {
+	v := &c.Policy.Verdict
+	c.Out = Decision{Effect: v.Effect, Code: v.Code, Reason: v.Reason, RuleID: v.RuleID, Message: v.Message,
+		DecisionID: c.ID}
+	c.verdict, c.quorums, c.grants, c.spent, c.decided = *v, c.Policy.Quorums, c.Grants, "", false
+	if c.quorums == nil && v.Effect == sdk.Defer {
+		c.quorums = []sdk.Quorum{{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID}}
+	}
 }
 
 func (c *Decide) deny(code, reason string) {
@@ -144,41 +93,41 @@ func (c *Decide) settleCall(tx *tx) error {
 		return err
 	case token != "":
 		return c.redeem(tx, token)
-	case len(c.Repeats) > 0:
+	case len(c.Names.Hashes) > 0:
 		return c.repeat(tx)
 	}
-	if err := c.fresh(tx); err != nil || c.NeedsView {
+	if err := c.fresh(tx); err != nil || c.Out.NeedsView {
 		return err
 	}
-	if c.Asked != [16]byte{} && c.Out.Effect == sdk.Defer && c.Out.Token != "" {
-		tx.remember(prefixRepeat, c.Asked, RepeatFor, c.Digest, c.Out.memo())
+	if c.Names.Made != [16]byte{} && c.Out.Effect == sdk.Defer && c.Out.Token != "" {
+		tx.remember(prefixRepeat, c.Names.Made, RepeatFor, c.Digest, c.Out.memo())
 	}
 	return nil
 }
 
 // fresh settles a call that redeems and repeats nothing: its limits, then a standing grant, then a defer.
 func (c *Decide) fresh(tx *tx) error {
-	if c.Verdict.Effect != sdk.Permit && c.Verdict.Effect != sdk.Defer {
+	if c.verdict.Effect != sdk.Permit && c.verdict.Effect != sdk.Defer {
 		return nil
 	}
-	sums, over, err := tx.within(c.Charges, false)
+	sums, over, err := tx.within(c.Limits.Charges, false)
 	switch {
 	case err != nil:
 		return err
 	case over != nil:
 		c.overrun(over)
 		return nil
-	case c.Verdict.Effect == sdk.Permit:
-		tx.charge(c.Charges, sums, false)
+	case c.verdict.Effect == sdk.Permit:
+		tx.charge(c.Limits.Charges, sums, false)
 		return nil
 	case c.NoDefer:
 		return nil
 	}
-	if c.Spent != "" {
+	if c.spent != "" {
 		return c.standing(tx)
 	}
-	if g := tx.spend(c.Grants, c.Quorums); g != nil {
-		tx.charge(c.Charges, sums, false)
+	if g := tx.spend(c.grants, c.quorums); g != nil {
+		tx.charge(c.Limits.Charges, sums, false)
 		tx.use(g, c)
 		c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
 		c.Out.Reason = "permitted by standing grant " + g.ID
@@ -190,7 +139,7 @@ func (c *Decide) fresh(tx *tx) error {
 
 // standing permits the start of an action that a grant has permitted, while that grant still permits such a call.
 func (c *Decide) standing(tx *tx) error {
-	stands, err := c.granted(tx, c.Spent)
+	stands, err := c.granted(tx, c.spent)
 	if err != nil {
 		return err
 	}
@@ -198,8 +147,8 @@ func (c *Decide) standing(tx *tx) error {
 		c.settle(tx)
 		return nil
 	}
-	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, c.Spent, ""
-	c.Out.Reason = "permitted by standing grant " + c.Spent
+	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, c.spent, ""
+	c.Out.Reason = "permitted by standing grant " + c.spent
 	return nil
 }
 
@@ -212,9 +161,9 @@ func (c *Decide) granted(tx *tx, id string) (bool, error) {
 		return false, err
 	}
 	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID,
-		RuleID: c.Verdict.RuleID, Policy: c.Policy, Quorums: c.Quorums}
+		RuleID: c.verdict.RuleID, Policy: c.Policy.Version, Quorums: c.quorums}
 	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) &&
-		tx.enough(c.Quorums, tx.inTime(g.Issuers)), nil
+		tx.enough(c.quorums, tx.inTime(g.Issuers)), nil
 }
 
 func (c *Decide) overrun(o *overrun) {
@@ -233,28 +182,28 @@ func (c *Decide) settle(tx *tx) {
 		}
 		return
 	}
-	if c.View == nil {
-		c.NeedsView = true
+	if c.Defer.View == nil {
+		c.Out.NeedsView = true
 		return
 	}
-	if tx.st.pending[c.Key.ID] >= c.MaxDefers {
-		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.MaxDefers)+
+	if tx.st.pending[c.Key.ID] >= c.Limits.MaxPending {
+		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.Limits.MaxPending)+
 			" calls pending already (limits.pending_per_key)")
 		return
 	}
-	d := &Defer{Token: c.NewToken, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID,
-		ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID, DecisionID: c.NewID, Digest: c.Digest,
-		RuleID: c.Verdict.RuleID, Code: c.Verdict.Code, Reason: c.Verdict.Reason, Policy: c.Policy,
-		Created: tx.now, Expires: tx.now.Add(c.DeferTTL), Quorums: merged(nil, c.Quorums),
-		TTL: min(c.Verdict.Expires, c.DeferTTL), Priority: c.Verdict.Priority, ArgsHash: c.ArgsHash,
-		ContextHash: c.ContextHash, Hidden: c.Hidden}
+	d := &Defer{Token: c.Defer.Token, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID,
+		ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID, DecisionID: c.ID, Digest: c.Digest,
+		RuleID: c.verdict.RuleID, Code: c.verdict.Code, Reason: c.verdict.Reason, Policy: c.Policy.Version,
+		Created: tx.now, Expires: tx.now.Add(c.Defer.TTL), Quorums: merged(nil, c.quorums),
+		TTL: min(c.verdict.Expires, c.Defer.TTL), Priority: c.verdict.Priority, ArgsHash: c.ArgsHash,
+		ContextHash: c.ContextHash, Hidden: c.Defer.Hidden}
 	if c.Action != nil && c.Action.id() != "" {
 		d.Actions = []string{c.Action.id()}
 	}
 	tx.st.add(d)
 	tx.st.remind(d, tx.s.ends(d))
 	tx.putDefer(d)
-	tx.setFresh(keyStr(prefixView, d.Token), c.View) // a row of its own: it may be large, and is not held in memory
+	tx.setFresh(keyStr(prefixView, d.Token), c.Defer.View) // a row of its own: it may be large, and is not held in memory
 	tx.set(keyStr(prefixLive, d.Token), nil)
 	tx.set(keyStr(prefixAsked, d.DecisionID), []byte(d.Token))
 	c.Out.Token, c.Out.Expires = d.Token, d.Expires
@@ -266,8 +215,8 @@ func (c *Decide) attach(tx *tx, d *Defer) bool {
 	if c.Action == nil || c.Action.id() == "" || slices.Contains(d.actions(), c.Action.id()) {
 		return true
 	}
-	if c.MaxJoined > 0 && len(d.actions()) >= c.MaxJoined {
-		c.deny(sdk.ReasonRateExceeded, strconv.Itoa(c.MaxJoined)+
+	if c.Limits.MaxJoined > 0 && len(d.actions()) >= c.Limits.MaxJoined {
+		c.deny(sdk.ReasonRateExceeded, strconv.Itoa(c.Limits.MaxJoined)+
 			" actions wait for the approval of this call already (limits.actions_per_approval)")
 		return false
 	}
@@ -290,16 +239,16 @@ func (c *Decide) record(tx *tx) {
 	o.Opt("rule_id", c.Out.RuleID)
 	o.Opt("defer_token", c.Out.Token)
 	o.Opt("grant_id", c.Out.GrantID)
-	o.Str("policy_version", c.Policy)
-	o.Int("latency_us", c.LatencyUS)
+	o.Str("policy_version", c.Policy.Version)
+	o.Int("latency_us", c.Record.LatencyUS)
 	var hexed [64]byte
 	hex.Encode(hexed[:], c.Digest[:])
 	o.Ascii("digest", hexed[:])
-	if c.Args != nil {
-		o.Raw("args", c.Args)
+	if c.Record.Args != nil {
+		o.Raw("args", c.Record.Args)
 	}
-	if c.ArgsWithheld != nil {
-		o.Raw("args_withheld", c.ArgsWithheld.JSON())
+	if c.Record.ArgsWithheld != nil {
+		o.Raw("args_withheld", c.Record.ArgsWithheld.JSON())
 	}
 	if c.DryRun {
 		o.Bool("dry_run", true)
@@ -310,11 +259,11 @@ func (c *Decide) record(tx *tx) {
 	if c.Out.joined {
 		o.Bool("joined", true)
 	}
-	if c.TimeoutMS != 0 {
-		o.Int("execution_timeout_ms", int64(c.TimeoutMS))
+	if c.Record.TimeoutMS != 0 {
+		o.Int("execution_timeout_ms", int64(c.Record.TimeoutMS))
 	}
-	o.List("checks", len(c.Checks), func(i int, w *wire.Writer) {
-		k := &c.Checks[i]
+	o.List("checks", len(c.Policy.Checks), func(i int, w *wire.Writer) {
+		k := &c.Policy.Checks[i]
 		w.Str("name", k.Name)
 		w.Str("effect", k.Effect)
 		w.Opt("reason_code", k.ReasonCode)

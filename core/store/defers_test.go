@@ -59,15 +59,15 @@ func TestRedeemMismatch(t *testing.T) {
 		want   string
 	}{
 		{"the same call", nil, nil, consumed},
-		{"chain permits today", nil, func(c *Decide) { c.Verdict = sdk.Verdict{Effect: sdk.Permit, Code: "X"} }, consumed},
+		{"chain permits today", nil, func(c *Decide) { c.Policy.Verdict = sdk.Verdict{Effect: sdk.Permit, Code: "X"} }, consumed},
 		{"other key", nil, func(c *Decide) { c.Key = other }, mismatch},
 		{"other agent", nil, func(c *Decide) { c.AgentID = "someone" }, mismatch},
 		{"other session", nil, func(c *Decide) { c.SessionID = "another" }, mismatch},
 		{"other args", nil, func(c *Decide) { c.Digest[31]++ }, mismatch},
-		{"other token", nil, func(c *Decide) { c.Redeem += "x" }, mismatch},
-		{"other token, chain permits", nil, func(c *Decide) { c.Redeem, c.Verdict = "x", sdk.Verdict{Effect: sdk.Permit, Code: "X"} }, mismatch},
-		{"chain denies today", nil, func(c *Decide) { c.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: "NO"} }, "DENY NO"},
-		{"chain denies, other args", nil, func(c *Decide) { c.Verdict, c.Digest[31] = sdk.Verdict{Effect: sdk.Deny, Code: "NO"}, 9 }, "DENY NO"},
+		{"other token", nil, func(c *Decide) { c.Redeem.Token += "x" }, mismatch},
+		{"other token, chain permits", nil, func(c *Decide) { c.Redeem.Token, c.Policy.Verdict = "x", sdk.Verdict{Effect: sdk.Permit, Code: "X"} }, mismatch},
+		{"chain denies today", nil, func(c *Decide) { c.Policy.Verdict = sdk.Verdict{Effect: sdk.Deny, Code: "NO"} }, "DENY NO"},
+		{"chain denies, other args", nil, func(c *Decide) { c.Policy.Verdict, c.Digest[31] = sdk.Verdict{Effect: sdk.Deny, Code: "NO"}, 9 }, "DENY NO"},
 		{"used", func(token string) { r.wants(r.redeem(agent, "used", token, waits), consumed) }, nil, mismatch},
 		{"expired", func(string) { r.clock.advance(5 * time.Minute) }, nil, mismatch},
 		{"a moment before it expires", func(string) { r.clock.advance(5*time.Minute - 1) }, nil, consumed},
@@ -116,9 +116,9 @@ func hashed(k *Key, agent, call string) (out [16]byte) {
 // named is a call with that call_id of its own, of that agent.
 func (r *rig) named(k *Key, agent, call, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, agent+args, v)
-	c.AgentID, c.CallID, c.Repeats = agent, call, [][16]byte{hashed(k, agent, call)}
+	c.AgentID, c.CallID, c.Names.Hashes = agent, call, [][16]byte{hashed(k, agent, call)}
 	if stem, ok := strings.CutSuffix(call, "-resume"); ok {
-		c.Resume, c.ResumeOf = stem, hashed(k, agent, stem)
+		c.Redeem.CallID, c.Redeem.CallHash = stem, hashed(k, agent, stem)
 	}
 	return c
 }
@@ -140,7 +140,7 @@ func TestResumeForm(t *testing.T) {
 		r.wants(ask("my-call-resume", "refund"), mismatch)
 	}
 	made := ask("", "payment")
-	made.CallID, made.Repeats, made.Asked = "call_made", nil, hashed(agent, "agent", "call_made")
+	made.CallID, made.Names.Hashes, made.Names.Made = "call_made", nil, hashed(agent, "agent", "call_made")
 	r.wants(made, "DEFER RULE_DEFER")
 	r.must(r.answer(boss, made.Out.Token, true))
 	r.wants(ask("call_made-resume", "payment"), consumed)
@@ -206,7 +206,7 @@ func TestPendingPerKey(t *testing.T) {
 	r, agent, _ := cast(t)
 	ask := func(k *Key, args string) *Decide {
 		c := r.call(k, args, waits)
-		c.MaxDefers = 2
+		c.Limits.MaxPending = 2
 		return c
 	}
 	one := ask(agent, "1")

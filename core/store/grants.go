@@ -371,7 +371,7 @@ func (tx *tx) use(g *Grant, c *Decide) {
 	tx.journal(undo{grant: g})
 	tx.set(keyStr(prefixUses, g.ID), binary.BigEndian.AppendUint64(nil, n))
 	tx.grantRecord("grant_consumed", g, c.By, func(o *grantWriter) {
-		o.Str("decision_id", c.NewID)
+		o.Str("decision_id", c.ID)
 		o.Str("call_id", c.CallID)
 		o.Str("tool_id", c.ToolID)
 	})

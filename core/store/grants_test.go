@@ -31,16 +31,16 @@ func (r *rig) grants(g *Grant) *Grant {
 func (r *rig) spends(k *Key, v sdk.Verdict) *Decide {
 	c := r.call(k, r.id("args"), v)
 	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID,
-		Policy: c.Policy})
+		Policy: c.Policy.Version})
 	return c
 }
 
 // spendsAgainst is a call that such steps defer.
 func (r *rig) spendsAgainst(k *Key, v sdk.Verdict, quorums []sdk.Quorum) *Decide {
 	c := r.call(k, r.id("args"), v)
-	c.Quorums = quorums
+	c.Policy.Quorums = quorums
 	c.Grants = r.s.GrantsFor(&GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, SessionID: c.SessionID, RuleID: v.RuleID,
-		Policy: c.Policy, Quorums: quorums})
+		Policy: c.Policy.Version, Quorums: quorums})
 	return c
 }
 
@@ -147,20 +147,20 @@ func TestGrantSignedByQuorum(t *testing.T) {
 		}
 		second.NewGrant = r.id("stg_")
 		r.must(first)
-		if first.GrantID != "" {
+		if first.Out.Granted != "" {
 			t.Error("a grant before the quorum")
 		}
 		r.must(second)
 		return second
 	}
-	if c := story(false); c.GrantID != "" || c.GrantNote == "" {
-		t.Errorf("one of two asked for a grant: %q %q", c.GrantID, c.GrantNote)
+	if c := story(false); c.Out.Granted != "" || c.Out.GrantNote == "" {
+		t.Errorf("one of two asked for a grant: %q %q", c.Out.Granted, c.Out.GrantNote)
 	}
 	c := story(true)
-	if c.GrantID == "" {
+	if c.Out.Granted == "" {
 		t.Fatal("no grant")
 	}
-	g := r.s.grants.byID[c.GrantID]
+	g := r.s.grants.byID[c.Out.Granted]
 	if g.MaxUses != 1 || g.Expires.Sub(r.clock.Now()) != time.Minute || len(g.Issuers) != 2 {
 		t.Errorf("not the narrowest of what was asked: %+v", g)
 	}
@@ -298,8 +298,8 @@ func TestGrantOfAnApprovalKnowsItsRules(t *testing.T) {
 			yes := r.answer(boss, d.Out.Token, true)
 			yes.Grant, yes.NewGrant = &GrantAsk{TTL: time.Hour}, r.id("stg_")
 			r.must(yes)
-			if yes.GrantID == "" {
-				t.Fatalf("no grant: %s", yes.GrantNote)
+			if yes.Out.Granted == "" {
+				t.Fatalf("no grant: %s", yes.Out.GrantNote)
 			}
 			for range 2 {
 				for rules, want := range c.then {

@@ -117,12 +117,14 @@ func (r *rig) call(k *Key, args string, v sdk.Verdict) *Decide {
 	if v.Code == "" {
 		v.Code = "RULE_" + v.Effect.String()
 	}
-	c := &Decide{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
-		SessionID: "session", ToolID: "tool", CallID: r.id("call"), Policy: "p",
-		NewID: r.id("dec_"), Began: r.s.Began(), Verdict: v, DeferTTL: 5 * time.Minute, MaxDefers: 1000}
+	c := &Decide{DecideCall: DecideCall{
+		Call: Call{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
+			SessionID: "session", ToolID: "tool", CallID: r.id("call"), Began: r.s.Began()},
+		ID: r.id("dec_"), Policy: PolicyOutcome{Version: "p", Verdict: v},
+		Defer: NewDefer{TTL: 5 * time.Minute}, Limits: CallLimits{MaxPending: 1000}}}
 	copy(c.Digest[:], k.ID+"|"+args)
 	if v.Effect == sdk.Defer {
-		c.NewToken, c.View = r.id("dfr_"), []byte(`{"args":{}}`)
+		c.Defer.Token, c.Defer.View = r.id("dfr_"), []byte(`{"args":{}}`)
 	}
 	return c
 }
@@ -140,10 +142,10 @@ func (r *rig) deferred(k *Key, args string, v sdk.Verdict) string {
 }
 
 func (r *rig) answer(k *Key, token string, yes bool) *Approve {
-	return &Approve{Token: token, Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes,
-		Reason: "because", ApprovedTTL: 5 * time.Minute, Answer: func(c *Approve) []byte {
-			return []byte(c.Out.Status + " " + c.GrantID)
-		}, Told: told, MostGrants: 1000}
+	return &Approve{ApproveCall: ApproveCall{Token: token, Key: k,
+		By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, Yes: yes, Reason: "because",
+		ApprovedTTL: 5 * time.Minute, Told: told, MostGrants: 1000,
+		Answer: func(a *Approval) []byte { return []byte(a.Status + " " + a.Granted) }}}
 }
 
 // told reads what answer has Answer say.
@@ -155,7 +157,7 @@ func told(answer []byte) (status, grant string) {
 // redeem asks again with the token; the chain says v.
 func (r *rig) redeem(k *Key, args, token string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
-	c.Redeem = token
+	c.Redeem.Token = token
 	return c
 }
 

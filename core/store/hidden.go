@@ -39,15 +39,15 @@ func (h Hidden) String() string {
 // asks the caller to mask the call first.
 func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 	switch {
-	case d.Hidden.none() || d.Digest != c.Digest || c.Verdict.Effect != sdk.Defer || tx.stands(d) != Pending:
+	case d.Hidden.none() || d.Digest != c.Digest || c.verdict.Effect != sdk.Defer || tx.stands(d) != Pending:
 		return false
-	case c.View == nil:
-		c.NeedsView = true
+	case c.Defer.View == nil:
+		c.Out.NeedsView = true
 		return true
-	case c.Hidden.shows(d.Hidden):
-		d.Hidden = c.Hidden
+	case c.Defer.Hidden.shows(d.Hidden):
+		d.Hidden = c.Defer.Hidden
 		tx.putDefer(d)
-		tx.setFresh(keyStr(prefixView, d.Token), c.View)
+		tx.setFresh(keyStr(prefixView, d.Token), c.Defer.View)
 	}
 	return false
 }

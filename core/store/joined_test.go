@@ -18,7 +18,7 @@ func (r *rig) joins(k *Key, args string, n int) (ids []string, token string) {
 	for i := range n {
 		c := r.submitted(k, args, sdk.Verdict{Effect: sdk.Defer})
 		c.Action.(*NewAction).Idem = &[16]byte{byte(i), byte(i >> 8), args[0], 'j'}
-		c.MaxJoined = n
+		c.Limits.MaxJoined = n
 		r.must(c)
 		if c.Out.Effect != sdk.Defer || i > 0 && (c.Out.Token != token || !c.Out.joined) {
 			r.t.Fatalf("number %d: %+v", i, c.Out)
@@ -146,7 +146,7 @@ func TestJoinsAreCapped(t *testing.T) {
 	again := func(n byte) *Decide {
 		c := r.submitted(agent, "x", sdk.Verdict{Effect: sdk.Defer})
 		c.Action.(*NewAction).Idem = &[16]byte{n, 'k'}
-		c.MaxJoined = 5
+		c.Limits.MaxJoined = 5
 		r.must(c)
 		return c
 	}
@@ -164,7 +164,7 @@ func TestJoinsAreCapped(t *testing.T) {
 		t.Errorf("after a restart: %+v", c.Out)
 	}
 	plain := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer}) // asking again leaves nothing behind, so it is not counted
-	plain.MaxJoined = 5
+	plain.Limits.MaxJoined = 5
 	r.must(plain)
 	if plain.Out.Effect != sdk.Defer || plain.Out.Token != token {
 		t.Errorf("%+v", plain.Out)
@@ -186,7 +186,7 @@ func TestExpiriesComeInShares(t *testing.T) {
 	const calls = 2*expiriesAtOnce + 200
 	for i := range calls {
 		c := r.call(agent, fmt.Sprint("call ", i), sdk.Verdict{Effect: sdk.Defer})
-		c.MaxDefers = calls
+		c.Limits.MaxPending = calls
 		r.must(c)
 		tokens = append(tokens, c.Out.Token)
 	}

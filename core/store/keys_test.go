@@ -101,12 +101,12 @@ func TestRolledKeyIsTheSameApprover(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := ask(agent, "rolled", sdk.Defer)
-	c.NewToken, c.View, c.Verdict.Approvals = "rolled", []byte(`{}`), 2
+	c.Defer.Token, c.Defer.View, c.Policy.Verdict.Approvals = "rolled", []byte(`{}`), 2
 	if err := s.Commit(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	for i, k := range []*Key{boss, next, second} {
-		a := &Approve{Token: "rolled", Key: k, By: system, Yes: true, ApprovedTTL: time.Hour}
+		a := &Approve{ApproveCall: ApproveCall{Token: "rolled", Key: k, By: system, Yes: true, ApprovedTTL: time.Hour}}
 		if err := s.Commit(ctx, a); err != nil {
 			t.Fatal(err)
 		}

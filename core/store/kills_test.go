@@ -34,7 +34,7 @@ func TestKillCovers(t *testing.T) {
 				gate := r.call(agent, "e", permit)
 				gate.NoDefer = true
 				repeated := r.call(agent, "f", permit)
-				repeated.Repeats = [][16]byte{{9}}
+				repeated.Names.Hashes = [][16]byte{{9}}
 				return []*Decide{r.call(agent, "c", permit), r.redeem(agent, "a", token, waits), dry, gate, repeated,
 					r.spends(agent, waits)}
 			}

@@ -281,7 +281,7 @@ func (c *Approve) void(tx *tx) {
 			o.Strs("action_ids", ids)
 		}
 	})
-	if g := tx.s.grants.byID[c.GrantID]; c.GrantID != "" && g != nil {
+	if g := tx.s.grants.byID[c.Out.Granted]; c.Out.Granted != "" && g != nil {
 		tx.voidGrant(g)
 	}
 }

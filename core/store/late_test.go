@@ -83,14 +83,14 @@ func (l *laterRig) longYes(token string) *Approve {
 
 func (l *laterRig) pending(args string) string {
 	c := l.call(l.agent, args, sdk.Verdict{Effect: sdk.Defer})
-	c.DeferTTL = 24 * time.Hour
+	c.Defer.TTL = 24 * time.Hour
 	l.must(c)
 	return c.Out.Token
 }
 
 func (l *laterRig) action(args string, effect sdk.Effect) *Action {
 	c := l.submitted(l.agent, args, sdk.Verdict{Effect: effect})
-	c.DeferTTL = 24 * time.Hour
+	c.Defer.TTL = 24 * time.Hour
 	l.must(c)
 	return made(c)
 }
@@ -125,8 +125,8 @@ var lateCases = map[string]lateCase{
 	"Decide": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		ask := func() *Decide {
 			c := l.call(l.agent, "x", sdk.Verdict{Effect: sdk.Permit})
-			c.Repeats = [][16]byte{{7}}
-			c.Charges = []Charge{charge(sdk.LimitRate, "agent", "1", "1", 24*time.Hour)}
+			c.Names.Hashes = [][16]byte{{7}}
+			c.Limits.Charges = []Charge{charge(sdk.LimitRate, "agent", "1", "1", 24*time.Hour)}
 			return c
 		}
 		again := ask()
@@ -157,8 +157,8 @@ var lateCases = map[string]lateCase{
 	}},
 	"Decide, a question": {noting, func(l *laterRig) (Command, func() bool, Command) {
 		c := l.call(l.agent, "x", sdk.Verdict{Effect: sdk.Defer})
-		c.DeferTTL = 24 * time.Hour
-		return c, func() bool { return l.is(c.NewToken, Pending)() }, nil
+		c.Defer.TTL = 24 * time.Hour
+		return c, func() bool { return l.is(c.Defer.Token, Pending)() }, nil
 	}},
 	"Decide, a new action": {giving, func(l *laterRig) (Command, func() bool, Command) {
 		c := l.submitted(l.agent, "x", sdk.Verdict{Effect: sdk.Permit})
@@ -318,7 +318,7 @@ type permits struct {
 
 func (c permits) apply(tx *tx) error {
 	err := c.Decide.apply(tx)
-	if err == nil && (c.Out.Effect != sdk.Permit || c.Out.Repeat || c.Out.DecisionID != c.NewID) {
+	if err == nil && (c.Out.Effect != sdk.Permit || c.Out.Repeat || c.Out.DecisionID != c.ID) {
 		c.l.t.Errorf("sent again: %+v", c.Out)
 	}
 	return err

@@ -19,9 +19,11 @@ func TestRecordBytes(t *testing.T) {
 		RuleID: "reads", Message: "go on"})
 	full.By = Who{Principal: "agent", Method: "api_key", Surface: "http", Peer: "192.0.2.1:1", RequestID: "req_1",
 		Trace: "4bf92f3577b34da6a3ce929d0e0e4736"}
-	full.Operation, full.Args, full.LatencyUS, full.TimeoutMS = "read", []byte(`{"path":"[SECRET]"}`), 123, 5000
-	full.Checks = []wire.Check{{Name: "rules", Kind: "rules", Mode: "enforce", Effect: "PERMIT", ReasonCode: "RULE_PERMIT",
-		Micros: 7}, {Name: "pilot", Kind: "wasm", Mode: "shadow", Effect: "DENY", ReasonCode: "STEP_ERROR", Error: "trap"}}
+	full.Operation = "read"
+	full.Record = CallRecord{Args: []byte(`{"path":"[SECRET]"}`), LatencyUS: 123, TimeoutMS: 5000}
+	full.Policy.Checks = []wire.Check{{Name: "rules", Kind: "rules", Mode: "enforce", Effect: "PERMIT",
+		ReasonCode: "RULE_PERMIT", Micros: 7},
+		{Name: "pilot", Kind: "wasm", Mode: "shadow", Effect: "DENY", ReasonCode: "STEP_ERROR", Error: "trap"}}
 	r.must(full)
 	dry := r.call(agent, "refund", deny)
 	dry.DryRun = true

@@ -145,10 +145,10 @@ func (m *modelled) decide(t *rapid.T, token string) {
 		"verdict"), Approvals: rapid.IntRange(0, 2).Draw(t, "approvals")}
 	call := rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(t, "call_id")
 	c := m.call(m.s.Key(id), args, v)
-	c.Redeem, c.MaxDefers, c.ArgsHash = token, 2, sha256.Sum256([]byte(args))
+	c.Redeem.Token, c.Limits.MaxPending, c.ArgsHash = token, 2, sha256.Sum256([]byte(args))
 	if call != "" {
-		c.Repeats = [][16]byte{{call[1]}}
-		copy(c.Repeats[0][1:], id)
+		c.Names.Hashes = [][16]byte{{call[1]}}
+		copy(c.Names.Hashes[0][1:], id)
 	}
 	m.pass()
 	err := m.commit(c)
@@ -226,7 +226,7 @@ func (m *modelled) asked(id, args, call string, v sdk.Verdict, c *Decide) string
 		out = m.deferOf(id, args, v, c, out)
 	}
 	if call != "" && (!known || c.Out.Effect == sdk.Defer) {
-		m.answers[id+call] = modelAnswer{at: m.now(), args: args, outcome: out, id: c.NewID, token: c.Out.Token}
+		m.answers[id+call] = modelAnswer{at: m.now(), args: args, outcome: out, id: c.ID, token: c.Out.Token}
 	}
 	return out
 }
@@ -287,9 +287,9 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 	case pending >= 2:
 		return "DENY RATE_EXCEEDED"
 	default:
-		m.defers[c.NewToken] = &modelDefer{key: id, args: args, stands: args, status: Pending, code: c.Verdict.Code,
+		m.defers[c.Defer.Token] = &modelDefer{key: id, args: args, stands: args, status: Pending, code: c.Policy.Verdict.Code,
 			expires: m.now().Add(5 * time.Minute), need: max(v.Approvals, 1)}
-		m.tokens = append(m.tokens, c.NewToken)
+		m.tokens = append(m.tokens, c.Defer.Token)
 	}
 	return out
 }

@@ -182,7 +182,7 @@ func (c *Approve) settle(tx *tx) {
 	if ended, err := c.endHeld(tx); err != nil {
 		tx.held(err)
 	} else if ended && c.Idem != nil {
-		c.Idem.keep(tx, c.Answer(c))
+		c.Idem.keep(tx, c.Answer(&c.Out))
 	}
 }
 
@@ -200,7 +200,7 @@ func (c *Approve) endHeld(tx *tx) (bool, error) {
 	case !c.repeats(tx, d):
 		return false, c.endGrantOf(tx, d)
 	}
-	c.Out, c.was = tx.shown(d), nil
+	c.Out.Defer, c.was = tx.shown(d), nil
 	return err == nil, err
 }
 

@@ -185,10 +185,12 @@ func (c *client) key(scopes ...string) *Key {
 }
 
 func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
-	d := &Decide{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call"), Policy: "p",
-		NewID: c.id("dec"), NewToken: c.id("dfr"), View: []byte(`{}`), Redeem: redeem,
-		Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}, DeferTTL: time.Hour, MaxDefers: 1000,
-		Repeats: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}}
+	call := Call{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call")}
+	d := &Decide{DecideCall: DecideCall{Call: call, ID: c.id("dec"),
+		Policy: PolicyOutcome{Version: "p", Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}},
+		Names:  RepeatNames{Hashes: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}},
+		Redeem: Redemption{Token: redeem}, Limits: CallLimits{MaxPending: 1000},
+		Defer: NewDefer{Token: c.id("dfr"), TTL: time.Hour, View: []byte(`{}`)}}}
 	copy(d.Digest[:], c.name+args)
 	return d
 }
@@ -243,7 +245,8 @@ func (c *client) round(i int) bool {
 	if joins := c.submit(what); !c.ask(joins, func() { c.j.waits[joins.CallID] = token }) {
 		return false
 	}
-	yes := &Approve{Token: token, Key: c.boss, By: system, Yes: i%3 != 2, ApprovedTTL: time.Hour}
+	yes := &Approve{ApproveCall: ApproveCall{Token: token, Key: c.boss, By: system, Yes: i%3 != 2,
+		ApprovedTTL: time.Hour}}
 	if !c.do(yes, func() { c.j.defers[token] = yes.Out.Status; c.j.ended[token] = yes.Out.Status == Denied }) {
 		return false
 	}

@@ -146,7 +146,7 @@ func weigh(cmd Command) (owner string, bytes int, urgent bool) {
 	bytes = baseBytes
 	switch c := cmd.(type) {
 	case *Decide:
-		return c.Key.root(), bytes + len(c.Args) + len(c.View) + actionBytes(c.Action), false
+		return c.Key.root(), bytes + len(c.Record.Args) + len(c.Defer.View) + actionBytes(c.Action), false
 	case *Scanned:
 		return c.Key.root(), bytes + 128*len(c.Findings), false
 	case *FinishAction:

@@ -171,12 +171,12 @@ func TestFloodOfOneKey(t *testing.T) {
 	codes := map[sdk.Code]int{}
 	for i := range 16 {
 		c := ask(greedy, fmt.Sprint("large ", i), sdk.Permit)
-		c.Args = make([]byte, 877<<10)
-		copy(c.Args, `"`)
-		for j := 1; j < len(c.Args); j++ {
-			c.Args[j] = 'x'
+		c.Record.Args = make([]byte, 877<<10)
+		copy(c.Record.Args, `"`)
+		for j := 1; j < len(c.Record.Args); j++ {
+			c.Record.Args[j] = 'x'
 		}
-		c.Args[len(c.Args)-1] = '"'
+		c.Record.Args[len(c.Record.Args)-1] = '"'
 		wg.Go(func() {
 			code := codeOf(s.Commit(context.Background(), c))
 			mu.Lock()
@@ -212,7 +212,7 @@ func TestFloodOfOneKey(t *testing.T) {
 	}
 	var at uint64
 	if err := s.Records(1, func(seq uint64, rec []byte) error {
-		if at == 0 && len(rec) < 2000 && bytes.Contains(rec, []byte(one.NewID)) {
+		if at == 0 && len(rec) < 2000 && bytes.Contains(rec, []byte(one.ID)) {
 			at = seq
 		}
 		return nil

@@ -9,13 +9,14 @@ import (
 // "-resume" is one like any other, unless the same key asked for the same agent with what stands before that, and was
 // deferred.
 func (c *Decide) redeems(tx *tx) (token string, err error) {
-	if c.Redeem != "" || c.Resume == "" {
-		return c.Redeem, nil
+	if c.Redeem.Token != "" || c.Redeem.CallID == "" {
+		return c.Redeem.Token, nil
 	}
-	if token = tx.st.byCall[callKey{c.Key.ID, c.AgentID, c.Resume}]; token != "" {
+	if token = tx.st.byCall[callKey{c.Key.ID, c.AgentID, c.Redeem.CallID}]; token != "" {
 		return token, nil
 	}
-	_, answer, found, err := tx.remembered(prefixRepeat, c.ResumeOf, RepeatFor) // it has ended, or it joined another one
+	// it has ended, or it joined another one
+	_, answer, found, err := tx.remembered(prefixRepeat, c.Redeem.CallHash, RepeatFor)
 	if err != nil || !found {
 		return "", err
 	}
@@ -36,20 +37,20 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		return err
 	}
 	if d == nil || !c.fits(d) || tx.expireOne(d) || d.Status != Approved {
-		if c.Verdict.Effect != sdk.Deny {
+		if c.verdict.Effect != sdk.Deny {
 			c.deny(sdk.ReasonApprovalMismatch, "the token is not an unused, unexpired approval of exactly this call")
 		}
 		return nil
 	}
-	if c.Verdict.Effect == sdk.Deny {
+	if c.verdict.Effect == sdk.Deny {
 		return nil // today's rules win; the approval is not spent
 	}
 	now := *d
 	now.Signed = tx.standing(d)
-	if c.Verdict.Effect == sdk.Defer {
-		now.Quorums = merged(d.Quorums, c.Quorums)
+	if c.verdict.Effect == sdk.Defer {
+		now.Quorums = merged(d.Quorums, c.quorums)
 		if d.Modified != nil {
-			now.Asked = merged(d.Asked, c.Quorums)
+			now.Asked = merged(d.Asked, c.quorums)
 		}
 	}
 	if !tx.enough(now.Quorums, now.signers()) {
@@ -59,12 +60,12 @@ func (c *Decide) redeem(tx *tx, token string) error {
 			}
 		}
 		d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
-		tx.waitAgain(d, c.By, tx.now.Add(c.DeferTTL), "more approvals are needed")
+		tx.waitAgain(d, c.By, tx.now.Add(c.Defer.TTL), "more approvals are needed")
 		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
 		c.Out.Reason = "more approvals are needed than were given"
 		return nil
 	}
-	sums, over, err := tx.within(c.Charges, false)
+	sums, over, err := tx.within(c.Limits.Charges, false)
 	if err != nil {
 		return err
 	}
@@ -72,13 +73,13 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		c.overrun(over) // the approval is not spent
 		return nil
 	}
-	tx.charge(c.Charges, sums, false)
+	tx.charge(c.Limits.Charges, sums, false)
 	d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
 	tx.move(d, Consumed, d.ResolvedBy, d.EndReason, d.Expires)
 	c.Out.Effect, c.Out.Code, c.Out.Token = sdk.Permit, sdk.ReasonApprovalConsumed, d.Token
 	c.Out.Reason, c.Out.RuleID, c.Out.Message = "approved by "+d.ResolvedBy, d.RuleID, ""
-	if c.Keyed {
-		tx.remember(prefixRepeat, c.Repeats[len(c.Repeats)-1], RepeatFor, c.Digest, c.Out.memo())
+	if c.Names.Keyed {
+		tx.remember(prefixRepeat, c.Names.Hashes[len(c.Names.Hashes)-1], RepeatFor, c.Digest, c.Out.memo())
 	}
 	return nil
 }
@@ -87,10 +88,10 @@ func (c *Decide) redeem(tx *tx, token string) error {
 // nothing is spent a second time. Only a redemption that was permitted is remembered, so that one which came too early
 // can be tried again. Another call under that key is a conflict.
 func (c *Decide) redeemedBefore(tx *tx, token string) (done bool, err error) {
-	if !c.Keyed {
+	if !c.Names.Keyed {
 		return false, nil
 	}
-	digest, answer, found, err := tx.remembered(prefixRepeat, c.Repeats[len(c.Repeats)-1], RepeatFor)
+	digest, answer, found, err := tx.remembered(prefixRepeat, c.Names.Hashes[len(c.Names.Hashes)-1], RepeatFor)
 	if err != nil || !found {
 		return false, err
 	}
@@ -103,7 +104,7 @@ func (c *Decide) redeemedBefore(tx *tx, token string) (done bool, err error) {
 		return false, err
 	}
 	c.Out.Repeat = true
-	if c.Verdict.Effect == sdk.Deny {
+	if c.verdict.Effect == sdk.Deny {
 		return true, nil
 	}
 	stands, err := c.signedStill(tx, token)
@@ -126,8 +127,8 @@ func (c *Decide) signedStill(tx *tx, token string) (bool, error) {
 	signed := *d
 	signed.Signed = tx.standing(d)
 	quorums := d.Quorums
-	if c.Verdict.Effect == sdk.Defer {
-		quorums = merged(quorums, c.Quorums)
+	if c.verdict.Effect == sdk.Defer {
+		quorums = merged(quorums, c.quorums)
 	}
 	return tx.enough(quorums, signed.signers()), nil
 }

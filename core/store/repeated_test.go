@@ -59,9 +59,10 @@ func TestSameAnswerAgain(t *testing.T) {
 			r.must(first)
 			before := r.s.Seq()
 			r.refused(again, c.want)
-			if c.want == "" && (again.Out.Status != first.Out.Status || again.GrantID != first.GrantID || r.s.Seq() != before) {
-				t.Errorf("first %s %s, again %s %s, %d records more", first.Out.Status, first.GrantID, again.Out.Status,
-					again.GrantID, r.s.Seq()-before)
+			if c.want == "" && (again.Out.Status != first.Out.Status || again.Out.Granted != first.Out.Granted ||
+				r.s.Seq() != before) {
+				t.Errorf("first %s %s, again %s %s, %d records more", first.Out.Status, first.Out.Granted, again.Out.Status,
+					again.Out.Granted, r.s.Seq()-before)
 			}
 			if got := r.status(asker, token); got != first.Out.Status {
 				t.Errorf("it is %s", got)

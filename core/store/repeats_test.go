@@ -10,7 +10,7 @@ import (
 // repeated is a call with that call_id and args.
 func (r *rig) repeated(k *Key, call byte, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
-	c.Repeats = [][16]byte{{call}}
+	c.Names.Hashes = [][16]byte{{call}}
 	return c
 }
 
@@ -71,7 +71,7 @@ func TestTwoRepeatKeys(t *testing.T) {
 	r, agent, _ := cast(t)
 	both := func(a, b byte, args string) *Decide {
 		c := r.call(agent, args, permit)
-		c.Repeats = [][16]byte{{a}, {b}}
+		c.Names.Hashes = [][16]byte{{a}, {b}}
 		return c
 	}
 	r.wants(both(1, 2, "x"), "PERMIT RULE_PERMIT")
@@ -94,7 +94,7 @@ func TestTwoRepeatKeys(t *testing.T) {
 func TestIdempotency(t *testing.T) {
 	r, agent, boss := cast(t)
 	asked := r.call(agent, "x", waitsForN(2))
-	asked.DeferTTL = 24 * time.Hour
+	asked.Defer.TTL = 24 * time.Hour
 	r.must(asked)
 	token := asked.Out.Token
 	signed := func(body byte) *Approve {

@@ -51,7 +51,7 @@ func TestRolledSignersCount(t *testing.T) {
 				if len(shown.Out.Signed) != 1 || shown.Out.Required != 2 {
 					t.Errorf("%d of %d before", len(shown.Out.Signed), shown.Out.Required)
 				}
-				same := &Approve{Out: shown.Out}
+				same := &Approve{Out: Approval{Defer: shown.Out}}
 				if signs { // that adds nothing
 					same = r.answer(heir, two, true)
 					r.must(same)
@@ -112,10 +112,10 @@ func TestRefusedRedemptionForgetsNothing(t *testing.T) {
 	r.must(&RevokeKey{ID: "a", By: system})
 	limit := []Charge{charge(sdk.LimitRate, "agent", "1", "1", 24*time.Hour)}
 	spent := r.call(agent, "y", permit)
-	spent.Charges = limit
+	spent.Limits.Charges = limit
 	r.wants(spent, "PERMIT RULE_PERMIT")
 	over := r.redeem(agent, "x", token, waits)
-	over.Charges, over.Quorums = limit, []sdk.Quorum{{N: 1, Rule: "of today"}}
+	over.Limits.Charges, over.Policy.Quorums = limit, []sdk.Quorum{{N: 1, Rule: "of today"}}
 	r.wants(over, "DENY "+sdk.ReasonRateExceeded)
 	is, err := (&tx{s: r.s, q: r.s.seq, st: r.s.seq.state}).find(token)
 	if err != nil {

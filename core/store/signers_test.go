@@ -163,7 +163,7 @@ func TestKilledSignersDoNotCount(t *testing.T) {
 
 	keyed := func() *Decide { // a redemption that is sent again
 		c := r.redeem(agent, "keyed", late, waits)
-		c.Repeats, c.Keyed = [][16]byte{{7}}, true
+		c.Names.Hashes, c.Names.Keyed = [][16]byte{{7}}, true
 		return c
 	}
 	late = r.approved(agent, a, "keyed")
@@ -193,10 +193,10 @@ func TestGrantsOfStoppedIssuers(t *testing.T) {
 				MAC: []byte("issuer"), CreatedAt: r.clock.Now(), ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
 			g := r.grants(&Grant{AgentID: "agent", ToolPattern: "**", IssuedBy: "issuer", Issuers: []string{"issuer"}})
 			first := r.spends(agent, waits)
-			first.Repeats = [][16]byte{{5}}
+			first.Names.Hashes = [][16]byte{{5}}
 			repeat := func() *Decide {
 				again := *first
-				again.NewID, again.NewToken = r.id("dec_"), r.id("dfr_")
+				again.ID, again.Defer.Token = r.id("dec_"), r.id("dfr_")
 				return &again
 			}
 			r.wants(first, standing)
@@ -260,7 +260,8 @@ func TestOneGrantOfACall(t *testing.T) {
 	r.must(r.kill(KillKey, "a", true, nil))
 	again := ask(a, token)
 	r.must(again)
-	if again.GrantID != "" || again.GrantNote == "" || again.Out.Status != Approved || again.Out.GrantID != first.GrantID {
+	if again.Out.Granted != "" || again.Out.GrantNote == "" || again.Out.Status != Approved ||
+		again.Out.GrantID != first.Out.Granted {
 		t.Errorf("got %+v, want an approval without another grant", again)
 	}
 	r.wants(r.spends(agent, waits), "DEFER RULE_DEFER")
@@ -285,8 +286,8 @@ func TestOneGrantOfACall(t *testing.T) {
 	r.clock.advance(2 * time.Minute)
 	last := ask(b, token)
 	r.must(last)
-	if last.Out.Status != Approved || last.GrantID != "" || last.GrantNote == "" {
-		t.Errorf("with an issuer whose time is over: %s %q %q", last.Out.Status, last.GrantID, last.GrantNote)
+	if last.Out.Status != Approved || last.Out.Granted != "" || last.Out.GrantNote == "" {
+		t.Errorf("with an issuer whose time is over: %s %q %q", last.Out.Status, last.Out.Granted, last.Out.GrantNote)
 	}
 
 	for _, asks := range []bool{false, true} {
@@ -300,8 +301,8 @@ func TestOneGrantOfACall(t *testing.T) {
 			again = ask(b, token)
 		}
 		r.must(again)
-		if (again.GrantID != "") != asks || (again.GrantNote == "") != asks || again.Out.Status != Approved {
-			t.Errorf("asks %v: got %q %q %s", asks, again.GrantID, again.GrantNote, again.Out.Status)
+		if (again.Out.Granted != "") != asks || (again.Out.GrantNote == "") != asks || again.Out.Status != Approved {
+			t.Errorf("asks %v: got %q %q %s", asks, again.Out.Granted, again.Out.GrantNote, again.Out.Status)
 		}
 	}
 	if err := consistent(r.s); err != nil {
@@ -317,7 +318,7 @@ func TestLateSignOffThatIsSentAgain(t *testing.T) {
 	l.must(l.longYes(token))
 	l.must(l.kill(KillKey, "boss", false, nil))
 	c := l.redeem(l.agent, "x", token, waits)
-	c.DeferTTL = 24 * time.Hour
+	c.Defer.TTL = 24 * time.Hour
 	l.wants(c, "DEFER RULE_DEFER")
 	l.must(l.kill(KillKey, "boss", true, nil))
 	voids := l.voids()

@@ -111,7 +111,7 @@ func TestStalledDisk(t *testing.T) {
 	if got := r.status(agent, token); got != Approved {
 		t.Errorf("the queued redemption was refused, and yet the approval is %s", got)
 	}
-	checkUnanswered(t, s, before, inFlight[0].NewID)
+	checkUnanswered(t, s, before, inFlight[0].ID)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -228,7 +228,7 @@ func TestStallThenClose(t *testing.T) {
 	if s, err = Open(set); err != nil {
 		t.Fatal(err)
 	}
-	checkUnanswered(t, s, before, c.NewID)
+	checkUnanswered(t, s, before, c.ID)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

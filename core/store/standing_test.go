@@ -30,11 +30,11 @@ func (r *rig) looks(agent, boss *Key, token, action string) string {
 	same("to an operator", &asked.Out)
 	list := &ListPending{Key: boss, Most: 100}
 	r.must(list)
-	i := slices.IndexFunc(list.Out, func(o Defer) bool { return o.Token == token })
-	if (i >= 0) != (d.Status == Pending) || list.Total != len(list.Out) {
-		r.t.Errorf("it is %s, and %d in a list of %d", d.Status, i, list.Total)
+	i := slices.IndexFunc(list.Out.Calls, func(o Defer) bool { return o.Token == token })
+	if (i >= 0) != (d.Status == Pending) || list.Out.Total != len(list.Out.Calls) {
+		r.t.Errorf("it is %s, and %d in a list of %d", d.Status, i, list.Out.Total)
 	} else if i >= 0 {
-		same("in the list", &list.Out[i])
+		same("in the list", &list.Out.Calls[i])
 	}
 	look := &LookAt{Token: token, Key: boss}
 	if err := r.commit(look); (err == nil) != (d.Status == Pending) {
