@@ -3,7 +3,6 @@ package core
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/chain"
@@ -11,20 +10,24 @@ import (
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/prochost"
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
 
-var _ admin.Control = (*Gateway)(nil)
+var (
+	_ admin.Control   = (*Gateway)(nil)
+	_ console.Plugins = (*Gateway)(nil)
+)
 
-// Plugins implements admin.Control.
-func (g *Gateway) Plugins() []admin.PluginRow {
-	var out []admin.PluginRow
+// Plugins implements admin.Control and console.Plugins.
+func (g *Gateway) Plugins() []status.Plugin {
+	var out []status.Plugin
 	for _, m := range g.gen.Load().Sorted() {
 		ready, detail, s := m.Now()
 		c := m.Counts()
-		row := admin.PluginRow{Name: m.Name, Kind: m.Kind, Ready: ready, State: "down", Detail: detail, Calls: c.Calls,
+		row := status.Plugin{Name: m.Name, Kind: m.Kind, Ready: ready, State: "down", Detail: detail, Calls: c.Calls,
 			Errors: c.Errors}
 		about := m.Scanner.About()
 		row.Version, row.Digest = about.Version, about.Digest
@@ -33,7 +36,7 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 		}
 		switch {
 		case ready:
-			row.State = "ready"
+			row.State = status.Ready
 		case m.Process == nil:
 			row.Why = detail
 		}
@@ -41,13 +44,13 @@ func (g *Gateway) Plugins() []admin.PluginRow {
 			row.State, row.Why, row.Breaker, row.Starts = string(s.State), g.withWords(s.Detail, s.Words), s.Breaker,
 				m.Process.Stats().Starts
 			for i, r := range s.Replicas {
-				row.Replicas = append(row.Replicas, admin.ReplicaState{Replica: i, State: string(r.State),
+				row.Replicas = append(row.Replicas, status.Replica{Replica: i, State: string(r.State),
 					Detail: g.withWords(r.Detail, r.Words), Pid: r.Pid, Crashes: r.Crashes})
 			}
 		}
 		if f := g.feeds.Find(m.Name); f != nil {
 			s := f.Status()
-			row.Follower = &admin.FollowerRow{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes,
+			row.Subscriber = &status.Subscriber{State: s.State, Cursor: s.Cursor, LagRecords: s.LagRecords, LagBytes: s.LagBytes,
 				LagSeconds: s.Lag.Seconds(), StuckAt: s.Poison, Detail: f.Trouble(s)}
 		}
 		out = append(out, row)
@@ -60,7 +63,7 @@ func (g *Gateway) withWords(why, words string) string {
 	return chain.WithWords(why, g.service.Said(context.Background(), words))
 }
 
-// ResumePlugin implements admin.Control.
+// ResumePlugin implements admin.Control and console.Plugins.
 func (g *Gateway) ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error {
 	m := g.gen.Load().Plugins[name]
 	if m == nil {
@@ -112,31 +115,8 @@ func (g *Gateway) ForgetPlugin(ctx context.Context, who store.Who, name string) 
 	return g.feeds.Forget(ctx, who, name)
 }
 
-// shownPlugins is what the console shows of plugins.
-type shownPlugins struct{ *Gateway }
-
-var _ console.Plugins = shownPlugins{}
-
-// Plugins implements console.Plugins.
-func (g shownPlugins) Plugins() []console.Plugin {
-	var out []console.Plugin
-	for _, r := range g.Gateway.Plugins() {
-		p := console.Plugin{Name: r.Name, Kind: r.Kind, State: r.State, Why: r.Why, Version: r.Version, Digest: r.Digest,
-			Open: r.Open, Process: len(r.Replicas) > 0, Breaker: r.Breaker, Calls: r.Calls, Errors: r.Errors, Starts: r.Starts}
-		for _, i := range r.Replicas {
-			p.Replicas = append(p.Replicas, console.Replica{State: i.State, Why: i.Detail, Pid: i.Pid, Crashes: i.Crashes})
-		}
-		if f := r.Follower; f != nil {
-			p.Log = &console.Subscriber{State: f.State, Why: f.Detail, Cursor: f.Cursor, LagRecords: f.LagRecords,
-				LagBytes: f.LagBytes, Lag: time.Duration(f.LagSeconds * float64(time.Second)), StuckAt: f.StuckAt}
-		}
-		out = append(out, p)
-	}
-	return out
-}
-
 // Config implements console.Plugins.
-func (g shownPlugins) Config() console.Config {
+func (g *Gateway) Config() console.Config {
 	out := console.Config{Policy: g.gen.Load().Policy}
 	out.Reloaded, _ = g.reloads.Last()
 	out.Error = g.reloads.WhyMasked()

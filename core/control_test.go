@@ -33,7 +33,7 @@ func TestDown(t *testing.T) {
 // The console says which configuration is in force and how the last reload ended, from the first on.
 func TestConfigForTheConsole(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write("", "", "") })
-	show := func() console.Config { return shownPlugins{w.g}.Config() }
+	show := func() console.Config { return w.g.Config() }
 	policy := w.g.gen.Load().Policy
 	if c := show(); c.Policy != policy || !c.Reloaded.IsZero() || c.Error != "" {
 		t.Errorf("before any reload: %+v", c)

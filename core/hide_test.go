@@ -35,7 +35,7 @@ func (w *world) everything() string {
 	}); err != nil {
 		w.t.Fatal(err)
 	}
-	all = append(all, w.logged(), fmt.Sprintf("%+v %+v", (shownPlugins{w.g}).Config(), (shownPlugins{w.g}).Plugins()))
+	all = append(all, w.logged(), fmt.Sprintf("%+v %+v", w.g.Config(), w.g.Plugins()))
 	return strings.Join(all, "\n")
 }
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -327,7 +327,7 @@ func TestReloadOfASubscriber(t *testing.T) {
 func TestSkipOfARecordThatKills(t *testing.T) {
 	w := newWorld(t, func(w *world) { w.write(w.guest("subscriber", "dies"), "", fmt.Sprintf(everything, "full")) })
 	ctx := context.Background()
-	stuck := func() uint64 { return w.row("guest").Follower.StuckAt }
+	stuck := func() uint64 { return w.row("guest").Subscriber.StuckAt }
 	w.until("it ends at the record", func() bool { return stuck() == 2 })
 	w.until("it is helped past it", func() bool {
 		err := w.g.ResumePlugin(ctx, operator, "guest", true)
@@ -336,7 +336,7 @@ func TestSkipOfARecordThatKills(t *testing.T) {
 		}
 		return err == nil
 	})
-	w.until("it goes on", func() bool { return w.row("guest").Follower.Cursor > 2 && w.row("guest").State == "ready" })
+	w.until("it goes on", func() bool { return w.row("guest").Subscriber.Cursor > 2 && w.row("guest").State == "ready" })
 	if got := w.recorded("subscriber_dead_letter"); len(got) != 1 || !strings.Contains(got[0], `"first_seq":2`) ||
 		!strings.Contains(got[0], `"principal_id":"admin:0"`) {
 		t.Errorf("%v", got)
@@ -355,12 +355,12 @@ func TestSkipOfARecordThatKills(t *testing.T) {
 	}
 }
 
-func (w *world) row(name string) admin.PluginRow {
+func (w *world) row(name string) status.Plugin {
 	for _, r := range w.g.Plugins() {
 		if r.Name == name {
 			return r
 		}
 	}
 	w.t.Fatalf("no plugin %s", name)
-	return admin.PluginRow{}
+	return status.Plugin{}
 }

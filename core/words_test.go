@@ -66,7 +66,7 @@ func TestReloadSaysTheWords(t *testing.T) {
 		!strings.Contains(e.Msg, "it says: "+lastWords) {
 		t.Errorf("the reload: %v", err)
 	}
-	if got := (shownPlugins{w.g}).Config().Error; !strings.Contains(got, "it says: "+lastWords) {
+	if got := w.g.Config().Error; !strings.Contains(got, "it says: "+lastWords) {
 		t.Errorf("the console: %s", got)
 	}
 	if got := w.part("config"); !strings.Contains(got, "exit status 3") || strings.Contains(got, lastWords) {

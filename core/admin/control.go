@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -13,7 +14,7 @@ type Control interface {
 	// Reload puts the configuration in force as its files are now, or leaves the old one and says why.
 	Reload(ctx context.Context, who store.Who) (Reloaded, error)
 	// Plugins lists all that are loaded, by name.
-	Plugins() []PluginRow
+	Plugins() []status.Plugin
 	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the
 	// record at which it is stuck is left out.
 	ResumePlugin(ctx context.Context, who store.Who, name string, skip bool) error
@@ -48,45 +49,6 @@ type ConfigChange struct {
 	New string `json:"new"`
 }
 
-// PluginRow is one plugin as it is now.
-type PluginRow struct {
-	Name     string         `json:"name"`
-	Kind     string         `json:"kind"`
-	State    string         `json:"state"` // ready, down, or what its supervisor says
-	Ready    bool           `json:"ready"`
-	Detail   string         `json:"detail"`
-	Why      string         `json:"why,omitempty"` // it is not ready
-	Version  string         `json:"version,omitempty"`
-	Digest   string         `json:"digest,omitempty"`     // of what was checked
-	Breaker  string         `json:"breaker,omitempty"`    // closed, open or half-open
-	Open     string         `json:"unconfined,omitempty"` // what the kernel does not take from its processes
-	Calls    uint64         `json:"calls"`
-	Errors   uint64         `json:"errors"`
-	Starts   uint64         `json:"starts"`
-	Follower *FollowerRow   `json:"subscriber,omitempty"`
-	Replicas []ReplicaState `json:"replicas,omitempty"`
-}
-
-// ReplicaState is one process of a plugin.
-type ReplicaState struct {
-	Replica int    `json:"replica"`
-	State   string `json:"state"`
-	Detail  string `json:"detail,omitempty"`
-	Pid     int    `json:"pid,omitempty"`
-	Crashes int    `json:"crashes"`
-}
-
-// FollowerRow is how far a subscriber has come in the log.
-type FollowerRow struct {
-	State      string  `json:"state"`
-	Cursor     uint64  `json:"cursor"`
-	LagRecords uint64  `json:"lag_records"`
-	LagBytes   uint64  `json:"lag_bytes"`
-	LagSeconds float64 `json:"lag_seconds"`
-	StuckAt    uint64  `json:"stuck_at,omitempty"` // the record that failed, or was on its way when the stream ended last
-	Detail     string  `json:"detail,omitempty"`
-}
-
 func (s *Server) controls(mux *http.ServeMux) {
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
 		// Whoever asked may hang up: a reload that was half done would leave it to chance what is in force.
@@ -96,7 +58,7 @@ func (s *Server) controls(mux *http.ServeMux) {
 	mux.HandleFunc("GET /plugins", func(w http.ResponseWriter, r *http.Request) {
 		rows := s.set.Control.Plugins()
 		if rows == nil {
-			rows = []PluginRow{}
+			rows = []status.Plugin{}
 		}
 		answer(w, rows, nil)
 	})

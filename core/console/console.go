@@ -20,6 +20,7 @@ import (
 
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -49,7 +50,7 @@ type Approvals interface {
 // Plugins is what an operator sees and does of plugins and of the configuration. core has it.
 type Plugins interface {
 	// Plugins lists all that are loaded, by name. It never waits for one.
-	Plugins() []Plugin
+	Plugins() []status.Plugin
 	// Config says which configuration is in force, and how the last try to change it ended.
 	Config() Config
 	// ResumePlugin lets a plugin start again that was given up, and a subscriber go on that was paused. With skip, the

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 )
 
@@ -107,8 +108,8 @@ func tour(t *testing.T, d *desk) []*answer {
 	b.get("/approvals/"+asked).is(t, http.StatusOK, "denied")
 	b.get("/approvals/nothing").is(t, http.StatusNotFound)
 	b.get("/plugins").is(t, http.StatusOK, "There are no plugins")
-	d.rack.plugins = []Plugin{{Name: "siem", Kind: "subscriber", State: "quarantined", Process: true,
-		Replicas: []Replica{{State: "quarantined"}}, Log: &Subscriber{State: "paused", StuckAt: 7}}}
+	d.rack.plugins = []status.Plugin{{Name: "siem", Kind: "subscriber", State: "quarantined",
+		Replicas: []status.Replica{{State: "quarantined"}}, Subscriber: &status.Subscriber{State: "paused", StuckAt: 7}}}
 	b.get("/plugins").is(t, http.StatusOK, "siem")
 	b.get("/plugins/siem/resume").is(t, http.StatusOK)
 	b.post("/plugins/siem/resume", "skip", "8").is(t, http.StatusConflict)

@@ -19,6 +19,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -74,14 +75,14 @@ func newDesk(t *testing.T, change ...func(*Settings)) *desk {
 
 // rack are the plugins that a desk shows.
 type rack struct {
-	plugins []Plugin
+	plugins []status.Plugin
 	config  Config
 	resumed []string
 	err     error
 }
 
-func (r *rack) Plugins() []Plugin { return r.plugins }
-func (r *rack) Config() Config    { return r.config }
+func (r *rack) Plugins() []status.Plugin { return r.plugins }
+func (r *rack) Config() Config           { return r.config }
 
 func (r *rack) ResumePlugin(_ context.Context, by store.Who, name string, skip bool) error {
 	r.resumed = append(r.resumed, fmt.Sprint(name, " ", skip, " ", by.Principal))

@@ -3,51 +3,13 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/sdk"
 )
-
-// Plugin is one plugin or module as it is now.
-type Plugin struct {
-	Name, Kind string
-	State      string // ready, down, or what its supervisor says
-	Why        string // why it is so; "" if there is nothing to say
-	Version    string // "" until it has said
-	Digest     string // of what was checked; "" for one that somebody else starts
-	Open       string // what the kernel does not take from its processes; "" if they are confined, or it has none of ours
-	Process    bool   // it can be given up, and resumed
-	Breaker    string // closed, open, half-open; "" without one
-	Calls      uint64
-	Errors     uint64 // of the calls
-	Starts     uint64
-	Replicas   []Replica
-	Log        *Subscriber // nil: it is given no log
-}
-
-// Replica is one process of a plugin.
-type Replica struct {
-	State, Why string
-	Pid        int // 0 without a process
-	Crashes    int
-}
-
-// Subscriber is how far a plugin has come in the audit log.
-type Subscriber struct {
-	State      string // paused, or what its pump says
-	Why        string
-	Cursor     uint64
-	LagRecords uint64
-	LagBytes   uint64
-	Lag        time.Duration
-	StuckAt    uint64 // the record that failed, or was on its way when the stream ended last; 0: none
-}
-
-// Paused reports whether it waits for an operator.
-func (s *Subscriber) Paused() bool { return s.State == "paused" }
 
 // Config is the configuration in force.
 type Config struct {
@@ -59,21 +21,9 @@ type Config struct {
 // maxError bounds what is shown of an error, bytes.
 const maxError = 16 << 10
 
-// Needs reports whether there is something that resuming it changes.
-func (p *Plugin) Needs() bool {
-	if !p.Process {
-		return false
-	}
-	down := slices.ContainsFunc(p.Replicas, func(r Replica) bool { return r.State != "ready" })
-	return down || p.State != "ready" || p.Breaker == "open" || p.Log != nil && (p.Log.Paused() || p.Log.StuckAt > 0)
-}
-
-// Ready reports whether it takes calls.
-func (p *Plugin) Ready() bool { return p.State == "ready" }
-
 // pluginsPage lists the plugins.
 type pluginsPage struct {
-	Rows   []Plugin
+	Rows   []status.Plugin
 	Config Config
 }
 
@@ -86,7 +36,7 @@ func (c *Console) listPlugins(w http.ResponseWriter, _ *http.Request, v *visit) 
 }
 
 // plugin is the one that the address names, or nil when the answer is written.
-func (c *Console) plugin(w http.ResponseWriter, r *http.Request, v *visit) *Plugin {
+func (c *Console) plugin(w http.ResponseWriter, r *http.Request, v *visit) *status.Plugin {
 	for _, p := range c.set.Plugins.Plugins() {
 		if p.Name == r.PathValue("name") {
 			return &p
@@ -100,20 +50,20 @@ func (c *Console) askResume(w http.ResponseWriter, r *http.Request, v *visit) {
 	p := c.plugin(w, r, v)
 	switch {
 	case p == nil:
-	case !p.Needs():
+	case !p.NeedsResume():
 		c.refuse(w, v, http.StatusConflict, "Nothing to resume", "This plugin is "+p.State+": there is nothing to resume.")
 	default:
 		c.renderResume(w, v, http.StatusOK, p, nil)
 	}
 }
 
-func (c *Console) renderResume(w http.ResponseWriter, v *visit, status int, p *Plugin, err error) {
+func (c *Console) renderResume(w http.ResponseWriter, v *visit, code int, p *status.Plugin, err error) {
 	out := view{Title: "Resume a plugin", Visit: v, Page: p}
 	if err != nil {
-		status, out.Error = c.statusOf(err)
+		code, out.Error = c.statusOf(err)
 		out.Field = fieldOf(err)
 	}
-	c.render(w, status, "resume", out)
+	c.render(w, code, "resume", out)
 }
 
 func (c *Console) resumePlugin(w http.ResponseWriter, r *http.Request, v *visit) {
@@ -142,7 +92,7 @@ func (c *Console) resumePlugin(w http.ResponseWriter, r *http.Request, v *visit)
 
 // skipOf says whether the record is left out at which the subscriber is stuck: that one which the form showed, no
 // other.
-func skipOf(f form, p *Plugin) (bool, error) {
+func skipOf(f form, p *status.Plugin) (bool, error) {
 	text, err := f.one("skip")
 	if err != nil || text == "" {
 		return false, err
@@ -152,7 +102,7 @@ func skipOf(f form, p *Plugin) (bool, error) {
 	case err != nil || n == 0:
 		return false, sdk.FieldErrf(sdk.CodeInvalidField, "skip",
 			"The form does not say which record is left out. Nothing was done.")
-	case p.Log == nil || p.Log.StuckAt != n:
+	case p.Subscriber == nil || p.Subscriber.StuckAt != n:
 		return false, sdk.FieldErrf(sdk.CodeConflict, "skip",
 			"The plugin is not stuck at record %d any more. Nothing was done; look at it as it is now.", n)
 	}

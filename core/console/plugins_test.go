@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -24,16 +25,16 @@ func TestNoPluginsTeaches(t *testing.T) {
 var hashed = "sha256:" + strings.Repeat("ab", 32)
 
 // someplugins are plugins in the states that an operator has to tell apart.
-func someplugins() []Plugin {
-	return []Plugin{
-		{Name: "entitle", Kind: "authorizer", State: "ready", Version: "1.2.0", Digest: hashed, Process: true, Breaker: "closed", Calls: 1234, Errors: 5, Starts: 3,
-			Replicas: []Replica{{State: "ready", Pid: 4711, Crashes: 1}, {State: "ready", Pid: 4712}}},
-		{Name: "half", Kind: "authorizer", State: "ready", Process: true, Breaker: "closed", Replicas: []Replica{{State: "ready", Pid: 1}, {State: "quarantined", Why: "5 crashes in 10m0s", Crashes: 5}}},
-		{Name: "open", Kind: "authorizer", State: "ready", Process: true, Breaker: "open", Replicas: []Replica{{State: "ready", Pid: 1}}},
+func someplugins() []status.Plugin {
+	return []status.Plugin{
+		{Name: "entitle", Kind: "authorizer", State: "ready", Version: "1.2.0", Digest: hashed, Breaker: "closed", Calls: 1234, Errors: 5, Starts: 3,
+			Replicas: []status.Replica{{State: "ready", Pid: 4711, Crashes: 1}, {State: "ready", Pid: 4712}}},
+		{Name: "half", Kind: "authorizer", State: "ready", Breaker: "closed", Replicas: []status.Replica{{State: "ready", Pid: 1}, {State: "quarantined", Detail: "5 crashes in 10m0s", Crashes: 5}}},
+		{Name: "open", Kind: "authorizer", State: "ready", Breaker: "open", Replicas: []status.Replica{{State: "ready", Pid: 1}}},
 		{Name: "secrets", Kind: "scanner", State: "ready", Version: "2.0.0", Digest: hashed, Calls: 9},
-		{Name: "siem", Kind: "subscriber", State: "ready", Process: true, Starts: 1, Replicas: []Replica{{State: "ready", Pid: 7}},
-			Log: &Subscriber{State: "paused", Why: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76, LagRecords: 1000,
-				LagBytes: 65536, Lag: 90 * time.Second, StuckAt: 77}},
+		{Name: "siem", Kind: "subscriber", State: "ready", Starts: 1, Replicas: []status.Replica{{State: "ready", Pid: 7}},
+			Subscriber: &status.Subscriber{State: "paused", Detail: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76, LagRecords: 1000,
+				LagBytes: 65536, LagSeconds: 90, StuckAt: 77}},
 	}
 }
 
@@ -129,7 +130,7 @@ func TestResumeSkipsWhatWasShown(t *testing.T) {
 	d.c.set.State = slowly{d.state, func() {
 		for i := range d.rack.plugins {
 			if p := &d.rack.plugins[i]; p.Name == "siem" {
-				p.Log = &Subscriber{State: "paused", StuckAt: 500}
+				p.Subscriber = &status.Subscriber{State: "paused", StuckAt: 500}
 			}
 		}
 	}}

@@ -201,7 +201,8 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 	}
 	cmd := &store.ApproveAction{ID: in.ID, Idem: idempotency(r, "action_approval/"+in.ID),
 		Approve: store.Approve{ApproveCall: store.ApproveCall{Token: in.Token, Key: r.Key, By: r.Who, Yes: yes,
-			Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(), Told: toldOf}},
+			Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
+			Told: toldOf}},
 		Answer: func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) }}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err

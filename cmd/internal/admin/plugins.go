@@ -7,6 +7,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/status"
 )
 
 // Plugins are the subcommands of `yett plugin` that ask a running server.
@@ -27,7 +28,7 @@ func pluginStatus() *cobra.Command {
 				return err
 			}
 			return t.with(func(c *admin.Client) error {
-				var list []admin.PluginRow
+				var list []status.Plugin
 				if err := c.Do(cmd.Context(), "GET", "/plugins", nil, &list); err != nil {
 					return err
 				}
@@ -37,9 +38,9 @@ func pluginStatus() *cobra.Command {
 				}
 				return out.Print(cmd.OutOrStdout(), rows, false,
 					[]string{"NAME", "KIND", "STATE", "CALLS", "ERRORS", "LAG", "DETAIL"}, func(row any) []string {
-						r := row.(admin.PluginRow)
+						r := row.(status.Plugin)
 						lag, detail := "-", r.Detail
-						if f := r.Follower; f != nil {
+						if f := r.Subscriber; f != nil {
 							lag = fmt.Sprint(f.LagRecords)
 							detail += "; " + f.State
 							if f.Detail != "" {

@@ -87,9 +87,10 @@ var allowed = []row{
 	{pkg: "core/sockd", ours: []string{"config", "core/edge", "core/peer", "core/confine", "sdk", "sdk/wire", "sdk/exact", "core/ops", "core/store"}, others: []string{"golang.org/x/sys", "golang.org/x/time"},
 		why: "a transport knows operations and the nouns Key and Who; the kernel's calls tell how full a socket is and " +
 			"who is at its other end, and whether a gateway started it"},
-	{pkg: "core/console", ours: []string{"core/edge", "sdk", "sdk/wire", "core/ops", "core/store"}, others: []string{"golang.org/x/crypto"},
+	{pkg: "core/status", why: "what operators are told of a plugin is declared once; it asks nobody"},
+	{pkg: "core/console", ours: []string{"core/edge", "core/status", "sdk", "sdk/wire", "core/ops", "core/store"}, others: []string{"golang.org/x/crypto"},
 		why: "pages for people run the same operations as every client; only it knows passwords"},
-	{pkg: "core/admin", ours: []string{"core/edge", "core/peer", "core/confine", "sdk", "sdk/wire", "core/ops", "core/store", "core/audit"}, others: []string{"golang.org/x/sys"},
+	{pkg: "core/admin", ours: []string{"core/edge", "core/status", "core/peer", "core/confine", "sdk", "sdk/wire", "core/ops", "core/store", "core/audit"}, others: []string{"golang.org/x/sys"},
 		why: "a transport for operators on the machine, and the log's export; whoever is confined is no operator"},
 	{pkg: "core/obs", ours: []string{"core/edge", "sdk"}, others: []string{"github.com/prometheus/client_golang"}, why: "metrics know codes, not operations"},
 
@@ -119,7 +120,7 @@ var allowed = []row{
 	{pkg: "cmd/internal/cli", ours: []string{"config", "scanners", "sdk", "sdk/wire"}, others: []string{"github.com/spf13/cobra", "go.yaml.in/yaml/v3", "golang.org/x/sys"},
 		why: "every command prints, fails and finds its configuration in one way; it knows no command"},
 	{pkg: "cmd/internal/release", ours: []string{"core/pin"}, why: "a release is built from outside of what it holds"},
-	{pkg: "cmd/internal/admin", ours: []string{"cmd/internal/cli", "config", "core/admin", "core/audit", "core/datadir", "core/regular", "core/store", "sdk", "sdk/client", "sdk/exact", "sdk/wire"},
+	{pkg: "cmd/internal/admin", ours: []string{"cmd/internal/cli", "config", "core/admin", "core/audit", "core/datadir", "core/regular", "core/status", "core/store", "sdk", "sdk/client", "sdk/exact", "sdk/wire"},
 		others: []string{"github.com/spf13/cobra"},
 		why:    "operators reach a running server by its admin socket or API, and read what a stopped one left"},
 	{pkg: "cmd/internal/author", ours: []string{"cmd/internal/cli", "config", "core/chain", "core/confine", "core/loaded", "cmd/internal/author/conform", "cmd/internal/author/kit", "core/prefilter", "core/regular", "core/rules", "core/testkit", "core/trust",
