@@ -263,7 +263,7 @@ func schemaOf(t reflect.Type, schemas object) object {
 	if t == reflect.TypeFor[exact.Value]() {
 		return object{"type": "object", "additionalProperties": true}
 	}
-	if t == reflect.TypeFor[[]byte]() {
+	if t == reflect.TypeFor[[]byte]() || t == reflect.TypeFor[json.RawMessage]() {
 		return object{} // JSON as it is
 	}
 	switch t.Kind() {
