@@ -8,6 +8,7 @@ import (
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // Submission is a call in the words of the actions API.
@@ -19,39 +20,11 @@ type Submission struct {
 	Context   any // as Call.Args
 }
 
-// Action is one call that is followed from its decision to its result. Members that are null are "" or nil here.
+// Action is one call that is followed from its decision to its result. Members that are null are "" or nil here. A
+// server that is older or newer than this client may also give it the status pending_decision or timeout.
 type Action struct {
-	ID        string          `json:"id"`
-	AgentID   string          `json:"agent_id"`
-	Tool      string          `json:"tool"`
-	Operation string          `json:"operation"`
-	Params    json.RawMessage `json:"params"`
-	Context   json.RawMessage `json:"context"`
-	// pending_decision allowed denied pending_approval approved executing succeeded failed timeout
-	Status         string          `json:"status"`
-	Decision       string          `json:"decision"` // allow deny require_approval
-	Reason         string          `json:"reason"`   // "expired" with status denied: nobody approved in time
-	RiskLevel      string          `json:"risk_level"`
-	ApprovalToken  string          `json:"approval_token"`
-	PolicyVersion  string          `json:"policy_version"`
-	CreatedAt      string          `json:"created_at"`
-	UpdatedAt      string          `json:"updated_at"`
-	Outcome        string          `json:"outcome"` // EXECUTE ABSTAIN HALT
-	ReasonCode     string          `json:"reason_code"`
-	ReasonDetails  json.RawMessage `json:"reason_details"`
-	RequestHash    string          `json:"request_hash"`
-	PolicyHash     string          `json:"policy_hash"`
-	RuntimeVersion string          `json:"runtime_version"`
-	ProfileID      string          `json:"profile_id"`
-	ProfileVersion string          `json:"profile_version"`
-	ProfileHash    string          `json:"profile_hash"`
-	ProvenanceID   string          `json:"provenance_id"`
-	JSExample      string          `json:"js_example"`
-	PythonExample  string          `json:"python_example"`
-	Digest         string          `json:"digest"`   // until it has ended: names the call as it stands
-	Modified       bool            `json:"modified"` // an approver has changed the params: run the call with Params
-	Repeat         bool            `json:"repeat"`   // the answer to what was sent before
-	started        bool
+	wire.Action
+	started bool
 }
 
 // MayRun reports whether the action was started: only for the answer of StartAction. An allowed or approved action has

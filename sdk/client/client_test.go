@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -254,6 +255,32 @@ func TestActions(t *testing.T) {
 	}
 }
 
+// TestActionIsReadWhole: what a server writes of an action reaches the client, member by member.
+func TestActionIsReadWhole(t *testing.T) {
+	want := wire.Action{Status: "succeeded", Params: json.RawMessage(`{"n":1.50}`), Context: json.RawMessage(`{}`),
+		Modified: true, Repeat: true,
+		ReasonDetails: wire.ActionDetails{DecisionID: "dec_1", RuleID: "r", Message: "m", Retry: &wire.Retry{}},
+		Result: &wire.ActionResult{Success: true, Value: json.RawMessage(`[1.0]`), Outcome: "PASS",
+			ReasonCode: "OK", Error: "e", Withheld: "w"},
+		ParamsWithheld:  &wire.Withheld{Cause: "timeout", Scanner: "s"},
+		ContextWithheld: &wire.Withheld{Cause: "error"}}
+	v := reflect.ValueOf(&want).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.IsZero() && f.Kind() == reflect.String {
+			f.SetString("the " + v.Type().Field(i).Name)
+		}
+		if v.Field(i).IsZero() {
+			t.Fatalf("%s is not set", v.Type().Field(i).Name)
+		}
+	}
+	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, string(want.AppendJSON(nil))) })
+	c, _ := newClient(t, Options{URL: f.URL})
+	got, err := c.GetAction(waitCtx(t), want.ID)
+	if err != nil || !reflect.DeepEqual(got.Action, want) {
+		t.Errorf("%v\ngot  %+v\nwant %+v", err, got, want)
+	}
+}
+
 func TestActionsAreReadStrictly(t *testing.T) {
 	body := ""
 	f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, body) })
@@ -262,7 +289,8 @@ func TestActionsAreReadStrictly(t *testing.T) {
 	for _, body = range []string{strings.Replace(actionText, "STATUS", "running", 1),
 		strings.Replace(strings.Replace(actionText, "STATUS", "executing", 1), "act_1", "act_2", 1), `{}`, `[]`,
 		actionText[:40]} {
-		if a, err := c.StartAction(ctx, &Action{ID: "act_1", Digest: "d"}); !errors.Is(err, ErrMalformed) || a.MayRun() {
+		a, err := c.StartAction(ctx, &Action{Action: wire.Action{ID: "act_1", Digest: "d"}})
+		if !errors.Is(err, ErrMalformed) || a.MayRun() {
 			t.Errorf("%.60s: %+v, %v", body, a, err)
 		}
 	}
@@ -273,8 +301,8 @@ func TestActionsAreReadStrictly(t *testing.T) {
 		}
 	}
 	before := len(f.requests())
-	for _, shown := range []*Action{nil, {ID: "act_1"}, {ID: "act_1", Status: "allowed"},
-		{ID: "act_1", Status: "approved"}} {
+	for _, shown := range []*Action{nil, {Action: wire.Action{ID: "act_1"}},
+		{Action: wire.Action{ID: "act_1", Status: "allowed"}}, {Action: wire.Action{ID: "act_1", Status: "approved"}}} {
 		if a, err := c.StartAction(ctx, shown); !errors.Is(err, ErrInvalid) || a.MayRun() {
 			t.Errorf("%+v is started: %v", shown, err)
 		}

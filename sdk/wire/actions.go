@@ -3,6 +3,7 @@ package wire
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
@@ -46,47 +47,47 @@ func ProvenanceID(requestHash, policyHash, profileHash, runtimeVersion string) s
 
 // ActionResult is how an action ended.
 type ActionResult struct {
-	Success    bool   `json:"success"`
-	Error      string `json:"error" yett:"null" doc:"What went wrong, secrets masked."`
-	Value      []byte `json:"value" yett:"null" doc:"The result as it is kept, secrets masked; any JSON. null if none was sent or it is withheld."`
-	Outcome    string `json:"outcome" yett:"null" doc:"What the scan chain said of the result: PASS, WARNED, REDACTED or DENIED."`
-	ReasonCode string `json:"reason_code" yett:"null"`
-	Withheld   string `json:"withheld" yett:"null" doc:"Why the result is not kept."`
+	Success    bool            `json:"success"`
+	Error      string          `json:"error" yett:"null" doc:"What went wrong, secrets masked."`
+	Value      json.RawMessage `json:"value" yett:"null" doc:"The result as it is kept, secrets masked; any JSON. null if none was sent or it is withheld."`
+	Outcome    string          `json:"outcome" yett:"null" doc:"What the scan chain said of the result: PASS, WARNED, REDACTED or DENIED."`
+	ReasonCode string          `json:"reason_code" yett:"null"`
+	Withheld   string          `json:"withheld" yett:"null" doc:"Why the result is not kept."`
 }
 
-// Action is one submitted action. Members that do not apply are null.
+// Action is one submitted action. Members that do not apply are null: "" or nil here. Clients read the same type.
 type Action struct {
-	ID             string        `json:"id"`
-	AgentID        string        `json:"agent_id"`
-	Tool           string        `json:"tool"`
-	Operation      string        `json:"operation"`
-	Params         []byte        `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission. Those of the approver, once one has changed them."`
-	Context        []byte        `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
-	Status         string        `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
-	Decision       string        `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
-	Reason         string        `json:"reason" yett:"null" doc:"Why it was denied. expired: an approval or a permit ran out."`
-	RiskLevel      string        `json:"risk_level" doc:"low, medium or high."`
-	ApprovalToken  string        `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists. Another one each time that an approver changes the params."`
-	PolicyVersion  string        `json:"policy_version"`
-	CreatedAt      string        `json:"created_at"`
-	UpdatedAt      string        `json:"updated_at"`
-	Outcome        string        `json:"outcome" doc:"EXECUTE, ABSTAIN or HALT."`
-	ReasonCode     string        `json:"reason_code"`
-	ReasonDetails  ActionDetails `json:"reason_details"`
-	RequestHash    string        `json:"request_hash"`
-	PolicyHash     string        `json:"policy_hash"`
-	RuntimeVersion string        `json:"runtime_version"`
-	ProfileID      string        `json:"profile_id" yett:"null"`
-	ProfileVersion string        `json:"profile_version" yett:"null"`
-	ProfileHash    string        `json:"profile_hash" yett:"null"`
-	ProvenanceID   string        `json:"provenance_id"`
-	JSExample      string        `json:"js_example" yett:"null" doc:"How to go on, in JavaScript."`
-	PythonExample  string        `json:"python_example" yett:"null" doc:"How to go on, in Python."`
-	ExpiresAt      string        `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
-	Result         *ActionResult `json:"result" yett:"null"`
-	Digest         string        `json:"digest" yett:"null" doc:"Until the action has ended: names the call as it stands, for a sign-off or a start."`
-	Modified       bool          `json:"modified,omitempty" doc:"An approver has changed the params. Run the call with these params, never with those that were submitted."`
-	Repeat         bool          `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
+	ID             string          `json:"id"`
+	AgentID        string          `json:"agent_id"`
+	Tool           string          `json:"tool"`
+	Operation      string          `json:"operation"`
+	Params         json.RawMessage `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission. Those of the approver, once one has changed them."`
+	Context        json.RawMessage `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
+	Status         string          `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
+	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
+	Reason         string          `json:"reason" yett:"null" doc:"Why it was denied. expired: an approval or a permit ran out."`
+	RiskLevel      string          `json:"risk_level" doc:"low, medium or high."`
+	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists. Another one each time that an approver changes the params."`
+	PolicyVersion  string          `json:"policy_version"`
+	CreatedAt      string          `json:"created_at"`
+	UpdatedAt      string          `json:"updated_at"`
+	Outcome        string          `json:"outcome" doc:"EXECUTE, ABSTAIN or HALT."`
+	ReasonCode     string          `json:"reason_code"`
+	ReasonDetails  ActionDetails   `json:"reason_details"`
+	RequestHash    string          `json:"request_hash"`
+	PolicyHash     string          `json:"policy_hash"`
+	RuntimeVersion string          `json:"runtime_version"`
+	ProfileID      string          `json:"profile_id" yett:"null"`
+	ProfileVersion string          `json:"profile_version" yett:"null"`
+	ProfileHash    string          `json:"profile_hash" yett:"null"`
+	ProvenanceID   string          `json:"provenance_id"`
+	JSExample      string          `json:"js_example" yett:"null" doc:"How to go on, in JavaScript."`
+	PythonExample  string          `json:"python_example" yett:"null" doc:"How to go on, in Python."`
+	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
+	Result         *ActionResult   `json:"result" yett:"null"`
+	Digest         string          `json:"digest" yett:"null" doc:"Until the action has ended: names the call as it stands, for a sign-off or a start."`
+	Modified       bool            `json:"modified,omitempty" doc:"An approver has changed the params. Run the call with these params, never with those that were submitted."`
+	Repeat         bool            `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither kept nor shown. The action stands all the same."`
 	ContextWithheld *Withheld `json:"context_withheld,omitempty" doc:"Why context is neither kept nor shown."`
