@@ -33,8 +33,8 @@ func someplugins() []status.Plugin {
 		{Name: "open", Kind: "authorizer", State: "ready", Breaker: "open", Replicas: []status.Replica{{State: "ready", Pid: 1}}},
 		{Name: "secrets", Kind: "scanner", State: "ready", Version: "2.0.0", Digest: hashed, Calls: 9},
 		{Name: "siem", Kind: "subscriber", State: "ready", Starts: 1, Replicas: []status.Replica{{State: "ready", Pid: 7}},
-			Subscriber: &status.Subscriber{State: "paused", Detail: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76, LagRecords: 1000,
-				LagBytes: 65536, LagSeconds: 90, StuckAt: 77}},
+			Subscriber: &status.Subscriber{State: "paused", Detail: "record 77 failed 5 times: <b>no</b>\u202e", Cursor: 76,
+				LagRecords: 1000, LagBytes: 65536, LagSeconds: 90, StuckAt: 77}},
 	}
 }
 

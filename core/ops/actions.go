@@ -27,7 +27,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 		return nil, err
 	}
 	raw := rawCall{params: compact(in.Params), context: compact(in.Context)}
-	n := &store.NewAction{Action: store.Action{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation,
+	n := &store.NewAction{Action: store.ActionRow{ID: s.ids.id("act_"), Tool: in.Tool, Operation: in.Operation,
 		RequestHash: hash, RuntimeVersion: s.set.Version}}
 	s.keepCall(r, in, raw, n)
 	r.End()
@@ -164,7 +164,7 @@ func (s *Service) StartAction(r *Request, in *wire.ActionStartRequest) (*wire.Ac
 }
 
 // realCall parses the call that was submitted: what is kept, or what of it is in memory because it was masked.
-func (s *Service) realCall(a *store.Action, now time.Time, doc *exact.Doc) error {
+func (s *Service) realCall(a *store.ActionRow, now time.Time, doc *exact.Doc) error {
 	call := rawCall{params: a.Params, context: a.Context}
 	if a.ParamsMasked || a.ContextMasked {
 		raw, ok := s.raws.get(a.ID, now)
@@ -203,7 +203,7 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 		Approve: store.Approve{ApproveCall: store.ApproveCall{Token: in.Token, Key: r.Key, By: r.Who, Yes: yes,
 			Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
 			Told: toldOf}},
-		Answer: func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) }}
+		Answer: func(a *store.ActionRow) []byte { return s.shown(a, true).AppendJSON(nil) }}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
 	}

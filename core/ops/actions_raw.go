@@ -38,7 +38,7 @@ type held struct {
 
 // rawUntil is how long an action's call may be needed: until the time to start it is over, wherever its approval
 // stands.
-func rawUntil(a *store.Action, now time.Time) time.Time {
+func rawUntil(a *store.ActionRow, now time.Time) time.Time {
 	if a.DeferExpires.After(now) {
 		now = a.DeferExpires
 	}

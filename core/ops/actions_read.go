@@ -131,7 +131,7 @@ func eventID(e *store.ActionEvent, action string) string {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // shown is an action as clients see it. The token is for the asking key and for approvers, while the action is pending.
-func (s *Service) shown(a *store.Action, token bool) *wire.Action {
+func (s *Service) shown(a *store.ActionRow, token bool) *wire.Action {
 	out := &wire.Action{ID: a.ID, AgentID: a.AgentID, Tool: a.Tool, Operation: a.Operation, Params: []byte(a.Params),
 		Context: []byte(a.Context), Status: a.Status, Reason: a.Reason, RiskLevel: a.Risk, PolicyVersion: a.Policy,
 		CreatedAt: stamp(a.Created), UpdatedAt: stamp(a.Updated), ReasonCode: a.Code,

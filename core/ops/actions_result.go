@@ -31,7 +31,7 @@ func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.
 	}
 	a := &read.Out
 	cmd := &store.FinishAction{Key: r.Key, By: r.Who, ID: a.ID, Idem: idempotency(r, "action_result/"+a.ID),
-		Answer: func(a *store.Action) []byte { return s.shown(a, true).AppendJSON(nil) },
+		Answer: func(a *store.ActionRow) []byte { return s.shown(a, true).AppendJSON(nil) },
 		Result: store.ActionResult{Success: *in.Success}}
 	if a.Status == store.ActionExecuting { // else the command says no, or has an answer from before
 		cmd.Result.Error = s.keptError(r, a, in.Error)
@@ -50,7 +50,7 @@ func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.
 }
 
 // keptError is the client's text without what the scanners find in it.
-func (s *Service) keptError(r *Request, a *store.Action, text string) string {
+func (s *Service) keptError(r *Request, a *store.ActionRow, text string) string {
 	if text == "" {
 		return ""
 	}
@@ -70,7 +70,7 @@ func (s *Service) keptError(r *Request, a *store.Action, text string) string {
 }
 
 // scanResult runs the scan chain over a result and fills in what is kept of it, and the record of the scan.
-func (s *Service) scanResult(r *Request, a *store.Action, v exact.Value, cmd *store.FinishAction) {
+func (s *Service) scanResult(r *Request, a *store.ActionRow, v exact.Value, cmd *store.FinishAction) {
 	gen := s.pin()
 	defer gen.unpin()
 	in := &chain.Input{Text: v.Raw(), ToolID: a.ToolID, AgentID: a.AgentID, KeyID: r.Key.ID,

@@ -67,7 +67,7 @@ type Kills interface {
 type Actions interface {
 	// Actions lists actions, newest first. next is the Before of the page that follows, "" when there is none. All that it
 	// has seen is on disk when it returns.
-	Actions(ctx context.Context, q *store.ActionQuery) (page []*store.Action, next string, err error)
+	Actions(ctx context.Context, q *store.ActionQuery) (page []*store.ActionRow, next string, err error)
 }
 
 // Observer counts operations.

@@ -168,7 +168,7 @@ type elsewhere struct {
 	next, before string
 }
 
-func (s *elsewhere) Actions(_ context.Context, q *store.ActionQuery) ([]*store.Action, string, error) {
+func (s *elsewhere) Actions(_ context.Context, q *store.ActionQuery) ([]*store.ActionRow, string, error) {
 	s.before = q.Before
 	return nil, s.next, nil
 }

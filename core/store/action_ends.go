@@ -12,7 +12,7 @@ type ReadAction struct {
 	ID   string
 	Mine bool // only an action of this key
 
-	Out Action
+	Out ActionRow
 }
 
 func (c *ReadAction) apply(tx *tx) error {
@@ -31,7 +31,7 @@ func (c *ReadAction) apply(tx *tx) error {
 }
 
 // visible is an action of an agent that the key sees.
-func (tx *tx) visible(k *Key, id string) (*Action, error) {
+func (tx *tx) visible(k *Key, id string) (*ActionRow, error) {
 	a, err := tx.whole(id)
 	if err != nil {
 		return nil, err
@@ -47,9 +47,9 @@ type ApproveAction struct {
 	ID      string
 	Approve Approve      // with the token that the caller sent
 	Idem    *Idempotency // nil without an Idempotency-Key
-	Answer  func(a *Action) []byte
+	Answer  func(a *ActionRow) []byte
 
-	Out  Action
+	Out  ActionRow
 	sent string // the token, before it was made that of the deferred call
 }
 
@@ -103,7 +103,7 @@ func (c *ApproveAction) answer(tx *tx) error {
 }
 
 // repeats reports whether the action's deferred call has ended with this answer already.
-func (c *ApproveAction) repeats(tx *tx, a *Action) bool {
+func (c *ApproveAction) repeats(tx *tx, a *ActionRow) bool {
 	if a.Token == "" || !c.Approve.Shown {
 		return false
 	}
@@ -119,10 +119,10 @@ type FinishAction struct {
 	Result ActionResult
 	Scan   *Scanned // of the result; nil if there was none to scan
 	Idem   *Idempotency
-	Answer func(a *Action) []byte
+	Answer func(a *ActionRow) []byte
 
-	Out Action
-	was Action
+	Out ActionRow
+	was ActionRow
 }
 
 func (c *FinishAction) apply(tx *tx) error {
@@ -174,7 +174,7 @@ func (c *FinishAction) apply(tx *tx) error {
 }
 
 // finishable says why a key may not report the action's end; the action may be nil.
-func (a *Action) finishable(k *Key) error {
+func (a *ActionRow) finishable(k *Key) error {
 	switch {
 	case a == nil || a.KeyID != k.ID || !k.Sees(a.AgentID):
 		return unknownAction()

@@ -15,7 +15,7 @@ import (
 // there is no moment, also after a crash, at which some of them have followed and others have not.
 
 // follow brings the action to the state of its deferred call, which stands gives. d may be nil.
-func (a *Action) follow(d *Defer, stands string) {
+func (a *ActionRow) follow(d *Defer, stands string) {
 	if d == nil || a.Token != d.Token || a.Status != ActionPending && a.Status != ActionApproved {
 		return
 	}
@@ -53,14 +53,14 @@ func (a *Action) follow(d *Defer, stands string) {
 }
 
 // followParams puts the approver's params in place of those that were sent, once the texts are read.
-func (a *Action) followParams(d *Defer) {
+func (a *ActionRow) followParams(d *Defer) {
 	if d != nil && a.Modified && a.Token == d.Token && d.Modified != nil {
 		a.Params = string(d.Modified)
 	}
 }
 
 // waitsFor reports whether the action's row has to be read together with its deferred call.
-func (a *Action) waitsFor() bool {
+func (a *ActionRow) waitsFor() bool {
 	return a.Token != "" && (a.Status == ActionPending || a.Status == ActionApproved)
 }
 

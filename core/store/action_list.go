@@ -36,7 +36,7 @@ type ActionQuery struct {
 	Sees                func(agent string) bool
 }
 
-func (q *ActionQuery) fits(a *Action) bool {
+func (q *ActionQuery) fits(a *ActionRow) bool {
 	return q.Sees(a.AgentID) && (q.Agent == "" || a.AgentID == q.Agent) &&
 		(q.Tool == "" || a.Tool == q.Tool || a.ToolID == q.Tool) && (q.Status == "" || a.Status == q.Status)
 }
@@ -44,7 +44,7 @@ func (q *ActionQuery) fits(a *Action) bool {
 // Actions lists actions as they are on disk. next is the Before of the page that follows, "" when there is none; a page
 // may be shorter than its limit and still have one. Safe for concurrent use: it never waits for the sequencer while it
 // reads, but returns only when all that it has seen is durable.
-func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*Action, next string, err error) {
+func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*ActionRow, next string, err error) {
 	prefix := []byte{prefixAction, 'r'}
 	if q.Agent != "" {
 		prefix = keyAgentAction(q.Agent, "")
@@ -64,7 +64,7 @@ func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*Action, ne
 	return page, next, s.Commit(ctx, settled{})
 }
 
-func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*Action, next string, err error) {
+func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*ActionRow, next string, err error) {
 	now, offset, size, last := s.set.Now(), q.Offset, 0, ""
 	rows, defers := 0, map[string]*Defer{}
 	for ok := it.Last(); ok; ok = it.Prev() {
@@ -79,7 +79,7 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 				return nil, "", errors.Join(err, errors.New("an action has an index and no row"))
 			}
 		}
-		stored := &Action{}
+		stored := &ActionRow{}
 		if err := json.Unmarshal(row, stored); err != nil {
 			return nil, "", err
 		}

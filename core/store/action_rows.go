@@ -47,8 +47,9 @@ const ActionExpired = "expired"
 // ActionSpent is the reason of an action whose approval permitted another call.
 const ActionSpent = "its approval was spent by another call"
 
-// Action is one submitted action. Params, context and result are kept without the secrets that were found in them.
-type Action struct {
+// ActionRow is one submitted action as it is stored: wire.Action is what clients see of it. Params, context and result
+// are kept without the secrets that were found in them.
+type ActionRow struct {
 	ID            string `json:"id"`
 	KeyID         string `json:"key_id"`
 	AgentID       string `json:"agent_id"`
@@ -114,7 +115,7 @@ type ActionResult struct {
 }
 
 // At is the action as it is at that time: what was permitted and not started in time is denied.
-func (a *Action) At(now time.Time) *Action {
+func (a *ActionRow) At(now time.Time) *ActionRow {
 	out := *a
 	if out.waits() && now.Sub(out.Decided) >= ActionFor {
 		out.Status, out.Reason = ActionDenied, ActionExpired
@@ -123,7 +124,7 @@ func (a *Action) At(now time.Time) *Action {
 }
 
 // waits reports whether the action could be started.
-func (a *Action) waits() bool { return a.Status == ActionAllowed || a.Status == ActionApproved }
+func (a *ActionRow) waits() bool { return a.Status == ActionAllowed || a.Status == ActionApproved }
 
 // RiskOf is the risk_level of a decision: the rule's priority when it has one, else by its effect.
 func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
@@ -139,7 +140,7 @@ func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
 }
 
 // take writes a decision into the action.
-func (a *Action) take(c *Decide, now time.Time) {
+func (a *ActionRow) take(c *Decide, now time.Time) {
 	d := &c.Out
 	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason,
 		d.RuleID, d.Message, d.DecisionID, d.GrantID
@@ -157,7 +158,7 @@ func (a *Action) take(c *Decide, now time.Time) {
 
 // action is the action with that id as it will be after this batch, or nil, and the deferred call that it waits for, or
 // nil.
-func (tx *tx) action(id string) (*Action, *Defer, error) {
+func (tx *tx) action(id string) (*ActionRow, *Defer, error) {
 	row, found, err := tx.pendingGet(keyAction(id))
 	if err != nil {
 		return nil, nil, unavailable(err)
@@ -165,7 +166,7 @@ func (tx *tx) action(id string) (*Action, *Defer, error) {
 	if !found {
 		return nil, nil, nil
 	}
-	a := &Action{}
+	a := &ActionRow{}
 	if err := json.Unmarshal(row, a); err != nil {
 		return nil, nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read action", Err: err}
 	}
@@ -182,7 +183,7 @@ func (tx *tx) action(id string) (*Action, *Defer, error) {
 	return a, d, nil
 }
 
-func (tx *tx) putAction(a *Action) {
+func (tx *tx) putAction(a *ActionRow) {
 	row, err := json.Marshal(a)
 	tx.keep(err)
 	tx.setFresh(keyAction(a.ID), row)
@@ -202,7 +203,7 @@ func (tx *tx) setFresh(key, row []byte) {
 }
 
 // whole is action with its texts.
-func (tx *tx) whole(id string) (*Action, error) {
+func (tx *tx) whole(id string) (*ActionRow, error) {
 	a, d, err := tx.action(id)
 	if err != nil || a == nil {
 		return a, err
@@ -226,7 +227,7 @@ func (tx *tx) whole(id string) (*Action, error) {
 
 // texts are what of an action may be large. They have a row of their own, which is written seldom and as it is: nobody
 // waits for the sequencer to encode them again at every step of the action.
-func (a *Action) texts() []byte {
+func (a *ActionRow) texts() []byte {
 	parts := []string{a.Params, a.Context}
 	if a.Result != nil {
 		parts = append(parts, a.Result.Value)
@@ -238,7 +239,7 @@ func (a *Action) texts() []byte {
 	return row
 }
 
-func (a *Action) setTexts(row []byte) error {
+func (a *ActionRow) setTexts(row []byte) error {
 	into := []*string{&a.Params, &a.Context}
 	if a.Result != nil {
 		into = append(into, &a.Result.Value)
@@ -254,7 +255,7 @@ func (a *Action) setTexts(row []byte) error {
 }
 
 // happened adds an event that comes from the record just written.
-func (tx *tx) happened(a *Action, typ string, by Who, code, reason string) {
+func (tx *tx) happened(a *ActionRow, typ string, by Who, code, reason string) {
 	hash := tlog.RecordHash(tx.records[tx.start+4:])
 	seq := tx.q.tree.Size()
 	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]),

@@ -15,10 +15,10 @@ type StartAction struct {
 	Idem  *[16]byte // hash of key, action and Idempotency-Key
 	Shown string    // the digest that the caller was shown, "" if it does not say
 
-	Out   Action
+	Out   ActionRow
 	Again bool // Out is what an earlier start with the same Idempotency-Key has answered
-	a     *Action
-	was   Action // before the start
+	a     *ActionRow
+	was   ActionRow // before the start
 	c     *Decide
 }
 
@@ -50,7 +50,7 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 }
 
 // again finds the start that had the same Idempotency-Key. A stricter answer of today wins over it.
-func (n *StartAction) again(tx *tx, c *Decide, a *Action) (bool, error) {
+func (n *StartAction) again(tx *tx, c *Decide, a *ActionRow) (bool, error) {
 	if n.Idem == nil || a == nil || a.KeyID != c.Key.ID || a.Status != ActionExecuting {
 		return false, nil
 	}
@@ -67,7 +67,7 @@ func (n *StartAction) again(tx *tx, c *Decide, a *Action) (bool, error) {
 }
 
 // Startable says why a key may not start the action at that time. The action may be nil.
-func (a *Action) Startable(k *Key, now time.Time) error {
+func (a *ActionRow) Startable(k *Key, now time.Time) error {
 	if a == nil || a.KeyID != k.ID || !k.Sees(a.AgentID) {
 		return unknownAction()
 	}

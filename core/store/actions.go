@@ -32,10 +32,10 @@ func unknownAction() *sdk.Error {
 // NewAction makes an action of a decision. A submission that equals one of the same key within ActionTwinFor, or has
 // its Idempotency-Key, makes none: it gives that one, unless today's answer is stricter.
 type NewAction struct {
-	Action Action    // what is known before the decision
+	Action ActionRow // what is known before the decision
 	Idem   *[16]byte // hash of key and Idempotency-Key
 
-	Out  Action
+	Out  ActionRow
 	Twin bool // Out is the action of an earlier submission
 
 	sum   [32]byte

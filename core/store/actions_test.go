@@ -13,16 +13,16 @@ import (
 // submitted is a submission by that key whose chain says v.
 func (r *rig) submitted(k *Key, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
-	c.Action = &NewAction{Action: Action{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`, RequestHash: "h"}}
+	c.Action = &NewAction{Action: ActionRow{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`, RequestHash: "h"}}
 	c.CallID = c.Action.id()
 	c.Names.Hashes = [][16]byte{{byte(r.n), byte(r.n >> 8), 'c'}}
 	return c
 }
 
-func made(c *Decide) *Action { return &c.Action.(*NewAction).Out }
+func made(c *Decide) *ActionRow { return &c.Action.(*NewAction).Out }
 
 // start is the start of an action; the chain says v.
-func (r *rig) start(a *Action, k *Key, args string, v sdk.Verdict) *Decide {
+func (r *rig) start(a *ActionRow, k *Key, args string, v sdk.Verdict) *Decide {
 	c := r.call(k, args, v)
 	c.Action, c.CallID = &StartAction{ID: a.ID}, a.ID
 	if a.Status == ActionApproved {
@@ -31,7 +31,7 @@ func (r *rig) start(a *Action, k *Key, args string, v sdk.Verdict) *Decide {
 	return c
 }
 
-func (r *rig) read(k *Key, id string) *Action {
+func (r *rig) read(k *Key, id string) *ActionRow {
 	r.t.Helper()
 	c := &ReadAction{Key: k, ID: id}
 	r.must(c)
@@ -41,20 +41,20 @@ func (r *rig) read(k *Key, id string) *Action {
 func TestActionFollowsItsDefer(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		do     func(r *rig, k, boss *Key, a *Action)
+		do     func(r *rig, k, boss *Key, a *ActionRow)
 		status string
 		reason string
 		events int
 	}{
-		{"pending", func(*rig, *Key, *Key, *Action) {}, ActionPending, "", 2},
-		{"approved", func(r *rig, _, boss *Key, a *Action) { r.must(r.answer(boss, a.Token, true)) }, ActionApproved, "", 3},
-		{"denied", func(r *rig, _, boss *Key, a *Action) { r.must(r.answer(boss, a.Token, false)) }, ActionDenied, "because", 3},
-		{"expired", func(r *rig, _, _ *Key, _ *Action) { r.clock.advance(5 * time.Minute) }, ActionDenied, ActionExpired, 3},
-		{"approved and expired", func(r *rig, _, boss *Key, a *Action) {
+		{"pending", func(*rig, *Key, *Key, *ActionRow) {}, ActionPending, "", 2},
+		{"approved", func(r *rig, _, boss *Key, a *ActionRow) { r.must(r.answer(boss, a.Token, true)) }, ActionApproved, "", 3},
+		{"denied", func(r *rig, _, boss *Key, a *ActionRow) { r.must(r.answer(boss, a.Token, false)) }, ActionDenied, "because", 3},
+		{"expired", func(r *rig, _, _ *Key, _ *ActionRow) { r.clock.advance(5 * time.Minute) }, ActionDenied, ActionExpired, 3},
+		{"approved and expired", func(r *rig, _, boss *Key, a *ActionRow) {
 			r.must(r.answer(boss, a.Token, true))
 			r.clock.advance(5 * time.Minute)
 		}, ActionDenied, ActionExpired, 4},
-		{"its approval was spent elsewhere", func(r *rig, k, boss *Key, a *Action) {
+		{"its approval was spent elsewhere", func(r *rig, k, boss *Key, a *ActionRow) {
 			r.must(r.answer(boss, a.Token, true))
 			r.must(r.redeem(k, "x", a.Token, sdk.Verdict{Effect: sdk.Defer}))
 			r.refused(r.start(r.read(k, a.ID), k, "x", sdk.Verdict{Effect: sdk.Defer}), sdk.CodeConflict)

@@ -192,7 +192,7 @@ func recalled(memo []byte) (*Decision, error) {
 
 // actionStands reports whether an action that was decided before may be answered again: today's answer to the same call
 // is not stricter than what the action shows.
-func (c *Decide) actionStands(tx *tx, a *Action) (bool, error) {
+func (c *Decide) actionStands(tx *tx, a *ActionRow) (bool, error) {
 	switch {
 	case c.verdict.Effect == sdk.Deny || tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil:
 		return a.Status == ActionDenied, nil

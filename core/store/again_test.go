@@ -135,7 +135,7 @@ func TestLimitsCountRepeats(t *testing.T) {
 				case "an action":
 					idem := [16]byte{9}
 					d.Names.Hashes = nil
-					d.Action = &NewAction{Action: Action{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`}, Idem: &idem}
+					d.Action = &NewAction{Action: ActionRow{ID: r.id("act_"), Tool: "tool", Params: `{}`, Context: `{}`}, Idem: &idem}
 				case "a grant":
 					d = r.repeated(agent, 1, "y", waits)
 					d.Grants = []*Grant{g}

@@ -28,7 +28,7 @@ func (d *Defer) Stands() Hash {
 }
 
 // Stands is Defer.Stands for an action.
-func (a *Action) Stands() Hash {
+func (a *ActionRow) Stands() Hash {
 	if a.Modified {
 		return a.ModifiedCall
 	}
@@ -117,7 +117,7 @@ func (d *Defer) unchange(was *Defer) {
 }
 
 // ApprovalToken is what answers the action. It is another one each time that approvers change its params.
-func (a *Action) ApprovalToken() string {
+func (a *ActionRow) ApprovalToken() string {
 	if a.Approval != "" {
 		return a.Approval
 	}

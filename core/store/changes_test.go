@@ -134,14 +134,14 @@ func TestAtMostEightChanges(t *testing.T) {
 func TestActionShowsWhatIsApproved(t *testing.T) {
 	r, agent, ann := cast(t)
 	bob := r.key("bob", nil, "approve")
-	submit := func() *Action {
+	submit := func() *ActionRow {
 		d := r.submitted(agent, "x", waitsForN(2))
 		d.Action.(*NewAction).Action.Params = `{"n":"x"}`
 		d.Action.(*NewAction).Idem = &[16]byte{byte(r.n)}
 		r.must(d)
 		return made(d)
 	}
-	answer := func(a *Action, token string, yes bool) *ApproveAction {
+	answer := func(a *ActionRow, token string, yes bool) *ApproveAction {
 		c := r.answer(bob, token, yes)
 		return &ApproveAction{ID: a.ID, Approve: *c}
 	}

@@ -54,7 +54,7 @@ func (c *Decide) unhide(tx *tx, d *Defer) (needsView bool) {
 
 // unhidden fills in params and context that could not be masked when the action was submitted, if approvers are shown
 // them by now. view reads what approvers are shown.
-func (a *Action) unhidden(d *Defer, view func() ([]byte, error)) error {
+func (a *ActionRow) unhidden(d *Defer, view func() ([]byte, error)) error {
 	if d == nil || a.Token != d.Token || d.Modified != nil {
 		return nil
 	}

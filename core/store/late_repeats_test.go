@@ -52,7 +52,7 @@ func TestLateRepeatsTakeNothingBack(t *testing.T) {
 			l.must(l.start(a, l.agent, `{"to":"me"}`, sdk.Verdict{Effect: sdk.Permit}))
 			return func() Command {
 					return &FinishAction{Key: l.agent, By: system, ID: a.ID, Idem: idem(),
-						Result: ActionResult{Success: true, Value: `1`}, Answer: func(*Action) []byte { return []byte("{}") }}
+						Result: ActionResult{Success: true, Value: `1`}, Answer: func(*ActionRow) []byte { return []byte("{}") }}
 				}, func() bool {
 					a := l.read(l.agent, a.ID)
 					return a.Status == ActionSucceeded && a.Params == "{}" && a.Result != nil && a.Result.Value == "1"

@@ -88,7 +88,7 @@ func (l *laterRig) pending(args string) string {
 	return c.Out.Token
 }
 
-func (l *laterRig) action(args string, effect sdk.Effect) *Action {
+func (l *laterRig) action(args string, effect sdk.Effect) *ActionRow {
 	c := l.submitted(l.agent, args, sdk.Verdict{Effect: effect})
 	c.Defer.TTL = 24 * time.Hour
 	l.must(c)

@@ -91,7 +91,7 @@ func TestApprovalsThatWereOvertaken(t *testing.T) {
 						return yes, yes.Idem
 					}
 					act := &ApproveAction{ID: a.ID, Approve: *yes, Idem: &Idempotency{Hash: [16]byte{1}},
-						Answer: func(a *Action) []byte { return []byte(a.Status) }}
+						Answer: func(a *ActionRow) []byte { return []byte(a.Status) }}
 					return act, act.Idem
 				}
 				first, _ := send()

@@ -199,7 +199,7 @@ func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
 func (c *client) submit(args string) *Decide {
 	d := c.decide(args, sdk.Defer, "")
 	d.CallID = c.id("act")
-	d.Action = &NewAction{Action: Action{ID: d.CallID, Tool: "tool", Params: `{}`, Context: `{}`},
+	d.Action = &NewAction{Action: ActionRow{ID: d.CallID, Tool: "tool", Params: `{}`, Context: `{}`},
 		Idem: &[16]byte{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1], 1}}
 	return d
 }

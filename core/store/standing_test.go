@@ -48,7 +48,7 @@ func (r *rig) looks(agent, boss *Key, token, action string) string {
 	}
 	page, _, err := r.s.Actions(r.t.(*testing.T).Context(),
 		&ActionQuery{Status: want, Limit: 100, Sees: func(string) bool { return true }})
-	if err != nil || !slices.ContainsFunc(page, func(a *Action) bool { return a.ID == action }) {
+	if err != nil || !slices.ContainsFunc(page, func(a *ActionRow) bool { return a.ID == action }) {
 		r.t.Errorf("it is %s, and its action is not listed as %s: %v", d.Status, want, err)
 	}
 	return d.Status
