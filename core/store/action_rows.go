@@ -139,8 +139,8 @@ func RiskOf(v *sdk.Verdict, effect sdk.Effect) string {
 	return "high"
 }
 
-// take writes a decision into the action.
-func (a *ActionRow) take(c *Decide, now time.Time) {
+// applyDecision writes a decision into the action.
+func (a *ActionRow) applyDecision(c *Decide, now time.Time) {
 	d := &c.Out
 	a.Effect, a.Code, a.Reason, a.RuleID, a.Message, a.DecisionID, a.GrantID = d.Effect.String(), d.Code, d.Reason,
 		d.RuleID, d.Message, d.DecisionID, d.GrantID

@@ -114,7 +114,7 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 			tx.remember(prefixRepeat, *n.Idem, RepeatFor, c.Digest, nil)
 		}
 	default:
-		a.take(c, tx.now)
+		a.applyDecision(c, tx.now)
 	}
 	tx.happened(a, startEvent(c.Out.Effect), c.By, c.Out.Code, c.Out.Reason)
 	tx.putAction(a)

@@ -140,7 +140,7 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 	a := n.Action
 	a.KeyID, a.AgentID, a.SessionID, a.ToolID, a.Digest, a.Created = c.Key.ID, c.AgentID, c.SessionID, c.ToolID, c.Digest,
 		tx.now
-	a.take(c, tx.now)
+	a.applyDecision(c, tx.now)
 	tx.happened(&a, EventCreated, c.By, "", "")
 	tx.happened(&a, EventDecision, c.By, a.Code, a.Reason)
 	tx.putAction(&a)

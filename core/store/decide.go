@@ -133,7 +133,7 @@ func (c *Decide) fresh(tx *tx) error {
 		c.Out.Reason = "permitted by standing grant " + g.ID
 		return nil
 	}
-	c.settle(tx)
+	c.deferCall(tx)
 	return nil
 }
 
@@ -144,7 +144,7 @@ func (c *Decide) standing(tx *tx) error {
 		return err
 	}
 	if !stands {
-		c.settle(tx)
+		c.deferCall(tx)
 		return nil
 	}
 	c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, c.spent, ""
@@ -171,8 +171,8 @@ func (c *Decide) overrun(o *overrun) {
 	c.Out.RuleID, c.Out.RetryAfter = o.Rule, o.left
 }
 
-// settle turns a Defer verdict into a pending defer.
-func (c *Decide) settle(tx *tx) {
+// deferCall turns a Defer verdict into a pending defer.
+func (c *Decide) deferCall(tx *tx) {
 	if d := tx.waiting(c.Digest); d != nil {
 		if c.unhide(tx, d) {
 			return

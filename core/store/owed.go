@@ -12,9 +12,9 @@ type taker interface {
 	claim(s *Store) (name string, sure bool)
 	// hold puts it in effect in memory. q.mu is held: it waits for nothing.
 	hold(s *Store)
-	// settle does what was held, at the head of a batch, before anything that could use what is taken away, and nothing if
-	// it is done. That the key of its caller has ended since changes nothing.
-	settle(tx *tx)
+	// settleOwed does what was held, at the head of a batch, before anything that could use what is taken away, and
+	// nothing if it is done. That the key of its caller has ended since changes nothing.
+	settleOwed(tx *tx)
 	// noun is what its caller is told of.
 	noun() string
 }
@@ -85,7 +85,7 @@ func (q *sequencer) takeOwed() []taker {
 // writeOwed does what was owed, the oldest first.
 func (tx *tx) writeOwed(owed []taker) {
 	for _, c := range owed {
-		c.settle(tx)
+		c.settleOwed(tx)
 	}
 }
 
@@ -118,8 +118,8 @@ func (c *KillSwitch) hold(s *Store) {
 	})
 }
 
-// settle writes the kill, unless it was undone or sent again since.
-func (c *KillSwitch) settle(tx *tx) {
+// settleOwed writes the kill, unless it was undone or sent again since.
+func (c *KillSwitch) settleOwed(tx *tx) {
 	name := killName{c.Held.Scope, c.Held.Target}
 	if is, _, _ := tx.s.kills.committed(name); is != c.Held {
 		return
@@ -173,11 +173,11 @@ func (c *Approve) mayEnd(s *Store, d *openCall) bool {
 		now.Before(d.expires) && (c.Withdraw || d.waits(s, now))
 }
 
-// hold has nothing to do: whatever could use the approval is decided behind settle.
+// hold has nothing to do: whatever could use the approval is decided behind settleOwed.
 func (c *Approve) hold(*Store) {}
 
-// settle ends the call, if nothing else has.
-func (c *Approve) settle(tx *tx) {
+// settleOwed ends the call, if nothing else has.
+func (c *Approve) settleOwed(tx *tx) {
 	c.Idem = c.Idem.unanswered(tx)
 	if ended, err := c.endHeld(tx); err != nil {
 		tx.held(err)
@@ -237,7 +237,7 @@ func (c *ApproveAction) inTime(s *Store) bool { return c.Approve.inTime(s) }
 
 func (c *ApproveAction) hold(*Store) {}
 
-func (c *ApproveAction) settle(tx *tx) {
+func (c *ApproveAction) settleOwed(tx *tx) {
 	c.Idem = c.Idem.unanswered(tx)
 	ended, err := c.Approve.endHeld(tx)
 	if err != nil || !ended || c.Idem == nil {
@@ -267,10 +267,10 @@ func (c *RevokeGrant) claim(s *Store) (string, bool) {
 		(c.Key == nil || c.Key.live(s.set.Now()) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
 }
 
-// hold has nothing to do: grants are spent behind settle.
+// hold has nothing to do: grants are spent behind settleOwed.
 func (c *RevokeGrant) hold(*Store) {}
 
-func (c *RevokeGrant) settle(tx *tx) {
+func (c *RevokeGrant) settleOwed(tx *tx) {
 	c.Idem = c.Idem.unanswered(tx)
 	tx.held(c.revoke(tx))
 }
@@ -291,7 +291,7 @@ func (c *RevokeKey) hold(s *Store) {
 	s.Key(c.ID).held.CompareAndSwap(nil, &Revocation{At: s.set.Now(), By: c.By.Principal})
 }
 
-func (c *RevokeKey) settle(tx *tx) {
+func (c *RevokeKey) settleOwed(tx *tx) {
 	tx.held(c.apply(tx))
 	tx.s.keys.byID[c.ID].held.Store(nil) // it is revoked now
 }
@@ -312,7 +312,7 @@ func (c *EndSession) hold(*Store) {
 	}
 }
 
-func (c *EndSession) settle(tx *tx) { tx.held(c.apply(tx)) }
+func (c *EndSession) settleOwed(tx *tx) { tx.held(c.apply(tx)) }
 
 func (*EndSession) noun() string { return "the end of the session" }
 

@@ -82,7 +82,7 @@ func (q *queue) next(into []*ticket) []*ticket {
 	for _, t := range q.rest {
 		if picked[t] {
 			into = append(into, t) // within a batch the order stays the one in which they came
-			q.take(t)
+			q.removeTicket(t)
 		} else {
 			left = append(left, t)
 		}
@@ -92,7 +92,7 @@ func (q *queue) next(into []*ticket) []*ticket {
 	return into
 }
 
-func (q *queue) take(t *ticket) {
+func (q *queue) removeTicket(t *ticket) {
 	q.bytes -= t.bytes
 	if q.of[t.owner] -= t.bytes; q.of[t.owner] <= 0 {
 		delete(q.of, t.owner)
