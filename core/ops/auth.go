@@ -172,7 +172,7 @@ type rateLimits struct {
 	byKey     map[string]*rate.Limiter
 }
 
-func (r *rateLimits) take(key string, now time.Time) error {
+func (r *rateLimits) takeToken(key string, now time.Time) error {
 	if r.perSecond == 0 {
 		return nil
 	}
@@ -203,8 +203,8 @@ type refusals struct {
 // every is how often refused keys are recorded at most.
 const every = time.Second
 
-// take counts one refusal and gives the number to record now, 0 for none.
-func (r *refusals) take(now time.Time) int {
+// countRefusal counts one refusal and gives the number to record now, 0 for none.
+func (r *refusals) countRefusal(now time.Time) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.count++
@@ -218,7 +218,7 @@ func (r *refusals) take(now time.Time) int {
 
 // Refused records that a key was not let in, at most once a second, with the number of refusals since the last record.
 func (s *Service) Refused(ctx context.Context, cause error, surface, peer string) {
-	n := s.wrong.take(s.set.Now())
+	n := s.wrong.countRefusal(s.set.Now())
 	if n == 0 {
 		return
 	}

@@ -25,14 +25,14 @@ func newIDSource(now func() time.Time, random func([]byte)) *idSource {
 	return &idSource{now: now, random: random}
 }
 
-func (s *idSource) draw(dst []byte) {
+func (s *idSource) drawBytes(dst []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.take(dst)
+	s.drawBytesLocked(dst)
 }
 
-// take is draw with s.mu held.
-func (s *idSource) take(dst []byte) {
+// drawBytesLocked is drawBytes with s.mu held.
+func (s *idSource) drawBytesLocked(dst []byte) {
 	if s.left < len(dst) {
 		s.random(s.buf[:])
 		s.left = len(s.buf)
@@ -50,12 +50,12 @@ func (s *idSource) next() (u ulid.ULID) {
 	defer s.mu.Unlock()
 	if at > s.last.Time() {
 		_ = s.last.SetTime(at) // fails in the year 10889
-		s.take(s.last[6:])
+		s.drawBytesLocked(s.last[6:])
 		s.last[6] &= 0x7f // room to grow
 		return s.last
 	}
 	var step [4]byte
-	s.take(step[:])
+	s.drawBytesLocked(step[:])
 	add := uint64(binary.BigEndian.Uint32(step[:])) + 1
 	low := binary.BigEndian.Uint64(s.last[8:])
 	binary.BigEndian.PutUint64(s.last[8:], low+add)
@@ -77,7 +77,7 @@ func (s *idSource) id(prefix string) string {
 // token is an id followed by 256 random bits.
 func (s *idSource) token(prefix string) string {
 	var raw [32]byte
-	s.draw(raw[:])
+	s.drawBytes(raw[:])
 	return s.id(prefix) + base64.RawURLEncoding.EncodeToString(raw[:])
 }
 

@@ -11,12 +11,12 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// flights knows which requests are being committed or have been, and whose answer has not left yet, so that a kill
-// returns only when no PERMIT of an earlier call can be sent any more. What a chain still works on is not among them:
-// its commit sees the kill. Requests count themselves in one of two generations; a kill turns to the other one and
-// waits until the first is empty. It does that twice, because a request may have read the generation just before the
-// turn (as in sleepable read-copy-update).
-type flights struct {
+// answersInFlight knows which requests are being committed or have been, and whose answer has not left yet, so that a
+// kill returns only when no PERMIT of an earlier call can be sent any more. What a chain still works on is not among
+// them: its commit sees the kill. Requests count themselves in one of two generations; a kill turns to the other one
+// and waits until the first is empty. It does that twice, because a request may have read the generation just before
+// the turn (as in sleepable read-copy-update).
+type answersInFlight struct {
 	turn  atomic.Uint32
 	open  [2]paddedCount
 	turns chan struct{} // one kill at a time turns
@@ -37,29 +37,29 @@ const drainFor = 2 * time.Second
 // cutEvery is how often a kill that waits has transports look for answers that do not get on.
 const cutEvery = 250 * time.Millisecond
 
-func newFlights() *flights { return &flights{turns: make(chan struct{}, 1)} }
+func newAnswersInFlight() *answersInFlight { return &answersInFlight{turns: make(chan struct{}, 1)} }
 
 // Enter counts a request in whose answer may be a PERMIT, before its commit looks at kills. Leave takes what it gives.
 func (s *Service) Enter() uint32 {
-	g := s.flights.turn.Load() & 1
-	s.flights.open[g].n.Add(1)
+	g := s.inFlight.turn.Load() & 1
+	s.inFlight.open[g].n.Add(1)
 	return g
 }
 
 // Leave counts a request out, once its answer is on the wire or never will be.
-func (s *Service) Leave(g uint32) { s.flights.open[g&1].n.Add(-1) }
+func (s *Service) Leave(g uint32) { s.inFlight.open[g&1].n.Add(-1) }
 
 // CutWith has fn called every now and then while a kill waits, by one goroutine at a time: it ends each write that may
 // bring a PERMIT and has not got on since fn was called last. Its client does not read, and would find the PERMIT when
 // the kill has long been answered.
 func (s *Service) CutWith(fn func()) {
-	f := s.flights
+	f := s.inFlight
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cuts = append(f.cuts, fn)
 }
 
-func (f *flights) cut() {
+func (f *answersInFlight) cutWrites() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fn := range f.cuts {
@@ -67,8 +67,8 @@ func (f *flights) cut() {
 	}
 }
 
-// wait returns when every request that had been let in before is answered.
-func (f *flights) wait(ctx context.Context) {
+// waitForAnswers returns when every request that had been let in before is answered.
+func (f *answersInFlight) waitForAnswers(ctx context.Context) {
 	select {
 	case f.turns <- struct{}{}:
 		defer func() { <-f.turns }()
@@ -87,7 +87,7 @@ func (f *flights) wait(ctx context.Context) {
 			select {
 			case <-tick.C:
 			case <-look.C:
-				f.cut()
+				f.cutWrites()
 			case <-end.C:
 				return
 			case <-ctx.Done():

@@ -45,7 +45,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 		return nil, err
 	case codeOf(err) == sdk.CodeNotDurable:
 		s.sweepScans()
-		s.flights.wait(ctx)
+		s.inFlight.waitForAnswers(ctx)
 		return nil, err
 	case err != nil:
 		s.set.Store.Release(held)
@@ -59,7 +59,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	}
 	if !in.Undo {
 		s.sweepScans()
-		s.flights.wait(ctx) // no PERMIT of an earlier call goes out after this answer
+		s.inFlight.waitForAnswers(ctx) // no PERMIT of an earlier call goes out after this answer
 	}
 	return s.killed(cmd.Out, cmd.Denied, active), nil
 }

@@ -242,7 +242,7 @@ type Service struct {
 	hub   *hub
 
 	matchers matchers
-	flights  *flights
+	inFlight *answersInFlight
 	raws     rawCalls
 	compiles compiles
 	pages    *pages
@@ -254,7 +254,8 @@ type Service struct {
 func New(set Settings) *Service {
 	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random),
 		polls: pollCounter{max: set.Limits.LongPollsPerKey}, rates: rateLimits{perSecond: set.Limits.RatePerKey},
-		hub: newHub(&set), flights: newFlights(), pages: newPages(set.Pepper), scans: scanStreams{set: scanLimitsOf(&set)},
+		hub: newHub(&set), inFlight: newAnswersInFlight(), pages: newPages(set.Pepper),
+		scans: scanStreams{set: scanLimitsOf(&set)},
 		turns: newTurns(set.Turns)}
 }
 
@@ -307,7 +308,7 @@ func (s *Service) admit(op *Op, r *Request) error {
 	if err := Allowed(op, r.Key); err != nil {
 		return err
 	}
-	return s.rates.take(r.Key.ID, r.Start)
+	return s.rates.takeToken(r.Key.ID, r.Start)
 }
 
 // result is what of an answer is counted.

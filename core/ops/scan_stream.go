@@ -87,7 +87,7 @@ func (s *Service) scanPiece(r *Request, in *wire.ScanRequest) (*wire.ScanRespons
 	}
 	killed := s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, in.ToolID) != nil
 	sum := sumOf(in)
-	st, again, err := s.scans.take(s, r.Key, in, sum, &killed)
+	st, again, err := s.scans.acquireStream(s, r.Key, in, sum, &killed)
 	if err != nil || again != nil {
 		return again, err
 	}
@@ -144,9 +144,9 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 	return out, next, nil
 }
 
-// take finds or begins the stream that a piece belongs to and makes it busy; or gives the answer to the same piece
-// again. killed comes to hold when the stream was killed before.
-func (t *scanStreams) take(s *Service, key *store.Key, in *wire.ScanRequest, sum [sha256.Size]byte,
+// acquireStream finds or begins the stream that a piece belongs to and makes it busy; or gives the answer to the same
+// piece again. killed comes to hold when the stream was killed before.
+func (t *scanStreams) acquireStream(s *Service, key *store.Key, in *wire.ScanRequest, sum [sha256.Size]byte,
 	killed *bool) (*scanStream, *wire.ScanResponse, error) {
 	now := s.set.Now()
 	t.mu.Lock()

@@ -77,7 +77,7 @@ func (u *subscriber) First() Response {
 // Next implements Stream. Calling it says that what it gave before has been sent.
 func (u *subscriber) Next(ctx context.Context) ([]byte, error) {
 	for {
-		out, err := u.take()
+		out, err := u.takeLines()
 		if out != nil || err != nil {
 			return out, err
 		}
@@ -93,8 +93,8 @@ func (u *subscriber) Next(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// take gives the next lines, nil if there are none yet.
-func (u *subscriber) take() ([]byte, error) {
+// takeLines gives the next lines, nil if there are none yet.
+func (u *subscriber) takeLines() ([]byte, error) {
 	dead := u.dead(u.h.now())
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,7 +111,7 @@ func (u *subscriber) take() ([]byte, error) {
 		return out, nil
 	}
 	u.over = true
-	return u.close(out, u.sent), io.EOF
+	return u.appendClosing(out, u.sent), io.EOF
 }
 
 // cut takes whole lines off the buffer. u.mu is held.
@@ -171,7 +171,7 @@ func (u *subscriber) end(reason string) {
 	}
 }
 
-func (u *subscriber) close(dst []byte, last uint64) []byte {
+func (u *subscriber) appendClosing(dst []byte, last uint64) []byte {
 	if u.opt.closing != nil {
 		return u.opt.closing(dst, u.reason, last)
 	}
@@ -187,7 +187,7 @@ func (u *subscriber) Closing() []byte {
 	}
 	u.over = true
 	u.drop()
-	return u.close(nil, u.sure)
+	return u.appendClosing(nil, u.sure)
 }
 
 // Close implements Stream.
