@@ -59,7 +59,7 @@ func (c *cursor) skipInt(n int) {
 	c.fail("number longer than %d bytes", n)
 }
 
-func (c *cursor) take(n uint32) []byte {
+func (c *cursor) nextBytes(n uint32) []byte {
 	if uint64(n) > uint64(c.left()) {
 		c.fail("%d bytes wanted, %d left", n, c.left())
 		return nil
@@ -70,7 +70,7 @@ func (c *cursor) take(n uint32) []byte {
 
 // name reads a UTF-8 name.
 func (c *cursor) name() string {
-	b := c.take(c.uint())
+	b := c.nextBytes(c.uint())
 	if !utf8.Valid(b) {
 		c.fail("name is not UTF-8")
 		return ""

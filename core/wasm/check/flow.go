@@ -92,7 +92,7 @@ func (f *flow) step(in *instr) {
 	case opElse:
 		f.otherwise()
 	case opEnd:
-		f.close()
+		f.endBlock()
 	case opBr, opBrTable, opReturn, opUnreachable:
 		f.dead = true
 		f.work.depth = nowhere
@@ -175,7 +175,7 @@ const usualLocals = 64
 // instruction shows. 9 000 of them take 12 µs.
 func (f *flow) moves() uint32 { return max(f.d.locals, usualLocals)/4 - usualLocals/4 }
 
-func (f *flow) close() {
+func (f *flow) endBlock() {
 	b := f.blocks[len(f.blocks)-1]
 	f.blocks = f.blocks[:len(f.blocks)-1]
 	f.d.depth--

@@ -128,11 +128,11 @@ func (d *decoder) flat(in *instr) {
 	case immI64:
 		d.skipInt(10)
 	case immBytes4:
-		d.take(4)
+		d.nextBytes(4)
 	case immBytes8:
-		d.take(8)
+		d.nextBytes(8)
 	case immBytes16:
-		d.take(16)
+		d.nextBytes(16)
 	case immLane:
 		d.byte()
 	case immHeap:

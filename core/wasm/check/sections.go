@@ -113,7 +113,7 @@ func inspect(wasm []byte) (*shape, error) {
 	for c.left() > 0 && c.err == nil {
 		from := c.i
 		id := c.byte()
-		body := c.take(c.uint())
+		body := c.nextBytes(c.uint())
 		if c.err != nil {
 			break
 		}
@@ -161,7 +161,7 @@ func rank(id byte) int {
 
 func (s *shape) custom(c *cursor) {
 	if name := c.name(); c.err == nil && name == abi.MetaSection {
-		s.meta = append(s.meta, c.take(uint32(c.left())))
+		s.meta = append(s.meta, c.nextBytes(uint32(c.left())))
 	}
 }
 
@@ -228,7 +228,7 @@ func (s *shape) readTypes(c *cursor) {
 func isValue(v byte) bool { return v >= valV128 && v <= valI32 || v == valFuncref || v == valExtern }
 
 func readValues(c *cursor) string {
-	b := c.take(uint32(c.count("values of a type", 1, maxParams)))
+	b := c.nextBytes(uint32(c.count("values of a type", 1, maxParams)))
 	for _, v := range b {
 		if !isValue(v) {
 			c.fail("value type %#x is not known", v)

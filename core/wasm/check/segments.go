@@ -28,9 +28,9 @@ func (s *shape) shiftedConstant(c *cursor, shift uint32) []byte {
 	case opI64Const:
 		c.skipInt(10)
 	case opF32Const:
-		c.take(4)
+		c.nextBytes(4)
 	case opF64Const:
-		c.take(8)
+		c.nextBytes(8)
 	case opRefNull:
 		if t := c.byte(); c.err == nil && t != valFuncref && t != valExtern {
 			c.fail("null reference of type %#x", t)
@@ -39,7 +39,7 @@ func (s *shape) shiftedConstant(c *cursor, shift uint32) []byte {
 		if sub := c.byte(); sub != 12 {
 			c.fail("vector instruction %d in a constant expression", sub)
 		}
-		c.take(16)
+		c.nextBytes(16)
 	default:
 		c.fail("instruction %#x in a constant expression", op)
 	}
@@ -114,7 +114,7 @@ func (s *shape) element(c *cursor, shift uint32, out []byte) []byte {
 // instructions.
 func (s *shape) readBodies(c *cursor) {
 	for range c.count("function bodies", 3, maxFuncs) {
-		body := c.take(c.uint())
+		body := c.nextBytes(c.uint())
 		if c.err != nil {
 			return
 		}
@@ -167,7 +167,7 @@ func (s *shape) readData(c *cursor) {
 		default:
 			c.fail("data segment of kind %d", mode)
 		}
-		c.take(c.uint())
+		c.nextBytes(c.uint())
 		if c.err != nil {
 			return
 		}

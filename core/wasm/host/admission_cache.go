@@ -218,17 +218,17 @@ func (c verdictCache) prune() error {
 const maxAdmissions = 2
 
 // admissions are those of the whole process.
-var admissions = flights{going: map[string]*flight{}, places: make(chan struct{}, maxAdmissions)}
+var admissions = admissionRuns{going: map[string]*admissionRun{}, places: make(chan struct{}, maxAdmissions)}
 
-// flights make sure that the same module is tried once, however many ask.
-type flights struct {
+// admissionRuns make sure that the same module is tried once, however many ask.
+type admissionRuns struct {
 	places chan struct{}
 
 	mu    sync.Mutex
-	going map[string]*flight
+	going map[string]*admissionRun
 }
 
-type flight struct {
+type admissionRun struct {
 	done    chan struct{}
 	verdict Verdict
 	err     error
@@ -236,12 +236,12 @@ type flight struct {
 
 // do runs fn, or waits for whoever runs it for the same key. An error is not shared: the next one tries again, since it
 // may have been the other's context that ended.
-func (f *flights) do(ctx context.Context, key string, fn func() (Verdict, error)) (Verdict, error) {
+func (f *admissionRuns) do(ctx context.Context, key string, fn func() (Verdict, error)) (Verdict, error) {
 	for {
 		f.mu.Lock()
 		other, there := f.going[key]
 		if !there {
-			mine := &flight{done: make(chan struct{})}
+			mine := &admissionRun{done: make(chan struct{})}
 			f.going[key] = mine
 			f.mu.Unlock()
 			f.lead(ctx, key, mine, fn)
@@ -259,7 +259,7 @@ func (f *flights) do(ctx context.Context, key string, fn func() (Verdict, error)
 	}
 }
 
-func (f *flights) lead(ctx context.Context, key string, mine *flight, fn func() (Verdict, error)) {
+func (f *admissionRuns) lead(ctx context.Context, key string, mine *admissionRun, fn func() (Verdict, error)) {
 	defer func() {
 		f.mu.Lock()
 		delete(f.going, key)

@@ -536,7 +536,7 @@ func (n noticing) Done() <-chan struct{} {
 }
 
 func TestFlightsShareOneRun(t *testing.T) {
-	f := flights{going: map[string]*flight{}, places: make(chan struct{}, 1)}
+	f := admissionRuns{going: map[string]*admissionRun{}, places: make(chan struct{}, 1)}
 	inside, release := make(chan struct{}), make(chan struct{})
 	results := make(chan string, 4)
 	runs := 0

@@ -82,8 +82,9 @@ func (c *call) refill() int32 {
 	return int32(c.slice)
 }
 
-// settle counts what the guest took of its slice. left may be below zero: a charge is made before it is known to fit.
-func (c *call) settle(left int32) {
+// countFuel counts what the guest took of its slice. left may be below zero: a charge is made before it is known to
+// fit.
+func (c *call) countFuel(left int32) {
 	if took := c.slice - int64(left); took > 0 {
 		c.used += uint64(took)
 	}
@@ -92,7 +93,7 @@ func (c *call) settle(left int32) {
 
 // tick runs when a slice is used up.
 func (c *call) tick(left int32) int32 {
-	c.settle(left)
+	c.countFuel(left)
 	c.checkBudget()
 	c.pause()
 	return c.refill()
@@ -179,7 +180,7 @@ func (c *call) takeTurn() error {
 	if !c.turn.IsZero() {
 		return nil
 	}
-	if !machine.take(c.Context, c.key, c.had < turnTime, c.deadline) {
+	if !machine.acquireTurn(c.Context, c.key, c.had < turnTime, c.deadline) {
 		return cmp.Or(c.Context.Err(), context.DeadlineExceeded)
 	}
 	c.turn = time.Now()
@@ -195,7 +196,7 @@ func (c *call) giveTurn() {
 		}
 		c.had += time.Since(c.turn)
 		c.turn = time.Time{}
-		machine.give()
+		machine.releaseTurn()
 	}
 }
 

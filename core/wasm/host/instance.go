@@ -225,7 +225,7 @@ func (in *instance) invoke(c *call, export string, fn api.Function, args ...uint
 	if c.err != nil {
 		return 0, c.err
 	}
-	c.settle(int32(uint32(in.fuel.Get())))
+	c.countFuel(int32(uint32(in.fuel.Get())))
 	late := c.late()
 	switch {
 	case c.used > c.budget:

@@ -111,7 +111,7 @@ func (m *Module) prepare(ctx context.Context) (err error) {
 		if section, err = readMetadata(m.checked.Meta, m.checked.Scan); err != nil {
 			return refusef("custom section %q: %v", abi.MetaSection, err)
 		}
-		if err := m.take(section); err != nil {
+		if err := m.acceptMetadata(section); err != nil {
 			return err
 		}
 	}
@@ -199,7 +199,7 @@ func (m *Module) describe(ctx context.Context, in *instance, section *abi.Metada
 		return fmt.Errorf("%s: %w", abi.ExportDescribe, err)
 	}
 	if section == nil {
-		return m.take(meta)
+		return m.acceptMetadata(meta)
 	}
 	if !reflect.DeepEqual(meta, section) {
 		return refusef("%s and the custom section %q differ", abi.ExportDescribe, abi.MetaSection)
@@ -207,8 +207,8 @@ func (m *Module) describe(ctx context.Context, in *instance, section *abi.Metada
 	return nil
 }
 
-// take accepts metadata, once the operator's limits and config agree with them.
-func (m *Module) take(meta *abi.Metadata) error {
+// acceptMetadata accepts metadata, once the operator's limits and config agree with them.
+func (m *Module) acceptMetadata(meta *abi.Metadata) error {
 	if err := checkNeeds(meta.Needs, &m.spec); err != nil {
 		return err
 	}

@@ -68,8 +68,9 @@ func newTurns(n int) *turns {
 // machine are the turns of this process.
 var machine = newTurns(runtime.GOMAXPROCS(0) - 1)
 
-// take waits for a turn, but not beyond the deadline nor ctx. fresh says that the call is new. ok is false without one.
-func (t *turns) take(ctx context.Context, key string, fresh bool, deadline time.Time) (ok bool) {
+// acquireTurn waits for a turn, but not beyond the deadline nor ctx. fresh says that the call is new. ok is false
+// without one.
+func (t *turns) acquireTurn(ctx context.Context, key string, fresh bool, deadline time.Time) (ok bool) {
 	t.mu.Lock()
 	if fresh {
 		t.called(key)
@@ -136,8 +137,8 @@ func (t *turns) over(had time.Duration, begun time.Time) bool {
 	return now >= turnTime || had+now >= turnTime && t.fresh.Load() > 0
 }
 
-// give ends a turn.
-func (t *turns) give() {
+// releaseTurn ends a turn.
+func (t *turns) releaseTurn() {
 	t.mu.Lock()
 	t.pass()
 	t.mu.Unlock()

@@ -23,31 +23,31 @@ func TestTurnsGoRoundKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, ctx, late := newTurns(1), context.Background(), time.Now().Add(time.Hour)
-			if !m.take(ctx, "a", true, late) {
+			if !m.acquireTurn(ctx, "a", true, late) {
 				t.Fatal("no turn")
 			}
 			got := make(chan string)
 			for i, key := range []string{"a", "a", "a", "b", "c"} {
 				go func() {
-					m.take(ctx, key, strings.Contains(c.fresh, key), late)
+					m.acquireTurn(ctx, key, strings.Contains(c.fresh, key), late)
 					got <- key
 				}()
 				waitFor(func() bool { return m.waiting.Load() == int32(i+1) })
 			}
 			gone, cancel := context.WithCancel(ctx)
 			cancel()
-			if m.take(gone, "d", true, late) || m.take(ctx, "e", false, time.Now()) {
+			if m.acquireTurn(gone, "d", true, late) || m.acquireTurn(ctx, "e", false, time.Now()) {
 				t.Error("a turn for who has gone")
 			}
 			order := ""
 			for range 5 {
-				m.give()
+				m.releaseTurn()
 				order += <-got
 			}
 			if order != c.want {
 				t.Errorf("turns went to %s, want %s", order, c.want)
 			}
-			m.give()
+			m.releaseTurn()
 			left := m.waiting.Load() + m.fresh.Load()
 			for _, l := range m.lines {
 				left += int32(len(l.order) + len(l.queues))
@@ -104,25 +104,25 @@ func TestLongCallsRest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := newTurns(1)
 			for _, key := range c.callers {
-				if !m.take(ctx, string(key), true, late) {
+				if !m.acquireTurn(ctx, string(key), true, late) {
 					t.Fatal("no turn")
 				}
-				m.give()
+				m.releaseTurn()
 			}
 			m.rest("a", time.Hour)
 			m.rest("a", time.Minute) // changes nothing
-			if got := m.take(gone, "a", false, late); got == c.rests {
+			if got := m.acquireTurn(gone, "a", false, late); got == c.rests {
 				t.Errorf("a long call has a turn: %v", got)
 			} else if got {
-				m.give()
+				m.releaseTurn()
 			}
 			went := make(chan bool)
-			if !m.take(ctx, "b", true, late) {
+			if !m.acquireTurn(ctx, "b", true, late) {
 				t.Fatal("a new call has no turn")
 			}
-			go func() { went <- m.take(ctx, "a", false, late) }()
+			go func() { went <- m.acquireTurn(ctx, "a", false, late) }()
 			waitFor(func() bool { return m.waiting.Load() == 1 })
-			m.give()
+			m.releaseTurn()
 			if c.rests {
 				m.mu.Lock()
 				if m.free != 1 || m.waking == nil {
@@ -135,7 +135,7 @@ func TestLongCallsRest(t *testing.T) {
 			if !<-went {
 				t.Error("no turn after the rest")
 			}
-			m.give()
+			m.releaseTurn()
 			if m.free != 1 || m.waiting.Load() != 0 {
 				t.Errorf("left: %+v", m)
 			}

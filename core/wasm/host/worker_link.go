@@ -263,15 +263,15 @@ func (l *link) answer(kind byte, id uint64, body []byte) error {
 	}
 	r.Fuel, r.HostCalls = fuel, hostCalls
 	l.worker.keepStats(stats)
-	if l.take(id) {
+	if l.removeCall(id) {
 		p.result, p.verdict = r, v
 		l.complete(p, fault)
 	}
 	return nil
 }
 
-// take removes a call and says whether it was still there.
-func (l *link) take(id uint64) bool {
+// removeCall removes a call and says whether it was still there.
+func (l *link) removeCall(id uint64) bool {
 	l.mu.Lock()
 	_, there := l.pending[id]
 	delete(l.pending, id)
@@ -319,7 +319,7 @@ func (l *link) endFor(key string, why error) {
 
 // late ends a worker that kept an answer for too long.
 func (l *link) late(id uint64, p *pending) {
-	if !l.take(id) {
+	if !l.removeCall(id) {
 		return
 	}
 	l.complete(p, l.worker.fault(ErrInterrupted, "the worker process did not answer in time and was killed",
