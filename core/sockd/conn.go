@@ -158,7 +158,7 @@ func (c *conn) readAll() {
 		case err == nil:
 		case errors.Is(err, io.EOF):
 			if line, ok := c.lines.rest(); ok {
-				c.take(line, false)
+				c.takeLine(line, false)
 				c.dispatch()
 			}
 			return
@@ -179,7 +179,7 @@ func (c *conn) takeLines() (last bool) {
 		if !ok {
 			break
 		}
-		last = c.take(line, long)
+		last = c.takeLine(line, long)
 	}
 	c.dispatch()
 	return last

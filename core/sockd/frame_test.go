@@ -39,7 +39,7 @@ func FuzzFrame(f *testing.F) {
 				t.Fatalf("a line of %d bytes", len(line))
 			}
 			c.room = 2
-			c.take(line, long)
+			c.takeLine(line, long)
 			checkTaken(t, r, c)
 		}
 		for len(rest) > 0 {

@@ -22,10 +22,10 @@ const (
 	lastWord     = time.Second           // how long the closing line may take
 )
 
-// pump writes one stream's lines to its connection. It writes only while less than half of the socket's buffer is
-// taken, so that answers and the closing line always have room, and a peer that does not read holds up no more than
+// socketWriter writes one stream's lines to its connection. It writes only while less than half of the socket's buffer
+// is taken, so that answers and the closing line always have room, and a peer that does not read holds up no more than
 // itself.
-type pump struct {
+type socketWriter struct {
 	c      *conn
 	st     ops.Stream
 	key    string
@@ -43,7 +43,7 @@ func (c *conn) subscribe(t *task) (ops.Response, error) {
 	if err := c.reserve(); err != nil {
 		return nil, err
 	}
-	p := &pump{c: c, key: t.req.Key.ID}
+	p := &socketWriter{c: c, key: t.req.Key.ID}
 	p.ctx, p.cancel = context.WithCancel(c.s.base)
 	req := t.req
 	req.Ctx = p.ctx
@@ -94,10 +94,10 @@ func (c *conn) release() {
 }
 
 // begin starts the stream, once its first answer is written.
-func (p *pump) begin() { p.c.s.workers.Go(p.run) }
+func (p *socketWriter) begin() { p.c.s.workers.Go(p.run) }
 
 // run writes until the stream or the connection ends. The connection ends with the stream.
-func (p *pump) run() {
+func (p *socketWriter) run() {
 	defer p.end()
 	if err := p.measure(); err != nil {
 		p.c.s.said.Log("a stream was not begun: %v", err)
@@ -120,14 +120,14 @@ func (p *pump) run() {
 }
 
 // failed tells the peer how far it got when the stream could not end by itself.
-func (p *pump) failed(err error) {
+func (p *socketWriter) failed(err error) {
 	if p.ctx.Err() == nil {
 		p.c.s.said.Log("a stream ended: %v", err)
 	}
 	p.say(p.st.Closing())
 }
 
-func (p *pump) end() {
+func (p *socketWriter) end() {
 	p.st.Close()
 	p.cancel()
 	p.c.endTaking()
@@ -135,7 +135,7 @@ func (p *pump) end() {
 }
 
 // measure learns how much the kernel queues for the peer.
-func (p *pump) measure() error {
+func (p *socketWriter) measure() error {
 	_ = p.c.nc.SetWriteBuffer(streamBuffer) // a small buffer works too
 	var err error
 	if ctlErr := p.c.raw.Control(func(fd uintptr) {
@@ -148,7 +148,7 @@ func (p *pump) measure() error {
 }
 
 // write brings whole lines to the peer, piece by piece. It is false when the stream has to end.
-func (p *pump) write(text []byte) bool {
+func (p *socketWriter) write(text []byte) bool {
 	for len(text) > 0 {
 		piece := text[:pieceEnd(text, p.piece)]
 		switch {
@@ -185,14 +185,14 @@ func pieceEnd(text []byte, n int) int {
 }
 
 // alive looks at the key again: a revoked one gets no further line.
-func (p *pump) alive() bool {
+func (p *socketWriter) alive() bool {
 	_, err := p.c.s.set.Service.KeyByID(p.key)
 	return err == nil
 }
 
 // room waits until the peer has read so much that n bytes can be written without waiting. When it reads nothing for as
 // long as Stuck, it is told where it is and cut off. False means that nothing more is to be written.
-func (p *pump) room(n int) bool {
+func (p *socketWriter) room(n int) bool {
 	most := p.buffer / 2
 	if n > p.piece {
 		most = 0 // a long line needs all the room there is
@@ -233,7 +233,7 @@ func (p *pump) room(n int) bool {
 }
 
 // queued is how much of the buffer is taken.
-func (p *pump) queued() (n int, err error) {
+func (p *socketWriter) queued() (n int, err error) {
 	if ctlErr := p.c.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); ctlErr != nil {
 		return 0, ctlErr
 	}
@@ -242,7 +242,7 @@ func (p *pump) queued() (n int, err error) {
 
 // cutOff ends the stream with lines still to be written: the peer resumes behind the last one it got, which is not what
 // the stream has handed out.
-func (p *pump) cutOff(reason string) {
+func (p *socketWriter) cutOff(reason string) {
 	o := wire.Object(nil)
 	o.Str("type", "closing")
 	o.Opt("reason", reason)
@@ -251,7 +251,7 @@ func (p *pump) cutOff(reason string) {
 }
 
 // say writes the last line, for which room was kept, and nothing is written behind it.
-func (p *pump) say(line []byte) {
+func (p *socketWriter) say(line []byte) {
 	line = append(bytes.TrimRight(line, "\n"), '\n')
 	c := p.c
 	c.writeMu.Lock()

@@ -31,7 +31,7 @@ type task struct {
 	out    []byte
 	says   *wire.AuthorizeResponse // the decision in out; nil for none
 	once   bool                    // the write side is closed behind its answer
-	stream *pump                   // begins behind its answer
+	stream *socketWriter           // begins behind its answer
 
 	// who it counts for: its key or, when only the message itself has the key and nothing is urgent, its user
 	holder string
@@ -86,9 +86,9 @@ func (t *task) requestID() string {
 	return string(strconv.AppendUint(append(append(b[:0], t.c.id...), '-'), t.number, 10))
 }
 
-// take understands one line. What can be answered at once is; the rest waits for dispatch. It is true for a message
+// takeLine understands one line. What can be answered at once is; the rest waits for dispatch. It is true for a message
 // after which no other one is taken.
-func (c *conn) take(line []byte, long bool) (last bool) {
+func (c *conn) takeLine(line []byte, long bool) (last bool) {
 	if c.room == 0 {
 		c.dispatch()
 		c.awaitRoom()

@@ -38,7 +38,7 @@ func Outside(name string, stop func(kill bool)) (p *Process, ended func(why erro
 // rate. After exited is closed nothing is slowed down any longer. Reading fails when r says so; log is called by this
 // goroutine.
 func Follow(r io.Reader, exited <-chan struct{}, log func(line string)) {
-	(&pump{log: log, now: time.Now, after: time.After, exited: exited}).run(r)
+	(&stderrReader{log: log, now: time.Now, after: time.After, exited: exited}).run(r)
 }
 
 // noInput stands for stdin when it is /dev/null.

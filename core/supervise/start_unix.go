@@ -302,7 +302,7 @@ func (p *Process) live(b *birth, files []*os.File, started chan<- error) {
 	p.signal = func(kill bool) { signalGroup(p.pid, kill) }
 	p.survey = func(known map[int]int) { surveyStrays(p.pid, known) }
 	exited, read := make(chan struct{}), make(chan struct{})
-	lines := &pump{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
+	lines := &stderrReader{log: b.command.Log, now: time.Now, after: time.After, exited: exited}
 	image := b.image.leave()
 	started <- nil
 	go p.watch(at, exited)

@@ -20,8 +20,8 @@ const (
 	cut       = "\n…\n"
 )
 
-// pump reads a child's stderr: whole lines to the log at a bounded rate, the beginning and the end kept.
-type pump struct {
+// stderrReader reads a child's stderr: whole lines to the log at a bounded rate, the beginning and the end kept.
+type stderrReader struct {
 	log    func(string)
 	now    func() time.Time
 	exited <-chan struct{} // from then on nothing is slowed down
@@ -42,12 +42,12 @@ type pump struct {
 }
 
 // run reads until the end of r, or until its deadline.
-func (p *pump) run(r io.Reader) {
+func (p *stderrReader) run(r io.Reader) {
 	buf := make([]byte, 16<<10)
 	p.window = p.now()
 	for {
 		n, err := r.Read(buf)
-		p.take(buf[:n])
+		p.addChunk(buf[:n])
 		if err != nil {
 			break
 		}
@@ -59,7 +59,7 @@ func (p *pump) run(r io.Reader) {
 	p.report()
 }
 
-func (p *pump) take(b []byte) {
+func (p *stderrReader) addChunk(b []byte) {
 	p.read += uint64(len(b))
 	p.keep(b)
 	for _, c := range b {
@@ -75,7 +75,7 @@ func (p *pump) take(b []byte) {
 }
 
 // keep remembers the first headBytes and the last tailBytes.
-func (p *pump) keep(b []byte) {
+func (p *stderrReader) keep(b []byte) {
 	if n := min(headBytes-len(p.head), len(b)); n > 0 {
 		p.head = append(p.head, b[:n]...)
 		b = b[n:]
@@ -87,7 +87,7 @@ func (p *pump) keep(b []byte) {
 	}
 }
 
-func (p *pump) kept() string {
+func (p *stderrReader) kept() string {
 	head, tail := string(p.head), string(p.tail)
 	if p.lost {
 		head, tail = wholeWords(head)+cut, tail[strings.IndexAny(tail+" ", blanks):]
@@ -99,13 +99,13 @@ func (p *pump) kept() string {
 	return s
 }
 
-func (p *pump) endLine() {
+func (p *stderrReader) endLine() {
 	line, over := string(p.line), p.over
 	p.line, p.over = p.line[:0], 0
 	if strings.Contains(line, "out of memory") || strings.Contains(line, "annot allocate memory") {
 		p.starved = true
 	}
-	p.turn()
+	p.beginSecond()
 	if p.lines >= logLines {
 		p.dropped++
 		return
@@ -131,15 +131,15 @@ func wholeWords(s string) string {
 	return strings.TrimRight(s[:strings.LastIndexAny(s, blanks)+1], " \t")
 }
 
-// turn begins a new second when it is time, and says what the last one lost.
-func (p *pump) turn() {
+// beginSecond begins a new second when it is time, and says what the last one lost.
+func (p *stderrReader) beginSecond() {
 	if now := p.now(); now.Sub(p.window) >= time.Second {
 		p.report()
 		p.window, p.lines, p.bytes = now, 0, 0
 	}
 }
 
-func (p *pump) report() {
+func (p *stderrReader) report() {
 	if p.dropped > 0 && p.log != nil {
 		p.log(fmt.Sprintf("… %d lines of stderr left out, at most %d a second are logged", p.dropped, logLines))
 	}
@@ -147,8 +147,8 @@ func (p *pump) report() {
 }
 
 // pace waits for the next second when this one's bytes are used up.
-func (p *pump) pace(n int) {
-	p.turn()
+func (p *stderrReader) pace(n int) {
+	p.beginSecond()
 	if p.bytes += n; p.bytes < logBytes {
 		return
 	}

@@ -46,7 +46,7 @@ func TestStderrLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got lines
 			now := time.Unix(0, 0)
-			p := &pump{log: got.log, now: func() time.Time { return now }}
+			p := &stderrReader{log: got.log, now: func() time.Time { return now }}
 			p.run(strings.NewReader(c.said))
 			if fmt.Sprint(got.all) != fmt.Sprint(c.want) || len(got.all) != len(c.want) {
 				t.Errorf("%q\nwant %q", got.all, c.want)
@@ -74,7 +74,7 @@ func (r *ticking) Read(b []byte) (int, error) {
 func TestStderrRate(t *testing.T) {
 	now := time.Unix(0, 0)
 	var got lines
-	p := &pump{log: got.log, now: func() time.Time { return now }}
+	p := &stderrReader{log: got.log, now: func() time.Time { return now }}
 	p.run(&ticking{1000, &now, 5 * time.Millisecond}) // 200 a second for five seconds
 	notes, left := 0, 0
 	for _, l := range got.all {
@@ -87,7 +87,7 @@ func TestStderrRate(t *testing.T) {
 		t.Errorf("%d logged, %d left out in %d notes", logged, left, notes)
 	}
 	got.all = nil
-	p = &pump{log: got.log, now: func() time.Time { return now }}
+	p = &stderrReader{log: got.log, now: func() time.Time { return now }}
 	p.run(&ticking{1000, &now, 21 * time.Millisecond})
 	if len(got.all) != 1000 {
 		t.Errorf("%d of 1000 lines at a rate that is allowed", len(got.all))
@@ -98,7 +98,7 @@ func TestStderrRate(t *testing.T) {
 func TestStderrPace(t *testing.T) {
 	now := time.Unix(0, 0)
 	waits := 0
-	p := &pump{now: func() time.Time { return now }, after: func(d time.Duration) <-chan time.Time {
+	p := &stderrReader{now: func() time.Time { return now }, after: func(d time.Duration) <-chan time.Time {
 		waits++
 		now = now.Add(d)
 		c := make(chan time.Time, 1)
@@ -111,7 +111,7 @@ func TestStderrPace(t *testing.T) {
 	}
 	exited := make(chan struct{})
 	close(exited)
-	p = &pump{now: func() time.Time { return now }, exited: exited, after: func(time.Duration) <-chan time.Time {
+	p = &stderrReader{now: func() time.Time { return now }, exited: exited, after: func(time.Duration) <-chan time.Time {
 		return nil
 	}}
 	p.run(io.LimitReader(endless{}, 3*logBytes))
@@ -134,7 +134,7 @@ func TestStderrKept(t *testing.T) {
 		}
 		said := all.String()[:n]
 		now := time.Unix(0, 0)
-		p := &pump{now: func() time.Time { return now }, after: time.After}
+		p := &stderrReader{now: func() time.Time { return now }, after: time.After}
 		p.run(io.MultiReader(strings.NewReader(said[:n/3]), strings.NewReader(said[n/3:])))
 		got := p.kept()
 		head, tail, lost := strings.Cut(got, cut)
@@ -155,7 +155,7 @@ func TestStderrIsCutBetweenWords(t *testing.T) {
 			strings.Repeat("w ", 2000) + secret + " " + strings.Repeat("y ", 1600+at/2) + strings.Repeat("z", at%2) + "\n",
 		} {
 			var got lines
-			p := &pump{log: got.log, now: func() time.Time { return time.Unix(0, 0) }, after: time.After}
+			p := &stderrReader{log: got.log, now: func() time.Time { return time.Unix(0, 0) }, after: time.After}
 			p.run(strings.NewReader(said))
 			e := Exit{Code: 1, Stderr: p.kept()}
 			e.judge(Limits{}, false, p.starved)
@@ -213,8 +213,8 @@ func FuzzStderr(f *testing.F) {
 		at = max(0, min(at, len(said)))
 		now := time.Unix(0, 0)
 		var got lines
-		p := &pump{log: got.log, now: func() time.Time { return now }, after: time.After}
-		p.take(said[:at])
+		p := &stderrReader{log: got.log, now: func() time.Time { return now }, after: time.After}
+		p.addChunk(said[:at])
 		p.run(strings.NewReader(string(said[at:])))
 		for _, l := range got.all {
 			if len(l) > 6*logLine+64 || strings.ContainsFunc(l, unicode.IsControl) || !utf8.ValidString(l) {
