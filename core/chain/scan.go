@@ -158,7 +158,7 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name,
 			failed.Err))
 	default:
-		c.settle(&res, in)
+		c.applyFindings(&res, in)
 	}
 	return res
 }
@@ -289,8 +289,8 @@ func (c *ScanChain) action(in *Input, f *sdk.Finding) (sdk.Action, string) {
 	return sdk.Flag, ""
 }
 
-// settle turns judged findings into the outcome and the text.
-func (c *ScanChain) settle(res *ScanResult, in *Input) {
+// applyFindings turns judged findings into the outcome and the text.
+func (c *ScanChain) applyFindings(res *ScanResult, in *Input) {
 	top, first := topOf(res.Findings)
 	if first == nil || top == sdk.Allow {
 		res.Text = in.Text

@@ -183,7 +183,7 @@ func (s *Stream) Next(ctx context.Context, chunk string, final bool) (next *Stre
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name,
 			failed.Err))
 	default:
-		n.settle(final, &res)
+		n.redactAndRelease(final, &res)
 	}
 	if !final && res.Outcome != Denied {
 		n.bound(&res)

@@ -89,7 +89,7 @@ func (j *jsonText) next(c byte) {
 		if j.word == "" || c != j.word[0] {
 			j.at = jsonBroken
 		} else if j.word = j.word[1:]; j.word == "" {
-			j.close()
+			j.endValue()
 		}
 	case jsonMinus, jsonZero, jsonInt, jsonPoint, jsonFraction, jsonE, jsonSign, jsonExponent:
 		j.nextInNumber(c)
@@ -114,7 +114,7 @@ func (j *jsonText) token(c byte) {
 	case j.at == jsonFirstItem && c == ']', j.at == jsonFirstKey && c == '}', j.at == jsonAfter &&
 		(last == '{' && c == '}' || last == '[' && c == ']'):
 		j.stack = j.stack[:len(j.stack)-1]
-		j.close()
+		j.endValue()
 	case j.at == jsonFirstItem:
 		j.value(c)
 	case (j.at == jsonFirstKey || j.at == jsonNextKey) && c == '"':
@@ -161,8 +161,8 @@ func (j *jsonText) value(c byte) {
 	}
 }
 
-// close is behind a value.
-func (j *jsonText) close() {
+// endValue is behind a value.
+func (j *jsonText) endValue() {
 	j.at = jsonAfter
 	if len(j.stack) == 0 {
 		j.at = jsonEnd
@@ -188,7 +188,7 @@ func (j *jsonText) nextInString(c byte) {
 	case c == '"' && j.key:
 		j.at = jsonColon
 	case c == '"':
-		j.close()
+		j.endValue()
 	case c < 0x20:
 		j.at = jsonBroken
 	default:
@@ -237,7 +237,7 @@ func (j *jsonText) nextInNumber(c byte) {
 	case (at == jsonE || at == jsonSign) && digit:
 		j.at = jsonExponent
 	case at == jsonZero || at == jsonInt || at == jsonFraction || at == jsonExponent:
-		j.close()
+		j.endValue()
 		j.next(c)
 	default:
 		j.at = jsonBroken

@@ -9,8 +9,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// settle releases what no step and no byte to come can change, with the findings that begin in it.
-func (s *Stream) settle(final bool, res *StreamResult) {
+// redactAndRelease releases what no step and no byte to come can change, with the findings that begin in it.
+func (s *Stream) redactAndRelease(final bool, res *StreamResult) {
 	s.pending = ordered(s.pending)
 	judged := s.c.judge(&s.in, slices.Clone(s.pending))
 	for i := range judged {
@@ -76,7 +76,7 @@ func (s *Stream) settled(final bool) int {
 	return max(to, s.known)
 }
 
-// outcome is what settle of a ScanChain makes of findings, the text apart.
+// outcome is what applyFindings of a ScanChain makes of findings, the text apart.
 func outcome(res *ScanResult, found []sdk.Finding) {
 	top, first := topOf(found)
 	if first == nil || top == sdk.Allow {

@@ -67,9 +67,9 @@ type tries struct {
 
 func newGuesses() *guesses { return &guesses{seen: map[[32]byte]*tries{}} }
 
-// take counts a try against all subjects before it is made, so that tries side by side cannot outrun the count. When
-// one has had its tries, nothing is counted and the answer is how long to wait.
-func (g *guesses) take(now time.Time, subjects []subject) time.Duration {
+// countTry counts a try against all subjects before it is made, so that tries side by side cannot outrun the count.
+// When one has had its tries, nothing is counted and the answer is how long to wait.
+func (g *guesses) countTry(now time.Time, subjects []subject) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.seen) > maxTracked-len(subjects) {
@@ -149,8 +149,8 @@ type notes struct {
 	behind int
 }
 
-// take says whether this refusal is recorded, and how many before it were not.
-func (n *notes) take(now time.Time) (record bool, unrecorded int) {
+// countRefusal says whether this refusal is recorded, and how many before it were not.
+func (n *notes) countRefusal(now time.Time) (record bool, unrecorded int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if age := now.Sub(n.since); n.since.IsZero() || age >= guessWindow || age < 0 {

@@ -104,7 +104,7 @@ func newVault(c cost, random func([]byte)) *vault {
 
 // hash is the PHC string for a new password. The only error is errBusy.
 func (v *vault) hash(ctx context.Context, password string) (string, error) {
-	free, err := v.turn(ctx)
+	free, err := v.acquireSlot(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -115,8 +115,9 @@ func (v *vault) hash(ctx context.Context, password string) (string, error) {
 		tagBytes)}.String(), nil
 }
 
-// right reports whether the password is the one of phc. An empty phc is nobody's: it costs the same and is never right.
-func (v *vault) right(ctx context.Context, phc, password string) (bool, error) {
+// verifyPassword reports whether the password is the one of phc. An empty phc is nobody's: it costs the same and is
+// never right.
+func (v *vault) verifyPassword(ctx context.Context, phc, password string) (bool, error) {
 	d, known := v.decoy, false
 	if phc != "" {
 		var err error
@@ -125,7 +126,7 @@ func (v *vault) right(ctx context.Context, phc, password string) (bool, error) {
 		}
 		known = true
 	}
-	free, err := v.turn(ctx)
+	free, err := v.acquireSlot(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -136,7 +137,7 @@ func (v *vault) right(ctx context.Context, phc, password string) (bool, error) {
 
 var errBusy = errors.New("too many sign-ins at once")
 
-func (v *vault) turn(ctx context.Context) (free func(), err error) {
+func (v *vault) acquireSlot(ctx context.Context) (free func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, hashQueued, errBusy)
 	defer cancel()
 	select {

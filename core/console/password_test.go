@@ -23,7 +23,7 @@ func TestStandardCost(t *testing.T) {
 		t.Errorf("got %s %v", phc, err)
 	}
 	for pw, want := range map[string]bool{password: true, password + " ": false, "": false} {
-		if ok, err := v.right(context.Background(), phc, pw); ok != want || err != nil {
+		if ok, err := v.verifyPassword(context.Background(), phc, pw); ok != want || err != nil {
 			t.Errorf("%q: %v %v", pw, ok, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestKnownDigest(t *testing.T) {
 	const phc = "$argon2id$v=19$m=65536,t=2,p=4$c29tZXNhbHQ$GpZ3sK/oH9p7VIiV56G/64Zo/8GaUw434IimaPqxwCo"
 	v := newVault(cheap, func(b []byte) { clear(b) })
 	for pw, want := range map[string]bool{"password": true, "Password": false} {
-		if ok, err := v.right(context.Background(), phc, pw); ok != want || err != nil {
+		if ok, err := v.verifyPassword(context.Background(), phc, pw); ok != want || err != nil {
 			t.Errorf("%q: %v %v", pw, ok, err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestParseDigest(t *testing.T) {
 		}
 	}
 	v := newVault(cheap, func(b []byte) { clear(b) })
-	if ok, err := v.right(context.Background(), "junk", "x"); ok || err == nil {
+	if ok, err := v.verifyPassword(context.Background(), "junk", "x"); ok || err == nil {
 		t.Errorf("a hash that cannot be read: %v %v", ok, err)
 	}
 }
@@ -117,7 +117,7 @@ func TestHashesTakeTurns(t *testing.T) {
 	if _, err := v.hash(ctx, "x"); !errors.Is(err, errBusy) {
 		t.Errorf("one more at the same time: %v", err)
 	}
-	if ok, err := v.right(ctx, "", "x"); ok || !errors.Is(err, errBusy) {
+	if ok, err := v.verifyPassword(ctx, "", "x"); ok || !errors.Is(err, errBusy) {
 		t.Errorf("one more check at the same time: %v %v", ok, err)
 	}
 	close(leave)

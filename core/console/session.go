@@ -161,7 +161,7 @@ func (c *Console) signOut(w http.ResponseWriter, r *http.Request, v *visit) {
 // recordRefusal records that a sign-in was refused, unless there were too many in this minute: then the next record
 // says how many. A name that nobody has is left out: what was typed there may be a password.
 func (c *Console) recordRefusal(ctx context.Context, operator, why string, by store.Who) {
-	record, before := c.notes.take(c.set.Now())
+	record, before := c.notes.countRefusal(c.set.Now())
 	if !record {
 		return
 	}

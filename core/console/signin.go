@@ -119,13 +119,13 @@ func (c *Console) admit(w http.ResponseWriter, r *http.Request, name, password s
 	if known {
 		table, counted = c.known, deviceSubjects(name, id)
 	}
-	if wait := table.take(now, counted); wait > 0 {
+	if wait := table.countTry(now, counted); wait > 0 {
 		c.recordRefusal(r.Context(), op.Name, "too_many", by)
 		return op, &refusal{http.StatusTooManyRequests,
 			fmt.Sprintf("There were too many tries. Wait %d seconds. From one address, %d tries a minute are allowed for an "+
 				"account.", seconds(wait), guessesPerMinute), wait}
 	}
-	right, err := c.vault.right(r.Context(), op.Hash, password)
+	right, err := c.vault.verifyPassword(r.Context(), op.Hash, password)
 	switch {
 	case errors.Is(err, errBusy):
 		if known { // nothing was looked at: others who keep us busy must not spend the tries of its owner

@@ -93,7 +93,7 @@ func TestUnknownNamesLookTheSame(t *testing.T) {
 func TestNobodysPasswordIsNeverRight(t *testing.T) {
 	v := newVault(cheap, func(b []byte) { clear(b) })
 	v.decoy.tag = v.derive([]byte("x"), v.decoy.salt, cheap.passes, cheap.memory, cheap.threads, tagBytes)
-	if ok, err := v.right(context.Background(), "", "x"); ok || err != nil {
+	if ok, err := v.verifyPassword(context.Background(), "", "x"); ok || err != nil {
 		t.Errorf("got %v %v", ok, err)
 	}
 }
@@ -205,20 +205,20 @@ func TestGuessTableIsLimited(t *testing.T) {
 	g := newGuesses()
 	now := time.Unix(1, 0)
 	for i := range accountGuesses {
-		g.take(now, subjects("ada", fmt.Sprint("first", i)))
+		g.countTry(now, subjects("ada", fmt.Sprint("first", i)))
 	}
 	for i := range maxTracked {
-		if wait := g.take(now, subjects(fmt.Sprint("account", i), fmt.Sprint("address", i))); wait > 0 {
+		if wait := g.countTry(now, subjects(fmt.Sprint("account", i), fmt.Sprint("address", i))); wait > 0 {
 			t.Fatalf("try %d waits %v", i, wait)
 		}
 	}
 	if len(g.seen) > maxTracked {
 		t.Errorf("%d tracked", len(g.seen))
 	}
-	if g.take(now, subjects("ada", "another")) == 0 {
+	if g.countTry(now, subjects("ada", "another")) == 0 {
 		t.Error("an account that had its tries is open again")
 	}
-	if wait := g.take(now.Add(slowWindow), subjects("account", "address")); wait != 0 {
+	if wait := g.countTry(now.Add(slowWindow), subjects("account", "address")); wait != 0 {
 		t.Errorf("an hour later: wait %v", wait)
 	}
 }
@@ -461,7 +461,7 @@ func TestAKnownDeviceIsNotKeptOut(t *testing.T) {
 		t.Fatalf("the account is still open to strangers: %d", got)
 	}
 	for i := range maxTracked {
-		d.c.guesses.take(d.clock(), subjects(fmt.Sprint("account", i), fmt.Sprint("address", i)))
+		d.c.guesses.countTry(d.clock(), subjects(fmt.Sprint("account", i), fmt.Sprint("address", i)))
 	}
 	if b.device == "" {
 		t.Fatal("no device cookie")

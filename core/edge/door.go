@@ -100,7 +100,7 @@ func (d *Door) Enter(from string, shut func()) *Guest {
 func (d *Door) oldest(l *list.List) *Guest {
 	n := 0
 	for e := l.Front(); e != nil && n < looks; e = e.Next() {
-		if g := e.Value.(*Guest); d.take(g) {
+		if g := e.Value.(*Guest); d.evictGuest(g) {
 			return g
 		}
 		n++
@@ -124,21 +124,21 @@ func (d *Door) idle(l *list.List) *Guest {
 		switch {
 		case g.busy.Load() != 0:
 		case !g.used.Swap(false):
-			if d.take(g) {
+			if d.evictGuest(g) {
 				return g
 			}
 		case first == nil:
 			first = g
 		}
 	}
-	if first != nil && d.take(first) {
+	if first != nil && d.evictGuest(first) {
 		return first
 	}
 	return nil
 }
 
-// take takes a guest out unless a request of it has begun. d.mu is held.
-func (d *Door) take(g *Guest) bool {
+// evictGuest takes a guest out unless a request of it has begun. d.mu is held.
+func (d *Door) evictGuest(g *Guest) bool {
 	if !g.busy.CompareAndSwap(0, gone) {
 		return false
 	}
@@ -201,7 +201,7 @@ func (d *Door) Close(stopped func(key string) bool) {
 			for e := l.Front(); e != nil; {
 				g := e.Value.(*Guest)
 				e = e.Next()
-				if d.take(g) {
+				if d.evictGuest(g) {
 					out = append(out, g)
 				}
 			}

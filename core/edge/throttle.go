@@ -24,7 +24,7 @@ func NewThrottle(what string, every time.Duration, log func(format string, args 
 
 // Log logs or counts one message.
 func (t *Throttle) Log(format string, args ...any) {
-	lost, ok := t.take(time.Now())
+	lost, ok := t.admitMessage(time.Now())
 	if !ok {
 		return
 	}
@@ -34,8 +34,9 @@ func (t *Throttle) Log(format string, args ...any) {
 	t.log(t.what+": "+format, args...)
 }
 
-// take is false for a message that is only counted. lost are those that were counted since the last one that was not.
-func (t *Throttle) take(now time.Time) (lost int, ok bool) {
+// admitMessage is false for a message that is only counted. lost are those that were counted since the last one that
+// was not.
+func (t *Throttle) admitMessage(now time.Time) (lost int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.logged.IsZero() && now.Sub(t.logged) < t.every {

@@ -130,7 +130,7 @@ func (s *Server) grow(c *strictConn, n int64) *refusal {
 	if n <= 0 || h == nil { // nil: the connection is closed
 		return nil
 	}
-	if err := s.take(h.key, n); err != nil {
+	if err := s.reserveBody(h.key, n); err != nil {
 		return &refusal{op: c.op, err: err}
 	}
 	if !c.held.CompareAndSwap(h, &hold{h.key, h.n + n}) {
@@ -139,8 +139,8 @@ func (s *Server) grow(c *strictConn, n int64) *refusal {
 	return nil
 }
 
-// take holds n bytes for a key, or says which limit they do not fit into.
-func (s *Server) take(key string, n int64) error {
+// reserveBody holds n bytes for a key, or says which limit they do not fit into.
+func (s *Server) reserveBody(key string, n int64) error {
 	switch err := s.bodies.Take(key, n); {
 	case errors.Is(err, edge.ErrOneIsFull):
 		return sdk.Errf(sdk.CodeTooManyRequests, "the unanswered requests of this key may hold %d bytes together, and "+
@@ -185,7 +185,7 @@ func (s *Server) holdAnswer(ctx *fasthttp.RequestCtx, key string, n int) error {
 		return nil
 	}
 	h := &hold{key, min(int64(n), int64(s.set.Limits.BodiesPerKey), s.set.Limits.Large())}
-	if err := s.take(h.key, h.n); err != nil {
+	if err := s.reserveBody(h.key, h.n); err != nil {
 		return err
 	}
 	if !sc.held.CompareAndSwap(nil, h) {

@@ -76,7 +76,7 @@ func newStrictConn(c net.Conn, lim StrictLimits) *strictConn {
 // closeAfterAnswer makes the current request the connection's last one. Any goroutine may call it.
 func (c *strictConn) closeAfterAnswer() { c.last.Store(true) }
 
-// of says which flights requests are counted in. One server has one; writing it again would race with a Close from
+// of says where requests in flight are counted. One server has one; writing it again would race with a Close from
 // elsewhere.
 func (c *strictConn) of(f Flight) *strictConn {
 	if c.flight == nil {
@@ -129,7 +129,7 @@ func (c *strictConn) Read(b []byte) (int, error) {
 	}
 	c.land()
 	c.client.end()
-	if err := c.turn(); err != nil {
+	if err := c.nextRequest(); err != nil {
 		return 0, err
 	}
 	if c.fresh(b) {
@@ -156,8 +156,8 @@ func (c *strictConn) Read(b []byte) (int, error) {
 	}
 }
 
-// turn goes on to the next request when the current one was handed over completely.
-func (c *strictConn) turn() error {
+// nextRequest goes on to the next request when the current one was handed over completely.
+func (c *strictConn) nextRequest() error {
 	if c.over {
 		return io.EOF
 	}

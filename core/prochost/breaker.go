@@ -68,7 +68,7 @@ func (b *breaker) remaining() time.Duration {
 	return b.cb.RemainingDelay()
 }
 
-func (b *breaker) close() {
+func (b *breaker) closeCircuit() {
 	b.mu.Lock()
 	defer b.unlock()
 	b.cb.Close()

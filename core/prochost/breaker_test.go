@@ -92,7 +92,7 @@ func TestBreakerStates(t *testing.T) {
 	trial.tell(wentWrong)
 	is("open", "a trial that failed")
 	trial = ask()
-	b.close()
+	b.closeCircuit()
 	trial.tell(wentWrong)
 	is("closed", "a trial from before an operator closed it")
 }

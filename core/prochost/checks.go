@@ -99,7 +99,7 @@ func (c *checks) read() {
 		case err != nil:
 			err = fmt.Errorf("CheckStream: %w", quoted(err))
 		default:
-			err = c.take(&got)
+			err = c.completeCheck(&got)
 		}
 		if err != nil {
 			c.end(err)
@@ -108,10 +108,10 @@ func (c *checks) read() {
 	}
 }
 
-// take completes the call that an answer is for. One that nobody waits for any more is counted and dropped; one to what
-// was never asked, or was answered before, is a reason to end the session: else a plugin could keep us busy with as
-// many as it likes.
-func (c *checks) take(got *answer) error {
+// completeCheck completes the call that an answer is for. One that nobody waits for any more is counted and dropped;
+// one to what was never asked, or was answered before, is a reason to end the session: else a plugin could keep us busy
+// with as many as it likes.
+func (c *checks) completeCheck(got *answer) error {
 	c.mu.Lock()
 	a, there := c.pending[got.id]
 	delete(c.pending, got.id)

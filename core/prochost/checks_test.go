@@ -83,11 +83,11 @@ func TestAnsweredTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.take(&answer{id: 1}); err != nil {
+	if err := c.completeCheck(&answer{id: 1}); err != nil {
 		t.Fatal(err)
 	}
 	<-a.done
-	if err := c.take(&answer{id: 1}); err == nil || !strings.Contains(err.Error(), "id 1 a second time") {
+	if err := c.completeCheck(&answer{id: 1}); err == nil || !strings.Contains(err.Error(), "id 1 a second time") {
 		t.Errorf("a second answer: %v", err)
 	}
 
@@ -99,10 +99,10 @@ func TestAnsweredTwice(t *testing.T) {
 	if err := c.leave(a, 2, func() { places++ }, errLate); err != errLate || places != 0 {
 		t.Fatal(err, places)
 	}
-	if err := c.take(&answer{id: 2}); err != nil || places != 1 || c.strays.Load() != 1 {
+	if err := c.completeCheck(&answer{id: 2}); err != nil || places != 1 || c.strays.Load() != 1 {
 		t.Errorf("the answer to a call that was late: %v, %d places, %d strays", err, places, c.strays.Load())
 	}
-	if err := c.take(&answer{id: 2}); err == nil {
+	if err := c.completeCheck(&answer{id: 2}); err == nil {
 		t.Error("a call that was late may be answered twice")
 	}
 	if a, err = c.begin(requestOf(time.Now())); err != nil {
@@ -113,10 +113,10 @@ func TestAnsweredTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.forget(3)
-	if err := c.take(&answer{id: 3}); err != nil || places != 2 || c.strays.Load() != 2 {
+	if err := c.completeCheck(&answer{id: 3}); err != nil || places != 2 || c.strays.Load() != 2 {
 		t.Errorf("the answer to a call that was written down as lost: %v, %d places, %d strays", err, places, c.strays.Load())
 	}
-	if err := c.take(&answer{id: 3}); err == nil {
+	if err := c.completeCheck(&answer{id: 3}); err == nil {
 		t.Error("a call that was written down as lost may be answered twice")
 	}
 }

@@ -60,7 +60,7 @@ func (in *instance) follow(stream grpc.ServerStreamingClient[pluginv1.HealthResp
 		switch {
 		case err != nil:
 			err = fmt.Errorf("its health stream ended: %w", quoted(err))
-		case !left.take(time.Now()):
+		case !left.countMessage(time.Now()):
 			err = errFlood
 		default:
 			err = in.heed(m)
@@ -90,8 +90,8 @@ type allowance struct {
 	at   time.Time // of the last one
 }
 
-// take counts one message. false: it is one too many.
-func (a *allowance) take(now time.Time) bool {
+// countMessage counts one message. false: it is one too many.
+func (a *allowance) countMessage(now time.Time) bool {
 	a.left = min(a.left+healthRate*now.Sub(a.at).Seconds(), healthBurst) - 1
 	a.at = now
 	return a.left >= 0

@@ -14,19 +14,19 @@ func TestHealthAllowance(t *testing.T) {
 	a := allowance{left: healthBurst, at: now}
 	for i := range 10_000 {
 		now = now.Add(200 * time.Millisecond)
-		if !a.take(now) {
+		if !a.countMessage(now) {
 			t.Fatalf("message %d at five a second is one too many", i)
 		}
 	}
 	for i := range 299 { // one went with the last second
-		if !a.take(now) {
+		if !a.countMessage(now) {
 			t.Fatalf("message %d of a burst is one too many", i)
 		}
 	}
-	if a.take(now) {
+	if a.countMessage(now) {
 		t.Error("a burst has no end")
 	}
-	if now = now.Add(time.Hour); !a.take(now) || a.left > healthBurst {
+	if now = now.Add(time.Hour); !a.countMessage(now) || a.left > healthBurst {
 		t.Errorf("%v are left behind an hour of silence", a.left)
 	}
 }

@@ -172,7 +172,7 @@ func (p *Plugin) Resume() {
 		r.service.Resume()
 	}
 	if p.breaker != nil {
-		p.breaker.close()
+		p.breaker.closeCircuit()
 	}
 }
 

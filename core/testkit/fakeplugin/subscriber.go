@@ -73,7 +73,7 @@ func (s *subscriberService) Consume(stream grpc.BidiStreamingServer[pluginv1.Bat
 			}
 			return err
 		}
-		acks, err := s.f.take(stream, b)
+		acks, err := s.f.acknowledgeBatch(stream, b)
 		for _, a := range acks {
 			if err := stream.Send(a); err != nil {
 				return err
@@ -85,8 +85,8 @@ func (s *subscriberService) Consume(stream grpc.BidiStreamingServer[pluginv1.Bat
 	}
 }
 
-// take gives the acknowledgements of one batch, and the error that ends the stream behind them.
-func (f *fake) take(stream grpc.ServerStream, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
+// acknowledgeBatch gives the acknowledgements of one batch, and the error that ends the stream behind them.
+func (f *fake) acknowledgeBatch(stream grpc.ServerStream, b *pluginv1.Batch) ([]*pluginv1.Ack, error) {
 	if !sound(b) {
 		return nil, status.Error(codes.InvalidArgument, "the batch contradicts itself")
 	}
