@@ -76,10 +76,10 @@ func (p *producer) consume(ctx context.Context, b *plugin.Batch) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.o.timeout)
 	defer cancel()
-	if !p.take(ctx) {
+	if !p.acquireTurn(ctx) {
 		return errors.New("the time is over: the connection is being tried")
 	}
-	defer p.give()
+	defer p.releaseTurn()
 	err = p.produce(ctx, items)
 	var refused *plugin.RecordError
 	if err == nil || errors.As(err, &refused) {
@@ -186,8 +186,8 @@ func isRecords(err error) bool {
 	return false
 }
 
-// take waits for the turn; false when ctx ended first or the plugin is closed.
-func (p *producer) take(ctx context.Context) bool {
+// acquireTurn waits for the turn; false when ctx ended first or the plugin is closed.
+func (p *producer) acquireTurn(ctx context.Context) bool {
 	select {
 	case p.turn <- struct{}{}:
 		if p.ended {
@@ -200,7 +200,7 @@ func (p *producer) take(ctx context.Context) bool {
 	}
 }
 
-func (p *producer) give() { <-p.turn }
+func (p *producer) releaseTurn() { <-p.turn }
 
 // connect makes a connection if there is none, and tries until ctx ends when brokers cannot be reached. The caller has
 // the turn.
@@ -241,10 +241,10 @@ func (p *producer) drop() {
 func (p *producer) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if !p.take(ctx) {
+	if !p.acquireTurn(ctx) {
 		return p.probe.State() // a batch is at it, and says more than we could
 	}
-	defer p.give()
+	defer p.releaseTurn()
 	return p.connect(ctx)
 }
 
@@ -256,10 +256,10 @@ func (p *producer) close(ctx context.Context) error {
 		return nil
 	}
 	p.probe.Stop()
-	if !p.take(ctx) {
+	if !p.acquireTurn(ctx) {
 		return errors.New("a batch is still being produced")
 	}
-	defer p.give()
+	defer p.releaseTurn()
 	p.drop()
 	p.ended = true
 	return nil

@@ -149,12 +149,12 @@ func (m *mailer) letter(e *event) *letter {
 		Link: m.links.of(e), Open: e.opens()}
 }
 
-func (m *mailer) open(ctx context.Context, until time.Time, e *event) (ref, error) {
+func (m *mailer) sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) {
 	l := m.letter(e)
 	return ref{Mail: l.ID}, m.send(ctx, until, l)
 }
 
-func (m *mailer) settle(ctx context.Context, until time.Time, e *event, of ref) error {
+func (m *mailer) sendSettled(ctx context.Context, until time.Time, e *event, of ref) error {
 	l := m.letter(e)
 	if l.Reply = of.Mail; l.Reply != "" {
 		l.Subject = "Re: " + l.Subject
@@ -162,7 +162,7 @@ func (m *mailer) settle(ctx context.Context, until time.Time, e *event, of ref) 
 	return m.send(ctx, until, l)
 }
 
-func (m *mailer) digest(ctx context.Context, until time.Time, d *digest) error {
+func (m *mailer) sendDigest(ctx context.Context, until time.Time, d *digest) error {
 	l := &letter{Subject: "[Yett] " + d.head(), ID: m.id(d.id), Title: d.head(), Link: m.links.all(),
 		Open: len(d.opened) > 0}
 	for _, all := range [][]*event{d.opened, d.settled} {

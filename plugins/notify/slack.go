@@ -84,15 +84,15 @@ func (s *slackHook) post(ctx context.Context, until time.Time, text string) erro
 	})
 }
 
-func (s *slackHook) open(ctx context.Context, until time.Time, e *event) (ref, error) {
+func (s *slackHook) sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) {
 	return ref{}, s.post(ctx, until, mrkdwn(e, s.links.of(e)))
 }
 
-func (s *slackHook) settle(ctx context.Context, until time.Time, e *event, _ ref) error {
+func (s *slackHook) sendSettled(ctx context.Context, until time.Time, e *event, _ ref) error {
 	return s.post(ctx, until, mrkdwn(e, s.links.of(e)))
 }
 
-func (s *slackHook) digest(ctx context.Context, until time.Time, d *digest) error {
+func (s *slackHook) sendDigest(ctx context.Context, until time.Time, d *digest) error {
 	return s.post(ctx, until, mrkdwnDigest(d, s.links.all()))
 }
 
@@ -152,12 +152,12 @@ func (s *slackBot) call(ctx context.Context, until time.Time, method string, m s
 	return out, err
 }
 
-func (s *slackBot) open(ctx context.Context, until time.Time, e *event) (ref, error) {
+func (s *slackBot) sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) {
 	return s.call(ctx, until, "chat.postMessage", slackMessage{Channel: s.channel, Text: mrkdwn(e, s.links.of(e))})
 }
 
-// settle edits the message. One that is not known, or that Slack does not let us edit, is answered instead.
-func (s *slackBot) settle(ctx context.Context, until time.Time, e *event, of ref) error {
+// sendSettled edits the message. One that is not known, or that Slack does not let us edit, is answered instead.
+func (s *slackBot) sendSettled(ctx context.Context, until time.Time, e *event, of ref) error {
 	m := slackMessage{Channel: of.Channel, TS: of.TS, Text: mrkdwn(e, s.links.of(e))}
 	if of.TS != "" {
 		_, err := s.call(ctx, until, "chat.update", m)
@@ -175,7 +175,7 @@ func (s *slackBot) settle(ctx context.Context, until time.Time, e *event, of ref
 	return err
 }
 
-func (s *slackBot) digest(ctx context.Context, until time.Time, d *digest) error {
+func (s *slackBot) sendDigest(ctx context.Context, until time.Time, d *digest) error {
 	_, err := s.call(ctx, until, "chat.postMessage",
 		slackMessage{Channel: s.channel, Text: mrkdwnDigest(d, s.links.all())})
 	return err

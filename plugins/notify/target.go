@@ -14,10 +14,10 @@ import (
 
 // sender is one kind of target. Each method sends one message, trying again until the time is over.
 type sender interface {
-	open(ctx context.Context, until time.Time, e *event) (ref, error) // a call waits
+	sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) // a call waits
 	// it does no longer; of is the message that said it does
-	settle(ctx context.Context, until time.Time, e *event, of ref) error
-	digest(ctx context.Context, until time.Time, d *digest) error
+	sendSettled(ctx context.Context, until time.Time, e *event, of ref) error
+	sendDigest(ctx context.Context, until time.Time, d *digest) error
 	close()
 }
 
@@ -136,11 +136,11 @@ func (t *target) await(ctx context.Context, until time.Time) error {
 func (t *target) tellNews(ctx context.Context, until time.Time, id string, opened, settled []*event) error {
 	var many digest
 	for i, e := range opened {
-		if i >= t.most || !t.rate.take(t.clock.Now()) {
+		if i >= t.most || !t.rate.takeToken(t.clock.Now()) {
 			many.opened = append(many.opened, e)
 			continue
 		}
-		r, err := t.to.open(ctx, until, e)
+		r, err := t.to.sendOpened(ctx, until, e)
 		if err := t.done(err, map[*event]mark{e: {Seq: e.Seq, Ref: r}}); err != nil {
 			return err
 		}
@@ -148,12 +148,12 @@ func (t *target) tellNews(ctx context.Context, until time.Time, id string, opene
 	singles := 0
 	for _, e := range settled {
 		m, _ := t.state.told(e.ID, t.name)
-		if m.Digest || singles >= t.most || !t.rate.take(t.clock.Now()) {
+		if m.Digest || singles >= t.most || !t.rate.takeToken(t.clock.Now()) {
 			many.settled = append(many.settled, e)
 			continue
 		}
 		singles++
-		if err := t.done(t.to.settle(ctx, until, e, m.Ref), map[*event]mark{e: {Seq: e.Seq, Ref: m.Ref}}); err != nil {
+		if err := t.done(t.to.sendSettled(ctx, until, e, m.Ref), map[*event]mark{e: {Seq: e.Seq, Ref: m.Ref}}); err != nil {
 			return err
 		}
 	}
@@ -168,8 +168,8 @@ func (t *target) tellMany(ctx context.Context, until time.Time, id string, d *di
 	d.id = id
 	err := t.clock.Wait(ctx, t.rate.next(t.clock.Now()))
 	if err == nil {
-		t.rate.take(t.clock.Now())
-		err = t.to.digest(ctx, until, d)
+		t.rate.takeToken(t.clock.Now())
+		err = t.to.sendDigest(ctx, until, d)
 	}
 	marks := map[*event]mark{}
 	for _, e := range d.opened {
@@ -241,8 +241,8 @@ func (b *bucket) fill(now time.Time) {
 	b.at = now
 }
 
-// take says whether one may go now, and counts it.
-func (b *bucket) take(now time.Time) bool {
+// takeToken says whether one may go now, and counts it.
+func (b *bucket) takeToken(now time.Time) bool {
 	if b.fill(now); b.free < 1 {
 		return false
 	}

@@ -324,7 +324,7 @@ func TestLeftAlone(t *testing.T) {
 func TestBucket(t *testing.T) {
 	b, now := bucket{perMinute: 60, burst: 2}, start
 	taken := func() (n int) {
-		for b.take(now) {
+		for b.takeToken(now) {
 			n++
 		}
 		return n

@@ -80,15 +80,15 @@ func (h *hook) post(ctx context.Context, until time.Time, id string, e hookEvent
 
 func eventID(e *event) string { return fmt.Sprintf("%s-%d", e.ID, e.Seq) }
 
-func (h *hook) open(ctx context.Context, until time.Time, e *event) (ref, error) {
+func (h *hook) sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) {
 	return ref{}, h.post(ctx, until, eventID(e), hookEvent{"yett.approval.requested", e.At, h.callOf(e)})
 }
 
-func (h *hook) settle(ctx context.Context, until time.Time, e *event, _ ref) error {
+func (h *hook) sendSettled(ctx context.Context, until time.Time, e *event, _ ref) error {
 	return h.post(ctx, until, eventID(e), hookEvent{"yett.approval.settled", e.At, h.callOf(e)})
 }
 
-func (h *hook) digest(ctx context.Context, until time.Time, d *digest) error {
+func (h *hook) sendDigest(ctx context.Context, until time.Time, d *digest) error {
 	out := hookDigest{Opened: []hookCall{}, Settled: []hookCall{}, URL: h.links.all()}
 	var at time.Time
 	list := func(all []*event, into *[]hookCall) int {
@@ -116,17 +116,17 @@ type logged struct {
 	links links
 }
 
-func (l *logged) open(ctx context.Context, until time.Time, e *event) (ref, error) {
-	return ref{}, l.settle(ctx, until, e, ref{})
+func (l *logged) sendOpened(ctx context.Context, until time.Time, e *event) (ref, error) {
+	return ref{}, l.sendSettled(ctx, until, e, ref{})
 }
 
-func (l *logged) settle(_ context.Context, _ time.Time, e *event, _ ref) error {
+func (l *logged) sendSettled(_ context.Context, _ time.Time, e *event, _ ref) error {
 	l.log.Info(e.title(), "tool_id", visible(e.Tool, maxName), "agent_id", visible(e.Agent, maxName), "status", e.word(),
 		"url", l.links.of(e))
 	return nil
 }
 
-func (l *logged) digest(_ context.Context, _ time.Time, d *digest) error {
+func (l *logged) sendDigest(_ context.Context, _ time.Time, d *digest) error {
 	l.log.Info(d.head(), "url", l.links.all())
 	return nil
 }

@@ -77,7 +77,7 @@ func (r *reader) failf(format string, a ...any) {
 }
 
 func (r *reader) verdict() sdk.Verdict {
-	name, _ := r.take("effect")
+	name, _ := r.takeMember("effect")
 	s, _ := name.(string)
 	effect, ok := effects[s]
 	if !ok {
@@ -103,7 +103,7 @@ func (r *reader) verdict() sdk.Verdict {
 	return d
 }
 
-func (r *reader) take(name string) (any, bool) {
+func (r *reader) takeMember(name string) (any, bool) {
 	v, ok := r.doc[name]
 	if ok {
 		r.used++
@@ -138,7 +138,7 @@ func (r *reader) code(effect sdk.Effect) string {
 	if effect == sdk.Abstain {
 		return ""
 	}
-	v, ok := r.take("code")
+	v, ok := r.takeMember("code")
 	if !ok {
 		return defaultCodes[effect]
 	}
@@ -150,7 +150,7 @@ func (r *reader) code(effect sdk.Effect) string {
 }
 
 func (r *reader) text(name string, limit int) string {
-	v, ok := r.take(name)
+	v, ok := r.takeMember(name)
 	if !ok {
 		return ""
 	}
@@ -167,7 +167,7 @@ func (r *reader) text(name string, limit int) string {
 }
 
 func (r *reader) duration(name string) time.Duration {
-	v, ok := r.take(name)
+	v, ok := r.takeMember(name)
 	if !ok {
 		return 0
 	}
@@ -181,7 +181,7 @@ func (r *reader) duration(name string) time.Duration {
 }
 
 func (r *reader) approvals() int {
-	v, ok := r.take("approvals")
+	v, ok := r.takeMember("approvals")
 	if !ok {
 		return 0
 	}
@@ -195,7 +195,7 @@ func (r *reader) approvals() int {
 }
 
 func (r *reader) approvers() []string {
-	v, ok := r.take("approvers")
+	v, ok := r.takeMember("approvers")
 	if !ok {
 		return nil
 	}
@@ -217,7 +217,7 @@ func (r *reader) approvers() []string {
 }
 
 func (r *reader) priority() sdk.Priority {
-	v, ok := r.take("priority")
+	v, ok := r.takeMember("priority")
 	if !ok {
 		return ""
 	}

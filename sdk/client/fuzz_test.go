@@ -134,7 +134,7 @@ func FuzzSocketLine(f *testing.F) {
 				continue
 			}
 			before := sub.from
-			rec, err := sub.take(root)
+			rec, err := sub.sortLine(root)
 			if sub.from < before || err == nil && rec.Seq != 0 && (rec.Seq < before || sub.from != rec.Seq+1) {
 				t.Fatalf("%q: from %d to %d", line, before, sub.from)
 			}

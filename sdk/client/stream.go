@@ -166,7 +166,7 @@ func (s *Stream[T]) Next(ctx context.Context) (T, error) {
 	}
 	select {
 	case it := <-s.items:
-		return s.take(it)
+		return s.unpackItem(it)
 	case <-ctx.Done():
 		return none, context.Cause(ctx)
 	case <-s.done:
@@ -175,7 +175,7 @@ func (s *Stream[T]) Next(ctx context.Context) (T, error) {
 	}
 }
 
-func (s *Stream[T]) take(it item[T]) (T, error) {
+func (s *Stream[T]) unpackItem(it item[T]) (T, error) {
 	var gap *GapError
 	if it.err != nil && !errors.As(it.err, &gap) {
 		s.last = it.err

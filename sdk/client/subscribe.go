@@ -179,15 +179,15 @@ func (f *lines) next() (Record, error) {
 		if err != nil {
 			return Record{}, err
 		}
-		r, err := f.sub.take(root)
+		r, err := f.sub.sortLine(root)
 		if err != nil || r.Seq != 0 {
 			return r, err
 		}
 	}
 }
 
-// take sorts one line: a record that is new, a record of Seq 0 for what is not to be delivered, or the end.
-func (s *subscription) take(root exact.Value) (Record, error) {
+// sortLine sorts one line: a record that is new, a record of Seq 0 for what is not to be delivered, or the end.
+func (s *subscription) sortLine(root exact.Value) (Record, error) {
 	kind := root.Get("type").Str()
 	switch kind {
 	case "heartbeat":

@@ -51,15 +51,15 @@ const flushAt = 4096
 
 func (c *clientForm) raw(s string) {
 	c.buf = append(c.buf, s...)
-	c.settle()
+	c.flushFull()
 }
 
 func (c *clientForm) str(s string) {
 	c.buf = exact.AppendString(c.buf, s)
-	c.settle()
+	c.flushFull()
 }
 
-func (c *clientForm) settle() {
+func (c *clientForm) flushFull() {
 	if len(c.buf) >= flushAt {
 		c.flush()
 	}
@@ -159,6 +159,6 @@ func (c *clientForm) number(field, raw string) error {
 		f = 0 // and not minus zero
 	}
 	c.buf = strconv.AppendFloat(c.buf, f, 'f', -1, 64)
-	c.settle()
+	c.flushFull()
 	return nil
 }

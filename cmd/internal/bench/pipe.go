@@ -260,7 +260,7 @@ func (p *pipeRun) serve(i int, events uint32) error {
 	}
 	c.n += n
 	now := time.Now()
-	if err := p.take(c, now); err != nil {
+	if err := p.countAnswers(c, now); err != nil {
 		return err
 	}
 	if len(c.rest) > 0 {
@@ -269,8 +269,8 @@ func (p *pipeRun) serve(i int, events uint32) error {
 	return p.push(i, now)
 }
 
-// take counts the whole answers that were read.
-func (p *pipeRun) take(c *pipeConn, now time.Time) error {
+// countAnswers counts the whole answers that were read.
+func (p *pipeRun) countAnswers(c *pipeConn, now time.Time) error {
 	at := 0
 	for {
 		end := bytes.IndexByte(c.in[at:c.n], '\n')
