@@ -33,7 +33,7 @@ var allowed = []row{
 	{pkg: "config/strict", ours: []string{"core/quote"}, others: []string{"github.com/knadh/koanf/v2", "github.com/go-viper/mapstructure/v2", "go.yaml.in/yaml/v3"},
 		why: "the engine knows the configuration's libraries and none of its sections: it reads into any struct with tags"},
 	{pkg: "config", ours: []string{"config/strict", "core/pin", "sdk/exact"}, others: []string{"github.com/santhosh-tekuri/jsonschema/v6"},
-		why: "the sections and what they mean; only it knows the library for the schemas of modules. Others take their section as it is"},
+		why: "the sections and what they mean; only it knows schemas. Others take their section as it is"},
 
 	{pkg: "core", ours: []string{"core/...", "config", "sdk/...", "sdk", "scanners"}, why: "the wiring is the top: nothing but cmd imports it"},
 	{pkg: "core/loaded", ours: []string{"config", "core/chain", "core/confine", "core/ops", "core/pin", "core/places", "core/prochost", "core/quote", "core/regular", "core/rules", "core/store", "core/supervise", "core/trust", "core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact"},
