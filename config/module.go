@@ -4,42 +4,77 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckModule holds the settings of a module (a JSON object) against the JSON Schema that the module declares. A schema
-// that is none is the module's fault and an error too. It fetches nothing: references outside the schema are refused.
+// CheckModule holds the settings of a module (a JSON object) against the JSON Schema that the module declares. A fault of
+// the schema itself is a *SchemaError. It fetches nothing: references outside the schema are refused.
 func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	if schema == nil {
 		return nil
 	}
 	if err := checkSchemaWork(schema); err != nil {
-		return fmt.Errorf("the module's config_schema %w", err)
+		return err
 	}
-	text, err := json.Marshal(schema)
+	compiled, err := compileModuleSchema(schema)
 	if err != nil {
-		return fmt.Errorf("the config_schema: %w", err)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		return fmt.Errorf("the config_schema: %w", err)
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource("module.json", doc); err != nil {
-		return fmt.Errorf("the config_schema: %w", err)
-	}
-	compiled, err := c.Compile("module.json")
-	if err != nil {
-		return fmt.Errorf("the config_schema: %w", err)
+		return libraryFault(err)
 	}
 	given, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
 	if err != nil {
 		return fmt.Errorf("the settings: %w", err)
 	}
-	if err := compiled.Validate(given); err != nil {
+	err = checkNumbers(given, "config")
+	if err == nil {
+		err = compiled.Validate(given)
+	}
+	if err != nil {
 		return fmt.Errorf("the settings do not fit the config_schema: %s", misfit(err))
+	}
+	return nil
+}
+
+func compileModuleSchema(schema map[string]any) (*jsonschema.Schema, error) {
+	text, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	c.UseRegexpEngine(boundedExpression)
+	const name = "urn:yett:config_schema" // no file: the library would put the working directory before its name
+	if err := c.AddResource(name, doc); err != nil {
+		return nil, err
+	}
+	return c.Compile(name)
+}
+
+// checkNumbers refuses settings that the library cannot compare.
+func checkNumbers(v any, field string) error {
+	switch v := v.(type) {
+	case json.Number:
+		if err := checkExponent(v); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+	case []any:
+		for i, sub := range v {
+			if err := checkNumbers(sub, fmt.Sprintf("%s[%d]", field, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if err := checkNumbers(v[key], field+"."+key); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

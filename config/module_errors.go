@@ -11,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/yett-dev/yett/config/strict"
+	"github.com/yett-dev/yett/core/quote"
 )
 
 // maxMisfits is how many places are named at which settings do not fit a schema.
@@ -25,7 +26,9 @@ func misfit(err error) string {
 	}
 	var all []string
 	for _, leaf := range leaves(invalid) {
-		if line := settingOf(leaf) + ": " + expected(leaf.ErrorKind); !slices.Contains(all, line) {
+		// a schema's author is not trusted: an enum may have thousands of values
+		line := settingOf(leaf) + ": " + quote.Short(expected(leaf.ErrorKind), maxQuotedReason)
+		if !slices.Contains(all, line) {
 			all = append(all, line)
 		}
 	}
@@ -123,6 +126,10 @@ func expected(k jsonschema.ErrorKind) string {
 		return fmt.Sprintf("must be at least %s, got %s", k.Want.RatString(), k.Got.RatString())
 	case *kind.Maximum:
 		return fmt.Sprintf("must be at most %s, got %s", k.Want.RatString(), k.Got.RatString())
+	case *kind.ExclusiveMinimum:
+		return fmt.Sprintf("must be above %s, got %s", k.Want.RatString(), k.Got.RatString())
+	case *kind.ExclusiveMaximum:
+		return fmt.Sprintf("must be below %s, got %s", k.Want.RatString(), k.Got.RatString())
 	case *kind.MinLength:
 		return fmt.Sprintf("must have at least %d characters, got %d", k.Want, k.Got)
 	case *kind.MaxLength:
@@ -134,6 +141,9 @@ func expected(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "must match " + k.Want
 	case *kind.Format:
+		if k.Want == "regex" && k.Err != nil {
+			return k.Err.Error()
+		}
 		return "must be a " + k.Want
 	case *kind.FalseSchema:
 		return "is not allowed here"
