@@ -86,7 +86,12 @@ func (in *instance) ask(ctx context.Context, before *described) (*described, err
 	}
 	if check := in.o.CheckConfig; check != nil && before == nil && about.ConfigSchema != "" {
 		if err := check(about.ConfigSchema, in.spec.Config); err != nil {
-			return nil, refusef("config: %s", quote.Short(err.Error(), 1<<10))
+			what := "config: "
+			var fault interface{ SchemaPlace() string } // one that no settings can mend
+			if errors.As(err, &fault) {
+				what = ""
+			}
+			return nil, refusef("%s%s", what, quote.Short(err.Error(), 1<<10))
 		}
 	}
 	return about, nil

@@ -69,6 +69,7 @@ func TestStartErrors(t *testing.T) {
 		{mode: "stock-problems", want: "/tenant: is not known", refused: true},
 		{mode: "stock-invalid", want: "no such tenant", refused: true},
 		{mode: "stock", want: "config: /x is wrong", refused: true, check: func(string, []byte) error { return errors.New("/x is wrong") }},
+		{mode: "stock", want: "probe: config_schema is odd", refused: true, check: func(string, []byte) error { return oddSchema{} }},
 		{mode: "trivial", want: "it takes no config", refused: true, change: func(s *Spec) { s.Config = []byte(`{"a":1}`) }},
 		{mode: "stock-never-serves", want: "it does not serve (not serving)", words: "the directory is away", change: func(s *Spec) { s.StartTimeout = time.Second }, late: true},
 		{mode: "stock-odd-health", want: "unknown health status 77"},
@@ -472,3 +473,9 @@ func TestProgramTooLarge(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// oddSchema is what the check of settings says of a schema that no settings can fit.
+type oddSchema struct{}
+
+func (oddSchema) Error() string       { return "config_schema is odd" }
+func (oddSchema) SchemaPlace() string { return "#/x" }

@@ -278,6 +278,7 @@ func (a *admission) converse(p *supervise.Process, frame []byte) (*admissionRepo
 		return nil, err
 	}
 	in := readFrames(p.Out(), fromChild)
+	var fault error // of the module's schema
 	var buf []byte
 	for {
 		kind, _, body, err := in.next(buf)
@@ -290,9 +291,13 @@ func (a *admission) converse(p *supervise.Process, frame []byte) (*admissionRepo
 		case frameLog:
 			err = a.takeLog(body)
 		case frameSchema:
-			err = answerSchema(p.In(), body, a.opts.CheckConfig, a.spec.Config)
+			fault, err = answerSchema(p.In(), body, a.opts.CheckConfig, a.spec.Config)
 		case frameAdmitted:
-			return readAdmitted(body)
+			report, err := readAdmitted(body)
+			if err == nil && fault != nil { // the child knows its text alone
+				report = &admissionReport{Reason: quote.Short(fault.Error(), maxText/2)}
+			}
+			return report, err
 		default:
 			err = fmt.Errorf("%w: type %d from an admission", errFrame, kind)
 		}

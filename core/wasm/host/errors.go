@@ -103,6 +103,29 @@ type ConfigError struct{ Err error }
 func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
+// SchemaFault is an error of Options.CheckConfig about the schema itself: no settings can mend it.
+type SchemaFault interface {
+	error
+	SchemaPlace() string // where in the schema
+}
+
+// schemaFault gives the fault of a schema that an error is about, nil if it is about settings.
+func schemaFault(err error) error {
+	var fault SchemaFault
+	if errors.As(err, &fault) {
+		return fault
+	}
+	return nil
+}
+
+// unfit makes what CheckConfig says one of our errors.
+func unfit(err error) error {
+	if fault := schemaFault(err); fault != nil {
+		return fault
+	}
+	return &ConfigError{err}
+}
+
 // IsConfig says whether a module was not loaded because of its settings: what it declares, or the module itself,
 // refused them.
 func IsConfig(err error) bool {

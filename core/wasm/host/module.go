@@ -217,7 +217,7 @@ func (m *Module) acceptMetadata(meta *abi.Metadata) error {
 	}
 	if check := m.host.opts.CheckConfig; check != nil && meta.ConfigSchema != nil {
 		if err := check(meta.ConfigSchema, m.spec.Config); err != nil {
-			return &ConfigError{err}
+			return unfit(err)
 		}
 	}
 	var err error

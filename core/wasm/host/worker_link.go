@@ -106,7 +106,7 @@ func (w *Worker) accept(said *ready) error {
 	}
 	if check := w.host.opts.CheckConfig; check != nil && said.Metadata.ConfigSchema != nil {
 		if err := check(said.Metadata.ConfigSchema, w.spec.Config); err != nil {
-			return &ConfigError{err}
+			return unfit(err)
 		}
 	}
 	triggers, err := allTriggers(&said.Metadata, w.spec.Config)
@@ -124,6 +124,7 @@ func (w *Worker) accept(said *ready) error {
 
 // awaitReady answers what a worker asks while it loads the module.
 func (l *link) awaitReady() (*ready, error) {
+	var fault error // of the module's schema
 	var buf []byte
 	for {
 		kind, _, body, err := l.in.next(buf)
@@ -134,10 +135,13 @@ func (l *link) awaitReady() (*ready, error) {
 		case frameLog:
 			err = l.takeLog(body)
 		case frameSchema:
-			err = answerSchema(l.out, body, l.worker.host.opts.CheckConfig, l.worker.spec.Config)
+			fault, err = answerSchema(l.out, body, l.worker.host.opts.CheckConfig, l.worker.spec.Config)
 		case frameFailed:
 			f := fields{b: body}
 			failure := f.failure(l.worker.spec.Name)
+			if fault != nil { // the child knows its text alone
+				failure = fault
+			}
 			if err = f.end(); err == nil {
 				return nil, failure
 			}
@@ -172,21 +176,21 @@ func endOf(p *supervise.Process) supervise.Exit {
 	return p.Exit()
 }
 
-// answerSchema tells a child whether the config is right by the module's schema.
+// answerSchema tells a child whether the config is right by the module's schema. fault is that of the schema itself.
 func answerSchema(out io.Writer, body []byte, check func(map[string]any, json.RawMessage) error,
-	config json.RawMessage) error {
+	config json.RawMessage) (fault, err error) {
 	var schema map[string]any
 	if err := strictJSON(body, &schema); err != nil {
-		return fmt.Errorf("%w: schema: %s", errFrame, quote.Short(err.Error(), 200))
+		return nil, fmt.Errorf("%w: schema: %s", errFrame, quote.Short(err.Error(), 200))
 	}
 	answer := ""
 	if check != nil {
 		if err := check(schema, config); err != nil {
-			answer = quote.Short(err.Error(), maxText/2)
+			answer, fault = quote.Short(err.Error(), maxText/2), schemaFault(err)
 		}
 	}
-	_, err := out.Write(simpleFrame(frameAnswer, 0, []byte(answer)))
-	return err
+	_, err = out.Write(simpleFrame(frameAnswer, 0, []byte(answer)))
+	return fault, err
 }
 
 // takeLog passes one log line on.

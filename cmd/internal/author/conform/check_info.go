@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -229,8 +230,10 @@ func checkSchema(_ context.Context, r *run) error {
 		return skipped("no checker of JSON Schemas was handed in")
 	}
 	if err := r.opts.CheckConfig(schema, []byte(orEmpty(r.info.ExampleConfig))); err != nil {
-		return failed("make the example one that the schema takes; the schema may refer to nothing outside itself",
-			"example_config does not fit config_schema, or that is no JSON Schema: %v", err)
+		if isSchemaFault(err) {
+			return failed("mend config_schema: a JSON Schema of version 2020-12 that refers to nothing outside itself", "%v", err)
+		}
+		return failed("make the example one that the schema takes", "example_config does not fit config_schema: %v", err)
 	}
 	if r.opts.Config != nil {
 		if err := r.opts.CheckConfig(schema, r.opts.Config); err != nil {
@@ -239,6 +242,12 @@ func checkSchema(_ context.Context, r *run) error {
 	}
 	r.bad = r.misfit(schema)
 	return nil
+}
+
+// isSchemaFault says whether an error of Options.CheckConfig is about the schema itself, not about the settings.
+func isSchemaFault(err error) bool {
+	var fault interface{ SchemaPlace() string }
+	return errors.As(err, &fault)
 }
 
 func orEmpty(config string) string {

@@ -64,7 +64,9 @@ func Dial(ctx context.Context, o Options) (_ *Client, err error) {
 		r.config = o.Config
 	}
 	if r.info.ConfigSchema != "" && o.CheckConfig != nil {
-		if err := o.CheckConfig(r.info.ConfigSchema, r.config); err != nil {
+		if err := o.CheckConfig(r.info.ConfigSchema, r.config); isSchemaFault(err) {
+			return nil, fmt.Errorf("Info: %w", err)
+		} else if err != nil {
 			return nil, fmt.Errorf("the settings do not fit the plugin's schema: %w", err)
 		}
 	}
