@@ -10,8 +10,8 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// CheckModule holds the settings of a module (a JSON object) against the JSON Schema that the module declares. A fault of
-// the schema itself is a *SchemaError. It fetches nothing: references outside the schema are refused.
+// CheckModule holds the settings of a module (a JSON object) against the JSON Schema that the module declares. A fault
+// of the schema itself is a *SchemaError. It fetches nothing: references outside the schema are refused.
 func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	if schema == nil {
 		return nil

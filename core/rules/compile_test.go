@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -179,4 +180,25 @@ func FuzzCondition(f *testing.F) {
 			t.Errorf("%q holds and fails", when)
 		}
 	})
+}
+
+// TestLargeExpressions: what would take gigabytes once compiled is refused before CEL compiles it.
+func TestLargeExpressions(t *testing.T) {
+	for _, when := range []string{
+		`args.s.matches("(` + strings.Repeat("abcdefghij", 390) + `){800}")`,
+		`matches(args.s, "(` + strings.Repeat("abcdefghij", 390) + `){800}")`,
+		`[1].exists(x, args.s.matches("(` + strings.Repeat("abcdefghij", 150) + `){800}"))`,
+		strings.Repeat(`args.s.matches("(abcdefghijabcdefghij){999}")||`, 100) + "true",
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Compile([]Rule{{ID: "x", Effect: sdk.Deny, When: when}})
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "limit is 500 for one and 100000 for all") {
+			t.Errorf("%.60s: %v", when, err)
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 50 {
+			t.Errorf("%.60s: %d MiB", when, made)
+		}
+	}
 }

@@ -24,6 +24,9 @@ const (
 	maxLoops      = 3        // nesting of all, exists, exists_one, map and filter
 	maxExpression = 500      // size of a compiled matches() expression, in RE2 instructions
 
+	// CEL compiles an expression to learn its size. What all of them in one source have by estimate is bounded before.
+	maxExpressions = 100_000
+
 	// costLimit bounds one evaluation in CEL's units, about one operation each: between 0.1 and 0.2 s all in all.
 	costLimit = 1_000_000
 
@@ -244,7 +247,14 @@ func compileExpression(source string, misfit func(*cel.Type) string) (*condition
 	if err != nil {
 		return nil, []Error{{Msg: "building the CEL environment: " + err.Error()}}
 	}
-	checked, issues := env.Compile(source)
+	parsed, issues := env.Parse(source)
+	if issues.Err() != nil {
+		return nil, issueErrors(issues)
+	}
+	if faults := largeExpressions(parsed.NativeRep()); len(faults) > 0 {
+		return nil, faults
+	}
+	checked, issues := env.Check(parsed)
 	if issues.Err() != nil {
 		return nil, issueErrors(issues)
 	}

@@ -231,7 +231,8 @@ func checkSchema(_ context.Context, r *run) error {
 	}
 	if err := r.opts.CheckConfig(schema, []byte(orEmpty(r.info.ExampleConfig))); err != nil {
 		if isSchemaFault(err) {
-			return failed("mend config_schema: a JSON Schema of version 2020-12 that refers to nothing outside itself", "%v", err)
+			return failed("mend config_schema: a JSON Schema of version 2020-12 that refers to nothing outside itself",
+				"%v", err)
 		}
 		return failed("make the example one that the schema takes", "example_config does not fit config_schema: %v", err)
 	}
