@@ -24,7 +24,7 @@ import (
 
 // admissionVersion goes up whenever the same module may get another verdict: a rule of the static check, a smoke
 // vector, what counts as a refusal.
-const admissionVersion = 2
+const admissionVersion = 3
 
 // Bounds on the cache. When there are more verdicts the oldest are removed.
 const (
