@@ -463,3 +463,18 @@ func TestInstancesAreCompared(t *testing.T) {
 		t.Error("an error passes for the same as no findings")
 	}
 }
+
+// TestSchemaFaultsAskForNoSettings: settings cannot mend a schema, so nobody is told to give any.
+func TestSchemaFaultsAskForNoSettings(t *testing.T) {
+	if err := unset(nil, schemaFault{}); err == nil || strings.Contains(err.Error(), howToSet) {
+		t.Errorf("an error of the schema: %v", err)
+	}
+	if err := unset(nil, &host.ConfigError{Err: errors.New("missing words")}); !strings.Contains(err.Error(), howToSet) {
+		t.Errorf("an error of the settings: %v", err)
+	}
+}
+
+type schemaFault struct{}
+
+func (schemaFault) Error() string       { return "config_schema is odd" }
+func (schemaFault) SchemaPlace() string { return "#/x" }
