@@ -63,7 +63,7 @@ func All() []Hostile {
 		cases []Hostile
 	}{
 		{Admission, liars()}, {Admission, shapes()}, {Admission, interfaces()}, {Admission, metadata()}, {Admission, costly()},
-		{Metering, endless()}, {Metering, bulk()}, {Metering, deep()},
+		{Metering, endless()}, {Metering, bulk()}, {Metering, deep()}, {Metering, crowded()},
 		{Child, starts()},
 		{Budgets, floods()}, {Budgets, malformed()}, {Budgets, pointers()}, {Budgets, statuses()}, {Budgets, harmless()},
 		{Isolation, hoards()}, {Isolation, spoils()},

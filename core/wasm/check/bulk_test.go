@@ -56,20 +56,3 @@ func TestBulkInChunks(t *testing.T) {
 		}
 	}
 }
-
-// TestMovesAreCharged has a loop that gives thousands of locals new places at each turn, with hardly an instruction.
-func TestMovesAreCharged(t *testing.T) {
-	const locals, turns = 8000, 1000
-	h := &meter{slice: 10_000, limit: 1 << 20}
-	few := one(fn{params: "i", locals: 10, code: loop(op(opLocalGet, 0), i32(1), []byte{opI32Sub}, op(opLocalTee, 0),
-		op(opBrIf, 0))})
-	many := few
-	many.funcs = []fn{{params: "i", locals: locals, code: few.funcs[0].code}}
-	got, err := paid(t, metered(t, many, h), h, turns)
-	if err != nil || got < turns*locals/4-turns*usualLocals {
-		t.Errorf("%d turns with %d locals paid %d, %v", turns, locals, got, err)
-	}
-	if got, err := paid(t, metered(t, few, h), h, turns); err != nil || got > turns*10 {
-		t.Errorf("with a few locals %d were paid, %v", got, err)
-	}
-}

@@ -28,6 +28,7 @@ type flow struct {
 
 	regions []region
 	cur     int
+	row     row
 	points  []uint32 // for each region what to charge at its top; 0: nothing
 
 	highest  int      // height ever reached
@@ -39,6 +40,7 @@ type flow struct {
 	vectors  bool
 	keeps    string
 	work     work
+	vars     variables
 }
 
 // block is a control frame.
@@ -47,6 +49,8 @@ type block struct {
 	height int // below its parameters
 	bt     blockType
 	region int // in which it began
+	top    int // the region of a loop
+	paths  int // that meet at its end, beside branches
 	dead   bool
 	join   join
 }
@@ -61,6 +65,8 @@ func (f *flow) read(body *function, typ signature) error {
 	f.regions = append(f.regions[:0], region{must: true})
 	f.cur = 0
 	f.calls, f.indirect, f.refs, f.kept = f.calls[:0], f.indirect[:0], f.refs[:0], 0
+	f.row = row{}
+	f.vars.start(int(f.d.locals) + f.s.globalCount)
 	f.work.reset()
 	f.work.charge(f)
 	for len(f.blocks) > 0 && f.d.err == nil {
@@ -81,7 +87,7 @@ func (f *flow) read(body *function, typ signature) error {
 
 func (f *flow) step(in *instr) {
 	if !f.dead {
-		f.regions[f.cur].cost += uint32(in.eff.cost)
+		f.price(in)
 	}
 	f.work.instr(f, in)
 	f.pop(int(in.eff.pop))
@@ -101,25 +107,30 @@ func (f *flow) step(in *instr) {
 		f.calls = append(f.calls, in.a)
 		t, _ := f.s.functionType(in.a)
 		f.pop(len(t.params))
-		f.kept += uint64(f.height)
-		f.height += len(t.results)
+		f.called(t)
 	case opRefFunc:
 		f.refs = append(f.refs, in.a)
 	case opCallIndirect:
 		f.indirect = append(f.indirect, in.a)
 		t := f.s.types[in.a]
 		f.pop(len(t.params))
-		f.kept += uint64(f.height)
-		f.height += len(t.results)
+		f.called(t)
 	case opLocalSet, opLocalTee:
 		f.kept++
 	case opMemoryInit, opMemoryCopy, opMemoryFill, opTableCopy, opTableInit, opTableFill, opTableGrow, opMemoryGrow:
 		f.bulk = true
 	}
 	f.vectors = f.vectors || in.op>>8 == prefixVector
+	f.row.behind = in.op == opEnd
 	if name := keepers[in.op]; name != "" && f.keeps == "" {
 		f.keeps = name
 	}
+}
+
+// called is behind a call.
+func (f *flow) called(t signature) {
+	f.kept += uint64(f.height)
+	f.height += len(t.results)
 }
 
 // keepers change what is neither memory nor a global.
@@ -141,7 +152,9 @@ func (f *flow) pop(n int) {
 
 func (f *flow) open(in *instr) {
 	f.pop(len(in.bt.params))
-	f.blocks = append(f.blocks, block{in.op, f.height, in.bt, f.cur, f.dead, f.work.join(in.op)})
+	f.blocks = append(f.blocks, block{op: in.op, height: f.height, bt: in.bt, region: f.cur, top: len(f.regions), dead: f.dead,
+		join: f.work.join(in.op)})
+	f.vars.begin()
 	f.height += len(in.bt.params)
 	f.d.depth++
 	if len(f.blocks) > maxNesting {
@@ -149,9 +162,9 @@ func (f *flow) open(in *instr) {
 	}
 	switch in.op {
 	case opLoop:
-		f.enter(f.cur, !f.dead, f.moves())
+		f.enter(f.cur, !f.dead)
 	case opIf:
-		f.enter(f.cur, false, 0)
+		f.enter(f.cur, false)
 	}
 }
 
@@ -162,33 +175,43 @@ func (f *flow) otherwise() {
 		return
 	}
 	b.op = opElse
+	b.paths = f.falls()
 	f.work.arm(&b.join)
 	f.height, f.dead = b.height+len(b.bt.params), b.dead
-	f.enter(b.region, false, 0)
+	f.enter(b.region, false)
 }
-
-// usualLocals is how many locals a function may have without paying for them where paths meet. A Go function has some
-// 40.
-const usualLocals = 64
-
-// moves is what to charge where paths meet for the locals that differ between them: the compiler moves each, which no
-// instruction shows. 9 000 of them take 12 µs.
-func (f *flow) moves() uint32 { return max(f.d.locals, usualLocals)/4 - usualLocals/4 }
 
 func (f *flow) endBlock() {
 	b := f.blocks[len(f.blocks)-1]
 	f.blocks = f.blocks[:len(f.blocks)-1]
 	f.d.depth--
+	b.paths += f.falls() + int(b.join.preds)
+	if b.op == opIf {
+		b.paths++ // around it
+	}
 	f.height, f.dead = b.height+len(b.bt.results), b.dead
 	f.work.end(f, &b)
+	wrote := f.vars.end()
+	if b.op == opLoop && b.join.preds > 0 {
+		f.regions[b.top].cost += moved(wrote, b.bt.params)
+	}
 	if len(f.blocks) > 0 {
-		f.enter(b.region, false, f.moves())
+		f.enter(b.region, false)
+		f.label(&b, wrote)
 	}
 }
 
-// enter begins a region whose top costs something before its first instruction.
-func (f *flow) enter(dom int, must bool, cost uint32) {
-	f.regions = append(f.regions, region{dom: dom, must: must, cost: cost})
+// falls is 1 where an arm's end can be reached.
+func (f *flow) falls() int {
+	if f.dead {
+		return 0
+	}
+	return 1
+}
+
+// enter begins a region.
+func (f *flow) enter(dom int, must bool) {
+	f.regions = append(f.regions, region{dom: dom, must: must})
 	f.cur = len(f.regions) - 1
 	f.work.charge(f)
 }
@@ -210,7 +233,7 @@ func (f *flow) place() {
 			f.points[p] += r.cost
 		default:
 			p = i
-			f.points[i] = r.cost
+			f.points[i] = max(r.cost, leastCharge)
 		}
 		payer[i] = p
 	}

@@ -79,6 +79,7 @@ func TestCharges(t *testing.T) {
 		{"a fill that traps", length(-1, fill...), 0, 262_144, 262_244},
 		{"growth by one page", cat(i32(1), grow), 0, 65_536, 65_700},
 		{"growth beyond all", cat(i32(-1), grow), 0, 1 << 30, 1<<30 + 100},
+		{"ten references to functions", repeat(10, []byte{opRefFunc, 0, opDrop}), 0, 2560, 2600},
 	} {
 		h := &meter{slice: 10_000, limit: 1 << 20}
 		inst := metered(t, one(fn{params: "i", locals: 2, code: c.code}), h)

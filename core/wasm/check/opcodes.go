@@ -56,14 +56,14 @@ type effect struct {
 	known     bool
 	imm       byte
 	pop, push uint8
-	cost      uint8
+	cost      uint16
 }
 
 // The tables of effects: for plain opcodes and for those behind the two prefixes. Control instructions and calls have
 // their effect in flow.go.
 var plain, misc, vector = plainEffects(), miscEffects(), vectorEffects()
 
-func put(t *[256]effect, from, to int, imm byte, pop, push, cost uint8) {
+func put(t *[256]effect, from, to int, imm byte, pop, push uint8, cost uint16) {
 	for i := from; i <= to; i++ {
 		t[i] = effect{true, imm, pop, push, cost}
 	}
@@ -113,12 +113,13 @@ func plainEffects() (t [256]effect) {
 	}
 	put(&t, opRefNull, opRefNull, immHeap, 0, 1, 1)
 	put(&t, opRefIsNull, opRefIsNull, immNone, 1, 1, 1)
-	put(&t, opRefFunc, opRefFunc, immFunc, 0, 1, hostCost)
+	put(&t, opRefFunc, opRefFunc, immFunc, 0, 1, refFuncCost)
 	return t
 }
 
-// hostCost is for instructions that leave the compiled code.
-const hostCost = 64
+// hostCost is for instructions that leave the compiled code, and refFuncCost for the one that takes longest of them:
+// 100 to 250 ns.
+const hostCost, refFuncCost = 64, 256
 
 func miscEffects() (t [256]effect) {
 	put(&t, 0, 7, immNone, 1, 1, 2) // saturating conversions
