@@ -18,7 +18,8 @@ func turning(locals int, body []byte) Func {
 // nested is n blocks in one another, each begun by opening, and in the innermost a table of all their labels. It is
 // left by the innermost label; first runs behind that, and apart behind each.
 func nested(n int, opening, first, apart []byte) []byte {
-	return Cat(Repeat(n, opening), Get(chosenLocal), BrTable(indexesTo(n)...), End, first, apart, Repeat(n-1, Cat(End, apart)))
+	return Cat(Repeat(n, opening), Get(chosenLocal), BrTable(indexesTo(n)...), End, first, apart,
+		Repeat(n-1, Cat(End, apart)))
 }
 
 // raised adds one to each of n locals.

@@ -152,8 +152,8 @@ func (f *flow) pop(n int) {
 
 func (f *flow) open(in *instr) {
 	f.pop(len(in.bt.params))
-	f.blocks = append(f.blocks, block{op: in.op, height: f.height, bt: in.bt, region: f.cur, top: len(f.regions), dead: f.dead,
-		join: f.work.join(in.op)})
+	f.blocks = append(f.blocks, block{op: in.op, height: f.height, bt: in.bt, region: f.cur, top: len(f.regions),
+		dead: f.dead, join: f.work.join(in.op)})
 	f.vars.begin()
 	f.height += len(in.bt.params)
 	f.d.depth++
