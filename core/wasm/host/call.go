@@ -102,6 +102,9 @@ func (c *call) emit(a []uint64) {
 		c.fault(ErrKind, "%s", named(name, int(kindLen)))
 	case start >= end || uint64(end) > uint64(c.window):
 		c.fault(ErrSpan, "%d–%d of %d bytes", start, end, c.window)
+	case c.in.module.tooLong(int(end-start)) && len(c.findings) < abi.MaxFindings-1: // the last may cover many
+		c.fault(ErrSpan, "%d bytes, longer than stream.lookbehind, %d: a stream would release the beginning before the end "+
+			"is seen", end-start, c.in.module.meta.Stream.Lookbehind)
 	case !(confidence >= 0 && confidence <= 1): // also false for NaN
 		c.fault(ErrConfidence, "%v", confidence)
 	case severity > uint32(sdk.Critical):
@@ -115,6 +118,12 @@ func (c *call) emit(a []uint64) {
 		End: int(end), Confidence: confidence, Severity: sdk.Severity(severity), Suggested: suggested[action],
 		Replacement: c.replacement(action, uint32(a[7]), uint32(a[8]))})
 	a[0] = 0
+}
+
+// tooLong says that streams would not find what has so many bytes. Then the whole text, scanned at once, must not hide
+// that.
+func (m *Module) tooLong(n int) bool {
+	return m.meta.Stream.Mode == abi.StreamWindow && n > m.meta.Stream.Lookbehind
 }
 
 // named is a name of a guest's as an error tells it. What is no name is not quoted: it may be a text that it was asked

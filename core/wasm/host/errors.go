@@ -27,7 +27,7 @@ var (
 	ErrPointer     = errors.New("pointer outside the guest's memory")
 	ErrMisplaced   = errors.New("host function called where it has no meaning")
 	ErrKind        = errors.New("undeclared kind")
-	ErrSpan        = errors.New("span is empty or outside the window")
+	ErrSpan        = errors.New("span is empty, too long or outside the window")
 	ErrConfidence  = errors.New("confidence outside 0…1")
 	ErrSeverity    = errors.New("unknown severity")
 	ErrAction      = errors.New("unknown action")

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -65,6 +66,29 @@ func wantsUTF8() guest {
 	g.meta = streamMeta(`"mode":"window","lookbehind":1`)
 	g.scan = cat(get(2), i32(abi.FlagUTF8), []byte{0x71}, []byte{0x45}, ifThen, i32(64), ret, end, g.scan)
 	return g
+}
+
+// A finding that a stream cannot give fails a scan of the whole text too, but for the last one that a call may report,
+// which stands for all that follow.
+func TestFindingsLongerThanLookbehindFail(t *testing.T) {
+	many := strings.Repeat("! ", abi.MaxFindings-2)
+	for _, c := range []struct {
+		text string
+		fits bool
+	}{
+		{"a!!!!!!!!b", true},
+		{"a!!!!!!!!!b", false},
+		{many + "!!!!!!!!!b", false},
+		{many + "! !!!!!!!!!b", true},
+	} {
+		m := load(t, runFinder(), nil)
+		switch _, err := scan(m, c.text); {
+		case c.fits && err != nil:
+			t.Errorf("%q fails: %v", c.text, err)
+		case !c.fits && (!errors.Is(err, ErrSpan) || !strings.Contains(err.Error(), "lookbehind, 8")):
+			t.Errorf("%q: %v, not an error of its span", c.text, err)
+		}
+	}
 }
 
 var streamGuests = []struct {
