@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -98,6 +99,10 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 	supervise.OnLeftEnded(func(pid int, name string) {
 		opts.Log("ended process %d (%s): a gateway that was killed had left it running", pid, name)
 	})
+	if runtime.GOOS != "linux" {
+		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the kernel. "+
+			"The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
+	}
 	for _, step := range []func(context.Context) error{g.openData, g.build, g.listenHTTP, g.listenConsole} {
 		if err := step(ctx); err != nil {
 			return g, err

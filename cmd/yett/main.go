@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/yett-dev/yett/cmd/internal/bench"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/wasm/host"
 )
@@ -23,7 +22,7 @@ const endMost = 10 * time.Second
 var serving atomic.Bool
 
 func main() {
-	if len(os.Args) == 1 && bench.IsPlugin() { // a plugin is started without arguments: whatever command there is runs
+	if len(os.Args) == 1 && isBenchPlugin() { // a plugin is started without arguments: whatever command there is runs
 		return
 	}
 	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {

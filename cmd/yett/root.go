@@ -9,7 +9,6 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/admin"
 	"github.com/yett-dev/yett/cmd/internal/author"
-	"github.com/yett-dev/yett/cmd/internal/bench"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
@@ -31,8 +30,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("yett {{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), configCommand(), author.Rules(),
 		versionCommand())
-	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner(),
-		bench.Command(benchGateway))
+	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner())
+	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))
 	return root

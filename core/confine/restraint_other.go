@@ -2,7 +2,14 @@
 
 package confine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// ErrNeedsLinux is what everything that needs the kernel of Linux fails with elsewhere.
+var ErrNeedsLinux = fmt.Errorf("needs Linux, and this is %s: %w", runtime.GOOS, errors.ErrUnsupported)
 
 // Mark does nothing here: nobody looks for it.
 func Mark() error { return nil }
@@ -14,4 +21,28 @@ type Origin struct {
 }
 
 // Leave fails: nobody looks for it here.
-func (Origin) Leave() error { return errors.ErrUnsupported }
+func (Origin) Leave() error { return ErrNeedsLinux }
+
+// Peer is a process at the other end of a socket. There is none here.
+type Peer struct {
+	Pid int
+	UID uint32
+}
+
+// PeerOf fails: whatever depends on who is at the other end is refused.
+func PeerOf(uintptr) (*Peer, error) { return nil, ErrNeedsLinux }
+
+// Close does nothing here.
+func (*Peer) Close() {}
+
+// Lives fails, as PeerOf does.
+func (*Peer) Lives() error { return ErrNeedsLinux }
+
+// Unmarked fails, as PeerOf does.
+func (*Peer) Unmarked() error { return ErrNeedsLinux }
+
+// Restraint fails, as PeerOf does.
+func (*Peer) Restraint() (Restraint, error) { return Restraint{}, ErrNeedsLinux }
+
+// RestraintOf fails: there is no /proc here.
+func RestraintOf(int) (Restraint, error) { return Restraint{}, ErrNeedsLinux }

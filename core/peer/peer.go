@@ -94,13 +94,13 @@ func Ended(conn net.Conn) bool {
 		return true
 	}
 	var ended bool
-	err = raw.Control(func(fd uintptr) { ended = events(fd)&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0 })
+	err = raw.Control(func(fd uintptr) { ended = events(fd)&(writingEnded|unix.POLLHUP|unix.POLLERR) != 0 })
 	return ended || err != nil
 }
 
 // events are what has happened to a connection, without waiting; 0 if that cannot be said.
 func events(fd uintptr) int16 {
-	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+	p := []unix.PollFd{{Fd: int32(fd), Events: writingEnded}}
 	if n, err := unix.Poll(p, 0); err != nil || n == 0 {
 		return 0
 	}

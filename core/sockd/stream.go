@@ -232,9 +232,9 @@ func (p *socketWriter) room(n int) bool {
 	}
 }
 
-// queued is how much of the buffer is taken.
+// queued is how much of the buffer is taken. For a socket TIOCOUTQ is SIOCOUTQ, which only Linux has a name for.
 func (p *socketWriter) queued() (n int, err error) {
-	if ctlErr := p.c.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) }); ctlErr != nil {
+	if ctlErr := p.c.raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) }); ctlErr != nil {
 		return 0, ctlErr
 	}
 	return n, err

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"errors"
 	"os"
 	"syscall"
 
@@ -106,3 +107,6 @@ func reap()                             {}
 
 // limitShared does nothing: there are no such limits here.
 func limitShared() error { return nil }
+
+// OwnProc fails: there is no /proc here.
+func OwnProc() error { return errors.ErrUnsupported }

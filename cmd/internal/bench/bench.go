@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package bench holds yett bench: loads, throw-away gateways, raw servers to compare with, and the ratios that are
 // promised. It measures a gateway from outside, as its clients see it, and judges a run only when the generator itself
 // kept up. It must not share code with what it measures beyond what makes the load.
