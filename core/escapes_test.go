@@ -19,7 +19,7 @@ import (
 func builtinSecrets(t *testing.T) *chain.ScanChain {
 	t.Helper()
 	ctx := context.Background()
-	h, err := host.New(ctx, host.Options{})
+	h, err := host.New(ctx, host.Options{CacheDir: compiled})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,8 +100,8 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 		opts.Log("ended process %d (%s): a gateway that was killed had left it running", pid, name)
 	})
 	if runtime.GOOS != "linux" {
-		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the kernel. "+
-			"The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
+		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the "+
+			"kernel. The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
 	}
 	for _, step := range []func(context.Context) error{g.openData, g.build, g.listenHTTP, g.listenConsole} {
 		if err := step(ctx); err != nil {

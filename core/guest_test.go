@@ -218,7 +218,7 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	w.g, err = New(ctx, cfg, Options{Version: "test", Log: w.log, OnFatal: func(err error) {
+	w.g, err = New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: w.log, OnFatal: func(err error) {
 		t.Error(err)
 	}, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
 	if err != nil {

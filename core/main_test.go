@@ -9,6 +9,9 @@ import (
 	"github.com/yett-dev/yett/core/wasm/host"
 )
 
+// compiled is a cache of compiled modules that the tests share: to compile one anew takes seconds.
+var compiled string
+
 func TestMain(m *testing.M) {
 	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -24,5 +27,15 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	var err error
+	if compiled, err = os.MkdirTemp("", "yett-core-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if err := os.RemoveAll(compiled); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
 }

@@ -37,7 +37,7 @@ func secretParts(rng *rand.Rand) []string {
 // back.
 func TestBuiltinStreams(t *testing.T) {
 	ctx := context.Background()
-	h, err := host.New(ctx, host.Options{})
+	h, err := host.New(ctx, host.Options{CacheDir: compiled})
 	if err != nil {
 		t.Fatal(err)
 	}

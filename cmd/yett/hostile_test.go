@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -143,6 +144,9 @@ func TestHostileModulesAreRefused(t *testing.T) {
 		n++
 		t.Run(h.Name, func(t *testing.T) {
 			t.Parallel()
+			if strings.HasSuffix(h.Name, "-without-end") || strings.HasSuffix(h.Name, "-for-ever") {
+				testkit.Slow(t, "waits for what never ends")
+			}
 			e := runBinary(t, "config", "check", alone(t, offered{name: "m-" + h.Name, code: h.Module}))
 			judged(t, e)
 			if e.code != cli.ExitFailure || !strings.Contains(e.stderr, "m-"+h.Name) {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // A module at scanners/NAME/NAME.wasm is a built-in of that name: nothing in core has to know of it. The folder exists
 // only in the eyes of the compiler here.
 func TestScannerNeedsNoCore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the program; not in -short")
-	}
+	testkit.Slow(t, "builds a project")
 	dir := t.TempDir()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

@@ -11,11 +11,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestPluginAuthor runs the commands of a plugin's author, as the README of sdk/plugin has them. The scripts have,
 // beside what TestScripts has, $ROOT (our source), and Go's caches, from which a project is built without a network.
 func TestPluginAuthor(t *testing.T) {
+	testkit.Slow(t, "builds plugins")
 	yett := binary(t)
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -26,9 +28,7 @@ func TestPluginAuthor(t *testing.T) {
 		t.Fatal(err)
 	}
 	modules, builds, _ := strings.Cut(strings.TrimSpace(string(caches)), "\n")
-	if !testing.Short() {
-		fetch(t, yett, root)
-	}
+	fetch(t, yett, root)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "plugin"),
 		Setup: func(env *testscript.Env) error {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // fakeMode is one line of fake modes.
@@ -296,6 +297,7 @@ var maySwitch = sync.OnceValue(func() bool {
 // argument. What it costs the neighbours is logged: what one of them costs by itself, with YETT_FAKES=name,name, which
 // gives each a gateway of its own.
 func TestHostilePlugins(t *testing.T) {
+	testkit.Slow(t, "waits for dozens of plugins that hang")
 	var groups [][]fakeMode
 	var all []fakeMode
 	together, alone := 20, strings.Split(os.Getenv("YETT_FAKES"), ",")
@@ -393,7 +395,7 @@ func (s *server) provoke(t *testing.T, m fakeMode) (calls int) {
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	end := time.Now().Add(300 * time.Millisecond)
+	end := time.Now().Add(100 * time.Millisecond)
 	permits := 0
 	for range 4 {
 		wg.Go(func() {

@@ -446,9 +446,9 @@ func honest(fs vfs.FS) vfs.FS { return fs }
 
 func TestPowerCutAtEveryOperation(t *testing.T) {
 	for _, percent := range []int{0, 10, 50, 100} {
-		for clients, rounds := range map[int]int{1: 6, 6: 3} {
+		for clients, rounds := range map[int]int{1: 2, 6: 1} {
 			if os.Getenv("YETT_FULL") != "" {
-				rounds *= 3
+				rounds *= 9
 			}
 			t.Run(fmt.Sprintf("%d%% kept, %d clients", percent, clients), func(t *testing.T) {
 				if testing.Short() && (percent != 0 || clients != 1) {

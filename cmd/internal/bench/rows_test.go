@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -285,6 +286,7 @@ func briefly(t *testing.T, args ...string) ([]ratioRow, []sample) {
 // TestBenchRatios measures every row once. Figures are not looked at, only that each is there, was measured with good
 // answers, and that nothing is left behind.
 func TestBenchRatios(t *testing.T) {
+	testkit.Slow(t, "measures everything once")
 	want := 0
 	for _, g := range ratioGoals {
 		if !g.large {

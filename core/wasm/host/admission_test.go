@@ -168,7 +168,7 @@ func TestAdmitRefuses(t *testing.T) {
 		"init endless":    {code: guest{scan: i32(0), initialize: forever()}.wasm(), change: func(s *Spec) { s.Start = 100 * time.Millisecond }, want: "_initialize"},
 		"init hog":        {code: guest{scan: i32(0), initialize: grow(unreachable)}.wasm(), want: "trapped"},
 		"trap on text":    {code: guest{scan: unreachable}.wasm(), want: "an empty text: "},
-		"bad finding":     {code: guest{scan: cat(spoilt(func(e *emission) { e.end = 999 }))}.wasm(), want: "span is empty or outside"},
+		"bad finding":     {code: guest{scan: cat(spoilt(func(e *emission) { e.end = 999 }))}.wasm(), want: "span is empty, too long or outside"},
 		"decides nothing": {code: guest{check: i32(0)}.wasm(), want: "no decision"},
 		"endless scan":    {code: guest{scan: cat(forever(), i32(0))}.wasm(), change: func(s *Spec) { s.Timeout = 100 * time.Millisecond }, want: "an empty text: "},
 		"only at text": {code: guest{scan: cat(get(1), i32(4000), geU, ifThen, unreachable, end, i32(0))}.wasm(),

@@ -8,13 +8,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestFirstParty holds our own plugins, and the example in Go, to what is asked of a vendor's: each passes as it is.
 func TestFirstParty(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: the plugins are not built")
-	}
+	testkit.Slow(t, "builds all plugins")
 	found, err := filepath.Glob("../../../../plugins/*/main.go")
 	if err != nil || len(found) < 8 {
 		t.Fatalf("%v: %v", found, err)

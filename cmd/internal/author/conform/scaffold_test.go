@@ -12,6 +12,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/author/project"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // root is our own module, as a project is made of it.
@@ -84,9 +85,7 @@ func offline(t *testing.T, dir string, args ...string) string {
 
 // TestProjects builds each Go project offline as it is, runs its tests, and holds the program to the protocol.
 func TestProjects(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: nothing is built")
-	}
+	testkit.Slow(t, "builds plugins")
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "demo")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/author/project"
 	"github.com/yett-dev/yett/core/pin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func TestScaffold(t *testing.T) {
@@ -69,9 +70,7 @@ func TestLanguageOf(t *testing.T) {
 
 // TestGuests builds each template from source, twice, and runs it through everything.
 func TestGuests(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: nothing is built")
-	}
+	testkit.Slow(t, "builds scanners")
 	for _, lang := range Languages {
 		t.Run(lang, func(t *testing.T) {
 			if lang != "go" && os.Getenv("YETT_GUESTS") == "" {
