@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasm/check"
 	"github.com/yett-dev/yett/core/wasm/host"
@@ -181,6 +182,7 @@ func TestABIDocumentLimits(t *testing.T) {
 // TestABIDocumentModule runs the module that the document gives: its bytes are what its text says, it is fit for a
 // gateway, and it answers.
 func TestABIDocumentModule(t *testing.T) {
+	testkit.Slow(t, "builds a module")
 	code, err := hex.DecodeString(strings.Join(strings.Fields(abiBlock(t, "hex-module")), ""))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/client"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -279,6 +280,7 @@ func TestClientActions(t *testing.T) {
 // TestClientFollowsAcrossCrashes: while the server is killed and started again under load, the stream of the audit log
 // brings exactly the log.
 func TestClientFollowsAcrossCrashes(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
 	key := s.Keys.Operator

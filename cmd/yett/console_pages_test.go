@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // signUp makes the first operator over the one-time link.
@@ -72,6 +74,7 @@ func TestConsoleApproves(t *testing.T) {
 // TestConsoleShowsPlugins: a plugin that was given up and a reload that was refused are on the page; whoever resumes it
 // is in the log.
 func TestConsoleShowsPlugins(t *testing.T) {
+	testkit.Slow(t, "waits for restarts")
 	token, dir := fmt.Sprintf("console-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
 	path, digest := fakeBinary(t)
 	config := writeConfig(t, dir, entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep,

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // outside is what the clients of a server know to have been answered.
@@ -183,6 +184,7 @@ func rounds(t *testing.T, usual, full int) int {
 // TestKillUnderLoad kills the server with -9 in the middle of work, again and again. Whatever it had answered must hold
 // after the restart: records, keys, revocations, defers, and a log that its own checkpoint fits.
 func TestKillUnderLoad(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	data, known := t.TempDir(), newOutside()
 	rng := rand.New(rand.NewPCG(7, 7))
 	var ready []time.Duration

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // dial opens a bare connection to the server.
@@ -179,6 +181,7 @@ func TestSlowClients(t *testing.T) {
 }
 
 func TestCountLimits(t *testing.T) {
+	testkit.Slow(t, "opens hundreds of connections")
 	t.Run("pending", func(t *testing.T) {
 		s := startDev(t, []string{"YETT__LIMITS__PENDING_PER_KEY=3"})
 		first := s.deferred("payments/refund", `{"n":0}`)

@@ -13,6 +13,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // things is what the clients of one round work on, three of each kind; those of the next round work on it too.
@@ -370,6 +371,7 @@ func (w *crew) load(s *server, now, before *things, answers int) {
 // TestHistoriesAcrossKills lets 32 clients work on keys, grants, deferred calls and kills of a server that is killed
 // with -9 again and again. What they saw in all of its lives must have one order.
 func TestHistoriesAcrossKills(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	data, w := t.TempDir(), newCrew(t)
 	sizes := rand.New(rand.NewPCG(5, 5))
 	total := rounds(t, 4, 60)

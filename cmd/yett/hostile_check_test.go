@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -94,6 +95,7 @@ func authorizers(refused bool) (out []wasmgen.Hostile) {
 // the rules permit and although most say permit before they fail; the next call is answered rightly, and so are the
 // neighbours.
 func TestHostileAuthorizers(t *testing.T) {
+	testkit.Slow(t, "waits for modules that hang")
 	binary(t)
 	modules := authorizers(false)
 	if len(modules) < 35 {

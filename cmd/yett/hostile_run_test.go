@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -201,7 +202,12 @@ func offers(modules []wasmgen.Hostile, change func(*offered)) (out []offered) {
 // serves neighbours: each fails or is right as the table says, in time, the neighbours are right all along, and at the
 // end the gateway is there and has its memory back.
 func TestHostileModulesAtRunTime(t *testing.T) {
-	modules := running(t)
+	var modules []wasmgen.Hostile
+	for i, h := range running(t) {
+		if testkit.Every(i, 8) {
+			modules = append(modules, h)
+		}
+	}
 	s := startDev(t, nil, "--config", offering(t, offers(modules, nil)...))
 	before := s.resident()
 	stop := s.neighbours(t)
@@ -245,6 +251,7 @@ func (s *server) suffer(t *testing.T, h wasmgen.Hostile) {
 // TestTwinsAnswer is the control of both tests above: next to every hostile module there is one that is taken into
 // service and right. A host that refuses or denies everything fails here.
 func TestTwinsAnswer(t *testing.T) {
+	testkit.Slow(t, "asks hundreds of modules")
 	var twins []offered
 	var names [][]string
 	seen := map[string]int{}
@@ -276,6 +283,7 @@ func leaking() []wasmgen.Hostile {
 
 // TestNothingIsKept calls the modules that keep what they read under every isolation that promises they cannot.
 func TestNothingIsKept(t *testing.T) {
+	testkit.Slow(t, "starts many gateways")
 	for _, isolation := range []string{"reset", "fresh"} {
 		t.Run(isolation, func(t *testing.T) {
 			binary(t)
@@ -291,6 +299,7 @@ func TestNothingIsKept(t *testing.T) {
 // TestPooledModulesLeak is its control: pooled, where nothing is promised, the second caller meets the first one's
 // text. A module that is right here would show nothing anywhere.
 func TestPooledModulesLeak(t *testing.T) {
+	testkit.Slow(t, "calls for long")
 	binary(t)
 	modules := leaking()
 	if len(modules) < 15 {
@@ -320,6 +329,7 @@ func TestPooledModulesLeak(t *testing.T) {
 
 // TestHostileModulesInProcesses calls one module of each kind in a worker process, where most of them would run.
 func TestHostileModulesInProcesses(t *testing.T) {
+	testkit.Slow(t, "waits for modules that hang")
 	binary(t)
 	var modules []wasmgen.Hostile
 	for _, name := range []string{"loop-without-end", "recursion-without-loops", "memory-fill-without-loops",

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -78,6 +79,7 @@ func children(t *testing.T, pid int) (out []int) {
 // Who signed a module decides where it runs, unless the operator says otherwise; a signature that does not hold, or is
 // not by whom the lock says, keeps the gateway from starting.
 func TestTrustDecidesWhereAModuleRuns(t *testing.T) {
+	testkit.Slow(t, "starts many gateways")
 	ours, oursFile := minisignPair(t, 7)
 	vendor, vendorFile := minisignPair(t, 8)
 	for _, c := range []struct {

@@ -15,6 +15,9 @@ import (
 // only in the eyes of the compiler here.
 func TestScannerNeedsNoCore(t *testing.T) {
 	testkit.Slow(t, "builds a project")
+	if testing.Short() {
+		t.Skip("builds the program; not in -short")
+	}
 	dir := t.TempDir()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {

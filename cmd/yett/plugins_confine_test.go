@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/intruder"
 )
 
@@ -83,6 +84,7 @@ func (s *server) readiness() string {
 // TestPluginCannotReachTheGateway: a hostile plugin of the gateway's own user gets at none of its files, its memory,
 // its sockets or its console. Outside the confinement it does.
 func TestPluginCannotReachTheGateway(t *testing.T) {
+	testkit.Slow(t, "starts a plugin that tries everything")
 	keeps := []string{"dev.write", "own.execute", "own.write", "system.read", "thread", "unix.listen"}
 	if gaps := confine.Gaps(&confine.Policy{Network: &confine.Network{}}); len(gaps) > 0 {
 		t.Logf("only the control: this kernel lacks %s", confine.Told(gaps))
@@ -118,6 +120,7 @@ func TestPluginCannotReachTheGateway(t *testing.T) {
 // TestPluginsOfOthersAreRefused: a plugin that has a network makes itself no key at another gateway of its user. That
 // one tells it why, and writes it down. Its operator is let in as before.
 func TestPluginsOfOthersAreRefused(t *testing.T) {
+	testkit.Slow(t, "builds a plugin")
 	data := t.TempDir()
 	other := startDev(t, nil, "--data", data)
 	socket := filepath.Join(data, "admin", "sock")

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // window is how many records may come twice after an end of any kind: four batches of 256.
@@ -170,6 +172,7 @@ func sinks(token string) []int { return slices.Collect(maps.Keys(markedBy(token)
 // TestSubscriberUnderKills has a subscriber follow the log while it is killed, stopped and started again, and while the
 // gateway is killed: it gets every record in order, and few twice. What that costs decisions is logged.
 func TestSubscriberUnderKills(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	token := fmt.Sprintf("sink-%d-%d", os.Getpid(), time.Now().UnixNano())
 	out, data := filepath.Join(t.TempDir(), "out"), t.TempDir()
 	config := follow(t, token, out, "good", "")

@@ -480,6 +480,7 @@ func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 
 // TestSwappedPlugin changes a plugin's file: what was checked goes on, and the new bytes are never run.
 func TestSwappedPlugin(t *testing.T) {
+	testkit.Slow(t, "waits for restarts")
 	path, digest := fakeBinary(t)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mine")

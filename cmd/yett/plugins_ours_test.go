@@ -5,10 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestOurPluginsConform has yett plugin conform try each plugin of plugins/ with the example that its Info carries.
 func TestOurPluginsConform(t *testing.T) {
+	testkit.Slow(t, "builds all plugins")
 	yett := binary(t) // skips with -short
 	mains, err := filepath.Glob("../../plugins/*/main.go")
 	if err != nil || len(mains) == 0 {

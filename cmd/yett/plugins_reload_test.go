@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // entitleVersion writes another version of the fake: other bytes, another digest.
@@ -150,6 +151,7 @@ func (s *server) readyz() string {
 // TestReloadOfAPlugin puts new versions of a plugin into service under load, good ones and bad ones: no call fails, the
 // good ones take over, for the bad ones the old one serves on and the operator is told why.
 func TestReloadOfAPlugin(t *testing.T) {
+	testkit.Slow(t, "reloads beside calls")
 	rate, hold := 300, 500*time.Millisecond
 	if os.Getenv("YETT_FULL") != "" {
 		rate, hold = 1000, 5*time.Second
@@ -247,6 +249,7 @@ func TestPluginSaysWhichLimit(t *testing.T) {
 // TestPluginQuarantine ends a plugin until it is given up, and resumes it: meanwhile its calls are denied at once, and
 // an operator sees it.
 func TestPluginQuarantine(t *testing.T) {
+	testkit.Slow(t, "waits for restarts")
 	token, dir := fmt.Sprintf("quarantine-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
 	path, digest := fakeBinary(t)
 	s := startDev(t, nil, "--config", writeConfig(t, dir,

@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestPrivateDirectoriesOfKilledGateways: what a gateway that was killed leaves in the temporary directory goes with
 // the start of the next one, while one that runs keeps its own.
 func TestPrivateDirectoriesOfKilledGateways(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	binary(t)
 	tmp, err := os.MkdirTemp("", "swept") // a short name: it becomes part of the paths of sockets
 	if err != nil {

@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestRevokeOverHTTP revokes keys over the admin socket while 64 clients use them: no request that began after a revoke
 // had returned may be let in.
 func TestRevokeOverHTTP(t *testing.T) {
+	testkit.Slow(t, "revokes under load")
 	s := startDev(t, nil, "--data", t.TempDir())
 	c, err := admin.Dial(s.Data)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // pieceBody is one piece of a stream as a request's members.
@@ -83,6 +85,7 @@ func TestScanStreams(t *testing.T) {
 // TestScanStreamLostByRestart wants a stream that a crash has lost refused by name, and not taken for the beginning of
 // one.
 func TestScanStreamLostByRestart(t *testing.T) {
+	testkit.Slow(t, "restarts gateways")
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
 	key := s.Keys.Agent

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // thrownAway finds where a printed tour keeps its data.
@@ -188,6 +190,7 @@ func TestReadmeCommands(t *testing.T) {
 
 // The README's scanner compiles, finds what it should natively, and is taken by the README's configuration as a module.
 func TestReadmeScanner(t *testing.T) {
+	testkit.Slow(t, "builds a scanner")
 	dir := t.TempDir()
 	yett := binary(t)
 	source := filepath.Join(dir, "main.go")

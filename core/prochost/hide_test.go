@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/chain"
-	"github.com/yett-dev/yett/sdk"
-	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/testkit"
+	"github.com/yett-dev/yett/sdk"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 // tellConfigure is the answer of a guest that says its secret back.
@@ -110,6 +112,7 @@ var toldSecrets = []string{"tok" + "_0123456789ABC", `tok"Quoted\` + `Backslash 
 
 // TestStartsHideSecrets: however a plugin says a secret back while it is started.
 func TestStartsHideSecrets(t *testing.T) {
+	testkit.Slow(t, "starts plugins that fail")
 	for _, mode := range []string{"problem", "invalid", "internal", "death", "health", "version"} {
 		for i, secret := range toldSecrets {
 			if mode == "version" && i > 0 {

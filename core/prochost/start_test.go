@@ -14,10 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
-	"google.golang.org/grpc"
 )
 
 // startError is what Wait says of a plugin that does not come up.
@@ -286,6 +288,7 @@ func TestQuarantine(t *testing.T) {
 
 // TestRestartsAreFew: more replicas are not more restarts.
 func TestRestartsAreFew(t *testing.T) {
+	testkit.Slow(t, "waits for restarts")
 	for _, replicas := range []int{1, 2, 3, 5} {
 		s := guestSpec("stock")
 		s.Replicas, s.Env[guestEnv] = replicas, "exits"

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -125,6 +126,9 @@ func TestNoConditionMakesMuch(t *testing.T) {
 			t.Fatalf("%.100s: %s", when, faults[0].Msg)
 		}
 		for name, args := range hostileArgs() {
+			if name != "text" && !testkit.Every(1, 2) {
+				continue
+			}
 			sc := newScope(t.Context(), callWith(t, args))
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -139,7 +143,7 @@ func TestNoConditionMakesMuch(t *testing.T) {
 			}
 		}
 	}
-	if failed < 40 {
+	if failed < 10 || failed < 40 && testkit.Every(1, 2) {
 		t.Errorf("%d evaluations ran into the bound: the conditions are not hostile", failed)
 	}
 }

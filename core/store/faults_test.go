@@ -12,6 +12,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // failing makes the k-th changing operation of a disk fail, once, and tells which it was.
@@ -94,7 +96,7 @@ func overIt(s *Store, base *vfs.MemFS, j *journal) error {
 
 func TestEveryWriteFailingOnce(t *testing.T) {
 	step := int64(1)
-	if testing.Short() {
+	if testing.Short() || !testkit.Every(1, 2) {
 		step = 7
 	}
 	for _, clients := range []int{1, 4} {

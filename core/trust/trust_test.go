@@ -12,6 +12,7 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/yett-dev/yett/core/pin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 type pair struct {
@@ -147,6 +148,7 @@ func TestSign(t *testing.T) {
 
 // An encrypted key needs its passphrase. Each try takes seconds, on purpose of the format.
 func TestSignWithPassphrase(t *testing.T) {
+	testkit.Slow(t, "derives keys, for seconds")
 	if testing.Short() {
 		t.Skip("minisign's key derivation takes seconds")
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/scanners"
 	"github.com/yett-dev/yett/sdk"
 )
@@ -226,6 +227,7 @@ func TestScannerEval(t *testing.T) {
 func must(_ int, out, _ string) string { return out }
 
 func TestScannerEvalExitCodes(t *testing.T) {
+	testkit.Slow(t, "runs whole sets")
 	set := sampleSet(t, "a.jsonl")
 	benign := filepath.Join(t.TempDir(), "benign.jsonl")
 	broken := filepath.Join(t.TempDir(), "broken.jsonl")

@@ -315,6 +315,7 @@ func TestBenchRatios(t *testing.T) {
 }
 
 func TestBenchPickedRows(t *testing.T) {
+	testkit.Slow(t, "measures")
 	start := time.Now()
 	rows, all := briefly(t, "--rows", "^rules", "--rules-100000", "--connections", "64")
 	if len(rows) != 2 || rows[1].ID != "rules-100000-64" || len(all) != 3 {

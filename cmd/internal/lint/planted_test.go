@@ -123,6 +123,22 @@ var planted = []struct {
 	{"error codes", "each has one", map[string]string{"sdk/errors.go": "package sdk\n\nconst CodeA Code = \"a\"\n",
 		"sdk/wire/errors.go": "package wire\n\nvar Statuses = map[sdk.Code]Status{sdk.CodeA: {400, \"A\"}}\n"}, ""},
 
+	{"settings", "one that nothing reads", map[string]string{"config/x.go": "package config\n\ntype X struct {\n\tIdle int `koanf:\"idle\"`\n}\n"},
+		"config/x.go:4: Idle is a setting that nothing reads"},
+	{"settings", "one that is read", map[string]string{"config/x.go": "package config\n\ntype X struct {\n\tIdle int `koanf:\"idle\"`\n}\n",
+		"core/x/x.go": aHeader + "func f(c X) int { return c.Idle }\n"}, ""},
+
+	{"key spaces", "a prefix twice", map[string]string{"core/store/keyspace.go": "package store\n\nconst (\n\tprefixA = 'a' // a → b\n\tprefixB = 'a' // a → c\n)\n"},
+		"prefixB is 'a', as prefixA is"},
+	{"key spaces", "no layout", map[string]string{"core/store/keyspace.go": "package store\n\nconst (\n\tprefixA = 'a'\n)\n"}, "prefixA does not say its layout"},
+	{"key spaces", "never read", map[string]string{"core/store/keyspace.go": "package store\n\nconst (\n\tprefixA = 'a' // a → b\n)\n",
+		"core/store/a.go": "package store\n\nfunc f() byte { return prefixA }\n"}, "prefixA is used less than twice"},
+	{"key spaces", "written and read", map[string]string{"core/store/keyspace.go": "package store\n\nconst (\n\tprefixA = 'a' // a → b\n)\n",
+		"core/store/a.go": "package store\n\nfunc f() byte { return prefixA }\nfunc g() byte { return prefixA }\n"}, ""},
+
+	{"generated", "no line", map[string]string{"scanners/a/main.go": "package main\n", "scanners/builtin.go": "package scanners\n"}, "no go:generate line that builds a/a.wasm"},
+	{"generated", "a line", map[string]string{"scanners/a/main.go": "package main\n", "scanners/builtin.go": "package scanners\n\n//go:generate go build -o a/a.wasm ./a\n"}, ""},
+
 	{"scanner folder", "no README", map[string]string{"scanners/a/main.go": "package main\n"}, "scanners/a: has no README.md"},
 	{"scanner folder", "no samples", map[string]string{"scanners/a/main.go": "package main\n"}, "scanners/a: has no testdata/hit"},
 	{"scanner folder", "other sections", map[string]string{"scanners/a/README.md": "# a\n\n## Usage\n"}, "the sections are Usage"},

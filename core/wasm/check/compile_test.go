@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	w "github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -214,6 +215,7 @@ func TestCompileBound(t *testing.T) {
 			if !measured[h.name] || testing.Short() {
 				return
 			}
+			testkit.Slow(t, "compiles what is as slow to compile as may be")
 			if cpu, memory := compiled(t, m); cpu > compileTime || memory > compileMemory {
 				t.Errorf("%v and %d MiB", cpu, memory>>20)
 			}
@@ -263,6 +265,7 @@ func TestHonestGuestsHaveRoom(t *testing.T) {
 // TestLargeGoGuest builds a Go guest of 6 MB with the packages that authors reach for, and finds half of each bound
 // left.
 func TestLargeGoGuest(t *testing.T) {
+	testkit.Slow(t, "compiles a large guest")
 	if testing.Short() {
 		t.Skip("builds a large Go program, which -short leaves out")
 	}

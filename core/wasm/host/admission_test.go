@@ -17,6 +17,7 @@ import (
 
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/wasm/check"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -216,9 +217,7 @@ func largeToCompile() guest {
 // neither the module nor the process, its controls show: the same module under the usual limits, and a small one under
 // these.
 func TestAdmitCompileBomb(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles for seconds, which -short leaves out")
-	}
+	testkit.Slow(t, "compiles what is made to compile slowly")
 	for _, c := range []struct {
 		name   string
 		bomb   guest

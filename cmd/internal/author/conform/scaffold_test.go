@@ -86,6 +86,9 @@ func offline(t *testing.T, dir string, args ...string) string {
 // TestProjects builds each Go project offline as it is, runs its tests, and holds the program to the protocol.
 func TestProjects(t *testing.T) {
 	testkit.Slow(t, "builds plugins")
+	if testing.Short() {
+		t.Skip("-short: nothing is built")
+	}
 	for _, kind := range Kinds {
 		t.Run(kind, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "demo")

@@ -71,6 +71,9 @@ func TestLanguageOf(t *testing.T) {
 // TestGuests builds each template from source, twice, and runs it through everything.
 func TestGuests(t *testing.T) {
 	testkit.Slow(t, "builds scanners")
+	if testing.Short() {
+		t.Skip("-short: nothing is built")
+	}
 	for _, lang := range Languages {
 		t.Run(lang, func(t *testing.T) {
 			if lang != "go" && os.Getenv("YETT_GUESTS") == "" {
