@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func deadline() time.Time { return time.Now().Add(patience) }
@@ -122,6 +124,7 @@ func TestDrain(t *testing.T) {
 // TestDrainUnderLoad ends a server that many callers ask: each answer is a decision or says that the server goes down,
 // and every PERMIT that was answered is in the log.
 func TestDrainUnderLoad(t *testing.T) {
+	testkit.Slow(t, "drains under load")
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
 	permits := make(chan string, 1<<16)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // fullPipe is where a server may write its log: a pipe that nobody reads until drain is called, which gives what comes
@@ -64,6 +66,7 @@ func (p *fullPipe) lines() *bufio.Scanner { return bufio.NewScanner(p.out) }
 // TestNobodyReadsTheLog: a server whose stderr takes nothing answers, stops agents, puts every reload in force and
 // ends.
 func TestNobodyReadsTheLog(t *testing.T) {
+	testkit.Slow(t, "fills pipes")
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	rule := func(effect string) {
 		t.Helper()

@@ -161,6 +161,7 @@ func TestAuthorizersTwin(t *testing.T) {
 
 // TestHostileAuthorizersAreRefused offers those that are wrong about every call.
 func TestHostileAuthorizersAreRefused(t *testing.T) {
+	testkit.Slow(t, "waits for modules that hang")
 	binary(t)
 	for _, h := range authorizers(true) {
 		t.Run(h.Name, func(t *testing.T) {

@@ -167,7 +167,10 @@ func (s *server) memoryBack(t *testing.T, limit int64) {
 // running chooses the modules of the table that a gateway takes into service. Those that may be refused are asked about
 // first.
 func running(t *testing.T) (out []wasmgen.Hostile) {
-	for _, h := range hostileModules() {
+	for i, h := range hostileModules() {
+		if !testkit.Every(i, 10) {
+			continue
+		}
 		switch h.Want {
 		case wasmgen.Fails, wasmgen.Answers:
 			out = append(out, h)
@@ -202,12 +205,7 @@ func offers(modules []wasmgen.Hostile, change func(*offered)) (out []offered) {
 // serves neighbours: each fails or is right as the table says, in time, the neighbours are right all along, and at the
 // end the gateway is there and has its memory back.
 func TestHostileModulesAtRunTime(t *testing.T) {
-	var modules []wasmgen.Hostile
-	for i, h := range running(t) {
-		if testkit.Every(i, 8) {
-			modules = append(modules, h)
-		}
-	}
+	modules := running(t)
 	s := startDev(t, nil, "--config", offering(t, offers(modules, nil)...))
 	before := s.resident()
 	stop := s.neighbours(t)

@@ -270,6 +270,7 @@ func (s *server) lastSeq() uint64 {
 
 // TestDeliveryCheckCatches: the check above sees what it is there to see.
 func TestDeliveryCheckCatches(t *testing.T) {
+	testkit.Slow(t, "kills gateways")
 	out := filepath.Join(t.TempDir(), "out")
 	s := startDev(t, nil, "--config", follow(t, "none", out, "good", ""), "--data", t.TempDir())
 	for range 3 {
@@ -310,6 +311,7 @@ func TestDeliveryCheckCatches(t *testing.T) {
 // TestSubscribersThatMisbehave runs the fakes that acknowledge what they should not: the gateway decides on, and
 // nothing is lost on the next one that is good.
 func TestSubscribersThatMisbehave(t *testing.T) {
+	testkit.Slow(t, "waits for subscribers that hang")
 	cases := []struct{ mode, arg string }{{"acks-beyond", ""}, {"acks-never", ""}, {"crash-batch", "2"},
 		{"refuses-record", "2"}, {"crash-record", "2"}}
 	if os.Getenv("YETT_FULL") != "" {

@@ -456,6 +456,7 @@ func (s *server) unspoken(t *testing.T, token, secret string) {
 // TestPluginsThatAreTheOperatorsBusiness offers each fake that only the operator can mend: config check and serve
 // refuse it, and the reason names the plugin.
 func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
+	testkit.Slow(t, "waits for plugins that fail")
 	binary(t)
 	for _, name := range operatorsBusiness {
 		t.Run(name, func(t *testing.T) {

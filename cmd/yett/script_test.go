@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestScripts runs the real binary as an operator would. Each file of testdata/script is one story; beside testscript's
@@ -41,6 +42,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
 			env.Setenv("TMPDIR", scriptTemp(env))
 			return nil
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "slow" {
+				return false, fmt.Errorf("unknown condition %s: expected slow", name)
+			}
+			return testkit.Every(1, 2), nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints,
