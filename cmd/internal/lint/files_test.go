@@ -131,7 +131,7 @@ func scannerFolders(tr *tree) []string {
 		for _, w := range want {
 			if have[w] == nil {
 				out = append(out, dir+": has no "+strings.TrimPrefix(w, dir+"/")+
-					": the folder of each scanner has one (see scanners/secrets)")
+					": each folder has one (see scanners/secrets and plugins/webhook-authz)")
 			}
 		}
 		if readme := have[dir+"/README.md"]; readme != nil {
