@@ -37,7 +37,7 @@ type birth struct {
 	dir     string            // private to the process; removed at its end
 	files   []*os.File        // secrets, as the process's descriptors 3 and up
 	secrets map[string]string // name → path in the process
-	pair    *keyPair          // ours, for mutual TLS
+	pair    *ClientKey        // ours, for mutual TLS
 	command supervise.Command
 
 	conn  net.Conn    // Connect
@@ -65,7 +65,7 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	if err := b.putSecrets(); err != nil {
 		return nil, err
 	}
-	if b.pair, err = newKeyPair(); err != nil {
+	if b.pair, err = NewClientKey(); err != nil {
 		return nil, err
 	}
 	env := maps.Clone(s.Env)
@@ -78,7 +78,7 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	if _, set := env["TMPDIR"]; !set { // it may write nowhere else
 		env["TMPDIR"] = b.dir
 	}
-	env[envClientCert] = string(b.pair.pem)
+	env[envClientCert] = string(b.pair.PEM)
 	b.command = supervise.Command{Name: s.Name, Path: s.Path, Digest: s.Digest, Env: env, Dir: b.dir, Limits: s.Limits,
 		// decisions have somebody waiting
 		User: s.User, Pipe: true, NoInput: true, ExtraFiles: b.files, Confine: policy, Background: s.Kind == Subscriber,

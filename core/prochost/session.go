@@ -79,7 +79,7 @@ func (s *Session) shake(ctx context.Context, b *birth) error {
 		if err != nil {
 			return err
 		}
-		config, err := b.pair.pinned(said.cert)
+		config, err := b.pair.Pinned(said.cert)
 		if err != nil {
 			return err
 		}

@@ -29,13 +29,14 @@ const certLife = 30 * 365 * 24 * time.Hour
 // maxPEM bounds a file of certificates or a key.
 const maxPEM = 1 << 20
 
-// keyPair is one process's certificate on our side: only who has the key can talk to the plugin.
-type keyPair struct {
+// ClientKey is the key that one plugin process knows the gateway by. Only its holder can talk to the plugin.
+type ClientKey struct {
+	PEM  []byte // the certificate, which the plugin gets
 	cert tls.Certificate
-	pem  []byte // the certificate
 }
 
-func newKeyPair() (*keyPair, error) {
+// NewClientKey makes a key and its certificate. Both stay in this process's memory.
+func NewClientKey() (*ClientKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -55,12 +56,12 @@ func newKeyPair() (*keyPair, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	return &keyPair{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
-		pem: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
+	return &ClientKey{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		PEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// pinned trusts exactly the certificate that the plugin wrote to its stdout.
-func (k *keyPair) pinned(encoded string) (*tls.Config, error) {
+// Pinned trusts exactly the certificate that the plugin named in its handshake line: unpadded base64 of the DER.
+func (k *ClientKey) Pinned(encoded string) (*tls.Config, error) {
 	der, err := base64.RawStdEncoding.DecodeString(encoded)
 	if err != nil {
 		return nil, fmt.Errorf("its certificate: %w", err)

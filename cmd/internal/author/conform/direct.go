@@ -2,20 +2,13 @@ package conform
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net"
 	"os"
 	"slices"
@@ -28,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk/plugin"
 )
@@ -110,12 +104,12 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 	all[plugin.CookieKey] = plugin.CookieValue
 	all["PLUGIN_PROTOCOL_VERSIONS"] = "97,1" // one that nobody speaks: the plugin has to choose
 	all["PLUGIN_UNIX_SOCKET_DIR"] = s.dir
-	var creds *clientCreds
+	var key *prochost.ClientKey
 	if mtls {
-		if creds, err = newClientCreds(); err != nil {
+		if key, err = prochost.NewClientKey(); err != nil {
 			return nil, err
 		}
-		all["PLUGIN_CLIENT_CERT"] = string(creds.pem)
+		all["PLUGIN_CLIENT_CERT"] = string(key.PEM)
 	}
 	var policy *confine.Policy
 	if !o.Unconfined {
@@ -129,7 +123,7 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 	if err != nil {
 		return nil, err
 	}
-	if err = s.shake(ctx, creds, o.start); err != nil {
+	if err = s.shake(ctx, key, o.start); err != nil {
 		s.process.Kill()
 		<-s.read
 		return nil, errors.Join(err, os.RemoveAll(s.dir))
@@ -139,7 +133,7 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 }
 
 // shake reads the handshake and dials.
-func (s *directSession) shake(ctx context.Context, creds *clientCreds, most time.Duration) error {
+func (s *directSession) shake(ctx context.Context, key *prochost.ClientKey, most time.Duration) error {
 	line := make(chan string, 1)
 	go s.readOut(line)
 	var text string
@@ -161,11 +155,9 @@ func (s *directSession) shake(ctx context.Context, creds *clientCreds, most time
 	if s.line, err = parseHandshake(text); err != nil {
 		return err
 	}
-	transport := insecure.NewCredentials()
-	if creds != nil {
-		if transport, err = creds.transport(s.line.cert); err != nil {
-			return err
-		}
+	transport, err := transportFor(key, s.line.cert)
+	if err != nil {
+		return err
 	}
 	s.conn, err = s.dial(transport)
 	return err
@@ -246,58 +238,25 @@ func parseHandshake(text string) (h handshake, err error) {
 	return h, nil
 }
 
-// clientCreds are a certificate made for one process, as the gateway makes one for each.
-type clientCreds struct {
-	cert tls.Certificate
-	pem  []byte
-}
-
-func newClientCreds() (*clientCreds, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
+// transportFor trusts exactly the certificate of the handshake, as the gateway does. key is nil without TLS.
+func transportFor(key *prochost.ClientKey, server []byte) (credentials.TransportCredentials, error) {
+	if key == nil {
+		return insecure.NewCredentials(), nil
 	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	if err != nil {
-		return nil, err
-	}
-	t := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "localhost", Organization: []string{"yett conform"}},
-		DNSNames: []string{"localhost"}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment |
-			x509.KeyUsageKeyAgreement | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		return nil, err
-	}
-	return &clientCreds{cert: tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem: b.Bytes()}, nil
-}
-
-// transport trusts exactly the certificate of the handshake.
-func (c *clientCreds) transport(server []byte) (credentials.TransportCredentials, error) {
 	if server == nil {
 		return nil, failed("when PLUGIN_CLIENT_CERT is set, serve TLS, demand that certificate of the client, and put "+
 			"your own into the sixth part of the handshake line (unpadded base64 of the DER)",
 			"the handshake line has no certificate although PLUGIN_CLIENT_CERT was set: the connection would not be protected")
 	}
-	cert, err := x509.ParseCertificate(server)
+	config, err := key.Pinned(base64.RawStdEncoding.EncodeToString(server))
 	if err != nil {
 		return nil, err
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(cert)
-	return credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{c.cert}, RootCAs: pool, ServerName: "localhost",
-		MinVersion: tls.VersionTLS12}), nil
+	return credentials.NewTLS(config), nil
 }
 
 // stranger is a client that holds no certificate of ours.
 func (s *directSession) stranger() (*grpc.ClientConn, error) {
 	// whom it trusts does not matter: it must not be let in
-	return s.dial(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}))
+	return s.dial(credentials.NewTLS(&tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13}))
 }
