@@ -16,7 +16,8 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	if schema == nil {
 		return nil
 	}
-	if err := checkSchemaWork(schema); err != nil {
+	work, err := checkSchemaWork(schema)
+	if err != nil {
 		return err
 	}
 	compiled, err := compileModuleSchema(schema)
@@ -26,6 +27,9 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	given, err := jsonschema.UnmarshalJSON(bytes.NewReader(settings))
 	if err != nil {
 		return fmt.Errorf("the settings: %w", err)
+	}
+	if err := (&settingsWork{schema: work}).walk(schema, given); err != nil {
+		return err
 	}
 	err = checkNumbers(given, "config")
 	if err == nil {

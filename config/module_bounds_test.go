@@ -142,6 +142,43 @@ func TestHonestSchemas(t *testing.T) {
 	}
 }
 
+// TestLargeSettings: what a check makes of settings is bounded before the library begins, and 10 000 plain words fit.
+func TestLargeSettings(t *testing.T) {
+	words := func(n, length int) string {
+		word := strings.Repeat("w", length)
+		return `{"words":[` + strings.Join(numbered(n, `"`+word+`%d"`), ",") + `]}`
+	}
+	items := func(of string) string { return `{"properties":{"words":{"type":"array","items":` + of + `}}}` }
+	never := strings.Repeat("false,", 8999)
+	patterns := strings.Join(numbered(300, `{"pattern":"^a%d(b|c){5}$"}`), ",")
+	for _, c := range []struct {
+		name, schema, settings string
+		fits                   bool
+	}{
+		{"plain words", items(`{"type":"string","minLength":1,"maxLength":256}`), words(10_000, 20), true},
+		{"words of one form", items(`{"type":"string","pattern":"^[a-z0-9]{1,64}$"}`), words(10_000, 20), true},
+		{"one of 9 000", items(`{"oneOf":[` + never + `false]}`), words(300, 3), false},
+		{"any of 4 000, by reference", `{"$defs":{"a":{"anyOf":[` + never[:6*4000] + `{}]}},"properties":{"words":{"items":{"$ref":"#/$defs/a"}}}}`,
+			words(300, 3), false},
+		{"300 expressions", items(`{"anyOf":[` + patterns + `]}`), words(2_000, 100), false},
+		{"names", `{"patternProperties":{` + strings.Join(numbered(400, `"^a%d":{}`), ",") + `}}`,
+			"{" + strings.Join(numbered(3_000, `"n%d":1`), ",") + "}", false},
+		{"all at once", `{"allOf":[` + items(`{"not":{"contains":{"enum":[`+strings.Join(numbered(4_000, "%d"), ",")+`]}}}`) + `]}`,
+			`{"words":[` + strings.TrimSuffix(strings.Repeat(`[1,2],`, 500), ",") + `]}`, false},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := checkSchemaText(t, c.schema, c.settings)
+		runtime.ReadMemStats(&after)
+		if c.fits != (err == nil) || err != nil && !strings.Contains(err.Error(), "more than 500000 steps") {
+			t.Errorf("%s: %.300v", c.name, err)
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 64 {
+			t.Errorf("%s: %d MiB were allocated", c.name, made)
+		}
+	}
+}
+
 // TestSettingsNumbers: a number that cannot be compared is refused, not looked at.
 func TestSettingsNumbers(t *testing.T) {
 	for _, settings := range []string{`{"a":1e9999999}`, `{"a":[` + strings.Repeat("1e9999999,", 30) + `1]}`} {

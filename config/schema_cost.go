@@ -28,13 +28,13 @@ type schemaWork struct {
 	instructions int            // of all together
 }
 
-func checkSchemaWork(schema map[string]any) error {
+func checkSchemaWork(schema map[string]any) (*schemaWork, error) {
 	w := &schemaWork{root: schema, cost: map[string]int{}, expressions: map[string]int{}}
 	if err := w.size(schema, oneSchema, nil, 0, 0); err != nil {
-		return err
+		return nil, err
 	}
 	_, err := w.walk(schema, nil)
-	return err
+	return w, err
 }
 
 // walk gives the steps of one check against what is at a place.

@@ -114,6 +114,7 @@ func (s *scan) headerValue(kind string, i int, confidence float32) {
 	}
 	p := profileOf(v)
 	if isUUID(v) || entropy(v) >= 300 && (random(v, &p) || p.digit >= 3 && p.letters() >= 3 && p.turns >= 3) {
+		s.whole(kind, end)
 		s.add(kind, i, i+end, rankHeader, confidence)
 	}
 }

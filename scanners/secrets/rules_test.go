@@ -200,3 +200,78 @@ func TestThereAreEnoughKinds(t *testing.T) {
 		}
 	}
 }
+
+// keyLines are the lines of a private key's body.
+func keyLines(n int) (lines []string) {
+	for i := range n {
+		lines = append(lines, sampleOf("<s:64>", int64(i)))
+	}
+	return append(lines, sampleOf("<s:20>", 99))
+}
+
+// A private key is found whole, whatever a log has written before and behind its lines.
+func TestKeysInLogs(t *testing.T) {
+	r := runner(t, "")
+	begin, end := "-----BEGIN RSA PRIV"+"ATE KEY-----", "-----END RSA PRIV"+"ATE KEY-----"
+	for name, c := range map[string]struct {
+		before, behind, blank string
+	}{
+		"syslog":       {before: "Nov 26 01:00:00 host sshd[12345]: "},
+		"kubectl":      {before: "[pod/web-7d9f8b6c5d-x2abc/web] "},
+		"a log driver": {before: `{"log":"`, behind: `\n","stream":"stdout"}`},
+		"deep":         {before: strings.Repeat(" ", 80)},
+		"far":          {blank: strings.Repeat("\n", 100)},
+		"a header":     {blank: "Comment: this is an example of a header that somebody has written here, for whatever it may be good\n"},
+	} {
+		text := "see\n" + c.before + begin + c.behind + "\n" + c.blank
+		for _, l := range keyLines(25) {
+			text += c.before + l + c.behind + "\n"
+		}
+		at := strings.Index(text, begin)
+		for ending, rest := range map[string]string{"whole": c.before + end, "cut": ""} {
+			found := scanFor(t, r, text+rest)
+			last := strings.LastIndex(text, keyLines(25)[24]) + 64
+			if rest != "" {
+				last = len(text + rest)
+			}
+			if !hasSpan(found, at, last) {
+				t.Errorf("%s, %s: %+v, want %d…%d", name, ending, found, at, last)
+			}
+		}
+	}
+	for _, text := range []string{
+		`if strings.HasPrefix(s, "` + begin + `") { x509.ParsePKCS1PrivateKeyWithPassword(block); return }` + "\n\n" + `"` + end + `"`,
+		begin + "\n{{ .Values.key }}\n" + end,
+		"A key begins with " + begin + " [1] and holds base64.\nSee https://example.com/a/long/path/to/the/documentation/of/keys [2]\n",
+	} {
+		if found := scanFor(t, r, text); len(found) > 0 {
+			t.Errorf("%+v in %s", found, text)
+		}
+	}
+}
+
+// What is longer than a finding may be fails the scan: redacted in part, the rest would be let through.
+func TestLongValuesFail(t *testing.T) {
+	r := runner(t, "")
+	begin, end := "-----BEGIN PGP PRIV"+"ATE KEY BLOCK-----\n\n", "\n-----END PGP PRIV"+"ATE KEY BLOCK-----"
+	body := strings.Join(keyLines(400), "\n")
+	texts := map[string]string{
+		"key":          begin + body + end,
+		"key in a log": strings.ReplaceAll("\n"+begin+body+end, "\n", "\n[x] "),
+		"token":        sampleOf("eyJ<w:30>.eyJ<w:20000>.<w:43>", 1),
+	}
+	for name, text := range texts {
+		if found, err := r.Scan([]byte(text)); err == nil || !strings.Contains(err.Error(), "more than 16384 bytes") {
+			t.Errorf("%s: %+v, %v", name, found, err)
+		}
+	}
+	if found := scanFor(t, r, begin+strings.Join(keyLines(240), "\n")+end); len(found) != 1 {
+		t.Errorf("a key of 15 KB: %+v", found)
+	}
+	off := runner(t, `{"disable":["SECRET_PRIVATE_KEY","SECRET_JWT"]}`)
+	for name, text := range texts {
+		if _, err := off.Scan([]byte(text)); err != nil {
+			t.Errorf("%s, disabled: %v", name, err)
+		}
+	}
+}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"slices"
+	"strconv"
 
 	"github.com/yett-dev/yett/sdk/scanner"
 )
@@ -112,6 +114,8 @@ type scan struct {
 	// done is, for matchers that look far ahead, how far they have looked: a later hit before it can bring nothing new,
 	// and a text that repeats a trigger must not make us read it again each time.
 	done struct{ jwt, jwtBase64, curl, jwk, kubernetes int }
+
+	tooLong string // kind of a secret whose end is not in sight
 }
 
 // work is kept between texts for its buffer; calls of one scanner never overlap.
@@ -126,6 +130,7 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 	s.t, s.e, s.set, s.found = in.Text, rules, config, s.found[:0]
 	s.last, s.lastOK, s.judged, s.bare = assignment{}, false, false, bareRun{}
 	s.done = struct{ jwt, jwtBase64, curl, jwk, kubernetes int }{}
+	s.tooLong = ""
 	for _, h := range hits {
 		for _, k := range s.e.tasks[h.Trigger] {
 			switch k.job {
@@ -139,6 +144,10 @@ func scanText(in *scanner.In, out *scanner.Out) error {
 				k.special(s, h)
 			}
 		}
+	}
+	if s.tooLong != "" {
+		return errors.New("a value of kind SECRET_" + s.tooLong + " has more than " + strconv.Itoa(maxSpan) +
+			" bytes, and its end would be let through")
 	}
 	s.emit(out)
 	return nil
@@ -212,6 +221,13 @@ func (s *scan) assignmentAt(h scanner.Hit) bool {
 
 func (s *scan) add(kind string, start, end int, rank uint8, confidence float32) {
 	s.found = append(s.found, candidate{kind, start, end, rank, confidence})
+}
+
+// whole makes the scan fail if a value reaches so far behind its trigger that its end may not be in sight.
+func (s *scan) whole(kind string, reach int) {
+	if reach >= maxSpan && !s.set.disabled["SECRET_"+kind] {
+		s.tooLong = kind
+	}
 }
 
 // emit reports what is left when candidates inside better or larger ones are dropped. A disabled kind still covers what

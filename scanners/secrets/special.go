@@ -35,52 +35,6 @@ var specials = []specialRule{
 // around is the text within maxSpan bytes behind i.
 func (s *scan) around(i int) []byte { return s.t[i:min(len(s.t), i+maxSpan)] }
 
-// pem takes a private key from its first dash to its last, body included; one whose end is not in sight, up to where
-// the base64 stops.
-func (s *scan) pem(h scanner.Hit) {
-	t := s.around(h.Start)
-	i := len("-----BEGIN ")
-	for i < len(t) && i < 60 && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' ') {
-		i++
-	}
-	label := t[len("-----BEGIN "):i]
-	if !contains(label, "PRIVATE KEY") || i+5 > len(t) || string(t[i:i+5]) != "-----" {
-		return
-	}
-	body := i + 5
-	for i = body; i < len(t) && pemByte(t[i]); i++ {
-		if t[i] == '-' && i+9 <= len(t) && (string(t[i:i+9]) == "-----END " || string(t[i:i+9]) == "-----BEGI") {
-			break
-		}
-	}
-	size := 0
-	for _, c := range t[body:i] {
-		if isWord(c) || c == '+' || c == '/' {
-			size++
-		}
-	}
-	if size < 40 || filler(t[body:min(i, body+64)]) {
-		return
-	}
-	if i+9 <= len(t) && string(t[i:i+9]) == "-----END " {
-		for i += 9; i < len(t) && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' '); i++ {
-		}
-		for n := 0; n < 5 && i < len(t) && t[i] == '-'; n++ {
-			i++
-		}
-	}
-	s.add("PRIVATE_KEY", h.Start, h.Start+i, rankSpecial, 1)
-}
-
-// pemByte tells whether a byte may stand in the body of a key, also inside the string of a program or a JSON document.
-func pemByte(c byte) bool {
-	switch c {
-	case '+', '/', '=', '\\', '-', ':', ',', '"', '\'', '.', '(', ')', '@', '>', '<', '#', '|', '*', ';', '_', '$', '`':
-		return true
-	}
-	return isWord(c) || isSpace(c)
-}
-
 // putty takes the private lines of a PuTTY key.
 func (s *scan) putty(h scanner.Hit) {
 	t := s.around(h.End)
@@ -101,6 +55,7 @@ func (s *scan) putty(h scanner.Hit) {
 		start++
 	}
 	if i-start >= 40 {
+		s.whole("PRIVATE_KEY", i)
 		s.add("PRIVATE_KEY", h.End+start, h.End+i, rankSpecial, 1)
 	}
 }
@@ -142,6 +97,7 @@ func (s *scan) jwt(h scanner.Hit) {
 	}
 	i = tokenEnd(t, i, setOf("w=_/+-"))
 	if !filler(t[:i]) || i > 80 {
+		s.whole("JWT", i)
 		s.add("JWT", h.Start, h.Start+i, rankSpecial, 0.95)
 	}
 }
@@ -159,6 +115,7 @@ func (s *scan) jwtBase64(h scanner.Hit) {
 	}
 	for _, dot := range [...]string{"LmV5S", "5leU", "uZXlK"} { // ".eyJ" at the three places a byte can have in base64
 		if contains(t[:i], dot) {
+			s.whole("JWT_BASE64", i)
 			s.add("JWT_BASE64", h.Start, h.Start+i, rankSpecial, 0.9)
 			return
 		}
