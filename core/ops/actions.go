@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"crypto/sha256"
 	"errors"
 	"time"
 
@@ -46,6 +47,7 @@ func (s *Service) SubmitAction(r *Request, in *wire.ActionRequest) (*wire.Action
 	out := s.shown(&n.Out, n.Out.KeyID == r.Key.ID)
 	out.Repeat = n.Twin
 	out.Context, out.ContextWithheld = []byte(raw.context), nil // what was sent goes back to who sent it
+	out.RequestHash, out.ProvenanceID = hash, wire.ProvenanceID(hash, n.Out.Policy, "", n.Out.RuntimeVersion)
 	if !n.Out.Modified {
 		out.Params, out.ParamsWithheld = []byte(raw.params), nil
 	}
@@ -90,6 +92,10 @@ func (s *Service) keepCall(r *Request, in *wire.ActionRequest, raw rawCall, n *s
 	a.Params, a.ParamsWithheld = m.keepText(raw.params)
 	a.Context, a.ContextWithheld = m.keepText(raw.context)
 	a.ParamsMasked, a.ContextMasked = a.Params != raw.params, a.Context != raw.context
+	if a.ParamsMasked || a.ContextMasked {
+		// a plain hash would let who sees the rest try out what is masked
+		a.RequestHash = s.set.Store.CallDigest(sha256.Sum256([]byte("request_hash\x00" + a.RequestHash)))
+	}
 }
 
 // keepText is a JSON object as it may be kept and shown to approvers: without what the scanners find in it, and never

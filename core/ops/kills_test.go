@@ -34,3 +34,21 @@ func TestKillOfSessionsByPattern(t *testing.T) {
 		ask(c[1], "PERMIT")
 	}
 }
+
+// TestKillDeniesScans: a text of a killed agent is denied in one piece as it is in a stream, and let through again once
+// the kill is undone.
+func TestKillDeniesScans(t *testing.T) {
+	s := newMaskingStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
+	for _, c := range []struct{ undo, want string }{{"", "DENIED KILL_SWITCH_ACTIVE"}, {`,"undo":true`, "PASS SCAN_OK"}} {
+		if _, err := s.do(req{key: boss, op: "kill", body: `{"agent_id":"a","reason":"test"` + c.undo + `}`}); err != nil {
+			t.Fatal(err)
+		}
+		for _, more := range []string{"", `,"stream_id":"s` + c.want[:4] + `","final":true`} {
+			text, err := s.do(req{key: agent, op: "scan_output", body: `{"agent_id":"a","tool_id":"t","output":"x"` + more + `}`})
+			if got := member(text, "outcome") + " " + member(text, "reason_code"); err != nil || got != c.want {
+				t.Errorf("%s%s: %s, %v; want %s", c.undo, more, got, err, c.want)
+			}
+		}
+	}
+}

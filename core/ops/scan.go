@@ -30,8 +30,13 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	}
 	gen := s.pin()
 	defer gen.unpin()
-	res := gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID,
-		ContentType: in.ContentType, Turn: r.turn})
+	var res chain.ScanResult
+	if s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, in.ToolID) != nil { // a stream ends then too
+		res = chain.ScanResult{Outcome: chain.Denied, Code: sdk.ReasonKillSwitch, Reason: "a kill is in effect"}
+	} else {
+		res = gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID,
+			ContentType: in.ContentType, Turn: r.turn})
+	}
 	r.End()
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
 		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}

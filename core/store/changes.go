@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"hash"
 
 	"github.com/yett-dev/yett/sdk"
 )
@@ -12,10 +13,23 @@ import (
 // which call was shown without giving away what was masked in it: who does not have the secret cannot try values out.
 // Safe for concurrent use.
 func (s *Store) CallDigest(call Hash) string {
-	h := hmac.New(sha256.New, s.set.Secret)
+	var named [2 * sha256.Size]byte
+	s.nameCall(&named, call)
+	return string(named[:])
+}
+
+// nameCall is CallDigest without allocation.
+func (s *Store) nameCall(dst *[2 * sha256.Size]byte, call Hash) {
+	h, ok := s.callNames.Get().(hash.Hash)
+	if !ok {
+		h = hmac.New(sha256.New, s.set.Secret)
+	}
+	h.Reset()
 	h.Write([]byte("yett call digest\x00"))
 	h.Write(call[:])
-	return hex.EncodeToString(h.Sum(nil))
+	var sum [sha256.Size]byte
+	hex.Encode(dst[:], h.Sum(sum[:0]))
+	s.callNames.Put(h)
 }
 
 // Stands is the digest of the call that is approved or denied: the one that was asked for, or the one with the

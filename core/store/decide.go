@@ -1,7 +1,7 @@
 package store
 
 import (
-	"encoding/hex"
+	"crypto/sha256"
 	"slices"
 	"strconv"
 
@@ -241,9 +241,9 @@ func (c *Decide) record(tx *tx) {
 	o.Opt("grant_id", c.Out.GrantID)
 	o.Str("policy_version", c.Policy.Version)
 	o.Int("latency_us", c.Record.LatencyUS)
-	var hexed [64]byte
-	hex.Encode(hexed[:], c.Digest[:])
-	o.Ascii("digest", hexed[:])
+	var named [2 * sha256.Size]byte
+	tx.s.nameCall(&named, c.Digest) // readers of the log may not try out what is masked in args
+	o.Ascii("digest", named[:])
 	if c.Record.Args != nil {
 		o.Raw("args", c.Record.Args)
 	}

@@ -46,6 +46,8 @@ type Store struct {
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
 
+	callNames sync.Pool // of hash.Hash, for CallDigest
+
 	opened atomic.Bool // before, a failure is Open's answer
 }
 

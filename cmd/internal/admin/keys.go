@@ -43,8 +43,15 @@ func keysCreate() *cobra.Command {
 				return err
 			}
 			in.Name = args[0]
-			if expires < 0 {
+			if expires < 0 || expires == 0 && cmd.Flags().Changed("expires") {
 				return cli.Usage("--expires %v: must be more than 0, such as 12h or 30d", expires)
+			}
+			for name, why := range map[string]string{"agents": "leave it out for every agent", "scopes": "leave it out for a preset",
+				"preset": "leave it out for an agent's key"} {
+				// a variable that is not set must not make the widest key
+				if f := cmd.Flags().Lookup(name); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+					return cli.Usage("--%s is empty: %s", name, why)
+				}
 			}
 			if expires > 0 {
 				in.ExpiresAt = time.Now().Add(expires).UTC()

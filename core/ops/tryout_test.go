@@ -1,0 +1,63 @@
+package ops_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
+)
+
+// TestNoPlainHashOfWhatIsMasked: who sees a call with its secrets masked sees no hash of it without a key, which would
+// let them try values out until one fits.
+func TestNoPlainHashOfWhatIsMasked(t *testing.T) {
+	s := newMaskingStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	params := fmt.Sprintf(`{"pass":%q}`, secret)
+	asked := s.action(req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"defer","params":` + params +
+		`,"context":{}}`})
+	value := func(text string) exact.Value {
+		var doc exact.Doc
+		if err := doc.Parse(text, exact.Limits{Depth: 9, Tokens: 99}); err != nil {
+			t.Fatal(err)
+		}
+		return doc.Root()
+	}
+	plain, err := wire.RequestHash("a", "defer", "", value(params), value("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked.RequestHash != plain {
+		t.Errorf("who submits gets %s, want the hash of what was sent, %s", asked.RequestHash, plain)
+	}
+	canonical := fmt.Sprintf(`{"agent_id":"a","args":%s,"context":{},"key":%q,"session_id":"","tool_id":"defer"}`, params,
+		member(s.lastRecord("decision"), "principal_id"))
+	sum := sha256.Sum256([]byte(canonical))
+	seen := s.action(req{key: boss, op: "action_get", id: asked.ID})
+	if strings.Contains(string(seen.Params), secret) || seen.RequestHash == "" {
+		t.Fatalf("an approver sees %+v", seen)
+	}
+	view, err := s.do(req{key: boss, op: "approvals_list"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, err := s.do(req{key: boss, op: "action_events", id: asked.ID})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := s.lastRecord("decision")
+	for name, text := range map[string]string{"action": fmt.Sprintf("%+v", seen), "list": view, "events": events, "record": record} {
+		for what, hash := range map[string]string{"request_hash": plain, "digest": hex.EncodeToString(sum[:]),
+			"provenance_id": asked.Provenance} {
+			if strings.Contains(text, hash) {
+				t.Errorf("%s: the plain %s is there: %s", name, what, text)
+			}
+		}
+	}
+	if d := member(view, "digest"); d == "" || d != member(record, "digest") {
+		t.Errorf("the view has the digest %s, the record %s", d, member(record, "digest"))
+	}
+}
