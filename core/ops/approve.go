@@ -185,7 +185,7 @@ func (s *Service) deferredCall(d *store.Defer) (*chain.Call, exact.Value, error)
 	}
 	view := doc.Root()
 	call := &chain.Call{KeyID: d.KeyID, AgentID: d.AgentID, SessionID: d.SessionID, ToolID: d.ToolID,
-		Operation: d.Operation, CallID: d.CallID, Context: view.Get("context")}
+		Operation: wire.OperationOf(d.ToolID, d.Operation), CallID: d.CallID, Context: view.Get("context")}
 	if k := s.set.Store.Key(d.KeyID); k != nil {
 		call.KeyName = k.Name
 	}

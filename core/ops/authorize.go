@@ -95,7 +95,8 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	gen := s.pin()
 	defer gen.unpin()
 	sc.call = chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
-		Operation: in.Operation, CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start, Generation: gen.Policy}
+		Operation: wire.OperationOf(tool, in.Operation), CallID: in.CallID, Args: in.Args, Context: in.Context, Now: r.Start,
+		Generation: gen.Policy}
 	sc.canon, sc.call.Digest = digest(sc.canon[:0], &sc.call)
 	var res chain.Result
 	began := s.set.Store.Began()

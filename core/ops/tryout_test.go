@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -49,7 +51,8 @@ func TestNoPlainHashOfWhatIsMasked(t *testing.T) {
 		t.Fatal(err)
 	}
 	record := s.lastRecord("decision")
-	for name, text := range map[string]string{"action": fmt.Sprintf("%+v", seen), "list": view, "events": events, "record": record} {
+	for name, text := range map[string]string{"action": fmt.Sprintf("%+v", seen), "list": view, "events": events,
+		"record": record} {
 		for what, hash := range map[string]string{"request_hash": plain, "digest": hex.EncodeToString(sum[:]),
 			"provenance_id": asked.Provenance} {
 			if strings.Contains(text, hash) {
@@ -59,5 +62,37 @@ func TestNoPlainHashOfWhatIsMasked(t *testing.T) {
 	}
 	if d := member(view, "digest"); d == "" || d != member(record, "digest") {
 		t.Errorf("the view has the digest %s, the record %s", d, member(record, "digest"))
+	}
+}
+
+// TestSpellingsOfOneCall: tool and operation, apart or joined, are one call, and rules see the same operation in it.
+func TestSpellingsOfOneCall(t *testing.T) {
+	for _, c := range []struct{ tool, operation, want, apart string }{
+		{"fs", "delete", "delete", ""}, {"fs/delete", "", "delete", ""}, {"fs/delete", "delete", "delete", ""},
+		{"fs/delete", "read", "read", "read"}, {"mcp/github", "create", "create", "create"}, {"mcp/github", "", "github", ""},
+		{"fs", "a/b", "a/b", ""}, {"fs/a/b", "", "a/b", ""}, {"fs", "", "", ""}, {"fs/", "", "", ""},
+	} {
+		tool := wire.ToolOf(c.tool, c.operation)
+		got := wire.OperationOf(tool, c.operation)
+		if got != c.want || wire.Apart(tool, got) != c.apart {
+			t.Errorf("%s %q: operation %q, apart %q; want %q, %q", c.tool, c.operation, got, wire.Apart(tool, got), c.want, c.apart)
+		}
+	}
+	s := newStage(t)
+	agent := s.key("agent", "agent")
+	seen := ""
+	fn := func(c *chain.Call) (sdk.Verdict, error) {
+		seen = c.Operation
+		return sdk.Verdict{Effect: sdk.Defer, Code: "TEST"}, nil
+	}
+	s.verdict.Store(&fn)
+	token := ""
+	for _, call := range []string{`"tool_id":"fs","operation":"delete"`, `"tool_id":"fs/delete"`,
+		`"tool_id":"fs/delete","operation":"delete"`} {
+		text, err := s.do(req{key: agent, op: "authorize", body: `{"agent_id":"a",` + call + `}`})
+		if err != nil || seen != "delete" || token != "" && member(text, "defer_token") != token {
+			t.Errorf("%s: rules see %q, %v: %s", call, seen, err, text)
+		}
+		token = member(text, "defer_token")
 	}
 }

@@ -127,6 +127,15 @@ func ToolOf(tool, operation string) string {
 	return tool + "/" + operation
 }
 
+// OperationOf is the operation as rules and plugins see it: the one that was sent or, without one, what stands behind
+// the tool's first slash. So both spellings of one call, tool and operation apart or joined, are judged alike.
+func OperationOf(tool, operation string) string {
+	if operation == "" {
+		_, operation, _ = strings.Cut(tool, "/")
+	}
+	return operation
+}
+
 // Apart is the operation where the tool, as ToolOf gives it, does not end with it; "" where it does. Such an operation
 // is part of what is decided, but of no name that patterns see.
 func Apart(tool, operation string) string {
