@@ -75,7 +75,8 @@ func TestSpellingsOfOneCall(t *testing.T) {
 		tool := wire.ToolOf(c.tool, c.operation)
 		got := wire.OperationOf(tool, c.operation)
 		if got != c.want || wire.Apart(tool, got) != c.apart {
-			t.Errorf("%s %q: operation %q, apart %q; want %q, %q", c.tool, c.operation, got, wire.Apart(tool, got), c.want, c.apart)
+			t.Errorf("%s %q: operation %q, apart %q; want %q, %q", c.tool, c.operation, got, wire.Apart(tool, got), c.want,
+				c.apart)
 		}
 	}
 	s := newStage(t)
