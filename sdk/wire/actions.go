@@ -12,12 +12,12 @@ import (
 // ActionRequest submits an action, or asks what would be decided about it.
 type ActionRequest struct {
 	AgentID   string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	Tool      string      `json:"tool" yett:"required,name" doc:"The tool; without a slash and with an operation, rules see tool/operation."`
-	Operation string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
-	Params    exact.Value `json:"params,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
-	Context   exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the params."`
-	SessionID string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words. Not part of request_hash."`
-	DryRun    bool        `json:"dry_run,omitempty" doc:"Refused if true: an action is kept, and charges limits. Ask evaluate or authorize with dry_run."`
+	Tool      string      `json:"tool" yett:"required,name" doc:"The tool. If it has no slash and there is an operation, rules see tool/operation."`
+	Operation string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	Params    exact.Value `json:"params,omitempty" doc:"The arguments, an object. Numbers stay exact."`
+	Context   exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
+	SessionID string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session. It is not part of request_hash."`
+	DryRun    bool        `json:"dry_run,omitempty" doc:"true is refused, because action_submit stores an action, and both action_submit and gate_decide charge limits. For a dry run, use evaluate or authorize."`
 }
 
 // Outcomes of a decision, in the words of the action clients.
@@ -48,11 +48,11 @@ func ProvenanceID(requestHash, policyHash, profileHash, runtimeVersion string) s
 // ActionResult is how an action ended.
 type ActionResult struct {
 	Success    bool            `json:"success"`
-	Error      string          `json:"error" yett:"null" doc:"What went wrong, secrets masked."`
-	Value      json.RawMessage `json:"value" yett:"null" doc:"The result as it is kept, secrets masked; any JSON. null if none was sent or it is withheld."`
-	Outcome    string          `json:"outcome" yett:"null" doc:"What the scan chain said of the result: PASS, WARNED, REDACTED or DENIED."`
+	Error      string          `json:"error" yett:"null" doc:"The error text, with secrets masked."`
+	Value      json.RawMessage `json:"value" yett:"null" doc:"The stored result, with secrets masked. It can be any JSON. It is null if no result was sent, or if the result is withheld."`
+	Outcome    string          `json:"outcome" yett:"null" doc:"The scan outcome of the result: PASS, WARNED, REDACTED or DENIED."`
 	ReasonCode string          `json:"reason_code" yett:"null"`
-	Withheld   string          `json:"withheld" yett:"null" doc:"Why the result is not kept."`
+	Withheld   string          `json:"withheld" yett:"null" doc:"Why the result is not stored."`
 }
 
 // Action is one submitted action. Members that do not apply are null: "" or nil here. Clients read the same type.
@@ -61,13 +61,13 @@ type Action struct {
 	AgentID        string          `json:"agent_id"`
 	Tool           string          `json:"tool"`
 	Operation      string          `json:"operation"`
-	Params         json.RawMessage `json:"params" doc:"Secrets masked; as they were sent in the answer to the submission. Those of the approver, once one has changed them."`
-	Context        json.RawMessage `json:"context" doc:"Secrets masked; as it was sent in the answer to the submission."`
+	Params         json.RawMessage `json:"params" doc:"The params, with secrets masked. Only the answer to the submission has them unmasked. If an approver has changed the params, these are the changed params."`
+	Context        json.RawMessage `json:"context" doc:"The context, with secrets masked. Only the answer to the submission has it unmasked."`
 	Status         string          `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
-	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said, whatever became of it."`
-	Reason         string          `json:"reason" yett:"null" doc:"Why it was denied. expired: an approval or a permit ran out."`
+	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said. An approval and a permitted start do not change it. A start that is not permitted does."`
+	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. expired: the approval or the permit has expired."`
 	RiskLevel      string          `json:"risk_level" doc:"low, medium or high."`
-	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"While the action is pending, for the asking key and for keys with scope approve; null in lists. Another one each time that an approver changes the params."`
+	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. It is there while the action is pending, for the key that asked and for keys with scope approve. In lists it is null. It changes each time an approver changes the params."`
 	PolicyVersion  string          `json:"policy_version"`
 	CreatedAt      string          `json:"created_at"`
 	UpdatedAt      string          `json:"updated_at"`
@@ -81,24 +81,24 @@ type Action struct {
 	ProfileVersion string          `json:"profile_version" yett:"null"`
 	ProfileHash    string          `json:"profile_hash" yett:"null"`
 	ProvenanceID   string          `json:"provenance_id"`
-	JSExample      string          `json:"js_example" yett:"null" doc:"How to go on, in JavaScript."`
-	PythonExample  string          `json:"python_example" yett:"null" doc:"How to go on, in Python."`
-	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"When a pending approval, or the time to start, runs out."`
+	JSExample      string          `json:"js_example" yett:"null" doc:"The next step, as JavaScript."`
+	PythonExample  string          `json:"python_example" yett:"null" doc:"The next step, as Python."`
+	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"When the pending approval expires, or the time to start the action."`
 	Result         *ActionResult   `json:"result" yett:"null"`
-	Digest         string          `json:"digest" yett:"null" doc:"Until the action has ended: names the call as it stands, for a sign-off or a start."`
+	Digest         string          `json:"digest" yett:"null" doc:"Identifies the current call. Send it with an approval or a start. It is null after the action has ended."`
 	Modified       bool            `json:"modified,omitempty" doc:"An approver has changed the params. Run the call with these params, never with those that were submitted."`
-	Repeat         bool            `json:"repeat,omitempty" doc:"The answer to a submission or a start that was sent before. Do not run the call again."`
+	Repeat         bool            `json:"repeat,omitempty" doc:"true if the same submission or start was sent before. Do not run the call again."`
 
-	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither kept nor shown. The action stands all the same."`
-	ContextWithheld *Withheld `json:"context_withheld,omitempty" doc:"Why context is neither kept nor shown."`
+	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither stored nor shown. The action is still valid."`
+	ContextWithheld *Withheld `json:"context_withheld,omitempty" doc:"Why context is neither stored nor shown."`
 }
 
 // ActionDetails say where a decision comes from.
 type ActionDetails struct {
 	DecisionID string `json:"decision_id"`
 	RuleID     string `json:"rule_id" yett:"null"`
-	Message    string `json:"message" yett:"null" doc:"Safe to show to a model."`
-	Retry      *Retry `json:"retry,omitempty" doc:"In the answer that denies: whether asking again can help."`
+	Message    string `json:"message" yett:"null" doc:"A text that is safe to show to a model."`
+	Retry      *Retry `json:"retry,omitempty" doc:"Only in an answer that denies: whether a second request can help."`
 }
 
 // AppendJSON appends the response.
@@ -212,23 +212,23 @@ func (w *Writer) Null(name, v string) {
 
 // ActionIDRequest names an action in the path.
 type ActionIDRequest struct {
-	ID string `json:"id" yett:"path,required" doc:"The whole id."`
+	ID string `json:"id" yett:"path,required" doc:"The complete id."`
 }
 
 // ActionStartRequest starts an action.
 type ActionStartRequest struct {
-	ID     string `json:"id" yett:"path,required" doc:"The whole id."`
-	Digest string `json:"digest,omitempty" doc:"The digest that the action was shown with. If an approver has changed the params since, the action is not started."`
+	ID     string `json:"id" yett:"path,required" doc:"The complete id."`
+	Digest string `json:"digest,omitempty" doc:"The digest that was shown with the action. If an approver has changed the params after that, the action is not started."`
 }
 
 // ActionListRequest asks for actions, newest first.
 type ActionListRequest struct {
-	Limit   *int   `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 20 if not given. A page may be shorter and still have a next one: see X-Next-Cursor."`
-	Offset  int    `json:"offset,omitempty" yett:"query" doc:"How many to pass over, up to 100000."`
+	Limit   *int   `json:"limit,omitempty" yett:"query" doc:"1 to 1000; the default is 20. A page can be shorter and still not be the last. Check X-Next-Cursor."`
+	Offset  int    `json:"offset,omitempty" yett:"query" doc:"How many actions to skip, up to 100000."`
 	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only actions of this agent."`
 	Tool    string `json:"tool,omitempty" yett:"name,query" doc:"Only actions with this tool."`
-	Status  string `json:"status,omitempty" yett:"name,query" doc:"Only actions in this state."`
-	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"X-Next-Cursor of the page before."`
+	Status  string `json:"status,omitempty" yett:"name,query" doc:"Only actions with this status."`
+	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"X-Next-Cursor of the previous page."`
 }
 
 // ActionListResponse is a page of actions, a bare array. Where the next page begins is in the headers Link and
@@ -255,20 +255,20 @@ func (r *ActionListResponse) AppendJSON(dst []byte) []byte {
 
 // ActionApprovalRequest answers an action that waits for an approval.
 type ActionApprovalRequest struct {
-	ID       string `json:"id" yett:"path,required" doc:"The whole id."`
+	ID       string `json:"id" yett:"path,required" doc:"The complete id."`
 	Token    string `json:"token" yett:"required,name" doc:"The action's approval_token."`
-	Approve  *bool  `json:"approve,omitempty" doc:"true signs it off, false ends it. Required, unless withdraw is true."`
-	Reason   string `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
-	Digest   string `json:"digest,omitempty" doc:"The digest that the action was shown with: another call is not approved. The token says the same."`
-	Withdraw bool   `json:"withdraw,omitempty" doc:"true takes an approval back while the action is not started: the action is denied, and a grant that came with the approval is revoked. token is the last one."`
+	Approve  *bool  `json:"approve,omitempty" doc:"true approves, false denies. Required, unless withdraw is true."`
+	Reason   string `json:"reason,omitempty" doc:"It is recorded and shown to the agent that asked. At most 1024 bytes."`
+	Digest   string `json:"digest,omitempty" doc:"The digest that was shown with the action. Only that call is approved. The token has the same effect."`
+	Withdraw bool   `json:"withdraw,omitempty" doc:"true withdraws an approval while the action is not started. The action is denied. A grant that came with the approval is revoked. token is the last approval_token."`
 }
 
 // ActionResultRequest reports how an executing action ended.
 type ActionResultRequest struct {
-	ID      string      `json:"id" yett:"path,required" doc:"The whole id."`
+	ID      string      `json:"id" yett:"path,required" doc:"The complete id."`
 	Success *bool       `json:"success" yett:"required"`
-	Error   string      `json:"error,omitempty" doc:"What went wrong. At most 4096 bytes; kept with its secrets masked."`
-	Result  exact.Value `json:"result,omitempty" yett:"any" doc:"Any JSON. It goes through the scan chain before it is kept."`
+	Error   string      `json:"error,omitempty" doc:"The error text, at most 4096 bytes. It is stored with its secrets masked."`
+	Result  exact.Value `json:"result,omitempty" yett:"any" doc:"Any JSON. The gateway scans it before it is stored."`
 }
 
 // ActionEvent is one thing that happened to an action.
@@ -276,10 +276,10 @@ type ActionEvent struct {
 	ID         string `json:"id"`
 	ActionID   string `json:"action_id"`
 	EventType  string `json:"event_type" doc:"created, decision_made, approved, denied, started, succeeded or failed."`
-	Meta       []byte `json:"meta" doc:"seq of the audit record, by, and where they apply reason_code and reason."`
+	Meta       []byte `json:"meta" doc:"An object with seq of the audit record, by (who did it), and, if they apply, reason_code and reason."`
 	CreatedAt  string `json:"created_at"`
-	PrevHash   string `json:"prev_hash" doc:"record_hash of the event before in this list; empty for the first."`
-	RecordHash string `json:"record_hash" doc:"RFC 6962 leaf hash of the audit record that says it, hex. Two events of one record have the same."`
+	PrevHash   string `json:"prev_hash" doc:"record_hash of the previous event in this list. It is empty for the first event."`
+	RecordHash string `json:"record_hash" doc:"RFC 6962 leaf hash of the audit record that contains the event, in hex. Two events of one record have the same hash."`
 }
 
 // ActionEventsResponse is what happened to one action, oldest first, a bare array.
@@ -322,8 +322,8 @@ type GateResponse struct {
 	RuntimeVersion string `json:"runtime_version"`
 	ProvenanceID   string `json:"provenance_id"`
 	DecisionID     string `json:"decision_id"`
-	Repeat         bool   `json:"repeat,omitempty" doc:"This call was asked about before under the same Idempotency-Key. Do not run it again."`
-	Retry          *Retry `json:"retry,omitempty" doc:"Where the outcome is HALT: whether asking again can help."`
+	Repeat         bool   `json:"repeat,omitempty" doc:"true if the same call was decided before with the same Idempotency-Key. Do not run the call again."`
+	Retry          *Retry `json:"retry,omitempty" doc:"Only if outcome is HALT: whether a second request can help."`
 }
 
 // AppendJSON appends the response.
@@ -356,18 +356,18 @@ func (a *Action) RetryAfter() int { return a.ReasonDetails.Retry.wait() }
 type EvaluateRequest struct {
 	AgentID    string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
 	ToolID     string      `json:"tool_id" yett:"required,name" doc:"The tool."`
-	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"What kind of action the client takes it for, such as tool_call. A note: nothing hangs on it."`
-	Operation  string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
-	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
-	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
-	Context    exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
-	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
-	Explain    bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
-	DryRun     bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
+	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as tool_call. It is a note and changes nothing."`
+	Operation  string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
+	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
+	Context    exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
+	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
+	Explain    bool        `json:"explain,omitempty" doc:"true adds checks to the answer: one row for each step of the chain."`
+	DryRun     bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
 }
 
 // EventsRequest follows what happens to actions.
 type EventsRequest struct {
-	LastEventID string `json:"last_event_id,omitempty" yett:"query" doc:"The id of the last event that was seen, as the header Last-Event-ID has it: go on behind it."`
+	LastEventID string `json:"last_event_id,omitempty" yett:"query" doc:"The id of the last event that the client received. The stream continues after it. The header Last-Event-ID has the same meaning."`
 }

@@ -10,16 +10,16 @@ import (
 // AuthorizeRequest asks whether one call may run.
 type AuthorizeRequest struct {
 	AgentID            string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	ToolID             string      `json:"tool_id" yett:"required,name" doc:"The tool; without a slash and with an operation the tool is tool_id/operation."`
-	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
-	Operation          string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
-	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
-	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
-	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
-	Explain            bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
-	DryRun             bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
-	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller means to run the call, milliseconds. Recorded."`
+	ToolID             string      `json:"tool_id" yett:"required,name" doc:"The tool. If it has no slash and there is an operation, the tool is tool_id/operation."`
+	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
+	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
+	Context            exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
+	Explain            bool        `json:"explain,omitempty" doc:"true adds checks to the answer: one row for each step of the chain."`
+	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
+	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
 }
 
 // Retry tells a caller whether asking again can help.
@@ -53,16 +53,16 @@ type AuthorizeResponse struct {
 	ReasonCode     string   `json:"reason_code"`
 	Reason         string   `json:"reason,omitempty"`
 	RuleID         string   `json:"rule_id,omitempty"`
-	DeferToken     string   `json:"defer_token,omitempty" doc:"With DEFER: poll it, and send it back to redeem the approval."`
+	DeferToken     string   `json:"defer_token,omitempty" doc:"With DEFER: the token to poll. Send it with the call to redeem the approval."`
 	DeferExpiresAt string   `json:"defer_expires_at,omitempty"`
 	DecisionID     string   `json:"decision_id"`
 	CallID         string   `json:"call_id"`
 	PolicyVersion  string   `json:"policy_version"`
 	LatencyMS      int64    `json:"latency_ms"`
-	GrantID        string   `json:"grant_id,omitempty" doc:"The standing grant that was spent."`
+	GrantID        string   `json:"grant_id,omitempty" doc:"The standing grant that permitted the call."`
 	Retry          *Retry   `json:"retry,omitempty"`
-	Message        string   `json:"message,omitempty" doc:"Safe to show to a model."`
-	Repeat         bool     `json:"repeat,omitempty" doc:"This call was asked about before under the same call_id or Idempotency-Key. Do not run it again."`
+	Message        string   `json:"message,omitempty" doc:"A text that is safe to show to a model."`
+	Repeat         bool     `json:"repeat,omitempty" doc:"true if the same call was decided before with the same call_id or Idempotency-Key. Do not run the call again."`
 	DryRun         bool     `json:"dry_run,omitempty"`
 	Shadow         []Shadow `json:"shadow,omitempty"`
 	Checks         []Check  `json:"checks,omitempty"`

@@ -9,19 +9,19 @@ import (
 // ApproveRequest answers a deferred call.
 type ApproveRequest struct {
 	DeferToken   string      `json:"defer_token" yett:"required,name" doc:"The deferred call."`
-	Approved     *bool       `json:"approved,omitempty" doc:"true signs it off, false ends it. Required, unless withdraw is true."`
-	Reason       string      `json:"reason,omitempty" doc:"Recorded, and shown to the asking agent. At most 1024 bytes."`
-	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Approve the call with these arguments instead; earlier sign-offs are void."`
-	Grant        exact.Value `json:"grant,omitempty" doc:"Approve and stand: {ttl_seconds, max_uses, session_id?}. Also needs scope grants."`
-	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note; the approver is the key."`
-	Digest       string      `json:"digest,omitempty" doc:"The digest that the call was shown with. An approval must carry it once the arguments were changed; another call than this is not approved."`
-	Withdraw     bool        `json:"withdraw,omitempty" doc:"true takes an approval back that is not redeemed: the call is denied, and a grant that came with the approval is revoked."`
+	Approved     *bool       `json:"approved,omitempty" doc:"true approves, false denies. Required, unless withdraw is true."`
+	Reason       string      `json:"reason,omitempty" doc:"It is recorded and shown to the agent that asked. At most 1024 bytes."`
+	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Approve the call with these arguments instead. Earlier approvals become void."`
+	Grant        exact.Value `json:"grant,omitempty" doc:"Also make a standing grant with the approval: {ttl_seconds, max_uses, session_id?}. The key also needs scope grants."`
+	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note. The approver is the key."`
+	Digest       string      `json:"digest,omitempty" doc:"The digest that was shown with the call. Only that call is approved. After the arguments were changed, an approval must have a digest."`
+	Withdraw     bool        `json:"withdraw,omitempty" doc:"true withdraws an approval that is not redeemed. The call is denied. A grant that came with the approval is revoked."`
 }
 
 // ApproveGrant is the grant that an approval may ask for.
 type ApproveGrant struct {
-	TTLSeconds int    `json:"ttl_seconds" yett:"required" doc:"How long it lasts, 1 to 2592000 (30 days)."`
-	MaxUses    int    `json:"max_uses,omitempty" doc:"How many calls it permits; 0 is no limit."`
+	TTLSeconds int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
+	MaxUses    int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
 	SessionID  string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
 }
 
@@ -33,7 +33,7 @@ type ApproveResponse struct {
 	Approvals         int    `json:"approvals"`
 	ApprovalsRequired int    `json:"approvals_required"`
 	GrantID           string `json:"grant_id,omitempty" doc:"The standing grant that the approval made."`
-	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although one was asked for, or which one was revoked."`
+	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although the approval had a grant, or which grant was revoked."`
 }
 
 // AppendJSON appends the response.
@@ -52,8 +52,8 @@ func (r *ApproveResponse) AppendJSON(dst []byte) []byte {
 // DeferStatusRequest asks where a deferred call stands. The token may also come as ?token=.
 type DeferStatusRequest struct {
 	DeferToken  string `json:"defer_token,omitempty" yett:"name"`
-	Token       string `json:"token,omitempty" yett:"name" doc:"The same as defer_token."`
-	WaitSeconds int    `json:"wait_seconds,omitempty" doc:"Wait up to so long (0 to 60) for the end of pending."`
+	Token       string `json:"token,omitempty" yett:"name" doc:"Another name for defer_token."`
+	WaitSeconds int    `json:"wait_seconds,omitempty" doc:"How many seconds to wait, 0 to 60, while the call is pending."`
 }
 
 // DeferStatusResponse says where a deferred call stands.
@@ -61,11 +61,11 @@ type DeferStatusResponse struct {
 	Status            string          `json:"status" doc:"pending, approved, denied, expired or consumed."`
 	Token             string          `json:"token"`
 	DeferToken        string          `json:"defer_token"`
-	ModifiedArgs      json.RawMessage `json:"modified_args,omitempty" doc:"The arguments that were approved instead of those asked for: redeem with exactly these."`
-	Effect            string          `json:"effect,omitempty" doc:"What asking again with the token gives: PERMIT when approved, DENY when not."`
+	ModifiedArgs      json.RawMessage `json:"modified_args,omitempty" doc:"The changed arguments that were approved. Redeem the approval with exactly these arguments."`
+	Effect            string          `json:"effect,omitempty" doc:"What a request with the token gets: PERMIT if the call is approved, DENY if it was denied, expired or consumed."`
 	Reason            string          `json:"reason,omitempty"`
 	ResolvedBy        string          `json:"resolved_by,omitempty"`
-	ResolvedByName    string          `json:"resolved_by_name,omitempty" doc:"The name of the key that resolved_by is the id of."`
+	ResolvedByName    string          `json:"resolved_by_name,omitempty" doc:"The name of the key whose id is resolved_by."`
 	ExpiresAt         string          `json:"expires_at"`
 	Approvals         int             `json:"approvals"`
 	ApprovalsRequired int             `json:"approvals_required"`
@@ -93,8 +93,8 @@ func (r *DeferStatusResponse) AppendJSON(dst []byte) []byte {
 // PollDeferRequest asks on the socket where a deferred call stands.
 type PollDeferRequest struct {
 	DeferToken  string `json:"defer_token" yett:"required,name"`
-	AgentID     string `json:"agent_id,omitempty" yett:"name" doc:"A note; what may be seen is the key's."`
-	WaitSeconds int    `json:"wait_seconds,omitempty" doc:"Wait up to so long (0 to 60) for the end of pending."`
+	AgentID     string `json:"agent_id,omitempty" yett:"name" doc:"A note. The key decides which calls are visible."`
+	WaitSeconds int    `json:"wait_seconds,omitempty" doc:"How many seconds to wait, 0 to 60, while the call is pending."`
 }
 
 // PollDeferResponse says where a deferred call stands; unknown for a token that never was or is not this key's to see.
@@ -126,8 +126,8 @@ func (r *PollDeferResponse) AppendJSON(dst []byte) []byte {
 // ApprovalListRequest lists the pending deferred calls that the key may answer, soonest expiry first.
 type ApprovalListRequest struct {
 	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only calls of this agent."`
-	Limit   int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 100 if not given."`
-	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+	Limit   int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; the default is 100."`
+	Cursor  string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the previous page."`
 }
 
 // ApprovalGetRequest asks for one pending call.
@@ -139,8 +139,8 @@ type ApprovalGetRequest struct {
 type Approval struct {
 	DeferToken string          `json:"defer_token"`
 	Status     string          `json:"status"`
-	KeyID      string          `json:"key_id" doc:"The id of the key that asks."`
-	KeyName    string          `json:"key_name,omitempty" doc:"Its name."`
+	KeyID      string          `json:"key_id" doc:"The id of the key that asked."`
+	KeyName    string          `json:"key_name,omitempty" doc:"The name of that key."`
 	AgentID    string          `json:"agent_id"`
 	SessionID  string          `json:"session_id,omitempty"`
 	ToolID     string          `json:"tool_id"`
@@ -148,18 +148,18 @@ type Approval struct {
 	ReasonCode string          `json:"reason_code"`
 	Reason     string          `json:"reason,omitempty"`
 	Priority   string          `json:"priority,omitempty"`
-	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, secrets masked."`
-	Digest     string          `json:"digest,omitempty" doc:"Names the call as it stands: send it with an approval. Absent where members of the call are left out, and in the moment in which it is being changed."`
-	Modified   bool            `json:"modified,omitempty" doc:"An approver has put other arguments in place of those that were asked for."`
-	Omitted    []string        `json:"call_omitted,omitempty" doc:"Members of call that are too long for a list. approval_get has them."`
-	Bytes      int             `json:"call_bytes,omitempty" doc:"How long the whole call is, where members are left out."`
+	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, with secrets masked."`
+	Digest     string          `json:"digest,omitempty" doc:"Identifies the current call. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
+	Modified   bool            `json:"modified,omitempty" doc:"true if an approver has changed the arguments."`
+	Omitted    []string        `json:"call_omitted,omitempty" doc:"Members of call that are too long for a list. approval_get returns them."`
+	Bytes      int             `json:"call_bytes,omitempty" doc:"The length of the whole call in bytes, if members are left out."`
 	CreatedAt  string          `json:"created_at"`
 	ExpiresAt  string          `json:"expires_at"`
 	Approvals  int             `json:"approvals"`
 	Required   int             `json:"approvals_required"`
-	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the call as it is now, named as in a grant that comes with the approval: it would stand against all of them."`
-	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order."`
-	From       []string        `json:"approvals_from,omitempty" doc:"Only these may approve: key:<name> or role:<preset>."`
+	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the current call, with the same names as in rules of a grant. A grant that comes with the approval would cover all of them."`
+	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules."`
+	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve: key:<name> or role:<preset>."`
 }
 
 // AppendJSON appends the approval.
@@ -209,8 +209,8 @@ func (a *Approval) Members(w *Writer) {
 // ApprovalListResponse is one page of the list.
 type ApprovalListResponse struct {
 	Approvals []Approval `json:"approvals"`
-	Total     int        `json:"total" doc:"How many there are, on all pages."`
-	Next      string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page may be shorter than the limit and not be the last."`
+	Total     int        `json:"total" doc:"The number of calls on all pages."`
+	Next      string     `json:"next_cursor,omitempty" doc:"Absent on the last page. A page can be shorter than the limit and still not be the last."`
 }
 
 // NextCursor is the cursor of the page that follows, "" if there is none.

@@ -8,18 +8,18 @@ import (
 // GovernRequest is the socket's way to ask whether one call may run.
 type GovernRequest struct {
 	AgentID            string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	ToolID             string      `json:"tool_id,omitempty" yett:"name" doc:"The tool; without a slash and with an operation the tool is tool_id/operation."`
-	Tool               string      `json:"tool,omitempty" yett:"name" doc:"Another name of tool_id. One of the two is required."`
-	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's session, in its own words."`
-	Operation          string      `json:"operation,omitempty" yett:"name" doc:"What the tool is to do."`
-	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"What kind of action the client takes it for, such as tool_call. A note: nothing hangs on it."`
-	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers are kept exact."`
-	Context            exact.Value `json:"context,omitempty" doc:"What rules may want to know besides the arguments."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"Makes a retry safe: the same id and call of the same agent within 10 minutes spend nothing twice."`
-	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"Redeems an approved defer."`
-	Explain            bool        `json:"explain,omitempty" doc:"Answer with one row per step of the chain."`
-	DryRun             bool        `json:"dry_run,omitempty" doc:"Run the chain only: no token, nothing spent."`
-	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller means to run the call, milliseconds. Recorded."`
+	ToolID             string      `json:"tool_id,omitempty" yett:"name" doc:"The tool. If it has no slash and there is an operation, the tool is tool_id/operation."`
+	Tool               string      `json:"tool,omitempty" yett:"name" doc:"Another name for tool_id. One of the two is required."`
+	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
+	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as tool_call. It is a note and changes nothing."`
+	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
+	Context            exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
+	Explain            bool        `json:"explain,omitempty" doc:"true adds checks to the answer: one row for each step of the chain."`
+	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
+	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
 }
 
 // Resolution says what can be done about a denial.
@@ -33,8 +33,8 @@ type Resolution struct {
 type Denial struct {
 	Code         string      `json:"code" doc:"The reason code."`
 	RuleID       string      `json:"rule_id,omitempty"`
-	RuleRef      string      `json:"rule_ref" doc:"Where to look the rule up: policy version and rule."`
-	HumanMessage string      `json:"human_message" doc:"Safe to show to a model."`
+	RuleRef      string      `json:"rule_ref" doc:"The policy version and the rule, to find the rule."`
+	HumanMessage string      `json:"human_message" doc:"A text that is safe to show to a model."`
 	Resolution   *Resolution `json:"resolution,omitempty"`
 }
 

@@ -2,17 +2,17 @@ package wire
 
 // GrantAddRequest makes a standing grant: calls that a rule would defer are permitted while it lasts.
 type GrantAddRequest struct {
-	AgentID       string `json:"agent_id" yett:"required,name" doc:"The agent, exact or a pattern: * within one / segment, ** across."`
-	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"The tools: * within one / segment, ** across."`
-	TTLSeconds    int    `json:"ttl_seconds" yett:"required" doc:"How long it lasts, 1 to 2592000 (30 days)."`
-	MaxUses       int    `json:"max_uses,omitempty" doc:"How many calls it permits; 0 is no limit."`
+	AgentID       string `json:"agent_id" yett:"required,name" doc:"The agent, or a pattern of agents. * matches within one segment between slashes, and ** matches across segments."`
+	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"A pattern of tools. * matches within one segment between slashes, and ** matches across segments."`
+	TTLSeconds    int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
+	MaxUses       int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
 	SessionID     string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
-	PolicyVersion string `json:"policy_version,omitempty" yett:"name" doc:"Only while this policy is in force."`
-	RuleID        string `json:"rule_id,omitempty" yett:"name" doc:"Only calls that this rule, and nothing else, defers. Without step, the rule of whichever step has one of that name."`
-	Step          string `json:"step,omitempty" yett:"name" doc:"Only that step's rule of that name. Needs rule_id."`
-	ArgsMatch     string `json:"args_match,omitempty" doc:"A CEL condition over the call; an error in it is no match. At most 2048 bytes."`
-	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note; the issuer is the key."`
-	Note          string `json:"note,omitempty" doc:"Why. At most 1024 bytes."`
+	PolicyVersion string `json:"policy_version,omitempty" yett:"name" doc:"The grant is valid only while this policy version is in force."`
+	RuleID        string `json:"rule_id,omitempty" yett:"name" doc:"Only calls that this rule defers and nothing else defers. Without step, the rule may be in any step."`
+	Step          string `json:"step,omitempty" yett:"name" doc:"Only the rule of this step. It needs rule_id."`
+	ArgsMatch     string `json:"args_match,omitempty" doc:"A CEL condition on the call. If it fails with an error, it does not match. At most 2048 bytes."`
+	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note. The issuer is the key."`
+	Note          string `json:"note,omitempty" doc:"A note on the reason, at most 1024 bytes."`
 }
 
 // Grant is a standing grant.
@@ -20,20 +20,20 @@ type Grant struct {
 	ID            string   `json:"id"`
 	AgentID       string   `json:"agent_id"`
 	ToolPattern   string   `json:"tool_pattern"`
-	Operation     string   `json:"operation,omitempty" doc:"Only calls with this operation: of a grant that came with an approval of a tool that does not end with it."`
+	Operation     string   `json:"operation,omitempty" doc:"Only calls with this operation. Only a grant that came with an approval has it, if the tool's name does not end with the operation."`
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"Of a grant that came with an approval: the rules that had deferred the call, \"step NAME\" for a step that names none, \"\" for the chain's default. A name that is masked ends with a digest, so that it differs from others, and that of a step that failed is \"failure of step NAME\"; a plugin's own rule of such a name stands in quotes and ends with a digest. It permits a call only where no other rule defers it. Of a grant that was made with a step: its rule."`
-	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order: steps may have rules of the same name, and each is a rule of its own."`
+	Rules         []string `json:"rules,omitempty" doc:"For a grant that came with an approval: the rules that deferred the call. The grant permits a call only if no other rule defers it. A step that names no rule is \"step NAME\". A step that failed is \"failure of step NAME\". The chain's default is \"\". A masked name ends with a digest, so it differs from other names. If a plugin's own rule has such a name, the name is in quotes and ends with a digest. For a grant that was made with a step: the rule of that step."`
+	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules. Rules of the same name in two steps are two different rules."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
-	MaxUses       int      `json:"max_uses" doc:"0 is no limit."`
+	MaxUses       int      `json:"max_uses" doc:"0 means no limit."`
 	Uses          int      `json:"uses"`
-	Status        string   `json:"status" doc:"live, used_up, expired, revoked, or issuer_revoked: nobody who signed it may any more, so it is not spent."`
-	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made it."`
+	Status        string   `json:"status" doc:"live, used_up, expired, revoked or issuer_revoked. issuer_revoked: no issuer may make grants any more, so the grant permits nothing."`
+	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made the grant."`
 	IssuedByName  string   `json:"issued_by_name,omitempty" doc:"The name of that key."`
-	Issuers       []string `json:"issuers" doc:"Every key that signed it."`
+	Issuers       []string `json:"issuers" doc:"All keys that made or approved the grant."`
 	Note          string   `json:"note,omitempty"`
 	CreatedAt     string   `json:"created_at"`
 	RevokedAt     string   `json:"revoked_at,omitempty"`
@@ -73,7 +73,7 @@ func (g *Grant) Members(o *Writer) {
 type GrantAddResponse struct {
 	OK      bool   `json:"ok"`
 	Grant   Grant  `json:"grant"`
-	Warning string `json:"warning,omitempty" doc:"It is done, and may not be what was meant."`
+	Warning string `json:"warning,omitempty" doc:"The request was successful, but its effect may not be what you wanted. The text says why."`
 }
 
 // AppendJSON appends the response.
@@ -106,8 +106,8 @@ func (r *OKResponse) AppendJSON(dst []byte) []byte {
 type GrantListRequest struct {
 	AgentID        string `json:"agent_id,omitempty" yett:"name,query" doc:"Only grants that cover this agent."`
 	IncludeExpired bool   `json:"include_expired,omitempty" yett:"query" doc:"Also grants that are expired, used up or revoked."`
-	Limit          int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; 100 if not given."`
-	Cursor         string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+	Limit          int    `json:"limit,omitempty" yett:"query" doc:"1 to 1000; the default is 100."`
+	Cursor         string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the previous page."`
 }
 
 // GrantListResponse is one page of grants.

@@ -2,11 +2,11 @@ package wire
 
 // KillRequest stops, or with undo lets go on, everything of one agent, session, key or tool, or everything.
 type KillRequest struct {
-	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"Short for scope agent and this target."`
+	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"The same as scope agent with this target."`
 	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
-	Target  string `json:"target,omitempty" yett:"name" doc:"Whom: an agent, a session or a tool (exact or a pattern), or a key id. Not with global."`
-	Reason  string `json:"reason,omitempty" doc:"Recorded. At most 1024 bytes."`
-	Undo    bool   `json:"undo,omitempty" doc:"Let go on again."`
+	Target  string `json:"target,omitempty" yett:"name" doc:"What to stop: an agent, a session or a tool (exact or a pattern), or a key id. It is not allowed with global."`
+	Reason  string `json:"reason,omitempty" doc:"It is recorded. At most 1024 bytes."`
+	Undo    bool   `json:"undo,omitempty" doc:"true ends the kill."`
 }
 
 // Killed is one kill in effect, or one that was undone.
@@ -15,7 +15,7 @@ type Killed struct {
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by"`
-	ByName string `json:"by_name,omitempty" doc:"The name of the key that by is the id of."`
+	ByName string `json:"by_name,omitempty" doc:"The name of the key whose id is by."`
 	At     string `json:"at"`
 	Active bool   `json:"active" doc:"false after an undo."`
 }
@@ -35,8 +35,8 @@ func (k *Killed) Members(o *Writer) {
 type KillResponse struct {
 	OK            bool   `json:"ok"`
 	Killed        Killed `json:"killed"`
-	PendingDenied int    `json:"pending_denied" doc:"Deferred calls that this denied."`
-	Warning       string `json:"warning,omitempty" doc:"It is done, and may not be what was meant."`
+	PendingDenied int    `json:"pending_denied" doc:"The number of deferred calls that the kill denied."`
+	Warning       string `json:"warning,omitempty" doc:"The request was successful, but its effect may not be what you wanted. The text says why."`
 }
 
 // AppendJSON appends the response.
@@ -51,7 +51,7 @@ func (r *KillResponse) AppendJSON(dst []byte) []byte {
 
 // KillListRequest lists the kills in effect.
 type KillListRequest struct {
-	Cursor string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the page before."`
+	Cursor string `json:"cursor,omitempty" yett:"name,query" doc:"next_cursor of the previous page."`
 }
 
 // KillListResponse is one page of the kills in effect, by scope and target.

@@ -4,13 +4,13 @@ import "github.com/yett-dev/yett/sdk/exact"
 
 // PolicyValidateRequest asks whether a list of rules compiles.
 type PolicyValidateRequest struct {
-	Policy exact.Value `json:"policy" yett:"required,any" doc:"A rules file: its YAML text, or the same as a JSON object."`
+	Policy exact.Value `json:"policy" yett:"required,any" doc:"A rules file, as its YAML text or as a JSON object with the same content."`
 }
 
 // PolicyValidateResponse says that it does; one that does not is a problem with line and column.
 type PolicyValidateResponse struct {
 	Valid      bool   `json:"valid"`
-	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text, hex."`
+	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text, in hex."`
 }
 
 // AppendJSON appends the response.
@@ -23,8 +23,8 @@ func (r *PolicyValidateResponse) AppendJSON(dst []byte) []byte {
 
 // PolicyTestRequest asks what a list of rules would say about an action. Nothing is recorded, spent or changed.
 type PolicyTestRequest struct {
-	Policy exact.Value `json:"policy" yett:"required,any" doc:"A rules file: its YAML text, or the same as a JSON object."`
-	Action exact.Value `json:"action" yett:"required" doc:"As the body of POST /v1/actions."`
+	Policy exact.Value `json:"policy" yett:"required,any" doc:"A rules file, as its YAML text or as a JSON object with the same content."`
+	Action exact.Value `json:"action" yett:"required" doc:"An action, in the form of the body of POST /v1/actions."`
 }
 
 // PolicyTestResponse is what the rules say.
@@ -38,7 +38,7 @@ type PolicyTestResponse struct {
 	Reason      string `json:"reason" yett:"null"`
 	RuleID      string `json:"rule_id" yett:"null"`
 	RequestHash string `json:"request_hash"`
-	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text, hex."`
+	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text, in hex."`
 }
 
 // AppendJSON appends the response.

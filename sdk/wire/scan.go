@@ -8,18 +8,18 @@ type ScanRequest struct {
 	Output      string `json:"output" yett:"required" doc:"The text."`
 	AgentID     string `json:"agent_id,omitempty" yett:"name"`
 	SessionID   string `json:"session_id,omitempty" yett:"name"`
-	ContentType string `json:"content_type,omitempty" yett:"name" doc:"What the text is, for example application/json."`
-	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"A text that comes in pieces; scoped to key and tool."`
-	Offset      int    `json:"offset,omitempty" doc:"With stream_id: bytes sent before this piece, of UTF-8."`
-	Final       bool   `json:"final,omitempty" doc:"With stream_id: this is the last piece."`
+	ContentType string `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example application/json."`
+	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"The name of a scan stream: a text that is sent in pieces. It belongs to the key and the tool."`
+	Offset      int    `json:"offset,omitempty" doc:"With stream_id: the number of UTF-8 bytes that were sent before this piece."`
+	Final       bool   `json:"final,omitempty" doc:"With stream_id: true marks the last piece."`
 }
 
 // ScanStream says how far a stream has come.
 type ScanStream struct {
-	NextOffset int  `json:"next_offset" doc:"The offset of the piece that may follow: how many bytes were sent."`
-	Settled    int  `json:"settled" doc:"How many bytes of the input all answers so far stand for, released or redacted."`
-	Released   int  `json:"released" doc:"How many bytes of sanitized_output all answers so far gave, this one included."`
-	Ended      bool `json:"ended" doc:"Whether the stream is at its end: after the last piece, and when DENIED."`
+	NextOffset int  `json:"next_offset" doc:"The offset of the next piece: the number of bytes that were sent."`
+	Settled    int  `json:"settled" doc:"The number of input bytes that all answers so far have released or redacted."`
+	Released   int  `json:"released" doc:"The number of bytes in sanitized_output of all answers so far, including this answer."`
+	Ended      bool `json:"ended" doc:"true after the last piece, and after DENIED."`
 }
 
 // ScanFinding is one span. Offsets are bytes into the input; the matched text is never there.
@@ -39,9 +39,9 @@ type Receipt struct {
 	Version     string `json:"version,omitempty"`
 	Digest      string `json:"digest,omitempty"`
 	Bytes       int    `json:"bytes"`
-	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped (match does not hold), waiting (of a stream: it needs more of it, and what it has not seen is held back)."`
+	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped or waiting. skipped: the step does not concern this tool or agent. waiting: the scanner needs more of the scan stream, and text that it has not seen is held back."`
 	Micros      int64  `json:"micros"`
-	Prefiltered bool   `json:"prefiltered" doc:"Whether the text holds nothing that the scanner could find, by its own triggers: it was not called."`
+	Prefiltered bool   `json:"prefiltered" doc:"true if the text contains none of the scanner's triggers. The scanner was then not called, because it could find nothing."`
 	Shadow      bool   `json:"shadow,omitempty"`
 	Error       string `json:"error,omitempty"`
 }
@@ -49,7 +49,7 @@ type Receipt struct {
 // ScanResponse is what may be released.
 type ScanResponse struct {
 	Outcome         string        `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
-	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"Absent when DENIED. With stream_id, what may be released now."`
+	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"The text that you may pass on. It is absent if outcome is DENIED. With stream_id, it is the text that you may pass on now."`
 	ReasonCode      string        `json:"reason_code"`
 	Reason          string        `json:"reason,omitempty"`
 	Findings        []ScanFinding `json:"findings"`
@@ -57,8 +57,8 @@ type ScanResponse struct {
 	ScanID          string        `json:"scan_id"`
 	PolicyVersion   string        `json:"policy_version"`
 	LatencyMS       int64         `json:"latency_ms"`
-	Retry           *Retry        `json:"retry,omitempty" doc:"With reason_code SCAN_UNAVAILABLE: after, when a scanner did not run to its end; never, when none is configured for the tool and agent."`
-	Stream          *ScanStream   `json:"stream,omitempty" doc:"With stream_id only. Offsets of findings are then those of the stream."`
+	Retry           *Retry        `json:"retry,omitempty" doc:"With reason_code SCAN_UNAVAILABLE: its class is after if a scanner did not finish, and never if no scanner is configured for the tool and agent."`
+	Stream          *ScanStream   `json:"stream,omitempty" doc:"Only with stream_id. Offsets of findings then count from the start of the scan stream."`
 }
 
 // AppendJSON appends the response.

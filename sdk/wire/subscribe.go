@@ -2,24 +2,24 @@ package wire
 
 // AuditSubscribeRequest follows the audit log.
 type AuditSubscribeRequest struct {
-	FromSeq          int      `json:"from_seq,omitempty" doc:"The first record wanted; 0 starts with what comes next."`
+	FromSeq          int      `json:"from_seq,omitempty" doc:"The seq of the first record to send. 0 begins with the next record."`
 	AgentID          string   `json:"agent_id,omitempty" yett:"name" doc:"Only records of this agent."`
 	Types            []string `json:"types,omitempty" doc:"Only records of these types."`
-	HeartbeatSeconds int      `json:"heartbeat_seconds,omitempty" doc:"A heartbeat line after so long without a record, 1 to 300; none if not given."`
+	HeartbeatSeconds int      `json:"heartbeat_seconds,omitempty" doc:"Send a heartbeat line after this many seconds without a record, 1 to 300. Without it there are no heartbeats."`
 }
 
 // CallbackSubscribeRequest follows what happens to calls.
 type CallbackSubscribeRequest struct {
 	AgentID string   `json:"agent_id,omitempty" yett:"name" doc:"Only events of this agent."`
-	Events  []string `json:"events,omitempty" doc:"Only these: decision, defer_created, defer_resolved, defer_expired, grant_added, grant_revoked, grant_consumed, kill, unkill."`
-	FromSeq int      `json:"from_seq,omitempty" doc:"The first record wanted; 0 starts with what comes next."`
+	Events  []string `json:"events,omitempty" doc:"Only these events. The events are decision, defer_created, defer_resolved, defer_expired, grant_added, grant_revoked, grant_consumed, kill and unkill."`
+	FromSeq int      `json:"from_seq,omitempty" doc:"The seq of the first record to send. 0 begins with the next record."`
 }
 
 // SubscribeResponse opens a stream.
 type SubscribeResponse struct {
 	Subscribed bool   `json:"subscribed"`
-	Stream     string `json:"stream,omitempty" doc:"callbacks, or absent for the audit log."`
-	FromSeq    uint64 `json:"from_seq" doc:"The first record that the stream may bring."`
+	Stream     string `json:"stream,omitempty" doc:"callbacks for callback_subscribe. It is absent for audit_subscribe."`
+	FromSeq    uint64 `json:"from_seq" doc:"The seq of the first record that the stream can send."`
 }
 
 // AppendJSON appends the response.

@@ -2,8 +2,8 @@ package wire
 
 // Withheld says why something is kept as its digest only and shown nowhere.
 type Withheld struct {
-	Cause   string `json:"cause" doc:"timeout, unavailable or error: a scanner did not run to its end; malformed: masking it broke its JSON; too_deep: it has escapes within escapes, more than 8 deep; too_many: a scanner found 256 secrets in it or more; api_key: it holds the value of an API key; too_large: it is too long to be masked; no_scanner: none is configured."`
-	Scanner string `json:"scanner,omitempty" doc:"The step whose scanner did not run to its end."`
+	Cause   string `json:"cause" doc:"timeout, unavailable or error: a scanner did not finish. malformed: masking broke the JSON. too_deep: the part has escapes within escapes, more than 8 deep. too_many: a scanner found 256 or more secrets in the part. api_key: the part contains the value of an API key. too_large: the part is too long to be masked. no_scanner: no scanner is configured."`
+	Scanner string `json:"scanner,omitempty" doc:"The step whose scanner did not finish."`
 }
 
 // JSON is the object.
