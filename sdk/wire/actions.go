@@ -64,7 +64,7 @@ type Action struct {
 	Params         json.RawMessage `json:"params" doc:"The params, with secrets masked. Only the answer to the submission has them unmasked. If an approver has changed the params, these are the changed params."`
 	Context        json.RawMessage `json:"context" doc:"The context, with secrets masked. Only the answer to the submission has it unmasked."`
 	Status         string          `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
-	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said. An approval and a permitted start do not change it. A start that is not permitted does."`
+	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said. An approval and a permitted start do not change it. A start that is not permitted changes it."`
 	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. expired: the approval or the permit has expired."`
 	RiskLevel      string          `json:"risk_level" doc:"low, medium or high."`
 	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. It is there while the action is pending, for the key that asked and for keys with scope approve. In lists it is null. It changes each time an approver changes the params."`
@@ -86,7 +86,7 @@ type Action struct {
 	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"When the pending approval expires, or the time to start the action."`
 	Result         *ActionResult   `json:"result" yett:"null"`
 	Digest         string          `json:"digest" yett:"null" doc:"Identifies the current call. Send it with an approval or a start. It is null after the action has ended."`
-	Modified       bool            `json:"modified,omitempty" doc:"An approver has changed the params. Run the call with these params, never with those that were submitted."`
+	Modified       bool            `json:"modified,omitempty" doc:"true if an approver has changed the params. Run the call with these params, never with those that were submitted."`
 	Repeat         bool            `json:"repeat,omitempty" doc:"true if the same submission or start was sent before. Do not run the call again."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither stored nor shown. The action is still valid."`
