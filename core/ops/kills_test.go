@@ -1,6 +1,10 @@
 package ops_test
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 // A kill that names two agents means neither for sure: it is refused, whichever way it says so.
 func TestKillOfTwoTargetsIsRefused(t *testing.T) {
@@ -49,6 +53,50 @@ func TestKillDeniesScans(t *testing.T) {
 			if got := member(text, "outcome") + " " + member(text, "reason_code"); err != nil || got != c.want {
 				t.Errorf("%s%s: %s, %v; want %s", c.undo, more, got, err, c.want)
 			}
+		}
+	}
+}
+
+// TestKillOvertakesScans: a kill that comes while a text is scanned denies it, also when it is undone by then, and what
+// was found stays out of the answer. Another agent's kill does not.
+func TestKillOvertakesScans(t *testing.T) {
+	s := newMaskingStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
+	for _, c := range []struct {
+		name, target string
+		undone       bool
+		want         string
+	}{
+		{"killed", "a", false, "DENIED KILL_SWITCH_ACTIVE"},
+		{"killed and undone", "b", true, "DENIED KILL_SWITCH_ACTIVE"},
+		{"another agent", "other", false, "WARNED OUTPUT_SECRET_TEST"},
+	} {
+		pull := func() {
+			for _, undo := range []string{"", `,"undo":true`} {
+				if undo != "" && !c.undone {
+					continue
+				}
+				body := fmt.Sprintf(`{"agent_id":%q,"reason":"test"%s}`, c.target, undo)
+				if _, err := s.do(req{key: boss, op: "kill", body: body}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		s.during.Store(&pull)
+		who := c.target
+		if who == "other" {
+			who = "c"
+		}
+		text, err := s.do(req{key: agent, op: "scan_output", body: fmt.Sprintf(
+			`{"agent_id":%q,"tool_id":"t","output":%q}`, who, secret)})
+		record := s.lastRecord("scan")
+		got := member(text, "outcome") + " " + member(text, "reason_code")
+		if got != c.want || err != nil || !strings.Contains(record, `"outcome":"`+member(text, "outcome")+`"`) {
+			t.Errorf("%s: %s, %v, recorded %s; want %s", c.name, got, err, record, c.want)
+		}
+		if strings.HasPrefix(c.want, "DENIED") && (strings.Contains(text, "sanitized_output") ||
+			strings.Contains(text, "SECRET_TEST")) {
+			t.Errorf("%s: %s", c.name, text)
 		}
 	}
 }

@@ -30,9 +30,10 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	}
 	gen := s.pin()
 	defer gen.unpin()
+	began := s.set.Store.Began()
 	var res chain.ScanResult
-	if s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, in.ToolID) != nil { // a stream ends then too
-		res = chain.ScanResult{Outcome: chain.Denied, Code: sdk.ReasonKillSwitch, Reason: "a kill is in effect"}
+	if s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, in.ToolID) != nil { // the commit says so, and of one to come
+		res = chain.ScanResult{Outcome: chain.Denied, Code: sdk.ReasonKillSwitch}
 	} else {
 		res = gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID,
 			ContentType: in.ContentType, Turn: r.turn})
@@ -40,17 +41,21 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	r.End()
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
 		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
-	scanRetryIn(out, res.Receipts)
-	if res.Outcome != chain.Denied {
-		out.SanitizedOutput = &res.Text
-	}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID,
-		ToolID: in.ToolID, Bytes: len(in.Output),
+		ToolID: in.ToolID, Began: began, Bytes: len(in.Output),
 		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy,
 		Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...),
 		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
 		return nil, err
+	}
+	if cmd.Killed {
+		out.Findings = findings(nil)
+		out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
+	}
+	scanRetryIn(out, res.Receipts)
+	if out.Outcome != chain.Denied {
+		out.SanitizedOutput = &res.Text
 	}
 	out.LatencyMS = s.set.Now().Sub(r.Start).Milliseconds()
 	return out, nil

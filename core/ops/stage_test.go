@@ -31,6 +31,7 @@ type stage struct {
 	verdict  atomic.Pointer[func(c *chain.Call) (sdk.Verdict, error)]
 	scan     atomic.Pointer[error] // what the scanner fails with
 	stumbles atomic.Pointer[stumble]
+	during   atomic.Pointer[func()] // runs once in the next scan
 	asked    atomic.Int64
 	policy   func(string) (*chain.Authorizer, error)
 	args     string // the audit policy; "" is digest
@@ -65,6 +66,9 @@ func (s *stage) says(v sdk.Verdict) {
 func (s *stage) About() chain.About { return chain.About{} }
 
 func (s *stage) Scan(_ context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	if fn := s.during.Swap(nil); fn != nil {
+		(*fn)()
+	}
 	if err := s.scan.Load(); err != nil && *err != nil {
 		return nil, *err
 	}

@@ -22,8 +22,9 @@ type Scanned struct {
 	Receipts  []wire.Receipt
 	LatencyUS int64
 	Stream    *ScannedPiece // nil: a whole text
+	Began     uint64        // of a whole text: what Store.Began was when its scan began
 
-	Killed bool // out: a kill covers the stream, so the piece is recorded as denied
+	Killed bool // out: a kill covers the scan, so it is recorded as denied
 }
 
 // ScannedPiece says which piece of a stream was scanned.
@@ -36,10 +37,20 @@ type ScannedPiece struct {
 	Before   [2]int // Settled and Released before this piece: what holds when it is denied
 }
 
-// denied makes the piece's record that of a denial by a kill.
+// killed says whether a kill covers the scan now, or did since it began. A stream looks for past ones itself.
+func (c *Scanned) killed(tx *tx) bool {
+	if c.Stream != nil {
+		return tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil
+	}
+	return tx.s.KilledSince(c.Began, c.Key, c.AgentID, c.SessionID, c.ToolID) != nil
+}
+
+// denied makes the record that of a denial by a kill.
 func (c *Scanned) denied() {
-	c.Killed = true
-	c.Outcome, c.Code, c.Reason = "DENIED", sdk.ReasonKillSwitch, "a kill is in effect"
+	c.Outcome, c.Code, c.Reason = "DENIED", sdk.ReasonKillSwitch, "a kill is in effect, or was since the scan began"
+	if c.Stream == nil {
+		return
+	}
 	c.Stream.Settled, c.Stream.Released = c.Stream.Before[0], c.Stream.Before[1]
 }
 
@@ -55,7 +66,7 @@ func (c *Scanned) apply(tx *tx) error {
 	if err := c.Key.live(tx.now); err != nil {
 		return err
 	}
-	if c.Killed = false; c.Stream != nil && tx.s.Killed(c.Key, c.AgentID, c.SessionID, c.ToolID) != nil {
+	if c.Killed = c.killed(tx); c.Killed {
 		c.denied()
 	}
 	tx.touch(c.Key)
