@@ -163,6 +163,9 @@ func TestLargeSettings(t *testing.T) {
 		{"300 expressions", items(`{"anyOf":[` + patterns + `]}`), words(2_000, 100), false},
 		{"names", `{"patternProperties":{` + strings.Join(numbered(400, `"^a%d":{}`), ",") + `}}`,
 			"{" + strings.Join(numbered(3_000, `"n%d":1`), ",") + "}", false},
+		{"large constants", items(`{"enum":[` + strings.TrimSuffix(strings.Repeat(`[`+strings.Join(numbered(500, "%d"), ",")+`],`, 9), ",") + `]}`),
+			`{"words":[` +
+				strings.TrimSuffix(strings.Repeat(`[`+strings.Join(numbered(500, "%d"), ",")+`],`, 300), ",") + `]}`, false},
 		{"all at once", `{"allOf":[` + items(`{"not":{"contains":{"enum":[`+strings.Join(numbered(4_000, "%d"), ",")+`]}}}`) + `]}`,
 			`{"words":[` + strings.TrimSuffix(strings.Repeat(`[1,2],`, 500), ",") + `]}`, false},
 	} {

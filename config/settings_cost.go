@@ -64,9 +64,8 @@ func (w *settingsWork) keyword(key string, sub, value any) error {
 				return err
 			}
 		}
-	case "enum":
-		all, _ := sub.([]any)
-		return w.add(len(all))
+	case "enum", "const":
+		return w.compare(sub)
 	case "pattern":
 		text, _ := value.(string)
 		return w.match(sub, text)
@@ -130,6 +129,28 @@ func (w *settingsWork) elements(key string, sub any, value []any) error {
 		}
 		if err := w.walk(of, element); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// compare counts a step for each part of what a value is compared with.
+func (w *settingsWork) compare(with any) error {
+	if err := w.add(1); err != nil {
+		return err
+	}
+	switch with := with.(type) {
+	case []any:
+		for _, part := range with {
+			if err := w.compare(part); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, part := range with {
+			if err := w.compare(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -395,7 +395,7 @@ func (s *server) provoke(t *testing.T, m fakeMode) (calls int) {
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	end := time.Now().Add(100 * time.Millisecond)
+	end := time.Now().Add(300 * time.Millisecond)
 	permits := 0
 	for range 4 {
 		wg.Go(func() {

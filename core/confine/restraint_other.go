@@ -23,7 +23,7 @@ type Origin struct {
 // Leave fails: nobody looks for it here.
 func (Origin) Leave() error { return ErrNeedsLinux }
 
-// Peer is a process at the other end of a socket. There is none here.
+// Peer is a process at the other end of a socket. On this system nobody can know it.
 type Peer struct {
 	Pid int
 	UID uint32

@@ -92,8 +92,8 @@ func (s *Service) keepCall(r *Request, in *wire.ActionRequest, raw rawCall, n *s
 	a.Params, a.ParamsWithheld = m.keepText(raw.params)
 	a.Context, a.ContextWithheld = m.keepText(raw.context)
 	a.ParamsMasked, a.ContextMasked = a.Params != raw.params, a.Context != raw.context
-	if a.ParamsMasked || a.ContextMasked {
-		// a plain hash would let who sees the rest try out what is masked
+	if a.ParamsMasked || a.ContextMasked || gen.Args == "digest" {
+		// a plain hash would let who sees the rest try out what is masked, or what the log is not to have
 		a.RequestHash = s.set.Store.CallDigest(sha256.Sum256([]byte("request_hash\x00" + a.RequestHash)))
 	}
 }

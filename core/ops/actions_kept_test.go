@@ -331,7 +331,8 @@ func TestActionWithModifiedArgs(t *testing.T) {
 			s.action(req{key: boss, op: "action_approval", id: a.ID, body: fmt.Sprintf(`{"token":%q,"approve":true}`, a.Token)})
 			got = s.action(req{key: agent, op: "action_get", id: a.ID})
 		}
-		if got.Status != "approved" || string(got.Params) != `{"amount":5}` || got.RequestHash == "" ||
+		if got.Status != "approved" || string(got.Params) != `{"amount":5}` ||
+			got.RequestHash == a.RequestHash || len(got.RequestHash) != 64 ||
 			a.Modified || !got.Modified || a.Digest == "" || a.Digest == got.Digest {
 			t.Fatalf("approved with other params: %+v", got)
 		}

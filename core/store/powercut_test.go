@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -446,9 +447,12 @@ func honest(fs vfs.FS) vfs.FS { return fs }
 
 func TestPowerCutAtEveryOperation(t *testing.T) {
 	for _, percent := range []int{0, 10, 50, 100} {
-		for clients, rounds := range map[int]int{1: 2, 6: 1} {
-			if os.Getenv("YETT_FULL") != "" {
-				rounds *= 9
+		for clients, rounds := range map[int]int{1: 6, 6: 3} {
+			switch {
+			case os.Getenv("YETT_FULL") != "":
+				rounds *= 3
+			case !testkit.Every(1, 2):
+				rounds /= 3
 			}
 			t.Run(fmt.Sprintf("%d%% kept, %d clients", percent, clients), func(t *testing.T) {
 				if testing.Short() && (percent != 0 || clients != 1) {

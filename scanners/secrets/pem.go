@@ -61,8 +61,8 @@ func linesBody(t []byte, body int) (end int, ok bool) {
 	for i := body; i < len(t) && others < mostOthers; i++ {
 		run, mixed, line, taken := 0, byteMix(0), i, 0
 		for ; i < len(t) && t[i] != '\n'; i++ {
-			if marks(t, i, "-----END ") && size >= leastBody {
-				return markEnd(t, i), true
+			if marks(t, i, "-----END ") { // what follows is no key's, however it looks
+				return markEnd(t, i), size >= leastBody
 			}
 			if marks(t, i, "-----BEGIN") {
 				return end, lines >= 3

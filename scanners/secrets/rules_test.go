@@ -240,6 +240,7 @@ func TestKeysInLogs(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
+		begin + "\n[cut]\n" + end + "\n" + strings.Join(keyLines(5), "\n"),
 		`if strings.HasPrefix(s, "` + begin + `") { x509.ParsePKCS1PrivateKeyWithPassword(block); return }` + "\n\n" + `"` + end + `"`,
 		begin + "\n{{ .Values.key }}\n" + end,
 		"A key begins with " + begin + " [1] and holds base64.\nSee https://example.com/a/long/path/to/the/documentation/of/keys [2]\n",

@@ -2,5 +2,5 @@ package cli
 
 import "golang.org/x/sys/unix"
 
-// readSettings reads the settings of a terminal, and fails for what is none.
+// readSettings is the request that reads the settings of a terminal. It fails for any other file.
 const readSettings = unix.TCGETS
