@@ -208,8 +208,12 @@ func approvalsAnswer(yes bool) *cobra.Command {
 		if err := out.Check(); err != nil {
 			return err
 		}
+		err := cli.Given(cmd, [][2]string{{"digest", "leave it out to approve the call that is shown"},
+			{"args", "leave it out to approve the call as it is"}, {"grant-session", "leave it out for every session"}})
+		if err != nil {
+			return err
+		}
 		in.DeferToken = tokens[0]
-		var err error
 		if in.Grant, err = grantFlags(cmd, grant, ttl); err != nil {
 			return err
 		}

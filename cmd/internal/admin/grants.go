@@ -138,6 +138,11 @@ func grantsAdd() *cobra.Command {
 			if in.AgentID == "" || in.ToolPattern == "" || ttl == 0 {
 				return cli.Usage("grants add needs --agent, --tool and --ttl (see %s --help)", cmd.CommandPath())
 			}
+			if err := cli.Given(cmd, [][2]string{{"session", "leave it out for every session"},
+				{"rule", "leave it out for every rule"}, {"step", "leave it out for every step"},
+				{"policy", "leave it out for every policy"}, {"args-match", "leave it out for all arguments"}}); err != nil {
+				return err
+			}
 			if in.Step != "" && in.RuleID == "" {
 				return cli.Usage("--step %s needs --rule: the rule of that step which the grant is for", in.Step)
 			}

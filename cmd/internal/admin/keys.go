@@ -46,12 +46,9 @@ func keysCreate() *cobra.Command {
 			if expires < 0 || expires == 0 && cmd.Flags().Changed("expires") {
 				return cli.Usage("--expires %v: must be more than 0, such as 12h or 30d", expires)
 			}
-			for name, why := range map[string]string{"agents": "leave it out for every agent",
-				"scopes": "leave it out for a preset", "preset": "leave it out for an agent's key"} {
-				// a variable that is not set must not make the widest key
-				if f := cmd.Flags().Lookup(name); f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
-					return cli.Usage("--%s is empty: %s", name, why)
-				}
+			if err := cli.Given(cmd, [][2]string{{"agents", "leave it out for every agent"},
+				{"scopes", "leave it out for a preset"}, {"preset", "leave it out for an agent's key"}}); err != nil {
+				return err
 			}
 			if expires > 0 {
 				in.ExpiresAt = time.Now().Add(expires).UTC()

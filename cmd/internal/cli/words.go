@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
 // Count is a number of things as one says it.
@@ -21,4 +23,15 @@ func Quoted(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Given fails for a flag of a command that is set to nothing. A variable of the shell that is not set must not make
+// the widest key or grant. reasons say for each flag what to do instead.
+func Given(cmd *cobra.Command, reasons [][2]string) error {
+	for _, r := range reasons {
+		if f := cmd.Flags().Lookup(r[0]); f != nil && f.Changed && strings.Trim(f.Value.String(), "[]") == "" {
+			return Usage("--%s is empty: %s", r[0], r[1])
+		}
+	}
+	return nil
 }
