@@ -31,7 +31,7 @@ func CheckModule(schema map[string]any, settings json.RawMessage) error {
 	if err := (&settingsWork{schema: work}).walk(schema, given); err != nil {
 		return err
 	}
-	err = checkNumbers(given, "config")
+	err = checkNumbers(given, "config") // before the library computes with them
 	if err == nil {
 		err = compiled.Validate(given)
 	}
@@ -64,7 +64,7 @@ func compileModuleSchema(schema map[string]any) (*jsonschema.Schema, error) {
 func checkNumbers(v any, field string) error {
 	switch v := v.(type) {
 	case json.Number:
-		if err := checkExponent(v); err != nil {
+		if err := checkNumber(v); err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
 	case []any:

@@ -182,6 +182,36 @@ func TestLargeSettings(t *testing.T) {
 	}
 }
 
+// TestSettingsThatCostMuch: each took seconds or gigabytes, as the library works or as its errors are told.
+func TestSettingsThatCostMuch(t *testing.T) {
+	list := func(n int, of string) string { return strings.TrimSuffix(strings.Repeat(of+",", n), ",") }
+	for name, c := range map[string][2]string{
+		"many of the wrong type": {`{"properties":{"a":{"items":{"allOf":[` + list(20, `{"type":"string"}`) + `]}}}}`,
+			`{"a":[` + strings.Join(numbered(10_000, "%d"), ",") + `]}`},
+		"a long number": {`{"properties":{"a":{"allOf":[` + list(20, `{"maximum":3}`) + `]}}}`,
+			`{"a":` + strings.Repeat("9", 900_000) + `}`},
+		"missing names": {`{"properties":{"a":{"items":{"required":[` + strings.Join(numbered(3000, `"n%d"`), ",") + `]}}}}`,
+			`{"a":[` + list(10_000, `{}`) + `]}`},
+		"long names": {`{"allOf":[` + list(2000, `{"additionalProperties":false}`) + `]}`,
+			`{` + strings.Join(numbered(60, `"`+strings.Repeat("n", 10_000)+`%d":1`), ",") + `}`},
+		"sets of members": {`{"unevaluatedProperties":true,"allOf":[` + list(2000, `{"properties":{}}`) + `]}`,
+			`{` + strings.Join(numbered(20_000, `"n%d":1`), ",") + `}`},
+		"long texts": {`{"properties":{"a":{"allOf":[` + list(2000, `{"maxLength":3}`) + `]}}}`,
+			`{"a":"` + strings.Repeat("w", 100_000) + `"}`},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := checkSchemaText(t, c[0], c[1])
+		runtime.ReadMemStats(&after)
+		if err == nil || len(err.Error()) > 5000 {
+			t.Errorf("%s: %.300v", name, err)
+		}
+		if made := (after.TotalAlloc - before.TotalAlloc) >> 20; made > 64 {
+			t.Errorf("%s: %d MiB", name, made)
+		}
+	}
+}
+
 // TestSettingsNumbers: a number that cannot be compared is refused, not looked at.
 func TestSettingsNumbers(t *testing.T) {
 	for _, settings := range []string{`{"a":1e9999999}`, `{"a":[` + strings.Repeat("1e9999999,", 30) + `1]}`} {

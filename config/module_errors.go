@@ -25,15 +25,19 @@ func misfit(err error) string {
 		return err.Error()
 	}
 	var all []string
+	seen := map[string]bool{}
 	for _, leaf := range leaves(invalid) {
 		// a schema's author is not trusted: an enum may have thousands of values
 		line := settingOf(leaf) + ": " + quote.Short(expected(leaf.ErrorKind), maxQuotedReason)
-		if !slices.Contains(all, line) {
+		if seen[line] {
+			continue
+		}
+		if seen[line] = true; len(all) < maxMisfits {
 			all = append(all, line)
 		}
 	}
-	if n := len(all); n > maxMisfits {
-		all = append(all[:maxMisfits], fmt.Sprintf("and %d more", n-maxMisfits))
+	if n := len(seen); n > maxMisfits {
+		all = append(all, fmt.Sprintf("and %d more", n-maxMisfits))
 	}
 	return strings.Join(all, "; ")
 }

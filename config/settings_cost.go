@@ -13,7 +13,20 @@ const (
 	maxSettingsWork = 500_000
 	// matchedPerStep is how many instructions of a regular expression, times bytes of the text, count as one step.
 	matchedPerStep = 200
+	// bytesPerStep is how many bytes of a text or a name are read, or quoted in an error, for one step.
+	bytesPerStep = 64
 )
+
+// parts is how many members or elements a value has.
+func parts(value any) int {
+	switch value := value.(type) {
+	case map[string]any:
+		return len(value)
+	case []any:
+		return len(value)
+	}
+	return 0
+}
 
 // settingsWork counts the steps of one check before the library makes them, which cannot be stopped. It counts every
 // branch: which ones the library leaves out is its business.
@@ -33,7 +46,8 @@ func (w *settingsWork) add(n int) error {
 // walk counts what a subschema does with a value. The schema has passed checkSchemaWork, so its references end.
 func (w *settingsWork) walk(schema, value any) error {
 	keywords, _ := schema.(map[string]any)
-	if err := w.add(1 + len(keywords)); err != nil {
+	// the library makes a set of the members, or elements, for each subschema that it tries
+	if err := w.add(1 + len(keywords) + parts(value)); err != nil {
 		return err
 	}
 	for key, sub := range keywords {
@@ -66,6 +80,11 @@ func (w *settingsWork) keyword(key string, sub, value any) error {
 		}
 	case "enum", "const":
 		return w.compare(sub)
+	case "required", "dependentRequired", "type":
+		return w.compare(sub) // a name that is missing is named
+	case "minLength", "maxLength", "format":
+		text, _ := value.(string)
+		return w.add(1 + len(text)/bytesPerStep)
 	case "pattern":
 		text, _ := value.(string)
 		return w.match(sub, text)
@@ -100,7 +119,9 @@ func (w *settingsWork) members(key string, sub any, value map[string]any) error 
 				}
 			}
 		case "additionalProperties", "unevaluatedProperties":
-			err = w.walk(sub, member)
+			if err = w.add(1 + len(name)/bytesPerStep); err == nil { // it may be named as one too many
+				err = w.walk(sub, member)
+			}
 		case "propertyNames":
 			err = w.walk(sub, name)
 		}

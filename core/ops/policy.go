@@ -168,8 +168,9 @@ func (s *Service) policyTest(r *Request, in *wire.PolicyTestRequest) (*wire.Poli
 		return nil, err
 	}
 	call := &chain.Call{KeyID: r.Key.ID, KeyName: r.Key.Name, AgentID: act.AgentID, SessionID: act.SessionID,
-		ToolID: wire.ToolOf(act.Tool, act.Operation), Operation: wire.OperationOf(act.Tool, act.Operation),
-		Args: act.Params, Context: act.Context, Now: r.Start}
+		ToolID:    wire.ToolOf(act.Tool, act.Operation),
+		Operation: wire.OperationOf(wire.ToolOf(act.Tool, act.Operation), act.Operation),
+		Args:      act.Params, Context: act.Context, Now: r.Start}
 	_, call.Digest = digest(nil, call)
 	v := a.Run(r.Ctx, call, nil).Verdict
 	out := &wire.PolicyTestResponse{Valid: true, Effect: v.Effect.String(), ReasonCode: v.Code, Reason: v.Reason,

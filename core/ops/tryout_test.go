@@ -71,6 +71,7 @@ func TestSpellingsOfOneCall(t *testing.T) {
 		{"fs", "delete", "delete", ""}, {"fs/delete", "", "delete", ""}, {"fs/delete", "delete", "delete", ""},
 		{"fs/delete", "read", "read", "read"}, {"mcp/github", "create", "create", "create"}, {"mcp/github", "", "github", ""},
 		{"fs", "a/b", "a/b", ""}, {"fs/a/b", "", "a/b", ""}, {"fs", "", "", ""}, {"fs/", "", "", ""},
+		{"fs/a/delete", "", "a/delete", ""}, {"fs/a/delete", "delete", "a/delete", ""}, {"fs/a/delete", "a/delete", "a/delete", ""},
 	} {
 		tool := wire.ToolOf(c.tool, c.operation)
 		got := wire.OperationOf(tool, c.operation)
@@ -95,5 +96,35 @@ func TestSpellingsOfOneCall(t *testing.T) {
 			t.Errorf("%s: rules see %q, %v: %s", call, seen, err, text)
 		}
 		token = member(text, "defer_token")
+	}
+}
+
+// TestNoPlainHashOfWhatTheLogLacks: where the log keeps a digest of args, that cannot be tried out either, nor can that
+// of the arguments which an approver has put in their place.
+func TestNoPlainHashOfWhatTheLogLacks(t *testing.T) {
+	s := newStage(t) // audit.args is digest
+	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
+	asked := s.action(req{key: agent, op: "action_submit", body: `{"agent_id":"a","tool":"defer","params":{"pin":1234}}`})
+	if _, err := s.do(req{key: boss, op: "approve_defer", body: `{"defer_token":"` + asked.Token +
+		`","approved":true,"modified_args":{"pin":5678}}`}); err != nil {
+		t.Fatal(err)
+	}
+	plain := map[string]string{"request_hash": asked.RequestHash, "provenance_id": asked.Provenance}
+	for _, args := range []string{`{"pin":1234}`, `{"pin":5678}`} {
+		sum := sha256.Sum256([]byte(args))
+		plain[args] = hex.EncodeToString(sum[:])
+	}
+	seen, modified := 0, false
+	if err := s.store.Records(1, func(_ uint64, record []byte) error {
+		seen++
+		modified = modified || strings.Contains(string(record), `"modified_digest":"`)
+		for what, hash := range plain {
+			if strings.Contains(string(record), hash) {
+				t.Errorf("the plain hash of %s is in %s", what, record)
+			}
+		}
+		return nil
+	}); err != nil || seen < 3 || !modified {
+		t.Errorf("%d records, modified %v: %v", seen, modified, err)
 	}
 }

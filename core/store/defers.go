@@ -1,7 +1,7 @@
 package store
 
 import (
-	"encoding/hex"
+	"crypto/sha256"
 	"encoding/json"
 	"time"
 
@@ -226,9 +226,9 @@ func (tx *tx) deferRecord(typ string, d *Defer, by Who, reason string) {
 		o.Str("call_digest", tx.s.CallDigest(d.Stands()))
 	}
 	if d.Modified != nil {
-		var hexed [64]byte
-		hex.Encode(hexed[:], d.ModifiedHash[:])
-		o.Ascii("modified_digest", hexed[:])
+		var named [2 * sha256.Size]byte // keyed, as that of the call: args may be kept as a digest only
+		tx.s.nameCall(&named, sha256.Sum256(append([]byte("modified args\x00"), d.ModifiedHash[:]...)))
+		o.Ascii("modified_digest", named[:])
 		if !d.DigestOnly {
 			o.Raw("modified_args", d.Modified)
 		}

@@ -3,9 +3,9 @@ package main
 import "github.com/yett-dev/yett/sdk/scanner"
 
 const (
-	leastBody  = 40 // bytes of base64 that make a key
-	leastRun   = 32 // bytes of base64 that make a line of one, where other things may stand beside it
-	mostOthers = 16 // lines in a row that have none
+	leastBody = 40  // bytes of base64 that make a key
+	leastRun  = 16  // bytes of base64 in a row that make a part of one, where other things may stand beside it
+	mostGap   = 512 // bytes of other words between two such parts
 )
 
 // pem takes a private key from its first dash to its last, body included. One whose end is not in sight is taken up to
@@ -16,27 +16,30 @@ func (s *scan) pem(h scanner.Hit) {
 	for i < len(t) && i < 60 && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' ') {
 		i++
 	}
-	label := t[len("-----BEGIN "):i]
-	if !contains(label, "PRIVATE KEY") || i+5 > len(t) || string(t[i:i+5]) != "-----" {
+	label := string(t[len("-----BEGIN "):i])
+	if !contains(t[:i], "PRIVATE KEY") || i+5 > len(t) || string(t[i:i+5]) != "-----" {
 		return
 	}
-	body := i + 5
-	end, ok, ended := plainBody(t, body)
-	if !ended {
-		if far, found := linesBody(t, body); found {
-			end, ok = max(end, far), true
-		}
-	}
-	if ok {
-		s.whole("PRIVATE_KEY", end)
+	body, ending := i+5, "-----END "+label+"-----"
+	if end, ok := plainBody(t, body, ending); ok {
 		s.add("PRIVATE_KEY", h.Start, h.Start+end, rankSpecial, 1)
+		return
 	}
+	end, size, open := mixedBody(t, body, ending)
+	if size < leastBody {
+		return
+	}
+	if open { // it goes on where nobody looks
+		s.whole("PRIVATE_KEY", len(t))
+	}
+	s.add("PRIVATE_KEY", h.Start, h.Start+end, rankSpecial, 1)
 }
 
-// plainBody takes all that may stand in the body of a key, also inside the string of a program.
-func plainBody(t []byte, body int) (end int, ok, ended bool) {
+// plainBody takes a key with its end in sight, and between nothing but what may stand in a body, also inside the string
+// of a program.
+func plainBody(t []byte, body int, ending string) (end int, ok bool) {
 	i, size := body, 0
-	for ; i < len(t) && pemByte(t[i]) && !marks(t, i, "-----END ") && !marks(t, i, "-----BEGIN"); i++ {
+	for ; i < len(t) && pemByte(t[i]) && !marks(t, i, ending) && !marks(t, i, "-----BEGIN"); i++ {
 		if isWord(t[i]) || t[i] == '+' || t[i] == '/' {
 			size++
 		}
@@ -45,47 +48,57 @@ func plainBody(t []byte, body int) (end int, ok, ended bool) {
 	for first < i && isSpace(t[first]) {
 		first++
 	}
-	if size < leastBody || filler(t[first:min(i, first+64)]) {
-		return body, false, false
+	if !marks(t, i, ending) || size < leastBody || filler(t[first:min(i, first+64)]) {
+		return 0, false
 	}
-	if marks(t, i, "-----END ") {
-		return markEnd(t, i), true, true
-	}
-	return i, true, false
+	return i + len(ending), true
 }
 
-// linesBody takes the lines that have base64 in them, whatever stands before and behind it, up to the end of the key.
-// Without an end in sight three lines are needed.
-func linesBody(t []byte, body int) (end int, ok bool) {
-	size, lines, others := 0, 0, 0
-	for i := body; i < len(t) && others < mostOthers; i++ {
-		run, mixed, line, taken := 0, byteMix(0), i, 0
-		for ; i < len(t) && t[i] != '\n'; i++ {
-			if marks(t, i, "-----END ") { // what follows is no key's, however it looks
-				return markEnd(t, i), size >= leastBody
-			}
-			if marks(t, i, "-----BEGIN") {
-				return end, lines >= 3
-			}
-			if !isWord(t[i]) && t[i] != '+' && t[i] != '/' && t[i] != '=' {
-				run, mixed = 0, 0
-				continue
-			}
-			run++
-			if mixed |= mixOf(t[i]); run >= leastRun && mixed == mixAll {
-				end, taken = i+1, run
-			}
-		}
+// mixedBody takes the runs of base64 in what follows, whatever stands between them, up to the end of the key or up to
+// where words go on for long. size is how much base64 there is. open says that the runs reach the end of what is looked
+// at: there may be more.
+func mixedBody(t []byte, body int, ending string) (end, size int, open bool) {
+	gap := 0
+	for i := body; i < len(t); {
 		switch {
-		case taken > 0:
-			size += taken
-			lines++
-			others = 0
-		case len(trimSpace(t[line:min(i, len(t))])) > 0:
-			others++
+		case marks(t, i, ending):
+			if size >= leastBody {
+				end = i + len(ending)
+			}
+			return end, size, false
+		case marks(t, i, "-----BEGIN ") && contains(t[i:min(len(t), i+60)], "PRIVATE KEY"):
+			return end, size, false // that one is looked at by itself
+		}
+		from := i
+		var mix byteMix
+		for i < len(t) && (isWord(t[i]) || t[i] == '+' || t[i] == '/' || t[i] == '=') {
+			mix |= mixOf(t[i])
+			i++
+		}
+		switch run := t[from:i]; {
+		case len(run) == 0:
+			i++
+		case len(run) >= leastRun && mix == mixAll && !filler(run[:min(len(run), 64)]):
+			end, size, gap = i, size+len(run), 0
+		case end > 0 && gap == 0 && i < len(t) && onlySpace(t[end:from]): // the last line is short
+			end, gap = i, len(run)
+		default:
+			if gap += len(run); gap > mostGap {
+				return end, size, false
+			}
 		}
 	}
-	return end, lines >= 3
+	return end, size, len(t) == maxSpan
+}
+
+// onlySpace says whether there is nothing but space between two runs.
+func onlySpace(between []byte) bool {
+	for _, c := range between {
+		if !isSpace(c) {
+			return false
+		}
+	}
+	return true
 }
 
 // byteMix are the classes of bytes that a run has.
@@ -105,25 +118,8 @@ func mixOf(c byte) byteMix {
 	return 0
 }
 
-func trimSpace(v []byte) []byte {
-	for len(v) > 0 && isSpace(v[0]) {
-		v = v[1:]
-	}
-	return v
-}
-
 func marks(t []byte, i int, mark string) bool {
 	return i+len(mark) <= len(t) && t[i] == '-' && string(t[i:i+len(mark)]) == mark
-}
-
-// markEnd is behind the line that ends a key, which begins at i.
-func markEnd(t []byte, i int) int {
-	for i += len("-----END "); i < len(t) && (isUpper(t[i]) || isDigit(t[i]) || t[i] == ' '); i++ {
-	}
-	for n := 0; n < 5 && i < len(t) && t[i] == '-'; n++ {
-		i++
-	}
-	return i
 }
 
 // pemByte tells whether a byte may stand in the body of a key, also inside the string of a program or a JSON document.

@@ -239,7 +239,24 @@ func TestKeysInLogs(t *testing.T) {
 			}
 		}
 	}
+	foreign := "[x] " + begin + "\n[y] -----END CERTIFICATE-----\n[y] -----BEGIN CERTIFICATE-----\n"
+	for _, l := range keyLines(25) {
+		foreign += "[x] " + l + "\n"
+	}
+	if foreign += "[x] " + end; !hasSpan(scanFor(t, r, foreign), 4, len(foreign)) {
+		t.Errorf("a log in which two programs write: %+v", scanFor(t, r, foreign))
+	}
+	narrow := begin + "\n"
+	for i := range 60 {
+		narrow += "[x] " + sampleOf("<w:24>", int64(i)) + "\n"
+	}
+	if narrow += "[x] " + end; !hasSpan(scanFor(t, r, narrow), 0, len(narrow)) {
+		t.Errorf("lines of 24 bytes: %+v", scanFor(t, r, narrow))
+	}
+	prose := strings.Repeat("A gateway must resist each attempt to persuade it, and prove its answers later. ", 300)
 	for _, text := range []string{
+		"A key file begins with " + begin + " and ends likewise. " + prose,
+		"A key file begins with " + begin + " and ends likewise. " + prose[:5000],
 		begin + "\n[cut]\n" + end + "\n" + strings.Join(keyLines(5), "\n"),
 		`if strings.HasPrefix(s, "` + begin + `") { x509.ParsePKCS1PrivateKeyWithPassword(block); return }` + "\n\n" + `"` + end + `"`,
 		begin + "\n{{ .Values.key }}\n" + end,
@@ -260,6 +277,12 @@ func TestLongValuesFail(t *testing.T) {
 		"key":          begin + body + end,
 		"key in a log": strings.ReplaceAll("\n"+begin+body+end, "\n", "\n[x] "),
 		"token":        sampleOf("eyJ<w:30>.eyJ<w:20000>.<w:43>", 1),
+	}
+	for n := range 200 { // wherever the cut falls: in a prefix, a line, between two
+		long := strings.ReplaceAll("\n"+begin+strings.Repeat("y", n)+"\n"+body+end, "\n", "\n[pod/web x] ")
+		if found, err := r.Scan([]byte(long)); err == nil {
+			t.Errorf("a cut %d bytes further: %+v", n, found)
+		}
 	}
 	for name, text := range texts {
 		if found, err := r.Scan([]byte(text)); err == nil || !strings.Contains(err.Error(), "more than 16384 bytes") {

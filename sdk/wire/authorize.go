@@ -127,12 +127,14 @@ func ToolOf(tool, operation string) string {
 	return tool + "/" + operation
 }
 
-// OperationOf is the operation as rules and plugins see it: the one that was sent or, without one, what stands behind
-// the tool's first slash. So both spellings of one call, tool and operation apart or joined, are judged alike.
+// OperationOf is the operation as rules and plugins see it. tool is as ToolOf gives it. An operation that the tool does
+// not end with is the one that was sent. Any other call has what follows the tool's first slash, sent or not: all
+// spellings of one call, tool and operation apart or joined, are judged alike.
 func OperationOf(tool, operation string) string {
-	if operation == "" {
-		_, operation, _ = strings.Cut(tool, "/")
+	if apart := Apart(tool, operation); apart != "" {
+		return apart
 	}
+	_, operation, _ = strings.Cut(tool, "/")
 	return operation
 }
 

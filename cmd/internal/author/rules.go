@@ -150,7 +150,8 @@ func runCase(ctx context.Context, set *rules.Set, c *config.Case) (*caseRow, err
 func callOf(c *config.Call, now time.Time) (*chain.Call, error) {
 	call := &chain.Call{
 		KeyID: c.Key.ID, KeyName: c.Key.Name, AgentID: c.AgentID, SessionID: c.SessionID,
-		ToolID: wire.ToolOf(c.ToolID, c.Operation), Operation: wire.OperationOf(c.ToolID, c.Operation), Now: now,
+		ToolID:    wire.ToolOf(c.ToolID, c.Operation),
+		Operation: wire.OperationOf(wire.ToolOf(c.ToolID, c.Operation), c.Operation), Now: now,
 	}
 	for _, d := range []struct {
 		name string

@@ -68,7 +68,7 @@ var allowed = []row{
 		why: "what misbehaves must not be kept straight by our own kit"},
 	{pkg: "core/feed", ours: []string{"core/quote", "sdk", "sdk/exact", "sdk/wire", "sdk/proto/v1", "core/audit"}, others: []string{"golang.org/x/mod", "google.golang.org/grpc", "google.golang.org/protobuf"},
 		why: "subscribers are fed behind the log's back: the pump knows neither the database nor the processes"},
-	{pkg: "cmd/internal/author/conform", ours: []string{"cmd/internal/author/project", "core/pin", "sdk", "sdk/exact", "sdk/proto/v1", "sdk/plugin", "core/prochost", "core/supervise", "core/confine", "core/audit", "core/regular"}, others: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/mod"},
+	{pkg: "cmd/internal/author/conform", ours: []string{"sdk/wire", "cmd/internal/author/project", "core/pin", "sdk", "sdk/exact", "sdk/proto/v1", "sdk/plugin", "core/prochost", "core/supervise", "core/confine", "core/audit", "core/regular"}, others: []string{"google.golang.org/grpc", "google.golang.org/protobuf", "golang.org/x/mod"},
 		why: "what a vendor is told comes from the production host"},
 	{pkg: "core/audit", ours: []string{"sdk", "sdk/wire", "core/regular"}, others: []string{"golang.org/x/mod"}, why: "what a record is depends on no database"},
 	{pkg: "core/logqueue", why: "whoever logs must not wait for the log's reader"},

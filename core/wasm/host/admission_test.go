@@ -17,8 +17,6 @@ import (
 
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/core/testkit"
-	"github.com/yett-dev/yett/core/wasm/check"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -211,54 +209,6 @@ func largeToCompile() guest {
 	g := noop()
 	g.edit = func(m *mod) { m.funcs = append(m.funcs, fn{exportSignatures[abi.ExportBuffer], 0, body}) }
 	return g
-}
-
-// TestAdmitCompileBomb has the process's own limits stop what static admission lets in. That the limits do it, and
-// neither the module nor the process, its controls show: the same module under the usual limits, and a small one under
-// these.
-func TestAdmitCompileBomb(t *testing.T) {
-	testkit.Slow(t, "compiles what is made to compile slowly")
-	for _, c := range []struct {
-		name   string
-		bomb   guest
-		limits AdmitLimits
-		want   string
-		memory bool
-	}{
-		{"time", slowToCompile(), AdmitLimits{CPU: time.Second}, "while it is compiled and started, the process used up its processor time of 1 s", false},
-		{"memory", largeToCompile(), AdmitLimits{Memory: 800 << 20}, "while it is compiled and started, the process ran out of memory", true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if c.memory && raceDetector {
-				return // the race detector cannot live under a limit
-			}
-			if _, err := check.Check(c.bomb.wasm(), check.Limits{Pages: 1024}); err != nil {
-				t.Fatalf("static admission stops it: %v", err)
-			}
-			tight := func() *trial {
-				tr := newTrial()
-				tr.Limits.CPU = c.limits.CPU
-				if c.memory {
-					tr.Limits.Memory = c.limits.Memory
-				}
-				return tr
-			}
-			began := time.Now()
-			v, err := tight().admit(specOf(c.bomb))
-			if !errors.Is(err, ErrNotAdmitted) || v.OK || !strings.Contains(v.Reason, c.want) {
-				t.Errorf("got %+v, %v; want %q", v, err, c.want)
-			}
-			t.Logf("%v, %d MiB: %s", time.Since(began), v.MaxRSS>>20, v.Reason)
-			if v, err := tight().admit(specOf(noop())); err != nil || !v.OK {
-				t.Errorf("a small module under the same limits: %+v, %v", v, err)
-			}
-			if v, err := newTrial().admit(specOf(c.bomb)); err != nil || !v.OK {
-				t.Errorf("under the usual limits: %+v, %v", v, err)
-			} else {
-				t.Logf("under the usual limits: %v, %d MiB", v.Took, v.MaxRSS>>20)
-			}
-		})
-	}
 }
 
 func TestAdmitNotesAStatus(t *testing.T) {

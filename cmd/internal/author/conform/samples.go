@@ -8,6 +8,7 @@ import (
 
 	"github.com/yett-dev/yett/core/audit"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // check makes a well-formed check of a call. The deadline is far enough away not to matter.
@@ -16,10 +17,11 @@ func (r *run) check(id uint64, c Call) *pluginv1.CheckRequest {
 	if err != nil {
 		text = []byte(c.ToolID) // only for the digest
 	}
-	digest := sha256.Sum256(text)
+	digest, tool := sha256.Sum256(text), wire.ToolOf(c.ToolID, c.Operation)
 	call := &pluginv1.Call{
 		KeyId: "01CONFORM00000000000000000", KeyName: "conform", AgentId: "conform", SessionId: "conform-session",
-		ToolId: c.ToolID, Operation: c.Operation, CallId: fmt.Sprintf("conform-%d", id), Args: c.Args, Context: c.Context,
+		ToolId: tool, Operation: wire.OperationOf(tool, c.Operation),
+		CallId: fmt.Sprintf("conform-%d", id), Args: c.Args, Context: c.Context,
 		Digest: digest[:], TimeUnixNano: time.Now().UnixNano(),
 	}
 	for _, f := range []struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/exact"
+	"github.com/yett-dev/yett/sdk/wire"
 )
 
 // TestReport is what a module made of vectors.
@@ -358,5 +359,7 @@ func readCall(text []byte) (*chain.Call, error) {
 			return nil, fmt.Errorf("call.%s: %s does not fit", name, value.Kind())
 		}
 	}
+	c.ToolID = wire.ToolOf(c.ToolID, c.Operation)
+	c.Operation = wire.OperationOf(c.ToolID, c.Operation)
 	return c, nil
 }
