@@ -29,6 +29,12 @@ func (m *Match) Holds(tool, agent, session string) bool {
 		sdk.MatchAgent(m.Sessions, session)
 }
 
+// holdsForText reports whether a scanner looks at a text. A caller may leave out the agent of a text, who can then be
+// any agent: to leave it out must not spare a scanner that some agents have.
+func (m *Match) holdsForText(tool, agent string) bool {
+	return (len(m.Tools) == 0 || anyGlob(m.Tools, tool)) && (agent == "" || sdk.MatchAgent(m.Agents, agent))
+}
+
 func anyGlob(globs []string, s string) bool {
 	for _, g := range globs {
 		if sdk.MatchGlob(g, s) {

@@ -211,7 +211,7 @@ func (c *ScanChain) keysIn(text string) []sdk.Finding {
 
 // masks reports whether the step's scanner is asked to mask what belongs to such a call.
 func (s *ScanStep) masks(in *Input) bool {
-	return s.Builtin || s.Match.Holds(in.ToolID, in.AgentID, "")
+	return s.Builtin || s.Match.holdsForText(in.ToolID, in.AgentID)
 }
 
 // covers reports whether any enforcing step masks.

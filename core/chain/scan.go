@@ -171,7 +171,7 @@ func (r *ScanResult) deny(code, reason string) {
 func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readings, end time.Time) (Receipt,
 	[]sdk.Finding) {
 	rec := Receipt{Step: s, About: s.Scanner.About(), Bytes: len(in.Text), Outcome: "ok"}
-	if !s.Match.Holds(in.ToolID, in.AgentID, "") {
+	if !s.Match.holdsForText(in.ToolID, in.AgentID) {
 		rec.Outcome, rec.Bytes = "skipped", 0
 		return rec, nil
 	}

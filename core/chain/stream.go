@@ -91,7 +91,7 @@ func (c *ScanChain) NewStream(in *Input, held int) *Stream {
 	s.output.typed = s.json.typed
 	s.steps = make([]progress, len(c.Steps))
 	for i := range c.Steps {
-		s.steps[i].skipped = !c.Steps[i].Match.Holds(in.ToolID, in.AgentID, "")
+		s.steps[i].skipped = !c.Steps[i].Match.holdsForText(in.ToolID, in.AgentID)
 	}
 	return s
 }
