@@ -72,6 +72,17 @@ func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernRespon
 	return &wire.GovernResponse{Decision: d, Denial: wire.DenialOf(d)}, nil
 }
 
+// toolOf is the tool's full name, as wire.ToolOf makes it: what kills, steps and scanners are matched with.
+func (s *Service) toolOf(id, operation string) (string, error) {
+	tool := wire.ToolOf(id, operation)
+	if len(tool) > s.set.Limits.Name {
+		return "", sdk.FieldErrf(sdk.CodeInvalidField, "operation",
+			"tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool),
+			s.set.Limits.Name)
+	}
+	return tool, nil
+}
+
 // decide is the one decision function. Whatever surface asked, this is the way: shape, digest, kill, chain, and then
 // the store settles kill again, redemption, repeats, limits, grants and defers in the same write that records the
 // decision.
@@ -79,11 +90,9 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
-	tool := wire.ToolOf(in.ToolID, in.Operation)
-	if len(tool) > s.set.Limits.Name {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "operation",
-			"tool_id and operation together are %d bytes long, more than the limit of %d (limits.name)", len(tool),
-			s.set.Limits.Name)
+	tool, err := s.toolOf(in.ToolID, in.Operation)
+	if err != nil {
+		return nil, err
 	}
 	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
@@ -131,7 +140,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if r.Flight != nil {
 		r.Flight.TakeOff() // before the commit looks at kills: one that it does not see waits for this answer
 	}
-	err := s.set.Store.Commit(r.Ctx, cmd)
+	err = s.set.Store.Commit(r.Ctx, cmd)
 	if err == nil && cmd.Out.NeedsView { // what would have permitted it is gone: it waits for a person after all
 		cmd.Defer.View, cmd.Defer.Hidden = keep.view()
 		err = s.set.Store.Commit(r.Ctx, cmd)

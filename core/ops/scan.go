@@ -21,9 +21,14 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
-	if err := noKeys(in.ToolID, in.AgentID, in.SessionID, in.StreamID); err != nil {
+	tool, err := s.toolOf(in.ToolID, in.Operation)
+	if err != nil {
 		return nil, err
 	}
+	if err := noKeys(tool, in.Operation, in.AgentID, in.SessionID, in.StreamID); err != nil {
+		return nil, err
+	}
+	in.ToolID = tool
 	if in.StreamID != "" {
 		r.End()
 		return s.scanPiece(r, in)

@@ -458,3 +458,45 @@ func TestScanStreamKillUndoneMeanwhile(t *testing.T) {
 		t.Errorf("the next piece: %s", got)
 	}
 }
+
+// A text belongs to the tool that authorize would have asked for: what is for payments/pay looks at the text of
+// payments with the operation pay, whole and in a stream, and a kill of payments/pay stops it.
+func TestScanOfAnOperation(t *testing.T) {
+	b, _ := scanBench(t, abi.StreamStateful, bang{})
+	b.gen.Scan.Steps[0].Match.Tools = []string{"payments/pay"}
+	key := b.newKey("k", "agent")
+	scan := func(tool, more string) string {
+		t.Helper()
+		answer, err := b.run(key.Value, "scan_output", fmt.Sprintf(`{"tool_id":%q,"output":"a!b"%s}`, tool, more))
+		if err != nil {
+			return err.Error()
+		}
+		var r wire.ScanResponse
+		if err := json.Unmarshal([]byte(answer), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, by := range r.ScannedBy {
+			r.Outcome += " " + by.Outcome
+		}
+		return r.Outcome
+	}
+	for _, c := range []struct{ tool, more, want string }{
+		{"payments/pay", ``, "REDACTED ok"},
+		{"payments", `,"operation":"pay"`, "REDACTED ok"},
+		{"payments/pay", `,"operation":"other"`, "REDACTED ok"},
+		{"payments", `,"operation":"pay","stream_id":"s","final":true`, "REDACTED ok"},
+		{"payments", `,"operation":"refund"`, "DENIED skipped"}, // nobody looks at it
+		{"payments", ``, "DENIED skipped"},
+		{"payments", `,"operation":"` + strings.Repeat("o", 256) + `"`,
+			"tool_id and operation together are 265 bytes long, more than the limit of 256 (limits.name)"},
+		{"payments", `,"operation":"` + b.newKey("other", "agent").Value + `"`, "API key"},
+	} {
+		if got := scan(c.tool, c.more); !strings.Contains(got, c.want) {
+			t.Errorf("%s%s: %s, want %s", c.tool, c.more, got, c.want)
+		}
+	}
+	b.store.Hold(store.Kill{Scope: store.KillTool, Target: "payments/pay"})
+	if got := scan("payments", `,"operation":"pay"`); got != "DENIED" {
+		t.Errorf("under a kill: %s", got)
+	}
+}

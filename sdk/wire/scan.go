@@ -4,7 +4,8 @@ import "github.com/yett-dev/yett/sdk"
 
 // ScanRequest gives one text to the scan chain.
 type ScanRequest struct {
-	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is."`
+	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is. If it has no slash and there is an operation, the tool is tool_id/operation."`
+	Operation   string `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
 	Output      string `json:"output" yett:"required" doc:"The text."`
 	AgentID     string `json:"agent_id,omitempty" yett:"name"`
 	SessionID   string `json:"session_id,omitempty" yett:"name"`
