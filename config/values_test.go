@@ -309,6 +309,13 @@ func TestFilesOnDisk(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "conf.d/20.yaml")); err != nil {
 		t.Fatal(err)
 	}
+	big := write("conf.d/25.YAML", "limits: {depth: 8}\n")
+	if _, err := Load(Sources{File: main}); err == nil || !strings.Contains(err.Error(), "25.YAML: is not read") {
+		t.Errorf("a file whose name ends in capitals: %v", err)
+	}
+	if err := os.Remove(big); err != nil {
+		t.Fatal(err)
+	}
 	write("conf.d/30.yaml", "# "+strings.Repeat("x", strict.MaxFile))
 	if _, err := Load(Sources{File: main}); err == nil || !strings.Contains(err.Error(), "is larger than 1MiB") {
 		t.Errorf("a huge file: %v", err)

@@ -208,6 +208,9 @@ func TestCountLimits(t *testing.T) {
 	t.Run("rate", func(t *testing.T) {
 		s := startDev(t, []string{"YETT__LIMITS__RATE_PER_KEY=2"})
 		s.until429(func() answer { return s.post(s.Keys.Agent, "/v1/authorize", permitted) }, "limits.rate_per_key")
+		for range 8 { // what stops agents waits for no rate
+			s.post(s.Keys.Operator, "/v1/kill", `{"agent_id":"rogue","reason":"r"}`).want(t, 200, "")
+		}
 	})
 	t.Run("connections", func(t *testing.T) {
 		s := startDev(t, []string{"YETT__LIMITS__CONNECTIONS=2"})

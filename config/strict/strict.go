@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"sort"
+	"strings"
 )
 
 // Sources are the layers of settings, weakest first: built-in defaults, Default, File, conf.d, Env, Flags.
@@ -160,7 +161,10 @@ func (l *Loader) dropIns() []string {
 			l.Report.Add(Pos{File: dir}, "", "%s", unwrapped(err))
 		}
 		for _, e := range entries {
-			add(filepath.Join(dir, e.Name()))
+			path := filepath.Join(dir, e.Name())
+			if add(path); !IsDropIn(path) && IsDropIn(strings.ToLower(path)) {
+				l.Report.Add(Pos{File: path}, "", "is not read: write the end of its name in small letters, or move it away")
+			}
 		}
 	}
 	sort.Strings(out)

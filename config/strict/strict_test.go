@@ -98,6 +98,7 @@ func TestAnyStructIsRefused(t *testing.T) {
 		{"version: 1\npumps: [{name: a, code: a}]\n", "", "pumps[0].code: wants an even number of letters"},
 		{"version: 1\n", "PLANT__TANK__DEPTH=10", "env PLANT__TANK__DEPTH: tank.depth: 10 is more than"},
 		{"version: 1\n", "PLANT_TANK_DEPTH=5", "did you mean PLANT__TANK__DEPTH?"},
+		{"version: 1\n", "plant__tank__depth=5", "is in capitals and has two underscores between its parts; did you mean PLANT__TANK__DEPTH?"},
 		{"version: 1\n", "PLANT_TANK_USE=5", ""},
 	} {
 		_, l := load(tt.text, tt.env)

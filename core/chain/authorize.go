@@ -195,10 +195,11 @@ func (res *Result) asks(row *Row) {
 func (a *Authorizer) unmatched() sdk.Verdict {
 	switch a.Default {
 	case sdk.Permit:
-		return sdk.Verdict{Effect: sdk.Permit, Code: "UNMATCHED_PERMIT",
+		return sdk.Verdict{Effect: sdk.Permit, Code: sdk.ReasonUnmatchedPermit,
 			Reason: "no step spoke; the chain's default is permit"}
 	case sdk.Defer:
-		return sdk.Verdict{Effect: sdk.Defer, Code: "UNMATCHED_DEFER", Reason: "no step spoke; the chain's default is defer"}
+		return sdk.Verdict{Effect: sdk.Defer, Code: sdk.ReasonUnmatchedDefer,
+			Reason: "no step spoke; the chain's default is defer"}
 	}
 	return sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonUnmatchedDeny, Reason: "no rule permits this call"}
 }

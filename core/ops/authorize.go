@@ -173,8 +173,9 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 		if !cmd.NoDefer && cmd.Redeem.Token == "" {
 			var late int
 			if cmd.Grants, late = s.candidates(r, c, res, cmd.Policy.Version); late > 0 {
-				cmd.Policy.Verdict.Reason += fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than "+
-					"%v in all)", late, matchTime)
+				cmd.Policy.Verdict.Reason = strings.TrimPrefix(cmd.Policy.Verdict.Reason+
+					fmt.Sprintf(" (%d standing grants were left out: their args_match took longer than %v in all)", late,
+						matchTime), " ")
 			}
 		}
 	}

@@ -33,9 +33,9 @@ var Table = []Op{
 	{Name: "approvals_list", Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals", Run: typed((*Service).ApprovalsList), Doc: "List the deferred calls that wait for the key's answer."},
 	{Name: "approval_get", Socket: true, Needs: sdk.ScopeApprove, Method: "GET", Path: "/v1/approvals/call", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).ApprovalGet), Doc: "Read one deferred call with all its members."},
 	{Name: "standing_grant_add", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants", Body: AuthorizeBody, Run: typed((*Service).AddGrant), Doc: "Make a standing grant: an approval in advance."},
-	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).RevokeGrant), Doc: "Revoke a standing grant."},
+	{Name: "standing_grant_revoke", Socket: true, Needs: sdk.ScopeGrants, Method: "POST", Path: "/v1/grants/revoke", Body: AuthorizeBody, Urgent: true, Stops: true, Run: typed((*Service).RevokeGrant), Doc: "Revoke a standing grant."},
 	{Name: "standing_grant_list", Socket: true, Needs: sdk.ScopeGrants, Method: "GET", Path: "/v1/grants", Run: typed((*Service).ListGrants), Doc: "List standing grants."},
-	{Name: "kill", Socket: true, Needs: sdk.ScopeKill, Method: "POST", Path: "/v1/kill", Body: AuthorizeBody, Urgent: true, Run: typed((*Service).KillSwitch), Doc: "Stop an agent, a session, a key, a tool or everything, or undo such a kill."},
+	{Name: "kill", Socket: true, Needs: sdk.ScopeKill, Method: "POST", Path: "/v1/kill", Body: AuthorizeBody, Urgent: true, Stops: true, Run: typed((*Service).KillSwitch), Doc: "Stop an agent, a session, a key, a tool or everything, or undo such a kill."},
 	{Name: "kill_list", Needs: sdk.ScopeKill | sdk.ScopeAudit, Method: "GET", Path: "/v1/kill", Run: typed((*Service).KillList), Doc: "List the kills in effect."},
 	{Name: "audit_subscribe", Socket: true, Needs: sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).AuditSubscribe), Doc: "Follow the audit log."},
 	{Name: "callback_subscribe", Socket: true, Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Body: AuthorizeBody, Stream: stream((*Service).CallbackSubscribe), Doc: "Follow what happens to calls."},
@@ -73,6 +73,7 @@ type Op struct {
 	Body    BodyLimit
 	Waits   bool     // may wait long for its answer
 	Urgent  bool     // has places of its own where all connections and requests are busy
+	Stops   bool     // takes away what was allowed: no rate of the key holds it up
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Works   bool     // works before it waits for others, and ends its turn itself, as what decides does
 	Query   []string // members that may come in the query instead of the body
@@ -307,6 +308,9 @@ func (op *Op) UrgentFor(k *store.Key) bool { return op.Urgent && Allowed(op, k) 
 func (s *Service) admit(op *Op, r *Request) error {
 	if err := Allowed(op, r.Key); err != nil {
 		return err
+	}
+	if op.Stops {
+		return nil
 	}
 	return s.rates.takeToken(r.Key.ID, r.Start)
 }
