@@ -2,6 +2,7 @@ package scanners_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"os"
 	"os/exec"
@@ -30,6 +31,54 @@ func TestBuiltin(t *testing.T) {
 	}
 }
 
+// What programs hold are the committed modules, and every one of them. GOLDEN=write packs them.
+func TestPacked(t *testing.T) {
+	files, err := filepath.Glob("*/*.wasm")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("modules: %v %v", files, err)
+	}
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(file))
+		if file != name+"/"+name+".wasm" {
+			t.Errorf("%s is not named after its folder", file)
+		}
+		got, _ := scanners.Builtin(name)
+		switch {
+		case bytes.Equal(got, want):
+		case os.Getenv("GOLDEN") == "write":
+			pack(t, file+".gz", want)
+		default:
+			t.Errorf("%s.gz is not what %s packs to: run go generate ./scanners", file, file)
+		}
+	}
+	for _, name := range scanners.Names() {
+		if !slices.Contains(files, name+"/"+name+".wasm") {
+			t.Errorf("%s/%s.wasm.gz has no module beside it: remove it", name, name)
+		}
+	}
+}
+
+func pack(t *testing.T, file string, wasm []byte) {
+	var out bytes.Buffer
+	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(wasm); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The committed modules are what their sources build to.
 func TestModulesAreUpToDate(t *testing.T) {
 	if testing.Short() {
@@ -48,7 +97,10 @@ func TestModulesAreUpToDate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		committed, _ := scanners.Builtin(name)
+		committed, err := os.ReadFile(name + "/" + name + ".wasm")
+		if err != nil {
+			t.Fatal(err)
+		}
 		if sha256.Sum256(fresh) != sha256.Sum256(committed) {
 			t.Errorf("%s.wasm is not what its sources build to: run go generate ./scanners", name)
 		}

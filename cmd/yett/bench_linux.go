@@ -8,6 +8,3 @@ import (
 
 // benchCommands are those that measure this machine.
 func benchCommands() []*cobra.Command { return []*cobra.Command{bench.Command(benchGateway)} }
-
-// isBenchPlugin runs the plugin of the benchmark if this process is one.
-func isBenchPlugin() bool { return bench.IsPlugin() }

@@ -6,5 +6,3 @@ import "github.com/spf13/cobra"
 
 // benchCommands: the gateway that the benchmark measures needs Linux.
 func benchCommands() []*cobra.Command { return nil }
-
-func isBenchPlugin() bool { return false }

@@ -22,9 +22,6 @@ const endMost = 10 * time.Second
 var serving atomic.Bool
 
 func main() {
-	if len(os.Args) == 1 && isBenchPlugin() { // a plugin is started without arguments: whatever command there is runs
-		return
-	}
 	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "yett:", err)
 		os.Exit(cli.ExitFailure)

@@ -24,8 +24,8 @@ func TestScannerNeedsNoCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(root, "scanners", "newcomer", "newcomer.wasm"): filepath.Join(root, "scanners", "secrets",
-			"secrets.wasm"),
+		filepath.Join(root, "scanners", "newcomer", "newcomer.wasm.gz"): filepath.Join(root, "scanners",
+			"secrets", "secrets.wasm.gz"),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 // maxSocketDir leaves room for a file's name in the 108 bytes of a Unix socket's address.
@@ -26,7 +26,7 @@ const (
 )
 
 func reservedEnv(name string) bool {
-	return name == plugin.CookieKey || strings.HasPrefix(name, "PLUGIN_")
+	return name == pluginv1.CookieKey || strings.HasPrefix(name, "PLUGIN_")
 }
 
 // birth is what one start of a plugin needs: directory, secrets, certificate. Whoever makes it releases it, unless a
@@ -72,8 +72,8 @@ func newBirth(o *Options, s *Spec) (_ *birth, err error) {
 	if env == nil {
 		env = map[string]string{}
 	}
-	env[plugin.CookieKey] = plugin.CookieValue
-	env[envVersions] = fmt.Sprint(plugin.ProtocolVersion)
+	env[pluginv1.CookieKey] = pluginv1.CookieValue
+	env[envVersions] = fmt.Sprint(pluginv1.ProtocolVersion)
 	env[envSocketDir] = b.dir
 	if _, set := env["TMPDIR"]; !set { // it may write nowhere else
 		env["TMPDIR"] = b.dir

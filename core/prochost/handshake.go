@@ -14,7 +14,7 @@ import (
 	"github.com/yett-dev/yett/core/peer"
 	"github.com/yett-dev/yett/core/quote"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 const (
@@ -38,9 +38,9 @@ func parseHello(line, dir string) (hello, error) {
 		return hello{}, refusef("it speaks version %q of go-plugin's handshake, expected %d", quote.Short(core, 20),
 			coreProtocol)
 	}
-	if version != strconv.Itoa(plugin.ProtocolVersion) {
+	if version != strconv.Itoa(pluginv1.ProtocolVersion) {
 		return hello{}, refusef("it speaks version %q of the plugin protocol, expected %d", quote.Short(version, 20),
-			plugin.ProtocolVersion)
+			pluginv1.ProtocolVersion)
 	}
 	if len(parts) < 5 || parts[4] != "grpc" {
 		return hello{}, refusef("it does not speak gRPC (handshake %q)", quote.Short(line, 200))

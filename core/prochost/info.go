@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yett-dev/yett/core/quote"
-	"github.com/yett-dev/yett/sdk/plugin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -111,8 +110,9 @@ func (d *described) takeKinds(r *pluginv1.InfoResponse, s *Spec) error {
 	if !slices.Contains(d.Kinds, s.Kind) {
 		return fmt.Errorf("kinds: it is no %s (%v)", s.Kind, d.Kinds)
 	}
-	if !slices.Contains(r.ApiVersions, plugin.ProtocolVersion) {
-		return fmt.Errorf("api_versions: %v do not include %d, which is what we speak", r.ApiVersions, plugin.ProtocolVersion)
+	if !slices.Contains(r.ApiVersions, pluginv1.ProtocolVersion) {
+		return fmt.Errorf("api_versions: %v do not include %d, which is what we speak", r.ApiVersions,
+			pluginv1.ProtocolVersion)
 	}
 	return nil
 }

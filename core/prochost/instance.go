@@ -15,7 +15,6 @@ import (
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/quote"
-	"github.com/yett-dev/yett/sdk/plugin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -70,7 +69,7 @@ func prepare(ctx context.Context, s *Session, before *described, strays *atomic.
 // ask calls Info and holds what it says against the rules, and against what the first process said.
 func (in *instance) ask(ctx context.Context, before *described) (*described, error) {
 	r, err := pluginv1.NewPluginClient(in.conn).Info(ctx, &pluginv1.InfoRequest{HostVersion: in.o.HostVersion,
-		ApiVersions: []uint32{plugin.ProtocolVersion}})
+		ApiVersions: []uint32{pluginv1.ProtocolVersion}})
 	if err != nil {
 		if status.Code(err) == codes.Unimplemented {
 			return nil, refusef("it does not serve yett.plugin.v1")

@@ -22,9 +22,9 @@ import (
 // What the host and a plugin agree on before they speak gRPC. The cookie is no secret: it tells a start by a host from
 // one by hand.
 const (
-	CookieKey       = "YETT_PLUGIN"
-	CookieValue     = "9b2d7f0c-yett-plugin"
-	ProtocolVersion = 1
+	CookieKey       = pluginv1.CookieKey
+	CookieValue     = pluginv1.CookieValue
+	ProtocolVersion = pluginv1.ProtocolVersion
 )
 
 // Info says what a plugin is. It holds constants: Serve reads it once.

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 // debugTimeout is how long a call may take while somebody stands at a breakpoint.
@@ -101,7 +101,7 @@ One that has no --listen, since it is not built with sdk/plugin:
   env -i %[3]s=%[4]s PLUGIN_PROTOCOL_VERSIONS=%[5]d PLUGIN_UNIX_SOCKET_DIR=%[2]s %[1]s
 
 Waiting for a socket in %[2]s; Ctrl-C gives up.
-`, cli.Quoted(path), dir, plugin.CookieKey, plugin.CookieValue, plugin.ProtocolVersion)
+`, cli.Quoted(path), dir, pluginv1.CookieKey, pluginv1.CookieValue, pluginv1.ProtocolVersion)
 }
 
 // awaitSocket waits until there is a socket in a folder, for as long as the user does.

@@ -102,6 +102,8 @@ func benchRatiosCommand() *cobra.Command {
 	fs.Float64Var(&seconds, "seconds", 3, "measured seconds of each load in each round")
 	fs.IntSliceVar(&r.conns, "connections", []int{1, 64, 256}, "connections: some of 1, 64 and 256")
 	fs.StringVar(&rows, "rows", "", "regular expression for the ids of the rows to measure (default: all)")
+	fs.StringVar(&r.plugin, "plugin", "", "program of the plugins that some rows measure, as built from "+pluginSource+
+		" (default: build it)")
 	fs.BoolVar(&r.large, "rules-100000", false, "also compare 100 000 rules with 10; loading them takes some seconds")
 	fs.BoolVar(&asJSON, "json", false, "the same as -o json")
 	fs.StringVar(&file, "out", "", "file for the raw results, one line of JSON for each run")

@@ -245,7 +245,7 @@ func benchEchoCommand() *cobra.Command {
 }
 
 func benchGatewayCommand(run gatewayRun) *cobra.Command {
-	var args, match string
+	var args, match, plugin string
 	var rules, authorizers int
 	var subscriber bool
 	cmd := &cobra.Command{Use: "gateway", Hidden: true, Short: "Run a throw-away gateway", Args: cobra.NoArgs,
@@ -261,7 +261,7 @@ func benchGatewayCommand(run gatewayRun) *cobra.Command {
 			if rules > 0 {
 				list = ruledRules(rules)
 			}
-			config, err := withPlugins(benchConfig(args), authorizers, match, subscriber)
+			config, err := withPlugins(benchConfig(args), plugin, authorizers, match, subscriber)
 			if err != nil {
 				return err
 			}
@@ -274,6 +274,7 @@ func benchGatewayCommand(run gatewayRun) *cobra.Command {
 		}}
 	cmd.Flags().StringVar(&args, "args", "digest", "audit.args of the gateway")
 	cmd.Flags().IntVar(&authorizers, "authorizers", 0, "so many plugin processes in the authorize chain")
+	cmd.Flags().StringVar(&plugin, "plugin", "", "the program of the plugins")
 	cmd.Flags().StringVar(&match, "match", "**", "tools that they are asked about")
 	cmd.Flags().BoolVar(&subscriber, "subscriber", false, "a plugin process follows the audit log")
 	cmd.Flags().IntVar(&rules, "rules", 0, "so many rules, each for the tools of one service; 0 for the usual 100")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // load is what is sent where.
@@ -24,8 +25,15 @@ type load struct {
 	prepare func(ctx context.Context, r *ratioRun, g *child, d *drive) (done func() string, err error)
 
 	// work starts what runs in this process instead, without a server; nil for all others.
-	work func(ctx context.Context) (*work, error)
-	unit string // of its rate; "" for MB/s
+	work    func(ctx context.Context, r *ratioRun) (*work, error)
+	unit    string // of its rate; "" for MB/s
+	plugins bool   // needs the plugins' program; a gateway's flags say so themselves
+}
+
+// needsPlugin says whether the load needs the plugins' program.
+func (l *load) needsPlugin() bool {
+	flags := gatewayFlags[l.gateway]
+	return l.plugins || slices.Contains(flags, "--authorizers") || slices.Contains(flags, "--subscriber")
 }
 
 // pipeConns is how many connections to the socket there are.
@@ -82,7 +90,7 @@ func benchLoads() ([]load, error) {
 		{name: "authorize-excluded", gateway: "excluded", path: auth, bodies: calls, expect: permitAnswer},
 		{name: "authorize-unsubscribed", gateway: "unsubscribed", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
 		{name: "authorize-subscribed", gateway: "subscribed", path: auth, bodies: calls, expect: permitAnswer, share: quietShare, after: plainCalls},
-		{name: "checks", work: startChecks, unit: "thousand/s"},
+		{name: "checks", work: startChecks, unit: "thousand/s", plugins: true},
 		{name: echoScan, path: scan, bodies: clean, expect: `"output":"`},
 		{name: "scan-clean", gateway: "digest", path: scan, bodies: clean, expect: `"outcome":"PASS"`},
 		{name: "scan-dirty", gateway: "digest", path: scan, bodies: dirty, expect: `"outcome":"REDACTED"`},

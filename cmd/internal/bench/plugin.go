@@ -6,7 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -16,70 +17,50 @@ import (
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
-	"github.com/yett-dev/yett/sdk/plugin"
 )
 
-// The plugins of the throw-away gateways are this program again, started by the gateway as it starts any plugin.
+// pluginSource is the program that plugins of the throw-away gateways run. It is not part of this one: a gateway's
+// program holds nothing of a plugin's side.
+const pluginSource = "github.com/yett-dev/yett/cmd/internal/bench/benchplugin"
 
-// benchPluginEnv says in a plugin's environment which one to be.
-const benchPluginEnv = "BENCH_PLUGIN"
+// Names in a plugin's environment: which one it is, and the tools that the authorizer lets agents use.
+const (
+	pluginMode  = "BENCH_PLUGIN"
+	pluginTools = "BENCH_TOOLS"
+)
 
-// IsPlugin serves a plugin if this process was started as one.
-func IsPlugin() bool {
-	switch os.Getenv(benchPluginEnv) {
-	case "authorizer":
-		plugin.Serve(benchAuthorizer())
-	case "subscriber":
-		plugin.Serve(plugin.Subscriber{Info: plugin.Info{Name: "bench-subscriber", Version: "1.0.0"},
-			Consume: func(context.Context, *plugin.Batch) error { return nil }})
-	default:
-		return false
+// buildPlugin builds the plugins' program in dir. This needs the sources and Go.
+func buildPlugin(ctx context.Context, dir string) (path string, err error) {
+	path = filepath.Join(dir, "benchplugin")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pluginSource)
+	cmd.WaitDelay = 10 * time.Second
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the plugin that some rows measure: %w: %s\nRun yett bench in a clone of the repository "+
+			"with Go installed, give --plugin FILE, or choose other rows with --rows", err, strings.TrimSpace(string(out)))
 	}
-	return true
+	return path, nil
 }
 
-// benchAuthorizer has what it knows in memory: who may use which tool.
-func benchAuthorizer() plugin.Authorizer {
-	entitled := map[string]bool{}
-	for i := range 32 {
-		for _, tool := range benchTools {
-			entitled[fmt.Sprintf("support-%d %s", i, tool)] = true
-		}
-	}
-	return plugin.Authorizer{Info: plugin.Info{Name: "bench-authorizer", Version: "1.0.0", MaxInFlight: 1024},
-		Check: func(_ context.Context, c *plugin.Call) (sdk.Verdict, error) {
-			if !entitled[c.AgentID+" "+c.ToolID] {
-				return sdk.Verdict{Effect: sdk.Deny, Code: "NOT_ENTITLED"}, nil
-			}
-			return sdk.Verdict{Effect: sdk.Permit, Code: "ENTITLED"}, nil
-		}}
-}
-
-// ownDigest is where this program is, and the digest of its file.
-func ownDigest() (path, digest string, err error) {
-	if path, err = os.Executable(); err != nil {
-		return "", "", err
-	}
-	code, err := os.ReadFile(path)
-	return path, pin.Digest(code), err
-}
+// maxPlugin is how large the plugins' program may be, bytes.
+const maxPlugin = 1 << 30
 
 // withPlugins adds authorizers for the tools that match, and a subscriber, to a configuration of benchConfig.
-func withPlugins(text string, authorizers int, match string, subscriber bool) (string, error) {
+func withPlugins(text, path string, authorizers int, match string, subscriber bool) (string, error) {
 	if authorizers == 0 && !subscriber {
 		return text, nil
 	}
-	path, digest, err := ownDigest()
+	digest, err := pin.File(path, maxPlugin)
 	var plugins, steps strings.Builder
 	for i := range authorizers {
-		fmt.Fprintf(&plugins, "  entitle-%d: {kind: authorizer, exec: %q, digest: %q, env: {%s: authorizer, GOMAXPROCS: "+
-			"\"1\"}, limits: {timeout: 10s, max_in_flight: 256, queue: 1024}}\n", i, path, digest, benchPluginEnv)
+		fmt.Fprintf(&plugins, "  entitle-%d: {kind: authorizer, exec: %q, digest: %q, env: {%s: authorizer, %s: %q, "+
+			"GOMAXPROCS: \"1\"}, limits: {timeout: 10s, max_in_flight: 256, queue: 1024}}\n", i, path, digest, pluginMode,
+			pluginTools, strings.Join(benchTools, " "))
 		fmt.Fprintf(&steps, ", {use: entitle-%d, match: {tools: [%q]}}", i, match)
 	}
 	text = strings.Replace(text, "rules: [rules.yaml]}]", "rules: [rules.yaml]}"+steps.String()+"]", 1)
 	if subscriber {
 		fmt.Fprintf(&plugins, "  follow: {kind: subscriber, exec: %q, digest: %q, env: {%s: subscriber}}\n", path, digest,
-			benchPluginEnv)
+			pluginMode)
 		text = strings.Replace(text, "audit: {", "audit: {subscribers: [{use: follow, start: latest}], ", 1)
 	}
 	return strings.Replace(text, "plugins:\n", "plugins:\n"+plugins.String(), 1), err
@@ -93,14 +74,15 @@ const (
 )
 
 // startChecks asks one plugin from many sides, without a gateway around it. A thousand checks count as a megabyte.
-func startChecks(ctx context.Context) (*work, error) {
-	path, digest, err := ownDigest()
+func startChecks(ctx context.Context, r *ratioRun) (*work, error) {
+	digest, err := pin.File(r.plugin, maxPlugin)
 	if err != nil {
 		return nil, err
 	}
 	p, err := prochost.Load(ctx, prochost.Options{},
-		prochost.Spec{Name: "entitle", Kind: prochost.Authorizer, Path: path, Digest: digest,
-			Env: map[string]string{benchPluginEnv: "authorizer"}, Timeout: 10 * time.Second, MaxInFlight: checkers})
+		prochost.Spec{Name: "entitle", Kind: prochost.Authorizer, Path: r.plugin, Digest: digest,
+			Env:     map[string]string{pluginMode: "authorizer", pluginTools: strings.Join(benchTools, " ")},
+			Timeout: 10 * time.Second, MaxInFlight: checkers})
 	if err != nil {
 		return nil, err
 	}

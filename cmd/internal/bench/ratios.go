@@ -24,6 +24,7 @@ type ratioRun struct {
 	seconds time.Duration
 	conns   []int
 	rows    *regexp.Regexp // which rows; nil for all
+	plugin  string         // the program of the plugins; "" to build it if a row needs it
 	large   bool           // also the rows that need 100 000 rules
 	raw     io.Writer      // one line of JSON a run; nil for none
 	show    func(format string, args ...any)
@@ -31,6 +32,7 @@ type ratioRun struct {
 	goals    []*ratioGoal // of the rows
 	loads    []load
 	needed   map[rateKey]bool // what the rows are made of
+	built    string           // the directory of the plugin that was built, "" for none
 	echo     *child
 	gateways map[string]*child
 	rates    map[rateKey]float64 // the highest so far
@@ -151,6 +153,14 @@ func (r *ratioRun) start(ctx context.Context) (err error) {
 		if !slices.ContainsFunc(r.conns, func(n int) bool { return r.needed[rateKey{l.name, n}] }) {
 			continue
 		}
+		if l.needsPlugin() && r.plugin == "" {
+			if r.built, err = os.MkdirTemp("", "yett-bench-"); err != nil {
+				return err
+			}
+			if r.plugin, err = buildPlugin(ctx, r.built); err != nil {
+				return err
+			}
+		}
 		switch {
 		case l.work != nil:
 		case l.gateway == "" && r.echo == nil:
@@ -158,7 +168,7 @@ func (r *ratioRun) start(ctx context.Context) (err error) {
 				return err
 			}
 		case l.gateway != "" && r.gateways[l.gateway] == nil:
-			g, err := startChild(ctx, append([]string{"gateway"}, gatewayFlags[l.gateway]...)...)
+			g, err := startChild(ctx, slices.Concat([]string{"gateway", "--plugin", r.plugin}, gatewayFlags[l.gateway])...)
 			if err != nil {
 				return err
 			}
@@ -175,6 +185,9 @@ func (r *ratioRun) stop() error {
 	}
 	for _, g := range r.gateways {
 		errs = append(errs, g.stop())
+	}
+	if r.built != "" {
+		errs = append(errs, os.RemoveAll(r.built))
 	}
 	return errors.Join(errs...)
 }

@@ -327,9 +327,9 @@ func TestBenchPickedRows(t *testing.T) {
 // The texts that are to trip nothing trip nothing, and the two that look for the same literals agree on a text that has
 // some.
 func TestWorkThatTripsNothing(t *testing.T) {
-	for name, start := range map[string]func(context.Context) (*work, error){"pass": startPass,
+	for name, start := range map[string]func(context.Context, *ratioRun) (*work, error){"pass": startPass,
 		"textbook": startTextbook} {
-		w, err := start(context.Background())
+		w, err := start(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -342,5 +342,13 @@ func TestWorkThatTripsNothing(t *testing.T) {
 	book := newTextbook([]abi.Trigger{{Literal: "abc"}, {Literal: "BCD"}, {Class: "at", Min: 1}})
 	if n := book.count("xabcdBcd@"); n != 3 {
 		t.Errorf("the textbook automaton counts %d of 3", n)
+	}
+}
+
+// Rows that measure a plugin need its program: without Go the error says what to do.
+func TestPluginCannotBeBuilt(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	if path, err := buildPlugin(t.Context(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "--plugin FILE") {
+		t.Errorf("%q, %v", path, err)
 	}
 }

@@ -88,7 +88,7 @@ func turns(texts []string, use func(ctx context.Context, text string) error) fun
 	}
 }
 
-func startPass(context.Context) (*work, error) {
+func startPass(context.Context, *ratioRun) (*work, error) {
 	texts, set := passLoad()
 	pass, err := prefilter.Compile([][]abi.Trigger{set})
 	if err != nil {
@@ -104,7 +104,7 @@ func startPass(context.Context) (*work, error) {
 	})}, nil
 }
 
-func startTextbook(context.Context) (*work, error) {
+func startTextbook(context.Context, *ratioRun) (*work, error) {
 	texts, set := passLoad()
 	book := newTextbook(set)
 	return &work{do: turns(texts, func(_ context.Context, text string) error {
@@ -116,8 +116,8 @@ func startTextbook(context.Context) (*work, error) {
 }
 
 // startScan scans with every built-in scanner.
-func startScan(dirty bool) func(context.Context) (*work, error) {
-	return func(ctx context.Context) (*work, error) {
+func startScan(dirty bool) func(context.Context, *ratioRun) (*work, error) {
+	return func(ctx context.Context, _ *ratioRun) (*work, error) {
 		wasm, err := host.New(ctx, host.Options{})
 		if err != nil {
 			return nil, err
@@ -152,7 +152,7 @@ func startScan(dirty bool) func(context.Context) (*work, error) {
 
 // worked runs a load of this process for the round's time. The first calls, which warm it, do not count.
 func (r *ratioRun) worked(ctx context.Context, l *load, conns, round int) (_ sample, err error) {
-	w, err := l.work(ctx)
+	w, err := l.work(ctx, r)
 	if err != nil {
 		return sample{}, err
 	}

@@ -126,7 +126,7 @@ func scannerFolders(tr *tree) []string {
 		name := path.Base(dir)
 		want := []string{dir + "/main.go", dir + "/README.md"}
 		if path.Dir(dir) == "scanners" {
-			want = append(want, dir+"/testdata/hit", dir+"/testdata/clean", dir+"/"+name+".wasm")
+			want = append(want, dir+"/testdata/hit", dir+"/testdata/clean", dir+"/"+name+".wasm", dir+"/"+name+".wasm.gz")
 		}
 		for _, w := range want {
 			if have[w] == nil {

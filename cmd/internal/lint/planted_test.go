@@ -142,7 +142,7 @@ var planted = []struct {
 	{"scanner folder", "no README", map[string]string{"scanners/a/main.go": "package main\n"}, "scanners/a: has no README.md"},
 	{"scanner folder", "no samples", map[string]string{"scanners/a/main.go": "package main\n"}, "scanners/a: has no testdata/hit"},
 	{"scanner folder", "other sections", map[string]string{"scanners/a/README.md": "# a\n\n## Usage\n"}, "the sections are Usage"},
-	{"scanner folder", "whole", map[string]string{"scanners/a/main.go": "package main\n", "scanners/a/a.wasm": "x", "scanners/a/testdata/hit/x": "x", "scanners/a/testdata/clean/x": "x",
+	{"scanner folder", "whole", map[string]string{"scanners/a/main.go": "package main\n", "scanners/a/a.wasm": "x", "scanners/a/a.wasm.gz": "x", "scanners/a/testdata/hit/x": "x", "scanners/a/testdata/clean/x": "x",
 		"scanners/a/README.md": "# a\n## Name\n## Description\n## Config\n## Findings\n## Examples\n## Limits\n"}, ""},
 
 	{"scanner folder", "a plugin without a README", map[string]string{"plugins/a/main.go": "package main\n"}, "plugins/a: has no README.md"},

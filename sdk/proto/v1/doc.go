@@ -3,4 +3,12 @@
 // speak it; authors in other languages take the same plugin.proto.
 package pluginv1
 
+// What the host and a plugin agree on before they speak gRPC. The cookie is no secret: it tells a start by a host from
+// one by hand.
+const (
+	CookieKey       = "YETT_PLUGIN"
+	CookieValue     = "9b2d7f0c-yett-plugin"
+	ProtocolVersion = 1
+)
+
 //go:generate bash generate.sh

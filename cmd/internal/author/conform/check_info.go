@@ -16,7 +16,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yett-dev/yett/core/prochost"
-	"github.com/yett-dev/yett/sdk/plugin"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
@@ -128,8 +127,8 @@ func wrongInfo(in *pluginv1.InfoResponse) error {
 // host.
 func forHost(in *pluginv1.InfoResponse) *pluginv1.InfoResponse {
 	rest, _ := proto.Clone(in).(*pluginv1.InfoResponse)
-	if !slices.Contains(rest.ApiVersions, plugin.ProtocolVersion) {
-		rest.ApiVersions = append(rest.ApiVersions, plugin.ProtocolVersion)
+	if !slices.Contains(rest.ApiVersions, pluginv1.ProtocolVersion) {
+		rest.ApiVersions = append(rest.ApiVersions, pluginv1.ProtocolVersion)
 	}
 	if !isObject([]byte(rest.ConfigSchema)) {
 		rest.ConfigSchema = ""

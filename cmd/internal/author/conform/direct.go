@@ -23,7 +23,7 @@ import (
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/supervise"
-	"github.com/yett-dev/yett/sdk/plugin"
+	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 const (
@@ -101,7 +101,7 @@ func startDirect(ctx context.Context, o Options, digest string, mtls bool, log f
 	if all == nil {
 		all = map[string]string{}
 	}
-	all[plugin.CookieKey] = plugin.CookieValue
+	all[pluginv1.CookieKey] = pluginv1.CookieValue
 	all["PLUGIN_PROTOCOL_VERSIONS"] = "97,1" // one that nobody speaks: the plugin has to choose
 	all["PLUGIN_UNIX_SOCKET_DIR"] = s.dir
 	var key *prochost.ClientKey
