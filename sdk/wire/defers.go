@@ -132,7 +132,7 @@ type ApprovalListRequest struct {
 
 // ApprovalGetRequest asks for one pending call.
 type ApprovalGetRequest struct {
-	DeferToken string `json:"defer_token" yett:"name,query" doc:"Required."`
+	DeferToken string `json:"defer_token" yett:"name,query" doc:"The deferred call. Required."`
 }
 
 // Approval is one pending deferred call as approvers see it.
