@@ -122,8 +122,8 @@ func (f *flow) step(in *instr) {
 	}
 	f.vectors = f.vectors || in.op>>8 == prefixVector
 	f.row.behind = in.op == opEnd
-	if name := keepers[in.op]; name != "" && f.keeps == "" {
-		f.keeps = name
+	if f.keeps == "" {
+		f.keeps = keeper(in.op)
 	}
 }
 
@@ -133,9 +133,26 @@ func (f *flow) called(t signature) {
 	f.height += len(t.results)
 }
 
-// keepers change what is neither memory nor a global.
-var keepers = map[int]string{opTableSet: "table.set", opTableInit: "table.init", opTableCopy: "table.copy",
-	opTableGrow: "table.grow", opTableFill: "table.fill", opDataDrop: "data.drop", opElemDrop: "elem.drop"}
+// keeper names the instruction if it changes what is neither memory nor a global; "" for any other.
+func keeper(op int) string {
+	switch op {
+	case opTableSet:
+		return "table.set"
+	case opTableInit:
+		return "table.init"
+	case opTableCopy:
+		return "table.copy"
+	case opTableGrow:
+		return "table.grow"
+	case opTableFill:
+		return "table.fill"
+	case opDataDrop:
+		return "data.drop"
+	case opElemDrop:
+		return "elem.drop"
+	}
+	return ""
+}
 
 // pop takes values off the stack. Behind a branch there are as many as anybody wants.
 func (f *flow) pop(n int) {

@@ -3,6 +3,10 @@ package check
 import (
 	"encoding/binary"
 	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 )
 
 // Original gives the module as it was written, without its custom sections and with a maximum for every table.
@@ -206,17 +210,49 @@ func (r *rewriter) exportSection(s *shape) (v vec) {
 	return v
 }
 
-func (r *rewriter) codeSection(s *shape) (v vec) {
-	for i := range s.bodies {
-		b := &s.bodies[i]
-		if r != nil {
-			v.add(sized(r.body(i)))
-			continue
-		}
-		n := binary.AppendUvarint(nil, uint64(b.ngroup))
-		v.add(binary.AppendUvarint(nil, uint64(len(n)+len(b.groups)+len(b.code))), n, b.groups, b.code)
+// batch is how many functions one processor rewrites at a time.
+const batch = 64
+
+// bodies rewrites all functions. They do not depend on each other, and a start waits for them: each processor takes the
+// next batch.
+func (r *rewriter) bodies() (v vec) {
+	n := len(r.m.shape.bodies)
+	parts := make([]vec, (n+batch-1)/batch)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(parts)) {
+		wg.Go(func() {
+			own := *r
+			own.f = flow{s: r.m.shape}
+			for {
+				p := int(next.Add(1)) - 1
+				if p >= len(parts) {
+					return
+				}
+				for i := p * batch; i < min(n, (p+1)*batch); i++ {
+					parts[p].add(sized(own.body(i)))
+				}
+			}
+		})
 	}
-	if r != nil {
+	wg.Wait()
+	all := make([][]byte, len(parts))
+	for p := range parts {
+		v.n, all[p] = v.n+parts[p].n, parts[p].b
+	}
+	v.b = slices.Concat(all...)
+	return v
+}
+
+func (r *rewriter) codeSection(s *shape) (v vec) {
+	if r == nil {
+		for i := range s.bodies {
+			b := &s.bodies[i]
+			n := binary.AppendUvarint(nil, uint64(b.ngroup))
+			v.add(binary.AppendUvarint(nil, uint64(len(n)+len(b.groups)+len(b.code))), n, b.groups, b.code)
+		}
+	} else {
+		v = r.bodies()
 		code := append([]byte{0}, opGlobalGet)
 		code = binary.AppendUvarint(code, uint64(r.fuel))
 		code = append(code, opCall, 0, opGlobalSet)

@@ -1,9 +1,12 @@
 package check
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -293,4 +296,60 @@ func TestCostBound(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestMeteredByManyIsMeteredByOne rewrites modules with one processor and with several: the bytes are the same, for
+// numbers of functions around the size of a batch.
+func TestMeteredByManyIsMeteredByOne(t *testing.T) {
+	wasm, err := os.ReadFile("../../../scanners/secrets/secrets.wasm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	codes := map[string][]byte{"secrets": wasm}
+	for _, n := range []int{1, batch - 1, batch, batch + 1, 3*batch + 7} {
+		m := module{memory: true}
+		for i := range n {
+			m.funcs = append(m.funcs, fn{code: repeat(i, []byte{opNop})})
+		}
+		codes[fmt.Sprint(n, " functions")] = m.encode()
+	}
+	for name, code := range codes {
+		m, err := checkCore(code)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		before := runtime.GOMAXPROCS(1)
+		one := m.Metered()
+		runtime.GOMAXPROCS(4)
+		for range 5 {
+			if !bytes.Equal(m.Metered(), one) {
+				t.Errorf("%s: not the same bytes", name)
+			}
+		}
+		runtime.GOMAXPROCS(before)
+	}
+}
+
+// BenchmarkStart is what a start does with the built-in module beside compiling it.
+func BenchmarkStart(b *testing.B) {
+	wasm, err := os.ReadFile("../../../scanners/secrets/secrets.wasm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("check", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := checkCore(wasm); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	m, err := checkCore(wasm)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("meter", func(b *testing.B) {
+		for b.Loop() {
+			m.Metered()
+		}
+	})
 }
