@@ -17,7 +17,7 @@ import (
 type Rule struct {
 	ID        string    `koanf:"id" req:"true" format:"id" example:"no-drop" doc:"Name of the rule in answers and the audit log; unique within its step."`
 	Tools     []string  `koanf:"tools" req:"true" format:"glob" example:"[\"db/**\"]" doc:"Patterns of tools; * stays within one / segment, ** goes across."`
-	Agents    []string  `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents; every agent if not given."`
+	Agents    []string  `koanf:"agents" format:"glob" example:"[\"billing-*\"]" doc:"Patterns of agents; a lone * is every agent, as if none is given."`
 	When      string    `koanf:"when" format:"text" maxlen:"8192" example:"args.amount > 100" doc:"A CEL condition over agent, session, tool, operation, args, context, key and now."`
 	Effect    string    `koanf:"effect" req:"true" enum:"permit|deny|defer" example:"deny" doc:"What a match says: permit, deny or defer."`
 	Code      string    `koanf:"code" format:"code" example:"NO_DROP" doc:"Reason code of the answer; RULE_PERMIT, RULE_DENY or RULE_DEFER if not given."`

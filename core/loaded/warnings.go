@@ -101,7 +101,7 @@ func Warnings(cfg *config.Config) []string {
 			"and reasons of plugins show "+
 			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
 	}
-	return append(out, sharedIDs(cfg)...)
+	return slices.Concat(out, loneStars(cfg), sharedIDs(cfg))
 }
 
 // holdsTemp says whether the temporary directory is a directory or lies beneath it.

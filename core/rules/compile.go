@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -45,7 +46,7 @@ func (c *compiler) compile(r *Rule) compiled {
 	c.checkFrom(r)
 	out := compiled{
 		tools:   c.patterns(r, "tools", r.Tools),
-		agents:  c.patterns(r, "agents", r.Agents),
+		agents:  c.patterns(r, "agents", agentPatterns(r.Agents)),
 		when:    c.when(r),
 		verdict: c.verdict(r),
 	}
@@ -153,6 +154,20 @@ func (c *compiler) patterns(r *Rule, field string, texts []string) []*Glob {
 		globs = append(globs, g)
 	}
 	return globs
+}
+
+// agentPatterns are patterns of agents, in which a lone star is everybody, as sdk.MatchAgent has it.
+func agentPatterns(texts []string) []string {
+	if !slices.Contains(texts, "*") {
+		return texts
+	}
+	texts = slices.Clone(texts)
+	for i := range texts {
+		if texts[i] == "*" {
+			texts[i] = "**"
+		}
+	}
+	return texts
 }
 
 func (c *compiler) when(r *Rule) *condition {

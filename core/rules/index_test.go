@@ -26,7 +26,7 @@ func TestIndexEqualsScan(t *testing.T) {
 		for i := range rules {
 			rules[i] = Rule{ID: fmt.Sprint(i), Effect: sdk.Deny,
 				Tools:  rapid.SliceOfN(rapid.SampledFrom(some), 0, 4).Draw(rt, "tools"),
-				Agents: rapid.SliceOfN(pattern, 0, 3).Draw(rt, "agents")}
+				Agents: rapid.SliceOfN(rapid.OneOf(pattern, rapid.Just("*")), 0, 3).Draw(rt, "agents")}
 		}
 		s, err := Compile(rules)
 		if err != nil {
@@ -34,7 +34,7 @@ func TestIndexEqualsScan(t *testing.T) {
 		}
 		name := rapid.StringMatching(`[ab/]{0,8}`)
 		tool, agent := name.Draw(rt, "tool"), name.Draw(rt, "agent")
-		forAgent := func(i int) bool { return len(rules[i].Agents) == 0 || matchAny(s.rules[i].agents, agent) }
+		forAgent := func(i int) bool { return sdk.MatchAgent(rules[i].Agents, agent) }
 		var c candidates
 		walk := func(keep func(i int) bool) (out []int) {
 			for i := c.next(tool); i >= 0; i = c.next(tool) {

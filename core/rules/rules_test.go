@@ -367,3 +367,31 @@ func TestConcurrentUse(t *testing.T) {
 		}
 	}
 }
+
+// A lone star among a rule's agents is everybody, as in keys, steps, grants and kills. In another pattern it stays
+// within a segment.
+func TestLoneStarIsEveryAgent(t *testing.T) {
+	for pattern, agents := range map[string]map[string]bool{
+		"*":      {"bot": true, "team/bot": true, "a/b/c": true},
+		"**":     {"bot": true, "team/bot": true},
+		"team/*": {"bot": false, "team/bot": true, "team/a/b": false},
+		"t*":     {"tim": true, "team/bot": false},
+	} {
+		s, err := Compile([]Rule{{ID: "nobody", Agents: []string{"x", pattern}, Tools: []string{"db/**"}, Effect: sdk.Deny},
+			{ID: "db", Tools: []string{"db/**"}, Effect: sdk.Permit}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for agent, denied := range agents {
+			call := callWith(t, `{}`)
+			call.AgentID, call.ToolID = agent, "db/drop"
+			v, err := s.Check(t.Context(), call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := v.Effect == sdk.Deny; got != denied {
+				t.Errorf("agents [%s], agent %s: %v", pattern, agent, v)
+			}
+		}
+	}
+}

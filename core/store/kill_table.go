@@ -118,9 +118,20 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 		}
 	}
 	for _, k := range set.tools {
-		if sdk.MatchGlob(k.Target, tool) {
+		if coversTool(k.Target, tool) {
 			return k
 		}
 	}
 	return nil
+}
+
+// coversTool reports whether a kill of such tools covers a tool: one that the pattern matches, or one below that. So "*"
+// is every tool.
+func coversTool(pattern, tool string) bool {
+	for i := 1; i < len(tool); i++ {
+		if tool[i] == '/' && sdk.MatchGlob(pattern, tool[:i]) {
+			return true
+		}
+	}
+	return sdk.MatchGlob(pattern, tool)
 }

@@ -14,6 +14,24 @@ func (r *rig) kill(scope, target string, undo bool, k *Key) *KillSwitch {
 
 const stopped = "DENY KILL_SWITCH_ACTIVE"
 
+// A kill of tools covers what is below each tool that its pattern matches, so that "*" is every tool.
+func TestKillOfToolsCoversWhatIsBelow(t *testing.T) {
+	for pattern, tools := range map[string]map[string]bool{
+		"*":     {"a": true, "a/b": true, "a/b/c": true},
+		"ok*":   {"ok": true, "okay/x": true, "ok/x/y": true, "no/ok": false},
+		"a/*":   {"a": false, "a/b": true, "a/b/c": true, "b/a/c": false},
+		"**/rm": {"sh/rm": true, "sh/rm/all": true, "sh/ls": false, "rm": false},
+	} {
+		set := &killSet{}
+		set.sort(&Kill{Scope: KillTool, Target: pattern})
+		for tool, want := range tools {
+			if got := set.covering("key", "agent", "session", tool) != nil; got != want {
+				t.Errorf("a kill of %s covers %s: %v, want %v", pattern, tool, got, want)
+			}
+		}
+	}
+}
+
 func TestKillCovers(t *testing.T) {
 	for _, c := range []struct {
 		scope, target string
