@@ -128,7 +128,7 @@ func classify(err error) error {
 		return errInterrupted
 	}
 	for _, known := range []error{errRange, errDigits, errLarge, errBudget, errTooLong, errShape, errNoKey, errBounds,
-		errOverload} {
+		errOverload, errInexact} {
 		if errors.Is(err, known) || strings.HasPrefix(err.Error(), known.Error()) {
 			return known
 		}
@@ -181,7 +181,7 @@ func ourOperators() []cel.EnvOption {
 	var opts []cel.EnvOption
 	for name, fn := range map[string]functions.BinaryOp{
 		"@lt": less, "@le": lessEqual, "@gt": greater, "@ge": greaterEqual, "@eq": equal, "@ne": notEqual,
-		"@within": contains, "@div": divide, "@mod": modulo,
+		"@within": contains, "@mod": modulo,
 		"@neg": meteredOne(negate), "@double": meteredOne(toDouble), "@string": meteredOne(toString),
 		"@bytes": meteredOne(toBytes), "@made": meteredOne(madeInLoop),
 	} {
@@ -189,7 +189,7 @@ func ourOperators() []cel.EnvOption {
 			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType}, cel.DynType, cel.BinaryBinding(fn))))
 	}
 	for name, fn := range map[string]func(a, b ref.Val, m *meter) ref.Val{"@add": add, "@sub": subtract,
-		"@mul": multiply} {
+		"@mul": multiply, "@div": divide} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
 			cel.Overload(name, []*cel.Type{cel.DynType, cel.DynType, cel.DynType}, cel.DynType,
 				cel.FunctionBinding(metered(fn)))))

@@ -15,13 +15,13 @@ import (
 var grows = map[string]bool{
 	"!_": false, "-_": true, "@not_strictly_false": false, "__not_strictly_false__": false, "!=": false, "_!=_": false,
 	"_%_": false, "_&&_": false, "_*_": true, "_+_": true,
-	"_-_": true, "_/_": false, "_<=_": false, "_<_": false, "_==_": false, "_>=_": false, "_>_": false, "_?_:_": false,
+	"_-_": true, "_/_": true, "_<=_": false, "_<_": false, "_==_": false, "_>=_": false, "_>_": false, "_?_:_": false,
 	"_[_]": false, "_||_": false, "@in": false, "_in_": false, "in": false,
 	"bool": false, "bytes": true, "contains": false, "double": true, "duration": false, "dyn": false, "endsWith": false,
 	"int": false, "matches": false, "size": false, "startsWith": false, "string": true, "timestamp": false, "type": false,
 	"uint": false,
 	"@lt":  false, "@le": false, "@gt": false, "@ge": false, "@eq": false, "@ne": false, "@within": false, "@add": true,
-	"@sub": true, "@mul": true, "@div": false, "@mod": false, "@neg": true,
+	"@sub": true, "@mul": true, "@div": true, "@mod": false, "@neg": true,
 	"@int": false, "@uint": false, "@double": true, "@string": true, "@bytes": true, "@made": true, "@index": false,
 	"@short": false,
 }
@@ -60,7 +60,8 @@ func times(operand, operator string, n int) string {
 func hostile() []string {
 	texts := []string{`args.s`, `args.e`, `string(bytes(args.s))`, `string(args.n)`, `args.s + "x"`, `args.e + args.s`,
 		`args.o.map(k, k)[0]`}
-	numbers := []string{`args.n`, `args.d * args.d`, `args.d - 0.1`, `-args.d`, `double(args.ds)`, `args.d + 1e-900`}
+	numbers := []string{`args.n`, `args.d * args.d`, `args.d - 0.1`, `-args.d`, `double(args.ds)`, `args.d + 1e-900`,
+		`args.d / 1024`}
 	var out []string
 	for _, v := range texts {
 		out = append(out,

@@ -23,6 +23,7 @@ var (
 	errOverload = errors.New("no such overload")
 	errRange    = errors.New("number out of range")
 	errDigits   = errors.New("too many digits")
+	errInexact  = errors.New("no exact quotient")
 	errLarge    = errors.New("the values made are too large")
 	errBudget   = errors.New("cost limit exceeded")
 	errTooLong  = errors.New("text too long for matches")
@@ -192,6 +193,44 @@ func (n *number) mul(m *number) ref.Val {
 		return fail(err)
 	}
 	return fromScaled(a.Mul(a, b), ae+be)
+}
+
+// quo gives n ÷ m, exactly or not at all.
+func (n *number) quo(m *number) ref.Val {
+	if n.small && m.small && m.i != 0 && n.i%m.i == 0 {
+		return smallNumber(n.i / m.i)
+	}
+	a, ae, err := n.scaled()
+	if err != nil {
+		return fail(err)
+	}
+	b, be, err := m.scaled()
+	if err != nil {
+		return fail(err)
+	}
+	if b.Sign() == 0 {
+		return fail(errZero)
+	}
+	// A decimal is equal to a ÷ b if b, without what it shares with a, has no prime factors but 2 and 5. b holds 2 so
+	// often as it ends in zero bits, and 5 less than once in two of the bits that are left. So b divides a × 10^k then.
+	twos := int(b.TrailingZeroBits())
+	k := max(twos, (b.BitLen()-twos)/2+1)
+	a.Mul(a, new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(k)), nil))
+	q, r := a.QuoRem(a, b, new(big.Int))
+	if r.Sign() != 0 {
+		return fail(errInexact)
+	}
+	return fromScaled(q, ae-be-k)
+}
+
+// rem is the remainder of integers in int64's range.
+func (n *number) rem(m *number) ref.Val {
+	x, xok := n.int64()
+	y, yok := m.int64()
+	if !xok || !yok {
+		return fail(errOverload)
+	}
+	return types.Int(x).Modulo(types.Int(y))
 }
 
 func (n *number) neg() *number {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/common/types/ref"
 	"pgregory.net/rapid"
 
 	"github.com/yett-dev/yett/sdk/exact"
@@ -94,13 +96,19 @@ func TestArithmetic(t *testing.T) {
 		{`9223372036854775807 + 1 > 0`, "number out of range"},
 		{`args.huge + 1 > args.huge`, "true"},
 		{`args.huge * args.huge > args.huge && args.huge * 1e-300 == 1e100 && 1e-400 * args.huge == 1`, "true"},
-		{`args.n / 2 == 1 && args.n % 2 == 1 && 7 / args.n == 2`, "true"},
+		{`args.n / 2 == 1.5 && args.n % 2 == 1 && 12 / args.n == 4 && args.n / args.n == 1`, "true"},
+		{`7 / args.n == 2`, "no exact quotient"},
+		{`7 / 2 == 3 && size(args.l) / 2 == 1 && args.l[size(args.l) / 2] == 2.5`, "true"},
+		{`args.n / 100 == 0.03 && args.n / 0.5 == 6 && 0.75 / args.n == 0.25 && -args.n / 8 == -0.375`, "true"},
+		{`args.n / 1e300 * 1e300 == 3 && args.f / args.g == 0.5 && args.g / args.n == 0`, "no exact quotient"},
+		{`args.big / 1024 * 1024 == args.big && args.huge / args.huge == 1 && 0 / args.n == 0`, "true"},
+		{`type(args.n) == type(1.5) && type(args.f) == type(args.n) && type(args.s) == string`, "true"},
 		{`args.n / 0 == 1`, "division by zero"},
 		{`args.n % 0 == 1`, "division by zero"},
-		{`args.f / 2 == 0`, "no such overload"},
-		{`2 / args.f == 0`, "no such overload"},
+		{`args.f / 2 == 0.05 && 2 / args.f == 20`, "true"},
+		{`args.f / 0 == 0`, "division by zero"},
 		{`args.f % 2 == 0`, "no such overload"},
-		{`args.huge / 2 == 0`, "no such overload"},
+		{`args.huge / 2 * 2 == args.huge && args.huge / 2 < args.huge`, "true"},
 		{`args.s + 1 == args.s`, "no such overload"},
 		{`args.n + args.s == args.s`, "no such overload"},
 		{`args.s + "y" == "xy" && "y" + args.s == "yx"`, "true"},
@@ -172,7 +180,7 @@ func TestArithmeticIsBounded(t *testing.T) {
 	}
 }
 
-// Sums, differences, products and order agree with math/big's rationals.
+// Sums, differences, products, quotients and order agree with math/big's rationals.
 func TestArithmeticAgainstRationals(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := rapid.StringMatching(`-?(0|[1-9][0-9]{0,25})(\.[0-9]{1,20})?(e-?[0-9]{1,2})?`)
@@ -198,10 +206,53 @@ func TestArithmeticAgainstRationals(t *testing.T) {
 				rt.Errorf("%s %s %s: got %v, want %v", a, op.name, b, got, op.want)
 			}
 		}
+		by := y
+		if rapid.Bool().Draw(rt, "a divisor that ends") {
+			by = literal(rt, rapid.SampledFrom([]string{"8", "-0.05", "1e3", "1024", "6.25", "3.2e-7", "15625"}).Draw(rt, "by"))
+		}
+		rby, _ := new(big.Rat).SetString(by.decimal().String())
+		checkQuotient(rt, divide(x, by, full()), rx, rby)
+		if rby.Sign() != 0 {
+			product := multiply(x, by, full()).(*number)
+			checkQuotient(rt, divide(product, by, full()), new(big.Rat).Mul(rx, rby), rby)
+		}
 		if got := x.cmp(y); got != rx.Cmp(ry) {
 			rt.Errorf("%s cmp %s: got %d", a, b, got)
 		}
 	})
+}
+
+// checkQuotient wants a ÷ b if that is a decimal, and an error otherwise.
+func checkQuotient(t *rapid.T, got ref.Val, a, b *big.Rat) {
+	if b.Sign() == 0 {
+		if !types.IsError(got) || got.(*types.Err).Error() != errZero.Error() {
+			t.Errorf("%v / 0: %v", a, got)
+		}
+		return
+	}
+	want := new(big.Rat).Quo(a, b)
+	rest := new(big.Int).Set(want.Denom())
+	for _, p := range []int64{2, 5} {
+		for q, r := new(big.Int), new(big.Int); ; {
+			if q.QuoRem(rest, big.NewInt(p), r); r.Sign() != 0 {
+				break
+			}
+			rest.Set(q)
+		}
+	}
+	if rest.IsInt64() && rest.Int64() == 1 {
+		n, ok := got.(*number)
+		if !ok {
+			t.Fatalf("%v / %v: %v", a, b, got)
+		}
+		if q, ok := new(big.Rat).SetString(n.decimal().String()); !ok || q.Cmp(want) != 0 {
+			t.Errorf("%v / %v: got %v", a, b, q)
+		}
+		return
+	}
+	if !types.IsError(got) || got.(*types.Err).Error() != errInexact.Error() {
+		t.Errorf("%v / %v is no decimal: %v", a, b, got)
+	}
 }
 
 func literal(t *rapid.T, text string) *number {

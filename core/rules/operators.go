@@ -228,32 +228,20 @@ func multiply(lhs, rhs ref.Val, m *meter) ref.Val {
 	}))
 }
 
-// wholly divides as CEL divides integers. There is no exact quotient of two decimals in general, so anything that is
-// not an integer in int64's range is an error.
-func wholly(divide func(a, b types.Int) ref.Val) func(a, b *number) ref.Val {
-	return func(a, b *number) ref.Val {
-		x, xok := a.int64()
-		y, yok := b.int64()
-		if !xok || !yok {
-			return fail(errOverload)
-		}
-		return divide(types.Int(x), types.Int(y))
-	}
-}
-
-func divide(lhs, rhs ref.Val) ref.Val {
-	exactly := wholly(func(a, b types.Int) ref.Val { return a.Divide(b) })
-	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+// divide never rounds: a quotient that no decimal is equal to is an error. Two integers of the condition itself, such as
+// sizes, are CEL's.
+func divide(lhs, rhs ref.Val, m *meter) ref.Val {
+	return m.number(arith(lhs, rhs, (*number).quo, func(lhs, rhs ref.Val) ref.Val {
 		if x, ok := lhs.(traits.Divider); ok {
 			return x.Divide(rhs)
 		}
 		return fail(errOverload)
-	})
+	}))
 }
 
+// modulo is CEL's of two integers in int64's range. Anything else is an error.
 func modulo(lhs, rhs ref.Val) ref.Val {
-	exactly := wholly(func(a, b types.Int) ref.Val { return a.Modulo(b) })
-	return arith(lhs, rhs, exactly, func(lhs, rhs ref.Val) ref.Val {
+	return arith(lhs, rhs, (*number).rem, func(lhs, rhs ref.Val) ref.Val {
 		if x, ok := lhs.(traits.Modder); ok {
 			return x.Modulo(rhs)
 		}

@@ -38,8 +38,8 @@ var replaced = map[string]string{
 }
 
 // growing are those of ours that can make a value which grows; they are handed the meter.
-var growing = map[string]bool{"@add": true, "@sub": true, "@mul": true, "@neg": true, "@double": true, "@string": true,
-	"@bytes": true}
+var growing = map[string]bool{"@add": true, "@sub": true, "@mul": true, "@div": true, "@neg": true, "@double": true,
+	"@string": true, "@bytes": true}
 
 // fault is a reason to refuse a condition, at a node of its tree.
 type fault struct {
@@ -70,6 +70,9 @@ func (r *rewriter) refuse(e ast.Expr, format string, args ...any) {
 	r.faults = append(r.faults, fault{e.ID(), fmt.Sprintf(format, args...)})
 }
 
+// numberTypes are CEL's types of numbers. A comparison with one of them would never hold.
+var numberTypes = []string{"int", "uint", "double"}
+
 func (r *rewriter) visit(e ast.Expr) {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -83,6 +86,10 @@ func (r *rewriter) visit(e ast.Expr) {
 		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "key" &&
 			!slices.Contains(keyFields, sel.FieldName()) {
 			r.refuse(e, "key has no field %q, it has %s", sel.FieldName(), strings.Join(keyFields, " and "))
+		}
+	case ast.IdentKind:
+		if t := r.tree.GetType(e.ID()); t.Kind() == types.TypeKind && slices.Contains(numberTypes, e.AsIdent()) {
+			r.refuse(e, "no number of a call is of type %s; their type is type(1.5)", e.AsIdent())
 		}
 	case ast.ListKind:
 		r.inLoop(e, e.AsList().Size(), func(id int64) ast.Expr {
@@ -190,8 +197,11 @@ func (r *rewriter) call(e ast.Expr) {
 	case strings.HasPrefix(name, "get") && c.IsMemberFunction() && len(args) == 1 && args[0].Kind() != ast.LiteralKind:
 		r.refuse(args[0], "%s() needs a literal time zone: a call must not choose it", name)
 		return
-	case name == operators.Divide && (r.isDouble(args[0]) || r.isDouble(args[1])):
-		r.refuse(e, "decimals have no exact quotient: multiply instead, or divide integers")
+	case name == operators.Divide && !r.isInteger(args[0]) && seldomExact(args[1]):
+		r.refuse(e, "a number divided by this one seldom has an exact quotient: multiply the other side instead")
+		return
+	case name == overloads.TypeConvertType && r.isInteger(args[0]):
+		r.refuse(e, "the numbers of a call have one type, which is type(1.5)")
 		return
 	case name == operators.In && allStrings(args[1]) && r.isText(args[0]):
 		return // CEL looks a text up in a constant list by hash
@@ -307,8 +317,23 @@ func (r *rewriter) wrap(fn string, e ast.Expr) ast.Expr {
 	return r.fac.NewCall(id, fn, e)
 }
 
-func (r *rewriter) isDouble(e ast.Expr) bool {
-	return r.tree.GetType(e.ID()).Kind() == types.DoubleKind
+// isInteger says whether a value is one of CEL's integers, which no number of a call is.
+func (r *rewriter) isInteger(e ast.Expr) bool {
+	k := r.tree.GetType(e.ID()).Kind()
+	return k == types.IntKind || k == types.UintKind
+}
+
+// seldomExact reports whether e is a literal by which few numbers can be divided: one with other prime factors than 2
+// and 5.
+func seldomExact(e ast.Expr) bool {
+	if e.Kind() != ast.LiteralKind {
+		return false
+	}
+	n, ok := asNumber(e.AsLiteral())
+	if !ok || n.Equal(smallNumber(0)) == types.True {
+		return false
+	}
+	return types.IsError(smallNumber(1).quo(n))
 }
 
 func (r *rewriter) isText(e ast.Expr) bool {
