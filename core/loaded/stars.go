@@ -5,18 +5,17 @@ import (
 	"slices"
 
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/config/strict"
 )
 
 // maxStars is how many places are named one by one.
 const maxStars = 10
 
-// loneStars says where a list of tools holds a lone star. Among agents this is everybody, so it is easily taken for every
-// tool; but a tool pattern stays within a segment, and a guard that is meant for all would not run.
+// loneStars says where a list of tools holds a lone star. Among agents this is everybody, so it is easily taken for
+// every tool; but a tool pattern stays within a segment, and a guard that is meant for all would not run.
 func loneStars(cfg *config.Config) []string {
 	var out []string
 	more := 0
-	look := func(pos strict.Pos, what string, tools []string) {
+	look := func(pos config.Pos, what string, tools []string) {
 		switch {
 		case !slices.Contains(tools, "*") || slices.Contains(tools, "**"):
 		case len(out) == maxStars:
@@ -41,7 +40,8 @@ func loneStars(cfg *config.Config) []string {
 		look(a.Pos, "tools of an action", a.Tools)
 	}
 	if more > 0 {
-		out = append(out, fmt.Sprintf("%d more lists of tools hold the pattern *, which matches only tools without a slash", more))
+		out = append(out, fmt.Sprintf("%d more lists of tools hold the pattern *, which matches only tools without a slash",
+			more))
 	}
 	return out
 }

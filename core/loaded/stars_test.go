@@ -20,7 +20,9 @@ func TestLoneStarsAreTold(t *testing.T) {
 		return cfg
 	}
 	told := func(cfg *config.Config) []string {
-		return slices.DeleteFunc(Warnings(cfg), func(s string) bool { return !strings.Contains(s, "only tools without a slash") })
+		return slices.DeleteFunc(Warnings(cfg), func(s string) bool {
+			return !strings.Contains(s, "only tools without a slash")
+		})
 	}
 	for _, tools := range [][]string{nil, {"**"}, {"*", "**"}, {"a/*"}, {"*/read"}} {
 		if got := told(chains(tools...)); len(got) > 0 {

@@ -228,8 +228,8 @@ func multiply(lhs, rhs ref.Val, m *meter) ref.Val {
 	}))
 }
 
-// divide never rounds: a quotient that no decimal is equal to is an error. Two integers of the condition itself, such as
-// sizes, are CEL's.
+// divide never rounds: a quotient that no decimal is equal to is an error. Two integers of the condition itself, such
+// as sizes, are CEL's.
 func divide(lhs, rhs ref.Val, m *meter) ref.Val {
 	return m.number(arith(lhs, rhs, (*number).quo, func(lhs, rhs ref.Val) ref.Val {
 		if x, ok := lhs.(traits.Divider); ok {

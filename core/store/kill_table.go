@@ -125,8 +125,8 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 	return nil
 }
 
-// coversTool reports whether a kill of such tools covers a tool: one that the pattern matches, or one below that. So "*"
-// is every tool.
+// coversTool reports whether a kill of such tools covers a tool: one that the pattern matches, or one below that. So
+// "*" is every tool.
 func coversTool(pattern, tool string) bool {
 	for i := 1; i < len(tool); i++ {
 		if tool[i] == '/' && sdk.MatchGlob(pattern, tool[:i]) {
