@@ -32,6 +32,9 @@ func (s *Service) Events(r *Request, in *wire.EventsRequest) (Stream, error) {
 		closing: func(dst []byte, reason string, _ uint64) []byte {
 			return append(append(append(dst, ": closing "...), reason...), "\n\n"...)
 		},
+		gone: func(dst []byte, last uint64) []byte {
+			return append(strconv.AppendUint(append(dst, ": gone up to "...), last, 10), "\n\n"...)
+		},
 		ends:   killEnds(key, ""),
 		format: eventFormat,
 		want:   func(e *event) bool { return ofAction(e) && key.Sees(e.AgentID) },

@@ -17,6 +17,8 @@ type Log interface {
 	ID() string
 	// Seq is the number of records on disk.
 	Seq() uint64
+	// First is the seq of the first record that retention has not removed; 1 while it has removed none.
+	First() uint64
 	// Tail calls fn with every record on disk from seq on, in order. The bytes are only valid during the call. An error of
 	// fn ends the walk and is returned.
 	Tail(from uint64, fn func(seq uint64, record []byte) error) error
@@ -43,6 +45,9 @@ type subOptions struct {
 	heartbeat time.Duration                                          // a line when nothing was sent for so long; 0 = none
 	beat      func(dst []byte, seq uint64, now time.Time) []byte     // nil = the line of audit_subscribe
 	closing   func(dst []byte, reason string, lastSeq uint64) []byte // nil = a line of JSON; may append nothing
+	// a line that says that retention has removed the records up to lastSeq; the stream goes on. nil = the stream ends
+	// with a line of JSON, and its reader comes back
+	gone func(dst []byte, lastSeq uint64) []byte
 
 	first *wire.SubscribeResponse // the opening answer, nil for none; its FromSeq is filled in
 }
@@ -114,10 +119,15 @@ func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
 			return nil, err
 		}
 	}
+	asked := from
+	from = max(from, h.log.First())
 	if o.first != nil {
 		o.first.FromSeq = from
 	}
 	u := newSubscriber(h, r, o, from, size)
+	if from > asked && o.gone != nil {
+		u.say(o.gone(nil, from-1), from-1)
+	}
 	if err := h.join(u); err != nil {
 		h.leave(r.Key)
 		return nil, err

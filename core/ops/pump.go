@@ -132,6 +132,9 @@ func (p *pump) advance(now time.Time) (busy bool) {
 		if p.work >= turnWork {
 			return errEnough
 		}
+		if seq > p.cursor {
+			p.missAll(seq - 1)
+		}
 		if err := p.look(seq, record); err != nil {
 			return err
 		}
@@ -151,6 +154,20 @@ func (p *pump) advance(now time.Time) (busy bool) {
 		}
 	}
 	return false
+}
+
+// missAll tells all live streams that records up to last are gone before they came to them.
+func (p *pump) missAll(last uint64) {
+	for _, u := range p.subs {
+		if !u.live {
+			continue
+		}
+		u.miss(last)
+		p.call(u)
+		if u.ended() {
+			p.sleep(u)
+		}
+	}
 }
 
 // look takes one record in.
@@ -250,6 +267,14 @@ func (p *pump) read(u *subscriber, now time.Time) (more bool) {
 		err := p.h.log.Tail(u.cursor, func(seq uint64, record []byte) error {
 			if p.work-start >= catchWork || seq >= p.cursor || u.ended() {
 				return errEnough
+			}
+			if seq > u.cursor {
+				u.miss(seq - 1)
+				p.call(u)
+				u.cursor = seq
+				if u.ended() {
+					return errEnough
+				}
 			}
 			if err := p.look(seq, record); err != nil {
 				return err

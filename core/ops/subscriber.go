@@ -26,6 +26,7 @@ const (
 	endLog      = "log_unreadable"
 	endKilled   = "killed"
 	endUnread   = "not_read"
+	endGone     = "gone" // retention has removed what comes next: the last line is a gap, which gives no reason
 )
 
 // subscriber is one open stream.
@@ -51,6 +52,7 @@ type subscriber struct {
 	idle   time.Time // when there was something for it last
 	full   bool      // it has turned a record away
 	reason string    // why it has ended, "" while it has not
+	lost   uint64    // the last record that retention had removed before the stream came to it, 0 for none
 	over   bool      // the closing line is handed out
 	gone   bool      // Close was called
 }
@@ -175,6 +177,9 @@ func (u *subscriber) appendClosing(dst []byte, last uint64) []byte {
 	if u.opt.closing != nil {
 		return u.opt.closing(dst, u.reason, last)
 	}
+	if u.reason == endGone {
+		return gapLine(dst, max(last, u.lost))
+	}
 	return closingLine(dst, u.reason, last)
 }
 
@@ -182,7 +187,7 @@ func (u *subscriber) appendClosing(dst []byte, last uint64) []byte {
 func (u *subscriber) Closing() []byte {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.reason == "" {
+	if u.reason == "" || u.reason == endGone { // what is lost counts from what it has read
 		u.reason = endUnread
 	}
 	u.over = true
@@ -229,6 +234,27 @@ func (u *subscriber) push(e *event, now time.Time) (n int, ok bool) {
 	u.lines = append(u.lines, line{len(u.buf), e.Seq})
 	u.idle = now
 	return len(u.buf) - n, true
+}
+
+// say appends a line that is no record. What it says holds for everything up to seq.
+func (u *subscriber) say(text []byte, seq uint64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.buf = append(u.buf, text...)
+	u.lines = append(u.lines, line{len(u.buf), seq})
+}
+
+// miss tells that retention has removed all records up to last that the stream had not come to yet: in a line where
+// the stream's kind has one, else by its end.
+func (u *subscriber) miss(last uint64) {
+	if u.opt.gone != nil {
+		u.say(u.opt.gone(nil, last), last)
+		return
+	}
+	u.mu.Lock()
+	u.lost = last
+	u.mu.Unlock()
+	u.end(endGone)
 }
 
 // worth reports whether there is enough for its reader to wake at once.
@@ -278,6 +304,13 @@ func heartbeatLine(dst []byte, seq uint64, now time.Time) []byte {
 	o.Str("type", "heartbeat")
 	o.Int("seq", int64(seq))
 	o.Str("timestamp", now.UTC().Format(time.RFC3339Nano))
+	return append(o.Close(), '\n')
+}
+
+func gapLine(dst []byte, last uint64) []byte {
+	o := wire.Object(dst)
+	o.Str("type", "gap")
+	o.Int("last_seq", int64(last))
 	return append(o.Close(), '\n')
 }
 
