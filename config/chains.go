@@ -65,7 +65,7 @@ type ScanStep struct {
 	Use     string    `koanf:"use" req:"true" format:"name" example:"secrets" doc:"Name of a plugin of kind scanner."`
 	Match   ScanMatch `koanf:"match" doc:"Which texts the step sees; all of them if not given."`
 	Timeout Duration  `koanf:"timeout" min:"1ms" max:"60s" example:"50ms" doc:"Time for this step; the plugin's limit, and never more than the budget, if not given."`
-	OnError string    `koanf:"on_error" default:"deny" enum:"deny|abstain" doc:"What happens to the text when the step did not run to its end: deny, or abstain (the other steps decide; the receipt says so)."`
+	OnError string    `koanf:"on_error" default:"deny" enum:"deny|abstain" doc:"What happens to the text when the step did not run to its end: deny, or abstain (the other steps decide; the receipt says so; if none of them looked, the text is denied)."`
 	Mode    string    `koanf:"mode" default:"enforce" enum:"enforce|shadow" doc:"enforce, or shadow: run and recorded, without effect."`
 	Pos     Pos       `koanf:"-"`
 }

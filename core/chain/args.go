@@ -23,10 +23,12 @@ func (a *argScanner) Check(ctx context.Context, c *Call) (sdk.Verdict, error) {
 	}
 	res := a.scan.Run(ctx, &Input{Text: string(c.Args.AppendCanonical(nil)), ToolID: c.ToolID, AgentID: c.AgentID,
 		KeyID: c.KeyID, ContentType: "application/json"})
-	for i := range res.Receipts {
-		if r := &res.Receipts[i]; r.Err != nil && !r.Step.Shadow && r.Step.OnError != sdk.Abstain {
-			return sdk.Verdict{}, fmt.Errorf("the args could not be scanned: %w", r.Err)
-		}
+	if r := lacking(res.Receipts); r != nil {
+		return sdk.Verdict{}, fmt.Errorf("the args could not be scanned: %w", r.Err)
+	}
+	if res.Code == sdk.ReasonScanUnavailable { // no failure: it will be so again
+		return sdk.Verdict{Effect: sdk.Deny, Code: res.Code, Reason: "the args could not be scanned: " + res.Reason,
+			Message: "The arguments could not be checked."}, nil
 	}
 	if res.Outcome == Denied || res.Outcome == Redacted {
 		return sdk.Verdict{Effect: sdk.Deny, Code: res.Code, Reason: "the args hold what outputs may not: " + res.Reason,

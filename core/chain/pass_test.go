@@ -12,6 +12,7 @@ import (
 	"github.com/yett-dev/yett/core/prefilter"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
+	"github.com/yett-dev/yett/sdk/exact"
 )
 
 // asked is a scanner that reports every hit it is given, and counts how often it is called.
@@ -104,5 +105,61 @@ func TestPrepareRefuses(t *testing.T) {
 		Now: steady}
 	if err := c.Prepare(); err == nil {
 		t.Error("an empty trigger was taken")
+	}
+}
+
+// A scanner whose on_error is abstain leaves the text to the others. Where every one that concerns the text failed,
+// nobody has looked at it, and it is not called clean: whole, in a stream, and as arguments of a call.
+func TestSomebodyMustHaveLooked(t *testing.T) {
+	fails := func(onError sdk.Effect) chain.ScanStep {
+		return chain.ScanStep{Name: "fails", OnError: onError, Scanner: &asked{err: errors.New("trap")}}
+	}
+	looks := chain.ScanStep{Name: "looks", OnError: sdk.Deny, Scanner: &asked{}}
+	elsewhere, shadow := looks, looks
+	elsewhere.Match.Tools, shadow.Shadow = []string{"other/**"}, true
+	for name, c := range map[string]struct {
+		steps []chain.ScanStep
+		clean bool
+	}{
+		"alone":                {[]chain.ScanStep{fails(sdk.Abstain)}, false},
+		"two of them":          {[]chain.ScanStep{fails(sdk.Abstain), fails(sdk.Abstain)}, false},
+		"beside one elsewhere": {[]chain.ScanStep{fails(sdk.Abstain), elsewhere}, false},
+		"beside a shadow":      {[]chain.ScanStep{shadow, fails(sdk.Abstain)}, false},
+		"beside one":           {[]chain.ScanStep{fails(sdk.Abstain), looks}, true},
+		"required":             {[]chain.ScanStep{fails(sdk.Deny), looks}, false},
+	} {
+		scan := triggered(t, c.steps...)
+		in := &chain.Input{Text: "text", ToolID: "files/read"}
+		if res := scan.Run(context.Background(), in); (res.Outcome == chain.Pass) != c.clean {
+			t.Errorf("%s: %s %s", name, res.Outcome, res.Reason)
+		}
+		in.Text = ""
+		_, res := scan.NewStream(in, 1<<20).Next(context.Background(), "text", true)
+		if (res.Outcome == chain.Pass) != c.clean {
+			t.Errorf("%s, a stream: %s %s", name, res.Outcome, res.Reason)
+		}
+		var doc exact.Doc
+		if err := doc.Parse(`{"a":"text"}`, exact.DefaultLimits); err != nil {
+			t.Fatal(err)
+		}
+		call := &chain.Call{ToolID: "files/read", Args: doc.Root()}
+		if v, err := chain.ScanArgs(scan, permits{}).Check(context.Background(), call); (err == nil) != c.clean {
+			t.Errorf("%s, args: %v %v", name, v, err)
+		}
+	}
+}
+
+// Arguments that no scanner is there for are not those that a scanner objects to.
+func TestArgsThatNobodyScans(t *testing.T) {
+	scan := triggered(t, chain.ScanStep{Name: "s", OnError: sdk.Deny, Scanner: &asked{},
+		Match: chain.Match{Tools: []string{"other/**"}}})
+	var doc exact.Doc
+	if err := doc.Parse(`{"a":"text"}`, exact.DefaultLimits); err != nil {
+		t.Fatal(err)
+	}
+	v, err := chain.ScanArgs(scan, permits{}).Check(context.Background(), &chain.Call{ToolID: "x", Args: doc.Root()})
+	if err != nil || v.Effect != sdk.Deny || v.Code != sdk.ReasonScanUnavailable ||
+		!strings.HasPrefix(v.Reason, "the args could not be scanned: no scanner is configured") {
+		t.Errorf("%+v, %v", v, err)
 	}
 }

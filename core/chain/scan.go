@@ -124,7 +124,6 @@ type ScanResult struct {
 func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	end := c.Now().Add(c.Budget)
 	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
-	var failed *Receipt
 	concerned := false // an enforcing step has looked at the text, or failed to
 	rs := c.read(in.Text)
 	defer c.done(rs)
@@ -142,10 +141,8 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 		}
 		concerned = concerned || rec.Outcome != "skipped"
 		res.Findings = append(res.Findings, found...)
-		if rec.Err != nil && s.OnError != sdk.Abstain && failed == nil {
-			failed = &res.Receipts[len(res.Receipts)-1]
-		}
 	}
+	failed := lacking(res.Receipts)
 	res.Findings = c.judge(in, res.Findings)
 	res.Shadow = c.judge(in, res.Shadow)
 	switch {
@@ -161,6 +158,28 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 		c.applyFindings(&res, in)
 	}
 	return res
+}
+
+// lacking is the failure of a scan after which nothing may be called clean, nil if there is none: that of a step whose
+// on_error is deny, or, where every enforcing step failed that the text concerns, of any. A step that abstains leaves
+// the text to the others, so one of them must have looked.
+func lacking(rs []Receipt) (failed *Receipt) {
+	looked := false
+	for i := range rs {
+		switch r := &rs[i]; {
+		case r.Step.Shadow || r.Outcome == "skipped":
+		case r.Err == nil:
+			looked = true
+		case r.Step.OnError != sdk.Abstain:
+			return r
+		case failed == nil:
+			failed = r
+		}
+	}
+	if looked {
+		return nil
+	}
+	return failed
 }
 
 func (r *ScanResult) deny(code, reason string) {

@@ -193,7 +193,7 @@ func (s *Stream) trim(res *StreamResult) {
 	}
 }
 
-// scanAll has every step look at what it can settle now, in each layer. It gives the receipt of the first failure that
+// scanAll has every step look at what it can settle now, in each layer. It gives the receipt of a failure that
 // denies.
 func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Receipt {
 	end := s.c.Now().Add(s.c.Budget)
@@ -223,12 +223,7 @@ func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Re
 		}
 	}
 	s.giveShadow(final, res)
-	for i := range res.Receipts {
-		if step := &s.c.Steps[i]; res.Receipts[i].Err != nil && !step.Shadow && step.OnError != sdk.Abstain {
-			return &res.Receipts[i]
-		}
-	}
-	return nil
+	return lacking(res.Receipts)
 }
 
 // giveShadow gives the findings of shadow steps once no layer can give them again.

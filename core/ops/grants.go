@@ -149,7 +149,11 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	defer s.pages.leave()
 	out, size := &wire.GrantListResponse{OK: true}, 0
 	now := s.set.Now()
-	err = s.set.Store.Grants(in.Cursor, func(g *store.Grant) bool {
+	after, err := s.pages.place("grants", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	err = s.set.Store.Grants(after, func(g *store.Grant) bool {
 		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) ||
 			in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) ||
 			!in.IncludeExpired && g.Status(now) != "live" {
@@ -157,7 +161,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 		}
 		if size += len(g.ArgsMatch) + len(g.Note) + memberBytes/4; len(out.Grants) == limit ||
 			len(out.Grants) > 0 && size > pageBytes {
-			out.NextCursor = out.Grants[len(out.Grants)-1].ID
+			out.NextCursor = s.pages.cursor("grants", out.Grants[len(out.Grants)-1].ID)
 			return false
 		}
 		out.Grants = append(out.Grants, s.grant(g))

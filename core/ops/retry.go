@@ -22,7 +22,7 @@ func retryIn(d *wire.AuthorizeResponse, limit time.Duration, rows []chain.Row) {
 		}
 	}
 	switch {
-	case after < 0:
+	case after < 0, d.ReasonCode == sdk.ReasonScanUnavailable: // args that no scanner can look at
 		d.Retry = &wire.Retry{Class: "never"}
 	case after > 0:
 		d.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)

@@ -222,9 +222,18 @@ func TestStandingGrantsOverTheTable(t *testing.T) {
 		strings.Contains(list, wide) {
 		t.Errorf("the list: %s", list)
 	}
-	if list := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`); !strings.Contains(list,
-		`"next_cursor":"stg_`) {
-		t.Errorf("the first page of all: %s", list)
+	first := b.must(boss.Value, "standing_grant_list", `{"include_expired":true,"limit":2}`)
+	next := fmt.Sprintf(`{"include_expired":true,"limit":2,"cursor":%q}`, member(first, "next_cursor"))
+	if second := b.must(boss.Value, "standing_grant_list", next); !strings.Contains(second, wide) ||
+		strings.Contains(second, session) {
+		t.Errorf("the second page of all: %s\nbehind %s", second, first)
+	}
+	for _, cursor := range []string{"zzz", session} {
+		b.fails(boss.Value, "standing_grant_list", fmt.Sprintf(`{"cursor":%q}`, cursor), "invalid_field")
+	}
+	for _, empty := range []string{"session_id", "policy_version", "rule_id", "step", "args_match"} {
+		b.fails(boss.Value, "standing_grant_add",
+			fmt.Sprintf(`{"agent_id":"bot","tool_pattern":"defer","ttl_seconds":60,%q:""}`, empty), "invalid_field")
 	}
 	b.must(boss.Value, "standing_grant_revoke", fmt.Sprintf(`{"grant_id":%q}`, session))
 	b.decides(k.Value, `,"session_id":"s"`, "DEFER TEST")

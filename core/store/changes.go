@@ -108,6 +108,9 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	c.wasView = view
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
 	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
+	if v := c.Defers; v != nil { // a PERMIT of the call as it is now is under this rule
+		d.RuleID, d.Code, d.Reason = v.RuleID, v.Code, v.Reason
+	}
 	d.Signed = nil
 	d.Hidden = Hidden{}
 	d.Changes++
@@ -128,6 +131,7 @@ func (d *Defer) unchange(was *Defer) {
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall,
 		was.DigestOnly
 	d.Changes, d.Approval, d.Hidden = was.Changes, was.Approval, was.Hidden
+	d.RuleID, d.Code, d.Reason = was.RuleID, was.Code, was.Reason
 }
 
 // ApprovalToken is what answers the action. It is another one each time that approvers change its params.

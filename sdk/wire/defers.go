@@ -22,7 +22,7 @@ type ApproveRequest struct {
 type ApproveGrant struct {
 	TTLSeconds int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
 	MaxUses    int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
-	SessionID  string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
+	SessionID  string `json:"session_id,omitempty" yett:"name,filled" doc:"Only calls of this session."`
 }
 
 // ApproveResponse says where the deferred call stands now.

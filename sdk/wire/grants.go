@@ -6,11 +6,11 @@ type GrantAddRequest struct {
 	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"A pattern of tools. * matches within one segment between slashes, and ** matches across segments."`
 	TTLSeconds    int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
 	MaxUses       int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
-	SessionID     string `json:"session_id,omitempty" yett:"name" doc:"Only calls of this session."`
-	PolicyVersion string `json:"policy_version,omitempty" yett:"name" doc:"The grant is valid only while this policy version is in force."`
-	RuleID        string `json:"rule_id,omitempty" yett:"name" doc:"Only calls that this rule defers and nothing else defers. Without step, the rule may be in any step."`
-	Step          string `json:"step,omitempty" yett:"name" doc:"Only the rule of this step. It needs rule_id."`
-	ArgsMatch     string `json:"args_match,omitempty" doc:"A CEL condition on the call. If it fails with an error, it does not match. At most 2048 bytes."`
+	SessionID     string `json:"session_id,omitempty" yett:"name,filled" doc:"Only calls of this session."`
+	PolicyVersion string `json:"policy_version,omitempty" yett:"name,filled" doc:"The grant is valid only while this policy version is in force."`
+	RuleID        string `json:"rule_id,omitempty" yett:"name,filled" doc:"Only calls that this rule defers and nothing else defers. Without step, the rule may be in any step."`
+	Step          string `json:"step,omitempty" yett:"name,filled" doc:"Only the rule of this step. It needs rule_id."`
+	ArgsMatch     string `json:"args_match,omitempty" yett:"filled" doc:"A CEL condition on the call. If it fails with an error, it does not match. At most 2048 bytes."`
 	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note. The issuer is the key."`
 	Note          string `json:"note,omitempty" doc:"A note on the reason, at most 1024 bytes."`
 }

@@ -31,6 +31,7 @@ type field struct {
 	index    int
 	required bool
 	isName   bool
+	filled   bool // a text that is empty is refused: it would be taken for one that is not there
 	anyKind  bool // an exact.Value that need not be an object
 }
 
@@ -54,7 +55,7 @@ func planOf(t reflect.Type) []field {
 			continue // never from a body: see DecodeParams
 		}
 		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"),
-			slices.Contains(rules, "any")})
+			slices.Contains(rules, "filled"), slices.Contains(rules, "any")})
 	}
 	plans.Store(t, plan)
 	return plan
@@ -105,6 +106,10 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 			return wrong("a string")
 		}
 		s := m.Own()
+		if f.filled && s == "" {
+			return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s is empty: leave it out if it is not to limit anything",
+				f.name)
+		}
 		if f.isName {
 			if err := CheckName(f.name, s, nameMax, f.required); err != nil {
 				return err
