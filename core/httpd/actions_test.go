@@ -9,6 +9,7 @@ import (
 )
 
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	for _, c := range []struct{ method, path, allow string }{
@@ -62,6 +63,7 @@ func FuzzRouter(f *testing.F) {
 }
 
 func TestOpenPages(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	for path, want := range map[string]string{"/health": `{"status":"healthy"}`, "/v1/health": `{"status":"healthy"}`,
 		"/ready": `{"status":"ready"}`, "/healthz": `{"status":"ok"}`} {
@@ -92,6 +94,7 @@ func TestOpenPages(t *testing.T) {
 }
 
 func TestActionsOverHTTP(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent, boss := g.key("agent", "authorize"), g.key("boss", "approve")
 	a := g.send(agent, "POST", "/v1/actions", `{"agent_id": "a", "tool": "defer", "operation": "get", "params": {"n": 1.0, "u": "\u00e9"}, "context": {}, "extra": 1}`)
@@ -135,6 +138,7 @@ func TestActionsOverHTTP(t *testing.T) {
 }
 
 func TestListOverHTTP(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	if a := g.send(agent, "GET", "/v1/actions?limit=20&offset=0", ""); a.StatusCode != 200 || a.body != "[]" ||
@@ -173,6 +177,7 @@ func TestListOverHTTP(t *testing.T) {
 }
 
 func TestGETWithABodyIsNeverASecondRequest(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	a := g.send(agent, "GET", "/v1/actions", `{"limit":1}`)
@@ -182,6 +187,7 @@ func TestGETWithABodyIsNeverASecondRequest(t *testing.T) {
 }
 
 func TestEvaluateIsAlways200(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, func(s *Settings) { s.Server.DenyStatus = 403 })
 	agent := g.key("agent", "authorize")
 	for _, path := range []string{"/v1/evaluate", "/v1/evaluate?deny_status=403"} {
@@ -198,6 +204,7 @@ func TestEvaluateIsAlways200(t *testing.T) {
 
 // TestRetryAfterOfADecision: a proxy reads from the header when asking again can help, whatever the status is.
 func TestRetryAfterOfADecision(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	for _, c := range []struct{ tool, want string }{{"backoff", "30"}, {"broken", "1"}, {"deny", ""}, {"defer", ""},
@@ -216,6 +223,7 @@ func TestRetryAfterOfADecision(t *testing.T) {
 }
 
 func TestIdempotencyKeysOverHTTP(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	agent := g.key("agent", "authorize")
 	ids := map[any]bool{}
@@ -231,6 +239,7 @@ func TestIdempotencyKeysOverHTTP(t *testing.T) {
 }
 
 func TestGenericRowsTakeTheirQuery(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	ops := g.key("ops", "approve", "grants", "kill", "audit")
 	for _, path := range []string{"/v1/approvals?limit=5&agent_id=a", "/v1/grants?include_expired=true&limit=2",
@@ -246,6 +255,7 @@ func TestGenericRowsTakeTheirQuery(t *testing.T) {
 
 // TestReadyBesidePlugins: a plugin that is down is said, and does not make the gateway unready.
 func TestReadyBesidePlugins(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, func(s *Settings) {
 		s.Ready = func() []Part {
 			return []Part{{Name: "store", OK: true}, {Name: "plugin x", Detail: "why", State: "backoff", Beside: true}}

@@ -15,7 +15,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"github.com/yett-dev/yett/config"
-	"github.com/yett-dev/yett/core/testkit"
+	"github.com/yett-dev/yett/core/testkit/limits"
 )
 
 // talk is one connection on which a test writes bytes and reads answers.
@@ -352,8 +352,10 @@ func TestAnswersThatNobodyReadsAreBounded(t *testing.T) {
 // until waits for something that another goroutine does.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !ok(); runtime.Gosched() {
-		if time.Now().After(deadline) {
+	tick := time.NewTicker(100 * time.Microsecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(time.Minute); !ok(); {
+		if at := <-tick.C; at.After(deadline) {
 			t.Fatal("not within a minute: " + what)
 		}
 	}
@@ -407,7 +409,7 @@ func TestPeerBehindATrustedProxyIsTheClient(t *testing.T) {
 		proxies []string
 		want    string
 	}{{nil, "10.0.0.1:7"}, {[]string{"10.0.0.0/8"}, "198.51.100.7"}, {[]string{"127.0.0.0/8"}, "10.0.0.1:7"}} {
-		s := New(Settings{Server: config.Server{TrustedProxies: c.proxies}, Limits: testkit.Limits(t)})
+		s := New(Settings{Server: config.Server{TrustedProxies: c.proxies}, Limits: limits.Default(t)})
 		var req fasthttp.Request
 		req.Header.Add("X-Forwarded-For", "203.0.113.1, 198.51.100.7")
 		var ctx fasthttp.RequestCtx

@@ -16,6 +16,7 @@ import (
 // TestNobodyKeepsAServerUp has clients that send nothing, or a part, while the server goes down: it ends, and who has
 // sent a part is told why.
 func TestNobodyKeepsAServerUp(t *testing.T) {
+	t.Parallel()
 	whole := func(key string) string {
 		return fmt.Sprintf("POST /v1/authorize HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: "+
 			"application/json\r\nContent-Length: 40\r\n\r\n{", key)
@@ -37,6 +38,8 @@ func TestNobodyKeepsAServerUp(t *testing.T) {
 		{name: "a part of a handshake", tls: true, send: func(string) string { return "\x16\x03\x01" }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+
 			const hour = config.Duration(time.Hour)
 			g := newGate(t, func(s *Settings) {
 				s.Limits.Idle, s.Limits.FirstByte, s.Limits.HeaderRead, s.Limits.WholeRead =

@@ -10,6 +10,7 @@ import (
 // A request that no strict parser takes is 400 and ends the connection, also where its head alone would have been
 // refused.
 func TestFaultsOfABodyOutrankItsHead(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	for name, body := range map[string]string{
 		"a chunk that ends with a bare CR": "5\r\r;ABCD\r\n34\r\nE\r\n0\r\n\r\n",
@@ -37,6 +38,7 @@ func TestFaultsOfABodyOutrankItsHead(t *testing.T) {
 
 // No error quotes an API key, wherever it stood in the request.
 func TestErrorsQuoteNoKey(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, nil)
 	key, leaked := g.key("operator", "kill", "authorize"), g.key("leaked", "authorize")
 	for _, body := range []string{fmt.Sprintf(`{"scope":%q}`, leaked),

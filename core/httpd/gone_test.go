@@ -10,6 +10,7 @@ import (
 
 // TestGone: a client that has closed is noticed without reading, one that only waits is not taken for gone.
 func TestGone(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

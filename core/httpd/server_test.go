@@ -19,7 +19,7 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
-	"github.com/yett-dev/yett/core/testkit"
+	"github.com/yett-dev/yett/core/testkit/limits"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -125,7 +125,7 @@ func newGate(t testing.TB, change func(*Settings)) *gate {
 	set := Settings{Service: g.svc, Ready: func() []Part {
 		return []Part{{Name: "store", OK: true}}
 	}, Now: time.Now, NewID: func() string { return "req_made" }, Version: "1",
-		Server: config.Server{DenyStatus: 200}, Limits: testkit.Limits(t), look: time.Hour, Timeout: time.Minute,
+		Server: config.Server{DenyStatus: 200}, Limits: limits.Default(t), look: time.Hour, Timeout: time.Minute,
 		Flight: g.flight, Log: t.Logf}
 	set.Limits.Connections, set.Limits.InFlight = 100, 100
 	if change != nil {

@@ -100,7 +100,11 @@ func TestKillIsAnsweredWhileAllPlacesAreBusy(t *testing.T) {
 			agent, boss := g.key("agent", "authorize"), g.key("boss", "kill", "approve", "grants")
 			token, _ := g.send(agent, "POST", "/v1/authorize", `{"agent_id":"a","tool_id":"defer"}`).m["defer_token"].(string)
 			until(t, "the answered call has ended", func() bool { return g.server.inFlight.Size() == 0 })
-			http.DefaultClient.CloseIdleConnections()
+			until(t, "its connection has ended", func() bool {
+				http.DefaultClient.CloseIdleConnections() // of no effect until the client knows that its answer is read
+				open, _, _, _ := g.server.door.Counts()
+				return open == 0
+			})
 			for range 4 {
 				g.talk().ask(agent, "POST", "/v1/defer/status", `{"token":"`+token+`","wait_seconds":50}`)
 			}

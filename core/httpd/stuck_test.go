@@ -38,8 +38,12 @@ func (a *aloft) Leave(g uint32) {
 // A client that reads no answers is cut off by a kill: it does not find PERMITs when it reads after the kill was
 // answered.
 func TestKillCutsAnswersThatNobodyReads(t *testing.T) {
+	t.Parallel()
 	for name, secure := range map[string]bool{"in clear": false, "over TLS": true} {
-		t.Run(name, func(t *testing.T) { killCuts(t, secure) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killCuts(t, secure)
+		})
 	}
 }
 

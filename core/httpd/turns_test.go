@@ -14,6 +14,7 @@ import (
 // A call whose key has every turn is refused when its time is over, and no kill waits for it meanwhile: it does not
 // count as one that may still be permitted. Another key's calls and kills find a turn, or need none.
 func TestCallsWaitForTheirKeysTurns(t *testing.T) {
+	t.Parallel()
 	g := newGate(t, func(s *Settings) { s.Timeout = 2 * time.Second })
 	greedy, other := g.key("greedy", "authorize", "kill"), g.key("other", "authorize")
 	key, err := g.svc.Authenticate("Bearer " + greedy)

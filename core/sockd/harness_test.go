@@ -24,12 +24,19 @@ import (
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/testkit"
+	"github.com/yett-dev/yett/core/testkit/limits"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := testkit.InMemory(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of these tests; a hang fails the test instead of stopping it.
 const patience = 20 * time.Second
@@ -157,7 +164,7 @@ func newRig(t testing.TB, change func(r *rig, set *Settings)) *rig {
 		r.gate = &gated{Store: s}
 		return r.gate
 	})
-	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), Limits: testkit.Limits(t),
+	r.set = Settings{Service: r.svc, Table: r.table(), Path: filepath.Join(shortDir(t), "s"), Limits: limits.Default(t),
 		look: time.Hour, Timeout: time.Minute, Now: time.Now, NewID: func() string {
 			return "soc_1"
 		}, Version: "1.2.3", Features: []string{"govern-half-close"},

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 const subscribed = `{"subscribed":true,"from_seq":1}`
@@ -208,6 +210,7 @@ func TestNoLongLineIsCut(t *testing.T) {
 // TestProgressIsNotStuck: a subscriber that takes longer than Stuck for what it was sent, but goes on reading, is no
 // less served.
 func TestProgressIsNotStuck(t *testing.T) {
+	testkit.Long(t, "a reader that takes six seconds")
 	r := newRig(t, func(_ *rig, set *Settings) { set.Stuck = 5 * time.Second })
 	c := r.as(r.key("auditor", "audit").Value)
 	c.ask(`{"type":"lines"}`)

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // The service with real processes.
@@ -44,8 +46,8 @@ func TestServiceOfProcesses(t *testing.T) {
 	set := quick("echo", Command{Pipe: true})
 	set.Probe = asksBack
 	s := Supervise(set)
-	last := 0
-	for range 10 {
+	last, rounds := 0, testkit.Rounds(10, 2)
+	for range rounds {
 		p, err := s.Wait(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +68,7 @@ func TestServiceOfProcesses(t *testing.T) {
 	if _, err := s.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if v := s.State(); v.Starts != 11 || v.Crashes != 10 {
+	if v := s.State(); v.Starts != uint64(rounds)+1 || v.Crashes != rounds {
 		t.Errorf("%+v", v)
 	}
 	ends := make(chan error, 1)

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/intruder"
 	"golang.org/x/sys/unix"
 )
@@ -339,6 +340,10 @@ func TestWatched(t *testing.T) {
 	}
 	if raceEnabled {
 		delete(over, "maps") // the race detector needs more private memory than can be limited
+	}
+	if testkit.Quick() { // these write for seconds
+		delete(over, "fills-hidden")
+		delete(over, "litters")
 	}
 	for mode, want := range over {
 		t.Run(mode, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // abandoned makes a directory whose owner is dead, for all that anybody can tell: the kernel lets go of its lock then.
@@ -159,7 +161,7 @@ func TestSweepBesideMaking(t *testing.T) {
 	}
 	for range 4 {
 		makers.Go(func() {
-			for range 100 {
+			for range testkit.Rounds(100, 10) {
 				path, err := MakeDir("plugin", nil)
 				if err != nil {
 					t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func init() {
@@ -55,6 +56,7 @@ func removeNested() {
 // TestDiskIsMeasured: limits.disk holds for a process that hides files from the gateway, and one that makes measuring
 // long is ended too.
 func TestDiskIsMeasured(t *testing.T) {
+	testkit.Long(t, "processes that fill their directory")
 	closed := "its working directory has a directory that the gateway cannot read, so limits.disk cannot be measured"
 	if os.Geteuid() == 0 {
 		closed = "limited to 32 MiB (limits.disk)" // root reads it
@@ -147,6 +149,7 @@ func TestDiskWaitsForNobody(t *testing.T) {
 // TestRemoveNested: a directory goes at its process's end however deep directories are nested in it, and takes few
 // descriptors for that.
 func TestRemoveNested(t *testing.T) {
+	testkit.Long(t, "thousands of directories in each other")
 	t.Setenv("TMPDIR", t.TempDir())
 	if said := runs(t, nil, "removes"); said != "false" {
 		t.Errorf("is it still there: %s", said)

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 func TestEnds(t *testing.T) {
@@ -32,6 +34,9 @@ func TestEnds(t *testing.T) {
 		"filled": {4, "", CauseExited, "ended with exit status 4: write file: file too large"},
 		"cpu":    {-1, "SIGKILL", CauseCPU, "used up its processor time of 1 s"},
 	} {
+		if mode == "cpu" && testkit.Quick() {
+			continue // it burns a second of processor time
+		}
 		t.Run(mode, func(t *testing.T) {
 			l := Limits{FileSize: 1000}
 			if mode == "cpu" {
@@ -63,6 +68,7 @@ func TestMemoryIsItsOwn(t *testing.T) {
 }
 
 func TestMemory(t *testing.T) {
+	testkit.Long(t, "processes that take all the memory they may")
 	const mode = `x=0123456789; while :; do x=$x$x; done`
 	p := begins(t, Command{Path: "/bin/sh", Digest: fileDigest(t, "/bin/sh"), Args: []string{"-c", mode},
 		Limits: Limits{Memory: 64 << 20, CPU: 30 * time.Second}})
