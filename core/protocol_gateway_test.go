@@ -41,15 +41,6 @@ type stage struct {
 	once sync.Once
 }
 
-// moduleCache is a directory for compiled modules, which gateways one after another use.
-func moduleCache(t *testing.T) string {
-	dir := filepath.Join(t.TempDir(), "modules")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
 // newStage starts one. The modules are compiled once, into cache.
 func newStage(t *testing.T, cache string) *stage {
 	t.Helper()

@@ -40,7 +40,6 @@ func rpcNumber(c sdk.Code) int {
 
 // TestVectors runs sdk/testdata/vectors against a gateway, each file and each way of sending it on a fresh one.
 func TestVectors(t *testing.T) {
-	cache := moduleCache(t)
 	files, stages := readVectors(t), 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		for _, way := range []string{wayHTTP, wayFlat, wayRPC} {
@@ -51,7 +50,7 @@ func TestVectors(t *testing.T) {
 			if stages++; !testkit.Every(stages-1, 3) {
 				continue
 			}
-			s := newStage(t, cache)
+			s := newStage(t, compiled)
 			for _, c := range cases {
 				t.Run(name+"/"+way+"/"+c.Name, func(t *testing.T) { s.play(t, files[name], c, way) })
 			}
@@ -216,7 +215,7 @@ func TestProtocol(t *testing.T) {
 	checkExamples(t, parts)
 	checkCodes(t, string(raw))
 	tables := &fieldTables{at: map[reflect.Type]string{}}
-	p := &performer{stage: newStage(t, moduleCache(t)),
+	p := &performer{stage: newStage(t, compiled),
 		vars: map[string]string{"SECRET": "gh" + "p_x7Kq2mV9tR4wZ1nB8cY5" + "dL3fH6jP0sGaT2uE"}}
 	var fresh strings.Builder
 	for _, c := range parts {

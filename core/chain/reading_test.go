@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
@@ -267,7 +268,7 @@ func checkHidden(t testing.TB, c *chain.ScanChain, seed uint64) {
 
 func TestHiddenSecretsAreFound(t *testing.T) {
 	c := tokenChain(t)
-	for seed := range uint64(3000) {
+	for seed := range uint64(testkit.Rounds(3000, 400)) {
 		checkHidden(t, c, seed)
 	}
 }

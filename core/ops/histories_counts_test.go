@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // counted is a grant whose uses are counted from outside.
@@ -130,7 +131,7 @@ func grantsOff(w *world, grants int) (calls int, wrong string) {
 }
 
 func TestGrantsAreNeverOverspent(t *testing.T) {
-	grants := full(100, 10_000)
+	grants := testkit.Rounds(full(100, 10_000), 20)
 	began := time.Now()
 	calls, wrong := grantsOff(newWorld(t), grants)
 	if wrong != "" {
@@ -228,7 +229,7 @@ func (w *world) race(n int, run func(i int)) {
 func TestADeferHasExactlyOneWinner(t *testing.T) {
 	w := newWorld(t)
 	p := newPeople(w)
-	ends, races := map[string]int{}, full(300, 5_000)
+	ends, races := map[string]int{}, testkit.Rounds(full(300, 5_000), 60)
 	began := time.Now()
 	for n := 0; n < races || len(ends) < 3 && n < patience*races; n++ { // chance may withhold an end from any number
 		winner, told := winnersOf(w, p, n)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -154,7 +155,7 @@ const forever = 1 << 30 // more lines than there are: reads to the end
 // of them got, put together, is the log from its start: in order, nothing twice within a stream, nothing missing.
 func TestMissesNothing(t *testing.T) {
 	r := newStreamRig(t, 100)
-	records, readers := 4000, 12
+	records, readers := testkit.Rounds(4000, 800), 12
 	auditor := r.key("auditor", []string{"audit"})
 	var end atomic.Uint64 // the log's last record, once it is known
 	var writers, wg sync.WaitGroup

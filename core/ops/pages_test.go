@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -61,6 +62,7 @@ const large = 900 << 10
 
 // 18 calls that are nearly as large as a call may be: the list is short, and each can be had whole.
 func TestListsOfLargeCallsAreShort(t *testing.T) {
+	testkit.Long(t, "calls of many megabytes")
 	s := newStage(t)
 	agent, boss := s.key("agent", "agent"), s.key("boss", "approver")
 	arg := strings.Repeat("x", large)
@@ -146,6 +148,7 @@ func TestPagesAreCompleteUnderInserts(t *testing.T) {
 }
 
 func TestKillsHavePages(t *testing.T) {
+	testkit.Long(t, "a thousand kills")
 	s := newStage(t)
 	all := s.key("ops", "operator")
 	for i := range 1030 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -145,7 +146,7 @@ func raceBench(t *testing.T, wrap func(ops.Store) ops.Store) (b *bench, agent *o
 func TestOneWinnerOfADefer(t *testing.T) {
 	b, agent, bosses := raceBench(t, nil)
 	ends := map[string]int{}
-	for n := range full(500, 5_000) {
+	for n := range testkit.Rounds(full(500, 5_000), 100) {
 		h := deferHistory(b, agent, bosses, n)
 		resolved, permits := winners(h)
 		if resolved > 1 || permits > 1 || !linearizable(deferLife, "pending", h) {

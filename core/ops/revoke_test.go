@@ -10,6 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // life is one key's life as its users saw it.
@@ -206,7 +207,7 @@ func keyHistory(b *bench, n int) []event {
 
 func TestKeyHistoriesAreLinearizable(t *testing.T) {
 	b := newBench(t, nil)
-	for n := range full(100, 5_000) {
+	for n := range testkit.Rounds(full(100, 5_000), 20) {
 		if h := keyHistory(b, n); !linearizable(keyLife, "none", h) {
 			t.Fatalf("history %d has no order: %+v", n, h)
 		}

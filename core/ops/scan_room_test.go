@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -141,6 +142,7 @@ func heap() int64 {
 
 // What is counted is what is held: at the limit the heap has grown by the limit, and not by a multiple of it.
 func TestScanStreamMemoryIsTheHeaps(t *testing.T) {
+	testkit.Long(t, "streams of 48 MiB")
 	const memory = 48 << 20
 	b, _ := scanBenchOf(t, scanRoom{perKey: 1000, held: 64, memory: memory},
 		abi.StreamStateful, bang{})

@@ -15,6 +15,7 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -313,7 +314,7 @@ func TestScanStreamRaces(t *testing.T) {
 	wait := bang{entered: make(chan struct{}), wait: make(chan struct{})}
 	b, _ := scanBench(t, abi.StreamStateful, wait)
 	key := b.newKey("k", "agent")
-	for round := range full(10, 100) {
+	for round := range testkit.Rounds(full(10, 100), 2) {
 		var wg sync.WaitGroup
 		got := make([]string, 8)
 		for i := range got {

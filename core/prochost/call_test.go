@@ -15,6 +15,7 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 	"golang.org/x/sys/unix"
@@ -76,6 +77,9 @@ func wantNothing(t *testing.T, v sdk.Verdict, err error) {
 
 func modes(t *testing.T, f func(t *testing.T, mode string)) {
 	for _, mode := range []string{"stock", "stock-unary"} {
+		if testkit.Quick() && mode != "stock" {
+			continue
+		}
 		t.Run(mode, func(t *testing.T) { f(t, mode) })
 	}
 }

@@ -121,7 +121,10 @@ func manyNames(n, length int) string {
 func TestNoConditionMakesMuch(t *testing.T) {
 	const most = 16 * maxMade // what is made, what CEL makes of it beside, and the numbers of the call that are read
 	failed := 0
-	for _, when := range hostile() {
+	for i, when := range hostile() {
+		if testkit.Quick() && i%5 != 0 {
+			continue
+		}
 		c, faults := compileCondition(when)
 		if len(faults) > 0 {
 			t.Fatalf("%.100s: %s", when, faults[0].Msg)
@@ -144,7 +147,7 @@ func TestNoConditionMakesMuch(t *testing.T) {
 			}
 		}
 	}
-	if failed < 10 || failed < 40 && testkit.Every(1, 2) {
+	if failed < testkit.Rounds(10, 2) || failed < 40 && testkit.Every(1, 2) {
 		t.Errorf("%d evaluations ran into the bound: the conditions are not hostile", failed)
 	}
 }

@@ -97,7 +97,7 @@ func overIt(s *Store, base *vfs.MemFS, j *journal) error {
 func TestEveryWriteFailingOnce(t *testing.T) {
 	step := int64(1)
 	if testing.Short() || !testkit.Every(1, 2) {
-		step = 7
+		step = int64(testkit.Rounds(7, 29))
 	}
 	for _, clients := range []int{1, 4} {
 		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) {

@@ -228,6 +228,7 @@ func TestCompileBound(t *testing.T) {
 
 // TestOnceSlow offers the modules that were let in once and took up to 30 seconds to compile.
 func TestOnceSlow(t *testing.T) {
+	testkit.Long(t, "what once took half a minute to compile")
 	for _, c := range []struct {
 		name string
 		wasm []byte

@@ -3,6 +3,8 @@ package check
 import (
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // labelsOf is a table that names every label of so many open blocks.
@@ -32,6 +34,7 @@ func raise(n int) (b []byte) {
 // TestLabelsAreCharged has code that is nothing but labels, and code that moves values from place to place at each of
 // them, pay for that: no instruction shows it.
 func TestLabelsAreCharged(t *testing.T) {
+	testkit.Long(t, "functions of thousands of labels")
 	const turns = 100
 	never := func(body []byte) []byte { return cat(op(opLocalGet, 1), []byte{opIf, 0x40}, body, []byte{opEnd}) }
 	var chain []byte // of branches, none of which is taken

@@ -17,6 +17,7 @@ import (
 
 	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -269,6 +270,9 @@ func TestAdmissionProcessEnds(t *testing.T) {
 		"notes":      {refused, true, "notes", AdmitLimits{}, false},
 	} {
 		t.Run(mode, func(t *testing.T) {
+			if testkit.Quick() && (mode == "mute" || mode == "spin") {
+				return // they use up seconds
+			}
 			if c.memory && raceDetector {
 				return // the race detector cannot live under a limit, and without one this mode takes all there is
 			}

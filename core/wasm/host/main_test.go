@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +15,23 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(CompiledDir()); err != nil {
+			code = 1
+		}
+		os.Exit(code)
+	}))
+}
+
+// CompiledDir is where the tests of the built-in scanners keep what compiling them gives: it takes a second each time.
+var CompiledDir = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "yett-compiled")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
 
 func newHost(t testing.TB, opts Options) *Host {
 	t.Helper()

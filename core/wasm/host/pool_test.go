@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -53,10 +52,12 @@ func TestContextEndsACall(t *testing.T) {
 	wantErr(t, err, context.Canceled)
 }
 
-// waitFor gives the processor away until ok.
+// waitFor looks again and again until ok, and leaves the processor to what it waits for.
 func waitFor(ok func() bool) {
+	tick := time.NewTicker(100 * time.Microsecond)
+	defer tick.Stop()
 	for !ok() {
-		runtime.Gosched()
+		<-tick.C
 	}
 }
 

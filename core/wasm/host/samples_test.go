@@ -89,7 +89,7 @@ func lines(t *testing.T, name, folder string) (out []string) {
 // TestSamples runs the samples of every built-in scanner through its committed module. A line of hit is KIND | text:
 // exactly the spans in ⟦…⟧ are found, as that kind. In a line of clean nothing is found.
 func TestSamples(t *testing.T) {
-	h, err := host.New(t.Context(), host.Options{})
+	h, err := host.New(t.Context(), host.Options{CacheDir: host.CompiledDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,6 +220,7 @@ func TestWorkerIsKilledDuringACall(t *testing.T) {
 }
 
 func TestWorkerThatStopsIsKilled(t *testing.T) {
+	t.Parallel()
 	processes := make(chan *supervise.Process, 10)
 	tune := tuning(func(p *supervise.Process) { processes <- p })
 	tune.change = func(s *supervise.Settings) { s.Backoff = supervise.Backoff{Crashes: 1} }
@@ -346,6 +347,7 @@ func TestWorkerClose(t *testing.T) {
 }
 
 func TestWorkerCloseDoesNotWaitForAStoppedProcess(t *testing.T) {
+	t.Parallel()
 	processes := make(chan *supervise.Process, 10)
 	w := spawn(t, finder(), nil, tuning(func(p *supervise.Process) { processes <- p }))
 	p := <-processes
@@ -470,6 +472,7 @@ func TestLateWorkerLives(t *testing.T) {
 // TestWorkerOfOneKeysText: a text that ends the worker costs its own key only. The next worker comes without a backoff,
 // a call of another key that was there is made again, and the key itself waits.
 func TestWorkerOfOneKeysText(t *testing.T) {
+	t.Parallel()
 	tune := tuning(nil)
 	tune.change = func(s *supervise.Settings) {
 		s.Backoff = supervise.Backoff{First: time.Hour, Most: time.Hour, Crashes: 1}
