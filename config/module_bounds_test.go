@@ -144,6 +144,9 @@ func TestHonestSchemas(t *testing.T) {
 
 // TestLargeSettings: what a check makes of settings is bounded before the library begins, and 10 000 plain words fit.
 func TestLargeSettings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what takes long to check")
+	}
 	words := func(n, length int) string {
 		word := strings.Repeat("w", length)
 		return `{"words":[` + strings.Join(numbered(n, `"`+word+`%d"`), ",") + `]}`
@@ -225,6 +228,9 @@ func TestSettingsNumbers(t *testing.T) {
 
 // TestSchemasAtTheBounds: what is just allowed costs little, as the library works today.
 func TestSchemasAtTheBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("what takes long to compile")
+	}
 	for name, schema := range map[string]string{
 		"large expressions":  manyPatterns(10, "(abcdefghij){700}"),
 		"classes":            manyPatterns(16, "(?i)^"+strings.Repeat(`\\pL`, 70)),

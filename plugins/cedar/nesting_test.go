@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
@@ -91,6 +92,7 @@ func TestCountTokens(t *testing.T) {
 // Texts that are only long would take many times their size. All files of policies count together, the schema by
 // itself.
 func TestManyTokens(t *testing.T) {
+	testkit.Long(t, "two million tokens")
 	dir := t.TempDir()
 	list := "permit(principal, action, resource) when { [" + strings.Repeat("1,", maxTokens/4) + "1].contains(1) };\n"
 	enum := "entity E enum [" + strings.Repeat(`"a",`, maxTokens/2) + `"a"];`
@@ -110,6 +112,7 @@ func TestManyTokens(t *testing.T) {
 
 // A directory may hold so many files of policies, and no more.
 func TestManyPolicyFiles(t *testing.T) {
+	testkit.Long(t, "thousands of files")
 	dir := t.TempDir()
 	for i := range maxFiles + 1 {
 		if err := os.WriteFile(filepath.Join(dir, strings.Repeat("a", i%200+1)+string(rune('a'+i/200))+".cedar"), nil,

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,12 +19,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := testkit.Beside(8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const topic = "yett.audit"
 
@@ -248,6 +256,7 @@ func TestTooLargeRecord(t *testing.T) {
 }
 
 func TestFaultsOfBrokers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		err   *kerr.Error
@@ -261,6 +270,7 @@ func TestFaultsOfBrokers(t *testing.T) {
 		{"no right", kerr.TopicAuthorizationFailed, -1, "TOPIC_AUTHORIZATION_FAILED"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			fake := cluster(t, kfake.SeedTopics(1, topic))
 			p := loaded(t, settings(fake, map[string]any{"timeout": "2s"}), nil)
 			h := fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: c.err, Count: c.count})
@@ -364,6 +374,7 @@ func TestTopicMustExist(t *testing.T) {
 // The brokers being away is no error of Configure; Health says so after the first batch, and finds out that they are
 // back.
 func TestBrokersAwayAndBack(t *testing.T) {
+	t.Parallel()
 	addr, port := remotetest.Reserve(t)
 	p := loaded(t, map[string]any{"brokers": []string{addr}, "topic": topic, "timeout": "2s"}, nil)
 	if err := p.Health(); err != nil {
@@ -390,25 +401,30 @@ func TestBrokersAwayAndBack(t *testing.T) {
 }
 
 func TestSASL(t *testing.T) {
+	t.Parallel()
 	pass := "pa" + "ss" + strconv.Itoa(len(topic))
 	for _, m := range mechanisms {
-		fake := cluster(t, kfake.SeedTopics(1, topic), kfake.EnableSASL(), kfake.Superuser(m, "yett", pass))
-		config := func(timeout string) map[string]any {
-			return settings(fake, map[string]any{"timeout": timeout, "sasl": map[string]any{"mechanism": m, "user": "yett"}})
-		}
-		var log plugintest.Log
-		b := log.Append(lines(1, 3)...)
-		if _, err := loaded(t, config("20s"), map[string]string{"sasl_password": pass}).Consume(t.Context(), b); err != nil {
-			t.Errorf("%s: %v", m, err)
-		}
-		_, err := loaded(t, config("1s"), map[string]string{"sasl_password": pass + "?"}).Consume(t.Context(), b)
-		if err == nil || strings.Contains(err.Error(), pass) {
-			t.Errorf("%s with a wrong password: %v", m, err)
-		}
+		t.Run(m, func(t *testing.T) {
+			t.Parallel()
+			fake := cluster(t, kfake.SeedTopics(1, topic), kfake.EnableSASL(), kfake.Superuser(m, "yett", pass))
+			config := func(timeout string) map[string]any {
+				return settings(fake, map[string]any{"timeout": timeout, "sasl": map[string]any{"mechanism": m, "user": "yett"}})
+			}
+			var log plugintest.Log
+			b := log.Append(lines(1, 3)...)
+			if _, err := loaded(t, config("20s"), map[string]string{"sasl_password": pass}).Consume(t.Context(), b); err != nil {
+				t.Errorf("%s: %v", m, err)
+			}
+			_, err := loaded(t, config("1s"), map[string]string{"sasl_password": pass + "?"}).Consume(t.Context(), b)
+			if err == nil || strings.Contains(err.Error(), pass) {
+				t.Errorf("%s with a wrong password: %v", m, err)
+			}
+		})
 	}
 }
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	pki := remotetest.NewPKI(t, "kafka.test")
 	fake := cluster(t, kfake.SeedTopics(1, topic), kfake.TLS(pki.Mutual()))
 	var log plugintest.Log

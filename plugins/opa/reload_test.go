@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/plugins/internal/policyfiles"
 	"github.com/yett-dev/yett/plugins/internal/policyfiles/policytest"
 	"github.com/yett-dev/yett/sdk"
@@ -34,6 +35,7 @@ func TestValidateHasNoEffect(t *testing.T) { content().ValidateHasNoEffect(t) }
 // References so long that they would end the process, and loose files over the limit, are refused as all that does not
 // load: what was in force before goes on.
 func TestTooMuch(t *testing.T) {
+	testkit.Long(t, "policies of tens of megabytes")
 	file := filepath.Join(t.TempDir(), "p.rego")
 	put := func(text string) {
 		t.Helper()

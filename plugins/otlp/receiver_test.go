@@ -3,10 +3,12 @@ package main
 import (
 	"compress/gzip"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,12 +28,19 @@ import (
 
 	collogspb "go.opentelemetry.io/proto/otlp/collector/logs/v1"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/plugins/internal/remote/remotetest"
 	"github.com/yett-dev/yett/sdk/plugin"
 	"github.com/yett-dev/yett/sdk/plugin/plugintest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if err := testkit.Beside(8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // receiver is a fake collector that speaks HTTP and gRPC.
 type receiver struct {
@@ -321,44 +330,47 @@ func TestTooLargeForGRPC(t *testing.T) {
 // back.
 func TestReceiverAwayAndBack(t *testing.T) {
 	for _, protocol := range []string{protocolHTTP, protocolGRPC} {
-		addr, _ := remotetest.Reserve(t)
-		p := loaded(t, map[string]any{"endpoint": "http://" + addr, "protocol": protocol, "retry_for": "1s"}, nil)
-		if err := p.Health(); err != nil {
-			t.Fatal(err)
-		}
-		if at, err := p.Consume(t.Context(), batch(3)); err == nil || at != 0 || !strings.Contains(err.Error(), "refused") {
-			t.Fatalf("%s: acknowledged %d: %v", protocol, at, err)
-		}
-		if p.Health() == nil {
-			t.Fatalf("%s: the plugin says that it is healthy", protocol)
-		}
-		l, err := net.Listen("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := &receiver{}
-		web, rpc := &http.Server{Handler: r}, grpc.NewServer()
-		collogspb.RegisterLogsServiceServer(rpc, r)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			if protocol == protocolHTTP {
-				_ = web.Serve(l)
-			} else {
-				_ = rpc.Serve(l)
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			addr, _ := remotetest.Reserve(t)
+			p := loaded(t, map[string]any{"endpoint": "http://" + addr, "protocol": protocol, "retry_for": "1s"}, nil)
+			if err := p.Health(); err != nil {
+				t.Fatal(err)
 			}
-		}()
-		for deadline := time.Now().Add(2 * time.Minute); p.Health() != nil; {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: it never finds out that the receiver is back", protocol)
+			if at, err := p.Consume(t.Context(), batch(3)); err == nil || at != 0 || !strings.Contains(err.Error(), "refused") {
+				t.Fatalf("%s: acknowledged %d: %v", protocol, at, err)
 			}
-		}
-		if at, err := p.Consume(t.Context(), batch(3)); err != nil || at != 3 {
-			t.Errorf("%s: acknowledged %d: %v", protocol, at, err)
-		}
-		_ = web.Close()
-		rpc.Stop()
-		<-done
+			if p.Health() == nil {
+				t.Fatalf("%s: the plugin says that it is healthy", protocol)
+			}
+			l, err := net.Listen("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &receiver{}
+			web, rpc := &http.Server{Handler: r}, grpc.NewServer()
+			collogspb.RegisterLogsServiceServer(rpc, r)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				if protocol == protocolHTTP {
+					_ = web.Serve(l)
+				} else {
+					_ = rpc.Serve(l)
+				}
+			}()
+			for deadline := time.Now().Add(2 * time.Minute); p.Health() != nil; {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s: it never finds out that the receiver is back", protocol)
+				}
+			}
+			if at, err := p.Consume(t.Context(), batch(3)); err != nil || at != 3 {
+				t.Errorf("%s: acknowledged %d: %v", protocol, at, err)
+			}
+			_ = web.Close()
+			rpc.Stop()
+			<-done
+		})
 	}
 }
 

@@ -41,6 +41,7 @@ var passingErrors = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC, sysc
 
 // TestServesOn: a plugin that listens answers after errors of accept that pass.
 func TestServesOn(t *testing.T) {
+	t.Parallel()
 	all, err := gather(sample(), nil)
 	if err != nil {
 		t.Fatal(err)

@@ -123,6 +123,7 @@ func TestConsumeWhileDown(t *testing.T) {
 // TestConsumeInPart wants what came before an outage acknowledged, without a word against a record, and then
 // UNAVAILABLE.
 func TestConsumeInPart(t *testing.T) {
+	t.Parallel()
 	why := errors.New("down")
 	at := func(seq uint64) error { return &Later{seq, why} }
 	bad := func(seq uint64) error { return &RecordError{seq, why} }
@@ -209,6 +210,7 @@ func TestConsumeAnswersEach(t *testing.T) {
 
 // TestConsumeDrains finishes the batch it has, acknowledges it and takes no other.
 func TestConsumeDrains(t *testing.T) {
+	t.Parallel()
 	for range 10 { // what it takes next is chosen at random where the order is wrong
 		consumeDrains(t)
 	}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -32,6 +33,10 @@ func TestMain(m *testing.M) {
 	default:
 		pluginMain(os.Getenv(modeKey))
 		return
+	}
+	if err := flag.Set("test.parallel", "8"); err != nil { // those that may run beside each other wait
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
 }

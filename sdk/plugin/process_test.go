@@ -162,6 +162,7 @@ func (s *started) ended(t *testing.T) int {
 // TestProcess is a whole life: prints everywhere, checks over mutual TLS, an interrupt that means somebody else,
 // SIGTERM with calls in flight.
 func TestProcess(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"quiet", "noisy"} {
 		t.Run(mode, func(t *testing.T) {
 			// go-plugin replaces os.Stdout under everybody's feet: where others print at that time, that is a race by design.
@@ -233,6 +234,7 @@ func TestProcess(t *testing.T) {
 
 // TestTwoSigterms: who does not want to wait for a check that hangs says so twice.
 func TestTwoSigterms(t *testing.T) {
+	t.Parallel()
 	s := start(t, self(t, "quiet"))
 	stream, err := pluginv1.NewAuthorizerClient(s.conn).CheckStream(t.Context())
 	if err != nil {
@@ -262,6 +264,7 @@ func TestTwoSigterms(t *testing.T) {
 }
 
 func TestDiesWithItsParent(t *testing.T) {
+	t.Parallel()
 	out, err := self(t, "parent").Output()
 	if err != nil {
 		t.Fatal(err, string(out))
@@ -315,6 +318,7 @@ func TestByHand(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	cmd := self(t, "quiet")
 	cmd.Args = append(cmd.Args, "--listen", "unix://"+path)

@@ -206,6 +206,9 @@ func TestScannerEval(t *testing.T) {
 		*all.Whole != 0.5 || *all.FPR != 0 || all.Errors != 0 {
 		t.Errorf("the whole set: %s", out)
 	}
+	if testkit.Quick() { // each run compiles the scanner
+		return
+	}
 	if _, again, _ := runYett(t, eval...); again != out {
 		t.Error("a second run prints something else")
 	}
@@ -272,6 +275,7 @@ func TestScannerEvalExitCodes(t *testing.T) {
 
 // TestEvalErrorsCount: a scan that fails makes no figure better, and the exit code says so.
 func TestEvalErrorsCount(t *testing.T) {
+	testkit.Long(t, "it compiles a scanner")
 	code, _ := scanners.Builtin("secrets")
 	pair, err := loadPair(context.Background(), "secrets", code, nil, false)
 	if err != nil {
@@ -299,6 +303,7 @@ func TestEvalErrorsCount(t *testing.T) {
 
 // TestInstancesAreCompared gives the second instance another config, as a stand-in for one that remembers.
 func TestInstancesAreCompared(t *testing.T) {
+	testkit.Long(t, "it compiles a scanner")
 	code, _ := scanners.Builtin("secrets")
 	pair, err := loadPair(context.Background(), "secrets", code, nil, false)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/peer"
+	"github.com/yett-dev/yett/core/testkit"
 )
 
 // speaking is a socket whose connections are served by serve, each with its number.
@@ -83,6 +84,7 @@ func governed(t *testing.T, say func(id int) string) *pipeDrive {
 }
 
 func TestPipeDrive(t *testing.T) {
+	testkit.Long(t, "drives that run for a time")
 	good := func(id int) string { return fmt.Sprintf("{\"id\":%d,\"say\":\"good\"}\n", id) }
 	t.Run("good", func(t *testing.T) {
 		d := governed(t, good)

@@ -88,6 +88,9 @@ func TestChoose(t *testing.T) {
 		{"rules", false, []int{256}, "rules-1000", "rules-10/256 rules-1000/256"},
 		{"rules", true, []int{256}, "rules-1000 rules-100000", "rules-10/256 rules-1000/256 rules-100000/256"},
 	} {
+		if testkit.Quick() && c.large {
+			continue // it makes a hundred thousand rules
+		}
 		r := rowsOf(t, c.rows, c.large, c.conns...)
 		var ids, needed []string
 		for _, g := range r.goals {
@@ -327,13 +330,14 @@ func TestBenchPickedRows(t *testing.T) {
 // The texts that are to trip nothing trip nothing, and the two that look for the same literals agree on a text that has
 // some.
 func TestWorkThatTripsNothing(t *testing.T) {
+	testkit.Long(t, "it compiles the scanners")
 	for name, start := range map[string]func(context.Context, *ratioRun) (*work, error){"pass": startPass,
 		"textbook": startTextbook} {
 		w, err := start(context.Background(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 16 {
+		for range testkit.Rounds(16, 1) {
 			if n, err := w.do(context.Background()); err != nil || n != textBytes {
 				t.Fatalf("%s: %d bytes, %v", name, n, err)
 			}

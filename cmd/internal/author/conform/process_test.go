@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 		bePlugin(os.Getenv(modeEnv))
 		return
 	}
+	if err := testkit.Beside(8); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	goleak.VerifyTestMain(m)
 }
 
