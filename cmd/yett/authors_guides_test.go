@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 // guide is a document whose pieces of text a test does as a reader would.
@@ -29,11 +31,11 @@ func newGuide(t *testing.T, file string) *guide {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(binary(t), filepath.Join(bin, "yett")); err != nil {
+	if err := os.Symlink(e2e.Binary(t), filepath.Join(bin, "yett")); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
-	t.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+	t.Setenv("XDG_CACHE_HOME", e2e.Cache())
 	return &guide{t, string(text), dir}
 }
 

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit/intruder"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
@@ -167,7 +168,7 @@ func besidePlugin(b *testing.B, as *syscall.Credential) {
 	if as != nil && !maySwitch() {
 		b.Fatal("this process may not start others as another user: run it as root")
 	}
-	built, digest := fakeBinary(b)
+	built, digest := e2e.Fake(b)
 	dir, err := os.MkdirTemp("", "yett-beside-")
 	if err != nil {
 		b.Fatal(err)
@@ -213,7 +214,7 @@ func startDevAs(b *testing.B, as *syscall.Credential, dir string, args ...string
 	if as == nil {
 		return startDev(b, nil, args...)
 	}
-	for _, d := range []string{e2eDir, filepath.Join(e2eDir, "cache")} {
+	for _, d := range []string{e2e.Dir, e2e.Cache()} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			b.Fatal(err)
 		}
@@ -231,7 +232,7 @@ func startDevAs(b *testing.B, as *syscall.Credential, dir string, args ...string
 		b.Fatal(err)
 	}
 	s := &server{t: b, stderr: &syncBuffer{}, rest: make(chan string, 1), client: newClient(b)}
-	s.cmd = exec.Command(binary(b), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
+	s.cmd = exec.Command(e2e.Binary(b), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
 	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+dir, "HOME="+dir), generous...)
 	s.cmd.Dir, s.cmd.Stderr = dir, s.stderr
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -76,7 +77,7 @@ func TestConsoleApproves(t *testing.T) {
 func TestConsoleShowsPlugins(t *testing.T) {
 	testkit.Slow(t, "waits for restarts")
 	token, dir := fmt.Sprintf("console-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	config := writeConfig(t, dir, entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep,
 		"")
 	s := startDev(t, nil, "--config", config, "--data", t.TempDir())

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/admin"
 	"github.com/yett-dev/yett/core/testkit"
 )
@@ -152,7 +153,7 @@ func (l *worker) turn() bool {
 // manage makes keys with the real command and revokes every second one, until the server is gone.
 func (l *worker) manage() {
 	for n := 0; ; n++ {
-		out, err := exec.Command(binary(l.s.t), "keys", "create", fmt.Sprintf("k-%d-%d", l.round, n), "--data", l.s.Data,
+		out, err := exec.Command(e2e.Binary(l.s.t), "keys", "create", fmt.Sprintf("k-%d-%d", l.round, n), "--data", l.s.Data,
 			"-o", "json").Output()
 		var k admin.NewKey
 		if err != nil || json.Unmarshal(out, &k) != nil {
@@ -163,7 +164,7 @@ func (l *worker) manage() {
 			continue
 		}
 		l.answered(func() { delete(l.keys, k.Key) }) // from here on it may work or not
-		if exec.Command(binary(l.s.t), "keys", "revoke", k.ID, "--data", l.s.Data).Run() != nil {
+		if exec.Command(e2e.Binary(l.s.t), "keys", "revoke", k.ID, "--data", l.s.Data).Run() != nil {
 			return
 		}
 		l.answered(func() { l.revoked[k.Key] = k.ID })
@@ -234,7 +235,7 @@ func TestKillUnderLoad(t *testing.T) {
 
 // holds checks a server just started against what is known.
 func (o *outside) holds(s *server, round int) error {
-	key, err := exec.Command(binary(s.t), "audit", "key", "--data", s.Data).Output()
+	key, err := exec.Command(e2e.Binary(s.t), "audit", "key", "--data", s.Data).Output()
 	if err != nil {
 		return fmt.Errorf("audit key: %w", err)
 	}
@@ -401,7 +402,7 @@ func TestKillCheckCatches(t *testing.T) {
 			t.Fatal(o.wrong)
 		}
 	}
-	out, err := exec.Command(binary(t), "audit", "key", "--data", s.Data).Output()
+	out, err := exec.Command(e2e.Binary(t), "audit", "key", "--data", s.Data).Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 // trace is one recorded call of an agent.
@@ -70,7 +72,7 @@ func replay(t *testing.T, rows []trace, workers int) []string {
 // TestTracesAreAnsweredAlike replays recorded calls on two gateways, in two orders: no errors, and the same verdicts
 // and texts byte for byte.
 func TestTracesAreAnsweredAlike(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	rows := dataRows[trace](t, "traces.jsonl.gz")
 	first, second := replay(t, rows, 16), replay(t, rows, 5)
 	count := map[string]int{}
@@ -124,7 +126,7 @@ func stricter(file string) bool {
 }
 
 func TestJSONTorture(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	rows := dataRows[struct{ File, Expect string }](t, "json_torture.jsonl.gz")
 	files := tarFiles(t, "json_torture.tar.gz")
 	s := startDev(t, nil)
@@ -201,7 +203,7 @@ var hostile = []placed{
 
 // TestHostileTexts puts strings that break programs into every field: no 5xx, no hang, and every answer is strict JSON.
 func TestHostileTexts(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	type row struct{ Text string }
 	rows := append(dataRows[row](t, "naughty_strings.jsonl.gz"), dataRows[row](t, "xss.jsonl.gz")...)
 	s := startDev(t, []string{"YETT__LIMITS__PENDING_PER_KEY=1000000"})

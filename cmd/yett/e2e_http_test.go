@@ -6,12 +6,14 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 // TestHTTPTorture sends malformed requests, each with a good one behind it: what llhttp refuses is 400 and the end of
 // the connection, and the one behind it leaves no record.
 func TestHTTPTorture(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	type row struct {
 		Text, Case, LLHTTP string
 	}

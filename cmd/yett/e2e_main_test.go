@@ -19,13 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/yett-dev/yett/core/testkit"
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/exact"
 )
-
-// e2eDir holds the binary under test and its module cache, made once for all tests.
-var e2eDir string
 
 // TestMain makes room for the binary; it is built by the first test that needs it.
 func TestMain(m *testing.M) {
@@ -35,44 +32,7 @@ func TestMain(m *testing.M) {
 	} else if is {
 		os.Exit(0)
 	}
-	if err := testkit.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	dir, err := os.MkdirTemp("", "yett-e2e-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	e2eDir = dir
-	code := m.Run()
-	if err := os.RemoveAll(dir); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
-
-var buildYett = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(e2eDir, "yett")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
-})
-
-// binary is the path of the real program.
-func binary(t testing.TB) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: the real binary is not built")
-	}
-	path, err := buildYett()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	os.Exit(e2e.Run(m))
 }
 
 // patience bounds every wait of these tests; a hang fails the test instead of stopping it.
@@ -129,8 +89,8 @@ func startDev(t testing.TB, env []string, args ...string) *server {
 // command prepares `yett dev -o json` on a free port.
 func (s *server) command(args ...string) {
 	s.t.Helper()
-	s.cmd = exec.Command(binary(s.t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
-	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), generous...)
+	s.cmd = exec.Command(e2e.Binary(s.t), append([]string{"dev", "-o", "json", "--listen", "127.0.0.1:0"}, args...)...)
+	s.cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache()), generous...)
 }
 
 // start runs the command that was prepared, and reads its first line.
@@ -294,7 +254,7 @@ func (a answer) wellFormed() error {
 func (s *server) exported() string {
 	s.t.Helper()
 	var out, msgs bytes.Buffer
-	cmd := exec.Command(binary(s.t), "audit", "export", "--data", s.Data, "--out", "-")
+	cmd := exec.Command(e2e.Binary(s.t), "audit", "export", "--data", s.Data, "--out", "-")
 	cmd.Stdout, cmd.Stderr = &out, &msgs
 	if err := cmd.Run(); err != nil {
 		s.t.Fatalf("audit export: %v\n%s", err, &msgs)

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 const (
@@ -50,7 +52,7 @@ func (a answer) wantDecision(t testing.TB, effect, code string) {
 // madeKey makes a key with `yett keys create`.
 func (s *server) madeKey(args ...string) (id, value string) {
 	s.t.Helper()
-	cmd := exec.Command(binary(s.t), append(append([]string{"keys", "create"}, args...), "--data", s.Data, "-o",
+	cmd := exec.Command(e2e.Binary(s.t), append(append([]string{"keys", "create"}, args...), "--data", s.Data, "-o",
 		"json")...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
@@ -67,7 +69,7 @@ func (s *server) madeKey(args ...string) (id, value string) {
 func TestWhoMayAsk(t *testing.T) {
 	s := startDev(t, nil)
 	id, revoked := s.madeKey("gone")
-	if out, err := exec.Command(binary(t), "keys", "revoke", id, "--data", s.Data).CombinedOutput(); err != nil {
+	if out, err := exec.Command(e2e.Binary(t), "keys", "revoke", id, "--data", s.Data).CombinedOutput(); err != nil {
 		t.Fatalf("keys revoke: %v: %s", err, out)
 	}
 	_, narrow := s.madeKey("narrow", "--agents", "billing-*")

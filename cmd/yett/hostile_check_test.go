@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
@@ -96,7 +97,7 @@ func authorizers(refused bool) (out []wasmgen.Hostile) {
 // neighbours.
 func TestHostileAuthorizers(t *testing.T) {
 	testkit.Slow(t, "waits for modules that hang")
-	binary(t)
+	e2e.Binary(t)
 	modules := authorizers(false)
 	if len(modules) < 35 {
 		t.Errorf("only %d modules", len(modules))
@@ -146,7 +147,7 @@ func TestHostileAuthorizers(t *testing.T) {
 
 // TestAuthorizersTwin is its control: the module that all of them are next to, asked as the armed one is.
 func TestAuthorizersTwin(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	twin := authorizers(false)[0].Twin
 	s := startDev(t, nil, "--config", authorizing(t, offered{name: "twin", code: twin, timeout: patientTimeout}))
 	for range 3 {
@@ -162,7 +163,7 @@ func TestAuthorizersTwin(t *testing.T) {
 // TestHostileAuthorizersAreRefused offers those that are wrong about every call.
 func TestHostileAuthorizersAreRefused(t *testing.T) {
 	testkit.Slow(t, "waits for modules that hang")
-	binary(t)
+	e2e.Binary(t)
 	for _, h := range authorizers(true) {
 		t.Run(h.Name, func(t *testing.T) {
 			t.Parallel()

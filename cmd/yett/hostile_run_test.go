@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
@@ -262,7 +263,7 @@ func TestTwinsAnswer(t *testing.T) {
 		names = append(names, []string{h.Name})
 		twins = append(twins, offered{name: "twin-" + h.Name, code: h.Twin, timeout: patientTimeout})
 	}
-	binary(t)
+	e2e.Binary(t)
 	s := startDev(t, nil, "--config", offering(t, twins...))
 	for i, o := range twins {
 		for _, text := range texts {
@@ -284,7 +285,7 @@ func TestNothingIsKept(t *testing.T) {
 	testkit.Slow(t, "starts many gateways")
 	for _, isolation := range []string{"reset", "fresh"} {
 		t.Run(isolation, func(t *testing.T) {
-			binary(t)
+			e2e.Binary(t)
 			modules := leaking()
 			s := startDev(t, nil, "--config", offering(t, offers(modules, func(o *offered) { o.isolation = isolation })...))
 			for _, h := range modules {
@@ -298,7 +299,7 @@ func TestNothingIsKept(t *testing.T) {
 // text. A module that is right here would show nothing anywhere.
 func TestPooledModulesLeak(t *testing.T) {
 	testkit.Slow(t, "calls for long")
-	binary(t)
+	e2e.Binary(t)
 	modules := leaking()
 	if len(modules) < 15 {
 		t.Errorf("only %d modules", len(modules))
@@ -328,7 +329,7 @@ func TestPooledModulesLeak(t *testing.T) {
 // TestHostileModulesInProcesses calls one module of each kind in a worker process, where most of them would run.
 func TestHostileModulesInProcesses(t *testing.T) {
 	testkit.Slow(t, "waits for modules that hang")
-	binary(t)
+	e2e.Binary(t)
 	var modules []wasmgen.Hostile
 	for _, name := range []string{"loop-without-end", "recursion-without-loops", "memory-fill-without-loops",
 		"stack-of-large-frames",

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
@@ -92,8 +93,8 @@ type ended struct {
 func runBinary(t testing.TB, args ...string) ended {
 	t.Helper()
 	var stderr bytes.Buffer
-	cmd := exec.Command(binary(t), args...)
-	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache"))
+	cmd := exec.Command(e2e.Binary(t), args...)
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache())
 	cmd.Stderr = &stderr
 	start := time.Now()
 	timer := time.AfterFunc(2*patience, func() { _ = cmd.Process.Kill() })
@@ -135,7 +136,7 @@ func judged(t testing.TB, e ended) {
 // TestHostileModulesAreRefused offers every module that must not be taken into service: the configuration is bad, the
 // reason names the plugin, and nothing crashes. That their twins are good is seen in TestTwinsAnswer.
 func TestHostileModulesAreRefused(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	n := 0
 	for _, h := range hostileModules() {
 		if h.Want != wasmgen.Refused {
@@ -167,7 +168,7 @@ func TestHostileModulesAreRefused(t *testing.T) {
 
 // TestHostileModulesStopTheStart offers one module of each kind to a gateway that starts: it does not, and says why.
 func TestHostileModulesStopTheStart(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	for _, name := range []string{"count-of-imports-in-15-bytes", "count-of-locals-in-41-bytes", "import-of-tick",
 		"metadata-member-twice", "init-traps",
 		"describe-puts-garbage"} {
@@ -196,7 +197,7 @@ func hostileModule(t testing.TB, name string) wasmgen.Hostile {
 
 // TestSwappedModule changes a module's file after it was pinned.
 func TestSwappedModule(t *testing.T) {
-	binary(t)
+	e2e.Binary(t)
 	file := alone(t, offered{name: "mine", code: wasmgen.Before(nil).Encode()})
 	if e := runBinary(t, "config", "check", file); e.code != 0 {
 		t.Fatalf("the pinned file: exit %d: %s", e.code, e.stderr)
@@ -217,7 +218,7 @@ func TestSwappedModule(t *testing.T) {
 // is native code, guarded by a checksum only.
 func TestWideCacheDirectory(t *testing.T) {
 	testkit.Slow(t, "starts many gateways")
-	binary(t)
+	e2e.Binary(t)
 	for _, c := range []struct {
 		mode os.FileMode
 		good bool
@@ -236,7 +237,7 @@ func TestWideCacheDirectory(t *testing.T) {
 				return
 			}
 			var stderr bytes.Buffer
-			cmd := exec.Command(binary(t), "dev", "-o", "json", "--listen", "127.0.0.1:0")
+			cmd := exec.Command(e2e.Binary(t), "dev", "-o", "json", "--listen", "127.0.0.1:0")
 			cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+cache)
 			cmd.Stderr = &stderr
 			timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })

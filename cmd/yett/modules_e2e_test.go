@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
@@ -41,7 +42,7 @@ func minisignPair(t *testing.T, id uint64) (public, secretFile string) {
 // yett runs the program in a directory and gives what it said.
 func yett(t *testing.T, dir string, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.Command(binary(t), args...)
+	cmd := exec.Command(e2e.Binary(t), args...)
 	cmd.Dir = dir
 	text, err := cmd.CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); ok {

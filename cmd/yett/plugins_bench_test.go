@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 // processorTime is what the server's process has used so far; its children are not in it.
@@ -41,7 +43,7 @@ func (s *server) processorTime() time.Duration {
 // BenchmarkMatchExcludes compares calls that a plugin's match excludes with the same calls of a gateway without
 // plugins, side by side: processor time of the gateway's process per call, medians of the rounds.
 func BenchmarkMatchExcludes(b *testing.B) {
-	path, digest := fakeBinary(b)
+	path, digest := e2e.Fake(b)
 	without := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), "", "", ""))
 	with := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), entitle(path, digest, "bench", "", 1), entitleStep,
 		""))
@@ -70,7 +72,7 @@ func BenchmarkMatchExcludes(b *testing.B) {
 // BenchmarkPluginAdds compares calls that a plugin is asked about with calls that it is not, in one gateway: latency of
 // one caller, medians.
 func BenchmarkPluginAdds(b *testing.B) {
-	path, digest := fakeBinary(b)
+	path, digest := e2e.Fake(b)
 	s := startDev(b, nil, "--config", writeConfig(b, b.TempDir(), entitle(path, digest, "bench", "", 1), entitleStep, ""))
 	took := map[string][]float64{}
 	b.ResetTimer()

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/confine"
 	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/intruder"
@@ -37,7 +38,7 @@ var succeeded = regexp.MustCompile(`intruder succeeded with \[([^]]*)\]`)
 // it try, and gives what succeeded and what the server says of itself.
 func intrudes(t *testing.T, settings, admin string) (with []string, s *server) {
 	t.Helper()
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	dir, data, console := t.TempDir(), t.TempDir(), freePort(t)
 	target, err := json.Marshal(intruder.Target{Pid: -1, Own: ".", File: filepath.Join(data, "audit.key"),
 		Dir: filepath.Join(data, "db"), Socket: filepath.Join(data, "admin", "sock"), Admin: admin, TCP: console})

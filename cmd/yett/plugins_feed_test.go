@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -151,7 +152,7 @@ func (d *delivered) exact(export string) (twice int, err error) {
 // follow writes a configuration with a fake as a subscriber to everything.
 func follow(t testing.TB, token, out, mode, arg string) string {
 	t.Helper()
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	plugin := fmt.Sprintf("  sink: {kind: subscriber, exec: %s, digest: %q, env: {FAKE_MODE: %s, FAKE_ARG: %q, "+
 		"FAKE_OUT: %s, FAKE_RUN: %s}, paths: {write: [%s]}, network: none, limits: {start: 20s, drain: 2s}}\n",
 		path, digest, mode, arg, out, token, filepath.Dir(out))
@@ -161,7 +162,7 @@ func follow(t testing.TB, token, out, mode, arg string) string {
 
 func (s *server) resumes(name string) {
 	s.t.Helper()
-	if out, err := exec.Command(binary(s.t), "plugin", "resume", name, "--data", s.Data).CombinedOutput(); err != nil {
+	if out, err := exec.Command(e2e.Binary(s.t), "plugin", "resume", name, "--data", s.Data).CombinedOutput(); err != nil {
 		s.t.Errorf("plugin resume: %v %s", err, out)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -27,7 +28,7 @@ type fakeMode struct{ name, group string }
 
 func fakeModes(t testing.TB) (all []fakeMode) {
 	t.Helper()
-	path, _ := fakeBinary(t)
+	path, _ := e2e.Fake(t)
 	out, err := exec.Command(path, "modes").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func pluginSettings(m fakeMode) (env, more string) {
 // permits every call, so that only a step that speaks keeps a call from a permit.
 func suspects(t testing.TB, token, secret string, modes ...fakeMode) string {
 	t.Helper()
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "token"), []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
@@ -264,7 +265,7 @@ type pluginRow struct {
 
 func (s *server) plugins() map[string]pluginRow {
 	s.t.Helper()
-	out, err := exec.Command(binary(s.t), "plugin", "status", "--data", s.Data, "-o", "jsonl").Output()
+	out, err := exec.Command(e2e.Binary(s.t), "plugin", "status", "--data", s.Data, "-o", "jsonl").Output()
 	if err != nil {
 		s.t.Fatalf("plugin status: %v", err)
 	}
@@ -285,7 +286,7 @@ type beside struct{ good, with []time.Duration }
 // maySwitch says whether this process may start others as another user, and give files away: root in a container may
 // not be able to.
 var maySwitch = sync.OnceValue(func() bool {
-	file := filepath.Join(e2eDir, "given-away")
+	file := filepath.Join(e2e.Dir, "given-away")
 	c := exec.Command("/bin/true")
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 20_000, Gid: 20_000}}
@@ -457,7 +458,7 @@ func (s *server) unspoken(t *testing.T, token, secret string) {
 // refuse it, and the reason names the plugin.
 func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 	testkit.Slow(t, "waits for plugins that fail")
-	binary(t)
+	e2e.Binary(t)
 	for _, name := range operatorsBusiness {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -482,7 +483,7 @@ func TestPluginsThatAreTheOperatorsBusiness(t *testing.T) {
 // TestSwappedPlugin changes a plugin's file: what was checked goes on, and the new bytes are never run.
 func TestSwappedPlugin(t *testing.T) {
 	testkit.Slow(t, "waits for restarts")
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mine")
 	code, err := os.ReadFile(path)

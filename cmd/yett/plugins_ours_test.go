@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
 // TestOurPluginsConform has yett plugin conform try each plugin of plugins/ with the example that its Info carries.
 func TestOurPluginsConform(t *testing.T) {
 	testkit.Slow(t, "builds all plugins")
-	yett := binary(t) // skips with -short
+	yett := e2e.Binary(t) // skips with -short
 	mains, err := filepath.Glob("../../plugins/*/main.go")
 	if err != nil || len(mains) == 0 {
 		t.Fatal(mains, err)

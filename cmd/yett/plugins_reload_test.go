@@ -18,13 +18,14 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
 // entitleVersion writes another version of the fake: other bytes, another digest.
 func entitleVersion(t testing.TB, dir string, n int) (path, digest string) {
 	t.Helper()
-	from, _ := fakeBinary(t)
+	from, _ := e2e.Fake(t)
 	code, err := os.ReadFile(from)
 	if err != nil {
 		t.Fatal(err)
@@ -226,7 +227,7 @@ func TestReloadOfAPlugin(t *testing.T) {
 
 // TestPluginSaysWhichLimit: an operator is told which limit has ended a plugin, how it is set, and what the plugin had.
 func TestPluginSaysWhichLimit(t *testing.T) {
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	hog := fmt.Sprintf("  hog: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: memory-hog}, limits: {memory: "+
 		"512MiB, timeout: 5s}}\n", path, digest)
 	s := startDev(t, nil, "--config", writeConfig(t, t.TempDir(), hog,
@@ -251,7 +252,7 @@ func TestPluginSaysWhichLimit(t *testing.T) {
 func TestPluginQuarantine(t *testing.T) {
 	testkit.Slow(t, "waits for restarts")
 	token, dir := fmt.Sprintf("quarantine-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
-	path, digest := fakeBinary(t)
+	path, digest := e2e.Fake(t)
 	s := startDev(t, nil, "--config", writeConfig(t, dir,
 		entitle(path, digest, token, ", FAKE_MODE: crash-nth, FAKE_ARG: \"1\"", 1), entitleStep, ""), "--data", t.TempDir())
 	down := func() bool {
@@ -271,7 +272,7 @@ func TestPluginQuarantine(t *testing.T) {
 	if !strings.Contains(s.exported(), `"to":"quarantined"`) {
 		t.Error("it is not in the log")
 	}
-	out, err := exec.Command(binary(t), "plugin", "resume", "entitle", "--data", s.Data).CombinedOutput()
+	out, err := exec.Command(e2e.Binary(t), "plugin", "resume", "entitle", "--data", s.Data).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v %s", err, out)
 	}

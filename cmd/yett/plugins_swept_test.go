@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -16,7 +17,7 @@ import (
 // the start of the next one, while one that runs keeps its own.
 func TestPrivateDirectoriesOfKilledGateways(t *testing.T) {
 	testkit.Slow(t, "kills gateways")
-	binary(t)
+	e2e.Binary(t)
 	tmp, err := os.MkdirTemp("", "swept") // a short name: it becomes part of the paths of sockets
 	if err != nil {
 		t.Fatal(err)

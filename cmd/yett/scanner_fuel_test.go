@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 )
 
@@ -30,11 +31,11 @@ func TestAuthorsBudget(t *testing.T) {
 		{"0", 2, "want 10000 to 1000000000000 units"},
 		{"-1", 2, "--fuel"},
 	} {
-		cmd := exec.Command(binary(t), "scanner", "run", file)
+		cmd := exec.Command(e2e.Binary(t), "scanner", "run", file)
 		if c.fuel != "" {
 			cmd.Args = append(cmd.Args, "--fuel", c.fuel)
 		}
-		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache"))
+		cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache())
 		cmd.Stdin = strings.NewReader(strings.Repeat("!.", 60))
 		out, err := cmd.CombinedOutput()
 		var exit *exec.ExitError

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 )
 
 // socketConn is one connection to a server's socket.
@@ -239,8 +241,8 @@ func TestSocketFile(t *testing.T) {
 			t.Errorf("%s: %v %v", name, st, err)
 		}
 	}
-	other := exec.Command(binary(t), "dev", "-o", "json", "--listen", "127.0.0.1:0", "--socket", path)
-	other.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache"))
+	other := exec.Command(e2e.Binary(t), "dev", "-o", "json", "--listen", "127.0.0.1:0", "--socket", path)
+	other.Env = append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache())
 	if text, err := other.CombinedOutput(); err == nil || !bytes.Contains(text, []byte("another server listens there")) {
 		t.Errorf("a second server on the same socket: %v\n%s", err, text)
 	}
@@ -304,7 +306,7 @@ func TestServeRefusesItsOwnUserAsPeer(t *testing.T) {
 	write(t, filepath.Join(dir, "yett.yaml"), fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:0\", metrics: "+
 		"off}\nconsole: {listen: \"127.0.0.1:0\"}\nsocket: {peers: [{uid: %d, key: agents}]}\nstorage: {path: "+
 		"data}\nchains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n", os.Geteuid()))
-	cmd := exec.Command(binary(t), "serve", "--config", filepath.Join(dir, "yett.yaml"))
+	cmd := exec.Command(e2e.Binary(t), "serve", "--config", filepath.Join(dir, "yett.yaml"))
 	text, err := cmd.CombinedOutput()
 	if err == nil || !bytes.Contains(text, []byte("socket.peers: user")) {
 		t.Errorf("serve ended with %v\n%s", err, text)
@@ -315,7 +317,7 @@ func TestServeRefusesItsOwnUserAsPeer(t *testing.T) {
 func succeeds(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, msgs bytes.Buffer
-	cmd := exec.Command(binary(t), args...)
+	cmd := exec.Command(e2e.Binary(t), args...)
 	cmd.Stdout, cmd.Stderr = &out, &msgs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("yett %s: %v\n%s", strings.Join(args, " "), err, &msgs)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -64,8 +65,8 @@ func TestTour(t *testing.T) {
 // it printed.
 func runDevTour(t *testing.T, fn func(exports, lines []string)) string {
 	t.Helper()
-	cmd := exec.Command(binary(t), "dev", "--listen", "127.0.0.1:0")
-	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(e2eDir, "cache")), generous...)
+	cmd := exec.Command(e2e.Binary(t), "dev", "--listen", "127.0.0.1:0")
+	cmd.Env = append(append(os.Environ(), "XDG_CACHE_HOME="+e2e.Cache()), generous...)
 	cmd.Stderr = os.Stderr
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -160,7 +161,7 @@ func readmeTour(t *testing.T) (lines, want []string) {
 
 // Each command that the README names exists, with its flags.
 func TestReadmeCommands(t *testing.T) {
-	yett := binary(t)
+	yett := e2e.Binary(t)
 	seen := 0
 	for _, block := range readme(t, "sh") {
 		for line := range strings.Lines(block) {
@@ -192,7 +193,7 @@ func TestReadmeCommands(t *testing.T) {
 func TestReadmeScanner(t *testing.T) {
 	testkit.Slow(t, "builds a scanner")
 	dir := t.TempDir()
-	yett := binary(t)
+	yett := e2e.Binary(t)
 	source := filepath.Join(dir, "main.go")
 	code := readme(t, "go")[0]
 	if n := strings.Count(code, "\n"); n > 20 {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,10 +21,16 @@ import (
 func (s *stage) nowhere(text string) {
 	s.t.Helper()
 	err := filepath.WalkDir(s.dir, func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
 		if err != nil || d.IsDir() {
 			return err
 		}
 		b, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the store has removed it meanwhile
+		}
 		if err == nil && strings.Contains(string(b), text) {
 			s.t.Errorf("%s holds %q", path, text)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -146,6 +147,7 @@ func hostile(r *rand.Rand) []struct {
 
 // TestHostile reads texts on which the filters give up, where the automaton has to go on without a gap or an overlap.
 func TestHostile(t *testing.T) {
+	testkit.Long(t, "texts that take long")
 	var f Found
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, h := range hostile(r) {

@@ -152,6 +152,9 @@ func TestSameWithAndWithoutHits(t *testing.T) {
 
 // A text that repeats a trigger must not be read again for each; BenchmarkHostile measures that, this scans them all.
 func TestHostileRepetition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("texts that take long")
+	}
 	r := runner(t, "")
 	for _, unit := range hostile {
 		found := scanFor(t, r, strings.Repeat(unit, 1<<20/len(unit)))

@@ -83,10 +83,10 @@ func TestReadmeCompiles(t *testing.T) {
 	}
 }
 
-// TestReadmeCommandsAreRun wants each command of the documents in a script of cmd/yett, which runs it, and the
+// TestReadmeCommandsAreRun wants each command of the documents in a script of cmd/internal/e2e, which runs it, and the
 // configurations and calls that they show beside it.
 func TestReadmeCommandsAreRun(t *testing.T) {
-	scripts, err := filepath.Glob("../../cmd/yett/testdata/plugin/*.txtar")
+	scripts, err := filepath.Glob("../../cmd/internal/e2e/testdata/plugin/*.txtar")
 	if err != nil || len(scripts) == 0 {
 		t.Fatal(scripts, err)
 	}

@@ -66,6 +66,9 @@ func TestTriggersFromConfiguration(t *testing.T) {
 
 // TestWordsAreAllFound: thousands of words in letters of many scripts are found wherever they are, and nothing else is.
 func TestWordsAreAllFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many texts")
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	letters := []string{"a", "b", "A", "B", "é", "É", "日", "\xf0\x9f\x99\x82", "1", "-"}
 	some := func(most int) string {

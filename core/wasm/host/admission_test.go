@@ -153,6 +153,7 @@ func TestAdmit(t *testing.T) {
 func TestAdmitRefuses(t *testing.T) {
 	magic := []byte("\x00asm\x01\x00\x00\x00")
 	grow := func(rest []byte) []byte { return cat(loop, i32(16), memGrow, i32(-1), ne, brIf(0), end, rest) }
+	n := 0
 	for name, c := range map[string]struct {
 		code   []byte
 		change func(*Spec)
@@ -174,6 +175,9 @@ func TestAdmitRefuses(t *testing.T) {
 		"only at text": {code: guest{scan: cat(get(1), i32(4000), geU, ifThen, unreachable, end, i32(0))}.wasm(),
 			want: "4 KiB of mixed text: "},
 	} {
+		if n++; testkit.Quick() && n > 5 {
+			continue // each starts a process
+		}
 		t.Run(name, func(t *testing.T) {
 			spec := Spec{Name: "mod", Code: c.code}
 			if c.change != nil {
@@ -377,6 +381,7 @@ func TestVerdictCacheIsNotBelieved(t *testing.T) {
 		}
 		return write(bytes.Replace(good, []byte(old), []byte(text), 1))
 	}
+	n := 0
 	for name, spoil := range map[string]func() error{
 		"empty":         write(nil),
 		"garbage":       write([]byte("\x00\xff")),
@@ -394,6 +399,9 @@ func TestVerdictCacheIsNotBelieved(t *testing.T) {
 		},
 		"directory": func() error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 	} {
+		if n++; testkit.Quick() && n > 4 {
+			continue // each starts a process
+		}
 		t.Run(name, func(t *testing.T) {
 			tr := newTrial()
 			tr.CacheDir = dir
@@ -425,6 +433,7 @@ func TestVerdictCacheIsNotBelieved(t *testing.T) {
 }
 
 func TestVerdictCacheIsBounded(t *testing.T) {
+	testkit.Long(t, "hundreds of files")
 	dir := t.TempDir()
 	for i := range maxVerdicts + 5 {
 		path := filepath.Join(dir, fmt.Sprintf("%04d.json", i))

@@ -30,6 +30,7 @@ func decoy(i int) string {
 // follow it, and a token behind them: whole or in pieces, and whatever is done about the decoys, the token is not
 // released.
 func TestDecoysHideNothing(t *testing.T) {
+	testkit.Long(t, "it compiles a built-in scanner")
 	code, _ := scanners.Builtin("secrets")
 	m, err := newHost(t, Options{CacheDir: CompiledDir()}).Load(t.Context(),
 		Spec{Name: "secrets", Code: code, Instances: 1, Timeout: time.Minute})
@@ -78,6 +79,7 @@ func TestDecoysHideNothing(t *testing.T) {
 // TestDenseStreams cuts a text in which every line is a finding: nothing of it is released raw, however long the pieces
 // are.
 func TestDenseStreams(t *testing.T) {
+	testkit.Long(t, "it compiles a built-in scanner")
 	code, _ := scanners.Builtin("secrets")
 	m, err := newHost(t, Options{CacheDir: CompiledDir()}).Load(t.Context(),
 		Spec{Name: "secrets", Code: code, Instances: 1, Timeout: time.Minute})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -88,6 +89,7 @@ func TestDeadlineEndsAGuest(t *testing.T) {
 
 // TestFuelDoesNotDependOnLoad runs the same call on an idle and on a busy machine, with budgets around what it needs.
 func TestFuelDoesNotDependOnLoad(t *testing.T) {
+	testkit.Long(t, "it keeps the machine busy")
 	g := guest{locals: 1, scan: cat(times(3, 300_000, cat(i32(scratchAt), get(3), store32)),
 		host("log", i32(0), i32(textAt), i32(11)), i32(0))}
 	need, err := scanFuel(load(t, g, nil), "some text")

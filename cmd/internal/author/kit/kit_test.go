@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/yett-dev/yett/core/pin"
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/core/testkit/wasmgen"
 	"github.com/yett-dev/yett/core/wasm/host"
 	"github.com/yett-dev/yett/sdk/abi"
@@ -165,6 +166,7 @@ func TestStreamsAreCut(t *testing.T) {
 
 // TestConformance: an honest module is fit, and each fault is seen by the check that is about it.
 func TestConformance(t *testing.T) {
+	testkit.Long(t, "it compiles modules")
 	emits := func(change func(*wasmgen.Emission)) []byte {
 		return wasmgen.Cat(wasmgen.Get(1), wasmgen.If, wasmgen.Spoilt(change), wasmgen.Drop, wasmgen.End, wasmgen.I32(0))
 	}

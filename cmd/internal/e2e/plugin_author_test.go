@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -18,8 +17,8 @@ import (
 // beside what TestScripts has, $ROOT (our source), and Go's caches, from which a project is built without a network.
 func TestPluginAuthor(t *testing.T) {
 	testkit.Slow(t, "builds plugins")
-	yett := binary(t)
-	root, err := filepath.Abs(filepath.Join("..", ".."))
+	yett := Binary(t)
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +32,7 @@ func TestPluginAuthor(t *testing.T) {
 		Dir: filepath.Join("testdata", "plugin"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
-			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+			env.Setenv("XDG_CACHE_HOME", Cache())
 			env.Setenv("TMPDIR", scriptTemp(env))
 			env.Setenv("ROOT", root)
 			env.Setenv("GOMODCACHE", modules)
@@ -84,13 +83,4 @@ func awaitFile(ts *testscript.TestScript, name string) {
 		_, err := os.Stat(ts.MkAbs(name))
 		return err
 	})
-}
-
-func TestQuoted(t *testing.T) {
-	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$(x)": "'$(x)'"} {
-		if got := cli.Quoted(in); got != want {
-			t.Errorf("%q: %s, want %s", in, got, want)
-		}
-	}
 }

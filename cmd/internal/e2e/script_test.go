@@ -1,4 +1,4 @@
-package main
+package e2e
 
 import (
 	"context"
@@ -32,14 +32,14 @@ import (
 //	member VAR MEMBER[.MEMBER]       set $VAR to a member of the JSON object that the last command printed
 //	post STATUS KEY PATH BODY WANT   POST to $URL; the status must be STATUS and the answer contain WANT
 func TestScripts(t *testing.T) {
-	yett := binary(t)
-	fake, _ := fakeBinary(t)
+	yett := Binary(t)
+	fake, _ := Fake(t)
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("FAKE", fake)
-			env.Setenv("XDG_CACHE_HOME", filepath.Join(e2eDir, "cache"))
+			env.Setenv("XDG_CACHE_HOME", Cache())
 			env.Setenv("TMPDIR", scriptTemp(env))
 			return nil
 		},
@@ -180,7 +180,7 @@ func scriptPost(ts *testscript.TestScript, neg bool, args []string) {
 // scriptTemp is a directory for temporary files with a short name: a plugin's socket lies in it, and the kernel takes
 // some 100 bytes.
 func scriptTemp(env *testscript.Env) string {
-	dir, err := os.MkdirTemp(e2eDir, "t")
+	dir, err := os.MkdirTemp(Dir, "t")
 	if err != nil {
 		env.T().Fatal(err)
 	}
