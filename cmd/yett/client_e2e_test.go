@@ -47,6 +47,7 @@ var refundCall = client.Call{AgentID: "demo", ToolID: "payments/refund",
 
 // TestClientDecides runs the Go client against the real server, over both transports.
 func TestClientDecides(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	ctx := patient(t)
 	for name, c := range transports(t, s, s.Keys.Agent) {
@@ -107,6 +108,7 @@ func TestClientManyAtOnce(t *testing.T) {
 
 // TestClientWaits: an agent waits for a person over each transport, while an operator's client follows and answers.
 func TestClientWaits(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	operators := transports(t, s, s.Keys.Operator)
 	for name, agent := range transports(t, s, s.Keys.Agent) {
@@ -151,6 +153,7 @@ func TestClientWaits(t *testing.T) {
 
 // TestClientOperates: what operators do, over each transport that serves it.
 func TestClientOperates(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	agent := transports(t, s, s.Keys.Agent)["http"]
 	approver := transports(t, s, s.Keys.Approver)["http"]
@@ -203,6 +206,7 @@ func TestClientOperates(t *testing.T) {
 
 // TestClientActions follows one action from submission to result, and sees it in the stream of events.
 func TestClientActions(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	c, approver := transports(t, s, s.Keys.Agent)["http"], transports(t, s, s.Keys.Approver)["http"]
 	ctx := patient(t)

@@ -29,6 +29,7 @@ var shownCall = regexp.MustCompile(`name="digest" value="([0-9a-f]{64})"`)
 // TestConsoleApproves: an agent waits, a person follows the link of a message, reads the call and approves it, and the
 // agent goes on. The call is still to be seen after the server was killed.
 func TestConsoleApproves(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
 	v := signUp(s)
@@ -75,6 +76,7 @@ func TestConsoleApproves(t *testing.T) {
 // TestConsoleShowsPlugins: a plugin that was given up and a reload that was refused are on the page; whoever resumes it
 // is in the log.
 func TestConsoleShowsPlugins(t *testing.T) {
+	t.Parallel()
 	testkit.Slow(t, "waits for restarts")
 	token, dir := fmt.Sprintf("console-%d-%d", os.Getpid(), time.Now().UnixNano()), t.TempDir()
 	path, digest := e2e.Fake(t)

@@ -77,6 +77,7 @@ var shownValue = regexp.MustCompile(`yett_([0-9A-Za-z]{12})_[0-9A-Za-z]{49}`)
 // TestConsoleOfTheServer signs up over the link that dev prints, makes a key, uses it over HTTP, and sees it refused
 // once it is revoked; the session outlives the server.
 func TestConsoleOfTheServer(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	s := startDev(t, nil, "--data", data)
 	v, token := visit(s)

@@ -126,6 +126,7 @@ func stricter(file string) bool {
 }
 
 func TestJSONTorture(t *testing.T) {
+	t.Parallel()
 	e2e.Binary(t)
 	rows := dataRows[struct{ File, Expect string }](t, "json_torture.jsonl.gz")
 	files := tarFiles(t, "json_torture.tar.gz")
@@ -203,6 +204,7 @@ var hostile = []placed{
 
 // TestHostileTexts puts strings that break programs into every field: no 5xx, no hang, and every answer is strict JSON.
 func TestHostileTexts(t *testing.T) {
+	t.Parallel()
 	e2e.Binary(t)
 	type row struct{ Text string }
 	rows := append(dataRows[row](t, "naughty_strings.jsonl.gz"), dataRows[row](t, "xss.jsonl.gz")...)

@@ -13,6 +13,7 @@ import (
 // TestHTTPTorture sends malformed requests, each with a good one behind it: what llhttp refuses is 400 and the end of
 // the connection, and the one behind it leaves no record.
 func TestHTTPTorture(t *testing.T) {
+	t.Parallel()
 	e2e.Binary(t)
 	type row struct {
 		Text, Case, LLHTTP string
@@ -90,6 +91,7 @@ func torturedHTTP(s *server, sent string, reject bool) error {
 
 // TestSmuggling sends what two servers in a row may read differently, written for this gateway's own paths.
 func TestSmuggling(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	auth := "Authorization: Bearer " + s.Keys.Agent + "\r\n"
 	hidden := rawPost("/v1/authorize", s.Keys.Agent, `{"agent_id":"smuggled","tool_id":"read"}`)

@@ -17,6 +17,7 @@ func deadline() time.Time { return time.Now().Add(patience) }
 // TestDevPrintsOneLine looks at the line that scripts wait for. That nothing follows it is checked whenever a server
 // ends.
 func TestDevPrintsOneLine(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	if strings.Count(s.line, "\n") != 1 || !strings.HasPrefix(s.line, `{"url":"http://127.0.0.1:`) {
 		t.Errorf("the line is %q", s.line)
@@ -31,6 +32,7 @@ func TestDevPrintsOneLine(t *testing.T) {
 
 // TestRestart ends a server in both ways and starts it again on its data: defers, approvals and keys are still there.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*server){"SIGTERM": (*server).stop, "SIGKILL": (*server).kill} {
 		t.Run(name, func(t *testing.T) {
 			data := t.TempDir()
@@ -71,6 +73,7 @@ func TestRestart(t *testing.T) {
 
 // TestDeferExpires waits for the end of a pending defer on a long poll: timeout is denial.
 func TestDeferExpires(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, []string{"YETT__DEFERS__TTL=1s"})
 	token := s.deferred("payments/refund", `{}`)
 	a := s.post(s.Keys.Agent, "/v1/defer/status", `{"token":"`+token+`","wait_seconds":30}`)

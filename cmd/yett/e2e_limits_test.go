@@ -64,6 +64,7 @@ func padded(before, after string, n int) string {
 }
 
 func TestSizeLimits(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	agent := s.Keys.Agent
 	authorize := func(n int) string { return padded(`{"agent_id":"a","tool_id":"read","args":{"v":"`, `"}}`, n) }
@@ -117,6 +118,7 @@ func TestSizeLimits(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	unseen := map[string]string{"control": "\x07", "delete": "\x7f", "line end": "\n", "right-to-left override": "\u202e",
 		"isolate": "\u2066", "zero width": "\u200b",

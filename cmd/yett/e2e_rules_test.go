@@ -67,6 +67,7 @@ func (s *server) madeKey(args ...string) (id, value string) {
 }
 
 func TestWhoMayAsk(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	id, revoked := s.madeKey("gone")
 	if out, err := exec.Command(e2e.Binary(t), "keys", "revoke", id, "--data", s.Data).CombinedOutput(); err != nil {
@@ -110,6 +111,7 @@ func TestWhoMayAsk(t *testing.T) {
 }
 
 func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	for _, c := range []struct {
 		name, method, path, body, code, field string
@@ -168,6 +170,7 @@ func TestRefusedRequests(t *testing.T) {
 }
 
 func TestRequestIDsAndPages(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	for id, echoed := range map[string]bool{"abc-1.2:3_4": true, strings.Repeat("x", 128): true,
 		strings.Repeat("x", 129): false, "a b": false, `a"b`: false, "é": false} {
@@ -191,6 +194,7 @@ func TestRequestIDsAndPages(t *testing.T) {
 }
 
 func TestDecisionsAndTheirStatus(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	agent := s.Keys.Agent
 	for _, c := range []struct {
@@ -228,6 +232,7 @@ func TestDecisionsAndTheirStatus(t *testing.T) {
 }
 
 func TestRepeats(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	agent := s.Keys.Agent
 	other := `{"agent_id":"a","tool_id":"files/read","args":{"path":"y"}}`
@@ -275,6 +280,7 @@ func TestRepeats(t *testing.T) {
 }
 
 func TestApprovals(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	_, both := s.madeKey("both", "--scopes", "authorize,approve")
 	approve := func(key, token string) answer {
@@ -315,6 +321,7 @@ func TestApprovals(t *testing.T) {
 // TestLongPollEndsWithAnApproval holds a poll open, knows that it is open because the key's only place is taken, and
 // approves.
 func TestLongPollEndsWithAnApproval(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, []string{"YETT__LIMITS__LONG_POLLS_PER_KEY=1"})
 	token := s.deferred("payments/refund", `{"n":1}`)
 	ended := s.holdPoll(token)

@@ -227,6 +227,7 @@ func TestReloadOfAPlugin(t *testing.T) {
 
 // TestPluginSaysWhichLimit: an operator is told which limit has ended a plugin, how it is set, and what the plugin had.
 func TestPluginSaysWhichLimit(t *testing.T) {
+	t.Parallel()
 	path, digest := e2e.Fake(t)
 	hog := fmt.Sprintf("  hog: {kind: authorizer, exec: %s, digest: %q, env: {FAKE_MODE: memory-hog}, limits: {memory: "+
 		"512MiB, timeout: 5s}}\n", path, digest)

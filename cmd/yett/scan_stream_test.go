@@ -17,6 +17,7 @@ func pieceBody(id string, offset int, output string, final bool) map[string]any 
 // TestScanStreams sends one text in pieces over HTTP, over the socket, and changing between them: joined, the answers
 // are what one scan gives.
 func TestScanStreams(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	secret := "gh" + "p_" + strings.Repeat("aB3dE6gH9", 4)
 	whole := strings.Repeat("é plain text\n", 4000) + "token=" + secret + " 🙂 " + strings.Repeat("more of it\n", 3000) +

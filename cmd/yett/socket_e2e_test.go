@@ -94,6 +94,7 @@ const (
 
 // TestSocketAndHTTPDecideAlike takes one deferred call through both, and looks at what the log says of who asked how.
 func TestSocketAndHTTPDecideAlike(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	agent, approver := dialSocket(t, socketOf(t, s)).auth(s.Keys.Agent),
 		dialSocket(t, socketOf(t, s)).auth(s.Keys.Approver)
@@ -145,6 +146,7 @@ func TestSocketAndHTTPDecideAlike(t *testing.T) {
 
 // TestSocketStreams: what any surface causes reaches the subscribers of the socket, in order.
 func TestSocketStreams(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	audit := dialSocket(t, socketOf(t, s)).auth(s.Keys.Operator)
 	first := audit.ask(`{"type":"audit_subscribe","agent_id":""}`)
@@ -186,6 +188,7 @@ func TestSocketStreams(t *testing.T) {
 
 // TestSocketRevoke revokes over the admin socket: an open connection is as good as none.
 func TestSocketRevoke(t *testing.T) {
+	t.Parallel()
 	s := startDev(t, nil)
 	var made struct{ ID, Key string }
 	out := succeeds(t, "keys", "create", "short-lived", "--data", s.Data, "-o", "json")
@@ -205,6 +208,7 @@ func TestSocketRevoke(t *testing.T) {
 // TestSocketFindsAPlace: a data directory whose path is too long for a socket gets its socket elsewhere, and the end
 // takes it away. It served before there was a socket, and nobody asked for that path.
 func TestSocketFindsAPlace(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30))
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		t.Fatal(err)
@@ -225,6 +229,7 @@ func TestSocketFindsAPlace(t *testing.T) {
 
 // TestSocketFile: the file a killed server leaves is replaced, one that is served is not, and the end takes it away.
 func TestSocketFile(t *testing.T) {
+	t.Parallel()
 	data := t.TempDir()
 	dir, err := os.MkdirTemp("", "yk")
 	if err != nil {
@@ -301,6 +306,7 @@ func TestSocketDrains(t *testing.T) {
 
 // TestServeRefusesItsOwnUserAsPeer: under serve, programs of the server's own user could speak as the key.
 func TestServeRefusesItsOwnUserAsPeer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), "rules:\n  - {id: reads, tools: [\"files/read\"], effect: permit}\n")
 	write(t, filepath.Join(dir, "yett.yaml"), fmt.Sprintf("version: 1\nserver: {listen: \"127.0.0.1:0\", metrics: "+
