@@ -197,7 +197,7 @@ func (n *number) mul(m *number) ref.Val {
 
 // quo gives n ÷ m, exactly or not at all.
 func (n *number) quo(m *number) ref.Val {
-	if n.small && m.small && m.i != 0 && n.i%m.i == 0 {
+	if n.small && m.small && m.i > 0 && n.i%m.i == 0 { // the least int64 has no opposite
 		return smallNumber(n.i / m.i)
 	}
 	a, ae, err := n.scaled()

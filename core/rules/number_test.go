@@ -81,7 +81,7 @@ func TestNumbersCompareExactly(t *testing.T) {
 
 func TestArithmetic(t *testing.T) {
 	const args = `{"n":3,"f":0.1,"g":0.2,"big":9223372036854775807,"huge":1e400,"l":[1,2.5,3],"s":"x","i":1,
-		"o":{"a":{"b":[10,20.5]}},"nil":null,"t":true}`
+		"o":{"a":{"b":[10,20.5]}},"nil":null,"t":true,"m":-1}`
 	tests := []struct{ when, want string }{
 		{`args.f + args.g == 0.3`, "true"},
 		{`0.1 + 0.2 == 0.3`, "true"},
@@ -107,6 +107,7 @@ func TestArithmetic(t *testing.T) {
 		{`args.n % 0 == 1`, "division by zero"},
 		{`args.f / 2 == 0.05 && 2 / args.f == 20`, "true"},
 		{`args.f / 0 == 0`, "division by zero"},
+		{`-9223372036854775808 / args.m == 9223372036854775808.0`, "true"},
 		{`args.f % 2 == 0`, "no such overload"},
 		{`args.huge / 2 * 2 == args.huge && args.huge / 2 < args.huge`, "true"},
 		{`args.s + 1 == args.s`, "no such overload"},
