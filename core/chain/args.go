@@ -23,7 +23,7 @@ func (a *argScanner) Check(ctx context.Context, c *Call) (sdk.Verdict, error) {
 	}
 	res := a.scan.Run(ctx, &Input{Text: string(c.Args.AppendCanonical(nil)), ToolID: c.ToolID, AgentID: c.AgentID,
 		KeyID: c.KeyID, ContentType: "application/json"})
-	if r := lacking(res.Receipts); r != nil {
+	if r := res.failed; r != nil {
 		return sdk.Verdict{}, fmt.Errorf("the args could not be scanned: %w", r.Err)
 	}
 	if res.Code == sdk.ReasonScanUnavailable { // no failure: it will be so again

@@ -163,3 +163,60 @@ func TestArgsThatNobodyScans(t *testing.T) {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
+
+// patchy is a scanner of pieces that fails while its switch says so, and finds SECRET.
+type patchy struct {
+	asked
+	fail *bool
+}
+
+func (p *patchy) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
+	if *p.fail {
+		return nil, errors.New("trap")
+	}
+	var found []sdk.Finding
+	if i := strings.Index(in.Text, "SECRET"); i >= 0 {
+		found = append(found, sdk.Finding{Kind: "SECRET", Scanner: "patchy", Start: i, End: i + len("SECRET"), Confidence: 1})
+	}
+	return found, nil
+}
+
+func (p *patchy) ScanPiece(ctx context.Context, w *chain.Window) ([]sdk.Finding, []byte, error) {
+	found, err := p.Scan(ctx, &w.Input)
+	return found, nil, err
+}
+
+// In a stream, too, one of the scanners that abstain must have seen all of the text. One that failed on an early piece
+// does not make up for another that fails at the end, and the text that nobody saw does not go out.
+func TestSomebodyMustHaveLookedAtEveryPiece(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, last [2]bool // whether the scanner of windows, and that of whole texts, fail on the two pieces
+		clean       bool
+	}{
+		"nobody fails":                   {clean: true},
+		"windows fail on the first":      {first: [2]bool{true}, clean: true},
+		"windows fail on the last":       {last: [2]bool{true}, clean: true},
+		"whole texts fail":               {last: [2]bool{false, true}, clean: true},
+		"each fails on another piece":    {first: [2]bool{true}, last: [2]bool{false, true}},
+		"both fail on the last":          {last: [2]bool{true, true}},
+		"windows fail on all, whole too": {first: [2]bool{true}, last: [2]bool{true, true}},
+	} {
+		var fails [2]bool
+		scan := triggered(t,
+			chain.ScanStep{Name: "windows", OnError: sdk.Abstain, Scanner: &patchy{fail: &fails[0]},
+				Stream: abi.Stream{Mode: abi.StreamWindow, Lookbehind: 8}},
+			chain.ScanStep{Name: "whole", OnError: sdk.Abstain, Scanner: &patchy{fail: &fails[1]}})
+		scan.Actions = []chain.ActionRule{{Kinds: []string{"SECRET"}, Action: sdk.Drop}}
+		fails = c.first
+		s, res := scan.NewStream(&chain.Input{}, 1<<20).Next(context.Background(), strings.Repeat("x", 200), false)
+		out := res.Text
+		if s != nil {
+			fails = c.last
+			_, res = s.Next(context.Background(), strings.Repeat("y", 200), true)
+			out += res.Text
+		}
+		if clean := res.Outcome == chain.Pass; clean != c.clean || clean != (len(out) == 400) {
+			t.Errorf("%s: %s %s, %d bytes went out", name, res.Outcome, res.Reason, len(out))
+		}
+	}
+}

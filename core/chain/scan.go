@@ -117,6 +117,8 @@ type ScanResult struct {
 	Findings []sdk.Finding // of enforcing steps, sorted
 	Shadow   []sdk.Finding // of shadow steps, sorted
 	Receipts []Receipt
+
+	failed *Receipt // for which nothing of the text may be called clean; nil for none
 }
 
 // Run gives the original text to every step and merges what they found. The same text and chain give the same result,
@@ -142,7 +144,7 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 		concerned = concerned || rec.Outcome != "skipped"
 		res.Findings = append(res.Findings, found...)
 	}
-	failed := lacking(res.Receipts)
+	res.failed = lacking(res.Receipts, func(i int) bool { return res.Receipts[i].Err != nil })
 	res.Findings = c.judge(in, res.Findings)
 	res.Shadow = c.judge(in, res.Shadow)
 	switch {
@@ -151,32 +153,34 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 			"called clean")
 	case rs.deep:
 		res.deny(sdk.ReasonScanUnavailable, tooDeep)
-	case failed != nil:
-		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", failed.Step.Name,
-			failed.Err))
+	case res.failed != nil:
+		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", res.failed.Step.Name,
+			res.failed.Err))
 	default:
 		c.applyFindings(&res, in)
 	}
 	return res
 }
 
-// lacking is the failure of a scan after which nothing may be called clean, nil if there is none: that of a step whose
-// on_error is deny, or, where every enforcing step failed that the text concerns, of any. A step that abstains leaves
-// the text to the others, so one of them must have looked.
-func lacking(rs []Receipt) (failed *Receipt) {
-	looked := false
+// lacking gives the failure for which nothing of a text may be called clean, or nil. A step whose on_error is deny must
+// not fail. A step that abstains leaves the text to the others, so one of the enforcing steps must have seen all of it.
+// blind says which steps have not.
+func lacking(rs []Receipt, blind func(step int) bool) (failed *Receipt) {
+	seen := false
 	for i := range rs {
-		switch r := &rs[i]; {
-		case r.Step.Shadow || r.Outcome == "skipped":
-		case r.Err == nil:
-			looked = true
-		case r.Step.OnError != sdk.Abstain:
+		r := &rs[i]
+		if r.Step.Shadow || r.Outcome == "skipped" {
+			continue
+		}
+		if r.Err != nil && r.Step.OnError != sdk.Abstain {
 			return r
-		case failed == nil:
+		}
+		seen = seen || !blind(i)
+		if r.Err != nil && failed == nil {
 			failed = r
 		}
 	}
-	if looked {
+	if seen {
 		return nil
 	}
 	return failed

@@ -223,7 +223,10 @@ func (s *Stream) scanAll(ctx context.Context, final bool, res *StreamResult) *Re
 		}
 	}
 	s.giveShadow(final, res)
-	return lacking(res.Receipts)
+	for i := range res.Receipts {
+		s.steps[i].blind = s.steps[i].blind || res.Receipts[i].Err != nil
+	}
+	return lacking(res.Receipts, func(i int) bool { return s.steps[i].blind })
 }
 
 // giveShadow gives the findings of shadow steps once no layer can give them again.
