@@ -32,7 +32,7 @@ type Limits struct {
 	ScanIdle           Duration `koanf:"scan_stream_idle" default:"5m" min:"1s" max:"24h" doc:"How long a stream of scan_output may wait for its next piece. It is forgotten then."`
 	Grants             int      `koanf:"grants" default:"1000000" min:"1" max:"100000000" doc:"Most standing grants that are live at once."`
 	GrantsPerKey       int      `koanf:"grants_per_key" default:"100000" min:"1" max:"100000000" doc:"Most of these that one key, with those that it was rolled from and to, or one operator at the console has issued; never more than grants."`
-	RatePerKey         int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit. Kills and revoked grants count for nothing."`
+	RatePerKey         int      `koanf:"rate_per_key" default:"0" min:"0" max:"10000000" doc:"Most requests of one key in a second; 0 is no limit. Kills, their undo and the revocation of grants do not count."`
 	QueuedPerKey       Size     `koanf:"queued_per_key" default:"32MiB" min:"1MiB" max:"16GiB" doc:"Most bytes of one key's calls that wait to be written to the log. More is refused (too_many_requests)."`
 	Queued             Size     `koanf:"queued" default:"256MiB" min:"1MiB" max:"64GiB" doc:"Most bytes of all keys' calls that wait to be written. Kills and revocations are never refused."`
 	InFlight           int      `koanf:"in_flight" default:"4096" min:"1" max:"1000000" doc:"Most requests that are being decided at once. The last quarter is for keys that have few."`

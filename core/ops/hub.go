@@ -45,8 +45,7 @@ type subOptions struct {
 	heartbeat time.Duration                                          // a line when nothing was sent for so long; 0 = none
 	beat      func(dst []byte, seq uint64, now time.Time) []byte     // nil = the line of audit_subscribe
 	closing   func(dst []byte, reason string, lastSeq uint64) []byte // nil = a line of JSON; may append nothing
-	// a line that says that retention has removed the records up to lastSeq; the stream goes on. nil = the stream ends
-	// with a line of JSON, and its reader comes back
+	// the first line, where retention has removed the records up to lastSeq that were asked for; nil = first says so
 	gone func(dst []byte, lastSeq uint64) []byte
 
 	first *wire.SubscribeResponse // the opening answer, nil for none; its FromSeq is filled in

@@ -73,7 +73,7 @@ type Op struct {
 	Body    BodyLimit
 	Waits   bool     // may wait long for its answer
 	Urgent  bool     // has places of its own where all connections and requests are busy
-	Stops   bool     // takes away what was allowed: no rate of the key holds it up
+	Stops   bool     // can take away what was allowed: no rate of the key holds it up, nor its undo
 	Decides bool     // answers with a decision: errors of recording carry effect DENY
 	Works   bool     // works before it waits for others, and ends its turn itself, as what decides does
 	Query   []string // members that may come in the query instead of the body

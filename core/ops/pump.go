@@ -156,15 +156,12 @@ func (p *pump) advance(now time.Time) (busy bool) {
 	return false
 }
 
-// missAll tells all live streams that records up to last are gone before they came to them.
+// missAll ends all live streams: records up to last are gone before they came to them.
 func (p *pump) missAll(last uint64) {
 	for _, u := range p.subs {
-		if !u.live {
-			continue
-		}
-		u.miss(last)
-		p.call(u)
-		if u.ended() {
+		if u.live {
+			u.miss(last)
+			p.call(u)
 			p.sleep(u)
 		}
 	}
@@ -271,10 +268,7 @@ func (p *pump) read(u *subscriber, now time.Time) (more bool) {
 			if seq > u.cursor {
 				u.miss(seq - 1)
 				p.call(u)
-				u.cursor = seq
-				if u.ended() {
-					return errEnough
-				}
+				return errEnough
 			}
 			if err := p.look(seq, record); err != nil {
 				return err

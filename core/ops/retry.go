@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"slices"
 	"time"
 
 	"github.com/yett-dev/yett/core/chain"
@@ -43,8 +44,11 @@ func scanRetryIn(out *wire.ScanResponse, rs []chain.Receipt) {
 	if out.Retry == nil || out.Retry.Class != "after" {
 		return
 	}
+	// a scanner that abstains denies only where no other one failed whose on_error is deny
+	denies := func(r *chain.Receipt) bool { return r.Err != nil && !r.Step.Shadow && r.Step.OnError != sdk.Abstain }
+	required := slices.ContainsFunc(rs, func(r chain.Receipt) bool { return denies(&r) })
 	for i := range rs {
-		if rs[i].Err == nil || rs[i].Step.Shadow || rs[i].Step.OnError == sdk.Abstain {
+		if rs[i].Err == nil || rs[i].Step.Shadow || required && !denies(&rs[i]) {
 			continue
 		}
 		switch after := chain.RetryAfter(rs[i].Err); {

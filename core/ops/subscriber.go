@@ -26,7 +26,7 @@ const (
 	endLog      = "log_unreadable"
 	endKilled   = "killed"
 	endUnread   = "not_read"
-	endGone     = "gone" // retention has removed what comes next: the last line is a gap, which gives no reason
+	endGone     = "retention" // it has removed what comes next; a line of JSON is a gap, which gives no reason
 )
 
 // subscriber is one open stream.
@@ -244,13 +244,9 @@ func (u *subscriber) say(text []byte, seq uint64) {
 	u.lines = append(u.lines, line{len(u.buf), seq})
 }
 
-// miss tells that retention has removed all records up to last that the stream had not come to yet: in a line where
-// the stream's kind has one, else by its end.
+// miss ends a stream that retention has overtaken: all records up to last are gone, and one of them may be of a kill
+// that ends it. Its reader comes back, and is asked again for what it may follow.
 func (u *subscriber) miss(last uint64) {
-	if u.opt.gone != nil {
-		u.say(u.opt.gone(nil, last), last)
-		return
-	}
 	u.mu.Lock()
 	u.lost = last
 	u.mu.Unlock()

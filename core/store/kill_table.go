@@ -128,7 +128,7 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 // coversTool reports whether a kill of such tools covers a tool: one that the pattern matches, or one below that. So
 // "*" is every tool.
 func coversTool(pattern, tool string) bool {
-	for i := 1; i < len(tool); i++ {
+	for i := range len(tool) {
 		if tool[i] == '/' && sdk.MatchGlob(pattern, tool[:i]) {
 			return true
 		}

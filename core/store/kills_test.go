@@ -17,10 +17,10 @@ const stopped = "DENY KILL_SWITCH_ACTIVE"
 // A kill of tools covers what is below each tool that its pattern matches, so that "*" is every tool.
 func TestKillOfToolsCoversWhatIsBelow(t *testing.T) {
 	for pattern, tools := range map[string]map[string]bool{
-		"*":     {"a": true, "a/b": true, "a/b/c": true},
+		"*":     {"a": true, "a/b": true, "a/b/c": true, "/a": true, "//a/b": true},
 		"ok*":   {"ok": true, "okay/x": true, "ok/x/y": true, "no/ok": false},
 		"a/*":   {"a": false, "a/b": true, "a/b/c": true, "b/a/c": false},
-		"**/rm": {"sh/rm": true, "sh/rm/all": true, "sh/ls": false, "rm": false},
+		"**/rm": {"sh/rm": true, "sh/rm/all": true, "sh/ls": false, "rm": false, "/rm/x": true},
 	} {
 		set := &killSet{}
 		set.sort(&Kill{Scope: KillTool, Target: pattern})

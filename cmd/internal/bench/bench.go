@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"text/tabwriter"
@@ -69,6 +70,11 @@ func benchRatiosCommand() *cobra.Command {
 			if rows != "" {
 				if r.rows, err = regexp.Compile(rows); err != nil {
 					return cli.Usage("--rows: %v", err)
+				}
+			}
+			if r.plugin != "" { // each gateway has a directory of its own
+				if r.plugin, err = filepath.Abs(r.plugin); err != nil {
+					return err
 				}
 			}
 			r.show = func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
