@@ -168,9 +168,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 			More: map[string]string{"effect": sdk.Deny.String(), "reason_code": res.Verdict.Code, "rule_id": res.Verdict.RuleID}}
 	}
 	cmd.Quorums, cmd.DigestOnly = res.Quorums, gen.Args == "digest"
-	if res.Verdict.Effect == sdk.Defer {
-		cmd.Defers = &res.Verdict
-	}
+	cmd.Verdict, cmd.Policy, cmd.TTL = res.Verdict, gen.Policy, min(res.Verdict.Expires, s.deferTTL(&res))
 	cmd.View = viewOf(call, cmd.Modified, []byte(view.Get("context").Raw()), nil, nil)
 	return nil
 }

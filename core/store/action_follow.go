@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/sdk"
 )
 
 // An action that waits for a deferred call is not written again when that moves: whoever reads the action works out
@@ -22,6 +24,8 @@ func (a *ActionRow) follow(d *Defer, stands string) {
 	a.DeferExpires, a.Approval = d.Expires, d.Approval
 	if d.Modified != nil {
 		a.ParamsMasked, a.ParamsWithheld, a.Modified, a.ModifiedCall = false, nil, true, d.ModifiedCall
+		a.Code, a.Reason, a.RuleID, a.Policy, a.Message = d.Code, d.Reason, d.RuleID, d.Policy, ""
+		a.Risk = RiskOf(&sdk.Verdict{Priority: d.Priority}, sdk.Defer)
 	}
 	switch stands {
 	case Pending:

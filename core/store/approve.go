@@ -29,12 +29,15 @@ type ApproveCall struct {
 	ApprovedTTL time.Duration // how long an approval may be redeemed
 
 	// Modified puts other arguments in place of those asked for: canonical JSON, nil for none. The chain has seen them:
-	// Quorums is what it asks for, and Defers its verdict if that is a defer, nil otherwise.
+	// Quorums is what it asks for, Verdict what it says under Policy, and TTL how long the rule lets an approval be
+	// redeemed, 0 for ApprovedTTL.
 	Modified     []byte
 	ModifiedHash [32]byte
 	ModifiedCall [32]byte // the digest of the call with them
 	Quorums      []sdk.Quorum
-	Defers       *sdk.Verdict
+	Verdict      sdk.Verdict
+	Policy       string
+	TTL          time.Duration
 	DigestOnly   bool   // no record shows them
 	View         []byte // the call with them, as approvers see it
 	NewToken     string // the approval_token that actions have from then on

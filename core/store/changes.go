@@ -108,9 +108,8 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	c.wasView = view
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
 	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
-	if v := c.Defers; v != nil { // a PERMIT of the call as it is now is under this rule
-		d.RuleID, d.Code, d.Reason = v.RuleID, v.Code, v.Reason
-	}
+	v := &c.Verdict // what is decided of the call is decided under this rule from now on
+	d.RuleID, d.Code, d.Reason, d.Priority, d.Policy, d.TTL = v.RuleID, v.Code, v.Reason, v.Priority, c.Policy, c.TTL
 	d.Signed = nil
 	d.Hidden = Hidden{}
 	d.Changes++
@@ -131,7 +130,8 @@ func (d *Defer) unchange(was *Defer) {
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = was.Modified, was.ModifiedHash, was.ModifiedCall,
 		was.DigestOnly
 	d.Changes, d.Approval, d.Hidden = was.Changes, was.Approval, was.Hidden
-	d.RuleID, d.Code, d.Reason = was.RuleID, was.Code, was.Reason
+	d.RuleID, d.Code, d.Reason, d.Priority, d.Policy, d.TTL = was.RuleID, was.Code, was.Reason, was.Priority, was.Policy,
+		was.TTL
 }
 
 // ApprovalToken is what answers the action. It is another one each time that approvers change its params.

@@ -188,16 +188,22 @@ var lateCases = map[string]lateCase{
 			c := l.longYes(token)
 			c.Modified, c.ModifiedHash, c.View, c.NewToken = []byte(`{"a":1}`), [32]byte{1}, []byte(`{"args":{"a":1}}`),
 				l.id("apr_")
+			c.Verdict = sdk.Verdict{Effect: sdk.Defer, RuleID: "other", Code: "OTHER", Reason: "o", Priority: sdk.PriorityHigh}
+			c.Policy, c.TTL = "pol_other", 7*time.Hour
 			c.Grant, c.NewGrant = &GrantAsk{TTL: 24 * time.Hour}, l.id("stg_")
 			c.Idem = &Idempotency{Hash: [16]byte{5}}
 			return c
 		}
 		first := yes()
+		before := &LookAt{Token: token, Key: l.boss}
+		l.must(before)
 		return first, func() bool {
 			view, err := l.s.View(token)
 			look := &LookAt{Token: token, Key: l.boss}
 			l.must(look)
-			return err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 &&
+			was, d := &before.Out, &look.Out
+			return d.RuleID == was.RuleID && d.Code == was.Code && d.Reason == was.Reason && d.Priority == was.Priority &&
+				d.Policy == was.Policy && d.TTL == was.TTL && err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 &&
 				look.Out.Approval == "" && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
 		}, yes()
 	}},
