@@ -69,7 +69,7 @@ type progress struct {
 	settled int  // offset up to which its findings are known
 	state   []byte
 	dead    error         // it failed and cannot go on
-	blind   bool          // it has failed once, in any layer, so there is text that it has not seen; in the text's own layer
+	blind   bool          // it has failed, so there is text that it has not seen; in the text's own layer, for all layers
 	found   []sdk.Finding // of a shadow step, which a layer may give again; in the text's own layer
 }
 

@@ -195,7 +195,7 @@ func ourOperators() []cel.EnvOption {
 				cel.FunctionBinding(metered(fn)))))
 	}
 	for name, fn := range map[string]functions.UnaryOp{
-		"@int": toInt, "@uint": toUint, "@index": toIndex, "@short": shortText,
+		"@int": toInt, "@uint": toUint, "@index": toIndex, "@short": shortText, "@type": typeOf,
 	} {
 		opts = append(opts, cel.Function(name, decls.DisableTypeGuards(true),
 			cel.Overload(name, []*cel.Type{cel.DynType}, cel.DynType, cel.UnaryBinding(fn))))

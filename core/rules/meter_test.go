@@ -23,7 +23,7 @@ var grows = map[string]bool{
 	"@lt":  false, "@le": false, "@gt": false, "@ge": false, "@eq": false, "@ne": false, "@within": false, "@add": true,
 	"@sub": true, "@mul": true, "@div": true, "@mod": false, "@neg": true,
 	"@int": false, "@uint": false, "@double": true, "@string": true, "@bytes": true, "@made": true, "@index": false,
-	"@short": false,
+	"@short": false, "@type": false,
 }
 
 func TestEveryFunctionIsKnownToGrowOrNot(t *testing.T) {

@@ -143,6 +143,14 @@ func (n *number) scaled() (coef *big.Int, exp int, err error) {
 	return coef, point - len(digits), nil
 }
 
+// scaledBoth gives n and m as scaled does.
+func scaledBoth(n, m *number) (a *big.Int, ae int, b *big.Int, be int, err error) {
+	if a, ae, err = n.scaled(); err == nil {
+		b, be, err = m.scaled()
+	}
+	return a, ae, b, be, err
+}
+
 func fromScaled(coef *big.Int, exp int) ref.Val {
 	digits := new(big.Int).Abs(coef).String()
 	d, err := exact.FromParts(coef.Sign() < 0, digits, exp+len(digits))
@@ -157,11 +165,7 @@ func fromScaled(coef *big.Int, exp int) ref.Val {
 
 // add gives n + m, exactly or not at all.
 func (n *number) add(m *number) ref.Val {
-	a, ae, err := n.scaled()
-	if err != nil {
-		return fail(err)
-	}
-	b, be, err := m.scaled()
+	a, ae, b, be, err := scaledBoth(n, m)
 	if err != nil {
 		return fail(err)
 	}
@@ -184,11 +188,7 @@ func (n *number) add(m *number) ref.Val {
 
 // mul gives n × m, exactly or not at all.
 func (n *number) mul(m *number) ref.Val {
-	a, ae, err := n.scaled()
-	if err != nil {
-		return fail(err)
-	}
-	b, be, err := m.scaled()
+	a, ae, b, be, err := scaledBoth(n, m)
 	if err != nil {
 		return fail(err)
 	}
@@ -200,11 +200,7 @@ func (n *number) quo(m *number) ref.Val {
 	if n.small && m.small && m.i > 0 && n.i%m.i == 0 { // the least int64 has no opposite
 		return smallNumber(n.i / m.i)
 	}
-	a, ae, err := n.scaled()
-	if err != nil {
-		return fail(err)
-	}
-	b, be, err := m.scaled()
+	a, ae, b, be, err := scaledBoth(n, m)
 	if err != nil {
 		return fail(err)
 	}

@@ -260,3 +260,12 @@ func negate(v ref.Val, m *meter) ref.Val {
 	}
 	return fail(errOverload)
 }
+
+// typeOf is CEL's type of a value. The numbers of a call and those of the condition have one type, however CEL keeps
+// them.
+func typeOf(v ref.Val) ref.Val {
+	if _, ok := asNumber(v); ok {
+		return decimalType
+	}
+	return v.ConvertToType(types.TypeType)
+}

@@ -35,6 +35,7 @@ var replaced = map[string]string{
 	overloads.TypeConvertDouble: "@double",
 	overloads.TypeConvertString: "@string",
 	overloads.TypeConvertBytes:  "@bytes",
+	overloads.TypeConvertType:   "@type",
 }
 
 // growing are those of ours that can make a value which grows; they are handed the meter.
@@ -199,9 +200,6 @@ func (r *rewriter) call(e ast.Expr) {
 		return
 	case name == operators.Divide && !r.isInteger(args[0]) && seldomExact(args[1]):
 		r.refuse(e, "a number divided by this one seldom has an exact quotient: multiply the other side instead")
-		return
-	case name == overloads.TypeConvertType && r.isInteger(args[0]):
-		r.refuse(e, "the numbers of a call have one type, which is type(1.5)")
 		return
 	case name == operators.In && allStrings(args[1]) && r.isText(args[0]):
 		return // CEL looks a text up in a constant list by hash

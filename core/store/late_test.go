@@ -203,7 +203,8 @@ var lateCases = map[string]lateCase{
 			l.must(look)
 			was, d := &before.Out, &look.Out
 			return d.RuleID == was.RuleID && d.Code == was.Code && d.Reason == was.Reason && d.Priority == was.Priority &&
-				d.Policy == was.Policy && d.TTL == was.TTL && err == nil && string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 &&
+				d.Policy == was.Policy && d.TTL == was.TTL && err == nil &&
+				string(view) == `{"args":{}}` && look.Out.Modified == nil && look.Out.Changes == 0 &&
 				look.Out.Approval == "" && len(look.Out.Signed) == 0 && l.s.grants.byID[first.NewGrant] == nil
 		}, yes()
 	}},
