@@ -15,7 +15,7 @@ import (
 	"github.com/yett-dev/yett/core/testkit"
 )
 
-// Dir is the directory of the programs that are built, of their cache and of the scripts' temporary files. Run makes it.
+// Dir is the directory of the programs that are built, of their cache and of temporary files. Run makes it.
 var Dir string
 
 // Run runs the tests of a package with a Dir, which goes when they have ended. It returns the exit code.

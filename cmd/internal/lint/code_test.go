@@ -27,6 +27,7 @@ var panics = map[string]string{
 	"core/httpd/openapi.go": "the document is made of constants: a programmer's mistake, seen by the first test",
 	"core/wasm/check/body.go": "a function that was read once cannot be unreadable: a programmer's mistake, which " +
 		"the fuzz target would find",
+	"core/wasm/check/meter.go":  "what panicked on another goroutine is handed to the caller",
 	"core/wasm/host/fuel.go":    "the way of wazero's host functions to stop a guest; the call recovers it",
 	"core/wasm/host/call.go":    "the way of wazero's host functions to stop a guest; the call recovers it",
 	"core/wasm/host/imports.go": "the way of wazero's host functions to stop a guest; the call recovers it",

@@ -219,9 +219,16 @@ func (r *rewriter) bodies() (v vec) {
 	n := len(r.m.shape.bodies)
 	parts := make([]vec, (n+batch-1)/batch)
 	var next atomic.Int64
+	var broken atomic.Pointer[string]
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), len(parts)) {
 		wg.Go(func() {
+			defer func() {
+				if cause := recover(); cause != nil { // it is the caller's, as if it had done the work itself
+					text := fmt.Sprint(cause)
+					broken.Store(&text)
+				}
+			}()
 			own := *r
 			own.f = flow{s: r.m.shape}
 			for {
@@ -236,6 +243,9 @@ func (r *rewriter) bodies() (v vec) {
 		})
 	}
 	wg.Wait()
+	if text := broken.Load(); text != nil {
+		panic(*text)
+	}
 	all := make([][]byte, len(parts))
 	for p := range parts {
 		v.n, all[p] = v.n+parts[p].n, parts[p].b

@@ -362,3 +362,23 @@ func BenchmarkStart(b *testing.B) {
 		}
 	})
 }
+
+// What panics while functions are rewritten reaches the caller, who may recover it, on whatever goroutine it was.
+func TestPanicsReachTheCaller(t *testing.T) {
+	mod := module{memory: true}
+	for range 3 * batch {
+		mod.funcs = append(mod.funcs, fn{code: []byte{opNop}})
+	}
+	m, err := checkCore(mod.encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.shape.bodies[2*batch].code = []byte{0xff} // as no module is that was let in
+	defer func() {
+		if cause := recover(); cause == nil || !strings.Contains(fmt.Sprint(cause), "is not readable") {
+			t.Errorf("recovered %v", cause)
+		}
+	}()
+	m.Metered()
+	t.Error("nothing panicked")
+}

@@ -118,15 +118,15 @@ func (m *Module) prepare(ctx context.Context) (err error) {
 	if m.isolation == Reset && m.keeps != "" {
 		m.isolation = Fresh
 	}
-	if err := m.compile(ctx, m.checked.Metered()); err != nil {
+	if err := m.compile(ctx); err != nil {
 		return err
 	}
 	return m.first(ctx, section)
 }
 
-// compile makes the runtime and has wazero validate and translate the module. A panic there is a refusal too: the bytes
-// are the author's.
-func (m *Module) compile(ctx context.Context, code []byte) (err error) {
+// compile makes the runtime, rewrites the module and has wazero validate and translate it. A panic there is a refusal
+// too: the bytes are the author's.
+func (m *Module) compile(ctx context.Context) (err error) {
 	cfg := wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).
 		WithMemoryLimitPages(m.spec.pages()).WithDebugInfoEnabled(false)
 	if dir := m.host.opts.CacheDir; dir != "" {
@@ -145,7 +145,7 @@ func (m *Module) compile(ctx context.Context, code []byte) (err error) {
 			err = refusef("the compiler failed: %s", quote.Short(fmt.Sprint(r), 200))
 		}
 	}()
-	if m.compiled, err = m.rt.CompileModule(ctx, code); err != nil {
+	if m.compiled, err = m.rt.CompileModule(ctx, m.checked.Metered()); err != nil {
 		return refusef("it does not compile: %s", firstLine(err))
 	}
 	return nil
