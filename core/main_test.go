@@ -23,10 +23,7 @@ func TestMain(m *testing.M) {
 		serveGuest(mode)
 		return
 	}
-	if err := testkit.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.InMemory())
 	var err error
 	if compiled, err = os.MkdirTemp("", "yett-core-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)

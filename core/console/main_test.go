@@ -1,7 +1,6 @@
 package console
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -9,9 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := testkit.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.InMemory())
 	os.Exit(m.Run())
 }

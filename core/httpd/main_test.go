@@ -1,8 +1,6 @@
 package httpd
 
 import (
-	"errors"
-	"fmt"
 	"os"
 	"testing"
 
@@ -10,9 +8,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := errors.Join(testkit.InMemory(), testkit.Beside(8)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.InMemory(), testkit.Beside(8))
 	os.Exit(m.Run())
 }

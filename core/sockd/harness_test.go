@@ -31,10 +31,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := testkit.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.InMemory())
 	goleak.VerifyTestMain(m)
 }
 

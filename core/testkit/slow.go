@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,6 +45,14 @@ func Rounds(n, quick int) int {
 // one of 4n where it is Quick. Use it for tables whose cases are alike and wait long.
 func Every(i, n int) bool {
 	return i%Rounds(n, 4*n) == 0 || os.Getenv("YETT_SLOW") != "" || os.Getenv("YETT_FULL") != ""
+}
+
+// Prepare does what a TestMain needs before it runs the tests, and ends the process if one fails.
+func Prepare(errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 }
 
 // Beside has so many tests that call t.Parallel run at a time, also where there are fewer processors: they wait most of

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,10 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := testkit.Beside(8); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.Beside(8))
 	goleak.VerifyTestMain(m)
 }
 

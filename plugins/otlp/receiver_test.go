@@ -3,12 +3,10 @@ package main
 import (
 	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -35,10 +33,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := testkit.Beside(8); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.Beside(8))
 	goleak.VerifyTestMain(m)
 }
 

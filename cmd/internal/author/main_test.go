@@ -23,10 +23,7 @@ func TestMain(m *testing.M) {
 	} else if is {
 		os.Exit(0)
 	}
-	if err := testkit.InMemory(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.InMemory())
 	dir, err := os.MkdirTemp("", "yett-author-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

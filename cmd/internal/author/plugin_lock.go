@@ -75,7 +75,7 @@ func writeLock(cmd *cobra.Command, out *cli.Output, file string, lock config.Loc
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	changed := signersChanged(before, lock)
+	changed := lockChanges(before, lock)
 	switch {
 	case err == nil && bytes.Equal(before, text):
 		return out.Done(cmd, written{path, len(lock.Plugins), false}, "%s is up to date (%s)", path, files(len(lock.Plugins)))
@@ -94,9 +94,10 @@ func writeLock(cmd *cobra.Command, out *cli.Output, file string, lock config.Loc
 	return out.Done(cmd, written{path, len(lock.Plugins), true}, "%s pins %s", path, files(len(lock.Plugins)))
 }
 
-// signersChanged says which files somebody else has signed, or nobody any more, since the lock before: other bytes are
-// what an author does, another author is what an operator should know of.
-func signersChanged(before []byte, lock config.Lock) (lines []string) {
+// lockChanges says what an operator should know of, beside other bytes, which are what an author does: files that
+// somebody else has signed, or nobody any more, since the lock before, and plugins that are not pinned any more. A lock
+// is of one configuration, so another one in the same directory would be refused without them.
+func lockChanges(before []byte, lock config.Lock) (lines []string) {
 	old, err := config.ReadLock(before)
 	if err != nil {
 		return []string{"warning: the lock before cannot be read, so nobody can tell whether a signer has changed"}
@@ -116,6 +117,12 @@ func signersChanged(before []byte, lock config.Lock) (lines []string) {
 		default:
 			lines = append(lines, fmt.Sprintf("warning: plugins.%s: was signed by %s, and is signed by %s now",
 				cli.Visible(name), cli.Visible(was.Signer), cli.Visible(is)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(old.Plugins)) {
+		if _, there := lock.Plugins[name]; !there {
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: is not pinned any more; this configuration has no such "+
+				"plugin", cli.Visible(name)))
 		}
 	}
 	return lines

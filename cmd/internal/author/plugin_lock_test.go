@@ -8,7 +8,8 @@ import (
 	"github.com/yett-dev/yett/config"
 )
 
-// TestLockSaysWhenASignerChanged: another author of a file is told, beside the digest that changes with every build.
+// TestLockSaysWhenASignerChanged: another author of a file, and a plugin that is pinned no more, are told beside the
+// digests, which change with every build.
 func TestLockSaysWhenASignerChanged(t *testing.T) {
 	lock := func(signers ...string) config.Lock {
 		l := config.Lock{Version: 1, Plugins: map[string]config.LockedFile{}}
@@ -18,17 +19,23 @@ func TestLockSaysWhenASignerChanged(t *testing.T) {
 		}
 		return l
 	}
-	got := signersChanged(lock("acme", "acme", "", "acme").Encode("/"), lock("acme", "evil", "acme", "", "new"))
+	got := lockChanges(lock("acme", "acme", "", "acme").Encode("/"), lock("acme", "evil", "acme", "", "new"))
 	want := []string{"warning: plugins.p1: was signed by acme, and is signed by evil now",
 		"plugins.p2: is signed by acme now, and was signed by nobody",
 		"warning: plugins.p3: was signed by acme, and nobody has signed it now"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
-	if got := signersChanged(nil, lock("acme")); len(got) != 0 {
+	got = lockChanges(lock("acme", "acme", "acme").Encode("/"), lock("acme"))
+	want = []string{"warning: plugins.p1: is not pinned any more; this configuration has no such plugin",
+		"warning: plugins.p2: is not pinned any more; this configuration has no such plugin"}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+	if got := lockChanges(nil, lock("acme")); len(got) != 0 {
 		t.Errorf("the first lock: %v", got)
 	}
-	if got := signersChanged([]byte("version: 7\n"), lock("acme")); len(got) != 1 ||
+	if got := lockChanges([]byte("version: 7\n"), lock("acme")); len(got) != 1 ||
 		!strings.Contains(got[0], "cannot be read") {
 		t.Errorf("a lock that is none: %v", got)
 	}

@@ -32,10 +32,7 @@ func TestMain(m *testing.M) {
 		bePlugin(os.Getenv(modeEnv))
 		return
 	}
-	if err := testkit.Beside(8); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
+	testkit.Prepare(testkit.Beside(8))
 	goleak.VerifyTestMain(m)
 }
 
