@@ -168,10 +168,11 @@ func TestArgsThatNobodyScans(t *testing.T) {
 type patchy struct {
 	asked
 	fail *bool
+	on   string // and on each text that holds this, if it is not ""
 }
 
 func (p *patchy) Scan(ctx context.Context, in *chain.Input) ([]sdk.Finding, error) {
-	if *p.fail {
+	if *p.fail || p.on != "" && strings.Contains(in.Text, p.on) {
 		return nil, errors.New("trap")
 	}
 	var found []sdk.Finding
@@ -217,6 +218,24 @@ func TestSomebodyMustHaveLookedAtEveryPiece(t *testing.T) {
 		}
 		if clean := res.Outcome == chain.Pass; clean != c.clean || clean != (len(out) == 400) {
 			t.Errorf("%s: %s %s, %d bytes went out", name, res.Outcome, res.Reason, len(out))
+		}
+	}
+}
+
+// A failure on what a text reads as counts as one on the text: the escape is in the first piece, and only decoded does
+// it trip the scanner of windows.
+func TestSomebodyMustHaveLookedAtWhatIsDecoded(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		scan := triggered(t,
+			chain.ScanStep{Name: "windows", OnError: sdk.Abstain, Scanner: &patchy{fail: new(bool), on: "A"},
+				Stream: abi.Stream{Mode: abi.StreamWindow, Lookbehind: 8}},
+			chain.ScanStep{Name: "whole", OnError: sdk.Abstain, Scanner: &patchy{fail: &fails}})
+		s, res := scan.NewStream(&chain.Input{}, 1<<20).Next(context.Background(), `x\u0041`+strings.Repeat("x", 200), false)
+		if s == nil {
+			t.Fatalf("the first piece: %s %s", res.Outcome, res.Reason)
+		}
+		if _, res = s.Next(context.Background(), "y", true); (res.Outcome == chain.Pass) == fails {
+			t.Errorf("the other scanner fails %v: %s %s", fails, res.Outcome, res.Reason)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func TestChangedCallIsUnderItsRule(t *testing.T) {
 		approve(boss, `,"modified_args":{"n":500}`)
 		shown("made large", "big", "BIG", "much", "high")
 		approve(boss, `,"modified_args":{"n":0}`)
-		shown("made free", "free", "FREE", "nothing", "")
+		shown("made free", "free", "RULE_DEFER", "nothing", "")
 		approve(boss, `,"modified_args":{"n":700}`)
 		shown("made large again", "big", "BIG", "much", "high")
 	}
@@ -71,5 +71,32 @@ func TestChangedCallIsUnderItsRule(t *testing.T) {
 	permit := b.decides(agent.Value, fmt.Sprintf(`,"args":{"n":700},"defer_token":%q`, token), "PERMIT APPROVAL_CONSUMED")
 	if got := member(permit, "rule_id"); got != "big" {
 		t.Errorf("the PERMIT is under rule %q: %s", got, permit)
+	}
+}
+
+// tight defers everything, for more approvals than there are.
+type tight struct{}
+
+func (tight) Check(context.Context, *chain.Call) (sdk.Verdict, error) {
+	return sdk.Verdict{Effect: sdk.Defer, Code: "TIGHT", RuleID: "tight", Reason: "since today", Approvals: 3}, nil
+}
+
+// A changed call that waits again at its redemption, because today's rules want more approvals, waits under today's
+// rule, for approvers and in the answer. A DEFER never has the code of a PERMIT.
+func TestChangedCallWaitsAgainUnderTodaysRule(t *testing.T) {
+	b := newBench(t, func(s ops.Store) ops.Store { return s })
+	agent, boss := b.newKey("agent", "agent"), b.newKey("boss", "approver")
+	step := func(c chain.Checker) *chain.Authorizer {
+		return &chain.Authorizer{Budget: time.Hour, Now: b.now, Default: sdk.Deny,
+			Steps: []chain.Step{{Name: "size", Inline: true, OnError: sdk.Deny, Checker: c}}}
+	}
+	b.swap(step(bySize{}))
+	token := member(b.decides(agent.Value, `,"args":{"n":1}`, "DEFER SMALL"), "defer_token")
+	b.must(boss.Value, "approve_defer", fmt.Sprintf(`{"defer_token":%q,"approved":true,"modified_args":{"n":0}}`, token))
+	b.swap(step(tight{}))
+	b.decides(agent.Value, fmt.Sprintf(`,"args":{"n":0},"defer_token":%q`, token), "DEFER TIGHT")
+	view := b.must(boss.Value, "approval_get", fmt.Sprintf(`{"defer_token":%q}`, token))
+	if member(view, "rule_id") != "tight" || member(view, "reason_code") != "TIGHT" {
+		t.Errorf("to approvers: %s", view)
 	}
 }

@@ -95,14 +95,14 @@ func (s *Service) Close() {
 // subscribe opens a stream for the request's key. The stream ends by itself when the key is revoked or expires, when
 // the server drains, and with an event that o.ends names.
 func (s *Service) subscribe(r *Request, o subOptions) (Stream, error) {
-	if err := s.notKilled(r.Key, o.agent); err != nil {
-		return nil, err
-	}
 	h := s.hub
 	if h.log == nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "subscribe", Err: errors.New("there is no log to follow")}
 	}
-	size := h.log.Seq()
+	size := h.log.Seq() // before kills are looked at: one that comes meanwhile ends the stream with its record
+	if err := s.notKilled(r.Key, o.agent); err != nil {
+		return nil, err
+	}
 	if o.from > size+1 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "from_seq",
 			"from_seq is %d, but the log ends with %d: the largest that can be asked for is %d", o.from, size, size+1)

@@ -38,25 +38,52 @@ func haltRetry(d *wire.AuthorizeResponse) *wire.Retry {
 	return d.Retry
 }
 
-// scanRetryIn says in the answer about a text when a scanner that failed may be back.
+// scanRetryIn says in the answer about a text when scanners that failed may be back. All whose on_error is deny are
+// needed. Of those that abstain one is enough, where no other scanner has looked.
 func scanRetryIn(out *wire.ScanResponse, rs []chain.Receipt) {
 	out.Advise()
 	if out.Retry == nil || out.Retry.Class != "after" {
 		return
 	}
-	// a scanner that abstains denies only where no other one failed whose on_error is deny
-	denies := func(r *chain.Receipt) bool { return r.Err != nil && !r.Step.Shadow && r.Step.OnError != sdk.Abstain }
-	required := slices.ContainsFunc(rs, func(r chain.Receipt) bool { return denies(&r) })
+	var required, others []time.Duration
+	looked := false
 	for i := range rs {
-		if rs[i].Err == nil || rs[i].Step.Shadow || required && !denies(&rs[i]) {
-			continue
-		}
-		switch after := chain.RetryAfter(rs[i].Err); {
-		case after < 0:
-			out.Retry = &wire.Retry{Class: "never"}
-			return
-		case after > time.Duration(out.Retry.AfterSeconds)*time.Second:
-			out.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)
+		switch r := &rs[i]; {
+		case r.Step.Shadow:
+		case r.Err == nil:
+			looked = looked || r.Outcome != "skipped"
+		case r.Step.OnError != sdk.Abstain:
+			required = append(required, chain.RetryAfter(r.Err))
+		default:
+			others = append(others, chain.RetryAfter(r.Err))
 		}
 	}
+	after := time.Duration(0)
+	switch {
+	case slices.Contains(required, chain.Never):
+		after = chain.Never
+	case len(required) > 0:
+		after = slices.Max(required)
+	case looked: // no failure denied it: what the text is will deny it again
+		after = chain.Never
+	default:
+		after = soonest(others)
+	}
+	switch least := time.Duration(out.Retry.AfterSeconds) * time.Second; {
+	case after < 0:
+		out.Retry = &wire.Retry{Class: "never"}
+	case after > least:
+		out.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)
+	}
+}
+
+// soonest is the shortest of some waits, chain.Never if all are.
+func soonest(waits []time.Duration) time.Duration {
+	best := chain.Never
+	for _, w := range waits {
+		if w != chain.Never && (best == chain.Never || w < best) {
+			best = w
+		}
+	}
+	return best
 }

@@ -2,6 +2,7 @@ package ops_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,9 @@ type ailing struct{ err error }
 func (a ailing) About() chain.About                                        { return chain.About{} }
 func (a ailing) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) { return nil, a.err }
 
+// deepEscapes is JSON text in more layers of escapes than are decoded.
+var deepEscapes = strconv.Quote(strings.Repeat(`\\`, 600) + `u0041`)
+
 // A text that could not be scanned comes with when to ask again: by the scanners that denied it. One that abstains is
 // among them only where it was alone.
 func TestScanRetryIsOfWhatDenied(t *testing.T) {
@@ -23,6 +27,7 @@ func TestScanRetryIsOfWhatDenied(t *testing.T) {
 	key := b.newKey("k", "agent")
 	quarantined := chain.Later(chain.ErrUnavailable, chain.Never)
 	later, soon := chain.Later(chain.ErrUnavailable, 40*time.Second), chain.Later(chain.ErrUnavailable, 0)
+	const never = `"retry":{"class":"never"}`
 	for name, c := range map[string]struct {
 		deny, abstain error // of a scanner whose on_error is that; nil for none such
 		want          string
@@ -42,6 +47,28 @@ func TestScanRetryIsOfWhatDenied(t *testing.T) {
 		}
 		b.gen.Scan.Steps = steps
 		if got := b.must(key.Value, "scan_output", `{"tool_id":"t","output":"x"}`); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	abstains := func(err error) chain.ScanStep {
+		return chain.ScanStep{Name: "abstains", OnError: sdk.Abstain, Scanner: ailing{err}}
+	}
+	deep := `"output":` + deepEscapes
+	for name, c := range map[string]struct {
+		steps []chain.ScanStep
+		text  string
+		want  string
+	}{
+		"two abstain, one is back later": {[]chain.ScanStep{abstains(quarantined), abstains(later)}, `"output":"x"`,
+			`"retry":{"class":"after","after_seconds":40}`},
+		"two abstain, one at once":           {[]chain.ScanStep{abstains(later), abstains(soon)}, `"output":"x"`, `"retry":{"class":"after","after_seconds":5}`},
+		"two abstain, both in quarantine":    {[]chain.ScanStep{abstains(quarantined), abstains(quarantined)}, `"output":"x"`, never},
+		"another has looked, but too deep":   {[]chain.ScanStep{abstains(later), {Name: "in", OnError: sdk.Deny, Scanner: ailing{}}}, deep, never},
+		"too deep, and a required one fails": {[]chain.ScanStep{{Name: "in", OnError: sdk.Deny, Scanner: ailing{later}}}, deep, `"retry":{"class":"after","after_seconds":40}`},
+	} {
+		b.gen.Scan.Steps = c.steps
+		got := b.must(key.Value, "scan_output", `{"tool_id":"t",`+c.text+`}`)
+		if !strings.Contains(got, c.want) || !strings.Contains(got, "SCAN_UNAVAILABLE") {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}

@@ -205,13 +205,10 @@ func (st *scanStream) follows(in *wire.ScanRequest, sum [sha256.Size]byte, kille
 	case st.ended != "":
 		return nil, sdk.FieldErrf(sdk.CodeStreamEnded, "stream_id",
 			"the stream has ended: %s. Begin another under another stream_id", st.ended)
-	case same: // a kill came since
-		return nil, sdk.FieldErrf(sdk.CodeStreamOffset, "offset",
-			"this piece was answered before a kill, and is not answered again; begin another stream once the kill is undone")
 	case in.Offset != st.taken:
 		return nil, sdk.FieldErrf(sdk.CodeStreamOffset, "offset",
-			"offset is %d, but %d bytes of this stream were sent; only the last piece, as it was, can be sent again", in.Offset,
-			st.taken)
+			"offset is %d, but %d bytes of this stream were sent; only the last piece, as it was, can be sent again, and "+
+				"none after a kill", in.Offset, st.taken)
 	}
 	return nil, nil
 }

@@ -108,14 +108,23 @@ func (c *Approve) change(tx *tx, d *Defer) error {
 	c.wasView = view
 	d.Modified, d.ModifiedHash, d.ModifiedCall, d.DigestOnly = c.Modified, c.ModifiedHash, c.ModifiedCall, c.DigestOnly
 	d.Quorums, d.Asked = merged(d.Quorums, c.Quorums), merged(nil, c.Quorums)
-	v := &c.Verdict // what is decided of the call is decided under this rule from now on
-	d.RuleID, d.Code, d.Reason, d.Priority, d.Policy, d.TTL = v.RuleID, v.Code, v.Reason, v.Priority, c.Policy, c.TTL
+	d.under(&c.Verdict, c.Policy)
+	d.TTL = c.TTL
 	d.Signed = nil
 	d.Hidden = Hidden{}
 	d.Changes++
 	d.Approval = c.NewToken
 	tx.setFresh(keyStr(prefixView, d.Token), c.View)
 	return nil
+}
+
+// under puts a call that waits under the rule that decides it now. If that permits, it waits all the same, since it was
+// changed: the code of a PERMIT would say otherwise.
+func (d *Defer) under(v *sdk.Verdict, policy string) {
+	d.RuleID, d.Code, d.Reason, d.Priority, d.Policy = v.RuleID, v.Code, v.Reason, v.Priority, policy
+	if v.Effect != sdk.Defer {
+		d.Code = sdk.ReasonRuleDefer
+	}
 }
 
 // changedBefore reports whether the call stands with these arguments by this approver's own answer: it is sent again.

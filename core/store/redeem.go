@@ -51,6 +51,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 		now.Quorums = merged(d.Quorums, c.quorums)
 		if d.Modified != nil {
 			now.Asked = merged(d.Asked, c.quorums)
+			now.under(&c.verdict, c.Policy.Version)
 		}
 	}
 	if !tx.enough(now.Quorums, now.signers()) {
@@ -60,6 +61,7 @@ func (c *Decide) redeem(tx *tx, token string) error {
 			}
 		}
 		d.Signed, d.Quorums, d.Asked = now.Signed, now.Quorums, now.Asked
+		d.RuleID, d.Code, d.Reason, d.Priority, d.Policy = now.RuleID, now.Code, now.Reason, now.Priority, now.Policy
 		tx.waitAgain(d, c.By, tx.now.Add(c.Defer.TTL), "more approvals are needed")
 		c.Out.Effect, c.Out.Code, c.Out.Token, c.Out.Expires = sdk.Defer, d.Code, d.Token, d.Expires
 		c.Out.Reason = "more approvals are needed than were given"

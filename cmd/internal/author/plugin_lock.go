@@ -121,8 +121,8 @@ func lockChanges(before []byte, lock config.Lock) (lines []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(old.Plugins)) {
 		if _, there := lock.Plugins[name]; !there {
-			lines = append(lines, fmt.Sprintf("warning: plugins.%s: is not pinned any more; this configuration has no such "+
-				"plugin", cli.Visible(name)))
+			lines = append(lines, fmt.Sprintf("warning: plugins.%s: is not pinned any more: this configuration has no file "+
+				"under that name", cli.Visible(name)))
 		}
 	}
 	return lines

@@ -27,8 +27,8 @@ func TestLockSaysWhenASignerChanged(t *testing.T) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 	got = lockChanges(lock("acme", "acme", "acme").Encode("/"), lock("acme"))
-	want = []string{"warning: plugins.p1: is not pinned any more; this configuration has no such plugin",
-		"warning: plugins.p2: is not pinned any more; this configuration has no such plugin"}
+	want = []string{"warning: plugins.p1: is not pinned any more: this configuration has no file under that name",
+		"warning: plugins.p2: is not pinned any more: this configuration has no file under that name"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
