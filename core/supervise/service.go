@@ -186,6 +186,9 @@ func (s *Service) run() {
 	for {
 		healthy, err := s.live()
 		if s.base.Err() != nil {
+			if s.State().State == StateReady { // its process ended by itself just before Close
+				s.become(StateDraining, errStopped, nil, time.Time{})
+			}
 			s.become(StateStopped, err, nil, time.Time{})
 			return
 		}
