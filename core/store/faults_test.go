@@ -42,7 +42,9 @@ func failAt(k int64, clients int) (end string, reached bool, err error) {
 	if op == nil {
 		return "", false, errors.Join(err, overIt(s, base, j))
 	}
-	if j.refused > 0 { // refusals go out before OnFatal is called; only a defect lets this wait end
+	// Refusals go out before OnFatal is called, and so do answers of takers (in_effect_not_durable, which are in j.other).
+	// Only a defect lets this wait end.
+	if j.refused > 0 || s != nil && len(j.other) > 0 {
 		select {
 		case <-told:
 		case <-time.After(30 * time.Second):

@@ -43,7 +43,7 @@ func (s *Service) end(p *Process, reason error) error {
 	case <-p.done:
 	case <-time.After(killWait):
 		s.stuck = append(undead(s.stuck), p)
-		return errors.Join(reason, p.endless())
+		return fmt.Errorf("%w; %w", reason, p.endless()) // one line: it becomes a reason
 	}
 	if p.exit.Cause != CauseKilled {
 		return fmt.Errorf("%w (%s)", reason, p.exit)
