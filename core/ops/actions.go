@@ -159,7 +159,7 @@ func (s *Service) StartAction(r *Request, in *wire.ActionStartRequest) (*wire.Ac
 	if a.Status == store.ActionApproved {
 		q.DeferToken = a.Token
 	} else {
-		q.Charged = true
+		q.Started = true
 	}
 	if _, err := s.decide(unnamed(r), q, false); err != nil {
 		return nil, err

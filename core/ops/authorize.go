@@ -40,7 +40,7 @@ type ask struct {
 	TimeoutMS       int
 	DryRun          bool
 	NoDefer         bool               // decide and charge, but make no defer and spend no grant or approval
-	Charged         bool               // its limits were charged when it was permitted first
+	Started         bool               // it is the start of an action that was permitted before
 	Action          store.ActionChange // what happens to an action in the same write; nil for a plain call
 }
 
@@ -179,9 +179,6 @@ func (s *Service) weigh(r *Request, in *ask, c *chain.Call, res *chain.Result, c
 			}
 		}
 	}
-	if in.Charged {
-		return
-	}
 	for i := range res.Limits {
 		l := &res.Limits[i]
 		cmd.Limits.Charges = append(cmd.Limits.Charges,
@@ -244,7 +241,7 @@ func (s *Service) callIdentity(r *Request, in *ask, cmd *store.Decide) {
 		cmd.Redeem.CallID, cmd.Redeem.CallHash = id, named(id)
 	}
 	switch {
-	case in.Charged:
+	case in.Started:
 		return // the start of an action is no repeat: what permitted it is looked at again
 	case in.CallID != "":
 		cmd.Names.Hashes = append(cmd.Names.Hashes, named(in.CallID))

@@ -36,6 +36,74 @@ func TestAnActionIsChargedOnce(t *testing.T) {
 	}
 }
 
+// TestAStartIsHeldToTheLimits: what was allowed before is charged when it starts, in the window of the start and by the
+// limits of then, however long it has waited; what its submission charged is given back.
+func TestAStartIsHeldToTheLimits(t *testing.T) {
+	for _, kind := range []sdk.LimitKind{sdk.LimitRate, sdk.LimitBudget} {
+		s := newStage(t)
+		agent := s.key("agent", "agent")
+		limits := func(max string, window time.Duration) {
+			s.says(sdk.Verdict{Effect: sdk.Permit, Code: "P",
+				Limits: []sdk.Limit{{Kind: kind, Rule: "r", Per: "key", Window: window, Amount: "1", Max: max}}})
+		}
+		start := func(id string) string { return s.action(req{key: agent, op: "action_start", id: id}).Status }
+		limits("2", time.Second)
+		var ids []string
+		for n := range 8 { // two a second: each within the limit
+			if n%2 == 0 {
+				s.advance(time.Second)
+			}
+			ids = append(ids, s.action(submit(agent, "t", fmt.Sprintf(`{"n":%d}`, n))).ID)
+		}
+		s.advance(time.Second)
+		var got []string
+		for _, id := range ids[:4] {
+			got = append(got, start(id))
+		}
+		if fmt.Sprint(got) != "[executing executing denied denied]" {
+			t.Errorf("limit %d, four starts in a window for two: %v", kind, got)
+		}
+		limits("1", 24*time.Hour)
+		if got := start(ids[4]) + " " + start(ids[5]); got != "executing denied" {
+			t.Errorf("limit %d, a limit that came after the submissions: %s", kind, got)
+		}
+		limits("3", time.Hour)
+		a := s.action(submit(agent, "t", `{"n":"a"}`)) // charges one of three, and its start does not charge another
+		if got := start(a.ID); got != "executing" {
+			t.Errorf("limit %d: %s", kind, got)
+		}
+		for n := range 3 {
+			want := []string{"allowed", "allowed", "denied"}[n]
+			if a := s.action(submit(agent, "t", fmt.Sprintf(`{"n":"b%d"}`, n))); a.Status != want {
+				t.Errorf("limit %d, submission %d after a start: %s, want %s", kind, n, a.Status, want)
+			}
+		}
+	}
+}
+
+// TestARepeatedStartCounts: whoever sends a start again and again under one Idempotency-Key meets the limits on how
+// often a call runs.
+func TestARepeatedStartCounts(t *testing.T) {
+	for _, kind := range []sdk.LimitKind{sdk.LimitRate, sdk.LimitLoop, sdk.LimitBudget} {
+		s := newStage(t)
+		agent := s.key("agent", "agent")
+		s.says(sdk.Verdict{Effect: sdk.Permit, Code: "P",
+			Limits: []sdk.Limit{{Kind: kind, Rule: "r", Per: "key", Window: time.Hour, Amount: "1", Max: "3"}}})
+		a := s.action(submit(agent, "t", `{}`))
+		again := req{key: agent, op: "action_start", id: a.ID, idem: "one"}
+		for range 3 {
+			if got := s.action(again); got.Status != "executing" {
+				t.Fatalf("limit %d: %+v", kind, got)
+			}
+		}
+		if kind == sdk.LimitBudget {
+			s.action(again)
+		} else {
+			s.refused(again, sdk.CodeTooManyRequests)
+		}
+	}
+}
+
 // TestGateChargesAndSpendsNothingElse: clients act on its answer, so it is charged; it makes no defer and spends no
 // grant.
 func TestGateChargesAndSpendsNothingElse(t *testing.T) {

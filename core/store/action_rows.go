@@ -85,6 +85,7 @@ type ActionRow struct {
 	Decided        time.Time     `json:"decided_at"` // the permit or the approval that a start needs
 	Events         []ActionEvent `json:"events"`
 	Result         *ActionResult `json:"result,omitempty"`
+	Charged        []charged     `json:"charged,omitempty"` // by the permit that allowed it: its start is charged instead
 
 	// Why Params and Context are neither kept nor shown; nil if they are.
 	ParamsWithheld  *wire.Withheld `json:"params_withheld,omitempty"`

@@ -46,6 +46,9 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 			Op: "start action: the call to start is not the one that was decided"}
 	}
 	n.a, n.was, n.c, c.spent = a, *a, c, a.GrantID
+	if a.Status == ActionAllowed {
+		c.before = a.Charged
+	}
 	return false, nil
 }
 
@@ -61,6 +64,15 @@ func (n *StartAction) again(tx *tx, c *Decide, a *ActionRow) (bool, error) {
 	if stands, err := c.actionStands(tx, a); !stands || err != nil {
 		return false, err
 	}
+	sums, over, err := tx.within(c.Limits.Charges, true)
+	switch {
+	case err != nil:
+		return false, err
+	case over != nil: // it runs already, so nothing can be denied but the answer
+		return false, &sdk.Error{Code: sdk.CodeTooManyRequests, Msg: over.why() + "; the action is executing already",
+			More: map[string]string{"reason_code": over.code()}}
+	}
+	tx.charge(c.Limits.Charges, sums, true)
 	tx.touch(c.Key)
 	n.Out, n.Again = *a, true
 	return true, nil
@@ -109,7 +121,8 @@ func (n *StartAction) decided(tx *tx, c *Decide) {
 	a := n.a
 	switch c.Out.Effect {
 	case sdk.Permit:
-		a.Status, a.Updated = ActionExecuting, tx.now // the decision that it shows is the one that it was submitted with
+		// the decision that it shows is the one that it was submitted with
+		a.Status, a.Updated, a.Charged = ActionExecuting, tx.now, nil
 		if n.Idem != nil {
 			tx.remember(prefixRepeat, *n.Idem, RepeatFor, c.Digest, nil)
 		}

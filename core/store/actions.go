@@ -141,6 +141,7 @@ func (n *NewAction) decided(tx *tx, c *Decide) {
 	a.KeyID, a.AgentID, a.SessionID, a.ToolID, a.Digest, a.Created = c.Key.ID, c.AgentID, c.SessionID, c.ToolID, c.Digest,
 		tx.now
 	a.applyDecision(c, tx.now)
+	a.Charged = c.charged
 	tx.happened(&a, EventCreated, c.By, "", "")
 	tx.happened(&a, EventDecision, c.By, a.Code, a.Reason)
 	tx.putAction(&a)

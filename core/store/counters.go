@@ -2,6 +2,8 @@ package store
 
 import (
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"time"
 
@@ -122,8 +124,40 @@ func (tx *tx) within(charges []Charge, repeat bool) ([]exact.Decimal, *overrun, 
 	return sums, nil, nil
 }
 
-// charge keeps the sums that within gave.
-func (tx *tx) charge(charges []Charge, sums []exact.Decimal, repeat bool) {
+// charged is what a permit has added to a counter, as it is stored.
+type charged struct {
+	End     uint64 `json:"end"`     // of the counter's window, Unix seconds
+	Counter string `json:"counter"` // hex
+	Amount  string `json:"amount"`
+}
+
+// giveBack takes off the counters what an earlier permit of the same call has added. Where a window is over there is
+// nothing to give back.
+func (tx *tx) giveBack(all []charged) error {
+	for _, c := range all {
+		k := counterKey{end: c.End}
+		amount, err := exact.ParseDecimal(c.Amount)
+		hash, err2 := hex.DecodeString(c.Counter)
+		if err != nil || err2 != nil || copy(k.hash[:], hash) != len(hash) {
+			return &sdk.Error{Code: sdk.CodeInternal, Op: "give a charge back", Err: errors.Join(err, err2)}
+		}
+		if k.end <= uint64(tx.now.Unix()) {
+			continue
+		}
+		if err := tx.uncharge(k, amount); err != nil {
+			return unavailable(err)
+		}
+		neg, digits, exp := amount.Parts()
+		if amount, err = exact.FromParts(!neg, digits, exp); err != nil {
+			return &sdk.Error{Code: sdk.CodeInternal, Op: "give a charge back", Err: err}
+		}
+		tx.journal(undo{counter: k, amount: amount})
+	}
+	return nil
+}
+
+// charge keeps the sums that within gave, and says what was added.
+func (tx *tx) charge(charges []Charge, sums []exact.Decimal, repeat bool) (added []charged) {
 	for i := range charges {
 		c := &charges[i]
 		if c.spared(repeat) {
@@ -136,9 +170,11 @@ func (tx *tx) charge(charges []Charge, sums []exact.Decimal, repeat bool) {
 		tx.st.counters[k] = sums[i]
 		if amount, err := exact.ParseDecimal(c.Amount); err == nil { // within has read it
 			tx.journal(undo{counter: k, amount: amount})
+			added = append(added, charged{k.end, hex.EncodeToString(k.hash[:]), c.Amount})
 		}
 		tx.setFresh(k.row(), sums[i].Append(nil))
 	}
+	return added
 }
 
 // dropCounters deletes the windows that are over, once a minute.

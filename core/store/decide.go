@@ -24,7 +24,9 @@ type Decide struct {
 	grants  []*Grant
 	// the grant that permitted the call before, when an action is started: it permits that, and is not spent again
 	spent   string
-	decided bool // Out is recorded, and no earlier answer
+	before  []charged // what that permit charged: it is given back when the start is charged
+	charged []charged // by this permit
+	decided bool      // Out is recorded, and no earlier answer
 }
 
 func (c *Decide) apply(tx *tx) error {
@@ -67,6 +69,7 @@ func (c *Decide) begin() {
 	c.Out = Decision{Effect: v.Effect, Code: v.Code, Reason: v.Reason, RuleID: v.RuleID, Message: v.Message,
 		DecisionID: c.ID}
 	c.verdict, c.quorums, c.grants, c.spent, c.decided = *v, c.Policy.Quorums, c.Grants, "", false
+	c.before, c.charged = nil, nil
 	if c.quorums == nil && v.Effect == sdk.Defer {
 		c.quorums = []sdk.Quorum{{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID}}
 	}
@@ -110,6 +113,9 @@ func (c *Decide) fresh(tx *tx) error {
 	if c.verdict.Effect != sdk.Permit && c.verdict.Effect != sdk.Defer {
 		return nil
 	}
+	if err := tx.giveBack(c.before); err != nil {
+		return err
+	}
 	sums, over, err := tx.within(c.Limits.Charges, false)
 	switch {
 	case err != nil:
@@ -118,16 +124,20 @@ func (c *Decide) fresh(tx *tx) error {
 		c.overrun(over)
 		return nil
 	case c.verdict.Effect == sdk.Permit:
-		tx.charge(c.Limits.Charges, sums, false)
+		c.charged = tx.charge(c.Limits.Charges, sums, false)
 		return nil
 	case c.NoDefer:
 		return nil
 	}
 	if c.spent != "" {
-		return c.standing(tx)
+		if err := c.standing(tx); err != nil || c.Out.Effect != sdk.Permit {
+			return err
+		}
+		c.charged = tx.charge(c.Limits.Charges, sums, false)
+		return nil
 	}
 	if g := tx.spend(c.grants, c.quorums); g != nil {
-		tx.charge(c.Limits.Charges, sums, false)
+		c.charged = tx.charge(c.Limits.Charges, sums, false)
 		tx.use(g, c)
 		c.Out.Effect, c.Out.Code, c.Out.GrantID, c.Out.Message = sdk.Permit, sdk.ReasonStandingConsumed, g.ID, ""
 		c.Out.Reason = "permitted by standing grant " + g.ID

@@ -254,9 +254,13 @@ func (c *CreateKey) apply(tx *tx) error {
 	if err := c.Key.ready(); err != nil {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "%v", err)
 	}
-	if _, taken := t.names[c.Key.Name]; taken {
-		return sdk.FieldErrf(sdk.CodeNameTaken, "name",
-			"a live key is called %q already; revoke it first or choose another name", c.Key.Name)
+	if id, taken := t.names[c.Key.Name]; taken {
+		kind := "a live key"
+		if t.byID[id].Expired(tx.now) {
+			kind = "an expired key that is not revoked"
+		}
+		return sdk.FieldErrf(sdk.CodeNameTaken, "name", "%s is called %q already; revoke it first or choose another name",
+			kind, c.Key.Name)
 	}
 	if _, taken := t.byID[c.Key.ID]; taken {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
@@ -338,7 +342,8 @@ func (c *RollKey) apply(tx *tx) error {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
 	}
 	if old.Expired(tx.now) {
-		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; create a new key",
+		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; revoke it, and "+
+			"create a new key",
 			old.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	n := c.New

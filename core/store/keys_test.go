@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,19 @@ func TestKeyNames(t *testing.T) {
 	r.reopen()
 	r.refused(&CreateKey{Key: &Key{ID: "three", Name: "name of one"}, By: system}, sdk.CodeNameTaken)
 	r.refused(&RevokeKey{ID: "nobody", By: system}, sdk.CodeUnknownKey)
+}
+
+// TestExpiredKeepsItsName: whoever wants the name of an expired key is told what is in the way.
+func TestExpiredKeepsItsName(t *testing.T) {
+	r := newRig(t)
+	r.must(&CreateKey{Key: &Key{ID: "old", Name: "n", ExpiresAt: r.clock.Now().Add(time.Minute)}, By: system})
+	r.clock.advance(time.Hour)
+	err := r.commit(&CreateKey{Key: &Key{ID: "new", Name: "n"}, By: system})
+	if codeOf(err) != sdk.CodeNameTaken || !strings.Contains(err.Error(), "an expired key that is not revoked is called") {
+		t.Errorf("got %v", err)
+	}
+	r.must(&RevokeKey{ID: "old", By: system})
+	r.must(&CreateKey{Key: &Key{ID: "new", Name: "n"}, By: system})
 }
 
 func TestRevokedIsForEver(t *testing.T) {

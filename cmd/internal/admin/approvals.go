@@ -117,11 +117,23 @@ func printPending(cmd *cobra.Command, out *cli.Output, list *client.PendingList)
 	lead, table := []string{"TOKEN"}, [][]string{}
 	for _, p := range list.Approvals {
 		lead = append(lead, p.DeferToken)
-		table = append(table, []string{p.AgentID, p.KeyName, p.ToolID, argsOf(&p), why(&p),
+		table = append(table, []string{p.AgentID, p.KeyName, toolOf(&p), argsOf(&p), why(&p),
 			fmt.Sprintf("%d/%d", p.Approvals, p.ApprovalsRequired), left(p.ExpiresAt, time.Now())})
 	}
 	w := cmd.OutOrStdout()
 	return cli.PrintBlocks(w, cli.TableWidth(w), cols, table, lead)
+}
+
+// toolOf is the full name of the tool, and the operation if the name does not end with it: rules see both.
+func toolOf(p *client.Pending) string {
+	var doc exact.Doc
+	if slices.Contains(p.Omitted, "call") || doc.Parse(string(p.Call), exact.Limits{Depth: 128, Tokens: 1 << 20}) != nil {
+		return p.ToolID
+	}
+	if op := wire.Apart(p.ToolID, doc.Root().Get("operation").Str()); op != "" {
+		return p.ToolID + " (operation " + op + ")"
+	}
+	return p.ToolID
 }
 
 // argsOf is what of a canonical call an approver looks at first.
@@ -259,7 +271,7 @@ func showCall(cmd *cobra.Command, c *client.Client, token string) (digest string
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", cli.Visible(p.AgentID), cli.Visible(p.ToolID), cli.Visible(argsOf(p)))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s %s %s\n", cli.Visible(p.AgentID), cli.Visible(toolOf(p)), cli.Visible(argsOf(p)))
 	if p.Modified {
 		return "", fmt.Errorf("another approver has changed the arguments of this call to those above: approve them with "+
 			"--digest %s", p.Digest)

@@ -40,3 +40,16 @@ func TestListedCallsSayWhichRulesDeferThem(t *testing.T) {
 		}
 	}
 }
+
+// TestToolOf: two calls that rules tell apart do not look alike.
+func TestToolOf(t *testing.T) {
+	for call, want := range map[string]string{
+		`{"tool_id":"op/x","operation":"wire"}`: "op/x (operation wire)",
+		`{"tool_id":"op/x","operation":"x"}`:    "op/x",
+		`{"tool_id":"op/x"}`:                    "op/x",
+	} {
+		if got := toolOf(&client.Pending{ToolID: "op/x", Call: []byte(call)}); got != want {
+			t.Errorf("%s: %q, want %q", call, got, want)
+		}
+	}
+}

@@ -136,7 +136,7 @@ func (w *watcher) show(event, token string, p *client.Pending, st *client.DeferS
 	}
 	detail := ""
 	if p != nil {
-		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, p.ToolID, argsOf(p), why(p), p.Approvals,
+		detail = fmt.Sprintf("%s %s %s  (%s, %d/%d, %s left)", p.AgentID, toolOf(p), argsOf(p), why(p), p.Approvals,
 			p.ApprovalsRequired, left(p.ExpiresAt, time.Now()))
 	} else if detail = st.Reason; st.ResolvedBy != "" {
 		detail = "by " + nameOr(st.ResolvedByName, st.ResolvedBy) + "  " + detail
