@@ -81,7 +81,7 @@ func (p *Plugin) File() Path {
 
 // PluginLimits bound one module.
 type PluginLimits struct {
-	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 4GiB), or of a process (its private memory, page tables, and what it and its children hold of the kernel's memory; 1GiB if not given)."`
+	Memory    Size     `koanf:"memory" idle:"ok" default:"64MiB" min:"1MiB" max:"64GiB" doc:"Most memory of one instance of a module (at most 1GiB), or of a process (its private memory, page tables, and what it and its children hold of the kernel's memory; 1GiB if not given)."`
 	Timeout   Duration `koanf:"timeout" idle:"ok" default:"50ms" min:"1ms" max:"30s" doc:"How long one call of the plugin may take."`
 	Fuel      int      `koanf:"fuel" min:"10000" max:"1000000000000" example:"100000000" doc:"Work that one call of a WASM module may do, in units of about one instruction; it ends a call at the same point on every machine. Derived from timeout if not given."`
 	Instances int      `koanf:"instances" idle:"ok" default:"4" min:"1" max:"256" doc:"Most calls of a module that run at once. One more is for a key that has none running, and up to three are for masking."`
@@ -116,8 +116,8 @@ func (p *Plugin) validate(r *strict.Report, key string, builtins []string, unloc
 		"limits.file_size", "limits.disk")
 	p.refuse(r, key, "allowed only with exec", "env", "user", "secrets", "paths", "network")
 	p.refuse(r, key, "allowed only with connect", "peer")
-	if p.Limits.Memory > 4<<30 {
-		r.Errorf(strict.Join(key, "limits.memory"), "is more than 4GiB, which a module cannot use")
+	if p.Limits.Memory > 1<<30 {
+		r.Errorf(strict.Join(key, "limits.memory"), "is more than 1GiB, the most that a module may have")
 	}
 	l := &p.Limits
 	l.Replicas, l.MaxInFlight, l.Queue, l.Start, l.Drain, l.Files, l.Threads, l.FileSize, l.Disk = 0, 0, 0, 0, 0, 0, 0, 0,

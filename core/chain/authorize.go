@@ -227,7 +227,11 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 	}
 	if row.Err != nil {
 		row.Verdict = onError(s.Name, s.OnError, row.Err)
-		if err != nil && (v.Effect == sdk.Defer || v.Effect == sdk.Deny) && v.Effect > row.Verdict.Effect {
+		switch held := err != nil && (v.Effect == sdk.Defer || v.Effect == sdk.Deny); {
+		case held && !s.Inline: // a verdict that breaks a rule: what it wanted to stop is not let through for that
+			row.Verdict, row.Err = sdk.Verdict{Effect: v.Effect}, nil
+			row.refuse(err)
+		case held && v.Effect > row.Verdict.Effect:
 			row.Verdict = sdk.Verdict{Effect: v.Effect, Code: row.Verdict.Code, Reason: row.Verdict.Reason, RuleID: v.RuleID,
 				Approvals: v.Approvals, From: v.From, Expires: v.Expires, Priority: v.Priority}
 		}

@@ -39,7 +39,15 @@ func fails(name string, onError sdk.Effect) chain.Step {
 }
 
 // halfway ends with an error while it looks at something of that effect.
+// halfway are rules that could not be looked at to their end.
 func halfway(name string, at, onError sdk.Effect) chain.Step {
+	s := wrong(name, at, onError)
+	s.Inline = true
+	return s
+}
+
+// wrong is somebody else's code that gave a verdict which breaks a rule.
+func wrong(name string, at, onError sdk.Effect) chain.Step {
 	return chain.Step{Name: name, OnError: onError, Checker: says{v: sdk.Verdict{Effect: at}, err: errors.New("broken")}}
 }
 
@@ -81,6 +89,11 @@ func TestLattice(t *testing.T) {
 		{"on_error loosens no deny that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Deny, sdk.Abstain)}, "DENY STEP_ERROR", 2},
 		{"on_error loosens no defer that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Defer, sdk.Abstain)}, "DEFER STEP_ERROR", 2},
 		{"on_error tightens a defer that was looked at", sdk.Deny, []chain.Step{p, halfway("h", sdk.Defer, sdk.Deny)}, "DENY STEP_ERROR", 2},
+		{"an invalid deny stays one", sdk.Deny, []chain.Step{p, wrong("w", sdk.Deny, sdk.Abstain)}, "DENY STEP_ERROR", 2},
+		{"an invalid deny stays one where errors defer", sdk.Deny, []chain.Step{p, wrong("w", sdk.Deny, sdk.Defer)}, "DENY STEP_ERROR", 2},
+		{"an invalid defer is a deny", sdk.Deny, []chain.Step{p, wrong("w", sdk.Defer, sdk.Abstain)}, "DENY STEP_ERROR", 2},
+		{"an invalid defer where errors defer", sdk.Deny, []chain.Step{p, wrong("w", sdk.Defer, sdk.Defer)}, "DEFER STEP_ERROR", 2},
+		{"an invalid permit is an error", sdk.Deny, []chain.Step{p, wrong("w", sdk.Permit, sdk.Abstain)}, "PERMIT BY_p", 2},
 		{"a permit with an error is none", sdk.Deny, []chain.Step{halfway("h", sdk.Permit, sdk.Abstain)}, "DENY UNMATCHED_DENY", 1},
 		{"on_error defer", sdk.Deny, []chain.Step{p, fails("f", sdk.Defer)}, "DEFER STEP_ERROR", 2},
 		{"on_error abstain", sdk.Deny, []chain.Step{fails("f", sdk.Abstain), p}, "PERMIT BY_p", 2},

@@ -43,24 +43,29 @@ var effects = [...]sdk.Effect{
 	pluginv1.CheckResponse_EFFECT_DENY:    sdk.Deny,
 }
 
-// verdict judges an answer. Nothing is repaired: what breaks a rule is an error, and the zero Verdict beside it.
+// verdict judges an answer. Nothing is repaired: what breaks a rule is an error. Beside it is only the effect that the
+// answer wanted to have, if that is DENY or DEFER: a plugin that says no in a wrong way has not said yes.
 func (a *answer) verdict() (sdk.Verdict, error) {
+	var wanted sdk.Verdict
+	if e := a.effect; e < uint64(len(effects)) && (effects[e] == sdk.Deny || effects[e] == sdk.Defer) {
+		wanted.Effect = effects[e]
+	}
 	switch {
 	case a.failure != "":
-		return sdk.Verdict{}, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(a.failure)}
+		return wanted, &chain.Spoken{Err: ErrAnswer, Words: chain.Heard(a.failure)}
 	case a.effect == 0 || a.effect >= uint64(len(effects)):
 		return sdk.Verdict{}, wrongf("unknown effect %d: expected 1 (abstain) to 4 (deny)", a.effect)
 	}
 	v := sdk.Verdict{Effect: effects[a.effect], Code: a.code, Reason: a.reason, RuleID: a.rule, Message: a.message}
 	if err := a.checkTexts(v.Effect); err != nil {
-		return sdk.Verdict{}, err
+		return wanted, err
 	}
 	if a.ttl < 0 || a.ttl > maxTTL.Milliseconds() {
-		return sdk.Verdict{}, wrongf("ttl_ms %d is not within 0 and %d", a.ttl, maxTTL.Milliseconds())
+		return wanted, wrongf("ttl_ms %d is not within 0 and %d", a.ttl, maxTTL.Milliseconds())
 	}
 	v.TTL = time.Duration(a.ttl) * time.Millisecond
 	if err := a.hold(&v); err != nil {
-		return sdk.Verdict{}, err
+		return wanted, err
 	}
 	if v.Effect == sdk.Abstain { // it says nothing: nothing of it may reach a client
 		return sdk.Verdict{Reason: v.Reason}, nil
@@ -74,7 +79,7 @@ func (in *instance) verdict(a *answer) (sdk.Verdict, error) {
 	if err != nil {
 		return v, err
 	}
-	if v, err = in.spec.Hide.Verdict(v, maxReason); err != nil {
+	if v, err = in.spec.Hide.Verdict(v, maxReason); err != nil { // of a PERMIT: the others become denials there
 		return v, wrongf("%v", err)
 	}
 	return v, nil

@@ -20,13 +20,13 @@ var (
 
 // Check asks the plugin about one call. An error wraps chain.ErrUnavailable when the plugin was not asked (it is down,
 // full, closing, or its breaker is open), context.DeadlineExceeded when no answer came in time, ErrLost when the plugin
-// ended meanwhile and no other replica could be asked, ErrAnswer when the answer was none. The Verdict beside it is the
-// zero one.
+// ended meanwhile and no other replica could be asked, ErrAnswer when the answer was none. The Verdict beside it has at
+// most an effect: sdk.Deny or sdk.Defer, if that is what an answer that breaks a rule wanted.
 func (p *Plugin) Check(ctx context.Context, c *chain.Call) (sdk.Verdict, error) {
 	p.count.calls.Add(1)
 	v, err := p.check(ctx, c)
 	if err != nil {
-		return sdk.Verdict{}, p.counted(err)
+		return v, p.counted(err)
 	}
 	return v, nil
 }
@@ -55,6 +55,7 @@ func (p *Plugin) check(ctx context.Context, c *chain.Call) (v sdk.Verdict, err e
 		}
 	}
 	err = p.call(ctx, whose{key: c.KeyID}, func(in *instance, deadline time.Time, place func()) error {
+		v = sdk.Verdict{} // of another replica
 		got, err := in.check(ctx, &request{deadline: deadline, generation: cmp.Or(c.Generation, p.spec.Generation), call: c},
 			place)
 		if err == nil {

@@ -114,6 +114,23 @@ func TestAnswers(t *testing.T) {
 		"defer, expiry":      `effect: EFFECT_DEFER expires_ms: -5`,
 		"defer, priority":    `effect: EFFECT_DEFER priority: "extreme"`,
 	}
+	for name, text := range map[string]string{
+		"deny, long reason": `reason: "` + long + `"`,
+		"deny, no code":     `code: ""`,
+		"deny, approvals":   `approvals: 2`,
+		"deny, error":       `error: "the verdict breaks a rule"`,
+	} {
+		bad[name] = `effect: EFFECT_DENY ` + text
+	}
+	wanted := map[string]sdk.Effect{} // what an answer that breaks a rule wanted to stop stays stopped
+	for name := range bad {
+		switch kind, _, _ := strings.Cut(name, ","); kind {
+		case "deny":
+			wanted[name] = sdk.Deny
+		case "defer":
+			wanted[name] = sdk.Defer
+		}
+	}
 	good := map[string]sdk.Verdict{
 		`reason: "r" rule_id: "1" message: "m" ttl_ms: 1500`: {Effect: sdk.Permit, Code: "RULE_PERMIT", Reason: "r", RuleID: "1", Message: "m", TTL: 1500 * time.Millisecond},
 		`effect: EFFECT_DENY code: "NO_1" reason: "é"`:       {Effect: sdk.Deny, Code: "NO_1", Reason: "é"},
@@ -130,6 +147,12 @@ func TestAnswers(t *testing.T) {
 		}
 		for name, text := range bad {
 			v, err := ask(text)
+			if wanted[name] != sdk.Abstain {
+				if v.Effect != wanted[name] {
+					t.Errorf("%s: beside the error is %v, want %v", name, v.Effect, wanted[name])
+				}
+				v.Effect = sdk.Abstain
+			}
 			if wantNothing(t, v, err); !errors.Is(err, ErrAnswer) {
 				t.Errorf("%s: %v is no ErrAnswer", name, err)
 			}

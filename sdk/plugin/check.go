@@ -85,6 +85,9 @@ func (s *server) decide(parent context.Context, req *pluginv1.CheckRequest, call
 		if err := answer(out, &v); err != nil {
 			out.Reset()
 			out.Id, out.Error = req.GetId(), clip("the verdict breaks a rule: "+err.Error())
+			if v.Effect == sdk.Deny || v.Effect == sdk.Defer {
+				out.Effect = effects[v.Effect] // it is not let through because of a rule that it breaks
+			}
 		}
 	}
 	if out.Error != "" {

@@ -34,6 +34,8 @@ func TestCheck(t *testing.T) {
 		{"late", "EFFECT_UNSPECIFIED", "", "after the deadline"},
 		{"no-code", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: code: PERMIT needs one"},
 		{"no-effect", "EFFECT_UNSPECIFIED", "", "the verdict breaks a rule: unknown effect 9"},
+		{"long-deny", "EFFECT_DENY", "", "the verdict breaks a rule: reason: 1025 bytes"},
+		{"no-code-defer", "EFFECT_DEFER", "", "the verdict breaks a rule: code: DEFER needs one"},
 	} {
 		req := request(uint64(i+1), c.tool)
 		if c.tool == "late" {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -155,6 +156,10 @@ func sample() Authorizer {
 				return sdk.Verdict{Effect: sdk.Permit, Code: "OK"}, nil
 			case "no-code":
 				return sdk.Verdict{Effect: sdk.Permit}, nil
+			case "long-deny":
+				return sdk.Verdict{Effect: sdk.Deny, Code: "NO", Reason: strings.Repeat("x", 1025)}, nil
+			case "no-code-defer":
+				return sdk.Verdict{Effect: sdk.Defer}, nil
 			case "no-effect":
 				return sdk.Verdict{Effect: 9, Code: "OK"}, nil
 			}

@@ -55,6 +55,7 @@ type call struct {
 	findings  []sdk.Finding
 	replaced  int // bytes of all replacements
 	decided   bool
+	wanted    sdk.Effect // what decide was called with: sdk.Deny, sdk.Defer or nothing
 	verdict   sdk.Verdict
 	puts      [4][]byte
 	has       [4]bool
@@ -170,6 +171,9 @@ const maxReason = 4 << 10
 // decide takes the verdict of a check.
 func (c *call) decide(a []uint64) {
 	effect, ttl := uint32(a[0]), int32(uint32(a[5]))
+	if e := effect; c.phase == checking && e < uint32(len(effects)) && effects[e] >= sdk.Defer {
+		c.wanted = max(c.wanted, effects[e])
+	}
 	switch {
 	case c.phase != checking:
 		c.fault(ErrMisplaced, "decide outside %s", abi.ExportCheck)

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/sdk"
@@ -9,7 +10,8 @@ import (
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
-// Check asks the module about one call. Errors are *CallError, and the verdict beside one is the zero Verdict.
+// Check asks the module about one call. Errors are *CallError. Beside one the verdict has nothing but the effect that
+// the module wanted, if that is sdk.Deny or sdk.Defer: what it wanted to stop is not let through because it failed.
 func (m *Module) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, error) {
 	if !m.checked.Check {
 		m.calls.Add(1)
@@ -31,7 +33,7 @@ func (m *Module) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, erro
 		if err == nil {
 			v = c.verdict
 		}
-		return ptr, len(doc), err
+		return ptr, len(doc), c.wants(err)
 	})
 	return m.spec.verdict(v, err)
 }
@@ -42,8 +44,22 @@ func (s *Spec) verdict(v sdk.Verdict, err error) (sdk.Verdict, error) {
 		if v, err = s.Hide.Verdict(v, maxReason); err != nil {
 			err = &CallError{Module: s.Name, Export: abi.ExportCheck, Fault: ErrDecision, Err: err}
 		}
+		return v, s.Hide.Error(err)
+	}
+	var failed *CallError
+	if errors.As(err, &failed) {
+		v.Effect = failed.Wanted
 	}
 	return v, s.Hide.Error(err)
+}
+
+// wants notes in the error of a check what the module wanted to decide.
+func (c *call) wants(err error) error {
+	var failed *CallError
+	if errors.As(err, &failed) {
+		failed.Wanted = c.wanted
+	}
+	return err
 }
 
 // callDocument writes the call as the guest reads it. Absent args and context are left out.

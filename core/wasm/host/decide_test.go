@@ -79,6 +79,38 @@ func TestInvalidChecksFail(t *testing.T) {
 	}
 }
 
+// TestAFailedCheckKeepsItsNo: a module that decides DENY or DEFER in a way that breaks a rule, or fails afterwards, has
+// not let the call through. In the host's process and in a worker.
+func TestAFailedCheckKeepsItsNo(t *testing.T) {
+	deny := decision(abi.EffectDeny, kindAt, kindLen, 0, 0, 0)
+	for _, c := range []struct {
+		name string
+		body []byte
+		want sdk.Effect
+	}{
+		{"deny with a long reason", decision(abi.EffectDeny, kindAt, kindLen, zerosAt, maxReason+1, 0), sdk.Deny},
+		{"deny without a code", decision(abi.EffectDeny, kindAt, 0, 0, 0, 0), sdk.Deny},
+		{"deny with a reason outside memory", decision(abi.EffectDeny, kindAt, kindLen, -1, 2, 0), sdk.Deny},
+		{"deny, then a trap", cat(deny, drop, unreachable), sdk.Deny},
+		{"deny, then a permit", cat(deny, drop, decision(abi.EffectPermit, kindAt, kindLen, 0, 0, 0)), sdk.Deny},
+		{"permit, then a deny", cat(decision(abi.EffectPermit, kindAt, kindLen, 0, 0, 0), drop, deny), sdk.Deny},
+		{"defer with a negative ttl", decision(abi.EffectDefer, kindAt, kindLen, 0, 0, -1), sdk.Defer},
+		{"permit with a long reason", decision(abi.EffectPermit, kindAt, kindLen, zerosAt, maxReason+1, 0), sdk.Abstain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v, _, err := checkWith(t, c.body)
+			if err == nil || !reflect.DeepEqual(v, sdk.Verdict{Effect: c.want}) {
+				t.Errorf("got %+v, %v, want %v and nothing else", v, err, c.want)
+			}
+			w := spawn(t, guest{check: c.body}, nil, tuning(nil))
+			v, err = w.Check(context.Background(), &chain.Call{AgentID: "a"})
+			if err == nil || !reflect.DeepEqual(v, sdk.Verdict{Effect: c.want}) {
+				t.Errorf("in a worker: got %+v, %v, want %v and nothing else", v, err, c.want)
+			}
+		})
+	}
+}
+
 func TestCheckDocument(t *testing.T) {
 	var doc exact.Doc
 	if err := doc.Parse(`{"z":1.50,"a":"é\n"}`, exact.DefaultLimits); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/core/wasm/check"
+	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/abi"
 )
 
@@ -47,6 +48,8 @@ type CallError struct {
 	Fault  error  // one of the Err… above
 	Detail string // one clause, printable; of the guest it quotes names alone
 	Err    error  // the cause, if there is one beside Fault
+	// Wanted is what a check that failed had decided or tried to: sdk.Deny, sdk.Defer, or nothing (sdk.Abstain).
+	Wanted sdk.Effect
 }
 
 func (e *CallError) Error() string {

@@ -258,7 +258,7 @@ func (w *Worker) checkWindow(win *Window) error {
 	return nil
 }
 
-// Check asks the module about one call. Errors are *CallError, and the verdict beside one is the zero Verdict.
+// Check asks the module about one call, as Module.Check does.
 func (w *Worker) Check(ctx context.Context, what *chain.Call) (sdk.Verdict, error) {
 	if !w.Checks() {
 		err := w.fault(ErrNoExport, abi.ExportCheck, nil)

@@ -257,6 +257,7 @@ func appendFault(b []byte, err error) []byte {
 	}
 	b = appendText(b, faultName(call.Fault))
 	b = appendText(appendText(b, call.Export), call.Detail)
+	b = append(b, byte(call.Wanted))
 	var status *StatusError
 	switch {
 	case call.Err == nil:
@@ -284,6 +285,9 @@ func (f *fields) fault(module string) *CallError {
 		f.fail("export")
 	}
 	e.Detail = quote.Short(string(f.text("detail", 2*maxText)), maxText)
+	if e.Wanted = sdk.Effect(f.number("wanted", uint64(sdk.Deny))); e.Wanted == sdk.Permit {
+		f.fail("wanted")
+	}
 	switch f.number("cause", causeText) {
 	case causeStatus:
 		e.Err = &StatusError{Status: uint32(f.number("status", math.MaxUint32)),

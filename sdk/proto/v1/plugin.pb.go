@@ -1103,19 +1103,21 @@ func (x *CheckRequest) GetCall() *Call {
 }
 
 type CheckResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the request
-	Effect        CheckResponse_Effect   `protobuf:"varint,2,opt,name=effect,proto3,enum=yett.plugin.v1.CheckResponse_Effect" json:"effect,omitempty"`
-	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`                              // required unless ABSTAIN: 1 to 64 of A-Z 0-9 _
-	Reason        string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`                          // for people and the log, at most 1 024 bytes
-	RuleId        string                 `protobuf:"bytes,5,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"`            // at most 256 bytes
-	Message       string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`                        // may be shown to a model, at most 1 024 bytes
-	Error         string                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`                            // not empty: this check failed, and nothing else in this answer counts
-	TtlMs         int64                  `protobuf:"varint,8,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`              // for so long the same answer holds for the same key fields; 0: not to be kept
-	Approvals     uint32                 `protobuf:"varint,9,opt,name=approvals,proto3" json:"approvals,omitempty"`                   // DEFER: how many different approvers; 0 is 1
-	Approvers     []string               `protobuf:"bytes,10,rep,name=approvers,proto3" json:"approvers,omitempty"`                   // DEFER: only these, "key:NAME" or "role:PRESET"
-	ExpiresMs     int64                  `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // DEFER: for so long it may wait; 0: the operator's default
-	Priority      string                 `protobuf:"bytes,12,opt,name=priority,proto3" json:"priority,omitempty"`                     // DEFER: low, medium, high or ""
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      uint64                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"` // of the request
+	Effect  CheckResponse_Effect   `protobuf:"varint,2,opt,name=effect,proto3,enum=yett.plugin.v1.CheckResponse_Effect" json:"effect,omitempty"`
+	Code    string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`                   // required unless ABSTAIN: 1 to 64 of A-Z 0-9 _
+	Reason  string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`               // for people and the log, at most 1 024 bytes
+	RuleId  string                 `protobuf:"bytes,5,opt,name=rule_id,json=ruleId,proto3" json:"rule_id,omitempty"` // at most 256 bytes
+	Message string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`             // may be shown to a model, at most 1 024 bytes
+	// not empty: this check failed, and nothing else in this answer counts. But with effect DENY or DEFER, which a
+	// verdict that broke a rule wanted, the call is not permitted because of that.
+	Error         string   `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	TtlMs         int64    `protobuf:"varint,8,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"`              // for so long the same answer holds for the same key fields; 0: not to be kept
+	Approvals     uint32   `protobuf:"varint,9,opt,name=approvals,proto3" json:"approvals,omitempty"`                   // DEFER: how many different approvers; 0 is 1
+	Approvers     []string `protobuf:"bytes,10,rep,name=approvers,proto3" json:"approvers,omitempty"`                   // DEFER: only these, "key:NAME" or "role:PRESET"
+	ExpiresMs     int64    `protobuf:"varint,11,opt,name=expires_ms,json=expiresMs,proto3" json:"expires_ms,omitempty"` // DEFER: for so long it may wait; 0: the operator's default
+	Priority      string   `protobuf:"bytes,12,opt,name=priority,proto3" json:"priority,omitempty"`                     // DEFER: low, medium, high or ""
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
