@@ -18,11 +18,11 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
-	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/loaded"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/reload"
@@ -61,7 +61,7 @@ type Gateway struct {
 	opts    Options
 	pepper  []byte
 	store   *store.Store
-	signer  *audit.Signer
+	signer  *log.Signer
 	pool    *loaded.Pool
 	gen     atomic.Pointer[loaded.Generation]
 	feeds   *subscribers.Set
@@ -143,7 +143,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
 		return err
 	}
-	g.signer, err = audit.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID())
+	g.signer, err = log.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID())
 	return err
 }
 

@@ -19,8 +19,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/edge"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
@@ -30,14 +30,14 @@ import (
 // Exporter writes the audit log.
 type Exporter interface {
 	// Export writes the whole log as of now with a header that signs exactly it.
-	Export(w io.Writer, signer *audit.Signer) error
+	Export(w io.Writer, signer *log.Signer) error
 }
 
 // Settings are what a Server needs.
 type Settings struct {
 	Service *ops.Service
 	Export  Exporter
-	Signer  *audit.Signer
+	Signer  *log.Signer
 	Version string
 	URL     string // of the HTTP API
 	Socket  string // path of the agents' socket, "" if it is off

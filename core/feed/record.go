@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/exact"
 )
@@ -22,7 +22,7 @@ type head struct {
 
 // headOf reads a record's own members. ok is false for what is no record.
 func headOf(record []byte) (h head, ok bool) {
-	ok = audit.Members(record, func(name, value []byte) bool {
+	ok = log.Members(record, func(name, value []byte) bool {
 		var to *string
 		switch string(name) {
 		case "type":
@@ -34,14 +34,14 @@ func headOf(record []byte) (h head, ok bool) {
 		case "subscriber":
 			to = &h.about
 		case "timestamp":
-			if text, ok := audit.PlainText(value); ok {
+			if text, ok := log.PlainText(value); ok {
 				h.at, _ = time.Parse(time.RFC3339Nano, string(text))
 			}
 		}
 		if to == nil {
 			return true
 		}
-		if text, plain := audit.PlainText(value); plain {
+		if text, plain := log.PlainText(value); plain {
 			*to = string(text)
 			return true
 		}

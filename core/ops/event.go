@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk/exact"
 )
 
@@ -124,12 +124,12 @@ func (e *event) once(s slot, dst []byte, write func(dst []byte, e *event) []byte
 // that it is not sure of. It costs a tenth of parsing, and most records concern none of the streams that want few.
 func head(record []byte) (typ, agent []byte, ok bool) {
 	plain := true
-	ok = audit.Members(record, func(name, value []byte) bool {
+	ok = log.Members(record, func(name, value []byte) bool {
 		switch string(name) {
 		case "type":
-			typ, plain = audit.PlainText(value)
+			typ, plain = log.PlainText(value)
 		case "agent_id":
-			agent, plain = audit.PlainText(value)
+			agent, plain = log.PlainText(value)
 		}
 		return plain && (typ == nil || agent == nil)
 	})

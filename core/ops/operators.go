@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -53,7 +53,7 @@ func shows(view []byte, d *store.Defer) bool {
 		return true
 	}
 	same := false
-	ok := audit.Members(view, func(name, value []byte) bool {
+	ok := log.Members(view, func(name, value []byte) bool {
 		if string(name) != "args" {
 			return true
 		}

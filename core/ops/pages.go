@@ -9,7 +9,7 @@ import (
 	"encoding/base64"
 	"runtime"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -99,7 +99,7 @@ func listed(call []byte) (short []byte, omitted []string) {
 		return call, nil
 	}
 	o := wire.Object(nil)
-	ok := audit.Members(call, func(name, value []byte) bool {
+	ok := log.Members(call, func(name, value []byte) bool {
 		if len(value) > memberBytes {
 			omitted = append(omitted, string(name))
 		} else {

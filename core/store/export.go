@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 )
 
 // errTrimmed says that retention has removed records while an export was about to begin with them.
@@ -16,9 +16,9 @@ var errTrimmed = errors.New("retention has removed its first records meanwhile")
 
 // Export writes the whole log as of now: a header line with a checkpoint of exactly these records, then one line per
 // record. Where retention has removed the oldest records, the header says with which it begins, and holds the hashes
-// that stand for those in front of it (audit.Signer.Header): the checkpoint's root can be worked out from them and the
+// that stand for those in front of it (log.Signer.Header): the checkpoint's root can be worked out from them and the
 // records.
-func (s *Store) Export(w io.Writer, signer *audit.Signer) error {
+func (s *Store) Export(w io.Writer, signer *log.Signer) error {
 	for range 10 { // retention does not run that often
 		err := s.export(w, signer)
 		if !errors.Is(err, errTrimmed) {
@@ -29,13 +29,13 @@ func (s *Store) Export(w io.Writer, signer *audit.Signer) error {
 }
 
 // export fails with errTrimmed only while it has written nothing.
-func (s *Store) export(w io.Writer, signer *audit.Signer) error {
+func (s *Store) export(w io.Writer, signer *log.Signer) error {
 	from, size := s.First(), s.Seq()
 	root, err := tlog.TreeHash(int64(size), hashReader{s})
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	front, err := audit.Resume(from-1, hashReader{s})
+	front, err := log.Resume(from-1, hashReader{s})
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -66,7 +66,7 @@ func (a *ActionRow) unhidden(d *Defer, view func() ([]byte, error)) error {
 	if err != nil {
 		return err
 	}
-	audit.Members(text, func(name, value []byte) bool {
+	log.Members(text, func(name, value []byte) bool {
 		switch {
 		case params && string(name) == "args":
 			a.Params, a.ParamsWithheld, a.refilled = string(value), nil, true

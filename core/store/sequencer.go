@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 )
 
 // Command is one change, or a read that must be in order with the changes. Commands are the types of this package; they
@@ -51,7 +51,7 @@ var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{
 type sequencer struct {
 	s      *Store
 	state  *state
-	tree   *audit.Tree
+	tree   *log.Tree
 	size   atomic.Uint64 // records on disk
 	tail   tail          // the newest of them, for those who follow the log
 	origin time.Time     // since counts from it
@@ -76,7 +76,7 @@ type sequencer struct {
 }
 
 func newSequencer(s *Store) *sequencer {
-	return &sequencer{s: s, tree: &audit.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
+	return &sequencer{s: s, tree: &log.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
 		quit: make(chan struct{}), dead: make(chan struct{}), queue: queue{of: map[string]int{}, last: map[string]uint64{}},
 		owed: owed{of: map[string]bool{}}}
 }

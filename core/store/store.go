@@ -11,7 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -254,7 +254,7 @@ type keyTable struct {
 }
 
 // loadTree finds the end of the log and rebuilds the tree's right edge.
-func (s *Store) loadTree() (*audit.Tree, error) {
+func (s *Store) loadTree() (*log.Tree, error) {
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
 	if err != nil {
 		return nil, err
@@ -270,5 +270,5 @@ func (s *Store) loadTree() (*audit.Tree, error) {
 	if err := errors.Join(it.Error(), it.Close()); err != nil {
 		return nil, err
 	}
-	return audit.Resume(size, hashReader{s})
+	return log.Resume(size, hashReader{s})
 }

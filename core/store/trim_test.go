@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -186,7 +186,7 @@ func checked(export []byte) error {
 
 func TestExportOfATrimmedLog(t *testing.T) {
 	r := newRig(t)
-	signer, err := audit.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)), r.s.ID())
+	signer, err := log.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)), r.s.ID())
 	if err != nil {
 		t.Fatal(err)
 	}

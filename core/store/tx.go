@@ -7,7 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
@@ -36,7 +36,7 @@ type tx struct {
 func (tx *tx) begin(now time.Time) {
 	tx.now = now
 	tx.records, tx.hashes = tx.records[:0], tx.hashes[:0]
-	tx.first, tx.firstH = tx.q.tree.Size()+1, uint64(audit.StoredHashes(tx.q.tree.Size()))
+	tx.first, tx.firstH = tx.q.tree.Size()+1, uint64(log.StoredHashes(tx.q.tree.Size()))
 	tx.batch = tx.s.db.NewBatch()
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
@@ -50,7 +50,7 @@ func (tx *tx) begin(now time.Time) {
 func (tx *tx) record(typ string) wire.Writer {
 	tx.start = len(tx.records)
 	tx.records = append(tx.records, 0, 0, 0, 0)
-	return audit.Begin(tx.records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
+	return log.Begin(tx.records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
 }
 
 func (tx *tx) end(o wire.Writer) {

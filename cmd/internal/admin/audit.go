@@ -13,8 +13,8 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
 	"github.com/yett-dev/yett/core/admin"
-	"github.com/yett-dev/yett/core/audit"
 	"github.com/yett-dev/yett/core/datadir"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/store"
 )
 
@@ -98,11 +98,11 @@ func export(ctx context.Context, dir string, w io.Writer) error {
 	if !errors.Is(err, admin.ErrNoServer) {
 		return err
 	}
-	return offline(dir, func(s *store.Store, signer *audit.Signer) error { return s.Export(w, signer) })
+	return offline(dir, func(s *store.Store, signer *log.Signer) error { return s.Export(w, signer) })
 }
 
 // offline opens the store of a stopped server. It never makes one.
-func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error) {
+func offline(dir string, fn func(*store.Store, *log.Signer) error) (err error) {
 	for _, name := range []string{"db", "audit.key"} { // reading makes neither
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("there is no whole store in %s: %w", dir, err)
@@ -119,7 +119,7 @@ func offline(dir string, fn func(*store.Store, *audit.Signer) error) (err error)
 	if err != nil {
 		return err
 	}
-	signer, err := audit.LoadSigner(filepath.Join(dir, "audit.key"), s.ID())
+	signer, err := log.LoadSigner(filepath.Join(dir, "audit.key"), s.ID())
 	if err == nil {
 		err = fn(s, signer)
 	}
@@ -163,7 +163,7 @@ func publicKey(ctx context.Context, dir string) (key string, err error) {
 	if !errors.Is(err, admin.ErrNoServer) {
 		return key, err
 	}
-	err = offline(dir, func(_ *store.Store, signer *audit.Signer) error {
+	err = offline(dir, func(_ *store.Store, signer *log.Signer) error {
 		key = signer.PublicKey()
 		return nil
 	})

@@ -19,7 +19,7 @@ const (
 )
 
 // pure are the packages that get the time and randomness handed in.
-var pure = []string{"core/ops", "core/chain", "core/store", "core/audit", "core/rules"}
+var pure = []string{"core/ops", "core/chain", "core/store", "core/log", "core/rules"}
 
 // panics are the places in core where a panic is right, by file, each with the reason.
 var panics = map[string]string{
@@ -35,7 +35,7 @@ var panics = map[string]string{
 
 // makesKeys are the files of pure packages that may read randomness, each with the reason.
 var makesKeys = map[string]string{
-	"core/audit/export.go": "makes the signing key, once, on an empty data directory",
+	"core/log/export.go": "makes the signing key, once, on an empty data directory",
 }
 
 // skips are the tests that may skip for another reason than -short or a missing variable, by file and function.

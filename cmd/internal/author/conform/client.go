@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
@@ -233,8 +233,8 @@ func logOf(lines *bufio.Scanner) (*auditLog, error) {
 	if !lines.Scan() {
 		return nil, errors.Join(errors.New("the log is empty"), lines.Err())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &head); err != nil || head.Format != audit.ExportFormat {
-		return nil, fmt.Errorf("line 1 is no header of an export (%s): write one with yett audit export", audit.ExportFormat)
+	if err := json.Unmarshal(lines.Bytes(), &head); err != nil || head.Format != log.ExportFormat {
+		return nil, fmt.Errorf("line 1 is no header of an export (%s): write one with yett audit export", log.ExportFormat)
 	}
 	if head.FromSeq == 0 {
 		head.FromSeq = 1
@@ -278,7 +278,7 @@ func (l *auditLog) read(lines *bufio.Scanner) (*pluginv1.Batch, error) {
 // peaks are the roots of the complete subtrees in front of an export.
 type peaks []tlog.Hash
 
-// ReadHashes gives all of them: audit.Resume asks for exactly those.
+// ReadHashes gives all of them: log.Resume asks for exactly those.
 func (p peaks) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	if len(indexes) != len(p) {
 		return nil, fmt.Errorf("%d hashes, want %d", len(p), len(indexes))
@@ -296,7 +296,7 @@ func (l *auditLog) front(texts []string) error {
 		}
 		all = append(all, h)
 	}
-	tree, err := audit.Resume(l.next-1, all)
+	tree, err := log.Resume(l.next-1, all)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -67,7 +67,7 @@ func (r *run) text(id uint64, text string) *pluginv1.ScanRequest {
 type auditLog struct {
 	store string
 	next  uint64
-	tree  audit.Tree
+	tree  log.Tree
 }
 
 // newLog is an empty log of a store of its own.
@@ -104,7 +104,7 @@ func (l *auditLog) gap(n int) *pluginv1.Batch {
 
 // record is one decision as the log has it.
 func (l *auditLog) record() []byte {
-	w := audit.Begin(nil, l.store, l.next, time.Unix(1_700_000_000, int64(l.next)), "decision")
+	w := log.Begin(nil, l.store, l.next, time.Unix(1_700_000_000, int64(l.next)), "decision")
 	w.Str("agent_id", "conform")
 	w.Str("tool_id", unknownTool)
 	w.Str("effect", "DENY")

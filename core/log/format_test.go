@@ -1,4 +1,4 @@
-package audit_test
+package log_test
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 )
 
 // golden compares with testdata/name, or writes it with GOLDEN=write.
@@ -35,9 +35,9 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func signer(t *testing.T) *audit.Signer {
+func signer(t *testing.T) *log.Signer {
 	t.Helper()
-	s, err := audit.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)), "sto_TEST")
+	s, err := log.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, ed25519.SeedSize)), "sto_TEST")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func signer(t *testing.T) *audit.Signer {
 }
 
 func record() []byte {
-	o := audit.Begin(nil, "sto_TEST", 42, time.Date(2026, 3, 4, 5, 6, 7, 89, time.FixedZone("CET", 3600)), "decision")
+	o := log.Begin(nil, "sto_TEST", 42, time.Date(2026, 3, 4, 5, 6, 7, 89, time.FixedZone("CET", 3600)), "decision")
 	o.Str("reason", "quotes \" and \u2028 and é and <tags> and \x00")
 	o.Int("latency_us", -1)
 	return o.Close()
@@ -61,7 +61,7 @@ func TestRecordBytes(t *testing.T) {
 }
 
 func TestExportHeaderBytes(t *testing.T) {
-	var tree audit.Tree
+	var tree log.Tree
 	for i := range 3 {
 		tree.Append(leaf(i), nil)
 	}
@@ -75,7 +75,7 @@ func TestExportHeaderBytes(t *testing.T) {
 
 // What is signed can be opened with the public key alone, by anybody's note library, and by no other key.
 func TestCheckpointOpens(t *testing.T) {
-	var tree audit.Tree
+	var tree log.Tree
 	tree.Append(leaf(0), nil)
 	s := signer(t)
 	text, err := s.Checkpoint(1, tree.Root())
@@ -96,7 +96,7 @@ func TestCheckpointOpens(t *testing.T) {
 	if _, err := note.Open([]byte(strings.Replace(text, "\n1\n", "\n2\n", 1)), note.VerifierList(v)); err == nil {
 		t.Error("a changed checkpoint opens")
 	}
-	other, err := audit.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize)), "sto_TEST")
+	other, err := log.NewSigner(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{8}, ed25519.SeedSize)), "sto_TEST")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,11 +110,11 @@ func TestCheckpointOpens(t *testing.T) {
 
 func TestLoadSigner(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.key")
-	first, err := audit.LoadSigner(path, "sto_TEST")
+	first, err := log.LoadSigner(path, "sto_TEST")
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := audit.LoadSigner(path, "sto_TEST")
+	again, err := log.LoadSigner(path, "sto_TEST")
 	if err != nil || again.PublicKey() != first.PublicKey() || again.KeyID() != first.KeyID() {
 		t.Errorf("the second start has another key: %v", err)
 	}
@@ -134,11 +134,11 @@ func TestLoadSigner(t *testing.T) {
 		if err := os.WriteFile(path, c.data, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := audit.LoadSigner(path, "sto_TEST"); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := log.LoadSigner(path, "sto_TEST"); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := audit.LoadSigner(filepath.Join(t.TempDir(), "no", "dir"), "sto_TEST"); err == nil {
+	if _, err := log.LoadSigner(filepath.Join(t.TempDir(), "no", "dir"), "sto_TEST"); err == nil {
 		t.Error("a key was made nowhere")
 	}
 }

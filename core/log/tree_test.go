@@ -1,4 +1,4 @@
-package audit_test
+package log_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"github.com/yett-dev/yett/core/audit"
+	"github.com/yett-dev/yett/core/log"
 )
 
 // stored is a tree's hashes as tlog numbers them.
@@ -35,11 +35,11 @@ func leaf(i int) []byte { return fmt.Appendf(nil, `{"v":1,"seq":%d}`, i+1) }
 
 // At every size the tree gives the root and the stored hashes that tlog gives, and goes on when it is resumed there.
 func TestTreeIsTlogs(t *testing.T) {
-	var tree audit.Tree
+	var tree log.Tree
 	var ours, theirs stored
 	for n := range 301 {
-		if tree.Size() != uint64(n) || audit.StoredHashes(uint64(n)) != int64(len(ours)) {
-			t.Fatalf("size %d: it says %d, with %d hashes where %d are stored", n, tree.Size(), audit.StoredHashes(uint64(n)),
+		if tree.Size() != uint64(n) || log.StoredHashes(uint64(n)) != int64(len(ours)) {
+			t.Fatalf("size %d: it says %d, with %d hashes where %d are stored", n, tree.Size(), log.StoredHashes(uint64(n)),
 				len(ours))
 		}
 		want, err := tlog.TreeHash(int64(n), theirs)
@@ -49,7 +49,7 @@ func TestTreeIsTlogs(t *testing.T) {
 		if got := tree.Root(); got != want {
 			t.Fatalf("size %d: root %v, want %v", n, got, want)
 		}
-		resumed, err := audit.Resume(uint64(n), ours)
+		resumed, err := log.Resume(uint64(n), ours)
 		if err != nil || resumed.Size() != uint64(n) || resumed.Root() != want {
 			t.Fatalf("size %d: resumed with root %v, want %v: %v", n, resumed.Root(), want, err)
 		}
@@ -74,16 +74,16 @@ func TestTreeIsTlogs(t *testing.T) {
 }
 
 func TestResumeFailsWithoutItsHashes(t *testing.T) {
-	if _, err := audit.Resume(7, stored{}); err == nil {
+	if _, err := log.Resume(7, stored{}); err == nil {
 		t.Error("a tree was resumed from nothing")
 	}
 	broken := errors.New("broken")
-	if _, err := audit.Resume(1, tlog.HashReaderFunc(func([]int64) ([]tlog.Hash, error) {
+	if _, err := log.Resume(1, tlog.HashReaderFunc(func([]int64) ([]tlog.Hash, error) {
 		return nil, broken
 	})); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	if tree, err := audit.Resume(0, stored{}); err != nil || tree.Size() != 0 {
+	if tree, err := log.Resume(0, stored{}); err != nil || tree.Size() != 0 {
 		t.Errorf("an empty tree needs no hashes: %v", err)
 	}
 }

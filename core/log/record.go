@@ -1,8 +1,8 @@
-// Package audit owns what an audit record is: its bytes, its place in the Merkle tree, signed checkpoints and the
+// Package log owns what an audit record is: its bytes, its place in the Merkle tree, signed checkpoints and the
 // export format. It never writes to disk and never decides: core/store gives it records in order and keeps what it
 // makes. The formats are fixed: a record is one line of JSON, its leaf hash is RFC 6962's over exactly those bytes, and
 // a checkpoint is a C2SP tlog-checkpoint note signed with Ed25519.
-package audit
+package log
 
 import (
 	"time"

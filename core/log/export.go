@@ -1,4 +1,4 @@
-package audit
+package log
 
 import (
 	"crypto/ed25519"
