@@ -39,6 +39,8 @@ require (
 	google.golang.org/grpc v1.83.2
 )
 
+require github.com/transparency-dev/merkle v0.0.2
+
 require (
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect

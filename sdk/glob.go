@@ -128,3 +128,14 @@ func Literals(pattern string) int {
 	}
 	return n
 }
+
+// CoversTool reports whether a kill of the tools that a pattern names covers a tool: one that the pattern matches, or
+// one below that. "stripe" covers "stripe/refund", and "*" covers every tool.
+func CoversTool(pattern, tool string) bool {
+	for i := range len(tool) {
+		if tool[i] == '/' && MatchGlob(pattern, tool[:i]) {
+			return true
+		}
+	}
+	return MatchGlob(pattern, tool)
+}

@@ -31,6 +31,8 @@ import (
 type Exporter interface {
 	// Export writes the whole log as of now with a header that signs exactly it.
 	Export(w io.Writer, signer *log.Signer) error
+	// Prove makes a proof that a record is in the log as of now.
+	Prove(seq uint64, signer *log.Signer) ([]byte, error)
 }
 
 // Settings are what a Server needs.
@@ -157,6 +159,15 @@ func (s *Server) routes() http.Handler {
 			s.set.Log("admin: %v", err)
 			panic(http.ErrAbortHandler) // the client must not take a cut export for a whole one
 		}
+	})
+	mux.HandleFunc("GET /audit/proof/{seq}", func(w http.ResponseWriter, r *http.Request) {
+		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
+		if err != nil {
+			answer(w, nil, sdk.FieldErrf(sdk.CodeInvalidField, "seq", "%q is no number of a record", r.PathValue("seq")))
+			return
+		}
+		proof, err := s.set.Export.Prove(seq, s.set.Signer)
+		answer(w, map[string]any{"seq": seq, "proof": string(proof)}, err)
 	})
 	return mux
 }

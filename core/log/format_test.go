@@ -66,7 +66,11 @@ func TestExportHeaderBytes(t *testing.T) {
 		tree.Append(leaf(i), nil)
 	}
 	s := signer(t)
-	head, err := s.Header(1, 3, tree.Root())
+	names := log.NewNames(3)
+	for i := range 3 {
+		names.Add(tlog.RecordHash(leaf(i)))
+	}
+	head, err := s.Header(1, 3, tree.Root(), names)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,15 +158,16 @@ func newWorld(t testing.TB, layers ...func(ops.Store) ops.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := w.store.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	var st ops.Store = w.store
 	for _, layer := range layers {
 		st = layer(st)
 	}
+	t.Cleanup(func() {
+		replay(t, w.store, st)
+		if err := w.store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	gen := &ops.Generation{Policy: "p", Args: "digest",
 		Scan: &chain.ScanChain{Budget: time.Minute, Now: time.Now,
 			Steps: []chain.ScanStep{{Name: "none", Scanner: finds{}}}},

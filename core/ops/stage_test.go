@@ -131,6 +131,7 @@ func (s *stage) open() {
 
 func (s *stage) close() {
 	s.svc.Close()
+	replay(s.t, s.store, nil)
 	if err := s.store.Close(); err != nil {
 		s.t.Error(err)
 	}

@@ -39,7 +39,11 @@ func (s *Store) export(w io.Writer, signer *log.Signer) error {
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
-	header, err := signer.Header(from, size, root, front.Peaks()...)
+	names, err := s.leafNames(from, size)
+	if err != nil {
+		return err
+	}
+	header, err := signer.Header(from, size, root, names, front.Peaks()...)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -68,4 +72,25 @@ func (s *Store) export(w io.Writer, signer *log.Signer) error {
 		bw.WriteByte('\n')
 	}
 	return bw.Flush()
+}
+
+// leafNames reads the records once for what the header says of them. It fails with errTrimmed when they are not all
+// there.
+func (s *Store) leafNames(from, to uint64) (*log.Names, error) {
+	names, next := log.NewNames(to+1-from), from
+	err := s.Records(from, func(seq uint64, rec []byte) error {
+		switch {
+		case seq > to:
+			return io.EOF
+		case seq != next:
+			return errTrimmed
+		}
+		next++
+		names.Add(tlog.RecordHash(rec))
+		return nil
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return names, nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -74,6 +75,9 @@ func (r *rig) open() {
 
 func (r *rig) close() {
 	r.t.Helper()
+	if err := replay(r.s); err != nil {
+		r.t.Error(err)
+	}
 	if err := r.s.Close(); err != nil {
 		r.t.Error(err)
 	}
@@ -112,13 +116,16 @@ func (r *rig) key(id string, agents []string, scopes ...string) *Key {
 	return r.s.Key(id)
 }
 
+// by is a caller who sent that key.
+func by(k *Key) Who { return Who{Principal: k.ID, Method: "api_key", Surface: "http"} }
+
 // call is a call by that key whose digest is made from args.
 func (r *rig) call(k *Key, args string, v sdk.Verdict) *Decide {
 	if v.Code == "" {
 		v.Code = "RULE_" + v.Effect.String()
 	}
 	c := &Decide{DecideCall: DecideCall{
-		Call: Call{Key: k, By: Who{Principal: k.ID, Method: "api_key", Surface: "http"}, AgentID: "agent",
+		Call: Call{Key: k, By: by(k), AgentID: "agent",
 			SessionID: "session", ToolID: "tool", CallID: r.id("call"), Began: r.s.Began()},
 		ID: r.id("dec_"), Policy: PolicyOutcome{Version: "p", Verdict: v},
 		Defer: NewDefer{TTL: 5 * time.Minute}, Limits: CallLimits{MaxPending: 1000}}}
@@ -204,10 +211,20 @@ type row struct {
 	Approvals  int      `json:"approvals"`
 }
 
+// replay holds the records against each other, as yett audit verify --invariants does.
+func replay(s *Store) error {
+	rules := log.NewInvariants(s.First())
+	if err := s.Records(s.First(), rules.Record); err != nil {
+		return err
+	}
+	return rules.End()
+}
+
 // logOf reads the whole log and checks it: seq without gaps, and a tree whose stored hashes give the root that the
 // records give when it is worked out from nothing.
 func logOf(s *Store) (rows []row, root tlog.Hash, err error) {
 	var leaves []tlog.Hash
+	rules := log.NewInvariants(1)
 	err = s.Records(1, func(seq uint64, rec []byte) error {
 		var r row
 		if err := json.Unmarshal(rec, &r); err != nil {
@@ -217,9 +234,12 @@ func logOf(s *Store) (rows []row, root tlog.Hash, err error) {
 			return fmt.Errorf("record %d says it is %d of %s, want %d of %s", seq, r.Seq, r.StoreID, want, s.ID())
 		}
 		rows, leaves = append(rows, r), append(leaves, tlog.RecordHash(rec))
-		return nil
+		return rules.Record(seq, rec)
 	})
 	if err != nil {
+		return nil, root, err
+	}
+	if err := rules.End(); err != nil {
 		return nil, root, err
 	}
 	if n := s.Seq(); n != uint64(len(rows)) {

@@ -216,6 +216,7 @@ func (tx *tx) keyRecord(typ string, k *Key, by Who) {
 	o.Str("name", k.Name)
 	o.Strs("scopes", k.Scopes)
 	o.Strs("agents", k.Agents)
+	o.Opt("line", k.Root) // the first of a line of rolled keys: a kill of a key names that
 	if typ == "key_revoked" {
 		o.Str("revoked_at", k.RevokedAt.UTC().Format(time.RFC3339Nano))
 	}

@@ -118,20 +118,9 @@ func (set *killSet) covering(root, agent, session, tool string) *Kill {
 		}
 	}
 	for _, k := range set.tools {
-		if coversTool(k.Target, tool) {
+		if sdk.CoversTool(k.Target, tool) {
 			return k
 		}
 	}
 	return nil
-}
-
-// coversTool reports whether a kill of such tools covers a tool: one that the pattern matches, or one below that. So
-// "*" is every tool.
-func coversTool(pattern, tool string) bool {
-	for i := range len(tool) {
-		if tool[i] == '/' && sdk.MatchGlob(pattern, tool[:i]) {
-			return true
-		}
-	}
-	return sdk.MatchGlob(pattern, tool)
 }

@@ -220,6 +220,7 @@ func (c *Decide) void(tx *tx) {
 		if d := tx.st.live[c.Out.Token]; d != nil {
 			o.Str("defer_token", d.Token)
 			o.Str("status", d.Status)
+			o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
 		}
 		if c.Action != nil {
 			c.Action.members(o)
@@ -274,6 +275,7 @@ func (c *Approve) void(tx *tx) {
 	tx.voided("approval", func(o *wire.Writer) {
 		o.Str("defer_token", d.Token)
 		o.Str("status", d.Status)
+		o.Str("expires_at", d.Expires.UTC().Format(time.RFC3339Nano))
 		o.Str("agent_id", d.AgentID)
 		o.Str("tool_id", d.ToolID)
 		o.Str("approver_id", c.Key.ID)

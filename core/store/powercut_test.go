@@ -186,7 +186,7 @@ func (c *client) key(scopes ...string) *Key {
 }
 
 func (c *client) decide(args string, effect sdk.Effect, redeem string) *Decide {
-	call := Call{Key: c.me, By: system, AgentID: "agent", ToolID: "tool", CallID: c.id("call")}
+	call := Call{Key: c.me, By: by(c.me), AgentID: "agent", ToolID: "tool", CallID: c.id("call")}
 	d := &Decide{DecideCall: DecideCall{Call: call, ID: c.id("dec"),
 		Policy: PolicyOutcome{Version: "p", Verdict: sdk.Verdict{Effect: effect, Code: "RULE"}},
 		Names:  RepeatNames{Hashes: [][16]byte{{byte(c.n), byte(c.n >> 8), c.name[0], c.name[1]}}},
@@ -233,7 +233,7 @@ func (c *client) round(i int) bool {
 	if !c.ask(c.decide("permit", sdk.Permit, ""), func() {}) || !c.ask(c.decide("deny", sdk.Deny, ""), func() {}) {
 		return false
 	}
-	scan := &Scanned{Key: c.me, By: system, ScanID: c.id("scn"), ToolID: "tool", Outcome: "PASS", Code: "SCAN_OK"}
+	scan := &Scanned{Key: c.me, By: by(c.me), ScanID: c.id("scn"), ToolID: "tool", Outcome: "PASS", Code: "SCAN_OK"}
 	if !c.do(scan, func() { c.j.ids = append(c.j.ids, scan.ScanID) }) {
 		return false
 	}
@@ -246,7 +246,7 @@ func (c *client) round(i int) bool {
 	if joins := c.submit(what); !c.ask(joins, func() { c.j.waits[joins.CallID] = token }) {
 		return false
 	}
-	yes := &Approve{ApproveCall: ApproveCall{Token: token, Key: c.boss, By: system, Yes: i%3 != 2,
+	yes := &Approve{ApproveCall: ApproveCall{Token: token, Key: c.boss, By: by(c.boss), Yes: i%3 != 2,
 		ApprovedTTL: time.Hour}}
 	if !c.do(yes, func() { c.j.defers[token] = yes.Out.Status; c.j.ended[token] = yes.Out.Status == Denied }) {
 		return false

@@ -19,7 +19,7 @@ import (
 )
 
 func Audit() *cobra.Command {
-	return cli.Group("audit", "Read the audit log", auditExport(), auditKey(), auditTail())
+	return cli.Group("audit", "Read the audit log", auditExport(), auditKey(), auditProve(), auditTail(), auditVerify())
 }
 
 func auditExport() *cobra.Command {

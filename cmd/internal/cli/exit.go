@@ -15,6 +15,7 @@ const (
 	ExitFailure         = 1
 	ExitUsage           = 2
 	exitDenied          = 3
+	ExitTampered        = 3 // of yett audit verify: the log was changed or cut
 	ExitUnauthenticated = 4
 	ExitIO              = 74 // EX_IOERR: the store has failed
 	ExitConfig          = 78 // EX_CONFIG: the configuration is bad

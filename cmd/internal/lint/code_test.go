@@ -35,7 +35,7 @@ var panics = map[string]string{
 
 // makesKeys are the files of pure packages that may read randomness, each with the reason.
 var makesKeys = map[string]string{
-	"core/log/export.go": "makes the signing key, once, on an empty data directory",
+	"core/log/signer.go": "makes the signing key, once, on an empty data directory",
 }
 
 // skips are the tests that may skip for another reason than -short or a missing variable, by file and function.

@@ -14,11 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/regular"
-	"github.com/yett-dev/yett/sdk/wire"
 )
-
-// ExportFormat is the first member of an export's header line.
-const ExportFormat = "yett-audit-export/1"
 
 // Origin is the name under which a store signs its checkpoints.
 func Origin(store string) string { return "yett.dev/audit/" + store }
@@ -92,30 +88,4 @@ func (s *Signer) Checkpoint(size uint64, root tlog.Hash) (string, error) {
 	text := fmt.Sprintf("%s\n%d\n%s\n", Origin(s.store), size, base64.StdEncoding.EncodeToString(root[:]))
 	signed, err := note.Sign(&note.Note{Text: text}, s.signer)
 	return string(signed), err
-}
-
-// Header is line 1 of an export, without the newline: what the records are, and a checkpoint of the log that ends with
-// them. An export that does not begin with record 1, because retention has removed what was in front of from, gives
-// front: the peaks of the tree over records 1 to from-1 (Tree.Peaks). Its header has them as "front", base64. To check
-// it, go on from them with the leaf hashes of the records: the root that results must be the checkpoint's.
-func (s *Signer) Header(from, to uint64, root tlog.Hash, front ...tlog.Hash) ([]byte, error) {
-	cp, err := s.Checkpoint(to, root)
-	if err != nil {
-		return nil, fmt.Errorf("sign export: %w", err)
-	}
-	o := wire.Object(nil)
-	o.Str("format", ExportFormat)
-	o.Str("store_id", s.store)
-	o.Str("key_id", s.KeyID())
-	o.Int("from_seq", int64(from))
-	o.Int("to_seq", int64(to))
-	if len(front) > 0 {
-		list := make([]string, len(front))
-		for i, h := range front {
-			list[i] = h.String()
-		}
-		o.Strs("front", list)
-	}
-	o.Str("checkpoint", cp)
-	return o.Close(), nil
 }
