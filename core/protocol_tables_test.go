@@ -127,7 +127,7 @@ func (f *fieldTables) rows(t reflect.Type, request bool) (string, []reflect.Type
 		}
 		presence := "always"
 		switch {
-		case slices.Contains(rules, "required"):
+		case slices.Contains(rules, "required"), slices.Contains(rules, "needed"): // needed: its operation refuses without it
 			presence = "required"
 		case request:
 			presence = "optional"

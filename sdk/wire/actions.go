@@ -61,13 +61,13 @@ type Action struct {
 	AgentID        string          `json:"agent_id"`
 	Tool           string          `json:"tool"`
 	Operation      string          `json:"operation"`
-	Params         json.RawMessage `json:"params" doc:"The params, with secrets masked. Only the answer to the submission has them unmasked. If an approver has changed the params, these are the changed params."`
+	Params         json.RawMessage `json:"params" doc:"The params, with secrets masked. Only the answer to the submission has them unmasked. If an approver has changed the params, these are the changed params. Changed params contain no secrets."`
 	Context        json.RawMessage `json:"context" doc:"The context, with secrets masked. Only the answer to the submission has it unmasked."`
 	Status         string          `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
 	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said. An approval and a permitted start do not change it. A start that is not permitted changes it."`
-	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. expired: the approval or the permit has expired."`
+	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. If the value is \"expired\", the approval or the permit has expired."`
 	RiskLevel      string          `json:"risk_level" doc:"low, medium or high."`
-	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. It is there while the action is pending, for the key that asked and for keys with scope approve. In lists it is null. It changes each time an approver changes the params."`
+	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. It is there while the action is pending, for the key that asked and for keys with scope approve. In lists it is null. At first it is the defer token. It is a new token each time an approver changes the params."`
 	PolicyVersion  string          `json:"policy_version"`
 	CreatedAt      string          `json:"created_at"`
 	UpdatedAt      string          `json:"updated_at"`
@@ -83,11 +83,11 @@ type Action struct {
 	ProvenanceID   string          `json:"provenance_id"`
 	JSExample      string          `json:"js_example" yett:"null" doc:"The next step, as JavaScript."`
 	PythonExample  string          `json:"python_example" yett:"null" doc:"The next step, as Python."`
-	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"When the pending approval expires, or the time to start the action."`
+	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"While the action is pending: the end of the time to approve it. While it is allowed or approved: the end of the time to start it."`
 	Result         *ActionResult   `json:"result" yett:"null"`
 	Digest         string          `json:"digest" yett:"null" doc:"Identifies the current call. Send it with an approval or a start. It is null after the action has ended."`
-	Modified       bool            `json:"modified,omitempty" doc:"true if an approver has changed the params. Run the call with these params, never with those that were submitted."`
-	Repeat         bool            `json:"repeat,omitempty" doc:"true if the same submission or start was sent before. Do not run the call again."`
+	Modified       bool            `json:"modified,omitempty" doc:"true if an approver has changed the params. Run the call with the params of the answer to the start, never with those that were submitted. If modified is absent, run the call with the params that were submitted."`
+	Repeat         bool            `json:"repeat,omitempty" doc:"true if the same submission or start was sent before. Run the call only if you never received the first answer."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither stored nor shown. The action is still valid."`
 	ContextWithheld *Withheld `json:"context_withheld,omitempty" doc:"Why context is neither stored nor shown."`
@@ -276,7 +276,7 @@ type ActionEvent struct {
 	ID         string `json:"id"`
 	ActionID   string `json:"action_id"`
 	EventType  string `json:"event_type" doc:"created, decision_made, approved, denied, started, succeeded or failed."`
-	Meta       []byte `json:"meta" doc:"An object with seq of the audit record, by (who did it), and, if they apply, reason_code and reason."`
+	Meta       []byte `json:"meta" doc:"An object with these members: \"seq\" (of the audit record), \"by\" (the key that did it) and, if they apply, \"reason_code\" and \"reason\"."`
 	CreatedAt  string `json:"created_at"`
 	PrevHash   string `json:"prev_hash" doc:"record_hash of the previous event in this list. It is empty for the first event."`
 	RecordHash string `json:"record_hash" doc:"RFC 6962 leaf hash of the audit record that contains the event, in hex. Two events of one record have the same hash."`
@@ -322,7 +322,7 @@ type GateResponse struct {
 	RuntimeVersion string `json:"runtime_version"`
 	ProvenanceID   string `json:"provenance_id"`
 	DecisionID     string `json:"decision_id"`
-	Repeat         bool   `json:"repeat,omitempty" doc:"true if the same call was decided before with the same Idempotency-Key. Do not run the call again."`
+	Repeat         bool   `json:"repeat,omitempty" doc:"true if the same call was decided before with the same Idempotency-Key. Run the call only if you never received the first answer."`
 	Retry          *Retry `json:"retry,omitempty" doc:"Only if outcome is HALT: whether a second request can help."`
 }
 
@@ -363,7 +363,7 @@ type EvaluateRequest struct {
 	Context    exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
 	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
 	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
-	Explain    bool        `json:"explain,omitempty" doc:"true adds checks to the answer: one row for each step of the chain."`
+	Explain    bool        `json:"explain,omitempty" doc:"true adds the member checks to the answer, with one row for each step of the chain."`
 	DryRun     bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
 }
 

@@ -132,7 +132,7 @@ type ApprovalListRequest struct {
 
 // ApprovalGetRequest asks for one pending call.
 type ApprovalGetRequest struct {
-	DeferToken string `json:"defer_token" yett:"name,query" doc:"The deferred call. Required."`
+	DeferToken string `json:"defer_token" yett:"name,query,needed" doc:"The deferred call."`
 }
 
 // Approval is one pending deferred call as approvers see it.
@@ -159,7 +159,7 @@ type Approval struct {
 	Required   int             `json:"approvals_required"`
 	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the current call, with the same names as in rules of a grant. A grant that comes with the approval would cover all of them."`
 	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules."`
-	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve: key:<name> or role:<preset>."`
+	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve. key:NAME is the key of that name. role:approver and role:operator are all keys that were made with that role."`
 }
 
 // AppendJSON appends the approval.

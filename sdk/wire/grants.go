@@ -20,17 +20,17 @@ type Grant struct {
 	ID            string   `json:"id"`
 	AgentID       string   `json:"agent_id"`
 	ToolPattern   string   `json:"tool_pattern"`
-	Operation     string   `json:"operation,omitempty" doc:"Only calls with this operation. Only a grant that came with an approval has it, if the tool's name does not end with the operation."`
+	Operation     string   `json:"operation,omitempty" doc:"The grant permits only calls with this operation. The member is present only if the grant came with an approval and the tool's full name does not end with the operation."`
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"For a grant that came with an approval: the rules that deferred the call. The grant permits a call only if no other rule defers it. A step that names no rule is \"step NAME\". A step that failed is \"failure of step NAME\". The chain's default is \"\". A masked name ends with a digest, so it differs from other names. If a plugin's own rule has such a name, the name is in quotes and ends with a digest. For a grant that was made with a step: the rule of that step."`
+	Rules         []string `json:"rules,omitempty" doc:"If the grant came with an approval: the rules that deferred the call. If the grant was made with a step: the rule of that step. The grant permits a call only if no other rule defers it. Some entries stand in place of a rule name: \"step NAME\" for a step that names no rule, \"failure of step NAME\" for a step that failed, and \"\" for the chain's default. A name that is masked ends with a digest, so it differs from other names. If a plugin gives its own rule a name of one of these forms, the name is put in quotes and a digest is added."`
 	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules. Rules of the same name in two steps are two different rules."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 means no limit."`
 	Uses          int      `json:"uses"`
-	Status        string   `json:"status" doc:"live, used_up, expired, revoked or issuer_revoked. issuer_revoked: no issuer may make grants any more, so the grant permits nothing."`
+	Status        string   `json:"status" doc:"live, used_up, expired, revoked or issuer_revoked. issuer_revoked: the keys of all issuers are revoked, expired or killed, so the grant permits nothing."`
 	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made the grant."`
 	IssuedByName  string   `json:"issued_by_name,omitempty" doc:"The name of that key."`
 	Issuers       []string `json:"issuers" doc:"All keys that made or approved the grant."`

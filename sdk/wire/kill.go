@@ -2,7 +2,7 @@ package wire
 
 // KillRequest stops, or with undo lets go on, everything of one agent, session, key or tool, or everything.
 type KillRequest struct {
-	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"The same as scope agent with this target."`
+	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"agent_id: X is short for scope: agent with target: X."`
 	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
 	Target  string `json:"target,omitempty" yett:"name" doc:"What to stop: an agent, a session or a tool (exact or a pattern), or a key id. It is not allowed with global."`
 	Reason  string `json:"reason,omitempty" doc:"It is recorded. At most 1024 bytes."`

@@ -10,7 +10,7 @@ type PolicyValidateRequest struct {
 // PolicyValidateResponse says that it does; one that does not is a problem with line and column.
 type PolicyValidateResponse struct {
 	Valid      bool   `json:"valid"`
-	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text, in hex."`
+	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations policy_hash is the policy version."`
 }
 
 // AppendJSON appends the response.
@@ -38,7 +38,7 @@ type PolicyTestResponse struct {
 	Reason      string `json:"reason" yett:"null"`
 	RuleID      string `json:"rule_id" yett:"null"`
 	RequestHash string `json:"request_hash"`
-	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text, in hex."`
+	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations policy_hash is the policy version."`
 }
 
 // AppendJSON appends the response.

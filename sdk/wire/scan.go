@@ -12,7 +12,7 @@ type ScanRequest struct {
 	ContentType string `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example application/json."`
 	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"The name of a scan stream: a text that is sent in pieces. It belongs to the key and the tool."`
 	Offset      int    `json:"offset,omitempty" doc:"With stream_id: the number of UTF-8 bytes that were sent before this piece."`
-	Final       bool   `json:"final,omitempty" doc:"With stream_id: true marks the last piece."`
+	Final       bool   `json:"final,omitempty" doc:"With stream_id: true marks the final piece."`
 }
 
 // ScanStream says how far a stream has come.
@@ -20,7 +20,7 @@ type ScanStream struct {
 	NextOffset int  `json:"next_offset" doc:"The offset of the next piece: the number of bytes that were sent."`
 	Settled    int  `json:"settled" doc:"The number of input bytes that all answers so far have released or redacted."`
 	Released   int  `json:"released" doc:"The number of bytes in sanitized_output of all answers so far, including this answer."`
-	Ended      bool `json:"ended" doc:"true after the last piece, and after DENIED."`
+	Ended      bool `json:"ended" doc:"true after the final piece, and after DENIED."`
 }
 
 // ScanFinding is one span. Offsets are bytes into the input; the matched text is never there.
