@@ -20,11 +20,11 @@ type Grant struct {
 	ID            string   `json:"id"`
 	AgentID       string   `json:"agent_id"`
 	ToolPattern   string   `json:"tool_pattern"`
-	Operation     string   `json:"operation,omitempty" doc:"The grant permits only calls with this operation. The member is present only if the grant came with an approval and the tool's full name does not end with the operation."`
+	Operation     string   `json:"operation,omitempty" doc:"The grant permits only calls with this operation. Only a grant that came with an approval can have the member. It has the member if the tool's full name does not end with the operation."`
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"If the grant came with an approval: the rules that deferred the call. If the grant was made with a step: the rule of that step. The grant permits a call only if no other rule defers it. Some entries stand in place of a rule name: \"step NAME\" for a step that names no rule, \"failure of step NAME\" for a step that failed, and \"\" for the chain's default. A name that is masked ends with a digest, so it differs from other names. If a plugin gives its own rule a name of one of these forms, the name is put in quotes and a digest is added."`
+	Rules         []string `json:"rules,omitempty" doc:"If the grant came with an approval: the rules that deferred the call. If the grant was made with a step: the rule of that step. The grant permits a call only if no other rule defers it. Some entries stand in place of a rule name. \"step NAME\" is for a step that names no rule. \"failure of step NAME\" is for a step that failed. \"\" is for the chain's default. A name that is masked ends with a digest, so it differs from other names. If a plugin gives its own rule such a name, the gateway puts the name in quotes and adds a digest."`
 	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules. Rules of the same name in two steps are two different rules."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
