@@ -260,7 +260,7 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 			return sdk.Errf(sdk.CodeUndoRefused, "the key %q asks for calls itself, which this kill may stop", k.Name)
 		}
 		if name.scope == KillGlobal {
-			return sdk.Errf(sdk.CodeUndoRefused, "a global kill is undone in the console or on the admin socket only")
+			return sdk.Errf(sdk.CodeUndoRefused, "a global kill is undone by yett unkill --global on the server's machine only")
 		}
 		for other, kill := range all {
 			switch {

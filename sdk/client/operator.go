@@ -252,7 +252,7 @@ func (c *Client) Kill(ctx context.Context, in wire.KillRequest) (*wire.KillRespo
 }
 
 // Unkill lets go on again what a Kill stopped. Over both transports; needs scope kill. Who is killed does not undo it,
-// and a global kill is undone in the console or on the admin socket only: ErrForbidden.
+// and a global kill is undone by yett unkill --global on the server's machine only: ErrForbidden.
 func (c *Client) Unkill(ctx context.Context, in wire.KillRequest) (*wire.KillResponse, error) {
 	in.Undo = true
 	return c.kill(ctx, opUnkill, in)
