@@ -239,10 +239,12 @@ func TestModes(t *testing.T) {
 }
 
 func TestUnknownMode(t *testing.T) {
-	if r := launch(t, "nonsense", "", patience); r.err == nil ||
-		!strings.Contains(r.stderr.String(), `no mode "nonsense"`) {
-		t.Errorf("%v\n%s", r.err, r.stderr)
+	r := launch(t, "nonsense", "", patience)
+	if r.err == nil {
+		t.Fatal("it started")
 	}
+	// go-plugin reads stderr on a goroutine of its own, and does not wait for that
+	eventually(t, func() bool { return strings.Contains(r.stderr.String(), `no mode "nonsense"`) })
 }
 
 func noStart(wait time.Duration, stderr string) func(t *testing.T, mode string) {
