@@ -81,6 +81,43 @@ func TestAStartIsHeldToTheLimits(t *testing.T) {
 	}
 }
 
+// TestAChargeIsGivenBackOnce: a start that has to be deferred is committed twice, the second time with what approvers
+// are shown.
+func TestAChargeIsGivenBackOnce(t *testing.T) {
+	s := newStage(t)
+	agent, boss := s.key("agent", "agent"), s.key("boss", "operator")
+	s.says(sdk.Verdict{Effect: sdk.Defer, Code: "P",
+		Limits: []sdk.Limit{{Kind: sdk.LimitRate, Rule: "r", Per: "key", Window: time.Hour, Amount: "1", Max: "3"}}})
+	grant := func() string {
+		text, err := s.do(req{key: boss, op: "standing_grant_add",
+			body: `{"agent_id":"a","tool_pattern":"**","ttl_seconds":600}`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return member(text, "id")
+	}
+	first := grant()
+	var ids []string
+	for n := range 2 { // two of three
+		ids = append(ids, s.action(submit(agent, "t", fmt.Sprintf(`{"n":%d}`, n))).ID)
+	}
+	revoke := req{key: boss, op: "standing_grant_revoke", body: fmt.Sprintf(`{"grant_id":%q}`, first)}
+	if _, err := s.do(revoke); err != nil {
+		t.Fatal(err)
+	}
+	grant() // the view is made only when it turns out that this one is not spent instead
+	if a := s.action(req{key: agent, op: "action_start", id: ids[0]}); a.Status != "pending_approval" {
+		t.Fatalf("without its grant it is %s", a.Status)
+	}
+	// one of three is charged now
+	for n := range 3 {
+		want := []string{"allowed", "allowed", "denied"}[n]
+		if a := s.action(submit(agent, "t", fmt.Sprintf(`{"n":"b%d"}`, n))); a.Status != want {
+			t.Errorf("submission %d after it: %s, want %s", n, a.Status, want)
+		}
+	}
+}
+
 // TestARepeatedStartCounts: whoever sends a start again and again under one Idempotency-Key meets the limits on how
 // often a call runs.
 func TestARepeatedStartCounts(t *testing.T) {

@@ -119,10 +119,11 @@ func startEvent(e sdk.Effect) string {
 
 func (n *StartAction) decided(tx *tx, c *Decide) {
 	a := n.a
+	a.Charged = nil // whatever it is now, it was settled with what that charged
 	switch c.Out.Effect {
 	case sdk.Permit:
 		// the decision that it shows is the one that it was submitted with
-		a.Status, a.Updated, a.Charged = ActionExecuting, tx.now, nil
+		a.Status, a.Updated = ActionExecuting, tx.now
 		if n.Idem != nil {
 			tx.remember(prefixRepeat, *n.Idem, RepeatFor, c.Digest, nil)
 		}

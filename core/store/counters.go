@@ -131,9 +131,9 @@ type charged struct {
 	Amount  string `json:"amount"`
 }
 
-// giveBack takes off the counters what an earlier permit of the same call has added. Where a window is over there is
-// nothing to give back.
-func (tx *tx) giveBack(all []charged) error {
+// giveBack takes off the counters what an earlier permit of the same call has added; again puts it back on. Where a
+// window is over there is nothing to give back.
+func (tx *tx) giveBack(all []charged, again bool) error {
 	for _, c := range all {
 		k := counterKey{end: c.End}
 		amount, err := exact.ParseDecimal(c.Amount)
@@ -144,14 +144,18 @@ func (tx *tx) giveBack(all []charged) error {
 		if k.end <= uint64(tx.now.Unix()) {
 			continue
 		}
+		neg, digits, exp := amount.Parts()
+		back, err := exact.FromParts(!neg, digits, exp)
+		if err != nil {
+			return &sdk.Error{Code: sdk.CodeInternal, Op: "give a charge back", Err: err}
+		}
+		if again {
+			amount, back = back, amount
+		}
 		if err := tx.uncharge(k, amount); err != nil {
 			return unavailable(err)
 		}
-		neg, digits, exp := amount.Parts()
-		if amount, err = exact.FromParts(!neg, digits, exp); err != nil {
-			return &sdk.Error{Code: sdk.CodeInternal, Op: "give a charge back", Err: err}
-		}
-		tx.journal(undo{counter: k, amount: amount})
+		tx.journal(undo{counter: k, amount: back})
 	}
 	return nil
 }

@@ -113,9 +113,17 @@ func (c *Decide) fresh(tx *tx) error {
 	if c.verdict.Effect != sdk.Permit && c.verdict.Effect != sdk.Defer {
 		return nil
 	}
-	if err := tx.giveBack(c.before); err != nil {
+	if err := tx.giveBack(c.before, false); err != nil {
 		return err
 	}
+	if err := c.settleFresh(tx); err != nil || !c.Out.NeedsView {
+		return err
+	}
+	return tx.giveBack(c.before, true) // nothing is decided: the call is committed once more
+}
+
+// settleFresh is fresh without what an earlier permit of the call has charged.
+func (c *Decide) settleFresh(tx *tx) error {
 	sums, over, err := tx.within(c.Limits.Charges, false)
 	switch {
 	case err != nil:
