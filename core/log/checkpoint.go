@@ -27,8 +27,8 @@ func ParseKeys(texts ...string) (Keys, error) {
 	for _, text := range texts {
 		v, err := note.NewVerifier(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("%q is no public key of a log (expected origin+hash+base64, as yett audit key prints it): %w",
-				text, err)
+			// it is not quoted: whoever mixes files up gives the private key here
+			return nil, fmt.Errorf("no public key of a log (expected origin+hash+base64, as yett audit key prints it): %w", err)
 		}
 		keys = append(keys, v)
 	}

@@ -23,6 +23,7 @@ type Checked struct {
 // by another call, or without approvals of others before it. It is one goroutine's.
 type Invariants struct {
 	whole   bool // the log is there from its first record on
+	from    uint64
 	checked Checked
 
 	lines   map[string]string    // key → the first of its line, for keys that were rolled
@@ -51,7 +52,7 @@ type deferState struct {
 
 // NewInvariants begins a replay with record from.
 func NewInvariants(from uint64) *Invariants {
-	return &Invariants{whole: from <= 1, lines: map[string]string{}, revoked: map[string]time.Time{},
+	return &Invariants{whole: from <= 1, from: from, lines: map[string]string{}, revoked: map[string]time.Time{},
 		kills: map[[2]string]bool{}, grants: map[string]*grantState{}, defers: map[string]*deferState{}}
 }
 
@@ -199,7 +200,8 @@ func (v *Invariants) signed(d *deferState, token, by string) error {
 func (v *Invariants) void(f *fields) {
 	switch text(f.what) {
 	case "permit":
-		if g := v.grants[text(f.grant)]; g != nil && g.uses > 0 {
+		started := text(f.event) == "started" // it stood on a use that its submission has spent
+		if g := v.grants[text(f.grant)]; g != nil && g.uses > 0 && !started {
 			g.uses--
 		}
 		v.reopen(f)
@@ -260,6 +262,8 @@ func (v *Invariants) byGrant(f *fields, id string, spent [2]string, at time.Time
 	g := v.grantOf(id)
 	started := text(f.event) == "started"
 	switch {
+	case !v.whole && v.seq == v.from: // what it has spent stood in front of it
+		v.checked.Unknown++
 	case !started && spent != [2]string{id, text(f.decision)}:
 		return fault(v.seq, "a call is permitted by grant %s, and no use of it is counted", id)
 	case g.revoked:

@@ -110,6 +110,11 @@ func TestInvariants(t *testing.T) {
 			return b.grant(1, time.Hour).use().add("grant_revoked", "grant_id", "g1").
 				permit("k", "bot", "grant_id", "g1", "action_event", "started")
 		}, "after that was revoked"},
+		"a start given back": {func(b *book) *book {
+			return b.grant(1, time.Hour).use().permit("k", "bot", "grant_id", "g1", "action_event", "started").
+				add("voided", "what", "permit", "grant_id", "g1", "action_event", "started").
+				add("grant_consumed", "grant_id", "g1", "decision_id", "dec_1")
+		}, "spent 2 times"},
 		"a use given back": {func(b *book) *book {
 			return b.grant(1, time.Hour).use().add("voided", "what", "permit", "grant_id", "g1").use()
 		}, ""},
@@ -169,6 +174,11 @@ func TestInvariants(t *testing.T) {
 // TestInvariantsOfATrimmedLog: what began with records that retention has removed is counted as unknown, and is no
 // fault.
 func TestInvariantsOfATrimmedLog(t *testing.T) {
+	cut := newBook(t, 7).grant(1, time.Hour).use().trim(3) // between the use and its permit
+	if r, err := check(cut.export(), log.VerifyOptions{Keys: cut.keys(), Invariants: true}); err != nil ||
+		r.Invariants.Unknown != 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
 	b := newBook(t, 7).approved().grant(1, time.Hour).redeem().use().trim(5)
 	r, err := check(b.export(), log.VerifyOptions{Keys: b.keys(), Invariants: true})
 	if err != nil || r.Invariants.Unknown != 2 || r.Invariants.Permits != 2 {

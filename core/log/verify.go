@@ -52,14 +52,16 @@ type VerifyOptions struct {
 
 // Verified is what Verify has found in order.
 type Verified struct {
-	StoreID     string   `json:"store_id"`
-	KeyID       string   `json:"key_id"`
-	KeyPinned   bool     `json:"key_pinned"` // the key was given, and not only found in the header
-	FromSeq     uint64   `json:"from_seq"`
-	ToSeq       uint64   `json:"to_seq"`
-	Records     uint64   `json:"records"`
-	Root        string   `json:"root"` // base64
-	Checkpoints []uint64 `json:"checkpoints"`
+	StoreID   string `json:"store_id"`
+	KeyID     string `json:"key_id"`
+	KeyPinned bool   `json:"key_pinned"` // the key was given, and not only found in the header
+	// SignatureChecked is false where no key was given and the header has none, as in exports of old versions.
+	SignatureChecked bool     `json:"signature_checked"`
+	FromSeq          uint64   `json:"from_seq"`
+	ToSeq            uint64   `json:"to_seq"`
+	Records          uint64   `json:"records"`
+	Root             string   `json:"root"` // base64
+	Checkpoints      []uint64 `json:"checkpoints"`
 	// Invariants is what the replay has checked; nil without VerifyOptions.Invariants.
 	Invariants *Checked `json:"invariants,omitempty"`
 }
@@ -117,7 +119,7 @@ func (v *verifier) line() ([]byte, error) {
 		v.long = append(v.long[:0], line...)
 		for errors.Is(err, bufio.ErrBufferFull) {
 			if len(v.long) > maxLine {
-				return nil, fmt.Errorf("a line of more than %d bytes", maxLine)
+				return nil, errLong
 			}
 			line, err = v.lines.ReadSlice('\n')
 			v.long = append(v.long, line...)
@@ -133,7 +135,10 @@ func (v *verifier) line() ([]byte, error) {
 	return line[:len(line)-1], nil
 }
 
-var errCut = errors.New("the last line has no end")
+var (
+	errCut  = errors.New("the last line has no end")
+	errLong = fmt.Errorf("a line of more than %d bytes", maxLine)
+)
 
 func (v *verifier) header() error {
 	line, err := v.line()
@@ -142,6 +147,8 @@ func (v *verifier) header() error {
 		return fault(0, "the export is empty")
 	case errors.Is(err, errCut):
 		return fault(0, "the export ends within it")
+	case errors.Is(err, errLong):
+		return fault(0, "it is %v", err)
 	case err != nil:
 		return fmt.Errorf("read line 1: %w", err)
 	}
@@ -270,6 +277,8 @@ func (v *verifier) records() error {
 			return fault(seq, "missing: the export ends here, its header says that it goes to record %d", v.head.ToSeq)
 		case errors.Is(err, errCut):
 			return fault(seq, "cut: the export ends within it")
+		case errors.Is(err, errLong):
+			return fault(seq, "it is %v", err)
 		case err != nil:
 			return fmt.Errorf("read record %d: %w", seq, err)
 		}
@@ -337,7 +346,7 @@ func (v *verifier) misplaced(seq uint64, rec []byte) error {
 }
 
 func (v *verifier) end() error {
-	if _, err := v.line(); err == nil || errors.Is(err, errCut) {
+	if _, err := v.line(); err == nil || errors.Is(err, errCut) || errors.Is(err, errLong) {
 		return fault(v.head.ToSeq+1, "the export goes on behind record %d, which its header calls the last",
 			v.head.ToSeq)
 	} else if !errors.Is(err, io.EOF) {
@@ -360,7 +369,8 @@ func (v *verifier) end() error {
 }
 
 func (v *verifier) result() *Verified {
-	r := &Verified{StoreID: v.head.StoreID, KeyID: v.head.KeyID, KeyPinned: len(v.o.Keys) > 0, FromSeq: v.head.FromSeq,
+	r := &Verified{StoreID: v.head.StoreID, KeyID: v.head.KeyID, KeyPinned: len(v.o.Keys) > 0,
+		SignatureChecked: len(v.keys) > 0, FromSeq: v.head.FromSeq,
 		ToSeq: v.head.ToSeq, Records: v.head.ToSeq + 1 - v.head.FromSeq, Root: v.signed.Root.String(),
 		Checkpoints: append([]uint64{}, v.done...)}
 	if v.rules != nil {

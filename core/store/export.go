@@ -92,5 +92,8 @@ func (s *Store) leafNames(from, to uint64) (*log.Names, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("export: %w", err)
 	}
+	if next != to+1 {
+		return nil, fmt.Errorf("export: the log ends with record %d, and has %d", next-1, to)
+	}
 	return names, nil
 }

@@ -94,7 +94,10 @@ func (v *verify) run(cmd *cobra.Command, file string) error {
 	return v.out.PrintOr(cmd.OutOrStdout(), found, func(w io.Writer) error {
 		fmt.Fprintf(w, "intact: records %d to %d of store %s, signed with key %s\n", found.FromSeq, found.ToSeq,
 			found.StoreID, found.KeyID)
-		if !found.KeyPinned {
+		switch {
+		case !found.SignatureChecked:
+			fmt.Fprintln(w, "key not pinned: the file has no public key, so no signature was checked; give --key")
+		case !found.KeyPinned:
 			fmt.Fprintln(w, notPinned)
 		}
 		if n := len(found.Checkpoints); n > 0 {
@@ -144,16 +147,21 @@ func (v *verify) proof(cmd *cobra.Command, r io.Reader, keys log.Keys) error {
 }
 
 func (v *verify) trusted() (log.Keys, error) {
-	var texts []string
+	var all log.Keys
 	for _, k := range v.keys {
+		name := k
 		if data, err := regular.Read(k, 4<<10); err == nil {
 			k = string(data)
 		} else if !strings.Contains(k, "+") {
 			return nil, fmt.Errorf("--key %s is neither a public key nor a file with one: %w", k, err)
 		}
-		texts = append(texts, k)
+		keys, err := log.ParseKeys(k)
+		if err != nil {
+			return nil, fmt.Errorf("--key %s: %w", name, err)
+		}
+		all = append(all, keys...)
 	}
-	return log.ParseKeys(texts...)
+	return all, nil
 }
 
 func (v *verify) earlier(ctx context.Context) ([]log.Earlier, error) {
