@@ -50,7 +50,7 @@ func (c *conn) read(ctx context.Context) {
 		c.batch = &building{since: time.Now()}
 	}
 	work, reads, start := 0, 0, time.Now()
-	err := p.set.Log.Tail(c.next, func(seq uint64, record []byte) error {
+	err := p.set.Log.Records(c.next, func(seq uint64, record []byte) error {
 		switch {
 		case work >= turnWork || work > 0 && p.set.Payload == PayloadRedacted && time.Since(start) >= turnTime:
 			return errEnough

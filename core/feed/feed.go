@@ -23,7 +23,7 @@ type History interface {
 	Size(from uint64) (bytes uint64, err error)
 	// Tail calls fn with every record on disk from seq on, in order; where that one has been removed, from First on. The
 	// bytes are only valid during the call. An error of fn ends the walk and is returned.
-	Tail(from uint64, fn func(seq uint64, record []byte) error) error
+	Records(from uint64, fn func(seq uint64, record []byte) error) error
 }
 
 // Log is the audit log.

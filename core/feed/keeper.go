@@ -240,7 +240,7 @@ func (k *Keeper) old(ctx context.Context, from uint64, now time.Time, records ui
 	first, count, young := time.Time{}, 0, false
 	for !young {
 		n := 0
-		err := k.set.Log.Tail(from, func(seq uint64, record []byte) error {
+		err := k.set.Log.Records(from, func(seq uint64, record []byte) error {
 			if n++; n > lookAtOnce {
 				return errEnough
 			}

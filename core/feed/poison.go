@@ -79,7 +79,7 @@ func (p *Pump) pass(ctx context.Context, e Event, more ...Event) error {
 // make another record of it, which would fail as this one did, without end. A record that cannot be read counts as one.
 func (p *Pump) own(seq uint64) (own bool) {
 	own = true
-	err := p.set.Log.Tail(seq, func(n uint64, record []byte) error {
+	err := p.set.Log.Records(seq, func(n uint64, record []byte) error {
 		if h, ok := headOf(record); ok {
 			own = n == seq && h.about == p.set.Name && strings.HasPrefix(h.typ, "subscriber_")
 		}

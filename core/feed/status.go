@@ -88,7 +88,7 @@ func (p *Pump) Status() Status {
 	if s.LagBytes, err = p.set.Log.Size(s.Cursor + 1); err != nil {
 		s.LagBytes, s.Detail = 0, "the log's size is not known: "+err.Error()
 	}
-	err = p.set.Log.Tail(s.Cursor+1, func(_ uint64, record []byte) error {
+	err = p.set.Log.Records(s.Cursor+1, func(_ uint64, record []byte) error {
 		if h, ok := headOf(record); ok && !h.at.IsZero() {
 			s.Lag = max(p.set.Now().Sub(h.at), 0)
 		}

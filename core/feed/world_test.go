@@ -125,7 +125,7 @@ func (w *world) Size(from uint64) (n uint64, err error) {
 	return n, nil
 }
 
-func (w *world) Tail(from uint64, fn func(uint64, []byte) error) error {
+func (w *world) Records(from uint64, fn func(uint64, []byte) error) error {
 	w.mu.Lock()
 	from, all, err := max(from, w.first), w.records, w.logErr
 	w.mu.Unlock()

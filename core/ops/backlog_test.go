@@ -16,7 +16,7 @@ type sized struct {
 
 func (l *sized) Seq() uint64 { return l.size }
 
-func (l *sized) Tail(from uint64, fn func(seq uint64, record []byte) error) error {
+func (l *sized) Records(from uint64, fn func(seq uint64, record []byte) error) error {
 	for seq := max(from, 1); seq <= l.size; seq++ {
 		rec := fmt.Appendf(nil, `{"seq":%d,"type":"decision","agent_id":"a","args":"%s"}`, seq, l.padding)
 		l.read += len(rec)

@@ -24,8 +24,8 @@ func (l *trimmed) First() uint64 {
 	return l.kept.Load()
 }
 
-func (l *trimmed) Tail(from uint64, fn func(uint64, []byte) error) error {
-	return l.Log.Tail(max(from, l.kept.Load()), fn)
+func (l *trimmed) Records(from uint64, fn func(uint64, []byte) error) error {
+	return l.Log.Records(max(from, l.kept.Load()), fn)
 }
 
 // TestGone: what retention has removed is never left out without a word. A stream that begins later than asked says so

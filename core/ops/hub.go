@@ -21,7 +21,7 @@ type Log interface {
 	First() uint64
 	// Tail calls fn with every record on disk from seq on, in order. The bytes are only valid during the call. An error of
 	// fn ends the walk and is returned.
-	Tail(from uint64, fn func(seq uint64, record []byte) error) error
+	Records(from uint64, fn func(seq uint64, record []byte) error) error
 	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is
 	// called.
 	Follow(wake chan<- struct{}) (stop func())
@@ -213,7 +213,7 @@ func (h *hub) backlog(size uint64, o *subOptions) (uint64, error) {
 		step = min(step, reach)
 		begin := end - step
 		var here []uint64
-		err := h.log.Tail(begin, func(seq uint64, record []byte) error {
+		err := h.log.Records(begin, func(seq uint64, record []byte) error {
 			if seq >= end {
 				return errEnough
 			}

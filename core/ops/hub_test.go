@@ -467,7 +467,7 @@ func TestNextEndsWithItsContext(t *testing.T) {
 // brokenLog fails when it is read.
 type brokenLog struct{ Log }
 
-func (brokenLog) Tail(uint64, func(uint64, []byte) error) error { return errors.New("disk") }
+func (brokenLog) Records(uint64, func(uint64, []byte) error) error { return errors.New("disk") }
 
 // badLog has a record that is none.
 type badLog struct {
@@ -475,8 +475,8 @@ type badLog struct {
 	bad string
 }
 
-func (l badLog) Tail(from uint64, fn func(uint64, []byte) error) error {
-	return l.Log.Tail(from, func(seq uint64, rec []byte) error {
+func (l badLog) Records(from uint64, fn func(uint64, []byte) error) error {
+	return l.Log.Records(from, func(seq uint64, rec []byte) error {
 		if strings.Contains(string(rec), "BAD") {
 			rec = []byte(l.bad)
 		}

@@ -128,7 +128,7 @@ func (p *pump) turn() (busy bool) {
 // advance offers what is new to the live streams.
 func (p *pump) advance(now time.Time) (busy bool) {
 	p.work = 0
-	err := p.h.log.Tail(p.cursor, func(seq uint64, record []byte) error {
+	err := p.h.log.Records(p.cursor, func(seq uint64, record []byte) error {
 		if p.work >= turnWork {
 			return errEnough
 		}
@@ -261,7 +261,7 @@ func (p *pump) catchUp(now time.Time) (busy bool) {
 func (p *pump) read(u *subscriber, now time.Time) (more bool) {
 	if u.cursor < p.cursor {
 		start := p.work
-		err := p.h.log.Tail(u.cursor, func(seq uint64, record []byte) error {
+		err := p.h.log.Records(u.cursor, func(seq uint64, record []byte) error {
 			if p.work-start >= catchWork || seq >= p.cursor || u.ended() {
 				return errEnough
 			}

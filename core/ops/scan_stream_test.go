@@ -357,7 +357,7 @@ func TestScanStreamRecord(t *testing.T) {
 	b.say(key, "s", 0, "plain!", "")
 	b.say(key, "s", 6, "x!", last)
 	var records []string
-	err := b.store.Tail(1, func(_ uint64, record []byte) error {
+	err := b.store.Records(1, func(_ uint64, record []byte) error {
 		if strings.Contains(string(record), `"type":"scan"`) {
 			records = append(records, string(record))
 		}

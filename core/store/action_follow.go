@@ -82,7 +82,7 @@ func (tx *tx) moved(d *Defer, by Who) {
 	case reason == "":
 		reason = "denied by " + d.ResolvedBy
 	}
-	hash := tlog.RecordHash(tx.records[tx.start+4:])
+	hash := tlog.RecordHash(tx.commit.Records[tx.start+4:])
 	d.Moves = append(d.Moves[:len(d.Moves):len(d.Moves)],
 		ActionEvent{Type: typ, Seq: tx.q.tree.Size(), Hash: hex.EncodeToString(hash[:]), At: tx.now, By: by.Principal,
 			Reason: reason})

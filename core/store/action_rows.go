@@ -257,7 +257,7 @@ func (a *ActionRow) setTexts(row []byte) error {
 
 // happened adds an event that comes from the record just written.
 func (tx *tx) happened(a *ActionRow, typ string, by Who, code, reason string) {
-	hash := tlog.RecordHash(tx.records[tx.start+4:])
+	hash := tlog.RecordHash(tx.commit.Records[tx.start+4:])
 	seq := tx.q.tree.Size()
 	a.Events = append(slices.Clip(a.Events), ActionEvent{Type: typ, Seq: seq, Hash: hex.EncodeToString(hash[:]),
 		At: tx.now, By: by.Principal, Code: code, Reason: reason})

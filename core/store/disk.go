@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -16,9 +17,12 @@ import (
 //
 // A manifest's name is synced before the marker file that points to it is made. Pebble syncs their directory once,
 // behind both: a power cut in between may keep the marker without the manifest, which is a store that cannot be opened.
+//
+// A file that Pebble needs no more is not archived, as Pebble would, but retired.
 type disk struct {
 	vfs.FS
 	failed func(err error) // does not return
+	retire func(path string) error
 }
 
 func (d disk) check(err error) {
@@ -65,8 +69,23 @@ func (d disk) OpenDir(name string) (vfs.File, error) { return d.file(d.FS.OpenDi
 // Link links a file.
 func (d disk) Link(from, to string) error { d.check(d.FS.Link(from, to)); return nil }
 
-// Rename renames a file.
-func (d disk) Rename(from, to string) error { d.check(d.FS.Rename(from, to)); return nil }
+// Rename renames a file, or retires it.
+func (d disk) Rename(from, to string) error {
+	if filepath.Base(filepath.Dir(to)) == archived {
+		d.check(d.retire(from))
+		return nil
+	}
+	d.check(d.FS.Rename(from, to))
+	return nil
+}
+
+// MkdirAll makes a directory with those above it.
+func (d disk) MkdirAll(dir string, mode os.FileMode) error {
+	if filepath.Base(dir) == archived {
+		return nil
+	}
+	return d.FS.MkdirAll(dir, mode)
+}
 
 // Unwrap gives the file system below.
 func (d disk) Unwrap() vfs.FS { return d.FS }

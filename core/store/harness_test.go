@@ -55,6 +55,7 @@ type rig struct {
 	clock *clock
 	s     *Store
 	n     int
+	seal  int // SealBytes
 }
 
 func newRig(t testing.TB) *rig {
@@ -66,7 +67,9 @@ func newRig(t testing.TB) *rig {
 
 func (r *rig) open() {
 	r.t.Helper()
-	s, err := Open(settings(r.fs, r.clock, func(err error) { r.t.Errorf("fatal: %v", err) }))
+	set := settings(r.fs, r.clock, func(err error) { r.t.Errorf("fatal: %v", err) })
+	set.SealBytes = r.seal
+	s, err := Open(set)
 	if err != nil {
 		r.t.Fatal(err)
 	}

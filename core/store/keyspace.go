@@ -11,8 +11,6 @@ import (
 
 // Every key of the database starts with one of these bytes. A new kind of row adds its prefix here, with its layout.
 const (
-	prefixRecords = 'a' // a|u64 first seq           → (u32 length, record)…: all records of one commit
-	prefixHashes  = 'h' // h|u64 first stored index  → 32-byte hashes…: the tree's hashes of one commit (tlog order)
 	prefixKey     = 'k' // k|key id                  → API key, JSON; tombstones stay
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay
 	prefixView    = 'v' // v|defer token             → the canonical call as approvers see it, secrets masked, JSON
@@ -26,7 +24,8 @@ const (
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
 	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
-	// m|name → "store": the store's id; "format": the layout's version; "clock": see clock.go
+	// m|name → "store": the store's id; "format": the layout's version; "clock": see clock.go; "commit": u64 number of the
+	// newest commit; "kept": u64 first record that retention has left
 	prefixMeta = 'm'
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON
@@ -35,7 +34,7 @@ const (
 )
 
 // layoutVersion is refused when it is not ours: an older binary must not write to a newer store.
-const layoutVersion = "1"
+const layoutVersion = "2"
 
 func keyU64(prefix byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefix}, n)

@@ -53,7 +53,6 @@ type sequencer struct {
 	state  *state
 	tree   *log.Tree
 	size   atomic.Uint64 // records on disk
-	tail   tail          // the newest of them, for those who follow the log
 	origin time.Time     // since counts from it
 	since  atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
 	lost   atomic.Int64  // ns that the watcher did not see pass: see tick
@@ -188,6 +187,9 @@ func (q *sequencer) run(tx *tx) {
 	if q.broken() != nil {
 		return // Pebble has given up elsewhere: everybody here has been refused
 	}
+	if tx.commit != nil {
+		q.s.records.add(tx.commit)
+	}
 	q.size.Store(q.tree.Size())
 	refused := q.landed()
 	for i, fn := range tx.onSync {
@@ -195,7 +197,9 @@ func (q *sequencer) run(tx *tx) {
 		tx.onSync[i] = nil
 	}
 	q.release(batch, refused, tx.now)
-	q.tail.add(tx.first, q.tree.Size(), tx.records)
+	if tx.commit != nil && tx.commit.Count > 0 {
+		q.s.records.tell()
+	}
 	tx.after()
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/log/segment"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -26,6 +28,8 @@ type Settings struct {
 	Delay   func()                           // tests and benchmarks put a slow disk here; runs before each sync
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
 	Secret  []byte                           // keys CallDigest; not in the database. Who only reads the log needs none
+
+	SealBytes int // bytes of records in memory before they are sealed; default 8 MiB
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
@@ -42,6 +46,7 @@ type Store struct {
 	open   openCalls
 	seq    *sequencer
 
+	records recordLog
 	cursors cursorTable
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
@@ -66,10 +71,18 @@ func Open(set Settings) (*Store, error) {
 	if set.Queued == 0 {
 		set.Queued = queuedInAll
 	}
+	if set.SealBytes == 0 {
+		set.SealBytes = sealBytes
+	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.seq = newSequencer(s)
+	fs := disk{set.FS, s.gone, s.records.retire}
+	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
+		done: make(chan struct{}), loaded: make(chan struct{})}
+	db := filepath.Join(set.Dir, "db")
 	opts := &pebble.Options{
-		FS:                 disk{set.FS, s.gone},
+		FS:                 fs,
+		Cleaner:            pebble.ArchiveCleaner{},
 		FormatMajorVersion: pebble.FormatNewest,
 		Logger:             logger{s},
 		// Bursts are to be taken, not refused: Pebble's own limits would stop writes for longer than the stall limit while it
@@ -78,19 +91,22 @@ func Open(set Settings) (*Store, error) {
 		L0StopWritesThreshold:       64,
 	}
 	err := s.guarded(func() (err error) {
-		s.db, err = pebble.Open(filepath.Join(set.Dir, "db"), opts)
+		s.db, err = pebble.Open(db, opts)
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	if err := s.guarded(s.load); err != nil {
+	err = s.guarded(func() error { return s.load(db) })
+	close(s.records.loaded)
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.guarded(s.db.Close))
 	}
 	s.opened.Store(true) // from here on it is OnFatal that learns of a failure
 	if err := s.seq.broken(); err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
+	s.records.start()
 	s.seq.start()
 	return s, nil
 }
@@ -111,8 +127,11 @@ func (s *Store) guarded(fn func() error) error {
 	}
 }
 
-func (s *Store) load() error {
+func (s *Store) load(db string) error {
 	if err := s.identify(); err != nil {
+		return err
+	}
+	if err := s.loadRecords(db); err != nil {
 		return err
 	}
 	if err := s.loadKeys(); err != nil {
@@ -130,12 +149,6 @@ func (s *Store) load() error {
 	if err := s.loadKept(); err != nil {
 		return err
 	}
-	tree, err := s.loadTree()
-	if err != nil {
-		return err
-	}
-	s.seq.tree = tree
-	s.seq.size.Store(tree.Size())
 	return s.loadDefers(s.seq.state)
 }
 
@@ -198,6 +211,7 @@ func (s *Store) ID() string { return s.id }
 func (s *Store) Close() error {
 	err := s.guarded(func() error {
 		s.seq.close()
+		s.records.close()
 		if err := s.seq.broken(); err != nil {
 			return err
 		}
@@ -253,22 +267,29 @@ type keyTable struct {
 	names map[string]string // live name → id
 }
 
-// loadTree finds the end of the log and rebuilds the tree's right edge.
-func (s *Store) loadTree() (*log.Tree, error) {
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixRecords}, UpperBound: upper(prefixRecords)})
-	if err != nil {
-		return nil, err
+// loadRecords reads the log, and holds its end against the state: they are written together.
+func (s *Store) loadRecords(db string) error {
+	s.records.own = segment.Store{ID: s.id, Epoch: 1, Salt: log.NewSalt(s.id, 1)}
+	if err := s.records.load(db); err != nil {
+		return err
 	}
-	size := uint64(0)
-	if it.Last() {
-		first, count, err := groupOf(it.Key(), it.Value())
-		if err != nil {
-			return nil, errors.Join(err, it.Close())
-		}
-		size = first + count - 1
+	s.seq.size.Store(s.seq.tree.Size())
+	last, err := s.number("commit")
+	if err == nil && last != s.records.last {
+		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",
+			db, last, s.records.last)
 	}
-	if err := errors.Join(it.Error(), it.Close()); err != nil {
-		return nil, err
+	return err
+}
+
+// number is a number that the store keeps of itself, 0 where there is none.
+func (s *Store) number(name string) (uint64, error) {
+	v, found, err := s.get(keyStr(prefixMeta, name))
+	switch {
+	case err != nil || !found:
+		return 0, err
+	case len(v) != 8:
+		return 0, fmt.Errorf("its %s has %d bytes, expected 8", name, len(v))
 	}
-	return log.Resume(size, hashReader{s})
+	return binary.BigEndian.Uint64(v), nil
 }

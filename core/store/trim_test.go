@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,11 +34,8 @@ func TestTrim(t *testing.T) {
 			t.Fatalf("%s: %d to %d have gone, the log begins with %d, want %d", when, trim.First, trim.Last, r.s.First(), first)
 		}
 		for _, from := range []uint64{0, 1, first - 1, first} {
-			for name, read := range map[string]func(uint64, func(uint64, []byte) error) error{"Records": r.s.Records,
-				"Tail": r.s.Tail} {
-				if got := walk(t, from, read); !slices.Equal(got[:101-first], all[first-1:]) {
-					t.Fatalf("%s: %s from %d: %d records, the first is %s", when, name, from, len(got), got[0])
-				}
+			if got := walk(t, from, r.s.Records); !slices.Equal(got[:101-first], all[first-1:]) {
+				t.Fatalf("%s: from %d: %d records, the first is %s", when, from, len(got), got[0])
 			}
 		}
 		if now, err := r.s.Root(100); err != nil || now != root {
@@ -64,10 +60,10 @@ func TestTrim(t *testing.T) {
 	trim = &Trim{Through: r.s.Seq() - 1}
 	r.must(trim)
 	r.must(&StopWatch{})
-	if got := walk(t, 1, r.s.Tail); len(got) != 2 || r.s.First() != trim.Last+1 {
+	if got := walk(t, 1, r.s.Records); len(got) != 2 || r.s.First() != trim.Last+1 {
 		t.Errorf("trimmed to the end: %v", got)
 	}
-	if got := walk(t, 105, r.s.Tail); len(got) != 2 {
+	if got := walk(t, 105, r.s.Records); len(got) != 2 {
 		t.Errorf("memory still has what was trimmed: %v", got)
 	}
 	r.reopen()
@@ -77,8 +73,8 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// What one commit has written goes or stays as a whole.
-func TestTrimByCommits(t *testing.T) {
+// TestTrimWithinACommit: retention may leave a part of what one commit has written.
+func TestTrimWithinACommit(t *testing.T) {
 	s, g := openGated(t)
 	k := newKey(t, s, "k", "authorize") // record 1
 	for i := range 3 {
@@ -88,32 +84,19 @@ func TestTrimByCommits(t *testing.T) {
 		}
 		g.together(t, s, cmds...)
 	}
-	var commits []uint64 // their first records
-	if err := s.scan(prefixRecords, func(key, _ []byte) error {
-		commits = append(commits, binary.BigEndian.Uint64(key[1:]))
-		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
 	size := s.Seq()
-	if n := uint64(len(commits)); n < 3 || n > size-5 {
-		t.Fatalf("%d commits for %d records", n, size)
+	if _, young := s.records.now(); len(young) < 3 || uint64(len(young)) > size-5 {
+		t.Fatalf("%d commits for %d records", len(young), size)
 	}
 	for through := range size {
-		want := uint64(0)
-		for _, first := range commits {
-			if first <= through+1 {
-				want = first
-			}
-		}
-		if err := s.Commit(context.Background(), &Trim{Through: through}); err != nil || s.First() != want {
-			t.Errorf("through %d: the log begins with %d, want %d: %v", through, s.First(), want, err)
+		if err := s.Commit(context.Background(), &Trim{Through: through}); err != nil || s.First() != through+1 {
+			t.Errorf("through %d: the log begins with %d: %v", through, s.First(), err)
 		}
 	}
 	errs := g.together(t, s, ask(k, "x", sdk.Permit), &Trim{Through: size}, &Trim{Through: size + 1},
 		ask(k, "y", sdk.Permit))
-	if first := s.First(); fmt.Sprint(errs) != "[<nil> <nil> <nil> <nil>]" || first < size {
-		t.Errorf("two trims in one batch: %v, the log begins with %d", errs, first)
+	if first := s.First(); fmt.Sprint(errs) != "[<nil> <nil> <nil> <nil>]" || first != size+2 {
+		t.Errorf("two trims in one batch: %v, the log begins with %d, want %d", errs, first, size+2)
 	}
 	next := s.First()
 	if err := s.Records(1, func(seq uint64, _ []byte) error {
@@ -319,27 +302,10 @@ func TestSizeOfWhatIsNew(t *testing.T) {
 	}
 	commit(&Trim{Through: 12})
 	all()
-	defer s.Follow(make(chan<- struct{}, 1))() // what comes from now on is in memory, what was there is not
 	g.together(t, s, ask(k, "x", sdk.Permit), ask(k, "y", sdk.Permit))
-	commit(&StopWatch{})
-	if _, first, none := s.seq.tail.size(1); none || first < 20 {
-		t.Fatalf("in memory is what begins with %d", first)
-	}
 	for from := range uint64(20) {
 		if got, err := s.Size(from); err != nil || got != want(from) {
 			t.Fatalf("from %d: %d bytes, want %d: %v", from, got, want(from), err)
 		}
-	}
-}
-
-// TestSizeReadsLittle: however long the log is, only its first weighMost bytes are looked at.
-func TestSizeReadsLittle(t *testing.T) {
-	r := newRig(t)
-	for range 12 {
-		r.must(&Note{Type: "note", By: system, Fields: [][2]string{{"x", strings.Repeat("x", weighMost/8)}}})
-	}
-	got, err := r.s.weigh(1, upper(prefixRecords))
-	if err != nil || got < weighMost || got > weighMost+weighMost/4 {
-		t.Errorf("%d bytes of %d were weighed: %v", got, 12*weighMost/8, err)
 	}
 }

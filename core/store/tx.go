@@ -19,13 +19,12 @@ type tx struct {
 	now     time.Time
 	ticket  *ticket
 	batch   *pebble.Batch
-	records []byte // (u32 length, record)…
-	hashes  []byte
-	first   uint64 // seq of the first record
-	firstH  uint64
+	commit  *log.Commit // what the batch adds to the log; the log's own once it is on disk
+	frame   []byte
 	onSync  []func(refused bool) // once the batch is on disk, before the answers go; refused: refusals have gone instead
 	onDone  []func()             // after the answers have gone
 	start   int                  // of the record being written
+	room    int                  // bytes of records that the next batch may have
 	fresh   map[string][]byte    // rows of this batch that it may have to read again
 	swept   map[byte]uint32      // the window up to which old rows are gone, by prefix
 	closed  map[string]*Defer    // defers that this batch has ended: their rows on disk still say otherwise
@@ -35,8 +34,8 @@ type tx struct {
 
 func (tx *tx) begin(now time.Time) {
 	tx.now = now
-	tx.records, tx.hashes = tx.records[:0], tx.hashes[:0]
-	tx.first, tx.firstH = tx.q.tree.Size()+1, uint64(log.StoredHashes(tx.q.tree.Size()))
+	tx.commit = &log.Commit{Number: tx.s.records.last + 1, First: tx.q.tree.Size() + 1,
+		Records: make([]byte, 0, tx.room), Hashes: make([]byte, 0, tx.room/8)}
 	tx.batch = tx.s.db.NewBatch()
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
@@ -48,16 +47,19 @@ func (tx *tx) begin(now time.Time) {
 
 // record starts the next record. The caller adds members and calls tx.end with the writer, before anything else.
 func (tx *tx) record(typ string) wire.Writer {
-	tx.start = len(tx.records)
-	tx.records = append(tx.records, 0, 0, 0, 0)
-	return log.Begin(tx.records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
+	c := tx.commit
+	tx.start = len(c.Records)
+	c.Records = append(c.Records, 0, 0, 0, 0)
+	return log.Begin(c.Records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
 }
 
 func (tx *tx) end(o wire.Writer) {
-	tx.records = o.Close()
-	rec := tx.records[tx.start+4:]
-	binary.BigEndian.PutUint32(tx.records[tx.start:], uint32(len(rec)))
-	tx.hashes = tx.q.tree.Append(rec, tx.hashes)
+	c := tx.commit
+	c.Records = o.Close()
+	rec := c.Records[tx.start+4:]
+	binary.BigEndian.PutUint32(c.Records[tx.start:], uint32(len(rec)))
+	c.Hashes = tx.q.tree.Append(rec, c.Hashes)
+	c.Count++
 	if t := tx.ticket; t != nil {
 		t.last = tx.q.tree.Size()
 		if t.first == 0 {
@@ -73,11 +75,16 @@ func (tx *tx) keep(err error)        { tx.err = errors.Join(tx.err, err) }
 
 func (tx *tx) write() error {
 	defer tx.batch.Close()
-	if len(tx.records) > 0 {
-		tx.set(keyU64(prefixRecords, tx.first), tx.records)
-		tx.set(keyU64(prefixHashes, tx.firstH), tx.hashes)
+	if tx.err != nil || tx.batch.Empty() && tx.commit.Count == 0 {
+		tx.commit = nil
+		return tx.err
 	}
-	if tx.err != nil || tx.batch.Empty() {
+	// Pebble skips a batch of nothing but LogData when it reads a log: the number is what makes it one of a change.
+	tx.set(keyStr(prefixMeta, "commit"), binary.BigEndian.AppendUint64(nil, tx.commit.Number))
+	tx.frame = tx.commit.AppendFrame(tx.frame[:0], tx.s.records.own.Salt)
+	tx.keep(tx.batch.LogData(tx.frame, nil))
+	tx.room = max(1<<10, len(tx.commit.Records)*5/4)
+	if tx.err != nil {
 		return tx.err
 	}
 	tx.q.enter()

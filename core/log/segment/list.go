@@ -1,0 +1,167 @@
+package segment
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// ListName is the file that says which segments there are. It only grows: a line for each segment that was sealed, and
+// one for each that has gone.
+const ListName = "segments"
+
+// List is the segments of a directory, as they were written and removed. It is one goroutine's.
+type List struct {
+	fs    vfs.FS
+	dir   string
+	store Store
+	infos []Info
+}
+
+// OpenList reads the list of a directory, and makes both when they are not there. A last line that was cut is what a
+// power cut leaves while it is written: it is dropped, and what it names is sealed again. Files that the list does not
+// name are removed.
+func OpenList(fs vfs.FS, dir string, store Store) (*List, error) {
+	l := &List{fs: fs, dir: dir, store: store}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	data, err := l.read()
+	if err != nil {
+		return nil, err
+	}
+	whole := data[:strings.LastIndexByte(data, '\n')+1]
+	n := 0
+	for line := range strings.Lines(whole) {
+		if n++; l.line(strings.TrimSuffix(line, "\n")) != nil {
+			return nil, damaged(filepath.Join(dir, ListName), "line %d: %v", n, l.line(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if len(whole) != len(data) {
+		if err := replace(fs, dir, filepath.Join(dir, ListName), []byte(whole)); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.sweep()
+}
+
+func (l *List) read() (string, error) {
+	path := filepath.Join(l.dir, ListName)
+	f, err := l.fs.Open(path)
+	if err != nil && strings.Contains(err.Error(), "not exist") {
+		return "", replace(l.fs, l.dir, path, nil)
+	}
+	if err != nil {
+		return "", err
+	}
+	data, err := io.ReadAll(f)
+	return string(data), errors.Join(err, f.Close())
+}
+
+// sweep removes what a crash has left: files that are not whole, segments that the list does not name, and those that
+// were to go.
+func (l *List) sweep() error {
+	names, err := l.fs.List(l.dir)
+	if err != nil {
+		return err
+	}
+	known := map[string]bool{}
+	for i := range l.infos {
+		known[Name(l.infos[i].FirstCommit)] = true
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, ".tmp") || strings.HasSuffix(name, ".seg") && !known[name] {
+			if err := l.fs.Remove(filepath.Join(l.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *List) line(line string) error {
+	at := strings.LastIndexByte(line, ' ')
+	if at < 0 || fmt.Sprintf("%08x", l.store.Salt.Sum([]byte(line[:at]))) != line[at+1:] {
+		return errors.New("a wrong checksum")
+	}
+	var i Info
+	var digest string
+	switch word, rest, _ := strings.Cut(line[:at], " "); word {
+	case "sealed":
+		_, err := fmt.Sscanf(rest, "%d %d %d %d %d %d %s", &i.FirstCommit, &i.LastCommit, &i.FirstSeq, &i.NextSeq, &i.Bytes,
+			&i.Raw, &digest)
+		if err != nil {
+			return err
+		}
+		sum, err := hex.DecodeString(digest)
+		if err != nil || len(sum) != len(i.Digest) {
+			return fmt.Errorf("%q is no digest", digest)
+		}
+		i.Digest = [32]byte(sum)
+		if n := len(l.infos); n > 0 && (l.infos[n-1].LastCommit+1 != i.FirstCommit || l.infos[n-1].NextSeq != i.FirstSeq) {
+			return fmt.Errorf("commit %d and record %d do not follow on what is in front of them", i.FirstCommit, i.FirstSeq)
+		}
+		l.infos = append(l.infos, i)
+	case "removed":
+		if _, err := fmt.Sscanf(rest, "%d", &i.FirstCommit); err != nil {
+			return err
+		}
+		if len(l.infos) < 2 || l.infos[0].FirstCommit != i.FirstCommit {
+			return fmt.Errorf("the segment of commit %d is removed, and is not the first of several", i.FirstCommit)
+		}
+		l.infos = l.infos[1:]
+	default:
+		return fmt.Errorf("unknown word %q", word)
+	}
+	return nil
+}
+
+// Infos are the segments that there are, oldest first.
+func (l *List) Infos() []Info { return l.infos }
+
+// Sealed adds a segment that is there and synced.
+func (l *List) Sealed(i Info) error {
+	err := l.append(fmt.Sprintf("sealed %d %d %d %d %d %d %x", i.FirstCommit, i.LastCommit, i.FirstSeq, i.NextSeq, i.Bytes,
+		i.Raw, i.Digest))
+	if err == nil {
+		l.infos = append(l.infos, i)
+	}
+	return err
+}
+
+// Remove takes the oldest segment off the list, and then its file. The last one stays: it says where the log goes on.
+func (l *List) Remove() error {
+	if len(l.infos) < 2 {
+		return errors.New("the last segment stays")
+	}
+	i := l.infos[0]
+	if err := l.append(fmt.Sprintf("removed %d", i.FirstCommit)); err != nil {
+		return err
+	}
+	l.infos = l.infos[1:]
+	if err := l.fs.Remove(filepath.Join(l.dir, Name(i.FirstCommit))); err != nil {
+		return err
+	}
+	return syncDir(l.fs, l.dir)
+}
+
+// append writes one line, so that it is on disk when append returns.
+func (l *List) append(text string) error {
+	f, err := l.fs.OpenReadWrite(filepath.Join(l.dir, ListName), vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	st, err := f.Stat()
+	if err == nil {
+		_, err = f.WriteAt(fmt.Appendf(nil, "%s %08x\n", text, l.store.Salt.Sum([]byte(text))), st.Size())
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
