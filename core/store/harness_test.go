@@ -68,7 +68,9 @@ func newRig(t testing.TB) *rig {
 func (r *rig) open() {
 	r.t.Helper()
 	set := settings(r.fs, r.clock, func(err error) { r.t.Errorf("fatal: %v", err) })
-	set.SealBytes = r.seal
+	if r.seal != 0 {
+		set.SealBytes = r.seal
+	}
 	s, err := Open(set)
 	if err != nil {
 		r.t.Fatal(err)
@@ -182,7 +184,8 @@ func (r *rig) status(k *Key, token string) string {
 func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
 	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string {
 		return "sto_test"
-	}, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret")}
+	}, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret"),
+		SealBytes: 64 << 10}
 }
 
 func codeOf(err error) sdk.Code {
