@@ -181,11 +181,14 @@ func (r *rig) status(k *Key, token string) string {
 	return c.Out.Status
 }
 
+// A process that ends is started again in the same life of the machine, a power cut ends that.
+var thisBoot, anotherBoot = [16]byte{1}, [16]byte{2}
+
 func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
 	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string {
 		return "sto_test"
 	}, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret"),
-		SealBytes: 64 << 10}
+		SealBytes: 64 << 10, Boot: thisBoot}
 }
 
 func codeOf(err error) sdk.Code {

@@ -25,9 +25,28 @@ type laterRig struct {
 	agent, boss, ward *Key
 }
 
-func newLaterRig(t *testing.T) *laterRig {
+func newLaterRig(t *testing.T) *laterRig { return newLaterRigOn(t, vfs.NewMem()) }
+
+// startOn goes on with the store that is on another file system, as the next process would.
+func (l *laterRig) startOn(fs vfs.FS) {
+	l.t.Helper()
+	l.close()
+	l.fs = fs
+	l.open()
+	l.loadAgain()
+	l.agent, l.boss, l.ward = l.s.Key("agent"), l.s.Key("boss"), l.s.Key("ward")
+}
+
+// waiting is how many commands are queued.
+func (l *laterRig) waiting() int {
+	l.s.seq.mu.Lock()
+	defer l.s.seq.mu.Unlock()
+	return l.s.seq.queue.len()
+}
+
+func newLaterRigOn(t *testing.T, fs vfs.FS) *laterRig {
 	l := &laterRig{disk: &stuck{}}
-	r := &rig{t: t, fs: vfs.NewMem(), clock: newClock()}
+	r := &rig{t: t, fs: fs, clock: newClock()}
 	set := settings(r.fs, r.clock, func(err error) { t.Errorf("fatal: %v", err) })
 	set.Delay = l.disk.delay
 	s, err := Open(set)

@@ -319,7 +319,7 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 		}
 		known := j.copy()
 		clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
-		c, err := afterCut(clone, known)
+		c, err := afterCut(clone, known, anotherBoot)
 		if err != nil {
 			failure = fmt.Errorf("power cut at operation %d, %d answers before it: %w", ops, len(known.ids), err)
 		}
@@ -337,8 +337,10 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 }
 
 // afterCut opens what the power cut left.
-func afterCut(fs vfs.FS, known *journal) (cut, error) {
-	s, err := Open(settings(fs, newClock(), func(error) {}))
+func afterCut(fs vfs.FS, known *journal, boot [16]byte) (cut, error) {
+	set := settings(fs, newClock(), func(error) {})
+	set.Boot = boot
+	s, err := Open(set)
 	if err != nil {
 		return cut{}, err
 	}

@@ -37,6 +37,7 @@ type recordLog struct {
 	wakes  []chan<- struct{}
 	old    []oldWAL // that Pebble needs no more
 
+	mark   vfs.File      // the sequencer's alone
 	loaded chan struct{} // closed once what the files hold was read
 
 	list *segment.List // the sealer's alone, as the rest

@@ -254,4 +254,5 @@ func (l *recordLog) start() {
 func (l *recordLog) close() {
 	close(l.quit)
 	<-l.done
+	_ = l.mark.Close() // nothing is lost with it
 }

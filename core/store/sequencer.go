@@ -53,6 +53,8 @@ type sequencer struct {
 	state  *state
 	tree   *log.Tree
 	size   atomic.Uint64 // records on disk
+	number uint64        // of the newest commit on disk; its own
+	unseen []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
 	origin time.Time     // since counts from it
 	since  atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
 	lost   atomic.Int64  // ns that the watcher did not see pass: see tick
@@ -188,19 +190,40 @@ func (q *sequencer) run(tx *tx) {
 		return // Pebble has given up elsewhere: everybody here has been refused
 	}
 	if tx.commit != nil {
-		q.s.records.add(tx.commit)
+		q.number, q.unseen = tx.commit.Number, append(q.unseen, tx.commit)
 	}
-	q.size.Store(q.tree.Size())
 	refused := q.landed()
+	if !refused && !q.show() {
+		return
+	}
 	for i, fn := range tx.onSync {
 		fn(refused)
 		tx.onSync[i] = nil
 	}
 	q.release(batch, refused, tx.now)
-	if tx.commit != nil && tx.commit.Count > 0 {
+	if !refused && tx.commit != nil && tx.commit.Count > 0 {
 		q.s.records.tell()
 	}
 	tx.after()
+}
+
+// show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports
+// whether the store still works.
+func (q *sequencer) show() bool {
+	if len(q.unseen) == 0 {
+		return true
+	}
+	if err := q.s.records.release(q.number); err != nil {
+		q.s.fatal(err)
+		return false
+	}
+	for i, c := range q.unseen {
+		q.s.records.add(c)
+		q.unseen[i] = nil
+	}
+	q.unseen = q.unseen[:0]
+	q.size.Store(q.tree.Size())
+	return true
 }
 
 // enter and leave are around everything that waits for the disk, and around nothing else: a busy processor and a long

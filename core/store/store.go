@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type Settings struct {
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
 	Secret  []byte                           // keys CallDigest; not in the database. Who only reads the log needs none
 
-	SealBytes int // bytes of records in memory before they are sealed; default 8 MiB
+	Boot      [16]byte // identifies the machine's life since it was started; zero: not known. See mark
+	SealBytes int      // bytes of records in memory before they are sealed; default 8 MiB
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
@@ -90,7 +92,11 @@ func Open(set Settings) (*Store, error) {
 		MemTableStopWritesThreshold: 8,
 		L0StopWritesThreshold:       64,
 	}
+	var rest *residue
 	err := s.guarded(func() (err error) {
+		if rest, err = s.records.cut(db); err != nil {
+			return err
+		}
 		s.db, err = pebble.Open(db, opts)
 		return err
 	})
@@ -108,7 +114,22 @@ func Open(set Settings) (*Store, error) {
 	}
 	s.records.start()
 	s.seq.start()
+	if err := s.redo(rest); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.Close())
+	}
 	return s, nil
+}
+
+// redo does again what was cut off and takes something away, before anybody is answered.
+func (s *Store) redo(r *residue) error {
+	for _, cmd := range r.again() {
+		var refused *sdk.Error
+		if err := s.Commit(context.Background(), cmd); err != nil && (!errors.As(err, &refused) ||
+			refused.Code == sdk.CodeAuditUnavailable) {
+			return err
+		} // else it is so already, or what it is about was cut off with it
+	}
+	return nil
 }
 
 // guarded runs what calls Pebble outside of a commit. When the store fails meanwhile, fn stays where it is for ever and
@@ -273,7 +294,19 @@ func (s *Store) loadRecords(db string) error {
 	if err := s.records.load(db); err != nil {
 		return err
 	}
+	m, found, err := s.records.readMark()
+	if err != nil {
+		return err
+	}
+	if found && (m.Store != s.id || m.Released > s.records.last) {
+		return fmt.Errorf("the log ends with commit %d of store %s, and answers up to commit %d of store %s have left since "+
+			"the machine was started: its end is missing", s.records.last, s.id, m.Released, m.Store)
+	}
+	if err := s.records.openMark(); err != nil {
+		return err
+	}
 	s.seq.size.Store(s.seq.tree.Size())
+	s.seq.number = s.records.last
 	last, err := s.number("commit")
 	if err == nil && last != s.records.last {
 		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",

@@ -34,7 +34,7 @@ type tx struct {
 
 func (tx *tx) begin(now time.Time) {
 	tx.now = now
-	tx.commit = &log.Commit{Number: tx.s.records.last + 1, First: tx.q.tree.Size() + 1,
+	tx.commit = &log.Commit{Number: tx.q.number + 1, First: tx.q.tree.Size() + 1,
 		Records: make([]byte, 0, tx.room), Hashes: make([]byte, 0, tx.room/8)}
 	tx.batch = tx.s.db.NewBatch()
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]

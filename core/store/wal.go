@@ -28,19 +28,27 @@ func eachFrame(one wal.LogicalLog, fn func(frame []byte) error) (err error) {
 		if err != nil {
 			return err
 		}
-		for b := batchrepr.Read(repr); len(b) > 0; {
-			kind, data, _, ok, err := b.Next()
-			if err != nil {
-				return fmt.Errorf("a batch that cannot be read: %w", err)
-			}
-			if !ok {
-				break
-			}
-			if kind == pebble.InternalKeyKindLogData {
-				if err := fn(data); err != nil {
-					return err
-				}
+		if err := framesOf(batchrepr.Read(repr), fn); err != nil {
+			return err
+		}
+	}
+}
+
+// framesOf calls fn with the LogData of one batch.
+func framesOf(b batchrepr.Reader, fn func(frame []byte) error) error {
+	for len(b) > 0 {
+		kind, data, _, ok, err := b.Next()
+		if err != nil {
+			return fmt.Errorf("a batch that cannot be read: %w", err)
+		}
+		if !ok {
+			return nil
+		}
+		if kind == pebble.InternalKeyKindLogData {
+			if err := fn(data); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
 }

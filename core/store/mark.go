@@ -1,0 +1,256 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2/batchrepr"
+	"github.com/cockroachdb/pebble/v2/record"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
+
+	"github.com/yett-dev/yett/core/log"
+)
+
+// mark is a small file that is written before answers leave, and not synced: it survives the end of the process, and
+// not that of the machine. It says how far the log is on disk, and how far the answers of its commits have left. What
+// was refused because the disk stood still, and landed all the same, is taken back by the next commit; where the process
+// ends before that, the next start finds it by the mark and cuts it off, so that nothing stands that nobody was given.
+type mark struct {
+	Boot     [16]byte // of the machine's life that it was written in
+	Store    string
+	Epoch    uint32
+	Synced   uint64 // the newest commit that is on disk
+	Released uint64 // the newest one whose answers, or what takes it back, may have left
+}
+
+const (
+	markName  = "mark"
+	markMagic = "yettmrk1"
+	markSize  = 256
+)
+
+func (m *mark) salt() log.Salt { return log.NewSalt(m.Store, m.Epoch) }
+
+func (m *mark) bytes() []byte {
+	b := append(make([]byte, 0, markSize), markMagic...)
+	b = append(b, m.Boot[:]...)
+	b = binary.BigEndian.AppendUint64(b, m.Synced)
+	b = binary.BigEndian.AppendUint64(b, m.Released)
+	b = binary.BigEndian.AppendUint32(b, m.Epoch)
+	b = append(append(b, byte(len(m.Store))), m.Store...)
+	b = append(b, make([]byte, markSize-4-len(b))...)
+	return binary.BigEndian.AppendUint32(b, m.salt().Sum(b))
+}
+
+func parseMark(b []byte) (m mark, err error) {
+	if len(b) != markSize || string(b[:8]) != markMagic || int(b[44]) > markSize-4-45 {
+		return m, errors.New("it is no mark")
+	}
+	m.Boot = [16]byte(b[8:])
+	m.Synced, m.Released = binary.BigEndian.Uint64(b[24:]), binary.BigEndian.Uint64(b[32:])
+	m.Epoch, m.Store = binary.BigEndian.Uint32(b[40:]), string(b[45:45+int(b[44])])
+	if m.salt().Sum(b[:markSize-4]) != binary.BigEndian.Uint32(b[markSize-4:]) {
+		return m, errors.New("it has a wrong checksum")
+	}
+	return m, nil
+}
+
+// readMark reads the mark of this life of the machine; found is false where there is none.
+func (l *recordLog) readMark() (m mark, found bool, err error) {
+	path := filepath.Join(l.dir, markName)
+	f, err := l.fs.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m, false, nil
+	}
+	if err != nil {
+		return m, false, err
+	}
+	data, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return m, false, err
+	}
+	m, err = parseMark(data)
+	// What a power cut has left of it says nothing, and need not be whole.
+	if err != nil || m.Boot != l.s.set.Boot || m.Boot == ([16]byte{}) {
+		return mark{}, false, nil
+	}
+	return m, true, nil
+}
+
+// openMark makes the file, or keeps what it says, and leaves it open for release.
+func (l *recordLog) openMark() error {
+	path := filepath.Join(l.dir, markName)
+	if _, err := l.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		f, err := l.fs.Create(path, vfs.WriteCategoryUnspecified)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(make([]byte, markSize))
+		if err = errors.Join(err, f.Sync(), f.Close(), syncDir(l.fs, l.dir)); err != nil {
+			return err
+		}
+	}
+	f, err := l.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	l.mark = f
+	return l.release(l.last)
+}
+
+// release says that answers up to a commit may leave. The sequencer's alone.
+func (l *recordLog) release(commit uint64) error {
+	m := mark{Boot: l.s.set.Boot, Store: l.own.ID, Epoch: l.own.Epoch, Synced: commit, Released: commit}
+	_, err := l.mark.WriteAt(m.bytes(), 0)
+	return err
+}
+
+// residue is what of the log nobody was given.
+type residue struct {
+	after   uint64 // the newest commit that stays
+	commits []log.Commit
+}
+
+// cut takes off what landed and was not released in this life of the machine, before Pebble reads it. db is Pebble's
+// directory. Only the end of the newest write-ahead log can be cut: what is in an older one may be in Pebble's tables.
+func (l *recordLog) cut(db string) (*residue, error) {
+	m, found, err := l.readMark()
+	if err != nil || !found {
+		return nil, err
+	}
+	if _, err := l.fs.Stat(db); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // load says what is missing
+	}
+	logs, err := wal.Scan(wal.Dir{FS: l.fs, Dirname: db})
+	if err != nil || len(logs) == 0 {
+		return nil, err
+	}
+	newest := logs[len(logs)-1]
+	r := &residue{after: m.Released}
+	at, err := r.find(newest, m)
+	if err != nil || len(r.commits) == 0 {
+		return nil, err
+	}
+	_, path := newest.SegmentLocation(0)
+	if err := l.shorten(path, at); err != nil {
+		return nil, fmt.Errorf("cut %s at %d: %w", path, at, err)
+	}
+	return r, nil
+}
+
+// find reads a write-ahead log, and gives where the first batch begins that is not released.
+func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
+	in := one.OpenForRead()
+	defer func() { err = errors.Join(err, in.Close()) }()
+	for {
+		rec, off, err := in.NextRecord()
+		if errors.Is(err, io.EOF) || record.IsInvalidRecord(err) {
+			return at, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		repr, err := io.ReadAll(rec)
+		if err != nil {
+			return 0, err
+		}
+		err = framesOf(batchrepr.Read(repr), func(frame []byte) error {
+			c, err := log.ParseFrame(frame, m.salt())
+			if err != nil || c.Number <= m.Released {
+				return err
+			}
+			if len(r.commits) == 0 {
+				at = off.Physical
+			}
+			r.commits = append(r.commits, c)
+			return nil
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// shorten leaves the first bytes of a file.
+func (l *recordLog) shorten(path string, size int64) error {
+	f, err := l.fs.Open(path)
+	if err != nil {
+		return err
+	}
+	data := make([]byte, size)
+	_, err = io.ReadFull(f, data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	out, err := l.fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(data)
+	if err = errors.Join(err, out.Sync(), out.Close()); err != nil {
+		return err
+	}
+	if err := l.fs.Rename(path+".tmp", path); err != nil {
+		return err
+	}
+	return syncDir(l.fs, filepath.Dir(path))
+}
+
+// again gives the commands of what was cut that take something away: a kill, a revoke. They stand, whatever their
+// callers were told.
+func (r *residue) again() []Command {
+	if r == nil {
+		return nil
+	}
+	var out []Command
+	rolled := map[string]bool{}
+	for _, c := range r.commits {
+		_ = c.Each(func(_ uint64, rec []byte) error { // a commit's records are whole: its checksum says so
+			var x struct {
+				Type, Scope, Target, Reason, Name string
+				KeyID                             string `json:"key_id"`
+				GrantID                           string `json:"grant_id"`
+				Principal                         string `json:"principal_id"`
+				Method                            string `json:"principal_method"`
+				Surface, Peer                     string
+			}
+			if json.Unmarshal(rec, &x) != nil {
+				return nil
+			}
+			by := Who{Principal: x.Principal, Method: x.Method, Surface: x.Surface, Peer: x.Peer}
+			switch x.Type {
+			case "kill":
+				out = append(out, &KillSwitch{Kill: Kill{Scope: x.Scope, Target: x.Target, Reason: x.Reason, By: x.Principal},
+					By: by})
+			case "key_created":
+				rolled[x.Name] = true
+			case "key_revoked":
+				out = append(out, &redone{&RevokeKey{ID: x.KeyID, By: by}, x.Name, rolled})
+			case "grant_revoked":
+				out = append(out, &RevokeGrant{ID: x.GrantID, By: by})
+			}
+			return nil
+		})
+	}
+	return out
+}
+
+// redone is a revoke that is done again, unless it was a part of a roll, which is undone as a whole.
+type redone struct {
+	*RevokeKey
+	name   string
+	rolled map[string]bool
+}
+
+func (c *redone) apply(tx *tx) error {
+	if c.rolled[c.name] {
+		return nil
+	}
+	return c.RevokeKey.apply(tx)
+}
