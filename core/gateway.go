@@ -138,8 +138,12 @@ func (g *Gateway) openData(context.Context) (err error) {
 	if err := datadir.Private(filepath.Join(dir, "db")); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	if err := datadir.Private(filepath.Join(dir, "log")); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	boot, _ := supervise.Uptime()
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.opts.Log,
-		OnFatal: g.opts.OnFatal, Secret: g.pepper,
+		OnFatal: g.opts.OnFatal, Secret: g.pepper, Boot: boot,
 		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
 		return err
 	}

@@ -28,8 +28,8 @@ func newRoot() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("yett {{.Version}}\n")
-	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), configCommand(), author.Rules(),
-		versionCommand())
+	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), configCommand(),
+		author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",

@@ -76,7 +76,7 @@ func failAt(k int64, clients int) (end string, reached bool, err error) {
 
 // restarts opens what a process has left, with and without what it had not synced.
 func restarts(base *vfs.MemFS, j *journal) error {
-	for percent, boot := range map[int][16]byte{100: thisBoot, 0: anotherBoot} {
+	for percent, boot := range map[int]string{100: thisBoot, 0: anotherBoot} {
 		fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 2))})
 		if _, err := afterCut(fs, j, boot); err != nil {
 			return fmt.Errorf("restart with %d%% of what was not synced: %w", percent, err)

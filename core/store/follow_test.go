@@ -59,8 +59,8 @@ func TestRecordsAreTheSameWhereverTheyLie(t *testing.T) {
 	var want []string
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 600 {
-		n := &Note{Type: "note", By: system, Fields: [][2]string{{"n", fmt.Sprint(i)}, {"pad", strings.Repeat("p", rng.IntN(400))}}}
-		r.must(n)
+		pad := strings.Repeat("p", rng.IntN(400))
+		r.must(&Note{Type: "note", By: system, Fields: [][2]string{{"n", fmt.Sprint(i)}, {"pad", pad}}})
 	}
 	r.sealed(3)
 	want = walk(t, 1, r.s.Records)

@@ -182,7 +182,7 @@ func (r *rig) status(k *Key, token string) string {
 }
 
 // A process that ends is started again in the same life of the machine, a power cut ends that.
-var thisBoot, anotherBoot = [16]byte{1}, [16]byte{2}
+const thisBoot, anotherBoot = "this boot", "another boot"
 
 func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
 	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -19,8 +20,9 @@ import (
 
 // mark is a small file that is written before answers leave, and not synced: it survives the end of the process, and
 // not that of the machine. It says how far the log is on disk, and how far the answers of its commits have left. What
-// was refused because the disk stood still, and landed all the same, is taken back by the next commit; where the process
-// ends before that, the next start finds it by the mark and cuts it off, so that nothing stands that nobody was given.
+// was refused because the disk stood still, and landed all the same, is taken back by the next commit. Where the
+// process ends before that, the next start finds it by the mark and cuts it off, so that nothing stands that nobody was
+// given.
 type mark struct {
 	Boot     [16]byte // of the machine's life that it was written in
 	Store    string
@@ -34,6 +36,12 @@ const (
 	markMagic = "yettmrk1"
 	markSize  = 256
 )
+
+// bootOf is how a mark names a life of the machine.
+func bootOf(id string) [16]byte {
+	sum := sha256.Sum256([]byte(id))
+	return [16]byte(sum[:])
+}
 
 func (m *mark) salt() log.Salt { return log.NewSalt(m.Store, m.Epoch) }
 
@@ -77,7 +85,7 @@ func (l *recordLog) readMark() (m mark, found bool, err error) {
 	}
 	m, err = parseMark(data)
 	// What a power cut has left of it says nothing, and need not be whole.
-	if err != nil || m.Boot != l.s.set.Boot || m.Boot == ([16]byte{}) {
+	if err != nil || l.s.set.Boot == "" || m.Boot != bootOf(l.s.set.Boot) {
 		return mark{}, false, nil
 	}
 	return m, true, nil
@@ -106,9 +114,28 @@ func (l *recordLog) openMark() error {
 
 // release says that answers up to a commit may leave. The sequencer's alone.
 func (l *recordLog) release(commit uint64) error {
-	m := mark{Boot: l.s.set.Boot, Store: l.own.ID, Epoch: l.own.Epoch, Synced: commit, Released: commit}
+	m := mark{Boot: bootOf(l.s.set.Boot), Store: l.own.ID, Epoch: l.own.Epoch, Synced: commit, Released: commit}
 	_, err := l.mark.WriteAt(m.bytes(), 0)
 	return err
+}
+
+// show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports
+// whether the store still works.
+func (q *sequencer) show() bool {
+	if len(q.unseen) == 0 {
+		return true
+	}
+	if err := q.s.records.release(q.number); err != nil {
+		q.s.fatal(err)
+		return false
+	}
+	for i, c := range q.unseen {
+		q.s.records.add(c)
+		q.unseen[i] = nil
+	}
+	q.unseen = q.unseen[:0]
+	q.size.Store(q.tree.Size())
+	return true
 }
 
 // residue is what of the log nobody was given.

@@ -88,7 +88,8 @@ func TestKillsAndRevokesOutliveTheProcess(t *testing.T) {
 	g := l.granted("agent", 0)
 	other := l.key("other", nil, "authorize")
 	token := l.pending("x")
-	cmds := []Command{l.longYes(token), &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system},
+	cmds := []Command{l.longYes(token),
+		&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system},
 		&RevokeKey{ID: other.ID, By: system}, &RevokeGrant{ID: g.ID, By: system},
 		&CreateKey{Key: &Key{ID: "new", Name: "new", Scopes: []string{"authorize"}}, By: system}}
 	l.disk.stop()
@@ -182,8 +183,8 @@ func TestProcessEndsAtEveryOperation(t *testing.T) {
 			}
 			return nil
 		}
-		s, err := workload(settings(errorfs.Wrap(base, errorfs.InjectorFunc(look)), newClock(), func(error) {}), true, j, clients,
-			rounds)
+		set := settings(errorfs.Wrap(base, errorfs.InjectorFunc(look)), newClock(), func(error) {})
+		s, err := workload(set, true, j, clients, rounds)
 		if err == nil {
 			err = s.Close()
 		}

@@ -337,7 +337,7 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 }
 
 // afterCut opens what the power cut left.
-func afterCut(fs vfs.FS, known *journal, boot [16]byte) (cut, error) {
+func afterCut(fs vfs.FS, known *journal, boot string) (cut, error) {
 	set := settings(fs, newClock(), func(error) {})
 	set.Boot = boot
 	s, err := Open(set)

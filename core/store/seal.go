@@ -23,12 +23,12 @@ type oldWAL struct {
 	through uint64
 }
 
-// archived is the directory that Pebble's ArchiveCleaner moves files to that it needs no more. Nothing is ever there: see
-// disk.Rename. Pebble writes over no old log as long as that cleaner is set, and takes no other one from outside.
+// archived is the directory that Pebble's ArchiveCleaner moves files to that it needs no more. Nothing is ever there:
+// see disk.Rename. Pebble writes over no old log as long as that cleaner is set, and takes no other one from outside.
 const archived = "archive"
 
-// retire takes a file that Pebble needs no more. A write-ahead log still holds records: it is moved aside, and goes once
-// they are sealed. Everything else is deleted.
+// retire takes a file that Pebble needs no more. A write-ahead log still holds records: it is moved aside, and goes
+// once they are sealed. Everything else is deleted.
 func (l *recordLog) retire(path string) error {
 	if filepath.Ext(path) != ".log" {
 		return l.fs.Remove(path)
@@ -37,6 +37,9 @@ func (l *recordLog) retire(path string) error {
 	case <-l.loaded:
 	case <-l.s.seq.dead:
 		return errors.New("the store has failed")
+	}
+	if l.list == nil { // what it holds could not be read: it stays where it is
+		return nil
 	}
 	return l.keep(path)
 }
@@ -83,12 +86,12 @@ func (l *recordLog) load(db string) error {
 		}
 	}
 	var err error
-	if l.list, err = segment.OpenList(l.fs, l.dir, l.own); err != nil {
+	if l.list, err = segment.OpenList(files{l.fs}, l.dir, l.own); err != nil {
 		return err
 	}
 	l.tree = &log.Tree{}
 	for _, info := range l.list.Infos() {
-		r, err := segment.Open(l.fs, l.dir, l.own, info)
+		r, err := segment.Open(files{l.fs}, l.dir, l.own, info)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("records %d to %d are missing: the log's list names %s, and that file is not there",
 				info.FirstSeq, info.NextSeq-1, filepath.Join(l.dir, segment.Name(info.FirstCommit)))
@@ -184,14 +187,14 @@ func (l *recordLog) seal() error {
 }
 
 func (l *recordLog) sealAll(young []*log.Commit) error {
-	info, err := segment.Write(l.fs, l.dir, l.own, l.tree, young)
+	info, err := segment.Write(files{l.fs}, l.dir, l.own, l.tree, young)
 	if err != nil {
 		return err
 	}
 	if err := l.list.Sealed(info); err != nil {
 		return err
 	}
-	r, err := segment.Open(l.fs, l.dir, l.own, info)
+	r, err := segment.Open(files{l.fs}, l.dir, l.own, info)
 	if err != nil {
 		return err
 	}

@@ -207,25 +207,6 @@ func (q *sequencer) run(tx *tx) {
 	tx.after()
 }
 
-// show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports
-// whether the store still works.
-func (q *sequencer) show() bool {
-	if len(q.unseen) == 0 {
-		return true
-	}
-	if err := q.s.records.release(q.number); err != nil {
-		q.s.fatal(err)
-		return false
-	}
-	for i, c := range q.unseen {
-		q.s.records.add(c)
-		q.unseen[i] = nil
-	}
-	q.unseen = q.unseen[:0]
-	q.size.Store(q.tree.Size())
-	return true
-}
-
 // enter and leave are around everything that waits for the disk, and around nothing else: a busy processor and a long
 // queue are no stall. They do not nest.
 func (q *sequencer) enter() { q.since.Store(int64(q.awake(q.s.set.Now())) + 1) }

@@ -30,8 +30,8 @@ type Settings struct {
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
 	Secret  []byte                           // keys CallDigest; not in the database. Who only reads the log needs none
 
-	Boot      [16]byte // identifies the machine's life since it was started; zero: not known. See mark
-	SealBytes int      // bytes of records in memory before they are sealed; default 8 MiB
+	Boot      string // identifies the machine's life since it was started; "": not known. See mark
+	SealBytes int    // bytes of records in memory before they are sealed; default 8 MiB
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
@@ -103,7 +103,9 @@ func Open(set Settings) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	err = s.guarded(func() error { return s.load(db) })
+	if err = s.guarded(func() error { return s.load(db) }); err != nil {
+		s.records.list = nil
+	}
 	close(s.records.loaded)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.guarded(s.db.Close))
@@ -195,6 +197,9 @@ func (s *Store) identify() error {
 	format, _, err := s.get(keyStr(prefixMeta, "format"))
 	if err == nil && string(format) != layoutVersion {
 		err = fmt.Errorf("its layout is version %q, this program knows %q", format, layoutVersion)
+		if string(format) == layoutOfRows {
+			err = fmt.Errorf("%w: stop every program that uses it, and run yett store upgrade --data %s", err, s.set.Dir)
+		}
 	}
 	return err
 }
@@ -302,9 +307,6 @@ func (s *Store) loadRecords(db string) error {
 		return fmt.Errorf("the log ends with commit %d of store %s, and answers up to commit %d of store %s have left since "+
 			"the machine was started: its end is missing", s.records.last, s.id, m.Released, m.Store)
 	}
-	if err := s.records.openMark(); err != nil {
-		return err
-	}
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last
 	last, err := s.number("commit")
@@ -312,7 +314,13 @@ func (s *Store) loadRecords(db string) error {
 		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",
 			db, last, s.records.last)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if err := s.records.list.Sweep(); err != nil {
+		return err
+	}
+	return s.records.openMark()
 }
 
 // number is a number that the store keeps of itself, 0 where there is none.

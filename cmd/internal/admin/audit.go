@@ -16,6 +16,7 @@ import (
 	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/supervise"
 )
 
 func Audit() *cobra.Command {
@@ -113,9 +114,10 @@ func offline(dir string, fn func(*store.Store, *log.Signer) error) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
+	boot, _ := supervise.Uptime()
 	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string {
 		return ""
-	}, Log: func(string, ...any) {}})
+	}, Log: func(string, ...any) {}, Boot: boot})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"path/filepath"
 	"strings"
-
-	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // ListName is the file that says which segments there are. It only grows: a line for each segment that was sealed, and
@@ -17,18 +16,18 @@ const ListName = "segments"
 
 // List is the segments of a directory, as they were written and removed. It is one goroutine's.
 type List struct {
-	fs    vfs.FS
+	fs    FS
 	dir   string
 	store Store
 	infos []Info
+	size  int64 // of the lines that count
 }
 
 // OpenList reads the list of a directory, and makes both when they are not there. A last line that was cut is what a
-// power cut leaves while it is written: it is dropped, and what it names is sealed again. Files that the list does not
-// name are removed.
-func OpenList(fs vfs.FS, dir string, store Store) (*List, error) {
+// power cut leaves while it is written: it does not count, and the next line is written over it.
+func OpenList(fs FS, dir string, store Store) (*List, error) {
 	l := &List{fs: fs, dir: dir, store: store}
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
+	if err := fs.MkdirAll(dir); err != nil {
 		return nil, err
 	}
 	data, err := l.read()
@@ -42,18 +41,14 @@ func OpenList(fs vfs.FS, dir string, store Store) (*List, error) {
 			return nil, damaged(filepath.Join(dir, ListName), "line %d: %v", n, l.line(strings.TrimSuffix(line, "\n")))
 		}
 	}
-	if len(whole) != len(data) {
-		if err := replace(fs, dir, filepath.Join(dir, ListName), []byte(whole)); err != nil {
-			return nil, err
-		}
-	}
-	return l, l.sweep()
+	l.size = int64(len(whole))
+	return l, nil
 }
 
 func (l *List) read() (string, error) {
 	path := filepath.Join(l.dir, ListName)
 	f, err := l.fs.Open(path)
-	if err != nil && strings.Contains(err.Error(), "not exist") {
+	if errors.Is(err, iofs.ErrNotExist) {
 		return "", replace(l.fs, l.dir, path, nil)
 	}
 	if err != nil {
@@ -63,9 +58,9 @@ func (l *List) read() (string, error) {
 	return string(data), errors.Join(err, f.Close())
 }
 
-// sweep removes what a crash has left: files that are not whole, segments that the list does not name, and those that
-// were to go.
-func (l *List) sweep() error {
+// Sweep removes what a crash has left: files that are not whole, segments that the list does not name, and those that
+// were to go. Only who knows that the log is whole without them may call it.
+func (l *List) Sweep() error {
 	names, err := l.fs.List(l.dir)
 	if err != nil {
 		return err
@@ -147,21 +142,19 @@ func (l *List) Remove() error {
 	if err := l.fs.Remove(filepath.Join(l.dir, Name(i.FirstCommit))); err != nil {
 		return err
 	}
-	return syncDir(l.fs, l.dir)
+	return l.fs.SyncDir(l.dir)
 }
 
 // append writes one line, so that it is on disk when append returns.
 func (l *List) append(text string) error {
-	f, err := l.fs.OpenReadWrite(filepath.Join(l.dir, ListName), vfs.WriteCategoryUnspecified)
+	f, err := l.fs.OpenReadWrite(filepath.Join(l.dir, ListName))
 	if err != nil {
 		return err
 	}
-	st, err := f.Stat()
-	if err == nil {
-		_, err = f.WriteAt(fmt.Appendf(nil, "%s %08x\n", text, l.store.Salt.Sum([]byte(text))), st.Size())
-	}
+	n, err := f.WriteAt(fmt.Appendf(nil, "%s %08x\n", text, l.store.Salt.Sum([]byte(text))), l.size)
 	if err == nil {
 		err = f.Sync()
 	}
+	l.size += int64(n)
 	return errors.Join(err, f.Close())
 }

@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"path/filepath"
 	"sort"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -20,7 +20,7 @@ import (
 // Reader reads one segment. It keeps the index in memory and opens the file for each call. Safe for concurrent use.
 type Reader struct {
 	Info
-	fs    vfs.FS
+	fs    FS
 	path  string
 	store Store
 	rows  []row
@@ -31,7 +31,7 @@ type Reader struct {
 }
 
 // Open reads the index of a segment and checks that it is what the list says of it.
-func Open(fs vfs.FS, dir string, store Store, info Info) (*Reader, error) {
+func Open(fs FS, dir string, store Store, info Info) (*Reader, error) {
 	r := &Reader{Info: info, fs: fs, path: filepath.Join(dir, Name(info.FirstCommit)), store: store}
 	f, err := fs.Open(r.path)
 	if err != nil {
@@ -42,7 +42,7 @@ func Open(fs vfs.FS, dir string, store Store, info Info) (*Reader, error) {
 }
 
 // at reads exactly n bytes.
-func readAt(f vfs.File, off int64, n int) ([]byte, error) {
+func readAt(f File, off int64, n int) ([]byte, error) {
 	b := make([]byte, n)
 	got, err := f.ReadAt(b, off)
 	if got == n {
@@ -54,18 +54,18 @@ func readAt(f vfs.File, off int64, n int) ([]byte, error) {
 	return nil, err
 }
 
-func (r *Reader) load(f vfs.File) error {
-	st, err := f.Stat()
+func (r *Reader) load(f File) error {
+	size, err := f.Size()
 	if err != nil {
 		return err
 	}
-	if uint64(st.Size()) != r.Bytes {
-		return damaged(r.path, "it has %d bytes, it was written with %d", st.Size(), r.Bytes)
+	if uint64(size) != r.Bytes {
+		return damaged(r.path, "it has %d bytes, it was written with %d", size, r.Bytes)
 	}
-	if st.Size() < tailSize {
+	if size < tailSize {
 		return damaged(r.path, "it is too short")
 	}
-	tail, err := readAt(f, st.Size()-tailSize, tailSize)
+	tail, err := readAt(f, size-tailSize, tailSize)
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,8 @@ func (r *Reader) load(f vfs.File) error {
 	headSize, indexAt := int(be.Uint32(tail)), int64(be.Uint64(tail[16:]))
 	r.at = int64(be.Uint64(tail[8:]))
 	count, last := int(be.Uint32(tail[24:])), be.Uint64(tail[32:])
-	if headSize > headMost || r.at < int64(headSize) || indexAt < r.at || indexAt > st.Size()-tailSize || last != r.LastCommit {
+	if headSize > headMost || r.at < int64(headSize) || indexAt < r.at || indexAt > size-tailSize ||
+		last != r.LastCommit {
 		return damaged(r.path, "its last %d bytes do not fit it", tailSize)
 	}
 	line, err := readAt(f, 0, headSize)
@@ -86,7 +87,7 @@ func (r *Reader) load(f vfs.File) error {
 	if be.Uint32(tail[4:]) != r.store.Salt.Sum(line) {
 		return damaged(r.path, "line 1: a wrong checksum")
 	}
-	index, err := readAt(f, indexAt, int(st.Size()-tailSize-indexAt))
+	index, err := readAt(f, indexAt, int(size-tailSize-indexAt))
 	if err != nil {
 		return err
 	}
@@ -171,7 +172,7 @@ func (r *Reader) Commits(seq uint64, fn func(c *log.Commit) error) error {
 	return errors.Join(r.commits(f, seq, fn), f.Close())
 }
 
-func (r *Reader) commits(f vfs.File, seq uint64, fn func(c *log.Commit) error) error {
+func (r *Reader) commits(f File, seq uint64, fn func(c *log.Commit) error) error {
 	from := sort.Search(len(r.rows), func(i int) bool { return r.rows[i].firstSeq+uint64(r.rows[i].records) > seq })
 	var plain []byte
 	for i := from; i < len(r.rows); i++ {
@@ -187,7 +188,7 @@ func (r *Reader) commits(f vfs.File, seq uint64, fn func(c *log.Commit) error) e
 	return nil
 }
 
-func (r *Reader) block(f vfs.File, w *row, dst []byte) ([]byte, error) {
+func (r *Reader) block(f File, w *row, dst []byte) ([]byte, error) {
 	packed, err := readAt(f, int64(w.at), int(w.size))
 	if err != nil {
 		return nil, fmt.Errorf("%s: the block at %d: %w", r.path, w.at, err)
@@ -195,7 +196,10 @@ func (r *Reader) block(f vfs.File, w *row, dst []byte) ([]byte, error) {
 	if r.store.Salt.Sum(packed) != w.sum {
 		return nil, damaged(r.path, "the block at %d, from record %d on: a wrong checksum", w.at, w.firstSeq)
 	}
-	dec := decoders.get()
+	dec, err := decoders.get()
+	if err != nil {
+		return nil, err
+	}
 	defer decoders.put(dec)
 	plain, err := dec.DecodeAll(packed, dst)
 	if err != nil {
@@ -233,7 +237,8 @@ func (r *Reader) Records(seq uint64, fn func(seq uint64, record []byte) error) e
 	})
 }
 
-// Hash is a stored hash of the segment's records, by its index in tlog's order. ok is false when it is of other records.
+// Hash is a stored hash of the segment's records, by its index in tlog's order. ok is false when it is of other
+// records.
 func (r *Reader) Hash(index int64) (h tlog.Hash, ok bool, err error) {
 	first := log.StoredHashes(r.FirstSeq - 1)
 	if index < first || index >= log.StoredHashes(r.NextSeq-1) {
@@ -251,7 +256,7 @@ func (r *Reader) Hash(index int64) (h tlog.Hash, ok bool, err error) {
 	return tlog.Hash(chunk[off%hashChunk:][:hashSize]), true, nil
 }
 
-func (r *Reader) chunk(f vfs.File, n int64) ([]byte, error) {
+func (r *Reader) chunk(f File, n int64) ([]byte, error) {
 	all := hashCount(r.FirstSeq, r.NextSeq) * hashSize
 	b, err := readAt(f, r.at+n*hashChunk, int(min(hashChunk, all-n*hashChunk)))
 	if err != nil {
@@ -296,8 +301,12 @@ func (r *Reader) Size(seq uint64) uint64 {
 	return total
 }
 
-// Check reads all of the segment and holds it against the tree that ends in front of it, to which it appends.
+// Check reads all of the segment and holds it against the list's digest and the tree that ends in front of it, to which
+// it appends.
 func (r *Reader) Check(tree *log.Tree) error {
+	if err := r.digest(); err != nil {
+		return err
+	}
 	start := r.Start()
 	if tree.Size() != start.Size() || tree.Root() != start.Root() {
 		return damaged(r.path, "it does not follow on the %d records in front of it", tree.Size())
@@ -329,20 +338,32 @@ func (r *Reader) Check(tree *log.Tree) error {
 	return errors.Join(err, f.Close())
 }
 
+func (r *Reader) digest() error {
+	f, err := r.fs.Open(r.path)
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if [32]byte(sum.Sum(nil)) != r.Digest {
+		return damaged(r.path, "its SHA-256 is not the one that the list has")
+	}
+	return nil
+}
+
 // pool is of decoders, each of which is used by one goroutine at a time.
 type pool chan *zstd.Decoder
 
-func (p pool) get() *zstd.Decoder {
+func (p pool) get() (*zstd.Decoder, error) {
 	select {
 	case d := <-p:
-		return d
+		return d, nil
 	default:
+		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
 	}
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
-	if err != nil {
-		panic(err) // of the options above
-	}
-	return d
 }
 
 func (p pool) put(d *zstd.Decoder) {

@@ -2,16 +2,6 @@
 // never changed again. It writes one from commits, reads records and hashes of one, and keeps the list that says which
 // there are. It knows nothing of the store's state. It must never cut or mend a file: what is damaged is an error that
 // names file and place.
-//
-// A segment is
-//
-//	line of JSON   what it is (Head), with the peaks of the tree in front of it
-//	blocks         zstd of (u32 records, u32 bytes, records as (u32 length, record)…) for each commit
-//	hashes         the stored hashes of its records, in tlog's order
-//	index          a row for each block, a sum for each 32 KiB of hashes, the peaks of the tree behind it
-//	tail           56 bytes: where the others are, and sums
-//
-// All numbers are big endian, all sums CRC-32C with the store's salt.
 package segment
 
 import (
@@ -27,6 +17,11 @@ import (
 // Format is the first member of a segment's first line.
 const Format = "yett-segment/1"
 
+// A segment is a line of JSON that says what it is (head), with the peaks of the tree in front of it; blocks, each the
+// zstd of (u32 records, u32 bytes, records as (u32 length, record)…) for some commits; the stored hashes of its records,
+// in tlog's order; an index, which is a row for each block, a sum for each 32 KiB of hashes, and the peaks of the tree
+// behind it; and a tail of 56 bytes that says where the others are, with their sums. All numbers are big endian, all sums
+// CRC-32C with the store's salt.
 const (
 	magic     = "yettseg1"
 	tailSize  = 56

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -16,7 +15,7 @@ import (
 
 // Write makes a segment of commits, which follow each other and are on disk, in dir. tree is the tree in front of them.
 // When it returns the file is there under its name and synced; the list does not name it yet.
-func Write(fs vfs.FS, dir string, store Store, tree *log.Tree, commits []*log.Commit) (Info, error) {
+func Write(fs FS, dir string, store Store, tree *log.Tree, commits []*log.Commit) (Info, error) {
 	if len(commits) == 0 {
 		return Info{}, errors.New("a segment of no commits")
 	}
@@ -35,8 +34,8 @@ func Write(fs vfs.FS, dir string, store Store, tree *log.Tree, commits []*log.Co
 }
 
 // replace writes a file beside and renames it.
-func replace(fs vfs.FS, dir, path string, data []byte) error {
-	f, err := fs.Create(path+".tmp", vfs.WriteCategoryUnspecified)
+func replace(fs FS, dir, path string, data []byte) error {
+	f, err := fs.Create(path + ".tmp")
 	if err != nil {
 		return err
 	}
@@ -49,15 +48,7 @@ func replace(fs vfs.FS, dir, path string, data []byte) error {
 	if err := fs.Rename(path+".tmp", path); err != nil {
 		return err
 	}
-	return syncDir(fs, dir)
-}
-
-func syncDir(fs vfs.FS, dir string) error {
-	d, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return fs.SyncDir(dir)
 }
 
 func encode(store Store, tree *log.Tree, commits []*log.Commit, info *Info) ([]byte, error) {

@@ -1,0 +1,261 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/log/segment"
+)
+
+// The rows of layout 1, which had the records in Pebble's tables.
+const (
+	layoutOfRows = "1"
+	rowsRecords  = 'a' // a|u64 first seq          → (u32 length, record)…: all records of one commit
+	rowsHashes   = 'h' // h|u64 first stored index → 32-byte hashes…: the tree's hashes of one commit (tlog order)
+)
+
+// Upgraded says what an upgrade has done.
+type Upgraded struct {
+	From    string `json:"from"` // layouts
+	To      string `json:"to"`
+	Records uint64 `json:"records"`
+	FromSeq uint64 `json:"from_seq"`
+	ToSeq   uint64 `json:"to_seq"`
+	Root    string `json:"root"` // of the tree, base64: the same before and after
+}
+
+// Layout is the layout's version of the store in set.Dir, and the one that this program writes. Nothing is changed.
+func Layout(set Settings) (is, want string, err error) {
+	u, err := openRows(set)
+	if err != nil {
+		return "", "", err
+	}
+	err = u.s.guarded(func() error {
+		format, _, err := u.get(keyStr(prefixMeta, "format"))
+		is = string(format)
+		return errors.Join(err, u.db.Close())
+	})
+	return is, layoutVersion, err
+}
+
+// Upgrade moves a store of layout 1 to today's. The records are built as segments beside it, their root is compared
+// with the one that the tables give, and then one write makes the store one of the new layout and removes the old rows.
+// Until then nothing of the old store is changed, and an upgrade that was broken off begins anew. Afterwards no older
+// program can open the store. Only the holder of the data directory's lock may call it.
+func Upgrade(set Settings) (*Upgraded, error) {
+	u, err := openRows(set)
+	if err != nil {
+		return nil, err
+	}
+	err = u.s.guarded(func() error { return errors.Join(u.run(), u.db.Close()) })
+	if err != nil {
+		return nil, fmt.Errorf("upgrade store in %s: %w", set.Dir, err)
+	}
+	return &u.done, nil
+}
+
+// upgrade is one upgrade.
+type upgrade struct {
+	s    *Store // not open: it waits for Pebble, as Open does
+	set  Settings
+	fs   vfs.FS
+	db   *pebble.DB
+	own  segment.Store
+	list *segment.List
+	tree *log.Tree
+
+	commits []*log.Commit
+	bytes   int
+	number  uint64
+	done    Upgraded
+}
+
+func openRows(set Settings) (*upgrade, error) {
+	if set.FS == nil {
+		set.FS = vfs.Default
+	}
+	if set.SealBytes == 0 {
+		set.SealBytes = sealBytes
+	}
+	set.Log = func(string, ...any) {}
+	s := &Store{set: set}
+	s.seq = newSequencer(s)
+	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone}}
+	err := s.guarded(func() (err error) {
+		u.db, err = pebble.Open(filepath.Join(set.Dir, "db"), &pebble.Options{FS: u.fs, ErrorIfNotExists: true,
+			FormatMajorVersion: pebble.FormatNewest, Logger: logger{s}})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
+	}
+	return u, nil
+}
+
+func (u *upgrade) get(key []byte) ([]byte, bool, error) { return (&Store{db: u.db}).get(key) }
+
+func (u *upgrade) run() error {
+	format, _, err := u.get(keyStr(prefixMeta, "format"))
+	if err != nil {
+		return err
+	}
+	id, found, err := u.get(keyStr(prefixMeta, "store"))
+	switch {
+	case err != nil:
+		return err
+	case !found || string(format) != layoutOfRows:
+		return fmt.Errorf("its layout is version %q; an upgrade is from version %q to %q", format, layoutOfRows,
+			layoutVersion)
+	}
+	u.done = Upgraded{From: string(format), To: layoutVersion}
+	u.own = segment.Store{ID: string(id), Epoch: 1, Salt: log.NewSalt(string(id), 1)}
+	dir := dirOf(u.set.Dir)
+	for _, left := range []string{dir, dir + ".new"} { // of an upgrade that was broken off
+		if err := u.fs.RemoveAll(left); err != nil {
+			return err
+		}
+	}
+	if err := u.build(dir + ".new"); err != nil {
+		return err
+	}
+	if err := u.fs.Rename(dir+".new", dir); err != nil {
+		return err
+	}
+	if err := syncDir(u.fs, u.set.Dir); err != nil {
+		return err
+	}
+	return u.commit()
+}
+
+// build makes the segments and compares the roots.
+func (u *upgrade) build(dir string) (err error) {
+	if u.list, err = segment.OpenList(files{u.fs}, dir, u.own); err != nil {
+		return err
+	}
+	it, err := u.db.NewIter(&pebble.IterOptions{LowerBound: []byte{rowsRecords}, UpperBound: upper(rowsRecords)})
+	if err != nil {
+		return err
+	}
+	for it.First(); it.Valid(); it.Next() {
+		if err := u.add(dir, it.Key(), it.Value()); err != nil {
+			return errors.Join(err, it.Close())
+		}
+	}
+	if err := errors.Join(it.Error(), it.Close()); err != nil {
+		return err
+	}
+	if u.tree == nil {
+		u.tree = &log.Tree{}
+	}
+	if err := u.seal(dir); err != nil {
+		return err
+	}
+	size := u.tree.Size()
+	root, err := tlog.TreeHash(int64(size), rowHashes{u.db})
+	if err != nil {
+		return err
+	}
+	if got := u.tree.Root(); got != root {
+		return fmt.Errorf("the records give the root %v, the tree in the store has %v: nothing was changed", got, root)
+	}
+	u.done.ToSeq, u.done.Root = size, root.String()
+	return nil
+}
+
+// add takes the records of one commit.
+func (u *upgrade) add(dir string, key, value []byte) error {
+	if len(key) != 9 {
+		return errors.New("a record key of the wrong length")
+	}
+	first := binary.BigEndian.Uint64(key[1:])
+	if u.tree == nil {
+		front, err := log.Resume(first-1, rowHashes{u.db})
+		if err != nil {
+			return err
+		}
+		u.tree, u.done.FromSeq = front, first
+	}
+	edge := u.tree.Size() + 1
+	if n := len(u.commits); n > 0 {
+		edge = u.commits[n-1].Next()
+	}
+	if first != edge {
+		return fmt.Errorf("records %d to %d are missing", edge, first-1)
+	}
+	u.number++
+	c := &log.Commit{Number: u.number, First: first, Records: append([]byte(nil), value...)}
+	if err := log.EachRecord(c.Records, func([]byte) error { c.Count++; return nil }); err != nil {
+		return fmt.Errorf("record %d: %w", first, err)
+	}
+	u.commits = append(u.commits, c)
+	u.done.Records += c.Count
+	if u.bytes += len(c.Records); u.bytes < u.set.SealBytes {
+		return nil
+	}
+	return u.seal(dir)
+}
+
+func (u *upgrade) seal(dir string) error {
+	if len(u.commits) == 0 {
+		return nil
+	}
+	edge := u.tree.Copy()
+	for _, c := range u.commits {
+		err := log.EachRecord(c.Records, func(rec []byte) error { c.Hashes = edge.Append(rec, c.Hashes); return nil })
+		if err != nil {
+			return err
+		}
+	}
+	info, err := segment.Write(files{u.fs}, dir, u.own, u.tree, u.commits)
+	if err == nil {
+		err = u.list.Sealed(info)
+	}
+	u.commits, u.bytes = nil, 0
+	return err
+}
+
+// commit makes it a store of today's layout.
+func (u *upgrade) commit() error {
+	b := u.db.NewBatch()
+	defer b.Close()
+	err := errors.Join(b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil),
+		b.Set(keyStr(prefixMeta, "commit"), binary.BigEndian.AppendUint64(nil, u.number), nil),
+		b.Set(keyStr(prefixMeta, "kept"), binary.BigEndian.AppendUint64(nil, max(u.done.FromSeq, 1)), nil),
+		b.DeleteRange([]byte{rowsRecords}, upper(rowsRecords), nil),
+		b.DeleteRange([]byte{rowsHashes}, upper(rowsHashes), nil))
+	if err != nil {
+		return err
+	}
+	return b.Commit(pebble.Sync)
+}
+
+// rowHashes gives tlog the stored hashes of layout 1.
+type rowHashes struct{ db *pebble.DB }
+
+// ReadHashes implements tlog.HashReader.
+func (r rowHashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: []byte{rowsHashes}, UpperBound: upper(rowsHashes)})
+	if err != nil {
+		return nil, fmt.Errorf("read tree: %w", err)
+	}
+	out := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		if !it.SeekLT(keyU64(rowsHashes, uint64(x)+1)) {
+			return nil, errors.Join(fmt.Errorf("read tree: hash %d is missing", x), it.Close())
+		}
+		off := (uint64(x) - binary.BigEndian.Uint64(it.Key()[1:])) * tlog.HashSize
+		v := it.Value()
+		if off+tlog.HashSize > uint64(len(v)) {
+			return nil, errors.Join(fmt.Errorf("read tree: hash %d is missing", x), it.Close())
+		}
+		copy(out[i][:], v[off:])
+	}
+	return out, it.Close()
+}
