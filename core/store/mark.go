@@ -45,15 +45,15 @@ func bootOf(id string) [16]byte {
 
 func (m *mark) salt() log.Salt { return log.NewSalt(m.Store, m.Epoch) }
 
-func (m *mark) bytes() []byte {
-	b := append(make([]byte, 0, markSize), markMagic...)
-	b = append(b, m.Boot[:]...)
-	b = binary.BigEndian.AppendUint64(b, m.Synced)
-	b = binary.BigEndian.AppendUint64(b, m.Released)
-	b = binary.BigEndian.AppendUint32(b, m.Epoch)
-	b = append(append(b, byte(len(m.Store))), m.Store...)
-	b = append(b, make([]byte, markSize-4-len(b))...)
-	return binary.BigEndian.AppendUint32(b, m.salt().Sum(b))
+// put writes the mark into b, which has markSize bytes.
+func (m *mark) put(b []byte, salt log.Salt) {
+	copy(b, markMagic)
+	copy(b[8:], m.Boot[:])
+	binary.BigEndian.PutUint64(b[24:], m.Synced)
+	binary.BigEndian.PutUint64(b[32:], m.Released)
+	binary.BigEndian.PutUint32(b[40:], m.Epoch)
+	b[44] = byte(copy(b[45:markSize-4], m.Store))
+	binary.BigEndian.PutUint32(b[markSize-4:], salt.Sum(b[:markSize-4]))
 }
 
 func parseMark(b []byte) (m mark, err error) {
@@ -91,42 +91,50 @@ func (l *recordLog) readMark() (m mark, found bool, err error) {
 	return m, true, nil
 }
 
-// openMark makes the file, or keeps what it says, and leaves it open for release.
+// openMark makes the file, or keeps what it says, and leaves it open for release. It is not Pebble's file system that it
+// goes through: an error comes back, so that the callers that wait can be refused.
 func (l *recordLog) openMark() error {
-	path := filepath.Join(l.dir, markName)
-	if _, err := l.fs.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		f, err := l.fs.Create(path, vfs.WriteCategoryUnspecified)
+	path, disk := filepath.Join(l.dir, markName), l.s.set.FS
+	if _, err := disk.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		f, err := disk.Create(path, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			return err
 		}
 		_, err = f.Write(make([]byte, markSize))
-		if err = errors.Join(err, f.Sync(), f.Close(), syncDir(l.fs, l.dir)); err != nil {
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+			return err
+		}
+		if err := syncDir(disk, l.dir); err != nil {
 			return err
 		}
 	}
-	f, err := l.fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
+	f, err := disk.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	l.mark = f
+	l.mark, l.marked = f, mark{Boot: bootOf(l.s.set.Boot), Store: l.own.ID, Epoch: l.own.Epoch}
 	return l.release(l.last)
 }
 
 // release says that answers up to a commit may leave. The sequencer's alone.
 func (l *recordLog) release(commit uint64) error {
-	m := mark{Boot: bootOf(l.s.set.Boot), Store: l.own.ID, Epoch: l.own.Epoch, Synced: commit, Released: commit}
-	_, err := l.mark.WriteAt(m.bytes(), 0)
+	l.marked.Synced, l.marked.Released = commit, commit
+	l.marked.put(l.markBuf[:], l.own.Salt)
+	_, err := l.mark.WriteAt(l.markBuf[:], 0)
 	return err
 }
 
 // show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports
-// whether the store still works.
-func (q *sequencer) show() bool {
+// whether the store still works; if not, whoever waits for the batch is refused.
+func (q *sequencer) show(batch []*ticket) bool {
 	if len(q.unseen) == 0 {
 		return true
 	}
 	if err := q.s.records.release(q.number); err != nil {
-		q.s.fatal(err)
+		q.mu.Lock()
+		q.flying = batch
+		q.mu.Unlock()
+		q.s.fatal(fmt.Errorf("mark what is on disk: %w", err))
 		return false
 	}
 	for i, c := range q.unseen {

@@ -37,8 +37,10 @@ type recordLog struct {
 	wakes  []chan<- struct{}
 	old    []oldWAL // that Pebble needs no more
 
-	mark   vfs.File      // the sequencer's alone
-	loaded chan struct{} // closed once what the files hold was read
+	mark    vfs.File // the sequencer's alone, as the next two
+	marked  mark
+	markBuf [markSize]byte
+	loaded  chan struct{} // closed once what the files hold was read
 
 	list *segment.List // the sealer's alone, as the rest
 	tree *log.Tree     // in front of young
@@ -51,7 +53,7 @@ type recordLog struct {
 func (l *recordLog) add(c *log.Commit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.young = append(l.young, c)
+	l.young = append(l.young, c) // amortized: what is sealed leaves by a new slice
 	l.last = c.Number
 	l.bytes += len(c.Records) + len(c.Hashes)
 	if l.bytes >= l.s.set.SealBytes {

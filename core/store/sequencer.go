@@ -193,7 +193,7 @@ func (q *sequencer) run(tx *tx) {
 		q.number, q.unseen = tx.commit.Number, append(q.unseen, tx.commit)
 	}
 	refused := q.landed()
-	if !refused && !q.show() {
+	if !refused && !q.show(batch) {
 		return
 	}
 	for i, fn := range tx.onSync {

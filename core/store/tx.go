@@ -24,18 +24,25 @@ type tx struct {
 	onSync  []func(refused bool) // once the batch is on disk, before the answers go; refused: refusals have gone instead
 	onDone  []func()             // after the answers have gone
 	start   int                  // of the record being written
-	room    int                  // bytes of records that the next batch may have
-	fresh   map[string][]byte    // rows of this batch that it may have to read again
-	swept   map[byte]uint32      // the window up to which old rows are gone, by prefix
-	closed  map[string]*Defer    // defers that this batch has ended: their rows on disk still say otherwise
-	trimmed uint64               // the first record that retention leaves, if it removes some in this batch
+	commits []log.Commit         // for the next batches
+	records slab
+	hashes  slab
+	meta    []byte
+	fresh   map[string][]byte // rows of this batch that it may have to read again
+	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
+	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
+	trimmed uint64            // the first record that retention leaves, if it removes some in this batch
 	err     error
 }
 
 func (tx *tx) begin(now time.Time) {
 	tx.now = now
-	tx.commit = &log.Commit{Number: tx.q.number + 1, First: tx.q.tree.Size() + 1,
-		Records: make([]byte, 0, tx.room), Hashes: make([]byte, 0, tx.room/8)}
+	if len(tx.commits) == 0 {
+		tx.commits = make([]log.Commit, 64)
+	}
+	tx.commit = &tx.commits[0]
+	*tx.commit = log.Commit{Number: tx.q.number + 1, First: tx.q.tree.Size() + 1, Records: tx.records.begin(),
+		Hashes: tx.hashes.begin()}
 	tx.batch = tx.s.db.NewBatch()
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
@@ -80,13 +87,15 @@ func (tx *tx) write() error {
 		return tx.err
 	}
 	// Pebble skips a batch of nothing but LogData when it reads a log: the number is what makes it one of a change.
-	tx.set(keyStr(prefixMeta, "commit"), binary.BigEndian.AppendUint64(nil, tx.commit.Number))
+	tx.meta = binary.BigEndian.AppendUint64(tx.meta[:0], tx.commit.Number)
+	tx.set(commitRow, tx.meta)
 	tx.frame = tx.commit.AppendFrame(tx.frame[:0], tx.s.records.own.Salt)
 	tx.keep(tx.batch.LogData(tx.frame, nil))
-	tx.room = max(1<<10, len(tx.commit.Records)*5/4)
 	if tx.err != nil {
 		return tx.err
 	}
+	tx.commit.Records, tx.commit.Hashes = tx.records.end(tx.commit.Records), tx.hashes.end(tx.commit.Hashes)
+	tx.commits = tx.commits[1:]
 	tx.q.enter()
 	defer tx.q.leave()
 	if tx.s.set.Delay != nil {
@@ -101,4 +110,28 @@ func (tx *tx) after() {
 		fn()
 		tx.onDone[i] = nil
 	}
+}
+
+var commitRow = keyStr(prefixMeta, "commit")
+
+// slab is memory for what batches leave behind for good: a piece of it is one batch's, and never changed afterwards. It
+// is made in large pieces, so that a batch costs no allocation.
+type slab struct{ free []byte }
+
+const slabSize = 256 << 10
+
+// begin gives an empty slice to append to.
+func (s *slab) begin() []byte {
+	if cap(s.free) < slabSize/8 {
+		s.free = make([]byte, 0, slabSize)
+	}
+	return s.free[:0]
+}
+
+// end takes the slice when nothing more is appended, and gives it as it stays.
+func (s *slab) end(b []byte) []byte {
+	if cap(b) == cap(s.free) { // else it has outgrown the slab, and is memory of its own
+		s.free = s.free[len(b):cap(s.free)][:0]
+	}
+	return b[:len(b):len(b)]
 }

@@ -18,10 +18,10 @@ import (
 const Format = "yett-segment/1"
 
 // A segment is a line of JSON that says what it is (head), with the peaks of the tree in front of it; blocks, each the
-// zstd of (u32 records, u32 bytes, records as (u32 length, record)…) for some commits; the stored hashes of its records,
-// in tlog's order; an index, which is a row for each block, a sum for each 32 KiB of hashes, and the peaks of the tree
-// behind it; and a tail of 56 bytes that says where the others are, with their sums. All numbers are big endian, all sums
-// CRC-32C with the store's salt.
+// zstd of (u32 records, u32 bytes, records as (u32 length, record)…) for some commits; the stored hashes of its
+// records, in tlog's order; an index, which is a row for each block, a sum for each 32 KiB of hashes, and the peaks of
+// the tree behind it; and a tail of 56 bytes that says where the others are, with their sums. All numbers are big
+// endian, all sums CRC-32C with the store's salt.
 const (
 	magic     = "yettseg1"
 	tailSize  = 56

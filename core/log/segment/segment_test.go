@@ -168,8 +168,10 @@ func TestSegments(t *testing.T) {
 		t.Fatalf("%d commits, want %d; the same root: %v", len(got), len(all), check.Root() == tree.Root())
 	}
 	for i, c := range got {
-		if w := all[i]; c.Number != w.Number || c.First != w.First || c.Count != w.Count || !bytes.Equal(c.Records, w.Records) {
-			t.Fatalf("commit %d: %d records from %d, want commit %d, %d from %d", c.Number, c.Count, c.First, w.Number, w.Count, w.First)
+		w := all[i]
+		if c.Number != w.Number || c.First != w.First || c.Count != w.Count || !bytes.Equal(c.Records, w.Records) {
+			t.Fatalf("commit %d: %d records from %d, want commit %d, %d from %d", c.Number, c.Count, c.First, w.Number,
+				w.Count, w.First)
 		}
 	}
 	size := int64(tree.Size())
@@ -198,7 +200,8 @@ func TestSegments(t *testing.T) {
 		}
 		var leaf tlog.Hash
 		for _, r := range rest {
-			if err := r.Records(seq, func(_ uint64, rec []byte) error { leaf = tlog.RecordHash(rec); return io.EOF }); errors.Is(err, io.EOF) {
+			err := r.Records(seq, func(_ uint64, rec []byte) error { leaf = tlog.RecordHash(rec); return io.EOF })
+			if errors.Is(err, io.EOF) {
 				break
 			}
 		}
