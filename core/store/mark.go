@@ -237,55 +237,54 @@ func (l *recordLog) shorten(path string, size int64) error {
 	return syncDir(l.fs, filepath.Dir(path))
 }
 
+// taken is what a record of the residue says of something that was taken away.
+type taken struct {
+	Type      string `json:"type"`
+	Scope     string `json:"scope"`
+	Target    string `json:"target"`
+	Reason    string `json:"reason"`
+	Name      string `json:"name"`
+	KeyID     string `json:"key_id"`
+	GrantID   string `json:"grant_id"`
+	Principal string `json:"principal_id"`
+	Method    string `json:"principal_method"`
+	Surface   string `json:"surface"`
+	Peer      string `json:"peer"`
+}
+
 // again gives the commands of what was cut that take something away: a kill, a revoke. They stand, whatever their
-// callers were told.
-func (r *residue) again() []Command {
+// callers were told. A key that was rolled is revoked as a part of that, which is undone as a whole.
+func (r *residue) again() (out []Command, err error) {
 	if r == nil {
-		return nil
+		return nil, nil
 	}
-	var out []Command
+	var all []taken
 	rolled := map[string]bool{}
 	for _, c := range r.commits {
-		_ = c.Each(func(_ uint64, rec []byte) error { // a commit's records are whole: its checksum says so
-			var x struct {
-				Type, Scope, Target, Reason, Name string
-				KeyID                             string `json:"key_id"`
-				GrantID                           string `json:"grant_id"`
-				Principal                         string `json:"principal_id"`
-				Method                            string `json:"principal_method"`
-				Surface, Peer                     string
+		err := c.Each(func(seq uint64, rec []byte) error {
+			var x taken
+			if err := json.Unmarshal(rec, &x); err != nil {
+				return fmt.Errorf("record %d, which was cut off: %w", seq, err)
 			}
-			if json.Unmarshal(rec, &x) != nil {
-				return nil
-			}
-			by := Who{Principal: x.Principal, Method: x.Method, Surface: x.Surface, Peer: x.Peer}
-			switch x.Type {
-			case "kill":
-				out = append(out, &KillSwitch{Kill: Kill{Scope: x.Scope, Target: x.Target, Reason: x.Reason, By: x.Principal},
-					By: by})
-			case "key_created":
-				rolled[x.Name] = true
-			case "key_revoked":
-				out = append(out, &redone{&RevokeKey{ID: x.KeyID, By: by}, x.Name, rolled})
-			case "grant_revoked":
-				out = append(out, &RevokeGrant{ID: x.GrantID, By: by})
-			}
+			rolled[x.Name] = rolled[x.Name] || x.Type == "key_created"
+			all = append(all, x)
 			return nil
 		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	return out
-}
-
-// redone is a revoke that is done again, unless it was a part of a roll, which is undone as a whole.
-type redone struct {
-	*RevokeKey
-	name   string
-	rolled map[string]bool
-}
-
-func (c *redone) apply(tx *tx) error {
-	if c.rolled[c.name] {
-		return nil
+	for _, x := range all {
+		by := Who{Principal: x.Principal, Method: x.Method, Surface: x.Surface, Peer: x.Peer}
+		switch {
+		case x.Type == "kill":
+			kill := Kill{Scope: x.Scope, Target: x.Target, Reason: x.Reason, By: x.Principal}
+			out = append(out, &KillSwitch{Kill: kill, By: by})
+		case x.Type == "key_revoked" && !rolled[x.Name]:
+			out = append(out, &RevokeKey{ID: x.KeyID, By: by})
+		case x.Type == "grant_revoked":
+			out = append(out, &RevokeGrant{ID: x.GrantID, By: by})
+		}
 	}
-	return c.RevokeKey.apply(tx)
+	return out, nil
 }

@@ -124,7 +124,11 @@ func Open(set Settings) (*Store, error) {
 
 // redo does again what was cut off and takes something away, before anybody is answered.
 func (s *Store) redo(r *residue) error {
-	for _, cmd := range r.again() {
+	cmds, err := r.again()
+	if err != nil {
+		return err
+	}
+	for _, cmd := range cmds {
 		var refused *sdk.Error
 		if err := s.Commit(context.Background(), cmd); err != nil && (!errors.As(err, &refused) ||
 			refused.Code == sdk.CodeAuditUnavailable) {
