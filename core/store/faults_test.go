@@ -32,7 +32,7 @@ func failing(fs vfs.FS, k int64) (vfs.FS, *atomic.Pointer[errorfs.Op]) {
 // failAt runs the workload on a disk whose k-th changing operation fails. The process then ends, and what it has left
 // is opened again, both as the disk shows it and as a power cut would leave it. end says what became of the store.
 func failAt(k int64, clients int) (end string, reached bool, err error) {
-	base := vfs.NewCrashableMem()
+	base := newCuttable()
 	fs, failed := failing(base, k)
 	j := newJournal()
 	told := make(chan struct{})
@@ -75,7 +75,7 @@ func failAt(k int64, clients int) (end string, reached bool, err error) {
 }
 
 // restarts opens what a process has left, with and without what it had not synced.
-func restarts(base *vfs.MemFS, j *journal) error {
+func restarts(base *cuttable, j *journal) error {
 	for percent, boot := range map[int]string{100: thisBoot, 0: anotherBoot} {
 		fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(1, 2))})
 		if _, err := afterCut(fs, j, boot); err != nil {
@@ -86,7 +86,7 @@ func restarts(base *vfs.MemFS, j *journal) error {
 }
 
 // overIt checks a store that the fault did not stop: in place, and opened again.
-func overIt(s *Store, base *vfs.MemFS, j *journal) error {
+func overIt(s *Store, base *cuttable, j *journal) error {
 	if err := j.verify(s); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (f forgetfulFile) Write(p []byte) (int, error) {
 
 // The checks above would see answers that were never written.
 func TestFaultCheckCatchesALostWrite(t *testing.T) {
-	base := vfs.NewCrashableMem()
+	base := newCuttable()
 	left := new(atomic.Int64)
 	left.Store(12)
 	s, err := Open(settings(forgetful{base, left}, newClock(), func(error) {}))

@@ -39,6 +39,29 @@ func (c *clock) advance(d time.Duration) time.Time {
 	return c.now
 }
 
+// cuttable is a disk in memory whose power can be cut. Pebble's own locks itself up when it is cloned while a file is
+// being linked.
+type cuttable struct {
+	*vfs.MemFS
+	mu sync.Mutex
+}
+
+func newCuttable() *cuttable { return &cuttable{MemFS: vfs.NewCrashableMem()} }
+
+// Link links a file.
+func (c *cuttable) Link(from, to string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.Link(from, to)
+}
+
+// CrashClone gives what a power cut would leave.
+func (c *cuttable) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.CrashClone(cfg)
+}
+
 // reporter is what a test and a rapid check have in common.
 type reporter interface {
 	Helper()
