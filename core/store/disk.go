@@ -19,10 +19,13 @@ import (
 // behind both: a power cut in between may keep the marker without the manifest, which is a store that cannot be opened.
 //
 // A file that Pebble needs no more is not archived, as Pebble would, but retired.
+//
+// A table waits until what it may hold is released: see tableGate.
 type disk struct {
 	vfs.FS
 	failed func(err error) // does not return
 	retire func(path string) error
+	pass   func() error
 }
 
 func (d disk) check(err error) {
@@ -38,6 +41,10 @@ func (d disk) file(f vfs.File, err error) (vfs.File, error) {
 
 // Create creates a file; when it is a manifest, its name is on disk when Create returns.
 func (d disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	switch filepath.Ext(name) {
+	case ".sst", ".blob":
+		d.check(d.pass())
+	}
 	f, err := d.FS.Create(name, category)
 	if err == nil && strings.HasPrefix(filepath.Base(name), "MANIFEST-") {
 		err = d.syncDir(filepath.Dir(name))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
@@ -60,6 +61,33 @@ func (c *cuttable) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.MemFS.CrashClone(cfg)
+}
+
+// looker is called in front of every change of a disk, until it is over, never twice at a time.
+type looker struct {
+	mu   sync.Mutex
+	look func(op errorfs.Op)
+}
+
+func (l *looker) on(fs vfs.FS) vfs.FS {
+	return errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite {
+			return nil
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.look != nil {
+			l.look(op)
+		}
+		return nil
+	}))
+}
+
+// over ends it: what it has written can be read.
+func (l *looker) over() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look = nil
 }
 
 // reporter is what a test and a rapid check have in common.

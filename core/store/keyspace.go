@@ -33,9 +33,6 @@ const (
 	prefixCursor   = 'f' // f|subscriber's name     → u64 cursor, u64 the furthest it ever was (see cursors.go)
 )
 
-// layoutVersion is refused when it is not ours: an older binary must not write to a newer store.
-const layoutVersion = "2"
-
 func keyU64(prefix byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefix}, n)
 }

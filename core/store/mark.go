@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/cockroachdb/pebble/v2/batchrepr"
 	"github.com/cockroachdb/pebble/v2/record"
@@ -91,8 +92,8 @@ func (l *recordLog) readMark() (m mark, found bool, err error) {
 	return m, true, nil
 }
 
-// openMark makes the file, or keeps what it says, and leaves it open for release. It is not Pebble's file system that it
-// goes through: an error comes back, so that the callers that wait can be refused.
+// openMark makes the file, or keeps what it says, and leaves it open for release. It does not go through Pebble's file
+// system: an error comes back, so that the callers that wait can be refused.
 func (l *recordLog) openMark() error {
 	path, disk := filepath.Join(l.dir, markName), l.s.set.FS
 	if _, err := disk.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -120,8 +121,11 @@ func (l *recordLog) openMark() error {
 func (l *recordLog) release(commit uint64) error {
 	l.marked.Synced, l.marked.Released = commit, commit
 	l.marked.put(l.markBuf[:], l.own.Salt)
-	_, err := l.mark.WriteAt(l.markBuf[:], 0)
-	return err
+	if _, err := l.mark.WriteAt(l.markBuf[:], 0); err != nil {
+		return err
+	}
+	l.s.gate.release(commit)
+	return nil
 }
 
 // show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports
@@ -147,43 +151,48 @@ func (q *sequencer) show(batch []*ticket) bool {
 }
 
 // residue is what of the log nobody was given.
-type residue struct {
-	after   uint64 // the newest commit that stays
-	commits []log.Commit
-}
+type residue struct{ commits []log.Commit }
 
-// cut takes off what landed and was not released in this life of the machine, before Pebble reads it. db is Pebble's
-// directory. Only the end of the newest write-ahead log can be cut: what is in an older one may be in Pebble's tables.
-func (l *recordLog) cut(db string) (*residue, error) {
+// cut takes off what landed and was not released in this life of the machine, before Pebble reads it: only write-ahead
+// logs hold it, see tableGate. The newest is cut first, so that a start that ends meanwhile leaves no hole.
+func (l *recordLog) cut() (*residue, error) {
 	m, found, err := l.readMark()
 	if err != nil || !found {
 		return nil, err
 	}
-	if _, err := l.fs.Stat(db); errors.Is(err, fs.ErrNotExist) {
+	if _, err := l.fs.Stat(l.ahead()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // load says what is missing
 	}
-	logs, err := wal.Scan(wal.Dir{FS: l.fs, Dirname: db})
-	if err != nil || len(logs) == 0 {
+	logs, err := wal.Scan(wal.Dir{FS: l.fs, Dirname: l.ahead()})
+	if err != nil {
 		return nil, err
 	}
-	newest := logs[len(logs)-1]
-	r := &residue{after: m.Released}
-	at, err := r.find(newest, m)
-	if err != nil || len(r.commits) == 0 {
-		return nil, err
+	r, at := &residue{}, make([]int64, len(logs))
+	for i, one := range logs {
+		if at[i], err = r.find(one, m); err != nil {
+			return nil, err
+		}
 	}
-	_, path := newest.SegmentLocation(0)
-	if err := l.shorten(path, at); err != nil {
-		return nil, fmt.Errorf("cut %s at %d: %w", path, at, err)
+	for i, one := range slices.Backward(logs) {
+		if at[i] == nothing {
+			continue
+		}
+		_, path := one.SegmentLocation(0)
+		if err := l.shorten(path, at[i]); err != nil {
+			return nil, fmt.Errorf("cut %s at %d: %w", path, at[i], err)
+		}
 	}
 	return r, nil
 }
+
+// nothing is where a write-ahead log is cut that holds nothing to cut off.
+const nothing = -1
 
 // find reads a write-ahead log, and gives where the first batch begins that is not released.
 func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
 	in := one.OpenForRead()
 	defer func() { err = errors.Join(err, in.Close()) }()
-	for {
+	for at = nothing; ; {
 		rec, off, err := in.NextRecord()
 		if errors.Is(err, io.EOF) || record.IsInvalidRecord(err) {
 			return at, nil
@@ -200,7 +209,7 @@ func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
 			if err != nil || c.Number <= m.Released {
 				return err
 			}
-			if len(r.commits) == 0 {
+			if at == nothing {
 				at = off.Physical
 			}
 			r.commits = append(r.commits, c)

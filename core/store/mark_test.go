@@ -168,26 +168,22 @@ func TestProcessEndsAtEveryOperation(t *testing.T) {
 		base := newCuttable()
 		j := newJournal()
 		rng := rand.New(rand.NewPCG(1, 9))
-		var mu sync.Mutex
 		ops, failure := 0, error(nil)
-		look := func(op errorfs.Op) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if ops++; failure != nil || changesNothing(op) {
-				return nil
+		l := &looker{look: func(errorfs.Op) {
+			if ops++; failure != nil {
+				return
 			}
 			known := j.copy()
 			clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 			if _, err := afterCut(clone, known, thisBoot); err != nil {
 				failure = fmt.Errorf("the process ends at operation %d, %d answers before it: %w", ops, len(known.ids), err)
 			}
-			return nil
-		}
-		set := settings(errorfs.Wrap(base, errorfs.InjectorFunc(look)), newClock(), func(error) {})
-		s, err := workload(set, true, j, clients, rounds)
+		}}
+		s, err := workload(settings(l.on(base), newClock(), func(error) {}), true, j, clients, rounds)
 		if err == nil {
 			err = s.Close()
 		}
+		l.over()
 		if err = errors.Join(failure, err); err != nil || ops < 100 {
 			t.Errorf("%d clients, %d operations: %v", clients, ops, err)
 		}

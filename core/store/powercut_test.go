@@ -308,14 +308,11 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 	base := newCuttable()
 	j := newJournal()
 	rng := rand.New(rand.NewPCG(1, uint64(percent)))
-	var mu sync.Mutex
 	ops, failure := 0, error(nil)
-	look := func(op errorfs.Op) error {
-		mu.Lock()
-		defer mu.Unlock()
+	l := &looker{look: func(op errorfs.Op) {
 		ops++
-		if failure != nil || changesNothing(op) || op.Kind == errorfs.OpFileWriteAt { // of the mark: another boot reads none
-			return nil
+		if failure != nil || op.Kind == errorfs.OpFileWriteAt { // of the mark, which another boot does not read
+			return
 		}
 		known := j.copy()
 		clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
@@ -325,18 +322,15 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 		}
 		c.op = ops
 		cuts = append(cuts, c)
-		return nil
-	}
-	s, err := workload(settings(errorfs.Wrap(wrap(base), errorfs.InjectorFunc(look)), newClock(), func(error) {}), true, j,
-		clients, rounds)
+	}}
+	s, err := workload(settings(l.on(wrap(base)), newClock(), func(error) {}), true, j, clients, rounds)
+	l.over()
 	if err != nil {
 		return cuts, err
 	}
 	err = errors.Join(j.verify(s), prefixes(s, cuts), s.Close())
 	return cuts, errors.Join(failure, err)
 }
-
-func changesNothing(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsRead }
 
 // afterCut opens what the power cut left.
 func afterCut(fs vfs.FS, known *journal, boot string) (cut, error) {
@@ -373,16 +367,12 @@ func TestPowerCutAroundTrims(t *testing.T) {
 		base := newCuttable()
 		rng := rand.New(rand.NewPCG(3, uint64(percent)))
 		asked, answered, cuts, failure := uint64(0), uint64(1), 0, error(nil)
-		look := func(op errorfs.Op) error {
-			if cuts++; failure == nil && !changesNothing(op) {
+		l := &looker{look: func(errorfs.Op) {
+			if cuts++; failure == nil {
 				failure = afterTrim(base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), answered, asked)
 			}
-			return nil
-		}
-		var mu sync.Mutex
-		s, err := Open(settings(errorfs.Wrap(base,
-			errorfs.InjectorFunc(func(op errorfs.Op) error { mu.Lock(); defer mu.Unlock(); return look(op) })), newClock(),
-			func(error) {}))
+		}}
+		s, err := Open(settings(l.on(base), newClock(), func(error) {}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -393,22 +383,24 @@ func TestPowerCutAroundTrims(t *testing.T) {
 			if i%4 != 3 {
 				continue
 			}
-			mu.Lock()
+			l.mu.Lock()
 			asked = s.Seq() - 2
-			mu.Unlock()
+			l.mu.Unlock()
 			if err := s.Commit(context.Background(), &Trim{Through: asked, Reason: "max_age"}); err != nil {
 				t.Fatal(err)
 			}
-			mu.Lock()
+			l.mu.Lock()
 			answered = s.First()
-			mu.Unlock()
+			l.mu.Unlock()
 			if i%12 == 11 {
 				if err := s.db.Flush(); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
-		if err := errors.Join(failure, s.Close()); err != nil || cuts < 100 {
+		closed := s.Close()
+		l.over()
+		if err := errors.Join(failure, closed); err != nil || cuts < 100 {
 			t.Fatalf("%d%% kept, %d cuts: %v", percent, cuts, err)
 		}
 	}

@@ -66,6 +66,9 @@ func (l *recordLog) keep(path string) error {
 
 func (l *recordLog) wals() string { return filepath.Join(l.dir, "wal") }
 
+// ahead is where Pebble's write-ahead logs are.
+func (l *recordLog) ahead() string { return filepath.Join(l.s.set.Dir, "db", walDir) }
+
 func syncDir(fs vfs.FS, name string) error {
 	dir, err := fs.OpenDir(name)
 	if err != nil {
@@ -75,8 +78,8 @@ func syncDir(fs vfs.FS, name string) error {
 }
 
 // load reads what there is: the list, the segments' indexes, and the commits that only write-ahead logs have. Pebble is
-// open, and has moved no write-ahead log yet. db is Pebble's directory.
-func (l *recordLog) load(db string) error {
+// open, and has moved no write-ahead log yet.
+func (l *recordLog) load() error {
 	if err := l.fs.MkdirAll(l.wals(), 0o700); err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (l *recordLog) load(db string) error {
 		l.tree, l.last = r.End(), r.LastCommit
 	}
 	edge := l.tree.Copy()
-	for _, dir := range []string{l.wals(), db} {
+	for _, dir := range []string{l.wals(), l.ahead()} {
 		logs, err := wal.Scan(wal.Dir{FS: l.fs, Dirname: dir})
 		if err != nil {
 			return err
@@ -112,7 +115,7 @@ func (l *recordLog) load(db string) error {
 			if err := l.replay(one, edge); err != nil {
 				return err
 			}
-			if dir != db {
+			if dir == l.wals() {
 				_, path := one.SegmentLocation(0)
 				l.old = append(l.old, oldWAL{path, l.last})
 			}

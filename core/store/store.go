@@ -48,6 +48,7 @@ type Store struct {
 	open   openCalls
 	seq    *sequencer
 
+	gate    tableGate
 	records recordLog
 	cursors cursorTable
 	kept    atomic.Uint64 // the first record that retention has left
@@ -78,32 +79,26 @@ func Open(set Settings) (*Store, error) {
 	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.seq = newSequencer(s)
-	fs := disk{set.FS, s.gone, s.records.retire}
+	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass}
+	s.gate.changed.L = &s.gate.mu
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), loaded: make(chan struct{})}
 	db := filepath.Join(set.Dir, "db")
-	opts := &pebble.Options{
-		FS:                 fs,
-		Cleaner:            pebble.ArchiveCleaner{},
-		FormatMajorVersion: pebble.FormatNewest,
-		Logger:             logger{s},
-		// Bursts are to be taken, not refused: Pebble's own limits would stop writes for longer than the stall limit while it
-		// still has only a few files to compact. The price is some memory and slower reads after a burst.
-		MemTableStopWritesThreshold: 8,
-		L0StopWritesThreshold:       64,
-	}
 	var rest *residue
 	err := s.guarded(func() (err error) {
-		if rest, err = s.records.cut(db); err != nil {
+		if err = s.known(db); err != nil {
 			return err
 		}
-		s.db, err = pebble.Open(db, opts)
+		if rest, err = s.records.cut(); err != nil {
+			return err
+		}
+		s.db, err = pebble.Open(db, s.options(fs))
 		return err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	if err = s.guarded(func() error { return s.load(db) }); err != nil {
+	if err = s.guarded(func() error { return s.load() }); err != nil {
 		s.records.list = nil
 	}
 	close(s.records.loaded)
@@ -154,11 +149,11 @@ func (s *Store) guarded(fn func() error) error {
 	}
 }
 
-func (s *Store) load(db string) error {
+func (s *Store) load() error {
 	if err := s.identify(); err != nil {
 		return err
 	}
-	if err := s.loadRecords(db); err != nil {
+	if err := s.loadRecords(); err != nil {
 		return err
 	}
 	if err := s.loadKeys(); err != nil {
@@ -200,10 +195,7 @@ func (s *Store) identify() error {
 	s.id = string(id)
 	format, _, err := s.get(keyStr(prefixMeta, "format"))
 	if err == nil && string(format) != layoutVersion {
-		err = fmt.Errorf("its layout is version %q, this program knows %q", format, layoutVersion)
-		if string(format) == layoutOfRows {
-			err = fmt.Errorf("%w: stop every program that uses it, and run yett store upgrade --data %s", err, s.set.Dir)
-		}
+		err = s.foreign(string(format))
 	}
 	return err
 }
@@ -298,9 +290,9 @@ type keyTable struct {
 }
 
 // loadRecords reads the log, and holds its end against the state: they are written together.
-func (s *Store) loadRecords(db string) error {
+func (s *Store) loadRecords() error {
 	s.records.own = segment.Store{ID: s.id, Epoch: 1, Salt: log.NewSalt(s.id, 1)}
-	if err := s.records.load(db); err != nil {
+	if err := s.records.load(); err != nil {
 		return err
 	}
 	m, found, err := s.records.readMark()
@@ -316,7 +308,7 @@ func (s *Store) loadRecords(db string) error {
 	last, err := s.number("commit")
 	if err == nil && last != s.records.last {
 		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",
-			db, last, s.records.last)
+			filepath.Join(s.set.Dir, "db"), last, s.records.last)
 	}
 	if err != nil {
 		return err

@@ -96,6 +96,7 @@ func (tx *tx) write() error {
 	}
 	tx.commit.Records, tx.commit.Hashes = tx.records.end(tx.commit.Records), tx.hashes.end(tx.commit.Hashes)
 	tx.commits = tx.commits[1:]
+	tx.s.gate.give(tx.commit.Number)
 	tx.q.enter()
 	defer tx.q.leave()
 	if tx.s.set.Delay != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
@@ -33,16 +34,19 @@ type Upgraded struct {
 
 // Layout is the layout's version of the store in set.Dir, and the one that this program writes. Nothing is changed.
 func Layout(set Settings) (is, want string, err error) {
-	u, err := openRows(set)
-	if err != nil {
-		return "", "", err
+	if set.FS == nil {
+		set.FS = vfs.Default
 	}
-	err = u.s.guarded(func() error {
-		format, _, err := u.get(keyStr(prefixMeta, "format"))
-		is = string(format)
-		return errors.Join(err, u.db.Close())
-	})
-	return is, layoutVersion, err
+	ours, found, err := hasWALDir(set.FS, filepath.Join(set.Dir, "db"))
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("open store in %s: %w", set.Dir, err)
+	case !found:
+		return "", "", fmt.Errorf("there is no store in %s", set.Dir)
+	case !ours:
+		return layoutOfRows, layoutVersion, nil
+	}
+	return layoutVersion, layoutVersion, nil
 }
 
 // Upgrade moves a store of layout 1 to today's. The records are built as segments beside it, their root is compared
@@ -50,11 +54,20 @@ func Layout(set Settings) (is, want string, err error) {
 // Until then nothing of the old store is changed, and an upgrade that was broken off begins anew. Afterwards no older
 // program can open the store. Only the holder of the data directory's lock may call it.
 func Upgrade(set Settings) (*Upgraded, error) {
+	if is, _, err := Layout(set); err != nil {
+		return nil, err
+	} else if is != layoutOfRows {
+		return nil, fmt.Errorf("upgrade store in %s: its layout is version %q; an upgrade is from version %q to %q", set.Dir,
+			is, layoutOfRows, layoutVersion)
+	}
 	u, err := openRows(set)
 	if err != nil {
 		return nil, err
 	}
 	err = u.s.guarded(func() error { return errors.Join(u.run(), u.db.Close()) })
+	if err == nil {
+		err = u.s.guarded(u.move)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("upgrade store in %s: %w", set.Dir, err)
 	}
@@ -87,16 +100,34 @@ func openRows(set Settings) (*upgrade, error) {
 	set.Log = func(string, ...any) {}
 	s := &Store{set: set}
 	s.seq = newSequencer(s)
-	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone}}
-	err := s.guarded(func() (err error) {
-		u.db, err = pebble.Open(filepath.Join(set.Dir, "db"), &pebble.Options{FS: u.fs, ErrorIfNotExists: true,
-			FormatMajorVersion: pebble.FormatNewest, Logger: logger{s}})
-		return err
+	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone, pass: func() error { return nil }}}
+	err := s.guarded(func() error {
+		// what a move that was broken off has left there holds nothing
+		return errors.Join(u.fs.RemoveAll(filepath.Join(u.path(), walDir)), u.open(&pebble.Options{}))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
 	return u, nil
+}
+
+func (u *upgrade) open(o *pebble.Options) (err error) {
+	o.FS, o.ErrorIfNotExists, o.FormatMajorVersion, o.Logger = u.fs, true, pebble.FormatNewest, logger{u.s}
+	u.db, err = pebble.Open(u.path(), o)
+	return err
+}
+
+func (u *upgrade) path() string { return filepath.Join(u.set.Dir, "db") }
+
+// move gives a store that has today's layout but for this a directory to write ahead in. The old write-ahead logs hold
+// no records.
+func (u *upgrade) move() error {
+	err := u.open(&pebble.Options{WALDir: pebble.MakeStoreRelativePath(u.fs, walDir),
+		WALRecoveryDirs: []wal.Dir{{FS: u.fs, Dirname: u.path()}}})
+	if err != nil {
+		return err
+	}
+	return u.db.Close()
 }
 
 func (u *upgrade) get(key []byte) ([]byte, bool, error) { return (&Store{db: u.db}).get(key) }
@@ -107,15 +138,17 @@ func (u *upgrade) run() error {
 		return err
 	}
 	id, found, err := u.get(keyStr(prefixMeta, "store"))
+	u.done = Upgraded{From: layoutOfRows, To: layoutVersion}
+	u.own = segment.Store{ID: string(id), Epoch: 1, Salt: log.NewSalt(string(id), 1)}
 	switch {
 	case err != nil:
 		return err
+	case found && string(format) == layoutVersion: // it was broken off behind the write that decides
+		return u.built()
 	case !found || string(format) != layoutOfRows:
 		return fmt.Errorf("its layout is version %q; an upgrade is from version %q to %q", format, layoutOfRows,
 			layoutVersion)
 	}
-	u.done = Upgraded{From: string(format), To: layoutVersion}
-	u.own = segment.Store{ID: string(id), Epoch: 1, Salt: log.NewSalt(string(id), 1)}
 	dir := dirOf(u.set.Dir)
 	for _, left := range []string{dir, dir + ".new"} { // of an upgrade that was broken off
 		if err := u.fs.RemoveAll(left); err != nil {
@@ -132,6 +165,29 @@ func (u *upgrade) run() error {
 		return err
 	}
 	return u.commit()
+}
+
+// built says what an earlier call has built.
+func (u *upgrade) built() (err error) {
+	dir := dirOf(u.set.Dir)
+	if u.list, err = segment.OpenList(files{u.fs}, dir, u.own); err != nil {
+		return err
+	}
+	u.tree = &log.Tree{}
+	for i, info := range u.list.Infos() {
+		r, err := segment.Open(files{u.fs}, dir, u.own, info)
+		if err != nil {
+			return err
+		}
+		if u.tree = r.End(); i == 0 {
+			u.done.FromSeq = info.FirstSeq
+		}
+	}
+	if u.done.ToSeq = u.tree.Size(); u.done.FromSeq > 0 {
+		u.done.Records = u.done.ToSeq + 1 - u.done.FromSeq
+	}
+	u.done.Root = u.tree.Root().String()
+	return nil
 }
 
 // build makes the segments and compares the roots.

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 	"golang.org/x/mod/sumdb/tlog"
 )
 
@@ -38,8 +39,40 @@ func rowsOf(t *testing.T, fs vfs.FS, clock *clock, kept uint64) {
 	err = errors.Join(err, b.Set(keyStr(prefixMeta, "format"), []byte(layoutOfRows), nil),
 		b.Delete(keyStr(prefixMeta, "commit"), nil), b.Delete(keyStr(prefixMeta, "kept"), nil), b.Commit(pebble.Sync),
 		s.Close(), fs.RemoveAll("data/log"))
+	db, err2 := pebble.Open("data/db", &pebble.Options{FS: fs, Logger: quiet{},
+		WALRecoveryDirs: []wal.Dir{{FS: fs, Dirname: "data/db/wal"}}})
+	if err = errors.Join(err, err2); err == nil {
+		err = errors.Join(db.Close(), fs.RemoveAll("data/db/wal"))
+	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+type quiet struct{}
+
+func (quiet) Infof(string, ...any)         {}
+func (quiet) Errorf(string, ...any)        {}
+func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
+
+// TestAnOlderProgramTouchesNothing: a program that knows only layout 1 is refused by Pebble, in front of everything that
+// opening changes.
+func TestAnOlderProgramTouchesNothing(t *testing.T) {
+	fs := vfs.NewMem()
+	clock, all, _, _ := filled(t, fs)
+	db, err := pebble.Open("data/db", &pebble.Options{FS: fs, Logger: quiet{}})
+	if err == nil || !strings.Contains(err.Error(), "WALDir") {
+		t.Errorf("it opens: %v, %v", db, err)
+	}
+	s, err := Open(settings(fs, clock, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := walk(t, 1, s.Records); !slices.Equal(got, all) {
+		t.Errorf("%d records, want %d", len(got), len(all))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -124,18 +157,19 @@ func TestUpgradeBrokenOff(t *testing.T) {
 		fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 		rng := rand.New(rand.NewPCG(2, uint64(percent)))
 		cuts, failure := 0, error(nil)
-		look := func(op errorfs.Op) error {
-			if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || failure != nil {
-				return nil
+		l := &looker{look: func(errorfs.Op) {
+			if failure != nil {
+				return
 			}
 			cuts++
 			clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
 			failure = afterUpgrade(t, clone, clock, all, root)
-			return nil
-		}
-		set := settings(errorfs.Wrap(fs, errorfs.InjectorFunc(look)), clock, nil)
+		}}
+		set := settings(l.on(fs), clock, nil)
 		set.SealBytes = 6 << 10
-		if _, err := Upgrade(set); errors.Join(failure, err) != nil || cuts < 20 {
+		_, err := Upgrade(set)
+		l.over()
+		if errors.Join(failure, err) != nil || cuts < 20 {
 			t.Errorf("%d%% kept, %d cuts: %v", percent, cuts, errors.Join(failure, err))
 		}
 	}
@@ -148,8 +182,12 @@ func afterUpgrade(t *testing.T, fs vfs.FS, clock *clock, all []string, root tlog
 		return err
 	}
 	if is == layoutOfRows {
-		if _, err := Upgrade(set); err != nil {
+		done, err := Upgrade(set)
+		if err != nil {
 			return err
+		}
+		if n := uint64(len(all)); done.Root != root.String() || done.Records != n || done.FromSeq != 1 || done.ToSeq != n {
+			return fmt.Errorf("the upgrade says %+v", done)
 		}
 	}
 	s, err := Open(set)

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// layoutVersion is refused when it is not ours: an older binary must not write to a newer store.
+const layoutVersion = "2"
+
+// walDir is where Pebble writes ahead, in its own directory. Layout 1 had no such directory, and Pebble opens no store
+// that has one without being told: a program that knows only layout 1, and would remove write-ahead logs whose records
+// it does not see, is refused before it touches anything.
+const walDir = "wal"
+
+// options are Pebble's.
+func (s *Store) options(fs disk) *pebble.Options {
+	return &pebble.Options{
+		FS:                 fs,
+		WALDir:             pebble.MakeStoreRelativePath(fs, walDir),
+		Cleaner:            pebble.ArchiveCleaner{},
+		FormatMajorVersion: pebble.FormatNewest,
+		Logger:             logger{s},
+		EventListener:      s.gate.listener(),
+		// Bursts are to be taken, not refused: Pebble's own limits would stop writes for longer than the stall limit while it
+		// still has only a few files to compact. The price is some memory and slower reads after a burst.
+		MemTableStopWritesThreshold: 8,
+		L0StopWritesThreshold:       64,
+	}
+}
+
+// known refuses a store of another layout before Pebble opens it: opening changes a store. What it lets pass may still
+// say otherwise: see identify.
+func (s *Store) known(db string) error {
+	ours, found, err := hasWALDir(s.set.FS, db)
+	if err == nil && found && !ours {
+		err = s.foreign(layoutOfRows)
+	}
+	return err
+}
+
+func (s *Store) foreign(layout string) error {
+	err := fmt.Errorf("its layout is version %q, this program knows %q", layout, layoutVersion)
+	if layout == layoutOfRows {
+		err = fmt.Errorf("%w: stop every program that uses it, and run yett store upgrade --data %s", err, s.set.Dir)
+	}
+	return err
+}
+
+// hasWALDir reports whether Pebble writes ahead in a directory of its own. found is false where there is no store, or
+// one that was never open.
+func hasWALDir(disk vfs.FS, db string) (has, found bool, err error) {
+	is, err := pebble.Peek(db, disk)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, false, nil
+	}
+	if err != nil || !is.Exists || is.OptionsFilename == "" {
+		return false, false, err
+	}
+	f, err := disk.Open(filepath.Join(db, filepath.Base(is.OptionsFilename)))
+	if err != nil {
+		return false, false, err
+	}
+	text, err := io.ReadAll(f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return false, false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && key == "wal_dir" {
+			return value != "", true, nil
+		}
+	}
+	return false, false, fmt.Errorf("%s does not say where its write-ahead log is", is.OptionsFilename)
+}
