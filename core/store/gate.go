@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// tableGate keeps what nobody was given out of Pebble's tables. A start can cut commits off whose answers have not left (see
-// mark), but only from write-ahead logs: so no table is begun before all that it may hold is released.
+// tableGate keeps what nobody was given out of Pebble's tables. A start can cut commits off whose answers have not left
+// (see mark), but only from write-ahead logs: so no table is begun before all that it may hold is released.
 type tableGate struct {
 	mu       sync.Mutex
 	changed  sync.Cond

@@ -14,8 +14,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// TestWhatIsRefusedStaysOutOfTables: a command is refused, lands, and Pebble begins a new write-ahead log behind it. The
-// process ends when what takes it back is in that one, and not released either. The next start finds it all the same.
+// TestWhatIsRefusedStaysOutOfTables: a command is refused, lands, and Pebble begins a new write-ahead log behind it.
+// The process ends when what takes it back is in that one, and not released either. The next start finds it all the
+// same.
 func TestWhatIsRefusedStaysOutOfTables(t *testing.T) {
 	base := newCuttable()
 	var armed atomic.Bool

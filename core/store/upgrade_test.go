@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -36,8 +38,8 @@ func rowsOf(t *testing.T, fs vfs.FS, clock *clock, kept uint64) {
 		}
 		err = errors.Join(err, b.Set(keyU64(rowsHashes, uint64(c.FirstHash())), c.Hashes, nil))
 	}
-	err = errors.Join(err, b.Set(keyStr(prefixMeta, "format"), []byte(layoutOfRows), nil),
-		b.Delete(keyStr(prefixMeta, "commit"), nil), b.Delete(keyStr(prefixMeta, "kept"), nil), b.Commit(pebble.Sync),
+	err = errors.Join(err, b.Set(keyStr(prefixMeta, "format"), []byte(layoutOfRows), nil), b.Delete(commitRow, nil),
+		b.Delete(keyStr(prefixMeta, "kept"), nil), b.Commit(pebble.Sync),
 		s.Close(), fs.RemoveAll("data/log"))
 	db, err2 := pebble.Open("data/db", &pebble.Options{FS: fs, Logger: quiet{},
 		WALRecoveryDirs: []wal.Dir{{FS: fs, Dirname: "data/db/wal"}}})
@@ -55,8 +57,8 @@ func (quiet) Infof(string, ...any)         {}
 func (quiet) Errorf(string, ...any)        {}
 func (quiet) Fatalf(f string, args ...any) { panic(fmt.Sprintf(f, args...)) }
 
-// TestAnOlderProgramTouchesNothing: a program that knows only layout 1 is refused by Pebble, in front of everything that
-// opening changes.
+// TestAnOlderProgramTouchesNothing: a program that knows only layout 1 is refused by Pebble, in front of everything
+// that opening changes.
 func TestAnOlderProgramTouchesNothing(t *testing.T) {
 	fs := vfs.NewMem()
 	clock, all, _, _ := filled(t, fs)
@@ -144,6 +146,53 @@ func TestUpgrade(t *testing.T) {
 				t.Errorf("once more: %v", err)
 			}
 		})
+	}
+}
+
+// TestUpgradeOfAnOldersStore: testdata/layout1.tar.gz is the database of a server that wrote layout 1 and was ended by
+// kill -9. It has a key, permits, a denial, a call that waits, and a kill.
+func TestUpgradeOfAnOldersStore(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "-xzf", "testdata/layout1.tar.gz", "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	clock := newClock()
+	clock.now = time.Date(2026, 11, 26, 18, 34, 0, 0, time.UTC)
+	set := settings(vfs.Default, clock, func(err error) { t.Errorf("fatal: %v", err) })
+	set.Dir = dir
+	done, err := Upgrade(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Upgraded{From: "1", To: layoutVersion, Records: 19, FromSeq: 1, ToSeq: 19,
+		Root: "C4uKerM55LcnIzZiFAcPpVc2FolHNH97MNhOz9jEf0c="}
+	if *done != want {
+		t.Errorf("got %+v", done)
+	}
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := walk(t, 1, s.Records); len(got) != 19 {
+		t.Errorf("%d records", len(got))
+	}
+	if root, err := s.Root(19); err != nil || tlog.Hash(root).String() != want.Root {
+		t.Errorf("root %v: %v", root, err)
+	}
+	if err := consistent(s); err != nil {
+		t.Error(err)
+	}
+	if n := len(s.Keys()); n != 2 {
+		t.Errorf("%d keys", n)
+	}
+	if s.Killed(s.Keys()[0], "mallory", "", "files/read") == nil {
+		t.Error("the kill is lost")
+	}
+	if n := len(s.seq.state.live); n != 1 {
+		t.Errorf("%d calls wait", n)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

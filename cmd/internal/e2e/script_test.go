@@ -22,7 +22,7 @@ import (
 )
 
 // TestScripts runs the real binary as an operator would. Each file of testdata/script is one story; beside testscript's
-// own commands they have (and $FAKE, the path of core/testkit/fakeplugin):
+// own commands they have ($FAKE is core/testkit/fakeplugin's program, $ROOT the repository):
 //
 //	exits CODE COMMAND ARG…          run a command that must end with that exit code
 //	certs DIR                        make ca.pem, other-ca.pem, server.pem with server.key, and other.key in DIR
@@ -34,11 +34,16 @@ import (
 func TestScripts(t *testing.T) {
 	yett := Binary(t)
 	fake, _ := Fake(t)
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", filepath.Dir(yett)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("FAKE", fake)
+			env.Setenv("ROOT", root)
 			env.Setenv("XDG_CACHE_HOME", Cache())
 			env.Setenv("TMPDIR", scriptTemp(env))
 			return nil
