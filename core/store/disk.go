@@ -21,11 +21,14 @@ import (
 // A file that Pebble needs no more is not archived, as Pebble would, but retired.
 //
 // A table waits until what it may hold is released: see tableGate.
+//
+// A write-ahead log is written over an old one, if there is one to spare: see spares.
 type disk struct {
 	vfs.FS
 	failed func(err error) // does not return
 	retire func(path string) error
 	pass   func() error
+	spare  func() (path string, ok bool)
 }
 
 func (d disk) check(err error) {
@@ -44,6 +47,10 @@ func (d disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, err
 	switch filepath.Ext(name) {
 	case ".sst", ".blob":
 		d.check(d.pass())
+	case ".log":
+		if from, ok := d.spare(); ok {
+			return d.ReuseForWrite(from, name, category)
+		}
 	}
 	f, err := d.FS.Create(name, category)
 	if err == nil && strings.HasPrefix(filepath.Base(name), "MANIFEST-") {

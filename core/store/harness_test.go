@@ -41,7 +41,7 @@ func (c *clock) advance(d time.Duration) time.Time {
 }
 
 // cuttable is a disk in memory whose power can be cut. Pebble's own locks itself up when it is cloned while a file is
-// being linked.
+// being linked or reused.
 type cuttable struct {
 	*vfs.MemFS
 	mu sync.Mutex
@@ -54,6 +54,13 @@ func (c *cuttable) Link(from, to string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.MemFS.Link(from, to)
+}
+
+// ReuseForWrite renames a file and opens it for writing.
+func (c *cuttable) ReuseForWrite(from, to string, category vfs.DiskWriteCategory) (vfs.File, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.ReuseForWrite(from, to, category)
 }
 
 // CrashClone gives what a power cut would leave.

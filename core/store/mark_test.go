@@ -179,7 +179,9 @@ func TestProcessEndsAtEveryOperation(t *testing.T) {
 				failure = fmt.Errorf("the process ends at operation %d, %d answers before it: %w", ops, len(known.ids), err)
 			}
 		}}
-		s, err := workload(settings(l.on(base), newClock(), func(error) {}), true, j, clients, rounds)
+		set := settings(l.on(base), newClock(), func(error) {})
+		set.SealBytes = 8 << 10
+		s, err := workload(set, true, j, clients, rounds)
 		if err == nil {
 			err = s.Close()
 		}

@@ -323,7 +323,9 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 		c.op = ops
 		cuts = append(cuts, c)
 	}}
-	s, err := workload(settings(l.on(wrap(base)), newClock(), func(error) {}), true, j, clients, rounds)
+	set := settings(l.on(wrap(base)), newClock(), func(error) {})
+	set.SealBytes = 8 << 10
+	s, err := workload(set, true, j, clients, rounds)
 	l.over()
 	if err != nil {
 		return cuts, err

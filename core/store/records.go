@@ -42,6 +42,8 @@ type recordLog struct {
 	markBuf [markSize]byte
 	loaded  chan struct{} // closed once what the files hold was read
 
+	spares spares
+
 	list *segment.List // the sealer's alone, as the rest
 	tree *log.Tree     // in front of young
 	wake chan struct{}
@@ -56,7 +58,7 @@ func (l *recordLog) add(c *log.Commit) {
 	l.young = append(l.young, c) // amortized: what is sealed leaves by a new slice
 	l.last = c.Number
 	l.bytes += len(c.Records) + len(c.Hashes)
-	if l.bytes >= l.s.set.SealBytes {
+	if l.bytes >= l.s.set.SealBytes || l.spares.wanted(l.bytes) {
 		l.nudge()
 	}
 }

@@ -21,6 +21,7 @@ const mostWALs = 8
 type oldWAL struct {
 	path    string
 	through uint64
+	ours    bool // it was written since the start
 }
 
 // archived is the directory that Pebble's ArchiveCleaner moves files to that it needs no more. Nothing is ever there:
@@ -59,7 +60,7 @@ func (l *recordLog) keep(path string) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.old = append(l.old, oldWAL{to, l.last})
+	l.old = append(l.old, oldWAL{to, l.last, true})
 	l.nudge()
 	return nil
 }
@@ -117,7 +118,7 @@ func (l *recordLog) load() error {
 			}
 			if dir == l.wals() {
 				_, path := one.SegmentLocation(0)
-				l.old = append(l.old, oldWAL{path, l.last})
+				l.old = append(l.old, oldWAL{path, l.last, false})
 			}
 		}
 	}
@@ -186,6 +187,11 @@ func (l *recordLog) seal() error {
 	if err := l.dropWALs(); err != nil {
 		return err
 	}
+	if l.spares.wanted(bytes) {
+		if err := l.spares.fill(); err != nil {
+			return err
+		}
+	}
 	return l.dropSegments()
 }
 
@@ -219,14 +225,21 @@ func (l *recordLog) dropWALs() error {
 	if n := len(l.sealed); n > 0 {
 		through = l.sealed[n-1].LastCommit
 	}
-	var gone []string
+	var gone []oldWAL
 	for len(l.old) > 0 && l.old[0].through <= through {
-		gone = append(gone, l.old[0].path)
+		gone = append(gone, l.old[0])
 		l.old = l.old[1:]
 	}
 	l.mu.Unlock()
-	for _, path := range gone {
-		if err := l.fs.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, old := range gone {
+		kept, err := old.ours, error(nil)
+		if kept {
+			kept, err = l.spares.put(old.path)
+		}
+		if err == nil && !kept {
+			err = l.fs.Remove(old.path)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -79,10 +79,11 @@ func Open(set Settings) (*Store, error) {
 	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.seq = newSequencer(s)
-	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass}
+	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.records.spares.take}
 	s.gate.changed.L = &s.gate.mu
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), loaded: make(chan struct{})}
+	s.records.spares = spares{fs: fs, dir: s.records.ahead(), size: set.SealBytes}
 	db := filepath.Join(set.Dir, "db")
 	var rest *residue
 	err := s.guarded(func() (err error) {
@@ -90,6 +91,9 @@ func Open(set Settings) (*Store, error) {
 			return err
 		}
 		if rest, err = s.records.cut(); err != nil {
+			return err
+		}
+		if err = s.records.spares.find(); err != nil {
 			return err
 		}
 		s.db, err = pebble.Open(db, s.options(fs))

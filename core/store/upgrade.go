@@ -100,7 +100,8 @@ func openRows(set Settings) (*upgrade, error) {
 	set.Log = func(string, ...any) {}
 	s := &Store{set: set}
 	s.seq = newSequencer(s)
-	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone, pass: func() error { return nil }}}
+	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone, pass: func() error { return nil },
+		spare: func() (string, bool) { return "", false }}}
 	err := s.guarded(func() error {
 		// what a move that was broken off has left there holds nothing
 		return errors.Join(u.fs.RemoveAll(filepath.Join(u.path(), walDir)), u.open(&pebble.Options{}))
