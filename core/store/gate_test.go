@@ -3,8 +3,7 @@ package store
 import (
 	"context"
 	"math/rand/v2"
-	"runtime"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,16 +39,15 @@ func TestWhatIsRefusedStaysOutOfTables(t *testing.T) {
 	}
 	l.disk.oneMore()
 	<-l.disk.begun
+	waits := l.s.gate.watched()
 	flushed, err := l.s.db.AsyncFlush()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for !runs("store.(*tableGate).pass") {
-		select {
-		case <-flushed:
-			t.Fatal("the refused command is in a table")
-		default:
-		}
+	select {
+	case <-flushed:
+		t.Fatal("the refused command is in a table")
+	case <-waits:
 	}
 	armed.Store(true)
 	l.disk.goOn()
@@ -68,10 +66,24 @@ func TestWhatIsRefusedStaysOutOfTables(t *testing.T) {
 	}
 }
 
-// runs reports whether a goroutine is in the function.
-func runs(function string) bool {
-	buf := make([]byte, 1<<20)
-	return strings.Contains(string(buf[:runtime.Stack(buf, true)]), function+"(")
+// watched gives a channel that hears of everybody who begins to wait at the gate.
+func (g *tableGate) watched() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	w := waitsFor{&g.mu, make(chan struct{}, 16)}
+	g.changed.L = w
+	return w.waits
+}
+
+// waitsFor is the lock of a condition: it is unlocked when somebody begins to wait.
+type waitsFor struct {
+	sync.Locker
+	waits chan struct{}
+}
+
+func (w waitsFor) Unlock() {
+	w.waits <- struct{}{}
+	w.Locker.Unlock()
 }
 
 // TestTableGate: a table waits for what it may hold, and for nothing that waits for the table.
@@ -93,16 +105,14 @@ func TestTableGate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &tableGate{given: c.given, released: c.released, held: c.held}
-			g.changed.L = &g.mu
+			waits := g.watched()
 			passed := make(chan error, 1)
 			go func() { passed <- g.pass() }()
 			if c.then != nil {
-				for !runs("store.(*tableGate).pass") {
-					select {
-					case err := <-passed:
-						t.Fatalf("it did not wait: %v", err)
-					default:
-					}
+				select {
+				case err := <-passed:
+					t.Fatalf("it did not wait: %v", err)
+				case <-waits:
 				}
 				c.then(g)
 			}
