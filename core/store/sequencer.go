@@ -54,6 +54,7 @@ type sequencer struct {
 	tree   *log.Tree
 	size   atomic.Uint64 // records on disk
 	number uint64        // of the newest commit on disk; its own
+	sum    rowSum        // of the rows then; its own
 	unseen []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
 	origin time.Time     // since counts from it
 	since  atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
@@ -135,7 +136,7 @@ func (q *sequencer) enqueue(t *ticket) error {
 
 func (q *sequencer) loop() {
 	defer q.wg.Done()
-	tx := &tx{s: q.s, st: q.state, q: q}
+	tx := &tx{s: q.s, st: q.state, q: q, summer: newSummer(q.s.set.Secret)}
 	for {
 		select {
 		case <-q.wake:

@@ -28,7 +28,7 @@ type Settings struct {
 	FS      vfs.FS                           // tests put a crashable file system here
 	Delay   func()                           // tests and benchmarks put a slow disk here; runs before each sync
 	Stall   time.Duration                    // how long an answer waits for the disk; default 500 ms
-	Secret  []byte                           // keys CallDigest; not in the database. Who only reads the log needs none
+	Secret  []byte                           // keys CallDigest and the sum over the rows; not in the database
 
 	Boot      string // identifies the machine's life since it was started; "": not known. See mark
 	SealBytes int    // bytes of records in memory before they are sealed; default 8 MiB
@@ -158,6 +158,9 @@ func (s *Store) load() error {
 		return err
 	}
 	if err := s.loadRecords(); err != nil {
+		return err
+	}
+	if err := s.checkSum(); err != nil {
 		return err
 	}
 	if err := s.loadKeys(); err != nil {
@@ -309,7 +312,7 @@ func (s *Store) loadRecords() error {
 	}
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last
-	last, err := s.number("commit")
+	last, _, err := s.commitOf()
 	if err == nil && last != s.records.last {
 		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",
 			filepath.Join(s.set.Dir, "db"), last, s.records.last)

@@ -28,6 +28,8 @@ type tx struct {
 	records slab
 	hashes  slab
 	meta    []byte
+	summer  *summer
+	touched touched
 	fresh   map[string][]byte // rows of this batch that it may have to read again
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
 	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
@@ -48,6 +50,7 @@ func (tx *tx) begin(now time.Time) {
 	clear(tx.fresh)
 	clear(tx.closed)
 	tx.err, tx.trimmed = nil, 0
+	tx.touched.begin()
 	tx.forget()
 	tx.dropCounters()
 }
@@ -76,9 +79,18 @@ func (tx *tx) end(o wire.Writer) {
 }
 
 // set writes a row. A Pebble batch only fails when it is misused; the error is kept for write.
-func (tx *tx) set(key, value []byte) { tx.keep(tx.batch.Set(key, value, nil)) }
-func (tx *tx) del(key []byte)        { tx.keep(tx.batch.Delete(key, nil)) }
-func (tx *tx) keep(err error)        { tx.err = errors.Join(tx.err, err) }
+func (tx *tx) set(key, value []byte) {
+	tx.touched.set(tx.summer, key, value, true)
+	tx.keep(tx.batch.Set(key, value, nil))
+}
+
+// del removes a row.
+func (tx *tx) del(key []byte) {
+	tx.touched.set(tx.summer, key, nil, false)
+	tx.keep(tx.batch.Delete(key, nil))
+}
+
+func (tx *tx) keep(err error) { tx.err = errors.Join(tx.err, err) }
 
 func (tx *tx) write() error {
 	defer tx.batch.Close()
@@ -87,7 +99,8 @@ func (tx *tx) write() error {
 		return tx.err
 	}
 	// Pebble skips a batch of nothing but LogData when it reads a log: the number is what makes it one of a change.
-	tx.meta = binary.BigEndian.AppendUint64(tx.meta[:0], tx.commit.Number)
+	tx.keep(tx.touched.change(tx.s, tx.summer, &tx.q.sum))
+	tx.meta = tx.summer.seal(tx.meta[:0], tx.s.id, tx.commit.Number, tx.q.sum)
 	tx.set(commitRow, tx.meta)
 	tx.frame = tx.commit.AppendFrame(tx.frame[:0], tx.s.records.own.Salt)
 	tx.keep(tx.batch.LogData(tx.frame, nil))

@@ -280,10 +280,15 @@ func (u *upgrade) seal(dir string) error {
 
 // commit makes it a store of today's layout.
 func (u *upgrade) commit() error {
+	by := newSummer(u.set.Secret)
+	sum, err := (&Store{db: u.db}).sumOf(by)
+	if err != nil {
+		return err
+	}
 	b := u.db.NewBatch()
 	defer b.Close()
-	err := errors.Join(b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil),
-		b.Set(keyStr(prefixMeta, "commit"), binary.BigEndian.AppendUint64(nil, u.number), nil),
+	err = errors.Join(b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil),
+		b.Set(commitRow, by.seal(nil, u.own.ID, u.number, sum), nil),
 		b.Set(keyStr(prefixMeta, "kept"), binary.BigEndian.AppendUint64(nil, max(u.done.FromSeq, 1)), nil),
 		b.DeleteRange([]byte{rowsRecords}, upper(rowsRecords), nil),
 		b.DeleteRange([]byte{rowsHashes}, upper(rowsHashes), nil))

@@ -102,22 +102,32 @@ func export(ctx context.Context, dir string, w io.Writer) error {
 	return offline(dir, func(s *store.Store, signer *log.Signer) error { return s.Export(w, signer) })
 }
 
-// offline opens the store of a stopped server. It never makes one.
-func offline(dir string, fn func(*store.Store, *log.Signer) error) (err error) {
-	for _, name := range []string{"db", "audit.key"} { // reading makes neither
+// stopped locks the data directory of a stopped server, and gives how to open its store. It makes nothing there.
+func stopped(dir string) (set store.Settings, lock *datadir.Lock, err error) {
+	for _, name := range []string{"db", "audit.key", "pepper"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("there is no whole store in %s: %w", dir, err)
+			return set, nil, fmt.Errorf("there is no whole store in %s: %w", dir, err)
 		}
 	}
-	lock, err := datadir.Acquire(dir)
+	if lock, err = datadir.Acquire(dir); err != nil {
+		return set, nil, err
+	}
+	boot, _ := supervise.Uptime()
+	set = store.Settings{Dir: dir, Now: time.Now, Boot: boot, NewID: func() string { return "" }, Log: func(string, ...any) {}}
+	if set.Secret, err = datadir.Secret(filepath.Join(dir, "pepper"), 32); err != nil {
+		return set, nil, errors.Join(err, lock.Release())
+	}
+	return set, lock, nil
+}
+
+// offline opens the store of a stopped server. It never makes one.
+func offline(dir string, fn func(*store.Store, *log.Signer) error) (err error) {
+	set, lock, err := stopped(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Release()) }()
-	boot, _ := supervise.Uptime()
-	s, err := store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: func() string {
-		return ""
-	}, Log: func(string, ...any) {}, Boot: boot})
+	s, err := store.Open(set)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,10 @@ package admin
 
 import (
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/cmd/internal/cli"
-	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/store"
 )
@@ -61,12 +59,11 @@ func storeUpgrade() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			lock, err := datadir.Acquire(dir)
+			set, lock, err := stopped(dir)
 			if err != nil {
 				return err
 			}
 			defer func() { err = errors.Join(err, lock.Release()) }()
-			set := store.Settings{Dir: dir, Now: time.Now}
 			is, want, err := store.Layout(set)
 			if err != nil {
 				return err
