@@ -40,10 +40,21 @@ func (s *Store) options(fs disk) *pebble.Options {
 // say otherwise: see identify.
 func (s *Store) known(db string) error {
 	ours, found, err := hasWALDir(s.set.FS, db)
-	if err == nil && found && !ours {
-		err = s.foreign(layoutOfRows)
+	switch {
+	case err != nil:
+		return err
+	case found && !ours:
+		return s.foreign(layoutOfRows)
+	case found:
+		return nil
 	}
-	return err
+	// Pebble would make a new database here, and a store without its rows
+	_, err = s.set.FS.Stat(s.head.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return errors.Join(err, fmt.Errorf("there is a log and no whole database: files in %s are missing; put the directory back "+
+		"from where it was saved", db))
 }
 
 func (s *Store) foreign(layout string) error {

@@ -43,6 +43,7 @@ type ticket struct {
 	first  uint64 // seq of its first record, 0 if it made none
 	last   uint64
 	undo   []undo // the sequencer's alone
+	anchor uint64 // the commit that log/head has to know of before the answer leaves, 0 for none
 }
 
 var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}
@@ -98,7 +99,7 @@ func (q *sequencer) start() {
 func (s *Store) Commit(ctx context.Context, cmd Command) error {
 	q := s.seq
 	t := tickets.Get().(*ticket)
-	t.cmd, t.err, t.first, t.last = cmd, nil, 0, 0
+	t.cmd, t.err, t.first, t.last, t.anchor = cmd, nil, 0, 0, 0
 	t.owner, t.bytes, t.urgent = weigh(cmd)
 	t.claimed(s)
 	t.state.Store(waiting)
@@ -110,6 +111,9 @@ func (s *Store) Commit(ctx context.Context, cmd Command) error {
 	<-t.done // the sequencer, the watcher or fail answers within the stall limit
 	err := t.err
 	if t.state.Load() == answered {
+		if t.anchor != 0 && s.keeper != nil {
+			s.keeper.waitFor(t.anchor)
+		}
 		t.cmd = nil
 		clear(t.undo)
 		t.undo = t.undo[:0]

@@ -32,6 +32,7 @@ type Settings struct {
 
 	Boot      string // identifies the machine's life since it was started; "": not known. See mark
 	SealBytes int    // bytes of records in memory before they are sealed; default 8 MiB
+	Renew     bool   // do not look at log/head, nor write it before RenewHead is called
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
@@ -50,6 +51,8 @@ type Store struct {
 
 	gate    tableGate
 	records recordLog
+	head    headFile
+	keeper  *headKeeper // nil until the file may be written
 	cursors cursorTable
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
@@ -84,6 +87,7 @@ func Open(set Settings) (*Store, error) {
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), loaded: make(chan struct{})}
 	s.records.spares = spares{fs: fs, dir: s.records.ahead(), size: set.SealBytes}
+	s.head = headFile{fs: set.FS, path: filepath.Join(s.records.dir, headName), secret: set.Secret}
 	db := filepath.Join(set.Dir, "db")
 	var rest *residue
 	err := s.guarded(func() (err error) {
@@ -178,7 +182,10 @@ func (s *Store) load() error {
 	if err := s.loadKept(); err != nil {
 		return err
 	}
-	return s.loadDefers(s.seq.state)
+	if err := s.loadDefers(s.seq.state); err != nil || s.set.Renew {
+		return err
+	}
+	return s.startHead()
 }
 
 // identify reads the store's id, or makes one for a new store.
@@ -240,11 +247,15 @@ func (s *Store) ID() string { return s.id }
 func (s *Store) Close() error {
 	err := s.guarded(func() error {
 		s.seq.close()
+		var err error
+		if s.keeper != nil {
+			err = s.keeper.close()
+		}
 		s.records.close()
 		if err := s.seq.broken(); err != nil {
 			return err
 		}
-		return s.db.Close()
+		return errors.Join(err, s.db.Close())
 	})
 	if broken := s.seq.broken(); broken != nil {
 		return fmt.Errorf("the store has failed and was left as it is: %w", broken)
@@ -312,6 +323,11 @@ func (s *Store) loadRecords() error {
 	}
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last
+	if !s.set.Renew {
+		if err := s.checkHead(); err != nil {
+			return err
+		}
+	}
 	last, _, err := s.commitOf()
 	if err == nil && last != s.records.last {
 		err = fmt.Errorf("the state in %s is that of commit %d, the log ends with commit %d: one of them is not of this time",

@@ -58,10 +58,16 @@ func (tx *tx) begin(now time.Time) {
 // record starts the next record. The caller adds members and calls tx.end with the writer, before anything else.
 func (tx *tx) record(typ string) wire.Writer {
 	c := tx.commit
+	if t := tx.ticket; t != nil && anchors(typ) {
+		t.anchor = c.Number
+	}
 	tx.start = len(c.Records)
 	c.Records = append(c.Records, 0, 0, 0, 0)
 	return log.Begin(c.Records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
 }
+
+// anchors reports whether log/head has to know of a record before its answer leaves.
+func anchors(typ string) bool { return typ == "kill" || typ == "key_revoked" || typ == "grant_revoked" }
 
 func (tx *tx) end(o wire.Writer) {
 	c := tx.commit

@@ -66,7 +66,7 @@ func Upgrade(set Settings) (*Upgraded, error) {
 	}
 	err = u.s.guarded(func() error { return errors.Join(u.run(), u.db.Close()) })
 	if err == nil {
-		err = u.s.guarded(u.move)
+		err = u.s.guarded(func() error { return errors.Join(u.head(), u.move()) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("upgrade store in %s: %w", set.Dir, err)
@@ -168,6 +168,17 @@ func (u *upgrade) run() error {
 	return u.commit()
 }
 
+// head writes log/head: what it says is what the segments say.
+func (u *upgrade) head() error {
+	file := headFile{fs: u.set.FS, path: filepath.Join(dirOf(u.set.Dir), headName), secret: u.set.Secret}
+	h := head{Clock: u.set.Now(), Epoch: u.own.Epoch, Clean: true, Commit: u.number, Size: u.tree.Size(), Store: u.own.ID,
+		Root: u.tree.Root()}
+	if err := file.open(h); err != nil {
+		return err
+	}
+	return file.f.Close()
+}
+
 // built says what an earlier call has built.
 func (u *upgrade) built() (err error) {
 	dir := dirOf(u.set.Dir)
@@ -180,7 +191,7 @@ func (u *upgrade) built() (err error) {
 		if err != nil {
 			return err
 		}
-		if u.tree = r.End(); i == 0 {
+		if u.tree, u.number = r.End(), r.LastCommit; i == 0 {
 			u.done.FromSeq = info.FirstSeq
 		}
 	}
