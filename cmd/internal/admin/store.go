@@ -18,17 +18,25 @@ func Store() *cobra.Command {
 func storeCheck() *cobra.Command {
 	var t target
 	var out cli.Output
+	var renew bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Read all of the log and hold it against its checksums and its tree",
-		Args:  cobra.NoArgs,
+		Long: "Read all of the log of a stopped server, and hold it against its checksums and its tree, and the keys, grants\n" +
+			"and kills against what the newest commit says of them. The file log/head says how far the log had come: without\n" +
+			"it nobody knows whether the end of the log is missing, and the server does not start. --renew makes the file\n" +
+			"anew, once all else is in order. Use it only if you know that nothing is missing.",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := t.dir()
 			if err != nil {
 				return err
 			}
-			return offline(dir, func(s *store.Store, _ *log.Signer) error {
+			return openStopped(dir, renew, func(s *store.Store, _ *log.Signer) error {
 				found, err := s.CheckLog()
+				if err == nil && renew {
+					err = s.RenewHead()
+				}
 				if err != nil {
 					return err
 				}
@@ -40,6 +48,7 @@ func storeCheck() *cobra.Command {
 	}
 	t.bind(cmd)
 	out.Bind(cmd)
+	cmd.Flags().BoolVar(&renew, "renew", false, "make log/head anew: whatever the log has now is all of it")
 	return cmd
 }
 
