@@ -180,8 +180,8 @@ func (s *Store) checkHead() error {
 	case h.Store != s.id || h.Epoch != l.own.Epoch:
 		return fmt.Errorf("%s is that of store %s, this is store %s", s.head.path, h.Store, s.id)
 	case h.Commit > l.last || h.Size > s.seq.tree.Size():
-		return fmt.Errorf("the log ends with record %d (commit %d), and %s knows of record %d (commit %d): its end is missing, "+
-			"or the directory is partly that of an earlier time; put the whole of it back from where it was saved",
+		return fmt.Errorf("the log ends with record %d (commit %d), and %s knows of record %d (commit %d): its end is "+
+			"missing, or the directory is partly that of an earlier time; put the whole of it back from where it was saved",
 			s.seq.tree.Size(), l.last, s.head.path, h.Size, h.Commit)
 	}
 	trimmed := len(l.sealed) > 0 && h.Size < l.sealed[0].FirstSeq-1 // and what would prove it has gone with the records
@@ -268,8 +268,8 @@ func (k *headKeeper) save(clean bool) error {
 	return nil
 }
 
-// waitFor returns when a commit is in the file, or the disk has stalled or failed: what it holds is in the log then, and
-// only the file is behind.
+// waitFor returns when a commit is in the file, or the disk has stalled or failed: what it holds is in the log then,
+// and only the file is behind.
 func (k *headKeeper) waitFor(commit uint64) {
 	late := time.NewTimer(k.s.set.Stall)
 	defer late.Stop()

@@ -53,8 +53,8 @@ func (s *Store) known(db string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(err, fmt.Errorf("there is a log and no whole database: files in %s are missing; put the directory back "+
-		"from where it was saved", db))
+	return errors.Join(err, fmt.Errorf("there is a log and no whole database: files in %s are missing; put the "+
+		"directory back from where it was saved", db))
 }
 
 func (s *Store) foreign(layout string) error {

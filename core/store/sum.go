@@ -200,8 +200,9 @@ func (s *Store) checkSum() error {
 	case err != nil:
 		return err
 	case seal == nil && sum != rowSum{} || seal != nil && !hmac.Equal(seal, by.seal(nil, s.id, number, sum)):
-		return fmt.Errorf("keys, grants, kills, operators or waiting calls in %s are not those of commit %d: something other "+
-			"than Yett has changed them, or the file pepper is not this store's; put the directory back from where it was saved",
+		return fmt.Errorf("keys, grants, kills, operators or waiting calls in %s are not those of commit %d: something "+
+			"other than Yett has changed them, or the file pepper is not this store's; put the directory back from where it "+
+			"was saved",
 			s.set.Dir, number)
 	}
 	s.seq.sum = sum

@@ -22,10 +22,10 @@ func storeCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Read all of the log and hold it against its checksums and its tree",
-		Long: "Read all of the log of a stopped server, and hold it against its checksums and its tree, and the keys, grants\n" +
-			"and kills against what the newest commit says of them. The file log/head says how far the log had come: without\n" +
-			"it nobody knows whether the end of the log is missing, and the server does not start. --renew makes the file\n" +
-			"anew, once all else is in order. Use it only if you know that nothing is missing.",
+		Long: "Read all of the log of a stopped server, and hold it against its checksums and its tree, and the keys,\n" +
+			"grants and kills against what the newest commit says of them. The file log/head says how far the log had\n" +
+			"come: without it nobody knows whether the end of the log is missing, and the server does not start.\n" +
+			"--renew makes the file anew, once all else is in order. Use it only if you know that nothing is missing.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := t.dir()
