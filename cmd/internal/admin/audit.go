@@ -122,7 +122,9 @@ func stopped(dir string) (set store.Settings, lock *datadir.Lock, err error) {
 }
 
 // offline opens the store of a stopped server. It never makes one.
-func offline(dir string, fn func(*store.Store, *log.Signer) error) error { return openStopped(dir, false, fn) }
+func offline(dir string, fn func(*store.Store, *log.Signer) error) error {
+	return openStopped(dir, false, fn)
+}
 
 func openStopped(dir string, renew bool, fn func(*store.Store, *log.Signer) error) (err error) {
 	set, lock, err := stopped(dir)
