@@ -58,6 +58,9 @@ func (t *Tree) Append(record []byte, dst []byte) []byte {
 // Copy is a tree that goes on by itself.
 func (t *Tree) Copy() *Tree { return ResumeAt(t.size, t.peaks) }
 
+// Set makes it the same tree as another one, in its own memory.
+func (t *Tree) Set(from *Tree) { t.size, t.peaks = from.size, append(t.peaks[:0], from.peaks...) }
+
 // Root is the tree's root hash.
 func (t *Tree) Root() tlog.Hash {
 	if t.size == 0 {

@@ -59,12 +59,12 @@ func clone(fs *vfs.MemFS) *vfs.MemFS {
 	return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
 }
 
-// starts opens what somebody has made of the store: the error says that it was refused. What starts must be the whole
-// store of today.
-func (s *stoppedStore) starts(fs vfs.FS) (refused error, err error) {
+// starts opens what somebody has made of the store, in the same life of the machine or another one: the error says that
+// it was refused. What starts must be the whole store of today.
+func (s *stoppedStore) starts(fs vfs.FS, boot string) (refused error, err error) {
 	said := ""
 	set := settings(fs, s.clock, nil)
-	set.SealBytes, set.Boot = 2<<10, anotherBoot // the machine was started since: the mark says nothing
+	set.SealBytes, set.Boot = 2<<10, boot
 	set.Log = func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
 	st, refused := Open(set)
 	if refused != nil {
@@ -115,27 +115,31 @@ func filesOf(t *testing.T, fs vfs.FS, dir string) (out []string) {
 // it is whole all the same. It never starts as another one.
 func TestStoppedStoreDamaged(t *testing.T) {
 	s := newStopped(t)
-	if refused, err := s.starts(clone(s.today)); refused != nil || err != nil {
-		t.Fatal(refused, err)
+	for _, boot := range []string{thisBoot, anotherBoot} {
+		if refused, err := s.starts(clone(s.today), boot); refused != nil || err != nil {
+			t.Fatal(refused, err)
+		}
 	}
 	refusals, whole := 0, 0
 	try := func(what string, damage func(fs vfs.FS) error) {
 		t.Helper()
-		fs := clone(s.today)
-		if err := damage(fs); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-		refused, err := s.starts(fs)
-		switch {
-		case err != nil:
-			t.Errorf("%s: %v", what, err)
-		case refused != nil:
-			refusals++
-		default:
-			whole++
-		}
-		if testing.Verbose() {
-			t.Log(what, "->", refused)
+		for _, boot := range []string{thisBoot, anotherBoot} {
+			fs := clone(s.today)
+			if err := damage(fs); err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			refused, err := s.starts(fs, boot)
+			switch {
+			case err != nil:
+				t.Errorf("%s, %s: %v", what, boot, err)
+			case refused != nil:
+				refusals++
+			default:
+				whole++
+			}
+			if testing.Verbose() {
+				t.Log(what, boot, "->", refused)
+			}
 		}
 	}
 	for _, file := range filesOf(t, s.today, "data") {
@@ -157,6 +161,22 @@ func TestStoppedStoreDamaged(t *testing.T) {
 	}
 	if refusals < 50 || whole < 10 {
 		t.Errorf("%d refused, %d whole", refusals, whole)
+	}
+}
+
+// TestAnOlderMarkCutsNothing: a mark of an earlier time says that answers have not left which have.
+func TestAnOlderMarkCutsNothing(t *testing.T) {
+	s := newStopped(t)
+	write(t, s.today, "data/log/mark", read(t, s.yesterday, "data/log/mark"))
+	refused, err := s.starts(s.today, thisBoot)
+	if refused == nil || err != nil || !strings.Contains(refused.Error(), "data/log/mark is that of an earlier time") {
+		t.Errorf("refused: %v; %v", refused, err)
+	}
+	if err := s.today.Remove("data/log/mark"); err != nil {
+		t.Fatal(err)
+	}
+	if refused, err := s.starts(s.today, thisBoot); refused != nil || err != nil {
+		t.Errorf("refused: %v; %v", refused, err)
 	}
 }
 
@@ -191,16 +211,18 @@ func TestStoppedStoreOfYesterday(t *testing.T) {
 		"all but head":   {[]string{"data/db/", "data/log/0", "data/log/segments", "data/log/wal", "data/log/mark"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fs := clone(s.today)
-			for _, dir := range c.parts {
-				put(fs, dir)
-			}
-			refused, err := s.starts(fs)
-			if err != nil {
-				t.Error(err)
-			}
-			if c.refused && refused == nil {
-				t.Error("it starts")
+			for _, boot := range []string{thisBoot, anotherBoot} {
+				fs := clone(s.today)
+				for _, dir := range c.parts {
+					put(fs, dir)
+				}
+				refused, err := s.starts(fs, boot)
+				if err != nil {
+					t.Error(err)
+				}
+				if c.refused && refused == nil {
+					t.Error("it starts")
+				}
 			}
 		})
 	}

@@ -32,6 +32,13 @@ func (g *tableGate) release(commit uint64) {
 	g.changed.Broadcast()
 }
 
+// newest is the newest commit that Pebble may hold.
+func (g *tableGate) newest() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.given
+}
+
 func (g *tableGate) hold(held bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

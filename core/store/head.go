@@ -185,6 +185,9 @@ func (s *Store) checkHead() error {
 			s.seq.tree.Size(), l.last, s.head.path, h.Size, h.Commit)
 	}
 	trimmed := len(l.sealed) > 0 && h.Size < l.sealed[0].FirstSeq-1 // and what would prove it has gone with the records
+	if h.Size == s.seq.tree.Size() && h.Root == s.seq.tree.Root() {
+		return nil // as after every stop
+	}
 	if root, err := s.Root(h.Size); !trimmed && err != nil {
 		return err
 	} else if !trimmed && root != h.Root {
@@ -198,19 +201,12 @@ func (s *Store) checkHead() error {
 }
 
 // headNow is how far the log is on disk and seen.
-func (s *Store) headNow(clean bool) (head, error) {
+func (s *Store) headNow(clean bool) head {
 	l := &s.records
 	l.mu.RLock()
-	h := head{Clock: s.set.Now(), Epoch: l.own.Epoch, Clean: clean, Commit: l.last, Store: s.id}
-	if n := len(l.young); n > 0 {
-		h.Size = l.young[n-1].Next() - 1
-	} else if n := len(l.sealed); n > 0 {
-		h.Size = l.sealed[n-1].NextSeq - 1
-	}
-	l.mu.RUnlock()
-	root, err := s.Root(h.Size)
-	h.Root = root
-	return h, err
+	defer l.mu.RUnlock()
+	return head{Clock: s.set.Now(), Epoch: l.own.Epoch, Clean: clean, Commit: l.last, Size: l.edge.Size(),
+		Root: l.edge.Root(), Store: s.id}
 }
 
 // headKeeper writes log/head while the store is open.
@@ -251,10 +247,7 @@ func (k *headKeeper) run() {
 
 // save writes the file if it is not up to date.
 func (k *headKeeper) save(clean bool) error {
-	h, err := k.s.headNow(clean)
-	if err != nil {
-		return err
-	}
+	h := k.s.headNow(clean)
 	if last := k.s.head.last; last.Commit != h.Commit || last.Clean != clean {
 		if err := k.s.head.write(h); err != nil {
 			return err
@@ -313,11 +306,7 @@ func (s *Store) RenewHead() error {
 }
 
 func (s *Store) startHead() error {
-	h, err := s.headNow(false)
-	if err != nil {
-		return err
-	}
-	if err := s.head.open(h); err != nil {
+	if err := s.head.open(s.headNow(false)); err != nil {
 		return err
 	}
 	s.keeper = newHeadKeeper(s)

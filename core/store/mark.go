@@ -141,10 +141,8 @@ func (q *sequencer) show(batch []*ticket) bool {
 		q.s.fatal(fmt.Errorf("mark what is on disk: %w", err))
 		return false
 	}
-	for i, c := range q.unseen {
-		q.s.records.add(c)
-		q.unseen[i] = nil
-	}
+	q.s.records.add(q.unseen, q.tree)
+	clear(q.unseen)
 	q.unseen = q.unseen[:0]
 	q.size.Store(q.tree.Size())
 	return true
@@ -153,12 +151,26 @@ func (q *sequencer) show(batch []*ticket) bool {
 // residue is what of the log nobody was given.
 type residue struct{ commits []log.Commit }
 
+// mostCut is how many commits a start cuts off at most: a batch, and the few behind it that were to take it back.
+const mostCut = 64
+
 // cut takes off what landed and was not released in this life of the machine, before Pebble reads it: only write-ahead
-// logs hold it, see tableGate. The newest is cut first, so that a start that ends meanwhile leaves no hole.
+// logs hold it, see tableGate. The newest is cut first, so that a start that ends meanwhile leaves no hole. Nothing is
+// cut that log/head knows of: that was released, and the mark is of an earlier time.
 func (l *recordLog) cut() (*residue, error) {
 	m, found, err := l.readMark()
 	if err != nil || !found {
 		return nil, err
+	}
+	if !l.s.set.Renew {
+		h, found, err := l.s.head.read()
+		if err != nil {
+			return nil, err
+		}
+		if found && h.Commit > m.Released {
+			return nil, fmt.Errorf("%s is that of an earlier time than %s: put the directory back from where it was saved; if the "+
+				"server was stopped in good order, the first file can be removed", filepath.Join(l.dir, markName), l.s.head.path)
+		}
 	}
 	if _, err := l.fs.Stat(l.ahead()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // load says what is missing
@@ -172,6 +184,10 @@ func (l *recordLog) cut() (*residue, error) {
 		if at[i], err = r.find(one, m); err != nil {
 			return nil, err
 		}
+	}
+	if n := len(r.commits); n > mostCut {
+		return nil, fmt.Errorf("%s says that the answers to the newest %d commits have not left, which cannot be: put the "+
+			"directory back from where it was saved", filepath.Join(l.dir, markName), n)
 	}
 	for i, one := range slices.Backward(logs) {
 		if at[i] == nothing {

@@ -34,6 +34,7 @@ type recordLog struct {
 	young  []*log.Commit // not sealed yet, on disk; without gaps, oldest first. What it holds never changes
 	bytes  int           // of young
 	last   uint64        // the number of the newest commit on disk
+	edge   log.Tree      // then
 	wakes  []chan<- struct{}
 	old    []oldWAL // that Pebble needs no more
 
@@ -51,13 +52,16 @@ type recordLog struct {
 	done chan struct{}
 }
 
-// add takes a commit that is on disk, and wakes those who follow. The commit must not change any more.
-func (l *recordLog) add(c *log.Commit) {
+// add takes commits that are on disk. They must not change any more. edge is the tree behind them.
+func (l *recordLog) add(commits []*log.Commit, edge *log.Tree) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.young = append(l.young, c) // amortized: what is sealed leaves by a new slice
-	l.last = c.Number
-	l.bytes += len(c.Records) + len(c.Hashes)
+	l.young = append(l.young, commits...) // amortized: what is sealed leaves by a new slice
+	for _, c := range commits {
+		l.last = c.Number
+		l.bytes += len(c.Records) + len(c.Hashes)
+	}
+	l.edge.Set(edge)
 	if l.bytes >= l.s.set.SealBytes || l.spares.wanted(l.bytes) {
 		l.nudge()
 	}
@@ -189,7 +193,17 @@ type hashReader struct{ s *Store }
 
 // ReadHashes implements tlog.HashReader.
 func (r hashReader) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
-	sealed, young := r.s.records.now()
+	for {
+		sealed, young := r.s.records.now()
+		out, err := hashesOf(sealed, young, indexes)
+		if now, _ := r.s.records.now(); errors.Is(err, fs.ErrNotExist) && len(sealed) > 0 && now[0] != sealed[0] {
+			continue // retention has removed what was to be read
+		}
+		return out, err
+	}
+}
+
+func hashesOf(sealed []*segment.Reader, young []*log.Commit, indexes []int64) ([]tlog.Hash, error) {
 	out := make([]tlog.Hash, len(indexes))
 	for i, x := range indexes {
 		h, ok, err := hashOf(sealed, young, x)

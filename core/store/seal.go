@@ -58,9 +58,10 @@ func (l *recordLog) keep(path string) error {
 	if err := l.fs.Remove(path); err != nil {
 		return err
 	}
+	newest := l.s.gate.newest() // l.last is behind it for a moment, and the file may hold it
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.old = append(l.old, oldWAL{to, l.last, true})
+	l.old = append(l.old, oldWAL{to, newest, true})
 	l.nudge()
 	return nil
 }
@@ -123,6 +124,7 @@ func (l *recordLog) load() error {
 		}
 	}
 	l.s.seq.tree = edge
+	l.edge.Set(edge)
 	return nil
 }
 

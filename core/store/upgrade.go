@@ -66,7 +66,7 @@ func Upgrade(set Settings) (*Upgraded, error) {
 	}
 	err = u.s.guarded(func() error { return errors.Join(u.run(), u.db.Close()) })
 	if err == nil {
-		err = u.s.guarded(func() error { return errors.Join(u.head(), u.move()) })
+		err = u.s.guarded(u.move)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("upgrade store in %s: %w", set.Dir, err)
@@ -123,6 +123,9 @@ func (u *upgrade) path() string { return filepath.Join(u.set.Dir, "db") }
 // move gives a store that has today's layout but for this a directory to write ahead in. The old write-ahead logs hold
 // no records.
 func (u *upgrade) move() error {
+	if err := u.head(); err != nil { // before anything says that the store is one of today's
+		return err
+	}
 	err := u.open(&pebble.Options{WALDir: pebble.MakeStoreRelativePath(u.fs, walDir),
 		WALRecoveryDirs: []wal.Dir{{FS: u.fs, Dirname: u.path()}}})
 	if err != nil {
