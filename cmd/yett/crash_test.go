@@ -23,6 +23,7 @@ import (
 
 	"github.com/yett-dev/yett/cmd/internal/e2e"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/testkit"
 )
 
@@ -289,8 +290,8 @@ type logLine struct {
 	KeyID   string `json:"key_id"`
 }
 
-// inLog checks an export: the header's checkpoint is signed by key and is of exactly these records, seq has no gaps,
-// and everything answered is there.
+// inLog checks an export: the header's checkpoint is signed by key and is of exactly these records, seq has no gaps, no
+// record says what must never be, and everything answered is there.
 func (o *outside) inLog(export, key string) error {
 	sc := bufio.NewScanner(strings.NewReader(export))
 	sc.Buffer(nil, 1<<24)
@@ -357,7 +358,8 @@ func (o *outside) inLog(export, key string) error {
 			return fmt.Errorf("the revocation of key %s is not in the log", id)
 		}
 	}
-	return nil
+	_, err = log.Verify(strings.NewReader(export), log.VerifyOptions{Invariants: true})
+	return err
 }
 
 func reader(hashes []tlog.Hash) tlog.HashReaderFunc {
