@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"github.com/yett-dev/yett/core/testkit"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -150,7 +151,7 @@ func TestStoppedStoreDamaged(t *testing.T) {
 				try(fmt.Sprint(file, " cut to ", to), func(fs vfs.FS) error { write(t, fs, file, data[:to]); return nil })
 			}
 		}
-		for at := 0; at < len(data); at += max(1, len(data)/24) {
+		for at := 0; at < len(data); at += max(1, len(data)/testkit.Rounds(24, 5)) {
 			try(fmt.Sprint(file, " bit in ", at), func(fs vfs.FS) error {
 				changed := slices.Clone(data)
 				changed[at] ^= 0x10

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/mod/sumdb/tlog"
@@ -41,7 +42,8 @@ type recordLog struct {
 	mark    vfs.File // the sequencer's alone, as the next two
 	marked  mark
 	markBuf [markSize]byte
-	loaded  chan struct{} // closed once what the files hold was read
+	loaded  chan struct{} // closed once what the files hold was read, or could not be
+	read    atomic.Bool   // it was
 
 	spares spares
 

@@ -39,7 +39,7 @@ func (l *recordLog) retire(path string) error {
 	case <-l.s.seq.dead:
 		return errors.New("the store has failed")
 	}
-	if l.list == nil { // what it holds could not be read: it stays where it is
+	if !l.read.Load() { // what it holds could not be read: it stays where it is
 		return nil
 	}
 	return l.keep(path)

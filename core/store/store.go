@@ -106,9 +106,8 @@ func Open(set Settings) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	if err = s.guarded(func() error { return s.load() }); err != nil {
-		s.records.list = nil
-	}
+	err = s.guarded(s.load)
+	s.records.read.Store(err == nil)
 	close(s.records.loaded)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.guarded(s.db.Close))
