@@ -168,8 +168,9 @@ func (l *recordLog) cut() (*residue, error) {
 			return nil, err
 		}
 		if found && h.Commit > m.Released {
-			return nil, fmt.Errorf("%s is that of an earlier time than %s: put the directory back from where it was saved; if the "+
-				"server was stopped in good order, the first file can be removed", filepath.Join(l.dir, markName), l.s.head.path)
+			return nil, fmt.Errorf("%s is that of an earlier time than %s: put the directory back from where it was saved; if "+
+				"the server was stopped in good order, the first file can be removed", filepath.Join(l.dir, markName),
+				l.s.head.path)
 		}
 	}
 	if _, err := l.fs.Stat(l.ahead()); errors.Is(err, fs.ErrNotExist) {

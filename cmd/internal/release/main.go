@@ -109,8 +109,10 @@ func buildOne(ctx context.Context, root, out, system string, from commit) ([]str
 	defer os.RemoveAll(tmp)
 	binary := filepath.Join(tmp, "yett")
 	env := append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0")
-	// grpcnotrace: gRPC's own pages of recent requests, which nothing of ours serves, are 120 KB
-	if _, err := output(ctx, env, "go", "build", "-C", root, "-trimpath", "-buildvcs=true", "-tags=grpcnotrace",
+	// grpcnotrace: gRPC's own pages of recent requests, which nothing of ours serves, are 120 KB. nethttpomithttp2: HTTP/2
+	// of net/http, which nothing of ours asks for (gRPC has its own), is 550 KB.
+	if _, err := output(ctx, env, "go", "build", "-C", root, "-trimpath", "-buildvcs=true",
+		"-tags=grpcnotrace,nethttpomithttp2",
 		"-ldflags=-s -w -buildid=", "-o", binary, "./cmd/yett"); err != nil {
 		return nil, err
 	}
