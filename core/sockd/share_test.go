@@ -62,12 +62,12 @@ func TestMessagesOfOneKeyKeepNobodyOut(t *testing.T) {
 	r := newRig(t, func(_ *rig, set *Settings) { set.Limits.InFlight = 16 })
 	greedy, other := r.as(r.key("greedy", "authorize").Value), r.as(r.key("other", "authorize").Value)
 	greedy.write(strings.Repeat(`{"type":"hold","n":1}`+"\n", 20))
+	var runs []hold
+	for range 12 { // all that one key may have while no other asks
+		runs = append(runs, r.holds(1)["1"])
+	}
 	for range 3 {
 		other.ask(`{"type":"echo"}`)
-	}
-	var runs []hold
-	for range 12 {
-		runs = append(runs, r.holds(1)["1"])
 	}
 	if got := other.ask(`{"type":"govern","agent_id":"a","tool_id":"permit"}`); !strings.Contains(got, `"PERMIT"`) {
 		t.Errorf("of another key: %s", got)
