@@ -23,8 +23,9 @@ type List struct {
 	size  int64 // of the lines that count
 }
 
-// OpenList reads the list of a directory, and makes both when they are not there. A last line that was cut is what a
-// power cut leaves while it is written: it does not count, and the next line is written over it.
+// OpenList reads the list of a directory, and makes both when they are not there. A last line that was cut, or whose
+// first block was never written, is what a power cut leaves: it does not count, and is cut off. If it was whole once,
+// commits are missing, and who reads the log says so.
 func OpenList(fs FS, dir string, store Store) (*List, error) {
 	l := &List{fs: fs, dir: dir, store: store}
 	if err := fs.MkdirAll(dir); err != nil {
@@ -37,11 +38,18 @@ func OpenList(fs FS, dir string, store Store) (*List, error) {
 	whole := data[:strings.LastIndexByte(data, '\n')+1]
 	n := 0
 	for line := range strings.Lines(whole) {
-		if n++; l.line(strings.TrimSuffix(line, "\n")) != nil {
-			return nil, damaged(filepath.Join(dir, ListName), "line %d: %v", n, l.line(strings.TrimSuffix(line, "\n")))
+		n++
+		if l.size+int64(len(line)) == int64(len(whole)) && line[0] == 0 {
+			break // the last one, and the block in which it begins was never written
 		}
+		if err := l.line(strings.TrimSuffix(line, "\n")); err != nil {
+			return nil, damaged(filepath.Join(dir, ListName), "line %d: %v", n, err)
+		}
+		l.size += int64(len(line))
 	}
-	l.size = int64(len(whole))
+	if l.size < int64(len(data)) {
+		return l, replace(fs, dir, filepath.Join(dir, ListName), []byte(data[:l.size]))
+	}
 	return l, nil
 }
 

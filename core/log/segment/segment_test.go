@@ -375,6 +375,15 @@ func TestListThatWasCut(t *testing.T) {
 	if rs, err := readers(dir); err != nil || len(rs) != 1 {
 		t.Errorf("%d segments: %v", len(rs), err)
 	}
+	hole := slices.Clone(data) // the line lies in two blocks, and only the second one was written
+	last := bytes.LastIndexByte(hole[:len(hole)-1], '\n') + 1
+	clear(hole[last : last+30])
+	if err := os.WriteFile(path, hole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rs, err := readers(dir); err != nil || len(rs) != 1 {
+		t.Errorf("with a hole: %d segments: %v", len(rs), err)
+	}
 	l, err := segment.OpenList(disk{}, dir, own)
 	if err != nil {
 		t.Fatal(err)
