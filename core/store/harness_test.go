@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"sync"
 	"testing"
@@ -68,6 +69,48 @@ func (c *cuttable) CrashClone(cfg vfs.CrashCloneCfg) *vfs.MemFS {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.MemFS.CrashClone(cfg)
+}
+
+// ended gives what the end of the process would leave: all that was written, and nothing that was removed. That is not
+// what a power cut of which nothing is lost would leave: a name that was removed is there again until its directory is
+// synced.
+func (c *cuttable) ended() *vfs.MemFS {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		to := vfs.NewCrashableMem()
+		_, err := vfs.Clone(c.MemFS, to, "data", "data", vfs.CloneSync)
+		if err == nil {
+			err = (&cuttable{MemFS: to}).syncDirs("")
+		}
+		if err == nil {
+			return to
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // else a file has gone meanwhile
+			panic(err)
+		}
+	}
+}
+
+// syncDirs makes what was created, renamed and removed so far outlive a power cut.
+func (c *cuttable) syncDirs(dir string) error {
+	names, err := c.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		st, err := c.Stat(c.PathJoin(dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && st.IsDir() {
+			err = c.syncDirs(c.PathJoin(dir, name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return syncDir(c.MemFS, dir)
 }
 
 // looker is called in front of every change of a disk, until it is over, never twice at a time.

@@ -274,7 +274,8 @@ var lateCases = map[string]lateCase{
 	"RevokeGrant": {taking, func(l *laterRig) (Command, func() bool, Command) {
 		g := l.granted("agent", 0)
 		return &RevokeGrant{ID: g.ID, By: system}, func() bool {
-			return g.Revocation() != nil
+			is := l.s.grants.byID[g.ID]
+			return is == nil || is.Revocation() != nil
 		}, &RevokeGrant{ID: g.ID, By: system}
 	}},
 	"KillSwitch": {taking, func(l *laterRig) (Command, func() bool, Command) {
@@ -320,6 +321,7 @@ var lateCases = map[string]lateCase{
 		}, &MoveCursor{Name: "siem", To: 1}
 	}},
 	"Trim":          {class: taking},
+	"takeAgain":     {class: taking},
 	"KeepClock":     {class: noting},
 	"TouchSession":  {class: noting},
 	"SignInRefused": {class: noting},

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/yett-dev/yett/core/log/segment"
 )
 
 // layoutVersion is refused when it is not ours: an older binary must not write to a newer store.
@@ -49,12 +51,47 @@ func (s *Store) known(db string) error {
 		return nil
 	}
 	// Pebble would make a new database here, and a store without its rows
-	_, err = s.set.FS.Stat(s.head.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	left, err := s.leftOf(true)
+	switch {
+	case err != nil:
+		return err
+	case left != "":
+		return fmt.Errorf("there is no whole database in %s, and %s is there: files are missing; put the directory back "+
+			"from where it was saved", db, left)
+	case s.set.NewID() == "":
+		return errNoStore
 	}
-	return errors.Join(err, fmt.Errorf("there is a log and no whole database: files in %s are missing; put the "+
-		"directory back from where it was saved", db))
+	return nil
+}
+
+var errNoStore = errors.New("there is no store yet, and a command that only reads makes none")
+
+// leftOf names a file that says that a store was here; "" where there is none. What a first start has left that was
+// broken off says nothing: it makes no table, and writes to no log, before there is a database that names its options.
+// Once that is open its logs were read, and what of them is whole has told all it can.
+func (s *Store) leftOf(logs bool) (path string, err error) {
+	log := &s.records
+	for _, dir := range []string{log.dir, log.wals(), filepath.Join(s.set.Dir, "db"), log.ahead()} {
+		names, err := s.set.FS.List(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			switch ext := filepath.Ext(name); {
+			case name == headName && dir == log.dir, ext == ".seg", ext == ".sst", ext == ".blob":
+				return path, nil
+			case name == segment.ListName, ext == ".log" && (logs || dir == log.wals()):
+				if st, err := s.set.FS.Stat(path); err != nil || st.Size() > 0 {
+					return path, err
+				}
+			}
+		}
+	}
+	return "", nil
 }
 
 func (s *Store) foreign(layout string) error {

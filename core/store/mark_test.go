@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -39,20 +38,32 @@ func TestRefusedAndEnded(t *testing.T) {
 			if err := <-done; err == nil {
 				t.Fatal("it was not refused")
 			}
-			if cmd.class() == giving {
+			if cmd.class() != noting {
 				l.disk.oneMore() // it lands, and what would take it back waits
 				<-l.disk.begun
 			} else {
 				l.disk.goOn()
 				for l.s.Healthy() != nil {
 				}
+				l.must(&Note{Type: "tick", By: system}) // nothing is being written: a copy takes its time
 			}
-			ended := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+			ended := base.ended()
 			l.disk.goOn()
 			for l.s.Healthy() != nil {
 			}
 			l.startOn(ended)
 			switch {
+			case c.class == taking:
+				if !check() {
+					t.Error("what was taken away is there again")
+				}
+				if err := consistent(l.s); err != nil {
+					t.Error(err)
+				}
+				if _, err := l.fs.Stat("data/log/residue"); err == nil {
+					t.Error("log/residue is there, and all of it was done again")
+				}
+				return
 			case name == "CreateKey" || name == "RollKey":
 				if k := l.s.Key("first"); k != nil {
 					t.Errorf("the key that nobody was given is there: %+v", k)
@@ -107,7 +118,7 @@ func TestKillsAndRevokesOutliveTheProcess(t *testing.T) {
 	all.Wait()
 	l.disk.oneMore()
 	<-l.disk.begun
-	ended := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	ended := base.ended()
 	l.disk.goOn()
 	for l.s.Healthy() != nil {
 	}
@@ -139,7 +150,7 @@ func TestTheEndIsMissed(t *testing.T) {
 	r := &rig{t: t, fs: base, clock: newClock()}
 	r.open()
 	r.must(&Note{Type: "one", By: system})
-	before := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+	before := base.ended()
 	r.must(&Note{Type: "two", By: system})
 	mark := read(t, base, "data/log/mark")
 	r.close()
@@ -167,14 +178,13 @@ func TestProcessEndsAtEveryOperation(t *testing.T) {
 		}
 		base := newCuttable()
 		j := newJournal()
-		rng := rand.New(rand.NewPCG(1, 9))
 		ops, failure := 0, error(nil)
 		l := &looker{look: func(errorfs.Op) {
 			if ops++; failure != nil {
 				return
 			}
 			known := j.copy()
-			clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
+			clone := base.ended()
 			if _, err := afterCut(clone, known, thisBoot); err != nil {
 				failure = fmt.Errorf("the process ends at operation %d, %d answers before it: %w", ops, len(known.ids), err)
 			}

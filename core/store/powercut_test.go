@@ -315,6 +315,9 @@ func powerCuts(wrap func(vfs.FS) vfs.FS, percent, clients, rounds int) (cuts []c
 			return
 		}
 		known := j.copy()
+		if ops%7 == 0 { // whenever the file system likes
+			failure = base.syncDirs("data")
+		}
 		clone := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
 		c, err := afterCut(clone, known, anotherBoot)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"sort"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/mod/sumdb/tlog"
@@ -39,11 +38,14 @@ type recordLog struct {
 	wakes  []chan<- struct{}
 	old    []oldWAL // that Pebble needs no more
 
+	whole   bool     // all that the files hold was read, and fits
+	retired []string // what Pebble needed no more before
+	shown   uint64   // the first record that retention has left: see kept
+
 	mark    vfs.File // the sequencer's alone, as the next two
 	marked  mark
 	markBuf [markSize]byte
-	loaded  chan struct{} // closed once what the files hold was read, or could not be
-	read    atomic.Bool   // it was
+	room    chan struct{} // a token when something was sealed: see waitForRoom
 
 	spares spares
 
@@ -66,6 +68,33 @@ func (l *recordLog) add(commits []*log.Commit, edge *log.Tree) {
 	l.edge.Set(edge)
 	if l.bytes >= l.s.set.SealBytes || l.spares.wanted(l.bytes) {
 		l.nudge()
+	}
+}
+
+// mostYoung is how many times SealBytes may wait in memory to be sealed.
+const mostYoung = 4
+
+// waitForRoom holds up the sequencer, and so the stall limit, while a disk that takes commits does not take segments.
+func (l *recordLog) waitForRoom() {
+	for l.over() {
+		select {
+		case <-l.room:
+		case <-l.s.seq.dead:
+			return
+		}
+	}
+}
+
+func (l *recordLog) over() bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.bytes >= mostYoung*l.s.set.SealBytes
+}
+
+func (l *recordLog) hasRoom() {
+	select {
+	case l.room <- struct{}{}:
+	default:
 	}
 }
 

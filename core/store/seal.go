@@ -29,20 +29,35 @@ type oldWAL struct {
 const archived = "archive"
 
 // retire takes a file that Pebble needs no more. A write-ahead log still holds records: it is moved aside, and goes
-// once they are sealed. Everything else is deleted.
+// once they are sealed. Everything else is deleted. Until the store was seen to be whole nothing is touched: what
+// Pebble takes for old in a damaged directory may be what a person repairs it with. Pebble finds it again at the next
+// start.
 func (l *recordLog) retire(path string) error {
+	l.mu.Lock()
+	if !l.whole {
+		l.retired = append(l.retired, path)
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
 	if filepath.Ext(path) != ".log" {
 		return l.fs.Remove(path)
 	}
-	select {
-	case <-l.loaded:
-	case <-l.s.seq.dead:
-		return errors.New("the store has failed")
-	}
-	if !l.read.Load() { // what it holds could not be read: it stays where it is
-		return nil
-	}
 	return l.keep(path)
+}
+
+// takeRetired deals with what Pebble needed no more while the store was read, and is whole.
+func (l *recordLog) takeRetired() error {
+	l.mu.Lock()
+	paths := l.retired
+	l.retired, l.whole = nil, true
+	l.mu.Unlock()
+	for _, path := range paths {
+		if err := l.retire(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // keep moves a write-ahead log to where the sealer finds it. It is there before it has gone from where it was.
@@ -128,6 +143,14 @@ func (l *recordLog) load() error {
 	return nil
 }
 
+// sealedTo is the newest commit that is sealed.
+func (l *recordLog) sealedTo() uint64 {
+	if n := len(l.sealed); n > 0 {
+		return l.sealed[n-1].LastCommit
+	}
+	return 0
+}
+
 // replay takes the commits of one write-ahead log. Where its end is not whole nothing behind that was ever on disk:
 // Pebble, which has read it before, decides whether that may be.
 func (l *recordLog) replay(one wal.LogicalLog, edge *log.Tree) error {
@@ -140,7 +163,9 @@ func (l *recordLog) replay(one wal.LogicalLog, edge *log.Tree) error {
 		case c.Number <= l.last:
 			return nil // sealed, or in a copy of this file
 		case c.Number != l.last+1:
-			return fmt.Errorf("commits %d to %d are missing in front of commit %d", l.last+1, c.Number-1, c.Number)
+			return fmt.Errorf("commits %d to %d are missing in front of commit %d: no write-ahead log has them, and %s names "+
+				"segments up to commit %d; put the directory back from where it was saved", l.last+1, c.Number-1, c.Number,
+				filepath.Join(l.dir, segment.ListName), l.sealedTo())
 		}
 		if err := c.AddTo(edge); err != nil {
 			return err
@@ -190,9 +215,7 @@ func (l *recordLog) seal() error {
 		return err
 	}
 	if l.spares.wanted(bytes) {
-		if err := l.spares.fill(); err != nil {
-			return err
-		}
+		l.spares.fill(l.s.set.Log)
 	}
 	return l.dropSegments()
 }
@@ -205,6 +228,7 @@ func (l *recordLog) sealAll(young []*log.Commit) error {
 	if err := l.list.Sealed(info); err != nil {
 		return err
 	}
+	defer l.hasRoom()
 	r, err := segment.Open(files{l.fs}, l.dir, l.own, info)
 	if err != nil {
 		return err
@@ -223,10 +247,7 @@ func (l *recordLog) sealAll(young []*log.Commit) error {
 // dropWALs removes write-ahead logs whose records are all sealed.
 func (l *recordLog) dropWALs() error {
 	l.mu.Lock()
-	through := uint64(0)
-	if n := len(l.sealed); n > 0 {
-		through = l.sealed[n-1].LastCommit
-	}
+	through := l.sealedTo()
 	var gone []oldWAL
 	for len(l.old) > 0 && l.old[0].through <= through {
 		gone = append(gone, l.old[0])
@@ -248,9 +269,24 @@ func (l *recordLog) dropWALs() error {
 	return nil
 }
 
+// kept is the first record that retention has left, as far as answers have left: what was refused and landed may be cut
+// off by the next start.
+func (l *recordLog) kept() uint64 {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.shown
+}
+
+// show lets segments go that a trim has left nothing of.
+func (l *recordLog) show(kept uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shown = kept
+}
+
 // dropSegments removes the segments whose records retention has all removed.
 func (l *recordLog) dropSegments() error {
-	kept := l.s.First()
+	kept := l.kept()
 	for {
 		infos := l.list.Infos()
 		if len(infos) < 2 || infos[0].NextSeq > kept {

@@ -205,6 +205,9 @@ func (q *sequencer) run(tx *tx) {
 		fn(refused)
 		tx.onSync[i] = nil
 	}
+	if !refused {
+		q.s.records.show(q.s.First())
+	}
 	q.release(batch, refused, tx.now)
 	if !refused && tx.commit != nil && tx.commit.Count > 0 {
 		q.s.records.tell()

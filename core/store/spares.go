@@ -17,6 +17,7 @@ import (
 // old log has left behind the end of a new one is no part of it: every piece of a log has the log's number.
 type spares struct {
 	fs   vfs.FS
+	raw  vfs.FS // whose errors end nothing
 	dir  string // where write-ahead logs are: a spare is renamed to be one
 	size int    // bytes of records that go with a write-ahead log
 
@@ -33,7 +34,7 @@ const (
 	fillPiece   = 256 << 10
 )
 
-// find takes what an earlier process has left.
+// find takes what an earlier process has left. Where the disk is nearly full it makes room instead.
 func (s *spares) find() error {
 	names, err := s.fs.List(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +45,7 @@ func (s *spares) find() error {
 	}
 	for _, name := range names {
 		switch path := filepath.Join(s.dir, name); {
-		case strings.HasPrefix(name, spareName) && len(s.paths) < mostSpares:
+		case strings.HasPrefix(name, spareName) && len(s.paths) < mostSpares && s.roomy():
 			s.made = max(s.made, numberOf(name)+1)
 			s.paths = append(s.paths, path)
 		case strings.HasPrefix(name, spareName), name == fillingName:
@@ -54,6 +55,12 @@ func (s *spares) find() error {
 		}
 	}
 	return nil
+}
+
+// roomy reports whether the disk has room for more than spares. One that does not say has.
+func (s *spares) roomy() bool {
+	use, err := s.fs.GetDiskUsage(s.dir)
+	return err != nil || use.AvailBytes > uint64(16*s.size)
 }
 
 func numberOf(name string) (n int) {
@@ -117,13 +124,24 @@ func (s *spares) wanted(bytes int) bool {
 	return !s.full && len(s.paths) == 0 && bytes >= s.size/8
 }
 
-// fill makes a first spare, of zeros.
-func (s *spares) fill() error {
+// fill makes a first spare, of zeros. The store needs none: where there is no room for it, or the disk takes it in no
+// other way, there is none.
+func (s *spares) fill(say func(format string, args ...any)) {
 	s.mu.Lock()
 	s.full = true
 	s.mu.Unlock()
+	if !s.roomy() {
+		return
+	}
 	filling := filepath.Join(s.dir, fillingName)
-	f, err := s.fs.Create(filling, vfs.WriteCategoryUnspecified)
+	if err := s.make(filling); err != nil {
+		say("store: %s could not be made, and write-ahead logs grow as they are written: %v", filling,
+			errors.Join(err, s.raw.Remove(filling)))
+	}
+}
+
+func (s *spares) make(filling string) error {
+	f, err := s.raw.Create(filling, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
@@ -137,9 +155,9 @@ func (s *spares) fill() error {
 	}
 	to, ok := s.next(0)
 	if !ok {
-		return s.fs.Remove(filling)
+		return s.raw.Remove(filling)
 	}
-	if err := s.fs.Rename(filling, to); err != nil {
+	if err := s.raw.Rename(filling, to); err != nil {
 		return err
 	}
 	s.add(to)

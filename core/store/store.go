@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -59,7 +58,9 @@ type Store struct {
 
 	callNames sync.Pool // of hash.Hash, for CallDigest
 
-	opened atomic.Bool // before, a failure is Open's answer
+	opened  atomic.Bool // before, a failure is Open's answer
+	closing sync.Once
+	closed  error // what Close gave
 }
 
 // Open opens or creates the store in set.Dir and brings back all live state. One process at a time: a second one is
@@ -82,19 +83,18 @@ func Open(set Settings) (*Store, error) {
 	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.seq = newSequencer(s)
-	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.records.spares.take}
+	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.spare}
 	s.gate.changed.L = &s.gate.mu
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
-		done: make(chan struct{}), loaded: make(chan struct{})}
-	s.records.spares = spares{fs: fs, dir: s.records.ahead(), size: set.SealBytes}
+		done: make(chan struct{}), room: make(chan struct{}, 1)}
+	s.records.spares = spares{fs: fs, raw: set.FS, dir: s.records.ahead(), size: set.SealBytes}
 	s.head = headFile{fs: set.FS, path: filepath.Join(s.records.dir, headName), secret: set.Secret}
 	db := filepath.Join(set.Dir, "db")
-	var rest *residue
 	err := s.guarded(func() (err error) {
 		if err = s.known(db); err != nil {
 			return err
 		}
-		if rest, err = s.records.cut(); err != nil {
+		if err = s.records.cut(); err != nil {
 			return err
 		}
 		if err = s.records.spares.find(); err != nil {
@@ -106,9 +106,9 @@ func Open(set Settings) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
-	err = s.guarded(s.load)
-	s.records.read.Store(err == nil)
-	close(s.records.loaded)
+	if err = s.guarded(s.load); err == nil {
+		err = s.guarded(s.records.takeRetired)
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.guarded(s.db.Close))
 	}
@@ -118,26 +118,19 @@ func Open(set Settings) (*Store, error) {
 	}
 	s.records.start()
 	s.seq.start()
-	if err := s.redo(rest); err != nil {
+	if err := s.redo(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.Close())
 	}
 	return s, nil
 }
 
-// redo does again what was cut off and takes something away, before anybody is answered.
-func (s *Store) redo(r *residue) error {
-	cmds, err := r.again()
-	if err != nil {
-		return err
+// spare gives a file to write the next write-ahead log over. The first log of a process is a new one: what only looks
+// at the store, or writes little, leaves none of a spare's size behind.
+func (s *Store) spare() (path string, ok bool) {
+	if !s.opened.Load() {
+		return "", false
 	}
-	for _, cmd := range cmds {
-		var refused *sdk.Error
-		if err := s.Commit(context.Background(), cmd); err != nil && (!errors.As(err, &refused) ||
-			refused.Code == sdk.CodeAuditUnavailable) {
-			return err
-		} // else it is so already, or what it is about was cut off with it
-	}
-	return nil
+	return s.records.spares.take()
 }
 
 // guarded runs what calls Pebble outside of a commit. When the store fails meanwhile, fn stays where it is for ever and
@@ -194,8 +187,12 @@ func (s *Store) identify() error {
 		return err
 	}
 	if !found {
+		if left, err := s.leftOf(false); err != nil || left != "" {
+			return errors.Join(err, fmt.Errorf("the database in %s names no store, and %s is there: a part of the "+
+				"directory is missing; put it back from where it was saved", filepath.Join(s.set.Dir, "db"), left))
+		}
 		if s.id = s.set.NewID(); s.id == "" {
-			return errors.New("there is no store yet, and a command that only reads makes none")
+			return errNoStore
 		}
 		b := s.db.NewBatch()
 		defer b.Close()
@@ -242,8 +239,14 @@ func (s *Store) scan(prefix byte, fn func(key, value []byte) error) error {
 // ID identifies the store in every record.
 func (s *Store) ID() string { return s.id }
 
-// Close waits for what is being written and closes the database. Commit must not be called any more.
+// Close waits for what is being written and closes the database. Commit must not be called any more. Calling it once
+// more changes nothing, and gives what the first call gave.
 func (s *Store) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Store) close() error {
 	err := s.guarded(func() error {
 		s.seq.close()
 		var err error
@@ -316,9 +319,14 @@ func (s *Store) loadRecords() error {
 	if err != nil {
 		return err
 	}
-	if found && (m.Store != s.id || m.Released > s.records.last) {
-		return fmt.Errorf("the log ends with commit %d of store %s, and answers up to commit %d of store %s have left since "+
-			"the machine was started: its end is missing", s.records.last, s.id, m.Released, m.Store)
+	switch path := filepath.Join(s.records.dir, markName); {
+	case found && m.Store != s.id:
+		return fmt.Errorf("%s is that of store %s, this is store %s: put the directory back from where it was saved", path,
+			m.Store, s.id)
+	case found && m.Released > s.records.last:
+		return fmt.Errorf("the log ends with commit %d, and %s says that answers up to commit %d have left since the "+
+			"machine was started: its end is missing; put the directory back from where it was saved", s.records.last, path,
+			m.Released)
 	}
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last

@@ -3,7 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"fmt"
+	"path/filepath"
 
+	"github.com/yett-dev/yett/core/log/segment"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -58,11 +60,23 @@ func (c *Trim) record(tx *tx) {
 // loadKept finds the first record that is there.
 func (s *Store) loadKept() error {
 	kept, err := s.number("kept")
-	s.kept.Store(max(kept, 1))
-	if size := s.seq.tree.Size(); err == nil && kept > size {
-		err = fmt.Errorf("retention has left record %d, and the log ends with record %d", kept, size)
+	kept = max(kept, 1)
+	s.kept.Store(kept)
+	s.records.shown = kept
+	size, first := s.seq.tree.Size(), uint64(1)
+	if sealed, _ := s.records.now(); len(sealed) > 0 {
+		first = sealed[0].FirstSeq
 	}
-	return err
+	switch {
+	case err != nil:
+		return err
+	case kept > max(size, 1):
+		return fmt.Errorf("retention has left record %d, and the log ends with record %d", kept, size)
+	case first > kept:
+		return fmt.Errorf("records %d to %d are missing: retention has left them, and %s names no file of theirs; put the "+
+			"directory back from where it was saved", kept, first-1, filepath.Join(s.records.dir, segment.ListName))
+	}
+	return nil
 }
 
 // First is the seq of the first record that is still there; 1 while retention has removed none.

@@ -118,6 +118,7 @@ func (tx *tx) write() error {
 	tx.s.gate.give(tx.commit.Number)
 	tx.q.enter()
 	defer tx.q.leave()
+	tx.s.records.waitForRoom()
 	if tx.s.set.Delay != nil {
 		tx.s.set.Delay()
 	}

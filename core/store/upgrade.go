@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -154,6 +155,10 @@ func (u *upgrade) run() error {
 			layoutVersion)
 	}
 	dir := dirOf(u.set.Dir)
+	if _, err := u.fs.Stat(filepath.Join(dir, headName)); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is that of a store of layout %s, and the database is of layout %s: put the "+
+			"directory back from where it was saved", filepath.Join(dir, headName), layoutVersion, layoutOfRows))
+	}
 	for _, left := range []string{dir, dir + ".new"} { // of an upgrade that was broken off
 		if err := u.fs.RemoveAll(left); err != nil {
 			return err

@@ -47,23 +47,52 @@ func OpenList(fs FS, dir string, store Store) (*List, error) {
 		}
 		l.size += int64(len(line))
 	}
-	if l.size < int64(len(data)) {
-		return l, replace(fs, dir, filepath.Join(dir, ListName), []byte(data[:l.size]))
+	return l, l.rewrite()
+}
+
+// rewrite makes the list anew, of what there is. What was read may be in the machine's memory only: a process that was
+// killed between a line and its sync leaves that. From here on it is on disk.
+func (l *List) rewrite() error {
+	var all []byte
+	for i := range l.infos {
+		all = l.appendLine(all, sealedLine(&l.infos[i]))
 	}
-	return l, nil
+	l.size = int64(len(all))
+	return replace(l.fs, l.dir, filepath.Join(l.dir, ListName), all)
+}
+
+func sealedLine(i *Info) string {
+	return fmt.Sprintf("sealed %d %d %d %d %d %d %x", i.FirstCommit, i.LastCommit, i.FirstSeq, i.NextSeq, i.Bytes, i.Raw,
+		i.Digest)
+}
+
+func (l *List) appendLine(to []byte, text string) []byte {
+	return fmt.Appendf(to, "%s %08x\n", text, l.store.Salt.Sum([]byte(text)))
 }
 
 func (l *List) read() (string, error) {
 	path := filepath.Join(l.dir, ListName)
 	f, err := l.fs.Open(path)
 	if errors.Is(err, iofs.ErrNotExist) {
-		return "", replace(l.fs, l.dir, path, nil)
+		return "", l.mayBegin(path)
 	}
 	if err != nil {
 		return "", err
 	}
 	data, err := io.ReadAll(f)
 	return string(data), errors.Join(err, f.Close())
+}
+
+// mayBegin refuses to make a first list where segments are: theirs is missing.
+func (l *List) mayBegin(path string) error {
+	names, err := l.fs.List(l.dir)
+	for _, name := range names {
+		if strings.HasSuffix(name, ".seg") {
+			return fmt.Errorf("%s is missing, and %s is there: put the directory back from where it was saved", path,
+				filepath.Join(l.dir, name))
+		}
+	}
+	return err
 }
 
 // Sweep removes what a crash has left: files that are not whole, segments that the list does not name, and those that
@@ -129,8 +158,7 @@ func (l *List) Infos() []Info { return l.infos }
 
 // Sealed adds a segment that is there and synced.
 func (l *List) Sealed(i Info) error {
-	err := l.append(fmt.Sprintf("sealed %d %d %d %d %d %d %x", i.FirstCommit, i.LastCommit, i.FirstSeq, i.NextSeq, i.Bytes,
-		i.Raw, i.Digest))
+	err := l.append(sealedLine(&i))
 	if err == nil {
 		l.infos = append(l.infos, i)
 	}
@@ -159,7 +187,7 @@ func (l *List) append(text string) error {
 	if err != nil {
 		return err
 	}
-	n, err := f.WriteAt(fmt.Appendf(nil, "%s %08x\n", text, l.store.Salt.Sum([]byte(text))), l.size)
+	n, err := f.WriteAt(l.appendLine(nil, text), l.size)
 	if err == nil {
 		err = f.Sync()
 	}
