@@ -14,6 +14,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,8 +30,9 @@ import (
 
 // Exporter writes the audit log.
 type Exporter interface {
-	// Export writes the whole log as of now with a header that signs exactly it.
-	Export(w io.Writer, signer *log.Signer) error
+	// Export writes the records of a range as of now with a header that signs exactly them. When it refuses the range
+	// with an *sdk.Error it has written nothing.
+	Export(w io.Writer, signer *log.Signer, r log.Range) error
 	// Prove makes a proof that a record is in the log as of now.
 	Prove(seq uint64, signer *log.Signer) ([]byte, error)
 }
@@ -154,12 +156,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /audit/key", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})
-	mux.HandleFunc("GET /audit/export", func(w http.ResponseWriter, r *http.Request) {
-		if err := s.set.Export.Export(w, s.set.Signer); err != nil {
-			s.set.Log("admin: %v", err)
-			panic(http.ErrAbortHandler) // the client must not take a cut export for a whole one
-		}
-	})
+	mux.HandleFunc("GET /audit/export", s.export)
 	mux.HandleFunc("GET /audit/proof/{seq}", func(w http.ResponseWriter, r *http.Request) {
 		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
 		if err != nil {
@@ -190,6 +187,44 @@ func writeKeys(w io.Writer, keys []*store.Key) error {
 		return second(io.WriteString(w, "[]\n"))
 	}
 	return errors.Join(second(out.WriteString("]\n")), out.Flush())
+}
+
+// export answers GET /audit/export?from=SEQ&to=SEQ, both optional.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) {
+	asked, err := readRange(r.URL.RawQuery)
+	if err != nil {
+		answer(w, nil, err)
+		return
+	}
+	err = s.set.Export.Export(w, s.set.Signer, asked)
+	var refused *sdk.Error
+	switch {
+	case errors.As(err, &refused):
+		answer(w, nil, err)
+	case err != nil:
+		s.set.Log("admin: %v", err)
+		panic(http.ErrAbortHandler) // the client must not take a cut export for a whole one
+	}
+}
+
+func readRange(query string) (r log.Range, err error) {
+	all, err := url.ParseQuery(query)
+	if err != nil {
+		return r, sdk.Errf(sdk.CodeInvalidField, "expected from=SEQ and to=SEQ, got %.80q", query)
+	}
+	for name, values := range all {
+		n, err := strconv.ParseUint(values[0], 10, 62)
+		if err != nil || n == 0 || len(values) > 1 || name != "from" && name != "to" {
+			return r, sdk.FieldErrf(sdk.CodeInvalidField, name, "expected from=SEQ and to=SEQ, each the number of one record, "+
+				"got %.80q", query)
+		}
+		if name == "from" {
+			r.From = n
+		} else {
+			r.To = n
+		}
+	}
+	return r, nil
 }
 
 func second(_ int, err error) error { return err }

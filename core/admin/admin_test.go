@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // Another server could read each of these paths as a different one: none of them is served, tidied or redirected.
@@ -58,6 +61,64 @@ func TestPathsThatAreNotExactAreNotServed(t *testing.T) {
 	if code, body := ask("POST", "/keys/a%2f..%2fb/revoke"); code != http.StatusNotFound ||
 		!strings.Contains(body, `"code":"not_found"`) {
 		t.Errorf("an encoded slash in an id: %d %s", code, body)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// exporter has records 5 to 9, and breaks while it writes if it is asked for record 7 alone.
+type exporter struct{ Exporter }
+
+func (exporter) Export(w io.Writer, _ *log.Signer, r log.Range) error {
+	if r.From != 0 && r.From < 5 {
+		return sdk.FieldErrf(sdk.CodeNotFound, "from", "the first record that is there is 5")
+	}
+	fmt.Fprintf(w, "%d to %d", r.From, r.To)
+	if r == (log.Range{From: 7, To: 7}) {
+		return errors.New("the disk is gone")
+	}
+	return nil
+}
+
+func TestExportOfARange(t *testing.T) {
+	data := t.TempDir()
+	s, err := Listen(data, Settings{Export: exporter{}, OwnProc: func() error { return nil }, Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	c, err := Dial(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for query, want := range map[string]string{"": "0 to 0", "?": "0 to 0", "?from=5": "5 to 0",
+		"?to=9&from=6": "6 to 9"} {
+		var out strings.Builder
+		if err := c.Stream(context.Background(), "/audit/export"+query, &out); err != nil || out.String() != want {
+			t.Errorf("%s: %v, %q, want %q", query, err, out.String(), want)
+		}
+	}
+	for query, want := range map[string]string{
+		"?from=0": "each the number of one record", "?from=-1": "number of one record", "?from=x": "number of one record",
+		"?from=1&from=2": "number of one record", "?upto=3": "number of one record", "?from=9223372036854775808": "number of",
+		"?from=1;to=2": "expected from=SEQ and to=SEQ", "?from=4": "the first record that is there is 5",
+	} {
+		var out strings.Builder
+		err := c.Stream(context.Background(), "/audit/export"+query, &out)
+		var refused *sdk.Error
+		if !errors.As(err, &refused) || !strings.Contains(refused.Msg, want) || out.Len() > 0 {
+			t.Errorf("%s: %v, %q, want %q", query, err, out.String(), want)
+		}
+	}
+	var out strings.Builder
+	if err := c.Stream(context.Background(), "/audit/export?from=7&to=7", &out); err == nil {
+		t.Errorf("an export that broke passes for a whole one: %q", out.String())
 	}
 	if err := s.Close(context.Background()); err != nil {
 		t.Error(err)

@@ -25,6 +25,9 @@ const maxNamed = 1 << 19
 // few bytes are enough.
 const namedBytes = 3
 
+// Range is the records that somebody asks for. Zero is open: the first that is there, the newest.
+type Range struct{ From, To uint64 }
+
 // Header is line 1 of an export: what the records are, and a checkpoint of the log that ends with them.
 type Header struct {
 	Format    string   `json:"format"`

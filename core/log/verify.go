@@ -16,27 +16,6 @@ import (
 // maxLine bounds one line of an export, in bytes.
 const maxLine = 4 << 20
 
-// Fault is the error of a log that was changed or cut. Every other error of a verifier says that it could not look.
-type Fault struct {
-	Seq  uint64 // the first record that is wrong or missing; 0: it is the header
-	Last uint64 // the last record that may be the first wrong one, when only a range is known; else 0
-	Why  string
-}
-
-func (f *Fault) Error() string {
-	switch {
-	case f.Seq == 0:
-		return "the header: " + f.Why
-	case f.Last > f.Seq:
-		return fmt.Sprintf("one of the records %d to %d: %s", f.Seq, f.Last, f.Why)
-	}
-	return fmt.Sprintf("record %d: %s", f.Seq, f.Why)
-}
-
-func fault(seq uint64, format string, args ...any) *Fault {
-	return &Fault{Seq: seq, Why: fmt.Sprintf(format, args...)}
-}
-
 // Earlier is a checkpoint that was kept outside.
 type Earlier struct {
 	From string // where it was read, for messages
@@ -48,6 +27,12 @@ type VerifyOptions struct {
 	Keys       Keys      // trusted keys; none: the header's own key is used, and nobody vouches for it
 	Earlier    []Earlier // checkpoints of the same log
 	Invariants bool      // replay the records: see Invariants
+	// Begin is told the header once its signature was checked; nil is nobody.
+	Begin func(h *Header) error
+	// Each is told each record that stands in its place, in order, while it is read: that its bytes are those that were
+	// signed is known only once Verify has returned. The bytes are only valid during the call. An error of Begin or Each
+	// ends Verify and is returned.
+	Each func(seq uint64, record []byte) error
 }
 
 // Verified is what Verify has found in order.
@@ -71,13 +56,29 @@ type Verified struct {
 // that the log was changed or cut, and names the first bad record; any other error says that it could not look.
 func Verify(r io.Reader, o VerifyOptions) (*Verified, error) {
 	v := &verifier{lines: bufio.NewReaderSize(r, 1<<20), o: o}
+	found, err := v.verify()
+	if f, ok := errors.AsType[*Fault](err); ok {
+		f.Line = 1
+		if f.Seq != 0 {
+			f.Line = f.Seq - v.head.FromSeq + 2
+		}
+	}
+	return found, err
+}
+
+func (v *verifier) verify() (*Verified, error) {
 	if err := v.header(); err != nil {
 		return nil, err
+	}
+	if v.o.Begin != nil {
+		if err := v.o.Begin(v.head); err != nil {
+			return nil, err
+		}
 	}
 	if err := v.earlier(); err != nil {
 		return nil, err
 	}
-	if o.Invariants {
+	if v.o.Invariants {
 		v.rules = NewInvariants(v.head.FromSeq)
 	}
 	if err := v.records(); err != nil {
@@ -296,6 +297,11 @@ func (v *verifier) records() error {
 		}
 		if v.rules != nil && v.broken == nil {
 			v.broken = v.rules.Record(seq, rec)
+		}
+		if v.o.Each != nil {
+			if err := v.o.Each(seq, rec); err != nil {
+				return err
+			}
 		}
 	}
 	return v.end()

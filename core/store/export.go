@@ -9,18 +9,20 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/sdk"
 )
 
 // errTrimmed says that retention has removed records while an export was about to begin with them.
 var errTrimmed = errors.New("retention has removed its first records meanwhile")
 
-// Export writes the whole log as of now: a header line with a checkpoint of exactly these records, then one line per
-// record. Where retention has removed the oldest records, the header says with which it begins, and holds the hashes
+// Export writes the records of a range, as of now: a header line with a checkpoint of the log up to the last of exactly
+// these records, then one line per record. Where the range does not begin with record 1, the header holds the hashes
 // that stand for those in front of it (log.Signer.Header): the checkpoint's root can be worked out from them and the
-// records.
-func (s *Store) Export(w io.Writer, signer *log.Signer) error {
+// records. A range that has other records than the log is refused before anything is written; one that begins behind
+// the newest record is empty.
+func (s *Store) Export(w io.Writer, signer *log.Signer, r log.Range) error {
 	for range 10 { // retention does not run that often
-		err := s.export(w, signer)
+		err := s.export(w, signer, r)
 		if !errors.Is(err, errTrimmed) {
 			return err
 		}
@@ -28,33 +30,65 @@ func (s *Store) Export(w io.Writer, signer *log.Signer) error {
 	return fmt.Errorf("export: %w", errTrimmed)
 }
 
+// bounds gives the first and last seq of a range, the open ends filled in.
+func (s *Store) bounds(r log.Range) (from, to uint64, err error) {
+	first, size := s.First(), s.Seq()
+	from, to = r.From, r.To
+	if from == 0 {
+		from = first
+	}
+	if to == 0 {
+		to = max(size, from-1)
+	}
+	switch {
+	case from < first:
+		return 0, 0, sdk.FieldErrf(sdk.CodeNotFound, "from",
+			"retention has removed record %d; the first record that is there is %d", from, first)
+	case from > size+1:
+		return 0, 0, sdk.FieldErrf(sdk.CodeNotFound, "from",
+			"there is no record %d; the log ends with record %d, and the next one will be %d", from, size, size+1)
+	case to > size:
+		return 0, 0, sdk.FieldErrf(sdk.CodeNotFound, "to", "there is no record %d; the log ends with record %d", to, size)
+	case to+1 < from:
+		return 0, 0, sdk.FieldErrf(sdk.CodeInvalidField, "to", "to must be at least from: got from %d and to %d", from, to)
+	}
+	return from, to, nil
+}
+
 // export fails with errTrimmed only while it has written nothing.
-func (s *Store) export(w io.Writer, signer *log.Signer) error {
-	from, size := s.First(), s.Seq()
-	root, err := tlog.TreeHash(int64(size), hashReader{s})
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	front, err := log.Resume(from-1, hashReader{s})
-	if err != nil {
-		return fmt.Errorf("export: %w", err)
-	}
-	names, err := s.leafNames(from, size)
+func (s *Store) export(w io.Writer, signer *log.Signer, r log.Range) error {
+	from, to, err := s.bounds(r)
 	if err != nil {
 		return err
 	}
-	header, err := signer.Header(from, size, root, names, front.Peaks()...)
+	root, err := tlog.TreeHash(int64(to), hashReader{s})
+	if err != nil {
+		return s.trimmedMeanwhile(from, fmt.Errorf("export: %w", err))
+	}
+	front, err := log.Resume(from-1, hashReader{s})
+	if err != nil {
+		return s.trimmedMeanwhile(from, fmt.Errorf("export: %w", err))
+	}
+	names, err := s.leafNames(from, to)
+	if err != nil {
+		return err
+	}
+	header, err := signer.Header(from, to, root, names, front.Peaks()...)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
 	bw := bufio.NewWriterSize(w, 1<<16)
 	next := from
 	err = s.Records(from, func(seq uint64, rec []byte) error {
-		if seq > size {
+		if seq > to {
 			return io.EOF
 		}
-		if seq != next {
+		if seq != next && next == from {
 			return errTrimmed
+		}
+		if seq != next { // what is written already cannot be taken back
+			return fmt.Errorf("retention has removed record %d while the records in front of it were written; export again, "+
+				"from record %d", next, seq)
 		}
 		if seq == from {
 			bw.Write(header)
@@ -67,11 +101,21 @@ func (s *Store) export(w io.Writer, signer *log.Signer) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("export: %w", err)
-	case size == 0:
+	case next != to+1:
+		return fmt.Errorf("export: the log ends with record %d, and has %d", next-1, to)
+	case to+1 == from: // no record has brought the header
 		bw.Write(header)
 		bw.WriteByte('\n')
 	}
 	return bw.Flush()
+}
+
+// trimmedMeanwhile is errTrimmed if retention has removed record from, else the error that there was.
+func (s *Store) trimmedMeanwhile(from uint64, err error) error {
+	if s.First() > from {
+		return errTrimmed
+	}
+	return err
 }
 
 // leafNames reads the records once for what the header says of them. It fails with errTrimmed when they are not all

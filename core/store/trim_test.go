@@ -176,7 +176,7 @@ func TestExportOfATrimmedLog(t *testing.T) {
 	export := func() []byte {
 		t.Helper()
 		var out bytes.Buffer
-		if err := r.s.Export(&out, signer); err != nil {
+		if err := r.s.Export(&out, signer, log.Range{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := checked(out.Bytes()); err != nil {
@@ -185,7 +185,7 @@ func TestExportOfATrimmedLog(t *testing.T) {
 		return out.Bytes()
 	}
 	var empty bytes.Buffer
-	if err := r.s.Export(&empty, signer); err != nil || bytes.Count(empty.Bytes(), []byte("\n")) != 1 {
+	if err := r.s.Export(&empty, signer, log.Range{}); err != nil || bytes.Count(empty.Bytes(), []byte("\n")) != 1 {
 		t.Fatalf("%v: %s", err, empty.Bytes())
 	}
 	r.notes(50)

@@ -23,49 +23,6 @@ func Audit() *cobra.Command {
 	return cli.Group("audit", "Read the audit log", auditExport(), auditKey(), auditProve(), auditTail(), auditVerify())
 }
 
-func auditExport() *cobra.Command {
-	var t target
-	var out cli.Output
-	var file string
-	cmd := &cobra.Command{
-		Use:   "export --out FILE",
-		Short: "Write the whole log as JSON lines, server stopped or running",
-		Long: "Line 1 is a header with a signed checkpoint of exactly the records that follow, one a line. --out - is " +
-			"stdout.\nThe log is always JSON lines; -o is about what is said of it once it is written to a file.",
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				return cli.Usage("--out FILE is required (- for stdout)")
-			}
-			dir, err := t.dir()
-			if err != nil {
-				return err
-			}
-			if err := writeFile(file, cmd.OutOrStdout(), func(w io.Writer) error {
-				return export(cmd.Context(), dir, w)
-			}); err != nil {
-				return err
-			}
-			if file == "-" { // stdout has the log
-				return nil
-			}
-			info, err := os.Stat(file)
-			if err != nil {
-				return err
-			}
-			row := struct {
-				File  string `json:"file"`
-				Bytes int64  `json:"bytes"`
-			}{file, info.Size()}
-			return out.Done(cmd, row, "%s has the log, %s", file, cli.Count(int(row.Bytes), "byte"))
-		},
-	}
-	t.bind(cmd)
-	out.Bind(cmd)
-	cmd.Flags().StringVar(&file, "out", "", "file to write")
-	return cmd
-}
-
 // writeFile writes to a new file that takes path's place only when it is whole, or to stdout.
 func writeFile(path string, stdout io.Writer, fn func(io.Writer) error) error {
 	if path == "-" {
@@ -87,19 +44,6 @@ func writeFile(path string, stdout io.Writer, fn func(io.Writer) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
-}
-
-// export asks the running server, or opens the store itself when none runs.
-func export(ctx context.Context, dir string, w io.Writer) error {
-	c, err := admin.Dial(dir)
-	if err == nil {
-		defer c.Close()
-		err = c.Stream(ctx, "/audit/export", w)
-	}
-	if !errors.Is(err, admin.ErrNoServer) {
-		return err
-	}
-	return offline(dir, func(s *store.Store, signer *log.Signer) error { return s.Export(w, signer) })
 }
 
 // stopped locks the data directory of a stopped server, and gives how to open its store. It makes nothing there.
