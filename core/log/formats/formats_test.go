@@ -123,6 +123,7 @@ func TestWhatIsNoRecordIsRefused(t *testing.T) {
 		"{}":   "seq must be a number from 1",
 		"null": "cannot be parsed",
 		`{"v":1,"seq":1,"store_id":"s","timestamp":"2026-03-04T05:06:07Z","type":"kill","x":y}`:        "cannot be parsed",
+		`{"v":1,"seq":1,"store_id":"s","timestamp":"2026-03-04T05:06:07Z","type":"kill","x":` + "\n1}": "cannot be parsed",
 		"{\"v\":1,\"seq\":1,\"store_id\":\"s\",\"type\":\"\xff\"}":                                     "cannot be parsed",
 		`{"v":1,"seq":0,"store_id":"s","timestamp":"2026-03-04T05:06:07Z","type":"kill"}`:              "seq must be",
 		`{"v":1,"seq":1,"store_id":"","timestamp":"2026-03-04T05:06:07Z","type":"kill"}`:               "store_id and type",
