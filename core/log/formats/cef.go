@@ -68,14 +68,15 @@ func cefLine(dst []byte, r *record) []byte {
 
 func cefPeer(dst []byte, r *record) []byte {
 	addr, port := r.peer()
+	uid, pid := r.local()
 	switch {
+	case uid != "":
+		return cefPair(cefPair(dst, "suid", uid, 1023), "spid", pid, 20)
 	case addr.Is4():
 		dst = cefPair(dst, "src", addr.String(), 40)
 	case addr.Is6():
 		dst = cefPair(dst, "c6a2", addr.WithZone("").String(), 40)
 		dst = cefPair(dst, "c6a2Label", "Source IPv6 Address", 1023)
-	case r.text("principal_method") == "peer_uid":
-		return cefPair(dst, "suid", r.text("peer"), 1023)
 	default:
 		return cefPair(dst, "yettPeer", r.text("peer"), 1023)
 	}

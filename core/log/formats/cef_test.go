@@ -78,8 +78,10 @@ func TestCEF(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]string{"act": "DENY", "outcome": "failure", "reason": "RULE_DENY",
-		"msg": "=cmd|' /C calc'!A0\r\nnext=\"line\" \\ tab end", "cs3": "a|b", "cs3Label": "ruleId", "suser": "key_agent"} {
+	for key, want := range map[string]string{"suid": "1000", "spid": "77", "act": "DENY", "outcome": "failure",
+		"reason": "RULE_DENY",
+		"msg":    "=cmd|' /C calc'!A0\r\nnext=\"line\" \\ tab end",
+		"cs3":    "a|b", "cs3Label": "ruleId", "suser": "key_agent"} {
 		if e.ext[key] != want {
 			t.Errorf("%s is %q, want %q", key, e.ext[key], want)
 		}

@@ -1,6 +1,10 @@
 package formats
 
-import "github.com/yett-dev/yett/sdk/wire"
+import (
+	"strings"
+
+	"github.com/yett-dev/yett/sdk/wire"
+)
 
 // OCSFVersion is the version of the Open Cybersecurity Schema Framework that events follow.
 const OCSFVersion = "1.8.0"
@@ -45,9 +49,9 @@ var ocsfSeverities = [...]string{unrated: "Unknown", info: "Informational", low:
 	critical: "Critical"}
 
 // ocsfMapped are the members that an event has under their own names too, so that it can be searched by them.
-var ocsfMapped = []string{"principal_method", "surface", "request_id", "trace_id", "agent_id", "session_id", "tool_id",
-	"operation", "call_id", "decision_id", "action_id", "scan_id", "effect", "outcome", "rule_id", "defer_token",
-	"grant_id", "key_id", "approver_id", "scope", "target", "plugin", "subscriber", "policy_version"}
+var ocsfMapped = []string{"principal_id", "principal_method", "surface", "peer", "request_id", "trace_id", "agent_id",
+	"session_id", "tool_id", "operation", "call_id", "decision_id", "action_id", "scan_id", "effect", "outcome", "rule_id",
+	"defer_token", "grant_id", "key_id", "approver_id", "scope", "target", "plugin", "subscriber", "policy_version"}
 
 // ocsfLine is an event of OCSF, one line of JSON. raw_data is the record byte for byte.
 func ocsfLine(dst []byte, r *record) []byte {
@@ -171,13 +175,13 @@ func ocsfControls(o *wire.Writer, r *record) {
 func ocsfActor(o *wire.Writer, r *record, agent string) {
 	o.Object("actor", func(o *wire.Writer) {
 		id, name := 0, "Unknown"
-		switch r.text("principal_method") {
-		case "console", "peer_uid":
+		switch who := r.text("principal_id"); {
+		case strings.HasPrefix(who, "console:"), strings.HasPrefix(who, "admin:"):
 			id, name = 1, "User"
-		case "system", "":
+		case who == "system", who == "":
 			id, name = 3, "System"
-		case "api_key":
-			id, name = 4, "Service"
+		case who != "unknown":
+			id, name = 4, "Service" // the id of a key
 		}
 		o.Object("user", func(o *wire.Writer) {
 			o.Str("uid", orUnknown(r.text("principal_id")))

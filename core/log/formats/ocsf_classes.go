@@ -36,7 +36,7 @@ func anAPI(name string) func(*record) event {
 // fillAPI is about one call of a tool.
 func fillAPI(o *wire.Writer, r *record) {
 	o.Object("api", func(o *wire.Writer) {
-		o.Str("operation", orUnknown(r.text("tool_id")))
+		o.Str("operation", orUnknown(r.tool()))
 		if id := r.first("decision_id", "action_id", "scan_id"); id != "" {
 			o.Object("request", func(o *wire.Writer) { o.Str("uid", id) })
 		}

@@ -174,6 +174,24 @@ func TestOCSF(t *testing.T) {
 	}
 }
 
+// What the store itself has written in its golden log is taken too.
+func TestOCSFOfTheStoresRecords(t *testing.T) {
+	s := ocsfSchema(t)
+	data, err := os.ReadFile(filepath.Join("..", "..", "store", "testdata", "log.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
+	if len(lines) < 20 {
+		t.Fatalf("only %d records", len(lines))
+	}
+	for _, line := range lines {
+		if err := s.check(bytes.TrimSuffix(convert(t, "ocsf", line), []byte("\n"))); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 // The check of this file finds what it is there for.
 func TestOCSFCheckFinds(t *testing.T) {
 	s := ocsfSchema(t)

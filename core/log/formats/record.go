@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -132,6 +133,32 @@ func (r *record) peer() (addr netip.Addr, port uint16) {
 	}
 	addr, _ = netip.ParseAddr(text)
 	return addr.Unmap(), 0
+}
+
+// tool is the full name of the tool, as rules see it.
+func (r *record) tool() string {
+	tool, operation := r.text("tool_id"), r.text("operation")
+	if operation == "" || strings.Contains(tool, "/") {
+		return tool
+	}
+	return tool + "/" + operation
+}
+
+// local is the user and the process at the other end of a Unix socket, empty for anybody else: "uid:1000,pid:77" of an
+// agent's, "1000" of an operator's.
+func (r *record) local() (uid, pid string) {
+	switch text := r.text("peer"); r.text("surface") {
+	case "admin":
+		uid = text
+	case "socket":
+		uid, pid, _ = strings.Cut(strings.TrimPrefix(text, "uid:"), ",pid:")
+	}
+	for _, id := range []string{uid, pid} {
+		if _, err := strconv.ParseUint(id, 10, 32); err != nil && id != "" {
+			return "", ""
+		}
+	}
+	return uid, pid
 }
 
 // times is for how many events the record stands: some that come in floods are recorded once with their number.
