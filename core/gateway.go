@@ -143,7 +143,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 	}
 	boot, _ := supervise.Uptime()
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.opts.Log,
-		OnFatal: g.opts.OnFatal, Secret: g.pepper, Boot: boot,
+		OnFatal: g.opts.OnFatal, Secret: g.pepper, Boot: boot, Uptime: supervise.Up,
 		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
 		return err
 	}

@@ -34,6 +34,11 @@ func (g *Gateway) gauges() {
 	m.Gauge("yett_retention_clock_ahead_seconds",
 		"How far the wall clock is ahead of what the machine's uptime allows; 0 while it is believed.", nil,
 		func() float64 { return g.feeds.Retention().Ahead.Seconds() })
+	m.Gauge("yett_clock_ahead_seconds", "How far the wall clock is ahead of what the machine's uptime allows, so that "+
+		"the store's clock does not follow it; 0 while it does.", nil, func() float64 {
+		times := g.store.Times()
+		return times.Doubt().Seconds()
+	})
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
 		return one(g.feeds.Retention().Error != "")
 	})

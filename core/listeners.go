@@ -115,7 +115,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 		g.consoleURL = strings.Replace(g.consoleURL, "http:", "https:", 1)
 	}
 	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: g,
-		State: people, Now: time.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil,
+		State: people, Now: g.store.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil,
 		Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
 	return nil
 }

@@ -28,7 +28,12 @@ func (g *Gateway) ready() []httpd.Part {
 		parts = append(parts, httpd.Part{Name: "subscriber " + f.Name, OK: s.State == feed.StateDelivering,
 			Detail: f.Detail(s), State: s.State, Beside: true})
 	}
-	if by := g.feeds.Retention().Ahead; by > 0 {
+	times := g.store.Times()
+	if by := times.Doubt(); by > 0 {
+		parts = append(parts, httpd.Part{Name: "clock", Beside: true,
+			Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime: until it is set right, or confirmed "+
+				"(yett clock confirm), what is over by either clock is refused and ends not for good", by.Round(time.Second))})
+	} else if by := g.feeds.Retention().Ahead; by > 0 {
 		parts = append(parts, httpd.Part{Name: "clock", Beside: true,
 			Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly",
 				by.Round(time.Second))})

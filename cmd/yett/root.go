@@ -30,7 +30,8 @@ func newRoot() *cobra.Command {
 	root.SetVersionTemplate("yett {{.Version}}\n")
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), configCommand(),
 		author.Rules(), versionCommand())
-	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), author.Scanner())
+	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
+		author.Scanner())
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))

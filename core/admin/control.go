@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/yett-dev/yett/core/status"
 	"github.com/yett-dev/yett/core/store"
@@ -49,7 +50,29 @@ type ConfigChange struct {
 	New string `json:"new"`
 }
 
+// Clock is what the store's clock says.
+type Clock struct {
+	Now     time.Time `json:"now"`                // the time as far as it is certain
+	Wall    time.Time `json:"wall"`               // the wall clock, while it is in doubt; else now
+	Ahead   string    `json:"ahead,omitempty"`    // by how much, as a duration
+	HeldFor string    `json:"held_for,omitempty"` // since when, as a duration
+}
+
+func (s *Server) clock(w http.ResponseWriter, _ *http.Request) {
+	t := s.set.Service.Times()
+	out := Clock{Now: t.Now.UTC(), Wall: t.Late.UTC()}
+	if by := t.Doubt(); by > 0 {
+		out.Ahead, out.HeldFor = by.Round(time.Second).String(), t.Held.Round(time.Second).String()
+	}
+	answer(w, out, nil)
+}
+
 func (s *Server) controls(mux *http.ServeMux) {
+	mux.HandleFunc("GET /clock", s.clock)
+	mux.HandleFunc("POST /clock/confirm", func(w http.ResponseWriter, r *http.Request) {
+		was, err := s.set.Service.BelieveClock(r.Context(), who(r))
+		answer(w, map[string]any{"ok": true, "was_ahead": was.Round(time.Second).String()}, err)
+	})
 	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
 		// Whoever asked may hang up: a reload that was half done would leave it to chance what is in force.
 		out, err := s.set.Control.Reload(context.WithoutCancel(r.Context()), who(r))

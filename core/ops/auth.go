@@ -146,7 +146,7 @@ func (s *Service) KeyByID(id string) (*store.Key, error) {
 func (s *Service) Stopped(id string) bool { return s.set.Store.KeyStopped(id) }
 
 func (s *Service) living(k *store.Key) (*store.Key, error) {
-	now := s.set.Now()
+	now := k.At(s.set.Store.Times())
 	if r := k.Revoked(now); r != nil {
 		return nil, sdk.Errf(sdk.CodeKeyRevoked, "the API key %q was revoked at %s", k.Name, r.At.UTC().Format(time.RFC3339))
 	}

@@ -111,7 +111,8 @@ func (s *Service) grant(g *store.Grant) wire.Grant {
 	out := wire.Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation,
 		SessionID: g.SessionID, PolicyVersion: g.Policy, RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps,
 		ArgsMatch: g.ArgsMatch,
-		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()), Status: g.Status(s.set.Now()),
+		ExpiresAt: rfc3339(g.Expires), MaxUses: int(g.MaxUses), Uses: int(g.Uses()),
+		Status:   g.Status(g.At(s.set.Store.Times())),
 		IssuedBy: g.IssuedBy, IssuedByName: s.keyName(g.IssuedBy), Issuers: g.Issuers, Note: g.Note,
 		CreatedAt: rfc3339(g.Created)}
 	if out.Status == "live" && !s.set.Store.Signed(g) {
@@ -148,7 +149,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	}
 	defer s.pages.leave()
 	out, size := &wire.GrantListResponse{OK: true}, 0
-	now := s.set.Now()
+	times := s.set.Store.Times()
 	after, err := s.pages.place("grants", in.Cursor)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	err = s.set.Store.Grants(after, func(g *store.Grant) bool {
 		if !sdk.CoversAgent(r.Key.Agents, g.AgentID) ||
 			in.AgentID != "" && !sdk.MatchAgent([]string{g.AgentID}, in.AgentID) ||
-			!in.IncludeExpired && g.Status(now) != "live" {
+			!in.IncludeExpired && g.Status(g.At(times)) != "live" {
 			return r.Ctx.Err() == nil
 		}
 		if size += len(g.ArgsMatch) + len(g.Note) + memberBytes/4; len(out.Grants) == limit ||

@@ -89,7 +89,7 @@ func (s *Service) check(k *KeySpec, now time.Time) error {
 func (s *Service) blank(by store.Who) *NewKey {
 	id, value := s.newValue()
 	sum := s.macs.sum(value)
-	return &NewKey{&store.Key{ID: id, MAC: sum[:], CreatedAt: s.set.Now().UTC(), CreatedBy: by.Principal}, value}
+	return &NewKey{&store.Key{ID: id, MAC: sum[:], CreatedAt: s.set.Store.Now().UTC(), CreatedBy: by.Principal}, value}
 }
 
 // CreateKey makes a key. Its value is in the answer and nowhere else.
@@ -98,7 +98,7 @@ func (s *Service) CreateKey(ctx context.Context, spec KeySpec, by store.Who) (*N
 	if err != nil {
 		return nil, err
 	}
-	if err := s.check(&spec, s.set.Now()); err != nil {
+	if err := s.check(&spec, s.set.Store.Now()); err != nil {
 		return nil, err
 	}
 	n := s.blank(by)
@@ -124,7 +124,7 @@ func (s *Service) RevokeKey(ctx context.Context, id string, by store.Who) error 
 // RetireKey ends a key after grace. One that ends already, sooner or later, stays as it is.
 func (s *Service) RetireKey(ctx context.Context, id string, grace time.Duration, by store.Who) error {
 	k := s.set.Store.Key(id)
-	if k == nil || k.Revocation() != nil || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(s.set.Now().Add(grace)) {
+	if k == nil || k.Revocation() != nil || !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(s.set.Store.Now().Add(grace)) {
 		return nil
 	}
 	err := s.set.Store.Commit(ctx, &store.RevokeKey{ID: id, Grace: grace, By: by})
@@ -165,4 +165,14 @@ func (s *Service) Note(ctx context.Context, typ string, fields ...[2]string) err
 // NoteBy is Note for what somebody did.
 func (s *Service) NoteBy(ctx context.Context, who store.Who, typ string, fields ...[2]string) error {
 	return s.set.Store.Commit(ctx, &store.Note{Type: typ, By: who, Fields: fields})
+}
+
+// Times is what the store's clock says.
+func (s *Service) Times() store.Times { return s.set.Store.Times() }
+
+// BelieveClock takes a wall clock for right that is ahead of what can be true, and gives by how much it was.
+func (s *Service) BelieveClock(ctx context.Context, by store.Who) (was time.Duration, err error) {
+	cmd := &store.BelieveClock{By: by}
+	err = s.set.Store.Commit(ctx, cmd)
+	return cmd.Was, err
 }

@@ -24,7 +24,7 @@ func (s *Service) kill(ctx context.Context, key *store.Key, by store.Who, in *wi
 	if err != nil {
 		return nil, err
 	}
-	k.By, k.At = by.Principal, s.set.Now()
+	k.By, k.At = by.Principal, s.set.Store.Now()
 	cmd := &store.KillSwitch{Kill: k, Key: key, By: by, Undo: in.Undo, Idem: idem}
 	active := !in.Undo // the command may be asked for its answer when in belongs to another request
 	cmd.Answer = func(k store.Kill, denied int) []byte { return s.killed(k, denied, active).AppendJSON(nil) }

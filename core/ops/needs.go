@@ -30,6 +30,8 @@ type Store interface {
 type Keys interface {
 	// Key is the key with that id, revoked ones too, or nil.
 	Key(id string) *store.Key
+	Now() time.Time
+	Times() store.Times
 	// Keys lists all keys, tombstones too.
 	Keys() []*store.Key
 	// KeyStopped reports whether the key with that id is killed, expired, or revoked and not rolled.

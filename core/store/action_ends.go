@@ -16,7 +16,7 @@ type ReadAction struct {
 }
 
 func (c *ReadAction) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	a, err := tx.visible(c.Key, c.ID)
@@ -26,7 +26,7 @@ func (c *ReadAction) apply(tx *tx) error {
 	if c.Mine && a.KeyID != c.Key.ID {
 		return unknownAction()
 	}
-	c.Out = *a.At(tx.now)
+	c.Out = *a.At(tx.decided(a))
 	return nil
 }
 
@@ -80,7 +80,7 @@ func (c *ApproveAction) answer(tx *tx) error {
 	// it came with the call as it stands
 	c.Approve.Shown = subtle.ConstantTimeCompare([]byte(a.ApprovalToken()), []byte(c.sent)) == 1
 	if a.Status != ActionPending && !(c.Approve.Withdraw && a.Status == ActionApproved) && !c.repeats(tx, a) {
-		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.now).Status,
+		return sdk.Errf(sdk.CodeConflict, "the action is %s; only one that is %s can be answered", a.At(tx.decided(a)).Status,
 			ActionPending)
 	}
 	if !c.Approve.Shown {
@@ -95,7 +95,7 @@ func (c *ApproveAction) answer(tx *tx) error {
 	if a, err = tx.whole(c.ID); err != nil {
 		return err
 	}
-	c.Out = *a.At(tx.now)
+	c.Out = *a.At(tx.decided(a))
 	if c.Idem != nil {
 		c.Idem.keep(tx, c.Answer(&c.Out))
 	}

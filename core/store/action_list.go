@@ -65,7 +65,7 @@ func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*ActionRow,
 }
 
 func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*ActionRow, next string, err error) {
-	now, offset, size, last := s.set.Now(), q.Offset, 0, ""
+	times, offset, size, last := s.Times(), q.Offset, 0, ""
 	rows, defers := 0, map[string]*Defer{}
 	for ok := it.Last(); ok; ok = it.Prev() {
 		if rows++; rows > actionListRows {
@@ -95,7 +95,7 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 		if d != nil {
 			stored.follow(d, s.standsNow(d))
 		}
-		if a := stored.At(now); q.fits(a) {
+		if a := stored.At(times.For(stored.Decided)); q.fits(a) {
 			if offset > 0 {
 				offset--
 				last = id

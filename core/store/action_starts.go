@@ -38,7 +38,7 @@ func (n *StartAction) begin(tx *tx, c *Decide) (bool, error) {
 	if again, err := n.again(tx, c, a); again || err != nil {
 		return again, err
 	}
-	if err := a.Startable(c.Key, tx.now); err != nil {
+	if err := a.Startable(c.Key, tx.decided(a)); err != nil {
 		return false, err
 	}
 	if !a.Modified && c.Digest != a.Digest {

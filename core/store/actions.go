@@ -125,7 +125,7 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		tx.charge(c.Limits.Charges, sums, true)
 	}
 	tx.touch(c.Key)
-	n.Out, n.Twin = *a.At(tx.now), true
+	n.Out, n.Twin = *a.At(tx.decided(a)), true
 	return true, nil
 }
 

@@ -97,6 +97,7 @@ func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
 func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 	var d *Defer
 	var err error
+	over := false
 	if then.Token != "" { // else it was asked at a gate, and nobody waits for an answer
 		if d, err = tx.find(then.Token); err != nil {
 			return err
@@ -104,11 +105,11 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 		if d == nil {
 			return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call: its deferred call is gone"}
 		}
-		tx.expireOne(d)
+		over = tx.expireOne(d)
 	}
 	switch {
 	case d != nil && c.unhide(tx, d):
-	case d == nil || d.open():
+	case d == nil || d.open() && !over:
 		c.Out = *then
 		c.Out.Repeat = true
 		if d != nil {
@@ -116,7 +117,7 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 		}
 	case d.Status == Consumed:
 		return c.anew(tx)
-	case d.Status == Expired:
+	case over:
 		c.deny(sdk.ReasonApprovalTimeout, "nobody approved the call in time, or the approval was not used in time")
 		c.Out.RuleID = d.RuleID
 	default:

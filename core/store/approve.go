@@ -95,7 +95,7 @@ func (c *Approve) answer(tx *tx) error {
 		return err
 	}
 	if tx.expireOne(d) {
-		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+		return expired(d)
 	}
 	tx.denyOrphan(d)
 	switch {
@@ -153,9 +153,13 @@ func (tx *tx) mayAnswer(k *Key, d *Defer) error {
 	return nil
 }
 
+func expired(d *Defer) error {
+	return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+}
+
 func resolved(d *Defer) error {
 	if d.Status == Expired {
-		return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
+		return expired(d)
 	}
 	return &sdk.Error{Code: sdk.CodeAlreadyResolved,
 		Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy,

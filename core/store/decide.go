@@ -31,7 +31,7 @@ type Decide struct {
 
 func (c *Decide) apply(tx *tx) error {
 	c.begin()
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	var err error
@@ -180,7 +180,7 @@ func (c *Decide) granted(tx *tx, id string) (bool, error) {
 	}
 	call := GrantCall{AgentID: c.AgentID, ToolID: c.ToolID, Operation: c.Operation, SessionID: c.SessionID,
 		RuleID: c.verdict.RuleID, Policy: c.Policy.Version, Quorums: c.quorums}
-	return g.revoked.Load() == nil && tx.now.Before(g.Expires) && g.covers(&call) &&
+	return g.revoked.Load() == nil && g.At(tx.times).Before(g.Expires) && g.covers(&call) &&
 		tx.enough(c.quorums, tx.inTime(g.Issuers)), nil
 }
 

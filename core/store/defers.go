@@ -122,7 +122,7 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 	var over []*Defer
 	for _, d := range tx.st.alike[digest] {
 		switch {
-		case !tx.now.Before(d.Expires):
+		case d.over(tx.times):
 			over = append(over, d)
 		case is == nil && tx.stands(d) == Pending:
 			is = d
@@ -278,8 +278,11 @@ func (tx *tx) denyOrphan(d *Defer) bool {
 	return true
 }
 
-// expireOne ends d if its time is over, and reports whether it is.
-func (tx *tx) expireOne(d *Defer) bool {
+// expireOne reports whether the time of d is over, and ends it for good unless that hangs on a clock that is in doubt.
+func (tx *tx) expireOne(d *Defer) bool { return tx.expireNow(d) || d.over(tx.times) }
+
+// expireNow ends d if its time is certainly over, and reports whether it is.
+func (tx *tx) expireNow(d *Defer) bool {
 	if !d.open() || tx.now.Before(d.Expires) {
 		return !d.open() && d.Status == Expired
 	}
@@ -308,7 +311,7 @@ type DeferStatus struct {
 }
 
 func (c *DeferStatus) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	d, err := tx.find(c.Token)

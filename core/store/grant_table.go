@@ -88,7 +88,7 @@ func (s *Store) GrantsFor(c *GrantCall) []*Grant {
 
 func (s *Store) loadGrants() error {
 	s.grants.byID, s.grants.byAgent, s.grants.lines = map[string]*Grant{}, map[string][]*Grant{}, map[string]int{}
-	now := s.set.Now()
+	now := s.Now()
 	return s.scan(prefixGrant, func(_, value []byte) error {
 		g, err := s.readGrant(value)
 		if err == nil && g.Status(now) == "live" {

@@ -283,7 +283,7 @@ func (tx *tx) grant(id string) (*Grant, error) {
 func (tx *tx) inTime(issuers []string) []string {
 	expired := func(id string) bool {
 		k := tx.s.keys.byID[id]
-		return k != nil && k.Expired(tx.now)
+		return k != nil && k.Expired(k.At(tx.times))
 	}
 	if !slices.ContainsFunc(issuers, expired) {
 		return issuers
@@ -296,9 +296,10 @@ func (tx *tx) inTime(issuers []string) []string {
 func (s *Store) Signed(g *Grant) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
-	now := s.set.Now()
+	times := s.Times()
 	for _, id := range g.Issuers {
-		if k := s.keys.byID[id]; k == nil || s.lives(k, now) && !k.Expired(now) && s.killsKey(k) == nil {
+		k := s.keys.byID[id]
+		if k == nil || s.lives(k, times.Now) && !k.Expired(k.At(times)) && s.killsKey(k) == nil {
 			return true
 		}
 	}
@@ -359,7 +360,7 @@ func (g *Grant) copy() *Grant {
 // is none.
 func (tx *tx) spend(candidates []*Grant, quorums []sdk.Quorum) *Grant {
 	for _, g := range candidates {
-		if g.Status(tx.now) == "live" && tx.enough(quorums, tx.inTime(g.Issuers)) {
+		if g.Status(g.At(tx.times)) == "live" && tx.enough(quorums, tx.inTime(g.Issuers)) {
 			return g
 		}
 	}

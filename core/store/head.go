@@ -29,6 +29,8 @@ type head struct {
 	Size   uint64 // records
 	Root   tlog.Hash
 	Store  string
+	Boot   [16]byte      // of the machine's life that it was written in
+	Up     time.Duration // of the machine, then; 0 where nobody says
 }
 
 // The file has two places that are written in turn: what a crash leaves half written is one of them.
@@ -37,6 +39,7 @@ const (
 	headMagic = "yetthed1"
 	headPlace = 4096 // bytes from one to the next
 	headSize  = 512
+	headBoot  = headSize - sha256.Size - 8 - 16 // where Boot is
 	headEvery = time.Second
 )
 
@@ -58,7 +61,9 @@ func (h *head) put(secret []byte) []byte {
 	binary.BigEndian.PutUint64(b[32:], h.Commit)
 	binary.BigEndian.PutUint64(b[40:], h.Size)
 	copy(b[48:], h.Root[:])
-	b[80] = byte(copy(b[81:headSize-sha256.Size], h.Store))
+	b[80] = byte(copy(b[81:headBoot], h.Store))
+	copy(b[headBoot:], h.Boot[:])
+	binary.BigEndian.PutUint64(b[headBoot+len(h.Boot):], uint64(h.Up))
 	copy(b[headSize-sha256.Size:], headMAC(secret, b[:headSize-sha256.Size]))
 	return b
 }
@@ -71,7 +76,8 @@ func parseHead(b, secret []byte) (h head, ok bool) {
 	}
 	h = head{Writes: binary.BigEndian.Uint64(b[8:]), Clock: time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(),
 		Epoch: binary.BigEndian.Uint32(b[24:]), Clean: b[28] == 1, Commit: binary.BigEndian.Uint64(b[32:]),
-		Size: binary.BigEndian.Uint64(b[40:]), Root: tlog.Hash(b[48:]), Store: string(b[81 : 81+int(b[80])])}
+		Size: binary.BigEndian.Uint64(b[40:]), Root: tlog.Hash(b[48:]), Store: string(b[81 : 81+int(b[80])]),
+		Boot: [16]byte(b[headBoot:]), Up: time.Duration(binary.BigEndian.Uint64(b[headBoot+16:]))}
 	return h, true
 }
 
@@ -205,7 +211,9 @@ func (s *Store) headNow(clean bool) head {
 	l := &s.records
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return head{Clock: s.set.Now(), Epoch: l.own.Epoch, Clean: clean, Commit: l.last, Size: l.edge.Size(),
+	now, up := s.clock.pair()
+	return head{Clock: now, Boot: bootOf(s.set.Boot), Up: up, Epoch: l.own.Epoch, Clean: clean, Commit: l.last,
+		Size: l.edge.Size(),
 		Root: l.edge.Root(), Store: s.id}
 }
 

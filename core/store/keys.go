@@ -342,7 +342,7 @@ func (c *RollKey) apply(tx *tx) error {
 	if tx.s.keys.byID[c.New.ID] != nil {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
 	}
-	if old.Expired(tx.now) {
+	if old.Expired(old.At(tx.times)) {
 		return sdk.Errf(sdk.CodeConflict, "the key expired at %s and a rolled one would be expired too; revoke it, and "+
 			"create a new key",
 			old.ExpiresAt.UTC().Format(time.RFC3339))

@@ -78,12 +78,12 @@ func (tx *tx) maySign(k *Key) error {
 func (s *Store) KeyStopped(id string) bool {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
-	k, now := s.keys.byID[id], s.set.Now()
+	k, times := s.keys.byID[id], s.Times()
 	if k == nil {
 		return false
 	}
 	set := s.kills.now.Load()
-	return k.Expired(now) || !s.lives(k, now) || set != nil && set.all[killName{KillKey, k.root()}] != nil
+	return k.Expired(k.At(times)) || !s.lives(k, times.Now) || set != nil && set.all[killName{KillKey, k.root()}] != nil
 }
 
 // Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on
@@ -91,7 +91,7 @@ func (s *Store) KeyStopped(id string) bool {
 // before it answers.
 type Barrier struct{ Key *Key }
 
-func (c Barrier) apply(tx *tx) error { return c.Key.live(tx.now) }
+func (c Barrier) apply(tx *tx) error { return tx.live(c.Key) }
 
 // Kills lists the kills in effect, by scope and target.
 func (s *Store) Kills() []Kill {

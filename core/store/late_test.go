@@ -322,6 +322,7 @@ var lateCases = map[string]lateCase{
 	}},
 	"Trim":          {class: taking},
 	"takeAgain":     {class: taking},
+	"BelieveClock":  {class: noting},
 	"KeepClock":     {class: noting},
 	"TouchSession":  {class: noting},
 	"SignInRefused": {class: noting},

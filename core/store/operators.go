@@ -75,7 +75,7 @@ func LoadOperators(ctx context.Context, s *Store) (*Operators, error) {
 	if err := s.guarded(o.load); err != nil {
 		return nil, fmt.Errorf("load operators: %w", err)
 	}
-	now := s.set.Now()
+	now := s.Now()
 	for id, sess := range o.sessions {
 		if o.byName[sess.Operator] != nil && sess.Live(now) {
 			continue

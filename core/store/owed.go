@@ -151,7 +151,7 @@ func (c *Approve) claimed(d *openCall) bool {
 }
 
 func (c *Approve) inTime(s *Store) bool {
-	now := s.set.Now()
+	now := s.Now()
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	return s.open.find(c.ends, func(d *openCall) bool { return c.Withdraw || d.waits(s, now) }) != nil
@@ -166,10 +166,12 @@ func (c *Approve) claimOf(what string) string {
 
 // mayEnd reports whether nothing but the disk keeps the caller from ending that call.
 func (c *Approve) mayEnd(s *Store, d *openCall) bool {
-	now := s.set.Now()
+	times := s.Times()
+	now := times.Now
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
-	return c.Key.live(now) == nil && c.Key.Sees(d.agent) && !s.sameLine(c.Key.ID, d.key) && !c.Key.ActsAs(d.agent) &&
+	return c.Key.live(c.Key.At(times)) == nil && c.Key.Sees(d.agent) && !s.sameLine(c.Key.ID, d.key) &&
+		!c.Key.ActsAs(d.agent) &&
 		now.Before(d.expires) && (c.Withdraw || d.waits(s, now))
 }
 
@@ -249,7 +251,7 @@ func (c *ApproveAction) settleOwed(tx *tx) {
 		tx.held(err)
 		return
 	}
-	c.Out = *a.At(tx.now)
+	c.Out = *a.At(tx.decided(a))
 	c.Idem.keep(tx, c.Answer(&c.Out))
 }
 
@@ -264,7 +266,7 @@ func (c *RevokeGrant) claim(s *Store) (string, bool) {
 		who = c.Key.ID
 	}
 	return "grant\x00" + c.ID + "\x00" + who, g != nil &&
-		(c.Key == nil || c.Key.live(s.set.Now()) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
+		(c.Key == nil || c.Key.live(c.Key.At(s.Times())) == nil && sdk.CoversAgent(c.Key.Agents, g.AgentID))
 }
 
 // hold has nothing to do: grants are spent behind settleOwed.
@@ -283,12 +285,12 @@ func (c *RevokeKey) claim(s *Store) (string, bool) {
 		return "", false
 	}
 	k := s.Key(c.ID)
-	return "key\x00" + c.ID, k != nil && k.Revoked(s.set.Now()) == nil
+	return "key\x00" + c.ID, k != nil && k.Revoked(s.Now()) == nil
 }
 
 // hold ends the key for all who ask for it.
 func (c *RevokeKey) hold(s *Store) {
-	s.Key(c.ID).held.CompareAndSwap(nil, &Revocation{At: s.set.Now(), By: c.By.Principal})
+	s.Key(c.ID).held.CompareAndSwap(nil, &Revocation{At: s.Now(), By: c.By.Principal})
 }
 
 func (c *RevokeKey) settleOwed(tx *tx) {

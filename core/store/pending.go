@@ -16,7 +16,7 @@ type LookAt struct {
 }
 
 func (c *LookAt) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	d, err := tx.find(c.Token)
@@ -26,7 +26,9 @@ func (c *LookAt) apply(tx *tx) error {
 	if err := tx.mayAnswer(c.Key, d); err != nil {
 		return err
 	}
-	tx.expireOne(d)
+	if tx.expireOne(d) {
+		return expired(d)
+	}
 	if tx.stands(d) != Pending {
 		return resolved(d)
 	}
@@ -58,12 +60,12 @@ func PendingPlace(d *Defer) string {
 }
 
 func (c *ListPending) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	var all []*Defer
 	for _, d := range tx.st.live {
-		if tx.now.Before(d.Expires) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending &&
+		if !d.over(tx.times) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending &&
 			tx.mayAnswer(c.Key, d) == nil {
 			all = append(all, d)
 		}

@@ -113,7 +113,7 @@ type Idempotency struct {
 // something. k is nil for an operator at the console or on the machine, idem without an Idempotency-Key.
 func (tx *tx) admit(k *Key, idem *Idempotency) (done bool, err error) {
 	if k != nil {
-		if err := k.live(tx.now); err != nil {
+		if err := tx.live(k); err != nil {
 			return false, err
 		}
 	}

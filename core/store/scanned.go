@@ -63,7 +63,7 @@ type ScannedFinding struct {
 }
 
 func (c *Scanned) apply(tx *tx) error {
-	if err := c.Key.live(tx.now); err != nil {
+	if err := tx.live(c.Key); err != nil {
 		return err
 	}
 	if c.Killed = c.killed(tx); c.Killed {

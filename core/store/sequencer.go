@@ -50,20 +50,23 @@ var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{
 
 // sequencer is the one writer. While one batch syncs, the queue fills for the next one.
 type sequencer struct {
-	s      *Store
-	state  *state
-	tree   *log.Tree
-	size   atomic.Uint64 // records on disk
-	number uint64        // of the newest commit on disk; its own
-	sum    rowSum        // of the rows then; its own
-	unseen []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
-	origin time.Time     // since counts from it
-	since  atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
-	lost   atomic.Int64  // ns that the watcher did not see pass: see tick
-	wake   chan struct{}
-	quit   chan struct{}
-	dead   chan struct{} // closed once the store has failed
-	wg     sync.WaitGroup
+	s       *Store
+	state   *state
+	tree    *log.Tree
+	size    atomic.Uint64 // records on disk
+	number  uint64        // of the newest commit on disk; its own
+	sum     rowSum        // of the rows then; its own
+	doubt   time.Duration // how far the wall clock was ahead in the newest batch; its own
+	said    bool          // that it is believed has been recorded; its own
+	unseen  []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
+	origin  time.Time     // since counts from it
+	since   atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
+	doubted atomic.Bool   // doubt is not 0
+	lost    atomic.Int64  // ns that the watcher did not see pass: see tick
+	wake    chan struct{}
+	quit    chan struct{}
+	dead    chan struct{} // closed once the store has failed
+	wg      sync.WaitGroup
 
 	mu       sync.Mutex // never held across the disk
 	queue    queue
@@ -177,10 +180,11 @@ func (q *sequencer) run(tx *tx) {
 	q.late = nil
 	q.mu.Unlock()
 
-	tx.begin(q.s.set.Now())
+	tx.begin(q.s.clock.look())
 	tx.unanswered(late)
 	q.s.open.settled()
 	tx.writeOwed(owed)
+	tx.noteClock()
 	tx.expire()
 	for _, t := range batch {
 		tx.ticket = t
@@ -307,7 +311,9 @@ func (q *sequencer) awake(now time.Time) time.Duration {
 func (q *sequencer) look(now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.nextDue.IsZero() && !now.Before(q.nextDue) && !q.busy {
+	times := q.s.clock.look()
+	due := !q.nextDue.IsZero() && !times.Now.Before(q.nextDue) || (times.Doubt() > 0) != q.doubted.Load()
+	if due && !q.busy {
 		q.nudge()
 	}
 	since := q.since.Load()

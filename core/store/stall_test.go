@@ -160,7 +160,7 @@ func TestPauseIsNoStall(t *testing.T) {
 
 // A wait that began before the watcher saw the gap counts from where it saw it.
 func TestStallBehindAPauseIsSeen(t *testing.T) {
-	q := &sequencer{s: &Store{set: Settings{Stall: time.Hour}}}
+	q := &sequencer{s: &Store{set: Settings{Stall: time.Hour}, clock: timekeeper{wall: time.Now}}}
 	base := time.Now()
 	q.origin = base
 	now := base.Add(10 * time.Hour)

@@ -18,20 +18,23 @@ import (
 const approvalOver = "its approval counts no more"
 
 // stands is the state of d at that time.
-func (s *Store) stands(d *Defer, now time.Time) string {
-	if d.Status == Approved && !s.enough(d.Quorums, d.signers(), now) {
+func (s *Store) stands(d *Defer, t Times) string {
+	switch {
+	case d.over(t):
+		return Expired
+	case d.Status == Approved && !s.enough(d.Quorums, d.signers(), t.Now):
 		return Pending
 	}
 	return d.Status
 }
 
-func (tx *tx) stands(d *Defer) string { return tx.s.stands(d, tx.now) }
+func (tx *tx) stands(d *Defer) string { return tx.s.stands(d, tx.times) }
 
 // standsNow is stands beside the sequencer.
 func (s *Store) standsNow(d *Defer) string {
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
-	return s.stands(d, s.set.Now())
+	return s.stands(d, s.Times())
 }
 
 // waitAgain makes an approved call pending whose sign-offs are too few by now.

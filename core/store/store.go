@@ -17,10 +17,11 @@ import (
 	"github.com/yett-dev/yett/sdk"
 )
 
-// Settings are what Open needs. All fields are required except FS, Delay and OnFatal.
+// Settings are what Open needs. All fields are required except FS, Uptime, Delay and OnFatal.
 type Settings struct {
 	Dir     string                           // the data directory; the database lies in Dir/db
-	Now     func() time.Time                 // the clock
+	Now     func() time.Time                 // the wall clock
+	Uptime  func() time.Duration             // of the machine, sleep included; nil where nobody says. See Times
 	NewID   func() string                    // a store id for a new store
 	Log     func(format string, args ...any) // Pebble's errors
 	OnFatal func(err error)                  // called once when a write failed: the process has to end
@@ -48,6 +49,7 @@ type Store struct {
 	open   openCalls
 	seq    *sequencer
 
+	clock   timekeeper
 	gate    tableGate
 	records recordLog
 	head    headFile
@@ -82,6 +84,7 @@ func Open(set Settings) (*Store, error) {
 		set.SealBytes = sealBytes
 	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
+	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
 	s.seq = newSequencer(s)
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.spare}
 	s.gate.changed.L = &s.gate.mu
@@ -341,6 +344,9 @@ func (s *Store) loadRecords() error {
 			filepath.Join(s.set.Dir, "db"), last, s.records.last)
 	}
 	if err != nil {
+		return err
+	}
+	if err := s.startClock(); err != nil {
 		return err
 	}
 	if err := s.records.list.Sweep(); err != nil {

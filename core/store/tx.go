@@ -16,7 +16,8 @@ type tx struct {
 	s       *Store
 	st      *state
 	q       *sequencer
-	now     time.Time
+	times   Times
+	now     time.Time // times.Now
 	ticket  *ticket
 	batch   *pebble.Batch
 	commit  *log.Commit // what the batch adds to the log; the log's own once it is on disk
@@ -37,8 +38,8 @@ type tx struct {
 	err     error
 }
 
-func (tx *tx) begin(now time.Time) {
-	tx.now = now
+func (tx *tx) begin(times Times) {
+	tx.times, tx.now = times, times.Now
 	if len(tx.commits) == 0 {
 		tx.commits = make([]log.Commit, 64)
 	}

@@ -56,6 +56,9 @@ func (f *Set) keepClock(ctx context.Context, c feed.Clock) error {
 
 // noteDoubt records that the wall clock is in doubt, or believed again.
 func (f *Set) noteDoubt(ctx context.Context, on bool, by time.Duration) {
+	if times := f.set.Store.Times(); times.Doubt() > 0 {
+		return // the store says so itself
+	}
 	typ := "clock_believed"
 	if on {
 		typ = "clock_in_doubt"

@@ -15,3 +15,6 @@ var began = time.Now()
 func Uptime() (boot string, up time.Duration) {
 	return fmt.Sprint("process ", os.Getpid(), " ", began.UnixNano()), time.Since(began)
 }
+
+// Up is how long this process has been up.
+func Up() time.Duration { return time.Since(began) }

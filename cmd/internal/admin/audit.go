@@ -57,7 +57,7 @@ func stopped(dir string) (set store.Settings, lock *datadir.Lock, err error) {
 		return set, nil, err
 	}
 	boot, _ := supervise.Uptime()
-	set = store.Settings{Dir: dir, Now: time.Now, Boot: boot, NewID: func() string { return "" },
+	set = store.Settings{Dir: dir, Now: time.Now, Boot: boot, Uptime: supervise.Up, NewID: func() string { return "" },
 		Log: func(string, ...any) {}}
 	if set.Secret, err = datadir.Secret(filepath.Join(dir, "pepper"), 32); err != nil {
 		return set, nil, errors.Join(err, lock.Release())

@@ -1,0 +1,365 @@
+package store
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// twoClocks are a wall clock that can be set, and the machine's uptime.
+type twoClocks struct {
+	wall time.Time
+	up   time.Duration
+}
+
+func (c *twoClocks) pass(d time.Duration) { c.wall, c.up = c.wall.Add(d), c.up+d }
+func (c *twoClocks) set(d time.Duration)  { c.wall = c.wall.Add(d) }
+
+func newTwoClocks() (*twoClocks, *timekeeper) {
+	c := &twoClocks{wall: time.Unix(86_400*20_000, 0).UTC(), up: time.Hour}
+	return c, &timekeeper{wall: func() time.Time { return c.wall }, up: func() time.Duration { return c.up }}
+}
+
+// TestTimekeeper: what the store's clock makes of what the others do.
+func TestTimekeeper(t *testing.T) {
+	const day = 24 * time.Hour
+	for name, c := range map[string]struct {
+		do    func(c *twoClocks, k *timekeeper)
+		now   time.Duration // behind the beginning
+		doubt time.Duration
+	}{
+		"time passes":     {func(c *twoClocks, _ *timekeeper) { c.pass(time.Hour) }, time.Hour, 0},
+		"a small step":    {func(c *twoClocks, _ *timekeeper) { c.set(50 * time.Second) }, 50 * time.Second, 0},
+		"a step":          {func(c *twoClocks, _ *timekeeper) { c.set(2 * time.Hour) }, 0, 2 * time.Hour},
+		"time in a doubt": {func(c *twoClocks, k *timekeeper) { c.set(2 * day); k.look(); c.pass(day / 2) }, day / 2, 2 * day},
+		"a doubt that ends": {func(c *twoClocks, k *timekeeper) {
+			c.set(100 * day)
+			k.look()
+			c.pass(4 * time.Second)
+			k.look()
+			c.set(-100 * day)
+		}, 4 * time.Second, 0},
+		"a doubt that lasts": {func(c *twoClocks, k *timekeeper) {
+			c.set(2 * time.Hour)
+			for range 25 {
+				k.look()
+				c.pass(time.Hour)
+			}
+		}, 27 * time.Hour, 0},
+		"confirmed": {func(c *twoClocks, k *timekeeper) {
+			c.set(2 * time.Hour)
+			k.look()
+			k.believe = true
+		}, 2 * time.Hour, 0},
+		"confirmed, and another step": {func(c *twoClocks, k *timekeeper) {
+			c.set(2 * time.Hour)
+			k.look()
+			k.believe = true
+			k.look()
+			c.set(time.Hour)
+		}, 2 * time.Hour, time.Hour},
+		"set back": {func(c *twoClocks, k *timekeeper) {
+			c.set(-2 * time.Hour)
+			k.look()
+			c.pass(time.Hour)
+		}, 54 * time.Minute, 0},
+		"set back, until the wall is there": {func(c *twoClocks, k *timekeeper) {
+			c.set(-time.Hour)
+			for range 20 {
+				k.look()
+				c.pass(time.Hour)
+			}
+		}, 19 * time.Hour, 0},
+		"a year of slow drift": {func(c *twoClocks, k *timekeeper) {
+			for range 365 {
+				c.pass(day)
+				c.set(20 * time.Second)
+				k.look()
+			}
+		}, 365*day + 365*20*time.Second, 0},
+		"asleep": {func(c *twoClocks, _ *timekeeper) { c.pass(10 * time.Hour) }, 10 * time.Hour, 0},
+		"2038":   {func(c *twoClocks, _ *timekeeper) { c.pass(20 * 365 * day) }, 20 * 365 * day, 0},
+		"the process was stopped, and the clock set": {func(c *twoClocks, k *timekeeper) {
+			last, up := k.pair()
+			c.pass(time.Hour)
+			c.set(100 * day)
+			k.begin(last, up)
+		}, time.Hour, 100 * day},
+		"the machine was off": {func(c *twoClocks, k *timekeeper) {
+			last, _ := k.pair()
+			c.set(3 * day)
+			c.up = time.Minute
+			k.begin(last, 0)
+		}, 3 * day, 0},
+		"the machine has another time after it was off": {func(c *twoClocks, k *timekeeper) {
+			last, _ := k.pair()
+			c.set(100 * day)
+			c.up = time.Minute
+			k.begin(last, 0)
+		}, 0, 100 * day},
+		"the machine has no time after it was off": {func(c *twoClocks, k *timekeeper) {
+			last, _ := k.pair()
+			c.wall, c.up = time.Unix(0, 0), time.Minute
+			k.begin(last, 0)
+			c.pass(time.Hour)
+		}, 54 * time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			clocks, k := newTwoClocks()
+			began := k.look().Now
+			c.do(clocks, k)
+			got := k.look()
+			if got.Now.Sub(began) != c.now || got.Doubt() != c.doubt {
+				t.Errorf("it is %v, in doubt by %v; want %v, %v", got.Now.Sub(began), got.Doubt(), c.now, c.doubt)
+			}
+			if got.Since.IsZero() != (c.doubt == 0) || (c.doubt == 0) != (got.Late == got.Now) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// doubted is a store whose wall clock is set ahead while a grant, an approval and a pending call of an hour live, and a
+// limit is used up.
+type doubted struct {
+	*rig
+	clocks           *twoClocks
+	agent, boss      *Key
+	grant            *Grant
+	pending, granted string
+}
+
+func newDoubted(t *testing.T) *doubted {
+	clocks, _ := newTwoClocks()
+	d := &doubted{rig: &rig{t: t, fs: vfs.NewMem(), clock: newClock()}, clocks: clocks}
+	d.start()
+	d.agent, d.boss = d.key("agent", nil, "authorize"), d.key("boss", nil, "approve", "grants")
+	d.must(&CreateKey{Key: &Key{ID: "short", Name: "short", Scopes: []string{"authorize"}, CreatedAt: d.s.Now(),
+		ExpiresAt: d.s.Now().Add(time.Hour)}, By: system})
+	d.grant = &Grant{ID: "stg_1", AgentID: "agent", ToolPattern: "**", MaxUses: 9, IssuedBy: "console:ann",
+		Issuers: []string{"console:ann"}}
+	d.must(&AddGrant{Grant: d.grant, TTL: time.Hour, By: system, Most: 10})
+	d.pending = d.deferred(d.agent, "waits", sdk.Verdict{})
+	d.granted = d.deferred(d.agent, "granted", sdk.Verdict{})
+	yes := d.answer(d.boss, d.granted, true)
+	yes.ApprovedTTL = time.Hour
+	d.must(yes)
+	if got := d.limited(); got != sdk.Permit {
+		t.Fatal(got)
+	}
+	d.clocks.pass(time.Second)
+	return d
+}
+
+func (d *doubted) start() {
+	set := settings(d.fs, d.clock, func(err error) { d.t.Errorf("fatal: %v", err) })
+	set.Now, set.Uptime = func() time.Time { return d.clocks.wall }, func() time.Duration { return d.clocks.up }
+	s, err := Open(set)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.s = s
+}
+
+// limited asks for a call that may be made once a day.
+func (d *doubted) limited() sdk.Effect {
+	c := d.call(d.agent, d.id("x"), sdk.Verdict{Effect: sdk.Permit})
+	c.Limits.Charges = []Charge{charge(sdk.LimitRate, "agent", "1", "1", 24*time.Hour)}
+	d.must(c)
+	return c.Out.Effect
+}
+
+// live reports what of it can be used.
+func (d *doubted) live() (out []string) {
+	byGrant := d.call(d.agent, d.id("g"), sdk.Verdict{Effect: sdk.Defer})
+	byGrant.Grants = []*Grant{d.grant}
+	d.must(byGrant)
+	if byGrant.Out.Effect == sdk.Permit {
+		out = append(out, "grant")
+	}
+	if d.status(d.agent, d.pending) == Pending {
+		out = append(out, "pending")
+	}
+	if d.status(d.agent, d.granted) == Approved {
+		out = append(out, "approval")
+	}
+	if short := d.s.Key("short"); d.commit(Barrier{Key: short}) == nil {
+		out = append(out, "key")
+	}
+	if d.limited() == sdk.Permit {
+		out = append(out, "limit")
+	}
+	return out
+}
+
+func (d *doubted) is(when string, want ...string) {
+	d.t.Helper()
+	got := d.live()
+	if len(got) != len(want) {
+		d.t.Errorf("%s: %q can be used, want %q", when, got, want)
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			d.t.Errorf("%s: %q can be used, want %q", when, got, want)
+		}
+	}
+}
+
+// types counts the records of a type.
+func (d *doubted) types(typ string) int { return len(d.takenIn(1, typ)) }
+
+// TestAClockThatIsWrongForAMoment: nothing is over for good, nothing over is used, no limit is open again. What is made
+// meanwhile can be used.
+func TestAClockThatIsWrongForAMoment(t *testing.T) {
+	d := newDoubted(t)
+	d.is("before", "grant", "pending", "approval", "key")
+	asks := func() sdk.Effect {
+		c := d.call(d.agent, "again", sdk.Verdict{Effect: sdk.Defer})
+		c.Names.Hashes, c.Grants = [][16]byte{{7}}, []*Grant{d.grant}
+		d.must(c)
+		return c.Out.Effect
+	}
+	if got := asks(); got != sdk.Permit {
+		t.Errorf("by the grant: %v", got)
+	}
+	d.clocks.set(100 * 24 * time.Hour)
+	d.is("in doubt")
+	if got := asks(); got == sdk.Permit {
+		t.Error("what the grant has permitted is permitted again")
+	}
+	token := d.deferred(d.agent, "new", sdk.Verdict{})
+	d.must(d.answer(d.boss, token, true))
+	c := d.redeem(d.agent, "new", token, sdk.Verdict{Effect: sdk.Defer})
+	d.must(c)
+	if c.Out.Effect != sdk.Permit {
+		t.Errorf("what was approved in doubt: %+v", c.Out)
+	}
+	spent := d.redeem(d.agent, "granted", d.granted, sdk.Verdict{Effect: sdk.Defer})
+	d.must(spent)
+	if spent.Out.Effect != sdk.Deny {
+		t.Errorf("an approval that is over by the wall clock: %+v", spent.Out)
+	}
+	d.refused(d.answer(d.boss, d.pending, true), sdk.CodeDeferExpired)
+	d.clocks.pass(4 * time.Second)
+	if n := d.types("defer_expired"); n != 0 || d.types("clock_in_doubt") != 1 {
+		t.Errorf("%d have expired; in doubt: %d records", n, d.types("clock_in_doubt"))
+	}
+	d.clocks.set(-100 * 24 * time.Hour)
+	d.is("set right", "grant", "pending", "approval", "key")
+	if d.types("clock_believed") != 1 {
+		t.Error("that the clock is believed again is not recorded")
+	}
+	d.close()
+}
+
+// TestAClockThatIsConfirmed: then what is over by it ends for good.
+func TestAClockThatIsConfirmed(t *testing.T) {
+	d := newDoubted(t)
+	d.refused(&BelieveClock{By: system}, sdk.CodeConflict)
+	d.clocks.set(3 * time.Hour)
+	d.is("in doubt")
+	c := &BelieveClock{By: Who{Principal: "admin:0", Method: "peer_uid", Surface: "admin"}}
+	d.must(c)
+	if c.Was != 3*time.Hour {
+		t.Errorf("it was %v ahead", c.Was)
+	}
+	d.must(&Note{Type: "tick", By: system})
+	d.is("confirmed")
+	if d.types("defer_expired") < 2 || d.types("clock_believed") != 1 {
+		t.Errorf("%d have expired, %d times believed", d.types("defer_expired"), d.types("clock_believed"))
+	}
+	d.close()
+}
+
+// TestAClockThatIsSetBack: what was over stays over, also behind a restart.
+func TestAClockThatIsSetBack(t *testing.T) {
+	d := newDoubted(t)
+	d.clocks.pass(2 * time.Hour)
+	d.is("over")
+	d.clocks.set(-24 * time.Hour)
+	d.is("set back")
+	d.close()
+	d.start()
+	d.agent, d.boss, d.grant = d.s.Key("agent"), d.s.Key("boss"), &Grant{ID: "stg_1"}
+	if got := d.limited(); got == sdk.Permit {
+		t.Error("a limit is open again")
+	}
+	g, err := (&tx{s: d.s, q: d.s.seq, st: d.s.seq.state}).grant("stg_1")
+	if err != nil || g.Status(g.At(d.s.Times())) == "live" {
+		t.Errorf("a grant lives again: %+v, %v", g, err)
+	}
+	if d.commit(Barrier{Key: d.s.Key("short")}) == nil {
+		t.Error("a key lives again")
+	}
+	d.close()
+}
+
+// TestADoubtOutlivesARestart: of the process; the machine's uptime goes on.
+func TestADoubtOutlivesARestart(t *testing.T) {
+	d := newDoubted(t)
+	d.close()
+	d.clocks.pass(time.Minute)
+	d.clocks.set(100 * 24 * time.Hour)
+	d.start()
+	if got := d.s.Times(); got.Doubt() != 100*24*time.Hour {
+		t.Errorf("in doubt by %v", got.Doubt())
+	}
+	d.close()
+}
+
+// TestAKeyThatEndsInADoubt: by the time that is certain; what it has pending is denied, although that is over by the
+// other clock.
+func TestAKeyThatEndsInADoubt(t *testing.T) {
+	d := newDoubted(t)
+	c := d.call(d.s.Key("short"), "x", sdk.Verdict{Effect: sdk.Defer})
+	c.Defer.TTL = 24 * time.Hour
+	d.must(c)
+	d.clocks.pass(time.Second)
+	d.clocks.set(100 * 24 * time.Hour)
+	d.s.Times()
+	d.clocks.pass(2 * time.Hour)
+	d.must(&Note{Type: "tick", By: system})
+	denied := 0
+	for _, x := range d.takenIn(1, "defer_resolved") {
+		if x.Token == c.Out.Token && x.Status == Denied {
+			denied++
+		}
+	}
+	if denied != 1 {
+		t.Errorf("denied %d times", denied)
+	}
+	d.close()
+}
+
+// TestTheClockAfterACrash: it goes on from the newest record, whatever log/head has seen.
+func TestTheClockAfterACrash(t *testing.T) {
+	base := newCuttable()
+	clocks, _ := newTwoClocks()
+	d := &doubted{rig: &rig{t: t, fs: base, clock: newClock()}, clocks: clocks}
+	d.start()
+	clocks.pass(5 * time.Hour)
+	d.must(&Note{Type: "tick", By: system})
+	at := d.s.Now()
+	cut := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0, RNG: rand.New(rand.NewPCG(1, 1))})
+	d.close()
+	clocks.set(-24 * time.Hour)
+	clocks.up = time.Minute
+	set := settings(cut, d.clock, nil)
+	set.Boot, set.Now = anotherBoot, func() time.Time { return clocks.wall }
+	set.Uptime = func() time.Duration { return clocks.up }
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Now(); got.Before(at) {
+		t.Errorf("it is %v, and a record is of %v", got, at)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
