@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"time"
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/regular"
@@ -57,4 +58,19 @@ func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, e
 		return nil, bad("client_ca", "%s has no certificate in PEM form", c.ClientCA)
 	}
 	return out, nil
+}
+
+// certified remembers when the certificate of a listener, or one of its chain, expires; set may be nil.
+func (g *Gateway) certified(listener string, set *tls.Config) {
+	if set == nil {
+		return
+	}
+	var first time.Time
+	for _, der := range set.Certificates[0].Certificate {
+		// the pair was read, so the first of them parses; of the others, what does not parse expires for nobody
+		if c, err := x509.ParseCertificate(der); err == nil && (first.IsZero() || c.NotAfter.Before(first)) {
+			first = c.NotAfter
+		}
+	}
+	g.expiries[listener] = first
 }

@@ -79,18 +79,21 @@ type Gateway struct {
 
 	reloads *reload.Reloader
 	closing chan struct{}
+	machine *machine
 
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
 	consoleURL string
 
-	certificate string // of the HTTP API, in PEM form; "" without TLS
+	expiries    map[string]time.Time // of the certificates, by listener; not changed once New has returned
+	certificate string               // of the HTTP API, in PEM form; "" without TLS
 }
 
 // New opens the data directory and builds everything, but answers nothing yet. On an error nothing stays open.
 func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err error) {
 	g = &Gateway{cfg: cfg, opts: opts, served: make(chan error, 5), peers: map[uint32]string{},
-		metrics: obs.New(opts.Version), closing: make(chan struct{}), states: loaded.NewStateLog(opts.Log)}
+		expiries: map[string]time.Time{}, metrics: obs.New(opts.Version), closing: make(chan struct{}),
+		states: loaded.NewStateLog(opts.Log)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, g.release(ctx))
@@ -117,7 +120,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	g.dir = dir
+	g.dir, g.machine = dir, newMachine(dir, g.opts.Log, supervise.Uptime)
 	if err := datadir.Make(dir); err != nil {
 		return err
 	}
@@ -204,6 +207,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 		return err
 	}
 	g.states.Start(g.service.Note, g.closing)
+	g.machine.running.Go(func() { g.machine.watch(g.closing) })
 	g.feeds.Apply(g.gen.Load())
 	g.reloads.Watch()
 	if g.sock != nil {
@@ -284,6 +288,9 @@ func (g *Gateway) release(ctx context.Context) error {
 		g.reloads.Close()
 	}
 	g.states.Wait()
+	if g.machine != nil {
+		g.machine.running.Wait()
+	}
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}

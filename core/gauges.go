@@ -47,6 +47,8 @@ func (g *Gateway) gauges() {
 		lost, _ := g.logLost()
 		return float64(lost)
 	})
+	g.storeGauges()
+	g.machineGauges()
 	g.connectionGauges()
 	g.moduleGauges()
 	g.processGauges()
@@ -63,6 +65,61 @@ func one(yes bool) float64 {
 
 func gauge(name, help string) obs.Column   { return obs.Column{Name: name, Help: help} }
 func counter(name, help string) obs.Column { return obs.Column{Name: name, Help: help, Counter: true} }
+
+// storeGauges shows how batches get to the disk, and what waits.
+func (g *Gateway) storeGauges() {
+	g.metrics.Histograms([]obs.Column{
+		gauge("yett_store_sync_seconds", "Time that a batch waited for the disk: its write and its sync."),
+		gauge("yett_store_batch_commands", "Commands, such as decisions, that one batch carried to the disk."),
+		gauge("yett_store_batch_records", "Records of one batch."),
+	}, func() []obs.Histogram {
+		o := g.store.Observe()
+		return []obs.Histogram{obs.Histogram(o.Syncs), obs.Histogram(o.Commands), obs.Histogram(o.Records)}
+	})
+	g.metrics.Table(nil, []obs.Column{
+		counter("yett_audit_bytes_total", "Bytes of the records that were written since the start."),
+		gauge("yett_store_queue_commands", "Commands that wait for the next batches."),
+		gauge("yett_store_queue_bytes", "About how many bytes the commands that wait for the next "+
+			"batches write; limits.queued bounds them."),
+		counter("yett_store_stalls_total", "Times that the disk did not answer in time, and all that waited for it was "+
+			"refused."),
+		gauge("yett_checkpoint_age_seconds", "How long the oldest record that no checkpoint (log/head) covers has been on "+
+			"disk; 0 when all are covered."),
+		gauge("yett_approvals_pending", "Deferred calls that wait for a person."),
+		gauge("yett_approvals_oldest_seconds", "How long the oldest deferred call that waits for a person has "+
+			"waited."),
+	}, func(emit func([]string, ...float64)) {
+		o := g.store.Observe()
+		emit(nil, float64(o.Bytes), float64(o.QueuedCommands), float64(o.QueuedBytes), float64(o.Stalls),
+			o.CheckpointAge.Seconds(), float64(o.Pending), o.PendingAge.Seconds())
+	})
+}
+
+// machineGauges shows what the gateway stands on.
+func (g *Gateway) machineGauges() {
+	g.metrics.Table([]string{"direction"}, []obs.Column{
+		counter("yett_clock_jumps_total", "Jumps of the wall clock by a second or more against the machine's uptime."),
+	}, func(emit func([]string, ...float64)) {
+		emit([]string{"forward"}, float64(g.machine.forward.Load()))
+		emit([]string{"back"}, float64(g.machine.back.Load()))
+	})
+	g.metrics.Table(nil, []obs.Column{
+		gauge("yett_storage_free_bytes", "Room that is left on the disk of the data directory."),
+		gauge("yett_storage_size_bytes", "Size of the disk of the data directory."),
+	}, func(emit func([]string, ...float64)) {
+		if size := g.machine.size.Load(); size > 0 { // else nobody knows
+			emit(nil, float64(g.machine.free.Load()), float64(size))
+		}
+	})
+	g.metrics.Table([]string{"listener"}, []obs.Column{
+		gauge("yett_certificate_expiry_timestamp_seconds", "When the certificate of a listener, or one of its chain, "+
+			"expires, in seconds since 1970."),
+	}, func(emit func([]string, ...float64)) {
+		for listener, at := range g.expiries {
+			emit([]string{listener}, float64(at.Unix()))
+		}
+	})
+}
 
 // connectionGauges shows who holds the places of the two listeners that agents use.
 func (g *Gateway) connectionGauges() {

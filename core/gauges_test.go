@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -20,8 +22,20 @@ func TestMetricsAreDocumented(t *testing.T) {
 	w.g.gauges() // metrics are off
 	w.ask("nothing/x")
 	w.g.metrics.Operated("authorize", "", sdk.CodeConflict, time.Millisecond)
+	w.g.metrics.Asked("scan", "secrets", "secrets", false, time.Millisecond)
+	w.g.metrics.Refused("http", sdk.CodeUnauthenticated)
+	w.g.expiries["http"] = time.Unix(1_900_000_000, 0)
+	w.g.machine.look(time.Now())
 	w.g.metrics.Kept("record", "timeout", "secrets")
-	got := metricsTable(t, w.scrape())
+	scrape := w.scrape()
+	problems, err := promlint.New(strings.NewReader(scrape)).Lint()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s does not follow the conventions of Prometheus: %s", p.Metric, p.Text)
+	}
+	got := metricsTable(t, scrape)
 	text, err := os.ReadFile(metricsDoc)
 	if err != nil {
 		t.Fatal(err)

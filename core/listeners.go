@@ -25,6 +25,7 @@ func (g *Gateway) listenHTTP(context.Context) (err error) {
 	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
+	g.certified("http", set.TLS)
 	if set.TLS != nil {
 		g.certificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 			Bytes: set.TLS.Certificates[0].Certificate[0]}))
@@ -101,6 +102,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	g.certified("console", tlsSet)
 	g.consoleLn, err = net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && !g.cfg.Written("console.listen") {
 		g.opts.Log("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free "+

@@ -48,6 +48,7 @@ func anyGlob(globs []string, s string) bool {
 type Step struct {
 	Name    string
 	Kind    string        // rules, wasm, process
+	Plugin  string        // that it calls; "" where it is rules
 	Version func() string // of what answers, as it is now; nil: it has none
 	Match   Match
 	Timeout time.Duration // 0: what is left of the budget

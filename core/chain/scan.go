@@ -27,6 +27,7 @@ const (
 // ScanStep is one step of a scan chain.
 type ScanStep struct {
 	Name    string
+	Plugin  string // that it calls
 	Match   Match
 	Timeout time.Duration
 	OnError sdk.Effect // Deny: the text is not released; Abstain: the operator does without this scanner

@@ -91,9 +91,10 @@ func (r *rack) ResumePlugin(_ context.Context, by store.Who, name string, skip b
 
 type silent struct{}
 
-func (silent) Operated(string, string, sdk.Code, time.Duration) {}
-func (silent) Asked(string, string, bool, time.Duration)        {}
-func (silent) Kept(string, string, string)                      {}
+func (silent) Operated(string, string, sdk.Code, time.Duration)  {}
+func (silent) Asked(string, string, string, bool, time.Duration) {}
+func (silent) Refused(string, sdk.Code)                          {}
+func (silent) Kept(string, string, string)                       {}
 
 // verdict is what the desk's chain says to every call.
 type verdict struct{ sdk.Verdict }

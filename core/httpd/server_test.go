@@ -62,9 +62,10 @@ func (g *gate) About() chain.About                                        { retu
 
 type noObserver struct{}
 
-func (noObserver) Operated(string, string, sdk.Code, time.Duration) {}
-func (noObserver) Asked(string, string, bool, time.Duration)        {}
-func (noObserver) Kept(string, string, string)                      {}
+func (noObserver) Operated(string, string, sdk.Code, time.Duration)  {}
+func (noObserver) Asked(string, string, string, bool, time.Duration) {}
+func (noObserver) Refused(string, sdk.Code)                          {}
+func (noObserver) Kept(string, string, string)                       {}
 
 // tellingListener says which connections were closed on this side.
 type tellingListener struct {

@@ -174,7 +174,7 @@ func authorizer(cfg *config.Config) (*chain.Authorizer, error) {
 	out := &chain.Authorizer{Budget: c.Budget.Std(), Default: effect(c.Default), Now: time.Now, Places: conditions}
 	var errs []error
 	for _, s := range c.Steps {
-		step := chain.Step{Name: s.Name, Kind: stepKind(cfg, s.Use),
+		step := chain.Step{Name: s.Name, Kind: stepKind(cfg, s.Use), Plugin: s.Use,
 			Match:   chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents, Sessions: s.Match.Sessions},
 			Timeout: s.Timeout.Std(), OnError: effect(s.OnError), Shadow: s.Mode == "shadow"}
 		step.Beside = step.Kind == kindProcess
@@ -248,7 +248,7 @@ func (g *Generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 		if m == nil {
 			return nil, fmt.Errorf("chains.scan_output.steps: there is no plugin %q", s.Use)
 		}
-		out.Steps = append(out.Steps, chain.ScanStep{Name: s.Name,
+		out.Steps = append(out.Steps, chain.ScanStep{Name: s.Name, Plugin: s.Use,
 			Match: chain.Match{Tools: s.Match.Tools, Agents: s.Match.Agents}, Timeout: s.Timeout.Std(),
 			OnError: effect(s.OnError), Shadow: s.Mode == "shadow", Builtin: cfg.Plugins[s.Use].Builtin != "",
 			Scanner: m.Scanner, Triggers: m.triggers, Kinds: m.meta.Kinds, Stream: m.meta.Stream})

@@ -27,7 +27,9 @@ type Metrics struct {
 	refused   *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
 	steps     *prometheus.HistogramVec
+	modules   *prometheus.HistogramVec
 	withheld  *prometheus.CounterVec
+	keys      *prometheus.CounterVec
 }
 
 // New makes the metrics of one gateway.
@@ -46,14 +48,20 @@ func New(version string) *Metrics {
 	m.steps = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_step_seconds",
 		Help:    "Time that one step of a chain took, by its name; result says whether it ran to its end.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"chain", "step", "result"})
+	m.modules = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "yett_module_seconds",
+		Help: "Time that a module or plugin took for one step of a chain, with the time that the step waited for it; " +
+			"result says whether it ran to its end.",
+		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10)}, []string{"module", "result"})
+	m.keys = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_keys_refused_total",
+		Help: "API keys that were not let in, by listener and code."}, []string{"listener", "code"})
 	m.withheld = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "yett_withheld_total",
 		Help: "Texts that were kept as their digest and not shown, since they could not be masked, by where, cause and " +
 			"scanner."}, []string{"where", "cause", "scanner"})
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "yett_build_info", Help: "1, with the version."},
 		[]string{"version"})
 	build.WithLabelValues(version).Set(1)
-	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, m.withheld, build, collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.reg.MustRegister(decisions, scans, m.refused, m.latency, m.steps, m.modules, m.keys, m.withheld, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, e := range []sdk.Effect{sdk.Permit, sdk.Deny, sdk.Defer} {
 		m.decisions[e.String()] = decisions.WithLabelValues(e.String())
 	}
@@ -61,60 +69,6 @@ func New(version string) *Metrics {
 		m.scans[o] = scans.WithLabelValues(o)
 	}
 	return m
-}
-
-// Gauge shows what value gives at the time of asking. labels are constant name/value pairs.
-func (m *Metrics) Gauge(name, help string, labels map[string]string, value func() float64) {
-	m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
-}
-
-// Counter shows what value gives at the time of asking, for counts that are kept elsewhere.
-func (m *Metrics) Counter(name, help string, labels map[string]string, value func() float64) {
-	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
-		value))
-}
-
-// Column is one metric of a Table.
-type Column struct {
-	Name, Help string
-	Counter    bool // it only grows
-}
-
-// Table shows metrics whose labels come and go, such as those of plugins: what read emits at the time of asking, a
-// value for each column. It is asked once, so the values of one row belong together. read must not block.
-func (m *Metrics) Table(labels []string, columns []Column, read func(emit func(labels []string, values ...float64))) {
-	t := &table{read: read}
-	for _, c := range columns {
-		t.descs = append(t.descs, prometheus.NewDesc(c.Name, c.Help, labels, nil))
-		kind := prometheus.GaugeValue
-		if c.Counter {
-			kind = prometheus.CounterValue
-		}
-		t.kinds = append(t.kinds, kind)
-	}
-	m.reg.MustRegister(t)
-}
-
-type table struct {
-	descs []*prometheus.Desc
-	kinds []prometheus.ValueType
-	read  func(emit func(labels []string, values ...float64))
-}
-
-// Describe implements prometheus.Collector.
-func (t *table) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range t.descs {
-		to <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (t *table) Collect(to chan<- prometheus.Metric) {
-	t.read(func(labels []string, values ...float64) {
-		for i, v := range values {
-			to <- prometheus.MustNewConstMetric(t.descs[i], t.kinds[i], v, labels...)
-		}
-	})
 }
 
 // Operated counts one operation. result is the effect of a decision or the outcome of a scan, "" for all others; code
@@ -133,13 +87,22 @@ func (m *Metrics) Operated(operation, result string, code sdk.Code, took time.Du
 	}
 }
 
-// Asked counts one step of a chain, "authorize" or "scan". Steps' names are the operator's, so there are few.
-func (m *Metrics) Asked(chain, step string, failed bool, took time.Duration) {
+// Asked counts one step of a chain, "authorize" or "scan", and the plugin that it called, "" if it called none. The
+// names of both are the operator's, so there are few.
+func (m *Metrics) Asked(chain, step, plugin string, failed bool, took time.Duration) {
 	result := "ok"
 	if failed {
 		result = "failed"
 	}
 	m.steps.WithLabelValues(chain, step, result).Observe(took.Seconds())
+	if plugin != "" {
+		m.modules.WithLabelValues(plugin, result).Observe(took.Seconds())
+	}
+}
+
+// Refused counts one API key that was not let in.
+func (m *Metrics) Refused(listener string, code sdk.Code) {
+	m.keys.WithLabelValues(listener, string(code)).Inc()
 }
 
 // Kept counts what could not be masked, and is withheld: in a record, a view, an action, its result, or what a

@@ -20,8 +20,8 @@ func TestMetricsAreShown(t *testing.T) {
 	m.Operated("authorize", "DENY", "", time.Millisecond)
 	m.Operated("scan_output", "REDACTED", "", time.Millisecond)
 	m.Operated("approve_defer", "", sdk.CodeSelfApproval, time.Millisecond)
-	m.Asked("authorize", "rules", false, 20*time.Microsecond)
-	m.Asked("authorize", "entitle", true, time.Second)
+	m.Asked("authorize", "rules", "", false, 20*time.Microsecond)
+	m.Asked("authorize", "entitle", "iam", true, time.Second)
 	asked := 0
 	m.Table([]string{"name"}, []obs.Column{{Name: "yett_row_up", Help: "1."},
 		{Name: "yett_row_total", Help: "2.", Counter: true}}, func(emit func([]string, ...float64)) {

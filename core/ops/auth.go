@@ -218,6 +218,7 @@ func (r *refusals) countRefusal(now time.Time) int {
 
 // Refused records that a key was not let in, at most once a second, with the number of refusals since the last record.
 func (s *Service) Refused(ctx context.Context, cause error, surface, peer string) {
+	s.set.Observer.Refused(surface, codeOf(cause))
 	n := s.wrong.countRefusal(s.set.Now())
 	if n == 0 {
 		return

@@ -311,7 +311,7 @@ func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wi
 	var shadow []wire.Shadow
 	for i := range rows {
 		r := &rows[i]
-		s.set.Observer.Asked("authorize", r.Step.Name, r.Err != nil, r.Took)
+		s.set.Observer.Asked("authorize", r.Step.Name, r.Step.Plugin, r.Err != nil, r.Took)
 		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Mode: "enforce", Effect: r.Verdict.Effect.String(),
 			ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
 		if r.Step.Version != nil {

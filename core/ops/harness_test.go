@@ -35,9 +35,10 @@ func (toolName) Check(_ context.Context, c *chain.Call) (sdk.Verdict, error) {
 
 type silent struct{}
 
-func (silent) Operated(string, string, sdk.Code, time.Duration) {}
-func (silent) Asked(string, string, bool, time.Duration)        {}
-func (silent) Kept(string, string, string)                      {}
+func (silent) Operated(string, string, sdk.Code, time.Duration)  {}
+func (silent) Asked(string, string, string, bool, time.Duration) {}
+func (silent) Refused(string, sdk.Code)                          {}
+func (silent) Kept(string, string, string)                       {}
 
 // bench is a service on a real store.
 type bench struct {

@@ -25,9 +25,10 @@ import (
 
 type unobserved struct{}
 
-func (unobserved) Operated(string, string, sdk.Code, time.Duration) {}
-func (unobserved) Asked(string, string, bool, time.Duration)        {}
-func (unobserved) Kept(string, string, string)                      {}
+func (unobserved) Operated(string, string, sdk.Code, time.Duration)  {}
+func (unobserved) Asked(string, string, string, bool, time.Duration) {}
+func (unobserved) Refused(string, sdk.Code)                          {}
+func (unobserved) Kept(string, string, string)                       {}
 
 // streamRig is a service on a real store, for its streams.
 type streamRig struct {

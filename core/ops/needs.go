@@ -77,9 +77,11 @@ type Observer interface {
 	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's
 	// outcome.
 	Operated(operation, result string, code sdk.Code, took time.Duration)
-	// Asked is called for each step that a chain ("authorize" or "scan") asked; it must not block. failed: it did not run
-	// to its end.
-	Asked(chain, step string, failed bool, took time.Duration)
+	// Asked is called for each step that a chain ("authorize" or "scan") asked; it must not block. plugin is the one that
+	// the step called, "" if it called none. failed: it did not run to its end.
+	Asked(chain, step, plugin string, failed bool, took time.Duration)
+	// Refused is called for each API key that was not let in; it must not block.
+	Refused(surface string, code sdk.Code)
 	// Kept is called for what could not be kept or shown masked, and is withheld; it must not block.
 	Kept(where, cause, scanner string)
 }

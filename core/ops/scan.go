@@ -80,7 +80,11 @@ func (s *Service) receipts(rs []chain.Receipt) []wire.Receipt {
 	out := make([]wire.Receipt, len(rs))
 	for i := range rs {
 		r := &rs[i]
-		s.set.Observer.Asked("scan", r.Step.Name, r.Err != nil, r.Took)
+		called := r.Step.Plugin
+		if r.Prefiltered || r.Outcome == "skipped" {
+			called = ""
+		}
+		s.set.Observer.Asked("scan", r.Step.Name, called, r.Err != nil, r.Took)
 		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes,
 			Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
 		if r.Err != nil {

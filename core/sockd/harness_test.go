@@ -57,9 +57,10 @@ func (finds) About() chain.About                                        { return
 
 type silent struct{}
 
-func (silent) Operated(string, string, sdk.Code, time.Duration) {}
-func (silent) Asked(string, string, bool, time.Duration)        {}
-func (silent) Kept(string, string, string)                      {}
+func (silent) Operated(string, string, sdk.Code, time.Duration)  {}
+func (silent) Asked(string, string, string, bool, time.Duration) {}
+func (silent) Refused(string, sdk.Code)                          {}
+func (silent) Kept(string, string, string)                       {}
 
 // gated refuses to record while broken is set, as a store on a full disk does.
 type gated struct {

@@ -255,12 +255,14 @@ func (k *headKeeper) run() {
 
 // save writes the file if it is not up to date.
 func (k *headKeeper) save(clean bool) error {
+	at := k.s.set.Now()
 	h := k.s.headNow(clean)
 	if last := k.s.head.last; last.Commit != h.Commit || last.Clean != clean {
 		if err := k.s.head.write(h); err != nil {
 			return err
 		}
 	}
+	k.s.seen.covered(h.Commit, at)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.commit = h.Commit

@@ -11,8 +11,9 @@ import (
 // openCalls is what can be known of open deferred calls beside the sequencer, which alone changes it. Safe for
 // concurrent use.
 type openCalls struct {
-	mu sync.RWMutex
-	by map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
+	mu   sync.RWMutex
+	ages ages
+	by   map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
 
 	// before is what by was of those that the commands of the last batch have changed, until that batch is on disk or what
 	// it gave is taken back: whatever is in flight when the disk stalls is void.
@@ -55,6 +56,7 @@ func (d *openCall) names() []string {
 func (o *openCalls) put(d *Defer, inFlight bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.ages.put(d)
 	if was := o.by[d.Token]; was != nil {
 		if inFlight && o.before[d.Token] == nil {
 			for _, name := range was.names() {

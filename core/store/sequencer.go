@@ -180,6 +180,7 @@ func (q *sequencer) run(tx *tx) {
 	q.late = nil
 	q.mu.Unlock()
 
+	q.s.seen.batch = len(batch)
 	tx.begin(q.s.clock.look())
 	tx.unanswered(late)
 	q.s.open.settled()
@@ -324,6 +325,9 @@ func (q *sequencer) look(now time.Time) {
 	}
 	if since == 0 || waited < q.s.set.Stall {
 		return
+	}
+	if !q.stalled {
+		q.s.seen.stalls.Add(1)
 	}
 	q.stalled = true
 	q.refuseAll(errors.New("the disk has stalled"))

@@ -48,6 +48,7 @@ type Store struct {
 	grants grantTable
 	open   openCalls
 	seq    *sequencer
+	seen   seen
 
 	clock   timekeeper
 	gate    tableGate
@@ -85,6 +86,7 @@ func Open(set Settings) (*Store, error) {
 	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
+	s.seen.begin()
 	s.seq = newSequencer(s)
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.spare}
 	s.gate.changed.L = &s.gate.mu

@@ -120,10 +120,16 @@ func (tx *tx) write() error {
 	tx.q.enter()
 	defer tx.q.leave()
 	tx.s.records.waitForRoom()
+	began := tx.s.set.Now()
 	if tx.s.set.Delay != nil {
 		tx.s.set.Delay()
 	}
-	return tx.batch.Commit(pebble.Sync)
+	if err := tx.batch.Commit(pebble.Sync); err != nil {
+		return err
+	}
+	now := tx.s.set.Now()
+	tx.s.seen.synced(tx.commit, now.Sub(began), now)
+	return nil
 }
 
 // after runs what had to wait for the disk, such as waking those who wait for a defer.
