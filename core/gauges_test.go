@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"regexp"
@@ -52,6 +53,34 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	if want := string(text)[len(head):]; want != got {
 		t.Errorf("%s differs (GOLDEN=write rewrites it):\n%s", metricsDoc, got)
+	}
+}
+
+// A plugin's time is its own, whatever its step is called; a key that is not let in is counted where it came.
+func TestPluginsAndKeysAreCounted(t *testing.T) {
+	w := newWorld(t, func(w *world) {
+		w.write(w.guest("authorizer", "good:one"), ", {name: gate, use: guest, match: {tools: [\"guest/**\"]}}", "")
+	})
+	for _, tool := range []string{"guest/x", "files/read"} {
+		w.ask(tool)
+	}
+	for _, text := range []string{"nothing of interest", `db_password = \"k3!mvr0q\"`} { // the first one needs no scanner
+		if _, err := newCaller(t, w.g, w.key, "scan_output", `{"tool_id":"x","output":"`+text+`"}`).call(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := w.g.service.Authenticate("Bearer nothing")
+	w.g.service.Refused(context.Background(), err, "http", "somebody")
+	w.g.service.Refused(context.Background(), err, "http", "somebody") // too soon for a record of its own
+	scrape := w.scrape()
+	for _, want := range []string{`yett_module_seconds_count{module="guest",result="ok"} 1`,
+		`yett_module_seconds_count{module="secrets",result="ok"} 1`,
+		`yett_step_seconds_count{chain="scan",result="ok",step="secrets"} 2`,
+		`yett_step_seconds_count{chain="authorize",result="ok",step="gate"} 1`,
+		`yett_keys_refused_total{code="unauthenticated",listener="http"} 2`} {
+		if !strings.Contains(scrape, want+"\n") {
+			t.Errorf("the metrics lack %s", want)
+		}
 	}
 }
 

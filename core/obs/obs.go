@@ -68,6 +68,11 @@ func New(version string) *Metrics {
 	for _, o := range []string{"PASS", "WARNED", "REDACTED", "DENIED"} {
 		m.scans[o] = scans.WithLabelValues(o)
 	}
+	for _, listener := range []string{"http", "socket"} { // from the start, so that the first burst shows in a rate
+		for _, code := range []sdk.Code{sdk.CodeUnauthenticated, sdk.CodeKeyRevoked, sdk.CodeKeyExpired} {
+			m.keys.WithLabelValues(listener, string(code))
+		}
+	}
 	return m
 }
 

@@ -101,6 +101,20 @@ func TestCheckpointAge(t *testing.T) {
 	age(0)
 }
 
+// log/head covers what is on disk, once it is written.
+func TestCheckpointOfAStore(t *testing.T) {
+	r, agent, _ := cast(t)
+	r.must(r.call(agent, "a", permit))
+	r.s.records.mu.RLock()
+	last := r.s.records.last
+	r.s.records.mu.RUnlock()
+	r.s.keeper.waitFor(last)
+	r.clock.advance(time.Hour)
+	if age := r.s.Observe().CheckpointAge; age != 0 {
+		t.Errorf("the checkpoint covers everything, and its age is %v", age)
+	}
+}
+
 func TestHistogramBounds(t *testing.T) {
 	c := counted{bounds: []float64{1, 2, 4}, scale: 10}
 	for _, n := range []uint64{0, 10, 11, 20, 40, 41, 1000} {
