@@ -118,6 +118,7 @@ func (c *Config) Read() map[string]string { return maps.Clone(c.read) }
 func (l *loader) finish() {
 	c, r := l.config, l.Report
 	c.Server.validate(r)
+	l.finishMetrics(&c.Server)
 	c.Socket.validate(r)
 	c.Console.validate(r)
 	c.Storage.validate(r, l.src.Serve)

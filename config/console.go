@@ -16,12 +16,7 @@ func (c *Console) validate(r *strict.Report) {
 	if !c.Enabled {
 		return
 	}
-	switch {
-	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
-		r.Errorf("console.tls", "needs both cert and key")
-	case c.TLS.ClientCA != "" && c.TLS.Cert == "":
-		r.Errorf("console.tls.client_ca", "needs cert and key")
-	}
+	c.TLS.validate(r, "console.tls")
 	if strict.CheckAddr(c.Listen) == nil && !loopback(c.Listen) && !c.TLS.Enabled() {
 		r.Errorf("console.listen", "%s is not a loopback address; without console.tls only loopback is served",
 			strict.Literal(c.Listen))

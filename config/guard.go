@@ -114,8 +114,10 @@ func (c *Config) keptFiles(file string, read []string) (all []kept) {
 	if program, err := os.Executable(); err == nil {
 		all = append(all, kept{path: filepath.Dir(program), what: "the directory of the server's program"})
 	}
-	files := []Path{c.Storage.Path, c.Server.TLS.Cert, c.Server.TLS.Key, c.Server.TLS.ClientCA, c.Console.TLS.Cert,
-		c.Console.TLS.Key, c.Console.TLS.ClientCA, c.Socket.Path}
+	files := []Path{c.Storage.Path, c.Socket.Path}
+	for _, t := range []TLS{c.Server.TLS, c.Server.MetricsTLS, c.Console.TLS} {
+		files = append(files, t.Cert, t.Key, t.ClientCA)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {

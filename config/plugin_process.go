@@ -155,21 +155,27 @@ func (p *Plugin) Handed(name string) []Secret {
 // resolveSecrets reads what secrets refer to.
 func (l *loader) resolveSecrets(p *Plugin, key string) {
 	for _, name := range slices.Sorted(maps.Keys(p.Secrets)) {
-		s, at := p.Secrets[name], strict.Join(key, name)
-		var err error
-		switch {
-		case (s.File == "") == (s.Env == ""):
-			err = errors.New("needs exactly one of file and env")
-		case s.Env != "":
-			s.value, err = l.Lookup("env:"+s.Env, l.Report.Origins.At(at))
-		default:
-			if s.value, err = l.SecretText(string(s.File)); err == nil && s.value == "" {
-				err = fmt.Errorf("%s is empty", s.File)
-			}
-		}
-		if err != nil {
-			l.Report.Errorf(at, "%s", err)
-		}
+		s := p.Secrets[name]
+		l.resolveSecret(&s, strict.Join(key, name))
 		p.Secrets[name] = s
 	}
+}
+
+// resolveSecret reads what one secret refers to, and reports whether it could.
+func (l *loader) resolveSecret(s *SecretRef, at string) bool {
+	var err error
+	switch {
+	case (s.File == "") == (s.Env == ""):
+		err = errors.New("needs exactly one of file and env")
+	case s.Env != "":
+		s.value, err = l.Lookup("env:"+s.Env, l.Report.Origins.At(at))
+	default:
+		if s.value, err = l.SecretText(string(s.File)); err == nil && s.value == "" {
+			err = fmt.Errorf("%s is empty", s.File)
+		}
+	}
+	if err != nil {
+		l.Report.Errorf(at, "%s", err)
+	}
+	return err == nil
 }

@@ -4,15 +4,19 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"github.com/yett-dev/yett/config/strict"
 )
 
 // Server is where the HTTP adapter listens.
 type Server struct {
-	Listen     string   `koanf:"listen" default:"127.0.0.1:8420" format:"addr" doc:"Address and port of the HTTP API. Port 0 takes a free one. Off loopback only with tls."`
-	Metrics    string   `koanf:"metrics" default:"127.0.0.1:8421" doc:"Address and port of the Prometheus metrics, on loopback only; \"off\" or \"\" turns them off."`
-	TLS        TLS      `koanf:"tls" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
+	Listen       string    `koanf:"listen" default:"127.0.0.1:8420" format:"addr" doc:"Address and port of the HTTP API. Port 0 takes a free one. Off loopback only with tls."`
+	Metrics      string    `koanf:"metrics" default:"127.0.0.1:8421" doc:"Address and port of the Prometheus metrics; \"off\" or \"\" turns them off. Off loopback only with metrics_tls, and with metrics_token or metrics_tls.client_ca."`
+	TLS          TLS       `koanf:"tls" doc:"Certificate of the HTTP API. Without it the API is in clear and must listen on loopback."`
+	MetricsTLS   TLS       `koanf:"metrics_tls" doc:"Certificate of the metrics. With client_ca, only who has a certificate of it may read them."`
+	MetricsToken SecretRef `koanf:"metrics_token" doc:"Token that readers of the metrics send as Authorization: Bearer TOKEN. A reload reads it again."`
+
 	DenyStatus int      `koanf:"deny_status" default:"200" enum:"200|403" doc:"HTTP status of a DENY or DEFER on /v1/authorize. 403 is for proxies that let every 2xx through."`
 	Drain      Duration `koanf:"drain" default:"10s" max:"5m" doc:"How long a stopping server waits for calls in flight."`
 
@@ -61,12 +65,7 @@ func (t TLS) Enabled() bool { return t.Cert != "" }
 func (s Server) MetricsOff() bool { return s.Metrics == "" || s.Metrics == "off" }
 
 func (s *Server) validate(r *strict.Report) {
-	switch {
-	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
-		r.Errorf("server.tls", "needs both cert and key")
-	case s.TLS.ClientCA != "" && s.TLS.Cert == "":
-		r.Errorf("server.tls.client_ca", "needs cert and key")
-	}
+	s.TLS.validate(r, "server.tls")
 	if strict.CheckAddr(s.Listen) == nil && !loopback(s.Listen) && !s.TLS.Enabled() {
 		r.Errorf("server.listen", "%s is not a loopback address; without server.tls only loopback is served",
 			strict.Literal(s.Listen))
@@ -79,15 +78,47 @@ func (s *Server) validate(r *strict.Report) {
 			r.Errorf("server.trusted_proxies["+strconv.Itoa(i)+"]", "%s", err)
 		}
 	}
+}
+
+// validate checks what the files of a certificate, given at key, need of each other.
+func (t TLS) validate(r *strict.Report, key string) {
+	switch {
+	case (t.Cert == "") != (t.Key == ""):
+		r.Errorf(key, "needs both cert and key")
+	case t.ClientCA != "" && t.Cert == "":
+		r.Errorf(key+".client_ca", "needs cert and key")
+	}
+}
+
+// leastToken is how short the token of the metrics may be, bytes.
+const leastToken = 16
+
+// finishMetrics reads the token of the metrics, and checks who may read them.
+func (l *loader) finishMetrics(s *Server) {
+	r, t := l.Report, &s.MetricsToken
+	s.MetricsTLS.validate(r, "server.metrics_tls")
+	given := t.File != "" || t.Env != ""
+	if given && l.resolveSecret(t, "server.metrics_token") {
+		switch n := len(t.value); {
+		case strings.IndexFunc(t.value, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+			r.Errorf("server.metrics_token", "the token has characters that no header can carry; use letters and digits only")
+		case n < leastToken:
+			r.Errorf("server.metrics_token", "the token has %d characters, at least %d are needed; openssl rand -hex 32 makes "+
+				"a good one", n, leastToken)
+		}
+	}
 	if s.MetricsOff() {
 		return
 	}
 	switch err := strict.CheckAddr(s.Metrics); {
 	case err != nil:
 		r.Errorf("server.metrics", "%s; off turns metrics off", err)
-	case !loopback(s.Metrics):
-		r.Errorf("server.metrics", "%s is not a loopback address; metrics are in clear and need no key",
-			strict.Literal(s.Metrics))
+	case !loopback(s.Metrics) && !s.MetricsTLS.Enabled():
+		r.Errorf("server.metrics", "%s is not a loopback address; set server.metrics_tls (cert and key), and "+
+			"server.metrics_token or server.metrics_tls.client_ca", strict.Literal(s.Metrics))
+	case !loopback(s.Metrics) && !given && s.MetricsTLS.ClientCA == "":
+		r.Errorf("server.metrics", "%s is not a loopback address, and anybody could read the metrics; set "+
+			"server.metrics_token or server.metrics_tls.client_ca", strict.Literal(s.Metrics))
 	case s.Metrics == s.Listen && !anyPort(s.Listen):
 		r.Errorf("server.metrics", "%s is the address of server.listen; give each its own, or turn metrics off",
 			strict.Literal(s.Metrics))

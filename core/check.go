@@ -15,6 +15,11 @@ func Check(ctx context.Context, cfg *config.Config) error {
 	if _, err := tlsConfig(cfg, "server.tls", cfg.Server.TLS); err != nil {
 		return err
 	}
+	if !cfg.Server.MetricsOff() {
+		if _, err := tlsConfig(cfg, "server.metrics_tls", cfg.Server.MetricsTLS); err != nil {
+			return err
+		}
+	}
 	if cfg.Console.Enabled {
 		if _, err := tlsConfig(cfg, "console.tls", cfg.Console.TLS); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/httpd"
+	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
 )
@@ -36,12 +37,20 @@ func (g *Gateway) listenHTTP(context.Context) (err error) {
 	}
 	if !g.cfg.Server.MetricsOff() {
 		g.gauges()
-		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, g.opts.Log); err != nil {
+		who := obs.Access{Token: g.metricsToken}
+		if who.TLS, err = tlsConfig(g.cfg, "server.metrics_tls", g.cfg.Server.MetricsTLS); err != nil {
+			return err
+		}
+		g.certified("metrics", who.TLS)
+		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, who, g.opts.Log); err != nil {
 			return listenError("", err)
 		}
 	}
 	return nil
 }
+
+// metricsToken is what readers of the metrics have to send, as the configuration in force has it.
+func (g *Gateway) metricsToken() string { return g.gen.Load().Config.Server.MetricsToken.Value() }
 
 // longest bounds one operation; a long poll of 60 s fits in.
 const longest = 75 * time.Second

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/core/feed"
+	"github.com/yett-dev/yett/core/obs"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/subscribers"
 	"github.com/yett-dev/yett/core/supervise"
@@ -157,7 +158,7 @@ func (w *world) metric(name string) string {
 // scrape is what Prometheus would read.
 func (w *world) scrape() string {
 	w.t.Helper()
-	s, err := w.g.metrics.Listen("127.0.0.1:0", w.t.Logf)
+	s, err := w.g.metrics.Listen("127.0.0.1:0", obs.Access{}, w.t.Logf)
 	if err != nil {
 		w.t.Fatal(err)
 	}

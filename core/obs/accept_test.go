@@ -10,7 +10,7 @@ import (
 )
 
 func TestErrorsOfAcceptEndNothing(t *testing.T) {
-	s, err := New("v1").Listen("127.0.0.1:0", t.Logf)
+	s, err := New("v1").Listen("127.0.0.1:0", Access{}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,18 +4,11 @@
 package obs
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -114,47 +107,4 @@ func (m *Metrics) Refused(listener string, code sdk.Code) {
 // subscriber is given.
 func (m *Metrics) Kept(where, cause, scanner string) {
 	m.withheld.WithLabelValues(where, cause, scanner).Inc()
-}
-
-// connections is how many may be open at once; another one closes the oldest that is not being answered.
-const connections = 64
-
-// Server shows the metrics on a listener of its own.
-type Server struct {
-	ln   net.Listener
-	http *http.Server
-}
-
-// Listen opens the listener; Serve answers on it. log gets what goes wrong there.
-func (m *Metrics) Listen(addr string, log func(format string, args ...any)) (*Server, error) {
-	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("server.metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(m.reg, promhttp.HandlerOpts{}))
-	return &Server{edge.NewDoor(connections, connections).Listen(ln, edge.NewAcceptor("metrics", log), nil, nil),
-		&http.Server{Handler: edge.Served(edge.Exact(mux, http.NotFound)), ConnContext: edge.ConnContext,
-			ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-			MaxHeaderBytes: 16 << 10}}, nil
-}
-
-// URL is where the metrics are.
-func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/metrics" }
-
-// Serve answers until Close.
-func (s *Server) Serve() error {
-	if err := s.http.Serve(s.ln); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("metrics: %w", err)
-	}
-	return nil
-}
-
-// Close ends the listener and waits for what runs until ctx ends.
-func (s *Server) Close(ctx context.Context) error {
-	err := s.http.Shutdown(ctx)
-	if lnErr := s.ln.Close(); lnErr != nil && !errors.Is(lnErr, net.ErrClosed) {
-		err = errors.Join(err, lnErr)
-	}
-	return err
 }

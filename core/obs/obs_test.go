@@ -30,7 +30,7 @@ func TestMetricsAreShown(t *testing.T) {
 		emit([]string{"b"}, 0, 9)
 	})
 	m.Gauge("yett_part_up", "1 while the part works.", map[string]string{"part": "store"}, func() float64 { return 1 })
-	s, err := m.Listen("127.0.0.1:0", t.Logf)
+	s, err := m.Listen("127.0.0.1:0", obs.Access{}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestMetricsAreShown(t *testing.T) {
 
 // The page needs no key, so neither silent connections nor odd paths may keep it from who reads it.
 func TestMetricsBesideSilentConnections(t *testing.T) {
-	s, err := obs.New("v1").Listen("127.0.0.1:0", t.Logf)
+	s, err := obs.New("v1").Listen("127.0.0.1:0", obs.Access{}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
