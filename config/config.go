@@ -29,6 +29,7 @@ type Config struct {
 	Plugins map[string]Plugin `koanf:"plugins" doc:"Modules by name. A name is used in steps, findings and receipts."`
 	Chains  Chains            `koanf:"chains" doc:"The ordered steps that decide calls and scan outputs."`
 	Audit   Audit             `koanf:"audit" doc:"The audit log."`
+	Log     Log               `koanf:"log" doc:"The server's own log."`
 
 	origins strict.Origins
 	files   []string

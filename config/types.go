@@ -35,5 +35,8 @@ type (
 // NoPort stands in a list of ports for no network at all; it is written "none".
 const NoPort = strict.NoPort
 
+// SecretName says whether what has that name is a secret.
+func SecretName(name string) bool { return strict.SecretName(name) }
+
 // ParseDuration reads a duration as settings are written, such as "1h30m" or "30d".
 func ParseDuration(s string) (Duration, error) { return strict.ParseDuration(s) }

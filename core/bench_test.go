@@ -56,7 +56,7 @@ func benchGatewayOf(tb testing.TB, settings string) (*Gateway, *store.Key) {
 		tb.Fatal(err)
 	}
 	ctx := context.Background()
-	opts := Options{Version: "bench", CacheDir: compiled, Log: tb.Logf, OnFatal: func(err error) { tb.Error(err) }}
+	opts := Options{Version: "bench", CacheDir: compiled, Log: logTo(tb.Logf), OnFatal: func(err error) { tb.Error(err) }}
 	g, err := New(ctx, cfg, opts)
 	if err != nil {
 		tb.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -36,8 +37,10 @@ import (
 // Options are what the program gives besides the configuration.
 type Options struct {
 	Version  string
-	CacheDir string                           // compiled modules; "" puts them into the data directory
-	Log      func(format string, args ...any) // must not wait
+	CacheDir string       // compiled modules; "" puts them into the data directory
+	Log      *slog.Logger // must not wait
+	// says which lines of Log are written, and how, when a reload has changed that; nil: nobody has to know
+	ConfigureLog func(least slog.Level, json bool)
 	// lines of the log that were lost, and those that it does not tell of yet; nil: none are
 	LogLost func() (total, unsaid uint64)
 	OnFatal func(err error) // the store failed: refusals go out, and the process has to end
@@ -100,7 +103,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 		}
 	}()
 	supervise.OnLeftEnded(func(pid int, name string) {
-		opts.Log("ended process %d (%s): a gateway that was killed had left it running", pid, name)
+		g.warn("ended process %d (%s): a gateway that was killed had left it running", pid, name)
 	})
 	if runtime.GOOS != "linux" {
 		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the "+
@@ -120,7 +123,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	g.dir, g.machine = dir, newMachine(dir, g.opts.Log, supervise.Uptime)
+	g.dir, g.machine = dir, newMachine(dir, g.warn, supervise.Uptime)
 	if err := datadir.Make(dir); err != nil {
 		return err
 	}
@@ -145,7 +148,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	boot, _ := supervise.Uptime()
-	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.opts.Log,
+	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.alarm,
 		OnFatal: g.opts.OnFatal, Secret: g.pepper, Boot: boot, Uptime: supervise.Up,
 		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
 		return err
@@ -176,10 +179,18 @@ func (g *Gateway) build(ctx context.Context) error {
 	}
 	g.feeds = subscribers.New(subscribers.Settings{Store: g.store, Service: g.service, InForce: g.gen.Load,
 		Clock: clock, Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) },
-		Log: g.opts.Log})
+		Log: g.warn})
 	g.reloads = reload.New(reload.Settings{Load: g.opts.Load, ConfigFile: g.opts.ConfigFile, Version: g.opts.Version,
-		Pool: g.pool, Service: g.service, InForce: &g.gen, Applied: g.feeds.Apply, Log: g.opts.Log})
+		Pool: g.pool, Service: g.service, InForce: &g.gen, Applied: g.applied, Log: g.opts.Log})
 	return nil
+}
+
+// applied is told of each generation that a reload has put in force.
+func (g *Gateway) applied(gen *loaded.Generation) {
+	g.feeds.Apply(gen)
+	if g.opts.ConfigureLog != nil {
+		g.opts.ConfigureLog(gen.Config.Log.Least(), gen.Config.Log.JSON())
+	}
 }
 
 // match compiles a standing grant's args_match.
@@ -203,7 +214,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	var err error
 	if g.admin, err = admin.Listen(g.dir, admin.Settings{Service: g.service, OwnProc: supervise.OwnProc, Export: g.store,
 		Signer: g.signer, Version: g.opts.Version, URL: g.URL(),
-		Socket: g.SocketPath(), Console: g.consoleURL, Certificate: g.certificate, Control: g, Log: g.opts.Log}); err != nil {
+		Socket: g.SocketPath(), Console: g.consoleURL, Certificate: g.certificate, Control: g, Log: g.warn}); err != nil {
 		return err
 	}
 	g.states.Start(g.service.Note, g.closing)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +45,8 @@ func serveGuest(mode string) {
 		case c.ToolID == "guest/die":
 			fmt.Fprintln(os.Stderr, lastWords, tokenOf(c))
 			os.Exit(3)
+		case c.ToolID == "guest/say":
+			fmt.Fprintln(os.Stderr, `{"@level":"warn","@message":"slow","took":7}`)
 		case c.ToolID == "guest/fail":
 			return sdk.Verdict{}, errors.New(lastWords)
 		case c.ToolID == "guest/quote":
@@ -155,6 +158,7 @@ type world struct {
 	loaded func() // runs behind each reading of the configuration; nil: nothing does
 
 	logMu sync.Mutex
+	logAs string   // what the log was told last
 	lines []string // of the server's log
 }
 
@@ -218,9 +222,10 @@ func newWorld(t *testing.T, set func(w *world)) *world {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	w.g, err = New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: w.log, OnFatal: func(err error) {
+	w.g, err = New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: logTo(w.log), OnFatal: func(err error) {
 		t.Error(err)
-	}, Load: load, ConfigFile: filepath.Join(w.dir, "yett.yaml")})
+	}, Load: load, ConfigureLog: func(least slog.Level, json bool) { w.logAs = fmt.Sprint(least, json) },
+		ConfigFile: filepath.Join(w.dir, "yett.yaml")})
 	if err != nil {
 		t.Fatal(err)
 	}

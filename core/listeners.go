@@ -22,7 +22,7 @@ import (
 // listenHTTP opens the listeners of the HTTP API and of the metrics.
 func (g *Gateway) listenHTTP(context.Context) (err error) {
 	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
-		Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service, Log: g.opts.Log}
+		Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service, Log: g.warn}
 	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (g *Gateway) listenHTTP(context.Context) (err error) {
 			return err
 		}
 		g.certified("metrics", who.TLS)
-		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, who, g.opts.Log); err != nil {
+		if g.shown, err = g.metrics.Listen(g.cfg.Server.Metrics, who, g.warn); err != nil {
 			return listenError("", err)
 		}
 	}
@@ -79,7 +79,7 @@ func (g *Gateway) listenSocket() error {
 		if g.sockDir, err = os.MkdirTemp("", "yett-"); err != nil { // 0700, and new: nobody was there before
 			return fmt.Errorf("socket: %w", err)
 		}
-		g.opts.Log("socket: %v; socket.path names no other, so the socket is %s", bad, filepath.Join(g.sockDir, "yett.sock"))
+		g.warn("socket: %v; socket.path names no other, so the socket is %s", bad, filepath.Join(g.sockDir, "yett.sock"))
 		err = g.socketAt(filepath.Join(g.sockDir, "yett.sock"))
 	}
 	if errors.As(err, &bad) {
@@ -93,7 +93,7 @@ func (g *Gateway) socketAt(path string) (err error) {
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group,
 		Peers: g.peers, OwnPeer: g.opts.OwnPeer,
 		Limits: g.cfg.Limits, Timeout: longest,
-		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.opts.Log})
+		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.warn})
 	return err
 }
 
@@ -114,7 +114,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 	g.certified("console", tlsSet)
 	g.consoleLn, err = net.Listen("tcp", c.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) && !g.cfg.Written("console.listen") {
-		g.opts.Log("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free "+
+		g.warn("console.listen: %s is taken, and the configuration does not ask for it; the console takes a free "+
 			"port instead", c.Listen)
 		g.consoleLn, err = net.Listen("tcp", "127.0.0.1:0")
 	}
@@ -126,7 +126,7 @@ func (g *Gateway) listenConsole(ctx context.Context) error {
 		g.consoleURL = strings.Replace(g.consoleURL, "http:", "https:", 1)
 	}
 	g.console = console.New(console.Settings{Keys: g.service, Approvals: g.service, Plugins: g,
-		State: people, Now: g.store.Now, Random: random, Log: g.opts.Log, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil,
+		State: people, Now: g.store.Now, Random: random, Log: g.warn, Hosts: c.Hosts, TLS: tlsSet, Secure: tlsSet != nil,
 		Version: g.opts.Version, Proxies: g.cfg.Server.Proxies()})
 	return nil
 }

@@ -38,7 +38,7 @@ func TestFirstStartsRace(t *testing.T) {
 	for range 8 {
 		wg.Go(func() {
 			<-begin
-			g, err := New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: t.Logf})
+			g, err := New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: logTo(t.Logf)})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -62,7 +62,7 @@ func TestFirstStartsRace(t *testing.T) {
 	if err := up[0].Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: t.Logf})
+	g, err := New(ctx, cfg, Options{Version: "test", CacheDir: compiled, Log: logTo(t.Logf)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,8 @@ func TestHeldDirectoryIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(context.Background(), cfg, Options{Version: "test", CacheDir: compiled, Log: t.Logf}); err == nil {
+	if _, err := New(context.Background(), cfg, Options{Version: "test", CacheDir: compiled,
+		Log: logTo(t.Logf)}); err == nil {
 		t.Fatal("two hold one directory")
 	}
 	names, err := os.ReadDir(dir)

@@ -59,7 +59,7 @@ func newStage(t *testing.T, cache string) *stage {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	g, err := New(ctx, cfg, Options{Version: "1.0.0", CacheDir: cache, Log: t.Logf, OnFatal: func(err error) {
+	g, err := New(ctx, cfg, Options{Version: "1.0.0", CacheDir: cache, Log: logTo(t.Logf), OnFatal: func(err error) {
 		t.Error(err)
 	}})
 	if err != nil {

@@ -94,7 +94,7 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 		opts.CacheDir = cli.ModuleCache()
 	}
 	var keys devKeySet
-	return runGateway(ctx, cfg, logqueue.New(stderr, time.Now), opts, func(g *core.Gateway) (err error) {
+	return runGateway(ctx, cfg, logqueue.New(stderr, time.Now, core.Redacted), opts, func(g *core.Gateway) (err error) {
 		if keys, err = devKeys(ctx, g.Service()); err != nil {
 			return err
 		}

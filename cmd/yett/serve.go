@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	libraries "log"
 	"os"
 	"os/signal"
@@ -47,22 +48,24 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log := logqueue.New(cmd.ErrOrStderr(), time.Now)
-			return runGateway(cmd.Context(), cfg, log, core.Options{Version: cli.Version(), Load: load, ConfigFile: file}, nil,
+			queue := logqueue.New(cmd.ErrOrStderr(), time.Now, core.Redacted)
+			log := queue.Logger()
+			return runGateway(cmd.Context(), cfg, queue, core.Options{Version: cli.Version(), Load: load, ConfigFile: file}, nil,
 				func(g *core.Gateway) error {
-					log.Printf("serving on %s, data in %s", g.URL(), cfg.Storage.Path)
+					log.Info(fmt.Sprintf("serving on %s, data in %s", g.URL(), cfg.Storage.Path))
 					if g.SocketPath() != "" {
-						log.Printf("agents' socket: %s", g.SocketPath())
+						log.Info("agents' socket: " + g.SocketPath())
 					}
 					if g.ConsoleURL() != "" {
-						log.Printf("console: %s", g.ConsoleURL())
+						log.Info("console: " + g.ConsoleURL())
 					}
 					if link := g.FirstOperatorLink(); link != "" {
-						log.Printf("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: %s",
+						log.Warn("nobody can sign in at the console yet; the first operator signs up here, once, within 24 hours: " +
 							link)
 					}
 					if len(g.Service().Keys()) == 0 {
-						log.Printf("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s", cfg.Storage.Path)
+						log.Warn(fmt.Sprintf("there is no API key yet, so nothing is authorized: yett keys create NAME --data %s",
+							cfg.Storage.Path))
 					}
 					return nil
 				})
@@ -97,7 +100,8 @@ func endOf(cfg *config.Config) time.Duration {
 // nobody reads what is printed.
 func runGateway(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opts core.Options,
 	before, ready func(*core.Gateway) error) (err error) {
-	opts.Log, opts.LogLost = log.Printf, log.Lost
+	log.Configure(cfg.Log.Least(), cfg.Log.JSON())
+	opts.Log, opts.LogLost, opts.ConfigureLog = log.Logger(), log.Lost, log.Configure
 	// where nobody reads the log any more, writing it fails and does not end the process
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	libraries.SetFlags(0)
@@ -115,7 +119,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	before, ready func(*core.Gateway) error) error {
 	fatal := make(chan error, 1)
 	opts.OnFatal = func(err error) {
-		opts.Log("the store has failed, the process ends: %v", err)
+		opts.Log.Error(fmt.Sprintf("the store has failed, the process ends: %v", err))
 		select {
 		case fatal <- err:
 		default:
@@ -133,7 +137,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	defer end()
 	defer context.AfterFunc(ctx, func() {
 		late := time.AfterFunc(endOf(cfg), func() {
-			opts.Log("it does not end, since something hangs: the process ends now; all that was answered is on disk")
+			opts.Log.Error("it does not end, since something hangs: the process ends now; all that was answered is on disk")
 			log.Flush(flushMost)
 			os.Exit(cli.ExitFailure)
 		})
@@ -144,7 +148,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 		return cli.Fail(startCode(cfg, err), err)
 	}
 	for _, w := range loaded.Warnings(cfg) {
-		opts.Log("warning: %s", w)
+		opts.Log.Warn("warning: " + w)
 	}
 	if before != nil {
 		err = before(g)
@@ -163,7 +167,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 		err = g.Wait(ctx)
 	}
 	stop()
-	opts.Log("stopping")
+	opts.Log.Info("stopping")
 	err = errors.Join(err, g.Close(context.WithoutCancel(ctx)))
 	select {
 	case cause := <-fatal:

@@ -112,9 +112,12 @@ func mapStrings(v any, key string, f func(key, s string) (string, error)) (any, 
 
 var secretName = regexp.MustCompile(`(?i)(^|[_.-])(secret|token|password|passwd|passphrase|credentials?|api_?key|private_?key)$`)
 
+// SecretName says whether what has that name is a secret.
+func SecretName(name string) bool { return secretName.MatchString(name) }
+
 // InClear says whether a setting looks like a secret that is written out rather than referred to.
 func InClear(key, value string) bool {
-	return secretName.MatchString(key[strings.LastIndexByte(key, '.')+1:]) && !strings.Contains(value, "${")
+	return SecretName(key[strings.LastIndexByte(key, '.')+1:]) && !strings.Contains(value, "${")
 }
 
 // masked replaces the text of secrets that are written out.

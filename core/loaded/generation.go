@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"runtime"
 	"slices"
@@ -126,7 +127,7 @@ func (g *Generation) waitReady(ctx context.Context, strict bool) error {
 		case strict || errors.As(err, &refused) || ctx.Err() != nil:
 			errs = append(errs, g.ofPlugin(l.Name, err))
 		default:
-			g.pool.log("plugin %s is not ready; until it is, its steps end as their on_error says: %v", l.Name, err)
+			g.pool.warn("plugin %s is not ready; until it is, its steps end as their on_error says: %v", l.Name, err)
 		}
 	}
 	return errors.Join(errs...)
@@ -277,7 +278,7 @@ func (g *Generation) scanChain(cfg *config.Config) (*chain.ScanChain, error) {
 // Check builds a generation of a configuration and closes it. Its plugin processes are only asked whether they would
 // take their settings, and end.
 func Check(ctx context.Context, cfg *config.Config) (err error) {
-	p, err := NewPool(ctx, "", "", func(string, ...any) {}, func(prochost.Change) {})
+	p, err := NewPool(ctx, "", "", slog.New(slog.DiscardHandler), func(prochost.Change) {})
 	if p != nil {
 		defer func() { err = errors.Join(err, p.Close(context.WithoutCancel(ctx))) }()
 	}

@@ -1,7 +1,10 @@
 package loaded
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,12 +15,13 @@ import (
 // What one module may add to the gateway's log: its author decides what it says, and whoever sends it texts how often.
 const (
 	logLines = 50       // a minute
-	logBytes = 16 << 10 // of them, as they are written
+	logBytes = 16 << 10 // of them, as they may be written
+	lineCost = 32       // what a line counts for beside its text
 )
 
 // lineLimit passes modules' lines on, so many of each module a minute. What is left out is counted and said.
 type lineLimit struct {
-	log func(format string, args ...any)
+	log *slog.Logger
 	now func() time.Time
 
 	mu   sync.Mutex
@@ -30,35 +34,53 @@ type lineUse struct {
 	dropped      int
 }
 
-func newLineLimit(log func(string, ...any), now func() time.Time) *lineLimit {
+func newLineLimit(log *slog.Logger, now func() time.Time) *lineLimit {
 	return &lineLimit{log: log, now: now, used: map[string]*lineUse{}}
 }
 
-// write takes one line of a module, without API keys of ours. Scanners are not asked: a line comes while they work, and
-// may be theirs. It is safe for concurrent use.
+// write takes one line of a module, without API keys of ours; whoever writes the log takes out what else looks like a
+// secret. Scanners are not asked: a line comes while they work, and may be theirs. It is safe for concurrent use.
 func (l *lineLimit) write(module string, level int, line string) {
-	l.add("module", module, fmt.Sprintf("module %s: level %d: %q", module, level, ops.Keyless(line)))
-}
-
-// plugin is write for a plugin process.
-func (l *lineLimit) plugin(name string, level int, line string) {
-	source := [...]string{prochost.LevelStdout: "stdout", prochost.LevelStderr: "stderr", prochost.LevelHost: "host"}
-	from := "?"
-	if level >= 0 && level < len(source) {
-		from = source[level]
+	at := slog.LevelError
+	if level >= 0 && level < len(moduleLevels) {
+		at = moduleLevels[level]
 	}
-	l.add("plugin", name, fmt.Sprintf("plugin %s: %s: %q", name, from, ops.Keyless(line)))
+	l.add(l.log.With("module", module), module, parseLine(ops.Keyless(line), at), line)
 }
 
-func (l *lineLimit) add(what, module, text string) {
-	pass, dropped := l.countLine(module, len(text))
+// moduleLevels are those of the ABI.
+var moduleLevels = [...]slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError}
+
+// plugin is write for a plugin process: its own level, message and fields, if its line has them.
+func (l *lineLimit) plugin(name string, from int, line string) {
+	log := l.log.With("plugin", name)
+	switch from {
+	case prochost.LevelStdout:
+		l.add(log.With("source", "stdout"), name, parseLine(ops.Keyless(line), slog.LevelInfo), line)
+	case prochost.LevelStderr:
+		l.add(log.With("source", "stderr"), name, parseLine(ops.Keyless(line), slog.LevelInfo), line)
+	default: // the host's own words
+		l.add(log.With("source", "host"), name, pluginLine{level: slog.LevelWarn, message: ops.Keyless(line)}, line)
+	}
+}
+
+func (l *lineLimit) add(log *slog.Logger, name string, line pluginLine, text string) {
+	if !log.Enabled(context.Background(), line.level) {
+		return
+	}
+	pass, dropped := l.countLine(name, len(strconv.Quote(text))+lineCost)
 	if dropped > 0 {
-		l.log(what+" %s: %d lines of the last minute were left out; %d lines or %d bytes a minute are written", module,
-			dropped, logLines, logBytes)
+		log.Warn(fmt.Sprintf("%d lines of the last minute were left out; %d lines or %d bytes a minute are written", dropped,
+			logLines, logBytes))
 	}
-	if pass {
-		l.log("%s", text)
+	if !pass {
+		return
 	}
+	var fields []slog.Attr
+	if len(line.fields) > 0 {
+		fields = []slog.Attr{{Key: "fields", Value: slog.GroupValue(line.fields...)}}
+	}
+	log.LogAttrs(context.Background(), line.level, line.message, fields...)
 }
 
 // countLine counts a line. dropped are those that were left out in the minute that has ended.

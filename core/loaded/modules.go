@@ -22,7 +22,7 @@ func (g *Pool) loadModule(ctx context.Context, name string, p config.Plugin, pol
 		return nil, err
 	}
 	if f.Note != "" {
-		g.log("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
+		g.warn("module %s: %s%s counts for nothing: %s", name, p.Wasm, trust.SignatureSuffix, f.Note)
 	}
 	spec := host.Spec{Name: name, Code: f.Bytes, Config: p.Config.JSON(), Hide: hiderOf(name, &p),
 		Memory: uint64(p.Limits.Memory), Timeout: p.Limits.Timeout.Std(), Fuel: uint64(p.Limits.Fuel),
@@ -59,7 +59,7 @@ func (g *Pool) loadModule(ctx context.Context, name string, p config.Plugin, pol
 		return nil, errors.Join(err, l.close(context.WithoutCancel(ctx)))
 	}
 	if entry := host.CasedBeyondASCII(l.triggers[len(l.meta.Triggers):]); entry != "" {
-		g.log("module %s: config: case is folded for A to Z only, and %q has other letters: list each spelling that is to "+
+		g.warn("module %s: config: case is folded for A to Z only, and %q has other letters: list each spelling that is to "+
 			"be found", name, spec.Hide.Hide(entry))
 	}
 	return l, nil
@@ -81,7 +81,7 @@ func (g *Pool) admitModule(ctx context.Context, spec host.Spec) (host.Verdict, e
 	}
 	v, err := host.Admit(ctx, opts, spec)
 	for _, note := range v.Notes {
-		g.log("module %s: admission: %q", spec.Name, note)
+		g.warn("module %s: admission: %q", spec.Name, note)
 	}
 	return v, err
 }

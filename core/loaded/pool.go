@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ type Counts struct{ Calls, Errors, Discarded, Fuel uint64 }
 type Pool struct {
 	host      *host.Host // one for all generations: compiled code belongs to it
 	cacheDir  string     // "" keeps nothing
-	log       func(format string, args ...any)
+	log       *slog.Logger
 	moduleLog func(module string, level int, line string)
 	options   prochost.Options
 	checking  bool            // plugin processes are only asked whether they would take their settings
@@ -62,7 +63,7 @@ type Pool struct {
 
 // NewPool makes an empty pool. cacheDir keeps compiled modules; "" keeps nothing. log must not wait. changed gets each
 // change of a plugin process's state.
-func NewPool(ctx context.Context, cacheDir, version string, log func(string, ...any),
+func NewPool(ctx context.Context, cacheDir, version string, log *slog.Logger,
 	changed func(prochost.Change)) (*Pool, error) {
 	p := &Pool{cacheDir: cacheDir, log: log, moduleLog: newLineLimit(log, time.Now).write, loaded: map[string]*Plugin{}}
 	p.ending, p.cancel = context.WithCancel(context.Background())
@@ -72,6 +73,9 @@ func NewPool(ctx context.Context, cacheDir, version string, log func(string, ...
 	p.host, err = host.New(ctx, host.Options{CacheDir: cacheDir, CheckConfig: config.CheckModule, Log: p.moduleLog})
 	return p, err
 }
+
+// warn logs a warning.
+func (p *Pool) warn(format string, args ...any) { p.log.Warn(fmt.Sprintf(format, args...)) }
 
 // checkSettings holds a plugin's settings against the JSON Schema that it says they have.
 func checkSettings(schema string, settings []byte) error {

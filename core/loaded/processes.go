@@ -25,7 +25,7 @@ func (p *Pool) startProcess(ctx context.Context, name string, c config.Plugin, p
 			return nil, err
 		}
 		if f.Note != "" {
-			p.log("plugin %s: %s%s counts for nothing: %s", name, c.Exec, trust.SignatureSuffix, f.Note)
+			p.warn("plugin %s: %s%s counts for nothing: %s", name, c.Exec, trust.SignatureSuffix, f.Note)
 		}
 		if c.Signer != "" && f.Signer != c.Signer {
 			return nil, fmt.Errorf("%s is to be signed by %q, as plugins.lock says, and is signed by %q", c.Exec, c.Signer,

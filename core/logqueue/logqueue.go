@@ -1,13 +1,16 @@
-// Package logqueue writes the server's log for those who log. It owns one promise: a line never waits for whoever reads
-// the log. Lines wait here instead, up to a bound. What finds no room is dropped and counted, and the log says how many
-// lines that were.
+// Package logqueue writes the server's log for those who log: it is a handler of log/slog, and owns how lines look and
+// one promise: a line never waits for whoever reads the log. Lines wait here instead, up to a bound. What finds no room
+// is dropped and counted, and the log says how many lines that were. It must never write a text that was not given to
+// whoever takes secrets out of it.
 package logqueue
 
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -21,8 +24,11 @@ const (
 
 // Queue is a log. Its lines are written in the order in which they were given. Safe for concurrent use.
 type Queue struct {
-	w   io.Writer
-	now func() time.Time
+	w      io.Writer
+	now    func() time.Time
+	redact func(name, text string) string
+	level  slog.LevelVar // lines below it are not written
+	json   atomic.Bool
 
 	mu      sync.Mutex
 	lines   []line
@@ -39,15 +45,26 @@ type line struct {
 
 func (l line) cost() int { return len(l.text) + lineCost }
 
-// New makes a log that is written to w, one call of Write for each line.
-func New(w io.Writer, now func() time.Time) *Queue { return &Queue{w: w, now: now} }
+// New makes a log that is written to w, one call of Write for each line: those of level info and above, as text, until
+// Configure is called. redact takes secrets out of a message (name "") or of an attribute of that name.
+func New(w io.Writer, now func() time.Time, redact func(name, text string) string) *Queue {
+	return &Queue{w: w, now: now, redact: redact}
+}
 
-// Printf logs one line with the time. It never waits.
-func (q *Queue) Printf(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+// Configure says which lines are written from now on, and how.
+func (q *Queue) Configure(least slog.Level, json bool) {
+	q.level.Set(least)
+	q.json.Store(json)
+}
+
+// Logger logs to the queue. It never waits.
+func (q *Queue) Logger() *slog.Logger { return slog.New(&handler{q: q}) }
+
+// add puts a line, with its end, behind those that wait.
+func (q *Queue) add(text string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.stamped(text)
+	l := line{text: text}
 	room := maxWaiting
 	if q.unsaid > 0 { // not for single lines, each with a line about the lost ones before it
 		room /= 2
@@ -67,9 +84,9 @@ func (q *Queue) Printf(format string, args ...any) {
 	}
 }
 
-// Write implements io.Writer for libraries that log to one. Each call is a line.
+// Write implements io.Writer for libraries that log to one. Each call is a line, and a warning.
 func (q *Queue) Write(p []byte) (int, error) {
-	q.Printf("%s", strings.TrimRight(string(p), "\n"))
+	q.Logger().Warn(strings.TrimRight(string(p), "\n"))
 	return len(p), nil
 }
 
@@ -98,10 +115,6 @@ func (q *Queue) Flush(most time.Duration) bool {
 	}
 }
 
-func (q *Queue) stamped(text string) line {
-	return line{text: q.now().UTC().Format(time.RFC3339) + " " + shown(text) + "\n"}
-}
-
 // shown is a text with escapes in place of what does not print, and its further lines set in: what a plugin says must
 // neither look like a line of ours nor steer a terminal.
 func shown(text string) string {
@@ -127,9 +140,10 @@ func shown(text string) string {
 
 // gap is the line that stands where others are missing.
 func (q *Queue) gap() line {
-	l := q.stamped(fmt.Sprintf("log: %d lines were lost here: they could not be written, or came faster than they could",
-		q.unsaid))
-	l.lost, q.unsaid = q.unsaid, 0
+	said := fmt.Sprintf("log: %d lines were lost here: they could not be written, or came faster than they could",
+		q.unsaid)
+	l := line{text: q.format(slog.LevelWarn, said, nil, nil), lost: q.unsaid}
+	q.unsaid = 0
 	return l
 }
 

@@ -12,6 +12,11 @@ import (
 
 func noon() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }
 
+// nothing takes nothing out.
+func nothing(_, text string) string { return text }
+
+func say(q *Queue, format string, args ...any) { q.Logger().Info(fmt.Sprintf(format, args...)) }
+
 // patience bounds the waits of these tests.
 const patience = time.Minute
 
@@ -54,9 +59,9 @@ func opened() chan struct{} {
 
 func TestLinesKeepTheirOrder(t *testing.T) {
 	w := &gated{open: opened()}
-	q := New(w, noon)
+	q := New(w, noon, nothing)
 	for i := range 1000 {
-		q.Printf("line %d", i)
+		say(q, "line %d", i)
 	}
 	if !q.Flush(patience) {
 		t.Fatal("the lines were not written")
@@ -66,7 +71,7 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 		t.Fatalf("%d lines, want 1000", len(got))
 	}
 	for i, l := range got {
-		if want := fmt.Sprintf("2026-01-02T12:00:00Z line %d", i); strings.TrimSpace(l) != want {
+		if want := fmt.Sprintf("2026-01-02T12:00:00Z INFO line %d", i); strings.TrimSpace(l) != want {
 			t.Fatalf("line %d is %q, want %q", i, l, want)
 		}
 	}
@@ -76,11 +81,11 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 // its place.
 func TestNothingWaitsForTheWriter(t *testing.T) {
 	w := &gated{open: make(chan struct{})}
-	q := New(w, noon)
+	q := New(w, noon, nothing)
 	text := strings.Repeat("x", 1000)
 	const given = 3000
 	for i := range given {
-		q.Printf("%d %s", i, text)
+		say(q, "%d %s", i, text)
 	}
 	total, unsaid := q.Lost()
 	if total == 0 || total != unsaid {
@@ -106,7 +111,7 @@ func TestNothingWaitsForTheWriter(t *testing.T) {
 	if again, unsaid := q.Lost(); again != total || unsaid != 0 {
 		t.Errorf("afterwards %d lines are lost and %d not told, want %d and 0", again, unsaid, total)
 	}
-	q.Printf("more")
+	say(q, "more")
 	q.Flush(patience)
 	if got := w.lines(); !strings.HasSuffix(got[len(got)-1], " more") {
 		t.Errorf("the last line is %q", got[len(got)-1])
@@ -117,14 +122,14 @@ func TestNothingWaitsForTheWriter(t *testing.T) {
 // not for each line.
 func TestSlowWriter(t *testing.T) {
 	w := &gated{open: make(chan struct{})}
-	q := New(w, noon)
+	q := New(w, noon, nothing)
 	text := strings.Repeat("x", 1000)
 	for range 2000 {
-		q.Printf("%s", text)
+		say(q, "%s", text)
 	}
 	for range 4000 { // one is written, one is given
 		w.open <- struct{}{}
-		q.Printf("%s", text)
+		say(q, "%s", text)
 	}
 	close(w.open)
 	q.Flush(patience)
@@ -150,9 +155,9 @@ func TestSlowWriter(t *testing.T) {
 func TestLinesThatFailAreLost(t *testing.T) {
 	w := &gated{open: opened()}
 	w.fail(errors.New("no space"))
-	q := New(w, noon)
+	q := New(w, noon, nothing)
 	for range 3 {
-		q.Printf("gone")
+		say(q, "gone")
 		q.Flush(patience)
 	}
 	if total, unsaid := q.Lost(); total != 3 || unsaid != 3 {
@@ -163,8 +168,8 @@ func TestLinesThatFailAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Flush(patience)
-	want := "2026-01-02T12:00:00Z log: 3 lines were lost here: they could not be written, or came faster than they " +
-		"could\n2026-01-02T12:00:00Z there"
+	want := "2026-01-02T12:00:00Z WARN log: 3 lines were lost here: they could not be written, or came faster than they " +
+		"could\n2026-01-02T12:00:00Z WARN there"
 	if got := strings.Join(w.lines(), ""); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -175,12 +180,12 @@ func TestLinesThatFailAreLost(t *testing.T) {
 
 func TestManyLog(t *testing.T) {
 	w := &gated{open: opened()}
-	q := New(w, noon)
+	q := New(w, noon, nothing)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for i := range 500 {
-				q.Printf("%d", i)
+				say(q, "%d", i)
 				if i%100 == 0 {
 					q.Flush(patience)
 				}
@@ -197,12 +202,12 @@ func TestManyLog(t *testing.T) {
 // TestNobodyWritesOurLines: what a plugin says is told apart from what the server says, and steers no terminal.
 func TestNobodyWritesOurLines(t *testing.T) {
 	var out strings.Builder
-	q := New(&out, func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) })
-	q.Printf("plugin p: %s", "bad\n2026-01-02T12:00:00Z the store is fine\x1b[2J \u202e\xff é\tend\n")
+	q := New(&out, noon, nothing)
+	say(q, "plugin p: %s", "bad\n2026-01-02T12:00:00Z the store is fine\x1b[2J \u202e\xff é\tend\n")
 	if !q.Flush(time.Minute) {
 		t.Fatal("it is not written")
 	}
-	want := "2026-01-02T12:00:00Z plugin p: bad\n\t2026-01-02T12:00:00Z the store is fine\\u{1b}[2J \\u{202e}\\xff " +
+	want := "2026-01-02T12:00:00Z INFO plugin p: bad\n\t2026-01-02T12:00:00Z the store is fine\\u{1b}[2J \\u{202e}\\xff " +
 		"é\tend\n\t\n"
 	if got := out.String(); got != want {
 		t.Errorf("%q\nwant %q", got, want)

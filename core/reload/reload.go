@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -45,7 +46,7 @@ type Settings struct {
 	Service    *ops.Service // records how reloads end
 	InForce    *atomic.Pointer[loaded.Generation]
 	Applied    func(*loaded.Generation) // called after a generation has come into force
-	Log        func(format string, args ...any)
+	Log        *slog.Logger
 }
 
 // Reloader puts configurations in force, one after another. Safe for concurrent use.
@@ -110,13 +111,14 @@ func (r *Reloader) Reload(ctx context.Context, who store.Who) (admin.Reloaded, e
 	lift(next)
 	r.note(before, read, nil)
 	r.applied.Add(1)
-	r.set.Log("configuration %s is in force (was %s), %d values changed", next.Policy, old.Policy, len(changes))
+	r.set.Log.Info(fmt.Sprintf("configuration %s is in force (was %s), %d values changed", next.Policy, old.Policy,
+		len(changes)))
 	out := admin.Reloaded{Policy: next.Policy, Was: old.Policy, Changes: []admin.ConfigChange{},
 		Plugins: pluginsAfter(old, next)}
 	r.background.Go(func() { r.retire(old) })
 	for _, c := range out.Plugins {
 		if line := told(c); line != "" {
-			r.set.Log("%s", line)
+			r.set.Log.Info(line)
 		}
 	}
 	for _, c := range changes {
@@ -205,11 +207,11 @@ func (r *Reloader) build(ctx context.Context, old *loaded.Generation, cfg *confi
 // refuse says everywhere that the old configuration stays.
 func (r *Reloader) refuse(ctx context.Context, who store.Who, err error) error {
 	r.refused.Add(1)
-	r.set.Log("the configuration was not changed: %v", err)
+	r.set.Log.Error(fmt.Sprintf("the configuration was not changed: %v", err))
 	if noted := r.set.Service.NoteBy(context.WithoutCancel(ctx), who, "config_refused",
 		[2]string{"policy_version", r.set.InForce.Load().Policy},
 		[2]string{"error", quote.Begin(err.Error(), loaded.MaxNoted)}); noted != nil {
-		r.set.Log("config_refused could not be recorded: %v", noted)
+		r.set.Log.Error(fmt.Sprintf("config_refused could not be recorded: %v", noted))
 	}
 	return refusal(err, r.whyMasked(err)) // whoever may reload may know
 }
@@ -263,14 +265,14 @@ func (r *Reloader) retire(old *loaded.Generation) {
 		case <-look.C:
 			continue
 		case <-late.C:
-			r.set.Log("configuration %s: %d calls or streams still use it after %v; its plugins are closed now", old.Policy,
-				old.Users(), retireAfter)
+			r.set.Log.Warn(fmt.Sprintf("configuration %s: %d calls or streams still use it after %v; its plugins are closed now",
+				old.Policy, old.Users(), retireAfter))
 		case <-r.closing:
 		}
 		break
 	}
 	if err := old.Close(context.Background()); err != nil {
-		r.set.Log("configuration %s: closing it: %v", old.Policy, err)
+		r.set.Log.Error(fmt.Sprintf("configuration %s: closing it: %v", old.Policy, err))
 	}
 }
 

@@ -1,0 +1,46 @@
+package core
+
+import (
+	"strings"
+	"testing"
+)
+
+// join puts a credential together, so that no file holds one.
+func join(parts ...string) string { return strings.Join(parts, "") }
+
+// What looks like a key or a secret never reaches the log; what does not stays as it is.
+func TestRedacted(t *testing.T) {
+	long := strings.Repeat("Ab3", 14)
+	for _, secret := range []string{
+		join("Bearer ", long), join("Authorization: basic ", "dXNlcjpw", "YXNz"),
+		join("postgres://user:", "s3cret!", "@db/x"), join("ey", "J", long, ".ey", "J", long, ".", long),
+		join("-----BEGIN RSA PRIVATE", " KEY-----MIIE", long), join("gh", "p_", long), join("AK", "IA", "ABCDEFGH23456789"),
+		join("db_password=", "hunter2x"), join(`{"api_key":"`, "hunter2x", `"}`), join("secret: ", "hunter2x"),
+		join("password='", "hunter", "'"), join("my_secret=", "hunterhunter"), join("password: ", "hunter"),
+	} {
+		got := Redacted("", "it said "+secret+" and went on")
+		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "ABCDEFGH23456789"} {
+			if strings.Contains(got, part) {
+				t.Errorf("%s", got)
+			}
+		}
+		if !strings.Contains(got, masked) || !strings.HasPrefix(got, "it said ") {
+			t.Errorf("%s", got)
+		}
+	}
+	for _, plain := range []string{"serving on http://127.0.0.1:8420, data in /var/lib/yett",
+		"plugins.x.secrets.api_key: needs exactly one of file and env",
+		"the first operator signs up here: http://127.0.0.1:1/setup?token=" + long,
+		"2 of its secrets lie in /tmp/x until it ends", "the basic form", "https://example.com:8443/a@b",
+		"ID key_01 of line 7"} {
+		if got := Redacted("", plain); got != plain {
+			t.Errorf("%s\nbecame %s", plain, got)
+		}
+	}
+	for name, want := range map[string]string{"password": masked, "api_token": masked, "Authorization": masked,
+		"user": "x"} {
+		if got := Redacted(name, "x"); got != want {
+			t.Errorf("%s is %s", name, got)
+		}
+	}
+}
