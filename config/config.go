@@ -29,6 +29,7 @@ type Config struct {
 	Plugins map[string]Plugin `koanf:"plugins" doc:"Modules by name. A name is used in steps, findings and receipts."`
 	Chains  Chains            `koanf:"chains" doc:"The ordered steps that decide calls and scan outputs."`
 	Audit   Audit             `koanf:"audit" doc:"The audit log."`
+	Traces  Traces            `koanf:"traces" restart:"true" doc:"Spans of requests, for OpenTelemetry."`
 	Log     Log               `koanf:"log" doc:"The server's own log."`
 
 	origins strict.Origins
@@ -140,6 +141,7 @@ func (l *loader) finish() {
 	l.finishAuthorize(&c.Chains.Authorize)
 	l.finishScan(&c.Chains.ScanOutput)
 	l.finishAudit(&c.Audit)
+	l.finishTraces(&c.Traces)
 	c.guardPaths(r, l.src.File, l.Files())
 	l.CheckStray(knownVariables)
 }

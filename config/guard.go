@@ -114,7 +114,7 @@ func (c *Config) keptFiles(file string, read []string) (all []kept) {
 	if program, err := os.Executable(); err == nil {
 		all = append(all, kept{path: filepath.Dir(program), what: "the directory of the server's program"})
 	}
-	files := []Path{c.Storage.Path, c.Socket.Path}
+	files := []Path{c.Storage.Path, c.Socket.Path, c.Traces.CA}
 	for _, t := range []TLS{c.Server.TLS, c.Server.MetricsTLS, c.Console.TLS} {
 		files = append(files, t.Cert, t.Key, t.ClientCA)
 	}

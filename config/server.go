@@ -100,7 +100,7 @@ func (l *loader) finishMetrics(s *Server) {
 	given := t.File != "" || t.Env != ""
 	if given && l.resolveSecret(t, "server.metrics_token") {
 		switch n := len(t.value); {
-		case strings.IndexFunc(t.value, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+		case strings.ContainsFunc(t.value, unsent):
 			r.Errorf("server.metrics_token", "the token has characters that no header can carry; use letters and digits only")
 		case n < leastToken:
 			r.Errorf("server.metrics_token", "the token has %d characters, at least %d are needed; openssl rand -hex 32 makes "+

@@ -21,43 +21,54 @@ func tlsConfig(cfg *config.Config, section string, c config.TLS) (*tls.Config, e
 	if !c.Enabled() {
 		return nil, nil
 	}
-	bad := func(key, format string, args ...any) error {
-		key = section + "." + key
-		return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
-	}
-	read := func(key string, path config.Path) ([]byte, error) {
-		text, err := regular.Read(string(path), maxPEM)
-		var file *fs.PathError
-		if errors.As(err, &file) {
-			err = bad(key, "cannot read %s: %v", path, file.Err)
-		}
-		return text, err
-	}
-	cert, err := read("cert", c.Cert)
+	cert, err := readPEM(cfg, section+".cert", c.Cert)
 	if err != nil {
 		return nil, err
 	}
-	key, err := read("key", c.Key)
+	key, err := readPEM(cfg, section+".key", c.Key)
 	if err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, bad("cert", "cannot use %s with %s: %s", c.Cert, c.Key, strings.TrimPrefix(err.Error(), "tls: "))
+		return nil, badFile(cfg, section+".cert", "cannot use %s with %s: %s", c.Cert, c.Key,
+			strings.TrimPrefix(err.Error(), "tls: "))
 	}
 	out := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if c.ClientCA == "" {
 		return out, nil
 	}
-	authorities, err := read("client_ca", c.ClientCA)
+	out.ClientAuth = tls.RequireAndVerifyClientCert
+	out.ClientCAs, err = authorities(cfg, section+".client_ca", c.ClientCA)
+	return out, err
+}
+
+// badFile is what is wrong with a file that a key names.
+func badFile(cfg *config.Config, key, format string, args ...any) error {
+	return configError{fmt.Errorf("%s: %s: %s", cfg.Where(key), key, fmt.Sprintf(format, args...))}
+}
+
+// readPEM reads a file that a key names.
+func readPEM(cfg *config.Config, key string, path config.Path) ([]byte, error) {
+	text, err := regular.Read(string(path), maxPEM)
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		err = badFile(cfg, key, "cannot read %s: %v", path, file.Err)
+	}
+	return text, err
+}
+
+// authorities reads a file of those who sign certificates.
+func authorities(cfg *config.Config, key string, path config.Path) (*x509.CertPool, error) {
+	text, err := readPEM(cfg, key, path)
 	if err != nil {
 		return nil, err
 	}
-	out.ClientCAs, out.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
-	if !out.ClientCAs.AppendCertsFromPEM(authorities) {
-		return nil, bad("client_ca", "%s has no certificate in PEM form", c.ClientCA)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, badFile(cfg, key, "%s has no certificate in PEM form", path)
 	}
-	return out, nil
+	return pool, nil
 }
 
 // certified remembers when the certificate of a listener, or one of its chain, expires; set may be nil.

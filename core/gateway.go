@@ -32,6 +32,7 @@ import (
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/core/subscribers"
 	"github.com/yett-dev/yett/core/supervise"
+	"github.com/yett-dev/yett/core/trace"
 )
 
 // Options are what the program gives besides the configuration.
@@ -77,7 +78,8 @@ type Gateway struct {
 	sock    *sockd.Server     // nil: off
 	sockDir string            // of the socket, if it could not lie in the data directory
 	metrics *obs.Metrics
-	shown   *obs.Server // nil: server.metrics is off
+	tracer  *trace.Tracer // nil: traces are off
+	shown   *obs.Server   // nil: server.metrics is off
 	served  chan error
 
 	reloads *reload.Reloader
@@ -109,7 +111,7 @@ func New(ctx context.Context, cfg *config.Config, opts Options) (g *Gateway, err
 		return g, fmt.Errorf("the gateway needs Linux, and this is %s: it identifies callers and confines plugins by the "+
 			"kernel. The commands for authors of scanners (yett scanner) run here", runtime.GOOS)
 	}
-	for _, step := range []func(context.Context) error{g.openData, g.build, g.listenHTTP, g.listenConsole} {
+	for _, step := range []func(context.Context) error{g.openData, g.openTraces, g.build, g.listenHTTP, g.listenConsole} {
 		if err := step(ctx); err != nil {
 			return g, err
 		}
@@ -290,6 +292,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	}
 	if g.service != nil {
 		g.service.Close()
+	}
+	if g.tracer != nil {
+		g.tracer.Close(ctx)
 	}
 	if g.feeds != nil {
 		errs = append(errs, g.feeds.Close(ctx))

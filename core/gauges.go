@@ -47,6 +47,17 @@ func (g *Gateway) gauges() {
 		lost, _ := g.logLost()
 		return float64(lost)
 	})
+	g.metrics.Table([]string{"result"}, []obs.Column{
+		counter("yett_trace_spans_total", "Spans that were sent to the collector, or dropped: there was no room, or it did "+
+			"not take them."),
+	}, func(emit func([]string, ...float64)) {
+		var sent, dropped uint64
+		if g.tracer != nil {
+			sent, dropped = g.tracer.Counts()
+		}
+		emit([]string{"sent"}, float64(sent))
+		emit([]string{"dropped"}, float64(dropped))
+	})
 	g.storeGauges()
 	g.machineGauges()
 	g.connectionGauges()

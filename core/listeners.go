@@ -15,6 +15,7 @@ import (
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/obs"
+	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/sockd"
 	"github.com/yett-dev/yett/core/store"
 )
@@ -23,6 +24,9 @@ import (
 func (g *Gateway) listenHTTP(context.Context) (err error) {
 	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
 		Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service, Log: g.warn}
+	if g.tracer != nil {
+		set.Trace = g.follow
+	}
 	if set.TLS, err = tlsConfig(g.cfg, "server.tls", g.cfg.Server.TLS); err != nil {
 		return err
 	}
@@ -90,8 +94,12 @@ func (g *Gateway) listenSocket() error {
 
 func (g *Gateway) socketAt(path string) (err error) {
 	c := g.cfg.Socket
+	var follow func() ops.Trace
+	if g.tracer != nil {
+		follow = func() ops.Trace { return g.follow("") } // a message of the socket brings no header
+	}
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group,
-		Peers: g.peers, OwnPeer: g.opts.OwnPeer,
+		Peers: g.peers, OwnPeer: g.opts.OwnPeer, Trace: follow,
 		Limits: g.cfg.Limits, Timeout: longest,
 		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.warn})
 	return err

@@ -74,6 +74,7 @@ type Authorizer struct {
 type Row struct {
 	Step    *Step
 	Verdict sdk.Verdict // after on_error
+	Began   time.Time
 	Took    time.Duration
 	Err     error // the step did not run to its end
 
@@ -222,7 +223,7 @@ func (a *Authorizer) ask(ctx context.Context, s *Step, c *Call, end time.Time) R
 			return s.Checker.Check(ctx, c)
 		})
 	}
-	row := Row{Step: s, Verdict: v, Took: a.Now().Sub(start), Err: err}
+	row := Row{Step: s, Verdict: v, Began: start, Took: a.Now().Sub(start), Err: err}
 	if err == nil && (v.Effect > sdk.Deny || v.Effect != sdk.Abstain && v.Code == "") {
 		row.Err = errNoVerdict
 	}

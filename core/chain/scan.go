@@ -102,6 +102,7 @@ type Receipt struct {
 	// Prefiltered: the text holds nothing that the scanner could find, so it was not called.
 	Prefiltered bool
 	Bytes       int
+	Began       time.Time // zero: it was not asked
 	Took        time.Duration
 	Err         error
 
@@ -200,6 +201,7 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 		return rec, nil
 	}
 	start := c.Now()
+	rec.Began = start
 	var all []sdk.Finding
 	rec.Prefiltered = true
 	for k := range rs.all {

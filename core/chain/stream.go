@@ -235,7 +235,7 @@ func (c *ScanChain) piece(ctx context.Context, step *ScanStep, mode string, w *W
 	if err == nil && len(state) > abi.MaxState {
 		err = fmt.Errorf("a state of %d bytes, more than %d", len(state), abi.MaxState)
 	}
-	rec.Took = c.Now().Sub(start)
+	rec.Began, rec.Took = start, c.Now().Sub(start)
 	if err == nil {
 		return c.covering(step, &w.Input, found), state
 	}

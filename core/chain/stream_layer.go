@@ -255,6 +255,9 @@ func (s *Stream) giveShadow(final bool, res *StreamResult) {
 // add puts what a step did in another layer to its receipt. Bytes stay those of the text.
 func (r *Receipt) add(o *Receipt) {
 	r.Took += o.Took
+	if r.Began.IsZero() {
+		r.Began = o.Began
+	}
 	switch {
 	case o.Outcome == "skipped" || o.Outcome == "waiting":
 	case r.Outcome == "waiting":

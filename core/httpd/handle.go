@@ -207,6 +207,9 @@ func (s *Server) run(ctx *fasthttp.RequestCtx, r *route, rid string, w *work) (o
 	start := s.set.Now()
 	w.req = ops.Request{Key: key, Start: start, Raw: body, Idempotency: string(ctx.Request.Header.Peek(idempotencyKey)),
 		Stopping: s.stopping}
+	if s.set.Trace != nil {
+		w.req.Trace = s.set.Trace(string(ctx.Request.Header.Peek("traceparent")))
+	}
 	sc, ok := strictConnOf(ctx.Conn())
 	if ok && op.Waits {
 		w.req.Gone = sc.gone

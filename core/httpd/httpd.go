@@ -35,6 +35,8 @@ type Settings struct {
 	Timeout time.Duration // one operation, long polls apart
 	Flight  Flight        // nil: nobody asks which decisions are on their way
 	Log     func(format string, args ...any)
+	// Trace begins to follow a request with that traceparent header, or gives nil; nil: nobody follows requests
+	Trace func(traceparent string) ops.Trace
 
 	look   time.Duration // how often connections of stopped keys are looked for; tests change it
 	unread time.Duration // tests make it short; 0 is the contract's 30 s

@@ -136,7 +136,7 @@ func (s *Service) StartAction(r *Request, in *wire.ActionStartRequest) (*wire.Ac
 	}
 	r.End() // what follows waits for the store
 	read := &store.ReadAction{Key: r.Key, ID: in.ID, Mine: true}
-	if err := s.set.Store.Commit(r.Ctx, read); err != nil {
+	if err := s.commit(r, read); err != nil {
 		return nil, denied(err)
 	}
 	a := &read.Out
@@ -210,7 +210,7 @@ func (s *Service) ApproveAction(r *Request, in *wire.ActionApprovalRequest) (*wi
 			Withdraw: in.Withdraw, Digest: in.Digest, Reason: in.Reason, ApprovedTTL: s.set.Defers.ApprovedTTL.Std(),
 			Told: toldOf}},
 		Answer: func(a *store.ActionRow) []byte { return s.shown(a, true).AppendJSON(nil) }}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {

@@ -34,7 +34,7 @@ var actionStates = []string{"pending_decision", store.ActionAllowed, store.Actio
 // GetAction reads one action.
 func (s *Service) GetAction(r *Request, in *wire.ActionIDRequest) (*wire.Action, error) {
 	cmd := &store.ReadAction{Key: r.Key, ID: in.ID}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	return s.shown(&cmd.Out, cmd.Out.KeyID == r.Key.ID || r.Key.Scope()&sdk.ScopeApprove != 0), nil
@@ -72,7 +72,7 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 	page, next, err := s.set.Store.Actions(r.Ctx, q)
 	if err == nil {
 		// a decision that a crash could take back is shown to nobody
-		err = s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key})
+		err = s.commit(r, store.Barrier{Key: r.Key})
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func actionID(id string) bool {
 // ActionEvents lists what happened to one action.
 func (s *Service) ActionEvents(r *Request, in *wire.ActionIDRequest) (*wire.ActionEventsResponse, error) {
 	cmd := &store.ReadAction{Key: r.Key, ID: in.ID}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	out := &wire.ActionEventsResponse{Events: make([]wire.ActionEvent, len(cmd.Out.Events))}

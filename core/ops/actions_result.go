@@ -26,7 +26,7 @@ func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.
 		return nil, err
 	}
 	read := &store.ReadAction{Key: r.Key, ID: in.ID, Mine: true}
-	if err := s.set.Store.Commit(r.Ctx, read); err != nil {
+	if err := s.commit(r, read); err != nil {
 		return nil, err
 	}
 	a := &read.Out
@@ -39,7 +39,7 @@ func (s *Service) FinishAction(r *Request, in *wire.ActionResultRequest) (*wire.
 			s.scanResult(r, a, in.Result, cmd)
 		}
 	}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	s.raws.forget(a.ID)
@@ -81,7 +81,7 @@ func (s *Service) scanResult(r *Request, a *store.ActionRow, v exact.Value, cmd 
 	cmd.Scan = &store.Scanned{Key: r.Key, By: r.Who, ScanID: s.ids.id("scn_"), AgentID: a.AgentID, SessionID: a.SessionID,
 		ToolID: a.ToolID, Bytes: len(in.Text), Outcome: res.Outcome, Code: res.Code,
 		Reason: res.Reason, Policy: gen.Policy, Findings: append(s.recorded(in.Text, 0, res.Findings, false),
-			s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: keptReceipts(s.receipts(res.Receipts), res.Receipts),
+			s.recorded(in.Text, 0, res.Shadow, true)...), Receipts: keptReceipts(s.receipts(r, res.Receipts), res.Receipts),
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
 	if res.Outcome == chain.Denied {
 		out.Withheld = res.Reason

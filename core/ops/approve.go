@@ -45,7 +45,7 @@ func (s *Service) Approve(r *Request, in *wire.ApproveRequest) (*wire.ApproveRes
 	if err := s.modify(r, in, cmd); err != nil {
 		return nil, err
 	}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {
@@ -130,7 +130,7 @@ func (s *Service) modify(r *Request, in *wire.ApproveRequest, cmd *store.Approve
 		return nil
 	}
 	look := &store.LookAt{Token: in.DeferToken, Key: r.Key}
-	if err := s.set.Store.Commit(r.Ctx, look); err != nil {
+	if err := s.commit(r, look); err != nil {
 		return err
 	}
 	d, gen := &look.Out, s.pin()
@@ -214,7 +214,7 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 	}
 	defer s.pages.leave()
 	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit, After: after}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	page := &cmd.Out
@@ -250,7 +250,7 @@ func (s *Service) ApprovalGet(r *Request, in *wire.ApprovalGetRequest) (*wire.Ap
 	}
 	defer s.pages.leave()
 	cmd := &store.LookAt{Token: in.DeferToken, Key: r.Key}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	a, _, err := s.approval(&cmd.Out, false)

@@ -130,7 +130,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		Limits: store.CallLimits{MaxPending: s.set.Limits.PendingPerKey, MaxJoined: s.set.Limits.ActionsPerApproval},
 		Record: store.CallRecord{TimeoutMS: in.TimeoutMS}}
 	var shadow []wire.Shadow
-	sc.checks, shadow = s.checks(sc.checks[:0], res.Rows)
+	sc.checks, shadow = s.checks(r, sc.checks[:0], res.Rows)
 	cmd.Policy.Checks = sc.checks
 	s.weigh(r, in, &sc.call, &res, cmd)
 	keep := masking{s: s, ctx: r.Ctx, gen: gen, call: &sc.call}
@@ -140,10 +140,10 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if r.Flight != nil {
 		r.Flight.TakeOff() // before the commit looks at kills: one that it does not see waits for this answer
 	}
-	err = s.set.Store.Commit(r.Ctx, cmd)
+	err = s.commit(r, cmd)
 	if err == nil && cmd.Out.NeedsView { // what would have permitted it is gone: it waits for a person after all
 		cmd.Defer.View, cmd.Defer.Hidden = keep.view()
-		err = s.set.Store.Commit(r.Ctx, cmd)
+		err = s.commit(r, cmd)
 	}
 	if err != nil {
 		return nil, denied(err) // sc is not used again: a stalled write may still be reading the command
@@ -307,11 +307,14 @@ func (s *Service) kept(m *masking, cmd *store.Decide) {
 }
 
 // checks appends the rows as the log has them, and counts them.
-func (s *Service) checks(out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
+func (s *Service) checks(req *Request, out []wire.Check, rows []chain.Row) ([]wire.Check, []wire.Shadow) {
 	var shadow []wire.Shadow
 	for i := range rows {
 		r := &rows[i]
 		s.set.Observer.Asked("authorize", r.Step.Name, r.Step.Plugin, r.Err != nil, r.Took)
+		if req.Trace != nil {
+			req.Trace.Stepped("authorize", r.Step.Name, r.Step.Plugin, r.Verdict.Effect.String(), r.Err != nil, r.Began, r.Took)
+		}
 		c := wire.Check{Name: r.Step.Name, Kind: r.Step.Kind, Mode: "enforce", Effect: r.Verdict.Effect.String(),
 			ReasonCode: r.Verdict.Code, Micros: r.Took.Microseconds()}
 		if r.Step.Version != nil {

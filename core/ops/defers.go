@@ -103,7 +103,7 @@ func (s *Service) await(r *Request, token string, wait time.Duration) (*store.De
 	}
 	for {
 		cmd := &store.DeferStatus{Token: token, Key: r.Key, Watch: wait > 0}
-		if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+		if err := s.commit(r, cmd); err != nil {
 			return nil, err
 		}
 		if cmd.Changed == nil {

@@ -94,7 +94,7 @@ func (s *Service) AddGrant(r *Request, in *wire.GrantAddRequest) (*wire.GrantAdd
 		}
 		return told.Grant.ID
 	}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	if cmd.Idem != nil && cmd.Idem.Replay != nil {
@@ -132,7 +132,7 @@ func (s *Service) RevokeGrant(r *Request, in *wire.GrantRevokeRequest) (*wire.OK
 	out := &wire.OKResponse{OK: true}
 	cmd := &store.RevokeGrant{ID: in.GrantID, Key: r.Key, By: r.Who, Idem: idempotency(r, "standing_grant_revoke"),
 		Answer: out.AppendJSON(nil)}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -175,7 +175,7 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "list grants", Err: err}
 	}
 	// no use is shown that a crash could take back
-	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
+	if err := s.commit(r, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err
 	}
 	return out, nil

@@ -174,7 +174,7 @@ func (s *Service) KillList(r *Request, in *wire.KillListRequest) (*wire.KillList
 		}
 		out.Kills = append(out.Kills, s.wireKill(k, true))
 	}
-	if err := s.set.Store.Commit(r.Ctx, store.Barrier{Key: r.Key}); err != nil {
+	if err := s.commit(r, store.Barrier{Key: r.Key}); err != nil {
 		return nil, err
 	}
 	return out, nil

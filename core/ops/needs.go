@@ -72,6 +72,19 @@ type Actions interface {
 	Actions(ctx context.Context, q *store.ActionQuery) (page []*store.ActionRow, next string, err error)
 }
 
+// Trace follows one request. Its methods must not block. They are told no argument, no text and no name that an agent
+// chose.
+type Trace interface {
+	// Stepped is called for each step that a chain asked, as Observer.Asked is. outcome is its effect, or what its receipt
+	// says.
+	Stepped(chain, step, plugin, outcome string, failed bool, began time.Time, took time.Duration)
+	// Committed is called for each command that the request handed to the store, once that has answered.
+	Committed(code sdk.Code, began time.Time, took time.Duration)
+	// Ended is called once, when the operation has ended. result is as for Observer.Operated, decision the id of the
+	// decision that it made, "" if it made none.
+	Ended(operation, result, decision string, code sdk.Code, began, ended time.Time)
+}
+
 // Observer counts operations.
 type Observer interface {
 	// Operated is called once an operation has ended; it must not block. result is a decision's effect or a scan's

@@ -173,6 +173,8 @@ type Request struct {
 	// where the transport asks Overtaken instead.
 	Flight Flight
 
+	Trace Trace // nil: nobody follows it
+
 	own       places.Turn
 	turn      *places.Turn // own, of this request or of the one that it is a copy of; nil: none
 	permitted permitted    // what the operation permitted, for Overtaken
@@ -264,7 +266,11 @@ func New(set Settings) *Service {
 // that none can be served without.
 func (s *Service) Run(op *Op, r *Request) (Response, error) {
 	resp, err := s.run(op, r)
-	s.set.Observer.Operated(op.Name, result(resp), codeOf(err), s.set.Now().Sub(r.Start))
+	ended := s.set.Now()
+	s.set.Observer.Operated(op.Name, result(resp), codeOf(err), ended.Sub(r.Start))
+	if r.Trace != nil {
+		r.Trace.Ended(op.Name, result(resp), decisionOf(resp), codeOf(err), r.Start, ended)
+	}
 	return resp, err
 }
 
@@ -281,7 +287,11 @@ func (s *Service) run(op *Op, r *Request) (Response, error) {
 // Open is Run for a row with a Stream.
 func (s *Service) Open(op *Op, r *Request) (Stream, error) {
 	st, err := s.open(op, r)
-	s.set.Observer.Operated(op.Name, "", codeOf(err), s.set.Now().Sub(r.Start))
+	ended := s.set.Now()
+	s.set.Observer.Operated(op.Name, "", codeOf(err), ended.Sub(r.Start))
+	if r.Trace != nil {
+		r.Trace.Ended(op.Name, "", "", codeOf(err), r.Start, ended)
+	}
 	return st, err
 }
 

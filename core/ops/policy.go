@@ -113,7 +113,7 @@ func once[Resp any](s *Service, r *Request, operation string, fn func() (Resp, e
 	}
 	idem := idempotency(r, operation)
 	if idem != nil {
-		if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem}); err != nil {
+		if err := s.commit(r, &store.AnswerOnce{Key: r.Key, Idem: idem}); err != nil {
 			return resp, err
 		}
 	}
@@ -125,7 +125,7 @@ func once[Resp any](s *Service, r *Request, operation string, fn func() (Resp, e
 	if err != nil || idem == nil || idem.Replay != nil {
 		return out, err
 	}
-	if err := s.set.Store.Commit(r.Ctx, &store.AnswerOnce{Key: r.Key, Idem: idem, Answer: []byte("{}")}); err != nil {
+	if err := s.commit(r, &store.AnswerOnce{Key: r.Key, Idem: idem, Answer: []byte("{}")}); err != nil {
 		return resp, err // such as another body that was faster
 	}
 	return out, nil

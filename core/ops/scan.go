@@ -45,13 +45,13 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	}
 	r.End()
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
-		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(r, res.Receipts)}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID,
 		ToolID: in.ToolID, Began: began, Bytes: len(in.Output),
 		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy,
 		Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...),
 		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}
 	if cmd.Killed {
@@ -76,7 +76,7 @@ func findings(found []sdk.Finding) []wire.ScanFinding {
 }
 
 // receipts are what the scanners did, as the answer shows it. It counts them.
-func (s *Service) receipts(rs []chain.Receipt) []wire.Receipt {
+func (s *Service) receipts(req *Request, rs []chain.Receipt) []wire.Receipt {
 	out := make([]wire.Receipt, len(rs))
 	for i := range rs {
 		r := &rs[i]
@@ -85,6 +85,9 @@ func (s *Service) receipts(rs []chain.Receipt) []wire.Receipt {
 			called = ""
 		}
 		s.set.Observer.Asked("scan", r.Step.Name, called, r.Err != nil, r.Took)
+		if req.Trace != nil && called != "" {
+			req.Trace.Stepped("scan", r.Step.Name, called, r.Outcome, r.Err != nil, r.Began, r.Took)
+		}
 		out[i] = wire.Receipt{Scanner: r.Step.Name, Version: r.About.Version, Digest: r.About.Digest, Bytes: r.Bytes,
 			Outcome: r.Outcome, Micros: r.Took.Microseconds(), Prefiltered: r.Prefiltered, Shadow: r.Step.Shadow}
 		if r.Err != nil {

@@ -115,7 +115,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 			"the piece was not scanned in time; nothing of it is taken, so send it again")
 	}
 	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
-		PolicyVersion: st.gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(res.Receipts)}
+		PolicyVersion: st.gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(r, res.Receipts)}
 	text := strings.Clone(res.Text) // not a part of res: the answer is kept, and res holds all that was looked at
 	if err := s.scans.hold(s, st, out, text, next); err != nil {
 		return nil, nil, err
@@ -127,7 +127,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 		Policy: st.gen.Policy, Findings: append(s.recorded(res.Around, res.At, res.Findings, false),
 			s.recorded(res.Around, res.At, res.Shadow, true)...), Receipts: keptReceipts(out.ScannedBy, res.Receipts),
 		LatencyUS: s.set.Now().Sub(r.Start).Microseconds(), Stream: piece}
-	if err := s.set.Store.Commit(r.Ctx, cmd); err != nil {
+	if err := s.commit(r, cmd); err != nil {
 		return nil, nil, err
 	}
 	if cmd.Killed { // it came while the piece was scanned

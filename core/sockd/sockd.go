@@ -45,6 +45,9 @@ type Settings struct {
 	Features []string      // for hello, besides the names of the operations
 	Log      func(format string, args ...any)
 
+	// Trace begins to follow a request, or gives nil; nil: nobody follows requests
+	Trace func() ops.Trace
+
 	look time.Duration // how often connections of stopped keys are looked for; tests change it
 }
 

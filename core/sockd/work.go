@@ -133,6 +133,9 @@ func (s *Server) operate(t *task) (ops.Response, error) {
 	start := s.set.Now()
 	t.req = ops.Request{Key: key, Start: start, Body: t.env.body, Raw: t.env.body.Raw(), Stopping: c.stopping,
 		Who: store.Who{Principal: key.ID, Method: method, Surface: "socket", Peer: c.peer.text, RequestID: t.requestID()}}
+	if s.set.Trace != nil {
+		t.req.Trace = s.set.Trace()
+	}
 	if t.op.Stream.Open != nil {
 		return c.subscribe(t)
 	}

@@ -98,6 +98,8 @@ var allowed = []row{
 		why: "pages for people run the same operations as every client; only it knows passwords"},
 	{pkg: "core/admin", ours: []string{"core/edge", "core/status", "core/peer", "core/confine", "sdk", "sdk/wire", "core/ops", "core/store", "core/log"}, others: []string{"golang.org/x/sys"},
 		why: "a transport for operators on the machine, and the log's export; whoever is confined is no operator"},
+	{pkg: "core/trace", ours: []string{"sdk"}, others: []string{"google.golang.org/protobuf"}, tests: []string{"go.opentelemetry.io/proto/otlp", "google.golang.org/protobuf"},
+		why: "spans know names and codes, not operations; its tests read them with the standard's own messages"},
 	{pkg: "core/obs", ours: []string{"core/edge", "sdk"}, others: []string{"github.com/prometheus/client_golang"}, why: "metrics know codes, not operations"},
 
 	{pkg: "scanners", why: "built-ins are bytes: nothing of a scanner's code runs in the gateway"},
