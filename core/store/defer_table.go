@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 type callKey struct{ key, agent, call string }
@@ -21,24 +20,15 @@ type state struct {
 	dropped  uint64          // the minute in which old counters went last
 	dues     dues            // when to look at which live defer
 	dueOf    map[string]*due // by its token
+
+	sweeps      []*sweep // what is left to be denied, the oldest first
+	sweepNumber uint64   // of the next one
 }
 
 func newState() *state {
 	return &state{live: map[string]*Defer{}, alike: map[[32]byte][]*Defer{}, byCall: map[callKey]string{},
 		pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{},
 		dueOf: map[string]*due{}}
-}
-
-// sorted lists the live defers that fit, oldest token first, so that the order of records does not depend on a map.
-func (st *state) sorted(fits func(*Defer) bool) []*Defer {
-	var out []*Defer
-	for _, d := range st.live {
-		if fits(d) {
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Defer) int { return strings.Compare(a.Token, b.Token) })
-	return out
 }
 
 func (s *Store) loadDefers(st *state) error {

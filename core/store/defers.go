@@ -80,6 +80,8 @@ type Defer struct {
 	Hidden     Hidden `json:"hidden,omitzero"` // what of the call approvers are not shown
 	// approvals in all, as far as can be known; set on the copies that leave the store
 	Required int `json:"-"`
+
+	doomed *sweep // that has not come to it yet
 }
 
 // signers are the approvers so far.
@@ -122,14 +124,16 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 	var over []*Defer
 	for _, d := range tx.st.alike[digest] {
 		switch {
-		case d.over(tx.times):
+		case d.doomed != nil || d.over(tx.times):
 			over = append(over, d)
 		case is == nil && tx.stands(d) == Pending:
 			is = d
 		}
 	}
 	for _, d := range over {
-		tx.expireOne(d)
+		if !tx.denyDoomed(d) {
+			tx.expireOne(d)
+		}
 	}
 	return is
 }
@@ -137,6 +141,7 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 // find is the defer with that token in any state, or nil.
 func (tx *tx) find(token string) (*Defer, error) {
 	if d := tx.st.live[token]; d != nil {
+		tx.denyDoomed(d)
 		return d, nil
 	}
 	if d := tx.closed[token]; d != nil {
@@ -293,10 +298,7 @@ func (tx *tx) expireNow(d *Defer) bool {
 
 // denyPendingOf denies what a key has pending.
 func (tx *tx) denyPendingOf(k *Key, by Who) {
-	for _, d := range tx.st.sorted(func(d *Defer) bool { return d.KeyID == k.ID }) {
-		tx.move(d, Denied, by.Principal, "the asking key was revoked", d.Expires)
-		tx.deferRecord("defer_resolved", d, by, "the asking key was revoked")
-	}
+	tx.deny(&sweep{Key: k.ID, At: tx.now, By: by, Why: "the asking key was revoked"})
 }
 
 // DeferStatus reads one deferred call, in order with the changes. With Watch set and the defer still pending, Changed

@@ -84,7 +84,7 @@ func (tx *tx) expire() {
 		switch {
 		case d == nil:
 			st.unremind(token)
-		case tx.expireNow(d) || tx.denyOrphan(d):
+		case tx.denyDoomed(d) || tx.expireNow(d) || tx.denyOrphan(d):
 		default:
 			st.remind(d, tx.s.ends(d)) // its time was put off
 		}

@@ -23,6 +23,7 @@ const (
 	prefixGrant   = 'g' // g|grant id                → standing grant, JSON; ended ones stay
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
+	prefixSweep   = 'y' // y|u64 number              → what a kill or revocation has left to be denied, JSON (see sweep.go)
 	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
 	// m|name → "store": the store's id; "format": the layout's version; "clock": see clock.go; "commit": u64 number of the
 	// newest commit; "kept": u64 first record that retention has left

@@ -220,17 +220,8 @@ func (c *KillSwitch) stop(tx *tx, name killName) {
 		t.kept[name] = &k
 		delete(t.held, c.Held)
 	})
-	set := &killSet{all: map[killName]*Kill{name: &k}}
-	set.sort(&k)
 	c.record(tx, "kill")
-	for _, d := range tx.st.sorted(func(d *Defer) bool {
-		asker := tx.s.keys.byID[d.KeyID]
-		return asker != nil && set.covering(asker.root(), d.AgentID, d.SessionID, d.ToolID) != nil
-	}) {
-		c.Denied++
-		tx.move(d, Denied, c.By.Principal, "killed", d.Expires)
-		tx.deferRecord("defer_resolved", d, c.By, "killed")
-	}
+	c.Denied += tx.deny(&sweep{Kill: &k, At: tx.now, By: c.By, Why: "killed"})
 	c.Out = c.Kill
 }
 

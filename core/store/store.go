@@ -179,7 +179,10 @@ func (s *Store) load() error {
 	if err := s.loadKept(); err != nil {
 		return err
 	}
-	if err := s.loadDefers(s.seq.state); err != nil || s.set.Renew {
+	if err := s.loadDefers(s.seq.state); err != nil {
+		return err
+	}
+	if err := s.loadSweeps(s.seq.state); err != nil || s.set.Renew {
 		return err
 	}
 	return s.startHead()

@@ -16,7 +16,8 @@ import (
 // again and compares. The sum does not depend on the order of the rows (it is an additive multiset hash), so that a
 // commit takes off what it replaces and adds what it writes, whatever else there is.
 //
-// The rows are those of API keys, grants, their uses, kills and operators, and of the deferred calls that are live. The
+// The rows are those of API keys, grants, their uses, kills, what these have left to be denied, and operators, and of
+// the deferred calls that are live. The
 // other rows give nobody anything that these do not allow, or are not all read at a start.
 
 // rowSum is a sum of row hashes: four numbers modulo 2^64.
@@ -75,7 +76,7 @@ const sealSize = 8 + sha256.Size
 // summed reports whether rows with the prefix are in the sum. Those of deferred calls are in it while they are live.
 func summed(prefix byte) bool {
 	switch prefix {
-	case prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator:
+	case prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep:
 		return true
 	}
 	return false
@@ -163,7 +164,7 @@ func (s *Store) hashOf(by *summer, key []byte) (rowHash, error) {
 
 // sumOf adds up the rows that are on disk.
 func (s *Store) sumOf(by *summer) (sum rowSum, err error) {
-	for _, prefix := range []byte{prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator} {
+	for _, prefix := range []byte{prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep} {
 		err := s.scan(prefix, func(key, value []byte) error { sum.add(by.row(key, value)); return nil })
 		if err != nil {
 			return sum, err

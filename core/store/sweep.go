@@ -1,0 +1,146 @@
+package store
+
+import (
+	"container/heap"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// deniedAtOnce bounds the waiting calls that one batch denies for one reason, such as a kill. The rest is denied by the
+// next batches, so that other callers are answered in between. Who asks about one of them finds it denied already.
+const deniedAtOnce = 128
+
+// sweep is a kill or a revocation that has not denied all yet that was waiting then. It has a row, so that neither a
+// restart nor an undo saves what is left.
+type sweep struct {
+	Number uint64    `json:"-"`
+	Kill   *Kill     `json:"kill,omitempty"` // what it covers is denied
+	Key    string    `json:"key,omitempty"`  // or what that key has asked for
+	At     time.Time `json:"at"`             // what was asked for later stays
+	By     Who       `json:"by"`
+	Why    string    `json:"why"`
+
+	left tokens
+}
+
+// tokens is a heap: what a sweep has left, in the order in which it is denied.
+type tokens []string
+
+func (h tokens) Len() int           { return len(h) }
+func (h tokens) Less(i, j int) bool { return h[i] < h[j] }
+func (h tokens) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+
+// Push implements heap.Interface.
+func (h *tokens) Push(x any) { *h = append(*h, x.(string)) }
+
+// Pop implements heap.Interface.
+func (h *tokens) Pop() any {
+	last := len(*h) - 1
+	x := (*h)[last]
+	*h = (*h)[:last]
+	return x
+}
+
+// covers tells what the sweep denies. It is asked often, so it is made once.
+func (w *sweep) covers(s *Store) func(d *Defer) bool {
+	if w.Kill == nil {
+		return func(d *Defer) bool { return d.KeyID == w.Key && !d.Created.After(w.At) }
+	}
+	set := &killSet{all: map[killName]*Kill{{w.Kill.Scope, w.Kill.Target}: w.Kill}}
+	set.sort(w.Kill)
+	return func(d *Defer) bool {
+		asker := s.keys.byID[d.KeyID]
+		return asker != nil && !d.Created.After(w.At) &&
+			set.covering(asker.root(), d.AgentID, d.SessionID, d.ToolID) != nil
+	}
+}
+
+// mark finds what the sweep denies.
+func (w *sweep) mark(s *Store, st *state) {
+	covers := w.covers(s)
+	for _, d := range st.live {
+		if d.doomed == nil && covers(d) {
+			d.doomed = w
+			w.left = append(w.left, d.Token)
+		}
+	}
+	heap.Init(&w.left)
+}
+
+// deny denies all that w covers, the first of it in this batch, and gives how much that is.
+func (tx *tx) deny(w *sweep) int {
+	w.mark(tx.s, tx.st)
+	n := len(w.left)
+	if tx.denySome(w, deniedAtOnce); len(w.left) == 0 {
+		return n
+	}
+	row, err := json.Marshal(w)
+	tx.keep(err)
+	w.Number = tx.st.sweepNumber
+	tx.st.sweepNumber++
+	tx.st.sweeps = append(tx.st.sweeps, w)
+	tx.set(keyU64(prefixSweep, w.Number), row)
+	return n
+}
+
+// denySome denies the next calls of a sweep, and gives how many they are.
+func (tx *tx) denySome(w *sweep, most int) (n int) {
+	for n < most && len(w.left) > 0 {
+		if d := tx.st.live[heap.Pop(&w.left).(string)]; d != nil && d.doomed == w {
+			tx.denyDoomed(d)
+			n++
+		}
+	}
+	return n
+}
+
+// sweep goes on with what earlier batches have left.
+func (tx *tx) sweep() {
+	for left := deniedAtOnce; left > 0 && len(tx.st.sweeps) > 0; {
+		w := tx.st.sweeps[0]
+		left -= tx.denySome(w, left)
+		if len(w.left) > 0 {
+			return
+		}
+		tx.del(keyU64(prefixSweep, w.Number))
+		tx.st.sweeps = tx.st.sweeps[1:]
+	}
+}
+
+// denyDoomed denies a call that a sweep has not come to yet, and reports whether it has. It is no part of the command
+// that looks at the call: what becomes of that changes nothing.
+func (tx *tx) denyDoomed(d *Defer) bool {
+	w := d.doomed
+	if w == nil || !d.open() {
+		return false
+	}
+	ticket := tx.ticket
+	tx.ticket = nil
+	tx.move(d, Denied, w.By.Principal, w.Why, d.Expires)
+	tx.deferRecord("defer_resolved", d, w.By, w.Why)
+	tx.ticket = ticket
+	return true
+}
+
+// loadSweeps goes on with what was left to be denied. Keys and deferred calls are loaded.
+func (s *Store) loadSweeps(st *state) error {
+	err := s.scan(prefixSweep, func(key, value []byte) error {
+		w := &sweep{}
+		if err := json.Unmarshal(value, w); err != nil {
+			return fmt.Errorf("what is left to be denied, %x: %w", key[1:], err)
+		}
+		if len(key) != 9 {
+			return fmt.Errorf("what is left to be denied has a key of %d bytes, expected 9", len(key))
+		}
+		w.Number = binary.BigEndian.Uint64(key[1:])
+		st.sweeps = append(st.sweeps, w)
+		st.sweepNumber = w.Number + 1
+		return nil
+	})
+	for _, w := range st.sweeps {
+		w.mark(s, st)
+	}
+	return err
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// waitingCalls makes n calls of the key "agent" that wait for a day, for each of two agents.
+func (r *rig) waitingCalls(n int) (tokens []string, agent *Key) {
+	r.t.Helper()
+	agent = r.key("agent", nil, "authorize")
+	done := make(chan error)
+	cmds := make(chan *Decide)
+	for range 16 {
+		go func() {
+			for c := range cmds {
+				if err := r.commit(c); err != nil {
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for i := range n {
+		for _, name := range []string{"agent", "other"} {
+			c := r.call(agent, fmt.Sprint(name, i), sdk.Verdict{Effect: sdk.Defer})
+			c.AgentID, c.Defer.TTL, c.Limits.MaxPending = name, 24*time.Hour, 100_000
+			cmds <- c
+			if name == "agent" {
+				tokens = append(tokens, c.Defer.Token)
+			}
+		}
+	}
+	close(cmds)
+	for range 16 {
+		if err := <-done; err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	return tokens, agent
+}
+
+// denials counts what was denied for that reason.
+func (r *rig) denials(why string) (n int) {
+	for _, x := range r.takenIn(1, "defer_resolved") {
+		if x.Status == Denied && x.Reason == why {
+			n++
+		}
+	}
+	return n
+}
+
+// swept waits until nothing is left to be denied.
+func (r *rig) swept() {
+	r.t.Helper()
+	for left := true; left; {
+		r.must(&Note{Type: "tick", By: system})
+		left = false
+		if err := r.s.scan(prefixSweep, func(_, _ []byte) error { left = true; return nil }); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// TestAKillDeniesInShares: many batches deny what waits; the answer comes with the first of them. An undo and a restart
+// save nothing of the rest, and what was asked for later is left alone.
+func TestAKillDeniesInShares(t *testing.T) {
+	const calls = 12 * deniedAtOnce
+	base := newCuttable()
+	r := &rig{t: t, fs: base, clock: newClock(), seal: 1 << 20}
+	r.open()
+	tokens, agent := r.waitingCalls(calls)
+	boss := r.key("boss", nil, "approve", "kill")
+	r.clock.advance(time.Second)
+	first := r.s.Seq()
+	kill := &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: by(boss)}
+	r.must(kill)
+	if kill.Denied != calls {
+		t.Errorf("it says that it denied %d, want %d", kill.Denied, calls)
+	}
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: by(boss), Undo: true})
+	r.clock.advance(time.Second)
+	ask := r.call(agent, "later", sdk.Verdict{Effect: sdk.Defer})
+	ask.Limits.MaxPending = 100_000
+	r.must(ask)
+	later := ask.Out.Token
+	at := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0, RNG: rand.New(rand.NewPCG(1, 1))})
+	last := tokens[len(tokens)-1] // tokens are denied in order
+	if got := codeOf(r.commit(r.answer(boss, last, true))); got != sdk.CodeAlreadyResolved {
+		t.Errorf("an approval of what was killed: %q", got)
+	}
+	r.swept()
+	if got := r.denials("killed"); got != calls {
+		t.Errorf("%d were denied, want %d", got, calls)
+	}
+	if got := r.status(agent, later); got != Pending {
+		t.Errorf("what was asked for after the undo is %s", got)
+	}
+	most := 0
+	_, young := r.s.records.now()
+	for _, c := range young {
+		if c.First > first {
+			most = max(most, int(c.Count))
+		}
+	}
+	if most > deniedAtOnce+8 {
+		t.Errorf("a batch has %d records", most)
+	}
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+	r.close()
+	r.fs = at // the power was cut behind the undo
+	r.open()
+	left := len(tokens) - r.denials("killed")
+	if left < calls/4 {
+		t.Errorf("only %d are left to be denied: the test shows nothing", left)
+	}
+	r.swept()
+	if got := r.denials("killed"); got != calls {
+		t.Errorf("after a restart %d were denied, want %d", got, calls)
+	}
+	if got := r.status(r.s.Key("agent"), later); got != Pending {
+		t.Errorf("after a restart, what was asked for after the undo is %s", got)
+	}
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+	r.close()
+}
+
+// TestWhatIsLeftToBeDenied: whoever comes to it finds it denied.
+func TestWhatIsLeftToBeDenied(t *testing.T) {
+	for name, look := range map[string]func(r *rig, agent, boss *Key, token string){
+		"approve": func(r *rig, _, boss *Key, token string) {
+			r.refused(r.answer(boss, token, true), sdk.CodeAlreadyResolved)
+		},
+		"status": func(r *rig, agent, _ *Key, token string) {
+			if got := r.status(agent, token); got != Denied {
+				r.t.Errorf("it is %s", got)
+			}
+		},
+		"look": func(r *rig, _, boss *Key, token string) {
+			r.refused(&LookAt{Token: token, Key: boss}, sdk.CodeAlreadyResolved)
+		},
+		"redeem": func(r *rig, agent, _ *Key, token string) {
+			c := r.redeem(agent, "x", token, sdk.Verdict{Effect: sdk.Defer})
+			r.must(c)
+			if c.Out.Effect == sdk.Permit {
+				r.t.Errorf("%+v", c.Out)
+			}
+		},
+		"ask again": func(r *rig, agent, _ *Key, token string) {
+			c := r.call(agent, "x", sdk.Verdict{Effect: sdk.Defer})
+			r.must(c)
+			if c.Out.Token == token {
+				r.t.Errorf("it joins what is to be denied: %+v", c.Out)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			agent, boss := r.key("agent", nil, "authorize"), r.key("boss", nil, "approve")
+			token := r.deferred(agent, "x", sdk.Verdict{})
+			if name == "redeem" {
+				r.must(r.answer(boss, token, true))
+			}
+			at := r.clock.Now()
+			r.clock.advance(time.Second)
+			done := make(chan struct{})
+			r.must(inBatch(func(tx *tx) { // as if a sweep had not come to it
+				w := &sweep{Key: "agent", At: at, By: system, Why: "killed"}
+				w.mark(tx.s, tx.st)
+				w.left = nil
+				close(done)
+			}))
+			<-done
+			look(r, agent, boss, token)
+			if got := r.denials("killed"); got != 1 {
+				t.Errorf("denied %d times", got)
+			}
+		})
+	}
+}
+
+// inBatch runs on the sequencer's goroutine.
+type inBatch func(tx *tx)
+
+func (f inBatch) apply(tx *tx) error { f(tx); return nil }
+func (inBatch) class() class         { return reading }
+
+// A kill of very many waiting calls, and what another caller waits for meanwhile.
+func BenchmarkKillOfMany(b *testing.B) {
+	r := &rig{t: b, fs: vfs.NewMem(), clock: newClock(), seal: 8 << 20}
+	r.open()
+	r.waitingCalls(100_000)
+	boss := r.key("boss", nil, "kill")
+	r.clock.advance(time.Second)
+	worst := time.Duration(0)
+	for b.Loop() {
+		began := time.Now()
+		r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: by(boss)})
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/kill")
+		for left := true; left; {
+			one := time.Now()
+			if err := r.s.Commit(context.Background(), &Note{Type: "tick", By: system}); err != nil {
+				b.Fatal(err)
+			}
+			worst = max(worst, time.Since(one))
+			left = false
+			if err := r.s.scan(prefixSweep, func(_, _ []byte) error { left = true; return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/all")
+	}
+	b.ReportMetric(float64(worst.Microseconds()), "µs/worst")
+	r.close()
+}
