@@ -214,6 +214,7 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 	}
 	defer s.pages.leave()
 	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit, After: after}
+	s.set.Store.FindPending(cmd)
 	if err := s.commit(r, cmd); err != nil {
 		return nil, err
 	}

@@ -22,6 +22,8 @@ type Store interface {
 	// OpenCall is the token of the open deferred call that a decision began, "" if there is none. It does not wait for the
 	// disk.
 	OpenCall(decision string) string
+	// FindPending looks up which calls a page of the pending ones has.
+	FindPending(page *store.ListPending)
 	// CallDigest names a call to those who are shown it.
 	CallDigest(call store.Hash) string
 }

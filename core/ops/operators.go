@@ -22,6 +22,7 @@ type Deferral struct {
 // Waiting lists the pending calls for an operator, soonest expiry first, and says how many there are.
 func (s *Service) Waiting(ctx context.Context, op store.Operator, most int) ([]store.Defer, int, error) {
 	cmd := &store.ListPending{Key: op.Approver(), Most: most}
+	s.set.Store.FindPending(cmd)
 	if err := s.set.Store.Commit(ctx, cmd); err != nil {
 		return nil, 0, err // a stalled store may still be at the command
 	}

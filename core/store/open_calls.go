@@ -11,9 +11,10 @@ import (
 // openCalls is what can be known of open deferred calls beside the sequencer, which alone changes it. Safe for
 // concurrent use.
 type openCalls struct {
-	mu   sync.RWMutex
-	ages ages
-	by   map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
+	mu    sync.RWMutex
+	ages  ages
+	order openOrder
+	by    map[string]*openCall // by token, by approval_token where that is another one, and by the decision that began it
 
 	// before is what by was of those that the commands of the last batch have changed, until that batch is on disk or what
 	// it gave is taken back: whatever is in flight when the disk stalls is void.
@@ -26,7 +27,7 @@ type openCall struct {
 	pending                               bool
 	quorums                               []sdk.Quorum // with signers, they tell whether an approved call is pending again
 	signers                               []string
-	expires                               time.Time
+	expires, made                         time.Time
 	actions                               []string
 }
 
@@ -63,6 +64,7 @@ func (o *openCalls) put(d *Defer, inFlight bool) {
 				o.before[name] = was
 			}
 		}
+		o.order.drop(was)
 		delete(o.by, was.approval)
 		delete(o.by, was.decision)
 		delete(o.by, was.token)
@@ -71,7 +73,8 @@ func (o *openCalls) put(d *Defer, inFlight bool) {
 		return
 	}
 	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Quorums, d.signers(),
-		d.Expires, d.actions()}
+		d.Expires, d.made(), d.actions()}
+	o.order.add(is)
 	for _, name := range is.names() {
 		o.by[name] = is
 	}

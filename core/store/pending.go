@@ -3,8 +3,6 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
-	"slices"
-	"strings"
 )
 
 // LookAt reads a deferred call for somebody who is about to answer it, in order with the changes.
@@ -44,6 +42,9 @@ type ListPending struct {
 	After string // a PendingPlace: only what follows it; "" begins with the first
 
 	Out PendingPage
+
+	found  bool // by FindPending
+	tokens []string
 }
 
 // PendingPage is one page of pending calls.
@@ -63,26 +64,18 @@ func (c *ListPending) apply(tx *tx) error {
 	if err := tx.live(c.Key); err != nil {
 		return err
 	}
-	var all []*Defer
-	for _, d := range tx.st.live {
-		if !d.over(tx.times) && (c.Agent == "" || d.AgentID == c.Agent) && tx.stands(d) == Pending &&
-			tx.mayAnswer(c.Key, d) == nil {
-			all = append(all, d)
-		}
+	if !c.found {
+		tx.s.FindPending(c)
 	}
-	c.Out.Total = len(all)
-	if c.After != "" {
-		all = slices.DeleteFunc(all, func(d *Defer) bool { return PendingPlace(d) <= c.After })
-	}
-	slices.SortFunc(all, func(a, b *Defer) int {
-		if n := a.Expires.Compare(b.Expires); n != 0 {
-			return n
+	for _, token := range c.tokens {
+		d, err := tx.find(token)
+		if err != nil {
+			return err
 		}
-		return strings.Compare(a.Token, b.Token)
-	})
-	c.Out.More = len(all) > c.Most
-	for _, d := range all[:min(len(all), c.Most)] {
-		c.Out.Calls = append(c.Out.Calls, tx.shown(d))
+		// it may have moved on since it was found
+		if !d.over(tx.times) && tx.stands(d) == Pending && tx.mayAnswer(c.Key, d) == nil {
+			c.Out.Calls = append(c.Out.Calls, tx.shown(d))
+		}
 	}
 	return nil
 }

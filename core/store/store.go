@@ -87,6 +87,7 @@ func Open(set Settings) (*Store, error) {
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
 	s.seen.begin()
+	s.open.order.begin()
 	s.seq = newSequencer(s)
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.spare}
 	s.gate.changed.L = &s.gate.mu

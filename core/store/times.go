@@ -127,11 +127,7 @@ func (g *Grant) At(t Times) time.Time { return t.For(g.Created) }
 
 // over reports whether the time of an open deferred call, or of its approval, is over.
 func (d *Defer) over(t Times) bool {
-	made := d.Created
-	if d.ResolvedAt.After(made) { // approved then
-		made = d.ResolvedAt
-	}
-	return d.open() && !t.For(made).Before(d.Expires)
+	return d.open() && !t.For(d.made()).Before(d.Expires)
 }
 
 func (tx *tx) live(k *Key) error { return k.live(k.At(tx.times)) }

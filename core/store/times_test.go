@@ -2,6 +2,7 @@ package store
 
 import (
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,16 +13,38 @@ import (
 
 // twoClocks are a wall clock that can be set, and the machine's uptime.
 type twoClocks struct {
-	wall time.Time
-	up   time.Duration
+	mu     sync.Mutex
+	atWall time.Time
+	atUp   time.Duration
 }
 
-func (c *twoClocks) pass(d time.Duration) { c.wall, c.up = c.wall.Add(d), c.up+d }
-func (c *twoClocks) set(d time.Duration)  { c.wall = c.wall.Add(d) }
+func (c *twoClocks) move(wall, up time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.atWall, c.atUp = c.atWall.Add(wall), c.atUp+up
+}
+
+func (c *twoClocks) pass(d time.Duration) { c.move(d, d) }
+func (c *twoClocks) set(d time.Duration)  { c.move(d, 0) }
+
+// boot is a start of the machine.
+func (c *twoClocks) boot() { c.move(0, time.Minute-c.up()) }
+
+func (c *twoClocks) wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.atWall
+}
+
+func (c *twoClocks) up() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.atUp
+}
 
 func newTwoClocks() (*twoClocks, *timekeeper) {
-	c := &twoClocks{wall: time.Unix(86_400*20_000, 0).UTC(), up: time.Hour}
-	return c, &timekeeper{wall: func() time.Time { return c.wall }, up: func() time.Duration { return c.up }}
+	c := &twoClocks{atWall: time.Unix(86_400*20_000, 0).UTC(), atUp: time.Hour}
+	return c, &timekeeper{wall: c.wall, up: c.up}
 }
 
 // TestTimekeeper: what the store's clock makes of what the others do.
@@ -92,18 +115,19 @@ func TestTimekeeper(t *testing.T) {
 		"the machine was off": {func(c *twoClocks, k *timekeeper) {
 			last, _ := k.pair()
 			c.set(3 * day)
-			c.up = time.Minute
+			c.boot()
 			k.begin(last, 0)
 		}, 3 * day, 0},
 		"the machine has another time after it was off": {func(c *twoClocks, k *timekeeper) {
 			last, _ := k.pair()
 			c.set(100 * day)
-			c.up = time.Minute
+			c.boot()
 			k.begin(last, 0)
 		}, 0, 100 * day},
 		"the machine has no time after it was off": {func(c *twoClocks, k *timekeeper) {
 			last, _ := k.pair()
-			c.wall, c.up = time.Unix(0, 0), time.Minute
+			c.set(time.Unix(0, 0).Sub(c.wall()))
+			c.boot()
 			k.begin(last, 0)
 			c.pass(time.Hour)
 		}, 54 * time.Minute, 0},
@@ -157,7 +181,7 @@ func newDoubted(t *testing.T) *doubted {
 
 func (d *doubted) start() {
 	set := settings(d.fs, d.clock, func(err error) { d.t.Errorf("fatal: %v", err) })
-	set.Now, set.Uptime = func() time.Time { return d.clocks.wall }, func() time.Duration { return d.clocks.up }
+	set.Now, set.Uptime = d.clocks.wall, d.clocks.up
 	s, err := Open(set)
 	if err != nil {
 		d.t.Fatal(err)
@@ -348,10 +372,9 @@ func TestTheClockAfterACrash(t *testing.T) {
 	cut := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0, RNG: rand.New(rand.NewPCG(1, 1))})
 	d.close()
 	clocks.set(-24 * time.Hour)
-	clocks.up = time.Minute
+	clocks.boot()
 	set := settings(cut, d.clock, nil)
-	set.Boot, set.Now = anotherBoot, func() time.Time { return clocks.wall }
-	set.Uptime = func() time.Duration { return clocks.up }
+	set.Boot, set.Now, set.Uptime = anotherBoot, clocks.wall, clocks.up
 	s, err := Open(set)
 	if err != nil {
 		t.Fatal(err)
