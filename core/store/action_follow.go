@@ -3,10 +3,8 @@ package store
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"fmt"
+	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/sdk"
@@ -100,17 +98,14 @@ func (tx *tx) join(d *Defer, action string) {
 }
 
 // loadJoined reads which actions wait for d beside the first.
-func (s *Store) loadJoined(d *Defer) error {
-	from := joinRow(d.Token, "")
-	to := keyStr(prefixJoin, d.Token+"\x01")
-	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
-	if err != nil {
-		return fmt.Errorf("read store: %w", err)
-	}
-	for it.First(); it.Valid(); it.Next() {
-		d.joined = append(d.joined, string(it.Key()[len(from):]))
-	}
-	return errors.Join(it.Error(), it.Close())
+func (s *Store) loadJoined(st *state) error {
+	return s.scan(prefixJoin, func(key, _ []byte) error {
+		token, action, ok := strings.Cut(string(key[1:]), "\x00")
+		if d := st.live[token]; d != nil && ok { // else it has ended
+			d.joined = append(d.joined, action)
+		}
+		return nil
+	})
 }
 
 // deferRow is the deferred call with that token as it is on disk, or nil.

@@ -1,8 +1,6 @@
 package store
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 )
 
@@ -29,29 +27,6 @@ func newState() *state {
 	return &state{live: map[string]*Defer{}, alike: map[[32]byte][]*Defer{}, byCall: map[callKey]string{},
 		pending: map[string]int{}, watchers: map[string][]chan struct{}{}, counters: counters{}, undone: map[killName]*Kill{},
 		dueOf: map[string]*due{}}
-}
-
-func (s *Store) loadDefers(st *state) error {
-	return s.scan(prefixLive, func(key, _ []byte) error {
-		row, found, err := s.get(keyStr(prefixDefer, string(key[1:])))
-		if err != nil {
-			return err
-		}
-		d := &Defer{}
-		if !found {
-			return fmt.Errorf("a live defer has no row")
-		}
-		if err := json.Unmarshal(row, d); err != nil {
-			return fmt.Errorf("a defer cannot be read: %w", err)
-		}
-		st.add(d)
-		st.remind(d, s.ends(d))
-		if err := s.loadJoined(d); err != nil {
-			return err
-		}
-		s.open.put(d, false)
-		return nil
-	})
 }
 
 func (st *state) add(d *Defer) {

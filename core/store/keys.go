@@ -166,16 +166,19 @@ func (s *Store) Keys() []*Key {
 	return out
 }
 
-func (s *Store) loadKeys() error {
+func (s *Store) loadKeys(sum *rowSum) error {
 	s.keys.byID, s.keys.names = map[string]*Key{}, map[string]string{}
-	return s.scan(prefixKey, func(key, value []byte) error {
+	return loadRows(s, prefixKey, sum, func(by *adder, key, value []byte) (*Key, error) {
+		by.row(key, value)
 		k := &Key{}
 		if err := json.Unmarshal(value, k); err != nil {
-			return fmt.Errorf("key %q: %w", key[1:], err)
+			return nil, fmt.Errorf("key %q: %w", key[1:], err)
 		}
 		if err := k.ready(); err != nil {
-			return fmt.Errorf("key %q: %w", key[1:], err)
+			return nil, fmt.Errorf("key %q: %w", key[1:], err)
 		}
+		return k, nil
+	}, func(k *Key) error {
 		s.keys.byID[k.ID] = k
 		if k.RevokedAt.IsZero() {
 			s.keys.names[k.Name] = k.ID

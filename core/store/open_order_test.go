@@ -170,3 +170,21 @@ func BenchmarkPageOfMany(b *testing.B) {
 	}
 	r.close()
 }
+
+// A start of a store in which very many calls wait.
+func BenchmarkStartWithMany(b *testing.B) {
+	r := &rig{t: b, fs: vfs.NewMem(), clock: newClock(), seal: 8 << 20}
+	r.open()
+	r.waitingCalls(50_000)
+	for b.Loop() {
+		b.StopTimer()
+		if err := r.s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		r.open()
+	}
+	if err := r.s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

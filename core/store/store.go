@@ -162,28 +162,13 @@ func (s *Store) load() error {
 	if err := s.loadRecords(); err != nil {
 		return err
 	}
-	if err := s.checkSum(); err != nil {
-		return err
-	}
-	if err := s.loadKeys(); err != nil {
-		return err
-	}
-	if err := s.loadKills(); err != nil {
-		return err
-	}
-	if err := s.loadGrants(); err != nil {
-		return err
-	}
 	if err := s.loadCursors(); err != nil {
 		return err
 	}
 	if err := s.loadKept(); err != nil {
 		return err
 	}
-	if err := s.loadDefers(s.seq.state); err != nil {
-		return err
-	}
-	if err := s.loadSweeps(s.seq.state); err != nil || s.set.Renew {
+	if err := s.loadState(); err != nil || s.set.Renew {
 		return err
 	}
 	return s.startHead()

@@ -164,17 +164,26 @@ func (s *Store) hashOf(by *summer, key []byte) (rowHash, error) {
 
 // sumOf adds up the rows that are on disk.
 func (s *Store) sumOf(by *summer) (sum rowSum, err error) {
-	for _, prefix := range []byte{prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep} {
-		err := s.scan(prefix, func(key, value []byte) error { sum.add(by.row(key, value)); return nil })
-		if err != nil {
-			return sum, err
-		}
+	sum, err = s.sumOver(by, prefixKey, prefixGrant, prefixUses, prefixKill, prefixOperator, prefixSweep)
+	if err != nil {
+		return sum, err
 	}
 	return sum, s.scan(prefixLive, func(key, _ []byte) error {
 		h, err := s.hashOf(by, keyStr(prefixDefer, string(key[1:])))
 		sum.add(h)
 		return err
 	})
+}
+
+// sumOver adds up the rows with these prefixes.
+func (s *Store) sumOver(by *summer, prefixes ...byte) (sum rowSum, err error) {
+	for _, prefix := range prefixes {
+		err := s.scan(prefix, func(key, value []byte) error { sum.add(by.row(key, value)); return nil })
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
 }
 
 // commitOf reads what the newest commit has left: 0 and nothing where there was none.
@@ -189,13 +198,9 @@ func (s *Store) commitOf() (number uint64, seal []byte, err error) {
 	return binary.BigEndian.Uint64(v), v, nil
 }
 
-// checkSum adds the rows up and compares them with what the newest commit has left.
-func (s *Store) checkSum() error {
+// checkSum compares the sum of the rows with what the newest commit has left.
+func (s *Store) checkSum(sum rowSum) error {
 	by := newSummer(s.set.Secret)
-	sum, err := s.sumOf(by)
-	if err != nil {
-		return err
-	}
 	number, seal, err := s.commitOf()
 	switch {
 	case err != nil:

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// A start reads every row of keys, grants and waiting calls once: it is decoded, and goes into the sum that is held
+// against what the newest commit has left. Both take far longer than the reading, so all processors do it.
+
+// block is some rows, in order. Their bytes are in one piece, so that a row costs no allocation.
+type block struct {
+	data []byte
+	ends []int // of key and value, by turns
+}
+
+const blockBytes = 256 << 10
+
+func (b *block) add(key, value []byte) {
+	b.data = append(b.data, key...)
+	b.ends = append(b.ends, len(b.data))
+	b.data = append(b.data, value...)
+	b.ends = append(b.ends, len(b.data))
+}
+
+// each calls fn with every row. The bytes are valid until the block is gone.
+func (b *block) each(fn func(key, value []byte) error) error {
+	from := 0
+	for i := 0; i < len(b.ends); i += 2 {
+		key, value := b.data[from:b.ends[i]:b.ends[i]], b.data[b.ends[i]:b.ends[i+1]:b.ends[i+1]]
+		if err := fn(key, value); err != nil {
+			return err
+		}
+		from = b.ends[i+1]
+	}
+	return nil
+}
+
+// loaded is what of a block was decoded.
+type loaded[T any] struct {
+	all []T
+	sum rowSum
+	err error
+}
+
+// loadRows decodes the rows with a prefix and gives each to take, in order, on this goroutine. decode runs on several
+// at a time, and says by which rows the sum grows. What it gives must not hold on to the row's bytes.
+func loadRows[T any](s *Store, prefix byte, sum *rowSum, decode func(by *adder, key, value []byte) (T, error),
+	take func(T) error) error {
+	todo := make(chan chan loaded[T], 2*runtime.GOMAXPROCS(0))
+	stop := make(chan struct{})
+	read := make(chan error, 1)
+	go func() {
+		defer close(todo)
+		b := &block{}
+		send := func() error {
+			done := make(chan loaded[T], 1)
+			select {
+			case todo <- done:
+			case <-stop:
+				return errStopped
+			}
+			go func(b *block) { done <- decodeBlock(s, b, decode) }(b)
+			b = &block{}
+			return nil
+		}
+		err := s.scan(prefix, func(key, value []byte) error {
+			if b.add(key, value); len(b.data) < blockBytes {
+				return nil
+			}
+			return send()
+		})
+		if err == nil && len(b.ends) > 0 {
+			err = send()
+		}
+		read <- err
+	}()
+	var failed error
+	for done := range todo {
+		got := <-done
+		if failed == nil {
+			failed = got.takeAll(sum, take)
+			if failed != nil {
+				close(stop)
+			}
+		}
+	}
+	if err := <-read; err != nil && !errors.Is(err, errStopped) {
+		return err
+	}
+	return failed
+}
+
+var errStopped = errors.New("stopped")
+
+func (l *loaded[T]) takeAll(sum *rowSum, take func(T) error) error {
+	sum.merge(l.sum)
+	for _, one := range l.all {
+		if err := take(one); err != nil {
+			return err
+		}
+	}
+	return l.err
+}
+
+func decodeBlock[T any](s *Store, b *block, decode func(by *adder, key, value []byte) (T, error)) (out loaded[T]) {
+	by := &adder{by: newSummer(s.set.Secret)}
+	out.all = make([]T, 0, len(b.ends)/2)
+	out.err = b.each(func(key, value []byte) error {
+		one, err := decode(by, key, value)
+		if err == nil {
+			out.all = append(out.all, one)
+		}
+		return err
+	})
+	out.sum = by.sum
+	return out
+}
+
+// adder adds rows up.
+type adder struct {
+	by  *summer
+	sum rowSum
+}
+
+func (a *adder) row(key, value []byte) { a.sum.add(a.by.row(key, value)) }
+
+func (s *rowSum) merge(o rowSum) {
+	for i := range s {
+		s[i] += o[i]
+	}
+}
+
+// loadState brings keys, kills, grants and waiting calls back, and checks that they are those of the newest commit.
+func (s *Store) loadState() error {
+	var sum rowSum
+	if err := s.loadKeys(&sum); err != nil {
+		return err
+	}
+	if err := s.loadKills(); err != nil {
+		return err
+	}
+	if err := s.loadGrants(&sum); err != nil {
+		return err
+	}
+	if err := s.loadDefers(s.seq.state, &sum); err != nil {
+		return err
+	}
+	if err := s.loadSweeps(s.seq.state); err != nil {
+		return err
+	}
+	rest, err := s.sumOver(newSummer(s.set.Secret), prefixKill, prefixOperator, prefixSweep)
+	if err != nil {
+		return err
+	}
+	sum.merge(rest)
+	return s.checkSum(sum)
+}
+
+func (s *Store) loadDefers(st *state, sum *rowSum) error {
+	err := loadRows(s, prefixLive, sum, func(by *adder, key, _ []byte) (*Defer, error) {
+		at := keyStr(prefixDefer, string(key[1:]))
+		row, closer, err := s.db.Get(at)
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil, errors.New("a live defer has no row")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read store: %w", err)
+		}
+		by.row(at, row)
+		d := &Defer{}
+		if err := json.Unmarshal(row, d); err != nil {
+			return nil, errors.Join(fmt.Errorf("a defer cannot be read: %w", err), closer.Close())
+		}
+		return d, closer.Close()
+	}, func(d *Defer) error {
+		st.add(d)
+		st.remind(d, s.ends(d))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.loadJoined(st); err != nil {
+		return err
+	}
+	for _, d := range st.live {
+		s.open.put(d, false)
+	}
+	return nil
+}
