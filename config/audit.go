@@ -10,7 +10,14 @@ import (
 type Audit struct {
 	Args        string       `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args: digest (a hash), redacted (secrets masked) or full."`
 	Retention   Retention    `koanf:"retention" doc:"How long records are kept. Everything for ever if not given."`
+	Checkpoints Checkpoints  `koanf:"checkpoints" doc:"Signed checkpoints of the log that leave the data directory."`
 	Subscribers []Subscriber `koanf:"subscribers" empty:"ok" doc:"Plugins of kind subscriber that are given the log."`
+}
+
+// Checkpoints says where signed checkpoints of the log go.
+type Checkpoints struct {
+	Files []Path   `koanf:"files" restart:"true" example:"[\"/mnt/other/yett.checkpoints\"]" doc:"Files that get a signed checkpoint of the log each time, at their end. Put one on another machine or disk: only there can be seen that the whole data directory was put back to an earlier time. A start is refused when the log is not the one that was signed, or ends earlier."`
+	Every Duration `koanf:"every" default:"1m" min:"1s" max:"24h" restart:"true" doc:"How often, when records have come."`
 }
 
 // Retention says which records may go. The zero Retention keeps all.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/admin"
+	"github.com/yett-dev/yett/core/checkpoints"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/datadir"
 	"github.com/yett-dev/yett/core/httpd"
@@ -85,6 +86,8 @@ type Gateway struct {
 	reloads *reload.Reloader
 	closing chan struct{}
 	machine *machine
+
+	checkpoints *checkpoints.Keeper
 
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
@@ -155,8 +158,20 @@ func (g *Gateway) openData(context.Context) (err error) {
 		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
 		return err
 	}
-	g.signer, err = log.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID())
-	return err
+	if g.signer, err = log.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
+		return err
+	}
+	return checkpoints.Check(g.checkpointing())
+}
+
+func (g *Gateway) checkpointing() checkpoints.Settings {
+	c := &g.cfg.Audit.Checkpoints
+	set := checkpoints.Settings{Every: c.Every.Std(), Log: g.store, Signer: g.signer, Origin: log.Origin(g.store.ID()),
+		Report: g.warn}
+	for _, path := range c.Files {
+		set.Files = append(set.Files, string(path))
+	}
+	return set
 }
 
 // build makes the first generation of rules, modules and plugins, and what stands on it.
@@ -222,6 +237,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.states.Start(g.service.Note, g.closing)
 	g.machine.running.Go(func() { g.machine.watch(g.closing) })
 	g.feeds.Apply(g.gen.Load())
+	g.checkpoints = checkpoints.Start(g.checkpointing())
 	g.reloads.Watch()
 	if g.sock != nil {
 		go func() { g.served <- g.sock.Serve() }()
@@ -306,6 +322,9 @@ func (g *Gateway) release(ctx context.Context) error {
 	g.states.Wait()
 	if g.machine != nil {
 		g.machine.running.Wait()
+	}
+	if g.checkpoints != nil {
+		g.checkpoints.Close()
 	}
 	if g.store != nil {
 		errs = append(errs, g.store.Close())

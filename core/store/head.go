@@ -323,3 +323,13 @@ func (s *Store) startHead() error {
 	go s.keeper.run()
 	return nil
 }
+
+// InHead brings log/head up to date, and is how many records it knows of: a start notices when they are missing.
+func (s *Store) InHead() uint64 {
+	if s.keeper != nil {
+		s.keeper.waitFor(s.headNow(false).Commit)
+	}
+	s.head.mu.Lock()
+	defer s.head.mu.Unlock()
+	return s.head.last.Size
+}
