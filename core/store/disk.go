@@ -20,7 +20,7 @@ import (
 //
 // A file that Pebble needs no more is not archived, as Pebble would, but retired.
 //
-// A table waits until what it may hold is released: see tableGate.
+// A table waits until what it may hold is released: see tableGate; and until there is room for it: see room.
 //
 // A write-ahead log is written over an old one, if there is one to spare: see spares.
 type disk struct {
@@ -28,12 +28,13 @@ type disk struct {
 	failed func(err error) // does not return
 	retire func(path string) error
 	pass   func() error
+	table  func(category vfs.DiskWriteCategory) error // an error of it ends a compaction, and not the store
 	spare  func() (path string, ok bool)
 }
 
 func (d disk) check(err error) {
 	if err != nil {
-		d.failed(err)
+		d.failed(fullness(err))
 	}
 }
 
@@ -47,6 +48,9 @@ func (d disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, err
 	switch filepath.Ext(name) {
 	case ".sst", ".blob":
 		d.check(d.pass())
+		if err := d.table(category); err != nil {
+			return nil, err
+		}
 	case ".log":
 		if from, ok := d.spare(); ok {
 			return d.ReuseForWrite(from, name, category)

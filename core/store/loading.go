@@ -62,7 +62,7 @@ func loadRows[T any](s *Store, prefix byte, sum *rowSum, decode func(by *adder, 
 			select {
 			case todo <- done:
 			case <-stop:
-				return errStopped
+				return errNobodyWaits
 			}
 			go func(b *block) { done <- decodeBlock(s, b, decode) }(b)
 			b = &block{}
@@ -89,13 +89,13 @@ func loadRows[T any](s *Store, prefix byte, sum *rowSum, decode func(by *adder, 
 			}
 		}
 	}
-	if err := <-read; err != nil && !errors.Is(err, errStopped) {
+	if err := <-read; err != nil && !errors.Is(err, errNobodyWaits) {
 		return err
 	}
 	return failed
 }
 
-var errStopped = errors.New("stopped")
+var errNobodyWaits = errors.New("stopped")
 
 func (l *loaded[T]) takeAll(sum *rowSum, take func(T) error) error {
 	sum.merge(l.sum)

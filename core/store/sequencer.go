@@ -58,6 +58,7 @@ type sequencer struct {
 	sum     rowSum        // of the rows then; its own
 	doubt   time.Duration // how far the wall clock was ahead in the newest batch; its own
 	said    bool          // that it is believed has been recorded; its own
+	starved bool          // the disk had no room for the last batch; its own
 	unseen  []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
 	origin  time.Time     // since counts from it
 	since   atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
@@ -136,7 +137,10 @@ func (q *sequencer) enqueue(t *ticket) error {
 		return err
 	}
 	first := q.queue.len() == 0
-	err := q.queue.add(t, &q.s.set)
+	err := q.s.room.refuses(t.cmd, false)
+	if err == nil {
+		err = q.queue.add(t, &q.s.set)
+	}
 	q.mu.Unlock()
 	if err == nil && first {
 		q.nudge()
@@ -167,7 +171,7 @@ func (q *sequencer) loop() {
 func (q *sequencer) owes() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.failed == nil && (q.queue.len() > 0 || len(q.late) > 0 || len(q.owed.list) > 0)
+	return q.failed == nil && (q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0))
 }
 
 // run writes one batch.
@@ -179,21 +183,25 @@ func (q *sequencer) run(tx *tx) {
 	}
 	batch := q.queue.next(q.spareBuf[:0])
 	q.spareBuf, q.flying, q.busy = nil, batch, true
-	late, owed := q.late, q.takeOwed()
-	q.late = nil
+	writes := len(q.late) > 0 || len(q.owed.list) > 0
 	q.mu.Unlock()
+	late, owed := q.takeLate(batch, writes)
 
 	q.s.seen.batch = len(batch)
 	tx.begin(q.s.clock.look())
-	tx.unanswered(late)
-	q.s.open.settled()
-	tx.writeOwed(owed)
-	tx.noteClock()
-	tx.sweep()
-	tx.expire()
+	if !q.starved {
+		tx.unanswered(late)
+		q.s.open.settled()
+		tx.writeOwed(owed)
+		tx.noteClock()
+		tx.sweep()
+		tx.expire()
+	}
 	for _, t := range batch {
 		tx.ticket = t
-		t.result = t.cmd.apply(tx)
+		if t.result = q.s.room.refuses(t.cmd, q.starved); t.result == nil {
+			t.result = t.cmd.apply(tx)
+		}
 	}
 	tx.ticket = nil
 	if err := tx.write(); err != nil {
@@ -266,8 +274,8 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	if len(q.late) > 0 || q.queue.len() > 0 || len(q.owed.list) > 0 || len(q.state.sweeps) > 0 ||
-		!q.nextDue.IsZero() && !now.Before(q.nextDue) {
+	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || len(q.state.sweeps) > 0 ||
+		!q.nextDue.IsZero() && !now.Before(q.nextDue)) { // room that comes back wakes it too
 		q.nudge()
 	}
 }

@@ -36,6 +36,11 @@ type Settings struct {
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
+
+	MinFree func(total uint64) uint64 // bytes of a disk of that size that stay free; nil: what a flush and a seal need
+	Ballast int                       // bytes of files that are kept for a full disk; 0 makes none
+
+	lookEvery time.Duration // how often the free bytes are looked at; tests set it
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -53,6 +58,7 @@ type Store struct {
 	clock   timekeeper
 	gate    tableGate
 	records recordLog
+	room    *room
 	head    headFile
 	keeper  *headKeeper // nil until the file may be written
 	cursors cursorTable
@@ -84,19 +90,27 @@ func Open(set Settings) (*Store, error) {
 	if set.SealBytes == 0 {
 		set.SealBytes = sealBytes
 	}
+	if set.lookEvery == 0 {
+		set.lookEvery = lookEvery
+	}
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
 	s.seen.begin()
 	s.open.order.begin()
 	s.seq = newSequencer(s)
-	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, spare: s.spare}
+	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table,
+		spare: s.spare}
 	s.gate.changed.L = &s.gate.mu
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),
 		done: make(chan struct{}), room: make(chan struct{}, 1)}
 	s.records.spares = spares{fs: fs, raw: set.FS, dir: s.records.ahead(), size: set.SealBytes}
 	s.head = headFile{fs: set.FS, path: filepath.Join(s.records.dir, headName), secret: set.Secret}
+	s.room = newRoom(s)
 	db := filepath.Join(set.Dir, "db")
 	err := s.guarded(func() (err error) {
+		if err = s.room.open(); err != nil {
+			return err
+		}
 		if err = s.known(db); err != nil {
 			return err
 		}
@@ -123,6 +137,7 @@ func Open(set Settings) (*Store, error) {
 		return nil, fmt.Errorf("open store in %s: %w", set.Dir, err)
 	}
 	s.records.start()
+	s.room.start()
 	s.seq.start()
 	if err := s.redo(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.Close())
@@ -242,6 +257,7 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	err := s.guarded(func() error {
+		s.room.close()
 		s.seq.close()
 		var err error
 		if s.keeper != nil {
@@ -251,6 +267,7 @@ func (s *Store) close() error {
 		if err := s.seq.broken(); err != nil {
 			return err
 		}
+		s.room.end()
 		return errors.Join(err, s.db.Close())
 	})
 	if broken := s.seq.broken(); broken != nil {

@@ -114,6 +114,7 @@ func (tx *tx) write() error {
 	if tx.err != nil {
 		return tx.err
 	}
+	tx.s.room.written.Add(int64(tx.batch.Len()))
 	tx.commit.Records, tx.commit.Hashes = tx.records.end(tx.commit.Records), tx.hashes.end(tx.commit.Hashes)
 	tx.commits = tx.commits[1:]
 	tx.s.gate.give(tx.commit.Number)
