@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +89,9 @@ type Gateway struct {
 	machine *machine
 
 	checkpoints *checkpoints.Keeper
+	later       sync.WaitGroup // what is left to do of the start
+
+	unreserved string // the file system of the data directory, if files reserve no room there
 
 	console    *console.Console // nil: off
 	consoleLn  net.Listener
@@ -152,10 +156,15 @@ func (g *Gateway) openData(context.Context) (err error) {
 	if err := datadir.Private(filepath.Join(dir, "log")); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
+	ballast, err := g.ballast()
+	if err != nil {
+		return err
+	}
 	boot, _ := supervise.Uptime()
 	if g.store, err = store.Open(store.Settings{Dir: dir, Now: time.Now, NewID: newID("sto_"), Log: g.alarm,
 		OnFatal: g.opts.OnFatal, Secret: g.pepper, Boot: boot, Uptime: supervise.Up,
-		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued)}); err != nil {
+		QueuedPerKey: int(g.cfg.Limits.QueuedPerKey), Queued: int(g.cfg.Limits.Queued),
+		MinFree: g.cfg.Storage.LeastFree, Ballast: ballast}); err != nil {
 		return err
 	}
 	if g.signer, err = log.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
@@ -221,8 +230,7 @@ func match(expr string) (ops.Matcher, error) {
 
 // Start begins to answer and records the start. Wait tells when it ends.
 func (g *Gateway) Start(ctx context.Context) error {
-	if err := g.service.Note(ctx, "config_applied", [2]string{"policy_version", g.gen.Load().Policy},
-		[2]string{"version", g.opts.Version}); err != nil {
+	if err := g.noteStart(ctx); err != nil {
 		return err
 	}
 	if err := g.listenSocket(); err != nil {
@@ -326,6 +334,7 @@ func (g *Gateway) release(ctx context.Context) error {
 	if g.checkpoints != nil {
 		g.checkpoints.Close()
 	}
+	g.later.Wait()
 	if g.store != nil {
 		errs = append(errs, g.store.Close())
 	}

@@ -60,6 +60,7 @@ func (g *Gateway) gauges() {
 	})
 	g.storeGauges()
 	g.machineGauges()
+	g.diskGauges()
 	g.connectionGauges()
 	g.moduleGauges()
 	g.processGauges()

@@ -17,6 +17,7 @@ func (g *Gateway) ready() []httpd.Part {
 		parts[0] = httpd.Part{Name: "store", Detail: err.Error()}
 		parts[1] = httpd.Part{Name: "audit", Detail: "nothing can be recorded"}
 	}
+	parts = append(parts, g.disk())
 	for _, m := range g.gen.Load().Sorted() {
 		// A plugin that is down denies what it was to look at, and nothing else: the gateway is ready all the same.
 		up, detail, s := m.Now()

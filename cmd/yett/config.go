@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
@@ -76,7 +77,7 @@ func checkConfig(cmd *cobra.Command, out *cli.Output, path string) error {
 	case err == nil:
 		list = cfg.Check()
 		err = core.Check(cmd.Context(), cfg)
-		row.Policy, row.Warnings = cfg.Hash(), loaded.Warnings(cfg)
+		row.Policy, row.Warnings = cfg.Hash(), slices.Concat(loaded.Warnings(cfg), core.DiskWarnings(cfg))
 	case errors.As(err, &bad):
 		row.add(bad.Problems...)
 	}

@@ -120,6 +120,9 @@ func (f *devFlags) run(ctx context.Context, stdout, stderr io.Writer) (err error
 // load lays the flags over the given configuration, or over the default chains.
 func (f *devFlags) load(data string) (*config.Config, error) {
 	flags := map[string]any{"storage.path": data}
+	if f.data == "" { // nothing has to outlive a full disk
+		flags["storage.ballast"] = "0B"
+	}
 	if f.metrics != "" {
 		flags["server.metrics"] = f.metrics
 	}

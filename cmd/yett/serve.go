@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -147,7 +148,7 @@ func runLogged(ctx context.Context, cfg *config.Config, log *logqueue.Queue, opt
 	if err != nil {
 		return cli.Fail(startCode(cfg, err), err)
 	}
-	for _, w := range loaded.Warnings(cfg) {
+	for _, w := range slices.Concat(loaded.Warnings(cfg), core.DiskWarnings(cfg)) {
 		opts.Log.Warn("warning: " + w)
 	}
 	if before != nil {

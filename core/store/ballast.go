@@ -33,8 +33,8 @@ type piece struct {
 const (
 	ballastName   = "ballast-"
 	ballastTemp   = "ballast.tmp" // the sweep of the log's directory removes it too
-	ballastPieces = 8
-	ballastTicks  = 10       // a piece a second at most: it does not hold up what else is synced
+	ballastPieces = 16
+	ballastTicks  = 5        // two pieces a second at most: it does not hold up what else is synced
 	ballastPart   = 64 << 10 // bytes of a write
 	pageSize      = 4096
 )

@@ -28,6 +28,7 @@ type disk struct {
 	failed func(err error) // does not return
 	retire func(path string) error
 	pass   func() error
+	grow   func(bytes int)                            // in front of each write
 	table  func(category vfs.DiskWriteCategory) error // an error of it ends a compaction, and not the store
 	spare  func() (path string, ok bool)
 }
@@ -116,6 +117,7 @@ type diskFile struct {
 
 // Write writes.
 func (f diskFile) Write(p []byte) (int, error) {
+	f.d.grow(len(p))
 	n, err := f.File.Write(p)
 	f.d.check(err)
 	return n, nil

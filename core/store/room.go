@@ -23,9 +23,9 @@ const (
 	lookEvery  = 100 * time.Millisecond // the watcher's
 	glanceTime = 10 * time.Millisecond  // the sequencer's, in front of a batch
 	// what goes to the disk for a byte of a batch, at most: write-ahead log, segment, table, and a table once more
-	amplified = 4
-	// a flush: its table and the next write-ahead log with what Pebble allots to it beforehand; and a manifest
-	flushNeeds = 9 << 20
+	amplified  = 4
+	flushNeeds = 5 << 20 // a table of all that a memtable holds, and a manifest
+	walNeeds   = 5 << 20 // the next write-ahead log, with what Pebble allots to it beforehand
 	// below that not even a batch of kills is written. What the file system needs for itself is in it
 	batchNeeds = 1 << 20
 )
@@ -83,8 +83,21 @@ func (r *room) open() error {
 		return err
 	}
 	r.look()
-	r.pay()
+	r.pay(batchNeeds)
 	return nil
+}
+
+// grow makes room for what a start writes, as it is written: nobody knows beforehand what Pebble has to redo.
+func (r *room) grow(bytes int) {
+	if r.s.opened.Load() {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ballast.size() > 0 {
+		r.look()
+		r.pay(batchNeeds + uint64(bytes))
+	}
 }
 
 // start begins to watch.
@@ -122,9 +135,7 @@ func (r *room) close() {
 	r.mu.Lock()
 	r.closing = true
 	r.look()
-	if r.free < batchNeeds {
-		r.pay()
-	}
+	r.pay(batchNeeds)
 	r.changed.Broadcast()
 	r.mu.Unlock()
 	close(r.quit)
@@ -142,7 +153,7 @@ func (r *room) end() {
 // need is what a flush, a manifest and a seal take.
 func (r *room) need() uint64 {
 	seal := r.s.set.SealBytes
-	return uint64(seal+seal/2) + flushNeeds
+	return uint64(seal+seal/2) + flushNeeds + walNeeds
 }
 
 // least is how much has to be free.
@@ -232,9 +243,10 @@ func (r *room) reason(level int32) string {
 	return b.String()
 }
 
-// pay lets ballast go until there is what a flush, a manifest and a seal need, or no ballast is left. r.mu is held.
-func (r *room) pay() {
-	for !r.mute && r.problem == nil && r.free < r.need() && r.ballast.drop() {
+// pay lets ballast go until so much is free, or no ballast is left. Not more: what is free another program may take.
+// r.mu is held.
+func (r *room) pay(bytes uint64) {
+	for !r.mute && r.problem == nil && r.free < bytes && r.ballast.drop() {
 		r.look()
 	}
 }
@@ -255,24 +267,24 @@ func (r *room) ready(all, must int, writes bool) bool {
 		r.look()
 	}
 	if writes && r.level.Load() != ample {
-		r.pay()
+		r.pay(batchNeeds + uint64(must))
 	}
 	return r.problem != nil || r.free >= batchNeeds+uint64(must)
 }
 
-// fits reports whether there is room for a flush or a seal, and makes it with ballast. r.mu is held.
-func (r *room) fits() bool {
+// fits reports whether there is room for so much, and makes it with ballast. r.mu is held.
+func (r *room) fits(bytes uint64) bool {
 	r.look()
-	r.pay()
-	return r.mute || r.problem != nil || r.free >= r.need()-flushNeeds/2
+	r.pay(bytes)
+	return r.mute || r.problem != nil || r.free >= bytes
 }
 
-// sealable is asked in front of a seal. Where there is no room, what is to be sealed stays in memory and in the
-// write-ahead logs.
-func (r *room) sealable() bool {
+// sealable is asked in front of a seal of so many bytes. Where there is no room, what is to be sealed stays in memory
+// and in the write-ahead logs.
+func (r *room) sealable(bytes int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.fits()
+	return r.fits(batchNeeds + uint64(bytes))
 }
 
 // errNoRoom is what a compaction ends with that was waiting when the store was closed. It has written nothing.
@@ -289,7 +301,7 @@ func (r *room) table(category vfs.DiskWriteCategory) error {
 	defer r.mu.Unlock()
 	for said := false; ; {
 		switch {
-		case flush && (r.closing || r.fits()):
+		case flush && (r.closing || r.fits(flushNeeds)):
 			return nil
 		case !flush && (r.mute || r.level.Load() == ample):
 			return nil
@@ -362,7 +374,8 @@ func admitted(cmd Command) bool {
 // Room says how much of the disk is free, as it was at the last look.
 func (s *Store) Room() Room { return *s.room.shown.Load() }
 
-// table is asked in front of a table.
+// grow and table are the room's, which is made behind the file system that asks it.
+func (s *Store) grow(bytes int)                             { s.room.grow(bytes) }
 func (s *Store) table(category vfs.DiskWriteCategory) error { return s.room.table(category) }
 
 // fullness names what a failed write has run into, for whoever has to repair it.

@@ -402,7 +402,7 @@ func TestFlushWaitsForRoom(t *testing.T) {
 		t.Error("it was flushed without room")
 	default:
 	}
-	if r.s.room.sealable() {
+	if r.s.room.sealable(64 << 10 * 40) {
 		t.Error("it seals without room")
 	}
 	r.leave(60 * mib)
@@ -454,7 +454,7 @@ func TestBallast(t *testing.T) {
 		r.s.room.look()
 		r.s.room.mu.Unlock()
 	}
-	r.leave(37 * mib)
+	r.leave(36*mib + mib/2)
 	r.fillBallast()
 	if got := r.s.Room(); got.Ballast != 0 || got.Low != "" {
 		t.Errorf("%+v", got)

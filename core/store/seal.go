@@ -202,7 +202,7 @@ func (l *recordLog) seal() error {
 	l.mu.RLock()
 	young, bytes, many := l.young, l.bytes, len(l.old)
 	l.mu.RUnlock()
-	if (bytes >= l.s.set.SealBytes || many > mostWALs && len(young) > 0) && l.s.room.sealable() {
+	if (bytes >= l.s.set.SealBytes || many > mostWALs && len(young) > 0) && l.s.room.sealable(bytes) {
 		if err := l.sealAll(young); err != nil {
 			return err
 		}

@@ -98,7 +98,7 @@ func Open(set Settings) (*Store, error) {
 	s.seen.begin()
 	s.open.order.begin()
 	s.seq = newSequencer(s)
-	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table,
+	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table, grow: s.grow,
 		spare: s.spare}
 	s.gate.changed.L = &s.gate.mu
 	s.records = recordLog{s: s, fs: fs, dir: dirOf(set.Dir), wake: make(chan struct{}, 1), quit: make(chan struct{}),

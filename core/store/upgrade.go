@@ -102,7 +102,7 @@ func openRows(set Settings) (*upgrade, error) {
 	s := &Store{set: set}
 	s.seq = newSequencer(s)
 	u := &upgrade{s: s, set: set, fs: disk{FS: set.FS, failed: s.gone, pass: func() error { return nil },
-		table: func(vfs.DiskWriteCategory) error { return nil },
+		grow: func(int) {}, table: func(vfs.DiskWriteCategory) error { return nil },
 		spare: func() (string, bool) { return "", false }}}
 	err := s.guarded(func() error {
 		// what a move that was broken off has left there holds nothing
