@@ -163,13 +163,16 @@ func TestNearlyFullDisk(t *testing.T) {
 	}
 }
 
-// TestQueuedBeforeItWasFull: what was taken while there was room, and not yet written, is not written either.
+// TestQueuedBeforeItWasFull: what was taken while there was room, and not yet written, is not written either. It is
+// not worth any ballast.
 func TestQueuedBeforeItWasFull(t *testing.T) {
 	r := newRoomRig(t, vfs.NewMem())
+	r.fillBallast()
+	all := r.s.Room().Ballast
 	c := r.permit()
 	tk := &ticket{cmd: c, done: make(chan struct{}, 1)}
 	tk.owner, tk.bytes, tk.urgent = weigh(c)
-	r.disk.leave(20 * mib)
+	r.disk.leave(0)
 	r.clock.advance(glanceTime) // it is time that the sequencer looks
 	if err := r.s.seq.enqueue(tk); err != nil {
 		t.Fatal(err)
@@ -178,12 +181,43 @@ func TestQueuedBeforeItWasFull(t *testing.T) {
 	if codeOf(tk.err) != sdk.CodeAuditUnavailable {
 		t.Errorf("%v", tk.err)
 	}
+	if now := r.s.Room().Ballast; now != all || all == 0 {
+		t.Errorf("%d of %d bytes of ballast are left", now, all)
+	}
+}
+
+// TestStartPays: the start makes room in front of what it writes, and beside each write of Pebble's; an open store
+// makes room only for what must be written.
+func TestStartPays(t *testing.T) {
+	r := newRoomRig(t, vfs.NewMem())
+	r.fillBallast()
+	r.leave(0)
+	r.s.room.grow(mib)
+	if r.disk.free() != 0 {
+		t.Error("an open store pays for every write")
+	}
+	start := newRoom(&Store{set: r.set, seq: r.s.seq, records: recordLog{dir: r.s.records.dir}})
+	if err := start.open(); err != nil {
+		t.Fatal(err)
+	}
+	if free := r.disk.free(); free < batchNeeds || free > 2*batchNeeds {
+		t.Errorf("%d bytes are free", free)
+	}
+	start.grow(3 * mib)
+	if free := r.disk.free(); free < 4*mib || free > 5*mib {
+		t.Errorf("%d bytes are free for a write of 3 MiB", free)
+	}
 }
 
 // TestWrittenFasterThanLooked: where no time passes, what is written makes the store look: what has to stay free stays.
 func TestWrittenFasterThanLooked(t *testing.T) {
 	r := newRoomRig(t, vfs.NewMem())
 	r.leave(60 * mib)
+	before := r.s.room.written.Load()
+	r.must(r.permit())
+	if n := r.s.room.written.Load() - before; n < 500 {
+		t.Errorf("a permit counts %d bytes", n)
+	}
 	var err error
 	random := rand.NewChaCha8([32]byte{})
 	args := make([]byte, 16<<10)
