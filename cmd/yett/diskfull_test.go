@@ -72,11 +72,11 @@ func fill(t *testing.T, path string) {
 var servingOn = regexp.MustCompile(`serving on (http://\S+),`)
 
 // serveOn runs `yett serve` on a data directory.
-func serveOn(t *testing.T, config, data string) *server {
+func serveOn(t *testing.T, config, data string, env ...string) *server {
 	t.Helper()
 	s := &server{t: t, stderr: &syncBuffer{}, rest: make(chan string, 1), client: newClient(t), Data: data}
 	s.cmd = exec.Command(e2e.Binary(t), "serve", "--config", config, "--data", data)
-	s.cmd.Env = append(os.Environ(), generous[0])
+	s.cmd.Env = append(append(os.Environ(), generous[0]), env...)
 	s.cmd.Stderr = s.stderr
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -194,14 +194,10 @@ func (c *askers) stop() {
 	c.wg.Wait()
 }
 
-// TestDiskFull: another program fills the disk of a gateway under load. Nothing is permitted without a record; kills
-// and revocations are recorded; the gateway starts on the full disk; and once there is room it permits, without a
-// restart.
-func TestDiskFull(t *testing.T) {
-	testkit.Slow(t, "fills a disk")
-	disk, conf := smallDisk(t), t.TempDir()
-	data, junk := filepath.Join(disk, "data"), filepath.Join(disk, "junk")
-	config := filepath.Join(conf, "yett.yaml")
+// readsOnly is a configuration that permits files/*.
+func readsOnly(t *testing.T) string {
+	t.Helper()
+	conf := t.TempDir()
 	for name, text := range map[string]string{
 		"yett.yaml": "version: 1\nserver: {listen: \"127.0.0.1:0\", metrics: off}\nconsole: {enabled: false}\n" +
 			"chains: {authorize: {steps: [{name: house, rules: [rules.yaml]}]}}\n",
@@ -211,6 +207,16 @@ func TestDiskFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return filepath.Join(conf, "yett.yaml")
+}
+
+// TestDiskFull: another program fills the disk of a gateway under load. Nothing is permitted without a record; kills
+// and revocations are recorded; the gateway starts on the full disk; and once there is room it permits, without a
+// restart.
+func TestDiskFull(t *testing.T) {
+	testkit.Slow(t, "fills a disk")
+	disk := smallDisk(t)
+	data, junk, config := filepath.Join(disk, "data"), filepath.Join(disk, "junk"), readsOnly(t)
 	s := serveOn(t, config, data)
 	_, agent := s.madeKey("agent", "--agents", "*")
 	_, boss := s.madeKey("boss", "--preset", "operator", "--agents", "*")
@@ -328,4 +334,60 @@ func TestDiskFull(t *testing.T) {
 	}
 	t.Logf("%d permits, %d denials, the slowest after %v; %d starts after a failed write; %d bytes free at the end",
 		len(c.permits), c.denied, c.slowest, starts, freeBytes(t, disk))
+}
+
+// TestStartThatCannotBeRecorded: on a disk with room for a start and for no record, and without ballast, the gateway
+// starts, kills are in effect, and nothing is permitted. The start and the kill are recorded once there is room.
+func TestStartThatCannotBeRecorded(t *testing.T) {
+	testkit.Slow(t, "fills a disk")
+	disk := smallDisk(t)
+	data, junk, config := filepath.Join(disk, "data"), filepath.Join(disk, "junk"), readsOnly(t)
+	s := serveOn(t, config, data, "YETT__STORAGE__BALLAST=0B")
+	_, agent := s.madeKey("agent", "--agents", "*")
+	_, boss := s.madeKey("boss", "--preset", "operator", "--agents", "*")
+	s.stop()
+	before := strings.Count(s.exported(), `"config_applied"`)
+	fill(t, junk)
+	st, err := os.Stat(junk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(junk, st.Size()-700<<10); err != nil {
+		t.Fatal(err)
+	}
+	s = serveOn(t, config, data, "YETT__STORAGE__BALLAST=0B")
+	ask := func(agentID string) answer {
+		a, err := s.send("POST", "/v1/authorize", agent, fmt.Sprintf(`{"agent_id":%q,"tool_id":"files/read"}`, agentID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := ask("good"); a.status != 503 || a.str("effect") != "DENY" {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	a, err := s.send("POST", "/v1/kill", boss, `{"agent_id":"rogue","reason":"full"}`)
+	if err != nil || a.status != 503 || !strings.Contains(a.body, "in_effect_not_durable") {
+		t.Fatalf("kill: %v: %d %s", err, a.status, a.body)
+	}
+	if err := os.Remove(junk); err != nil {
+		t.Fatal(err)
+	}
+	for end := deadline(); ask("good").str("effect") != "PERMIT"; runtime.Gosched() {
+		if time.Now().After(end) {
+			t.Fatalf("nothing is permitted\n%s", s.stderr)
+		}
+	}
+	if a := ask("rogue"); a.str("effect") != "DENY" || a.status == 503 {
+		t.Errorf("the killed agent: %d %s", a.status, a.body)
+	}
+	for end := deadline(); ; runtime.Gosched() {
+		log := s.exported()
+		if strings.Contains(log, `"target":"rogue"`) && strings.Count(log, `"config_applied"`) == before+1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the start or the kill is not recorded: %s", log)
+		}
+	}
 }
