@@ -67,9 +67,8 @@ func (g *Gateway) diskGauges() {
 	m := g.metrics
 	m.Gauge("yett_storage_low", "1 while the disk of the data directory is nearly full (storage.min_free): every call is "+
 		"denied.", nil, func() float64 { return one(g.store.Room().Low != "") })
-	m.Gauge("yett_storage_min_free_bytes", "Bytes of that disk that have to be free (storage.min_free).", nil, func() float64 {
-		return float64(g.store.Room().MinFree)
-	})
+	m.Gauge("yett_storage_min_free_bytes", "Bytes of that disk that have to be free (storage.min_free).", nil,
+		func() float64 { return float64(g.store.Room().MinFree) })
 	m.Gauge("yett_storage_ballast_bytes", "Bytes of files that are removed when that disk is full, so that kills and "+
 		"revocations can be recorded.", nil, func() float64 { return float64(g.store.Room().Ballast) })
 }
@@ -85,7 +84,7 @@ func (g *Gateway) noteStart(ctx context.Context) error {
 	if e, ok := errors.AsType[*sdk.Error](err); !ok || e.Code != sdk.CodeAuditUnavailable || g.store.Room().Low == "" {
 		return err
 	}
-	g.opts.Log("the start is not recorded yet: %v", err)
+	g.warn("the start is not recorded yet: %v", err)
 	g.later.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -93,7 +92,7 @@ func (g *Gateway) noteStart(ctx context.Context) error {
 			select {
 			case <-tick.C:
 				if note(context.WithoutCancel(ctx)) == nil {
-					g.opts.Log("the start is recorded now")
+					g.opts.Log.Info("the start is recorded now")
 					return
 				}
 			case <-g.closing:
