@@ -23,11 +23,17 @@ func newRoot() *cobra.Command {
 		Short: "A governance gateway for software agents: yes, no, not yet",
 		Long: "Before an agent acts it asks Yett: PERMIT, DENY, or DEFER to a human. What a tool or model puts " +
 			"out\ngoes through Yett too. `yett dev` shows all of it in a minute.",
-		Args:    cobra.NoArgs,
-		Version: cli.Version(),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: cobra.NoArgs,
 	}
-	root.SetVersionTemplate("yett {{.Version}}\n")
+	// cobra's own flag would execute a template, and keep every exported method of every type in the binary
+	version := root.Flags().BoolP("version", "v", false, "version for yett")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !*version {
+			return cmd.Help()
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "yett %s\n", cli.Version())
+		return err
+	}
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), configCommand(),
 		author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),

@@ -11,7 +11,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"html/template"
 	"log"
 	"net"
 	"net/http"
@@ -123,7 +122,6 @@ type Console struct {
 	hosts   map[string]bool
 	origin  *http.CrossOriginProtection
 	mux     *http.ServeMux
-	pages   map[string]*template.Template
 	assets  map[string]asset
 	vault   *vault
 	guesses *guesses // of devices on which nobody has signed in
@@ -135,7 +133,7 @@ type Console struct {
 
 // New makes a console that answers nothing yet.
 func New(set Settings) *Console {
-	c := &Console{set: set, hosts: map[string]bool{}, origin: http.NewCrossOriginProtection(), pages: parsePages(),
+	c := &Console{set: set, hosts: map[string]bool{}, origin: http.NewCrossOriginProtection(),
 		assets: readAssets(), vault: newVault(standard, set.Random), guesses: newGuesses(), known: newGuesses()}
 	for _, h := range set.Hosts {
 		c.hosts[strings.ToLower(h)] = true

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/hex"
 	"errors"
-	"html/template"
 	"net/http"
 	"path"
 	"strings"
@@ -16,9 +15,6 @@ import (
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
 )
-
-//go:embed pages/*.html
-var pageFiles embed.FS
 
 //go:embed assets/*
 var assetFiles embed.FS
@@ -49,37 +45,16 @@ func (v view) Role() string {
 	return v.Visit.op.Role
 }
 
-// parsePages reads all templates. They are part of the program: a fault in one is found by the first test.
-func parsePages() map[string]*template.Template {
-	funcs := template.FuncMap{
-		"visible": visible,
-		"plain":   plain,
-		"day":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04") + " UTC" },
-		"second":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" },
-		"lines":   func(s string) []string { return strings.Split(s, "\n") },
-		"machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	}
-	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(pageFiles, "pages/layout.html"))
-	out := map[string]*template.Template{}
-	for _, name := range []string{"signin", "setup", "confirm", "keys", "newkey", "roll", "revoke", "approvals",
-		"approval", "plugins", "resume", "refusal"} {
-		out[name] = template.Must(template.Must(layout.Clone()).ParseFS(pageFiles, "pages/"+name+".html"))
-	}
-	return out
-}
+//go:generate go run ./compile
 
 // render writes a page. It is made whole before its first byte goes out.
 func (c *Console) render(w http.ResponseWriter, status int, name string, v view) {
 	v.Version = c.set.Version
-	var b bytes.Buffer
-	if err := c.pages[name].ExecuteTemplate(&b, "layout.html", v); err != nil {
-		c.set.Log("console: page %s: %v", name, err)
-		http.Error(w, "The page could not be made. The gateway's log says why.", http.StatusInternalServerError)
-		return
-	}
+	h := &document{}
+	h.layout(v, bodies[name])
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
-	if _, err := w.Write(b.Bytes()); err != nil {
+	if _, err := w.Write(h.Bytes()); err != nil {
 		c.set.Log("console: page %s was not sent whole: %v", name, err)
 	}
 }
