@@ -34,8 +34,8 @@ func newRoot() *cobra.Command {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "yett %s\n", cli.Version())
 		return err
 	}
-	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), configCommand(),
-		author.Rules(), versionCommand())
+	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
+		configCommand(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
 		author.Scanner())
 	root.AddCommand(benchCommands()...)

@@ -41,6 +41,7 @@ type Exporter interface {
 type Settings struct {
 	Service *ops.Service
 	Export  Exporter
+	Backup  func(signer *log.Signer, out store.BackupOut) (*store.Manifest, error)
 	Signer  *log.Signer
 	Version string
 	URL     string // of the HTTP API
@@ -157,6 +158,7 @@ func (s *Server) routes() http.Handler {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})
 	mux.HandleFunc("GET /audit/export", s.export)
+	mux.HandleFunc("GET /backup", s.backup)
 	mux.HandleFunc("GET /audit/proof/{seq}", func(w http.ResponseWriter, r *http.Request) {
 		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)
 		if err != nil {

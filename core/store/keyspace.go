@@ -26,7 +26,7 @@ const (
 	prefixSweep   = 'y' // y|u64 number              → what a kill or revocation has left to be denied, JSON (see sweep.go)
 	prefixAction  = 't' // t|r|action id → action, JSON; t|x|action id → its texts; t|a|agent id|0|action id → ""
 	// m|name → "store": the store's id; "format": the layout's version; "clock": see clock.go; "commit": u64 number of the
-	// newest commit; "kept": u64 first record that retention has left
+	// newest commit; "kept": u64 first record that retention has left; "lives": see lives.go
 	prefixMeta = 'm'
 
 	prefixOperator = 'o' // o|name                  → console operator, JSON

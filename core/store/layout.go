@@ -25,7 +25,7 @@ const walDir = "wal"
 // options are Pebble's.
 func (s *Store) options(fs disk) *pebble.Options {
 	return &pebble.Options{
-		FS:                 fs,
+		FS:                 asideFS{fs, filepath.Join(s.set.Dir, asideName)},
 		WALDir:             pebble.MakeStoreRelativePath(fs, walDir),
 		Cleaner:            pebble.ArchiveCleaner{},
 		FormatMajorVersion: pebble.FormatNewest,

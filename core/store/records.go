@@ -49,6 +49,11 @@ type recordLog struct {
 
 	spares spares
 
+	backing sync.Mutex // held while a backup is made
+	sealing sync.Mutex // held while files are sealed or removed, and while a backup links them
+	ended   bool       // nothing is sealed any more; with sealing
+	joint   uint64     // how often commits were released together; with mu
+
 	list *segment.List // the sealer's alone, as the rest
 	tree *log.Tree     // in front of young
 	wake chan struct{}
@@ -60,6 +65,9 @@ type recordLog struct {
 func (l *recordLog) add(commits []*log.Commit, edge *log.Tree) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if len(commits) > 1 { // only the last of them is a state that somebody was given
+		l.joint++
+	}
 	l.young = append(l.young, commits...) // amortized: what is sealed leaves by a new slice
 	for _, c := range commits {
 		l.last = c.Number

@@ -111,7 +111,7 @@ func (l *recordLog) load() error {
 	}
 	l.tree = &log.Tree{}
 	for _, info := range l.list.Infos() {
-		r, err := segment.Open(files{l.fs}, l.dir, l.own, info)
+		r, err := segment.Open(files{l.fs}, l.dir, ofCommit(l.s.past, l.own, info.FirstCommit), info)
 		if errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("records %d to %d are missing: the log's list names %s, and that file is not there",
 				info.FirstSeq, info.NextSeq-1, filepath.Join(l.dir, segment.Name(info.FirstCommit)))
@@ -199,6 +199,8 @@ func (l *recordLog) run() {
 // seal seals what is in memory when there is enough of it, lets Pebble begin a new write-ahead log, and removes what is
 // needed no more.
 func (l *recordLog) seal() error {
+	l.sealing.Lock()
+	defer l.sealing.Unlock()
 	l.mu.RLock()
 	young, bytes, many := l.young, l.bytes, len(l.old)
 	l.mu.RUnlock()
@@ -311,5 +313,8 @@ func (l *recordLog) start() {
 func (l *recordLog) close() {
 	close(l.quit)
 	<-l.done
+	l.sealing.Lock()
+	l.ended = true
+	l.sealing.Unlock()
 	_ = l.mark.Close() // nothing is lost with it
 }

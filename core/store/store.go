@@ -12,8 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/yett-dev/yett/core/log"
-	"github.com/yett-dev/yett/core/log/segment"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -33,6 +31,8 @@ type Settings struct {
 	Boot      string // identifies the machine's life since it was started; "": not known. See mark
 	SealBytes int    // bytes of records in memory before they are sealed; default 8 MiB
 	Renew     bool   // do not look at log/head, nor write it before RenewHead is called
+
+	restoring bool // the directory is one that a restore has not finished
 
 	QueuedPerKey int // bytes of commands of one key that may wait to be written; default 32 MiB
 	Queued       int // of all keys; default 256 MiB
@@ -64,6 +64,7 @@ type Store struct {
 	cursors cursorTable
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
+	past    []life // lives of the log that are over
 
 	callNames sync.Pool // of hash.Hash, for CallDigest
 
@@ -108,6 +109,9 @@ func Open(set Settings) (*Store, error) {
 	s.room = newRoom(s)
 	db := filepath.Join(set.Dir, "db")
 	err := s.guarded(func() (err error) {
+		if err = s.startable(); err != nil {
+			return err
+		}
 		if err = s.room.open(); err != nil {
 			return err
 		}
@@ -322,7 +326,10 @@ type keyTable struct {
 
 // loadRecords reads the log, and holds its end against the state: they are written together.
 func (s *Store) loadRecords() error {
-	s.records.own = segment.Store{ID: s.id, Epoch: 1, Salt: log.NewSalt(s.id, 1)}
+	var err error
+	if s.records.own, err = s.loadLives(); err != nil {
+		return err
+	}
 	if err := s.records.load(); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func noMachinePaths(tr *tree) []string {
 	return out
 }
 
-var planNames = regexp.MustCompile(`(?i)(^|[-_.])(phase|issue|ticket|sprint|milestone|wip|copy|bak|backup|orig|new|old|final|fixes|[p][0-9]+)[-_0-9]*([-_.]|$)`)
+var planNames = regexp.MustCompile(`(?i)(^|[-_.])(phase|issue|ticket|sprint|milestone|wip|copy|bak|orig|new|old|final|fixes|[p][0-9]+)[-_0-9]*([-_.]|$)`)
 
 func fileNames(tr *tree) []string {
 	var out []string

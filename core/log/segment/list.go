@@ -31,9 +31,17 @@ func OpenList(fs FS, dir string, store Store) (*List, error) {
 	if err := fs.MkdirAll(dir); err != nil {
 		return nil, err
 	}
+	if err := l.parse(); err != nil {
+		return nil, err
+	}
+	return l, l.rewrite()
+}
+
+// parse reads the lines that count.
+func (l *List) parse() error {
 	data, err := l.read()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	whole := data[:strings.LastIndexByte(data, '\n')+1]
 	n := 0
@@ -43,11 +51,11 @@ func OpenList(fs FS, dir string, store Store) (*List, error) {
 			break // the last one, and the block in which it begins was never written
 		}
 		if err := l.line(strings.TrimSuffix(line, "\n")); err != nil {
-			return nil, damaged(filepath.Join(dir, ListName), "line %d: %v", n, err)
+			return damaged(filepath.Join(l.dir, ListName), "line %d: %v", n, err)
 		}
 		l.size += int64(len(line))
 	}
-	return l, l.rewrite()
+	return nil
 }
 
 // rewrite makes the list anew, of what there is. What was read may be in the machine's memory only: a process that was
