@@ -53,6 +53,14 @@ func Secret(path string, n int) ([]byte, error) {
 	return b, nil
 }
 
+// WriteSecret makes a file of random bytes that are known. It refuses to write over one.
+func WriteSecret(path string, secret []byte) error {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, fmt.Errorf("%s is there already", path))
+	}
+	return writeWhole(path, secret)
+}
+
 // writeWhole makes a file (mode 0600) that is there whole or not at all, after a crash too.
 func writeWhole(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")

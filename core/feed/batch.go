@@ -49,6 +49,12 @@ func (c *conn) read(ctx context.Context) {
 	if c.batch == nil {
 		c.batch = &building{since: time.Now()}
 	}
+	_, first := p.set.Log.StoreOf(c.next)
+	if c.next == first && c.after+1 < first { // no batch has records of two stores
+		c.ship()
+		return
+	}
+	edge := p.set.Log.NextLife(c.next)
 	work, reads, start := 0, 0, time.Now()
 	err := p.set.Log.Records(c.next, func(seq uint64, record []byte) error {
 		switch {
@@ -56,6 +62,8 @@ func (c *conn) read(ctx context.Context) {
 			return errEnough
 		case seq != c.next:
 			return errJump
+		case seq == edge:
+			return errEnough
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
@@ -63,7 +71,7 @@ func (c *conn) read(ctx context.Context) {
 			runtime.Gosched()
 		}
 		work += len(record) + 1
-		if !p.set.wants(record) {
+		if !p.set.wants(record) && (seq != first || first == 1) { // where a store begins is told whatever the filter
 			p.now.Filtered++
 			c.next = seq + 1
 			return nil
@@ -227,7 +235,8 @@ func (c *conn) give(m *pluginv1.Batch, s sentBatch) bool {
 		c.ended = false
 		return false
 	}
-	m.StoreId, m.TreeRoot = p.set.Log.ID(), root[:]
+	m.StoreId, _ = p.set.Log.StoreOf(m.LastSeq)
+	m.TreeRoot = root[:]
 	c.out <- m
 	c.after = m.LastSeq
 	p.sent = max(p.sent, m.LastSeq)

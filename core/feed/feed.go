@@ -29,8 +29,11 @@ type History interface {
 // Log is the audit log.
 type Log interface {
 	History
-	// ID identifies the store in every record.
-	ID() string
+	// StoreOf is the id of the store that has written record seq, and the first record that it wrote: a log that was
+	// restored from a backup has records of several.
+	StoreOf(seq uint64) (id string, first uint64)
+	// NextLife is the first record behind seq that another store has written; 0 where there is none.
+	NextLife(seq uint64) uint64
 	// Root is the RFC 6962 root hash of the tree over records 1 to size.
 	Root(size uint64) ([32]byte, error)
 	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is

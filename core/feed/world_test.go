@@ -47,8 +47,9 @@ type world struct {
 	batches   []*pluginv1.Batch
 	skippable map[uint64]bool // records that may be missing: dead letters
 	replayTo  uint64
-	backs     int  // replays so far
-	lied      bool // the pump was told of an error, and the cursor moved all the same
+	over      uint64 // the last record of the store that was before; 0: there was none
+	backs     int    // replays so far
+	lied      bool   // the pump was told of an error, and the cursor moved all the same
 	pumps     []*Pump
 	open      *fakeStream
 	wrong     []error
@@ -103,7 +104,24 @@ func (w *world) stored(index []int64) ([]tlog.Hash, error) {
 	return out, nil
 }
 
-func (w *world) ID() string { return "sto" }
+// StoreOf gives the store of a record: "sto" up to one that a test says, "sto2" behind it.
+func (w *world) StoreOf(seq uint64) (string, uint64) {
+	if w.over > 0 && seq > w.over {
+		return "sto2", w.over + 1
+	}
+	return "sto", 1
+}
+func (w *world) storeOf(b *pluginv1.Batch) string {
+	id, _ := w.StoreOf(b.LastSeq)
+	return id
+}
+
+func (w *world) NextLife(seq uint64) uint64 {
+	if seq <= w.over {
+		return w.over + 1
+	}
+	return 0
+}
 func (w *world) Seq() uint64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +263,7 @@ func (w *world) passed(m Move) {
 }
 
 func (w *world) wants(seq uint64) bool {
-	return w.kinds == nil || slices.ContainsFunc(w.kinds, func(k string) bool {
+	return w.over > 0 && seq == w.over+1 || w.kinds == nil || slices.ContainsFunc(w.kinds, func(k string) bool {
 		return bytes.Contains(w.records[seq-1], []byte(`"type":"`+k+`"`))
 	})
 }
@@ -376,7 +394,7 @@ func (w *world) look(s *fakeStream, b *pluginv1.Batch) {
 		}
 	}
 	s.next = b.LastSeq + 1
-	if n := len(b.Records); n > maxRecords || b.LastSeq < b.FirstSeq || b.StoreId != "sto" {
+	if n := len(b.Records); n > maxRecords || b.LastSeq < b.FirstSeq || b.StoreId != w.storeOf(b) {
 		w.fault("batch %d to %d of %q with %d records", b.FirstSeq, b.LastSeq, b.StoreId, n)
 	}
 	root, err := tlog.TreeHash(int64(b.LastSeq), tlog.HashReaderFunc(w.stored))

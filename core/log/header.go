@@ -32,6 +32,7 @@ type Range struct{ From, To uint64 }
 type Header struct {
 	Format    string   `json:"format"`
 	StoreID   string   `json:"store_id"`
+	Epoch     uint32   `json:"epoch"` // 0, as in all exports of a log that was never restored: 1
 	KeyID     string   `json:"key_id"`
 	PublicKey string   `json:"public_key"` // the verifier key in note syntax; not in exports of old versions
 	FromSeq   uint64   `json:"from_seq"`
@@ -39,7 +40,10 @@ type Header struct {
 	Front     []string `json:"front"` // see Signer.Header
 	// Leaves has the first three bytes of a hash for every record, or for every block of records, base64: with it a
 	// verifier names the record that was changed. See Names. Not in exports of old versions.
-	Leaves     string `json:"leaves"`
+	Leaves string `json:"leaves"`
+	// Earlier are the lives of the log before store_id's, as far as their records are in the file: those carry other
+	// store ids. Only in exports of a log that was restored from a backup.
+	Earlier    []Life `json:"earlier"`
 	Checkpoint string `json:"checkpoint"`
 }
 
@@ -47,6 +51,9 @@ func (h *Header) append(dst []byte) []byte {
 	o := wire.Object(dst)
 	o.Str("format", h.Format)
 	o.Str("store_id", h.StoreID)
+	if h.Epoch > 1 {
+		o.Int("epoch", int64(h.Epoch))
+	}
 	o.Str("key_id", h.KeyID)
 	o.Opt("public_key", h.PublicKey)
 	o.Int("from_seq", int64(h.FromSeq))
@@ -55,6 +62,9 @@ func (h *Header) append(dst []byte) []byte {
 		o.Strs("front", h.Front)
 	}
 	o.Opt("leaves", h.Leaves)
+	if len(h.Earlier) > 0 {
+		appendLives(&o, h.Earlier)
+	}
 	o.Str("checkpoint", h.Checkpoint)
 	return o.Close()
 }
@@ -65,12 +75,24 @@ func (h *Header) append(dst []byte) []byte {
 // it, go on from them with the leaf hashes of the records: the root that results must be the checkpoint's. leaves are
 // the Names of the records; nil leaves them out.
 func (s *Signer) Header(from, to uint64, root tlog.Hash, leaves *Names, front ...tlog.Hash) ([]byte, error) {
+	return s.HeaderBehind(nil, from, to, root, leaves, front...)
+}
+
+// HeaderBehind is Header for a log that has had earlier lives.
+func (s *Signer) HeaderBehind(earlier []Life, from, to uint64, root tlog.Hash, leaves *Names,
+	front ...tlog.Hash) ([]byte, error) {
 	cp, err := s.Checkpoint(to, root)
 	if err != nil {
 		return nil, fmt.Errorf("sign export: %w", err)
 	}
 	h := Header{Format: ExportFormat, StoreID: s.store, KeyID: s.KeyID(), PublicKey: s.public, FromSeq: from, ToSeq: to,
 		Checkpoint: cp}
+	for _, l := range earlier {
+		h.Epoch = l.Epoch + 1
+		if l.ToSeq >= from && (len(h.Earlier) == 0 || h.Earlier[len(h.Earlier)-1].ToSeq < to) {
+			h.Earlier = append(h.Earlier, l)
+		}
+	}
 	for _, f := range front {
 		h.Front = append(h.Front, f.String())
 	}
@@ -100,7 +122,7 @@ func ParseHeader(line []byte) (*Header, error) {
 		return nil, fmt.Errorf("line 1: front has %d hashes, expected %d for records that begin with %d", len(h.Front),
 			bits.OnesCount64(h.FromSeq-1), h.FromSeq)
 	}
-	return h, nil
+	return h, h.checkLives()
 }
 
 // tree is the tree over what is in front of the records.

@@ -21,10 +21,19 @@ const RecordVersion = 1
 // Begin starts a record at the end of dst: {"v","seq","store_id","timestamp","type"}. The caller adds members and
 // closes it. seq counts from 1 without gaps; the leaf index of a record is seq-1.
 func Begin(dst []byte, store string, seq uint64, at time.Time, typ string) wire.Writer {
+	return BeginIn(dst, store, 1, seq, at, typ)
+}
+
+// BeginIn is Begin for a log that was restored from a backup: its records have an epoch behind store_id. Those of the
+// first epoch, which is 1, do not say so.
+func BeginIn(dst []byte, store string, epoch uint32, seq uint64, at time.Time, typ string) wire.Writer {
 	o := wire.Object(dst)
 	o.Int("v", RecordVersion)
 	o.Int("seq", int64(seq))
 	o.Str("store_id", store)
+	if epoch > 1 {
+		o.Int("epoch", int64(epoch))
+	}
 	var stamp [len(TimeFormat)]byte
 	o.Ascii("timestamp", at.UTC().AppendFormat(stamp[:0], TimeFormat))
 	o.Str("type", typ)

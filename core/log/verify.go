@@ -47,6 +47,8 @@ type Verified struct {
 	Records          uint64   `json:"records"`
 	Root             string   `json:"root"` // base64
 	Checkpoints      []uint64 `json:"checkpoints"`
+	// Earlier are the lives of the log before StoreID's whose records are in the export.
+	Earlier []Life `json:"earlier,omitempty"`
 	// Invariants is what the replay has checked; nil without VerifyOptions.Invariants.
 	Invariants *Checked `json:"invariants,omitempty"`
 }
@@ -212,6 +214,7 @@ func (v *verifier) earlier() error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("checkpoint %s: %w", e.From, err)
+		case v.ofEarlier(&c): // it counts as any other
 		case c.Origin != v.signed.Origin:
 			return fmt.Errorf("checkpoint %s is of %s, the export of %s", e.From, c.Origin, v.signed.Origin)
 		case c.Size > v.head.ToSeq:
@@ -269,7 +272,6 @@ func (v *verifier) unlike(size uint64, why string) error {
 }
 
 func (v *verifier) records() error {
-	start := []byte(`,"store_id":"` + v.head.StoreID + `","timestamp":"`)
 	var head, hashes []byte
 	for seq := v.head.FromSeq; seq <= v.head.ToSeq; seq++ {
 		rec, err := v.line()
@@ -283,12 +285,16 @@ func (v *verifier) records() error {
 		case err != nil:
 			return fmt.Errorf("read record %d: %w", seq, err)
 		}
-		head = append(append(strconv.AppendUint(append(head[:0], `{"v":1,"seq":`...), seq, 10), start...), ""...)
+		store, epoch := v.head.writer(seq)
+		head = appendStart(strconv.AppendUint(append(head[:0], `{"v":1,"seq":`...), seq, 10), store, epoch)
 		if !bytes.HasPrefix(rec, head) {
 			return v.misplaced(seq, rec)
 		}
 		if !Members(rec, func(_, _ []byte) bool { return true }) {
 			return fault(seq, "it is no record: it cannot be parsed")
+		}
+		if err := v.begins(seq, rec); err != nil {
+			return err
 		}
 		hashes = v.tree.Append(rec, hashes[:0])
 		v.look(seq, tlog.Hash(hashes[:tlog.HashSize]))
@@ -345,8 +351,9 @@ func (v *verifier) misplaced(seq uint64, rec []byte) error {
 		return fault(seq, "it is no record: it cannot be parsed")
 	case is != seq && is != 0:
 		return fault(seq, "record %d stands in its place: records were dropped, inserted or swapped", is)
-	case store != v.head.StoreID:
-		return fault(seq, "it is of store %q, the export of %q", store, v.head.StoreID)
+	}
+	if want, _ := v.head.writer(seq); store != want {
+		return fault(seq, "it is of store %q, the export of %q", store, want)
 	}
 	return fault(seq, "it does not begin as records do")
 }
@@ -378,7 +385,7 @@ func (v *verifier) result() *Verified {
 	r := &Verified{StoreID: v.head.StoreID, KeyID: v.head.KeyID, KeyPinned: len(v.o.Keys) > 0,
 		SignatureChecked: len(v.keys) > 0, FromSeq: v.head.FromSeq,
 		ToSeq: v.head.ToSeq, Records: v.head.ToSeq + 1 - v.head.FromSeq, Root: v.signed.Root.String(),
-		Checkpoints: append([]uint64{}, v.done...)}
+		Checkpoints: append([]uint64{}, v.done...), Earlier: v.head.Earlier}
 	if v.rules != nil {
 		r.Invariants = v.rules.Checked()
 	}

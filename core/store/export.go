@@ -73,7 +73,7 @@ func (s *Store) export(w io.Writer, signer *log.Signer, r log.Range) error {
 	if err != nil {
 		return err
 	}
-	header, err := signer.Header(from, to, root, names, front.Peaks()...)
+	header, err := signer.HeaderBehind(s.Earlier(), from, to, root, names, front.Peaks()...)
 	if err != nil {
 		return fmt.Errorf("export: %w", err)
 	}

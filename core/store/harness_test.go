@@ -340,8 +340,9 @@ func logOf(s *Store) (rows []row, root tlog.Hash, err error) {
 		if err := json.Unmarshal(rec, &r); err != nil {
 			return fmt.Errorf("record %d: %w", seq, err)
 		}
-		if want := uint64(len(rows) + 1); seq != want || r.Seq != want || r.StoreID != s.ID() {
-			return fmt.Errorf("record %d says it is %d of %s, want %d of %s", seq, r.Seq, r.StoreID, want, s.ID())
+		id, _ := s.StoreOf(seq)
+		if want := uint64(len(rows) + 1); seq != want || r.Seq != want || r.StoreID != id {
+			return fmt.Errorf("record %d says it is %d of %s, want %d of %s", seq, r.Seq, r.StoreID, want, id)
 		}
 		rows, leaves = append(rows, r), append(leaves, tlog.RecordHash(rec))
 		return rules.Record(seq, rec)

@@ -323,6 +323,8 @@ var lateCases = map[string]lateCase{
 	"Trim":          {class: taking},
 	"takeAgain":     {class: taking},
 	"BelieveClock":  {class: noting},
+	"takeSince":     {class: taking},
+	"beginLife":     {class: noting},
 	"KeepClock":     {class: noting},
 	"TouchSession":  {class: noting},
 	"SignInRefused": {class: noting},

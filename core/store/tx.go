@@ -64,7 +64,7 @@ func (tx *tx) record(typ string) wire.Writer {
 	}
 	tx.start = len(c.Records)
 	c.Records = append(c.Records, 0, 0, 0, 0)
-	return log.Begin(c.Records, tx.s.id, tx.q.tree.Size()+1, tx.now, typ)
+	return log.BeginIn(c.Records, tx.s.id, tx.s.records.own.Epoch, tx.q.tree.Size()+1, tx.now, typ)
 }
 
 // anchors reports whether log/head has to know of a record before its answer leaves.

@@ -204,7 +204,8 @@ func (s *subscription) sortLine(root exact.Value) (Record, error) {
 	switch store := root.Get("store_id").Str(); {
 	case kind == "" || !ok || seq < 1:
 		return Record{}, malformed("a line that is neither a record nor a sign")
-	case store != "" && s.store != "" && store != s.store:
+	case store != "" && s.store != "" && store != s.store &&
+		(kind != "restored" || root.Get("from_store_id").Str() != s.store): // else it was restored from a backup there
 		return Record{}, malformed("the server has another log now: %.64q instead of %.64q", store, s.store)
 	case store != "":
 		s.store = store

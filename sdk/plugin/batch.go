@@ -18,7 +18,10 @@ type Batch struct {
 	Records     []Record
 	Gap         *Gap     // nil: none
 	Root        [32]byte // RFC 6962 root hash of the log's tree over the records 1 to Last
-	Replay      bool     // an operator asked for records that were delivered before
+	// Restored is set in the first batch of a store whose log was restored from a backup: it goes on there behind the
+	// other store's. The first of Records is the record that says so, whatever the filter.
+	Restored *Restored
+	Replay   bool // an operator asked for records that were delivered before
 }
 
 // Record is one record of the log.
@@ -33,6 +36,28 @@ type Record struct {
 type Gap struct {
 	First, Last uint64
 	Reason      string
+}
+
+// Restored says where the log of a store goes on: behind record Seq of another one, which is First - 1. Up to there the
+// records are those of the other store, and keep its id. What the other store wrote behind it is not in this log: those
+// records have the same numbers, and another StoreID.
+type Restored struct {
+	StoreID string `json:"from_store_id"`
+	Epoch   uint32 `json:"from_epoch"`
+	Seq     uint64 `json:"from_seq"`
+}
+
+// restoredOf reads the first record of a batch.
+func restoredOf(b *Batch) *Restored {
+	var r struct {
+		Type string `json:"type"`
+		Restored
+	}
+	if len(b.Records) == 0 || b.Records[0].Seq != b.First || json.Unmarshal(b.Records[0].JSON, &r) != nil ||
+		r.Type != "restored" || r.Restored.Seq+1 != b.First || r.Restored.StoreID == "" || r.Restored.StoreID == b.StoreID {
+		return nil
+	}
+	return &r.Restored
 }
 
 // RecordError is what Consume returns when it took in everything before one record of the batch, but not that record.
@@ -130,5 +155,6 @@ func batchOf(m *pluginv1.Batch) (*Batch, error) {
 		b.Records[i] = Record{Seq: seq, JSON: r.GetJson(), Leaf: [32]byte(r.GetLeafHash())}
 		next = seq + 1
 	}
+	b.Restored = restoredOf(b)
 	return b, nil
 }

@@ -14,12 +14,18 @@ type Chain struct {
 	Last    uint64   `json:"last"`  // the last record that was held against the others; 0: none
 	First   uint64   `json:"first"` // the first one; a tree is known only from 1 on
 	Broken  bool     `json:"broken"`
-	Peaks   [][]byte `json:"peaks"` // hashes of the full subtrees over 1 to Last, the largest first
+	Peaks   [][]byte `json:"peaks"`            // hashes of the full subtrees over 1 to Last, the largest first
+	Before  string   `json:"before,omitempty"` // the store that the log was restored from
+	Began   uint64   `json:"began,omitempty"`  // the first record of StoreID then
 }
 
 // Add checks that b goes on where the last one ended, and, as long as every record since 1 was in a batch (no filter,
 // no gap), that the records' leaf hashes make up the tree whose root b names; then proven is true. A batch that came
 // before, whole or in part, is no error: what was seen already is passed over. After an error the Chain is as it was.
+//
+// A batch of another store is an error, unless the log was restored from a backup there (Batch.Restored), behind a
+// record that the Chain has seen. If the Chain has seen more of the old store, it proves nothing any more: what was
+// behind the backup is not in the log.
 func (c *Chain) Add(b *Batch) (proven bool, err error) {
 	next := *c
 	switch {
@@ -27,6 +33,13 @@ func (c *Chain) Add(b *Batch) (proven bool, err error) {
 		return false, fmt.Errorf("records %d to %d: no range", b.First, b.Last)
 	case c.Last == 0:
 		next = Chain{StoreID: b.StoreID, First: b.First, Last: b.First - 1, Broken: b.First != 1}
+	case b.StoreID == c.Before && b.Last < c.Began:
+		return false, nil
+	case b.StoreID != c.StoreID && c.goesOn(b):
+		next.StoreID, next.Before, next.Began = b.StoreID, c.StoreID, b.First
+		if c.Last >= b.First || b.Restored == nil { // of the old store, or a gap has what they would prove
+			next.Broken, next.Last = true, b.First-1
+		}
 	case b.StoreID != c.StoreID:
 		return false, fmt.Errorf("records %d to %d: of store %q, those before were of %q", b.First, b.Last, b.StoreID,
 			c.StoreID)
@@ -34,6 +47,9 @@ func (c *Chain) Add(b *Batch) (proven bool, err error) {
 		return false, fmt.Errorf("records %d to %d: the batch before ended with %d", b.First, b.Last, c.Last)
 	case b.Last <= c.Last:
 		return false, nil
+	}
+	if next.Broken {
+		next.Peaks = nil
 	}
 	next.Peaks = append([][]byte(nil), next.Peaks...)
 	for i := range b.Records {
@@ -59,6 +75,15 @@ func (c *Chain) Add(b *Batch) (proven bool, err error) {
 	}
 	*c = next
 	return !next.Broken, nil
+}
+
+// goesOn reports whether a batch of another store is where the log of the chain's was restored from a backup, or where
+// retention has removed the record that says so.
+func (c *Chain) goesOn(b *Batch) bool {
+	if r := b.Restored; r != nil {
+		return r.StoreID == c.StoreID && r.Seq <= c.Last
+	}
+	return b.Gap != nil && b.Gap.Reason == "retention" && b.Gap.Last == b.Last
 }
 
 // append adds the leaf of record Last+1. Full subtrees of the same size become one.

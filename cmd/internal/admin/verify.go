@@ -94,6 +94,10 @@ func (v *verify) run(cmd *cobra.Command, file string) error {
 	return v.out.PrintOr(cmd.OutOrStdout(), found, func(w io.Writer) error {
 		fmt.Fprintf(w, "intact: records %d to %d of store %s, signed with key %s\n", found.FromSeq, found.ToSeq,
 			found.StoreID, found.KeyID)
+		for _, l := range found.Earlier {
+			fmt.Fprintf(w, "records up to %d are of store %s, epoch %d: the log was restored from a backup behind them\n",
+				min(l.ToSeq, found.ToSeq), l.StoreID, l.Epoch)
+		}
 		switch {
 		case !found.SignatureChecked:
 			fmt.Fprintln(w, "key not pinned: the file has no public key, so no signature was checked; give --key")

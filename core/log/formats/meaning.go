@@ -76,6 +76,7 @@ var kinds = map[string]kind{
 	"subscriber_resumed":     {"Subscriber resumed", "delivery", info, success, aLog(9, "")},
 	"subscriber_replay":      {"Subscriber is sent records again", "delivery", low, success, aLog(3, "")},
 	"subscriber_dropped":     {"Subscriber forgotten", "delivery", low, success, aLog(other, "Forget")},
+	"restored":               {"Log goes on behind a backup", "retention", high, success, aLog(other, "Restore")},
 	"retention_trimmed":      {"Oldest records removed", "retention", low, success, aLog(2, "")},
 
 	"clock_in_doubt": {"Clock in doubt", "clock", high, failure, aBase("Doubt")},

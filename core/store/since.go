@@ -1,0 +1,179 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// Since is what the log of the old store says of the time since a backup: what was taken away then is there again in
+// the backup's state.
+type Since struct {
+	of    string // the backup's root
+	after uint64
+	store string
+	done  map[string]int // by taken.what, its place in list
+	list  []sinceOne
+}
+
+type sinceOne struct {
+	taken
+	seq  uint64
+	gone bool // it was undone
+}
+
+// Taken is one thing that was taken away since a backup.
+type Taken struct {
+	Seq     uint64    `json:"seq"` // of the old store's record
+	Time    time.Time `json:"time"`
+	Type    string    `json:"type"`
+	What    string    `json:"what"`
+	By      string    `json:"by"`
+	How     string    `json:"how"`     // the command that does it
+	Applied bool      `json:"applied"` // it was done again
+	Note    string    `json:"note,omitempty"`
+}
+
+// NewSince is for the time since that backup.
+func NewSince(m *Manifest) *Since {
+	return &Since{of: m.Root, after: m.Seq, store: m.StoreID, done: map[string]int{}}
+}
+
+// Record takes the next record of the old store's log.
+func (n *Since) Record(seq uint64, rec []byte) error {
+	if seq <= n.after {
+		return nil
+	}
+	var x struct {
+		taken
+		StoreID string `json:"store_id"`
+		Effect  string `json:"effect"`
+	}
+	if err := json.Unmarshal(rec, &x); err != nil {
+		return fmt.Errorf("record %d: %w", seq, err)
+	}
+	if x.StoreID != n.store {
+		return fmt.Errorf("record %d is of store %s, the backup of %s", seq, x.StoreID, n.store)
+	}
+	what := x.what()
+	switch {
+	case x.Type == "unkill":
+		undone := x.taken
+		undone.Type = "kill"
+		if at, ok := n.done[undone.what()]; ok {
+			n.list[at].gone = true
+			delete(n.done, undone.what())
+		}
+		return nil
+	case x.Type == "decision" && x.Effect == "PERMIT" && x.Token != "":
+		what = "defer\x00" + x.Token
+	case x.Type == "grant_consumed":
+		what = "grant\x00" + x.GrantID
+	case x.Type == "console_sign_out", x.Type == SubscriberDropped:
+		return nil // no sign-in is in a restored store, and a cursor gives nobody anything
+	}
+	if _, again := n.done[what]; what == "" || again && x.Type != "grant_revoked" {
+		return nil
+	}
+	if at, again := n.done[what]; again { // a use in front of the revoke
+		n.list[at].gone = true
+	}
+	n.done[what] = len(n.list)
+	n.list = append(n.list, sinceOne{taken: x.taken, seq: seq})
+	return nil
+}
+
+// take lists what was taken away and, with apply, takes it away from the restored store.
+func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
+	out := []Taken{}
+	for i := range n.list {
+		x := &n.list[i]
+		if x.gone {
+			continue
+		}
+		row := x.row()
+		if apply {
+			cmd := &takeSince{takeAgain: takeAgain{x.taken}, note: fmt.Sprintf(
+				"restored by %s: done again, from record %d of %s", by.Principal, x.seq, n.store)}
+			err := s.Commit(context.Background(), cmd)
+			refused, ok := errors.AsType[*sdk.Error](err)
+			switch {
+			case ok && !unrecorded(refused): // it is so already, or what it is about is younger than the backup
+				row.Note = "nothing to do: " + refused.Msg
+			case err != nil:
+				return nil, err
+			case cmd.none:
+				row.Note = "nothing to do"
+			}
+			row.Applied = true
+		}
+		out = append(out, row)
+	}
+	return out, nil
+}
+
+func (x *sinceOne) row() Taken {
+	r := Taken{Seq: x.seq, Time: x.Time, Type: x.Type, By: x.Principal}
+	switch x.Type {
+	case "key_revoked":
+		r.What, r.How = "key "+x.KeyID, "yett keys revoke "+x.KeyID
+	case "kill":
+		r.What, r.How = x.Scope+" "+x.Target, "yett kill --"+x.Scope+" "+shellWord(x.Target)
+		if x.Scope == "global" {
+			r.What, r.How = "everything", "yett kill --global --yes"
+		}
+	case "grant_revoked", "grant_consumed":
+		r.What, r.How = "grant "+x.GrantID, "yett grants revoke "+x.GrantID
+	default:
+		r.What, r.How = "call "+x.Token, "yett approvals deny "+x.Token
+	}
+	return r
+}
+
+// shellWord quotes a word for a shell.
+func shellWord(s string) string {
+	out := []byte{'\''}
+	for i := range len(s) {
+		if s[i] == '\'' {
+			out = append(out, `'\'`...)
+		}
+		out = append(out, s[i])
+	}
+	return string(append(out, '\''))
+}
+
+// takeSince takes away again what was taken away since a backup. An approval that was spent since, and a grant with so
+// many uses of which some were, would be spent twice: they end.
+type takeSince struct {
+	takeAgain
+	note string
+	none bool // out: there was nothing to take
+}
+
+func (*takeSince) class() class { return taking }
+
+func (c *takeSince) apply(tx *tx) error {
+	c.taken.Note = c.note
+	from := tx.q.tree.Size()
+	err := c.take(tx)
+	c.none = err == nil && tx.q.tree.Size() == from
+	return err
+}
+
+func (c *takeSince) take(tx *tx) error {
+	switch c.taken.Type {
+	case "decision":
+		return c.taken.deny(tx, c.taken.by())
+	case "grant_consumed":
+		g, err := tx.grant(c.taken.GrantID)
+		if err != nil || g == nil || g.MaxUses == 0 {
+			return err
+		}
+		return (&RevokeGrant{ID: c.taken.GrantID, By: c.taken.by()}).revoke(tx)
+	}
+	return c.takeAgain.apply(tx)
+}
