@@ -108,6 +108,16 @@ func (v *verifier) begins(seq uint64, rec []byte) error {
 	return nil
 }
 
+// of reports whether one of the keys is of that origin.
+func (k Keys) of(origin string) bool {
+	for _, v := range k {
+		if v.Name() == origin {
+			return true
+		}
+	}
+	return false
+}
+
 // ofEarlier reports whether a checkpoint is of a life of the log whose records are in the export, and not of what was
 // behind the backup that it was restored from.
 func (v *verifier) ofEarlier(c *Checkpoint) bool {

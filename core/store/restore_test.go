@@ -184,6 +184,16 @@ func TestRestoredLogGoesOn(t *testing.T) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
+		proof, err := s.Prove(3, signers[2]) // of a record of the first life
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []bool{true, false} { // without the key of that life it is nobody's
+			trusted, _ := log.ParseKeys(keys[i:]...)
+			if _, err := log.OpenProof(proof, trusted); (err == nil) != want {
+				t.Errorf("the proof of a record of an earlier life: %v", err)
+			}
+		}
 		for _, part := range []log.Range{{From: 1, To: 5}, {From: ends[0] - 1, To: ends[0] + 1}, {From: ends[0] + 1},
 			{From: ends[0] + 1, To: ends[1]}, {From: ends[1] + 2}, {From: s.Seq()}} {
 			if _, _, err := verified(s, signers[2], part, keys...); err != nil {

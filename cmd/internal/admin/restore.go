@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ func Restore() *cobra.Command {
 			"that holds the last checkpoint of the old one: nobody can take the new log for the old one.\n\n" +
 			"The pepper of the old store is needed: --pepper FILE, or put it in NEWDIR before.\n\n" +
 			"What was revoked since the backup is live in it again. Give the newer log if there is one: --newer EXPORT (yett\n" +
-			"audit export), or the old data directory. Keys that were revoked, kills that\n" +
+			"audit export), the old data directory, or a file of yett store salvage. Keys that were revoked, kills that\n" +
 			"were set, grants that were revoked, calls that were denied, and approvals that were spent since are listed, and\n" +
 			"taken away again before the first start. --apply-revocations=false only lists them, each with the command that\n" +
 			"does it.\n\n" +
@@ -57,7 +58,8 @@ func Restore() *cobra.Command {
 	f.StringVar(&r.from, "from", "", "the backup: a directory, or a file that ends with .tar")
 	f.StringVar(&r.data, "data", "", "the new data directory")
 	f.StringVar(&r.pepper, "pepper", "", "the old store's file pepper (default: the one that is in NEWDIR)")
-	f.StringVar(&r.newer, "newer", "", "an export, or the old data directory: what was taken away since "+
+	f.StringVar(&r.newer, "newer", "", "an export, the old data directory, or a file of salvaged records: what "+
+		"was taken away since "+
 		"the backup is taken away again")
 	f.BoolVar(&r.apply, "apply-revocations", true, "take away again what --newer lists, before the first start")
 	f.StringArrayVar(&r.v.keys, "key", nil, "the public key of the old log, or a file with it (see yett audit key)")
@@ -220,9 +222,32 @@ func since(ctx context.Context, path string, m *store.Manifest, keys log.Keys) (
 	}
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<20)
+	if head, _ := in.Peek(len(`{"v":1,`)); string(head) == `{"v":1,` { // no header: records that were salvaged
+		return n, salvaged(in, n)
+	}
 	_, err = log.Verify(in, log.VerifyOptions{Keys: keys, Each: n.Record,
 		Earlier: []log.Earlier{{From: "of the backup", Text: m.Checkpoint}}})
 	return n, err
+}
+
+// salvaged reads records without a header. Nothing proves them: they only take away.
+func salvaged(in *bufio.Reader, n *store.Since) error {
+	for line := 1; ; line++ {
+		rec, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) && len(rec) == 0 {
+			return nil
+		}
+		var r struct{ Seq uint64 }
+		if err == nil {
+			err = json.Unmarshal(rec, &r)
+		}
+		if err == nil {
+			err = n.Record(r.Seq, rec)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", line, err)
+		}
+	}
 }
 
 func (r *restore) print(cmd *cobra.Command, done *store.Restored) error {

@@ -12,7 +12,8 @@ import (
 
 // Store is what an operator does with the data directory of a stopped server.
 func Store() *cobra.Command {
-	return cli.Group("store", "Check or upgrade the data directory of a stopped server", storeCheck(), storeUpgrade())
+	return cli.Group("store", "Check, upgrade or salvage the data directory of a stopped server", storeCheck(),
+		storeSalvage(), storeUpgrade())
 }
 
 func storeCheck() *cobra.Command {
