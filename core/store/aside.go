@@ -96,6 +96,7 @@ func offline(set Settings) (*Store, disk) {
 	s := &Store{set: set}
 	s.seq = newSequencer(s)
 	return s, disk{FS: set.FS, failed: s.gone, pass: func() error { return nil },
+		grow: func(int) {}, table: func(vfs.DiskWriteCategory) error { return nil },
 		spare: func() (string, bool) { return "", false }}
 }
 
