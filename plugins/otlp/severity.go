@@ -22,7 +22,7 @@ var severities = map[string]logspb.SeverityNumber{
 	"key_revoked": notice, "grant_revoked": notice, "operator_added": notice, "unkill": notice,
 	"kill": warn, "auth_failed": warn, "console_sign_in_refused": warn, "config_refused": warn, "reload_refused": warn,
 	"unanswered": failed, "clock_in_doubt": failed, "voided": failed, "gap": failed, "subscriber_gap": failed,
-	"subscriber_paused": failed, "subscriber_dead_letter": failed,
+	"subscriber_paused": failed, "subscriber_dead_letter": failed, "restored": failed,
 }
 
 // severity is the table of README.md. For decisions and scans it goes by what was decided.
@@ -42,7 +42,7 @@ func severity(typ string, root exact.Value) logspb.SeverityNumber {
 	case "WARNED", "REDACTED":
 		return notice
 	}
-	switch root.Get("state").Str() {
+	switch root.Get("to").Str() { // of a plugin_state
 	case "quarantined":
 		return failed
 	case "backoff":
