@@ -16,6 +16,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/log/segment"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -319,6 +320,11 @@ type row struct {
 	Repeat     bool     `json:"repeat"`
 	Seqs       []uint64 `json:"seqs"`
 	Approvals  int      `json:"approvals"`
+}
+
+func (s *Store) sealedNow() []*segment.Reader {
+	sealed, _ := s.records.now()
+	return sealed
 }
 
 // replay holds the records against each other, as yett audit verify --invariants does.

@@ -142,7 +142,7 @@ func TestPendingAges(t *testing.T) {
 	r.must(r.answer(boss, first, true)) // one of two
 	wants(2, time.Minute)
 	r.reopen()
-	agent, boss = r.s.Key(agent.ID), r.s.Key(boss.ID)
+	boss = r.s.Key(boss.ID)
 	wants(2, time.Minute)
 	r.must(r.answer(boss, first, false))
 	wants(1, 0)

@@ -32,9 +32,10 @@ func TestSalvage(t *testing.T) {
 	base := vfs.NewCrashableMem()
 	r := &rig{t: t, fs: base, clock: newClock(), seal: 16 << 10}
 	r.open()
-	for i := range 400 {
+	for i := 0; len(r.s.sealedNow()) < 3 || i < 400; i++ { // sealing goes on beside it
 		r.key(fmt.Sprint("key", i), nil, "authorize")
 	}
+	r.key("last", nil, "authorize") // which is young
 	all := map[uint64]string{}
 	if err := r.s.Records(1, func(seq uint64, rec []byte) error { all[seq] = string(rec); return nil }); err != nil {
 		t.Fatal(err)
