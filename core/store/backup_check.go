@@ -113,7 +113,7 @@ func (c *backupCheck) files() error {
 // copy reads the file, and fails where its bytes are others.
 func (f *BackupFile) copy(to io.Writer, from io.Reader) error {
 	sum := sha256.New()
-	n, err := io.Copy(io.MultiWriter(to, sum), from)
+	n, err := io.Copy(io.MultiWriter(sum, to), from) // a file may change what it was given to write
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", f.Name, err)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -248,12 +249,13 @@ func TestBackupHoldsNothingThatWasRefused(t *testing.T) {
 
 // A disk that fails what a backup writes beside the store ends the backup, and never the store.
 func TestBackupThatFailsEndsNoStore(t *testing.T) {
-	failAt, ops := -1, 0
+	var failAt, ops atomic.Int64
+	failAt.Store(-1)
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() != errorfs.OpIsWrite || !strings.HasPrefix(op.Path, "data/"+asideName) {
 			return nil
 		}
-		if ops++; ops == failAt {
+		if ops.Add(1) == failAt.Load() {
 			return syscall.ENOSPC
 		}
 		return nil
@@ -268,9 +270,10 @@ func TestBackupThatFailsEndsNoStore(t *testing.T) {
 	if _, err := r.s.Backup(signer, drop); err != nil {
 		t.Fatal(err)
 	}
-	all, failed := ops, 0
-	for at := 1; at <= all; at++ {
-		ops, failAt = 0, at
+	all, failed := ops.Load(), int64(0)
+	for at := int64(1); at <= all; at++ {
+		ops.Store(0)
+		failAt.Store(at)
 		if _, err := r.s.Backup(signer, drop); err != nil {
 			failed++
 		}
@@ -279,7 +282,8 @@ func TestBackupThatFailsEndsNoStore(t *testing.T) {
 		}
 		r.must(&Note{Type: "tick", By: system})
 	}
-	if failAt = -1; failed < all/2 {
+	failAt.Store(-1)
+	if failed < all/2 {
 		t.Errorf("%d of %d failures were noticed", failed, all)
 	}
 	if _, err := r.s.Backup(signer, drop); err != nil {

@@ -226,7 +226,7 @@ func write(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
 	if err == nil {
-		_, err = f.Write(data)
+		_, err = f.Write(slices.Clone(data)) // which may change what it is given
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		t.Fatal(err)

@@ -179,7 +179,7 @@ func TestListThatWasNotSynced(t *testing.T) {
 	write(t, base, "log/segments", nil)
 	f, err := base.OpenReadWrite("log/segments", vfs.WriteCategoryUnspecified)
 	if err == nil {
-		_, err = f.WriteAt(line, 0)
+		_, err = f.WriteAt(slices.Clone(line), 0)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestLogsThatWereNotSynced(t *testing.T) {
 	data := read(t, stopped, log)
 	f, err := stopped.Create(log, vfs.WriteCategoryUnspecified) // what it holds is in memory only
 	if err == nil {
-		_, err = f.Write(data)
+		_, err = f.Write(slices.Clone(data))
 	}
 	if err = errors.Join(err, f.Close(), stopped.Remove("data/log/mark")); err != nil {
 		t.Fatal(err)
