@@ -161,11 +161,14 @@ func resolved(d *Defer) error {
 	if d.Status == Expired {
 		return expired(d)
 	}
+	status, by, at := d.Status, d.ResolvedBy, d.ResolvedAt
+	if d.open() && d.doomed != nil {
+		status, by, at = Denied, d.doomed.By.Principal, d.doomed.At
+	}
+	when := at.UTC().Format(time.RFC3339)
 	return &sdk.Error{Code: sdk.CodeAlreadyResolved,
-		Msg: fmt.Sprintf("the deferred call was %s by %s at %s", d.Status, d.ResolvedBy,
-			d.ResolvedAt.UTC().Format(time.RFC3339)),
-		More: map[string]string{"resolved_by": d.ResolvedBy, "resolved_at": d.ResolvedAt.UTC().Format(time.RFC3339),
-			"resolution": d.Status}}
+		Msg:  fmt.Sprintf("the deferred call was %s by %s at %s", status, by, when),
+		More: map[string]string{"resolved_by": by, "resolved_at": when, "resolution": status}}
 }
 
 // sign adds one sign-off to a pending defer and resolves it when that is enough.

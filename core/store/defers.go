@@ -288,7 +288,7 @@ func (tx *tx) expireOne(d *Defer) bool { return tx.expireNow(d) || d.over(tx.tim
 
 // expireNow ends d if its time is certainly over, and reports whether it is.
 func (tx *tx) expireNow(d *Defer) bool {
-	if !d.open() || tx.now.Before(d.Expires) {
+	if !d.open() || tx.mute || tx.now.Before(d.Expires) {
 		return !d.open() && d.Status == Expired
 	}
 	tx.move(d, Expired, "system", sdk.ReasonApprovalTimeout, d.Expires)

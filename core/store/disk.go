@@ -48,7 +48,11 @@ func (d disk) file(f vfs.File, err error) (vfs.File, error) {
 func (d disk) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	switch filepath.Ext(name) {
 	case ".sst", ".blob":
-		d.check(d.pass())
+		if err := d.pass(); errors.Is(err, errClosing) {
+			return nil, err
+		} else if err != nil {
+			d.check(err)
+		}
 		if err := d.table(category); err != nil {
 			return nil, err
 		}

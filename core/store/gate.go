@@ -15,6 +15,7 @@ type tableGate struct {
 	given    uint64 // the newest commit that Pebble was given
 	released uint64 // the newest one whose answers may have left
 	held     bool   // Pebble waits for room before it takes the commit given
+	closed   bool   // nothing is released any more
 }
 
 // give says that Pebble is given a commit.
@@ -46,6 +47,18 @@ func (g *tableGate) hold(held bool) {
 	g.changed.Broadcast()
 }
 
+// end lets nobody wait any more: the database is about to be closed, and waits for them.
+func (g *tableGate) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	g.changed.Broadcast()
+}
+
+// errClosing is what a table ends with that was waiting when the store was closed. What it was to hold is in the
+// write-ahead logs.
+var errClosing = errors.New("the store is being closed")
+
 // listener hears of Pebble's waiting.
 func (g *tableGate) listener() *pebble.EventListener {
 	return &pebble.EventListener{
@@ -63,6 +76,8 @@ func (g *tableGate) pass() error {
 		switch need := want; {
 		case g.released >= need:
 			return nil
+		case g.closed:
+			return errClosing
 		case !g.held: // its answers, or what takes it back, will come
 		case want == g.given && g.released >= need-1: // it is in no memtable that is complete
 			return nil

@@ -24,12 +24,14 @@ type mark struct {
 	Epoch    uint32
 	Synced   uint64 // the newest commit that is on disk
 	Released uint64 // the newest one whose answers, or what takes it back, may have left
+	Kept     bool   // it is synced, by a stop, and counts in every life of the machine
 }
 
 const (
 	markName  = "mark"
 	markMagic = "yettmrk1"
 	markSize  = 256
+	markKept  = markSize - 5 // where Kept is
 )
 
 // bootOf is how a mark names a life of the machine.
@@ -47,17 +49,20 @@ func (m *mark) put(b []byte, salt log.Salt) {
 	binary.BigEndian.PutUint64(b[24:], m.Synced)
 	binary.BigEndian.PutUint64(b[32:], m.Released)
 	binary.BigEndian.PutUint32(b[40:], m.Epoch)
-	b[44] = byte(copy(b[45:markSize-4], m.Store))
+	b[44] = byte(copy(b[45:markKept], m.Store))
+	if b[markKept] = 0; m.Kept {
+		b[markKept] = 1
+	}
 	binary.BigEndian.PutUint32(b[markSize-4:], salt.Sum(b[:markSize-4]))
 }
 
 func parseMark(b []byte) (m mark, err error) {
-	if len(b) != markSize || string(b[:8]) != markMagic || int(b[44]) > markSize-4-45 {
+	if len(b) != markSize || string(b[:8]) != markMagic || int(b[44]) > markKept-45 {
 		return m, errors.New("it is no mark")
 	}
 	m.Boot = [16]byte(b[8:])
 	m.Synced, m.Released = binary.BigEndian.Uint64(b[24:]), binary.BigEndian.Uint64(b[32:])
-	m.Epoch, m.Store = binary.BigEndian.Uint32(b[40:]), string(b[45:45+int(b[44])])
+	m.Epoch, m.Store, m.Kept = binary.BigEndian.Uint32(b[40:]), string(b[45:45+int(b[44])]), b[markKept] == 1
 	if m.salt().Sum(b[:markSize-4]) != binary.BigEndian.Uint32(b[markSize-4:]) {
 		return m, errors.New("it has a wrong checksum")
 	}
@@ -73,7 +78,7 @@ func (l *recordLog) readMark() (m mark, found bool, err error) {
 	}
 	m, err = parseMark(data)
 	// What a power cut has left of it says nothing, and need not be whole.
-	if err != nil || l.s.set.Boot == "" || m.Boot != bootOf(l.s.set.Boot) {
+	if err != nil || !m.Kept && (l.s.set.Boot == "" || m.Boot != bootOf(l.s.set.Boot)) {
 		return mark{}, false, nil
 	}
 	return m, true, nil
@@ -113,6 +118,16 @@ func (l *recordLog) release(commit uint64) error {
 	}
 	l.s.gate.release(commit)
 	return nil
+}
+
+// keepMark makes the mark be on disk: the store is closed, and what lies behind it nobody was given. It needs no room.
+func (l *recordLog) keepMark() error {
+	l.marked.Kept = true
+	l.marked.put(l.markBuf[:], l.own.Salt)
+	if _, err := l.mark.WriteAt(l.markBuf[:], 0); err != nil {
+		return err
+	}
+	return l.mark.Sync()
 }
 
 // show lets everybody see what is on disk, once the mark says so: a start cuts off what lies behind it. It reports

@@ -254,13 +254,13 @@ func (r *room) pay(bytes uint64) {
 // ready is asked in front of a batch of so many bytes, of which some must be taken; writes says that something must be
 // written. It reports whether there is room for that. What only time has made due is no reason to let ballast go.
 func (r *room) ready(all, must int, writes bool) bool {
+	r.s.seq.enter() // others hold the lock across the disk too
+	defer r.s.seq.leave()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.mute {
 		return true
 	}
-	r.s.seq.enter()
-	defer r.s.seq.leave()
 	used := uint64(amplified * (r.written.Load() + int64(all)))
 	if r.s.set.Now().Sub(r.looked) >= glanceTime || r.problem != nil || r.level.Load() != ample ||
 		r.free < r.least()+2*used {
@@ -319,10 +319,11 @@ func (r *room) table(category vfs.DiskWriteCategory) error {
 }
 
 // refuses says why a command is not taken, or nil. starved says that nothing can be written: what only takes something
-// away is owed then.
-func (r *room) refuses(cmd Command, starved bool) error {
+// away is owed then. void says that not even reads are answered.
+func (r *room) refuses(cmd Command, starved, void bool) error {
 	level := r.level.Load()
 	switch {
+	case void:
 	case level == ample && !starved:
 		return nil
 	case admitted(cmd) && (!starved || cmd.class() == reading):

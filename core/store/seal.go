@@ -309,12 +309,17 @@ func (l *recordLog) start() {
 	go l.run()
 }
 
-// close waits until nothing is being sealed.
-func (l *recordLog) close() {
+// close waits until nothing is being sealed. void says that there are commits that the next start has to cut off,
+// whatever life of the machine that is in.
+func (l *recordLog) close(void bool) (err error) {
 	close(l.quit)
 	<-l.done
 	l.sealing.Lock()
 	l.ended = true
 	l.sealing.Unlock()
+	if void && l.s.seq.broken() == nil {
+		err = l.keepMark()
+	}
 	_ = l.mark.Close() // nothing is lost with it
+	return err
 }

@@ -137,7 +137,7 @@ func (q *sequencer) enqueue(t *ticket) error {
 		return err
 	}
 	first := q.queue.len() == 0
-	err := q.s.room.refuses(t.cmd, false)
+	err := q.s.room.refuses(t.cmd, false, false)
 	if err == nil {
 		err = q.queue.add(t, &q.s.set)
 	}
@@ -188,7 +188,7 @@ func (q *sequencer) run(tx *tx) {
 	late, owed := q.takeLate(batch, writes)
 
 	q.s.seen.batch = len(batch)
-	tx.begin(q.s.clock.look())
+	tx.begin(q.s.clock.look(), q.starved)
 	if !q.starved {
 		tx.unanswered(late)
 		q.s.open.settled()
@@ -197,9 +197,10 @@ func (q *sequencer) run(tx *tx) {
 		tx.sweep()
 		tx.expire()
 	}
+	void := q.void()
 	for _, t := range batch {
 		tx.ticket = t
-		if t.result = q.s.room.refuses(t.cmd, q.starved); t.result == nil {
+		if t.result = q.s.room.refuses(t.cmd, q.starved, void); t.result == nil {
 			t.result = t.cmd.apply(tx)
 		}
 	}
@@ -214,8 +215,8 @@ func (q *sequencer) run(tx *tx) {
 	if tx.commit != nil {
 		q.number, q.unseen = tx.commit.Number, append(q.unseen, tx.commit)
 	}
-	refused := q.landed()
-	if !refused && !q.show(batch) {
+	refused := q.landed(void)
+	if !refused && !void && !q.show(batch) {
 		return
 	}
 	for i, fn := range tx.onSync {
@@ -232,19 +233,30 @@ func (q *sequencer) run(tx *tx) {
 	tx.after()
 }
 
+// void reports whether the state holds what nobody was given: a batch was refused and landed, and the disk has no room
+// for what takes it back. Then nobody is shown anything, not even by a read, and a start cuts it off.
+func (q *sequencer) void() bool {
+	if !q.starved {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.late) > 0
+}
+
 // enter and leave are around everything that waits for the disk, and around nothing else: a busy processor and a long
 // queue are no stall. They do not nest.
 func (q *sequencer) enter() { q.since.Store(int64(q.awake(q.s.set.Now())) + 1) }
 func (q *sequencer) leave() { q.since.Store(0) }
 
 // landed ends the time in which the watcher may refuse the batch, which is on disk, and reports whether it has: it
-// refuses all of a batch or nothing of it.
-func (q *sequencer) landed() (refused bool) {
+// refuses all of a batch or nothing of it. void is what void says.
+func (q *sequencer) landed(void bool) (refused bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	refused = len(q.flying) > 0 && q.flying[0].state.Load() == abandoned
 	q.flying = nil
-	if !refused {
+	if !refused && !void {
 		q.s.open.settled()
 	}
 	return refused

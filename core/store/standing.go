@@ -20,6 +20,8 @@ const approvalOver = "its approval counts no more"
 // stands is the state of d at that time.
 func (s *Store) stands(d *Defer, t Times) string {
 	switch {
+	case d.open() && d.doomed != nil:
+		return Denied
 	case d.over(t):
 		return Expired
 	case d.Status == Approved && !s.enough(d.Quorums, d.signers(), t.Now):

@@ -267,11 +267,12 @@ func (s *Store) close() error {
 		if s.keeper != nil {
 			err = s.keeper.close()
 		}
-		s.records.close()
+		err = errors.Join(err, s.records.close(len(s.seq.unseen) > 0))
 		if err := s.seq.broken(); err != nil {
 			return err
 		}
 		s.room.end()
+		s.gate.end()
 		return errors.Join(err, s.db.Close())
 	})
 	if broken := s.seq.broken(); broken != nil {

@@ -113,7 +113,7 @@ func (tx *tx) sweep() {
 // that looks at the call: what becomes of that changes nothing.
 func (tx *tx) denyDoomed(d *Defer) bool {
 	w := d.doomed
-	if w == nil || !d.open() {
+	if w == nil || !d.open() || tx.mute {
 		return false
 	}
 	ticket := tx.ticket

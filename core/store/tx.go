@@ -35,10 +35,11 @@ type tx struct {
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
 	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
 	trimmed uint64            // the first record that retention leaves, if it removes some in this batch
+	mute    bool              // nothing can be written: only reads run, and change nothing
 	err     error
 }
 
-func (tx *tx) begin(times Times) {
+func (tx *tx) begin(times Times, mute bool) {
 	tx.times, tx.now = times, times.Now
 	if len(tx.commits) == 0 {
 		tx.commits = make([]log.Commit, 64)
@@ -50,10 +51,12 @@ func (tx *tx) begin(times Times) {
 	tx.onSync, tx.onDone = tx.onSync[:0], tx.onDone[:0]
 	clear(tx.fresh)
 	clear(tx.closed)
-	tx.err, tx.trimmed = nil, 0
+	tx.err, tx.trimmed, tx.mute = nil, 0, mute
 	tx.touched.begin()
-	tx.forget()
-	tx.dropCounters()
+	if !mute {
+		tx.forget()
+		tx.dropCounters()
+	}
 }
 
 // record starts the next record. The caller adds members and calls tx.end with the writer, before anything else.
@@ -105,6 +108,11 @@ func (tx *tx) write() error {
 		tx.commit = nil
 		return tx.err
 	}
+	if tx.mute { // it would fail in the middle
+		return errors.New("a batch without room for it has something to write")
+	}
+	tx.q.enter()
+	defer tx.q.leave()
 	// Pebble skips a batch of nothing but LogData when it reads a log: the number is what makes it one of a change.
 	tx.keep(tx.touched.change(tx.s, tx.summer, &tx.q.sum))
 	tx.meta = tx.summer.seal(tx.meta[:0], tx.s.id, tx.commit.Number, tx.q.sum)
@@ -118,8 +126,6 @@ func (tx *tx) write() error {
 	tx.commit.Records, tx.commit.Hashes = tx.records.end(tx.commit.Records), tx.hashes.end(tx.commit.Hashes)
 	tx.commits = tx.commits[1:]
 	tx.s.gate.give(tx.commit.Number)
-	tx.q.enter()
-	defer tx.q.leave()
 	tx.s.records.waitForRoom()
 	began := tx.s.set.Now()
 	if tx.s.set.Delay != nil {
