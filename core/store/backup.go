@@ -181,7 +181,7 @@ func (b *backup) give(signer *log.Signer, out BackupOut) (*Manifest, error) {
 	s := b.s
 	m := &Manifest{Format: BackupFormat, Layout: layoutVersion, StoreID: s.id, Epoch: s.Epoch(), Commit: b.commit,
 		FromSeq: b.kept, Seq: b.tree.Size(), Root: b.tree.Root().String(), PublicKey: signer.PublicKey(),
-		Time: s.set.Now().UTC(), Earlier: s.Earlier()}
+		Time: s.Now().UTC(), Earlier: s.Earlier()}
 	var err error
 	if m.Checkpoint, err = signer.Checkpoint(m.Seq, b.tree.Root()); err != nil {
 		return nil, err

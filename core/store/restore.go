@@ -223,7 +223,11 @@ func (r *Restore) head(m *Manifest, own segment.Store) error {
 		return err
 	}
 	file := headFile{fs: r.FS, path: filepath.Join(dirOf(r.Dir), headName), secret: r.Secret}
-	err = file.open(head{Clock: m.Time, Epoch: own.Epoch, Clean: true, Commit: m.Commit, Size: m.Seq, Root: root,
+	clock := m.Time
+	if now := r.Now(); now.After(clock) { // who restores looks at the clock; a backup may be older than a machine is off
+		clock = now
+	}
+	err = file.open(head{Clock: clock, Epoch: own.Epoch, Clean: true, Commit: m.Commit, Size: m.Seq, Root: root,
 		Store: own.ID})
 	if err != nil {
 		return err
@@ -247,7 +251,8 @@ func (r *Restore) begin(m *Manifest, out *Restored) error {
 	return errors.Join(err, s.Close())
 }
 
-// beginLife records that a log goes on under another name, behind the newest checkpoint of the one that it had.
+// beginLife records that a log goes on under another name, behind the newest checkpoint of the one that it had. It is the
+// first record of that: what is over since the backup ends behind it.
 type beginLife struct {
 	m  *Manifest
 	by Who
@@ -272,5 +277,6 @@ func (c *beginLife) apply(tx *tx) error {
 	o.Str("from_public_key", c.m.PublicKey)
 	o.Str("backed_up_at", c.m.Time.UTC().Format(time.RFC3339Nano))
 	tx.end(o)
+	tx.q.unborn = false
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -409,4 +410,66 @@ func TestRestoreTakesAwayAgain(t *testing.T) {
 	if err := to.s.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestRestoreOfWhatIsOver: since the backup the time of a call that waits is over, or a kill had not denied all. What
+// ends ends behind the record that the new life begins with.
+func TestRestoreOfWhatIsOver(t *testing.T) {
+	r := newRig(t)
+	tokens, _ := r.waitingCalls(10 * deniedAtOnce)
+	r.clock.advance(time.Second)
+	size := uint64(0)
+	r.must(&KillSwitch{Kill: Kill{Scope: KillGlobal, Reason: "why"}, By: system})
+	r.backedUp(t, "backup")
+	r.swept()
+	for _, later := range []time.Duration{0, 48 * time.Hour} {
+		r.clock.advance(later)
+		found, at := restored(t, restoreOf(r.fs, r.clock, "backup", fmt.Sprint("new", later), "sto_new"))
+		if size = found.FromSeq; found.Seq < size+1 {
+			t.Errorf("%d records of %d", found.Seq, size)
+		}
+		s := at.s
+		at.swept()
+		if got := at.takenIn(size+1, TypeRestored); len(got) != 1 || len(at.takenIn(size+2, TypeRestored)) != 0 {
+			t.Errorf("the life does not begin with its record: %+v", got)
+		}
+		for _, token := range tokens {
+			if d, err := (&tx{s: s, q: s.seq, st: s.seq.state}).find(token); err != nil || d == nil || d.open() {
+				t.Fatalf("%s: %+v, %v", token, d, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRestoreOfADoubtfulTime: a backup that was made while the wall clock was wrong does not bring its time along.
+func TestRestoreOfADoubtfulTime(t *testing.T) {
+	d := newDoubted(t)
+	d.clocks.set(100 * 24 * time.Hour)
+	d.must(&Note{Type: "tick", By: system})
+	if _, err := d.s.Backup(signerOf(t, d.s.ID(), 'a'), into(d.fs, "backup")); err != nil {
+		t.Fatal(err)
+	}
+	d.clocks.set(-100 * 24 * time.Hour)
+	at := d.clocks.wall()
+	to := restoreOf(d.fs, d.clock, "backup", "new", "sto_new")
+	to.Now, to.Uptime = d.clocks.wall, d.clocks.up
+	if _, err := to.Run(); err != nil {
+		t.Fatal(err)
+	}
+	set := to.Settings
+	set.NewID = noID
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Now(); got.Sub(at) > time.Minute {
+		t.Errorf("the restored store is %v ahead", got.Sub(at))
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	d.close()
 }

@@ -58,6 +58,7 @@ type sequencer struct {
 	sum     rowSum        // of the rows then; its own
 	doubt   time.Duration // how far the wall clock was ahead in the newest batch; its own
 	said    bool          // that it is believed has been recorded; its own
+	unborn  bool          // the log of a backup is to go on, and its first record is not written yet; its own
 	starved bool          // the disk had no room for the last batch; its own
 	unseen  []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
 	origin  time.Time     // since counts from it
@@ -167,6 +168,16 @@ func (q *sequencer) loop() {
 	}
 }
 
+// passTime writes what time alone brings, and what earlier batches have left of a kill.
+func (tx *tx) passTime() {
+	if tx.q.unborn {
+		return
+	}
+	tx.noteClock()
+	tx.sweep()
+	tx.expire()
+}
+
 // owes reports whether something is still to be written.
 func (q *sequencer) owes() bool {
 	q.mu.Lock()
@@ -193,9 +204,7 @@ func (q *sequencer) run(tx *tx) {
 		tx.unanswered(late)
 		q.s.open.settled()
 		tx.writeOwed(owed)
-		tx.noteClock()
-		tx.sweep()
-		tx.expire()
+		tx.passTime()
 	}
 	void := q.void()
 	for _, t := range batch {
@@ -286,8 +295,8 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || len(q.state.sweeps) > 0 ||
-		!q.nextDue.IsZero() && !now.Before(q.nextDue)) { // room that comes back wakes it too
+	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || !q.unborn && (len(q.state.sweeps) > 0 ||
+		!q.nextDue.IsZero() && !now.Before(q.nextDue))) { // room that comes back wakes it too
 		q.nudge()
 	}
 }

@@ -99,6 +99,7 @@ func Open(set Settings) (*Store, error) {
 	s.seen.begin()
 	s.open.order.begin()
 	s.seq = newSequencer(s)
+	s.seq.unborn = set.restoring
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table, grow: s.grow,
 		spare: s.spare}
 	s.gate.changed.L = &s.gate.mu

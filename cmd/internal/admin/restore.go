@@ -157,8 +157,8 @@ func (r *restore) make(ctx context.Context, from string, secret []byte, keys log
 	boot, _ := supervise.Uptime()
 	to := store.Restore{From: from, Keys: keys, Apply: r.apply, By: store.Who{
 		Principal: "admin:" + strconv.Itoa(os.Getuid()), Method: "peer_uid", Surface: "admin"}}
-	to.Settings = store.Settings{Dir: r.data, Now: time.Now, Boot: boot, NewID: newStoreID, Secret: secret,
-		Log: func(string, ...any) {}}
+	to.Settings = store.Settings{Dir: r.data, Now: time.Now, Boot: boot, Uptime: supervise.Up, NewID: newStoreID,
+		Secret: secret, Log: func(string, ...any) {}}
 	if r.newer != "" {
 		if to.Since, err = since(ctx, r.newer, found.Manifest, keys); err != nil {
 			return nil, fmt.Errorf("--newer %s: %w", r.newer, err)
