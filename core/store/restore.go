@@ -251,8 +251,8 @@ func (r *Restore) begin(m *Manifest, out *Restored) error {
 	return errors.Join(err, s.Close())
 }
 
-// beginLife records that a log goes on under another name, behind the newest checkpoint of the one that it had. It is the
-// first record of that: what is over since the backup ends behind it.
+// beginLife records that a log goes on under another name, behind the newest checkpoint of the one that it had. It is
+// the first record of that: what is over since the backup ends behind it.
 type beginLife struct {
 	m  *Manifest
 	by Who

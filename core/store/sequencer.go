@@ -295,9 +295,9 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || !q.unborn && (len(q.state.sweeps) > 0 ||
-		!q.nextDue.IsZero() && !now.Before(q.nextDue))) { // room that comes back wakes it too
-		q.nudge()
+	over := !q.unborn && (len(q.state.sweeps) > 0 || !q.nextDue.IsZero() && !now.Before(q.nextDue))
+	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || over) {
+		q.nudge() // and so does room that comes back
 	}
 }
 
