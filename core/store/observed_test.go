@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/RaduBerinde/btreemap"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/yett-dev/yett/core/log"
@@ -150,12 +151,13 @@ func TestPendingAges(t *testing.T) {
 	wants(0, 0)
 
 	var a ages
+	a.begin()
 	for _, created := range []int{5, 9, 7} {
 		a.put(&Defer{Token: string(rune('a' + created)), Status: Pending, Created: time.Unix(int64(created), 0)})
 	}
 	var order []int64
-	for e := a.order.Front(); e != nil; e = e.Next() {
-		order = append(order, e.Value.(agedCall).created.Unix())
+	for call := range a.calls.Ascend(btreemap.Min[agedCall](), btreemap.Max[agedCall]()) {
+		order = append(order, call.created/1e9)
 	}
 	if !slices.Equal(order, []int64{5, 7, 9}) {
 		t.Errorf("in the order %v", order)

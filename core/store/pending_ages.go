@@ -1,41 +1,42 @@
 package store
 
 import (
-	"container/list"
+	"cmp"
+	"strings"
 	"time"
+
+	"github.com/RaduBerinde/btreemap"
 )
 
-// ages has the calls that wait for a person, oldest first: metrics ask for the oldest, however many there are.
+// ages are the calls that wait for a person, by their age.
 type ages struct {
-	order list.List                // of agedCall
-	at    map[string]*list.Element // by token
+	calls *btreemap.BTreeMap[agedCall, struct{}]
+	at    map[string]agedCall // by token
 }
 
 type agedCall struct {
+	created int64 // ns
 	token   string
-	created time.Time
+}
+
+func (a *ages) begin() {
+	a.calls = btreemap.New[agedCall, struct{}](32, func(a, b agedCall) int {
+		return cmp.Or(cmp.Compare(a.created, b.created), strings.Compare(a.token, b.token))
+	})
+	a.at = map[string]agedCall{}
 }
 
 // put makes what is known of a call what it is by now.
 func (a *ages) put(d *Defer) {
-	e := a.at[d.Token]
+	call, known := a.at[d.Token]
 	switch {
-	case d.Status != Pending && e != nil:
-		a.order.Remove(e)
+	case d.Status != Pending && known:
+		a.calls.Delete(call)
 		delete(a.at, d.Token)
-	case d.Status == Pending && e == nil:
-		if a.at == nil {
-			a.at = map[string]*list.Element{}
-		}
-		before := a.order.Back() // which is older, unless this call waits for the second time
-		for before != nil && before.Value.(agedCall).created.After(d.Created) {
-			before = before.Prev()
-		}
-		if call := (agedCall{d.Token, d.Created}); before == nil {
-			a.at[d.Token] = a.order.PushFront(call)
-		} else {
-			a.at[d.Token] = a.order.InsertAfter(call, before)
-		}
+	case d.Status == Pending && !known:
+		call = agedCall{d.Created.UnixNano(), d.Token}
+		a.calls.ReplaceOrInsert(call, struct{}{})
+		a.at[d.Token] = call
 	}
 }
 
@@ -43,8 +44,8 @@ func (a *ages) put(d *Defer) {
 func (o *openCalls) oldest(now time.Time) (calls int, age time.Duration) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if e := o.ages.order.Front(); e != nil {
-		age = max(now.Sub(e.Value.(agedCall).created), 0)
+	if first, _, ok := o.ages.calls.Min(); ok {
+		age = max(now.Sub(time.Unix(0, first.created)), 0)
 	}
-	return o.ages.order.Len(), age
+	return len(o.ages.at), age
 }

@@ -98,6 +98,7 @@ func Open(set Settings) (*Store, error) {
 	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
 	s.seen.begin()
 	s.open.order.begin()
+	s.open.ages.begin()
 	s.seq = newSequencer(s)
 	s.seq.unborn = set.restoring
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table, grow: s.grow,

@@ -33,6 +33,7 @@ func (r *rig) waitingCalls(n int) (tokens []string, agent *Key) {
 		for _, name := range []string{"agent", "other"} {
 			c := r.call(agent, fmt.Sprint(name, i), sdk.Verdict{Effect: sdk.Defer})
 			c.AgentID, c.Defer.TTL, c.Limits.MaxPending = name, 24*time.Hour, 100_000
+			r.clock.advance(time.Microsecond) // nobody asks at one instant
 			cmds <- c
 			if name == "agent" {
 				tokens = append(tokens, c.Defer.Token)
