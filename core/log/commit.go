@@ -14,6 +14,7 @@ type Commit struct {
 	Number  uint64 // 1, 2, 3… without gaps
 	First   uint64 // seq of its first record; of the next one to come where it has none
 	Count   uint64
+	Left    uint64 // the newest commit whose answers had left when this one was written; 0 where nobody says
 	Records []byte // (u32 length, record)…
 	Hashes  []byte // stored hashes in tlog's order, of Records and nothing else
 }
@@ -76,11 +77,12 @@ func (s Salt) Sum(data ...[]byte) uint32 {
 	return sum
 }
 
-// A frame is a commit as the write-ahead log has it:
-// u8 version, u64 number, u64 first seq, u32 records, u32 their bytes, u32 bytes of hashes, records, hashes, u32 sum.
+// A frame is a commit as the write-ahead log has it: u8 version, u64 number, u64 first seq, u32 records, u32 their
+// bytes, u32 bytes of hashes, u64 left, records, hashes, u32 sum. Version 1 has no left.
 const (
-	frameVersion = 1
-	frameHead    = 1 + 8 + 8 + 4 + 4 + 4
+	frameVersion = 2
+	frameLeft    = 1 + 8 + 8 + 4 + 4 + 4 // where it is
+	frameHead    = frameLeft + 8
 )
 
 // FrameSize is how many bytes a frame of such a commit takes.
@@ -95,26 +97,35 @@ func (c *Commit) AppendFrame(dst []byte, salt Salt) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(c.Count))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(c.Records)))
 	dst = binary.BigEndian.AppendUint32(dst, uint32(len(c.Hashes)))
+	dst = binary.BigEndian.AppendUint64(dst, c.Left)
 	dst = append(append(dst, c.Records...), c.Hashes...)
 	return binary.BigEndian.AppendUint32(dst, salt.Sum(dst[from:]))
 }
 
 // ParseFrame reads a frame. The commit's slices are parts of frame. It refuses what AppendFrame would not have written.
 func ParseFrame(frame []byte, salt Salt) (Commit, error) {
-	if len(frame) < frameHead+4 || frame[0] != frameVersion {
-		return Commit{}, fmt.Errorf("a commit of %d bytes is no frame of version %d", len(frame), frameVersion)
+	head := frameHead
+	if len(frame) > 0 && frame[0] == 1 {
+		head = frameLeft
+	}
+	if len(frame) < head+4 || frame[0] < 1 || frame[0] > frameVersion {
+		return Commit{}, fmt.Errorf("a commit of %d bytes is no frame of version 1 to %d", len(frame), frameVersion)
 	}
 	be := binary.BigEndian
 	c := Commit{Number: be.Uint64(frame[1:]), First: be.Uint64(frame[9:]), Count: uint64(be.Uint32(frame[17:]))}
 	records, hashes := uint64(be.Uint32(frame[21:])), uint64(be.Uint32(frame[25:]))
-	if frameHead+records+hashes+4 != uint64(len(frame)) {
+	if uint64(head)+records+hashes+4 != uint64(len(frame)) {
 		return Commit{}, fmt.Errorf("commit %d has another length than it says", c.Number)
 	}
 	body := frame[:len(frame)-4]
 	if be.Uint32(frame[len(body):]) != salt.Sum(body) {
 		return Commit{}, fmt.Errorf("commit %d has a wrong checksum: it is damaged, or of another store", c.Number)
 	}
-	c.Records, c.Hashes = body[frameHead:frameHead+records:frameHead+records], body[frameHead+records:]
+	if head == frameHead {
+		c.Left = be.Uint64(frame[frameLeft:])
+	}
+	body = body[head:]
+	c.Records, c.Hashes = body[:records:records], body[records:]
 	return c, c.check()
 }
 
@@ -124,7 +135,7 @@ func (c *Commit) check() error {
 	if err := EachRecord(c.Records, func([]byte) error { n++; return nil }); err != nil {
 		return fmt.Errorf("commit %d: %w", c.Number, err)
 	}
-	if c.Number == 0 || c.First == 0 || c.First+c.Count < c.First || c.First+c.Count > 1<<62 || n != c.Count ||
+	if c.Number == 0 || c.Left >= c.Number || c.First == 0 || c.First+c.Count < c.First || c.First+c.Count > 1<<62 || n != c.Count ||
 		int64(len(c.Hashes)) != (StoredHashes(c.First-1+c.Count)-StoredHashes(c.First-1))*tlog.HashSize {
 		return fmt.Errorf("commit %d does not have the records and hashes that it says", c.Number)
 	}

@@ -21,8 +21,7 @@ const mostCut = 64
 
 // cut takes off what landed and was not released in this life of the machine, before Pebble reads it: only write-ahead
 // logs hold it, see tableGate. What takes something away is kept in a file first, see residue. The newest is cut first,
-// so that a start that ends meanwhile leaves no hole. Nothing is cut that log/head knows of: that was released, and the
-// mark is of an earlier time.
+// so that a start that ends meanwhile leaves no hole. A mark of an earlier time cuts nothing.
 func (l *recordLog) cut() error {
 	logs, err := l.settle()
 	if err != nil || len(logs) == 0 {
@@ -30,9 +29,6 @@ func (l *recordLog) cut() error {
 	}
 	m, found, err := l.readMark()
 	if err != nil || !found {
-		return err
-	}
-	if err := l.markFits(&m); err != nil {
 		return err
 	}
 	r, at := &residue{}, make([]int64, len(logs))
@@ -43,8 +39,15 @@ func (l *recordLog) cut() error {
 		}
 	}
 	n := len(r.commits)
-	switch {
-	case n == 0:
+	if n == 0 {
+		return nil
+	}
+	switch left, err := l.leftBy(&m, r.left); {
+	case err != nil:
+		return err
+	case left > m.Released:
+		l.s.set.Log("store: %s is that of an earlier time: answers up to commit %d have left, it says up to commit %d; "+
+			"nothing is cut off the log", filepath.Join(l.dir, markName), left, m.Released)
 		return nil
 	case n > mostCut:
 		return fmt.Errorf("%s says that the answers to the newest %d commits have not left, which cannot be: put the "+
@@ -105,18 +108,19 @@ func (l *recordLog) sync(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// markFits refuses a mark of an earlier time than log/head.
-func (l *recordLog) markFits(m *mark) error {
+// leftBy is the newest commit whose answers are known to have left: by the commits that were written behind it, and by
+// log/head. What is not synced can be lost without a restart of the machine, by a disk that fails or by whoever puts a
+// file back, and the mark is of an earlier time then. The end of a container or a file system mounted anew leaves it as
+// it is, so that neither makes it doubtful.
+func (l *recordLog) leftBy(m *mark, commits uint64) (uint64, error) {
 	if l.s.set.Renew {
-		return nil
+		return commits, nil
 	}
 	h, found, err := l.s.head.read()
-	if err == nil && found && h.Store == m.Store && h.Commit > m.Released {
-		err = fmt.Errorf("%s is that of an earlier time than %s: put the directory back from where it was saved; if "+
-			"the server was stopped in good order, the first file can be removed", filepath.Join(l.dir, markName),
-			l.s.head.path)
+	if err != nil || !found || h.Store != m.Store || h.Epoch != m.Epoch {
+		return commits, nil // checkHead says what is wrong with it
 	}
-	return err
+	return max(commits, h.Commit), nil
 }
 
 // nothing is where a write-ahead log is cut that holds nothing to cut off.
@@ -140,6 +144,7 @@ func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
 		}
 		err = framesOf(batchrepr.Read(repr), func(frame []byte) error {
 			c, err := log.ParseFrame(frame, m.salt())
+			r.left = max(r.left, c.Left)
 			if err != nil || c.Number <= m.Released {
 				return err
 			}

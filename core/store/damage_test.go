@@ -24,6 +24,7 @@ type stoppedStore struct {
 	yesterday *vfs.MemFS
 	records   []string
 	rows      rowSum
+	said      string // by the last start
 }
 
 func newStopped(t *testing.T) *stoppedStore {
@@ -63,10 +64,10 @@ func clone(fs *vfs.MemFS) *vfs.MemFS {
 // starts opens what somebody has made of the store, in the same life of the machine or another one: the error says that
 // it was refused. What starts must be the whole store of today.
 func (s *stoppedStore) starts(fs vfs.FS, boot string) (refused error, err error) {
-	said := ""
+	s.said = ""
 	set := settings(fs, s.clock, nil)
 	set.SealBytes, set.Boot = 2<<10, boot
-	set.Log = func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+	set.Log = func(format string, args ...any) { s.said += fmt.Sprintf(format, args...) }
 	st, refused := Open(set)
 	if refused != nil {
 		return refused, nil
@@ -165,19 +166,45 @@ func TestStoppedStoreDamaged(t *testing.T) {
 	}
 }
 
-// TestAnOlderMarkCutsNothing: a mark of an earlier time says that answers have not left which have.
+// TestAnOlderMarkCutsNothing: a mark of an earlier time says that answers have not left which have. What is written
+// behind them shows it, and so does log/head.
 func TestAnOlderMarkCutsNothing(t *testing.T) {
 	s := newStopped(t)
-	write(t, s.today, "data/log/mark", read(t, s.yesterday, "data/log/mark"))
-	refused, err := s.starts(s.today, thisBoot)
-	if refused == nil || err != nil || !strings.Contains(refused.Error(), "data/log/mark is that of an earlier time") {
-		t.Errorf("refused: %v; %v", refused, err)
+	for _, older := range [][]string{{"mark"}, {"mark", "head"}} {
+		fs := clone(s.today)
+		for _, name := range older {
+			write(t, fs, "data/log/"+name, read(t, s.yesterday, "data/log/"+name))
+		}
+		if refused, err := s.starts(fs, thisBoot); refused != nil || err != nil {
+			t.Errorf("%v of yesterday: refused: %v; %v", older, refused, err)
+		}
+		if !strings.Contains(s.said, "data/log/mark is that of an earlier time") {
+			t.Errorf("%v of yesterday: said %q", older, s.said)
+		}
 	}
-	if err := s.today.Remove("data/log/mark"); err != nil {
+}
+
+// TestOnlyTheHeadShowsAnOlderMark: the last answer has left, and what says so is not on disk: nothing is written behind.
+func TestOnlyTheHeadShowsAnOlderMark(t *testing.T) {
+	base := newCuttable()
+	r := &rig{t: t, fs: base, clock: newClock()}
+	r.open()
+	r.must(&Note{Type: "one", By: system})
+	mark := read(t, base, "data/log/mark")
+	r.must(&Note{Type: "two", By: system})
+	records := r.s.InHead()
+	fs := base.ended()
+	r.close()
+	write(t, fs, "data/log/mark", mark)
+	s, err := Open(settings(fs, r.clock, nil))
+	if err != nil {
 		t.Fatal(err)
 	}
-	if refused, err := s.starts(s.today, thisBoot); refused != nil || err != nil {
-		t.Errorf("refused: %v; %v", refused, err)
+	if got := s.Seq(); got != records {
+		t.Errorf("%d records of %d", got, records)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

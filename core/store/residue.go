@@ -17,7 +17,10 @@ import (
 // residue is what of the log nobody was given, and a start has cut off. What takes something away in it stands all the
 // same: it is done again before anybody is answered. Until that is on disk it is in a file, log/residue, which is there
 // before anything is cut: a start that ends meanwhile leaves it to the next one.
-type residue struct{ commits []log.Commit }
+type residue struct {
+	commits []log.Commit
+	left    uint64 // the newest commit whose answers had left, by what is written behind it
+}
 
 // The file is a word, and (u32 length, frame)… as the write-ahead log had them.
 const (

@@ -117,6 +117,7 @@ func (tx *tx) write() error {
 	tx.keep(tx.touched.change(tx.s, tx.summer, &tx.q.sum))
 	tx.meta = tx.summer.seal(tx.meta[:0], tx.s.id, tx.commit.Number, tx.q.sum)
 	tx.set(commitRow, tx.meta)
+	tx.commit.Left = tx.s.records.marked.Released
 	tx.frame = tx.commit.AppendFrame(tx.frame[:0], tx.s.records.own.Salt)
 	tx.keep(tx.batch.LogData(tx.frame, nil))
 	if tx.err != nil {
