@@ -135,7 +135,8 @@ func (c *Commit) check() error {
 	if err := EachRecord(c.Records, func([]byte) error { n++; return nil }); err != nil {
 		return fmt.Errorf("commit %d: %w", c.Number, err)
 	}
-	if c.Number == 0 || c.Left >= c.Number || c.First == 0 || c.First+c.Count < c.First || c.First+c.Count > 1<<62 || n != c.Count ||
+	if c.Number == 0 || c.Left >= c.Number || c.First == 0 ||
+		c.First+c.Count < c.First || c.First+c.Count > 1<<62 || n != c.Count ||
 		int64(len(c.Hashes)) != (StoredHashes(c.First-1+c.Count)-StoredHashes(c.First-1))*tlog.HashSize {
 		return fmt.Errorf("commit %d does not have the records and hashes that it says", c.Number)
 	}

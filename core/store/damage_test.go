@@ -184,7 +184,8 @@ func TestAnOlderMarkCutsNothing(t *testing.T) {
 	}
 }
 
-// TestOnlyTheHeadShowsAnOlderMark: the last answer has left, and what says so is not on disk: nothing is written behind.
+// TestOnlyTheHeadShowsAnOlderMark: the last answer has left, and what says so is not on disk; nothing is written behind
+// it.
 func TestOnlyTheHeadShowsAnOlderMark(t *testing.T) {
 	base := newCuttable()
 	r := &rig{t: t, fs: base, clock: newClock()}

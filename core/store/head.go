@@ -22,15 +22,14 @@ import (
 // in the last second before a crash. Whoever puts the whole directory back to an earlier time puts this file back too.
 type head struct {
 	Writes uint64 // of the file
-	Clock  time.Time
+	Clock  clockState
 	Epoch  uint32
 	Clean  bool // written at a stop: nothing came behind it
 	Commit uint64
 	Size   uint64 // records
 	Root   tlog.Hash
 	Store  string
-	Boot   [16]byte      // of the machine's life that it was written in
-	Up     time.Duration // of the machine, then; 0 where nobody says
+	Boot   [16]byte // of the machine's life that it was written in
 }
 
 // The file has two places that are written in turn: what a crash leaves half written is one of them.
@@ -39,7 +38,7 @@ const (
 	headMagic = "yetthed1"
 	headPlace = 4096 // bytes from one to the next
 	headSize  = 512
-	headBoot  = headSize - sha256.Size - 8 - 16 // where Boot is
+	headBoot  = headSize - sha256.Size - 16 - 5*8 // where Boot is, and behind it what else Clock has
 	headEvery = time.Second
 )
 
@@ -53,7 +52,7 @@ func (h *head) put(secret []byte) []byte {
 	b := make([]byte, headSize)
 	copy(b, headMagic)
 	binary.BigEndian.PutUint64(b[8:], h.Writes)
-	binary.BigEndian.PutUint64(b[16:], uint64(h.Clock.UnixNano()))
+	binary.BigEndian.PutUint64(b[16:], uint64(h.Clock.Now.UnixNano()))
 	binary.BigEndian.PutUint32(b[24:], h.Epoch)
 	if h.Clean {
 		b[28] = 1
@@ -63,7 +62,13 @@ func (h *head) put(secret []byte) []byte {
 	copy(b[48:], h.Root[:])
 	b[80] = byte(copy(b[81:headBoot], h.Store))
 	copy(b[headBoot:], h.Boot[:])
-	binary.BigEndian.PutUint64(b[headBoot+len(h.Boot):], uint64(h.Up))
+	since := int64(0)
+	if !h.Clock.Since.IsZero() {
+		since = h.Clock.Since.UnixNano()
+	}
+	for i, n := range []int64{int64(h.Clock.Up), since, int64(h.Clock.Held), int64(h.Clock.Ahead), int64(h.Clock.Lead)} {
+		binary.BigEndian.PutUint64(b[headBoot+len(h.Boot)+8*i:], uint64(n))
+	}
 	copy(b[headSize-sha256.Size:], headMAC(secret, b[:headSize-sha256.Size]))
 	return b
 }
@@ -74,10 +79,16 @@ func parseHead(b, secret []byte) (h head, ok bool) {
 		!hmac.Equal(b[headSize-sha256.Size:], headMAC(secret, b[:headSize-sha256.Size])) {
 		return h, false
 	}
-	h = head{Writes: binary.BigEndian.Uint64(b[8:]), Clock: time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(),
+	h = head{Writes: binary.BigEndian.Uint64(b[8:]),
 		Epoch: binary.BigEndian.Uint32(b[24:]), Clean: b[28] == 1, Commit: binary.BigEndian.Uint64(b[32:]),
 		Size: binary.BigEndian.Uint64(b[40:]), Root: tlog.Hash(b[48:]), Store: string(b[81 : 81+int(b[80])]),
-		Boot: [16]byte(b[headBoot:]), Up: time.Duration(binary.BigEndian.Uint64(b[headBoot+16:]))}
+		Boot: [16]byte(b[headBoot:])}
+	rest := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[headBoot+len(h.Boot)+8*i:])) }
+	h.Clock = clockState{Now: time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(), Up: time.Duration(rest(0)),
+		Held: time.Duration(rest(2)), Ahead: time.Duration(rest(3)), Lead: time.Duration(rest(4))}
+	if since := rest(1); since != 0 {
+		h.Clock.Since = time.Unix(0, since).UTC()
+	}
 	return h, true
 }
 
@@ -211,10 +222,8 @@ func (s *Store) headNow(clean bool) head {
 	l := &s.records
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	now, up := s.clock.pair()
-	return head{Clock: now, Boot: bootOf(s.set.Boot), Up: up, Epoch: l.own.Epoch, Clean: clean, Commit: l.last,
-		Size: l.edge.Size(),
-		Root: l.edge.Root(), Store: s.id}
+	return head{Clock: s.clock.state(), Boot: bootOf(s.set.Boot), Epoch: l.own.Epoch, Clean: clean, Commit: l.last,
+		Size: l.edge.Size(), Root: l.edge.Root(), Store: s.id}
 }
 
 // headKeeper writes log/head while the store is open.

@@ -43,7 +43,8 @@ func TestHeadIsWrittenInTurn(t *testing.T) {
 	}
 	f := &headFile{fs: fs, path: "log/head", secret: []byte("secret")}
 	at := time.Unix(1_800_000_000, 5).UTC()
-	one := head{Clock: at, Epoch: 1, Commit: 7, Size: 9, Root: tlog.Hash{1, 2}, Store: "sto_x"}
+	clock := clockState{Now: at, Up: 2, Since: at.Add(-3), Held: 4, Ahead: 5, Lead: 6}
+	one := head{Clock: clock, Boot: bootOf("x"), Epoch: 1, Commit: 7, Size: 9, Root: tlog.Hash{1, 2}, Store: "sto_x"}
 	if err := f.open(one); err != nil {
 		t.Fatal(err)
 	}

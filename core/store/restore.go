@@ -223,9 +223,9 @@ func (r *Restore) head(m *Manifest, own segment.Store) error {
 		return err
 	}
 	file := headFile{fs: r.FS, path: filepath.Join(dirOf(r.Dir), headName), secret: r.Secret}
-	clock := m.Time
-	if now := r.Now(); now.After(clock) { // who restores looks at the clock; a backup may be older than a machine is off
-		clock = now
+	clock := clockState{Now: m.Time}
+	if now := r.Now(); now.After(m.Time) { // who restores looks at the clock; a backup may be older than a machine is off
+		clock.Now = now
 	}
 	err = file.open(head{Clock: clock, Epoch: own.Epoch, Clean: true, Commit: m.Commit, Size: m.Seq, Root: root,
 		Store: own.ID})

@@ -12,7 +12,7 @@ import (
 // because it was set back, and must not end for good because it was wrong for four seconds. So the store has a clock of
 // its own, held against the machine's uptime, which counts sleep and which nobody sets.
 const (
-	clockSlack = time.Minute         // a step that a time service may well make
+	clockSlack = time.Minute         // steps that a time service may well make, in all
 	clockDrift = 1000                // and a thousandth of the time that has passed
 	clockBoots = 30 * 24 * time.Hour // a machine may have been off so long
 	clockTrust = 24 * time.Hour      // after so long a wall clock that is ahead is believed
@@ -47,34 +47,54 @@ type timekeeper struct {
 	mu      sync.Mutex
 	is      Times
 	at      time.Duration // up, then
+	lead    time.Duration // how far Now is ahead of what is certain, because the wall clock was followed
 	believe bool
 }
 
-// begin takes over from an earlier life of the store: what its clock said last, and how long the machine had been up
-// then, 0 if that was another boot.
-func (k *timekeeper) begin(last time.Time, up time.Duration) {
+// clockState is what a later life of the process goes on from.
+type clockState struct {
+	Now   time.Time
+	Up    time.Duration // of the machine, then; 0 where nobody says
+	Since time.Time     // these two as in Times
+	Held  time.Duration
+	Ahead time.Duration // what the wall clock was in doubt by
+	Lead  time.Duration // how far Now is ahead of what was certain
+}
+
+// begin takes over from an earlier life of the process; Up is 0 if that was in another one of the machine. A doubt goes
+// on: over a restart of the machine if the wall clock is no less ahead than it was, which it also is when the machine
+// was off for so long.
+func (k *timekeeper) begin(last clockState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.is, k.at = Times{}, 0
+	k.is, k.at, k.lead = Times{}, 0, 0
 	wall := k.wall().Round(0)
+	doubt := last.Ahead > 0 && (last.Up > 0 || wall.Sub(last.Now) >= last.Ahead)
 	switch {
-	case last.IsZero():
-	case k.up != nil && up > 0:
-		k.is.Now, k.at = last, up
-	case k.up != nil && wall.Sub(last) > clockBoots:
-		k.is.Now, k.at = last, k.up()
+	case last.Now.IsZero():
+	case k.up != nil && last.Up > 0:
+		k.is.Now, k.at, k.lead = last.Now, last.Up, last.Lead
+	case k.up != nil && (doubt || wall.Sub(last.Now) > clockBoots):
+		k.is.Now, k.at = last.Now, k.up()
 	default:
 		k.is.Now = wall
-		if last.After(wall) {
-			k.is.Now = last
+		if last.Now.After(wall) {
+			k.is.Now = last.Now
 		}
 	}
-	if k.at == 0 && k.up != nil {
+	if k.up == nil {
+		return
+	}
+	if k.at == 0 {
 		k.at = k.up()
+	}
+	if doubt {
+		k.is.Since, k.is.Held, k.lead = last.Since, last.Held, last.Lead
 	}
 }
 
-// look gives the times of now.
+// look gives the times of now. What the wall clock is ahead of the uptime adds up, and is forgotten by a thousandth of
+// the time that passes: so many small steps are a large one.
 func (k *timekeeper) look() Times {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,8 +108,10 @@ func (k *timekeeper) look() Times {
 		passed, k.is.Now = 0, wall
 	}
 	sure := k.is.Now.Add(passed)
-	switch ahead := wall.Sub(sure); {
-	case ahead > clockSlack+passed/clockDrift && !k.believe:
+	k.lead = max(0, k.lead-passed/clockDrift)
+	believed := k.believe
+	switch {
+	case wall.Sub(sure)+k.lead > clockSlack && !believed:
 		if k.is.Since.IsZero() {
 			k.is.Since = sure
 		}
@@ -97,20 +119,24 @@ func (k *timekeeper) look() Times {
 		if k.is.Held += passed; k.is.Held < clockTrust {
 			return k.is
 		}
+		believed = true
 	case wall.Before(k.is.Now):
 		wall = k.is.Now.Add(passed - passed/clockSlows)
+	}
+	if k.lead = max(0, k.lead+wall.Sub(sure)); believed {
+		k.lead = 0
 	}
 	k.believe = false
 	k.is = Times{Now: wall, Late: wall}
 	return k.is
 }
 
-// pair is the time as far as it is certain, and how long the machine has been up then; 0 where nobody says.
-func (k *timekeeper) pair() (now time.Time, up time.Duration) {
-	k.look()
+// state is what another life of the process goes on from.
+func (k *timekeeper) state() clockState {
+	t := k.look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.is.Now, k.at
+	return clockState{Now: k.is.Now, Up: k.at, Since: k.is.Since, Held: k.is.Held, Ahead: t.Doubt(), Lead: k.lead}
 }
 
 // Times is what the store's clock says now. What counts by it counts alike everywhere.
@@ -185,11 +211,11 @@ func (tx *tx) clockRecord(typ string, by Who, ahead time.Duration) {
 
 // startClock goes on from what the store's clock said last: in log/head, or in the newest record.
 func (s *Store) startClock() error {
-	h, up := s.head.last, time.Duration(0)
-	if h.Boot == bootOf(s.set.Boot) && s.set.Boot != "" {
-		up = h.Up
-	}
+	h := s.head.last
 	last := h.Clock
+	if s.set.Boot == "" || h.Boot != bootOf(s.set.Boot) {
+		last.Up = 0
+	}
 	if text, err := s.LastTime(); err != nil {
 		return err
 	} else if text != "" {
@@ -197,10 +223,12 @@ func (s *Store) startClock() error {
 		if err != nil {
 			return fmt.Errorf("the time of the newest record: %w", err)
 		}
-		if at.After(last) {
-			last = at
+		if at.After(last.Now) {
+			last.Now = at
 		}
 	}
-	s.clock.begin(last, up)
+	s.clock.begin(last)
+	s.seq.doubt = last.Ahead // its record is there; that of its end may be to come
+	s.seq.doubted.Store(last.Ahead > 0)
 	return nil
 }

@@ -47,6 +47,13 @@ func newTwoClocks() (*twoClocks, *timekeeper) {
 	return c, &timekeeper{wall: c.wall, up: c.up}
 }
 
+// rebooted is what is known of the clock behind a restart of the machine.
+func (k *timekeeper) rebooted() clockState {
+	s := k.state()
+	s.Up = 0
+	return s
+}
+
 // TestTimekeeper: what the store's clock makes of what the others do.
 func TestTimekeeper(t *testing.T) {
 	const day = 24 * time.Hour
@@ -104,31 +111,96 @@ func TestTimekeeper(t *testing.T) {
 				k.look()
 			}
 		}, 365*day + 365*20*time.Second, 0},
+		"small steps": {func(c *twoClocks, k *timekeeper) {
+			for range 100 {
+				c.set(59 * time.Second)
+				k.look()
+				c.pass(time.Second)
+			}
+		}, 59*time.Second + 100*time.Second, 99 * 59 * time.Second},
+		"small steps that are far apart": {func(c *twoClocks, k *timekeeper) {
+			for range 100 {
+				c.set(59 * time.Second)
+				k.look()
+				c.pass(day)
+			}
+		}, 100 * (day + 59*time.Second), 0},
+		"small steps, with a restart behind each": {func(c *twoClocks, k *timekeeper) {
+			for range 2 {
+				c.set(59 * time.Second)
+				k.begin(k.state())
+			}
+		}, 59 * time.Second, 59 * time.Second},
+		"too fast by a hundredth": {func(c *twoClocks, k *timekeeper) {
+			for range 24 * 3600 {
+				c.move(1010*time.Millisecond, time.Second)
+				k.look()
+			}
+		}, day + 66660*time.Millisecond, 864*time.Second - 66660*time.Millisecond},
+		"a step too many, of little": {func(c *twoClocks, k *timekeeper) {
+			c.set(59 * time.Second)
+			k.look()
+			c.set(2 * time.Second)
+			k.look()
+			c.pass(time.Hour)
+		}, time.Hour + 61*time.Second, 0},
+		"a step that is taken back": {func(c *twoClocks, k *timekeeper) {
+			c.set(59 * time.Second)
+			k.look()
+			c.set(-59 * time.Second)
+			c.pass(time.Hour)
+			k.look()
+			c.set(59 * time.Second)
+		}, time.Hour + 59*time.Second, 0},
+		"the process was stopped in a doubt": {func(c *twoClocks, k *timekeeper) {
+			c.set(2 * time.Hour)
+			k.look()
+			c.pass(20 * time.Hour)
+			last := k.state()
+			c.pass(5 * time.Hour)
+			k.begin(last)
+		}, 27 * time.Hour, 0},
+		"the machine was off in a doubt": {func(c *twoClocks, k *timekeeper) {
+			c.set(20 * day)
+			k.look()
+			last := k.rebooted()
+			c.set(time.Hour)
+			c.boot()
+			k.begin(last)
+		}, 0, 20*day + time.Hour},
+		"the clock was set right while the machine was off": {func(c *twoClocks, k *timekeeper) {
+			c.set(20 * day)
+			k.look()
+			last := k.rebooted()
+			c.set(-20*day + time.Hour)
+			c.boot()
+			k.begin(last)
+		}, time.Hour, 0},
 		"asleep": {func(c *twoClocks, _ *timekeeper) { c.pass(10 * time.Hour) }, 10 * time.Hour, 0},
 		"2038":   {func(c *twoClocks, _ *timekeeper) { c.pass(20 * 365 * day) }, 20 * 365 * day, 0},
 		"the process was stopped, and the clock set": {func(c *twoClocks, k *timekeeper) {
-			last, up := k.pair()
+			last := k.state()
 			c.pass(time.Hour)
 			c.set(100 * day)
-			k.begin(last, up)
+			k.begin(last)
 		}, time.Hour, 100 * day},
 		"the machine was off": {func(c *twoClocks, k *timekeeper) {
-			last, _ := k.pair()
+			last := k.rebooted()
 			c.set(3 * day)
 			c.boot()
-			k.begin(last, 0)
+			k.begin(last)
 		}, 3 * day, 0},
 		"the machine has another time after it was off": {func(c *twoClocks, k *timekeeper) {
-			last, _ := k.pair()
+			last := k.rebooted()
 			c.set(100 * day)
 			c.boot()
-			k.begin(last, 0)
+			k.begin(last)
 		}, 0, 100 * day},
 		"the machine has no time after it was off": {func(c *twoClocks, k *timekeeper) {
-			last, _ := k.pair()
+			last := k.rebooted()
 			c.set(time.Unix(0, 0).Sub(c.wall()))
 			c.boot()
-			k.begin(last, 0)
+			k.begin(last)
 			c.pass(time.Hour)
 		}, 54 * time.Minute, 0},
 	} {
@@ -332,6 +404,43 @@ func TestADoubtOutlivesARestart(t *testing.T) {
 	d.start()
 	if got := d.s.Times(); got.Doubt() != 100*24*time.Hour {
 		t.Errorf("in doubt by %v", got.Doubt())
+	}
+	d.close()
+}
+
+// TestWhatIsMadeInADoubt: it is measured by what is certain behind a restart too, and the doubt is no younger for it.
+// That it began is recorded once, and that it has ended although the process did not run then.
+func TestWhatIsMadeInADoubt(t *testing.T) {
+	d := newDoubted(t)
+	d.clocks.set(100 * 24 * time.Hour)
+	token := d.deferred(d.agent, "new", sdk.Verdict{})
+	held := d.s.Times().Held
+	for range 3 {
+		d.close()
+		d.clocks.pass(time.Minute)
+		d.start()
+		if got := d.s.Times().Held; got != held+time.Minute {
+			t.Errorf("in doubt for %v, want %v", got, held+time.Minute)
+		}
+		held += time.Minute
+		d.agent = d.s.Key("agent")
+		if got := d.status(d.agent, token); got != Pending {
+			t.Errorf("what was asked in the doubt is %v", got)
+		}
+		if got := d.status(d.agent, d.pending); got != Expired {
+			t.Errorf("what was asked before it is %v", got)
+		}
+		d.must(&Note{Type: "tick", By: system})
+	}
+	if n := d.types("clock_in_doubt"); n != 1 {
+		t.Errorf("in doubt: %d records", n)
+	}
+	d.close()
+	d.clocks.set(-100 * 24 * time.Hour)
+	d.start()
+	d.must(&Note{Type: "tick", By: system})
+	if n := d.types("clock_believed"); n != 1 {
+		t.Errorf("believed again: %d records", n)
 	}
 	d.close()
 }

@@ -180,8 +180,8 @@ func (u *upgrade) run() error {
 // head writes log/head: what it says is what the segments say.
 func (u *upgrade) head() error {
 	file := headFile{fs: u.set.FS, path: filepath.Join(dirOf(u.set.Dir), headName), secret: u.set.Secret}
-	h := head{Clock: u.set.Now(), Epoch: u.own.Epoch, Clean: true, Commit: u.number, Size: u.tree.Size(), Store: u.own.ID,
-		Root: u.tree.Root()}
+	h := head{Clock: clockState{Now: u.set.Now()}, Epoch: u.own.Epoch, Clean: true, Commit: u.number,
+		Size: u.tree.Size(), Store: u.own.ID, Root: u.tree.Root()}
 	if err := file.open(h); err != nil {
 		return err
 	}
