@@ -43,6 +43,8 @@ type Restored struct {
 	FromSeq     uint64  `json:"from_seq"` // the last record of the backup
 	Seq         uint64  `json:"seq"`      // the last record now
 	Since       []Taken `json:"since"`    // what was taken away since the backup
+
+	Missing []MissingRange `json:"missing,omitempty"` // by Since
 }
 
 // BeginRestore makes the directory one that no store is opened in before Restore is done. It refuses one that has a
@@ -245,6 +247,7 @@ func (r *Restore) begin(m *Manifest, out *Restored) error {
 	}
 	err = s.Commit(context.Background(), &beginLife{m: m, by: r.By})
 	if err == nil && r.Since != nil {
+		out.Missing = r.Since.missing
 		out.Since, err = r.Since.take(s, r.By, r.Apply)
 	}
 	out.Seq = s.Seq()

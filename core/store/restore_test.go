@@ -412,6 +412,52 @@ func TestRestoreTakesAwayAgain(t *testing.T) {
 	}
 }
 
+// TestSinceHasNoGaps: what was taken away in records that are missing would be there again, and nobody would know.
+func TestSinceHasNoGaps(t *testing.T) {
+	const of = `{"store_id":"sto_x","type":"kill"}`
+	for name, c := range map[string]struct {
+		seqs    []uint64
+		lost    uint64
+		refused string
+		missing []MissingRange // where gaps may be
+	}{
+		"all":          {seqs: []uint64{8, 9, 10, 11, 12}},
+		"no older one": {seqs: []uint64{11, 12}},
+		"none":         {},
+		"the first":    {seqs: []uint64{13, 14}, refused: "records 11 to 12 are missing", missing: []MissingRange{{11, 12}}},
+		"one":          {seqs: []uint64{11, 13}, refused: "records 12 to 12 are missing", missing: []MissingRange{{12, 12}}},
+		"the last":     {seqs: []uint64{11}, lost: 20, missing: []MissingRange{{12, 20}}},
+		"twice":        {seqs: []uint64{11, 12, 12}, refused: "record 12 comes behind record 12"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, salvaged := range []bool{false, true} {
+				n := NewSince(&Manifest{Seq: 10, StoreID: "sto_x"})
+				if salvaged {
+					n.Salvaged()
+				}
+				var err error
+				for _, seq := range c.seqs {
+					err = errors.Join(err, n.Record(seq, []byte(of)))
+				}
+				n.Lost(c.lost)
+				refused := c.refused
+				if salvaged && c.missing != nil {
+					refused = ""
+				}
+				if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {
+					t.Errorf("salvaged: %v: %v, want %q", salvaged, err, refused)
+				}
+				if salvaged && !slices.Equal(n.missing, c.missing) {
+					t.Errorf("missing: %v, want %v", n.missing, c.missing)
+				}
+				if refused == "" && n.Empty() != (c.seqs == nil) {
+					t.Errorf("empty: %v", n.Empty())
+				}
+			}
+		})
+	}
+}
+
 // TestRestoreOfWhatIsOver: since the backup the time of a call that waits is over, or a kill had not denied all. What
 // ends ends behind the record that the new life begins with.
 func TestRestoreOfWhatIsOver(t *testing.T) {

@@ -13,11 +13,20 @@ import (
 // Since is what the log of the old store says of the time since a backup: what was taken away then is there again in
 // the backup's state.
 type Since struct {
-	of    string // the backup's root
-	after uint64
-	store string
-	done  map[string]int // by taken.what, its place in list
-	list  []sinceOne
+	of      string // the backup's root
+	store   string
+	after   uint64         // the backup's last record
+	next    uint64         // the record to come
+	gaps    bool           // there may be some
+	missing []MissingRange // they
+	done    map[string]int // by taken.what, its place in list
+	list    []sinceOne
+}
+
+// MissingRange are records of the old store that nobody has: what was taken away in them is there again.
+type MissingRange struct {
+	First uint64 `json:"first_seq"`
+	Last  uint64 `json:"last_seq"`
 }
 
 type sinceOne struct {
@@ -40,14 +49,36 @@ type Taken struct {
 
 // NewSince is for the time since that backup.
 func NewSince(m *Manifest) *Since {
-	return &Since{of: m.Root, after: m.Seq, store: m.StoreID, done: map[string]int{}}
+	return &Since{of: m.Root, store: m.StoreID, after: m.Seq, next: m.Seq + 1, done: map[string]int{}}
 }
 
-// Record takes the next record of the old store's log.
-func (n *Since) Record(seq uint64, rec []byte) error {
-	if seq <= n.after {
-		return nil
+// Salvaged says that the records are those that could be read of a damaged log: some may be missing.
+func (n *Since) Salvaged() { n.gaps, n.missing = true, []MissingRange{} }
+
+// Lost says that there were records up to a seq that cannot be read.
+func (n *Since) Lost(last uint64) {
+	if last >= n.next {
+		n.missing = append(n.missing, MissingRange{n.next, last})
+		n.next = last + 1
 	}
+}
+
+// Empty reports whether there was no record behind the backup's.
+func (n *Since) Empty() bool { return n.next == n.after+1 }
+
+// Record takes the next record of the old store's log. Those that the backup has may be missing, no others.
+func (n *Since) Record(seq uint64, rec []byte) error {
+	switch {
+	case seq <= n.after:
+		return nil
+	case seq < n.next:
+		return fmt.Errorf("record %d comes behind record %d", seq, n.next-1)
+	case seq > n.next && !n.gaps:
+		return fmt.Errorf("records %d to %d are missing between the backup and what is newer: what was taken away in "+
+			"them would be there again; give a log that has them", n.next, seq-1)
+	}
+	n.Lost(seq - 1)
+	n.next = seq + 1
 	var x struct {
 		taken
 		StoreID string `json:"store_id"`

@@ -44,10 +44,11 @@ func Restore() *cobra.Command {
 			"that holds the last checkpoint of the old one: nobody can take the new log for the old one.\n\n" +
 			"The pepper of the old store is needed: --pepper FILE, or put it in NEWDIR before.\n\n" +
 			"What was revoked since the backup is live in it again. Give the newer log if there is one: --newer EXPORT (yett\n" +
-			"audit export), the old data directory, or a file of yett store salvage. Keys that were revoked, kills that\n" +
-			"were set, grants that were revoked, calls that were denied, and approvals that were spent since are listed, and\n" +
-			"taken away again before the first start. --apply-revocations=false only lists them, each with the command that\n" +
-			"does it.\n\n" +
+			"audit export), the old data directory, or the directory that yett store salvage has made. Keys that were\n" +
+			"revoked, kills that were set, grants that were revoked, calls that were denied, and approvals that were spent\n" +
+			"since are listed, and taken away again before the first start. --apply-revocations=false only lists them, each\n" +
+			"with the command that does it. The newer log must go on where the backup ends. Only what was salvaged may have\n" +
+			"gaps: they are named.\n\n" +
 			"Sign-ins to the console end. If the command is broken off, no server starts on NEWDIR: run it again.",
 		Example: "  yett restore --from /backup/yett-monday --data /var/lib/new --pepper /safe/pepper --key audit.pub\n" +
 			"  yett restore --from monday.tar --data new --pepper /safe/pepper --newer /var/lib/yett",
@@ -58,9 +59,8 @@ func Restore() *cobra.Command {
 	f.StringVar(&r.from, "from", "", "the backup: a directory, or a file that ends with .tar")
 	f.StringVar(&r.data, "data", "", "the new data directory")
 	f.StringVar(&r.pepper, "pepper", "", "the old store's file pepper (default: the one that is in NEWDIR)")
-	f.StringVar(&r.newer, "newer", "", "an export, the old data directory, or a file of salvaged records: what "+
-		"was taken away since "+
-		"the backup is taken away again")
+	f.StringVar(&r.newer, "newer", "", "an export, the old data directory, or what yett store salvage has made: "+
+		"what was taken away since the backup is taken away again")
 	f.BoolVar(&r.apply, "apply-revocations", true, "take away again what --newer lists, before the first start")
 	f.StringArrayVar(&r.v.keys, "key", nil, "the public key of the old log, or a file with it (see yett audit key)")
 	r.out.Bind(cmd)
@@ -202,6 +202,9 @@ func since(ctx context.Context, path string, m *store.Manifest, keys log.Keys) (
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(filepath.Join(path, store.SalvageReport)); err == nil {
+		return n, salvagedDir(ctx, path, n)
+	}
 	if st.IsDir() {
 		return n, offline(path, func(s *store.Store, _ *log.Signer) error {
 			root, err := s.Root(min(m.Seq, s.Seq()))
@@ -223,11 +226,54 @@ func since(ctx context.Context, path string, m *store.Manifest, keys log.Keys) (
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 1<<20)
 	if head, _ := in.Peek(len(`{"v":1,`)); string(head) == `{"v":1,` { // no header: records that were salvaged
-		return n, salvaged(in, n)
+		n.Salvaged()
+		return n, some(n, salvaged(in, n))
 	}
 	_, err = log.Verify(in, log.VerifyOptions{Keys: keys, Each: n.Record,
 		Earlier: []log.Earlier{{From: "of the backup", Text: m.Checkpoint}}})
 	return n, err
+}
+
+// salvagedDir reads the records that yett store salvage has made files of.
+func salvagedDir(ctx context.Context, dir string, n *store.Since) error {
+	n.Salvaged()
+	path := filepath.Join(dir, store.SalvageReport)
+	data, err := regular.Read(path, maxReport)
+	if err != nil {
+		return err
+	}
+	var r store.Salvaged
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	for _, one := range r.Saved {
+		if !filepath.IsLocal(one.File) {
+			return fmt.Errorf("%s names %q, which is not in its directory", path, one.File)
+		}
+		f, err := regular.Named(ctx, filepath.Join(dir, one.File))
+		if err != nil {
+			return err
+		}
+		err = salvaged(bufio.NewReaderSize(f, 1<<20), n)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return fmt.Errorf("%s: %w", one.File, err)
+		}
+	}
+	for _, l := range r.Lost {
+		n.Lost(l.LastSeq)
+	}
+	return some(n, nil)
+}
+
+// maxReport bounds a report of yett store salvage, in bytes.
+const maxReport = 64 << 20
+
+// some refuses a log that says nothing of the time since the backup.
+func some(n *store.Since, err error) error {
+	if err == nil && n.Empty() {
+		err = errors.New("it has no record behind the backup's: it is not newer")
+	}
+	return err
 }
 
 // salvaged reads records without a header. Nothing proves them: they only take away.
@@ -262,6 +308,10 @@ func (r *restore) print(cmd *cobra.Command, done *store.Restored) error {
 	if r.newer == "" {
 		fmt.Fprintln(w, "what was revoked since the backup is live again: give --newer, or revoke it now")
 		return nil
+	}
+	for _, gap := range done.Missing {
+		fmt.Fprintf(w, "records %d to %d of the old log are missing: what was revoked in them is live again; revoke it now\n",
+			gap.First, gap.Last)
 	}
 	fmt.Fprintf(w, "taken away since the backup: %s\n", cli.Count(len(done.Since), "thing"))
 	for _, x := range done.Since {
