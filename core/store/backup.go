@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,6 +92,16 @@ func (b *backup) db() string  { return filepath.Join(b.dir, "db") }
 func (b *backup) log() string { return dirOf(b.dir) }
 
 func (b *backup) make(signer *log.Signer, out BackupOut) (*Manifest, error) {
+	bytes, err := b.bytes()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.s.room.spare(bytes); err != nil {
+		return nil, err
+	}
+	if err := b.linkable(); err != nil {
+		return nil, err
+	}
 	if err := b.link(); err != nil {
 		return nil, err
 	}
@@ -101,6 +112,64 @@ func (b *backup) make(signer *log.Signer, out BackupOut) (*Manifest, error) {
 		return nil, err
 	}
 	return b.give(signer, out)
+}
+
+// bytes is what a backup takes of the disk: copies of the write-ahead logs, the tables that are made of them, and a
+// segment. All else is links.
+func (b *backup) bytes() (sum uint64, err error) {
+	names, err := b.fs.List(b.s.records.ahead())
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range names {
+		st, err := b.fs.Stat(filepath.Join(b.s.records.ahead(), name))
+		if errors.Is(err, fs.ErrNotExist) { // it has gone meanwhile
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		sum += 2 * uint64(st.Size())
+	}
+	return sum + b.s.room.need(), nil
+}
+
+// spare refuses what nobody needs at once and takes so many bytes beside what the store needs.
+func (r *room) spare(bytes uint64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.look()
+	switch {
+	case r.mute:
+	case r.level.Load() != ample:
+		return errors.New(r.shown.Load().Low)
+	case r.free < r.least()+bytes:
+		return fmt.Errorf("the disk of the data directory has %d free bytes, and %d have to be: %d that stay free "+
+			"(storage.min_free), and %d beside them for a while; remove files from that disk, or enlarge it", r.free,
+			r.least()+bytes, r.least(), bytes)
+	}
+	return nil
+}
+
+// linkable refuses a file system without hard links: while all was copied nothing could be sealed, and writers would
+// have to wait.
+func (b *backup) linkable() error {
+	if err := errors.Join(b.fs.RemoveAll(b.dir), b.fs.MkdirAll(b.dir, 0o700)); err != nil {
+		return err
+	}
+	from := filepath.Join(b.dir, "link")
+	f, err := b.fs.Create(from, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	if err := b.fs.Link(from, from+"ed"); err != nil {
+		return fmt.Errorf("the file system of the data directory has no hard links: stop the server, and copy the whole "+
+			"directory (%w)", err)
+	}
+	return nil
 }
 
 // mostLinks is how often the links are made anew, because what the disk had taken late was taken back meanwhile.
@@ -144,7 +213,7 @@ func (b *backup) linkOnce() (fits bool, err error) {
 	b.infos, b.front = slices.Clone(l.list.Infos()), l.tree.Copy()
 	for _, info := range b.infos {
 		name := segment.Name(info.FirstCommit)
-		if err := vfs.LinkOrCopy(b.fs, filepath.Join(l.dir, name), filepath.Join(b.log(), name)); err != nil {
+		if err := b.fs.Link(filepath.Join(l.dir, name), filepath.Join(b.log(), name)); err != nil {
 			return false, err
 		}
 	}
@@ -191,6 +260,9 @@ func (b *backup) give(signer *log.Signer, out BackupOut) (*Manifest, error) {
 		return nil, err
 	}
 	for _, name := range names {
+		if err := s.room.spare(0); err != nil { // it may be the same disk that the backup is written to
+			return nil, err
+		}
 		f, err := b.fs.Open(filepath.Join(b.dir, name))
 		if err != nil {
 			return nil, err
@@ -215,20 +287,20 @@ func giveFile(name string, f vfs.File, out BackupOut) (one BackupFile, err error
 }
 
 // filesBelow lists the files of a directory and of those in it, sorted, without Pebble's locks.
-func filesBelow(fs vfs.FS, dir, below string) (out []string, err error) {
-	names, err := fs.List(filepath.Join(dir, below))
+func filesBelow(disk vfs.FS, dir, below string) (out []string, err error) {
+	names, err := disk.List(filepath.Join(dir, below))
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		path := filepath.Join(below, name)
-		st, err := fs.Stat(filepath.Join(dir, path))
+		st, err := disk.Stat(filepath.Join(dir, path))
 		switch {
 		case err != nil:
 			return nil, err
 		case st.IsDir():
-			more, err := filesBelow(fs, dir, path)
+			more, err := filesBelow(disk, dir, path)
 			if err != nil {
 				return nil, err
 			}

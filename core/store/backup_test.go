@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -289,5 +290,63 @@ func TestBackupThatFailsEndsNoStore(t *testing.T) {
 	if _, err := r.s.Backup(signer, drop); err != nil {
 		t.Errorf("behind the failures: %v", err)
 	}
+	r.close()
+}
+
+// TestBackupLeavesRoom: one is refused while the disk is nearly full, or would be by it, and one that fills the disk
+// ends. Callers are served meanwhile.
+func TestBackupLeavesRoom(t *testing.T) {
+	r := newRoomRig(t, vfs.NewMem())
+	signer := signerOf(t, r.s.ID(), 'a')
+	try := func(out BackupOut) error { _, err := r.s.Backup(signer, out); return err }
+	drop := func(_ string, _ int64, data io.Reader) error { _, err := io.Copy(io.Discard, data); return err }
+	for range 200 {
+		r.must(r.permit())
+	}
+	r.leave(33 * mib)
+	if err := try(drop); err == nil || !strings.Contains(err.Error(), "free bytes, and") {
+		t.Errorf("it would take what has to stay free: %v", err)
+	}
+	r.must(r.permit())
+	r.leave(31 * mib)
+	if err := try(drop); err == nil || !strings.Contains(err.Error(), "is nearly full") {
+		t.Errorf("nearly full: %v", err)
+	}
+	r.leave(90 * mib)
+	if err := try(drop); err != nil {
+		t.Errorf("there is room: %v", err)
+	}
+	files := 0
+	err := try(func(name string, n int64, data io.Reader) error {
+		if files++; files == 1 {
+			r.disk.leave(31 * mib)
+		}
+		return drop(name, n, data)
+	})
+	if err == nil || !strings.Contains(err.Error(), "is nearly full") || files > 1 {
+		t.Errorf("it fills the disk: %d files, %v", files, err)
+	}
+	r.leave(90 * mib)
+	r.must(r.permit())
+	if got := r.disk.used("data/" + asideName); got != 0 {
+		t.Errorf("%d bytes are left", got)
+	}
+}
+
+// linkless is a file system as FAT is one.
+type linkless struct{ vfs.FS }
+
+func (linkless) Link(from, to string) error {
+	return &os.LinkError{Op: "link", Old: from, New: to, Err: syscall.EPERM}
+}
+
+func TestBackupWithoutLinks(t *testing.T) {
+	r := &rig{t: t, fs: linkless{vfs.NewMem()}, clock: newClock()}
+	r.open()
+	_, err := r.s.Backup(signerOf(t, r.s.ID(), 'a'), into(r.fs, "backup"))
+	if err == nil || !strings.Contains(err.Error(), "has no hard links: stop the server") {
+		t.Errorf("got %v", err)
+	}
+	r.must(&Note{Type: "tick", By: system})
 	r.close()
 }
