@@ -11,11 +11,13 @@ import (
 	"io/fs"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // Log is what is checkpointed.
@@ -89,18 +91,11 @@ func newest(path string, keys log.Keys, origin string) (*log.Checkpoint, error) 
 }
 
 func readEnd(path string) (data []byte, err error) {
-	f, err := os.Open(path)
+	f, st, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	st, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
-	}
 	data = make([]byte, min(st.Size(), tail))
 	n, err := f.ReadAt(data, st.Size()-int64(len(data)))
 	if errors.Is(err, io.EOF) {
@@ -136,15 +131,31 @@ type Keeper struct {
 	quit chan struct{}
 	done chan struct{}
 
+	add  func(path, text string) error
+	late func() <-chan time.Time // when a write is taken for one that will not end
+
 	mu     sync.Mutex
 	failed map[string]error // files that could not be written when it was tried last
+	hang   map[string]bool  // files that are being written
 	size   uint64           // of the newest checkpoint that every file has
+}
+
+// patience is how long a write of a checkpoint may last. A file system that hangs holds up neither the other files nor
+// the stop of the server.
+const patience = 5 * time.Second
+
+var errHangs = fmt.Errorf("a write to it has not ended within %v", patience)
+
+func newKeeper(set Settings) *Keeper {
+	return &Keeper{set: set, quit: make(chan struct{}), done: make(chan struct{}), add: add,
+		late:   func() <-chan time.Time { return time.After(patience) },
+		failed: map[string]error{}, hang: map[string]bool{}}
 }
 
 // Start begins to write to the files: one checkpoint at once if there are records, then one each time that so much has
 // passed and there are more, and one at Close. The log was checked before.
 func Start(set Settings) *Keeper {
-	k := &Keeper{set: set, quit: make(chan struct{}), done: make(chan struct{}), failed: map[string]error{}}
+	k := newKeeper(set)
 	go k.run()
 	return k
 }
@@ -167,7 +178,7 @@ func (k *Keeper) run() {
 	}
 }
 
-// Close writes what is to be written, and ends.
+// Close writes what is to be written, and ends. It waits no longer for a write than patience.
 func (k *Keeper) Close() {
 	close(k.quit)
 	<-k.done
@@ -209,7 +220,7 @@ func (k *Keeper) write() {
 	for _, path := range k.set.Files {
 		one := err
 		if one == nil {
-			one = add(path, text)
+			one = k.put(path, text)
 		}
 		k.note(path, one)
 		all = all && one == nil
@@ -218,6 +229,31 @@ func (k *Keeper) write() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.size = size
+	}
+}
+
+// put adds a checkpoint to a file. Where an earlier one is still being written it adds none.
+func (k *Keeper) put(path, text string) error {
+	k.mu.Lock()
+	if k.hang[path] {
+		k.mu.Unlock()
+		return errHangs
+	}
+	k.hang[path] = true
+	k.mu.Unlock()
+	done := make(chan error, 1)
+	go func() {
+		err := k.add(path, text)
+		k.mu.Lock()
+		delete(k.hang, path)
+		k.mu.Unlock()
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-k.late():
+		return errHangs
 	}
 }
 
@@ -237,13 +273,31 @@ func (k *Keeper) note(path string, err error) {
 	}
 }
 
-// add appends a checkpoint to a file, and makes the file where there is none. It is only ever appended to, so that the
-// file may be one that nobody can shorten.
-func add(path, text string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+// add appends a checkpoint to a file, and makes the file where there is none. It only ever appends, so that the file
+// may be one that nobody can shorten. What an earlier write has left half done is ended by an empty line.
+func add(path, text string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.WriteString(text + "\n")
-	return errors.Join(err, f.Sync(), f.Close())
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !st.Mode().IsRegular():
+		return &fs.PathError{Op: "open", Path: path, Err: regular.ErrKind}
+	}
+	if end := make([]byte, min(st.Size(), 2)); len(end) > 0 {
+		if _, err := f.ReadAt(end, st.Size()-int64(len(end))); err != nil {
+			return err
+		}
+		if string(end) != "\n\n" {
+			text = "\n\n" + text
+		}
+	}
+	if _, err = f.WriteString(text + "\n"); err != nil {
+		return err
+	}
+	return f.Sync()
 }

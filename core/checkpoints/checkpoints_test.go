@@ -7,12 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/regular"
 )
 
 // book is a log in memory.
@@ -81,7 +83,8 @@ func TestCheck(t *testing.T) {
 		"trimmed": {func(t *testing.T) string { return written(t, newBook("a", 9)) },
 			func() *book { b := newBook("a", 90); b.first = 50; return b }(), "", ""},
 		"no file":     {func(t *testing.T) string { return filepath.Join(t.TempDir(), "none") }, newBook("a", 9), "", "is not there"},
-		"a directory": {func(t *testing.T) string { return t.TempDir() }, newBook("a", 9), "no regular file", ""},
+		"a directory": {func(t *testing.T) string { return t.TempDir() }, newBook("a", 9), "is not a regular file", ""},
+		"a pipe":      {func(t *testing.T) string { return pipe(t) }, newBook("a", 9), "is not a regular file", ""},
 		"of another store": {func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "checkpoints")
 			set := settings(t, newBook("a", 9), &strings.Builder{}, path)
@@ -133,12 +136,92 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func pipe(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestBehindACutOne: wherever a write was broken off, the next checkpoint counts.
+func TestBehindACutOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "checkpoints")
+	Start(settings(t, newBook("a", 9), &strings.Builder{}, path)).Close()
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range len(whole) {
+		for _, front := range []string{"", string(whole)} {
+			if err := os.WriteFile(path, []byte(front+string(whole[:n])), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			Start(settings(t, newBook("a", 20), &strings.Builder{}, path)).Close()
+			if err := Check(settings(t, newBook("a", 15), &strings.Builder{}, path)); err == nil {
+				t.Errorf("%d bytes behind %d: the next one is not seen", n, len(front))
+			}
+		}
+	}
+}
+
+// TestAPipe: nobody waits for its reader, or its writer.
+func TestAPipe(t *testing.T) {
+	said, path := &strings.Builder{}, pipe(t)
+	k := newKeeper(settings(t, newBook("a", 9), said, path))
+	k.write()
+	if !errors.Is(k.Failing()[path], regular.ErrKind) {
+		t.Errorf("failing: %v", k.Failing())
+	}
+}
+
+// TestAFileSystemThatHangs: the other file gets its checkpoints, the stop comes, and nothing is written twice at once.
+func TestAFileSystemThatHangs(t *testing.T) {
+	dir, said := t.TempDir(), &strings.Builder{}
+	good, hangs := filepath.Join(dir, "good"), filepath.Join(dir, "hangs")
+	b := newBook("a", 9)
+	k := newKeeper(settings(t, b, said, hangs, good))
+	let, writes := make(chan struct{}), make(chan struct{}, 9)
+	k.add = func(path, text string) error {
+		if path == hangs {
+			writes <- struct{}{}
+			<-let
+		}
+		return add(path, text)
+	}
+	late := make(chan time.Time, 1)
+	k.late = func() <-chan time.Time { return late }
+	late <- time.Time{}
+	k.write()
+	go k.run() // and writes once, and once more at its end
+	k.Close()
+	if k.Failing()[hangs] == nil || k.Failing()[good] != nil || len(writes) != 1 {
+		t.Errorf("failing %v, %d writes", k.Failing(), len(writes))
+	}
+	if _, err := os.Stat(good); err != nil {
+		t.Error(err)
+	}
+	close(let)
+	for k.writing(hangs) {
+	}
+	k.write()
+	if len(k.Failing()) != 0 || k.Size() != 9 || len(writes) != 2 {
+		t.Errorf("failing %v, size %d, %d writes", k.Failing(), k.Size(), len(writes))
+	}
+}
+
+func (k *Keeper) writing(path string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.hang[path]
+}
+
 // TestFilesThatFail: one that cannot be written is told of once, and shown, and the others get theirs.
 func TestFilesThatFail(t *testing.T) {
 	dir, said := t.TempDir(), &strings.Builder{}
 	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "none", "bad")
 	b := newBook("a", 9)
-	k := &Keeper{set: settings(t, b, said, bad, good), failed: map[string]error{}}
+	k := newKeeper(settings(t, b, said, bad, good))
 	k.write()
 	k.write()
 	if k.Failing()[bad] == nil || k.Failing()[good] != nil || k.Size() != 0 || strings.Count(said.String(), "\n") != 1 {

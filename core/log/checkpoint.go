@@ -103,7 +103,7 @@ func strictSignatures(sigs string) error {
 }
 
 // SplitCheckpoints gives the checkpoints of a file: one, several one behind the other with or without empty lines in
-// between, or that of an export.
+// between, or that of an export. One that was cut while it was written is given as it is, and an empty line ends it.
 func SplitCheckpoints(data []byte) ([]string, error) {
 	if len(data) > 0 && data[0] == '{' {
 		line, _, _ := strings.Cut(string(data), "\n")
@@ -115,17 +115,18 @@ func SplitCheckpoints(data []byte) ([]string, error) {
 	}
 	var out []string
 	var one strings.Builder
-	signed, open := false, false
+	signed, open, empty := false, false, false
 	for line := range strings.Lines(string(data)) {
 		isSig := strings.HasPrefix(line, "— ")
-		if signed && !isSig {
+		if (signed || empty) && !isSig { // an empty line is only in front of the signatures
 			out = append(out, one.String())
 			one.Reset()
-			signed, open = false, false
+			signed, open, empty = false, false, false
 		}
 		if !open && line == "\n" {
 			continue
 		}
+		empty = line == "\n"
 		one.WriteString(line)
 		signed, open = isSig, true
 	}
