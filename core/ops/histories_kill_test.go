@@ -11,10 +11,11 @@ import (
 	"github.com/yett-dev/yett/core/store"
 )
 
-// killState is one target: killed or not, by which kill last, and whether that kill has returned.
+// killState is one target: killed or not, by which kill last, whether that one may still be on its way to the disk, and
+// whether a kill has returned.
 type killState struct {
-	killed, returned bool
-	by               string
+	killed, coming, returned bool
+	by                       string
 }
 
 // killStep is the specification of one target. A PERMIT is two things: the decision, and that it goes out. It may not
@@ -23,13 +24,15 @@ func killStep(s killState, d deed, out string) (killState, bool) {
 	switch d.do {
 	case "kill":
 		// a retry that comes behind an undo says so
-		return killState{true, s.killed && s.returned, d.arg}, out == "" || out == "conflict"
+		return killState{true, true, s.killed && s.returned, d.arg}, out == "" || out == "conflict"
 	case "killed":
-		s.returned = s.returned || s.killed && s.by == d.arg
+		if s.killed && s.by == d.arg {
+			s.coming, s.returned = false, true
+		}
 		return s, true
 	case "undo":
-		if s.killed && out == "conflict" { // it is not on disk yet
-			return s, !s.returned
+		if s.killed && out == "conflict" {
+			return s, s.coming
 		}
 		if s.killed {
 			return killState{}, out == ""

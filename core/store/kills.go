@@ -239,7 +239,7 @@ func (c *KillSwitch) undo(tx *tx, name killName) error {
 		was = nil // by an earlier command of this batch: it stays in effect until that is on disk
 	}
 	switch {
-	case was == nil && coming:
+	case coming: // it denies already, whatever this undoes
 		return sdk.FieldErrf(sdk.CodeConflict, "target",
 			"a kill of scope %s for %q is on its way to the disk; ask again once it is answered", name.scope, name.target)
 	case was == nil:

@@ -126,10 +126,12 @@ func TestKillHoldsBeforeItIsWritten(t *testing.T) {
 	r.wants(r.call(agent, "c", permit), stopped)
 
 	early, late := r.s.Hold(k), r.s.Hold(k)
-	r.must(r.kill(KillAgent, "agent", true, nil))
-	r.wants(r.call(agent, "d", permit), stopped) // those are on their way still
+	r.refused(r.kill(KillAgent, "agent", true, nil), sdk.CodeConflict) // it would not let go on: those are on their way
+	r.wants(r.call(agent, "d", permit), stopped)
 	r.s.Release(late)
+	r.refused(r.kill(KillAgent, "agent", true, nil), sdk.CodeConflict)
 	r.s.Release(early)
+	r.must(r.kill(KillAgent, "agent", true, nil))
 	r.wants(r.call(agent, "e", permit), "PERMIT RULE_PERMIT") // and nothing brings the undone one back
 }
 
