@@ -101,7 +101,7 @@ func (tx *tx) join(d *Defer, action string) {
 func (s *Store) loadJoined(st *state) error {
 	return s.scan(prefixJoin, func(key, _ []byte) error {
 		token, action, ok := strings.Cut(string(key[1:]), "\x00")
-		if d := st.live[token]; d != nil && ok { // else it has ended
+		if d := st.live[token]; d != nil && ok { // else it has ended: an earlier version left such rows
 			d.joined = append(d.joined, action)
 		}
 		return nil

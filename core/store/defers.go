@@ -194,6 +194,9 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		tx.closed[d.Token] = d
 		tx.st.drop(d)
 		tx.del(keyStr(prefixLive, d.Token))
+		for _, action := range d.joined {
+			tx.del(joinRow(d.Token, action))
+		}
 	}
 	if waiting := tx.st.watchers[d.Token]; len(waiting) > 0 {
 		delete(tx.st.watchers, d.Token)

@@ -451,5 +451,23 @@ func sameDefers(s *Store, want map[string]string) error {
 	if err == nil && rows != len(want) {
 		err = fmt.Errorf("%d defers in the log, %d rows", len(want), rows)
 	}
+	return errors.Join(err, sameJoined(s))
+}
+
+// sameJoined compares the actions that wait for a call of others: in memory, and in rows.
+func sameJoined(s *Store) error {
+	rows := map[string]int{}
+	err := s.scan(prefixJoin, func(key, _ []byte) error {
+		token, _, _ := strings.Cut(string(key[1:]), "\x00")
+		if rows[token]++; s.seq.state.live[token] == nil {
+			return fmt.Errorf("an action waits for %s, which has ended", token)
+		}
+		return nil
+	})
+	for token, d := range s.seq.state.live {
+		if err == nil && len(d.joined) != rows[token] {
+			err = fmt.Errorf("%d actions wait for %s, and %d rows say so", len(d.joined), token, rows[token])
+		}
+	}
 	return err
 }

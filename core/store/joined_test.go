@@ -28,7 +28,7 @@ func (r *rig) joins(k *Key, args string, n int) (ids []string, token string) {
 	return ids, token
 }
 
-// However many actions wait for one deferred call, its row stays as it is, one more is one small row, and whatever ends
+// However many actions wait for one deferred call, its row stays as it is, one more is one small row, and what approves
 // the call writes nothing for each of them.
 func TestJoiningIsCheap(t *testing.T) {
 	r, agent, boss := cast(t)
@@ -93,6 +93,9 @@ func TestJoinedActionsFollow(t *testing.T) {
 				if err != nil || len(page) != len(ids) {
 					t.Errorf("%d of %d are listed as %s: %v", len(page), len(ids), c.status, err)
 				}
+				if err := consistent(r.s); err != nil {
+					t.Error(err)
+				}
 				last := ""
 				if err := r.s.Records(1, func(_ uint64, rec []byte) error {
 					if strings.Contains(string(rec), `"action_ids"`) {
@@ -109,6 +112,26 @@ func TestJoinedActionsFollow(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// An approval that was spent, and whose permit is void, has its actions wait again.
+func TestJoinedActionsOfAVoidPermit(t *testing.T) {
+	l := newLaterRig(t)
+	ids, token := l.joins(l.agent, "x", 3)
+	l.must(l.answer(l.boss, token, true))
+	l.late(l.start(l.read(l.agent, ids[0]), l.agent, "x", sdk.Verdict{Effect: sdk.Defer}))
+	for range 2 {
+		if err := consistent(l.s); err != nil {
+			t.Error(err)
+		}
+		for _, id := range ids {
+			if a := l.read(l.agent, id); a.Status != ActionApproved {
+				t.Errorf("%s is %s", id, a.Status)
+			}
+		}
+		l.restart()
+		l.agent = l.s.Key("agent")
 	}
 }
 

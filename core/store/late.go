@@ -193,6 +193,9 @@ func (tx *tx) moveBack(u *undo) {
 	} else {
 		d.Status, d.Expires = u.was.status, u.was.expires
 		tx.set(keyStr(prefixLive, d.Token), nil)
+		for _, action := range d.joined {
+			tx.set(joinRow(d.Token, action), nil)
+		}
 		tx.st.add(d)
 	}
 	d.ResolvedBy, d.EndReason, d.ResolvedAt = u.was.by, u.was.reason, u.was.at
