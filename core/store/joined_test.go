@@ -119,7 +119,7 @@ func TestJoinedActionsFollow(t *testing.T) {
 func TestJoinedActionsOfAVoidPermit(t *testing.T) {
 	l := newLaterRig(t)
 	ids, token := l.joins(l.agent, "x", 3)
-	l.must(l.answer(l.boss, token, true))
+	l.must(l.longYes(token))
 	l.late(l.start(l.read(l.agent, ids[0]), l.agent, "x", sdk.Verdict{Effect: sdk.Defer}))
 	for range 2 {
 		if err := consistent(l.s); err != nil {
@@ -127,7 +127,7 @@ func TestJoinedActionsOfAVoidPermit(t *testing.T) {
 		}
 		for _, id := range ids {
 			if a := l.read(l.agent, id); a.Status != ActionApproved {
-				t.Errorf("%s is %s", id, a.Status)
+				t.Errorf("%s is %s: %s", id, a.Status, a.Reason)
 			}
 		}
 		l.restart()
