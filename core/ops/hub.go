@@ -63,6 +63,8 @@ type hub struct {
 	now func() time.Time
 	max int // streams per key
 
+	times func() store.Times // what keys end by
+
 	more chan struct{} // records have reached the disk
 	poke chan struct{} // a stream came, went, or has room again
 	quit chan struct{}
@@ -76,8 +78,9 @@ type hub struct {
 }
 
 func newHub(set *Settings) *hub {
-	return &hub{log: set.Log, now: set.Now, max: set.Limits.StreamsPerKey, more: make(chan struct{}, 1),
-		poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
+	db := set.Store
+	return &hub{log: set.Log, now: set.Now, max: set.Limits.StreamsPerKey, times: func() store.Times { return db.Times() },
+		more: make(chan struct{}, 1), poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
 }
 
 // Close ends all streams and waits until nothing reads the store any more. Call it before the store is closed.

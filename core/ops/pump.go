@@ -82,9 +82,9 @@ func (h *hub) pause(d time.Duration) bool {
 // admit takes in new streams and lets ended ones go. It reports whether there are any; if not, the pump has ended.
 func (p *pump) admit() bool {
 	h := p.h
-	now := h.now()
+	times := h.times()
 	p.subs = slices.DeleteFunc(p.subs, func(u *subscriber) bool {
-		if why := u.dead(now); why != "" {
+		if why := u.dead(times); why != "" {
 			u.end(why)
 		}
 		if !u.ended() {

@@ -97,7 +97,7 @@ func (u *subscriber) Next(ctx context.Context) ([]byte, error) {
 
 // takeLines gives the next lines, nil if there are none yet.
 func (u *subscriber) takeLines() ([]byte, error) {
-	dead := u.dead(u.h.now())
+	dead := u.dead(u.h.times())
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.sure = u.sent
@@ -154,7 +154,8 @@ func (u *subscriber) drop() {
 }
 
 // dead says why the key may get nothing any more, "" if it may.
-func (u *subscriber) dead(now time.Time) string {
+func (u *subscriber) dead(t store.Times) string {
+	now := u.key.At(t)
 	switch {
 	case u.key.Revoked(now) != nil:
 		return endRevoked

@@ -299,7 +299,7 @@ func (s *Store) Signed(g *Grant) bool {
 	times := s.Times()
 	for _, id := range g.Issuers {
 		k := s.keys.byID[id]
-		if k == nil || s.lives(k, times.Now) && !k.Expired(k.At(times)) && s.killsKey(k) == nil {
+		if k == nil || s.lives(k, times) && !k.Expired(k.At(times)) && s.killsKey(k) == nil {
 			return true
 		}
 	}

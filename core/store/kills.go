@@ -83,7 +83,7 @@ func (s *Store) KeyStopped(id string) bool {
 		return false
 	}
 	set := s.kills.now.Load()
-	return k.Expired(k.At(times)) || !s.lives(k, times.Now) || set != nil && set.all[killName{KillKey, k.root()}] != nil
+	return k.Expired(k.At(times)) || !s.lives(k, times) || set != nil && set.all[killName{KillKey, k.root()}] != nil
 }
 
 // Barrier is a command that changes nothing: when it is answered, everything that Key's owner has been shown is on

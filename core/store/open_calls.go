@@ -41,8 +41,8 @@ func (d *openCall) answers(action, token string) bool {
 }
 
 // waits reports whether the call is pending. s.keys.mu is held.
-func (d *openCall) waits(s *Store, now time.Time) bool {
-	return d.pending || !s.enough(d.quorums, d.signers, now)
+func (d *openCall) waits(s *Store, t Times) bool {
+	return d.pending || !s.enough(d.quorums, d.signers, t)
 }
 
 // names is under what the call is found.

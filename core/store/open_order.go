@@ -80,7 +80,7 @@ func (p *pendingFor) may(agent, key string) bool {
 
 // waits reports whether a call waits for an answer. s.keys.mu is held.
 func (p *pendingFor) waits(d *openCall) bool {
-	return p.times.For(d.made).Before(d.expires) && d.waits(p.s, p.times.Now)
+	return p.times.For(d.made).Before(d.expires) && d.waits(p.s, p.times)
 }
 
 // FindPending looks up what the page has, and how many calls there are in all, beside the sequencer. The command, when

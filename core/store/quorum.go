@@ -3,18 +3,17 @@ package store
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/yett-dev/yett/sdk"
 )
 
 // lives reports whether the key, or one that it was rolled to, is not revoked.
-func (s *Store) lives(k *Key, now time.Time) bool {
-	if k.Revoked(now) == nil {
+func (s *Store) lives(k *Key, t Times) bool {
+	if k.Revoked(k.At(t)) == nil {
 		return true
 	}
 	next := s.keys.byID[s.keys.names[k.Name]]
-	return next != nil && next.root() == k.root() && next.Revoked(now) == nil
+	return next != nil && next.root() == k.root() && next.Revoked(next.At(t)) == nil
 }
 
 // takes reports whether a list of approvers has the key in it, by its name or the preset that it was made with. Lists

@@ -24,7 +24,7 @@ func (s *Store) stands(d *Defer, t Times) string {
 		return Denied
 	case d.over(t):
 		return Expired
-	case d.Status == Approved && !s.enough(d.Quorums, d.signers(), t.Now):
+	case d.Status == Approved && !s.enough(d.Quorums, d.signers(), t):
 		return Pending
 	}
 	return d.Status
@@ -64,7 +64,7 @@ func (tx *tx) counting(d *Defer) []SignOff {
 	if !d.open() {
 		return d.Signed
 	}
-	return slices.DeleteFunc(slices.Clone(d.Signed), func(o SignOff) bool { return !tx.s.signs(o.Key, tx.now) })
+	return slices.DeleteFunc(slices.Clone(d.Signed), func(o SignOff) bool { return !tx.s.signs(o.Key, tx.times) })
 }
 
 // required is how many approvals the call needs in all, as far as can be known: those that count and those that are
@@ -82,9 +82,9 @@ func (tx *tx) required(d *Defer) int {
 }
 
 // enough reports whether the signers satisfy every quorum.
-func (s *Store) enough(quorums []sdk.Quorum, signers []string, now time.Time) bool {
+func (s *Store) enough(quorums []sdk.Quorum, signers []string, t Times) bool {
 	for _, q := range quorums {
-		if s.count(q, signers, now) < q.N {
+		if s.count(q, signers, t) < q.N {
 			return false
 		}
 	}
@@ -92,17 +92,17 @@ func (s *Store) enough(quorums []sdk.Quorum, signers []string, now time.Time) bo
 }
 
 func (tx *tx) enough(quorums []sdk.Quorum, signers []string) bool {
-	return tx.s.enough(quorums, signers, tx.now)
+	return tx.s.enough(quorums, signers, tx.times)
 }
 
 // count is the number of different approvers among the signers that the quorum accepts. A key and its rolled successors
 // are one approver.
-func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
+func (s *Store) count(q sdk.Quorum, signers []string, t Times) int {
 	roots := map[string]bool{}
 	for _, id := range signers {
 		k := s.keys.byID[id]
 		switch {
-		case !s.signs(id, now) || k == nil && len(q.From) > 0 || k != nil && !takes(q.From, k):
+		case !s.signs(id, t) || k == nil && len(q.From) > 0 || k != nil && !takes(q.From, k):
 		case k == nil:
 			roots[id] = true
 		default:
@@ -112,23 +112,25 @@ func (s *Store) count(q sdk.Quorum, signers []string, now time.Time) int {
 	return len(roots)
 }
 
-func (tx *tx) count(q sdk.Quorum, signers []string) int { return tx.s.count(q, signers, tx.now) }
+func (tx *tx) count(q sdk.Quorum, signers []string) int { return tx.s.count(q, signers, tx.times) }
 
 // signs reports whether a sign-off of that key or operator counts. One of a revoked key does not, unless the key was
 // rolled to one that is live. One of a killed key does not until the kill is undone.
-func (s *Store) signs(id string, now time.Time) bool {
+func (s *Store) signs(id string, t Times) bool {
 	k := s.keys.byID[id]
 	if k == nil {
 		return strings.HasPrefix(id, "console:")
 	}
-	return s.lives(k, now) && s.killsKey(k) == nil
+	return s.lives(k, t) && s.killsKey(k) == nil
 }
 
-// standing lists the sign-offs of d whose key is not revoked, or was rolled to one that is live.
+// standing lists the sign-offs of d whose key is not revoked, or was rolled to one that is live. The others are dropped
+// for good, so a clock in doubt drops none; signs does not count them.
 func (tx *tx) standing(d *Defer) []SignOff {
-	kept := d.Signed[:0:0]
+	kept, sure := d.Signed[:0:0], Times{Now: tx.now, Late: tx.now}
 	for _, s := range d.Signed {
-		if k := tx.s.keys.byID[s.Key]; k != nil && tx.s.lives(k, tx.now) || k == nil && strings.HasPrefix(s.Key, "console:") {
+		k := tx.s.keys.byID[s.Key]
+		if k != nil && tx.s.lives(k, sure) || k == nil && strings.HasPrefix(s.Key, "console:") {
 			kept = append(kept, s)
 		}
 	}

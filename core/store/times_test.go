@@ -469,6 +469,37 @@ func TestAKeyThatEndsInADoubt(t *testing.T) {
 	d.close()
 }
 
+// TestASignerInGraceInADoubt: what it has signed does not count while its grace may be over, and is not lost.
+func TestASignerInGraceInADoubt(t *testing.T) {
+	d := newDoubted(t)
+	approved := func(args string) string {
+		token := d.deferred(d.agent, args, sdk.Verdict{})
+		yes := d.answer(d.boss, token, true)
+		yes.ApprovedTTL = 24 * time.Hour
+		d.must(yes)
+		return token
+	}
+	token, spent := approved("signed"), approved("spent")
+	d.must(&RevokeKey{ID: "boss", Grace: time.Hour, By: system})
+	d.clocks.pass(time.Second)
+	d.clocks.set(2 * time.Hour)
+	if got := d.status(d.agent, token); got != Pending {
+		t.Errorf("in doubt it is %s", got)
+	}
+	if !d.s.KeyStopped("boss") {
+		t.Error("the key works although its grace may be over")
+	}
+	c := d.redeem(d.agent, "spent", spent, sdk.Verdict{Effect: sdk.Defer})
+	if d.must(c); c.Out.Effect != sdk.Defer {
+		t.Errorf("%+v", c.Out)
+	}
+	d.clocks.set(-2 * time.Hour)
+	if got := d.status(d.agent, token); got != Approved {
+		t.Errorf("set right it is %s", got)
+	}
+	d.close()
+}
+
 // TestTheClockAfterACrash: it goes on from the newest record, whatever log/head has seen.
 func TestTheClockAfterACrash(t *testing.T) {
 	base := newCuttable()
