@@ -54,11 +54,12 @@ func (m *machine) look(wall time.Time) {
 		case !m.looked || moved.Abs() < jumpLeast:
 		case moved > 0:
 			m.forward.Add(1)
-			m.log("the wall clock jumped forward by %v: what expires does so by the new time; check the time service of "+
-				"this machine", moved)
+			m.log("the wall clock jumped forward by %v: by little, it is followed; else it is in doubt, what it makes over is "+
+				"refused, and yett clock says how it stands; check the time service of this machine", moved)
 		default:
 			m.back.Add(1)
-			m.log("the wall clock jumped back by %v: what expires does so later; check the time service of this machine", -moved)
+			m.log("the wall clock jumped back by %v: the time that keys, grants and approvals end by does not, and runs slower "+
+				"until the wall clock is there again; check the time service of this machine", -moved)
 		}
 		m.last, m.looked = at, true
 	}

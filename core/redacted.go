@@ -22,10 +22,11 @@ var credentials = []*regexp.Regexp{
 }
 
 // assigned is a name and its value. Behind a colon and a blank may stand what is said of the name, as in "api_key:
-// needs a value": our own messages begin with one of these words.
+// needs a value": our own messages begin with one of these words. What is quoted ends with the quote, or never.
 var (
 	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|api[_-]?key|private[_-]?key|access[_-]?key)` +
-		`["']?\s*(=\s*["']?|:\s*["']?)([^\s"',;&})\]]+)`)
+		`\\*["']?\s*(=\s*|:\s*)` +
+		`(\\+["'](?s:.*?)(?:\\+["']|$)|"(?:[^"\\]|\\.)*(?:"|$)|'(?:[^'\\]|\\.)*(?:'|$)|[^\s"',;&})\]]+)`)
 	prose = regexp.MustCompile(`^:\s+$`)
 	word  = regexp.MustCompile(`^(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)$`)
 )
@@ -58,6 +59,10 @@ func maskGroup(re *regexp.Regexp, text string, spared func(before, value string)
 		from, to := m[len(m)-2], m[len(m)-1]
 		if spared != nil && spared(text[m[2]:m[3]], text[from:to]) {
 			continue
+		}
+		if inner := strings.Trim(text[from:to], `\"'`); inner != "" { // the quotes stay
+			from += strings.Index(text[from:to], inner)
+			to = from + len(inner)
 		}
 		b.WriteString(text[at:from] + masked)
 		at = to

@@ -16,7 +16,9 @@ func TestRedacted(t *testing.T) {
 		join("postgres://user:", "s3cret!", "@db/x"), join("ey", "J", long, ".ey", "J", long, ".", long),
 		join("-----BEGIN RSA PRIVATE", " KEY-----MIIE", long), join("gh", "p_", long), join("AK", "IA", "ABCDEFGH23456789"),
 		join("db_password=", "hunter2x"), join(`{"api_key":"`, "hunter2x", `"}`), join("secret: ", "hunter2x"),
-		join("password='", "hunter", "'"), join("my_secret=", "hunterhunter"), join("password: ", "hunter"),
+		join("password='", "hunter", "'"), join("my_secret=", "hunterhunter"),
+		join(`password="two `, `hunter"`), join(`password = 'it\'s `, `hunter'`), join(`password="two\"hunter`, ` hunter`),
+		join(`{\"password\":\"two `, `hunter\"}`), join("secret: \"a\n", `hunter" `), join("password: ", "hunter"),
 	} {
 		got := Redacted("", "it said "+secret+" and went on")
 		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "ABCDEFGH23456789"} {
