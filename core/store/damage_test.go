@@ -24,7 +24,6 @@ type stoppedStore struct {
 	yesterday *vfs.MemFS
 	records   []string
 	rows      rowSum
-	said      string // by the last start
 }
 
 func newStopped(t *testing.T) *stoppedStore {
@@ -64,10 +63,8 @@ func clone(fs *vfs.MemFS) *vfs.MemFS {
 // starts opens what somebody has made of the store, in the same life of the machine or another one: the error says that
 // it was refused. What starts must be the whole store of today.
 func (s *stoppedStore) starts(fs vfs.FS, boot string) (refused error, err error) {
-	s.said = ""
 	set := settings(fs, s.clock, nil)
 	set.SealBytes, set.Boot = 2<<10, boot
-	set.Log = func(format string, args ...any) { s.said += fmt.Sprintf(format, args...) }
 	st, refused := Open(set)
 	if refused != nil {
 		return refused, nil
@@ -169,17 +166,34 @@ func TestStoppedStoreDamaged(t *testing.T) {
 // TestAnOlderMarkCutsNothing: a mark of an earlier time says that answers have not left which have. What is written
 // behind them shows it, and so does log/head.
 func TestAnOlderMarkCutsNothing(t *testing.T) {
-	s := newStopped(t)
+	base := vfs.NewCrashableMem()
+	r := &rig{t: t, fs: base, clock: newClock()}
+	r.open()
+	r.must(&Note{Type: "one", By: system})
+	r.close()
+	yesterday := clone(base)
+	r.open()
+	for range 3 {
+		r.must(&Note{Type: "more", By: system})
+	}
+	records := r.s.Seq()
+	r.close()
 	for _, older := range [][]string{{"mark"}, {"mark", "head"}} {
-		fs := clone(s.today)
+		fs, said := clone(base), ""
 		for _, name := range older {
-			write(t, fs, "data/log/"+name, read(t, s.yesterday, "data/log/"+name))
+			write(t, fs, "data/log/"+name, read(t, yesterday, "data/log/"+name))
 		}
-		if refused, err := s.starts(fs, thisBoot); refused != nil || err != nil {
-			t.Errorf("%v of yesterday: refused: %v; %v", older, refused, err)
+		set := settings(fs, r.clock, nil)
+		set.Log = func(format string, args ...any) { said += fmt.Sprintf(format, args...) }
+		s, err := Open(set)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !strings.Contains(s.said, "data/log/mark is that of an earlier time") {
-			t.Errorf("%v of yesterday: said %q", older, s.said)
+		if s.Seq() != records || !strings.Contains(said, "data/log/mark is that of an earlier time") {
+			t.Errorf("%v of yesterday: %d of %d records, said %q", older, s.Seq(), records, said)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -321,6 +321,7 @@ var lateCases = map[string]lateCase{
 		}, &MoveCursor{Name: "siem", To: 1}
 	}},
 	"Trim":          {class: taking},
+	"forgetOver":    {class: noting},
 	"takeAgain":     {class: taking},
 	"BelieveClock":  {class: noting},
 	"takeSince":     {class: taking},

@@ -41,6 +41,7 @@ type recordLog struct {
 	whole   bool     // all that the files hold was read, and fits
 	retired []string // what Pebble needed no more before
 	shown   uint64   // the first record that retention has left: see kept
+	tidy    uint64   // the rows of what ended in front of this record have gone: see tidier
 
 	mark    vfs.File // the sequencer's alone, as the next two
 	marked  mark

@@ -361,7 +361,7 @@ func admitted(cmd Command) bool {
 	switch c := cmd.(type) {
 	case *Decide: // a denial too: agents ask as fast as they can
 		return false
-	case *KillSwitch, *MoveCursor, *TouchSession:
+	case *KillSwitch, *MoveCursor, *TouchSession, *forgetOver:
 		return true
 	case *Note:
 		return c.Type == "config_applied" // it says under which rules what follows was decided

@@ -271,24 +271,22 @@ func (l *recordLog) dropWALs() error {
 	return nil
 }
 
-// kept is the first record that retention has left, as far as answers have left: what was refused and landed may be cut
-// off by the next start.
-func (l *recordLog) kept() uint64 {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.shown
-}
-
-// show lets segments go that a trim has left nothing of.
+// show lets segments go that a trim has left nothing of, as far as answers have left: what was refused and landed may
+// be cut off by the next start.
 func (l *recordLog) show(kept uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shown = kept
+	if kept != l.shown {
+		l.shown = kept
+		l.s.tidier.nudge()
+	}
 }
 
-// dropSegments removes the segments whose records retention has all removed.
+// dropSegments removes the segments whose records retention has all removed, and of which no row is left.
 func (l *recordLog) dropSegments() error {
-	kept := l.kept()
+	l.mu.RLock()
+	kept := min(l.shown, l.tidy)
+	l.mu.RUnlock()
 	for {
 		infos := l.list.Infos()
 		if len(infos) < 2 || infos[0].NextSeq > kept {

@@ -60,7 +60,8 @@ type Store struct {
 	records recordLog
 	room    *room
 	head    headFile
-	keeper  *headKeeper // nil until the file may be written
+	keeper  *headKeeper
+	tidier  *tidier // nil until the file may be written
 	cursors cursorTable
 	kept    atomic.Uint64 // the first record that retention has left
 	roots   rootCache
@@ -100,6 +101,7 @@ func Open(set Settings) (*Store, error) {
 	s.open.order.begin()
 	s.open.ages.begin()
 	s.seq = newSequencer(s)
+	s.tidier = newTidier(s)
 	s.seq.unborn = set.restoring
 	fs := disk{FS: set.FS, failed: s.gone, retire: s.records.retire, pass: s.gate.pass, table: s.table, grow: s.grow,
 		spare: s.spare}
@@ -145,6 +147,7 @@ func Open(set Settings) (*Store, error) {
 	s.records.start()
 	s.room.start()
 	s.seq.start()
+	s.tidier.start()
 	if err := s.redo(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open store in %s: %w", set.Dir, err), s.Close())
 	}
@@ -263,6 +266,7 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	err := s.guarded(func() error {
+		s.tidier.close()
 		s.room.close()
 		s.seq.close()
 		var err error
