@@ -21,14 +21,12 @@ var credentials = []*regexp.Regexp{
 		`(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|[sr]k_live_\w{16,}|npm_\w{36})`),
 }
 
-// assigned is a name and its value. Behind a colon and a blank may stand what is said of the name, as in "api_key:
-// needs a value": our own messages begin with one of these words. What is quoted ends with the quote, or never.
+// assigned is a name, and what stands between it and its value. Behind a colon and a blank may stand what is said of
+// the name, as in "api_key: needs a value": our own messages begin with one of these words.
 var (
 	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|api[_-]?key|private[_-]?key|access[_-]?key)` +
-		`\\*["']?\s*(=\s*|:\s*)` +
-		`(\\+["'](?s:.*?)(?:\\+["']|$)|"(?:[^"\\]|\\.)*(?:"|$)|'(?:[^'\\]|\\.)*(?:'|$)|[^\s"',;&})\]]+)`)
-	prose = regexp.MustCompile(`^:\s+$`)
-	word  = regexp.MustCompile(`^(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)$`)
+		`\\*["']?\s*(=|:)\s*`)
+	prose = regexp.MustCompile(`^\s+(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)(?:[\s"',;&})\]]|$)`)
 )
 
 // Redacted is a text of the server's log (name "") or the value of an attribute of that name, without what looks like a
@@ -40,33 +38,82 @@ func Redacted(name, text string) string {
 	}
 	text = ops.Keyless(text)
 	for _, re := range credentials {
-		text = maskGroup(re, text, nil)
+		text = maskGroup(re, text)
 	}
-	return maskGroup(assigned, text, func(between, value string) bool {
-		return prose.MatchString(between) && word.MatchString(value)
-	})
+	return maskAssigned(text)
 }
 
-// maskGroup masks the last group of each match, unless it is spared, by what is before it and by itself.
-func maskGroup(re *regexp.Regexp, text string, spared func(before, value string) bool) string {
-	all := re.FindAllStringSubmatchIndex(text, -1)
-	if all == nil {
-		return text
-	}
+// maskGroup masks the last group of each match.
+func maskGroup(re *regexp.Regexp, text string) string {
 	var b strings.Builder
 	at := 0
-	for _, m := range all {
-		from, to := m[len(m)-2], m[len(m)-1]
-		if spared != nil && spared(text[m[2]:m[3]], text[from:to]) {
-			continue
-		}
-		if inner := strings.Trim(text[from:to], `\"'`); inner != "" { // the quotes stay
-			from += strings.Index(text[from:to], inner)
-			to = from + len(inner)
-		}
-		b.WriteString(text[at:from] + masked)
-		at = to
+	for _, m := range re.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(text[at:m[len(m)-2]] + masked)
+		at = m[len(m)-1]
 	}
 	b.WriteString(text[at:])
 	return b.String()
+}
+
+// maskAssigned masks what is given to a name that says that it is secret.
+func maskAssigned(text string) string {
+	var b strings.Builder
+	for {
+		m := assigned.FindStringSubmatchIndex(text)
+		if m == nil {
+			b.WriteString(text)
+			return b.String()
+		}
+		from, to := m[1], m[1]
+		if text[m[2]] == '=' || !prose.MatchString(text[m[3]:]) {
+			var begin, end int
+			begin, end = valueOf(text[from:])
+			from, to = from+begin, from+end
+		}
+		b.WriteString(text[:from])
+		if from < to {
+			b.WriteString(masked)
+		}
+		text = text[to:]
+	}
+}
+
+// valueOf is where the value that a text begins with lies: in quotes, which may be escaped themselves; in brackets; or
+// up to a blank or a sign that ends it. What has no end goes on to the end of the text.
+func valueOf(text string) (from, to int) {
+	escapes := len(text) - len(strings.TrimLeft(text, `\`))
+	if escapes < len(text) && strings.IndexByte("\"'`", text[escapes]) >= 0 {
+		return escapes + 1, endOfQuote(text, escapes)
+	}
+	if text != "" && (text[0] == '[' || text[0] == '{') {
+		if end := strings.LastIndexAny(text, "]}"); end > 0 {
+			return 1, end
+		}
+		return 1, len(text)
+	}
+	if end := strings.IndexAny(text, " \t\r\n\"',;&})]"); end >= 0 {
+		return 0, end
+	}
+	return 0, len(text)
+}
+
+// endOfQuote is where what is quoted ends. The opening quote has so many backslashes in front of it, and the closing
+// one has them too. A quote of the text itself has more, by how often it was escaped. Two single quotes are one of the
+// text.
+func endOfQuote(text string, escapes int) int {
+	quote, run := text[escapes], 0
+	for i := escapes + 1; i < len(text); i++ {
+		switch {
+		case text[i] == '\\':
+			run++
+			continue
+		case text[i] == quote && run >= escapes && (run-escapes)%(2*(escapes+1)) == 0:
+			if quote != '\'' || i+1 == len(text) || text[i+1] != quote {
+				return i - escapes
+			}
+			i++
+		}
+		run = 0
+	}
+	return len(text)
 }

@@ -18,10 +18,13 @@ func TestRedacted(t *testing.T) {
 		join("db_password=", "hunter2x"), join(`{"api_key":"`, "hunter2x", `"}`), join("secret: ", "hunter2x"),
 		join("password='", "hunter", "'"), join("my_secret=", "hunterhunter"),
 		join(`password="two `, `hunter"`), join(`password = 'it\'s `, `hunter'`), join(`password="two\"hunter`, ` hunter`),
-		join(`{\"password\":\"two `, `hunter\"}`), join("secret: \"a\n", `hunter" `), join("password: ", "hunter"),
+		join(`{\"password\":\"two `, `hunter\"}`), join("secret: \"a\n", `hunter" `),
+		join(`password="abc\`), join("password=\"abc\\\n", `hunter"`), join(`{\"password\":\"aaaa\\\"`, `hunter\"}`),
+		join(`password='aaaa''`, `hunter'`), join("password=`aaaa ", "hunter`"), join(`"secret":["aaaa","`, `hunter"]`),
+		join(`{"secret":{"a":["aaaa","`, `hunter"]}}`), join("password=\"", "hunter\\\\\""), join("password: ", "hunter"),
 	} {
 		got := Redacted("", "it said "+secret+" and went on")
-		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "ABCDEFGH23456789"} {
+		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "abc", "aaaa", "ABCDEFGH23456789"} {
 			if strings.Contains(got, part) {
 				t.Errorf("%s", got)
 			}
@@ -39,10 +42,37 @@ func TestRedacted(t *testing.T) {
 			t.Errorf("%s\nbecame %s", plain, got)
 		}
 	}
+	for text, want := range map[string]string{
+		join(`password="`, `two words" user="x"`): `password="[SECRET]" user="x"`,
+		join(`{\"api_key\":\"a\\\"b\",\"x\":1}`):  `{\"api_key\":\"[SECRET]\",\"x\":1}`,
+		join("password='a''b' and 'c'"):           "password='[SECRET]' and 'c'",
+		join("password=a, secret=b; x"):           "password=[SECRET], secret=[SECRET]; x",
+		`password="" x`:                           `password="" x`,
+		"api_key: is missing":                     "api_key: is missing",
+		"api_key: isolated":                       "api_key: [SECRET]",
+		join(`"secret":["a","b"],"x":1`):          `"secret":[[SECRET]],"x":1`,
+	} {
+		if got := Redacted("", text); got != want {
+			t.Errorf("%s became %s, want %s", text, got, want)
+		}
+	}
 	for name, want := range map[string]string{"password": masked, "api_token": masked, "Authorization": masked,
 		"user": "x"} {
 		if got := Redacted(name, "x"); got != want {
 			t.Errorf("%s is %s", name, got)
 		}
 	}
+}
+
+// Whatever the text, masking ends, and what is masked once stays so.
+func FuzzRedacted(f *testing.F) {
+	for _, seed := range []string{`password="two words"`, `{\"secret\":\"a\\\"b\"}`, "api_key: [", "secret='",
+		"password=`a"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if got := Redacted("", text); len(got) > 16*len(text)+len(masked) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
 }

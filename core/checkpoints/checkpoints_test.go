@@ -158,8 +158,22 @@ func TestBehindACutOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			Start(settings(t, newBook("a", 20), &strings.Builder{}, path)).Close()
-			if err := Check(settings(t, newBook("a", 15), &strings.Builder{}, path)); err == nil {
-				t.Errorf("%d bytes behind %d: the next one is not seen", n, len(front))
+			err := Check(settings(t, newBook("a", 15), &strings.Builder{}, path))
+			if err == nil || !strings.Contains(err.Error(), "when the log had 20 records") {
+				t.Errorf("%d bytes behind %d: the next one is not seen: %v", n, len(front), err)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts, err := log.SplitCheckpoints(data)
+			for _, text := range texts {
+				if _, err := log.OpenCheckpoint(text, nil); err != nil {
+					t.Errorf("%d bytes behind %d: %v", n, len(front), err)
+				}
+			}
+			if err != nil || len(texts) == 0 {
+				t.Errorf("%d bytes behind %d: %v", n, len(front), err)
 			}
 		}
 	}

@@ -1,9 +1,11 @@
 package log
 
 import (
+	"crypto/ed25519"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -103,7 +105,8 @@ func strictSignatures(sigs string) error {
 }
 
 // SplitCheckpoints gives the checkpoints of a file: one, several one behind the other with or without empty lines in
-// between, or that of an export. One that was cut while it was written is given as it is, and an empty line ends it.
+// between, or that of an export. An empty line ends one that was cut while it was written: it is passed over, unless
+// there is no other.
 func SplitCheckpoints(data []byte) ([]string, error) {
 	if len(data) > 0 && data[0] == '{' {
 		line, _, _ := strings.Cut(string(data), "\n")
@@ -136,5 +139,26 @@ func SplitCheckpoints(data []byte) ([]string, error) {
 	if len(out) == 0 {
 		return nil, errors.New("there is no checkpoint in it")
 	}
+	if whole := slices.DeleteFunc(slices.Clone(out), isCut); len(whole) > 0 {
+		return whole, nil
+	}
 	return out, nil
+}
+
+// leastSignature is how many bytes the shortest signature has: a key's hash and what Ed25519 gives.
+const leastSignature = 4 + ed25519.SignatureSize
+
+// isCut reports whether the text ends in front of the end of its signatures, or of the log's own.
+func isCut(text string) bool {
+	body, sigs, _ := strings.Cut(text, "\n\n")
+	origin, _, _ := strings.Cut(body, "\n")
+	if strictSignatures(sigs) != nil {
+		return true
+	}
+	for line := range strings.Lines(sigs) {
+		if sig, own := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "— "+origin+" "); own {
+			return base64.StdEncoding.DecodedLen(len(sig)) < leastSignature
+		}
+	}
+	return true
 }

@@ -16,12 +16,14 @@ import (
 	"github.com/yett-dev/yett/core/log"
 )
 
-// mostCut is how many commits a start cuts off at most: a batch, and the few behind it that were to take it back.
+// mostCut is how many commits a start cuts off at most that do not say up to where answers had left: a batch, and the
+// few behind it that were to take it back. Those that say so may be more: each sync took longer than answers wait.
 const mostCut = 64
 
 // cut takes off what landed and was not released in this life of the machine, before Pebble reads it: only write-ahead
 // logs hold it, see tableGate. What takes something away is kept in a file first, see residue. The newest is cut first,
-// so that a start that ends meanwhile leaves no hole. A mark of an earlier time cuts nothing.
+// so that a start that ends meanwhile leaves no hole. A mark of an earlier time cuts nothing, unless it is older by the
+// last commit alone, and log/head does not know of that either. What it would have cut rightly stands then.
 func (l *recordLog) cut() error {
 	logs, err := l.settle()
 	if err != nil || len(logs) == 0 {
@@ -49,7 +51,7 @@ func (l *recordLog) cut() error {
 		l.s.set.Log("store: %s is that of an earlier time: answers up to commit %d have left, it says up to commit %d; "+
 			"nothing is cut off the log", filepath.Join(l.dir, markName), left, m.Released)
 		return nil
-	case n > mostCut:
+	case n > mostCut && r.untold(m.Released):
 		return fmt.Errorf("%s says that the answers to the newest %d commits have not left, which cannot be: put the "+
 			"directory back from where it was saved", filepath.Join(l.dir, markName), n)
 	}
@@ -117,10 +119,18 @@ func (l *recordLog) leftBy(m *mark, commits uint64) (uint64, error) {
 		return commits, nil
 	}
 	h, found, err := l.s.head.read()
-	if err != nil || !found || h.Store != m.Store || h.Epoch != m.Epoch {
+	switch {
+	case err != nil: // what it knows of must not go
+		return 0, err
+	case !found || h.Store != m.Store || h.Epoch != m.Epoch:
 		return commits, nil // checkHead says what is wrong with it
 	}
 	return max(commits, h.Commit), nil
+}
+
+// untold reports whether one of the commits does not say that answers had left up to that one when it was written.
+func (r *residue) untold(released uint64) bool {
+	return released == 0 || slices.ContainsFunc(r.commits, func(c log.Commit) bool { return c.Left != released })
 }
 
 // nothing is where a write-ahead log is cut that holds nothing to cut off.

@@ -35,8 +35,9 @@ type head struct {
 // The file has two places that are written in turn: what a crash leaves half written is one of them.
 const (
 	headName  = "head"
-	headMagic = "yetthed1"
-	headPlace = 4096 // bytes from one to the next
+	headMagic = "yetthed2"
+	headFirst = "yetthed1" // it has no Boot, and of Clock the time alone
+	headPlace = 4096       // bytes from one to the next
 	headSize  = 512
 	headBoot  = headSize - sha256.Size - 16 - 5*8 // where Boot is, and behind it what else Clock has
 	headEvery = time.Second
@@ -59,6 +60,9 @@ func (h *head) put(secret []byte) []byte {
 	}
 	binary.BigEndian.PutUint64(b[32:], h.Commit)
 	binary.BigEndian.PutUint64(b[40:], h.Size)
+	if h.Clock.Said {
+		b[29] = 1
+	}
 	copy(b[48:], h.Root[:])
 	b[80] = byte(copy(b[81:headBoot], h.Store))
 	copy(b[headBoot:], h.Boot[:])
@@ -75,17 +79,20 @@ func (h *head) put(secret []byte) []byte {
 
 // parseHead gives what is in one place; ok is false where nothing whole is.
 func parseHead(b, secret []byte) (h head, ok bool) {
-	if len(b) != headSize || string(b[:8]) != headMagic ||
+	if len(b) != headSize || string(b[:8]) != headMagic && string(b[:8]) != headFirst ||
 		!hmac.Equal(b[headSize-sha256.Size:], headMAC(secret, b[:headSize-sha256.Size])) {
 		return h, false
 	}
 	h = head{Writes: binary.BigEndian.Uint64(b[8:]),
 		Epoch: binary.BigEndian.Uint32(b[24:]), Clean: b[28] == 1, Commit: binary.BigEndian.Uint64(b[32:]),
 		Size: binary.BigEndian.Uint64(b[40:]), Root: tlog.Hash(b[48:]), Store: string(b[81 : 81+int(b[80])]),
-		Boot: [16]byte(b[headBoot:])}
+		Clock: clockState{Now: time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC()}}
+	if string(b[:8]) == headFirst {
+		return h, true
+	}
 	rest := func(i int) int64 { return int64(binary.BigEndian.Uint64(b[headBoot+len(h.Boot)+8*i:])) }
-	h.Clock = clockState{Now: time.Unix(0, int64(binary.BigEndian.Uint64(b[16:]))).UTC(), Up: time.Duration(rest(0)),
-		Held: time.Duration(rest(2)), Ahead: time.Duration(rest(3)), Lead: time.Duration(rest(4))}
+	h.Boot, h.Clock.Up, h.Clock.Held = [16]byte(b[headBoot:]), time.Duration(rest(0)), time.Duration(rest(2))
+	h.Clock.Ahead, h.Clock.Lead, h.Clock.Said = time.Duration(rest(3)), time.Duration(rest(4)), b[29] == 1
 	if since := rest(1); since != 0 {
 		h.Clock.Since = time.Unix(0, since).UTC()
 	}
@@ -222,7 +229,9 @@ func (s *Store) headNow(clean bool) head {
 	l := &s.records
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	return head{Clock: s.clock.state(), Boot: bootOf(s.set.Boot), Epoch: l.own.Epoch, Clean: clean, Commit: l.last,
+	clock := s.clock.state()
+	clock.Said = s.seq.doubted.Load()
+	return head{Clock: clock, Boot: bootOf(s.set.Boot), Epoch: l.own.Epoch, Clean: clean, Commit: l.last,
 		Size: l.edge.Size(), Root: l.edge.Root(), Store: s.id}
 }
 

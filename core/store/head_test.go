@@ -43,7 +43,7 @@ func TestHeadIsWrittenInTurn(t *testing.T) {
 	}
 	f := &headFile{fs: fs, path: "log/head", secret: []byte("secret")}
 	at := time.Unix(1_800_000_000, 5).UTC()
-	clock := clockState{Now: at, Up: 2, Since: at.Add(-3), Held: 4, Ahead: 5, Lead: 6}
+	clock := clockState{Now: at, Up: 2, Since: at.Add(-3), Held: 4, Ahead: 5, Lead: 6, Said: true}
 	one := head{Clock: clock, Boot: bootOf("x"), Epoch: 1, Commit: 7, Size: 9, Root: tlog.Hash{1, 2}, Store: "sto_x"}
 	if err := f.open(one); err != nil {
 		t.Fatal(err)
@@ -71,6 +71,20 @@ func TestHeadIsWrittenInTurn(t *testing.T) {
 			!strings.Contains(err.Error(), "run yett store check --renew") {
 			t.Errorf("both places are torn: %v", err)
 		}
+	}
+}
+
+// TestHeadOfTheFirstVersion: it has the time, and nothing else of the clock.
+func TestHeadOfTheFirstVersion(t *testing.T) {
+	secret := []byte("secret")
+	h := head{Clock: clockState{Now: time.Unix(1_800_000_000, 5).UTC(), Up: 2, Ahead: 5, Said: true}, Boot: bootOf("x"),
+		Epoch: 1, Commit: 7, Size: 9, Store: "sto_x"}
+	b := h.put(secret)
+	copy(b, headFirst)
+	copy(b[headSize-32:], headMAC(secret, b[:headSize-32]))
+	h.Clock, h.Boot = clockState{Now: h.Clock.Now}, [16]byte{}
+	if got, ok := parseHead(b, secret); !ok || got != h {
+		t.Errorf("%v: %+v, want %+v", ok, got, h)
 	}
 }
 

@@ -106,7 +106,10 @@ func (l *recordLog) openMark() error {
 		return err
 	}
 	l.mark, l.marked = f, mark{Boot: bootOf(l.s.set.Boot), Store: l.own.ID, Epoch: l.own.Epoch}
-	return l.release(l.last)
+	if err := l.release(l.last); err != nil {
+		return err
+	}
+	return f.Sync() // a mark that a stop has synced counts in every life of the machine, until this
 }
 
 // release says that answers up to a commit may leave. The sequencer's alone.

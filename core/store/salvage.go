@@ -149,7 +149,7 @@ func (v *salvage) head() (h head, found bool) {
 	}
 	for at := 0; at+headSize <= len(data); at += headPlace {
 		b := data[at : at+headSize]
-		if string(b[:8]) != headMagic || int(b[80]) > headSize-32-81 {
+		if m := string(b[:8]); m != headMagic && m != headFirst || int(b[80]) > headSize-32-81 {
 			continue
 		}
 		if n := binary.BigEndian.Uint64(b[8:]); !found || n > h.Writes {

@@ -232,7 +232,7 @@ func (q *sequencer) run(tx *tx) {
 		fn(refused)
 		tx.onSync[i] = nil
 	}
-	if !refused {
+	if !refused && !void {
 		q.s.records.show(q.s.First())
 	}
 	q.release(batch, refused, tx.now)
@@ -245,12 +245,7 @@ func (q *sequencer) run(tx *tx) {
 // void reports whether the state holds what nobody was given: a batch was refused and landed, and the disk has no room
 // for what takes it back. Then nobody is shown anything, not even by a read, and a start cuts it off.
 func (q *sequencer) void() bool {
-	if !q.starved {
-		return false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return len(q.late) > 0
+	return q.starved && len(q.unseen) > 0
 }
 
 // enter and leave are around everything that waits for the disk, and around nothing else: a busy processor and a long

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -20,6 +21,7 @@ type Since struct {
 	gaps    bool           // there may be some
 	missing []MissingRange // they
 	done    map[string]int // by taken.what, its place in list
+	undone  map[uint64]int // by the seq of an undo, the place of what it undid
 	list    []sinceOne
 }
 
@@ -32,7 +34,8 @@ type MissingRange struct {
 type sinceOne struct {
 	taken
 	seq  uint64
-	gone bool // it was undone
+	gone bool   // it was undone
+	by   uint64 // by that record
 }
 
 // Taken is one thing that was taken away since a backup.
@@ -49,7 +52,8 @@ type Taken struct {
 
 // NewSince is for the time since that backup.
 func NewSince(m *Manifest) *Since {
-	return &Since{of: m.Root, store: m.StoreID, after: m.Seq, next: m.Seq + 1, done: map[string]int{}}
+	return &Since{of: m.Root, store: m.StoreID, after: m.Seq, next: m.Seq + 1, done: map[string]int{},
+		undone: map[uint64]int{}}
 }
 
 // Salvaged says that the records are those that could be read of a damaged log: some may be missing.
@@ -81,8 +85,9 @@ func (n *Since) Record(seq uint64, rec []byte) error {
 	n.next = seq + 1
 	var x struct {
 		taken
-		StoreID string `json:"store_id"`
-		Effect  string `json:"effect"`
+		StoreID string   `json:"store_id"`
+		Effect  string   `json:"effect"`
+		Seqs    []uint64 `json:"seqs"`
 	}
 	if err := json.Unmarshal(rec, &x); err != nil {
 		return fmt.Errorf("record %d: %w", seq, err)
@@ -96,8 +101,17 @@ func (n *Since) Record(seq uint64, rec []byte) error {
 		undone := x.taken
 		undone.Type = "kill"
 		if at, ok := n.done[undone.what()]; ok {
-			n.list[at].gone = true
+			n.list[at].gone, n.list[at].by = true, seq
 			delete(n.done, undone.what())
+			n.undone[seq] = at
+		}
+		return nil
+	case x.Type == "unanswered": // whoever undid it was refused, and it was in effect all the time
+		for _, seq := range x.Seqs {
+			if at, ok := n.undone[seq]; ok {
+				n.list[at].gone = false
+				n.done[n.list[at].what()] = at
+			}
 		}
 		return nil
 	case x.Type == "decision" && x.Effect == "PERMIT" && x.Token != "":
@@ -123,7 +137,7 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 	out := []Taken{}
 	for i := range n.list {
 		x := &n.list[i]
-		if x.gone {
+		if x.gone && !n.missesBehind(x.by) {
 			continue
 		}
 		row := x.row()
@@ -145,6 +159,11 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 		out = append(out, row)
 	}
 	return out, nil
+}
+
+// missesBehind reports whether records behind an undo are missing: one of them may say that it is void.
+func (n *Since) missesBehind(undo uint64) bool {
+	return undo > 0 && slices.ContainsFunc(n.missing, func(m MissingRange) bool { return m.First > undo })
 }
 
 func (x *sinceOne) row() Taken {

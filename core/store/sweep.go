@@ -10,7 +10,11 @@ import (
 
 // deniedAtOnce bounds the waiting calls that one batch denies for one reason, such as a kill. The rest is denied by the
 // next batches, so that other callers are answered in between. Who asks about one of them finds it denied already.
-const deniedAtOnce = 128
+// Actions that wait for a call have rows and are named: so many of them count as another call.
+const (
+	deniedAtOnce = 128
+	joinedAsOne  = 16
+)
 
 // sweep is a kill or a revocation that has not denied all yet that was waiting then. It has a row, so that neither a
 // restart nor an undo saves what is left.
@@ -85,12 +89,12 @@ func (tx *tx) deny(w *sweep) int {
 	return n
 }
 
-// denySome denies the next calls of a sweep, and gives how many they are.
+// denySome denies the next calls of a sweep, and gives how many they count as.
 func (tx *tx) denySome(w *sweep, most int) (n int) {
 	for n < most && len(w.left) > 0 {
 		if d := tx.st.live[heap.Pop(&w.left).(string)]; d != nil && d.doomed == w {
+			n += 1 + len(d.joined)/joinedAsOne
 			tx.denyDoomed(d)
-			n++
 		}
 	}
 	return n

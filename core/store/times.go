@@ -58,6 +58,7 @@ type clockState struct {
 	Since time.Time     // these two as in Times
 	Held  time.Duration
 	Ahead time.Duration // what the wall clock was in doubt by
+	Said  bool          // the record of the doubt is there
 	Lead  time.Duration // how far Now is ahead of what was certain
 }
 
@@ -113,7 +114,7 @@ func (k *timekeeper) look() Times {
 	switch {
 	case wall.Sub(sure)+k.lead > clockSlack && !believed:
 		if k.is.Since.IsZero() {
-			k.is.Since = sure
+			k.is.Since, passed = sure, 0 // that nobody looked for a day is no doubt of a day
 		}
 		k.is.Now, k.is.Late = sure, wall
 		if k.is.Held += passed; k.is.Held < clockTrust {
@@ -228,7 +229,9 @@ func (s *Store) startClock() error {
 		}
 	}
 	s.clock.begin(last)
-	s.seq.doubt = last.Ahead // its record is there; that of its end may be to come
-	s.seq.doubted.Store(last.Ahead > 0)
+	if last.Said { // and that of its end may be to come
+		s.seq.doubt = last.Ahead
+		s.seq.doubted.Store(last.Ahead > 0)
+	}
 	return nil
 }

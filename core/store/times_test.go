@@ -152,6 +152,16 @@ func TestTimekeeper(t *testing.T) {
 			k.look()
 			c.set(59 * time.Second)
 		}, time.Hour + 59*time.Second, 0},
+		"asleep for a day, and the clock set": {func(c *twoClocks, _ *timekeeper) {
+			c.pass(25 * time.Hour)
+			c.set(100 * day)
+		}, 25 * time.Hour, 100 * day},
+		"stopped for a day, and the clock set": {func(c *twoClocks, k *timekeeper) {
+			last := k.state()
+			c.pass(25 * time.Hour)
+			c.set(100 * day)
+			k.begin(last)
+		}, 25 * time.Hour, 100 * day},
 		"the process was stopped in a doubt": {func(c *twoClocks, k *timekeeper) {
 			c.set(2 * time.Hour)
 			k.look()
@@ -443,6 +453,45 @@ func TestWhatIsMadeInADoubt(t *testing.T) {
 		t.Errorf("believed again: %d records", n)
 	}
 	d.close()
+}
+
+// TestADoubtThatNobodyHasRecorded: it began when nothing was written, and its record comes behind a restart.
+func TestADoubtThatNobodyHasRecorded(t *testing.T) {
+	d := newDoubted(t)
+	d.clocks.set(100 * 24 * time.Hour)
+	d.close()
+	d.start()
+	d.must(&Note{Type: "tick", By: system})
+	if n := d.types("clock_in_doubt"); n != 1 {
+		t.Errorf("%d records of the doubt", n)
+	}
+	d.close()
+}
+
+// TestAConfirmationOutlivesTheProcess: when it is answered.
+func TestAConfirmationOutlivesTheProcess(t *testing.T) {
+	base := newCuttable()
+	clocks, _ := newTwoClocks()
+	d := &doubted{rig: &rig{t: t, fs: base, clock: newClock()}, clocks: clocks}
+	d.start()
+	clocks.pass(time.Minute)
+	clocks.set(3 * time.Hour)
+	d.must(&Note{Type: "tick", By: system})
+	d.must(&BelieveClock{By: system})
+	ended := base.ended()
+	d.close()
+	set := settings(ended, d.clock, nil)
+	set.Now, set.Uptime = clocks.wall, clocks.up
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Times(); got.Doubt() != 0 {
+		t.Errorf("what was confirmed is in doubt by %v", got.Doubt())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAKeyThatEndsInADoubt: by the time that is certain; what it has pending is denied, although that is over by the

@@ -71,7 +71,9 @@ func (tx *tx) record(typ string) wire.Writer {
 }
 
 // anchors reports whether log/head has to know of a record before its answer leaves.
-func anchors(typ string) bool { return typ == "kill" || typ == "key_revoked" || typ == "grant_revoked" }
+func anchors(typ string) bool {
+	return typ == "kill" || typ == "key_revoked" || typ == "grant_revoked" || typ == "clock_believed"
+}
 
 func (tx *tx) end(o wire.Writer) {
 	c := tx.commit
