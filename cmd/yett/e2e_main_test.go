@@ -26,6 +26,9 @@ import (
 
 // TestMain makes room for the binary; it is built by the first test that needs it.
 func TestMain(m *testing.M) {
+	if code, is := traced(); is {
+		os.Exit(code)
+	}
 	if is, err := host.Child(os.Args[1:], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
