@@ -33,6 +33,8 @@ type Exporter interface {
 	// Export writes the records of a range as of now with a header that signs exactly them. When it refuses the range
 	// with an *sdk.Error it has written nothing.
 	Export(w io.Writer, signer *log.Signer, r log.Range) error
+	// Sealed are the ranges of the files that are complete, the oldest first, without gaps.
+	Sealed() []log.Range
 	// Prove makes a proof that a record is in the log as of now.
 	Prove(seq uint64, signer *log.Signer) ([]byte, error)
 }
@@ -158,6 +160,9 @@ func (s *Server) routes() http.Handler {
 		answer(w, map[string]any{"key": s.set.Signer.PublicKey(), "key_id": s.set.Signer.KeyID()}, nil)
 	})
 	mux.HandleFunc("GET /audit/export", s.export)
+	mux.HandleFunc("GET /audit/sealed", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, map[string]any{"sealed": s.set.Export.Sealed()}, nil)
+	})
 	mux.HandleFunc("GET /backup", s.backup)
 	mux.HandleFunc("GET /audit/proof/{seq}", func(w http.ResponseWriter, r *http.Request) {
 		seq, err := strconv.ParseUint(r.PathValue("seq"), 10, 63)

@@ -26,7 +26,10 @@ const maxNamed = 1 << 19
 const namedBytes = 3
 
 // Range is the records that somebody asks for. Zero is open: the first that is there, the newest.
-type Range struct{ From, To uint64 }
+type Range struct {
+	From uint64 `json:"from_seq"`
+	To   uint64 `json:"to_seq"`
+}
 
 // Header is line 1 of an export: what the records are, and a checkpoint of the log that ends with them.
 type Header struct {

@@ -141,3 +141,16 @@ func (s *Store) leafNames(from, to uint64) (*log.Names, error) {
 	}
 	return names, nil
 }
+
+// Sealed are the ranges of records that are in sealed segments and that retention has left, the oldest first. They have
+// no gaps between them.
+func (s *Store) Sealed() (out []log.Range) {
+	sealed, _ := s.records.now()
+	first := s.First()
+	for _, r := range sealed {
+		if last := r.NextSeq - 1; last >= max(first, r.FirstSeq) {
+			out = append(out, log.Range{From: max(first, r.FirstSeq), To: last})
+		}
+	}
+	return out
+}

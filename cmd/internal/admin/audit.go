@@ -20,7 +20,8 @@ import (
 )
 
 func Audit() *cobra.Command {
-	return cli.Group("audit", "Read the audit log", auditExport(), auditKey(), auditProve(), auditTail(), auditVerify())
+	return cli.Group("audit", "Read the audit log", auditArchive(), auditExport(), auditKey(), auditProve(),
+		auditTail(), auditVerify())
 }
 
 // writeFile writes to a new file that takes path's place only when it is whole, or to stdout.
