@@ -10,6 +10,7 @@ import (
 type Audit struct {
 	Args        string       `koanf:"args" default:"redacted" enum:"digest|redacted|full" doc:"What is kept of a call's args: digest (a hash), redacted (secrets masked) or full."`
 	Retention   Retention    `koanf:"retention" doc:"How long records are kept. Everything for ever if not given."`
+	Archive     Archive      `koanf:"archive" doc:"A program that takes records before retention removes them."`
 	Checkpoints Checkpoints  `koanf:"checkpoints" doc:"Signed checkpoints of the log that leave the data directory."`
 	Subscribers []Subscriber `koanf:"subscribers" empty:"ok" doc:"Plugins of kind subscriber that are given the log."`
 }
@@ -48,6 +49,7 @@ type Subscriber struct {
 }
 
 func (l *loader) finishAudit(a *Audit) {
+	a.Archive.validate(l.Report, a.Retention)
 	first := map[string]Pos{}
 	for i := range a.Subscribers {
 		s, key := &a.Subscribers[i], fmt.Sprintf("audit.subscribers[%d]", i)

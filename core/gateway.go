@@ -204,8 +204,8 @@ func (g *Gateway) build(ctx context.Context) error {
 		return err
 	}
 	g.feeds = subscribers.New(subscribers.Settings{Store: g.store, Service: g.service, InForce: g.gen.Load,
-		Clock: clock, Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) },
-		Log: g.warn})
+		Signer: g.signer, Clock: clock, Log: g.warn,
+		Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) }})
 	g.reloads = reload.New(reload.Settings{Load: g.opts.Load, ConfigFile: g.opts.ConfigFile, Version: g.opts.Version,
 		Pool: g.pool, Service: g.service, InForce: &g.gen, Applied: g.applied, Log: g.opts.Log})
 	return nil

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"time"
+
 	"github.com/yett-dev/yett/core/edge"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/obs"
@@ -41,6 +43,13 @@ func (g *Gateway) gauges() {
 	})
 	m.Gauge("yett_retention_failing", "1 when retention could not do its work when it looked last.", nil, func() float64 {
 		return one(g.feeds.Retention().Error != "")
+	})
+	m.Gauge("yett_retention_failing_seconds", "For how long retention could not do its work, such as while the program "+
+		"of audit.archive does not take what is to go; 0 while it does.", nil, func() float64 {
+		if since := g.feeds.Retention().Since; !since.IsZero() {
+			return time.Since(since).Seconds()
+		}
+		return 0
 	})
 	m.Counter("yett_log_lines_lost_total", "Lines of the server's log that were dropped because they could not be "+
 		"written.", nil, func() float64 {

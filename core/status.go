@@ -39,6 +39,10 @@ func (g *Gateway) ready() []httpd.Part {
 			Detail: fmt.Sprintf("the wall clock is %v ahead of the machine's uptime, so the log is trimmed slowly",
 				by.Round(time.Second))})
 	}
+	if r := g.feeds.Retention(); r.Error != "" { // why is for operators, in the log
+		parts = append(parts, httpd.Part{Name: "retention", Beside: true, Detail: "nothing was removed since " +
+			r.Since.UTC().Format(time.RFC3339) + ": the server's log says why"})
+	}
 	if _, lost := g.logLost(); lost > 0 { // the log guards nothing: the gateway is ready all the same
 		parts = append(parts, httpd.Part{Name: "log", Beside: true,
 			Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})

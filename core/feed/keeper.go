@@ -31,6 +31,9 @@ type KeeperSettings struct {
 	Report  func(format string, args ...any) // one line for the operator; nil: nobody
 	Every   time.Duration                    // default 1 min
 
+	// archives records before they go, and says up to which they may; 0: none may. nil: nobody wants them
+	Archive func(ctx context.Context, through uint64) (last uint64, err error)
+
 	Clock Clock // what was known of the time before
 	// of the machine, from which boot on; nil: of this Keeper
 	Uptime    func() (boot string, up time.Duration)
@@ -43,7 +46,8 @@ type KeeperSettings struct {
 type KeeperStatus struct {
 	Trims, Records uint64 // since Keep
 	Last           time.Time
-	Error          string // of the last look, "" if it went well
+	Error          string    // of the last look, "" if it went well
+	Since          time.Time // the first of the looks that have failed one after the other; zero while they go well
 
 	Ahead time.Duration // how far the wall clock is ahead of what can be true; 0 while it is believed
 }
@@ -118,8 +122,13 @@ func (k *Keeper) note(n uint64, err error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.state.Error = ""; err != nil {
+	if k.state.Error = ""; err == nil {
+		k.state.Since = time.Time{}
+	} else {
 		k.state.Error = err.Error()
+		if k.state.Since.IsZero() {
+			k.state.Since = k.set.Now()
+		}
 	}
 	if n > 0 {
 		k.state.Trims++
@@ -147,6 +156,17 @@ func (k *Keeper) look(ctx context.Context) (n uint64, err error) {
 	cut, err := Due(k.set.Policy, v)
 	if err != nil || cut.Through == 0 {
 		return 0, errors.Join(unread, err)
+	}
+	if k.set.Archive != nil {
+		last, err := k.set.Archive(ctx, cut.Through)
+		if err != nil {
+			unread = errors.Join(unread, fmt.Errorf("records wait to be archived: %w", err))
+		}
+		if last < v.First {
+			return 0, unread
+		}
+		cut.Through = min(cut.Through, last)
+		cut.Passed = v.behind(cut.Through)
 	}
 	last, err := k.set.Log.Trim(ctx, cut.Through, cut.Reason, cut.Passed)
 	if err != nil {

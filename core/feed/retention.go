@@ -87,13 +87,19 @@ func (v *View) held(p Policy, cut Cut) (Cut, error) {
 	if cut.Through < v.First {
 		return Cut{}, nil
 	}
+	cut.Passed = v.behind(cut.Through)
+	return cut, nil
+}
+
+// behind are the subscribers that have not got all up to a record, sorted.
+func (v *View) behind(through uint64) (names []string) {
 	for name, seq := range v.Cursors {
-		if seq < cut.Through {
-			cut.Passed = append(cut.Passed, name)
+		if seq < through {
+			names = append(names, name)
 		}
 	}
-	slices.Sort(cut.Passed)
-	return cut, nil
+	slices.Sort(names)
+	return names
 }
 
 // reach is the smallest n of from-1 to to for which the records behind n take at most bytes more than base.

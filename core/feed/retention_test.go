@@ -119,6 +119,40 @@ func TestKeeper(t *testing.T) {
 	})
 }
 
+// What was not archived does not go. What was goes up to there, and the record of it names those alone who have not got
+// that. How long it waits is told.
+func TestKeeperArchives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &shelf{world: newWorld()}
+		s.add(2000, "decision")
+		taken, failed := uint64(0), errors.New("no bucket")
+		k, err := Keep(KeeperSettings{Log: s, Policy: Policy{MaxAge: 24 * time.Hour},
+			Cursors: func() (map[string]uint64, bool) { return map[string]uint64{"siem": 700, "lake": 1900}, true },
+			Archive: func(_ context.Context, through uint64) (last uint64, err error) {
+				s.with(func() { last, err = min(taken, through), failed })
+				return last, err
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		trims := func() (out []string) { s.with(func() { out = slices.Clone(s.trims) }); return out }
+		after(26 * time.Hour)
+		expect(t, "while nothing is archived", []any{len(trims()), k.Status().Error},
+			[]any{0, "records wait to be archived: no bucket"})
+		if waits := time.Since(k.Status().Since); waits < time.Hour {
+			t.Errorf("it waits for %v", waits)
+		}
+		s.with(func() { taken = 800 })
+		after(time.Minute)
+		expect(t, "what was taken before it failed", trims(), []string{"800 max_age [siem]"})
+		s.with(func() { taken, failed = 1800, nil })
+		after(time.Minute)
+		expect(t, "trims", trims(), []string{"800 max_age [siem]", "1800 max_age [siem]"})
+		expect(t, "status", []any{k.Status().Error, k.Status().Since.IsZero(), k.Status().Records}, []any{"", true, 1800})
+	})
+}
+
 // Whoever looks how retention stands does not wait for whoever reads its messages.
 func TestKeeperReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

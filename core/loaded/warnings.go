@@ -31,6 +31,13 @@ func policyOf(c *config.Plugin) confine.Policy {
 	return p
 }
 
+// PolicyOf is what the program of audit.archive keeps. It may start others.
+func PolicyOf(a *config.Archive) confine.Policy {
+	p := policyOf(a.Process())
+	p.Children = true
+	return p
+}
+
 // absolute makes paths independent of the working directory. One that cannot be is refused when the plugin starts.
 func absolute(paths []config.Path) (out []string) {
 	for _, path := range paths {

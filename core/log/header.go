@@ -31,6 +31,9 @@ type Range struct {
 	To   uint64 `json:"to_seq"`
 }
 
+// FileName is the name of a file with an export of the range, in an archive: names sort as the records do.
+func (r Range) FileName() string { return fmt.Sprintf("yett-%020d-%020d.jsonl", r.From, r.To) }
+
 // Header is line 1 of an export: what the records are, and a checkpoint of the log that ends with them.
 type Header struct {
 	Format    string   `json:"format"`

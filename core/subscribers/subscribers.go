@@ -18,10 +18,10 @@ import (
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/loaded"
+	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/core/ops"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/store"
-	"github.com/yett-dev/yett/core/supervise"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -30,6 +30,7 @@ type Settings struct {
 	Store    *store.Store
 	Service  *ops.Service                     // masks what subscribers see, and records events
 	InForce  func() *loaded.Generation        // the configuration in force
+	Signer   *log.Signer                      // of what is archived
 	Clock    feed.Clock                       // what was known of the time at the start
 	Withheld func(cause, scanner string)      // counts what subscribers are not shown
 	Log      func(format string, args ...any) // must not wait
@@ -42,7 +43,7 @@ type Set struct {
 
 	changing sync.Mutex // one change at a time; held while pumps end, which may take seconds
 	closed   bool
-	keep     config.Retention
+	keep     kept
 
 	mu         sync.Mutex // held for a few words only: whoever looks never waits for a pump
 	running    map[string]*Subscriber
@@ -89,7 +90,7 @@ func (f *Set) Apply(gen *loaded.Generation) {
 		}
 	}
 	f.mu.Unlock()
-	f.retain(gen.Config.Audit.Retention)
+	f.retain(kept{gen.Config.Audit.Retention, gen.Config.Audit.Archive})
 }
 
 // leaving are the pumps that end: those of subscribers that are gone or not as they were.
@@ -156,7 +157,7 @@ func (f *Set) Close(ctx context.Context) error {
 	f.mu.Lock()
 	clear(f.running)
 	f.mu.Unlock()
-	f.retain(config.Retention{})
+	f.retain(kept{})
 	return nil
 }
 
@@ -286,55 +287,6 @@ func (c cursorsOf) Move(ctx context.Context, m feed.Move) error {
 	return c.s.Commit(ctx, cmd)
 }
 
-// retain makes retention what the configuration says. f.changing is held, and f.mu is not: a keeper that ends may be
-// asking for the cursors.
-func (f *Set) retain(r config.Retention) {
-	if f.keep == r {
-		return
-	}
-	f.keep = r
-	if old := f.setKeeper(nil); old != nil {
-		old.Close()
-	}
-	if !r.Enabled() {
-		return
-	}
-	known, err := knownClock(f.set.Store)
-	if err == nil && known.At.IsZero() {
-		known = f.set.Clock
-	}
-	if err != nil {
-		f.set.Log("retention removes nothing: %v", err)
-		return
-	}
-	keeper, err := feed.Keep(feed.KeeperSettings{Log: shelfOf{f.set.Store}, Cursors: f.cursors, Report: f.set.Log,
-		Clock: known, Uptime: supervise.Uptime, KeepClock: f.keepClock, Doubt: f.noteDoubt,
-		Policy: feed.Policy{MaxAge: r.MaxAge.Std(), MaxBytes: uint64(r.MaxBytes), HoldBytes: uint64(r.Hold.MaxBytes)}})
-	if err != nil {
-		f.set.Log("retention removes nothing: %v", err)
-		return
-	}
-	f.setKeeper(keeper)
-}
-
-// setKeeper puts a keeper in place of another one, which it gives back.
-func (f *Set) setKeeper(k *feed.Keeper) (old *feed.Keeper) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	old, f.keeper = f.keeper, k
-	return old
-}
-
-// Retention is how it stands; the zero status while everything is kept.
-func (f *Set) Retention() feed.KeeperStatus {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.keeper == nil {
-		return feed.KeeperStatus{}
-	}
-	return f.keeper.Status()
-}
-
 // cursors is how far each configured subscriber has come. ok is false while that is not known of one.
 func (f *Set) cursors() (of map[string]uint64, ok bool) {
 	f.mu.Lock()
@@ -385,14 +337,4 @@ func withCursors(all map[string]store.Cursor) string {
 		names, more = names[:maxListed], fmt.Sprintf(" and %d more", n)
 	}
 	return "these have one: " + strings.Join(names, ", ") + more
-}
-
-// shelfOf is the store as retention needs it.
-type shelfOf struct{ *store.Store }
-
-// Trim implements feed.Shelf.
-func (s shelfOf) Trim(ctx context.Context, through uint64, reason string, passed []string) (uint64, error) {
-	cmd := &store.Trim{Through: through, Reason: reason, Passed: passed}
-	err := s.Store.Commit(ctx, cmd)
-	return cmd.Last, err
 }

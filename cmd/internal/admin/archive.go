@@ -105,7 +105,7 @@ func (a *archive) fill(l sealedLog, done *archived) error {
 		return err
 	}
 	for _, r := range has {
-		if err := verifyArchived(filepath.Join(a.to, archiveName(r)), r, keys); err != nil {
+		if err := verifyArchived(filepath.Join(a.to, r.FileName()), r, keys); err != nil {
 			return err
 		}
 	}
@@ -118,14 +118,14 @@ func (a *archive) fill(l sealedLog, done *archived) error {
 		if slices.ContainsFunc(has, func(h log.Range) bool { return h.From <= r.From && r.To <= h.To }) {
 			continue
 		}
-		path := filepath.Join(a.to, archiveName(r))
+		path := filepath.Join(a.to, r.FileName())
 		if err := writeFile(path, nil, func(w io.Writer) error { return l.Export(w, r) }); err != nil {
 			return fmt.Errorf("archive records %d to %d: %w", r.From, r.To, err)
 		}
 		if err := verifyArchived(path, r, keys); err != nil {
 			return err
 		}
-		done.Written, has = append(done.Written, archiveName(r)), append(has, r)
+		done.Written, has = append(done.Written, r.FileName()), append(has, r)
 	}
 	return done.whole(a.to, has)
 }
@@ -148,8 +148,6 @@ func (done *archived) whole(dir string, has []log.Range) error {
 }
 
 var archiveFile = regexp.MustCompile(`^yett-([0-9]{20})-([0-9]{20})\.jsonl$`)
-
-func archiveName(r log.Range) string { return fmt.Sprintf("yett-%020d-%020d.jsonl", r.From, r.To) }
 
 // archivedIn lists the files of an archive. Others are left alone.
 func archivedIn(dir string) (out []log.Range, err error) {

@@ -82,7 +82,9 @@ var allowed = []row{
 		why: "how a configuration takes the place of another is one question; it knows no listener"},
 	{pkg: "core/checkpoints", ours: []string{"core/log", "core/regular"}, others: []string{"golang.org/x/mod"},
 		why: "what leaves the data directory of the log is written and read in one place; it knows no store"},
-	{pkg: "core/subscribers", ours: []string{"config", "core/chain", "core/feed", "core/loaded", "core/ops", "core/prochost", "core/store", "core/supervise", "sdk"},
+	{pkg: "core/archive", ours: []string{"config", "core/confine", "core/log", "core/pin", "core/quote", "core/supervise"},
+		why: "what takes records before they go is run in one place; it knows no store"},
+	{pkg: "core/subscribers", ours: []string{"config", "core/archive", "core/chain", "core/feed", "core/loaded", "core/log", "core/ops", "core/prochost", "core/store", "core/supervise", "sdk"},
 		why: "who is given the log, and what of it may go, follows the configuration in force; it knows no listener"},
 	{pkg: "core/store", ours: []string{"sdk", "sdk/wire", "sdk/exact", "core/log", "core/log/segment"}, others: []string{"github.com/cockroachdb/pebble/v2", "golang.org/x/mod", "github.com/RaduBerinde/btreemap"},
 		why: "state and record are one write; only the store knows Pebble, and Pebble's ordered map, of which a copy costs " +
