@@ -15,12 +15,6 @@ type Audit struct {
 	Subscribers []Subscriber `koanf:"subscribers" empty:"ok" doc:"Plugins of kind subscriber that are given the log."`
 }
 
-// Checkpoints says where signed checkpoints of the log go.
-type Checkpoints struct {
-	Files []Path   `koanf:"files" restart:"true" example:"[\"/mnt/other/yett.checkpoints\"]" doc:"Files that get a signed checkpoint of the log each time, at their end. Put one on another machine or disk: only there can be seen that the whole data directory was put back to an earlier time. A start is refused when the log is not the one that was signed, or ends earlier."`
-	Every Duration `koanf:"every" default:"1m" min:"1s" max:"24h" restart:"true" doc:"How often, when records have come."`
-}
-
 // Retention says which records may go. The zero Retention keeps all.
 type Retention struct {
 	MaxAge   Duration `koanf:"max_age" min:"1h" max:"36500d" example:"90d" doc:"Records older than this are removed. Their place in the tree stays, so that what remains can be proved. While the wall clock is ahead of the machine's uptime, at most 5 % of them go in an hour."`
@@ -50,6 +44,7 @@ type Subscriber struct {
 
 func (l *loader) finishAudit(a *Audit) {
 	a.Archive.validate(l.Report, a.Retention)
+	l.finishCheckpoints(&a.Checkpoints)
 	first := map[string]Pos{}
 	for i := range a.Subscribers {
 		s, key := &a.Subscribers[i], fmt.Sprintf("audit.subscribers[%d]", i)

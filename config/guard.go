@@ -118,6 +118,9 @@ func (c *Config) keptFiles(file string, read []string) (all []kept) {
 	for _, t := range []TLS{c.Server.TLS, c.Server.MetricsTLS, c.Console.TLS} {
 		files = append(files, t.Cert, t.Key, t.ClientCA)
 	}
+	for _, w := range c.Audit.Checkpoints.Webhooks {
+		files = append(files, w.CA)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {

@@ -23,6 +23,9 @@ func Check(ctx context.Context, cfg *config.Config) error {
 	if _, err := tracesTLS(cfg); err != nil {
 		return err
 	}
+	if _, err := checkpointing(cfg); err != nil {
+		return err
+	}
 	if cfg.Console.Enabled {
 		if _, err := tlsConfig(cfg, "console.tls", cfg.Console.TLS); err != nil {
 			return err

@@ -170,17 +170,7 @@ func (g *Gateway) openData(context.Context) (err error) {
 	if g.signer, err = log.LoadSigner(filepath.Join(dir, "audit.key"), g.store.ID()); err != nil {
 		return err
 	}
-	return checkpoints.Check(g.checkpointing())
-}
-
-func (g *Gateway) checkpointing() checkpoints.Settings {
-	c := &g.cfg.Audit.Checkpoints
-	set := checkpoints.Settings{Every: c.Every.Std(), Log: g.store, Signer: g.signer, Origin: log.Origin(g.store.ID()),
-		Report: g.warn}
-	for _, path := range c.Files {
-		set.Files = append(set.Files, string(path))
-	}
-	return set
+	return g.openCheckpoints()
 }
 
 // build makes the first generation of rules, modules and plugins, and what stands on it.
@@ -246,7 +236,7 @@ func (g *Gateway) Start(ctx context.Context) error {
 	g.states.Start(g.service.Note, g.closing)
 	g.machine.running.Go(func() { g.machine.watch(g.closing) })
 	g.feeds.Apply(g.gen.Load())
-	g.checkpoints = checkpoints.Start(g.checkpointing())
+	g.checkpoints.Start()
 	g.reloads.Watch()
 	if g.sock != nil {
 		go func() { g.served <- g.sock.Serve() }()

@@ -70,6 +70,7 @@ func (g *Gateway) gauges() {
 	g.storeGauges()
 	g.machineGauges()
 	g.diskGauges()
+	g.checkpointGauges()
 	g.connectionGauges()
 	g.moduleGauges()
 	g.processGauges()

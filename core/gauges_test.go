@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +20,10 @@ const metricsDoc = "obs/METRICS.md"
 
 // TestMetricsAreDocumented: the document lists what a gateway shows, no more and no less.
 func TestMetricsAreDocumented(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.write(w.guest("subscriber", "waits"), "", fmt.Sprintf(everything, "full")) })
+	w := newWorld(t, func(w *world) {
+		w.write(w.guest("subscriber", "waits"), "", strings.Replace(fmt.Sprintf(everything, "full"), "{", fmt.Sprintf(
+			"{checkpoints: {files: [%q]}, ", filepath.Join(w.dir, "checkpoints")), 1))
+	})
 	w.g.gauges() // metrics are off
 	w.ask("nothing/x")
 	w.g.metrics.Operated("authorize", "", sdk.CodeConflict, time.Millisecond)

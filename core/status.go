@@ -47,9 +47,10 @@ func (g *Gateway) ready() []httpd.Part {
 		parts = append(parts, httpd.Part{Name: "log", Beside: true,
 			Detail: fmt.Sprintf("lines of the server's log are being lost, %d so far: they cannot be written", lost)})
 	}
-	for path, err := range g.checkpoints.Failing() {
-		parts = append(parts, httpd.Part{Name: "checkpoints", Beside: true,
-			Detail: fmt.Sprintf("%s cannot be written: %v", path, err)})
+	for _, s := range g.checkpoints.Status() {
+		if s.Detail != "" {
+			parts = append(parts, httpd.Part{Name: "checkpoints", Beside: true, Detail: s.Detail})
+		}
 	}
 	parts = append(parts, g.confinement())
 	if _, err := g.reloads.Last(); err != nil {

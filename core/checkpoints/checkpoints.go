@@ -1,23 +1,21 @@
-// Package checkpoints owns signed checkpoints that leave the data directory: it writes them to files, and holds the log
-// against them at a start. Whoever puts the whole data directory back to an earlier time, or another log in its place,
-// can only be seen there. It must never write a checkpoint of records that log/head does not know of yet, and never
-// take a file that it cannot read for one that agrees.
+// Package checkpoints owns signed checkpoints that leave the data directory: it hands them to files and webhooks, and
+// holds the log against what those have at a start. Whoever puts the whole data directory back to an earlier time, or
+// another log in its place, can only be seen there. It must never hand out a checkpoint of records that log/head does
+// not know of yet, never take a file that it cannot read for one that agrees, never follow a redirect, and never wait
+// without end for anybody.
 package checkpoints
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
 	"github.com/yett-dev/yett/core/log"
-	"github.com/yett-dev/yett/core/regular"
 )
 
 // Log is what is checkpointed.
@@ -31,86 +29,127 @@ type Log interface {
 	Root(size uint64) ([32]byte, error)
 }
 
-// Settings are what Check and Start need. All are required.
+// Settings are what New needs. All but the destinations are required.
 type Settings struct {
-	Files  []string
+	Files    []string
+	Webhooks []Webhook
+
 	Every  time.Duration
 	Log    Log
 	Signer *log.Signer
 	Origin string
-	Report func(format string, args ...any) // a file that cannot be written, and that it can again
+	Now    func() time.Time
+	// Report is told of a destination that cannot be used and of what was not held against the log, Alarm of one that
+	// knows another log.
+	Report, Alarm func(format string, args ...any)
 }
 
-// tail is how much of the end of a file is read: far more than one checkpoint takes, with the lines of witnesses.
-const tail = 64 << 10
+// patience is how long a destination may take. One that hangs holds up neither the others, nor a start, nor a stop.
+const patience = 5 * time.Second
 
-// Check holds the log against the newest checkpoint of each file. An error says that the log is not the one that was
-// signed, or ends earlier, or that a file cannot be read. A file that is not there yet, and one without a checkpoint of
-// this log, are told of.
-func Check(set Settings) error {
+var errHangs = fmt.Errorf("it has not answered within %v", patience)
+
+// differs marks an error that says that a destination knows another log than this one, or more of it.
+type differs struct{ error }
+
+func (d differs) Unwrap() error { return d.error }
+
+// Differs reports whether an error says that a destination knows another log than this one, or more of it.
+func Differs(err error) bool {
+	var d differs
+	return errors.As(err, &d)
+}
+
+// signed is a checkpoint that is handed out.
+type signed struct {
+	size uint64
+	root tlog.Hash
+	text string
+}
+
+// destination is who gets checkpoints. Its methods are called one at a time.
+type destination interface {
+	// hold asks what the destination knows, and holds the log against it. The note says why nothing was compared, and is
+	// "" where something was.
+	hold(ctx context.Context) (note string, err error)
+	// give hands a checkpoint over.
+	give(ctx context.Context, c signed) error
+	// close is the last call.
+	close()
+}
+
+// place is a destination, and how it stands with it. The Keeper's mutex guards what is below busy.
+type place struct {
+	destination
+	kind, name string
+	failure    string // what it is when it fails: "cannot be written"
+	waits      bool   // giving ends with its context
+
+	busy  bool // somebody is at work with it
+	held  bool // the log was held against what it knows, as far as that was to be had
+	has   string
+	size  uint64 // of the newest checkpoint that it has
+	err   error  // of the last try
+	since time.Time
+}
+
+func (p *place) title() string {
+	if p.kind == KindFile {
+		return p.name
+	}
+	return p.kind + " " + p.name
+}
+
+// The kinds of destinations.
+const (
+	KindFile    = "file"
+	KindWebhook = "webhook"
+)
+
+// Keeper hands checkpoints out. Its methods are safe for concurrent use.
+type Keeper struct {
+	set    Settings
+	keys   log.Keys
+	places []*place
+	quit   chan struct{}
+	done   chan struct{} // nil until Start
+	ctx    context.Context
+	cancel context.CancelFunc
+	asked  sync.WaitGroup // what ends with ctx
+
+	late func() <-chan time.Time // when a try is taken for one that will not end
+
+	mu      sync.Mutex
+	started bool // changes are told of
+}
+
+// New makes a Keeper, which does nothing yet.
+func New(set Settings) (*Keeper, error) {
 	keys, err := log.ParseKeys(set.Signer.PublicKey())
 	if err != nil {
-		return err
+		return nil, err
 	}
+	k := &Keeper{set: set, keys: keys, quit: make(chan struct{}),
+		late: func() <-chan time.Time { return time.After(patience) }}
+	k.ctx, k.cancel = context.WithCancel(context.Background())
 	for _, path := range set.Files {
-		c, err := newest(path, keys, set.Origin)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			set.Report("audit.checkpoints: %s is not there: the log is not held against it, and it is made", path)
-		case err != nil:
-			return fmt.Errorf("audit.checkpoints: %w", err)
-		case c == nil:
-			set.Report("audit.checkpoints: %s has no checkpoint of this log (%s): the log is not held against it", path,
-				set.Origin)
-		default:
-			if err := agrees(set.Log, c); err != nil {
-				return fmt.Errorf("audit.checkpoints: %s: %w", path, err)
-			}
-		}
+		k.places = append(k.places, &place{destination: file{k: k, path: path, add: add}, kind: KindFile, name: path,
+			failure: "cannot be written"})
 	}
-	return nil
+	for _, w := range set.Webhooks {
+		k.places = append(k.places, &place{destination: newReceiver(k, w), kind: KindWebhook, name: w.Name,
+			failure: "does not take checkpoints", waits: true})
+	}
+	return k, nil
 }
 
-// newest is the last checkpoint of that origin in a file; nil if it has none.
-func newest(path string, keys log.Keys, origin string) (*log.Checkpoint, error) {
-	data, err := readEnd(path)
-	if err != nil || len(data) == 0 {
-		return nil, err
-	}
-	texts, err := log.SplitCheckpoints(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	for i := len(texts) - 1; i >= 0; i-- {
-		c, err := log.OpenCheckpoint(texts[i], keys)
-		if err == nil && c.Origin == origin {
-			return &c, nil
-		} // else it was cut while it was written, or is of a log before a restore
-	}
-	return nil, nil
-}
-
-func readEnd(path string) (data []byte, err error) {
-	f, st, err := regular.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	data = make([]byte, min(st.Size(), tail))
-	n, err := f.ReadAt(data, st.Size()-int64(len(data)))
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return data[:n], err
-}
-
-// agrees holds the log against a checkpoint.
-func agrees(l Log, c *log.Checkpoint) error {
+// agrees holds the log against a checkpoint. out is what an operator does who has lost records for good.
+func agrees(l Log, c *log.Checkpoint, out string) error {
 	switch {
 	case c.Size > l.Seq():
-		return fmt.Errorf("it was signed when the log had %d records, and now it has %d: its end is missing, or the data "+
-			"directory is that of an earlier time; put the newest one back, or, if the records are lost for good, take the "+
-			"file out of audit.checkpoints.files and keep it", c.Size, l.Seq())
+		return differs{fmt.Errorf("it was signed when the log had %d records, and now it has %d: its end is missing, or the "+
+			"data directory is that of an earlier time; put the newest one back, or, if the records are lost for good, %s",
+			c.Size, l.Seq(), out)}
 	case c.Size+1 < l.First():
 		return nil // retention has removed what would show it
 	}
@@ -119,185 +158,27 @@ func agrees(l Log, c *log.Checkpoint) error {
 		return err
 	}
 	if tlog.Hash(root) != c.Root {
-		return fmt.Errorf("the first %d records are not those that were signed: the log is another one; put the right data "+
-			"directory back", c.Size)
+		return differs{fmt.Errorf("the first %d records are not those that were signed: the log is another one; put the "+
+			"right data directory back", c.Size)}
 	}
 	return nil
 }
 
-// Keeper writes checkpoints. Its methods are safe for concurrent use.
-type Keeper struct {
-	set  Settings
-	quit chan struct{}
-	done chan struct{}
-
-	add  func(path, text string) error
-	late func() <-chan time.Time // when a write is taken for one that will not end
-
-	mu     sync.Mutex
-	failed map[string]error // files that could not be written when it was tried last
-	hang   map[string]bool  // files that are being written
-	size   uint64           // of the newest checkpoint that every file has
-}
-
-// patience is how long a write of a checkpoint may last. A file system that hangs holds up neither the other files nor
-// the stop of the server.
-const patience = 5 * time.Second
-
-var errHangs = fmt.Errorf("a write to it has not ended within %v", patience)
-
-func newKeeper(set Settings) *Keeper {
-	return &Keeper{set: set, quit: make(chan struct{}), done: make(chan struct{}), add: add,
-		late:   func() <-chan time.Time { return time.After(patience) },
-		failed: map[string]error{}, hang: map[string]bool{}}
-}
-
-// Start begins to write to the files: one checkpoint at once if there are records, then one each time that so much has
-// passed and there are more, and one at Close. The log was checked before.
-func Start(set Settings) *Keeper {
-	k := newKeeper(set)
-	go k.run()
-	return k
-}
-
-func (k *Keeper) run() {
-	defer close(k.done)
-	if len(k.set.Files) == 0 {
-		return
-	}
-	tick := time.NewTicker(k.set.Every)
-	defer tick.Stop()
-	for {
-		k.write()
-		select {
-		case <-tick.C:
-		case <-k.quit:
-			k.write()
-			return
-		}
-	}
-}
-
-// Close writes what is to be written, and ends. It waits no longer for a write than patience.
-func (k *Keeper) Close() {
-	close(k.quit)
-	<-k.done
-}
-
-// Failing names the files that could not be written when it was tried last. A nil Keeper has none.
-func (k *Keeper) Failing() map[string]error {
-	out := map[string]error{}
-	if k == nil {
-		return out
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for path, err := range k.failed {
-		out[path] = err
-	}
-	return out
-}
-
-// Size is how many records the newest checkpoint covers that every file has.
-func (k *Keeper) Size() uint64 {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.size
-}
-
-func (k *Keeper) write() {
-	size := k.set.Log.InHead()
-	failing := len(k.Failing()) > 0
-	if size == 0 || size == k.Size() && !failing {
-		return
-	}
-	root, err := k.set.Log.Root(size)
-	text := ""
-	if err == nil {
-		text, err = k.set.Signer.Checkpoint(size, root)
-	}
-	all := err == nil
-	for _, path := range k.set.Files {
-		one := err
-		if one == nil {
-			one = k.put(path, text)
-		}
-		k.note(path, one)
-		all = all && one == nil
-	}
-	if all {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		k.size = size
-	}
-}
-
-// put adds a checkpoint to a file. Where an earlier one is still being written it adds none.
-func (k *Keeper) put(path, text string) error {
-	k.mu.Lock()
-	if k.hang[path] {
-		k.mu.Unlock()
-		return errHangs
-	}
-	k.hang[path] = true
-	k.mu.Unlock()
-	done := make(chan error, 1)
-	go func() {
-		err := k.add(path, text)
-		k.mu.Lock()
-		delete(k.hang, path)
-		k.mu.Unlock()
-		done <- err
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-k.late():
-		return errHangs
-	}
-}
-
-func (k *Keeper) note(path string, err error) {
-	k.mu.Lock()
-	was := k.failed[path]
-	delete(k.failed, path)
+// newest is the largest checkpoint of this log in a text; nil if there is none.
+func (k *Keeper) newest(text []byte) (*log.Checkpoint, error) {
+	texts, err := log.SplitCheckpoints(text)
 	if err != nil {
-		k.failed[path] = err
+		return nil, err
 	}
-	k.mu.Unlock()
-	switch {
-	case err != nil && was == nil:
-		k.set.Report("audit.checkpoints: %s cannot be written: %v", path, err)
-	case err == nil && was != nil:
-		k.set.Report("audit.checkpoints: %s can be written again", path)
+	var found *log.Checkpoint
+	for _, one := range texts {
+		c, err := log.OpenCheckpoint(one, k.keys)
+		if err == nil && c.Origin == k.set.Origin && (found == nil || c.Size >= found.Size) {
+			found = &c
+		} // else it was cut while it was written, or is of a log before a restore
 	}
+	return found, nil
 }
 
-// add appends a checkpoint to a file, and makes the file where there is none. It only ever appends, so that the file
-// may be one that nobody can shorten. What an earlier write has left half done is ended by an empty line.
-func add(path, text string) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	st, err := f.Stat()
-	switch {
-	case err != nil:
-		return err
-	case !st.Mode().IsRegular():
-		return &fs.PathError{Op: "open", Path: path, Err: regular.ErrKind}
-	}
-	if end := make([]byte, min(st.Size(), 2)); len(end) > 0 {
-		if _, err := f.ReadAt(end, st.Size()-int64(len(end))); err != nil {
-			return err
-		}
-		if string(end) != "\n\n" {
-			text = "\n\n" + text
-		}
-	}
-	if _, err = f.WriteString(text + "\n"); err != nil {
-		return err
-	}
-	return f.Sync()
-}
+// store is the id of the store whose log this is.
+func (k *Keeper) store() string { return strings.TrimPrefix(k.set.Origin, log.Origin("")) }

@@ -1,12 +1,14 @@
 package checkpoints
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -58,15 +60,56 @@ func signer(t *testing.T, seed byte, store string) *log.Signer {
 }
 
 func settings(t *testing.T, b *book, said *strings.Builder, files ...string) Settings {
+	var mu sync.Mutex
+	tell := func(level string) func(format string, args ...any) {
+		return func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			fmt.Fprintf(said, level+format+"\n", args...)
+		}
+	}
 	return Settings{Files: files, Every: time.Hour, Log: b, Signer: signer(t, 1, "sto_1"), Origin: log.Origin("sto_1"),
-		Report: func(format string, args ...any) { fmt.Fprintf(said, format+"\n", args...) }}
+		Now: time.Now, Report: tell(""), Alarm: tell("ALARM ")}
+}
+
+func keeper(t *testing.T, set Settings) *Keeper {
+	t.Helper()
+	k, err := New(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// check is what a start does.
+func check(t *testing.T, set Settings) error {
+	k := keeper(t, set)
+	defer k.Close()
+	return k.Check()
+}
+
+// run starts and stops.
+func run(t *testing.T, set Settings) {
+	k := keeper(t, set)
+	k.Start()
+	k.Close()
+}
+
+// of is how it stands with a destination.
+func (k *Keeper) of(name string) Status {
+	for _, s := range k.Status() {
+		if s.Name == name {
+			return s
+		}
+	}
+	return Status{Err: errors.New("there is none")}
 }
 
 // TestCheck: what a start says of a file, when the log is what it is.
 func TestCheck(t *testing.T) {
 	written := func(t *testing.T, b *book) string {
 		path := filepath.Join(t.TempDir(), "checkpoints")
-		Start(settings(t, b, &strings.Builder{}, path)).Close()
+		run(t, settings(t, b, &strings.Builder{}, path))
 		return path
 	}
 	for name, c := range map[string]struct {
@@ -89,14 +132,14 @@ func TestCheck(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "checkpoints")
 			set := settings(t, newBook("a", 9), &strings.Builder{}, path)
 			set.Signer = signer(t, 1, "sto_2")
-			Start(set).Close()
+			run(t, set)
 			return path
 		}, newBook("b", 3), "", "has no checkpoint of this log"},
 		"forged": {func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "checkpoints")
 			set := settings(t, newBook("a", 9), &strings.Builder{}, path)
 			set.Signer = signer(t, 2, "sto_1")
-			Start(set).Close()
+			run(t, set)
 			return path
 		}, newBook("b", 3), "", "has no checkpoint of this log"},
 		"the last one cut": {func(t *testing.T) string {
@@ -110,9 +153,14 @@ func TestCheck(t *testing.T) {
 			}
 			return path
 		}, newBook("a", 8), "its end is missing", ""},
+		"of two the larger": {func(t *testing.T) string {
+			path := written(t, newBook("a", 20))
+			run(t, settings(t, newBook("a", 9), &strings.Builder{}, path))
+			return path
+		}, newBook("a", 15), "its end is missing", ""},
 		"of two the newer": {func(t *testing.T) string {
 			path := written(t, newBook("a", 9))
-			Start(settings(t, newBook("a", 20), &strings.Builder{}, path)).Close()
+			run(t, settings(t, newBook("a", 20), &strings.Builder{}, path))
 			return path
 		}, newBook("a", 15), "its end is missing", ""},
 		"garbage": {func(t *testing.T) string {
@@ -125,7 +173,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := &strings.Builder{}
-			err := Check(settings(t, c.log, said, c.file(t)))
+			err := check(t, settings(t, c.log, said, c.file(t)))
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %v, want %q", err, c.err)
 			}
@@ -147,7 +195,7 @@ func pipe(t *testing.T) string {
 // TestBehindACutOne: wherever a write was broken off, the next checkpoint counts.
 func TestBehindACutOne(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "checkpoints")
-	Start(settings(t, newBook("a", 9), &strings.Builder{}, path)).Close()
+	run(t, settings(t, newBook("a", 9), &strings.Builder{}, path))
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -157,8 +205,8 @@ func TestBehindACutOne(t *testing.T) {
 			if err := os.WriteFile(path, []byte(front+string(whole[:n])), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			Start(settings(t, newBook("a", 20), &strings.Builder{}, path)).Close()
-			err := Check(settings(t, newBook("a", 15), &strings.Builder{}, path))
+			run(t, settings(t, newBook("a", 20), &strings.Builder{}, path))
+			err := check(t, settings(t, newBook("a", 15), &strings.Builder{}, path))
 			if err == nil || !strings.Contains(err.Error(), "when the log had 20 records") {
 				t.Errorf("%d bytes behind %d: the next one is not seen: %v", n, len(front), err)
 			}
@@ -182,84 +230,115 @@ func TestBehindACutOne(t *testing.T) {
 // TestAPipe: nobody waits for its reader, or its writer.
 func TestAPipe(t *testing.T) {
 	said, path := &strings.Builder{}, pipe(t)
-	k := newKeeper(settings(t, newBook("a", 9), said, path))
-	k.write()
-	if !errors.Is(k.Failing()[path], regular.ErrKind) {
-		t.Errorf("failing: %v", k.Failing())
+	k := keeper(t, settings(t, newBook("a", 9), said, path))
+	defer k.Close()
+	k.write(false)
+	if !errors.Is(k.of(path).Err, regular.ErrKind) {
+		t.Errorf("failing: %+v", k.Status())
 	}
 }
 
 // TestAFileSystemThatHangs: the other file gets its checkpoints, the stop comes, and nothing is written twice at once.
+// A start that cannot read the file within the time is refused.
 func TestAFileSystemThatHangs(t *testing.T) {
 	dir, said := t.TempDir(), &strings.Builder{}
 	good, hangs := filepath.Join(dir, "good"), filepath.Join(dir, "hangs")
 	b := newBook("a", 9)
-	k := newKeeper(settings(t, b, said, hangs, good))
-	let, writes := make(chan struct{}), make(chan struct{}, 9)
-	k.add = func(path, text string) error {
-		if path == hangs {
-			writes <- struct{}{}
-			<-let
-		}
+	k := keeper(t, settings(t, b, said, hangs, good))
+	let, writes, late := make(chan struct{}), make(chan struct{}, 9), make(chan time.Time, 2)
+	k.places[0].destination = file{k: k, path: hangs, add: func(path, text string) error {
+		writes <- struct{}{}
+		late <- time.Time{}
+		<-let
 		return add(path, text)
-	}
-	late := make(chan time.Time, 1)
+	}}
 	k.late = func() <-chan time.Time { return late }
-	late <- time.Time{}
-	k.write()
-	go k.run() // and writes once, and once more at its end
+	k.write(false)
+	k.Start() // and writes once more, and again at its end
 	k.Close()
-	if k.Failing()[hangs] == nil || k.Failing()[good] != nil || len(writes) != 1 {
-		t.Errorf("failing %v, %d writes", k.Failing(), len(writes))
+	if k.of(hangs).Err == nil || len(writes) != 1 {
+		t.Errorf("failing %+v, %d writes", k.Status(), len(writes))
 	}
-	if _, err := os.Stat(good); err != nil {
-		t.Error(err)
+	for k.of(good).Size != 9 { // it was not waited for
 	}
 	close(let)
-	for k.writing(hangs) {
+	for k.of(hangs).Err != nil {
 	}
-	k.write()
-	if len(k.Failing()) != 0 || k.Size() != 9 || len(writes) != 2 {
-		t.Errorf("failing %v, size %d, %d writes", k.Failing(), k.Size(), len(writes))
+	if s := k.of(hangs); s.Size != 9 || s.Behind != 0 {
+		t.Errorf("it was written after all, and now: %+v", s)
+	}
+	k.write(false)
+	if len(writes) != 1 {
+		t.Errorf("%d writes", len(writes))
 	}
 }
 
-func (k *Keeper) writing(path string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.hang[path]
+type stuck struct {
+	file
+	let chan struct{}
 }
 
-// TestFilesThatFail: one that cannot be written is told of once, and shown, and the others get theirs.
+func (s stuck) hold(context.Context) (string, error) {
+	<-s.let
+	return "", nil
+}
+
+// TestAFileThatCannotBeReadInTime refuses a start.
+func TestAFileThatCannotBeReadInTime(t *testing.T) {
+	k := keeper(t, settings(t, newBook("a", 9), &strings.Builder{}, "nowhere"))
+	defer k.Close()
+	let := make(chan struct{})
+	defer close(let)
+	k.places[0].destination = stuck{let: let}
+	late := make(chan time.Time, 1)
+	late <- time.Time{}
+	k.late = func() <-chan time.Time { return late }
+	if err := k.Check(); !errors.Is(err, errHangs) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestFilesThatFail: one that cannot be written is told of once, and shown, and the others get theirs, each once.
 func TestFilesThatFail(t *testing.T) {
 	dir, said := t.TempDir(), &strings.Builder{}
 	good, bad := filepath.Join(dir, "good"), filepath.Join(dir, "none", "bad")
 	b := newBook("a", 9)
-	k := newKeeper(settings(t, b, said, bad, good))
-	k.write()
-	k.write()
-	if k.Failing()[bad] == nil || k.Failing()[good] != nil || k.Size() != 0 || strings.Count(said.String(), "\n") != 1 {
-		t.Errorf("failing %v, size %d, said %q", k.Failing(), k.Size(), said)
-	}
-	if err := os.Mkdir(filepath.Dir(bad), 0o700); err != nil {
+	set, now := settings(t, b, said, bad, good), time.Unix(1_900_000_000, 0)
+	set.Now = func() time.Time { return now }
+	k := keeper(t, set)
+	if err := k.Check(); err != nil {
 		t.Fatal(err)
 	}
-	k.write()
-	if len(k.Failing()) != 0 || k.Size() != 9 || !strings.Contains(said.String(), "can be written again") {
-		t.Errorf("failing %v, size %d, said %q", k.Failing(), k.Size(), said)
-	}
+	said.Reset()
+	k.started = true
+	k.write(false)
 	before, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.write()
+	now = now.Add(time.Minute)
+	k.write(false)
+	if s := k.of(bad); s.Err == nil || s.Size != 0 || s.Behind != time.Minute || strings.Count(said.String(), "\n") != 1 ||
+		!strings.Contains(s.Detail, bad+" cannot be written: ") {
+		t.Errorf("%+v, said %q", s, said)
+	}
+	if s := k.of(good); s.Err != nil || s.Size != 9 || s.Behind != 0 || s.Detail != "" {
+		t.Errorf("%+v", s)
+	}
+	if err := os.Mkdir(filepath.Dir(bad), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	k.write(false)
+	if s := k.of(bad); s.Err != nil || s.Size != 9 || s.Behind != 0 || !strings.Contains(said.String(), "works again") {
+		t.Errorf("%+v, said %q", s, said)
+	}
+	k.write(false)
 	if after, err := os.ReadFile(good); err != nil || string(after) != string(before) {
 		t.Errorf("a checkpoint is written twice, or not at all: %v", err)
 	}
 	b.kept = 5 // what log/head does not know of is not signed
-	k.size = 0
-	k.write()
-	if k.Size() != 5 {
-		t.Errorf("signed for %d records", k.Size())
+	k.write(false)
+	if k.of(good).Size != 5 {
+		t.Errorf("signed for %d records", k.of(good).Size)
 	}
 }

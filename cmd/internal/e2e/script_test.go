@@ -30,6 +30,7 @@ import (
 //	filled FILE                      wait until a file has a whole line
 //	until WANT COMMAND ARG…          run a command again and again until what it prints contains WANT
 //	member VAR MEMBER[.MEMBER]       set $VAR to a member of the JSON object that the last command printed
+//	receiver FILE                    serve a webhook that keeps a checkpoint in FILE and answers with it; sets $RECEIVER
 //	post STATUS KEY PATH BODY WANT   POST to $URL; the status must be STATUS and the answer contain WANT
 func TestScripts(t *testing.T) {
 	yett := Binary(t)
@@ -56,7 +57,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints,
-			"member": scriptMember, "post": scriptPost,
+			"member": scriptMember, "post": scriptPost, "receiver": scriptReceiver,
 		},
 	})
 }
