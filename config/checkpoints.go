@@ -10,13 +10,15 @@ import (
 	"strings"
 
 	"github.com/yett-dev/yett/config/strict"
+	"github.com/yett-dev/yett/core/cosign"
 )
 
 // Checkpoints says where signed checkpoints of the log go.
 type Checkpoints struct {
-	Files    []Path              `koanf:"files" restart:"true" example:"[\"/mnt/other/yett.checkpoints\"]" doc:"Files that get a signed checkpoint of the log each time, at their end. Put one on another machine or disk: only there can be seen that the whole data directory was put back to an earlier time. A start is refused when the log is not the one that was signed, or ends earlier."`
-	Webhooks []CheckpointWebhook `koanf:"webhooks" empty:"ok" most:"16" restart:"true" doc:"Receivers that are posted each checkpoint, and asked at a start for the newest that they have. A start is refused when the log is not the one of that checkpoint, or ends earlier; not when a receiver cannot be asked."`
-	Every    Duration            `koanf:"every" default:"1m" min:"1s" max:"24h" restart:"true" doc:"How often, when records have come."`
+	Files     []Path              `koanf:"files" restart:"true" example:"[\"/mnt/other/yett.checkpoints\"]" doc:"Files that get a signed checkpoint of the log each time, at their end. Put one on another machine or disk: only there can be seen that the whole data directory was put back to an earlier time. A start is refused when the log is not the one that was signed, or ends earlier."`
+	Webhooks  []CheckpointWebhook `koanf:"webhooks" empty:"ok" most:"16" restart:"true" doc:"Receivers that are posted each checkpoint, and asked at a start for the newest that they have. A start is refused when the log is not the one of that checkpoint, or ends earlier; not when a receiver cannot be asked."`
+	Witnesses []CheckpointWitness `koanf:"witnesses" empty:"ok" most:"16" restart:"true" doc:"Witnesses (C2SP tlog-witness) that cosign each checkpoint. Files and webhooks get it with the cosignatures. A start is refused when a witness has cosigned another log, or more records; not when it cannot be asked."`
+	Every     Duration            `koanf:"every" default:"1m" min:"1s" max:"24h" restart:"true" doc:"How often, when records have come."`
 }
 
 // CheckpointWebhook is one receiver of checkpoints.
@@ -31,6 +33,17 @@ type CheckpointWebhook struct {
 // Key is what signs. It is printed nowhere.
 func (w CheckpointWebhook) Key() []byte { return w.key }
 
+// CheckpointWitness is one witness of the log.
+type CheckpointWitness struct {
+	URL       string `koanf:"url" req:"true" example:"https://witness.example.com" doc:"Its submission prefix: checkpoints are posted to URL/add-checkpoint. Off loopback only https. Redirects are not followed, and no proxy is taken from the environment."`
+	PublicKey string `koanf:"public_key" req:"true" example:"witness.example.com/w1+833da816+BAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f" doc:"Its verifier key (NAME+ID+KEY), of type cosignature/v1 with Ed25519. The name is used in messages and metrics."`
+	CA        Path   `koanf:"ca" example:"/etc/yett/witness-ca.crt" doc:"PEM file with the authorities that sign the certificate of the witness; without it the machine's own."`
+	key       *cosign.Key
+}
+
+// Key is what its cosignatures are checked with.
+func (w CheckpointWitness) Key() *cosign.Key { return w.key }
+
 // finishCheckpoints reads the secrets, and checks where checkpoints may go.
 func (l *loader) finishCheckpoints(c *Checkpoints) {
 	files := map[Path]bool{}
@@ -40,6 +53,7 @@ func (l *loader) finishCheckpoints(c *Checkpoints) {
 		}
 		files[path] = true
 	}
+	l.finishWitnesses(c)
 	first := map[string]string{}
 	for i := range c.Webhooks {
 		w, key := &c.Webhooks[i], "audit.checkpoints.webhooks["+strconv.Itoa(i)+"]"
@@ -55,6 +69,26 @@ func (l *loader) finishCheckpoints(c *Checkpoints) {
 		if w.key, err = webhookKey(w.Secret.value); err != nil {
 			l.Report.Errorf(strict.Join(key, "secret"), "%s", err)
 		}
+	}
+}
+
+func (l *loader) finishWitnesses(c *Checkpoints) {
+	first := map[string]string{}
+	for i := range c.Witnesses {
+		w, key := &c.Witnesses[i], "audit.checkpoints.witnesses["+strconv.Itoa(i)+"]"
+		l.checkpointURL(strict.Join(key, "url"), w.URL, w.CA, strict.Join(key, "ca"))
+		if strings.Contains(w.URL, "?") {
+			l.Report.Errorf(strict.Join(key, "url"), "must have no query: /add-checkpoint is put behind it")
+		}
+		k, err := cosign.ParseKey(w.PublicKey)
+		if err != nil {
+			l.Report.Errorf(strict.Join(key, "public_key"), "%s", err)
+			continue
+		}
+		if at, twice := first[k.Name()]; twice {
+			l.Report.Errorf(strict.Join(key, "public_key"), "%s is the name of %s already", strict.Literal(k.Name()), at)
+		}
+		first[k.Name()], w.key = key, k
 	}
 }
 

@@ -121,6 +121,9 @@ func (c *Config) keptFiles(file string, read []string) (all []kept) {
 	for _, w := range c.Audit.Checkpoints.Webhooks {
 		files = append(files, w.CA)
 	}
+	for _, w := range c.Audit.Checkpoints.Witnesses {
+		files = append(files, w.CA)
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Plugins)) {
 		p := c.Plugins[name]
 		if path := p.File(); path != "" {

@@ -39,6 +39,13 @@ func checkpointing(cfg *config.Config) (set checkpoints.Settings, err error) {
 		}
 		set.Webhooks = append(set.Webhooks, checkpoints.Webhook{Name: w.Name, URL: w.URL, Key: w.Key(), Roots: roots})
 	}
+	for i, w := range c.Witnesses {
+		roots, err := checkpointRoots(cfg, fmt.Sprintf("audit.checkpoints.witnesses[%d].ca", i), w.CA)
+		if err != nil {
+			return set, err
+		}
+		set.Witnesses = append(set.Witnesses, checkpoints.Witness{URL: w.URL, Key: w.Key(), Roots: roots})
+	}
 	return set, nil
 }
 
@@ -53,8 +60,8 @@ func checkpointRoots(cfg *config.Config, key string, ca config.Path) (*x509.Cert
 // checkpointGauges shows how it stands with each place that gets checkpoints.
 func (g *Gateway) checkpointGauges() {
 	g.metrics.Table([]string{"destination", "kind"}, []obs.Column{
-		gauge("yett_checkpoint_destination_age_seconds", "For how long a destination of checkpoints (a file or a webhook) "+
-			"has lacked the newest one; 0 when it has it."),
+		gauge("yett_checkpoint_destination_age_seconds", "For how long a destination of checkpoints (a file, a webhook or a "+
+			"witness) has lacked the newest one; 0 when it has it."),
 		gauge("yett_checkpoint_destination_records", "Records that the newest checkpoint covers which a destination took "+
 			"since the start."),
 		gauge("yett_checkpoint_destination_failing", "1 when a destination of checkpoints did not take one, or could not be "+

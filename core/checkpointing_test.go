@@ -72,4 +72,9 @@ func TestAuthoritiesOfACheckpointWebhook(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "audit.checkpoints.webhooks[0].ca: cannot read nowhere.pem") {
 		t.Errorf("got %v", err)
 	}
+	cfg.Audit.Checkpoints = config.Checkpoints{Witnesses: []config.CheckpointWitness{{CA: "nowhere.pem"}}}
+	err = Check(context.Background(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "audit.checkpoints.witnesses[0].ca: cannot read nowhere.pem") {
+		t.Errorf("got %v", err)
+	}
 }

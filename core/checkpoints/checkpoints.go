@@ -1,8 +1,8 @@
-// Package checkpoints owns signed checkpoints that leave the data directory: it hands them to files and webhooks, and
-// holds the log against what those have at a start. Whoever puts the whole data directory back to an earlier time, or
-// another log in its place, can only be seen there. It must never hand out a checkpoint of records that log/head does
-// not know of yet, never take a file that it cannot read for one that agrees, never follow a redirect, and never wait
-// without end for anybody.
+// Package checkpoints owns signed checkpoints that leave the data directory: it hands them to files, webhooks and
+// witnesses, and holds the log against what those have at a start. Whoever puts the whole data directory back to an
+// earlier time, or another log in its place, can only be seen there. It must never hand out a checkpoint of records
+// that log/head does not know of yet, never take a file that it cannot read for one that agrees, never follow a
+// redirect, and never wait without end for anybody.
 package checkpoints
 
 import (
@@ -27,12 +27,15 @@ type Log interface {
 	First() uint64
 	// Root is the root of the tree over the records up to size.
 	Root(size uint64) ([32]byte, error)
+	// Consistency proves that the tree over the first records is a beginning of that over size, with 0 < first < size.
+	Consistency(first, size uint64) (tlog.TreeProof, error)
 }
 
 // Settings are what New needs. All but the destinations are required.
 type Settings struct {
-	Files    []string
-	Webhooks []Webhook
+	Files     []string
+	Webhooks  []Webhook
+	Witnesses []Witness
 
 	Every  time.Duration
 	Log    Log
@@ -104,6 +107,7 @@ func (p *place) title() string {
 const (
 	KindFile    = "file"
 	KindWebhook = "webhook"
+	KindWitness = "witness"
 )
 
 // Keeper hands checkpoints out. Its methods are safe for concurrent use.
@@ -121,6 +125,8 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	started bool // changes are told of
+	lines   map[*cosigner]string
+	linesOf string // the checkpoint that lines are of
 }
 
 // New makes a Keeper, which does nothing yet.
@@ -140,6 +146,10 @@ func New(set Settings) (*Keeper, error) {
 		k.places = append(k.places, &place{destination: newReceiver(k, w), kind: KindWebhook, name: w.Name,
 			failure: "does not take checkpoints", waits: true})
 	}
+	for _, w := range set.Witnesses {
+		k.places = append(k.places, &place{destination: newCosigner(k, w), kind: KindWitness, name: w.Key.Name(),
+			failure: "does not cosign", waits: true})
+	}
 	return k, nil
 }
 
@@ -147,9 +157,7 @@ func New(set Settings) (*Keeper, error) {
 func agrees(l Log, c *log.Checkpoint, out string) error {
 	switch {
 	case c.Size > l.Seq():
-		return differs{fmt.Errorf("it was signed when the log had %d records, and now it has %d: its end is missing, or the "+
-			"data directory is that of an earlier time; put the newest one back, or, if the records are lost for good, %s",
-			c.Size, l.Seq(), out)}
+		return missing(c.Size, l.Seq(), out)
 	case c.Size+1 < l.First():
 		return nil // retention has removed what would show it
 	}
@@ -162,6 +170,13 @@ func agrees(l Log, c *log.Checkpoint, out string) error {
 			"right data directory back", c.Size)}
 	}
 	return nil
+}
+
+// missing is what it means that somebody has seen more records than the log has.
+func missing(seen, has uint64, out string) error {
+	return differs{fmt.Errorf("it was signed when the log had %d records, and now it has %d: its end is missing, or the "+
+		"data directory is that of an earlier time; put the newest one back, or, if the records are lost for good, %s", seen,
+		has, out)}
 }
 
 // newest is the largest checkpoint of this log in a text; nil if there is none.

@@ -24,6 +24,19 @@ type book struct {
 	roots []tlog.Hash // by size
 	first uint64
 	kept  uint64
+
+	hashes hashes
+}
+
+// hashes are the stored hashes of a tree.
+type hashes []tlog.Hash
+
+func (h hashes) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	out := make([]tlog.Hash, len(indexes))
+	for i, x := range indexes {
+		out[i] = h[x]
+	}
+	return out, nil
 }
 
 func newBook(name string, n int) *book {
@@ -32,6 +45,11 @@ func newBook(name string, n int) *book {
 	b.roots = append(b.roots, tree.Root())
 	for i := range n {
 		tree.Append([]byte(fmt.Sprint(name, i)), nil)
+		stored, err := tlog.StoredHashes(int64(i), []byte(fmt.Sprint(name, i)), b.hashes)
+		if err != nil {
+			panic(err)
+		}
+		b.hashes = append(b.hashes, stored...)
 		b.roots = append(b.roots, tree.Root())
 	}
 	b.kept = uint64(n)
@@ -46,6 +64,13 @@ func (b *book) Root(size uint64) ([32]byte, error) {
 		return [32]byte{}, errors.New("it is not there")
 	}
 	return b.roots[size], nil
+}
+
+func (b *book) Consistency(first, size uint64) (tlog.TreeProof, error) {
+	if first+1 < b.first {
+		return nil, errors.New("it is not there")
+	}
+	return tlog.ProveTree(int64(size), int64(first), b.hashes)
 }
 
 func signer(t *testing.T, seed byte, store string) *log.Signer {

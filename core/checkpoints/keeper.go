@@ -10,9 +10,10 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Check holds the log against what each destination knows: the newest checkpoint of a file, and the last answer of a
-// webhook. An error says that the log is not the one that was signed, or ends earlier, or that a file cannot be read. A
-// file that is not there yet, one without a checkpoint of this log, and a receiver that cannot be asked are told of.
+// Check holds the log against what each destination knows: the newest checkpoint of a file, the answer of a webhook,
+// and what a witness has cosigned. An error says that the log is not the one that was signed, or ends earlier, or that
+// a file cannot be read. A file that is not there yet, one without a checkpoint of this log, and a receiver that cannot
+// be asked are told of.
 func (k *Keeper) Check() error {
 	k.each(k.places, k.hold)
 	var errs []error
@@ -86,7 +87,8 @@ func (k *Keeper) Close() {
 	}
 }
 
-// write gives every place the newest checkpoint that does not have it.
+// write gives every place the newest checkpoint that does not have it: witnesses first, since files and webhooks get
+// their cosignatures with it. One that comes late comes with the next try.
 func (k *Keeper) write(last bool) {
 	size := k.set.Log.InHead()
 	if size == 0 {
@@ -97,10 +99,17 @@ func (k *Keeper) write(last bool) {
 		k.each(k.places, func(context.Context, *place) error { return err })
 		return
 	}
+	witness := func(p *place) bool { return p.kind == KindWitness }
+	k.hand(c, last, witness)
+	k.hand(k.withLines(c), last, func(p *place) bool { return !witness(p) })
+}
+
+// hand gives a checkpoint to some places.
+func (k *Keeper) hand(c signed, last bool, to func(p *place) bool) {
 	var lack []*place
 	k.mu.Lock()
 	for _, p := range k.places {
-		if p.has == c.text || last && p.waits && p.err != nil {
+		if !to(p) || p.has == c.text || last && p.waits && p.err != nil {
 			continue
 		}
 		if p.since.IsZero() {

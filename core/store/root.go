@@ -38,3 +38,16 @@ func (s *Store) Root(size uint64) ([32]byte, error) {
 	}
 	return root, nil
 }
+
+// Consistency proves that the tree over the first records is a beginning of that over size, with 0 < first < size. It
+// fails if retention has removed what the proof needs.
+func (s *Store) Consistency(first, size uint64) (tlog.TreeProof, error) {
+	if n := s.Seq(); first == 0 || first >= size || size > n {
+		return nil, fmt.Errorf("proof that %d records are the first of %d: the log has %d", first, size, n)
+	}
+	proof, err := tlog.ProveTree(int64(size), int64(first), hashReader{s})
+	if err != nil {
+		return nil, fmt.Errorf("proof that %d records are the first of %d: %w", first, size, err)
+	}
+	return proof, nil
+}

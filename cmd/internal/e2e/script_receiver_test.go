@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/yett-dev/yett/core/testkit/witness"
 )
 
 // scriptReceiver keeps the newest checkpoint that it is posted in a file, and answers with what the file has.
@@ -39,4 +41,22 @@ func scriptReceiver(ts *testscript.TestScript, neg bool, args []string) {
 	}))
 	ts.Defer(srv.Close)
 	ts.Setenv("RECEIVER", srv.URL)
+}
+
+// scriptWitness trusts the key that the file has once it is there.
+func scriptWitness(ts *testscript.TestScript, neg bool, args []string) {
+	scriptArgs(ts, neg, args, 1, "witness KEYFILE")
+	path, w := ts.MkAbs(args[0]), witness.New("witness.example/1")
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if key, err := os.ReadFile(path); err == nil {
+			if err := w.Trust(string(key)); err != nil {
+				rw.WriteHeader(http.StatusInternalServerError)
+				return
+			}
+		}
+		w.ServeHTTP(rw, r)
+	}))
+	ts.Defer(srv.Close)
+	ts.Setenv("WITNESS", srv.URL)
+	ts.Setenv("WITNESS_KEY", w.Key())
 }

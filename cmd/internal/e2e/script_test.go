@@ -31,6 +31,7 @@ import (
 //	until WANT COMMAND ARG…          run a command again and again until what it prints contains WANT
 //	member VAR MEMBER[.MEMBER]       set $VAR to a member of the JSON object that the last command printed
 //	receiver FILE                    serve a webhook that keeps a checkpoint in FILE and answers with it; sets $RECEIVER
+//	witness KEYFILE                  serve a witness of the log whose key is in KEYFILE; sets $WITNESS and $WITNESS_KEY
 //	post STATUS KEY PATH BODY WANT   POST to $URL; the status must be STATUS and the answer contain WANT
 func TestScripts(t *testing.T) {
 	yett := Binary(t)
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"certs": scriptCerts, "exits": scriptExits, "running": scriptRunning, "filled": scriptFilled, "until": scriptPrints,
 			"member": scriptMember, "post": scriptPost, "receiver": scriptReceiver,
+			"witness": scriptWitness,
 		},
 	})
 }
