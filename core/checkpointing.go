@@ -25,6 +25,19 @@ func (g *Gateway) openCheckpoints() error {
 	return g.checkpoints.Check()
 }
 
+// checkpoint signs a checkpoint for a subscriber; "" for records of a store before a restore, whose key is not there,
+// and for what log/head does not know of yet.
+func (g *Gateway) checkpoint(store string, size uint64, root [32]byte) string {
+	if store != g.store.ID() || g.store.InHead() < size {
+		return ""
+	}
+	text, err := g.signer.Checkpoint(size, root)
+	if err != nil {
+		g.warn("sign a checkpoint for a subscriber: %v", err)
+	}
+	return text
+}
+
 // checkpointing is where checkpoints go, with the files that the configuration names.
 func checkpointing(cfg *config.Config) (set checkpoints.Settings, err error) {
 	c := &cfg.Audit.Checkpoints

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/yett-dev/yett/config"
+	"github.com/yett-dev/yett/core/log"
 )
 
 // TestACheckpointWebhookThatIsDown: the gateway starts, and shows it; what the receiver knows of another log is shown
@@ -76,5 +77,27 @@ func TestAuthoritiesOfACheckpointWebhook(t *testing.T) {
 	err = Check(context.Background(), cfg)
 	if err == nil || !strings.Contains(err.Error(), "audit.checkpoints.witnesses[0].ca: cannot read nowhere.pem") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestCheckpointsForSubscribers: what is signed is the log's own, and known to log/head.
+func TestCheckpointsForSubscribers(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.write("", "", "") })
+	size := w.g.store.Seq()
+	root, err := w.g.store.Root(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := log.ParseKeys(w.g.signer.PublicKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := w.g.checkpoint(w.g.store.ID(), size, root)
+	if c, err := log.OpenCheckpoint(text, keys); err != nil || c.Size != size || c.Root != root {
+		t.Errorf("%q: %v", text, err)
+	}
+	if other, later := w.g.checkpoint("sto_other", size, root), w.g.checkpoint(w.g.store.ID(), size+1000, root); other !=
+		"" || later != "" {
+		t.Errorf("it signs %q and %q", other, later)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/yett-dev/yett/core/checkpoints"
 	"github.com/yett-dev/yett/core/console"
 	"github.com/yett-dev/yett/core/datadir"
+	"github.com/yett-dev/yett/core/feed"
 	"github.com/yett-dev/yett/core/httpd"
 	"github.com/yett-dev/yett/core/loaded"
 	"github.com/yett-dev/yett/core/log"
@@ -195,7 +196,8 @@ func (g *Gateway) build(ctx context.Context) error {
 	}
 	g.feeds = subscribers.New(subscribers.Settings{Store: g.store, Service: g.service, InForce: g.gen.Load,
 		Signer: g.signer, Clock: clock, Log: g.warn,
-		Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) }})
+		Withheld: func(cause, scanner string) { g.metrics.Kept("subscriber", cause, scanner) },
+		Sign:     feed.Signing{Text: g.checkpoint, Every: g.cfg.Audit.Checkpoints.Every.Std()}})
 	g.reloads = reload.New(reload.Settings{Load: g.opts.Load, ConfigFile: g.opts.ConfigFile, Version: g.opts.Version,
 		Pool: g.pool, Service: g.service, InForce: &g.gen, Applied: g.applied, Log: g.opts.Log})
 	return nil

@@ -237,6 +237,11 @@ func (c *conn) give(m *pluginv1.Batch, s sentBatch) bool {
 	}
 	m.StoreId, _ = p.set.Log.StoreOf(m.LastSeq)
 	m.TreeRoot = root[:]
+	if now, sign := time.Now(), p.set.Sign; sign.Text != nil && (p.signed.IsZero() || now.Sub(p.signed) >= sign.Every) {
+		if m.Checkpoint = sign.Text(m.StoreId, m.LastSeq, root); m.Checkpoint != "" {
+			p.signed = now
+		}
+	}
 	c.out <- m
 	c.after = m.LastSeq
 	p.sent = max(p.sent, m.LastSeq)

@@ -109,6 +109,13 @@ const (
 	PoisonDead      = "dead_letter" // pass the record over
 )
 
+// Signing puts signed checkpoints into batches.
+type Signing struct {
+	// Text gives a checkpoint of the records of a store up to size, or "" if there is none to be had; nil: never.
+	Text  func(store string, size uint64, root [32]byte) string
+	Every time.Duration // a batch gets one when the last is older
+}
+
 // Settings are what a pump needs. Name, Log, Cursors and Consumer are required, Mask with PayloadRedacted.
 type Settings struct {
 	Name  string
@@ -123,6 +130,7 @@ type Settings struct {
 	Mask func(ctx context.Context, t Text) (string, error)
 	// told of each record that is delivered without what could not be masked; nil: nobody
 	Withheld func(cause, scanner string)
+	Sign     Signing       // the zero one: no batch has a checkpoint
 	Policy   func() string // when it changes, Mask may find something else in a text; nil: it never does
 	Log      Log
 	Cursors  Cursors

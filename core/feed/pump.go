@@ -39,9 +39,10 @@ type Pump struct {
 
 	// The rest is the pump's goroutine's alone.
 	began   bool
-	at      Position // on disk
-	acked   uint64   // at or in front of at.Seq: acknowledged
-	sent    uint64   // the furthest that was ever sent
+	at      Position  // on disk
+	acked   uint64    // at or in front of at.Seq: acknowledged
+	sent    uint64    // the furthest that was ever sent
+	signed  time.Time // when a batch had a checkpoint last
 	paused  bool
 	fail    failure
 	stuck   uint64 // the first record that was on its way when a stream ended last; 0: none

@@ -34,6 +34,7 @@ type Settings struct {
 	Clock    feed.Clock                       // what was known of the time at the start
 	Withheld func(cause, scanner string)      // counts what subscribers are not shown
 	Log      func(format string, args ...any) // must not wait
+	Sign     feed.Signing
 }
 
 // Set is the subscribers of the configuration in force, by plugin. A pump whose subscriber did not change goes on over
@@ -127,7 +128,7 @@ func (f *Set) settings(s config.Subscriber, p *prochost.Plugin) feed.Settings {
 	policy := func() string { return f.set.InForce().Policy }
 	return feed.Settings{Name: s.Use, Types: s.Types, Agents: s.Agents, Tools: s.Tools, Payload: s.Payload,
 		Start: s.Start, OnPoison: s.OnPoison, Mask: f.mask, Withheld: f.set.Withheld, Policy: policy, Log: f.set.Store,
-		Cursors: cursorsOf{f.set.Store, policy}, Consumer: consumerOf{p}, Report: f.set.Log}
+		Cursors: cursorsOf{f.set.Store, policy}, Consumer: consumerOf{p}, Report: f.set.Log, Sign: f.set.Sign}
 }
 
 // stopMost bounds how long a pump may take to end. What is not acknowledged by then comes again.

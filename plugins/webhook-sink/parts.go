@@ -108,13 +108,15 @@ type event struct {
 }
 
 type batchData struct {
-	StoreID string            `json:"store_id"`
-	First   uint64            `json:"first_seq"`
-	Last    uint64            `json:"last_seq"`
-	Root    string            `json:"tree_root,omitempty"`
-	Replay  bool              `json:"replay,omitempty"`
-	Gap     *gapData          `json:"gap,omitempty"`
-	Records []json.RawMessage `json:"records"`
+	StoreID string `json:"store_id"`
+	First   uint64 `json:"first_seq"`
+	Last    uint64 `json:"last_seq"`
+	Root    string `json:"tree_root,omitempty"`
+	// Checkpoint is a signed note with that root.
+	Checkpoint string            `json:"checkpoint,omitempty"`
+	Replay     bool              `json:"replay,omitempty"`
+	Gap        *gapData          `json:"gap,omitempty"`
+	Records    []json.RawMessage `json:"records"`
 }
 
 type gapData struct {
@@ -145,6 +147,7 @@ func (p part) body(b *plugin.Batch) ([]byte, error) {
 		d := batchData{StoreID: b.StoreID, First: p.seq(), Last: p.last(), Replay: b.Replay, Records: []json.RawMessage{}}
 		if p.whole {
 			d.First, d.Last, d.Root = b.First, b.Last, hex.EncodeToString(b.Root[:])
+			d.Checkpoint = b.Checkpoint
 		}
 		if p.gap != nil {
 			d.Gap = &gapData{"", p.gap.First, p.gap.Last, p.gap.Reason}

@@ -344,3 +344,17 @@ func TestSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckpointIsHandedOn: only with the whole batch, whose root it has.
+func TestCheckpointIsHandedOn(t *testing.T) {
+	b := &plugin.Batch{StoreID: "sto_A", First: 1, Last: 2, Checkpoint: "a note\n",
+		Records: []plugin.Record{{Seq: 1, JSON: []byte("{}")}, {Seq: 2, JSON: []byte("{}")}}}
+	whole := parts(b, false)[0]
+	half, _ := whole.halves()
+	for want, p := range map[bool]part{true: whole, false: half} {
+		body, err := p.body(b)
+		if err != nil || strings.Contains(string(body), `"checkpoint":"a note\n"`) != want {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
+}

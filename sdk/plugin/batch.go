@@ -18,6 +18,9 @@ type Batch struct {
 	Records     []Record
 	Gap         *Gap     // nil: none
 	Root        [32]byte // RFC 6962 root hash of the log's tree over the records 1 to Last
+	// Checkpoint is a signed C2SP tlog-checkpoint with that root, or "": not every batch has one. Kept where nobody of the
+	// gateway's machine can remove it, it shows that the log was put back to an earlier time.
+	Checkpoint string
 	// Restored is set in the first batch of a store whose log was restored from a backup: it goes on there behind the
 	// other store's. The first of Records is the record that says so, whatever the filter.
 	Restored *Restored
@@ -120,7 +123,8 @@ func partial(err error) (seq uint64, fault, ok bool) {
 
 // batchOf refuses what is no batch.
 func batchOf(m *pluginv1.Batch) (*Batch, error) {
-	b := &Batch{StoreID: m.GetStoreId(), First: m.GetFirstSeq(), Last: m.GetLastSeq(), Replay: m.GetReplay()}
+	b := &Batch{StoreID: m.GetStoreId(), First: m.GetFirstSeq(), Last: m.GetLastSeq(), Replay: m.GetReplay(),
+		Checkpoint: m.GetCheckpoint()}
 	switch {
 	case b.StoreID == "":
 		return nil, errors.New("store_id: is missing")

@@ -32,7 +32,8 @@ func (l *Log) Append(records ...string) *plugin.Batch {
 }
 
 func batchOf(b *plugin.Batch) *pluginv1.Batch {
-	m := &pluginv1.Batch{StoreId: b.StoreID, FirstSeq: b.First, LastSeq: b.Last, TreeRoot: b.Root[:], Replay: b.Replay}
+	m := &pluginv1.Batch{StoreId: b.StoreID, FirstSeq: b.First, LastSeq: b.Last, TreeRoot: b.Root[:], Replay: b.Replay,
+		Checkpoint: b.Checkpoint}
 	if b.Gap != nil {
 		m.Gap = &pluginv1.Gap{FirstSeq: b.Gap.First, LastSeq: b.Gap.Last, Reason: b.Gap.Reason}
 	}

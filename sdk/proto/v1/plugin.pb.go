@@ -1491,6 +1491,7 @@ type Batch struct {
 	Gap           *Gap                   `protobuf:"bytes,5,opt,name=gap,proto3" json:"gap,omitempty"`                            // records that do not come: retention removed them before they were delivered, or they were passed over
 	TreeRoot      []byte                 `protobuf:"bytes,6,opt,name=tree_root,json=treeRoot,proto3" json:"tree_root,omitempty"`  // RFC 6962 root hash of the log's tree over records 1 to last_seq; 32 bytes
 	Replay        bool                   `protobuf:"varint,7,opt,name=replay,proto3" json:"replay,omitempty"`                     // an operator asked for records that were delivered before
+	Checkpoint    string                 `protobuf:"bytes,8,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`              // a signed C2SP tlog-checkpoint of records 1 to last_seq, with tree_root; not in every batch
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1572,6 +1573,13 @@ func (x *Batch) GetReplay() bool {
 		return x.Replay
 	}
 	return false
+}
+
+func (x *Batch) GetCheckpoint() string {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return ""
 }
 
 type Record struct {
@@ -1886,7 +1894,7 @@ const file_sdk_proto_v1_plugin_proto_rawDesc = "" +
 	"\vACTION_FLAG\x10\x01\x12\x11\n" +
 	"\rACTION_REDACT\x10\x02\x12\x12\n" +
 	"\x0eACTION_REPLACE\x10\x03\x12\x0f\n" +
-	"\vACTION_DENY\x10\x04\"\xe8\x01\n" +
+	"\vACTION_DENY\x10\x04\"\x88\x02\n" +
 	"\x05Batch\x12\x19\n" +
 	"\bstore_id\x18\x01 \x01(\tR\astoreId\x12\x1b\n" +
 	"\tfirst_seq\x18\x02 \x01(\x04R\bfirstSeq\x12\x19\n" +
@@ -1894,7 +1902,10 @@ const file_sdk_proto_v1_plugin_proto_rawDesc = "" +
 	"\arecords\x18\x04 \x03(\v2\x16.yett.plugin.v1.RecordR\arecords\x12%\n" +
 	"\x03gap\x18\x05 \x01(\v2\x13.yett.plugin.v1.GapR\x03gap\x12\x1b\n" +
 	"\ttree_root\x18\x06 \x01(\fR\btreeRoot\x12\x16\n" +
-	"\x06replay\x18\a \x01(\bR\x06replay\"K\n" +
+	"\x06replay\x18\a \x01(\bR\x06replay\x12\x1e\n" +
+	"\n" +
+	"checkpoint\x18\b \x01(\tR\n" +
+	"checkpoint\"K\n" +
 	"\x06Record\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\fR\x04json\x12\x1b\n" +
