@@ -40,8 +40,8 @@ func (g *Gateway) ready() []httpd.Part {
 				by.Round(time.Second))})
 	}
 	if r := g.feeds.Retention(); r.Error != "" { // why is for operators, in the log
-		parts = append(parts, httpd.Part{Name: "retention", Beside: true, Detail: "nothing was removed since " +
-			r.Since.UTC().Format(time.RFC3339) + ": the server's log says why"})
+		parts = append(parts, httpd.Part{Name: "retention", Beside: true, Detail: "records that are to be removed " +
+			"wait since " + r.Since.UTC().Format(time.RFC3339) + ": the server's log says why"})
 	}
 	if _, lost := g.logLost(); lost > 0 { // the log guards nothing: the gateway is ready all the same
 		parts = append(parts, httpd.Part{Name: "log", Beside: true,

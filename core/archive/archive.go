@@ -33,7 +33,6 @@ type Settings struct {
 	Policy  confine.Policy // what the program keeps
 	Log     Log
 	Signer  *log.Signer
-	Report  func(format string, args ...any) // must not wait
 }
 
 // Archive gives records to a program. It knows what was taken in this life only: after a restart a program may be given
@@ -60,7 +59,6 @@ func (a *Archive) Through(ctx context.Context, through uint64) (last uint64, err
 			return a.done, fmt.Errorf("audit.archive: records %d to %d: %w", r.From, r.To, err)
 		}
 		a.done = r.To
-		a.set.Report("audit.archive has taken records %d to %d", r.From, r.To)
 	}
 	return min(a.done, through), nil
 }

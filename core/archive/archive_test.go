@@ -55,7 +55,7 @@ func of(t *testing.T, l Log, script string) (a *Archive, dir string) {
 	sum := sha256.Sum256([]byte("#!/bin/sh\n" + script + "\n"))
 	return New(Settings{Program: config.Archive{Exec: config.Path(at), Args: []string{dir},
 		Timeout: config.Duration(time.Minute), Digest: "sha256:" + hex.EncodeToString(sum[:])},
-		Policy: confine.Policy{Write: []string{dir}, Children: true}, Log: l, Report: func(string, ...any) {}}), dir
+		Policy: confine.Policy{Write: []string{dir}, Children: true}, Log: l}), dir
 }
 
 const takes = `cat >"$1/part" && mv "$1/part" "$1/$YETT_ARCHIVE_NAME" &&

@@ -73,8 +73,8 @@ func (f *Set) archive(a config.Archive) func(context.Context, uint64) (uint64, e
 	if a.Exec == "" {
 		return nil
 	}
-	return archive.New(archive.Settings{Program: a, Policy: loaded.PolicyOf(&a), Log: f.set.Store, Signer: f.set.Signer,
-		Report: f.set.Log}).Through
+	return archive.New(archive.Settings{Program: a, Policy: loaded.PolicyOf(&a), Log: f.set.Store,
+		Signer: f.set.Signer}).Through
 }
 
 // shelfOf is the store as retention needs it.
