@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/yett-dev/yett/core/log"
 )
 
 // Keeper looks every minute what may go.
@@ -264,18 +266,21 @@ func (k *Keeper) old(ctx context.Context, from uint64, now time.Time, records ui
 			if n++; n > lookAtOnce {
 				return errEnough
 			}
-			h, ok := headOf(record)
+			var at time.Time
+			if h := (log.Head{}); h.Read(record) {
+				at = h.Time()
+			}
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case !ok || h.at.IsZero():
+			case at.IsZero():
 				return fmt.Errorf("record %d does not say when it was written", seq)
-			case now.Sub(h.at) <= most:
+			case now.Sub(at) <= most:
 				young = true
 				return errEnough
 			}
 			if count++; count == 1 {
-				first = h.at
+				first = at
 			}
 			if records--; records == 0 {
 				young = true // no more of them may go now

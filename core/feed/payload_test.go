@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"github.com/yett-dev/yett/core/log"
 )
 
 // masker replaces "secret" and refuses "broken".
@@ -205,13 +207,15 @@ func FuzzPayload(f *testing.F) {
 				t.Fatalf("args are in %q", out)
 			}
 		}
-		h, ok := headOf(rec)
+		var h log.Head
+		ok := h.Read(rec)
 		if ok && json.Valid(rec) && utf8.Valid(rec) && !bytes.ContainsAny(rec, " \t\r\n\\") {
 			var m struct {
 				Type string `json:"type"`
 			}
-			if json.Unmarshal(rec, &m) == nil && strings.Count(strings.ToLower(string(rec)), `"type":`) == 1 && m.Type != h.typ {
-				t.Fatalf("type %q of %s", h.typ, rec)
+			if json.Unmarshal(rec, &m) == nil && strings.Count(strings.ToLower(string(rec)), `"type":`) == 1 &&
+				m.Type != string(h.Type) {
+				t.Fatalf("type %q of %s", h.Type, rec)
 			}
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/yett-dev/yett/core/log"
 )
 
 // blame notes against which record a stream has ended. Only one that was on its way can be to blame, and it is the
@@ -80,8 +82,9 @@ func (p *Pump) pass(ctx context.Context, e Event, more ...Event) error {
 func (p *Pump) own(seq uint64) (own bool) {
 	own = true
 	err := p.set.Log.Records(seq, func(n uint64, record []byte) error {
-		if h, ok := headOf(record); ok {
-			own = n == seq && h.about == p.set.Name && strings.HasPrefix(h.typ, "subscriber_")
+		var h log.Head
+		if h.Read(record) {
+			own = n == seq && string(h.Subscriber) == p.set.Name && strings.HasPrefix(string(h.Type), "subscriber_")
 		}
 		return errEnough
 	})

@@ -3,6 +3,8 @@ package feed
 import (
 	"errors"
 	"time"
+
+	"github.com/yett-dev/yett/core/log"
 )
 
 // The states of a pump.
@@ -89,8 +91,9 @@ func (p *Pump) Status() Status {
 		s.LagBytes, s.Detail = 0, "the log's size is not known: "+err.Error()
 	}
 	err = p.set.Log.Records(s.Cursor+1, func(_ uint64, record []byte) error {
-		if h, ok := headOf(record); ok && !h.at.IsZero() {
-			s.Lag = max(p.set.Now().Sub(h.at), 0)
+		var h log.Head
+		if ok := h.Read(record); ok && !h.Time().IsZero() {
+			s.Lag = max(p.set.Now().Sub(h.Time()), 0)
 		}
 		return errEnough
 	})

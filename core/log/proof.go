@@ -88,21 +88,13 @@ func OpenProof(text []byte, keys Keys) (*Proof, error) {
 // place checks that the record says what the proof says of it. A record of another store is in a log that was restored
 // from a backup of that one: then the key of that store has to be trusted too.
 func (p *Proof) place(keys Keys) error {
-	var seq, store []byte
-	if !Members(p.Record, func(name, value []byte) bool {
-		switch string(name) {
-		case "seq":
-			seq = value
-		case "store_id":
-			store, _ = PlainText(value)
-		}
-		return true
-	}) {
+	var h Head
+	if !h.Read(p.Record) {
 		return fault(p.Seq, "it is no record: it cannot be parsed")
 	}
-	origin := Origin(string(store))
-	if string(seq) != strconv.FormatUint(p.Seq, 10) || origin != p.Origin && !keys.of(origin) {
-		return fault(p.Seq, "it says that it is record %s of %s", seq, store)
+	origin := Origin(string(h.StoreID))
+	if string(h.Seq) != strconv.FormatUint(p.Seq, 10) || origin != p.Origin && !keys.of(origin) {
+		return fault(p.Seq, "it says that it is record %s of %s", h.Seq, h.StoreID)
 	}
 	return nil
 }

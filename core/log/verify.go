@@ -334,18 +334,10 @@ func (v *verifier) look(seq uint64, leaf tlog.Hash) {
 
 // misplaced says what stands where record seq should be.
 func (v *verifier) misplaced(seq uint64, rec []byte) error {
-	var is uint64
-	store := ""
-	ok := Members(rec, func(name, value []byte) bool {
-		switch string(name) {
-		case "seq":
-			is, _ = strconv.ParseUint(string(value), 10, 64)
-		case "store_id":
-			text, _ := PlainText(value)
-			store = string(text)
-		}
-		return true
-	})
+	var h Head
+	ok := h.Read(rec)
+	is, _ := strconv.ParseUint(string(h.Seq), 10, 64)
+	store := string(h.StoreID)
 	switch {
 	case !ok:
 		return fault(seq, "it is no record: it cannot be parsed")

@@ -1,6 +1,11 @@
 package store
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/yett-dev/yett/core/log"
+)
 
 // KeepClock keeps what is known of the time, for retention: JSON, whose members are the caller's. It makes no record.
 type KeepClock struct{ Known json.RawMessage }
@@ -20,13 +25,13 @@ func (s *Store) Clock() (known json.RawMessage, err error) {
 
 // LastTime is the time of the newest record, as it stands there; "" if there is none.
 func (s *Store) LastTime() (at string, err error) {
-	err = s.Records(max(s.Seq(), 1), func(_ uint64, rec []byte) error {
-		var head struct {
-			Timestamp string `json:"timestamp"`
+	err = s.Records(max(s.Seq(), 1), func(seq uint64, rec []byte) error {
+		var h log.Head
+		if !h.Read(rec) {
+			return fmt.Errorf("record %d cannot be parsed", seq)
 		}
-		err := json.Unmarshal(rec, &head)
-		at = head.Timestamp
-		return err
+		at = string(h.Timestamp)
+		return nil
 	})
 	return at, err
 }
