@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/yett-dev/yett/core/log/follow"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk"
 	"github.com/yett-dev/yett/sdk/wire"
@@ -13,18 +14,9 @@ import (
 
 // Log is what streams need of the audit log.
 type Log interface {
+	follow.Log
 	// ID identifies the store in every record.
 	ID() string
-	// Seq is the number of records on disk.
-	Seq() uint64
-	// First is the seq of the first record that retention has not removed; 1 while it has removed none.
-	First() uint64
-	// Tail calls fn with every record on disk from seq on, in order. The bytes are only valid during the call. An error of
-	// fn ends the walk and is returned.
-	Records(from uint64, fn func(seq uint64, record []byte) error) error
-	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is
-	// called.
-	Follow(wake chan<- struct{}) (stop func())
 }
 
 // subOptions say what a stream brings. Its functions run on the pump's goroutine, one event after another: they must
@@ -65,7 +57,6 @@ type hub struct {
 
 	times func() store.Times // what keys end by
 
-	more chan struct{} // records have reached the disk
 	poke chan struct{} // a stream came, went, or has room again
 	quit chan struct{}
 	wg   sync.WaitGroup
@@ -80,7 +71,7 @@ type hub struct {
 func newHub(set *Settings) *hub {
 	db := set.Store
 	return &hub{log: set.Log, now: set.Now, max: set.Limits.StreamsPerKey, times: func() store.Times { return db.Times() },
-		more: make(chan struct{}, 1), poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
+		poke: make(chan struct{}, 1), quit: make(chan struct{}), perKey: map[string]int{}}
 }
 
 // Close ends all streams and waits until nothing reads the store any more. Call it before the store is closed.

@@ -1,81 +1,58 @@
 package ops
 
 import (
-	"errors"
-	"runtime"
 	"slices"
 	"time"
+
+	"github.com/yett-dev/yett/core/log/follow"
 )
 
 // How the pump shares the machine with decisions. It is one goroutine, does a little at a time and rests between, and
 // wakes readers a few at a time: no number of streams makes a crowd of runnable goroutines.
 const (
-	restAfter   = 25 * time.Millisecond  // a turn that brought everybody up to date
-	restBetween = 2 * time.Millisecond   // turns while there is more to do
-	lookAround  = 250 * time.Millisecond // for heartbeats and keys that expire
-	turnWork    = 1 << 20                // of one turn for live streams; about a millisecond
-	catchTurn   = turnWork / 4           // of one turn for those that are behind: they can wait, decisions cannot
-	catchWork   = catchTurn / 2          // of which for one stream
-	parseWork   = 8                      // a byte that is parsed, against one that is copied or skipped
-	giveWay     = 32                     // records between two yields
-	crowd       = 16                     // readers woken at once
-	crowdPause  = time.Millisecond
+	lookAround = 250 * time.Millisecond // for heartbeats and keys that expire
+	turnWork   = 1 << 20                // of one turn for live streams; about a millisecond
+	catchTurn  = turnWork / 4           // of one turn for those that are behind: they can wait, decisions cannot
+	catchWork  = catchTurn / 2          // of which for one stream
+	crowd      = 16                     // readers woken at once
+	crowdPause = time.Millisecond
 )
 
 // pump is what the pump's goroutine alone may touch.
 type pump struct {
 	h       *hub
 	subs    []*subscriber            // all of them
-	live    []*subscriber            // those at cursor that look at every record
-	byAgent map[string][]*subscriber // those at cursor that look at one agent's
-	cursor  uint64                   // next record for live streams
+	live    []*subscriber            // those at log's place that look at every record
+	byAgent map[string][]*subscriber // those at log's place that look at one agent's
+	log     *follow.Follower         // for live streams
 	next    int                      // whose turn it is among those that are behind
 	event   event
 	wake    []*subscriber // have got something that they were not woken for
-	reads   int
-	work    int // done since it was last set to 0
 }
 
 // run is the pump: it runs while there are streams.
 func (h *hub) run() {
 	defer h.wg.Done()
-	p := &pump{h: h, byAgent: map[string][]*subscriber{}}
-	stop := h.log.Follow(h.more)
-	defer stop()
+	p := &pump{h: h, byAgent: map[string][]*subscriber{}, log: follow.Start(h.log, 0)}
+	defer p.log.Stop()
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
 	for p.admit() {
 		busy := p.turn()
 		p.wakeAll(busy)
-		rest := restAfter
-		if busy {
-			rest = restBetween
-		}
-		if !h.pause(rest) {
+		if !follow.Pause(follow.Rest(busy), h.quit) {
 			return // Next sees for itself that the server drains
 		}
 		if busy {
 			continue
 		}
 		select {
-		case <-h.more:
+		case <-p.log.Wake():
 		case <-h.poke:
 		case <-look.C:
 		case <-h.quit:
 			return
 		}
-	}
-}
-
-// pause waits, and reports whether the pump goes on.
-func (h *hub) pause(d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-h.quit:
-		return false
 	}
 }
 
@@ -106,7 +83,7 @@ func (p *pump) admit() bool {
 func (p *pump) turn() (busy bool) {
 	now := p.h.now()
 	if len(p.live) == 0 && len(p.byAgent) == 0 {
-		p.cursor = max(p.cursor, p.h.log.Seq()+1)
+		p.log.ToEnd()
 	} else {
 		busy = p.advance(now)
 	}
@@ -114,9 +91,9 @@ func (p *pump) turn() (busy bool) {
 		busy = true
 	}
 	for _, u := range p.subs {
-		passed := p.cursor - 1
+		passed := p.log.Next() - 1
 		if !u.live {
-			passed = u.cursor - 1
+			passed = u.at.Next() - 1
 		}
 		if u.beat(passed, now) {
 			p.call(u)
@@ -127,25 +104,18 @@ func (p *pump) turn() (busy bool) {
 
 // advance offers what is new to the live streams.
 func (p *pump) advance(now time.Time) (busy bool) {
-	p.work = 0
-	err := p.h.log.Records(p.cursor, func(seq uint64, record []byte) error {
-		if p.work >= turnWork {
-			return errEnough
+	turn := p.log.Read(follow.Limits{Work: turnWork}, func(seq uint64, record []byte) (work int, err error) {
+		if err := p.event.peek(seq, record); err != nil {
+			return 0, err
 		}
-		if seq > p.cursor {
-			p.missAll(seq - 1)
-		}
-		if err := p.look(seq, record); err != nil {
-			return err
-		}
-		p.cursor = seq + 1
-		p.offerAll(now)
-		return nil
+		return p.offerAll(now), nil
 	})
-	switch {
-	case errors.Is(err, errEnough):
+	switch turn.State {
+	case follow.Gone:
+		p.missAll(turn.Gone)
+		p.log.Move(turn.Gone + 1)
 		return true
-	case err != nil:
+	case follow.Failed:
 		for _, u := range p.subs { // what cannot be read cannot be left out
 			if u.live {
 				u.end(endLog)
@@ -153,7 +123,7 @@ func (p *pump) advance(now time.Time) (busy bool) {
 			}
 		}
 	}
-	return false
+	return turn.State == follow.More
 }
 
 // missAll ends all live streams: records up to last are gone before they came to them.
@@ -167,59 +137,49 @@ func (p *pump) missAll(last uint64) {
 	}
 }
 
-// look takes one record in.
-func (p *pump) look(seq uint64, record []byte) error {
-	if p.reads++; p.reads%giveWay == 0 {
-		runtime.Gosched()
-	}
-	p.work += len(record)
-	return p.event.peek(seq, record)
-}
-
-// offerAll hands the event to the live streams that may want it.
-func (p *pump) offerAll(now time.Time) {
+// offerAll hands the event to the live streams that may want it, and says how much work that was.
+func (p *pump) offerAll(now time.Time) (work int) {
 	e := &p.event
-	for _, u := range slices.Backward(p.live) {
-		p.offer(u, now)
-	}
-	if !e.broad() {
-		for _, u := range slices.Backward(p.byAgent[e.AgentID]) {
-			p.offer(u, now)
+	offer := func(list []*subscriber) {
+		for _, u := range slices.Backward(list) {
+			n, _ := p.offer(u, now)
+			work += n
 		}
-		return
+	}
+	offer(p.live)
+	if !e.broad() {
+		offer(p.byAgent[e.AgentID])
+		return work
 	}
 	for _, list := range p.byAgent {
-		for _, u := range slices.Backward(list) {
-			p.offer(u, now)
-		}
+		offer(list)
 	}
+	return work
 }
 
-// offer hands the event to one stream. A live one that has no room falls behind; false says so.
-func (p *pump) offer(u *subscriber, now time.Time) bool {
+// offer hands the event to one stream, and says how much work that was. A live one that has no room falls behind; ok is
+// false then.
+func (p *pump) offer(u *subscriber, now time.Time) (work int, ok bool) {
 	e := &p.event
 	mayEnd := u.opt.ends != nil && e.Type == "kill" && e.Seq > u.opened
 	passes := u.opt.passes(e)
 	if !passes && !mayEnd {
-		return true
+		return 0, true
 	}
 	if !e.Body.Exists() {
-		p.work += parseWork * len(e.record)
+		work = follow.ParseWork * len(e.record)
 	}
 	if e.load() != nil {
 		p.end(u, endLog) // what cannot be read cannot be left out
-		return true
+		return work, true
 	}
 	if passes && u.opt.want(e) {
 		n, ok := u.push(e, now)
 		if !ok {
-			if u.live {
-				p.sleep(u)
-				u.cursor = e.Seq
-			}
-			return false
+			p.sleep(u)
+			return work, false
 		}
-		p.work += n
+		work += n
 		p.call(u)
 	}
 	if mayEnd {
@@ -227,7 +187,7 @@ func (p *pump) offer(u *subscriber, now time.Time) bool {
 			p.end(u, why)
 		}
 	}
-	return true
+	return work, true
 }
 
 // end ends a stream behind what it holds.
@@ -239,57 +199,56 @@ func (p *pump) end(u *subscriber, why string) {
 
 // catchUp brings streams that are behind nearer to the end of the log, one after another.
 func (p *pump) catchUp(now time.Time) (busy bool) {
-	p.work = 0
-	n := len(p.subs)
+	work, n := 0, len(p.subs)
 	for i := range n {
 		u := p.subs[(p.next+i)%n]
 		if u.live || u.blocked() || u.ended() {
 			continue
 		}
-		if p.work >= catchTurn {
+		if work >= catchTurn {
 			p.next = (p.next + i) % n
 			return true
 		}
-		if p.read(u, now) {
-			busy = true
-		}
+		done, more := p.read(u, now)
+		work += done
+		busy = busy || more
 	}
 	return busy
 }
 
-// read brings one stream nearer to the pump's cursor, and reports whether it could go on at once.
-func (p *pump) read(u *subscriber, now time.Time) (more bool) {
-	if u.cursor < p.cursor {
-		start := p.work
-		err := p.h.log.Records(u.cursor, func(seq uint64, record []byte) error {
-			if p.work-start >= catchWork || seq >= p.cursor || u.ended() {
-				return errEnough
+// read brings one stream nearer to the live ones, and reports whether it could go on at once.
+func (p *pump) read(u *subscriber, now time.Time) (work int, more bool) {
+	if end := p.log.Next(); u.at.Next() < end {
+		lim := follow.Limits{Work: catchWork, Before: end}
+		turn := u.at.Read(lim, func(seq uint64, record []byte) (int, error) {
+			if u.ended() {
+				return 0, follow.ErrLater
 			}
-			if seq > u.cursor {
-				u.miss(seq - 1)
-				p.call(u)
-				return errEnough
+			if err := p.event.peek(seq, record); err != nil {
+				return 0, err
 			}
-			if err := p.look(seq, record); err != nil {
-				return err
+			work, ok := p.offer(u, now)
+			if !ok {
+				return work, follow.ErrLater
 			}
-			if !p.offer(u, now) {
-				return errEnough
-			}
-			u.cursor = seq + 1
-			return nil
+			return work, nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
+		work = turn.Work
+		switch turn.State {
+		case follow.Gone:
+			u.miss(turn.Gone)
+			p.call(u)
+		case follow.Failed:
 			p.end(u, endLog)
 		}
 	}
 	if u.ended() || u.blocked() {
-		return false
+		return work, false
 	}
-	if u.cursor == p.cursor {
+	if u.at.Next() == p.log.Next() {
 		p.rise(u)
 	}
-	return u.cursor < p.cursor
+	return work, u.at.Next() < p.log.Next()
 }
 
 // rise makes a stream that has caught up a live one.
@@ -302,12 +261,13 @@ func (p *pump) rise(u *subscriber) {
 	p.byAgent[u.opt.agent] = append(p.byAgent[u.opt.agent], u)
 }
 
-// sleep takes a stream off the live ones.
+// sleep takes a stream off the live ones. While a record is offered, it is the next one that the stream looks at.
 func (p *pump) sleep(u *subscriber) {
 	if !u.live {
 		return
 	}
-	u.live, u.cursor = false, p.cursor
+	u.live = false
+	u.at.Move(p.log.Next())
 	without := func(list []*subscriber) []*subscriber {
 		i := slices.Index(list, u)
 		return slices.Delete(list, i, i+1)
@@ -338,7 +298,7 @@ func (p *pump) wakeAll(busy bool) {
 			return false
 		}
 		if woken++; woken%crowd == 0 {
-			p.h.pause(crowdPause)
+			follow.Pause(crowdPause, p.h.quit)
 		}
 		u.called = false
 		u.wake()

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/yett-dev/yett/core/log/follow"
 	"github.com/yett-dev/yett/core/store"
 	"github.com/yett-dev/yett/sdk/wire"
 )
@@ -39,9 +40,9 @@ type subscriber struct {
 	ready    chan struct{} // there is something for Next
 
 	// The pump's alone.
-	cursor uint64 // next record to look at, while it is behind
-	live   bool   // its cursor is the pump's
-	called bool   // it is on the list of those to wake
+	at     follow.Cursor // while it is behind
+	live   bool          // its cursor is the pump's
+	called bool          // it is on the list of those to wake
 
 	mu     sync.Mutex
 	buf    []byte    // whole lines
@@ -65,7 +66,7 @@ type line struct {
 
 func newSubscriber(h *hub, r *Request, o subOptions, from, size uint64) *subscriber {
 	return &subscriber{h: h, key: r.Key, opt: o, stopping: r.Stopping, opened: size, ready: make(chan struct{}, 1),
-		cursor: from, sent: from - 1, sure: from - 1, idle: h.now()}
+		at: follow.At(h.log, from), sent: from - 1, sure: from - 1, idle: h.now()}
 }
 
 // First implements Stream.
