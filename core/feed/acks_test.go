@@ -14,10 +14,11 @@ import (
 func TestHearsTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	p := &Pump{set: Settings{Window: 4, AckTimeout: time.Minute}, stop: make(chan struct{}), asks: make(chan *ask)}
+	p := &Pump{set: Settings{Window: 4, AckTimeout: time.Minute, Log: newWorld()},
+		stop: make(chan struct{}), asks: make(chan *ask)}
 	close(p.stop)
 	c := newConn(p, ctx, cancel, nil)
-	c.ended, c.in = true, make(chan heard, 100*hearMost)
+	c.in = make(chan heard, 100*hearMost)
 	for range cap(c.in) {
 		c.in <- heard{ack: &pluginv1.Ack{}}
 	}

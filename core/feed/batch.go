@@ -4,29 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"github.com/yett-dev/yett/core/log/follow"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 // The work of one turn.
 const (
-	turnWork  = 256 << 10              // bytes of records; a quarter of a millisecond
-	parseWork = 8                      // a byte that is parsed, against one that is copied or skipped
-	giveWay   = 32                     // records between two yields
-	turnTime  = 5 * time.Millisecond   // masking takes the scanners' time
-	holdFor   = 100 * time.Millisecond // a batch that is not full and not at the end of the log
+	turnWork = 256 << 10              // bytes of records; a quarter of a millisecond
+	turnTime = 5 * time.Millisecond   // masking takes the scanners' time
+	holdFor  = 100 * time.Millisecond // a batch that is not full and not at the end of the log
 )
 
-var (
-	errEnough = errors.New("enough for this turn")
-	errJump   = errors.New("records have gone meanwhile")
-)
-
-// building is a batch that is being filled. Its range goes up to the record in front of conn.next.
+// building is a batch that is being filled. Its range goes up to the record that the cursor is in front of.
 type building struct {
 	records []*pluginv1.Record
 	bytes   int
@@ -38,67 +31,51 @@ type building struct {
 // read is one turn: it fills a batch and sends it when it is full, old enough, or at the end of the log.
 func (c *conn) read(ctx context.Context) {
 	p := c.p
-	if first := p.set.Log.First(); c.next < first {
-		if c.batch == nil || len(c.batch.records) == 0 {
-			c.gap(first - 1)
-			return
-		}
-		c.ship()
-		return
-	}
 	if c.batch == nil {
 		c.batch = &building{since: time.Now()}
 	}
-	_, first := p.set.Log.StoreOf(c.next)
-	if c.next == first && c.after+1 < first { // no batch has records of two stores
+	begin := c.log.Next()
+	_, first := p.set.Log.StoreOf(begin)
+	if begin == first && c.after+1 < first { // no batch has records of two stores
 		c.ship()
 		return
 	}
-	edge := p.set.Log.NextLife(c.next)
-	work, reads, start := 0, 0, time.Now()
-	err := p.set.Log.Records(c.next, func(seq uint64, record []byte) error {
+	start := time.Now()
+	lim := follow.Limits{Work: turnWork, Before: p.set.Log.NextLife(begin)}
+	c.turned(c.log.Read(lim, func(seq uint64, record []byte) (work int, err error) {
 		switch {
-		case work >= turnWork || work > 0 && p.set.Payload == PayloadRedacted && time.Since(start) >= turnTime:
-			return errEnough
-		case seq != c.next:
-			return errJump
-		case seq == edge:
-			return errEnough
+		case seq > begin && p.set.Payload == PayloadRedacted && time.Since(start) >= turnTime:
+			return 0, follow.ErrLater
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return 0, ctx.Err()
 		}
-		if reads++; reads%giveWay == 0 {
-			runtime.Gosched()
-		}
-		work += len(record) + 1
 		if !p.set.wants(record) && (seq != first || first == 1) { // where a store begins is told whatever the filter
 			p.now.Filtered++
-			c.next = seq + 1
-			return nil
+			return 0, nil
 		}
 		if !c.add(ctx, seq, record) {
-			return errEnough
+			return 0, follow.ErrLater
 		}
 		if p.set.Payload != PayloadFull {
-			work += parseWork * len(record)
+			work = follow.ParseWork * len(record)
 		}
-		c.next = seq + 1
-		return nil
-	})
-	c.turned(err)
+		return work, nil
+	}))
 }
 
 // turned decides what becomes of the batch after a turn.
-func (c *conn) turned(err error) {
+func (c *conn) turned(turn follow.Turn) {
+	if turn.State == follow.Gone {
+		if c.log.Next() < c.p.set.Log.First() {
+			c.missed(turn.Gone)
+			return
+		}
+		turn.State, turn.Err = follow.Failed, errors.New("records have gone meanwhile") // retention did not remove them
+	}
 	now := time.Now()
-	c.restTo = now.Add(restBetween)
-	switch {
-	case err == nil:
-		c.ended, c.restTo = true, now.Add(restAfter)
-	case errors.Is(err, errJump) && c.next < c.p.set.Log.First():
-		return // the next turn tells of the gap
-	case !errors.Is(err, errEnough) && c.ctx.Err() == nil:
-		c.p.now.Detail = "the log cannot be read: " + err.Error()
+	c.restTo = now.Add(follow.Rest(!c.log.AtEnd()))
+	if turn.State == follow.Failed && c.ctx.Err() == nil {
+		c.p.now.Detail = "the log cannot be read: " + turn.Err.Error()
 		c.p.set.Report("subscriber %s: %s", c.p.set.Name, c.p.now.Detail)
 		c.restTo = now.Add(logPause) // what cannot be read cannot be left out
 		return
@@ -106,7 +83,7 @@ func (c *conn) turned(err error) {
 	if due := c.p.unmasked.due; due.After(c.restTo) {
 		c.restTo = due
 	}
-	if b := c.batch; len(b.records) > 0 && (c.ended || c.full() || now.Sub(b.since) >= holdFor) {
+	if b := c.batch; len(b.records) > 0 && (c.log.AtEnd() || c.full() || now.Sub(b.since) >= holdFor) {
 		c.ship()
 	}
 }
@@ -196,9 +173,9 @@ func (p *Pump) masksAgain(seq uint64) bool {
 func (c *conn) ship() {
 	b := c.batch
 	if len(b.records) == 0 {
-		b.replay = c.next-1 <= c.p.at.High
+		b.replay = c.log.Next()-1 <= c.p.at.High
 	}
-	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: c.next - 1, Records: b.records, Replay: b.replay}
+	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: c.log.Next() - 1, Records: b.records, Replay: b.replay}
 	s := sentBatch{last: m.LastSeq}
 	for _, r := range b.records {
 		s.seqs = append(s.seqs, r.Seq)
@@ -211,16 +188,21 @@ func (c *conn) ship() {
 	}
 }
 
-// gap tells that everything up to last is gone.
-func (c *conn) gap(last uint64) {
-	first := max(c.next, c.after+1)
+// missed tells that everything up to last is gone, behind what there is in front of it.
+func (c *conn) missed(last uint64) {
+	if len(c.batch.records) > 0 {
+		c.ship()
+		return
+	}
+	first := max(c.log.Next(), c.after+1)
 	m := &pluginv1.Batch{FirstSeq: c.after + 1, LastSeq: last,
 		Gap: &pluginv1.Gap{FirstSeq: first, LastSeq: last, Reason: "retention"}, Replay: last <= c.p.at.High}
 	if !c.give(m, sentBatch{last: last}) {
 		return
 	}
 	c.p.gaps = append(c.p.gaps, span{first, last})
-	c.next, c.batch = last+1, nil
+	c.log.Move(last + 1)
+	c.batch = nil
 }
 
 // give hands a batch to the goroutine that sends. There is room: no more are on their way than it has, and what is not
@@ -232,7 +214,7 @@ func (c *conn) give(m *pluginv1.Batch, s sentBatch) bool {
 		p.now.Detail = fmt.Sprintf("the log's tree cannot be read: %v", err)
 		p.set.Report("subscriber %s: %s", p.set.Name, p.now.Detail)
 		c.restTo = time.Now().Add(logPause)
-		c.ended = false
+		c.log.Woken()
 		return false
 	}
 	m.StoreId, _ = p.set.Log.StoreOf(m.LastSeq)

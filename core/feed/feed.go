@@ -10,25 +10,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/yett-dev/yett/core/log/follow"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
-// History is what there is of the log.
-type History interface {
-	// Seq is the number of records on disk.
-	Seq() uint64
-	// First is the first record that is still there; 1 while retention has removed none.
-	First() uint64
-	// Size is how many bytes the records from seq on take, as an estimate.
-	Size(from uint64) (bytes uint64, err error)
-	// Tail calls fn with every record on disk from seq on, in order; where that one has been removed, from First on. The
-	// bytes are only valid during the call. An error of fn ends the walk and is returned.
-	Records(from uint64, fn func(seq uint64, record []byte) error) error
-}
-
 // Log is the audit log.
 type Log interface {
-	History
+	follow.Log
+	sizer
 	// StoreOf is the id of the store that has written record seq, and the first record that it wrote: a log that was
 	// restored from a backup has records of several.
 	StoreOf(seq uint64) (id string, first uint64)
@@ -36,9 +25,11 @@ type Log interface {
 	NextLife(seq uint64) uint64
 	// Root is the RFC 6962 root hash of the tree over records 1 to size.
 	Root(size uint64) ([32]byte, error)
-	// Follow puts a token into wake, without waiting for room, whenever records have reached the disk, until stop is
-	// called.
-	Follow(wake chan<- struct{}) (stop func())
+}
+
+type sizer interface {
+	// Size is how many bytes the records from seq on take, as an estimate.
+	Size(from uint64) (bytes uint64, err error)
 }
 
 // Position is how far a subscriber has come.

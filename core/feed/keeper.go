@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/yett-dev/yett/core/log"
+	"github.com/yett-dev/yett/core/log/follow"
 )
 
 // Keeper looks every minute what may go.
@@ -260,24 +260,23 @@ func (k *Keeper) old(ctx context.Context, from uint64, now time.Time, records ui
 		return 0, nil
 	}
 	first, count, young := time.Time{}, 0, false
-	for !young {
-		n := 0
-		err := k.set.Log.Records(from, func(seq uint64, record []byte) error {
-			if n++; n > lookAtOnce {
-				return errEnough
-			}
+	var h log.Head
+	for cursor := follow.At(k.set.Log, from); !young; {
+		turn := cursor.Read(follow.Limits{Records: lookAtOnce}, func(seq uint64, record []byte) (int, error) {
 			var at time.Time
-			if h := (log.Head{}); h.Read(record) {
+			if h.Read(record) {
 				at = h.Time()
 			}
 			switch {
 			case ctx.Err() != nil:
-				return ctx.Err()
+				return 0, ctx.Err()
+			case young:
+				return 0, follow.ErrLater
 			case at.IsZero():
-				return fmt.Errorf("record %d does not say when it was written", seq)
+				return 0, fmt.Errorf("record %d does not say when it was written", seq)
 			case now.Sub(at) <= most:
 				young = true
-				return errEnough
+				return 0, follow.ErrLater
 			}
 			if count++; count == 1 {
 				first = at
@@ -285,21 +284,19 @@ func (k *Keeper) old(ctx context.Context, from uint64, now time.Time, records ui
 			if records--; records == 0 {
 				young = true // no more of them may go now
 			}
-			if count%giveWay == 0 {
-				runtime.Gosched()
-			}
-			old, from = seq, seq+1
-			if young {
-				return errEnough
-			}
-			return nil
+			old = seq
+			return 0, nil
 		})
-		if err != nil && !errors.Is(err, errEnough) {
-			return 0, err
+		switch turn.State {
+		case follow.Failed:
+			return 0, turn.Err
+		case follow.Gone:
+			cursor.Move(turn.Gone + 1)
+		case follow.AtEnd:
+			young = true
 		}
-		young = young || err == nil
 		if !young {
-			sleep(ctx, restBetween)
+			follow.Pause(follow.Rest(true), ctx.Done())
 		}
 	}
 	if count < ageRecords && uint64(count) < all && now.Sub(first) <= most+min(most/10, ageSlack) {

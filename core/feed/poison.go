@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,15 +81,29 @@ func (p *Pump) pass(ctx context.Context, e Event, more ...Event) error {
 // own reports whether a record tells of this very subscriber. Such a one is never passed over by itself: that would
 // make another record of it, which would fail as this one did, without end. A record that cannot be read counts as one.
 func (p *Pump) own(seq uint64) (own bool) {
-	own = true
-	err := p.set.Log.Records(seq, func(n uint64, record []byte) error {
-		var h log.Head
-		if h.Read(record) {
-			own = n == seq && string(h.Subscriber) == p.set.Name && strings.HasPrefix(string(h.Type), "subscriber_")
+	h, is, err := p.head(seq)
+	if err != nil {
+		return false
+	}
+	return is == 0 || is == seq && string(h.Subscriber) == p.set.Name && strings.HasPrefix(string(h.Type), "subscriber_")
+}
+
+// head is what the first record from seq on that is there says of itself, and which one it is; 0 for none, and for one
+// that cannot be parsed.
+func (p *Pump) head(seq uint64) (h log.Head, is uint64, err error) {
+	enough := errors.New("one is enough")
+	err = p.set.Log.Records(seq, func(n uint64, record []byte) error {
+		if h.Read(bytes.Clone(record)) {
+			is = n
+		} else {
+			h = log.Head{}
 		}
-		return errEnough
+		return enough
 	})
-	return own && (err == nil || errors.Is(err, errEnough))
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return h, is, err
 }
 
 // ask is an operator's word on its way to the pump.

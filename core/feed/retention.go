@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/yett-dev/yett/core/log/follow"
 )
 
 // How retention works.
@@ -122,17 +124,9 @@ func (v *View) reach(from, to, bytes, base uint64) (uint64, error) {
 
 // Shelf is the log as retention needs it.
 type Shelf interface {
-	History
+	follow.History
+	sizer
 	// Trim removes the records up to through, or a few less, and records that. It is on disk when nil is returned; last is
 	// the last record that went, 0 if none did.
 	Trim(ctx context.Context, through uint64, reason string, passed []string) (last uint64, err error)
-}
-
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

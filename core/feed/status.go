@@ -1,11 +1,6 @@
 package feed
 
-import (
-	"errors"
-	"time"
-
-	"github.com/yett-dev/yett/core/log"
-)
+import "time"
 
 // The states of a pump.
 const (
@@ -90,14 +85,11 @@ func (p *Pump) Status() Status {
 	if s.LagBytes, err = p.set.Log.Size(s.Cursor + 1); err != nil {
 		s.LagBytes, s.Detail = 0, "the log's size is not known: "+err.Error()
 	}
-	err = p.set.Log.Records(s.Cursor+1, func(_ uint64, record []byte) error {
-		var h log.Head
-		if ok := h.Read(record); ok && !h.Time().IsZero() {
-			s.Lag = max(p.set.Now().Sub(h.Time()), 0)
-		}
-		return errEnough
-	})
-	if err != nil && !errors.Is(err, errEnough) {
+	h, _, err := p.head(s.Cursor + 1)
+	if at := h.Time(); !at.IsZero() {
+		s.Lag = max(p.set.Now().Sub(at), 0)
+	}
+	if err != nil {
 		s.Detail = "the log cannot be read: " + err.Error()
 	}
 	return s

@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/yett-dev/yett/core/log/follow"
 	pluginv1 "github.com/yett-dev/yett/sdk/proto/v1"
 )
 
 // How a stream shares the machine with decisions, and how often it writes the cursor.
 const (
-	restAfter   = 25 * time.Millisecond  // a turn that reached the end of the log
-	restBetween = 2 * time.Millisecond   // turns while there is more to read
 	flushAfter  = 250 * time.Millisecond // an acknowledgement, unless the window needs it at once
 	quietAfter  = time.Second            // between two batches that only say that all was filtered out
 	sinceBroken = time.Second            // for the reason of a stream that cannot be written to
@@ -62,10 +61,9 @@ type conn struct {
 	out    chan *pluginv1.Batch
 	in     chan heard
 	broken chan error
-	wake   chan struct{}
 	wg     sync.WaitGroup
 
-	next  uint64 // the record to read next
+	log   *follow.Follower
 	after uint64 // the end of the newest batch sent: the next one begins behind it
 	heard uint64 // the newest acknowledgement
 	// the end of the newest batch that went into the stream: what was not sent yet cannot be acknowledged
@@ -74,7 +72,6 @@ type conn struct {
 	batch *building // not sent yet; nil: none
 
 	telling  bool      // of what was passed over, and it is not acknowledged yet
-	ended    bool      // the end of the log was reached, nothing was written since
 	closing  bool      // nothing more is sent
 	restTo   time.Time // nothing is read before
 	ackDue   time.Time // zero: nothing is waited for
@@ -92,8 +89,8 @@ type conn struct {
 func newConn(p *Pump, ctx context.Context, cancel context.CancelFunc, s Stream) *conn {
 	w := p.set.Window
 	c := &conn{p: p, ctx: ctx, cancel: cancel, stream: s, out: make(chan *pluginv1.Batch, w), in: make(chan heard, w),
-		broken: make(chan error, 1), wake: make(chan struct{}, 1)}
-	c.next, c.after, c.heard = p.acked+1, p.acked, p.acked
+		broken: make(chan error, 1), log: follow.Start(p.set.Log, p.acked+1)}
+	c.after, c.heard = p.acked, p.acked
 	c.begun.Store(p.acked)
 	kept := p.gaps[:0] // what of gaps was not acknowledged is found again
 	for _, g := range p.gaps {
@@ -133,8 +130,7 @@ func (c *conn) tellPassed() end {
 
 // serve runs the stream until it ends, and writes the cursor.
 func (c *conn) serve(ctx context.Context) end {
-	unfollow := c.p.set.Log.Follow(c.wake)
-	defer unfollow()
+	defer c.log.Stop()
 	c.wg.Add(2)
 	go c.send()
 	go c.receive()
@@ -232,8 +228,8 @@ func (c *conn) step(ctx context.Context) end {
 	c.p.publish()
 	timer := time.NewTimer(c.waits(now))
 	defer timer.Stop()
-	wake := c.wake
-	if !c.ended || now.Before(c.restTo) {
+	wake := c.log.Wake()
+	if !c.log.AtEnd() || now.Before(c.restTo) {
 		wake = nil
 	}
 	stop := c.p.stop
@@ -243,7 +239,7 @@ func (c *conn) step(ctx context.Context) end {
 	select {
 	case <-timer.C:
 	case <-wake:
-		c.ended = false
+		c.log.Woken()
 	case h := <-c.in:
 		return c.hear(h)
 	case err := <-c.broken:
@@ -268,7 +264,7 @@ func (c *conn) waits(now time.Time) time.Duration {
 			until = t
 		}
 	}
-	if (c.ended || c.room()) && c.restTo.After(now) && c.restTo.Before(until) {
+	if (c.log.AtEnd() || c.room()) && c.restTo.After(now) && c.restTo.Before(until) {
 		until = c.restTo
 	} else if c.mayRead(now) {
 		until = now
@@ -280,14 +276,14 @@ func (c *conn) waits(now time.Time) time.Duration {
 }
 
 func (c *conn) mayRead(now time.Time) bool {
-	return !c.closing && !c.ended && c.room() && c.brokenTo.IsZero() && !now.Before(c.restTo)
+	return !c.closing && !c.log.AtEnd() && c.room() && c.brokenTo.IsZero() && !now.Before(c.restTo)
 }
 
 // untold reports whether records have been read that nobody wants, and nothing is on its way that says so. The cursor
 // never goes over what the subscriber was not told of: it could not tell the next stream's beginning from a hole.
 func (c *conn) untold() bool {
 	return c.ackDue.IsZero() && !c.closing && c.brokenTo.IsZero() && c.batch != nil && len(c.batch.records) == 0 &&
-		c.next > c.after+1 && c.room()
+		c.log.Next() > c.after+1 && c.room()
 }
 
 // room reports whether the window takes another batch. While suspects go one at a time it takes one.
