@@ -60,6 +60,9 @@ func TestNothingIsLeftOut(t *testing.T) {
 			if turn < 60 {
 				m.last += rng.Uint64N(30)
 			}
+			if m.last > 0 {
+				m.during(0) // between two turns, too
+			}
 			end := m.last
 			got := c.Read(Limits{Work: rng.IntN(300), Records: rng.IntN(20)}, func(seq uint64, rec []byte) (int, error) {
 				if seq != done+1 || c.Next() != seq || uint64(len(rec)) != 10+seq%7 {
