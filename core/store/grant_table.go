@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -32,6 +31,11 @@ func (t *grantTable) add(g *Grant) {
 		t.lines[g.line]++
 	}
 	t.byID[g.ID] = g
+	t.index(g)
+}
+
+// index makes the grant one that calls of its agents find.
+func (t *grantTable) index(g *Grant) {
 	if isPattern(g.AgentID) {
 		t.patterns = append(t.patterns, g)
 		return
@@ -86,55 +90,13 @@ func (s *Store) GrantsFor(c *GrantCall) []*Grant {
 	return out
 }
 
-func (s *Store) loadGrants(sum *rowSum) error {
-	s.grants.byID, s.grants.byAgent, s.grants.lines = map[string]*Grant{}, map[string][]*Grant{}, map[string]int{}
-	now := s.Now()
-	// most grants have no such row: each would be looked up in vain
-	used, by := map[string]uint64{}, newSummer(s.set.Secret)
-	err := s.scan(prefixUses, func(key, value []byte) error {
-		sum.add(by.row(key, value))
-		if len(value) != 8 {
-			return fmt.Errorf("the uses of grant %q have %d bytes, expected 8", key[1:], len(value))
-		}
-		used[string(key[1:])] = binary.BigEndian.Uint64(value)
-		return nil
-	})
+func (s *Store) readGrant(row []byte) (*Grant, error) {
+	g, err := oneRow().grant(row)
 	if err != nil {
-		return err
-	}
-	return loadRows(s, prefixGrant, sum, func(by *adder, key, value []byte) (*Grant, error) {
-		by.row(key, value)
-		g, err := s.decodeGrant(value)
-		if err == nil {
-			g.uses.Store(used[g.ID])
-		}
-		return g, err
-	}, func(g *Grant) error {
-		if g.Status(now) == "live" {
-			s.grants.add(g)
-		}
-		return nil
-	})
-}
-
-// decodeGrant gives a grant without its uses.
-func (s *Store) decodeGrant(row []byte) (*Grant, error) {
-	g := &Grant{}
-	if err := json.Unmarshal(row, g); err != nil {
 		return nil, fmt.Errorf("a grant cannot be read: %w", err)
 	}
-	if !g.RevokedAt.IsZero() {
-		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
-	}
+	g.ready()
 	g.line = s.line(g.IssuedBy)
-	return g, nil
-}
-
-func (s *Store) readGrant(row []byte) (*Grant, error) {
-	g, err := s.decodeGrant(row)
-	if err != nil {
-		return nil, err
-	}
 	n, found, err := s.get(keyStr(prefixUses, g.ID))
 	if err != nil {
 		return nil, err

@@ -2,7 +2,7 @@ package store
 
 import (
 	"encoding/binary"
-	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -129,8 +129,12 @@ func narrower(a, b *Grant) int {
 type grantWriter = wire.Writer
 
 func (tx *tx) putGrant(g *Grant) {
-	row, err := json.Marshal(g)
-	tx.keep(err)
+	row, err := g.appendRow(tx.row[:0])
+	if err != nil {
+		tx.keep(fmt.Errorf("the row of grant %q: %w", g.ID, err))
+		return
+	}
+	tx.row = row
 	tx.set(keyStr(prefixGrant, g.ID), row)
 }
 
@@ -347,6 +351,13 @@ func (tx *tx) endGrant(g *Grant, by Who) {
 	ended.RevokedAt, ended.RevokedBy = tx.now, by.Principal
 	tx.putGrant(ended)
 	tx.grantRecord("grant_revoked", g, by, nil)
+}
+
+// ready works out what is not stored, but for the uses and the line.
+func (g *Grant) ready() {
+	if !g.RevokedAt.IsZero() {
+		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
+	}
 }
 
 func (g *Grant) copy() *Grant {

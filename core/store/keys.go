@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -166,27 +165,6 @@ func (s *Store) Keys() []*Key {
 	return out
 }
 
-func (s *Store) loadKeys(sum *rowSum) error {
-	s.keys.byID, s.keys.names = map[string]*Key{}, map[string]string{}
-	return loadRows(s, prefixKey, sum, func(by *adder, key, value []byte) (*Key, error) {
-		by.row(key, value)
-		k := &Key{}
-		if err := json.Unmarshal(value, k); err != nil {
-			return nil, fmt.Errorf("key %q: %w", key[1:], err)
-		}
-		if err := k.ready(); err != nil {
-			return nil, fmt.Errorf("key %q: %w", key[1:], err)
-		}
-		return k, nil
-	}, func(k *Key) error {
-		s.keys.byID[k.ID] = k
-		if k.RevokedAt.IsZero() {
-			s.keys.names[k.Name] = k.ID
-		}
-		return nil
-	})
-}
-
 // ready works out what is not stored.
 func (k *Key) ready() error {
 	for _, name := range k.Scopes {
@@ -207,8 +185,12 @@ func (k *Key) ready() error {
 }
 
 func (tx *tx) putKey(k *Key) {
-	row, err := json.Marshal(k)
-	tx.keep(err)
+	row, err := k.appendRow(tx.row[:0])
+	if err != nil {
+		tx.keep(fmt.Errorf("the row of key %q: %w", k.ID, err))
+		return
+	}
+	tx.row = row
 	tx.set(keyStr(prefixKey, k.ID), row)
 }
 

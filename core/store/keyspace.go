@@ -11,7 +11,7 @@ import (
 
 // Every key of the database starts with one of these bytes. A new kind of row adds its prefix here, with its layout.
 const (
-	prefixKey     = 'k' // k|key id                  → API key, JSON; tombstones stay
+	prefixKey     = 'k' // k|key id                  → API key, see key_row.go; tombstones stay
 	prefixDefer   = 'd' // d|defer token             → deferred call, JSON; resolved ones stay: see tidier
 	prefixView    = 'v' // v|defer token             → the canonical call as approvers see it, secrets masked, JSON
 	prefixLive    = 'l' // l|defer token             → "": the defer is pending or approved
@@ -20,7 +20,7 @@ const (
 	prefixRepeat  = 'p' // p|u32 window|16-byte hash → what a call_id was answered (see repeats.go)
 	prefixIdem    = 'i' // i|u32 window|16-byte hash → what an Idempotency-Key was answered
 	prefixCounter = 'c' // c|u64 window end|16-byte hash → decimal text: what limits have counted (see counters.go)
-	prefixGrant   = 'g' // g|grant id                → standing grant, JSON; ended ones stay: see tidier
+	prefixGrant   = 'g' // g|grant id                → standing grant, see grant_row.go; ended ones stay: see tidier
 	prefixUses    = 'u' // u|grant id                → u64 uses of the grant
 	prefixKill    = 'x' // x|scope|0|target          → kill in effect, JSON
 	prefixSweep   = 'y' // y|u64 number              → what a kill or revocation has left to be denied, JSON (see sweep.go)

@@ -47,13 +47,31 @@ type loaded[T any] struct {
 	err error
 }
 
-// loadRows decodes the rows with a prefix and gives each to take, in order, on this goroutine. decode runs on several
-// at a time, and says by which rows the sum grows. What it gives must not hold on to the row's bytes.
-func loadRows[T any](s *Store, prefix byte, sum *rowSum, decode func(by *adder, key, value []byte) (T, error),
-	take func(T) error) error {
-	todo := make(chan chan loaded[T], 2*runtime.GOMAXPROCS(0))
+// rowSource calls fn with rows. Key and value are only valid during the call. A row with together belongs to the next
+// one: it is decoded by the same goroutine, right before it.
+type rowSource func(fn func(key, value []byte, together bool) error) error
+
+// rowsOf are the rows with a prefix.
+func (s *Store) rowsOf(prefix byte) rowSource {
+	return func(fn func(key, value []byte, together bool) error) error {
+		return s.scan(prefix, func(key, value []byte) error { return fn(key, value, false) })
+	}
+}
+
+// loadRows decodes rows and gives what each is to take, in order, on this goroutine. decode runs on several at a time,
+// and says by which rows the sum grows. What it gives must not hold on to the row's bytes. A row that gives nothing of
+// its own is not taken.
+func loadRows[T any](s *Store, rows rowSource, sum *rowSum, decode func(by *adder, key, value []byte) (one T, is bool,
+	err error), take func(T) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	adders := make(chan *adder, workers)
+	for range workers {
+		adders <- &adder{by: newSummer(s.set.Secret), rows: newRowReader()}
+	}
+	todo := make(chan chan loaded[T], 2*workers)
 	stop := make(chan struct{})
 	read := make(chan error, 1)
+	blocks := make(chan *block, 4*workers)
 	go func() {
 		defer close(todo)
 		b := &block{}
@@ -64,12 +82,25 @@ func loadRows[T any](s *Store, prefix byte, sum *rowSum, decode func(by *adder, 
 			case <-stop:
 				return errNobodyWaits
 			}
-			go func(b *block) { done <- decodeBlock(s, b, decode) }(b)
-			b = &block{}
+			go func(b *block) {
+				by := <-adders
+				done <- decodeBlock(by, b, decode)
+				adders <- by
+				select {
+				case blocks <- b:
+				default:
+				}
+			}(b)
+			select {
+			case b = <-blocks:
+				b.data, b.ends = b.data[:0], b.ends[:0]
+			default:
+				b = &block{data: make([]byte, 0, blockBytes+blockBytes/8)}
+			}
 			return nil
 		}
-		err := s.scan(prefix, func(key, value []byte) error {
-			if b.add(key, value); len(b.data) < blockBytes {
+		err := rows(func(key, value []byte, together bool) error {
+			if b.add(key, value); together || len(b.data) < blockBytes {
 				return nil
 			}
 			return send()
@@ -107,12 +138,13 @@ func (l *loaded[T]) takeAll(sum *rowSum, take func(T) error) error {
 	return l.err
 }
 
-func decodeBlock[T any](s *Store, b *block, decode func(by *adder, key, value []byte) (T, error)) (out loaded[T]) {
-	by := &adder{by: newSummer(s.set.Secret)}
+func decodeBlock[T any](by *adder, b *block, decode func(by *adder, key, value []byte) (T, bool, error)) (
+	out loaded[T]) {
+	by.sum = rowSum{}
 	out.all = make([]T, 0, len(b.ends)/2)
 	out.err = b.each(func(key, value []byte) error {
-		one, err := decode(by, key, value)
-		if err == nil {
+		one, is, err := decode(by, key, value)
+		if err == nil && is {
 			out.all = append(out.all, one)
 		}
 		return err
@@ -121,10 +153,12 @@ func decodeBlock[T any](s *Store, b *block, decode func(by *adder, key, value []
 	return out
 }
 
-// adder adds rows up.
+// adder adds rows up, and reads them.
 type adder struct {
-	by  *summer
-	sum rowSum
+	by   *summer
+	sum  rowSum
+	rows *rowReader
+	used usesRow
 }
 
 func (a *adder) row(key, value []byte) { a.sum.add(a.by.row(key, value)) }
@@ -162,21 +196,21 @@ func (s *Store) loadState() error {
 }
 
 func (s *Store) loadDefers(st *state, sum *rowSum) error {
-	err := loadRows(s, prefixLive, sum, func(by *adder, key, _ []byte) (*Defer, error) {
+	err := loadRows(s, s.rowsOf(prefixLive), sum, func(by *adder, key, _ []byte) (*Defer, bool, error) {
 		at := keyStr(prefixDefer, string(key[1:]))
 		row, closer, err := s.db.Get(at)
 		if errors.Is(err, pebble.ErrNotFound) {
-			return nil, errors.New("a live defer has no row")
+			return nil, false, errors.New("a live defer has no row")
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read store: %w", err)
+			return nil, false, fmt.Errorf("read store: %w", err)
 		}
 		by.row(at, row)
 		d := &Defer{}
 		if err := json.Unmarshal(row, d); err != nil {
-			return nil, errors.Join(fmt.Errorf("a defer cannot be read: %w", err), closer.Close())
+			return nil, false, errors.Join(fmt.Errorf("a defer cannot be read: %w", err), closer.Close())
 		}
-		return d, closer.Close()
+		return d, true, closer.Close()
 	}, func(d *Defer) error {
 		st.add(d)
 		st.remind(d, s.ends(d))

@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -52,21 +53,47 @@ func (e *edited) member(key []byte, name string, value any) {
 	e.must(e.db.Set(key, b, pebble.Sync))
 }
 
+// key changes the row of a key.
+func (e *edited) key(id string, change func(k *Key)) {
+	e.t.Helper()
+	k, err := oneRow().key(e.row(keyStr(prefixKey, id)))
+	e.must(err)
+	change(k)
+	row, err := k.appendRow(nil)
+	e.must(err)
+	e.must(e.db.Set(keyStr(prefixKey, k.ID), row, pebble.Sync))
+}
+
 func TestEditedRowsAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(e *edited){
 		"nothing":                 nil,
-		"a revoke is set back":    func(e *edited) { e.member(keyStr(prefixKey, "gone"), "revoked_at", nil) },
+		"a revoke is set back":    func(e *edited) { e.key("gone", func(k *Key) { k.RevokedAt = time.Time{} }) },
 		"a key is removed":        func(e *edited) { e.must(e.db.Delete(keyStr(prefixKey, "gone"), pebble.Sync)) },
-		"a key gets another name": func(e *edited) { e.member(keyStr(prefixKey, "agent"), "agents", []string{"*"}) },
-		"a key is added": func(e *edited) {
+		"a key gets other agents": func(e *edited) { e.key("agent", func(k *Key) { k.Agents = []string{"*"} }) },
+		"a key is added":          func(e *edited) { e.key("agent", func(k *Key) { k.ID, k.Name = "new", "new" }) },
+		"a key has another one's row": func(e *edited) {
 			e.must(e.db.Set(keyStr(prefixKey, "new"), e.row(keyStr(prefixKey, "agent")), pebble.Sync))
+		},
+		"a row is in JSON": func(e *edited) {
+			k, err := oneRow().key(e.row(keyStr(prefixKey, "agent")))
+			e.must(err)
+			row, err := json.Marshal(k)
+			e.must(err)
+			e.must(e.db.Set(keyStr(prefixKey, "agent"), row, pebble.Sync))
 		},
 		"a kill is dropped": func(e *edited) { e.must(e.db.Delete(killRow("agent", "mallory"), pebble.Sync)) },
 		"uses are reset": func(e *edited) {
 			e.must(e.db.Set(keyStr(prefixUses, e.grant), make([]byte, 8), pebble.Sync))
 		},
-		"uses are removed":       func(e *edited) { e.must(e.db.Delete(keyStr(prefixUses, e.grant), pebble.Sync)) },
-		"a grant is changed":     func(e *edited) { e.member(keyStr(prefixGrant, e.grant), "max_uses", 1000) },
+		"uses are removed": func(e *edited) { e.must(e.db.Delete(keyStr(prefixUses, e.grant), pebble.Sync)) },
+		"a grant is changed": func(e *edited) {
+			g, err := oneRow().grant(e.row(keyStr(prefixGrant, e.grant)))
+			e.must(err)
+			g.MaxUses = 1000
+			row, err := g.appendRow(nil)
+			e.must(err)
+			e.must(e.db.Set(keyStr(prefixGrant, g.ID), row, pebble.Sync))
+		},
 		"a call is approved":     func(e *edited) { e.member(keyStr(prefixDefer, e.token), "status", Approved) },
 		"a call waits no longer": func(e *edited) { e.must(e.db.Delete(keyStr(prefixLive, e.token), pebble.Sync)) },
 		"an ended call is live": func(e *edited) {
@@ -120,7 +147,8 @@ func TestEditedRowsAreRefused(t *testing.T) {
 				t.Errorf("it starts")
 				e.must(s.Close())
 			case !strings.Contains(err.Error(), "something other than Yett has changed them") &&
-				!strings.Contains(err.Error(), "its commit") && !strings.Contains(err.Error(), "that of commit 0"):
+				!strings.Contains(err.Error(), "its commit") && !strings.Contains(err.Error(), "its row is that of key") &&
+				!strings.Contains(err.Error(), "that of commit 0"):
 				t.Error(err)
 			}
 		})

@@ -29,6 +29,7 @@ type tx struct {
 	records slab
 	hashes  slab
 	meta    []byte
+	row     []byte // room for a row of a key or grant
 	summer  *summer
 	touched touched
 	fresh   map[string][]byte // rows of this batch that it may have to read again
