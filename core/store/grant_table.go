@@ -16,7 +16,7 @@ import (
 type grantTable struct {
 	mu       sync.RWMutex
 	byID     map[string]*Grant
-	byAgent  map[string][]*Grant // exact agents
+	byAgent  map[string]*Grant // exact agents: the newest, with the others behind it
 	patterns []*Grant
 
 	// of the sequencer
@@ -27,7 +27,10 @@ type grantTable struct {
 func (t *grantTable) add(g *Grant) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.byID[g.ID] == nil {
+	switch t.byID[g.ID] {
+	case g:
+		return // it is in a list: a second time would make a ring of it
+	case nil:
 		t.lines[g.line]++
 	}
 	t.byID[g.ID] = g
@@ -40,7 +43,27 @@ func (t *grantTable) index(g *Grant) {
 		t.patterns = append(t.patterns, g)
 		return
 	}
-	t.byAgent[g.AgentID] = append(t.byAgent[g.AgentID], g)
+	g.next = t.byAgent[g.AgentID]
+	t.byAgent[g.AgentID] = g
+}
+
+// unlink takes the grant out of the list of its agent.
+func (t *grantTable) unlink(g *Grant) {
+	first := t.byAgent[g.AgentID]
+	switch {
+	case first == g && g.next == nil:
+		delete(t.byAgent, g.AgentID)
+	case first == g:
+		t.byAgent[g.AgentID] = g.next
+	default:
+		for ; first != nil; first = first.next {
+			if first.next == g {
+				first.next = g.next
+				break
+			}
+		}
+	}
+	g.next = nil
 }
 
 func (t *grantTable) drop(g *Grant) {
@@ -57,11 +80,7 @@ func (t *grantTable) drop(g *Grant) {
 		t.patterns = slices.DeleteFunc(t.patterns, is)
 		return
 	}
-	if left := slices.DeleteFunc(t.byAgent[g.AgentID], is); len(left) > 0 {
-		t.byAgent[g.AgentID] = left
-	} else {
-		delete(t.byAgent, g.AgentID)
-	}
+	t.unlink(g)
 }
 
 // GrantCall is what of a call grants look at.
@@ -78,11 +97,14 @@ func (s *Store) GrantsFor(c *GrantCall) []*Grant {
 	t := &s.grants
 	t.mu.RLock()
 	var out []*Grant
-	for _, list := range [...][]*Grant{t.byAgent[c.AgentID], t.patterns} {
-		for _, g := range list {
-			if g.covers(c) {
-				out = append(out, g)
-			}
+	for g := t.byAgent[c.AgentID]; g != nil; g = g.next {
+		if g.covers(c) {
+			out = append(out, g)
+		}
+	}
+	for _, g := range t.patterns {
+		if g.covers(c) {
+			out = append(out, g)
 		}
 	}
 	t.mu.RUnlock()

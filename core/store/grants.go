@@ -38,6 +38,7 @@ type Grant struct {
 	RevokedBy string    `json:"revoked_by,omitempty"`
 
 	line    string // whose share of all grants it is of
+	next    *Grant // of the same agent, in the table's list
 	uses    atomic.Uint64
 	revoked atomic.Pointer[Revocation]
 }

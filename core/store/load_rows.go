@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,6 +10,21 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 )
+
+// loadTables brings keys and grants back. Both are read at the same time: while the one waits for a single goroutine,
+// the other one has work for the rest.
+func (s *Store) loadTables(sum *rowSum) error {
+	var ofKeys, ofGrants rowSum
+	var keysErr, grantsErr error
+	keys := make(chan struct{})
+	both(func() {
+		defer close(keys)
+		keysErr = s.loadKeys(&ofKeys)
+	}, func() { grantsErr = s.loadGrants(&ofGrants, keys) })
+	sum.merge(ofKeys)
+	sum.merge(ofGrants)
+	return cmp.Or(keysErr, grantsErr)
+}
 
 func (s *Store) loadKeys(sum *rowSum) error {
 	var all []*Key
@@ -110,7 +126,8 @@ func (s *Store) grantRows(fn func(key, value []byte, together bool) error) error
 	return errors.Join(err, uses.Error(), uses.Close())
 }
 
-func (s *Store) loadGrants(sum *rowSum) error {
+// loadGrants waits until there are keys where it needs them.
+func (s *Store) loadGrants(sum *rowSum, keys <-chan struct{}) error {
 	var all []*Grant
 	exact, now := 0, s.Now()
 	err := loadRows(s, s.grantRows, sum, func(by *adder, key, value []byte) (*Grant, bool, error) {
@@ -140,8 +157,9 @@ func (s *Store) loadGrants(sum *rowSum) error {
 	if err != nil {
 		return err
 	}
+	<-keys
 	t := &s.grants
-	t.byID, t.byAgent, t.lines = make(map[string]*Grant, len(all)), make(map[string][]*Grant, exact), map[string]int{}
+	t.byID, t.byAgent, t.lines = make(map[string]*Grant, len(all)), make(map[string]*Grant, exact/2), map[string]int{}
 	both(func() {
 		for _, g := range all {
 			t.byID[g.ID] = g

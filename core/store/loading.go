@@ -172,13 +172,10 @@ func (s *rowSum) merge(o rowSum) {
 // loadState brings keys, kills, grants and waiting calls back, and checks that they are those of the newest commit.
 func (s *Store) loadState() error {
 	var sum rowSum
-	if err := s.loadKeys(&sum); err != nil {
+	if err := collectLess(func() error { return s.loadTables(&sum) }); err != nil {
 		return err
 	}
 	if err := s.loadKills(); err != nil {
-		return err
-	}
-	if err := s.loadGrants(&sum); err != nil {
 		return err
 	}
 	if err := s.loadDefers(s.seq.state, &sum); err != nil {
