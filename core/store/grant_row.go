@@ -29,8 +29,14 @@ const (
 	grantRevokedBy
 )
 
-// appendRow writes the grant's row as its fields are, whatever its methods say.
-func (g *Grant) appendRow(to []byte) (row []byte, err error) {
+// storedGrant is what a grant's row holds. Its JSON is that of rows of earlier versions.
+type storedGrant struct {
+	*Grant
+	grantState
+}
+
+// appendRow writes the row.
+func (g storedGrant) appendRow(to []byte) (row []byte, err error) {
 	to = appendText(append(to, rowVersion), grantID, g.ID)
 	to = appendText(to, grantAgent, g.AgentID)
 	to = appendText(to, grantTool, g.ToolPattern)
@@ -59,13 +65,13 @@ func (g *Grant) appendRow(to []byte) (row []byte, err error) {
 }
 
 // grant reads a row. What methods tell of the grant is not set yet.
-func (r *rowReader) grant(row []byte) (*Grant, error) {
+func (r *rowReader) grant(row []byte) (storedGrant, error) {
 	g, isJSON, err := r.openGrant(row)
 	if err == nil && !isJSON {
-		err = r.grantRest(g)
+		err = r.grantRest(&g)
 	}
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	r.kept()
 	return g, nil
@@ -82,46 +88,48 @@ func (r *rowReader) liveGrant(row []byte, uses uint64, now time.Time) (*Grant, e
 		if isJSON {
 			break
 		}
-		if err := r.grantField(g, number, r.values[number]); err != nil {
+		if err := r.grantField(&g, number, r.values[number]); err != nil {
 			return nil, fmt.Errorf("field %d of its row: %w", number, err)
 		}
 	}
 	g.uses.Store(uses)
-	g.ready()
+	g.ready(g.grantState)
 	if g.Status(now) != "live" {
-		*g = Grant{}
+		*g.Grant = Grant{}
 		return nil, nil
 	}
 	if !isJSON {
-		err = r.grantRest(g)
+		err = r.grantRest(&g)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r.kept()
-	return g, nil
+	return g.Grant, nil
 }
 
 // openGrant finds the values of a row, and gives an empty grant for them; or the grant of a row in JSON.
-func (r *rowReader) openGrant(row []byte) (g *Grant, isJSON bool, err error) {
+func (r *rowReader) openGrant(row []byte) (g storedGrant, isJSON bool, err error) {
 	fields, isJSON, err := rowOpen(row)
 	if err != nil {
-		return nil, false, err
+		return g, false, err
 	}
-	g = r.newGrant()
+	g.Grant = r.newGrant()
 	if isJSON {
-		return g, true, json.Unmarshal(row, g)
+		is := g // in memory of its own, because a decoder gets its address
+		err := json.Unmarshal(row, &is)
+		return is, true, err
 	}
 	if err := r.values.split(fields, grantRevokedBy); err != nil {
-		return nil, false, err
+		return g, false, err
 	}
 	if r.values[grantID] == nil {
-		return nil, false, errNoID
+		return g, false, errNoID
 	}
 	return g, false, nil
 }
 
-func (r *rowReader) grantRest(g *Grant) error {
+func (r *rowReader) grantRest(g *storedGrant) error {
 	for number := grantID; number <= grantRevokedBy; number++ {
 		if err := r.grantField(g, number, r.values[number]); err != nil {
 			return fmt.Errorf("field %d of its row: %w", number, err)
@@ -130,7 +138,7 @@ func (r *rowReader) grantRest(g *Grant) error {
 	return nil
 }
 
-func (r *rowReader) grantField(g *Grant, number int, value []byte) (err error) {
+func (r *rowReader) grantField(g *storedGrant, number int, value []byte) (err error) {
 	if value == nil {
 		return nil
 	}

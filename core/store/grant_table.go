@@ -113,11 +113,12 @@ func (s *Store) GrantsFor(c *GrantCall) []*Grant {
 }
 
 func (s *Store) readGrant(row []byte) (*Grant, error) {
-	g, err := oneRow().grant(row)
+	is, err := oneRow().grant(row)
 	if err != nil {
 		return nil, fmt.Errorf("a grant cannot be read: %w", err)
 	}
-	g.ready()
+	g := is.Grant
+	g.ready(is.grantState)
 	g.line = s.line(g.IssuedBy)
 	n, found, err := s.get(keyStr(prefixUses, g.ID))
 	if err != nil {

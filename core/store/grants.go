@@ -34,8 +34,6 @@ type Grant struct {
 	Issuers   []string  `json:"issuers"`
 	Token     string    `json:"defer_token,omitempty"` // the approval that it came with
 	Note      string    `json:"note,omitempty"`
-	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored
-	RevokedBy string    `json:"revoked_by,omitempty"`
 
 	line    string // whose share of all grants it is of
 	next    *Grant // of the same agent, in the table's list
@@ -129,8 +127,14 @@ func narrower(a, b *Grant) int {
 
 type grantWriter = wire.Writer
 
-func (tx *tx) putGrant(g *Grant) {
-	row, err := g.appendRow(tx.row[:0])
+// grantState is what of a grant's row changes. In memory it is behind a method.
+type grantState struct {
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+}
+
+func (tx *tx) putGrant(g *Grant, is grantState) {
+	row, err := storedGrant{g, is}.appendRow(tx.row[:0])
 	if err != nil {
 		tx.keep(fmt.Errorf("the row of grant %q: %w", g.ID, err))
 		return
@@ -244,7 +248,7 @@ func (s *Store) line(issuer string) string {
 
 func (tx *tx) addGrant(g *Grant, ttl time.Duration, by Who) {
 	g.Created, g.Expires, g.line = tx.now, tx.now.Add(ttl), tx.s.line(g.IssuedBy)
-	tx.putGrant(g)
+	tx.putGrant(g, grantState{})
 	tx.grantRecord("grant_added", g, by, nil)
 	tx.s.grants.add(g)
 }
@@ -348,24 +352,15 @@ func (c *RevokeGrant) revoke(tx *tx) error {
 func (tx *tx) endGrant(g *Grant, by Who) {
 	g.revoked.Store(&Revocation{At: tx.now, By: by.Principal})
 	tx.onSync = append(tx.onSync, func(bool) { tx.s.grants.drop(g) })
-	ended := g.copy()
-	ended.RevokedAt, ended.RevokedBy = tx.now, by.Principal
-	tx.putGrant(ended)
+	tx.putGrant(g, grantState{tx.now, by.Principal})
 	tx.grantRecord("grant_revoked", g, by, nil)
 }
 
-// ready works out what is not stored, but for the uses and the line.
-func (g *Grant) ready() {
-	if !g.RevokedAt.IsZero() {
-		g.revoked.Store(&Revocation{At: g.RevokedAt, By: g.RevokedBy})
+// ready takes the state of the row.
+func (g *Grant) ready(is grantState) {
+	if !is.RevokedAt.IsZero() {
+		g.revoked.Store(&Revocation{At: is.RevokedAt, By: is.RevokedBy})
 	}
-}
-
-func (g *Grant) copy() *Grant {
-	return &Grant{ID: g.ID, AgentID: g.AgentID, ToolPattern: g.ToolPattern, Operation: g.Operation, SessionID: g.SessionID,
-		RuleID: g.RuleID, Rules: g.Rules, Steps: g.Steps, Policy: g.Policy, ArgsMatch: g.ArgsMatch,
-		MaxUses: g.MaxUses, Created: g.Created, Expires: g.Expires, IssuedBy: g.IssuedBy, Issuers: g.Issuers, Token: g.Token,
-		Note: g.Note}
 }
 
 // spend takes one use of the first of the candidates that is live and signed by enough issuers. It gives nil if there

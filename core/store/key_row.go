@@ -26,8 +26,14 @@ const (
 	keyLastUsed
 )
 
-// appendRow writes the key's row as its fields are, whatever its methods say.
-func (k *Key) appendRow(to []byte) (row []byte, err error) {
+// storedKey is what a key's row holds. Its JSON is that of rows of earlier versions.
+type storedKey struct {
+	*Key
+	keyState
+}
+
+// appendRow writes the row.
+func (k storedKey) appendRow(to []byte) (row []byte, err error) {
 	to = appendText(append(to, rowVersion), keyID, k.ID)
 	to = appendText(to, keyName, k.Name)
 	to = appendText(to, keyEnvironment, k.Environment)
@@ -59,30 +65,32 @@ func (k *Key) appendRow(to []byte) (row []byte, err error) {
 }
 
 // key reads a row. The key is not ready yet.
-func (r *rowReader) key(row []byte) (*Key, error) {
-	k := r.newKey()
+func (r *rowReader) key(row []byte) (k storedKey, err error) {
 	fields, isJSON, err := rowOpen(row)
-	switch {
-	case err != nil:
-		return nil, err
-	case isJSON:
-		return k, json.Unmarshal(row, k)
+	if err != nil {
+		return k, err
+	}
+	k.Key = r.newKey()
+	if isJSON {
+		is := k // in memory of its own, because a decoder gets its address
+		err := json.Unmarshal(row, &is)
+		return is, err
 	}
 	if err := r.values.split(fields, keyLastUsed); err != nil {
-		return nil, err
+		return k, err
 	}
 	for number := keyID; number <= keyLastUsed; number++ {
-		if err := r.keyField(k, number, r.values[number]); err != nil {
-			return nil, fmt.Errorf("field %d of its row: %w", number, err)
+		if err := r.keyField(&k, number, r.values[number]); err != nil {
+			return k, fmt.Errorf("field %d of its row: %w", number, err)
 		}
 	}
 	if k.ID == "" {
-		return nil, errNoID
+		return k, errNoID
 	}
 	return k, nil
 }
 
-func (r *rowReader) keyField(k *Key, number int, value []byte) (err error) {
+func (r *rowReader) keyField(k *storedKey, number int, value []byte) (err error) {
 	if value == nil {
 		return nil
 	}

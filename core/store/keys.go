@@ -24,14 +24,8 @@ type Key struct {
 	CreatedBy   string    `json:"created_by"`
 	ExpiresAt   time.Time `json:"expires_at,omitzero"`
 	Note        string    `json:"note,omitempty"`
-	MAC         []byte    `json:"mac"` // HMAC-SHA-256 of the value; the value itself is nowhere
-
-	RevokedAt time.Time `json:"revoked_at,omitzero"` // as stored; ask Revoked for the state now
-	RevokedBy string    `json:"revoked_by,omitempty"`
-	Root      string    `json:"root,omitempty"`        // id of the first of a line of rolled keys; "" for itself
-	Again     bool      `json:"roll_again,omitempty"`  // as stored: rolled, and nobody was told the new value
-	Grace     bool      `json:"grace,omitempty"`       // as stored: RevokedAt lay ahead when the key was rolled
-	LastUsed  time.Time `json:"last_used_at,omitzero"` // as stored, to the minute
+	MAC         []byte    `json:"mac"`            // HMAC-SHA-256 of the value; the value itself is nowhere
+	Root        string    `json:"root,omitempty"` // id of the first of a line of rolled keys; "" for itself
 
 	scope   sdk.Scope
 	person  bool // no key at all, but an operator who answers: see Operator.Approver
@@ -102,24 +96,26 @@ func (k *Key) Sees(agent string) bool { return sdk.MatchAgent(k.Agents, agent) }
 func (tx *tx) touch(k *Key) {
 	if sec := tx.now.Unix(); sec/60 != k.used.Load()/60 {
 		k.used.Store(sec)
-		tx.putRevoked(k)
+		tx.putKey(k, k.state())
 	}
 }
 
-// putRevoked writes the key's row with its revocation, if it has one.
-func (tx *tx) putRevoked(k *Key) {
-	row := k.copy()
+// keyState is what of a key's row changes. In memory it is behind methods.
+type keyState struct {
+	RevokedAt time.Time `json:"revoked_at,omitzero"`
+	RevokedBy string    `json:"revoked_by,omitempty"`
+	Again     bool      `json:"roll_again,omitempty"`  // it was rolled, and nobody was told the new value
+	Grace     bool      `json:"grace,omitempty"`       // RevokedAt lay ahead when the key was rolled
+	LastUsed  time.Time `json:"last_used_at,omitzero"` // to the minute
+}
+
+// state is what commands have made of the key.
+func (k *Key) state() keyState {
+	out := keyState{Again: k.again.Load(), LastUsed: k.LastUsedAt()}
 	if r := k.revoked.Load(); r != nil {
-		row.RevokedAt, row.RevokedBy, row.Grace = r.At, r.By, r.Grace
+		out.RevokedAt, out.RevokedBy, out.Grace = r.At, r.By, r.Grace
 	}
-	tx.putKey(row)
-}
-
-// copy is what of a key is stored, but for its revocation.
-func (k *Key) copy() *Key {
-	return &Key{ID: k.ID, Name: k.Name, Environment: k.Environment, Scopes: k.Scopes, Preset: k.Preset, Agents: k.Agents,
-		CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Note: k.Note, MAC: k.MAC, Root: k.Root,
-		Again: k.again.Load(), LastUsed: k.LastUsedAt()}
+	return out
 }
 
 // LastUsedAt is the last use, to the minute; zero if never.
@@ -165,8 +161,8 @@ func (s *Store) Keys() []*Key {
 	return out
 }
 
-// ready works out what is not stored.
-func (k *Key) ready() error {
+// ready works out what is not stored, and takes the state of the row.
+func (k *Key) ready(is keyState) error {
 	for _, name := range k.Scopes {
 		s, ok := sdk.ParseScope(name)
 		if !ok {
@@ -174,18 +170,20 @@ func (k *Key) ready() error {
 		}
 		k.scope |= s
 	}
-	if !k.RevokedAt.IsZero() {
-		k.revoked.Store(&Revocation{k.RevokedAt, k.RevokedBy, k.Grace})
+	if !is.RevokedAt.IsZero() {
+		k.revoked.Store(&Revocation{is.RevokedAt, is.RevokedBy, is.Grace})
 	}
-	k.again.Store(k.Again)
-	if !k.LastUsed.IsZero() {
-		k.used.Store(k.LastUsed.Unix())
+	if is.Again {
+		k.again.Store(true)
+	}
+	if !is.LastUsed.IsZero() {
+		k.used.Store(is.LastUsed.Unix())
 	}
 	return nil
 }
 
-func (tx *tx) putKey(k *Key) {
-	row, err := k.appendRow(tx.row[:0])
+func (tx *tx) putKey(k *Key, is keyState) {
+	row, err := storedKey{k, is}.appendRow(tx.row[:0])
 	if err != nil {
 		tx.keep(fmt.Errorf("the row of key %q: %w", k.ID, err))
 		return
@@ -194,7 +192,7 @@ func (tx *tx) putKey(k *Key) {
 	tx.set(keyStr(prefixKey, k.ID), row)
 }
 
-func (tx *tx) keyRecord(typ string, k *Key, by Who) {
+func (tx *tx) keyRecord(typ string, k *Key, by Who, revoked time.Time) {
 	o := tx.record(typ)
 	by.write(&o)
 	o.Str("key_id", k.ID)
@@ -203,7 +201,7 @@ func (tx *tx) keyRecord(typ string, k *Key, by Who) {
 	o.Strs("agents", k.Agents)
 	o.Opt("line", k.Root) // the first of a line of rolled keys: a kill of a key names that
 	if typ == "key_revoked" {
-		o.Str("revoked_at", k.RevokedAt.UTC().Format(time.RFC3339Nano))
+		o.Str("revoked_at", revoked.UTC().Format(time.RFC3339Nano))
 	}
 	tx.end(o)
 }
@@ -237,7 +235,7 @@ type CreateKey struct {
 
 func (c *CreateKey) apply(tx *tx) error {
 	t := &tx.s.keys
-	if err := c.Key.ready(); err != nil {
+	if err := c.Key.ready(keyState{}); err != nil {
 		return sdk.FieldErrf(sdk.CodeInvalidField, "scopes", "%v", err)
 	}
 	if id, taken := t.names[c.Key.Name]; taken {
@@ -251,8 +249,8 @@ func (c *CreateKey) apply(tx *tx) error {
 	if _, taken := t.byID[c.Key.ID]; taken {
 		return sdk.Errf(sdk.CodeConflict, "the key id is taken")
 	}
-	tx.putKey(c.Key)
-	tx.keyRecord("key_created", c.Key, c.By)
+	tx.putKey(c.Key, keyState{})
+	tx.keyRecord("key_created", c.Key, c.By, time.Time{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byID[c.Key.ID] = c.Key
@@ -284,10 +282,10 @@ func (c *RevokeKey) apply(tx *tx) error {
 }
 
 func (tx *tx) revoke(k *Key, at time.Time, by Who) {
-	gone := k.copy()
+	gone := k.state()
 	gone.RevokedAt, gone.RevokedBy, gone.Grace = at, by.Principal, at.After(tx.now)
-	tx.putKey(gone)
-	tx.keyRecord("key_revoked", gone, by)
+	tx.putKey(k, gone)
+	tx.keyRecord("key_revoked", k, by, at)
 	k.revoked.Store(&Revocation{at, by.Principal, gone.Grace})
 	k.held.Store(nil)
 	t := &tx.s.keys
@@ -343,6 +341,6 @@ func (c *RollKey) apply(tx *tx) error {
 		return err
 	}
 	old.again.Store(false)
-	tx.putRevoked(old)
+	tx.putKey(old, old.state())
 	return nil
 }

@@ -318,7 +318,7 @@ func (c *RollKey) void(tx *tx) {
 	(&CreateKey{Key: c.New}).void(tx)
 	old := tx.s.keys.byID[c.ID]
 	old.again.Store(true)
-	tx.putRevoked(old)
+	tx.putKey(old, old.state())
 }
 
 // void keeps the kill, unless another one has taken its place.

@@ -36,15 +36,15 @@ func (s *Store) loadKeys(sum *rowSum) error {
 			err = fmt.Errorf("its row is that of key %q", k.ID)
 		}
 		if err == nil {
-			err = k.ready()
+			err = k.ready(k.keyState)
 		}
 		if err != nil {
 			return nil, false, inRow("key", key, err)
 		}
-		return k, true, nil
+		return k.Key, true, nil
 	}, func(k *Key) error {
 		all = append(all, k)
-		if k.RevokedAt.IsZero() {
+		if k.revoked.Load() == nil {
 			live++
 		}
 		return nil
@@ -60,7 +60,7 @@ func (s *Store) loadKeys(sum *rowSum) error {
 		}
 	}, func() {
 		for _, k := range all {
-			if k.RevokedAt.IsZero() {
+			if k.revoked.Load() == nil {
 				t.names[k.Name] = k.ID
 			}
 		}

@@ -22,10 +22,10 @@ func (r *rig) putMany(n int) {
 		r.must(inBatch(func(tx *tx) {
 			for i := from; i < min(n, from+1000); i++ {
 				tx.putKey(&Key{ID: fmt.Sprintf("yk_%016d", i), Name: fmt.Sprint("key ", i), Scopes: []string{"authorize"},
-					Agents: []string{"agent"}, MAC: make([]byte, 32), CreatedAt: tx.now, CreatedBy: "console:ann"})
+					Agents: []string{"agent"}, MAC: make([]byte, 32), CreatedAt: tx.now, CreatedBy: "console:ann"}, keyState{})
 				g := &Grant{ID: fmt.Sprintf("stg_%016d", i), AgentID: fmt.Sprint("agent", i), ToolPattern: "tool",
 					Created: tx.now, Expires: tx.now.Add(time.Hour), IssuedBy: "console:ann", Issuers: []string{"console:ann"}}
-				tx.putGrant(g)
+				tx.putGrant(g, grantState{})
 				if i%3 == 0 {
 					tx.set(keyStr(prefixUses, g.ID), binary.BigEndian.AppendUint64(nil, uint64(i)))
 				}
@@ -152,11 +152,12 @@ func fillStore(b *testing.B, set Settings, keys, grants int) uint64 {
 			rows := tx.batch
 			tx.batch = s.db.NewBatch() // the rows are new: nobody has to look for what they replace
 			for i := from; i < min(from+4000, keys); i++ {
-				tx.putKey(someKey(i, tx.now))
+				k := someKey(i, tx.now)
+				tx.putKey(k.Key, k.keyState)
 			}
 			for i := from; i < min(from+4000, grants); i++ {
 				g := someGrant(i, tx.now)
-				tx.putGrant(g)
+				tx.putGrant(g, grantState{})
 				if i%3 == 0 {
 					tx.set(keyStr(prefixUses, g.ID), binary.BigEndian.AppendUint64(nil, uint64(i%7)))
 				}
@@ -201,12 +202,12 @@ func inUse() uint64 {
 	return m.HeapAlloc
 }
 
-func someKey(i int, now time.Time) *Key {
+func someKey(i int, now time.Time) storedKey {
 	mac := sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(i)))
-	k := &Key{ID: fmt.Sprintf("%x", mac[:6]), Name: fmt.Sprint("team-", i%500, "-service-", i),
+	k := storedKey{Key: &Key{ID: fmt.Sprintf("%x", mac[:6]), Name: fmt.Sprint("team-", i%500, "-service-", i),
 		Scopes: []string{"authorize", "scan"},
 		Preset: "agent", Agents: []string{fmt.Sprint("agent-", i, "-*")}, MAC: mac[:], CreatedAt: now,
-		CreatedBy: "console:ann", LastUsed: now.Truncate(time.Minute)}
+		CreatedBy: "console:ann"}, keyState: keyState{LastUsed: now.Truncate(time.Minute)}}
 	if i%10 == 0 {
 		k.Environment, k.ExpiresAt, k.Note = "production", now.Add(1000*time.Hour), "asked for in ticket "+fmt.Sprint(i)
 	}

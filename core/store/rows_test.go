@@ -19,26 +19,32 @@ var (
 	rowLater = time.Date(2027, 12, 31, 23, 59, 59, 0, time.FixedZone("", 5400))
 )
 
-func fullKey() *Key {
-	return &Key{ID: "k1Zz09aBcDeF", Name: "billing ü", Environment: "production", Scopes: []string{"authorize", "scan"},
-		Preset: "agent", Agents: []string{"billing-*", "ledger"}, CreatedAt: rowTime, CreatedBy: "console:ann",
-		ExpiresAt: rowLater, Note: strings.Repeat("n", 200), MAC: bytes.Repeat([]byte{0, 255}, 16), RevokedAt: rowTime.Add(1),
-		RevokedBy: "admin:0", Root: "k0", Again: true, Grace: true, LastUsed: time.Unix(60, 0).UTC()}
+func fullKey() storedKey {
+	return storedKey{&Key{ID: "k1Zz09aBcDeF", Name: "billing ü", Environment: "production",
+		Scopes: []string{"authorize", "scan"}, Preset: "agent", Agents: []string{"billing-*", "ledger"}, CreatedAt: rowTime, CreatedBy: "console:ann",
+		ExpiresAt: rowLater, Note: strings.Repeat("n", 200),
+		MAC:  bytes.Repeat([]byte{0, 255}, 16),
+		Root: "k0"}, keyState{RevokedAt: rowTime.Add(1), RevokedBy: "admin:0", Again: true, Grace: true,
+		LastUsed: time.Unix(60, 0).UTC()}}
 }
 
-func fullGrant() *Grant {
-	return &Grant{ID: "stg_01", AgentID: "billing-*", ToolPattern: "payments/**", Operation: "refund", SessionID: "s1",
-		RuleID: "money", Rules: []string{"money", ""}, Steps: []string{"house", "team"}, Policy: "v7",
+func fullGrant() storedGrant {
+	return storedGrant{&Grant{ID: "stg_01", AgentID: "billing-*", ToolPattern: "payments/**", Operation: "refund",
+		SessionID: "s1",
+		RuleID:    "money", Rules: []string{"money", ""}, Steps: []string{"house", "team"}, Policy: "v7",
 		ArgsMatch: "args.amount < 10", MaxUses: 300, Created: rowTime, Expires: rowLater, IssuedBy: "k1",
-		Issuers: []string{"k1", "console:bob"}, Token: "dfr_1", Note: "as agreed", RevokedAt: time.Unix(-1, 5).UTC(),
-		RevokedBy: "k2"}
+		Issuers: []string{"k1", "console:bob"}, Token: "dfr_1",
+		Note: "as agreed"},
+		grantState{RevokedAt: time.Unix(-1, 5).UTC(), RevokedBy: "k2"}}
 }
 
 // variants gives the value with all its fields, with none but the id, and with each other field alone.
 func variants[T any](full *T, id func(*T) *string) (all []*T) {
 	bare := func() *T {
 		one := new(T)
-		*id(one) = *id(full)
+		if id != nil {
+			*id(one) = *id(full)
+		}
 		return one
 	}
 	all = append(all, full, bare())
@@ -59,15 +65,48 @@ func variants[T any](full *T, id func(*T) *string) (all []*T) {
 	return all
 }
 
+func keyVariants() (all []storedKey) {
+	full := fullKey()
+	for _, is := range variants(&full.keyState, nil) {
+		all = append(all, storedKey{full.Key, *is}, storedKey{&Key{ID: "k"}, *is})
+	}
+	for _, k := range variants(full.Key, func(k *Key) *string { return &k.ID }) {
+		all = append(all, storedKey{Key: k})
+	}
+	return all
+}
+
+func grantVariants() (all []storedGrant) {
+	full := fullGrant()
+	for _, is := range variants(&full.grantState, nil) {
+		all = append(all, storedGrant{full.Grant, *is}, storedGrant{&Grant{ID: "g"}, *is})
+	}
+	for _, g := range variants(full.Grant, func(g *Grant) *string { return &g.ID }) {
+		all = append(all, storedGrant{Grant: g})
+	}
+	return all
+}
+
+func sameKey(t *testing.T, got, want storedKey) {
+	t.Helper()
+	samePublic(t, got.Key, want.Key)
+	samePublic(t, &got.keyState, &want.keyState)
+}
+
+func sameGrant(t *testing.T, got, want storedGrant) {
+	t.Helper()
+	samePublic(t, got.Grant, want.Grant)
+	samePublic(t, &got.grantState, &want.grantState)
+}
+
 // asJSON is what a row in JSON kept of a value.
-func asJSON[T any](t *testing.T, v *T) *T {
+func asJSON[T any](t *testing.T, v T) (out T) {
 	t.Helper()
 	row, err := json.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := new(T)
-	if err := json.Unmarshal(row, out); err != nil {
+	if err := json.Unmarshal(row, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out
@@ -97,7 +136,7 @@ func samePublic(t *testing.T, got, want any) {
 // TestRowsKeepWhatJSONKept: a row holds each field just as a row in JSON did, and both are read.
 func TestRowsKeepWhatJSONKept(t *testing.T) {
 	for _, reader := range []*rowReader{oneRow(), newRowReader()} {
-		for _, k := range variants(fullKey(), func(k *Key) *string { return &k.ID }) {
+		for _, k := range keyVariants() {
 			row, err := k.appendRow(nil)
 			if err != nil {
 				t.Fatal(err)
@@ -111,10 +150,10 @@ func TestRowsKeepWhatJSONKept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				samePublic(t, got, asJSON(t, k))
+				sameKey(t, got, asJSON(t, k))
 			}
 		}
-		for _, g := range variants(fullGrant(), func(g *Grant) *string { return &g.ID }) {
+		for _, g := range grantVariants() {
 			row, err := g.appendRow(nil)
 			if err != nil {
 				t.Fatal(err)
@@ -128,7 +167,7 @@ func TestRowsKeepWhatJSONKept(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				samePublic(t, got, asJSON(t, g))
+				sameGrant(t, got, asJSON(t, g))
 			}
 		}
 	}
@@ -209,8 +248,8 @@ func TestDamagedRows(t *testing.T) {
 func TestTimesThatRowsCannotHold(t *testing.T) {
 	for _, at := range []time.Time{time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
 		time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC), rowTime.In(time.FixedZone("", day))} {
-		_, key := (&Key{ID: "k", ExpiresAt: at}).appendRow(nil)
-		_, grant := (&Grant{ID: "g", Expires: at}).appendRow(nil)
+		_, key := storedKey{Key: &Key{ID: "k", ExpiresAt: at}}.appendRow(nil)
+		_, grant := storedGrant{Grant: &Grant{ID: "g", Expires: at}}.appendRow(nil)
 		for _, err := range []error{key, grant} {
 			if err == nil || !strings.Contains(err.Error(), "expires_at") {
 				t.Errorf("%s: %v", at, err)
@@ -223,25 +262,25 @@ func TestTimesThatRowsCannotHold(t *testing.T) {
 func TestRowsOfEarlierVersions(t *testing.T) {
 	r := &rig{t: t, fs: vfs.NewMem(), clock: newClock()}
 	r.open()
-	r.key("agent", []string{"a-*"}, "authorize")
+	agent := r.key("agent", []string{"a-*"}, "authorize")
 	boss := r.key("boss", nil, "approve", "grants")
 	grant := r.granted("*", 3)
 	r.must(inBatch(func(tx *tx) {
 		for _, id := range []string{"agent", "boss"} {
-			row, err := json.Marshal(tx.s.Key(id).copy())
+			row, err := json.Marshal(storedKey{tx.s.Key(id), tx.s.Key(id).state()})
 			tx.keep(err)
 			tx.set(keyStr(prefixKey, id), row)
 		}
-		row, err := json.Marshal(grant.copy())
+		row, err := json.Marshal(grant)
 		tx.keep(err)
 		tx.set(keyStr(prefixGrant, grant.ID), row)
 	}))
 	r.reopen()
-	samePublic(t, r.s.Key("agent").copy(), asJSON(t, r.s.Key("agent").copy()))
+	samePublic(t, r.s.Key("agent"), agent)
 	if g := r.s.grants.byID[grant.ID]; g == nil {
 		t.Fatal("the grant is gone")
 	} else {
-		samePublic(t, g.copy(), grant.copy())
+		samePublic(t, g, grant)
 	}
 	first := func(key []byte) byte {
 		row, closer, err := r.s.db.Get(key)
@@ -295,7 +334,7 @@ func TestOneRowOfAnother(t *testing.T) {
 
 // FuzzKeyRow: a row either gives a key that has the same row, or an error.
 func FuzzKeyRow(f *testing.F) {
-	for _, k := range variants(fullKey(), func(k *Key) *string { return &k.ID }) {
+	for _, k := range keyVariants() {
 		row, err := k.appendRow(nil)
 		if err != nil {
 			f.Fatal(err)
@@ -313,14 +352,14 @@ func FuzzKeyRow(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		samePublic(t, again, k)
+		sameKey(t, again, k)
 	})
 }
 
 // FuzzGrantRow: a row either gives a grant that has the same row, or an error. A start finds of it what everybody
 // finds.
 func FuzzGrantRow(f *testing.F) {
-	for _, g := range variants(fullGrant(), func(g *Grant) *string { return &g.ID }) {
+	for _, g := range grantVariants() {
 		row, err := g.appendRow(nil)
 		if err != nil {
 			f.Fatal(err)
@@ -341,13 +380,13 @@ func FuzzGrantRow(f *testing.F) {
 			t.Fatal(liveErr)
 		}
 		same(t, row, g.appendRow)
-		g.ready()
+		g.ready(g.grantState)
 		g.uses.Store(3)
 		if is := g.Status(rowTime) == "live"; is != (live != nil) {
 			t.Fatalf("live is %v, and a start takes it: %v", is, live != nil)
 		}
 		if live != nil {
-			samePublic(t, live, g)
+			samePublic(t, live, g.Grant)
 		}
 	})
 }
@@ -390,7 +429,7 @@ func TestRowsThatOthersMayNotGrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samePublic(t, b, fullGrant())
-	samePublic(t, a, fullGrant())
-	samePublic(t, k, fullKey())
+	sameGrant(t, b, fullGrant())
+	sameGrant(t, a, fullGrant())
+	sameKey(t, k, fullKey())
 }

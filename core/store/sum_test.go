@@ -54,11 +54,11 @@ func (e *edited) member(key []byte, name string, value any) {
 }
 
 // key changes the row of a key.
-func (e *edited) key(id string, change func(k *Key)) {
+func (e *edited) key(id string, change func(k *storedKey)) {
 	e.t.Helper()
 	k, err := oneRow().key(e.row(keyStr(prefixKey, id)))
 	e.must(err)
-	change(k)
+	change(&k)
 	row, err := k.appendRow(nil)
 	e.must(err)
 	e.must(e.db.Set(keyStr(prefixKey, k.ID), row, pebble.Sync))
@@ -67,10 +67,10 @@ func (e *edited) key(id string, change func(k *Key)) {
 func TestEditedRowsAreRefused(t *testing.T) {
 	for name, edit := range map[string]func(e *edited){
 		"nothing":                 nil,
-		"a revoke is set back":    func(e *edited) { e.key("gone", func(k *Key) { k.RevokedAt = time.Time{} }) },
+		"a revoke is set back":    func(e *edited) { e.key("gone", func(k *storedKey) { k.RevokedAt = time.Time{} }) },
 		"a key is removed":        func(e *edited) { e.must(e.db.Delete(keyStr(prefixKey, "gone"), pebble.Sync)) },
-		"a key gets other agents": func(e *edited) { e.key("agent", func(k *Key) { k.Agents = []string{"*"} }) },
-		"a key is added":          func(e *edited) { e.key("agent", func(k *Key) { k.ID, k.Name = "new", "new" }) },
+		"a key gets other agents": func(e *edited) { e.key("agent", func(k *storedKey) { k.Agents = []string{"*"} }) },
+		"a key is added":          func(e *edited) { e.key("agent", func(k *storedKey) { k.ID, k.Name = "new", "new" }) },
 		"a key has another one's row": func(e *edited) {
 			e.must(e.db.Set(keyStr(prefixKey, "new"), e.row(keyStr(prefixKey, "agent")), pebble.Sync))
 		},
