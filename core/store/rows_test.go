@@ -21,7 +21,8 @@ var (
 
 func fullKey() storedKey {
 	return storedKey{&Key{ID: "k1Zz09aBcDeF", Name: "billing ü", Environment: "production",
-		Scopes: []string{"authorize", "scan"}, Preset: "agent", Agents: []string{"billing-*", "ledger"}, CreatedAt: rowTime, CreatedBy: "console:ann",
+		Scopes: []string{"authorize", "scan"}, Preset: "agent", Agents: []string{"billing-*", "ledger"},
+		CreatedAt: rowTime, CreatedBy: "console:ann",
 		ExpiresAt: rowLater, Note: strings.Repeat("n", 200),
 		MAC:  bytes.Repeat([]byte{0, 255}, 16),
 		Root: "k0"}, keyState{RevokedAt: rowTime.Add(1), RevokedBy: "admin:0", Again: true, Grace: true,
