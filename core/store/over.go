@@ -183,7 +183,7 @@ func (t *tidier) grants() bool {
 	}
 	cmd := &forgetOver{before: oldest}
 	err = t.s.scan(prefixGrant, func(_, row []byte) error {
-		g, err := t.s.decodeGrant(row)
+		g, err := t.s.readGrant(row)
 		if err != nil {
 			return err
 		}
