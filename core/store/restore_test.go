@@ -519,3 +519,31 @@ func TestRestoreOfADoubtfulTime(t *testing.T) {
 	}
 	d.close()
 }
+
+// TestRestoreOfAnOldBackup: whoever restores it is there, so the time that has passed since is no doubt.
+func TestRestoreOfAnOldBackup(t *testing.T) {
+	d := newDoubted(t)
+	if _, err := d.s.Backup(signerOf(t, d.s.ID(), 'a'), into(d.fs, "backup")); err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	d.clocks.set(400 * 24 * time.Hour)
+	d.clocks.boot()
+	to := restoreOf(d.fs, d.clock, "backup", "new", "sto_new")
+	to.Now, to.Uptime = d.clocks.wall, d.clocks.up
+	if _, err := to.Run(); err != nil {
+		t.Fatal(err)
+	}
+	set := to.Settings
+	set.NewID = noID
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Times(); got.Doubt() != 0 {
+		t.Errorf("in doubt by %v", got.Doubt())
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

@@ -549,6 +549,26 @@ func TestASignerInGraceInADoubt(t *testing.T) {
 	d.close()
 }
 
+// TestARolledSignerInADoubt: its successor signs for it, unless that may have ended too.
+func TestARolledSignerInADoubt(t *testing.T) {
+	d := newDoubted(t)
+	token := d.deferred(d.agent, "signed", sdk.Verdict{})
+	yes := d.answer(d.boss, token, true)
+	yes.ApprovedTTL = 24 * time.Hour
+	d.must(yes)
+	d.must(&RollKey{ID: "boss", New: &Key{ID: "next", CreatedAt: d.s.Now()}, By: system})
+	d.clocks.pass(time.Second)
+	d.clocks.set(2 * time.Hour)
+	if got := d.status(d.agent, token); got != Approved {
+		t.Errorf("in doubt it is %s", got)
+	}
+	d.must(&RevokeKey{ID: "next", Grace: time.Hour, By: system})
+	if got := d.status(d.agent, token); got != Pending {
+		t.Errorf("its successor may have ended: it is %s", got)
+	}
+	d.close()
+}
+
 // TestTheClockAfterACrash: it goes on from the newest record, whatever log/head has seen.
 func TestTheClockAfterACrash(t *testing.T) {
 	base := newCuttable()
