@@ -58,6 +58,8 @@ func (c *ApproveAction) apply(tx *tx) error {
 	switch {
 	case err != nil:
 		return err
+	case done && !c.Approve.Yes: // a denial stands, whatever is kept of the action
+		return c.Approve.stillTrue(tx, "", c.Idem.Replay)
 	case done:
 		a, err := tx.visible(c.Approve.Key, c.ID)
 		if err != nil {

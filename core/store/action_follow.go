@@ -54,6 +54,15 @@ func (a *ActionRow) follow(d *Defer, stands string) {
 	a.Events = events
 }
 
+// follows is follow for a call of which nothing may be left: then the action has ended with it.
+func (a *ActionRow) follows(d *Defer, stands func() string) {
+	if d == nil {
+		a.Status, a.Reason = ActionDenied, ActionGone
+		return
+	}
+	a.follow(d, stands())
+}
+
 // followParams puts the approver's params in place of those that were sent, once the texts are read.
 func (a *ActionRow) followParams(d *Defer) {
 	if d != nil && a.Modified && a.Token == d.Token && d.Modified != nil {

@@ -75,8 +75,11 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 		row := it.Value()
 		if q.Agent != "" {
 			found := false
-			if row, found, err = s.get(keyAction(id)); err != nil || !found {
-				return nil, "", errors.Join(err, errors.New("an action has an index and no row"))
+			if row, found, err = s.get(keyAction(id)); err != nil {
+				return nil, "", err
+			}
+			if !found {
+				continue // it has ended, and left meanwhile
 			}
 		}
 		stored := &ActionRow{}
@@ -92,8 +95,8 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 			}
 		}
 		d := defers[stored.Token]
-		if d != nil {
-			stored.follow(d, s.standsNow(d))
+		if stored.waitsFor() {
+			stored.follows(d, func() string { return s.standsNow(d) })
 		}
 		if a := stored.At(times.For(stored.Decided)); q.fits(a) {
 			if offset > 0 {
@@ -104,7 +107,12 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 			if len(page) == q.Limit {
 				return page, page[len(page)-1].ID, nil
 			}
-			texts, _, err := s.get(keyActionTexts(id))
+			texts, found, err := s.get(keyActionTexts(id))
+			if err == nil && !found {
+				if _, found, err = s.get(keyAction(id)); err == nil && !found {
+					continue
+				}
+			}
 			if err = errors.Join(err, a.setTexts(texts)); err != nil {
 				return nil, "", err
 			}

@@ -44,6 +44,9 @@ const (
 // ActionExpired is the reason of an action whose approval or permit ran out.
 const ActionExpired = "expired"
 
+// ActionGone is the reason of an action whose call is no longer kept.
+const ActionGone = "its call has ended and is no longer kept"
+
 // ActionSpent is the reason of an action whose approval permitted another call.
 const ActionSpent = "its approval was spent by another call"
 
@@ -178,9 +181,7 @@ func (tx *tx) action(id string) (*ActionRow, *Defer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if d != nil {
-		a.follow(d, tx.stands(d))
-	}
+	a.follows(d, func() string { return tx.stands(d) })
 	return a, d, nil
 }
 

@@ -98,8 +98,16 @@ func (n *NewAction) earlier(tx *tx, c *Decide, hash [16]byte, within time.Durati
 		return false, nil
 	}
 	a, err := tx.whole(string(answer[8:]))
-	if err != nil || a == nil {
+	switch {
+	case err != nil:
 		return false, err
+	case a == nil && hash == n.idemHash(): // it may have been executed: nothing is permitted a second time
+		c.verdict = sdk.Verdict{Effect: sdk.Deny, Code: sdk.ReasonCallIDConflict}
+		c.deny(sdk.ReasonCallIDConflict, "the action of this Idempotency-Key has ended and is no longer kept; to submit it "+
+			"again, send it with another key")
+		return false, nil
+	case a == nil:
+		return false, nil
 	}
 	stands, err := c.actionStands(tx, a)
 	if err != nil {

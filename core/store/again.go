@@ -103,7 +103,8 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 			return err
 		}
 		if d == nil {
-			return &sdk.Error{Code: sdk.CodeInternal, Op: "recall a repeated call: its deferred call is gone"}
+			c.deny(sdk.ReasonApprovalMismatch, "its deferred call has ended and is no longer kept; ask under another call_id")
+			return nil
 		}
 		over = tx.expireOne(d)
 	}

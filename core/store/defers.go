@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -158,6 +159,10 @@ func (tx *tx) find(token string) (*Defer, error) {
 	if err := json.Unmarshal(row, d); err != nil {
 		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read defer", Err: err}
 	}
+	if d.open() { // open calls are in memory, under a sum: somebody has changed this row
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read defer",
+			Err: errors.New("a call that has ended is " + d.Status + " in its row")}
+	}
 	return d, nil
 }
 
@@ -176,7 +181,8 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 	if d.Status == Approved && status == Pending {
 		tx.st.pending[d.KeyID]++
 	}
-	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt}})
+	tx.journal(undo{moved: d, to: status, was: deferState{d.Status, d.ResolvedBy, d.EndReason, d.Expires, d.ResolvedAt,
+		d.Actions, d.joined}})
 	d.Status, d.Expires = status, expires
 	if d.open() {
 		tx.st.remind(d, tx.s.ends(d))
@@ -186,6 +192,12 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 	if status != Consumed {
 		d.ResolvedBy, d.EndReason, d.ResolvedAt = by, reason, tx.now
 	}
+	if !d.open() {
+		for _, action := range d.joined {
+			tx.del(joinRow(d.Token, action))
+		}
+		d.Actions, d.joined = d.actions(), nil // they leave with the call
+	}
 	tx.putDefer(d)
 	if !d.open() {
 		if tx.closed == nil {
@@ -194,9 +206,6 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		tx.closed[d.Token] = d
 		tx.st.drop(d)
 		tx.del(keyStr(prefixLive, d.Token))
-		for _, action := range d.joined {
-			tx.del(joinRow(d.Token, action))
-		}
 	}
 	if waiting := tx.st.watchers[d.Token]; len(waiting) > 0 {
 		delete(tx.st.watchers, d.Token)

@@ -101,6 +101,7 @@ type undo struct {
 type deferState struct {
 	status, by, reason string
 	expires, at        time.Time
+	actions, joined    []string
 }
 
 // journal keeps how to take a change back, if it is a command's.
@@ -193,6 +194,7 @@ func (tx *tx) moveBack(u *undo) {
 	} else {
 		d.Status, d.Expires = u.was.status, u.was.expires
 		tx.set(keyStr(prefixLive, d.Token), nil)
+		d.Actions, d.joined = u.was.actions, u.was.joined
 		for _, action := range d.joined {
 			tx.set(joinRow(d.Token, action), nil)
 		}

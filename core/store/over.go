@@ -16,7 +16,8 @@ import (
 // them are removed, and then the file goes. Keys stay for good: their names and ids are never given again.
 
 const (
-	overAtOnce = 128         // calls or actions whose rows one batch removes
+	overAtOnce = 128 // calls or actions whose rows one batch removes
+	overRest   = 2 * time.Millisecond
 	overRetry  = time.Second // between two tries, while the disk takes nothing
 	grantsEach = time.Hour   // how often the rows of all grants are looked at: few grants end, and no record says when
 )
@@ -118,7 +119,7 @@ func (t *tidier) segment(r *segment.Reader) bool {
 	cmd := &forgetOver{through: r.NextSeq - 1}
 	seen := map[string]bool{}
 	err := r.Records(r.FirstSeq, func(_ uint64, rec []byte) error {
-		if err := cmd.record(rec, seen); err != nil {
+		if err := errors.Join(t.stops(), cmd.record(rec, seen)); err != nil {
 			return err
 		}
 		if len(cmd.calls)+len(cmd.actions) < overAtOnce {
@@ -145,10 +146,21 @@ var (
 	errNoRows = errors.New("the disk is full, and the records have to go")
 )
 
-// commit waits while the disk takes nothing, unless it is full: then the records go, which makes room.
+// commit waits while the disk takes nothing, unless it is full: then the records go, which makes room. It rests behind
+// each batch, so that decisions do not queue behind a row of them.
 func (t *tidier) commit(cmd *forgetOver) error {
+	for len(cmd.actions) > overAtOnce { // one record may name a thousand
+		some := &forgetOver{actions: cmd.actions[:overAtOnce], through: cmd.through}
+		if err := t.commit(some); err != nil {
+			return err
+		}
+		cmd.actions = cmd.actions[overAtOnce:]
+	}
 	if len(cmd.calls)+len(cmd.actions)+len(cmd.grants) == 0 {
 		return nil
+	}
+	if t.rest(overRest) {
+		return errStops
 	}
 	for {
 		err := t.s.Commit(context.Background(), cmd)
@@ -163,28 +175,47 @@ func (t *tidier) commit(cmd *forgetOver) error {
 		case t.s.room.level.Load() == noRoom:
 			return errNoRows
 		}
-		again := time.NewTimer(overRetry)
-		select {
-		case <-again.C:
-		case <-t.s.seq.dead:
-			return errStops
-		case <-t.quit:
+		if t.rest(overRetry) {
 			return errStops
 		}
-		again.Stop()
 	}
+}
+
+// rest waits, and reports whether the store stops.
+func (t *tidier) rest(d time.Duration) (stops bool) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return false
+	case <-t.s.seq.dead:
+	case <-t.quit:
+	}
+	return true
+}
+
+// stops is errStops when the store stops.
+func (t *tidier) stops() error {
+	select {
+	case <-t.s.seq.dead:
+	case <-t.quit:
+	default:
+		return nil
+	}
+	return errStops
 }
 
 // grants removes the rows of grants that were over in front of the oldest record: none is left that tells of them.
 func (t *tidier) grants() bool {
 	oldest, err := t.s.oldestTime()
-	if err != nil || oldest.IsZero() {
-		return err == nil
+	if err != nil {
+		t.s.set.Log("store: rows of grants that are over stay: %v", err)
+		return true
 	}
 	cmd := &forgetOver{before: oldest}
 	err = t.s.scan(prefixGrant, func(_, row []byte) error {
 		g, err := t.s.readGrant(row)
-		if err != nil {
+		if err = errors.Join(err, t.stops()); err != nil {
 			return err
 		}
 		if g.overBefore(oldest) {
@@ -277,7 +308,7 @@ func (c *forgetOver) apply(tx *tx) error {
 		}
 	}
 	for _, token := range c.calls {
-		if err := tx.forgetCall(token); err != nil {
+		if err := tx.forgetCall(token, c.through); err != nil {
 			return err
 		}
 	}
@@ -295,13 +326,18 @@ func (c *forgetOver) apply(tx *tx) error {
 	return nil
 }
 
-func (tx *tx) forgetCall(token string) error {
+func (tx *tx) forgetCall(token string, through uint64) error {
 	if tx.st.live[token] != nil || tx.closed[token] != nil {
 		return nil // it was given back since: even if it ends now, a record is left
 	}
 	d, err := tx.find(token)
 	if err != nil || d == nil || d.open() {
 		return err
+	}
+	for _, id := range d.Actions { // no record of the end may name them
+		if err := tx.forgetAction(id, through); err != nil {
+			return err
+		}
 	}
 	tx.del(keyStr(prefixDefer, token))
 	tx.setFresh(keyStr(prefixView, token), nil)
@@ -311,7 +347,7 @@ func (tx *tx) forgetCall(token string) error {
 
 // forgetAction removes an action that has ended, and of which no record is left.
 func (tx *tx) forgetAction(id string, through uint64) error {
-	a, d, err := tx.action(id)
+	a, _, err := tx.action(id)
 	if err != nil || a == nil {
 		return err
 	}
@@ -320,8 +356,7 @@ func (tx *tx) forgetAction(id string, through uint64) error {
 		newest = max(newest, e.Seq)
 	}
 	a = a.At(tx.now)
-	lost := d == nil && a.waitsFor() && a.Status != ActionAllowed // an earlier version removed the call alone
-	if newest > through || !lost && !slices.Contains([]string{ActionDenied, ActionSucceeded, ActionFailed}, a.Status) {
+	if newest > through || !slices.Contains([]string{ActionDenied, ActionSucceeded, ActionFailed}, a.Status) {
 		return nil
 	}
 	tx.setFresh(keyAction(id), nil)

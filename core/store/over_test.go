@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -168,9 +169,11 @@ func (p *past) tidy() uint64 {
 func (p *past) waitForRows() {
 	for p.tidy() < p.kept {
 	}
-	p.s.tidier.close() // the grants are looked at last
-	p.s.tidier = newTidier(p.s)
-	p.s.tidier.start()
+	for range 100_000 { // the grants are looked at last
+		if there, _ := p.left(); there == nil {
+			return
+		}
+	}
 }
 
 // TestWhatIsOverLeavesWithItsRecords: and nothing else does.
@@ -228,6 +231,23 @@ func TestWhatIsOverIsForgottenByALaterStart(t *testing.T) {
 func TestFullDiskForgetsNothing(t *testing.T) {
 	disk := newQuota(vfs.NewMem(), 128*mib)
 	p := newPast(t, disk)
+	p.close()
+	var said struct {
+		sync.Mutex
+		text string
+	}
+	set := settings(disk, p.clock, func(err error) { t.Errorf("fatal: %v", err) })
+	set.SealBytes = p.seal
+	set.Log = func(format string, _ ...any) {
+		said.Lock()
+		defer said.Unlock()
+		said.text += format
+	}
+	s, err := Open(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.s = s
 	p.s.tidier.close()
 	p.s.tidier = newTidier(p.s)
 	close(p.s.tidier.done) // it looks for nothing yet
@@ -237,8 +257,6 @@ func TestFullDiskForgetsNothing(t *testing.T) {
 	p.s.room.mu.Lock()
 	p.s.room.look()
 	p.s.room.mu.Unlock()
-	said := make(chan string, 99)
-	p.s.set.Log = func(format string, _ ...any) { said <- format }
 	p.s.tidier = newTidier(p.s)
 	p.s.tidier.start()
 	for p.tidy() < p.kept {
@@ -246,9 +264,11 @@ func TestFullDiskForgetsNothing(t *testing.T) {
 	if there, lost := p.left(); len(there) == 0 || lost != nil {
 		t.Errorf("%d rows are there, lost are %q", len(there), lost)
 	}
-	for line := ""; !strings.Contains(line, "the rows of what ended in records"); {
-		line = <-said
+	said.Lock()
+	if !strings.Contains(said.text, "the rows of what ended in records") {
+		t.Errorf("said %q", said.text)
 	}
+	said.Unlock()
 	disk.leave(100 * mib)
 	p.close()
 }
@@ -302,4 +322,105 @@ func TestRecordsOfWhatEnded(t *testing.T) {
 	if err := (&forgetOver{}).record([]byte("{"), nil); err == nil {
 		t.Error("a record that is none says nothing")
 	}
+}
+
+// TestAChangedRowOfAnEndedCall: what has ended is under no sum, so a row that says otherwise is believed by nobody.
+func TestAChangedRowOfAnEndedCall(t *testing.T) {
+	r, agent, boss := cast(t)
+	spent, denied := r.approved(agent, boss, "spent"), r.deferred(agent, "denied", sdk.Verdict{})
+	r.must(r.redeem(agent, "spent", spent, sdk.Verdict{Effect: sdk.Defer}))
+	r.must(r.answer(boss, denied, false))
+	for args, token := range map[string]string{"spent": spent, "denied": denied} {
+		d, err := r.s.deferRow(token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Status, d.Signed = Approved, []SignOff{{Key: boss.ID, At: r.clock.Now()}}
+		row, err := json.Marshal(d)
+		if err == nil {
+			err = r.s.db.Set(keyStr(prefixDefer, token), row, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := r.redeem(agent, args, token, sdk.Verdict{Effect: sdk.Defer})
+		if err := r.commit(c); err == nil && c.Out.Effect == sdk.Permit {
+			t.Errorf("%s: %+v", args, c.Out)
+		}
+	}
+}
+
+// TestActionsLeaveWithTheirCall: also those that no record of its end names, because another call has spent it.
+func TestActionsLeaveWithTheirCall(t *testing.T) {
+	r, agent, boss := cast(t)
+	ids, token := r.joins(agent, "x", 3)
+	r.must(r.answer(boss, token, true))
+	seq := r.s.Seq() // up to here nothing has ended
+	r.must(&forgetOver{actions: ids, through: seq})
+	r.must(r.start(r.read(agent, ids[0]), agent, "x", sdk.Verdict{Effect: sdk.Defer}))
+	r.must(&FinishAction{Key: agent, ID: ids[0], Result: ActionResult{Success: true}})
+	r.must(&forgetOver{calls: []string{token}, actions: ids[:1], through: r.s.Seq()})
+	for _, id := range ids {
+		r.refused(&ReadAction{Key: agent, ID: id}, sdk.CodeUnknownAction)
+	}
+	page, _, err := r.s.Actions(t.Context(), &ActionQuery{Limit: 100, Sees: func(string) bool { return true }})
+	if err != nil || len(page) != 0 {
+		t.Errorf("%d actions are listed: %v", len(page), err)
+	}
+	plain := r.submitted(agent, "again", sdk.Verdict{Effect: sdk.Permit})
+	if r.must(plain); plain.Out.Effect != sdk.Permit {
+		t.Errorf("%+v", plain.Out)
+	}
+}
+
+// TestRepeatsOfWhatHasLeft: nothing is permitted a second time, and nothing that was denied is an error.
+func TestRepeatsOfWhatHasLeft(t *testing.T) {
+	r, agent, boss := cast(t)
+	submit := func() *Decide {
+		c := r.submitted(agent, "once", sdk.Verdict{Effect: sdk.Permit})
+		c.Action.(*NewAction).Idem = &[16]byte{1, 'i'}
+		r.must(c)
+		return c
+	}
+	id := made(submit()).ID
+	r.must(r.start(r.read(agent, id), agent, "once", sdk.Verdict{Effect: sdk.Permit}))
+	r.must(&FinishAction{Key: agent, ID: id, Result: ActionResult{Success: true}})
+	if again := submit(); made(again).ID != id {
+		t.Fatalf("the repeat is another action: %+v", again.Out)
+	}
+	r.must(&forgetOver{actions: []string{id}, through: r.s.Seq()})
+	if again := submit(); again.Out.Effect != sdk.Deny || again.Out.Code != sdk.ReasonCallIDConflict {
+		t.Errorf("it may be executed a second time: %+v", again.Out)
+	}
+
+	ask := func() *Decide {
+		c := r.call(agent, "ask", sdk.Verdict{Effect: sdk.Defer})
+		c.Names.Hashes = [][16]byte{{9, 'a'}}
+		r.must(c)
+		return c
+	}
+	token := ask().Out.Token
+	r.must(r.answer(boss, token, false))
+	r.must(&forgetOver{calls: []string{token}, through: r.s.Seq()})
+	if again := ask(); again.Out.Effect != sdk.Deny {
+		t.Errorf("a call that was denied: %+v", again.Out)
+	}
+}
+
+// TestAStopDoesNotWaitForTheTidier: what it has not done yet is done by a later start.
+func TestAStopDoesNotWaitForTheTidier(t *testing.T) {
+	p := newPast(t, vfs.NewMem())
+	p.s.tidier.close()
+	p.s.tidier = newTidier(p.s)
+	close(p.s.tidier.quit)
+	p.must(&Trim{Through: p.kept - 1, Reason: "max_age"})
+	if p.s.tidier.pass() {
+		t.Error("it goes on")
+	}
+	if there, _ := p.left(); len(there) != len(p.gone) {
+		t.Errorf("%d rows of %d are there", len(there), len(p.gone))
+	}
+	p.s.tidier = newTidier(p.s)
+	p.s.tidier.start()
+	p.close()
 }

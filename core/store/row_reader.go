@@ -140,6 +140,7 @@ func (r *rowReader) newGrant() *Grant {
 	if len(r.grants) == 0 {
 		r.grants = make([]Grant, pieceValues)
 	}
+	r.grants[0] = Grant{} // a row that could not be read may have left something
 	return &r.grants[0]
 }
 

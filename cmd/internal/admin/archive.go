@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -114,6 +116,13 @@ func (a *archive) fill(l sealedLog, done *archived) error {
 	if err != nil {
 		return err
 	}
+	for _, r := range has {
+		if len(sealed) > 0 && sealed[0].From <= r.To && r.To <= sealed[len(sealed)-1].To {
+			if err := sameRoot(filepath.Join(a.to, r.FileName()), l, r.To); err != nil {
+				return err
+			}
+		}
+	}
 	for _, r := range sealed {
 		if slices.ContainsFunc(has, func(h log.Range) bool { return h.From <= r.From && r.To <= h.To }) {
 			continue
@@ -128,6 +137,46 @@ func (a *archive) fill(l sealedLog, done *archived) error {
 		done.Written, has = append(done.Written, r.FileName()), append(has, r)
 	}
 	return done.whole(a.to, has)
+}
+
+// sameRoot refuses a file of another log than the present one: a data directory that was put back to an earlier time,
+// and went on, has the same key.
+func sameRoot(path string, l sealedLog, seq uint64) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	archived, err := rootOf(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	var one bytes.Buffer
+	if err := l.Export(&one, log.Range{From: seq, To: seq}); err != nil {
+		return err
+	}
+	if is, err := rootOf(&one); err != nil {
+		return err
+	} else if is != archived {
+		return cli.Fail(cli.ExitTampered, fmt.Errorf("%s has other records up to %d than the log has: the data "+
+			"directory was put back to an earlier time, or is another one; move the archive away, and find out which is the "+
+			"right one", path, seq))
+	}
+	return nil
+}
+
+// rootOf is the signed root of an export, which was verified before.
+func rootOf(in io.Reader) (root string, err error) {
+	line, err := bufio.NewReader(in).ReadBytes('\n')
+	if err != nil {
+		return root, err
+	}
+	h, err := log.ParseHeader(bytes.TrimSuffix(line, []byte("\n")))
+	if err != nil {
+		return root, err
+	}
+	c, err := log.OpenCheckpoint(h.Checkpoint, nil)
+	return c.Root.String(), err
 }
 
 // whole says whether there are records between those of the files that none of them has.

@@ -44,7 +44,7 @@ func writeFile(path string, stdout io.Writer, fn func(io.Writer) error) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
-	return nil
+	return syncDir(filepath.Dir(path))
 }
 
 // stopped locks the data directory of a stopped server, and gives how to open its store. It makes nothing there.
