@@ -196,14 +196,17 @@ func (m *modelled) redeemed(id, args string, v sdk.Verdict, d *modelDefer) strin
 	return "PERMIT APPROVAL_CONSUMED"
 }
 
+// dropRevoked leaves the sign-offs whose key is live, or has been rolled to one that is. Where the newest of a line was
+// revoked, one that is still in its grace does not speak for it.
 func (d *modelDefer) dropRevoked(m *modelled) {
 	d.signed = slices.DeleteFunc(d.signed, func(id string) bool {
-		for other, k := range m.keys { // its owner has another value now
-			if k.root == m.keys[id].root && m.live(other) {
-				return false
+		newest := id
+		for other, k := range m.keys {
+			if k.root == m.keys[id].root {
+				newest = max(newest, other)
 			}
 		}
-		return true
+		return !m.live(id) && !m.live(newest)
 	})
 }
 
