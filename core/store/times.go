@@ -224,8 +224,10 @@ func (s *Store) startClock() error {
 		if err != nil {
 			return fmt.Errorf("the time of the newest record: %w", err)
 		}
-		if at.After(last.Now) {
-			last.Now = at
+		if since := at.Sub(last.Now); since > 0 {
+			if last.Now = at; last.Up > 0 { // else the time up to that record would be counted again
+				last.Up += since
+			}
 		}
 	}
 	s.clock.begin(last)
