@@ -153,7 +153,7 @@ func (p *Pump) masksAgain(seq uint64) bool {
 	now := time.Now()
 	hurried := now.Before(p.hurry.until)
 	if p.unmasked.tries++; p.unmasked.tries < maskTries && !hurried && !why.Lasts {
-		p.unmasked.due = now.Add(pause(p.unmasked.tries))
+		p.unmasked.due = now.Add(p.pause(p.unmasked.tries))
 		return true
 	}
 	if p.unmasked = (unmasked{}); p.set.Withheld != nil {

@@ -8,6 +8,7 @@ package feed
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/yett-dev/yett/core/log/follow"
@@ -126,8 +127,9 @@ type Settings struct {
 	Log      Log
 	Cursors  Cursors
 	Consumer Consumer
-	Report   func(format string, args ...any) // one line for the operator; nil: nobody
-	Now      func() time.Time                 // against the time of records; nil: time.Now
+	Report   func(format string, args ...any)       // one line for the operator; nil: nobody
+	Now      func() time.Time                       // against the time of records; nil: time.Now
+	Spread   func(most time.Duration) time.Duration // how much longer a pause is; nil: at random
 
 	AckTimeout   time.Duration // default 30 s
 	Window       int           // batches on their way whose end is not below the durable cursor; default 4
@@ -186,6 +188,9 @@ func (s *Settings) ready() error {
 	}
 	if s.Now == nil {
 		s.Now = time.Now
+	}
+	if s.Spread == nil {
+		s.Spread = func(most time.Duration) time.Duration { return rand.N(most + 1) }
 	}
 	switch {
 	case s.Name == "":

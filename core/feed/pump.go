@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"time"
 )
@@ -168,7 +167,7 @@ func (p *Pump) connect(ctx context.Context) {
 	if err != nil {
 		p.state(StateWaiting, "not ready: "+err.Error())
 		p.tries = min(p.tries+1, 4)
-		p.rest(ctx, min(pause(p.tries), downPause))
+		p.rest(ctx, min(p.pause(p.tries), downPause))
 		return
 	}
 	p.now.Connects++
@@ -187,13 +186,13 @@ func (p *Pump) connect(ctx context.Context) {
 func (p *Pump) again(ctx context.Context, state, why string) {
 	p.tries++
 	p.state(state, why)
-	p.rest(ctx, pause(p.tries))
+	p.rest(ctx, p.pause(p.tries))
 }
 
 // pause is how long to rest after that many tries, with a fifth more or less so that many pumps do not come together.
-func pause(tries int) time.Duration {
+func (p *Pump) pause(tries int) time.Duration {
 	d := min(firstPause<<min(max(tries-1, 0), 10), lastPause)
-	return d - d/5 + rand.N(2*d/5+1)
+	return d - d/5 + p.set.Spread(2*d/5)
 }
 
 // rest waits, without end if d is negative, and does meanwhile what is asked for. An operator's word ends it.

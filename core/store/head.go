@@ -263,6 +263,8 @@ func (k *headKeeper) run() {
 		case <-k.wake:
 		case <-k.quit:
 			return
+		case <-k.s.seq.dead:
+			return
 		}
 		if err := k.save(false); err != nil {
 			k.s.fatal(fmt.Errorf("write %s: %w", k.s.head.path, err))

@@ -125,6 +125,8 @@ func (r *room) watch() {
 			}
 		case <-r.quit:
 			return
+		case <-r.s.seq.dead:
+			return
 		}
 	}
 }

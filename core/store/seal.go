@@ -188,6 +188,8 @@ func (l *recordLog) run() {
 		case <-l.wake:
 		case <-l.quit:
 			return
+		case <-l.s.seq.dead:
+			return
 		}
 		if err := l.seal(); err != nil {
 			l.s.fatal(fmt.Errorf("seal the log: %w", err))
@@ -209,7 +211,7 @@ func (l *recordLog) seal() error {
 			return err
 		}
 		// the write-ahead log still has what is sealed now: Pebble begins another, and gives this one up
-		if _, err := l.s.db.AsyncFlush(); err != nil {
+		if err := l.s.flush(); err != nil {
 			return err
 		}
 	}
@@ -319,5 +321,15 @@ func (l *recordLog) close(void bool) (err error) {
 		err = l.keepMark()
 	}
 	_ = l.mark.Close() // nothing is lost with it
+	return err
+}
+
+// flush has Pebble begin another write-ahead log, and write what it has in memory.
+func (s *Store) flush() error {
+	if s.set.onFlush != nil {
+		s.set.onFlush(true)
+		defer s.set.onFlush(false)
+	}
+	_, err := s.db.AsyncFlush()
 	return err
 }

@@ -46,8 +46,6 @@ type ticket struct {
 	anchor uint64 // the commit that log/head has to know of before the answer leaves, 0 for none
 }
 
-var tickets = sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}
-
 // sequencer is the one writer. While one batch syncs, the queue fills for the next one.
 type sequencer struct {
 	s       *Store
@@ -69,6 +67,7 @@ type sequencer struct {
 	quit    chan struct{}
 	dead    chan struct{} // closed once the store has failed
 	wg      sync.WaitGroup
+	tickets sync.Pool // of this store's: a channel belongs to the bubble of a test that it was made in
 
 	mu       sync.Mutex // never held across the disk
 	queue    queue
@@ -86,7 +85,8 @@ type sequencer struct {
 func newSequencer(s *Store) *sequencer {
 	return &sequencer{s: s, tree: &log.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
 		quit: make(chan struct{}), dead: make(chan struct{}), queue: queue{of: map[string]int{}, last: map[string]uint64{}},
-		owed: owed{of: map[string]bool{}}}
+		owed:    owed{of: map[string]bool{}},
+		tickets: sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}}
 }
 
 func (q *sequencer) start() {
@@ -106,14 +106,14 @@ func (q *sequencer) start() {
 // means that the key has too much waiting. The command must not be touched again after the first two.
 func (s *Store) Commit(ctx context.Context, cmd Command) error {
 	q := s.seq
-	t := tickets.Get().(*ticket)
+	t := q.tickets.Get().(*ticket)
 	t.cmd, t.err, t.first, t.last, t.anchor = cmd, nil, 0, 0, 0
 	t.owner, t.bytes, t.urgent = weigh(cmd)
 	t.claimed(s)
 	t.state.Store(waiting)
 	if err := q.enqueue(t); err != nil {
 		t.cmd = nil
-		tickets.Put(t)
+		q.tickets.Put(t)
 		return err
 	}
 	<-t.done // the sequencer, the watcher or fail answers within the stall limit
@@ -125,7 +125,7 @@ func (s *Store) Commit(ctx context.Context, cmd Command) error {
 		t.cmd = nil
 		clear(t.undo)
 		t.undo = t.undo[:0]
-		tickets.Put(t)
+		q.tickets.Put(t)
 	}
 	return err
 }
@@ -155,6 +155,8 @@ func (q *sequencer) loop() {
 	for {
 		select {
 		case <-q.wake:
+		case <-q.dead:
+			return
 		case <-q.quit:
 			for q.owes() { // what was queued before close, and what is to be said of those of it that were refused
 				q.run(tx)

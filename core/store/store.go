@@ -40,7 +40,8 @@ type Settings struct {
 	MinFree func(total uint64) uint64 // bytes of a disk of that size that stay free; nil: what a flush and a seal need
 	Ballast int                       // bytes of files that are kept for a full disk; 0 makes none
 
-	lookEvery time.Duration // how often the free bytes are looked at; tests set it
+	onFlush   func(begins bool) // tests learn when Pebble closes a write-ahead log, with a mutex in its hands
+	lookEvery time.Duration     // how often the free bytes are looked at; tests set it
 }
 
 // Store is an open store. Its methods are safe for concurrent use.

@@ -17,6 +17,8 @@ func (q *sequencer) watch() {
 			last = q.tick(last, q.s.set.Now())
 		case <-q.quit:
 			return
+		case <-q.dead:
+			return
 		}
 	}
 }

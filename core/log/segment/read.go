@@ -354,6 +354,23 @@ func (r *Reader) digest() error {
 	return nil
 }
 
+// Warm makes all decoders that are kept, which else the first readers do. What is made in a bubble of a test is not to
+// be used in the next one.
+func Warm() error {
+	for len(decoders) < cap(decoders) {
+		d, err := newDecoder()
+		if err != nil {
+			return err
+		}
+		decoders.put(d)
+	}
+	return nil
+}
+
+func newDecoder() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+}
+
 // pool is of decoders, each of which is used by one goroutine at a time.
 type pool chan *zstd.Decoder
 
@@ -362,7 +379,7 @@ func (p pool) get() (*zstd.Decoder, error) {
 	case d := <-p:
 		return d, nil
 	default:
-		return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+		return newDecoder()
 	}
 }
 
