@@ -396,7 +396,13 @@ func consistent(s *Store) error {
 	if err != nil {
 		return err
 	}
-	keys, defers := map[string]bool{}, map[string]string{}
+	return agree(s, rows, 0, 0)
+}
+
+// agree checks that the state rows say what those records say, which are all that there ever were. Rows of deferred
+// calls that ended in front of record may have gone, and those that ended in front of must have.
+func agree(s *Store, rows []row, may, must uint64) error {
+	keys, defers, ends := map[string]bool{}, map[string]string{}, map[string]uint64{}
 	for _, r := range rows {
 		switch {
 		case r.Type == "key_created":
@@ -407,9 +413,9 @@ func consistent(s *Store) error {
 			if defers[r.DeferToken] != Approved {
 				return fmt.Errorf("record %d consumes %s, which is %q", r.Seq, r.DeferToken, defers[r.DeferToken])
 			}
-			defers[r.DeferToken] = Consumed
+			defers[r.DeferToken], ends[r.DeferToken] = Consumed, r.Seq
 		case r.Status != "":
-			defers[r.DeferToken] = r.Status
+			defers[r.DeferToken], ends[r.DeferToken] = r.Status, r.Seq
 		}
 	}
 	for _, k := range s.Keys() {
@@ -423,17 +429,17 @@ func consistent(s *Store) error {
 	if len(keys) > 0 {
 		return fmt.Errorf("keys without a row: %v", keys)
 	}
-	return sameDefers(s, defers)
+	return sameDefers(s, defers, ends, may, must)
 }
 
-func sameDefers(s *Store, want map[string]string) error {
-	rows := 0
+func sameDefers(s *Store, want map[string]string, ends map[string]uint64, may, must uint64) error {
+	there := map[string]bool{}
 	err := s.scan(prefixDefer, func(key, value []byte) error {
 		var d Defer
 		if err := json.Unmarshal(value, &d); err != nil {
 			return err
 		}
-		rows++
+		there[d.Token] = true
 		_, marked, err := s.get(keyStr(prefixLive, d.Token))
 		live := s.seq.state.live[d.Token]
 		switch {
@@ -445,11 +451,17 @@ func sameDefers(s *Store, want map[string]string) error {
 			return fmt.Errorf("defer %s is %s, but marked live %v, in memory %v", d.Token, d.Status, marked, live != nil)
 		case live != nil && live.Status != d.Status:
 			return fmt.Errorf("defer %s: memory says %s, the row %s", d.Token, live.Status, d.Status)
+		case !d.open() && ends[d.Token] < must:
+			return fmt.Errorf("defer %s was %s by record %d, which has gone, and its row is there", d.Token, d.Status,
+				ends[d.Token])
 		}
 		return nil
 	})
-	if err == nil && rows != len(want) {
-		err = fmt.Errorf("%d defers in the log, %d rows", len(want), rows)
+	for token, status := range want {
+		over := status == Denied || status == Expired || status == Consumed
+		if err == nil && !there[token] && (!over || ends[token] >= may) {
+			err = fmt.Errorf("defer %s, which record %d made %s, has no row", token, ends[token], status)
+		}
 	}
 	return errors.Join(err, sameJoined(s))
 }
