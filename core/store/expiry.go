@@ -5,15 +5,10 @@ import (
 	"time"
 )
 
-// expiriesAtOnce bounds the deferred calls that one batch ends for no other reason than time: however many end at one
-// moment, calls that wait are answered between two shares of them. Who asks about one that is due finds it ended
-// already.
-const expiriesAtOnce = 500
-
 // due is when to look at a live deferred call next. There is one for each.
 type due struct {
 	at    time.Time
-	token string
+	d     *Defer
 	place int // in the heap
 }
 
@@ -22,7 +17,7 @@ type dues []*due
 
 func (h dues) Len() int { return len(h) }
 func (h dues) Less(i, j int) bool {
-	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].token < h[j].token
+	return h[i].at.Before(h[j].at) || h[i].at.Equal(h[j].at) && h[i].d.Token < h[j].d.Token
 }
 func (h dues) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
@@ -47,11 +42,11 @@ func (h *dues) Pop() any {
 // remind makes the sequencer look at d at that time, and not at the one that it was reminded of before.
 func (st *state) remind(d *Defer, at time.Time) {
 	if was := st.dueOf[d.Token]; was != nil {
-		was.at = at
+		was.at, was.d = at, d
 		heap.Fix(&st.dues, was.place)
 		return
 	}
-	is := &due{at: at, token: d.Token}
+	is := &due{at: at, d: d}
 	st.dueOf[d.Token] = is
 	heap.Push(&st.dues, is)
 }
@@ -72,18 +67,17 @@ func (st *state) next() time.Time {
 	return st.dues[0].at
 }
 
-// expire ends live deferred calls whose time is over, the first expiriesAtOnce of them.
+// expire ends live deferred calls whose time is over, a share of them.
 func (tx *tx) expire() {
 	st := tx.st
-	for range expiriesAtOnce {
+	for range atOnce {
 		if len(st.dues) == 0 || tx.now.Before(st.dues[0].at) {
 			return
 		}
-		token := st.dues[0].token
-		d := st.live[token]
+		d := st.dues[0].d
 		switch {
-		case d == nil:
-			st.unremind(token)
+		case st.live[d.Token] != d:
+			st.unremind(d.Token)
 		case tx.denyDoomed(d) || tx.expireNow(d) || tx.denyOrphan(d):
 		default:
 			st.remind(d, tx.s.ends(d)) // its time was put off

@@ -64,7 +64,7 @@ func TestDuesFollowTheirCalls(t *testing.T) {
 	st.unremind("a")
 	st.unremind("a")
 	st.unremind("none")
-	if len(st.dues) != 2 || len(st.dueOf) != 2 || st.dues[0].token != "b" {
+	if len(st.dues) != 2 || len(st.dueOf) != 2 || st.dues[0].d.Token != "b" {
 		t.Errorf("left: %v", st.dues)
 	}
 }

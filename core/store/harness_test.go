@@ -290,7 +290,7 @@ func settings(fs vfs.FS, c *clock, fatal func(error)) Settings {
 	return Settings{Dir: "data", FS: fs, Now: c.Now, NewID: func() string {
 		return "sto_test"
 	}, Log: func(string, ...any) {}, OnFatal: fatal, Stall: time.Hour, Secret: []byte("secret"),
-		SealBytes: 64 << 10, Boot: thisBoot}
+		SealBytes: 64 << 10, Boot: thisBoot, shareEvery: 1}
 }
 
 func codeOf(err error) sdk.Code {
@@ -462,6 +462,15 @@ func sameDefers(s *Store, want map[string]string, ends map[string]uint64, may, m
 		if err == nil && !there[token] && (!over || ends[token] >= may) {
 			err = fmt.Errorf("defer %s, which record %d made %s, has no row", token, ends[token], status)
 		}
+	}
+	st := s.seq.state
+	for token, due := range st.dueOf {
+		if d := st.live[token]; err == nil && (d == nil || due.d != d || st.dues[due.place] != due) {
+			err = fmt.Errorf("defer %s is to be looked at, and is not what is live", token)
+		}
+	}
+	if err == nil && (len(st.dues) != len(st.live) || len(st.dueOf) != len(st.live)) {
+		err = fmt.Errorf("%d calls are live, %d are to be looked at", len(st.live), len(st.dues))
 	}
 	return errors.Join(err, sameJoined(s))
 }

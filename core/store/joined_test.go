@@ -209,7 +209,7 @@ func TestExpiriesComeInShares(t *testing.T) {
 	r := &rig{t: t, clock: now, s: s}
 	agent := r.key("agent", nil, "authorize")
 	var tokens []string
-	const calls = 2*expiriesAtOnce + 200
+	const calls = 2*atOnce + 200
 	for i := range calls {
 		c := r.call(agent, fmt.Sprint("call ", i), sdk.Verdict{Effect: sdk.Defer})
 		c.Limits.MaxPending = calls
@@ -228,7 +228,7 @@ func TestExpiriesComeInShares(t *testing.T) {
 			expired++
 		}
 		return nil
-	}); err != nil || expired > 2*expiriesAtOnce { // the watcher may have begun with a share
+	}); err != nil || expired > 2*atOnce { // the watcher may have begun with a share
 		t.Errorf("%d calls were expired before the note: %v", expired, err)
 	}
 	if got := r.status(agent, tokens[calls-1]); got != Expired {

@@ -462,7 +462,7 @@ func TestSinceHasNoGaps(t *testing.T) {
 // ends ends behind the record that the new life begins with.
 func TestRestoreOfWhatIsOver(t *testing.T) {
 	r := newRig(t)
-	tokens, _ := r.waitingCalls(10 * deniedAtOnce)
+	tokens, _ := r.waitingCalls(10 * atOnce)
 	r.clock.advance(time.Second)
 	size := uint64(0)
 	r.must(&KillSwitch{Kill: Kill{Scope: KillGlobal, Reason: "why"}, By: system})

@@ -35,6 +35,7 @@ func TestSalvage(t *testing.T) {
 	for i := 0; len(r.s.sealedNow()) < 3 || i < 400; i++ { // sealing goes on beside it
 		r.key(fmt.Sprint("key", i), nil, "authorize")
 	}
+	r.reopen()                      // else write-ahead logs may still have all that is sealed
 	r.key("last", nil, "authorize") // which is young
 	all := map[uint64]string{}
 	if err := r.s.Records(1, func(seq uint64, rec []byte) error { all[seq] = string(rec); return nil }); err != nil {
@@ -56,7 +57,7 @@ func TestSalvage(t *testing.T) {
 			continue
 		}
 		data := read(t, base, file)
-		for _, at := range []int{-1, 5, len(data) / 3, len(data) / 2, len(data) - 200, len(data) - 3} {
+		for _, at := range []int{-1, 5, 300, len(data) / 3, len(data) / 2, len(data) - 200, len(data) - 3} {
 			fs := clone(base)
 			if bad := bytes.Clone(data); at < 0 {
 				if err := fs.Remove(file); err != nil {
@@ -109,7 +110,7 @@ func TestSalvage(t *testing.T) {
 			}
 		}
 	}
-	if tries < 15 || losses < len(sealed) {
+	if tries < 15 || losses < len(sealed)-1 { // logs may still have what is in the last one
 		t.Errorf("%d tries, %d with a loss", tries, losses)
 	}
 }

@@ -58,6 +58,7 @@ type sequencer struct {
 	said    bool          // that it is believed has been recorded; its own
 	unborn  bool          // the log of a backup is to go on, and its first record is not written yet; its own
 	starved bool          // the disk had no room for the last batch; its own
+	pace    pace          // its own
 	unseen  []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
 	origin  time.Time     // since counts from it
 	since   atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
@@ -83,10 +84,12 @@ type sequencer struct {
 }
 
 func newSequencer(s *Store) *sequencer {
-	return &sequencer{s: s, tree: &log.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
+	q := &sequencer{s: s, tree: &log.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
 		quit: make(chan struct{}), dead: make(chan struct{}), queue: queue{of: map[string]int{}, last: map[string]uint64{}},
 		owed:    owed{of: map[string]bool{}},
 		tickets: sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}}
+	q.pace.begin(q.nudge)
+	return q
 }
 
 func (q *sequencer) start() {
@@ -168,16 +171,6 @@ func (q *sequencer) loop() {
 		runtime.Gosched()
 		q.run(tx)
 	}
-}
-
-// passTime writes what time alone brings, and what earlier batches have left of a kill.
-func (tx *tx) passTime() {
-	if tx.q.unborn {
-		return
-	}
-	tx.noteClock()
-	tx.sweep()
-	tx.expire()
 }
 
 // owes reports whether something is still to be written.
@@ -292,7 +285,7 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	over := !q.unborn && (len(q.state.sweeps) > 0 || !q.nextDue.IsZero() && !now.Before(q.nextDue))
+	over := !q.unborn && q.state.over(now) && !q.pace.rests()
 	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || over) {
 		q.nudge() // and so does room that comes back
 	}
@@ -369,4 +362,5 @@ func (q *sequencer) close() {
 	q.mu.Unlock()
 	close(q.quit)
 	q.wg.Wait()
+	q.pace.wake.Stop()
 }

@@ -42,6 +42,8 @@ type Settings struct {
 
 	onFlush   func(begins bool) // tests learn when Pebble closes a write-ahead log, with a mutex in its hands
 	lookEvery time.Duration     // how often the free bytes are looked at; tests set it
+
+	shareEvery time.Duration // between two shares of what a kill or the time ends; tests set it
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -92,6 +94,9 @@ func Open(set Settings) (*Store, error) {
 	}
 	if set.SealBytes == 0 {
 		set.SealBytes = sealBytes
+	}
+	if set.shareEvery == 0 {
+		set.shareEvery = shareEvery
 	}
 	if set.lookEvery == 0 {
 		set.lookEvery = lookEvery

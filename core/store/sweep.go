@@ -1,19 +1,20 @@
 package store
 
 import (
-	"container/heap"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
 )
 
-// deniedAtOnce bounds the waiting calls that one batch denies for one reason, such as a kill. The rest is denied by the
-// next batches, so that other callers are answered in between. Who asks about one of them finds it denied already.
+// atOnce bounds the waiting calls that one batch ends for one reason, such as a kill or the time. The rest is ended by
+// the next batches, and shareEvery lies between two of them, so that other callers are answered in between, and what
+// is sealed keeps up. Who asks about one of them finds it ended already.
 // Actions that wait for a call have rows and are named: so many of them count as another call.
 const (
-	deniedAtOnce = 128
-	joinedAsOne  = 16
+	atOnce      = 128
+	joinedAsOne = 16
+	shareEvery  = 8 * time.Millisecond
 )
 
 // sweep is a kill or a revocation that has not denied all yet that was waiting then. It has a row, so that neither a
@@ -26,25 +27,7 @@ type sweep struct {
 	By     Who       `json:"by"`
 	Why    string    `json:"why"`
 
-	left tokens
-}
-
-// tokens is a heap: what a sweep has left, in the order in which it is denied.
-type tokens []string
-
-func (h tokens) Len() int           { return len(h) }
-func (h tokens) Less(i, j int) bool { return h[i] < h[j] }
-func (h tokens) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-// Push implements heap.Interface.
-func (h *tokens) Push(x any) { *h = append(*h, x.(string)) }
-
-// Pop implements heap.Interface.
-func (h *tokens) Pop() any {
-	last := len(*h) - 1
-	x := (*h)[last]
-	*h = (*h)[:last]
-	return x
+	left []string // tokens, in the order in which they are denied
 }
 
 // covers tells what the sweep denies. It is asked often, so it is made once.
@@ -61,23 +44,22 @@ func (w *sweep) covers(s *Store) func(d *Defer) bool {
 	}
 }
 
-// mark finds what the sweep denies.
+// mark finds what the sweep denies. It looks at all calls that wait, while no other batch is written.
 func (w *sweep) mark(s *Store, st *state) {
 	covers := w.covers(s)
-	for _, d := range st.live {
-		if d.doomed == nil && covers(d) {
+	for _, due := range st.dues { // all live ones, and in an order, which a map has not
+		if d := due.d; d.doomed == nil && covers(d) {
 			d.doomed = w
 			w.left = append(w.left, d.Token)
 		}
 	}
-	heap.Init(&w.left)
 }
 
 // deny denies all that w covers, the first of it in this batch, and gives how much that is.
 func (tx *tx) deny(w *sweep) int {
 	w.mark(tx.s, tx.st)
 	n := len(w.left)
-	if tx.denySome(w, deniedAtOnce); len(w.left) == 0 {
+	if tx.denySome(w, atOnce); len(w.left) == 0 {
 		return n
 	}
 	row, err := json.Marshal(w)
@@ -86,13 +68,17 @@ func (tx *tx) deny(w *sweep) int {
 	tx.st.sweepNumber++
 	tx.st.sweeps = append(tx.st.sweeps, w)
 	tx.set(keyU64(prefixSweep, w.Number), row)
+	if !tx.q.pace.rests() { // else many kills would put the rest off
+		tx.q.pace.rest(tx.s.set.shareEvery)
+	}
 	return n
 }
 
 // denySome denies the next calls of a sweep, and gives how many they count as.
 func (tx *tx) denySome(w *sweep, most int) (n int) {
 	for n < most && len(w.left) > 0 {
-		if d := tx.st.live[heap.Pop(&w.left).(string)]; d != nil && d.doomed == w {
+		d := tx.st.live[w.left[0]]
+		if w.left = w.left[1:]; d != nil && d.doomed == w {
 			n += 1 + len(d.joined)/joinedAsOne
 			tx.denyDoomed(d)
 		}
@@ -102,7 +88,7 @@ func (tx *tx) denySome(w *sweep, most int) (n int) {
 
 // sweep goes on with what earlier batches have left.
 func (tx *tx) sweep() {
-	for left := deniedAtOnce; left > 0 && len(tx.st.sweeps) > 0; {
+	for left := atOnce; left > 0 && len(tx.st.sweeps) > 0; {
 		w := tx.st.sweeps[0]
 		left -= tx.denySome(w, left)
 		if len(w.left) > 0 {

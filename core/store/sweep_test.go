@@ -74,7 +74,7 @@ func (r *rig) swept() {
 // TestAKillDeniesInShares: many batches deny what waits; the answer comes with the first of them. An undo and a restart
 // save nothing of the rest, and what was asked for later is left alone.
 func TestAKillDeniesInShares(t *testing.T) {
-	const calls = 12 * deniedAtOnce
+	const calls = 12 * atOnce
 	base := newCuttable()
 	r := &rig{t: t, fs: base, clock: newClock(), seal: 1 << 20}
 	r.open()
@@ -112,7 +112,7 @@ func TestAKillDeniesInShares(t *testing.T) {
 			most = max(most, int(c.Count))
 		}
 	}
-	if most > deniedAtOnce+8 {
+	if most > atOnce+8 {
 		t.Errorf("a batch has %d records", most)
 	}
 	if err := consistent(r.s); err != nil {
@@ -225,4 +225,50 @@ func BenchmarkKillOfMany(b *testing.B) {
 	}
 	b.ReportMetric(float64(worst.Microseconds()), "µs/worst")
 	r.close()
+}
+
+// TestOneShareAtATime: what a kill, and what the time ends, is written in shares that lie apart, and other calls are
+// answered between them, as if all had ended; without calls the shares come too.
+func TestOneShareAtATime(t *testing.T) {
+	const calls = 3*atOnce + 10
+	for why, end := range map[string]func(r *rig){
+		"killed": func(r *rig) {
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+		},
+		sdk.ReasonApprovalTimeout: func(r *rig) {
+			r.clock.advance(25 * time.Hour)
+			r.must(&Note{Type: "tick", By: system})
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			r := newRig(t)
+			r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
+			tokens, agent := r.waitingCalls(calls)
+			r.clock.advance(time.Second)
+			was := r.s.Seq()
+			end(r)
+			for range 5 {
+				r.must(&Note{Type: "tick", By: system})
+			}
+			if n := r.s.Seq() - was; n > atOnce+8 {
+				t.Errorf("%d records were written at once", n)
+			}
+			want := map[string]string{"killed": Denied}[why]
+			if want == "" {
+				want = Expired
+			}
+			if got := r.status(agent, tokens[len(tokens)-1]); got != want {
+				t.Errorf("the last one is %s, want %s", got, want)
+			}
+			grown := make(chan struct{}, 1)
+			defer r.s.Follow(grown)()
+			r.must(inBatch(func(tx *tx) {
+				tx.s.set.shareEvery = 1
+				tx.q.pace.wake.Reset(1)
+			}))
+			for r.s.Seq()-was < calls { // only a defect lets this wait for ever: nobody commits anything
+				<-grown
+			}
+		})
+	}
 }
