@@ -161,7 +161,11 @@ type adder struct {
 	used usesRow
 }
 
-func (a *adder) row(key, value []byte) { a.sum.add(a.by.row(key, value)) }
+func (a *adder) row(key, value []byte) rowHash {
+	h := a.by.row(key, value)
+	a.sum.add(h)
+	return h
+}
 
 func (s *rowSum) merge(o rowSum) {
 	for i := range s {
@@ -193,24 +197,28 @@ func (s *Store) loadState() error {
 }
 
 func (s *Store) loadDefers(st *state, sum *rowSum) error {
-	err := loadRows(s, s.rowsOf(prefixLive), sum, func(by *adder, key, _ []byte) (*Defer, bool, error) {
+	type row struct {
+		d  *Defer
+		is rowHash
+	}
+	err := loadRows(s, s.rowsOf(prefixLive), sum, func(by *adder, key, _ []byte) (none row, is bool, err error) {
 		at := keyStr(prefixDefer, string(key[1:]))
-		row, closer, err := s.db.Get(at)
+		value, closer, err := s.db.Get(at)
 		if errors.Is(err, pebble.ErrNotFound) {
-			return nil, false, errors.New("a live defer has no row")
+			return none, false, errors.New("a live defer has no row")
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("read store: %w", err)
+			return none, false, fmt.Errorf("read store: %w", err)
 		}
-		by.row(at, row)
-		d := &Defer{}
-		if err := json.Unmarshal(row, d); err != nil {
-			return nil, false, errors.Join(fmt.Errorf("a defer cannot be read: %w", err), closer.Close())
+		one := row{&Defer{}, by.row(at, value)}
+		if err := json.Unmarshal(value, one.d); err != nil {
+			return none, false, errors.Join(fmt.Errorf("a defer cannot be read: %w", err), closer.Close())
 		}
-		return d, true, closer.Close()
-	}, func(d *Defer) error {
-		st.add(d)
-		st.remind(d, s.ends(d))
+		return one, true, closer.Close()
+	}, func(one row) error {
+		st.add(one.d)
+		st.remind(one.d, s.ends(one.d))
+		s.seq.live[one.d.Token] = one.is
 		return nil
 	})
 	if err != nil {

@@ -51,19 +51,20 @@ type sequencer struct {
 	s       *Store
 	state   *state
 	tree    *log.Tree
-	size    atomic.Uint64 // records on disk
-	number  uint64        // of the newest commit on disk; its own
-	sum     rowSum        // of the rows then; its own
-	doubt   time.Duration // how far the wall clock was ahead in the newest batch; its own
-	said    bool          // that it is believed has been recorded; its own
-	unborn  bool          // the log of a backup is to go on, and its first record is not written yet; its own
-	starved bool          // the disk had no room for the last batch; its own
-	pace    pace          // its own
-	unseen  []*log.Commit // on disk, and refused: nobody is shown them before what takes them back is on disk; its own
-	origin  time.Time     // since counts from it
-	since   atomic.Int64  // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
-	doubted atomic.Bool   // doubt is not 0
-	lost    atomic.Int64  // ns that the watcher did not see pass: see tick
+	size    atomic.Uint64      // records on disk
+	number  uint64             // of the newest commit on disk; its own
+	sum     rowSum             // of the rows then; its own
+	live    map[string]rowHash // of the rows of live calls, by token; its own
+	doubt   time.Duration      // how far the wall clock was ahead in the newest batch; its own
+	said    bool               // that it is believed has been recorded; its own
+	unborn  bool               // the log of a backup is to go on, and its first record is not written yet; its own
+	starved bool               // the disk had no room for the last batch; its own
+	pace    pace               // its own
+	unseen  []*log.Commit      // on disk, and refused: not shown before what takes them back is on disk; its own
+	origin  time.Time          // since counts from it
+	since   atomic.Int64       // when the sequencer began to wait for the disk, by awake, plus 1; 0 while it does not
+	doubted atomic.Bool        // doubt is not 0
+	lost    atomic.Int64       // ns that the watcher did not see pass: see tick
 	wake    chan struct{}
 	quit    chan struct{}
 	dead    chan struct{} // closed once the store has failed
@@ -84,7 +85,8 @@ type sequencer struct {
 }
 
 func newSequencer(s *Store) *sequencer {
-	q := &sequencer{s: s, tree: &log.Tree{}, state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
+	q := &sequencer{s: s, tree: &log.Tree{}, live: map[string]rowHash{},
+		state: newState(), origin: s.set.Now(), wake: make(chan struct{}, 1),
 		quit: make(chan struct{}), dead: make(chan struct{}), queue: queue{of: map[string]int{}, last: map[string]uint64{}},
 		owed:    owed{of: map[string]bool{}},
 		tickets: sync.Pool{New: func() any { return &ticket{done: make(chan struct{}, 1)} }}}

@@ -112,8 +112,10 @@ func (t *touched) set(s *summer, key, value []byte, there bool) {
 	}
 }
 
-// change moves the sum from what is in the store to what the batch makes of it.
-func (t *touched) change(st *Store, s *summer, sum *rowSum) error {
+// change moves the sum from what is in the store to what the batch makes of it. live has the hashes of the rows of live
+// calls, which it moves too: very many of them may end at once, and reading each would take ten times as long as the
+// rest of it. If the batch does not get to the disk, the store has failed.
+func (t *touched) change(st *Store, s *summer, sum *rowSum, live map[string]rowHash) error {
 	for key, is := range t.rows {
 		was, err := st.hashOf(s, []byte(key))
 		if err != nil {
@@ -122,29 +124,30 @@ func (t *touched) change(st *Store, s *summer, sum *rowSum) error {
 		sum.sub(was)
 		sum.add(is)
 	}
-	for token := range t.live {
-		if _, ok := t.defers[token]; !ok {
-			is, err := st.hashOf(s, keyStr(prefixDefer, token))
+	for token, is := range t.live {
+		_, written := t.defers[token]
+		switch {
+		case written:
+		case !is:
+			t.defers[token] = rowHash{}
+		default:
+			row, err := st.hashOf(s, keyStr(prefixDefer, token))
 			if err != nil {
 				return err
 			}
-			t.defers[token] = is
+			t.defers[token] = row
 		}
 	}
 	for token, is := range t.defers {
-		_, wasLive, err := st.get(keyStr(prefixLive, token))
-		if err != nil {
-			return err
-		}
+		was, wasLive := live[token]
 		if wasLive {
-			was, err := st.hashOf(s, keyStr(prefixDefer, token))
-			if err != nil {
-				return err
-			}
 			sum.sub(was)
 		}
-		if live, said := t.live[token]; live || !said && wasLive {
+		if now, said := t.live[token]; now || !said && wasLive {
 			sum.add(is)
+			live[token] = is
+		} else {
+			delete(live, token)
 		}
 	}
 	return nil

@@ -117,7 +117,7 @@ func (tx *tx) write() error {
 	tx.q.enter()
 	defer tx.q.leave()
 	// Pebble skips a batch of nothing but LogData when it reads a log: the number is what makes it one of a change.
-	tx.keep(tx.touched.change(tx.s, tx.summer, &tx.q.sum))
+	tx.keep(tx.touched.change(tx.s, tx.summer, &tx.q.sum, tx.q.live))
 	tx.meta = tx.summer.seal(tx.meta[:0], tx.s.id, tx.commit.Number, tx.q.sum)
 	tx.set(commitRow, tx.meta)
 	tx.commit.Left = tx.s.records.marked.Released
