@@ -18,14 +18,15 @@ var credentials = []*regexp.Regexp{
 	regexp.MustCompile(`\b(eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)`),
 	regexp.MustCompile(`(-----BEGIN [A-Z ]*PRIVATE KEY-----[^"']*)`),
 	regexp.MustCompile(`\b(gh[pousr]_\w{36,}|github_pat_\w{22,}|glpat-[\w-]{20,}|xox[abeoprs]-[\w-]{10,}|` +
-		`(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|[sr]k_live_\w{16,}|npm_\w{36})`),
+		`whsec_[\w+/=-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|[sr]k_live_\w{16,}|npm_\w{36})`),
 }
 
 // assigned is a name, and what stands between it and its value. Behind a colon and a blank may stand what is said of
 // the name, as in "api_key: needs a value": our own messages begin with one of these words.
 var (
-	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret|api[_-]?key|private[_-]?key|access[_-]?key)` +
-		`\\*["']?\s*(=|:)\s*`)
+	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret(?:[_-]?key)?|(?:api|private|access)[_-]?key|` +
+		`(?:access|refresh|auth|bearer|bot)[_-]?token|\btoken\b)\\*["']?\s*(=|:)\s*`)
+	setup = "/setup?" // of the address that the first operator signs up at
 	prose = regexp.MustCompile(`^\s+(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)(?:[\s"',;&})\]]|$)`)
 )
 
@@ -65,7 +66,7 @@ func maskAssigned(text string) string {
 			return b.String()
 		}
 		from, to := m[1], m[1]
-		if text[m[2]] == '=' || !prose.MatchString(text[m[3]:]) {
+		if gives(text, m) {
 			var begin, end int
 			begin, end = valueOf(text[from:])
 			from, to = from+begin, from+end
@@ -76,6 +77,15 @@ func maskAssigned(text string) string {
 		}
 		text = text[to:]
 	}
+}
+
+// gives reports whether a value follows what assigned has found: what is said of a name is none.
+func gives(text string, m []int) bool {
+	if text[m[2]] == '=' {
+		return !strings.HasSuffix(text[:m[0]], setup)
+	}
+	said := strings.EqualFold(strings.TrimSpace(text[m[0]:m[2]]), "token") // as in "unexpected token: x"
+	return !said && !prose.MatchString(text[m[3]:])
 }
 
 // valueOf is where the value that a text begins with lies: in quotes, which may be escaped themselves; in brackets; or
@@ -91,10 +101,24 @@ func valueOf(text string) (from, to int) {
 		}
 		return 1, len(text)
 	}
-	if end := strings.IndexAny(text, " \t\r\n\"',;&})]"); end >= 0 {
-		return 0, end
+	return 0, endOfBare(text)
+}
+
+// another is what ends a value behind a comma: a blank, a sign that ends it, or another name and its value.
+var another = regexp.MustCompile(`^(?:[\s"'}\])]|$|[\w.-]+\\*["']?\s*[=:])`)
+
+// endOfBare is where a value without quotes ends. A comma may be a part of it.
+func endOfBare(text string) int {
+	for at := 0; ; {
+		end := strings.IndexAny(text[at:], " \t\r\n\"',;&})]")
+		if end < 0 {
+			return len(text)
+		}
+		if end += at; strings.IndexByte(",;&", text[end]) < 0 || another.MatchString(text[end+1:]) {
+			return end
+		}
+		at = end + 1
 	}
-	return 0, len(text)
 }
 
 // endOfQuote is where what is quoted ends. The opening quote has so many backslashes in front of it, and the closing

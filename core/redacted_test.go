@@ -22,6 +22,8 @@ func TestRedacted(t *testing.T) {
 		join(`password="abc\`), join("password=\"abc\\\n", `hunter"`), join(`{\"password\":\"aaaa\\\"`, `hunter\"}`),
 		join(`password='aaaa''`, `hunter'`), join("password=`aaaa ", "hunter`"), join(`"secret":["aaaa","`, `hunter"]`),
 		join(`{"secret":{"a":["aaaa","`, `hunter"]}}`), join("password=\"", "hunter\\\\\""), join("password: ", "hunter"),
+		join("wh", "sec_", long), join("secret_key=", "hunter"), join("token=", "hunter"), join("password=abc,", "hunter"),
+		join(`{"token":"`, `hunter"}`), join("refresh_token: ", "hunter"), join("password=abc;", "hunter&aaaa"),
 	} {
 		got := Redacted("", "it said "+secret+" and went on")
 		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "abc", "aaaa", "ABCDEFGH23456789"} {
@@ -37,7 +39,7 @@ func TestRedacted(t *testing.T) {
 		"plugins.x.secrets.api_key: needs exactly one of file and env",
 		"the first operator signs up here: http://127.0.0.1:1/setup?token=" + long,
 		"2 of its secrets lie in /tmp/x until it ends", "the basic form", "https://example.com:8443/a@b",
-		"ID key_01 of line 7"} {
+		"ID key_01 of line 7", "unexpected token: x", "defer_token=dfr_01", "tokens: 5"} {
 		if got := Redacted("", plain); got != plain {
 			t.Errorf("%s\nbecame %s", plain, got)
 		}
@@ -47,6 +49,8 @@ func TestRedacted(t *testing.T) {
 		join(`{\"api_key\":\"a\\\"b\",\"x\":1}`):  `{\"api_key\":\"[SECRET]\",\"x\":1}`,
 		join("password='a''b' and 'c'"):           "password='[SECRET]' and 'c'",
 		join("password=a, secret=b; x"):           "password=[SECRET], secret=[SECRET]; x",
+		join("token=a,user=b&c: d"):               "token=[SECRET],user=b&c: d",
+		join("password=a,b,secret:\"c\", x=1"):    "password=[SECRET],secret:\"[SECRET]\", x=1",
 		`password="" x`:                           `password="" x`,
 		"api_key: is missing":                     "api_key: is missing",
 		"api_key: isolated":                       "api_key: [SECRET]",

@@ -118,6 +118,7 @@ func (r *rowReader) openGrant(row []byte) (g storedGrant, isJSON bool, err error
 	if isJSON {
 		is := g // in memory of its own, because a decoder gets its address
 		err := json.Unmarshal(row, &is)
+		is.Expires = inYears(is.Expires)
 		return is, true, err
 	}
 	if err := r.values.split(fields, grantRevokedBy); err != nil {

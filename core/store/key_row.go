@@ -74,6 +74,7 @@ func (r *rowReader) key(row []byte) (k storedKey, err error) {
 	if isJSON {
 		is := k // in memory of its own, because a decoder gets its address
 		err := json.Unmarshal(row, &is)
+		is.ExpiresAt = inYears(is.ExpiresAt)
 		return is, err
 	}
 	if err := r.values.split(fields, keyLastUsed); err != nil {

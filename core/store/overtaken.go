@@ -46,7 +46,7 @@ func (c *AddGrant) stillTrue(tx *tx) error {
 	return tx.grantStands(c.Told(c.Idem.Replay))
 }
 
-// grantStands refuses to tell of a grant that was revoked since. id is "" for none.
+// grantStands refuses to tell of a grant that was revoked since, or whose row has gone. id is "" for none.
 func (tx *tx) grantStands(id string) error {
 	if id == "" {
 		return nil
@@ -55,7 +55,10 @@ func (tx *tx) grantStands(id string) error {
 	if err != nil {
 		return err
 	}
-	if g == nil || g.revoked.Load() != nil {
+	if g == nil { // its row has gone, and with it why it ended
+		return overtaken("the standing grant " + id + " was revoked since, or has expired")
+	}
+	if g.revoked.Load() != nil {
 		return overtaken("the standing grant " + id + " was revoked since")
 	}
 	return nil

@@ -172,6 +172,15 @@ func appendTime(to []byte, number byte, t time.Time) ([]byte, error) {
 	return appendBytes(to, number, value), nil
 }
 
+// inYears is a time of a row in JSON as appendTime takes it: in a zone behind UTC, what is in the year 9999 there may
+// lie in 10000.
+func inYears(t time.Time) time.Time {
+	if t.Unix() > lastTime {
+		return time.Unix(lastTime, 0).UTC()
+	}
+	return t
+}
+
 // readTime reads what appendTime has written.
 func readTime(value []byte) (time.Time, error) {
 	var parts [3]uint64

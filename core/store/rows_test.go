@@ -259,6 +259,27 @@ func TestTimesThatRowsCannotHold(t *testing.T) {
 	}
 }
 
+// TestTheLastHoursOfTheYear9999: an earlier version took them in any zone, also where they lie in 10000 by UTC.
+func TestTheLastHoursOfTheYear9999(t *testing.T) {
+	const last = `"9999-12-31T23:59:59-12:00"}`
+	k, err := oneRow().key([]byte(`{"id":"k","expires_at":` + last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err := k.appendRow(nil)
+	if again, err2 := oneRow().key(row); err != nil || err2 != nil || again.ExpiresAt.Year() != 9999 {
+		t.Errorf("a key of %v: %v, %v", k.ExpiresAt, err, err2)
+	}
+	g, err := oneRow().grant([]byte(`{"id":"g","expires_at":` + last))
+	if err != nil {
+		t.Fatal(err)
+	}
+	row, err = g.appendRow(nil)
+	if again, err2 := oneRow().grant(row); err != nil || err2 != nil || again.Expires.Year() != 9999 {
+		t.Errorf("a grant of %v: %v, %v", g.Expires, err, err2)
+	}
+}
+
 // TestRowsOfEarlierVersions: a store whose rows are in JSON opens, and a row becomes binary when it changes.
 func TestRowsOfEarlierVersions(t *testing.T) {
 	r := &rig{t: t, fs: vfs.NewMem(), clock: newClock()}
