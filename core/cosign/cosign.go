@@ -20,6 +20,9 @@ import (
 // algorithm is the type of a key that makes cosignatures.
 const algorithm = 0x04
 
+// mostName bounds a name, which is in messages and metrics, in bytes.
+const mostName = 255
+
 // Key is the public key of a witness.
 type Key struct {
 	name   string
@@ -37,6 +40,9 @@ func ParseKey(text string) (*Key, error) {
 	hash, coded, ok := strings.Cut(rest, "+")
 	if !ok || !validName(name) {
 		return nil, errForm
+	}
+	if len(name) > mostName {
+		return nil, fmt.Errorf("its name has %d bytes, at most %d", len(name), mostName)
 	}
 	id, err := hex.DecodeString(hash)
 	if err != nil || len(id) != 4 || hex.EncodeToString(id) != hash {

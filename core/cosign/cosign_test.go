@@ -57,10 +57,14 @@ func TestParseKey(t *testing.T) {
 		"no name": keyText("", 4, public), "a space": keyText("a b", 4, public),
 		"a key of notes": keyText("w", 1, public), "ML-DSA": keyText("w", 6, make([]byte, 1312)),
 		"short": keyText("w", 4, public[:31]), "upper case": strings.Replace(good, good[2:10], "ABCDEF01", 1),
-		"another id": "x" + good[1:], "private": "PRIVATE+KEY+" + good, "a line": good + "\n"} {
+		"another id": "x" + good[1:], "private": "PRIVATE+KEY+" + good, "a line": good + "\n",
+		"a long name": keyText(strings.Repeat("w", mostName+1), 4, public)} {
 		if _, err := ParseKey(text); err == nil || len(text) > 1 && strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := ParseKey(keyText(strings.Repeat("w", mostName), 4, public)); err != nil {
+		t.Error(err)
 	}
 	if _, err := ParseKey(good); err != nil {
 		t.Error(err)
