@@ -341,7 +341,7 @@ func (s *sim) approve(boss *simKey, f *simDefer, yesNo bool) {
 					return nil
 				}
 				d, err := (&tx{s: s.life.s, q: s.life.s.seq, st: s.life.s.seq.state}).find(f.token)
-				if err == nil && (d == nil || d.Status == Approved || d.Status == Consumed) {
+				if err == nil && d != nil && (d.Status == Approved || d.Status == Consumed) {
 					err = fmt.Errorf("the approval of %s was refused, and it is %+v", f.token, d)
 				}
 				return err

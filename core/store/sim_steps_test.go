@@ -30,7 +30,7 @@ func (s *sim) step() bool {
 			return false
 		}
 		s.endIn = 0
-		return !s.cut(&turn{what: "nothing"}) && false
+		return s.cut("nothing")
 	case n < 92:
 		s.errIn = 1 + s.rng.IntN(12)
 		s.clients()

@@ -25,8 +25,8 @@ type turns struct {
 }
 
 // pebbleIsOpen is what the store does first once Pebble is open. Pebble opens with a mutex in its hands that its first
-// compactions want: a bubble does not see that such a goroutine waits. But there is one goroutine only that changes the
-// disk until then, beside the one that removes files, so nothing else has to wait.
+// compactions want: a bubble does not see that such a goroutine waits. So the goroutine that opens does not wait until
+// then. Those beside it do, which compact, flush, and remove files: whether they come first would be Go's choice.
 const pebbleIsOpen = "mkdir data/log/wal"
 
 // turn is somebody who waits.
@@ -42,7 +42,8 @@ func (t *turns) take(what string) error {
 		t.mu.Unlock()
 		return nil
 	}
-	if t.now != nil && what != pebbleIsOpen && !strings.HasPrefix(what, "remove data/db/") {
+	if t.now != nil && what != pebbleIsOpen && !strings.HasPrefix(what, "remove data/db/") &&
+		!within("(*DB).compact.func", "(*DB).flush.func") {
 		defer t.mu.Unlock()
 		return t.now(what)
 	}
@@ -68,6 +69,13 @@ func (t *turns) pick(rng *rand.Rand) *turn {
 	one := t.waits[i]
 	t.waits = slices.Delete(t.waits, i, i+1)
 	return one
+}
+
+// back has somebody wait on whose turn it was.
+func (t *turns) back(one *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waits = append(t.waits, one)
 }
 
 // flush hears when Pebble begins to close a write-ahead log, and when the next one is there. It has a mutex in hand
@@ -123,13 +131,18 @@ func (t *turns) on(fs vfs.FS) vfs.FS {
 
 // holdsMutex reports whether the caller is one that waits for the disk with a mutex in hand that others want: what lets
 // ballast go, and what gives Pebble another memtable.
-func holdsMutex() bool {
+func holdsMutex() bool { return within("(*ballast)", "(*DB).makeRoomForWrite") }
+
+// within reports whether a function with such a name is among the callers.
+func within(names ...string) bool {
 	var pcs [64]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {
 		f, more := frames.Next()
-		if strings.Contains(f.Function, "(*ballast)") || strings.Contains(f.Function, "(*DB).makeRoomForWrite") {
-			return true
+		for _, name := range names {
+			if strings.Contains(f.Function, name) {
+				return true
+			}
 		}
 		if !more {
 			return false
