@@ -56,6 +56,7 @@ type Defer struct {
 	ResolvedBy string    `json:"resolved_by,omitempty"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	EndReason  string    `json:"end_reason,omitempty"`
+	EndedBy    uint64    `json:"ended_by,omitempty"` // the first record of its end; 0 while it is open
 	// the action that began it; those that joined later have rows of their own
 	Actions []string `json:"actions,omitempty"`
 
@@ -193,6 +194,7 @@ func (tx *tx) move(d *Defer, status, by, reason string, expires time.Time) {
 		d.ResolvedBy, d.EndReason, d.ResolvedAt = by, reason, tx.now
 	}
 	if !d.open() {
+		d.EndedBy = tx.q.tree.Size() + 1
 		for _, action := range d.joined {
 			tx.del(joinRow(d.Token, action))
 		}

@@ -192,7 +192,7 @@ func (tx *tx) moveBack(u *undo) {
 	if d.open() {
 		tx.move(d, u.was.status, u.was.by, u.was.reason, u.was.expires)
 	} else {
-		d.Status, d.Expires = u.was.status, u.was.expires
+		d.Status, d.Expires, d.EndedBy = u.was.status, u.was.expires, 0
 		tx.set(keyStr(prefixLive, d.Token), nil)
 		d.Actions, d.joined = u.was.actions, u.was.joined
 		for _, action := range d.joined {

@@ -331,7 +331,7 @@ func (tx *tx) forgetCall(token string, through uint64) error {
 		return nil // it was given back since: even if it ends now, a record is left
 	}
 	d, err := tx.find(token)
-	if err != nil || d == nil || d.open() {
+	if err != nil || d == nil || d.open() || d.EndedBy > through { // it was given back, and has ended since
 		return err
 	}
 	for _, id := range d.Actions { // no record of the end may name them

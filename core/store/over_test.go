@@ -298,6 +298,39 @@ func TestForgetOnlyWhatIsOver(t *testing.T) {
 	}
 }
 
+// TestGivenBackAndEndedAgain: a redemption that came too late is taken back, and the call ends otherwise. A record of
+// that end is left when that of the redemption has gone, so the rows stay.
+func TestGivenBackAndEndedAgain(t *testing.T) {
+	for name, end := range map[string]func(l *laterRig, token string) Command{
+		"denied": func(l *laterRig, token string) Command { return l.answer(l.boss, token, false) },
+		"redeemed": func(l *laterRig, token string) Command {
+			return l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLaterRig(t)
+			token := l.pending("x")
+			l.must(l.longYes(token))
+			late := l.redeem(l.agent, "x", token, sdk.Verdict{Effect: sdk.Defer})
+			l.late(late)
+			seq := l.s.Seq()
+			cmd := end(l, token)
+			if a, denies := cmd.(*Approve); denies {
+				a.Withdraw = true
+			}
+			l.must(cmd)
+			l.must(&forgetOver{calls: []string{token}, through: seq})
+			if d, err := l.s.deferRow(token); err != nil || d == nil || d.open() {
+				t.Errorf("a record of its end is left, and its row is %+v: %v", d, err)
+			}
+			l.must(&forgetOver{calls: []string{token}, through: l.s.Seq()})
+			if d, err := l.s.deferRow(token); err != nil || d != nil {
+				t.Errorf("no record of its end is left, and its row is %+v: %v", d, err)
+			}
+		})
+	}
+}
+
 // TestRecordsOfWhatEnded: which records say that a call has ended.
 func TestRecordsOfWhatEnded(t *testing.T) {
 	for rec, want := range map[string]string{
