@@ -45,6 +45,9 @@ func (c *Clock) Look(wall time.Time, boot string, up time.Duration) {
 		return
 	}
 	c.At = sure
+	if !c.InDoubt() {
+		passed = 0 // since when it is ahead nobody knows: the machine may have slept, or the server have been stopped
+	}
 	c.Doubt += max(passed, 1)
 	if c.Hour += passed; c.Hour >= time.Hour {
 		c.Hour, c.Gone, c.Of = 0, 0, 0

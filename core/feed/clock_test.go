@@ -113,6 +113,34 @@ func TestStepAheadRemovesNothing(t *testing.T) {
 	})
 }
 
+// The hour begins when the clock is first seen ahead: a machine that has slept, or a server that was stopped, for
+// longer than that does not know since when it is.
+func TestStepAheadAfterALongSleep(t *testing.T) {
+	for _, stopped := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &stepped{shelf: &shelf{world: newWorld()}, began: time.Now()}
+			s.add(2000, "decision")
+			k := s.keep(t, 90*days)
+			after(10 * time.Minute)
+			if stopped {
+				k.Close()
+				after(10 * time.Hour)
+			} else {
+				s.with(func() { s.began, s.ahead = s.began.Add(-10*time.Hour), 10*time.Hour }) // both clocks have gone on
+			}
+			s.step(100 * days)
+			if stopped {
+				k = s.keep(t, 90*days)
+			}
+			after(50 * time.Minute)
+			expect(t, "trims", len(s.trims), 0)
+			after(20 * time.Minute)
+			expect(t, "trims", len(s.trims), 1)
+			k.Close()
+		})
+	}
+}
+
 // One that stays ahead removes a twentieth of the log an hour, restarts of the server or not, and is believed in the
 // end.
 func TestStepAheadRemovesLittle(t *testing.T) {
