@@ -118,7 +118,7 @@ func (s *sim) settle1(p *sent) {
 // refuse remembers what must not have been given.
 func (s *sim) refuse(what string, check func() error) {
 	s.refused = append(s.refused, &refusal{what: what, check: check})
-	s.seen.refused++
+	s.seen.Refused++
 }
 
 // unanswered makes what is on its way unsure, since nobody hears of it any more. After a power cut what was refused
@@ -232,7 +232,7 @@ func (s *sim) decide(what string, k *simKey, d *Decide, note func(err error)) {
 		s.note("  %s %s %s", d.Out.Effect, d.Out.Code, d.Out.Token)
 		if err == nil {
 			s.answered[d.ID] = d.Out.Effect.String()
-			s.seen.answers++
+			s.seen.Answers++
 		}
 		switch {
 		case err == nil && revoked:
@@ -293,7 +293,7 @@ func (s *sim) exceeded(d *Decide) {
 		if s.fullest[w] < limitMost && s.windows[w] < limitMost {
 			s.fail("%s: the limit is called reached after %d permits that count, of %d", d.ID, s.windows[w], limitMost)
 		}
-		s.seen.limits++
+		s.seen.Limits++
 		return
 	}
 	s.fail("%s was answered, and is not in the log", d.ID)
@@ -358,7 +358,7 @@ func (s *sim) redeem(f *simDefer) {
 		if err != nil || d.Out.Effect != sdk.Permit {
 			return
 		}
-		s.seen.redeemed++
+		s.seen.Redeemed++
 		switch {
 		case denied:
 			s.fail("%s was denied, and is spent", f.token)
@@ -423,7 +423,7 @@ func (s *sim) spend(k *simKey, agent string) {
 		if err != nil || d.Out.GrantID == "" {
 			return
 		}
-		s.seen.spent++
+		s.seen.Spent++
 		g := s.grants[d.Out.GrantID]
 		if g == nil {
 			return // its answer was lost

@@ -108,7 +108,7 @@ func (s *sim) pick(boss bool) *simKey {
 func (s *sim) stall() bool {
 	s.clients()
 	s.note("the disk stands still")
-	s.seen.stalls++
+	s.seen.Stalls++
 	for range s.rng.IntN(6) { // some of it still gets through
 		if !s.one() {
 			return false
@@ -157,7 +157,7 @@ func (s *sim) fill() bool {
 	free := []int64{0, 2 * mib, 20 * mib, 100 * mib, 100 * mib}[s.rng.IntN(5)]
 	s.disk.leave(free)
 	s.note("%d bytes are free", free)
-	s.seen.full++
+	s.seen.Full++
 	if !s.pass(200*time.Millisecond, false) {
 		return false
 	}

@@ -17,19 +17,17 @@ package store
 // comes in the middle of these. And while Pebble opens, the process ends where the disk is full. A seed that hangs all
 // the same ends the test after a minute, and says what waits.
 //
-// A seed that fails is run again with YETT_SEED=n go test ./core/store -run TestSimulator, and tells every step.
+// A seed that fails is run again with YETT_SEED=n go test ./core/store -run TestSimulator, and tells every step;
+// YETT_SEED=20001-30000 runs as many others.
 
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,9 +104,6 @@ type sim struct {
 	dests []*dest
 	seen  simSeen
 }
-
-// simSeen counts what has happened: a simulator in which nothing happens finds nothing.
-type simSeen struct{ answers, refused, cuts, ends, fatal, stalls, limits, redeemed, spent, trims, gaps, full int }
 
 func (s *sim) fail(format string, args ...any) {
 	if s.err == nil {
@@ -207,13 +202,13 @@ func (s *sim) revive() bool {
 			switch {
 			case s.life.failed() != nil && !s.ended:
 				s.note("the store has failed: %v", s.life.failed())
-				s.seen.fatal++
+				s.seen.Fatal++
 				s.die(false)
 			default:
 				power := s.left == nil && s.rng.IntN(2) == 0 || s.left != nil && s.power
 				s.note("power cut: %v", power)
-				if s.seen.ends++; power {
-					s.seen.cuts++
+				if s.seen.Ends++; power {
+					s.seen.Cuts++
 				}
 				s.die(power)
 			}
@@ -260,7 +255,7 @@ func (s *sim) finish() bool {
 		return false
 	}
 	for _, d := range s.dests {
-		s.seen.gaps += int(d.gaps)
+		s.seen.Gaps += int(d.gaps)
 	}
 	if !s.barrier() {
 		return false
@@ -269,7 +264,7 @@ func (s *sim) finish() bool {
 	if err := s.export(); err != nil {
 		s.fail("an export: %w", err)
 	}
-	s.seen.trims += int(s.life.s.First() - 1)
+	s.seen.Trims += int(s.life.s.First() - 1)
 	// a clean stop, and another start
 	l := s.life
 	s.note("stopped")
@@ -298,29 +293,6 @@ func (s *sim) barrier() bool {
 		}
 	})
 	return s.until("a note", func() bool { return done })
-}
-
-// seeds are those that are run.
-func seeds(t *testing.T) (from, n uint64) {
-	if text := os.Getenv("YETT_SEED"); text != "" {
-		first, last, several := strings.Cut(text, "-")
-		if !several {
-			last = first
-		}
-		from, err := strconv.ParseUint(first, 10, 64)
-		to, err2 := strconv.ParseUint(last, 10, 64)
-		if err := errors.Join(err, err2); err != nil || to < from {
-			t.Fatalf("YETT_SEED must be a seed such as 7, or seeds such as 1-50: %v", err)
-		}
-		return from, to - from + 1
-	}
-	switch {
-	case os.Getenv("YETT_SLOW") != "" || os.Getenv("YETT_FULL") != "":
-		return 1, 100
-	case testing.Short():
-		return 1, 5
-	}
-	return 1, 20
 }
 
 // simulate runs a seed. What a store that has failed leaves behind waits for ever: the bubble says so when it ends.
@@ -360,38 +332,12 @@ func watchSeed(seed uint64) (end func()) {
 	return func() { timer.Stop() }
 }
 
-func TestSimulator(t *testing.T) {
-	from, n := seeds(t)
-	var all simSeen
-	for seed := from; seed < from+n; seed++ {
-		s := simulate(t, seed, n == 1)
-		for _, line := range s.lines {
-			t.Log(line)
-		}
-		if s.err != nil {
-			t.Errorf("seed %d: %v\nYETT_SEED=%d go test ./core/store -run 'TestSimulator$' -v tells every step", seed, s.err,
-				seed)
-			continue
-		}
-		all.add(&s.seen)
-	}
-	t.Logf("%+v", all)
-}
-
-func (a *simSeen) add(b *simSeen) {
-	for _, p := range [][2]*int{{&a.answers, &b.answers}, {&a.refused, &b.refused}, {&a.cuts, &b.cuts}, {&a.ends, &b.ends},
-		{&a.fatal, &b.fatal}, {&a.stalls, &b.stalls}, {&a.limits, &b.limits}, {&a.redeemed, &b.redeemed},
-		{&a.spent, &b.spent}, {&a.trims, &b.trims}, {&a.gaps, &b.gaps}, {&a.full, &b.full}} {
-		*p[0] += *p[1]
-	}
-}
-
 // TestSimulatorRepeats: a seed is one schedule, to the last byte of the log.
 func TestSimulatorRepeats(t *testing.T) {
 	testkit.Long(t, "runs ten seeds twice")
-	from, n := uint64(1), uint64(10)
-	if os.Getenv("YETT_SEED") != "" {
-		from, n = seeds(t)
+	from, n := seedRange(t)
+	if n == 0 {
+		from, n = 1, 10
 	}
 	for seed := from; seed < from+n; seed++ {
 		a, b := simulate(t, seed, true), simulate(t, seed, true)

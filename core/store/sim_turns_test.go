@@ -136,16 +136,32 @@ func holdsMutex() bool { return within("(*ballast)", "(*DB).makeRoomForWrite") }
 // within reports whether a function with such a name is among the callers.
 func within(names ...string) bool {
 	var pcs [64]uintptr
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
-	for {
-		f, more := frames.Next()
+	for _, pc := range pcs[:runtime.Callers(2, pcs[:])] {
+		functions, known := functionsAt.Load(pc)
+		if !known {
+			functions = functionsOf(pc)
+			functionsAt.Store(pc, functions)
+		}
 		for _, name := range names {
-			if strings.Contains(f.Function, name) {
+			if strings.Contains(functions.(string), name) {
 				return true
 			}
 		}
+	}
+	return false
+}
+
+// functionsAt remembers what functionsOf gave, which takes most of the time.
+var functionsAt sync.Map
+
+// functionsOf are the names of the function that a caller is in, and of those that it is inlined in.
+func functionsOf(pc uintptr) (names string) {
+	frames := runtime.CallersFrames([]uintptr{pc})
+	for {
+		f, more := frames.Next()
+		names += f.Function + "\n"
 		if !more {
-			return false
+			return names
 		}
 	}
 }
