@@ -61,6 +61,7 @@ type (
 		what    string
 		settled bool // something was answered since: whatever landed of it is taken back
 		check   func() error
+		shown   func() error // holds whenever readers are shown something; nil: that is not certain
 	}
 )
 
@@ -116,9 +117,18 @@ func (s *sim) settle1(p *sent) {
 }
 
 // refuse remembers what must not have been given.
-func (s *sim) refuse(what string, check func() error) {
-	s.refused = append(s.refused, &refusal{what: what, check: check})
+func (s *sim) refuse(what string, check func() error) *refusal {
+	r := &refusal{what: what, check: check}
+	s.refused = append(s.refused, r)
 	s.seen.Refused++
+	return r
+}
+
+// sure knows that log/head tells of what was taken away: its answer waits for that, unless the disk stalls or fails.
+func (s *sim) sure(what string, sent time.Time) {
+	if s.life.failed() == nil && time.Since(sent) < simStall {
+		s.anchored = max(s.anchored, s.takenBy[what])
+	}
 }
 
 // unanswered makes what is on its way unsure, since nobody hears of it any more. After a power cut what was refused
@@ -193,10 +203,12 @@ func (s *sim) createKey(boss bool) {
 
 func (s *sim) revokeKey(k *simKey) {
 	k.asked++
+	sent := time.Now()
 	s.send("revoke "+k.id, &RevokeKey{ID: k.id, By: system}, func(err error) {
 		switch codeOf(err) {
 		case "":
 			k.gone = yes
+			s.sure("key "+k.id, sent)
 		case sdk.CodeNotDurable:
 			s.held[k.id] = true
 		}
@@ -240,12 +252,13 @@ func (s *sim) decide(what string, k *simKey, d *Decide, note func(err error)) {
 		case err == nil && d.Out.Effect == sdk.Permit && killed && kill.asked == asked:
 			s.fail("%s: agent %s was killed before it was sent, and it is permitted", what, d.AgentID)
 		case refused(err):
-			s.refuse("decision "+d.ID, func() error {
+			r := s.refuse("decision "+d.ID, func() error {
 				if s.effects[d.ID] == "PERMIT" && !s.voided[d.ID] {
 					return fmt.Errorf("decision %s was refused, and the log permits it", d.ID)
 				}
 				return nil
 			})
+			r.shown = r.check
 		}
 		note(err)
 	})
@@ -400,10 +413,12 @@ func (s *sim) addGrant(agent string) {
 
 func (s *sim) revokeGrant(g *simGrant) {
 	g.asked++
+	sent := time.Now()
 	s.send("revoke "+g.id, &RevokeGrant{ID: g.id, By: system}, func(err error) {
 		switch codeOf(err) {
 		case "":
 			g.gone = yes
+			s.sure("grant "+g.id, sent)
 		case sdk.CodeNotDurable:
 			s.held[g.id] = true
 		}
@@ -445,13 +460,16 @@ func (s *sim) kill(agent string, undo bool) {
 		c.Held = s.life.s.Hold(kill)
 	}
 	k.on = unsure
-	what := "kill "
+	what, sent := "kill ", time.Now()
 	if undo {
 		what, s.held[agent] = "unkill ", false
 	}
 	s.send(what+agent, c, func(err error) {
 		if !undo && codeOf(err) != sdk.CodeNotDurable {
 			s.life.s.Release(c.Held)
+		}
+		if err == nil && !undo {
+			s.sure("kill "+agent, sent)
 		}
 		switch code := codeOf(err); {
 		case k.asked != asked:
@@ -523,6 +541,9 @@ func (s *sim) answersHold() error {
 		if is != nil && int(is.Uses()) < g.uses {
 			return fmt.Errorf("grant %s was spent %d times, and has %d uses", g.id, g.uses, is.Uses())
 		}
+		if is != nil && int(is.Uses()) != s.used[g.id] {
+			return fmt.Errorf("grant %s has %d uses, and the log tells of %d", g.id, is.Uses(), s.used[g.id])
+		}
 	}
 	for _, f := range s.defers {
 		d, err := (&tx{s: st, q: st.seq, st: st.seq.state}).find(f.token)
@@ -530,6 +551,8 @@ func (s *sim) answersHold() error {
 		case err != nil:
 			return err
 		case d == nil: // agree says whether it may be
+		case d.open() && f.approved != unsure && s.over(f.until, s.clock.real()):
+			return fmt.Errorf("defer %s is %s at %v, it ended at %v", f.token, d.Status, s.clock.real(), f.until)
 		case f.spent && d.Status != Consumed, !f.spent && f.denied == yes && d.Status != Denied,
 			f.approved == yes && d.Status == Pending:
 			return fmt.Errorf("defer %s is %s; spent %v, approved %v, denied %v", f.token, d.Status, f.spent, f.approved,

@@ -23,6 +23,21 @@ type simRow struct {
 	Last   uint64    `json:"last_seq"`
 	Passed []string  `json:"passed"`
 	Target string    `json:"target"`
+	Grant  string    `json:"grant_id"`
+	Agent  string    `json:"agent_id"`
+}
+
+// takes names what a record of something that was taken away is about; "" for other records.
+func (r *simRow) takes() string {
+	switch r.Type {
+	case "kill":
+		return "kill " + r.Agent
+	case "key_revoked":
+		return "key " + r.KeyID
+	case "grant_revoked":
+		return "grant " + r.Grant
+	}
+	return ""
 }
 
 // see reads what readers are shown now. It must never change again, whatever happens.
@@ -42,6 +57,11 @@ func (s *sim) see() {
 		}
 		return s.learn(seq, bytes.Clone(rec))
 	})
+	for _, r := range s.refused {
+		if err == nil && r.shown != nil {
+			err = r.shown()
+		}
+	}
 	if err != nil {
 		s.fail("the log: %w", err)
 	}
@@ -96,8 +116,15 @@ func (s *sim) known(r *simRow) error {
 				return fmt.Errorf("record %d is permit %d of window %d, and %d are the limit", r.Seq, s.windows[w], w, limitMost)
 			}
 		}
+	case r.Type == "grant_consumed":
+		s.used[r.Grant]++
+	case r.takes() != "":
+		s.takenBy[r.takes()] = r.Seq
 	case r.Type == "voided" && r.What == "permit":
 		s.voided[r.DecisionID] = true
+		if r.Grant != "" {
+			s.used[r.Grant]--
+		}
 		if w, limited := s.windowOf[r.DecisionID]; limited {
 			s.windows[w]--
 		}

@@ -99,6 +99,8 @@ func (s *sim) start() bool {
 	l := &simLife{turns: &turns{now: s.opening}}
 	s.life = l
 	set := s.settings(l)
+	landed := s.landed()
+	s.checkAnchor(set.Secret)
 	opened := make(chan error, 1)
 	go func() {
 		st, err := Open(set)
@@ -137,7 +139,9 @@ func (s *sim) start() bool {
 	}
 	s.crowded = 0
 	s.note("started: %d records from %d on", l.s.Seq(), l.s.First())
+	s.salt = l.s.records.own.Salt
 	s.born()
+	s.takenStays(landed)
 	if s.err == nil {
 		s.attach()
 	}

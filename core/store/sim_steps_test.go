@@ -74,7 +74,7 @@ func (s *sim) client() {
 	case n < 11 && len(s.defers) > 0:
 		s.approve(boss, s.defers[len(s.defers)-1-s.rng.IntN(min(3, len(s.defers)))], s.rng.IntN(4) > 0)
 	case n < 13 && len(s.defers) > 0:
-		s.redeem(s.defers[len(s.defers)-1-s.rng.IntN(min(3, len(s.defers)))])
+		s.redeem(s.spendable())
 	case n < 14:
 		s.addGrant(agent)
 	case n < 16 && len(s.granted) > 0:
@@ -88,6 +88,23 @@ func (s *sim) client() {
 	default:
 		s.scan(asker)
 	}
+}
+
+// spendable is a deferred call: mostly one of the newest that were approved and not spent.
+func (s *sim) spendable() *simDefer {
+	of := s.defers
+	if s.rng.IntN(4) > 0 {
+		var approved []*simDefer
+		for _, f := range of {
+			if f.approved == yes && !f.spent && f.denied != yes {
+				approved = append(approved, f)
+			}
+		}
+		if len(approved) > 0 {
+			of = approved
+		}
+	}
+	return of[len(of)-1-s.rng.IntN(min(3, len(of)))]
 }
 
 // pick is one of the newest keys, which may be revoked. Keys that the store does not know any more have failed a check.

@@ -87,6 +87,10 @@ type sim struct {
 	windows   map[int64]int
 	fullest   map[int64]int
 	windowOf  map[string]int64
+	used      map[string]int    // uses of grants
+	takenBy   map[string]uint64 // the newest record of what was taken away, by what it is about
+	anchored  uint64            // the newest of them that was answered: log/head knows of it
+	salt      log.Salt          // of the log's frames
 
 	// what clients know
 	keys     []*simKey
@@ -125,7 +129,8 @@ var simAgents = []string{"ann", "bob"}
 func newSim(t *testing.T, seed uint64, tell bool) *sim {
 	s := &sim{t: t, rng: rand.New(rand.NewPCG(seed, 1)), trace: sha256.New(), tell: tell, rules: log.NewInvariants(1),
 		effects: map[string]string{}, voided: map[string]bool{}, unbinding: map[uint64]bool{}, windows: map[int64]int{},
-		fullest: map[int64]int{}, windowOf: map[string]int64{}, grants: map[string]*simGrant{},
+		fullest: map[int64]int{}, windowOf: map[string]int64{}, used: map[string]int{},
+		takenBy: map[string]uint64{}, grants: map[string]*simGrant{},
 		kills: map[string]*simKill{}, held: map[string]bool{}, shaky: map[string]bool{}, answered: map[string]string{}}
 	s.base = newCuttable()
 	s.clock.began = time.Now()
