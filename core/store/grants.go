@@ -343,6 +343,7 @@ func (c *RevokeGrant) revoke(tx *tx) error {
 		c.Idem.keep(tx, c.Answer)
 	}
 	if g.revoked.Load() != nil {
+		tx.anchor()
 		return nil // revoked is revoked; a retry is no error
 	}
 	tx.endGrant(g, c.By)

@@ -35,6 +35,30 @@ func TestKillsAndRevokesAreInHead(t *testing.T) {
 	r.close()
 }
 
+// TestARepeatedRevokeIsInHead: the first try came too late to be answered, and landed all the same. What the next one
+// is answered is no less certain.
+func TestARepeatedRevokeIsInHead(t *testing.T) {
+	for name, idem := range map[string]*Idempotency{"": nil, "under a key": {Hash: [16]byte{1, 'i'}}} {
+		t.Run(name, func(t *testing.T) {
+			l := newLaterRig(t)
+			grant := l.granted("*", 3)
+			revoke := func() *RevokeGrant { return &RevokeGrant{ID: grant.ID, By: system, Idem: idem} }
+			l.s.head.mu.Lock() // log/head is not written meanwhile
+			l.late(revoke())
+			size, done := l.s.Seq(), make(chan error, 1)
+			go func() { done <- l.s.Commit(t.Context(), revoke()) }()
+			l.s.head.mu.Unlock()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			if h, found, err := (&headFile{fs: l.fs, path: "data/log/head", secret: []byte("secret")}).read(); err != nil ||
+				!found || h.Size < size-1 { // behind the revocation is the note of late
+				t.Errorf("head has %d of %d records: %v", h.Size, size, err)
+			}
+		})
+	}
+}
+
 // TestHeadIsWrittenInTurn: what a crash leaves half written is never the only one.
 func TestHeadIsWrittenInTurn(t *testing.T) {
 	fs := vfs.NewMem()

@@ -133,6 +133,7 @@ func (i *Idempotency) look(tx *tx) (done bool, err error) {
 		return false, sdk.Errf(sdk.CodeIdempotencyReused, "the Idempotency-Key was used for another body within 24 hours")
 	}
 	i.Replay = answer
+	tx.anchor()
 	return true, nil
 }
 

@@ -76,6 +76,18 @@ func anchors(typ string) bool {
 	return typ == "kill" || typ == "key_revoked" || typ == "grant_revoked" || typ == "clock_believed"
 }
 
+// anchor has log/head know of all that there is before the command's answer leaves: it says again what an earlier one
+// did, whose answer may have come too late.
+func (tx *tx) anchor() {
+	t := tx.ticket
+	if t == nil || t.anchor != 0 {
+		return
+	}
+	if t.anchor = tx.q.number; tx.commit.Count > 0 {
+		t.anchor = tx.commit.Number
+	}
+}
+
 func (tx *tx) end(o wire.Writer) {
 	c := tx.commit
 	c.Records = o.Close()
