@@ -471,6 +471,10 @@ func (s *sim) kill(agent string, undo bool) {
 		if err == nil && !undo {
 			s.sure("kill "+agent, sent)
 		}
+		if (err == nil || codeOf(err) == sdk.CodeNotDurable) && !undo && k.asked == asked &&
+			s.life.s.Killed(&Key{}, agent, "", "") == nil {
+			s.fail("the kill of %s was answered %q, and is not in effect", agent, codeOf(err))
+		}
 		switch code := codeOf(err); {
 		case k.asked != asked:
 		case err == nil && undo:
