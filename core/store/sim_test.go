@@ -333,8 +333,9 @@ func watchSeed(seed uint64) (end func()) {
 	timer := time.AfterFunc(most, func() {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		panic(fmt.Sprintf("seed %d is not over after %v: something waits for a mutex whose holder waits for a turn; "+
-			"find it among these, and let it pass in holdsMutex\n%s", seed, most, stacks))
+		panic(fmt.Sprintf("seed %d is not over after %v: something goes round without end, or waits for a mutex "+
+			"whose holder waits for a turn: find it among these, and let such a holder pass in "+
+			"holdsMutex\n%s", seed, most, stacks))
 	})
 	return func() { timer.Stop() }
 }
