@@ -108,7 +108,7 @@ func (c *Approve) answer(tx *tx) error {
 		}
 		return tx.grantStands(c.Out.Granted)
 	case tx.stands(d) != Pending:
-		err = resolved(d)
+		err = tx.resolved(d)
 	default:
 		err = c.sign(tx, d)
 	}
@@ -157,13 +157,13 @@ func expired(d *Defer) error {
 	return sdk.Errf(sdk.CodeDeferExpired, "the deferred call expired at %s", d.Expires.UTC().Format(time.RFC3339))
 }
 
-func resolved(d *Defer) error {
+func (tx *tx) resolved(d *Defer) error {
 	if d.Status == Expired {
 		return expired(d)
 	}
 	status, by, at := d.Status, d.ResolvedBy, d.ResolvedAt
-	if d.open() && d.doomed != nil {
-		status, by, at = Denied, d.doomed.By.Principal, d.doomed.At
+	if w := tx.st.doomed(d); w != nil {
+		status, by, at = Denied, w.By.Principal, w.At
 	}
 	when := at.UTC().Format(time.RFC3339)
 	return &sdk.Error{Code: sdk.CodeAlreadyResolved,

@@ -62,6 +62,7 @@ type Defer struct {
 
 	Moves  []ActionEvent `json:"moves,omitempty"` // what happened to the actions that wait for it
 	joined []string      // of a live one, in memory
+	slot   int           // of a live one, among those that wait
 
 	// how long the rule lets it, and then its approval, wait; 0 is the default
 	TTL     time.Duration `json:"ttl,omitempty"`
@@ -82,8 +83,6 @@ type Defer struct {
 	Hidden     Hidden `json:"hidden,omitzero"` // what of the call approvers are not shown
 	// approvals in all, as far as can be known; set on the copies that leave the store
 	Required int `json:"-"`
-
-	doomed *sweep // that has not come to it yet
 }
 
 // signers are the approvers so far.
@@ -126,7 +125,7 @@ func (tx *tx) waiting(digest [32]byte) *Defer {
 	var over []*Defer
 	for _, d := range tx.st.alike[digest] {
 		switch {
-		case d.doomed != nil || d.over(tx.times):
+		case tx.st.doomed(d) != nil || d.over(tx.times):
 			over = append(over, d)
 		case is == nil && tx.stands(d) == Pending:
 			is = d

@@ -469,7 +469,13 @@ func sameDefers(s *Store, want map[string]string, ends map[string]uint64, may, m
 			err = fmt.Errorf("defer %s is to be looked at, and is not what is live", token)
 		}
 	}
-	if err == nil && (len(st.dues) != len(st.live) || len(st.dueOf) != len(st.live)) {
+	for i, w := range st.waiting {
+		if d := w.d; err == nil && (st.live[d.Token] != d || d.slot != i || w.key != d.KeyID || w.agent != d.AgentID ||
+			w.tool != d.ToolID) {
+			err = fmt.Errorf("defer %s waits, and is not what is live", d.Token)
+		}
+	}
+	if err == nil && (len(st.waiting) != len(st.live) || len(st.dues) != len(st.live) || len(st.dueOf) != len(st.live)) {
 		err = fmt.Errorf("%d calls are live, %d are to be looked at", len(st.live), len(st.dues))
 	}
 	return errors.Join(err, sameJoined(s))

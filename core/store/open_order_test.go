@@ -28,8 +28,8 @@ func (c *answerable) class() class { return reading }
 func (c *answerable) apply(tx *tx) error {
 	var all []*Defer
 	for _, d := range tx.st.live {
-		if d.doomed == nil && !d.over(tx.times) && (c.agent == "" || d.AgentID == c.agent) && tx.stands(d) == Pending &&
-			tx.mayAnswer(c.key, d) == nil {
+		if tx.st.doomed(d) == nil && !d.over(tx.times) && (c.agent == "" || d.AgentID == c.agent) &&
+			tx.stands(d) == Pending && tx.mayAnswer(c.key, d) == nil {
 			all = append(all, d)
 		}
 	}

@@ -28,7 +28,7 @@ func (c *LookAt) apply(tx *tx) error {
 		return expired(d)
 	}
 	if tx.stands(d) != Pending {
-		return resolved(d)
+		return tx.resolved(d)
 	}
 	c.Out = tx.shown(d)
 	return nil

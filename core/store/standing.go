@@ -17,11 +17,9 @@ import (
 // approvalOver is the reason in the record when an approved call becomes pending again.
 const approvalOver = "its approval counts no more"
 
-// stands is the state of d at that time.
+// stands is the state of d at that time. It knows nothing of what a kill or a revocation has left to be denied.
 func (s *Store) stands(d *Defer, t Times) string {
 	switch {
-	case d.open() && d.doomed != nil:
-		return Denied
 	case d.over(t):
 		return Expired
 	case d.Status == Approved && !s.enough(d.Quorums, d.signers(), t):
@@ -30,7 +28,13 @@ func (s *Store) stands(d *Defer, t Times) string {
 	return d.Status
 }
 
-func (tx *tx) stands(d *Defer) string { return tx.s.stands(d, tx.times) }
+// stands is the state of d.
+func (tx *tx) stands(d *Defer) string {
+	if tx.st.doomed(d) != nil {
+		return Denied
+	}
+	return tx.s.stands(d, tx.times)
+}
 
 // standsNow is stands beside the sequencer.
 func (s *Store) standsNow(d *Defer) string {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -12,7 +13,7 @@ import (
 // is sealed keeps up. Who asks about one of them finds it ended already.
 // Actions that wait for a call have rows and are named: so many of them count as another call.
 const (
-	atOnce      = 128
+	atOnce      = 32
 	joinedAsOne = 16
 	shareEvery  = 8 * time.Millisecond
 )
@@ -27,30 +28,51 @@ type sweep struct {
 	By     Who       `json:"by"`
 	Why    string    `json:"why"`
 
-	left []string // tokens, in the order in which they are denied
+	left []*Defer // in the order in which they are denied
 }
 
-// covers tells what the sweep denies. It is asked often, so it is made once.
-func (w *sweep) covers(s *Store) func(d *Defer) bool {
+// covers tells what the sweep denies of what was asked for by then. It is asked often, so it is made once.
+func (w *sweep) covers(s *Store) func(d *waiter) bool {
 	if w.Kill == nil {
-		return func(d *Defer) bool { return d.KeyID == w.Key && !d.Created.After(w.At) }
+		return func(d *waiter) bool { return d.key == w.Key }
 	}
-	set := &killSet{all: map[killName]*Kill{{w.Kill.Scope, w.Kill.Target}: w.Kill}}
-	set.sort(w.Kill)
-	return func(d *Defer) bool {
-		asker := s.keys.byID[d.KeyID]
-		return asker != nil && !d.Created.After(w.At) &&
-			set.covering(asker.root(), d.AgentID, d.SessionID, d.ToolID) != nil
+	of, asker := w.Kill.calls(), (*Key)(nil)
+	return func(d *waiter) bool {
+		if asker == nil || asker.ID != d.key {
+			asker = s.keys.byID[d.key]
+		}
+		return asker != nil && of(asker, d)
+	}
+}
+
+// calls tells which waiting calls the kill covers, as killSet.covering does, and without looking up what it need not.
+func (k *Kill) calls() func(asker *Key, d *waiter) bool {
+	switch plain := k.Target != "" && !isPattern(k.Target); {
+	case k.Scope == KillGlobal && k.Target == "":
+		return func(*Key, *waiter) bool { return true }
+	case k.Scope == KillAgent && plain:
+		return func(_ *Key, d *waiter) bool { return d.agent == k.Target }
+	case k.Scope == KillSession && plain:
+		return func(_ *Key, d *waiter) bool { return d.d.SessionID == k.Target }
+	}
+	set := &killSet{all: map[killName]*Kill{{k.Scope, k.Target}: k}}
+	set.sort(k)
+	return func(asker *Key, d *waiter) bool {
+		session := ""
+		if k.Scope == KillSession {
+			session = d.d.SessionID
+		}
+		return set.covering(asker.root(), d.agent, session, d.tool) != nil
 	}
 }
 
 // mark finds what the sweep denies. It looks at all calls that wait, while no other batch is written.
 func (w *sweep) mark(s *Store, st *state) {
 	covers := w.covers(s)
-	for _, due := range st.dues { // all live ones, and in an order, which a map has not
-		if d := due.d; d.doomed == nil && covers(d) {
+	for i := range st.waiting {
+		if d := &st.waiting[i]; d.doomed == nil && covers(d) {
 			d.doomed = w
-			w.left = append(w.left, d.Token)
+			w.left = append(w.left, d.d)
 		}
 	}
 }
@@ -77,8 +99,9 @@ func (tx *tx) deny(w *sweep) int {
 // denySome denies the next calls of a sweep, and gives how many they count as.
 func (tx *tx) denySome(w *sweep, most int) (n int) {
 	for n < most && len(w.left) > 0 {
-		d := tx.st.live[w.left[0]]
-		if w.left = w.left[1:]; d != nil && d.doomed == w {
+		d := w.left[0]
+		w.left[0] = nil
+		if w.left = w.left[1:]; tx.st.doomed(d) == w {
 			n += 1 + len(d.joined)/joinedAsOne
 			tx.denyDoomed(d)
 		}
@@ -102,8 +125,8 @@ func (tx *tx) sweep() {
 // denyDoomed denies a call that a sweep has not come to yet, and reports whether it has. It is no part of the command
 // that looks at the call: what becomes of that changes nothing.
 func (tx *tx) denyDoomed(d *Defer) bool {
-	w := d.doomed
-	if w == nil || !d.open() || tx.mute {
+	w := tx.st.doomed(d)
+	if w == nil || tx.mute {
 		return false
 	}
 	ticket := tx.ticket
@@ -131,6 +154,13 @@ func (s *Store) loadSweeps(st *state) error {
 	})
 	for _, w := range st.sweeps {
 		w.mark(s, st)
+		w.left = slices.DeleteFunc(w.left, func(d *Defer) bool {
+			later := d.Created.After(w.At)
+			if later {
+				st.waiting[d.slot].doomed = nil
+			}
+			return later
+		})
 	}
 	return err
 }

@@ -227,6 +227,29 @@ func BenchmarkKillOfMany(b *testing.B) {
 	r.close()
 }
 
+// TestCallsOfAKill: a kill denies the waiting calls that it covers, and no others.
+func TestCallsOfAKill(t *testing.T) {
+	names, root := []string{"", "a", "a/b", "a*", "*", "b", "k"}, &Key{ID: "k"}
+	for _, scope := range []string{KillGlobal, KillKey, KillAgent, KillSession, KillTool} {
+		for _, target := range names {
+			k := &Kill{Scope: scope, Target: target}
+			set := &killSet{all: map[killName]*Kill{{scope, target}: k}}
+			set.sort(k)
+			of := k.calls()
+			for _, agent := range names {
+				for _, session := range names {
+					for _, tool := range names {
+						d := &waiter{d: &Defer{SessionID: session}, key: "k", agent: agent, tool: tool}
+						if want := set.covering("k", agent, session, tool) != nil; of(root, d) != want {
+							t.Errorf("a kill of %s %q, a call of %q, %q, %q: want %v", scope, target, agent, session, tool, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestOneShareAtATime: what a kill, and what the time ends, is written in shares that lie apart, and other calls are
 // answered between them, as if all had ended; without calls the shares come too.
 func TestOneShareAtATime(t *testing.T) {
