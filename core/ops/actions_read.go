@@ -65,10 +65,11 @@ func (s *Service) ListActions(r *Request, in *wire.ActionListRequest) (*wire.Act
 	case q.Agent != "" && !r.Key.Sees(q.Agent):
 		return nil, sdk.FieldErrf(sdk.CodeAgentNotAllowed, "agent_id", "the key %q may not see this agent", r.Key.Name)
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return nil, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	page, next, err := s.set.Store.Actions(r.Ctx, q)
 	if err == nil {
 		// a decision that a crash could take back is shown to nobody

@@ -209,10 +209,11 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return nil, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	cmd := &store.ListPending{Key: r.Key, Agent: in.AgentID, Most: limit, After: after}
 	s.set.Store.FindPending(cmd)
 	if err := s.commit(r, cmd); err != nil {
@@ -246,10 +247,11 @@ func (s *Service) ApprovalGet(r *Request, in *wire.ApprovalGetRequest) (*wire.Ap
 	if in.DeferToken == "" {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "defer_token", "defer_token is required")
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return nil, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	cmd := &store.LookAt{Token: in.DeferToken, Key: r.Key}
 	if err := s.commit(r, cmd); err != nil {
 		return nil, err

@@ -144,10 +144,11 @@ func (s *Service) ListGrants(r *Request, in *wire.GrantListRequest) (*wire.Grant
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return nil, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	out, size := &wire.GrantListResponse{OK: true}, 0
 	times := s.set.Store.Times()
 	after, err := s.pages.place("grants", in.Cursor)

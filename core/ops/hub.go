@@ -133,10 +133,11 @@ func (s *Service) begin(r *Request, size uint64, o *subOptions) (uint64, error) 
 	if o.backlog == 0 {
 		return size + 1, nil
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return 0, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	from, err := s.hub.backlog(size, o)
 	if err != nil {
 		return 0, &sdk.Error{Code: sdk.CodeInternal, Op: "read the log", Err: err}

@@ -156,10 +156,11 @@ func (s *Service) KillList(r *Request, in *wire.KillListRequest) (*wire.KillList
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pages.enter(r.Ctx); err != nil {
+	leave, err := s.pages.enter(r)
+	if err != nil {
 		return nil, err
 	}
-	defer s.pages.leave()
+	defer leave()
 	out, size := &wire.KillListResponse{OK: true}, 0
 	for _, k := range s.set.Store.Kills() {
 		at := k.Scope + "\x00" + k.Target

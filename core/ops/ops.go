@@ -257,7 +257,7 @@ type Service struct {
 func New(set Settings) *Service {
 	return &Service{set: set, macs: newMACPool(set.Pepper), ids: newIDSource(set.Now, set.Random),
 		polls: pollCounter{max: set.Limits.LongPollsPerKey}, rates: rateLimits{perSecond: set.Limits.RatePerKey},
-		hub: newHub(&set), inFlight: newAnswersInFlight(), pages: newPages(set.Pepper),
+		hub: newHub(&set), inFlight: newAnswersInFlight(), pages: newPages(set.Pepper, set.Now),
 		scans: scanStreams{set: scanLimitsOf(&set)},
 		turns: newTurns(set.Turns)}
 }

@@ -1,13 +1,13 @@
 package ops
 
 import (
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
 	"runtime"
+	"time"
 
 	"github.com/yett-dev/yett/core/log"
 	"github.com/yett-dev/yett/sdk"
@@ -28,14 +28,17 @@ var pagesAtOnce = max(runtime.GOMAXPROCS(0)-1, 1)
 // pages seals cursors and bounds how many lists are read at once. A cursor may stand at a row that its reader must not
 // see, so it says nothing to them.
 type pages struct {
-	seal cipher.AEAD
-	salt []byte
-	room chan struct{}
-	err  error // why there is no seal: then there is no list
+	seal  cipher.AEAD
+	salt  []byte
+	room  chan struct{}
+	turns *listTurns
+	now   func() time.Time
+	err   error // why there is no seal: then there is no list
 }
 
-func newPages(pepper []byte) *pages {
-	p := &pages{salt: keyed(pepper, "the nonces of cursors"), room: make(chan struct{}, pagesAtOnce)}
+func newPages(pepper []byte, now func() time.Time) *pages {
+	p := &pages{salt: keyed(pepper, "the nonces of cursors"), room: make(chan struct{}, pagesAtOnce),
+		turns: newListTurns(), now: now}
 	block, err := aes.NewCipher(keyed(pepper, "the key of cursors"))
 	if err == nil {
 		p.seal, err = cipher.NewGCM(block)
@@ -73,25 +76,35 @@ func (p *pages) place(list, cursor string) (string, error) {
 	return "", sdk.FieldErrf(sdk.CodeInvalidField, "cursor", "this is no cursor that this list has given")
 }
 
-// enter waits until another list may be read. The caller calls leave then.
-func (p *pages) enter(ctx context.Context) error {
+// enter waits until the key may read another list. The caller calls leave then.
+func (p *pages) enter(r *Request) (leave func(), err error) {
 	if p.err != nil {
-		return &sdk.Error{Code: sdk.CodeInternal, Op: "read a list", Err: p.err}
+		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a list", Err: p.err}
+	}
+	line := ""
+	if r.Key != nil {
+		line = r.Key.Line()
+	}
+	over, err := p.turns.enter(r.Ctx, line)
+	if err != nil {
+		return nil, err
 	}
 	select {
 	case p.room <- struct{}{}:
-		return nil
 	default:
+		select {
+		case p.room <- struct{}{}:
+		case <-r.Ctx.Done():
+			over(0)
+			return nil, sdk.Errf(sdk.CodeOverloaded, "%d lists are being read already; ask again in a second", pagesAtOnce)
+		}
 	}
-	select {
-	case p.room <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return sdk.Errf(sdk.CodeOverloaded, "%d lists are being read already; ask again in a second", pagesAtOnce)
-	}
+	began := p.now()
+	return func() {
+		<-p.room
+		over(p.now().Sub(began))
+	}, nil
 }
-
-func (p *pages) leave() { <-p.room }
 
 // listed is a call as lists show it: whole, or without its long members, which are named.
 func listed(call []byte) (short []byte, omitted []string) {
