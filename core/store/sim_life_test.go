@@ -339,9 +339,9 @@ func (s *sim) pass(d time.Duration, still bool) bool {
 			s.note("the clock is set right")
 			s.clock.wrong, s.clock.right = 0, time.Time{}
 		}
-		step := min(until.Sub(time.Now()), 9_973*time.Microsecond)
+		step := min(time.Until(until), 9_973*time.Microsecond)
 		if still || d > 2*time.Second {
-			step = min(until.Sub(time.Now()), 49_979*time.Microsecond)
+			step = min(time.Until(until), 49_979*time.Microsecond)
 		}
 		time.Sleep(step)
 		if !still && !s.settle() {
