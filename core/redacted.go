@@ -25,8 +25,8 @@ var credentials = []*regexp.Regexp{
 // the name, as in "api_key: needs a value": our own messages begin with one of these words.
 var (
 	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret(?:[_-]?key)?|(?:api|private|access)[_-]?key|` +
-		`(?:access|refresh|auth|bearer|bot)[_-]?token|\btoken\b)\\*["']?\s*(=|:)\s*`)
-	setup = "/setup?" // of the address that the first operator signs up at
+		`\b(?:[a-z]+[_-])*token)\\*["']?\s*(=|:)\s*`)
+	setup = "/setup?" // of the address that the first operator signs up at, with a token
 	prose = regexp.MustCompile(`^\s+(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)(?:[\s"',;&})\]]|$)`)
 )
 
@@ -81,10 +81,14 @@ func maskAssigned(text string) string {
 
 // gives reports whether a value follows what assigned has found: what is said of a name is none.
 func gives(text string, m []int) bool {
-	if text[m[2]] == '=' {
-		return !strings.HasSuffix(text[:m[0]], setup)
+	name := strings.ToLower(strings.TrimSpace(text[m[0]:m[2]]))
+	switch {
+	case name == "defer_token" || name == "approval_token": // of use to their own keys alone, and what is looked for
+		return false
+	case text[m[2]] == '=':
+		return name != "token" || !strings.HasSuffix(text[:m[0]], setup)
 	}
-	said := strings.EqualFold(strings.TrimSpace(text[m[0]:m[2]]), "token") // as in "unexpected token: x"
+	said := name == "token" // as in "unexpected token: x"
 	return !said && !prose.MatchString(text[m[3]:])
 }
 

@@ -23,7 +23,9 @@ func TestRedacted(t *testing.T) {
 		join(`password='aaaa''`, `hunter'`), join("password=`aaaa ", "hunter`"), join(`"secret":["aaaa","`, `hunter"]`),
 		join(`{"secret":{"a":["aaaa","`, `hunter"]}}`), join("password=\"", "hunter\\\\\""), join("password: ", "hunter"),
 		join("wh", "sec_", long), join("secret_key=", "hunter"), join("token=", "hunter"), join("password=abc,", "hunter"),
-		join(`{"token":"`, `hunter"}`), join("refresh_token: ", "hunter"), join("password=abc;", "hunter&aaaa"),
+		join(`{"token":"`, `hunter"}`), join("refresh_token: ", "hunter"),
+		join("X-Vault-Token: ", "hunter"), join("id_token=", "hunter"),
+		join("/setup?password=", "hunter"), join("password=abc;", "hunter&aaaa"),
 	} {
 		got := Redacted("", "it said "+secret+" and went on")
 		for _, part := range []string{long, "s3cret!", "hunter", "YXNz", "abc", "aaaa", "ABCDEFGH23456789"} {

@@ -247,11 +247,10 @@ func (s *Service) ApprovalGet(r *Request, in *wire.ApprovalGetRequest) (*wire.Ap
 	if in.DeferToken == "" {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "defer_token", "defer_token is required")
 	}
-	leave, err := s.pages.enter(r)
-	if err != nil {
+	if err := s.pages.take(r.Ctx); err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer s.pages.leave()
 	cmd := &store.LookAt{Token: in.DeferToken, Key: r.Key}
 	if err := s.commit(r, cmd); err != nil {
 		return nil, err

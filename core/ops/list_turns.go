@@ -13,6 +13,7 @@ import (
 const (
 	restTimes = 19
 	mostRest  = 100 * time.Millisecond
+	mostUsers = 8 // of a key at once: more than that wait for nothing but their own
 )
 
 // listTurns lets each key read one list at a time, with rests. Its methods are safe for concurrent use.
@@ -40,8 +41,14 @@ func (t *listTurns) enter(ctx context.Context, line string) (leave func(took tim
 		is = &listTurn{free: make(chan struct{}, 1)}
 		t.of[line] = is
 	}
-	is.users++
+	full := is.users >= mostUsers
+	if !full {
+		is.users++
+	}
 	t.mu.Unlock()
+	if full {
+		return nil, sdk.Errf(sdk.CodeOverloaded, "the key reads %d lists already; ask again in a second", mostUsers)
+	}
 	select {
 	case is.free <- struct{}{}:
 	case <-ctx.Done():

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -47,4 +48,66 @@ func TestListTurns(t *testing.T) {
 		t.Errorf("it rests for %v", rest)
 	}
 	over()
+}
+
+// TestListTurnsAreFew: only so many of a key wait.
+func TestListTurnsAreFew(t *testing.T) {
+	turns := newListTurns()
+	turns.after = func(_ time.Duration, fn func()) { fn() }
+	leave, err := turns.enter(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaves := make(chan func(time.Duration), mostUsers)
+	for range mostUsers - 1 {
+		go func() {
+			leave, err := turns.enter(t.Context(), "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			leaves <- leave
+		}()
+	}
+	for users := 0; users < mostUsers; runtime.Gosched() { // only a defect lets this wait for ever
+		turns.mu.Lock()
+		users = turns.of["a"].users
+		turns.mu.Unlock()
+	}
+	if _, err := turns.enter(t.Context(), "a"); err == nil {
+		t.Error("one too many waits")
+	}
+	leave(0)
+	for range mostUsers - 1 {
+		(<-leaves)(0)
+	}
+	if len(turns.of) != 0 {
+		t.Errorf("%d keys are left", len(turns.of))
+	}
+}
+
+// TestAListThatGaveUp: who goes while others read leaves the key's turn.
+func TestAListThatGaveUp(t *testing.T) {
+	p := newPages([]byte("pepper"), time.Now)
+	p.turns.after = func(_ time.Duration, fn func()) { fn() }
+	for range pagesAtOnce {
+		if err := p.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 20 { // a turn that is free and a caller who has gone are picked from by chance
+		if _, err := p.enter(&Request{Ctx: gone}); err == nil {
+			t.Fatal("it reads although there is no room")
+		}
+	}
+	p.leave()
+	leave, err := p.enter(&Request{Ctx: t.Context()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leave(); len(p.turns.of) != 0 {
+		t.Errorf("%d keys are left", len(p.turns.of))
+	}
 }

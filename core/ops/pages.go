@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hmac"
@@ -78,9 +79,6 @@ func (p *pages) place(list, cursor string) (string, error) {
 
 // enter waits until the key may read another list. The caller calls leave then.
 func (p *pages) enter(r *Request) (leave func(), err error) {
-	if p.err != nil {
-		return nil, &sdk.Error{Code: sdk.CodeInternal, Op: "read a list", Err: p.err}
-	}
 	line := ""
 	if r.Key != nil {
 		line = r.Key.Line()
@@ -89,22 +87,36 @@ func (p *pages) enter(r *Request) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	select {
-	case p.room <- struct{}{}:
-	default:
-		select {
-		case p.room <- struct{}{}:
-		case <-r.Ctx.Done():
-			over(0)
-			return nil, sdk.Errf(sdk.CodeOverloaded, "%d lists are being read already; ask again in a second", pagesAtOnce)
-		}
+	if err := p.take(r.Ctx); err != nil {
+		over(0)
+		return nil, err
 	}
 	began := p.now()
 	return func() {
-		<-p.room
+		p.leave()
 		over(p.now().Sub(began))
 	}, nil
 }
+
+// take is enter for one thing, which is no list, and for which nobody rests. The caller calls leave then.
+func (p *pages) take(ctx context.Context) error {
+	if p.err != nil {
+		return &sdk.Error{Code: sdk.CodeInternal, Op: "read a list", Err: p.err}
+	}
+	select {
+	case p.room <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case p.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return sdk.Errf(sdk.CodeOverloaded, "%d lists are being read already; ask again in a second", pagesAtOnce)
+	}
+}
+
+func (p *pages) leave() { <-p.room }
 
 // listed is a call as lists show it: whole, or without its long members, which are named.
 func listed(call []byte) (short []byte, omitted []string) {

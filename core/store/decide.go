@@ -205,6 +205,9 @@ func (c *Decide) deferCall(tx *tx) {
 		return
 	}
 	if tx.st.pending[c.Key.ID] >= c.Limits.MaxPending {
+		tx.endOver(c.Key.ID)
+	}
+	if tx.st.pending[c.Key.ID] >= c.Limits.MaxPending {
 		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.Limits.MaxPending)+
 			" calls pending already (limits.pending_per_key)")
 		return

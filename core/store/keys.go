@@ -271,6 +271,7 @@ func (c *RevokeKey) apply(tx *tx) error {
 		return sdk.Errf(sdk.CodeUnknownKey, "there is no key %q", c.ID)
 	}
 	if r := k.ended(tx.now); r != nil {
+		tx.anchor() // it tells that the key is revoked
 		return sdk.Errf(sdk.CodeConflict, "the key was revoked at %s by %s", r.At.UTC().Format(time.RFC3339), r.By)
 	}
 	if r := k.revoked.Load(); r != nil && c.Grace > 0 { // never put off

@@ -76,6 +76,7 @@ type sequencer struct {
 	flying   []*ticket // in the batch that is being written
 	busy     bool      // there is such a batch
 	stalled  bool
+	behind   bool // something is left to be written that the disk had no room for: the watcher asks again
 	failed   error
 	closed   bool
 	owed     owed
@@ -196,6 +197,7 @@ func (q *sequencer) run(tx *tx) {
 	late, owed := q.takeLate(batch, writes)
 
 	q.s.seen.batch = len(batch)
+	q.pace.batch(len(batch))
 	tx.begin(q.s.clock.look(), q.starved)
 	if !q.starved {
 		tx.unanswered(late)
@@ -287,9 +289,10 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.spareBuf = batch[:0]
 	q.late = append(q.late, late...)
 	q.nextDue = q.state.next()
-	over := !q.unborn && q.state.over(now) && !q.pace.rests()
-	if q.queue.len() > 0 || !q.starved && (len(q.late) > 0 || len(q.owed.list) > 0 || over) {
-		q.nudge() // and so does room that comes back
+	left := len(q.late) > 0 || len(q.owed.list) > 0
+	over := !q.unborn && q.state.over(now)
+	if q.behind = q.starved && (left || over); q.queue.len() > 0 || !q.starved && (left || over && !q.pace.rests()) {
+		q.nudge()
 	}
 }
 

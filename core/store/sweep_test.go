@@ -295,3 +295,87 @@ func TestOneShareAtATime(t *testing.T) {
 		})
 	}
 }
+
+// TestARestRefusesNoCall: what a key waited for, and has ended but for its record, does not count against its limit.
+func TestARestRefusesNoCall(t *testing.T) {
+	for why, end := range map[string]func(r *rig){
+		"killed": func(r *rig) {
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+		},
+		sdk.ReasonApprovalTimeout: func(r *rig) {
+			r.clock.advance(25 * time.Hour)
+			r.must(&Note{Type: "tick", By: system})
+			r.clock.advance(25 * time.Hour)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			r := newRig(t)
+			r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
+			r.waitingCalls(3*atOnce + 10)
+			k := r.key("k", nil, "authorize")
+			ask := func(args string) string {
+				c := r.call(k, args, sdk.Verdict{Effect: sdk.Defer})
+				c.Limits.MaxPending, c.Defer.TTL = 1, 26*time.Hour
+				r.must(c)
+				return c.Out.Code
+			}
+			if first, second := ask("one"), ask("two"); first != "RULE_DEFER" || second != sdk.ReasonRateExceeded {
+				t.Fatal(first, second)
+			}
+			end(r)
+			if got := ask("three"); got != "RULE_DEFER" {
+				t.Errorf("a call when the first has ended: %s", got)
+			}
+		})
+	}
+}
+
+// TestSharesComeAgainWithRoom: a sweep that the disk has no room for is not forgotten. The watcher asks for it again,
+// also where room comes back that is less than what is to stay free, and which nothing else is told of.
+func TestSharesComeAgainWithRoom(t *testing.T) {
+	r := newRoomRig(t, vfs.NewMem())
+	r.fillBallast()
+	r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
+	r.waitingCalls(4 * atOnce)
+	r.must(r.kill("agent", false))
+	r.clock.advance(time.Second)
+	r.leave(batchNeeds / 2)
+	behind := func() bool {
+		for range 2 { // a batch notes what it has left once it has answered
+			r.must(inBatch(func(*tx) {}))
+		}
+		r.s.seq.mu.Lock()
+		defer r.s.seq.mu.Unlock()
+		return r.s.seq.behind
+	}
+	if !behind() {
+		t.Error("the watcher does not know that something is left")
+	}
+	r.clock.advance(time.Second)
+	r.leave(8 * mib)
+	if behind() {
+		t.Error("the watcher asks although there is room")
+	}
+	q := &sequencer{s: &Store{set: Settings{Stall: time.Hour}, clock: timekeeper{wall: time.Now}}, behind: true,
+		wake: make(chan struct{}, 1)}
+	if q.look(time.Now()); len(q.wake) == 0 {
+		t.Error("the watcher does not ask")
+	}
+}
+
+// TestARepeatedRevokeOfAKeyIsInHead: who is told that a key is revoked is told what no start can lose.
+func TestARepeatedRevokeOfAKeyIsInHead(t *testing.T) {
+	r := newRig(t)
+	r.key("agent", nil, "authorize")
+	r.must(&RevokeKey{ID: "agent", By: system})
+	r.must(inBatch(func(tx *tx) {
+		was := tx.ticket
+		tx.ticket = &ticket{}
+		err := (&RevokeKey{ID: "agent", By: system}).apply(tx)
+		if codeOf(err) != sdk.CodeConflict || tx.ticket.anchor == 0 {
+			t.Errorf("%v, and log/head need not know", err)
+		}
+		tx.ticket = was
+	}))
+}

@@ -47,7 +47,7 @@ func (q *sequencer) look(now time.Time) {
 	defer q.mu.Unlock()
 	times := q.s.clock.look()
 	due := !q.nextDue.IsZero() && !times.Now.Before(q.nextDue) || (times.Doubt() > 0) != q.doubted.Load()
-	if due && !q.busy {
+	if (due || q.behind) && !q.busy {
 		q.nudge()
 	}
 	since := q.since.Load()
