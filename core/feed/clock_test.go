@@ -132,10 +132,14 @@ func TestStepAheadAfterALongSleep(t *testing.T) {
 			if stopped {
 				k = s.keep(t, 90*days)
 			}
+			trims := func() (n int) {
+				s.with(func() { n = len(s.trims) })
+				return n
+			}
 			after(50 * time.Minute)
-			expect(t, "trims", len(s.trims), 0)
+			expect(t, "trims", trims(), 0)
 			after(20 * time.Minute)
-			expect(t, "trims", len(s.trims), 1)
+			expect(t, "trims", trims(), 1)
 			k.Close()
 		})
 	}
