@@ -55,6 +55,7 @@ func (p *sent) answer() (err error, done bool) {
 
 // clocks are those of the machine. time.Now is that of the bubble, which only sleeping moves.
 type clocks struct {
+	mu     sync.Mutex // of what the store reads: one goroutine changes it
 	began  time.Time
 	booted time.Time
 	away   time.Duration // suspended, or switched off
@@ -66,10 +67,25 @@ type clocks struct {
 // real is what time it is.
 func (c *clocks) real() time.Duration { return time.Since(c.began) + c.away }
 
-func (c *clocks) wall() time.Time { return time.Now().Add(c.away + c.wrong).Round(0) }
+// set changes them.
+func (c *clocks) set(fn func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fn()
+}
+
+func (c *clocks) wall() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.away + c.wrong).Round(0)
+}
 
 // up is never 0: that is where nobody says.
-func (c *clocks) up() time.Duration { return time.Since(c.booted) + c.slept + time.Second }
+func (c *clocks) up() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(c.booted) + c.slept + time.Second
+}
 
 // settings are the store's on that disk.
 func (s *sim) settings(l *simLife) Settings {
@@ -337,7 +353,7 @@ func (s *sim) pass(d time.Duration, still bool) bool {
 	for until := time.Now().Add(d); time.Now().Before(until); {
 		if !s.clock.right.IsZero() && !time.Now().Before(s.clock.right) {
 			s.note("the clock is set right")
-			s.clock.wrong, s.clock.right = 0, time.Time{}
+			s.clock.set(func() { s.clock.wrong, s.clock.right = 0, time.Time{} })
 		}
 		step := min(time.Until(until), 9_973*time.Microsecond)
 		if still || d > 2*time.Second {
@@ -410,13 +426,13 @@ func (s *sim) die(power bool) {
 	s.base, s.ended, s.endIn, s.errIn, s.life = &cuttable{MemFS: left}, false, 0, 0, nil
 	if power {
 		off := time.Duration(1+s.rng.IntN(100)) * time.Second
-		s.clock.away += off
+		s.clock.set(func() { s.clock.away += off })
 		s.boots++
 		if s.clock.wrong < 0 { // nobody knows for how long the machine was off
 			s.lag -= s.clock.wrong
 		}
 		s.lag += off + time.Minute
-		s.clock.booted, s.clock.slept = time.Now(), 0
+		s.clock.set(func() { s.clock.booted, s.clock.slept = time.Now(), 0 })
 	}
 }
 

@@ -144,13 +144,14 @@ func (s *sim) setClock() {
 	s.clock.right = time.Time{}
 	switch s.rng.IntN(6) {
 	case 0, 1:
-		s.clock.wrong, s.clock.right = 100*24*time.Hour, time.Now().Add(4*time.Second)
+		s.clock.set(func() { s.clock.wrong, s.clock.right = 100*24*time.Hour, time.Now().Add(4*time.Second) })
 	case 2:
-		s.clock.wrong = -2 * time.Hour
+		s.clock.set(func() { s.clock.wrong = -2 * time.Hour })
 	case 3:
-		s.clock.wrong = time.Duration(s.rng.IntN(20)-10) * time.Second
+		off := time.Duration(s.rng.IntN(20)-10) * time.Second
+		s.clock.set(func() { s.clock.wrong = off })
 	default:
-		s.clock.wrong = 0
+		s.clock.set(func() { s.clock.wrong = 0 })
 	}
 	s.note("the wall clock is %v ahead", s.clock.wrong)
 }
@@ -159,10 +160,10 @@ func (s *sim) setClock() {
 func (s *sim) suspend() {
 	d := time.Duration(1+s.rng.IntN(40)) * time.Minute
 	if s.clock.wrong > time.Minute { // a clock that is ahead for an hour may well make records too old
-		s.clock.wrong = 0
+		s.clock.set(func() { s.clock.wrong = 0 })
 	}
-	s.clock.away += d
-	s.clock.slept += d
+	s.clock.set(func() { s.clock.away += d })
+	s.clock.set(func() { s.clock.slept += d })
 	s.note("suspended for %v", d)
 }
 

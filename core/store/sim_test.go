@@ -234,7 +234,8 @@ func (s *sim) revive() bool {
 
 // heal sets everything right.
 func (s *sim) heal() {
-	s.clock.wrong, s.clock.right, s.endIn, s.errIn = 0, time.Time{}, 0, 0
+	s.clock.set(func() { s.clock.wrong, s.clock.right = 0, time.Time{} })
+	s.endIn, s.errIn = 0, 0
 	if s.disk != nil {
 		s.disk.leave(100 * mib)
 	}
