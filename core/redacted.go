@@ -79,11 +79,11 @@ func maskAssigned(text string) string {
 	}
 }
 
-// gives reports whether a value follows what assigned has found: what is said of a name is none.
+// gives reports whether the name that assigned has found is followed by its value, and not by words about it.
 func gives(text string, m []int) bool {
 	name := strings.ToLower(strings.TrimSpace(text[m[0]:m[2]]))
-	switch {
-	case name == "defer_token" || name == "approval_token": // of use to their own keys alone, and what is looked for
+	switch bare := strings.TrimRight(name, "\\\"'"); {
+	case bare == "defer_token" || bare == "approval_token": // of use to their own keys alone, and what is looked for
 		return false
 	case text[m[2]] == '=':
 		return name != "token" || !strings.HasSuffix(text[:m[0]], setup)

@@ -41,7 +41,7 @@ func TestRedacted(t *testing.T) {
 		"plugins.x.secrets.api_key: needs exactly one of file and env",
 		"the first operator signs up here: http://127.0.0.1:1/setup?token=" + long,
 		"2 of its secrets lie in /tmp/x until it ends", "the basic form", "https://example.com:8443/a@b",
-		"ID key_01 of line 7", "unexpected token: x", "defer_token=dfr_01", "tokens: 5"} {
+		"ID key_01 of line 7", "unexpected token: x", "defer_token=dfr_01", "tokens: 5", `{"defer_token":"dfr_01"}`} {
 		if got := Redacted("", plain); got != plain {
 			t.Errorf("%s\nbecame %s", plain, got)
 		}
