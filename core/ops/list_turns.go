@@ -13,7 +13,7 @@ import (
 const (
 	restTimes = 19
 	mostRest  = 100 * time.Millisecond
-	mostUsers = 8 // of a key at once: more than that wait for nothing but their own
+	mostUsers = 64 // of a key at once, one of which reads; each of the others holds a place among all requests
 )
 
 // listTurns lets each key read one list at a time, with rests. Its methods are safe for concurrent use.
