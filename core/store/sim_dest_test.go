@@ -29,7 +29,7 @@ var destWays = []string{destAcks, destAcks, destHalf, destMute, destRefuses, des
 type dest struct {
 	s      *sim
 	name   string
-	way    string
+	way    string // written under the simulator's lock, by its goroutine alone
 	taken  uint64 // it has every record up to this one, or was told of a gap
 	gaps   uint64 // records that it was told are gone
 	twice  uint64
@@ -106,6 +106,13 @@ func (s *destStream) end(err error) {
 	s.out <- destReply{err: err}
 }
 
+// behave says how it goes on.
+func (d *dest) behave(way string) {
+	d.s.mu.Lock()
+	defer d.s.mu.Unlock()
+	d.way = way
+}
+
 // drop forgets the stream: the process at its other end is gone.
 func (d *dest) drop() {
 	d.s.mu.Lock()
@@ -138,7 +145,7 @@ func (d *dest) work() bool {
 	}
 	if d.way == destDown || d.way == destDies {
 		if d.way == destDies {
-			d.way = destAcks
+			d.behave(destAcks)
 		}
 		d.drop()
 		s.note("%s is gone", d.name)
@@ -155,7 +162,7 @@ func (d *dest) work() bool {
 	to := b.LastSeq
 	switch {
 	case d.way == destRefuses:
-		d.way = destAcks
+		d.behave(destAcks)
 		d.drop()
 		stream.end(errors.New("it has refused a batch"))
 		return true

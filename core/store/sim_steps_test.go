@@ -21,7 +21,7 @@ func (s *sim) step() bool {
 		s.suspend()
 		return s.pass(100*time.Millisecond, false)
 	case n < 83:
-		s.dests[s.rng.IntN(len(s.dests))].way = destWays[s.rng.IntN(len(destWays))]
+		s.dests[s.rng.IntN(len(s.dests))].behave(destWays[s.rng.IntN(len(destWays))])
 		return s.pass(300*time.Millisecond, false)
 	case n < 90:
 		s.endIn = 1 + s.rng.IntN(40)

@@ -240,7 +240,7 @@ func (s *sim) heal() {
 		s.disk.leave(100 * mib)
 	}
 	for _, d := range s.dests {
-		d.way = destAcks
+		d.behave(destAcks)
 	}
 }
 
