@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"time"
 
@@ -222,6 +223,7 @@ func (s *Service) ApprovalsList(r *Request, in *wire.ApprovalListRequest) (*wire
 	page := &cmd.Out
 	out, read, size, more := &wire.ApprovalListResponse{Total: page.Total}, 0, 0, page.More
 	for i := range page.Calls {
+		runtime.Gosched() // decisions are not kept from a processor
 		d := &page.Calls[i]
 		a, long, err := s.approval(d, true)
 		if err != nil {

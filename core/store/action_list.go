@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -53,24 +54,27 @@ func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*ActionRow,
 	if q.Before != "" {
 		top = append(bytes.Clone(prefix), q.Before...)
 	}
+	left := s.dooms()
 	it, err := s.db.NewIter(&pebble.IterOptions{LowerBound: prefix, UpperBound: top})
 	if err != nil {
 		return nil, "", unavailable(fmt.Errorf("list actions: %w", err))
 	}
-	page, next, err = s.collect(it, q, len(prefix))
+	page, next, err = s.collect(it, q, len(prefix), left)
 	if err = errors.Join(err, it.Close()); err != nil {
 		return nil, "", unavailable(fmt.Errorf("list actions: %w", err))
 	}
 	return page, next, s.Commit(ctx, settled{})
 }
 
-func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*ActionRow, next string, err error) {
+func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int, left dooms) (page []*ActionRow, next string,
+	err error) {
 	times, offset, size, last := s.Times(), q.Offset, 0, ""
 	rows, defers := 0, map[string]*Defer{}
 	for ok := it.Last(); ok; ok = it.Prev() {
 		if rows++; rows > actionListRows {
 			return page, last, it.Error()
 		}
+		runtime.Gosched() // decisions are not kept from a processor
 		id := string(it.Key()[skip:])
 		row := it.Value()
 		if q.Agent != "" {
@@ -90,9 +94,12 @@ func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int) (page []*
 			if len(defers) >= actionListDefers {
 				clear(defers) // their rows may be large
 			}
-			if defers[stored.Token], err = s.deferRow(stored.Token); err != nil {
+			d, err := s.deferRow(stored.Token)
+			if err != nil {
 				return nil, "", err
 			}
+			s.deny(d, left)
+			defers[stored.Token] = d
 		}
 		d := defers[stored.Token]
 		if stored.waitsFor() {

@@ -215,7 +215,7 @@ func (c *Decide) deferCall(tx *tx) {
 	d := &Defer{Token: c.Defer.Token, Status: Pending, KeyID: c.Key.ID, AgentID: c.AgentID, SessionID: c.SessionID,
 		ToolID: c.ToolID, Operation: c.Operation, CallID: c.CallID, DecisionID: c.ID, Digest: c.Digest,
 		RuleID: c.verdict.RuleID, Code: c.verdict.Code, Reason: c.verdict.Reason, Policy: c.Policy.Version,
-		Created: tx.now, Expires: tx.now.Add(c.Defer.TTL), Quorums: merged(nil, c.quorums),
+		Created: tx.begun(), Expires: tx.now.Add(c.Defer.TTL), Quorums: merged(nil, c.quorums),
 		TTL: min(c.verdict.Expires, c.Defer.TTL), Priority: c.verdict.Priority, ArgsHash: c.ArgsHash,
 		ContextHash: c.ContextHash, Hidden: c.Defer.Hidden}
 	if c.Action != nil && c.Action.id() != "" {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"slices"
+	"time"
 )
 
 type callKey struct{ key, agent, call string }
@@ -23,6 +24,7 @@ type state struct {
 	names       map[string]string // each is one string, however many calls have it: see name
 	sweeps      []*sweep          // what is left to be denied, the oldest first
 	sweepNumber uint64            // of the next one
+	newest      time.Time         // when the last call has begun to wait
 }
 
 func newState() *state {
@@ -66,7 +68,9 @@ func (st *state) name(s string) string {
 
 func (st *state) add(d *Defer) {
 	d.KeyID, d.AgentID, d.ToolID = st.name(d.KeyID), st.name(d.AgentID), st.name(d.ToolID)
-	st.live[d.Token] = d
+	if st.live[d.Token] = d; d.Created.After(st.newest) {
+		st.newest = d.Created
+	}
 	d.slot = len(st.waiting)
 	st.waiting = append(st.waiting, waiter{d: d, key: d.KeyID, agent: d.AgentID, tool: d.ToolID})
 	st.byCall[callKey{d.KeyID, d.AgentID, d.CallID}] = d.Token

@@ -70,7 +70,7 @@ func (st *state) next() time.Time {
 // expire ends live deferred calls whose time is over, a share of them.
 func (tx *tx) expire() {
 	st := tx.st
-	for range atOnce {
+	for range tx.s.set.share {
 		if len(st.dues) == 0 || tx.now.Before(st.dues[0].at) {
 			return
 		}

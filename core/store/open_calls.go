@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/yett-dev/yett/sdk"
@@ -19,16 +20,19 @@ type openCalls struct {
 	// before is what by was of those that the commands of the last batch have changed, until that batch is on disk or what
 	// it gave is taken back: whatever is in flight when the disk stalls is void.
 	before map[string]*openCall
+
+	left atomic.Pointer[[]*sweep] // of which not everything is on disk; nil: none
 }
 
 // openCall is one of them. It never changes: a new one takes its place.
 type openCall struct {
-	token, approval, decision, key, agent string
-	pending                               bool
-	quorums                               []sdk.Quorum // with signers, they tell whether an approved call is pending again
-	signers                               []string
-	expires, made                         time.Time
-	actions                               []string
+	token, approval, decision string
+	key, agent, tool, session string
+	pending                   bool
+	quorums                   []sdk.Quorum // with signers, they tell whether an approved call is pending again
+	signers                   []string
+	expires, made             time.Time
+	actions                   []string
 }
 
 // answers reports whether the token is the one that answers that action.
@@ -41,8 +45,9 @@ func (d *openCall) answers(action, token string) bool {
 }
 
 // waits reports whether the call is pending. s.keys.mu is held.
-func (d *openCall) waits(s *Store, t Times) bool {
-	return d.pending || !s.enough(d.quorums, d.signers, t)
+func (d *openCall) waits(s *Store, t Times, left dooms) bool {
+	doomed := left.of(asked{d.key, d.agent, d.tool, &d.session}, d.made) != nil
+	return !doomed && (d.pending || !s.enough(d.quorums, d.signers, t))
 }
 
 // names is under what the call is found.
@@ -72,8 +77,8 @@ func (o *openCalls) put(d *Defer, inFlight bool) {
 	if !d.open() {
 		return
 	}
-	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.Status == Pending, d.Quorums, d.signers(),
-		d.Expires, d.made(), d.actions()}
+	is := &openCall{d.Token, d.Approval, d.DecisionID, d.KeyID, d.AgentID, d.ToolID, d.SessionID, d.Status == Pending,
+		d.Quorums, d.signers(), d.Expires, d.made(), d.actions()}
 	o.order.add(is)
 	for _, name := range is.names() {
 		o.by[name] = is

@@ -50,6 +50,9 @@ func TestPagesOfPendingCalls(t *testing.T) {
 	for seed := range uint64(testkit.Rounds(100, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		r := newRig(t)
+		if seed%2 == 0 { // what a kill has left stays for long
+			r.must(inBatch(func(tx *tx) { tx.s.set.share, tx.s.set.shareEvery = 1, time.Hour }))
+		}
 		var askers, viewers []*Key
 		for i := range 3 {
 			askers = append(askers, r.key(fmt.Sprint("asker", i), []string{fmt.Sprint("a", i), "shared"}, "authorize"))
@@ -74,6 +77,14 @@ func TestPagesOfPendingCalls(t *testing.T) {
 				_ = r.commit(c) // a refusal is as good
 			case k == 8:
 				r.clock.advance(time.Duration(rng.IntN(60)) * time.Second)
+			case k == 9 && rng.IntN(2) == 0:
+				kill := Kill{Scope: KillAgent, Target: []string{"a0", "a1", "a*", "shared"}[rng.IntN(4)], Reason: "why"}
+				if rng.IntN(3) == 0 {
+					kill.Scope, kill.Target = KillKey, fmt.Sprint("asker", rng.IntN(3))
+				}
+				for _, undo := range []bool{false, true} {
+					r.must(&KillSwitch{Kill: kill, By: system, Undo: undo})
+				}
 			default:
 				undo := rng.IntN(2) == 0
 				_ = r.commit(&KillSwitch{Kill: Kill{Scope: KillKey, Target: viewers[rng.IntN(4)].ID, Reason: "why"},

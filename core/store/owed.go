@@ -151,10 +151,10 @@ func (c *Approve) claimed(d *openCall) bool {
 }
 
 func (c *Approve) inTime(s *Store) bool {
-	times := s.Times()
+	left, times := s.dooms(), s.Times()
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
-	return s.open.find(c.ends, func(d *openCall) bool { return c.Withdraw || d.waits(s, times) }) != nil
+	return s.open.find(c.ends, func(d *openCall) bool { return c.Withdraw || d.waits(s, times, left) }) != nil
 }
 
 func (c *Approve) claimOf(what string) string {
@@ -166,12 +166,12 @@ func (c *Approve) claimOf(what string) string {
 
 // mayEnd reports whether nothing but the disk keeps the caller from ending that call.
 func (c *Approve) mayEnd(s *Store, d *openCall) bool {
-	times := s.Times()
+	left, times := s.dooms(), s.Times()
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	return c.Key.live(c.Key.At(times)) == nil && c.Key.Sees(d.agent) && !s.sameLine(c.Key.ID, d.key) &&
 		!c.Key.ActsAs(d.agent) &&
-		times.Now.Before(d.expires) && (c.Withdraw || d.waits(s, times))
+		times.Now.Before(d.expires) && (c.Withdraw || d.waits(s, times, left))
 }
 
 // hold has nothing to do: whatever could use the approval is decided behind settleOwed.

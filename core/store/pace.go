@@ -5,12 +5,23 @@ import (
 	"time"
 )
 
-// pace keeps shares apart.
+// pace keeps shares apart. A share comes with the first commands after its rest, whose batch goes to the disk anyway;
+// where none come, it has a batch of its own.
 type pace struct {
-	resting atomic.Bool
-	wake    *time.Timer // ends the rest, and wakes the sequencer
-	quiet   int         // batches without a command, one after the other; the sequencer's
+	state atomic.Int32
+	wake  *time.Timer // ends the rest, then the wait for commands
+	quiet int         // batches without a command, one after the other; the sequencer's
 }
+
+// States of a pace.
+const (
+	paceFree  int32 = iota
+	paceRests       // no share may be written
+	paceWaits       // one may, with the next commands
+)
+
+// company is how long a share waits for commands.
+const company = 25 * time.Millisecond
 
 // quietBatches without a command mean that nobody waits: then shares need no rest.
 const quietBatches = 8
@@ -24,17 +35,24 @@ func (p *pace) batch(commands int) {
 
 func (p *pace) begin(nudge func()) {
 	p.wake = time.AfterFunc(time.Hour, func() {
-		p.resting.Store(false)
-		nudge()
+		switch {
+		case p.state.CompareAndSwap(paceRests, paceWaits):
+			p.wake.Reset(company) // later than the next rest's end, if that has begun meanwhile: it is a long one then
+		case p.state.CompareAndSwap(paceWaits, paceFree):
+			nudge()
+		}
 	})
 	p.wake.Stop()
 }
 
-func (p *pace) rests() bool { return p.resting.Load() }
+func (p *pace) rests() bool { return p.state.Load() == paceRests }
+
+// asks reports whether the next share may be written now, whether there are commands or not.
+func (p *pace) asks() bool { return p.state.Load() == paceFree }
 
 // rest lets the next share wait. The sequencer's goroutine alone calls it, and not in a rest.
 func (p *pace) rest(d time.Duration) {
-	p.resting.Store(true)
+	p.state.Store(paceRests)
 	p.wake.Reset(d)
 }
 
@@ -51,6 +69,8 @@ func (tx *tx) passTime() {
 	tx.expire()
 	if tx.st.over(tx.now) && tx.q.pace.quiet < quietBatches {
 		tx.q.pace.rest(tx.s.set.shareEvery)
+	} else {
+		tx.q.pace.state.Store(paceFree)
 	}
 }
 
@@ -64,7 +84,8 @@ func (tx *tx) endOver(key string) {
 		tx.ended = map[string]bool{}
 	}
 	tx.ended[key] = true
-	for i, left := len(tx.st.waiting)-1, atOnce; i >= 0 && left > 0; i-- { // what leaves is replaced by the last one
+	left := tx.s.set.share
+	for i := len(tx.st.waiting) - 1; i >= 0 && left > 0; i-- { // what leaves is replaced by the last one
 		if w := tx.st.waiting[i]; w.key == key && (tx.denyDoomed(w.d) || tx.endDue(w.d)) {
 			left--
 		}

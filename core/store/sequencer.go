@@ -291,7 +291,7 @@ func (q *sequencer) release(batch []*ticket, refused bool, now time.Time) {
 	q.nextDue = q.state.next()
 	left := len(q.late) > 0 || len(q.owed.list) > 0
 	over := !q.unborn && q.state.over(now)
-	if q.behind = q.starved && (left || over); q.queue.len() > 0 || !q.starved && (left || over && !q.pace.rests()) {
+	if q.behind = q.starved && (left || over); q.queue.len() > 0 || !q.starved && (left || over && q.pace.asks()) {
 		q.nudge()
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -43,7 +44,22 @@ type Settings struct {
 	onFlush   func(begins bool) // tests learn when Pebble closes a write-ahead log, with a mutex in its hands
 	lookEvery time.Duration     // how often the free bytes are looked at; tests set it
 
-	shareEvery time.Duration // between two shares of what a kill or the time ends; tests set it
+	share      int           // of what a kill or the time ends: how much of it one batch ends; tests set it
+	shareEvery time.Duration // between two of them; tests set it
+}
+
+// fill sets what is not set.
+func (set *Settings) fill() {
+	if set.FS == nil {
+		set.FS = vfs.Default
+	}
+	set.Stall = cmp.Or(set.Stall, 500*time.Millisecond)
+	set.QueuedPerKey = cmp.Or(set.QueuedPerKey, queuedPerKey)
+	set.Queued = cmp.Or(set.Queued, queuedInAll)
+	set.SealBytes = cmp.Or(set.SealBytes, sealBytes)
+	set.share = cmp.Or(set.share, atOnce)
+	set.shareEvery = cmp.Or(set.shareEvery, shareEvery)
+	set.lookEvery = cmp.Or(set.lookEvery, lookEvery)
 }
 
 // Store is an open store. Its methods are safe for concurrent use.
@@ -80,27 +96,7 @@ type Store struct {
 // Open opens or creates the store in set.Dir and brings back all live state. One process at a time: a second one is
 // refused.
 func Open(set Settings) (*Store, error) {
-	if set.FS == nil {
-		set.FS = vfs.Default
-	}
-	if set.Stall == 0 {
-		set.Stall = 500 * time.Millisecond
-	}
-	if set.QueuedPerKey == 0 {
-		set.QueuedPerKey = queuedPerKey
-	}
-	if set.Queued == 0 {
-		set.Queued = queuedInAll
-	}
-	if set.SealBytes == 0 {
-		set.SealBytes = sealBytes
-	}
-	if set.shareEvery == 0 {
-		set.shareEvery = shareEvery
-	}
-	if set.lookEvery == 0 {
-		set.lookEvery = lookEvery
-	}
+	set.fill()
 	s := &Store{set: set, open: openCalls{by: map[string]*openCall{}, before: map[string]*openCall{}}}
 	s.clock = timekeeper{wall: set.Now, up: set.Uptime}
 	s.seen.begin()

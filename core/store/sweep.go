@@ -32,37 +32,38 @@ type sweep struct {
 }
 
 // covers tells what the sweep denies of what was asked for by then. It is asked often, so it is made once.
-func (w *sweep) covers(s *Store) func(d *waiter) bool {
+// s.keys.mu is held when it is called.
+func (w *sweep) covers(s *Store) func(asked) bool {
 	if w.Kill == nil {
-		return func(d *waiter) bool { return d.key == w.Key }
+		return func(a asked) bool { return a.key == w.Key }
 	}
 	of, asker := w.Kill.calls(), (*Key)(nil)
-	return func(d *waiter) bool {
-		if asker == nil || asker.ID != d.key {
-			asker = s.keys.byID[d.key]
+	return func(a asked) bool {
+		if asker == nil || asker.ID != a.key {
+			asker = s.keys.byID[a.key]
 		}
-		return asker != nil && of(asker, d)
+		return asker != nil && of(asker, a)
 	}
 }
 
 // calls tells which waiting calls the kill covers, as killSet.covering does, and without looking up what it need not.
-func (k *Kill) calls() func(asker *Key, d *waiter) bool {
+func (k *Kill) calls() func(asker *Key, a asked) bool {
 	switch plain := k.Target != "" && !isPattern(k.Target); {
 	case k.Scope == KillGlobal && k.Target == "":
-		return func(*Key, *waiter) bool { return true }
+		return func(*Key, asked) bool { return true }
 	case k.Scope == KillAgent && plain:
-		return func(_ *Key, d *waiter) bool { return d.agent == k.Target }
+		return func(_ *Key, a asked) bool { return a.agent == k.Target }
 	case k.Scope == KillSession && plain:
-		return func(_ *Key, d *waiter) bool { return d.d.SessionID == k.Target }
+		return func(_ *Key, a asked) bool { return *a.session == k.Target }
 	}
 	set := &killSet{all: map[killName]*Kill{{k.Scope, k.Target}: k}}
 	set.sort(k)
-	return func(asker *Key, d *waiter) bool {
+	return func(asker *Key, a asked) bool {
 		session := ""
 		if k.Scope == KillSession {
-			session = d.d.SessionID
+			session = *a.session
 		}
-		return set.covering(asker.root(), d.agent, session, d.tool) != nil
+		return set.covering(asker.root(), a.agent, session, a.tool) != nil
 	}
 }
 
@@ -70,18 +71,32 @@ func (k *Kill) calls() func(asker *Key, d *waiter) bool {
 func (w *sweep) mark(s *Store, st *state) {
 	covers := w.covers(s)
 	for i := range st.waiting {
-		if d := &st.waiting[i]; d.doomed == nil && covers(d) {
+		d := &st.waiting[i]
+		if d.doomed == nil && covers(asked{d.key, d.agent, d.tool, &d.d.SessionID}) {
 			d.doomed = w
 			w.left = append(w.left, d.d)
 		}
 	}
 }
 
+// begun is when a call begins to wait that is asked now: later than every sweep that leaves it alone, also where the
+// clock has not moved on since.
+func (tx *tx) begun() time.Time {
+	if n := len(tx.st.sweeps); n > 0 && !tx.now.After(tx.st.sweeps[n-1].At) {
+		return tx.st.sweeps[n-1].At.Add(1)
+	}
+	return tx.now
+}
+
 // deny denies all that w covers, the first of it in this batch, and gives how much that is.
 func (tx *tx) deny(w *sweep) int {
 	w.mark(tx.s, tx.st)
+	if w.At.Before(tx.st.newest) {
+		w.At = tx.st.newest
+	}
 	n := len(w.left)
-	if tx.denySome(w, atOnce); len(w.left) == 0 {
+	w.left = append(tx.st.watched(w), w.left...)
+	if tx.denySome(w, tx.s.set.share); len(w.left) == 0 {
 		return n
 	}
 	row, err := json.Marshal(w)
@@ -89,11 +104,22 @@ func (tx *tx) deny(w *sweep) int {
 	w.Number = tx.st.sweepNumber
 	tx.st.sweepNumber++
 	tx.st.sweeps = append(tx.st.sweeps, w)
+	tx.s.open.begins(w)
 	tx.set(keyU64(prefixSweep, w.Number), row)
 	if !tx.q.pace.rests() { // else many kills would put the rest off
 		tx.q.pace.rest(tx.s.set.shareEvery)
 	}
 	return n
+}
+
+// watched are the calls that w denies for which somebody waits: theirs is the first turn.
+func (st *state) watched(w *sweep) (first []*Defer) {
+	for token := range st.watchers {
+		if d := st.live[token]; d != nil && st.waiting[d.slot].doomed == w {
+			first = append(first, d)
+		}
+	}
+	return first
 }
 
 // denySome denies the next calls of a sweep, and gives how many they count as.
@@ -111,7 +137,7 @@ func (tx *tx) denySome(w *sweep, most int) (n int) {
 
 // sweep goes on with what earlier batches have left.
 func (tx *tx) sweep() {
-	for left := atOnce; left > 0 && len(tx.st.sweeps) > 0; {
+	for left := tx.s.set.share; left > 0 && len(tx.st.sweeps) > 0; {
 		w := tx.st.sweeps[0]
 		left -= tx.denySome(w, left)
 		if len(w.left) > 0 {
@@ -119,6 +145,7 @@ func (tx *tx) sweep() {
 		}
 		tx.del(keyU64(prefixSweep, w.Number))
 		tx.st.sweeps = tx.st.sweeps[1:]
+		tx.onSync = append(tx.onSync, func(bool) { tx.s.open.ends(w) })
 	}
 }
 
@@ -149,6 +176,7 @@ func (s *Store) loadSweeps(st *state) error {
 		}
 		w.Number = binary.BigEndian.Uint64(key[1:])
 		st.sweeps = append(st.sweeps, w)
+		s.open.begins(w)
 		st.sweepNumber = w.Number + 1
 		return nil
 	})

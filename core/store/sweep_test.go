@@ -82,6 +82,7 @@ func TestAKillDeniesInShares(t *testing.T) {
 	boss := r.key("boss", nil, "approve", "kill")
 	r.clock.advance(time.Second)
 	first := r.s.Seq()
+	r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour })) // however slow this machine is
 	kill := &KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: by(boss)}
 	r.must(kill)
 	if kill.Denied != calls {
@@ -98,6 +99,10 @@ func TestAKillDeniesInShares(t *testing.T) {
 	if got := codeOf(r.commit(r.answer(boss, last, true))); got != sdk.CodeAlreadyResolved {
 		t.Errorf("an approval of what was killed: %q", got)
 	}
+	r.must(inBatch(func(tx *tx) {
+		tx.s.set.shareEvery = 1
+		tx.q.pace.wake.Reset(1)
+	}))
 	r.swept()
 	if got := r.denials("killed"); got != calls {
 		t.Errorf("%d were denied, want %d", got, calls)
@@ -239,7 +244,7 @@ func TestCallsOfAKill(t *testing.T) {
 			for _, agent := range names {
 				for _, session := range names {
 					for _, tool := range names {
-						d := &waiter{d: &Defer{SessionID: session}, key: "k", agent: agent, tool: tool}
+						d := asked{"k", agent, tool, &session}
 						if want := set.covering("k", agent, session, tool) != nil; of(root, d) != want {
 							t.Errorf("a kill of %s %q, a call of %q, %q, %q: want %v", scope, target, agent, session, tool, want)
 						}
@@ -379,4 +384,105 @@ func TestARepeatedRevokeOfAKeyIsInHead(t *testing.T) {
 		}
 		tx.ticket = was
 	}))
+}
+
+// TestListsBesideAKill: what a kill covers is denied for everybody from its answer on, also in lists, which are made
+// beside the sequencer: before its denial is written, while it is, and after a start.
+func TestListsBesideAKill(t *testing.T) {
+	const calls = 5
+	for name, kill := range map[string]func(r *rig){
+		"of the agent": func(r *rig) {
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+		},
+		"of the session, undone": func(r *rig) {
+			for _, undo := range []bool{false, true} {
+				r.must(&KillSwitch{Kill: Kill{Scope: KillSession, Target: "s", Reason: "why"}, By: system, Undo: undo})
+			}
+		},
+		"a revocation": func(r *rig) { r.must(&RevokeKey{ID: "agent", By: system}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.must(inBatch(func(tx *tx) { tx.s.set.share, tx.s.set.shareEvery = 1, time.Hour }))
+			agent, other := r.key("agent", nil, "authorize"), r.key("other", nil, "authorize")
+			boss := r.key("boss", nil, "approve")
+			of := map[string]string{}
+			ask := func(k *Key, name string) string {
+				c := r.submitted(k, r.id("x"), sdk.Verdict{Effect: sdk.Defer})
+				c.AgentID, c.SessionID = name, map[string]string{"agent": "s"}[name]
+				r.must(c)
+				of[made(c).ID] = name
+				return c.Out.Token
+			}
+			last := ""
+			for range calls + 1 {
+				last = ask(agent, "agent")
+			}
+			waits := ask(other, "other")
+			kill(r)
+			look := func(when string, left int) {
+				t.Helper()
+				page, _, err := r.s.Actions(t.Context(), &ActionQuery{Limit: 100, Sees: func(string) bool { return true }})
+				if err != nil || len(page) != len(of) {
+					t.Fatalf("%s: %d actions, want %d: %v", when, len(page), len(of), err)
+				}
+				for _, a := range page {
+					if want := map[string]string{"agent": ActionDenied, "other": ActionPending}[of[a.ID]]; a.Status != want {
+						t.Errorf("%s: an action of %s is %s in the list, want %s", when, of[a.ID], a.Status, want)
+					} else if want == ActionDenied && a.Reason != "killed" && a.Reason != "the asking key was revoked" {
+						t.Errorf("%s: an action was denied for %q", when, a.Reason)
+					}
+				}
+				l := &ListPending{Key: boss, Most: 1}
+				r.s.FindPending(l)
+				r.must(l)
+				if l.Out.Total != 1 || l.Out.More || len(l.Out.Calls) != 1 || l.Out.Calls[0].Token != waits {
+					t.Errorf("%s: a page of %d of %d, more: %v", when, len(l.Out.Calls), l.Out.Total, l.Out.More)
+				}
+				n := 0
+				r.must(inBatch(func(tx *tx) {
+					for _, d := range tx.st.live {
+						if tx.st.doomed(d) != nil {
+							n++
+						}
+					}
+				}))
+				if n != left {
+					t.Errorf("%s: %d are left to be denied, want %d: the test shows nothing", when, n, left)
+				}
+			}
+			look("after the kill", calls)
+			if got := r.status(boss, last); got != Denied {
+				t.Errorf("the last one is %s", got)
+			}
+			look("when one was asked for", calls-1)
+			r.must(inBatch(func(tx *tx) {
+				for len(tx.st.sweeps) > 0 {
+					tx.sweep()
+				}
+				if tx.s.open.left.Load() == nil {
+					t.Error("lists look no more for what is to be denied, and it is not on disk")
+				}
+			}))
+			look("at the end", 0)
+			if r.s.open.left.Load() != nil {
+				t.Error("lists still look for what is to be denied")
+			}
+		})
+	}
+}
+
+// TestWhoWaitsIsToldOfAKillFirst: the first share of a kill is of the calls that somebody polls.
+func TestWhoWaitsIsToldOfAKillFirst(t *testing.T) {
+	r := newRig(t)
+	r.must(inBatch(func(tx *tx) { tx.s.set.share, tx.s.set.shareEvery = 1, time.Hour }))
+	tokens, agent := r.waitingCalls(5)
+	poll := &DeferStatus{Token: tokens[3], Key: agent, Watch: true}
+	r.must(poll)
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+	select {
+	case <-poll.Changed:
+	default:
+		t.Error("nothing is said to the one who waits for an answer")
+	}
 }
