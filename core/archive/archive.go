@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -81,7 +82,7 @@ func (a *Archive) command(r log.Range) (supervise.Command, error) {
 	env["YETT_ARCHIVE_NAME"] = r.FileName()
 	env["YETT_ARCHIVE_FROM"], env["YETT_ARCHIVE_TO"] = strconv.FormatUint(r.From, 10), strconv.FormatUint(r.To, 10)
 	c := supervise.Command{Name: "archive", Path: path, Digest: p.Digest, Args: a.set.Program.Args, Env: env, Pipe: true,
-		Confine: &a.set.Policy, Background: true,
+		KeepInput: true, Confine: &a.set.Policy, Background: true,
 		Limits: supervise.Limits{Data: mostMemory, Files: mostFiles, Threads: mostThreads, Disk: mostDisk}}
 	if p.User.UID > 0 {
 		c.User = &supervise.User{UID: uint32(p.User.UID), GID: uint32(p.User.GID)}
@@ -107,24 +108,36 @@ func (a *Archive) give(ctx context.Context, r log.Range) error {
 		defer close(read)
 		_, _ = io.Copy(io.Discard, p.Out())
 	}()
-	wrote := errors.Join(a.set.Log.Export(p.In(), a.set.Signer, r), p.In().Close())
+	ignored := make(chan bool, 1)
+	go func() { // a pipe takes some 64 KiB that nobody reads
+		<-p.Done()
+		n, _ := p.Unread().Read(make([]byte, 1))
+		p.Unread().Close()
+		ignored <- n > 0
+	}()
+	wrote := a.set.Log.Export(p.In(), a.set.Signer, r)
+	if err := p.In().Close(); !errors.Is(err, os.ErrClosed) { // it is closed when the process has ended
+		wrote = errors.Join(wrote, err)
+	}
 	if wrote != nil {
 		p.Terminate() // it has not got all, and must not wait for more
 	}
 	<-p.Done()
 	<-read
+	ended := errors.Is(wrote, syscall.EPIPE) || errors.Is(wrote, os.ErrClosed)
+	unread := <-ignored || ended
 	switch exit := p.Exit(); {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%s took longer than %v (timeout): it was killed", a.set.Program.Exec,
 			a.set.Program.Timeout.Std())
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case wrote != nil && !errors.Is(wrote, syscall.EPIPE):
+	case wrote != nil && !ended:
 		return wrote
 	case exit.Err != "":
 		return fmt.Errorf("%s: %s: %s", a.set.Program.Exec, exit.Err, quote.Begin(exit.Stderr, mostSaid))
-	case wrote != nil:
-		return fmt.Errorf("%s ended with exit status 0 and has not read all of its stdin: %w", a.set.Program.Exec, wrote)
+	case unread:
+		return fmt.Errorf("%s ended with exit status 0 and has not read all of its stdin", a.set.Program.Exec)
 	}
 	return nil
 }

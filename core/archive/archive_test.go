@@ -104,10 +104,13 @@ func TestNotTaken(t *testing.T) {
 		log          shelf
 		last         uint64
 	}{
-		"it fails":               {`cat >/dev/null; echo no bucket >&2; exit 3`, "no bucket", shelf{}, 0},
-		"it fails at the second": {`[ "$YETT_ARCHIVE_FROM" = 1 ] || exit 1; ` + takes, "records 11 to 20", shelf{}, 10},
-		"it reads nothing":       {`exec <&-; sleep 0.1; exit 0`, "", shelf{bytes: 1 << 20}, 0},
-		"the log is damaged":     {takes, "a bad block", shelf{broken: errors.New("a bad block")}, 0},
+		"it fails":                {`cat >/dev/null; echo no bucket >&2; exit 3`, "no bucket", shelf{}, 0},
+		"it fails at the second":  {`[ "$YETT_ARCHIVE_FROM" = 1 ] || exit 1; ` + takes, "records 11 to 20", shelf{}, 10},
+		"it reads nothing":        {`exec <&-; sleep 0.1; exit 0`, "has not read all of its stdin", shelf{bytes: 1 << 20}, 0},
+		"it reads none of little": {`exit 0`, "has not read all of its stdin", shelf{}, 0},
+		"it reads a part":         {`head -c 5 >/dev/null`, "has not read all of its stdin", shelf{bytes: 16}, 0},
+		"it stops in the middle":  {`head -c 200000 >/dev/null`, "has not read all of its stdin", shelf{bytes: 1 << 20}, 0},
+		"the log is damaged":      {takes, "a bad block", shelf{broken: errors.New("a bad block")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, _ := of(t, c.log, c.script)

@@ -65,6 +65,7 @@ type Process struct {
 	private bool     // stderr is not quoted
 	in      io.WriteCloser
 	out     io.Reader
+	unread  io.ReadCloser
 	signal  func(kill bool) // to the whole group; called with mu held, before the process is reaped
 
 	survey func(known map[int]int) // notes descendants outside the group; nil: there is nothing to note
@@ -97,6 +98,11 @@ func (p *Process) Pid() int { return p.pid }
 
 // In is the process's stdin. Without Command.Pipe, and with NoInput, every write fails.
 func (p *Process) In() io.WriteCloser { return p.in }
+
+// Unread gives what the process has not read of its stdin; whoever reads it takes it from the process, so nobody should
+// before Done. The caller closes it: until then a write to In does not fail when the process has ended, but waits for
+// room. Without Command.KeepInput it is at its end.
+func (p *Process) Unread() io.ReadCloser { return p.unread }
 
 // Out is the process's stdout. Who does not read it stops the process when the pipe is full. Without Command.Pipe it is
 // at its end. A read fails with ErrHeld when the process has ended but something else keeps its stdout open.

@@ -63,6 +63,7 @@ type birth struct {
 	dir                    string // the private one, "" if the caller gave one or it is the process's by now
 	child                  []*os.File
 	in, out, stderr        *os.File // our ends
+	unread                 *os.File // the child's end of in, if we keep it
 	planOut, statusIn      *os.File // our ends
 	target, planAt, status int      // descriptors in the launcher
 }
@@ -71,7 +72,7 @@ func (b *birth) release() {
 	for _, f := range b.child {
 		f.Close()
 	}
-	for _, f := range []*os.File{b.in, b.out, b.stderr, b.planOut, b.statusIn} {
+	for _, f := range []*os.File{b.in, b.out, b.stderr, b.unread, b.planOut, b.statusIn} {
 		if f != nil {
 			f.Close()
 		}
@@ -201,7 +202,7 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	if c := b.command.Confine; c != nil && c.Network != nil {
 		p.ports = c.Network.Ports
 	}
-	p.in, p.out = noInput{}, strings.NewReader("")
+	p.in, p.out, p.unread = noInput{}, strings.NewReader(""), io.NopCloser(strings.NewReader(""))
 	if b.command.Pipe {
 		p.out = &output{f: b.out}
 	}
@@ -212,6 +213,9 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	go p.live(b, files, started)
 	if err := <-started; err != nil {
 		return nil, err
+	}
+	if b.command.KeepInput {
+		b.unread, b.child[0] = b.child[0], nil
 	}
 	for _, f := range b.child { // else we would hold the child's pipes open
 		f.Close()
@@ -233,8 +237,11 @@ func (b *birth) launch(ctx context.Context) (*Process, error) {
 	}
 	p.alone.Store(b.command.Confine.Alone(p.gaps))
 	p.entered.Store(true)
-	p.overMemory()                        // it may be gone before anybody looks again
-	b.in, b.out, b.stderr = nil, nil, nil // the process's now
+	p.overMemory() // it may be gone before anybody looks again
+	if b.unread != nil {
+		p.unread = b.unread
+	}
+	b.in, b.out, b.stderr, b.unread = nil, nil, nil, nil // the process's now
 	b.image.release()
 	b.image = nil
 	return p, nil

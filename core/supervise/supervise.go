@@ -70,6 +70,8 @@ type Command struct {
 	User    *User             // nil: the gateway's own user
 	Pipe    bool              // stdin and stdout are In and Out; otherwise both are /dev/null
 	NoInput bool              // stdin is /dev/null in any case
+	// Unread gives what it leaves of its stdin; with Pipe, and without NoInput
+	KeepInput bool
 	// gets stderr, at most 50 lines a second of 1 KiB; nil: only the tail is kept. One goroutine calls it
 	Log func(line string)
 	// what it writes to stderr is for Log and Exit.Stderr: the sentences on how it ended do not quote it
