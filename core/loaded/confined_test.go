@@ -1,6 +1,7 @@
 package loaded
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/confine"
+	"github.com/yett-dev/yett/core/prochost"
 )
 
 // A rule id of two steps is said, with both places; what a step in shadow calls its rules is nobody's concern.
@@ -102,6 +104,14 @@ func TestWarnings(t *testing.T) {
 			}
 		}
 	}
+	cfg := &config.Config{}
+	cfg.Audit.Archive = config.Archive{Exec: config.Path(script), User: config.PluginUser{UID: 65123}}
+	said := strings.Join(Warnings(cfg), "\n")
+	for _, want := range []string{"audit.archive: network is not given", "audit.archive: its interpreter /opt/acme"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("nothing is said of %q in:\n%s", want, said)
+		}
+	}
 	missing := 0
 	for _, line := range Warnings(&config.Config{Plugins: map[string]config.Plugin{"p": {Exec: "/bin/true"}}}) {
 		if strings.HasPrefix(line, "this machine: ") {
@@ -172,5 +182,33 @@ func TestPolicyOf(t *testing.T) {
 	if p := policyOf(&config.Plugin{Network: []config.Port{config.NoPort}}); p.Network == nil ||
 		len(p.Network.Ports) != 0 {
 		t.Errorf("none: %+v", p)
+	}
+}
+
+// TestArchiveThatCannotRun: who checks a configuration is told that the program of the archive is another one, and not
+// months later, when records are to go. A server that starts is no worse for it.
+func TestArchiveThatCannotRun(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "archive")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cfg := &config.Config{}
+	cfg.Audit.Archive = config.Archive{Exec: config.Path(program), Digest: "sha256:" + strings.Repeat("0", 64)}
+	if err := Check(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "audit.archive.exec: "+program) ||
+		!strings.Contains(err.Error(), "pinned is") {
+		t.Errorf("a check says %v", err)
+	}
+	var log strings.Builder
+	p, err := NewPool(t.Context(), "", "", slog.New(slog.NewTextHandler(&log, nil)), func(prochost.Change) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close(t.Context())
+	g, err := Build(t.Context(), cfg, p, false)
+	if err != nil || !strings.Contains(log.String(), "audit.archive.exec: ") {
+		t.Fatalf("a start: %v, and says %q", err, log.String())
+	}
+	if err := g.Close(t.Context()); err != nil {
+		t.Error(err)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
 	"github.com/yett-dev/yett/core/store"
+	"github.com/yett-dev/yett/core/trust"
 	"github.com/yett-dev/yett/sdk"
 )
 
@@ -52,6 +53,12 @@ func Build(ctx context.Context, cfg *config.Config, p *Pool, strict bool) (g *Ge
 	}
 	if err := checkTypes(cfg); err != nil {
 		return g, err
+	}
+	switch err := checkArchive(&cfg.Audit.Archive); {
+	case err != nil && strict:
+		return g, err
+	case err != nil: // nothing is removed until it is put right
+		p.warn("%v", err)
 	}
 	if err := g.acquireAll(ctx); err != nil {
 		return g, err
@@ -86,6 +93,18 @@ func checkTypes(cfg *config.Config) error {
 		}
 	}
 	return nil
+}
+
+// checkArchive refuses a program that could not be run when its time comes, which may be after months.
+func checkArchive(a *config.Archive) error {
+	if a.Exec == "" {
+		return nil
+	}
+	_, err := trust.Policy{}.ReadProgram(string(a.Exec), a.Digest)
+	if err != nil {
+		err = fmt.Errorf("audit.archive.exec: %w", err)
+	}
+	return err
 }
 
 // acquireAll gets every plugin that the configuration names from the pool. Processes begin to start here, side by side.

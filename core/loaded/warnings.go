@@ -55,9 +55,6 @@ func absolute(paths []config.Path) (out []string) {
 func Warnings(cfg *config.Config) []string {
 	var out []string
 	var gaps []confine.Gap
-	warn := func(name, format string, args ...any) {
-		out = append(out, fmt.Sprintf("plugins.%s: ", name)+fmt.Sprintf(format, args...))
-	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Plugins)) {
 		c := cfg.Plugins[name]
 		if c.Wasm != "" && c.Sandbox != config.SandboxInproc {
@@ -66,34 +63,23 @@ func Warnings(cfg *config.Config) []string {
 		if c.Exec == "" {
 			continue
 		}
-		if c.Confine == config.ConfineOff {
-			warn(name, "confine is off: it can do all that its user can, to this server too; remove confine, and give it "+
-				"paths and network")
-			continue
-		}
 		policy := policyOf(&c)
+		lines := open(&c, &policy)
+		if c.Confine != config.ConfineOff {
+			gaps = confine.Merge(gaps, confine.Gaps(&policy)...)
+			if others := Sharers(cfg, name); others != "" {
+				lines = append(lines, others)
+			}
+		}
+		for _, line := range lines {
+			out = append(out, fmt.Sprintf("plugins.%s: %s", name, line))
+		}
+	}
+	if a := &cfg.Audit.Archive; a.Exec != "" {
+		policy := PolicyOf(a)
 		gaps = confine.Merge(gaps, confine.Gaps(&policy)...)
-		if c.Network == nil {
-			warn(name, "network is not given, so it reaches every host and port: write network: none, or the TCP ports that "+
-				"it needs, such as network: [443]")
-		}
-		if c.User.UID == 0 && os.Geteuid() == 0 {
-			warn(name, "it runs as root, without capabilities: give it a user of its own (user: {uid: …})")
-		}
-		if others := Sharers(cfg, name); others != "" {
-			warn(name, "%s", others)
-		}
-		for _, path := range c.Paths.Write {
-			if holdsTemp(string(path)) {
-				warn(name, "paths.write: %s holds the directories in which plugins work, and it may change those of its user: "+
-					"give it a directory of its own", path)
-			}
-		}
-		for _, program := range interpreter(string(c.Exec)) {
-			if !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
-				warn(name, "its interpreter %s is outside the system's directories: add the directory of that installation to "+
-					"paths.read", program)
-			}
+		for _, line := range open(a.Process(), &policy) {
+			out = append(out, "audit.archive: "+line)
 		}
 	}
 	for _, g := range gaps {
@@ -109,6 +95,36 @@ func Warnings(cfg *config.Config) []string {
 			"secrets in clear: give plugins.secrets {kind: scanner, builtin: secrets} and a step {use: secrets}")
 	}
 	return slices.Concat(out, loneStars(cfg), sharedIDs(cfg))
+}
+
+// open says what the configuration of one process leaves open.
+func open(c *config.Plugin, policy *confine.Policy) (out []string) {
+	warn := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if c.Confine == config.ConfineOff {
+		warn("confine is off: it can do all that its user can, to this server too; remove confine, and give it paths and " +
+			"network")
+		return out
+	}
+	if c.Network == nil {
+		warn("network is not given, so it reaches every host and port: write network: none, or the TCP ports that it " +
+			"needs, such as network: [443]")
+	}
+	if c.User.UID == 0 && os.Geteuid() == 0 {
+		warn("it runs as root, without capabilities: give it a user of its own (user: {uid: …})")
+	}
+	for _, path := range c.Paths.Write {
+		if holdsTemp(string(path)) {
+			warn("paths.write: %s holds the directories in which plugins work, and it may change those of its user: give it "+
+				"a directory of its own", path)
+		}
+	}
+	for _, program := range interpreter(string(c.Exec)) {
+		if !confine.Within(program, append(confine.SystemDirs(), policy.Read...)) {
+			warn("its interpreter %s is outside the system's directories: add the directory of that installation to "+
+				"paths.read", program)
+		}
+	}
+	return out
 }
 
 // holdsTemp says whether the temporary directory is a directory or lies beneath it.
