@@ -184,13 +184,22 @@ func rounds(t *testing.T, usual, full int) int {
 }
 
 // TestKillUnderLoad kills the server with -9 in the middle of work, again and again. Whatever it had answered must hold
-// after the restart: records, keys, revocations, defers, and a log that its own checkpoint fits.
+// after the restart: records, keys, revocations, defers, and a log that its own checkpoint fits. Each check reads all
+// of the log, so very many rounds have several stores, one after the other.
 func TestKillUnderLoad(t *testing.T) {
 	testkit.Slow(t, "kills gateways")
+	const ofOneStore = 50
+	for left, n := rounds(t, ofOneStore, ofOneStore), uint64(0); left > 0; left -= ofOneStore {
+		killUnderLoad(t, n, min(left, ofOneStore))
+		n++
+	}
+}
+
+func killUnderLoad(t *testing.T, seed uint64, total int) {
 	data, known := t.TempDir(), newOutside()
-	rng := rand.New(rand.NewPCG(7, 7))
+	rng := rand.New(rand.NewPCG(7, 7+seed))
 	var ready []time.Duration
-	total := rounds(t, 5, 50)
+	served := time.Duration(0) // from when the clients begin to the kill
 	for round := range total + 1 {
 		start := time.Now()
 		s := startDev(t, nil, "--data", data)
@@ -205,6 +214,7 @@ func TestKillUnderLoad(t *testing.T) {
 			break
 		}
 		reached := known.until(rng.IntN(12) * 250) // now and then at once
+		began := time.Now()
 		var wg sync.WaitGroup
 		for i := range 18 {
 			l := &worker{outside: known, s: s, name: strconv.Itoa(i), round: round}
@@ -223,6 +233,7 @@ func TestKillUnderLoad(t *testing.T) {
 		case <-reached:
 		case <-ended: // all workers gave up: known.wrong says why
 		}
+		served += time.Since(began)
 		s.kill()
 		<-ended
 		if err := errors.Join(known.wrong...); err != nil {
@@ -230,8 +241,9 @@ func TestKillUnderLoad(t *testing.T) {
 		}
 	}
 	slices.Sort(ready[1:])
-	t.Logf("%d kills, %d answers, %d keys, %d revoked, %d defers; first start %v, restarts: median %v, slowest %v", total,
-		known.answers, len(known.keys), len(known.revoked), len(known.defers), ready[0], ready[1+total/2], ready[total])
+	t.Logf("%d kills, %d answers (%.0f/s), %d keys, %d revoked, %d defers; first start %v, restarts: median %v, "+
+		"slowest %v", total, known.answers, float64(known.answers)/served.Seconds(), len(known.keys), len(known.revoked),
+		len(known.defers), ready[0], ready[1+total/2], ready[total])
 }
 
 // holds checks a server just started against what is known.
