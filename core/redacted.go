@@ -25,7 +25,7 @@ var credentials = []*regexp.Regexp{
 // the name, as in "api_key: needs a value": our own messages begin with one of these words.
 var (
 	assigned = regexp.MustCompile(`(?i)(?:password|passwd|passphrase|secret(?:[_-]?key)?|(?:api|private|access)[_-]?key|` +
-		`\b(?:[a-z]+[_-])*token)\\*["']?\s*(=|:)\s*`)
+		`[\w-]*token)\\*["']?\s*(=|:)\s*`)
 	setup = "/setup?" // of the address that the first operator signs up at, with a token
 	prose = regexp.MustCompile(`^\s+(?:needs|wants|cannot|is|looks|must|has|takes|the|unknown|no|not)(?:[\s"',;&})\]]|$)`)
 )

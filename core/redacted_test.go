@@ -24,7 +24,9 @@ func TestRedacted(t *testing.T) {
 		join(`{"secret":{"a":["aaaa","`, `hunter"]}}`), join("password=\"", "hunter\\\\\""), join("password: ", "hunter"),
 		join("wh", "sec_", long), join("secret_key=", "hunter"), join("token=", "hunter"), join("password=abc,", "hunter"),
 		join(`{"token":"`, `hunter"}`), join("refresh_token: ", "hunter"),
-		join("X-Vault-Token: ", "hunter"), join("id_token=", "hunter"),
+		join("X-Vault-Token: ", "hunter"), join("id_token=", "hunter"), join(`{"accessToken":"`, `hunter"}`),
+		join("refreshToken=", "hunter"), join("authToken: ", "hunter"), join("bottoken=", "hunter"),
+		join("s3_access_token=", "hunter"), join("OAUTH2_REFRESH_TOKEN=", "hunter"), join("--token=", "hunter"),
 		join("/setup?password=", "hunter"), join("password=abc;", "hunter&aaaa"),
 	} {
 		got := Redacted("", "it said "+secret+" and went on")

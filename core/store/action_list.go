@@ -66,7 +66,7 @@ func (s *Store) Actions(ctx context.Context, q *ActionQuery) (page []*ActionRow,
 	return page, next, s.Commit(ctx, settled{})
 }
 
-func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int, left dooms) (page []*ActionRow, next string,
+func (s *Store) collect(it *pebble.Iterator, q *ActionQuery, skip int, left *dooms) (page []*ActionRow, next string,
 	err error) {
 	times, offset, size, last := s.Times(), q.Offset, 0, ""
 	rows, defers := 0, map[string]*Defer{}

@@ -204,8 +204,8 @@ func (c *Decide) deferCall(tx *tx) {
 		c.Out.NeedsView = true
 		return
 	}
-	if tx.st.pending[c.Key.ID] >= c.Limits.MaxPending {
-		tx.endOver(c.Key.ID)
+	if more := tx.st.pending[c.Key.ID] - c.Limits.MaxPending; more >= 0 {
+		tx.endOver(c.Key.ID, min(more+1, tx.s.set.share))
 	}
 	if tx.st.pending[c.Key.ID] >= c.Limits.MaxPending {
 		c.deny(sdk.ReasonRateExceeded, "this key has "+strconv.Itoa(c.Limits.MaxPending)+

@@ -181,6 +181,8 @@ type KillSwitch struct {
 
 	Out    Kill
 	Denied int // deferred calls that it denied
+
+	owed *sweep // what lists are told of while the disk does not take it
 }
 
 func (c *KillSwitch) apply(tx *tx) error {

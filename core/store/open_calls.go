@@ -21,7 +21,8 @@ type openCalls struct {
 	// it gave is taken back: whatever is in flight when the disk stalls is void.
 	before map[string]*openCall
 
-	left atomic.Pointer[[]*sweep] // of which not everything is on disk; nil: none
+	left   atomic.Pointer[[]*sweep] // of which not everything is on disk; nil: none
+	leftMu sync.Mutex               // of those who change it
 }
 
 // openCall is one of them. It never changes: a new one takes its place.
@@ -45,7 +46,7 @@ func (d *openCall) answers(action, token string) bool {
 }
 
 // waits reports whether the call is pending. s.keys.mu is held.
-func (d *openCall) waits(s *Store, t Times, left dooms) bool {
+func (d *openCall) waits(s *Store, t Times, left *dooms) bool {
 	doomed := left.of(asked{d.key, d.agent, d.tool, &d.session}, d.made) != nil
 	return !doomed && (d.pending || !s.enough(d.quorums, d.signers, t))
 }

@@ -74,7 +74,7 @@ type pendingFor struct {
 	key   *Key
 	agent string
 	times Times
-	left  dooms
+	left  *dooms
 }
 
 // may reports whether the key may answer what somebody asked for. s.keys.mu is held.
@@ -91,14 +91,14 @@ func (p *pendingFor) waits(d *openCall) bool {
 // it is committed, reads these calls in order with the changes; without it, it looks them up itself.
 func (s *Store) FindPending(c *ListPending) {
 	p := &pendingFor{s: s, key: c.Key, agent: c.Agent, left: s.dooms(), times: s.Times()}
+	c.tokens, c.Out.More, c.found = nil, false, true
+	if p.left != nil {
+		p.each(c, s.open.copy())
+		return
+	}
 	s.keys.mu.RLock()
 	defer s.keys.mu.RUnlock()
 	calls, total := s.open.count(p)
-	c.tokens, c.Out.More, c.found = nil, false, true
-	if p.left != nil {
-		p.each(c, calls)
-		return
-	}
 	late := place{ends: p.times.Late.UnixNano(), token: string(rune(0x10FFFF))}
 	for _, d := range calls.Ascend(btreemap.Min[place](), btreemap.LE(late)) { // over, and not ended yet
 		if d.pending && p.may(d.agent, d.key) && !p.waits(d) {
@@ -119,10 +119,12 @@ func (s *Store) FindPending(c *ListPending) {
 }
 
 // each finds the page, and counts, by a look at every call: a kill has left very many of them to be denied. Others have
-// a processor, and the keys, in between. s.keys.mu is held.
+// a processor, and the keys, in between.
 func (p *pendingFor) each(c *ListPending, calls *btreemap.BTreeMap[place, *openCall]) {
 	looks, after := 0, placeOf(c.After)
 	c.Out.Total = 0
+	p.s.keys.mu.RLock()
+	defer p.s.keys.mu.RUnlock()
 	for at, d := range calls.Ascend(btreemap.Min[place](), btreemap.Max[place]()) {
 		if looks++; looks%atATime == 0 {
 			p.s.keys.mu.RUnlock()
@@ -145,6 +147,13 @@ func (p *pendingFor) each(c *ListPending, calls *btreemap.BTreeMap[place, *openC
 
 // atATime is how many calls a list looks at before others have their turn: some 50 µs.
 const atATime = 512
+
+// copy gives all calls that are open, in order.
+func (o *openCalls) copy() *btreemap.BTreeMap[place, *openCall] {
+	o.mu.Lock() // a copy writes to what it is made of
+	defer o.mu.Unlock()
+	return o.order.calls.Clone()
+}
 
 // count counts the calls that wait for the key, with those that are over, and gives all that are open, in order. Who
 // asks is looked at once for all calls of theirs. s.keys.mu is held.

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/yett-dev/yett/sdk"
+import (
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
 
 // taker is a command that only takes something away: a kill, a denial, a revocation, the end of a session. When the
 // disk does not take it in time it holds all the same: it is in effect at once, its caller is told that it is not on
@@ -116,10 +120,16 @@ func (c *KillSwitch) hold(s *Store) {
 			t.kept[name] = c.Held
 		}
 	})
+	c.owed = &sweep{Kill: c.Held, At: always, By: c.By, Why: "killed"}
+	s.open.begins(c.owed)
 }
+
+// always is later than any call.
+var always = time.Unix(1<<40, 0)
 
 // settleOwed writes the kill, unless it was undone or sent again since.
 func (c *KillSwitch) settleOwed(tx *tx) {
+	tx.onSync = append(tx.onSync, func(bool) { tx.s.open.ends(c.owed) })
 	name := killName{c.Held.Scope, c.Held.Target}
 	if is, _, _ := tx.s.kills.committed(name); is != c.Held {
 		return

@@ -74,22 +74,26 @@ func (tx *tx) passTime() {
 	}
 }
 
-// endOver ends a share of what the key waits for and has ended already but for its record: a key must not be refused a
-// call because shares rest. It looks at all that wait, and so once in a batch for each key.
-func (tx *tx) endOver(key string) {
-	if !tx.st.over(tx.now) || tx.mute || tx.q.unborn || tx.ended[key] {
+// endOver ends so many calls that count against the key's limit and have ended already but for their record: a key must
+// not be refused a call because shares rest. It looks at all that wait, each once in a batch for each key.
+func (tx *tx) endOver(key string, most int) {
+	if !tx.st.over(tx.now) || tx.mute || tx.q.unborn {
 		return
 	}
 	if tx.ended == nil {
-		tx.ended = map[string]bool{}
+		tx.ended = map[string]int{}
 	}
-	tx.ended[key] = true
-	left := tx.s.set.share
-	for i := len(tx.st.waiting) - 1; i >= 0 && left > 0; i-- { // what leaves is replaced by the last one
-		if w := tx.st.waiting[i]; w.key == key && (tx.denyDoomed(w.d) || tx.endDue(w.d)) {
-			left--
+	left, begun := tx.ended[key]
+	if !begun {
+		left = len(tx.st.waiting)
+	}
+	for left = min(left, len(tx.st.waiting)); left > 0 && most > 0; left-- {
+		w := tx.st.waiting[left-1] // if it leaves, the last one takes its place, which was looked at
+		if w.key == key && w.d.Status == Pending && (tx.denyDoomed(w.d) || tx.endDue(w.d)) {
+			most--
 		}
 	}
+	tx.ended[key] = left
 }
 
 // endDue is expireNow for no command.

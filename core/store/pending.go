@@ -73,8 +73,11 @@ func (c *ListPending) apply(tx *tx) error {
 			return err
 		}
 		// it may have moved on since it was found
-		if !d.over(tx.times) && tx.stands(d) == Pending && tx.mayAnswer(c.Key, d) == nil {
-			c.Out.Calls = append(c.Out.Calls, tx.shown(d))
+		if d.over(tx.times) || tx.mayAnswer(c.Key, d) != nil {
+			continue
+		}
+		if out := tx.shown(d); out.Status == Pending {
+			c.Out.Calls = append(c.Out.Calls, out)
 		}
 	}
 	return nil

@@ -60,6 +60,9 @@ func (tx *tx) shown(d *Defer) Defer {
 	}
 	out.Signed = tx.counting(d)
 	out.Required = tx.required(d)
+	if left := tx.s.dooms(); left != nil && out.open() { // a kill that the disk has not taken
+		left.deny(&out)
+	}
 	return out
 }
 

@@ -336,6 +336,86 @@ func TestARestRefusesNoCall(t *testing.T) {
 	}
 }
 
+// TestARestRefusesNoCallBesideApprovedOnes: approved calls count against no limit, and are not ended for it.
+func TestARestRefusesNoCallBesideApprovedOnes(t *testing.T) {
+	r := newRig(t)
+	r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
+	r.waitingCalls(3*atOnce + 10)
+	k, boss := r.key("k", nil, "authorize"), r.key("boss", nil, "approve")
+	ask := func(args string, most int) *Decide {
+		c := r.call(k, args, sdk.Verdict{Effect: sdk.Defer})
+		c.Limits.MaxPending, c.Defer.TTL = most, 26*time.Hour
+		r.must(c)
+		return c
+	}
+	if got := ask("one", 1); got.Out.Code != "RULE_DEFER" {
+		t.Fatal(got.Out)
+	}
+	for i := range 3 * atOnce {
+		c := ask(fmt.Sprint("approved", i), 2)
+		r.must(r.answer(boss, c.Out.Token, true))
+	}
+	r.clock.advance(time.Second)
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+	if got := ask("three", 1).Out; got.Code != "RULE_DEFER" {
+		t.Errorf("all of the key is denied, and it is refused a call: %s %s", got.Code, got.Reason)
+	}
+}
+
+// TestARestRefusesNoCallOfMany: nor where more than a share of a key's calls come at once.
+func TestARestRefusesNoCallOfMany(t *testing.T) {
+	for why, end := range map[string]func(r *rig){
+		"killed": func(r *rig) {
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+		},
+		"expired": func(r *rig) {
+			r.clock.advance(25 * time.Hour)
+			r.must(&Note{Type: "tick", By: system})
+			r.clock.advance(25 * time.Hour)
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			r := newRig(t)
+			r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
+			r.waitingCalls(3*atOnce + 10)
+			k := r.key("k", nil, "authorize")
+			const most = 100
+			ask := func(args string) *Decide {
+				c := r.call(k, args, sdk.Verdict{Effect: sdk.Defer})
+				c.Limits.MaxPending, c.Defer.TTL = most, 26*time.Hour
+				return c
+			}
+			for i := range most {
+				r.must(ask(fmt.Sprint("old", i)))
+			}
+			r.clock.advance(time.Second)
+			end(r)
+			cmds, refused := []*Decide{}, 0
+			for i := range 50 {
+				cmds = append(cmds, ask(fmt.Sprint("new", i)))
+			}
+			r.must(inBatch(func(tx *tx) { // as if all had come into one batch
+				was := tx.ticket
+				for _, c := range cmds {
+					tx.ticket = &ticket{}
+					if err := c.apply(tx); err != nil {
+						t.Error(err)
+					}
+					if c.Out.Code == sdk.ReasonRateExceeded {
+						refused++
+					}
+				}
+				tx.ticket = was
+			}))
+			if refused > 0 {
+				t.Errorf("%d of 50 calls were refused, although nothing of the key waits", refused)
+			}
+		})
+	}
+}
+
 // TestSharesComeAgainWithRoom: a sweep that the disk has no room for is not forgotten. The watcher asks for it again,
 // also where room comes back that is less than what is to stay free, and which nothing else is told of.
 func TestSharesComeAgainWithRoom(t *testing.T) {

@@ -35,7 +35,7 @@ type tx struct {
 	fresh   map[string][]byte // rows of this batch that it may have to read again
 	swept   map[byte]uint32   // the window up to which old rows are gone, by prefix
 	closed  map[string]*Defer // defers that this batch has ended: their rows on disk still say otherwise
-	ended   map[string]bool   // keys of which endOver has ended what it may in this batch
+	ended   map[string]int    // by key: how many of those that wait endOver has still to look at in this batch
 	trimmed uint64            // the first record that retention leaves, if it removes some in this batch
 	mute    bool              // nothing can be written: only reads run, and change nothing
 	err     error
