@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,5 +57,35 @@ func TestListBehindAStall(t *testing.T) {
 	l.must(c)
 	if len(c.Out.Calls) != 0 || c.Out.Total != 0 {
 		t.Errorf("%d of %d", len(c.Out.Calls), c.Out.Total)
+	}
+}
+
+// TestRestoreOfAKillThatWasUndone: what a kill has denied stays so in a restored store, also where its undo came before
+// all of the denials were written.
+func TestRestoreOfAKillThatWasUndone(t *testing.T) {
+	r := newRig(t)
+	agent := r.key("agent", nil, "authorize")
+	r.must(inBatch(func(tx *tx) { tx.s.set.share, tx.s.set.shareEvery = 1, time.Hour }))
+	var tokens []string
+	for i := range 3 {
+		tokens = append(tokens, r.deferred(agent, fmt.Sprint("x", i), sdk.Verdict{}))
+	}
+	m := r.backedUp(t, "backup")
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system})
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+	n := NewSince(m)
+	if err := r.s.Records(1, n.Record); err != nil {
+		t.Fatal(err)
+	}
+	x := restoreOf(r.fs, r.clock, "backup", "applied", "sto_applied")
+	x.Since, x.Apply = n, true
+	_, to := restored(t, x)
+	for _, token := range tokens {
+		if d, err := (&tx{s: to.s, q: to.s.seq, st: to.s.seq.state}).find(token); err != nil || d.Status != Denied {
+			t.Errorf("call %s is %s: %v", token, d.Status, err)
+		}
+	}
+	if err := to.s.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

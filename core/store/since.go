@@ -137,10 +137,18 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 	out := []Taken{}
 	for i := range n.list {
 		x := &n.list[i]
+		row := x.row()
 		if x.gone && !n.missesBehind(x.by) {
+			if calls, err := x.denied(s, by, apply); err != nil {
+				return nil, err
+			} else if calls > 0 {
+				row.How += ", and its undo"
+				row.Note = fmt.Sprintf("it was undone since; %d calls that wait here were denied by it", calls)
+				row.Applied = apply
+				out = append(out, row)
+			}
 			continue
 		}
-		row := x.row()
 		if apply {
 			cmd := &takeSince{takeAgain: takeAgain{x.taken}, note: fmt.Sprintf(
 				"restored by %s: done again, from record %d of %s", by.Principal, x.seq, n.store)}
@@ -159,6 +167,47 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 		out = append(out, row)
 	}
 	return out, nil
+}
+
+// denied counts the calls that wait in the restored store although a kill has denied them that was undone since: many
+// batches may have been left to write that. With apply, the kill comes and goes again, and denies them.
+func (x *sinceOne) denied(s *Store, by Who, apply bool) (calls int, err error) {
+	if x.Type != "kill" {
+		return 0, nil
+	}
+	kill := Kill{Scope: x.Scope, Target: x.Target, Reason: x.Reason, By: x.Principal}
+	count := &countWaiting{kill: kill}
+	if err := s.Commit(context.Background(), count); err != nil || count.n == 0 || !apply {
+		return count.n, err
+	}
+	for _, undo := range []bool{false, true} {
+		err := s.Commit(context.Background(), &KillSwitch{Kill: kill, By: by, Undo: undo})
+		if refused, ok := errors.AsType[*sdk.Error](err); ok && !unrecorded(refused) {
+			return 0, nil // such as a kill of a key that is younger than the backup
+		} else if err != nil {
+			return 0, err
+		}
+	}
+	return count.n, nil
+}
+
+// countWaiting counts the open calls that a kill would deny.
+type countWaiting struct {
+	kill Kill
+	n    int
+}
+
+func (*countWaiting) class() class { return reading }
+
+func (c *countWaiting) apply(tx *tx) error {
+	c.kill.Target = tx.s.killed(c.kill)
+	covers := (&sweep{Kill: &c.kill}).covers(tx.s)
+	for i := range tx.st.waiting {
+		if d := &tx.st.waiting[i]; d.doomed == nil && covers(asked{d.key, d.agent, d.tool, &d.d.SessionID}) {
+			c.n++
+		}
+	}
+	return nil
 }
 
 // missesBehind reports whether records behind an undo are missing: one of them may say that it is void.
