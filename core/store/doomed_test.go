@@ -20,6 +20,7 @@ func TestListsBesideAKillThatTheDiskHasNotTaken(t *testing.T) {
 	r.must(c)
 	r.leave(0)
 	r.refused(r.kill("agent", false), sdk.CodeNotDurable)
+	r.refused(r.kill("agent", false), sdk.CodeNotDurable) // sent again
 	if r.s.Killed(r.k, "agent", "", "") == nil {
 		t.Fatal("not in effect")
 	}
@@ -34,6 +35,13 @@ func TestListsBesideAKillThatTheDiskHasNotTaken(t *testing.T) {
 	}
 	r.leave(80 * mib)
 	r.must(&Note{Type: "tick", By: system})
+	r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+	c = r.call(r.k, "y", sdk.Verdict{Effect: sdk.Defer})
+	r.must(c)
+	r.s.FindPending(l)
+	if got := r.status(r.k, c.Out.Token); got != Pending || l.Out.Total != 1 || r.s.open.left.Load() != nil {
+		t.Errorf("what was asked for behind the undo is %s, one of %d", got, l.Out.Total)
+	}
 }
 
 // A kill that a stall makes owed; a list made once it is answered, and committed with the first batch behind the stall.

@@ -118,10 +118,12 @@ func (c *KillSwitch) hold(s *Store) {
 		delete(t.held, c.Held)
 		if name := (killName{c.Held.Scope, c.Held.Target}); t.kept[name] == nil {
 			t.kept[name] = c.Held
+			c.owed = &sweep{Kill: c.Held, At: always, By: c.By, Why: "killed"}
 		}
 	})
-	c.owed = &sweep{Kill: c.Held, At: always, By: c.By, Why: "killed"}
-	s.open.begins(c.owed)
+	if c.owed != nil { // else one of that name has denied already, or will
+		s.open.begins(c.owed)
+	}
 }
 
 // always is later than any call.
@@ -129,7 +131,9 @@ var always = time.Unix(1<<40, 0)
 
 // settleOwed writes the kill, unless it was undone or sent again since.
 func (c *KillSwitch) settleOwed(tx *tx) {
-	tx.onSync = append(tx.onSync, func(bool) { tx.s.open.ends(c.owed) })
+	if c.owed != nil {
+		tx.onSync = append(tx.onSync, func(bool) { tx.s.open.ends(c.owed) })
+	}
 	name := killName{c.Held.Scope, c.Held.Target}
 	if is, _, _ := tx.s.kills.committed(name); is != c.Held {
 		return
