@@ -18,6 +18,7 @@ import (
 	"github.com/yett-dev/yett/config"
 	"github.com/yett-dev/yett/core/chain"
 	"github.com/yett-dev/yett/core/ops"
+	"github.com/yett-dev/yett/core/pin"
 	"github.com/yett-dev/yett/core/places"
 	"github.com/yett-dev/yett/core/prochost"
 	"github.com/yett-dev/yett/core/rules"
@@ -100,7 +101,10 @@ func checkArchive(a *config.Archive) error {
 	if a.Exec == "" {
 		return nil
 	}
-	_, err := trust.Policy{}.ReadProgram(string(a.Exec), a.Digest)
+	digest, err := pin.File(string(a.Exec), trust.MaxProgram)
+	if err == nil && digest != a.Digest {
+		err = fmt.Errorf("%s has digest %s, pinned is %s", a.Exec, digest, a.Digest)
+	}
 	if err != nil {
 		err = fmt.Errorf("audit.archive.exec: %w", err)
 	}

@@ -181,7 +181,12 @@ func (tx *tx) action(id string) (*ActionRow, *Defer, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	a.follows(d, func() string { return tx.stands(d) })
+	if d == nil {
+		a.follows(nil, nil)
+		return a, nil, nil
+	}
+	shown := tx.shown(d)
+	a.follow(&shown, shown.Status)
 	return a, d, nil
 }
 

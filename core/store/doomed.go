@@ -104,7 +104,10 @@ func (s *Store) deny(d *Defer, left *dooms) {
 // deny is Store.deny with s.keys.mu held.
 func (ds *dooms) deny(d *Defer) {
 	if w := ds.of(asked{d.KeyID, d.AgentID, d.ToolID, &d.SessionID}, d.Created); w != nil {
-		d.Status, d.ResolvedBy, d.EndReason = Denied, w.By.Principal, w.Why
+		d.Status, d.ResolvedBy, d.EndReason, d.ResolvedAt = Denied, w.By.Principal, w.Why, w.At
+		if w.Kill != nil {
+			d.ResolvedAt = w.Kill.At
+		}
 	}
 }
 

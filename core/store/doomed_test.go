@@ -16,7 +16,7 @@ func TestListsBesideAKillThatTheDiskHasNotTaken(t *testing.T) {
 	for r.s.room.ballast.drop() {
 	}
 	boss := r.key("key_boss", nil, "approve")
-	c := r.call(r.k, "x", sdk.Verdict{Effect: sdk.Defer})
+	c := r.submitted(r.k, "x", sdk.Verdict{Effect: sdk.Defer})
 	r.must(c)
 	r.leave(0)
 	r.refused(r.kill("agent", false), sdk.CodeNotDurable)
@@ -27,6 +27,11 @@ func TestListsBesideAKillThatTheDiskHasNotTaken(t *testing.T) {
 	if got := r.status(r.k, c.Out.Token); got != Denied {
 		t.Errorf("status after the kill's answer: %s", got)
 	}
+	a := &ReadAction{Key: r.k, ID: made(c).ID}
+	if r.must(a); a.Out.Status != ActionDenied || a.Out.Reason != "killed" {
+		t.Errorf("its action is %s: %q", a.Out.Status, a.Out.Reason)
+	}
+	r.refused(&LookAt{Token: c.Out.Token, Key: boss}, sdk.CodeAlreadyResolved)
 	l := &ListPending{Key: boss, Most: 10}
 	r.s.FindPending(l)
 	r.must(l)

@@ -334,6 +334,7 @@ var lateCases = map[string]lateCase{
 	"AnswerOnce":    {class: noting},
 	"DeferStatus":   {class: reading},
 	"StopWatch":     {class: reading},
+	"countWaiting":  {class: reading},
 	"LookAt":        {class: reading},
 	"ListPending":   {class: reading},
 	"Asked":         {class: reading},

@@ -23,6 +23,7 @@ type openCalls struct {
 
 	left   atomic.Pointer[[]*sweep] // of which not everything is on disk; nil: none
 	leftMu sync.Mutex               // of those who change it
+	owed   atomic.Int32             // how many of them are kills that the disk has not taken
 }
 
 // openCall is one of them. It never changes: a new one takes its place.

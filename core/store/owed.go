@@ -122,6 +122,7 @@ func (c *KillSwitch) hold(s *Store) {
 		}
 	})
 	if c.owed != nil { // else one of that name has denied already, or will
+		s.open.owed.Add(1)
 		s.open.begins(c.owed)
 	}
 }
@@ -132,7 +133,10 @@ var always = time.Unix(1<<40, 0)
 // settleOwed writes the kill, unless it was undone or sent again since.
 func (c *KillSwitch) settleOwed(tx *tx) {
 	if c.owed != nil {
-		tx.onSync = append(tx.onSync, func(bool) { tx.s.open.ends(c.owed) })
+		tx.onSync = append(tx.onSync, func(bool) {
+			tx.s.open.ends(c.owed)
+			tx.s.open.owed.Add(-1)
+		})
 	}
 	name := killName{c.Held.Scope, c.Held.Target}
 	if is, _, _ := tx.s.kills.committed(name); is != c.Held {

@@ -27,10 +27,9 @@ func (c *LookAt) apply(tx *tx) error {
 	if tx.expireOne(d) {
 		return expired(d)
 	}
-	if tx.stands(d) != Pending {
-		return tx.resolved(d)
+	if c.Out = tx.shown(d); c.Out.Status != Pending {
+		return tx.resolved(&c.Out)
 	}
-	c.Out = tx.shown(d)
 	return nil
 }
 

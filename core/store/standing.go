@@ -58,10 +58,13 @@ func (tx *tx) shown(d *Defer) Defer {
 	if out.Status = tx.stands(d); out.Status != d.Status {
 		out.ResolvedBy, out.EndReason, out.ResolvedAt = "", "", time.Time{}
 	}
+	if w := tx.st.doomed(d); w != nil {
+		out.ResolvedBy, out.EndReason, out.ResolvedAt = w.By.Principal, w.Why, w.At
+	}
 	out.Signed = tx.counting(d)
 	out.Required = tx.required(d)
-	if left := tx.s.dooms(); left != nil && out.open() { // a kill that the disk has not taken
-		left.deny(&out)
+	if tx.s.open.owed.Load() > 0 && out.open() { // to kills that the disk has not taken
+		tx.s.dooms().deny(&out)
 	}
 	return out
 }

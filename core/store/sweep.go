@@ -91,6 +91,7 @@ func (tx *tx) begun() time.Time {
 // deny denies all that w covers, the first of it in this batch, and gives how much that is.
 func (tx *tx) deny(w *sweep) int {
 	w.mark(tx.s, tx.st)
+	clear(tx.ended) // there is more to be looked at
 	if w.At.Before(tx.st.newest) {
 		w.At = tx.st.newest
 	}
