@@ -95,7 +95,7 @@ func (s *Store) redo() error {
 // taken is what a record of the residue says of something that was taken away.
 type taken struct {
 	Type       string    `json:"type"`
-	Time       time.Time `json:"time"`
+	Time       time.Time `json:"timestamp"`
 	Scope      string    `json:"scope"`
 	Target     string    `json:"target"`
 	Reason     string    `json:"reason"`

@@ -24,6 +24,7 @@ const maxProof = 64 << 20
 
 // verify is what yett audit verify is told.
 type verify struct {
+	t                 target
 	keys, checkpoints []string
 	invariants        bool
 	out               cli.Output
@@ -32,28 +33,35 @@ type verify struct {
 func auditVerify() *cobra.Command {
 	var v verify
 	cmd := &cobra.Command{
-		Use:   "verify FILE",
+		Use:   "verify FILE | --data DIR",
 		Short: "Check an export or a proof: nothing was changed, dropped, added or cut",
 		Long: "Check a file that yett audit export or yett audit prove wrote (- is stdin). No server is needed.\n" +
+			"With --data DIR, check the whole log of a data directory, server stopped or running.\n" +
 			"Take the key and the checkpoints from elsewhere than the file: whoever owns the gateway's key can sign\n" +
 			"another log, and only a checkpoint that was kept outside tells.\n\n" +
 			"Exit code 0: intact. 2: it could not be checked. 3: it was changed or cut; the first bad record is named.",
 		Example: "  yett audit verify log.jsonl --key \"$(yett audit key --data /var/lib/yett)\"\n" +
 			"  yett audit verify log.jsonl --key audit.pub --checkpoint january.jsonl --invariants\n" +
+			"  yett audit verify --data /var/lib/yett --key audit.pub --invariants\n" +
 			"  yett audit prove 17 --data /var/lib/yett > 17.tlog-proof && yett audit verify 17.tlog-proof --key audit.pub",
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := v.run(cmd, args[0])
+			what, open, err := v.source(cmd, args)
+			if err != nil {
+				return err
+			}
+			err = v.run(cmd, open)
 			var coded *cli.ExitError
 			switch {
 			case err == nil || errors.As(err, &coded):
 				return err
 			case log.IsFault(err):
-				return cli.Fail(cli.ExitTampered, fmt.Errorf("%s was changed or cut: %w", args[0], err))
+				return cli.Fail(cli.ExitTampered, fmt.Errorf("%s was changed or cut: %w", what, err))
 			}
-			return cli.Fail(cli.ExitUsage, fmt.Errorf("%s could not be checked: %w", args[0], err))
+			return cli.Fail(cli.ExitUsage, fmt.Errorf("%s could not be checked: %w", what, err))
 		},
 	}
+	v.t.bind(cmd)
 	fs := cmd.Flags()
 	fs.StringArrayVar(&v.keys, "key", nil, "the public key of the log, or a file with it (see yett audit key); may be "+
 		"repeated")
@@ -65,20 +73,36 @@ func auditVerify() *cobra.Command {
 	return cmd
 }
 
-func (v *verify) run(cmd *cobra.Command, file string) error {
+// source is what is to be checked: a file, stdin, or the log of a data directory.
+func (v *verify) source(cmd *cobra.Command, args []string) (what string, open func() (io.ReadCloser, error),
+	err error) {
+	stored := v.t.data != "" || v.t.config != ""
+	switch {
+	case stored == (len(args) == 1):
+		return "", nil, cli.Usage("give one of a FILE, - for stdin, and --data DIR or --config FILE")
+	case !stored && args[0] == "-":
+		return "-", func() (io.ReadCloser, error) { return io.NopCloser(cmd.InOrStdin()), nil }, nil
+	case !stored:
+		return args[0], func() (io.ReadCloser, error) { return regular.Named(cmd.Context(), args[0]) }, nil
+	}
+	dir, err := v.t.dir()
+	return "the log of " + dir, func() (io.ReadCloser, error) {
+		r, w := io.Pipe()
+		go func() { w.CloseWithError(fetch(cmd.Context(), dir, log.Range{}, w)) }()
+		return r, nil
+	}, err
+}
+
+func (v *verify) run(cmd *cobra.Command, open func() (io.ReadCloser, error)) error {
 	keys, err := v.trusted()
 	if err != nil {
 		return err
 	}
-	in := cmd.InOrStdin()
-	if file != "-" {
-		f, err := regular.Named(cmd.Context(), file)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
+	in, err := open()
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	r := bufio.NewReaderSize(in, 1<<16)
 	if head, _ := r.Peek(len(log.ProofFormat) + 1); log.IsProof(head) {
 		return v.proof(cmd, r, keys)
