@@ -111,9 +111,9 @@ func (a *Archive) give(ctx context.Context, r log.Range) error {
 	ignored := make(chan bool, 1)
 	go func() { // a pipe takes some 64 KiB that nobody reads
 		<-p.Done()
-		n, _ := p.Unread().Read(make([]byte, 1))
+		n, err := p.Unread().Read(make([]byte, 1))
 		p.Unread().Close()
-		ignored <- n > 0
+		ignored <- n > 0 || err != io.EOF
 	}()
 	wrote := a.set.Log.Export(p.In(), a.set.Signer, r)
 	if err := p.In().Close(); !errors.Is(err, os.ErrClosed) { // it is closed when the process has ended
