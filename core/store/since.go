@@ -170,7 +170,8 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 }
 
 // denied counts the calls that wait in the restored store although a kill has denied them that was undone since: many
-// batches may have been left to write that. With apply, the kill comes and goes again, and denies them.
+// batches may have been left to write that. With apply, the kill comes and goes again, and denies them; what it is of is
+// there, because the calls are.
 func (x *sinceOne) denied(s *Store, by Who, apply bool) (calls int, err error) {
 	if x.Type != "kill" {
 		return 0, nil
@@ -180,15 +181,10 @@ func (x *sinceOne) denied(s *Store, by Who, apply bool) (calls int, err error) {
 	if err := s.Commit(context.Background(), count); err != nil || count.n == 0 || !apply {
 		return count.n, err
 	}
-	for _, undo := range []bool{false, true} {
-		err := s.Commit(context.Background(), &KillSwitch{Kill: kill, By: by, Undo: undo})
-		if refused, ok := errors.AsType[*sdk.Error](err); ok && !unrecorded(refused) {
-			return 0, nil // such as a kill of a key that is younger than the backup
-		} else if err != nil {
-			return 0, err
-		}
+	if err := s.Commit(context.Background(), &KillSwitch{Kill: kill, By: by}); err != nil {
+		return 0, err
 	}
-	return count.n, nil
+	return count.n, s.Commit(context.Background(), &KillSwitch{Kill: kill, By: by, Undo: true})
 }
 
 // countWaiting counts the open calls that a kill would deny.
