@@ -78,6 +78,7 @@ func TestRefusals(t *testing.T) {
 		"too much":         {Command{Name: "x", Args: []string{strings.Repeat("a", maxPlan)}}, "at most 1048576"},
 		"one too long":     {Command{Name: "x", Args: []string{strings.Repeat("\x01", maxPlan/2)}}, "exec: argument list too long"},
 		"negative":         {Command{Name: "x", Limits: Limits{CPU: -1}}, "negative"},
+		"keeps no input":   {Command{Name: "x", KeepInput: true}, "without a pipe"},
 		"nil file":         {Command{Name: "x", ExtraFiles: []*os.File{nil}}, "number 0 is nil"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -93,6 +93,8 @@ func (c *Command) check() error {
 		return fmt.Errorf("path: %q is not absolute", c.Path)
 	case c.Dir != "" && !filepath.IsAbs(c.Dir):
 		return fmt.Errorf("dir: %q is not absolute", c.Dir)
+	case c.KeepInput && (!c.Pipe || c.NoInput):
+		return fmt.Errorf("keep input: there is no stdin to keep without a pipe")
 	case len(c.ExtraFiles) > maxExtraFiles:
 		return fmt.Errorf("extra files: %d, at most %d", len(c.ExtraFiles), maxExtraFiles)
 	case c.Limits.CPU < 0:
