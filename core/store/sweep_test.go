@@ -301,19 +301,22 @@ func TestOneShareAtATime(t *testing.T) {
 	}
 }
 
+// endings are how what an agent waits for ends, and more than a share of it has no record yet.
+var endings = map[string]func(r *rig){
+	"killed": func(r *rig) {
+		r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
+		r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
+	},
+	"expired": func(r *rig) {
+		r.clock.advance(25 * time.Hour)
+		r.must(&Note{Type: "tick", By: system})
+		r.clock.advance(25 * time.Hour)
+	},
+}
+
 // TestARestRefusesNoCall: what a key waited for, and has ended but for its record, does not count against its limit.
 func TestARestRefusesNoCall(t *testing.T) {
-	for why, end := range map[string]func(r *rig){
-		"killed": func(r *rig) {
-			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
-			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
-		},
-		sdk.ReasonApprovalTimeout: func(r *rig) {
-			r.clock.advance(25 * time.Hour)
-			r.must(&Note{Type: "tick", By: system})
-			r.clock.advance(25 * time.Hour)
-		},
-	} {
+	for why, end := range endings {
 		t.Run(why, func(t *testing.T) {
 			r := newRig(t)
 			r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
@@ -365,17 +368,7 @@ func TestARestRefusesNoCallBesideApprovedOnes(t *testing.T) {
 
 // TestARestRefusesNoCallOfMany: nor where more than a share of a key's calls come at once.
 func TestARestRefusesNoCallOfMany(t *testing.T) {
-	for why, end := range map[string]func(r *rig){
-		"killed": func(r *rig) {
-			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: system})
-			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent"}, By: system, Undo: true})
-		},
-		"expired": func(r *rig) {
-			r.clock.advance(25 * time.Hour)
-			r.must(&Note{Type: "tick", By: system})
-			r.clock.advance(25 * time.Hour)
-		},
-	} {
+	for why, end := range endings {
 		t.Run(why, func(t *testing.T) {
 			r := newRig(t)
 			r.must(inBatch(func(tx *tx) { tx.s.set.shareEvery = time.Hour }))
