@@ -170,8 +170,8 @@ func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
 }
 
 // denied counts the calls that wait in the restored store although a kill has denied them that was undone since: many
-// batches may have been left to write that. With apply, the kill comes and goes again, and denies them; what it is of is
-// there, because the calls are.
+// batches may have been left to write that. With apply, the kill comes and goes again, and denies them; what it is of
+// is there, because the calls are.
 func (x *sinceOne) denied(s *Store, by Who, apply bool) (calls int, err error) {
 	if x.Type != "kill" {
 		return 0, nil
