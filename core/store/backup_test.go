@@ -220,8 +220,7 @@ func TestBackupHoldsNothingThatWasRefused(t *testing.T) {
 	<-disk.begun
 	m := r.backedUp(t, "between")
 	disk.goOn()
-	for s.Healthy() != nil {
-	}
+	healthyAgain(t, s)
 	r.must(&Note{Type: "tick", By: system})
 	behind := r.backedUp(t, "behind")
 	if m.Commit != was || behind.Commit <= was+1 {

@@ -65,8 +65,7 @@ func TestListBehindAStall(t *testing.T) {
 	c := &ListPending{Key: l.boss, Most: 10}
 	l.s.FindPending(c)
 	l.disk.goOn()
-	for l.s.Healthy() != nil {
-	}
+	healthyAgain(t, l.s)
 	l.must(c)
 	if len(c.Out.Calls) != 0 || c.Out.Total != 0 {
 		t.Errorf("%d of %d", len(c.Out.Calls), c.Out.Total)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -117,9 +116,7 @@ func TestExportThatRetentionOvertakes(t *testing.T) {
 	w.once = func() {
 		before := r.sealed(2)
 		r.must(&Trim{Through: r.s.Seq() - 1})
-		for r.sealed(0) > before/2 {
-			runtime.Gosched()
-		}
+		until(t, func() bool { return r.sealed(0) <= before/2 })
 	}
 	err := r.s.Export(w, r.signer(), log.Range{})
 	if n := strings.Count(w.String(), log.ExportFormat); n > 1 {

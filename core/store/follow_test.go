@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -40,17 +38,13 @@ func sealing(t testing.TB, bytes int) *rig {
 // sealed waits until at least that many segments were made, and gives their number.
 func (r *rig) sealed(least int) int {
 	r.t.Helper()
-	end := time.Now().Add(30 * time.Second) // only a defect lets this wait end
-	for {
+	n := 0
+	until(r.t, func() bool {
 		s, _ := r.s.records.now()
-		if len(s) >= least {
-			return len(s)
-		}
-		if time.Now().After(end) {
-			r.t.Fatalf("%d segments, want %d", len(s), least)
-		}
-		runtime.Gosched()
-	}
+		n = len(s)
+		return n >= least
+	})
+	return n
 }
 
 // TestRecordsAreTheSameWhereverTheyLie: in memory, in segments, after a start; whatever one begins with.

@@ -51,8 +51,7 @@ func TestWhatIsRefusedStaysOutOfTables(t *testing.T) {
 	}
 	armed.Store(true)
 	l.disk.goOn()
-	for l.s.Healthy() != nil {
-	}
+	healthyAgain(t, l.s)
 	<-flushed
 	l.startOn(ended.Load())
 	if got := l.status(l.agent, token); got != Pending {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -497,4 +498,22 @@ func sameJoined(s *Store) error {
 		}
 	}
 	return err
+}
+
+// until waits for what other goroutines bring about. Only a defect lets it wait for long: then the test ends, and says
+// what all of them do.
+func until(t reporter, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !is(); runtime.Gosched() {
+		if time.Now().After(end) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("it never becomes so:\n%s", stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// healthyAgain waits until the sequencer's own goroutine has dealt with a stall.
+func healthyAgain(t reporter, s *Store) {
+	t.Helper()
+	until(t, func() bool { return s.Healthy() == nil })
 }

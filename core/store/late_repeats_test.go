@@ -37,8 +37,7 @@ func (l *laterRig) lateTogether(cmds ...Command) {
 		}
 	}
 	l.disk.goOn()
-	for l.s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
+	healthyAgain(l.t, l.s)
 	l.must(&Note{Type: "tick", By: system})
 }
 

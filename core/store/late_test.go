@@ -88,8 +88,7 @@ func (l *laterRig) late(cmd Command) {
 		l.t.Errorf("%T: got %v", cmd, err) // not fatal: the disk must go on for the store to close
 	}
 	l.disk.goOn()
-	for l.s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
+	healthyAgain(l.t, l.s)
 	l.must(&Note{Type: "tick", By: system})
 }
 

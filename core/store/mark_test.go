@@ -43,14 +43,12 @@ func TestRefusedAndEnded(t *testing.T) {
 				<-l.disk.begun
 			} else {
 				l.disk.goOn()
-				for l.s.Healthy() != nil {
-				}
+				healthyAgain(t, l.s)
 				l.must(&Note{Type: "tick", By: system}) // nothing is being written: a copy takes its time
 			}
 			ended := base.ended()
 			l.disk.goOn()
-			for l.s.Healthy() != nil {
-			}
+			healthyAgain(t, l.s)
 			l.startOn(ended)
 			switch {
 			case c.class == taking:
@@ -110,8 +108,7 @@ func TestKillsAndRevokesOutliveTheProcess(t *testing.T) {
 	for _, c := range cmds {
 		all.Go(func() { _ = l.s.Commit(context.Background(), c) })
 	}
-	for l.waiting() < len(cmds) {
-	}
+	until(t, func() bool { return l.waiting() >= len(cmds) })
 	l.disk.oneMore()
 	<-l.disk.begun // all of them in one batch
 	l.s.seq.look(l.clock.advance(time.Hour))
@@ -120,8 +117,7 @@ func TestKillsAndRevokesOutliveTheProcess(t *testing.T) {
 	<-l.disk.begun
 	ended := base.ended()
 	l.disk.goOn()
-	for l.s.Healthy() != nil {
-	}
+	healthyAgain(t, l.s)
 	l.startOn(ended)
 	if l.s.Killed(l.agent, "agent", "", "tool") == nil {
 		t.Error("the kill is lost")

@@ -54,8 +54,7 @@ func TestObserved(t *testing.T) {
 	wg.Go(func() { _ = s.Commit(context.Background(), r.call(agent, "c", sdk.Verdict{Effect: sdk.Permit})) })
 	<-disk.begun
 	wg.Go(func() { _ = s.Commit(context.Background(), r.call(agent, "d", sdk.Verdict{Effect: sdk.Permit})) })
-	for s.Observe().QueuedCommands == 0 {
-	}
+	until(t, func() bool { return s.Observe().QueuedCommands != 0 })
 	if o := s.Observe(); o.QueuedCommands != 1 || o.QueuedBytes < baseBytes || o.Stalls != 0 {
 		t.Errorf("one command waits: %+v", o)
 	}
@@ -66,8 +65,7 @@ func TestObserved(t *testing.T) {
 		t.Errorf("one stall: %+v", o)
 	}
 	disk.goOn()
-	for s.Healthy() != nil {
-	}
+	healthyAgain(t, s)
 	if o := s.Observe(); o.Syncs.Counts[len(o.Syncs.Counts)-1] == 0 || o.Syncs.Sum < 7200 {
 		t.Errorf("a sync of two hours is not seen: %+v", o.Syncs)
 	}

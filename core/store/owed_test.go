@@ -163,8 +163,7 @@ func (l *laterRig) flying() chan error {
 
 func (l *laterRig) goOn() {
 	l.disk.goOn()
-	for l.s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
+	healthyAgain(l.t, l.s)
 	l.must(&Note{Type: "tick", By: system})
 }
 

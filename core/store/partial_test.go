@@ -318,17 +318,19 @@ func TestSealingThatStandsStill(t *testing.T) {
 		wrote <- nil
 	}()
 	<-held
-	for !l.over() {
-	}
+	until(t, func() bool { return l.over() })
 	var err error
-	for waits := true; waits; { // as for a disk: within the limit of a stall
-		r.s.seq.look(r.clock.advance(time.Hour))
+	until(t, func() bool { // as for a disk: within the limit of a stall
+		if r.s.seq.since.Load() != 0 {
+			r.s.seq.look(r.clock.advance(time.Hour))
+		}
 		select {
 		case err = <-wrote:
-			waits = false
+			return true
 		default:
+			return false
 		}
-	}
+	})
 	if codeOf(err) != "audit_unavailable" {
 		t.Errorf("got %v", err)
 	}
@@ -339,8 +341,7 @@ func TestSealingThatStandsStill(t *testing.T) {
 		t.Errorf("%d bytes wait in memory, at most %d", bytes, most)
 	}
 	close(let)
-	for r.s.Healthy() != nil {
-	}
+	healthyAgain(t, r.s)
 	r.must(&Note{Type: "on", By: system})
 	r.close()
 }

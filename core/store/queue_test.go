@@ -185,14 +185,14 @@ func TestFloodOfOneKey(t *testing.T) {
 		})
 	}
 	waits := func(n int) {
-		for queued := -1; queued < n; {
+		until(t, func() bool {
 			s.seq.mu.Lock()
-			queued = s.seq.queue.len()
+			queued := s.seq.queue.len()
 			s.seq.mu.Unlock()
 			mu.Lock()
-			queued += codes[sdk.CodeTooManyRequests]
-			mu.Unlock()
-		}
+			defer mu.Unlock()
+			return queued+codes[sdk.CodeTooManyRequests] >= n
+		})
 	}
 	waits(16)
 	one := ask(modest, "small", sdk.Permit)

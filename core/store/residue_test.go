@@ -26,8 +26,7 @@ func (l *laterRig) landedAndEnded(base *cuttable, cmds ...Command) *vfs.MemFS {
 	var all sync.WaitGroup
 	for i, c := range cmds {
 		all.Go(func() { _ = l.s.Commit(context.Background(), c) })
-		for l.waiting() < i+1 {
-		}
+		until(l.t, func() bool { return l.waiting() >= i+1 })
 	}
 	l.disk.oneMore()
 	<-l.disk.begun // all of them in one batch
@@ -40,8 +39,7 @@ func (l *laterRig) landedAndEnded(base *cuttable, cmds ...Command) *vfs.MemFS {
 	}
 	ended := base.ended()
 	l.disk.goOn()
-	for l.s.Healthy() != nil {
-	}
+	healthyAgain(l.t, l.s)
 	return ended
 }
 

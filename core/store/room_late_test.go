@@ -54,8 +54,7 @@ func TestLateOnAFullDisk(t *testing.T) {
 				t.Fatalf("the undo: %v", err)
 			}
 			slow.goOn() // it lands
-			for r.s.Healthy() != nil {
-			}
+			healthyAgain(t, r.s)
 			if got := codeOf(r.commit(&DeferStatus{Token: waits, Key: boss})); got != sdk.CodeAuditUnavailable {
 				t.Errorf("a read of what nobody was given: %q", got)
 			}
@@ -138,14 +137,12 @@ func TestADiskThatHangs(t *testing.T) {
 	<-held
 	done := make(chan error, 1)
 	go func() { done <- r.commit(r.permit()) }()
-	for r.s.seq.since.Load() == 0 {
-	}
+	until(t, func() bool { return r.s.seq.since.Load() != 0 })
 	r.s.seq.look(r.clock.advance(2 * time.Hour))
 	if got := codeOf(<-done); got != sdk.CodeAuditUnavailable {
 		t.Errorf("got %q", got)
 	}
 	close(hangs)
-	for r.s.Healthy() != nil {
-	}
+	healthyAgain(t, r.s)
 	r.must(&Note{Type: "tick", By: system})
 }

@@ -379,14 +379,11 @@ func TestTooSmallADisk(t *testing.T) {
 func TestTablesWaitForRoom(t *testing.T) {
 	r := newRoomRig(t, vfs.NewMem())
 	waiting := func(n int) {
-		for {
+		until(t, func() bool {
 			r.s.room.mu.Lock()
-			is := r.s.room.waiting
-			r.s.room.mu.Unlock()
-			if is == n {
-				return
-			}
-		}
+			defer r.s.room.mu.Unlock()
+			return r.s.room.waiting == n
+		})
 	}
 	flushed, compacted := make(chan error, 1), make(chan error, 1)
 	r.leave(mib)
@@ -502,9 +499,7 @@ func TestWatcherLooks(t *testing.T) {
 	r.set.lookEvery = time.Millisecond
 	r.start()
 	r.disk.leave(20 * mib)
-	for r.s.Room().Low == "" {
-	}
+	until(t, func() bool { return r.s.Room().Low != "" })
 	r.disk.leave(80 * mib)
-	for r.s.Room().Low != "" {
-	}
+	until(t, func() bool { return r.s.Room().Low == "" })
 }

@@ -98,7 +98,7 @@ func simulateMany(t *testing.T, from, n uint64) {
 		wg.Go(func() {
 			for first := range batches {
 				seeds := fmt.Sprintf("%d-%d", first, min(first+simBatch, from+n)-1)
-				cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulator$", "-test.v")
+				cmd := exec.CommandContext(t.Context(), program, "-test.run=^TestSimulator$", "-test.v", "-test.timeout=10m")
 				cmd.Env = append(os.Environ(), "YETT_SEED="+seeds, "GOGC=400")
 				out, err := cmd.CombinedOutput()
 				var seen simSeen

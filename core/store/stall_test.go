@@ -80,11 +80,11 @@ func TestStalledDisk(t *testing.T) {
 	wg.Go(func() { errs[0] = s.Commit(context.Background(), inFlight[0]) })
 	<-disk.begun
 	wg.Go(func() { errs[1] = s.Commit(context.Background(), inFlight[1]) }) // waits behind it
-	for queued := 0; queued == 0; {
+	until(t, func() bool {
 		s.seq.mu.Lock()
-		queued = s.seq.queue.len()
-		s.seq.mu.Unlock()
-	}
+		defer s.seq.mu.Unlock()
+		return s.seq.queue.len() > 0
+	})
 	if err := s.Healthy(); err != nil {
 		t.Errorf("it is called stalled too early: %v", err)
 	}
@@ -105,8 +105,7 @@ func TestStalledDisk(t *testing.T) {
 	r.refused(r.call(agent, "later", sdk.Verdict{Effect: sdk.Permit}), sdk.CodeAuditUnavailable)
 
 	disk.goOn()
-	for s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
+	healthyAgain(t, s)
 	r.must(r.call(agent, "after", sdk.Verdict{Effect: sdk.Permit}))
 	if got := r.status(agent, token); got != Approved {
 		t.Errorf("the queued redemption was refused, and yet the approval is %s", got)
@@ -257,11 +256,11 @@ func TestKillIsWrittenBehindAStall(t *testing.T) {
 	go func() {
 		killed <- s.Commit(context.Background(), &KillSwitch{Kill: k, Key: boss, By: Who{Principal: boss.ID}, Held: held})
 	}()
-	for queued := 0; queued == 0; {
+	until(t, func() bool {
 		s.seq.mu.Lock()
-		queued = s.seq.queue.len()
-		s.seq.mu.Unlock()
-	}
+		defer s.seq.mu.Unlock()
+		return s.seq.queue.len() > 0
+	})
 	s.seq.look(now.advance(time.Hour))
 	if <-first; codeOf(<-killed) != sdk.CodeNotDurable {
 		t.Fatal("the kill was answered while the disk stood still")
@@ -270,8 +269,7 @@ func TestKillIsWrittenBehindAStall(t *testing.T) {
 		t.Error("it is not in effect")
 	}
 	disk.goOn()
-	for s.Healthy() != nil { // the sequencer's own goroutine gets there
-	}
+	healthyAgain(t, s)
 	if err := s.Commit(context.Background(), Barrier{boss}); err != nil {
 		t.Fatal(err)
 	}

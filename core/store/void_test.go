@@ -37,8 +37,7 @@ func newVoidRig(t *testing.T, cmd func(r *roomRig) Command) *voidRig {
 		t.Fatal("it is not refused")
 	}
 	v.slow.goOn()
-	for v.s.Healthy() != nil {
-	}
+	healthyAgain(t, v.s)
 	return v
 }
 
@@ -139,8 +138,7 @@ func TestAStopWithAFlushAtTheGate(t *testing.T) {
 	if _, err := v.s.db.AsyncFlush(); err != nil {
 		t.Fatal(err)
 	}
-	for v.s.db.Metrics().Flush.NumInProgress == 0 {
-	}
+	until(t, func() bool { return v.s.db.Metrics().Flush.NumInProgress != 0 })
 	if err := v.s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -185,8 +183,7 @@ func TestADiskThatIsSlowForLong(t *testing.T) {
 	}
 	ended := base.ended()
 	l.disk.goOn()
-	for l.s.Healthy() != nil {
-	}
+	healthyAgain(t, l.s)
 	s, err := Open(settings(ended, l.clock, nil))
 	if err != nil {
 		t.Fatal(err)
