@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -127,6 +128,7 @@ func (s *Store) useDB(fs vfs.FS, db string, fn func(s *Store) error) error {
 	return s.guarded(func() (err error) {
 		s.db, err = pebble.Open(db, &pebble.Options{FS: fs, ErrorIfNotExists: true, Logger: logger{s},
 			FormatMajorVersion: pebble.FormatNewest, DisableAutomaticCompactions: true,
+			L0StopWritesThreshold: math.MaxInt, // else a flush waits for the compaction that never comes
 			WALDir:          pebble.MakeStoreRelativePath(fs, walDir),
 			WALRecoveryDirs: []wal.Dir{{FS: fs, Dirname: db}}})
 		if err != nil {
