@@ -129,8 +129,8 @@ func (s *Store) useDB(fs vfs.FS, db string, fn func(s *Store) error) error {
 		s.db, err = pebble.Open(db, &pebble.Options{FS: fs, ErrorIfNotExists: true, Logger: logger{s},
 			FormatMajorVersion: pebble.FormatNewest, DisableAutomaticCompactions: true,
 			L0StopWritesThreshold: math.MaxInt, // else a flush waits for the compaction that never comes
-			WALDir:          pebble.MakeStoreRelativePath(fs, walDir),
-			WALRecoveryDirs: []wal.Dir{{FS: fs, Dirname: db}}})
+			WALDir:                pebble.MakeStoreRelativePath(fs, walDir),
+			WALRecoveryDirs:       []wal.Dir{{FS: fs, Dirname: db}}})
 		if err != nil {
 			return err
 		}
@@ -152,14 +152,21 @@ func (b *backup) settle() error {
 		b.kept = max(b.kept, 1)
 		return err
 	})
-	if err == nil && b.commit > b.released {
-		err = fmt.Errorf("its state is of commit %d, and answers up to commit %d have left", b.commit, b.released)
+	switch {
+	case err != nil:
+		return err
+	case b.commit > b.released:
+		return fmt.Errorf("its state is of commit %d, and answers up to commit %d have left", b.commit, b.released)
+	case b.commit < b.answered:
+		return fmt.Errorf("its state ends with commit %d, and answers up to commit %d had left when it began: the "+
+			"write-ahead logs of the data directory are damaged", b.commit, b.answered)
 	}
-	return err
+	return nil
 }
 
 // cut takes off the write-ahead logs of the checkpoint what was not released when it was made. Tables hold nothing of
-// that: see tableGate.
+// that: see tableGate. The newest log is copied while it is written over an old one: where its copy cannot be read it
+// ends, and what is behind came later. See settle for what it must have.
 func (b *backup) cut() error {
 	logs, err := wal.Scan(wal.Dir{FS: b.fs, Dirname: b.db()})
 	if err != nil {
@@ -167,9 +174,12 @@ func (b *backup) cut() error {
 	}
 	own := b.s.records.own
 	r, l := &residue{}, &recordLog{fs: b.fs}
-	for _, one := range logs {
-		at, err := r.find(one, mark{Store: own.ID, Epoch: own.Epoch, Released: b.released})
+	for i, one := range logs {
+		at, end, err := r.find(one, mark{Store: own.ID, Epoch: own.Epoch, Released: b.released})
 		_, path := one.SegmentLocation(0)
+		if at == nothing && i == len(logs)-1 {
+			at = end
+		}
 		if err == nil && at != nothing {
 			err = l.shorten(path, at)
 		}

@@ -82,6 +82,7 @@ type backup struct {
 	infos    []segment.Info // that are linked
 	young    []*log.Commit  // behind them
 	front    *log.Tree      // in front of young
+	answered uint64         // the newest commit that was released when that began
 	released uint64         // the newest commit that was when all was linked
 
 	commit, kept uint64 // of the state
@@ -202,6 +203,7 @@ func (b *backup) linkOnce() (fits bool, err error) {
 	}
 	l.mu.RLock()
 	joint := l.joint
+	b.answered = l.last
 	l.mu.RUnlock()
 	// Without Pebble's WithFlushedWAL, which writes a record of its own to the log: all that counts is synced.
 	if err := b.s.guarded(func() error { return b.s.db.Checkpoint(b.db()) }); err != nil {

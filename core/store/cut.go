@@ -35,7 +35,7 @@ func (l *recordLog) cut() error {
 	}
 	r, at := &residue{}, make([]int64, len(logs))
 	for i, one := range logs {
-		if at[i], err = r.find(one, m); err != nil {
+		if at[i], _, err = r.find(one, m); err != nil {
 			_, path := one.SegmentLocation(0)
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -136,21 +136,24 @@ func (r *residue) untold(released uint64) bool {
 // nothing is where a write-ahead log is cut that holds nothing to cut off.
 const nothing = -1
 
-// find reads a write-ahead log, and gives where the first batch begins that is not released.
-func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
+// find reads a write-ahead log, and gives where the first batch begins that is not released. end is where the log
+// cannot be read any more, and nothing where all of it can.
+func (r *residue) find(one wal.LogicalLog, m mark) (at, end int64, err error) {
 	in := one.OpenForRead()
 	defer func() { err = errors.Join(err, in.Close()) }()
 	for at = nothing; ; {
 		rec, off, err := in.NextRecord()
-		if errors.Is(err, io.EOF) || record.IsInvalidRecord(err) {
-			return at, nil
-		}
-		if err != nil {
-			return 0, err
+		switch {
+		case errors.Is(err, io.EOF):
+			return at, nothing, nil
+		case record.IsInvalidRecord(err):
+			return at, off.Physical, nil
+		case err != nil:
+			return 0, 0, err
 		}
 		repr, err := io.ReadAll(rec)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		err = framesOf(batchrepr.Read(repr), func(frame []byte) error {
 			c, err := log.ParseFrame(frame, m.salt())
@@ -165,7 +168,7 @@ func (r *residue) find(one wal.LogicalLog, m mark) (at int64, err error) {
 			return nil
 		})
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 }
