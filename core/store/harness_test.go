@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"runtime"
 	"strings"
@@ -43,8 +44,8 @@ func (c *clock) advance(d time.Duration) time.Time {
 	return c.now
 }
 
-// cuttable is a disk in memory whose power can be cut. Pebble's own locks itself up when it is cloned while a file is
-// being linked or reused.
+// cuttable is a disk in memory whose power can be cut. Pebble's own locks itself up for ever when it is cloned while a
+// file is being linked, reused or locked: a disk on which a store works is a cuttable one.
 type cuttable struct {
 	*vfs.MemFS
 	mu sync.Mutex
@@ -64,6 +65,13 @@ func (c *cuttable) ReuseForWrite(from, to string, category vfs.DiskWriteCategory
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.MemFS.ReuseForWrite(from, to, category)
+}
+
+// Lock makes a lock.
+func (c *cuttable) Lock(name string) (io.Closer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.MemFS.Lock(name)
 }
 
 // CrashClone gives what a power cut would leave.

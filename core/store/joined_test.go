@@ -200,7 +200,7 @@ func TestJoinsAreCapped(t *testing.T) {
 // Many deferred calls that end at one moment are ended in shares: the calls of others are answered in between. Whoever
 // looks at one sees that it has ended, whether its turn has come or not, and what a crash interrupts goes on after it.
 func TestExpiriesComeInShares(t *testing.T) {
-	base := vfs.NewCrashableMem()
+	base := newCuttable()
 	now := newClock()
 	s, err := Open(settings(base, now, func(error) {}))
 	if err != nil {

@@ -200,7 +200,7 @@ func TestWhatIsOverLeavesWithItsRecords(t *testing.T) {
 
 // TestWhatIsOverIsForgottenByALaterStart: the process ends when retention has left the records, and nothing more.
 func TestWhatIsOverIsForgottenByALaterStart(t *testing.T) {
-	base := vfs.NewCrashableMem()
+	base := newCuttable()
 	p := newPast(t, base)
 	p.s.tidier.close()
 	p.s.tidier = newTidier(p.s)

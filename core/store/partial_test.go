@@ -201,7 +201,7 @@ func TestLogsThatWereNotSynced(t *testing.T) {
 	l.disk.stop()
 	go func() { _ = l.s.Commit(context.Background(), &Note{Type: "one", By: system}) }()
 	<-l.disk.begun
-	stopped := base.ended()
+	stopped := &cuttable{MemFS: base.ended()}
 	l.disk.goOn()
 	log := ""
 	for _, name := range filesOf(t, stopped, "data/db/wal") {

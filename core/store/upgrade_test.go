@@ -203,7 +203,7 @@ func TestUpgradeBrokenOff(t *testing.T) {
 	clock, all, root, _ := filled(t, base)
 	rowsOf(t, base, clock, 1)
 	for _, percent := range []int{0, 50, 100} {
-		fs := base.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 1))})
+		fs := &cuttable{MemFS: clone(base)}
 		rng := rand.New(rand.NewPCG(2, uint64(percent)))
 		cuts, failure := 0, error(nil)
 		l := &looker{look: func(errorfs.Op) {
@@ -211,8 +211,8 @@ func TestUpgradeBrokenOff(t *testing.T) {
 				return
 			}
 			cuts++
-			clone := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
-			failure = afterUpgrade(t, clone, clock, all, root)
+			left := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng})
+			failure = afterUpgrade(t, left, clock, all, root)
 		}}
 		set := settings(l.on(fs), clock, nil)
 		set.SealBytes = 6 << 10
