@@ -223,6 +223,62 @@ func TestOnlyTheHeadShowsAnOlderMark(t *testing.T) {
 	}
 }
 
+// TestAMarkThatIsGone: the process ended, and the machine did not, so there is a mark. Without it, answers could be cut
+// off that log/head does not know of yet.
+func TestAMarkThatIsGone(t *testing.T) {
+	base := newCuttable()
+	r := &rig{t: t, fs: base, clock: newClock()}
+	r.open()
+	old := read(t, base, "data/log/mark")
+	r.close()
+	set := settings(base, r.clock, nil)
+	set.Boot = "the machine was started again"
+	s, err := Open(set)
+	if err == nil {
+		err = s.Commit(t.Context(), &Note{Type: "one", By: system})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InHead()
+	for what, c := range map[string]struct {
+		boot  string
+		data  []byte // nil: it is gone
+		renew bool
+		want  string
+	}{
+		"gone":                           {boot: set.Boot, want: "data/log/mark is missing"},
+		"not whole":                      {boot: set.Boot, data: old[:100], want: "data/log/mark is missing"},
+		"of another life of the machine": {boot: set.Boot, data: old, want: "data/log/mark is missing"},
+		"gone, and the log was checked":  {boot: set.Boot, renew: true},
+		"gone with the machine":          {boot: thisBoot},
+		"gone, and nobody knows":         {},
+	} {
+		fs := base.ended()
+		if err := fs.Remove("data/log/mark"); err != nil {
+			t.Fatal(err)
+		}
+		if c.data != nil {
+			write(t, fs, "data/log/mark", c.data)
+		}
+		set := settings(fs, r.clock, nil)
+		set.Boot, set.Renew = c.boot, c.renew
+		to, err := Open(set)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err == nil {
+			err = to.Close()
+		}
+		if err != nil && c.want == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestStoppedStoreOfYesterday: a part of the directory is put back to an earlier time.
 func TestStoppedStoreOfYesterday(t *testing.T) {
 	s := newStopped(t)

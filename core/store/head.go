@@ -190,8 +190,8 @@ func (f *headFile) write(h head) error {
 	return nil
 }
 
-// checkHead holds the log against what log/head says, and gives that.
-func (s *Store) checkHead() error {
+// checkHead holds the log against what log/head says. marked says that there is a mark of this life of the machine.
+func (s *Store) checkHead(marked bool) error {
 	l := &s.records
 	h, found, err := s.head.read()
 	switch {
@@ -207,6 +207,10 @@ func (s *Store) checkHead() error {
 		return fmt.Errorf("the log ends with record %d (commit %d), and %s knows of record %d (commit %d): its end is "+
 			"missing, or the directory is partly that of an earlier time; put the whole of it back from where it was saved",
 			s.seq.tree.Size(), l.last, s.head.path, h.Size, h.Commit)
+	case !marked && !h.Clean && s.set.Boot != "" && h.Boot == bootOf(s.set.Boot):
+		return fmt.Errorf("%s is missing, or that of an earlier time: %s was written since the machine was started, and a "+
+			"mark before it, so nobody knows whether the end of the log is whole: %s", filepath.Join(l.dir, markName),
+			s.head.path, renewIt)
 	}
 	trimmed := len(l.sealed) > 0 && h.Size < l.sealed[0].FirstSeq-1 // and what would prove it has gone with the records
 	if h.Size == s.seq.tree.Size() && h.Root == s.seq.tree.Root() {

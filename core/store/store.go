@@ -358,7 +358,7 @@ func (s *Store) loadRecords() error {
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last
 	if !s.set.Renew {
-		if err := s.checkHead(); err != nil {
+		if err := s.checkHead(found); err != nil {
 			return err
 		}
 	}
