@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -379,4 +380,20 @@ func random(b []byte) {
 // newID makes prefixed ids of 128 random bits in base 32.
 func newID(prefix string) func() string {
 	return func() string { return prefix + rand.Text() }
+}
+
+// newName makes the like for requests and connections: they must differ, and nothing depends on whether somebody can
+// guess them, so they need not be made by the kernel's random numbers.
+func newName(prefix string) func() string {
+	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+	return func() string {
+		text := make([]byte, len(prefix), len(prefix)+26)
+		copy(text, prefix)
+		for range 2 {
+			for n, i := mathrand.Uint64(), 0; i < 13; n, i = n>>5, i+1 {
+				text = append(text, digits[n%32])
+			}
+		}
+		return string(text)
+	}
 }

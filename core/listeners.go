@@ -22,8 +22,9 @@ import (
 
 // listenHTTP opens the listeners of the HTTP API and of the metrics.
 func (g *Gateway) listenHTTP(context.Context) (err error) {
-	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newID("req_"), Version: g.opts.Version,
-		Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service, Log: g.warn}
+	set := httpd.Settings{Service: g.service, Ready: g.ready, Now: time.Now, NewID: newName("req_"),
+		Version: g.opts.Version, Server: g.cfg.Server, Limits: g.cfg.Limits, Timeout: longest, Flight: g.service,
+		Log: g.warn}
 	if g.tracer != nil {
 		set.Trace = g.follow
 	}
@@ -101,7 +102,7 @@ func (g *Gateway) socketAt(path string) (err error) {
 	g.sock, err = sockd.Listen(sockd.Settings{Service: g.service, Path: path, Mode: c.Bits(), Group: c.Group,
 		Peers: g.peers, OwnPeer: g.opts.OwnPeer, Trace: follow,
 		Limits: g.cfg.Limits, Timeout: longest,
-		Now: time.Now, NewID: newID("con_"), Version: g.opts.Version, Log: g.warn})
+		Now: time.Now, NewID: newName("con_"), Version: g.opts.Version, Log: g.warn})
 	return err
 }
 

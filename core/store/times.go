@@ -12,11 +12,12 @@ import (
 // because it was set back, and must not end for good because it was wrong for four seconds. So the store has a clock of
 // its own, held against the machine's uptime, which counts sleep and which nobody sets.
 const (
-	clockSlack = time.Minute         // steps that a time service may well make, in all
-	clockDrift = 1000                // and a thousandth of the time that has passed
-	clockBoots = 30 * 24 * time.Hour // a machine may have been off so long
-	clockTrust = 24 * time.Hour      // after so long a wall clock that is ahead is believed
-	clockSlows = 10                  // a clock that is ahead of the wall waits for it: a tenth slower
+	clockSlack = time.Minute           // steps that a time service may well make, in all
+	clockDrift = 1000                  // and a thousandth of the time that has passed
+	clockBoots = 30 * 24 * time.Hour   // a machine may have been off so long
+	clockTrust = 24 * time.Hour        // after so long a wall clock that is ahead is believed
+	clockSlows = 10                    // a clock that is ahead of the wall waits for it: a tenth slower
+	clockFine  = 10 * time.Millisecond // for so long the wall clock is followed without a look at the uptime
 )
 
 // Times are what the store's clock says at one moment.
@@ -46,7 +47,10 @@ type timekeeper struct {
 
 	mu      sync.Mutex
 	is      Times
+	base    time.Time     // is.Now, when the uptime was looked at last
 	at      time.Duration // up, then
+	seen    time.Time     // the wall clock, then
+	follows bool          // it was what is.Now is, and in no doubt
 	lead    time.Duration // how far Now is ahead of what is certain, because the wall clock was followed
 	believe bool
 }
@@ -68,7 +72,7 @@ type clockState struct {
 func (k *timekeeper) begin(last clockState) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.is, k.at, k.lead = Times{}, 0, 0
+	k.is, k.at, k.lead, k.follows = Times{}, 0, 0, false
 	wall := k.wall().Round(0)
 	doubt := last.Ahead > 0 && (last.Up > 0 || wall.Sub(last.Now) >= last.Ahead)
 	switch {
@@ -83,6 +87,7 @@ func (k *timekeeper) begin(last clockState) {
 			k.is.Now = last.Now
 		}
 	}
+	k.base = k.is.Now
 	if k.up == nil {
 		return
 	}
@@ -100,15 +105,27 @@ func (k *timekeeper) look() Times {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	wall := k.wall().Round(0) // without Go's monotonic reading: this is about what the wall clock says
-	passed := max(0, wall.Sub(k.is.Now))
+	// to ask the kernel for the uptime costs ten times as much as to ask for the time
+	if k.follows && k.up != nil && !k.believe && !wall.Before(k.is.Now) && wall.Sub(k.seen) < clockFine {
+		k.is.Now, k.is.Late = wall, wall
+		return k.is
+	}
+	return k.measure(wall)
+}
+
+// measure holds the wall clock against the uptime. k.mu is held.
+func (k *timekeeper) measure(wall time.Time) Times {
+	k.seen, k.follows = wall, false
+	defer func() { k.base = k.is.Now }()
+	passed := max(0, wall.Sub(k.base))
 	if k.up != nil {
 		up := k.up()
 		passed, k.at = max(0, up-k.at), up
 	}
 	if k.is.Now.IsZero() {
-		passed, k.is.Now = 0, wall
+		passed, k.is.Now, k.base = 0, wall, wall
 	}
-	sure := k.is.Now.Add(passed)
+	sure := k.base.Add(passed)
 	k.lead = max(0, k.lead-passed/clockDrift)
 	believed := k.believe
 	switch {
@@ -116,13 +133,21 @@ func (k *timekeeper) look() Times {
 		if k.is.Since.IsZero() {
 			k.is.Since, passed = sure, 0 // that nobody looked for a day is no doubt of a day
 		}
-		k.is.Now, k.is.Late = sure, wall
+		if k.is.Now.Before(sure) {
+			k.is.Now = sure
+		}
+		k.is.Late = wall
 		if k.is.Held += passed; k.is.Held < clockTrust {
 			return k.is
 		}
 		believed = true
 	case wall.Before(k.is.Now):
-		wall = k.is.Now.Add(passed - passed/clockSlows)
+		wall = k.base.Add(passed - passed/clockSlows)
+		if wall.Before(k.is.Now) { // which went on with the wall clock meanwhile
+			wall = k.is.Now
+		}
+	default:
+		k.follows = true
 	}
 	if k.lead = max(0, k.lead+wall.Sub(sure)); believed {
 		k.lead = 0
@@ -134,9 +159,9 @@ func (k *timekeeper) look() Times {
 
 // state is what another life of the process goes on from.
 func (k *timekeeper) state() clockState {
-	t := k.look()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	t := k.measure(k.wall().Round(0))
 	return clockState{Now: k.is.Now, Up: k.at, Since: k.is.Since, Held: k.is.Held, Ahead: t.Doubt(), Lead: k.lead}
 }
 
