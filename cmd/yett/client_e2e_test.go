@@ -70,6 +70,14 @@ func TestClientDecides(t *testing.T) {
 			}
 			_, err = c.Authorize(ctx, client.Call{AgentID: "demo"})
 			var e *client.Error
+			who, whoErr := c.Whoami(ctx)
+			if name == "socket" {
+				if whoErr == nil {
+					t.Error("the socket has no whoami")
+				}
+			} else if whoErr != nil || who.Name == "" || !strings.Contains(s.Keys.Agent, "_"+who.KeyID+"_") {
+				t.Errorf("whoami: %+v, %v", who, whoErr)
+			}
 			if !errors.Is(err, client.ErrInvalid) || !errors.As(err, &e) || e.Field != "tool_id" || e.Status != 422 {
 				t.Errorf("no tool: %v", err)
 			}

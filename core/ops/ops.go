@@ -52,6 +52,7 @@ var Table = []Op{
 	{Name: "policy_validate", Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Method: "POST", Path: "/v1/policy/validate", Body: AuthorizeBody, Run: typed((*Service).PolicyValidate), Doc: "Check whether a list of rules compiles. Nothing is stored."},
 	{Name: "policy_test", Needs: sdk.ScopeAuthorize | sdk.ScopeAudit, Method: "POST", Path: "/v1/policy/test", Body: AuthorizeBody, Run: typed((*Service).PolicyTest), Doc: "Run a list of rules on one action, as a test. Nothing is recorded or spent."},
 	{Name: "policy_info", Needs: anyScope, Method: "GET", Path: "/v1/policy/info", Run: typed((*Service).PolicyInfo), Doc: "Read which rules are in force."},
+	{Name: "whoami", Needs: anyScope, Method: "GET", Path: "/v1/whoami", Run: typed((*Service).Whoami), Doc: "Read what the caller's key may do."},
 }
 
 // BodyLimit names the limit that an operation's body has.

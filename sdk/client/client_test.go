@@ -95,7 +95,7 @@ func TestGetHasNoBody(t *testing.T) {
 		if r.Method != "GET" || r.Body != "" {
 			t.Errorf("%s %s with body %q", r.Method, r.Path, r.Body)
 		}
-		ok(w, `{"ok":true,"grants":[],"approvals":[],"kills":[],"total":0}`)
+		ok(w, `{"ok":true,"key_id":"k","name":"agent","grants":[],"approvals":[],"kills":[],"total":0}`)
 	})
 	c, _ := newClient(t, Options{URL: f.URL})
 	ctx := waitCtx(t)
@@ -109,8 +109,11 @@ func TestGetHasNoBody(t *testing.T) {
 	if _, err := c.KillList(ctx); err != nil {
 		t.Error(err)
 	}
+	if who, err := c.Whoami(ctx); err != nil || who.Name != "agent" {
+		t.Errorf("%+v, %v", who, err)
+	}
 	want := []string{"/v1/grants?agent_id=a+b&cursor=x&include_expired=true&limit=5", "/v1/approvals?agent_id=a&limit=7",
-		"/v1/kill?"}
+		"/v1/kill?", "/v1/whoami?"}
 	for i, r := range f.requests() {
 		if got := r.Path + "?" + r.Query; got != want[i] {
 			t.Errorf("%s, want %s", got, want[i])

@@ -61,6 +61,19 @@ func (c *Client) Withdraw(ctx context.Context, deferToken, reason string) (*wire
 	return c.Approve(ctx, Answer{DeferToken: deferToken, Reason: reason, Withdraw: true})
 }
 
+// Whoami says which key the client has, and what it may do. Over HTTP only; any scope. A doctor asks this first: an
+// answer shows that the gateway is there and that the key is live.
+func (c *Client) Whoami(ctx context.Context) (*wire.WhoamiResponse, error) {
+	out := new(wire.WhoamiResponse)
+	if _, err := c.ask(ctx, &request{op: opWhoami}, out); err != nil {
+		return nil, err
+	}
+	if out.KeyID == "" {
+		return nil, fmt.Errorf("whoami: %w", malformed("the answer has no key_id"))
+	}
+	return out, nil
+}
+
 // ask makes a call and reads its answer into out.
 func (c *Client) ask(ctx context.Context, r *request, out any) (exact.Value, error) {
 	rep, err := c.do(ctx, r)
