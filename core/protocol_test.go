@@ -307,11 +307,13 @@ func checkExamples(t *testing.T, parts []chunk) {
 }
 
 var (
-	errorsLine = regexp.MustCompile(`(?m)^Errors: (.*)\.$`)
+	errorsLine = regexp.MustCompile(`(?m)^Errors: ([^.]*)\.$`)
+	errorsList = regexp.MustCompile(`(?s)<!-- errors -->.*?<!-- end -->`)
 	quoted     = regexp.MustCompile("`([^`]+)`")
 )
 
-// checkCodes wants the codes that sections name to be codes. That the registry is whole is the errors table's matter.
+// checkCodes wants the codes that sections name to be codes, and each code to be named outside the table of all codes:
+// readers must learn where it can reach them.
 func checkCodes(t *testing.T, doc string) {
 	t.Helper()
 	lines := errorsLine.FindAllStringSubmatch(doc, -1)
@@ -323,6 +325,12 @@ func checkCodes(t *testing.T, doc string) {
 			if _, ok := wire.Statuses[sdk.Code(code[1])]; !ok {
 				t.Errorf("PROTOCOL.md: %s is no error code", code[1])
 			}
+		}
+	}
+	rest := errorsList.ReplaceAllString(doc, "")
+	for code := range wire.Statuses {
+		if !strings.Contains(rest, "`"+string(code)+"`") {
+			t.Errorf("PROTOCOL.md: nothing but the table names %s: say which operation returns it, and when", code)
 		}
 	}
 }
