@@ -35,9 +35,40 @@ func entropy(v []byte) int {
 
 // fillers are what people write where a secret goes. Compared with the value in lower case.
 var fillers = []string{
-	"example", "xxxx", "your", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert",
+	"example", "redacted", "placeholder", "changeme", "change_me", "change-me", "dummy", "insert",
 	"sample", "****", "....", "${", "$(", "{{", "}}", "<%", "%s", "%(", "#{", "enter_", "replace", "_here",
-	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "todo", "undefined", "...",
+	"abcdefghijklmn", "abcabcabc", "0123456789abc", "123456789012345678", "token_goes", "undefined", "...",
+}
+
+// words are fillers so short that one generated value in fifteen thousand has one by chance.
+var words = []string{"xxxx", "your", "todo"}
+
+// saysWord tells whether somebody wrote one of words into v: as people do, in one case, and not between letters and
+// digits that follow each other as nobody writes them.
+func saysWord(v, low []byte) bool {
+	for _, word := range words {
+		for i := 0; i+len(word) <= len(low); i++ {
+			if string(low[i:i+len(word)]) != word || !oneCase(v[i:i+len(word)]) {
+				continue
+			}
+			p := profileOf(v)
+			return p.turns < 4 || entropy(v) < 350
+		}
+	}
+	return false
+}
+
+// oneCase tells whether v is a word as it is written: but for its first letter, all of it is in lower or in upper case.
+func oneCase(v []byte) bool {
+	lowers, uppers := 0, 0
+	for _, c := range v[1:] {
+		if isLower(c) {
+			lowers++
+		} else {
+			uppers++
+		}
+	}
+	return lowers == 0 && isUpper(v[0]) || uppers == 0
 }
 
 // filler tells whether v is no secret but stands for one.
@@ -51,6 +82,9 @@ func filler(v []byte) bool {
 		if contains(low, f) {
 			return true
 		}
+	}
+	if saysWord(v[:len(low)], low) {
+		return true
 	}
 	same, longest, rising := 1, 1, 1
 	var seen byteSet
