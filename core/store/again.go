@@ -76,6 +76,9 @@ func (c *Decide) stricter(tx *tx, then *Decision) error {
 // grant that permitted it then.
 func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
 	stands := c.verdict.Effect == sdk.Permit
+	if !stands && then.Code == sdk.ReasonApprovalConsumed {
+		return c.redeemedAgain(tx, then)
+	}
 	if then.GrantID != "" {
 		live, err := c.granted(tx, then.GrantID)
 		switch {
@@ -108,13 +111,19 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 		}
 		over = tx.expireOne(d)
 	}
+	if done, err := c.redeemFound(tx, d); done || err != nil {
+		if c.Out.Effect == sdk.Permit {
+			c.keepAnswer(tx, c.Names.Hashes)
+		}
+		return err
+	}
 	switch {
 	case d != nil && c.unhide(tx, d):
 	case d == nil || d.open() && !over:
 		c.Out = *then
 		c.Out.Repeat = true
 		if d != nil {
-			c.Out.Expires = d.Expires
+			c.Out.Expires, c.Out.Approved = d.Expires, tx.stands(d) == Approved
 		}
 	case d.Status == Consumed:
 		return c.anew(tx)

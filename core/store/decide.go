@@ -124,6 +124,9 @@ func (c *Decide) fresh(tx *tx) error {
 
 // settleFresh is fresh without what an earlier permit of the call has charged.
 func (c *Decide) settleFresh(tx *tx) error {
+	if done, err := c.redeemFound(tx, tx.approved(c)); done || err != nil {
+		return err
+	}
 	sums, over, err := tx.within(c.Limits.Charges, false)
 	switch {
 	case err != nil:
@@ -191,6 +194,10 @@ func (c *Decide) overrun(o *overrun) {
 
 // deferCall turns a Defer verdict into a pending defer.
 func (c *Decide) deferCall(tx *tx) {
+	if d := tx.approved(c); d != nil {
+		c.Out.Token, c.Out.Expires, c.Out.Approved, c.Out.joined = d.Token, d.Expires, true, true
+		return
+	}
 	if d := tx.waiting(c.Digest); d != nil {
 		if c.unhide(tx, d) {
 			return

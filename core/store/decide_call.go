@@ -61,6 +61,7 @@ type Redemption struct {
 	Token    string   // of the deferred call
 	CallID   string   // or its call_id ("-resume" form), if there is such a call
 	CallHash [16]byte // the hash that such a call has among its Names
+	Auto     bool     // or any approval of exactly this call: see redeemFound
 }
 
 // NewDefer is the pending call that a Defer verdict makes.
@@ -105,5 +106,6 @@ type Decision struct {
 	GrantID    string
 	RetryAfter time.Duration // 0: nobody knows
 	Repeat     bool
+	Approved   bool // it is a Defer whose call is approved: ask again with the token
 	joined     bool
 }

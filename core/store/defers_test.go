@@ -2,6 +2,7 @@ package store
 
 import (
 	"crypto/sha256"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -189,9 +190,15 @@ func TestJoining(t *testing.T) {
 		t.Error("another key joined") // its digest differs, because the key is part of it
 	}
 	r.must(r.answer(boss, first, true))
+	known := r.call(agent, "x", waits)
+	r.wants(known, "DEFER RULE_DEFER")
+	if known.Out.Token != first || !known.Out.Approved {
+		t.Errorf("an agent that has forgotten the token is not told of the approval: %+v", known.Out)
+	}
+	r.wants(r.redeem(agent, "x", first, waits), consumed)
 	second := r.deferred(agent, "x", waits)
 	if second == first {
-		t.Error("a call joined a defer that was approved already")
+		t.Error("a call joined a defer that is consumed")
 	}
 	r.clock.advance(5 * time.Minute)
 	if third := r.deferred(agent, "x", waits); third == second {
@@ -307,7 +314,7 @@ func TestSelfApproval(t *testing.T) {
 		{"a key that sees the agent and acts as nobody", r.key("boss", []string{"ag*"}, "approve"), "", Approved},
 	} {
 		for _, yes := range []bool{true, false} {
-			token := r.deferred(agent, c.name, waits)
+			token := r.deferred(agent, strconv.FormatBool(yes)+c.name, waits) // a digest has the first bytes
 			if got := codeOf(r.commit(r.answer(c.key, token, yes))); got != c.want {
 				t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 			}

@@ -109,15 +109,50 @@ func (c *Decide) redeemedBefore(tx *tx, token string) (done bool, err error) {
 	if c.verdict.Effect == sdk.Deny {
 		return true, nil
 	}
-	stands, err := c.signedStill(tx, token)
+	return true, c.redeemedAgain(tx, then)
+}
+
+// redeemedAgain answers the repeat of a redemption that was permitted.
+func (c *Decide) redeemedAgain(tx *tx, then *Decision) error {
+	stands, err := c.signedStill(tx, then.Token)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if !stands {
 		c.deny(sdk.ReasonApprovalMismatch, "too few of those who approved the call may still do so")
-		return true, nil
+		return nil
 	}
-	return true, c.permitAgain(tx, then)
+	return c.permitAgain(tx, then)
+}
+
+// approved is an approval of exactly this call that is not spent, for an agent that has forgotten its token; nil if
+// there is none. One that an action waits for is the action's.
+func (tx *tx) approved(c *Decide) *Defer {
+	if c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer {
+		return nil
+	}
+	for _, d := range tx.st.alike[c.Digest] {
+		if tx.unspent(d) {
+			return d
+		}
+	}
+	return nil
+}
+
+// unspent reports whether a call is approved, its approval can be redeemed, and no action waits for that.
+func (tx *tx) unspent(d *Defer) bool {
+	return len(d.actions()) == 0 && !d.over(tx.times) && tx.stands(d) == Approved
+}
+
+// redeemFound redeems the approval of a call that asks for it without a token, if d is one. The answer is no repeat:
+// nobody was permitted this before.
+func (c *Decide) redeemFound(tx *tx, d *Defer) (done bool, err error) {
+	if !c.Redeem.Auto || d == nil || c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer ||
+		!tx.unspent(d) || !c.fits(d) {
+		return false, nil
+	}
+	c.Out.Repeat = false
+	return true, c.redeem(tx, d.Token)
 }
 
 // signedStill reports whether the sign-offs of a spent approval would still be enough, by today's rules and keys.

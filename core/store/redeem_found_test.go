@@ -1,0 +1,111 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yett-dev/yett/sdk"
+)
+
+// found asks without a token, and redeems what is approved.
+func (r *rig) found(k *Key, callID, args string, v sdk.Verdict) *Decide {
+	c := r.call(k, args, v)
+	if callID != "" {
+		c = r.named(k, "agent", callID, args, v)
+	}
+	c.Redeem.Auto = true
+	return c
+}
+
+// TestRedeemWithoutAToken: an agent that remembers nothing asks for the same call again, and it runs once.
+func TestRedeemWithoutAToken(t *testing.T) {
+	r, agent, boss := cast(t)
+	other := r.key("other", nil, "authorize")
+	token := r.deferred(agent, "x", waits)
+	wait := r.found(agent, "", "x", waits)
+	if r.wants(wait, "DEFER RULE_DEFER"); wait.Out.Token != token || wait.Out.Approved {
+		t.Errorf("while it waits: %+v", wait.Out)
+	}
+	r.must(r.answer(boss, token, true))
+	r.wants(r.found(agent, "", "y", waits), "DEFER RULE_DEFER")    // another call
+	r.wants(r.found(other, "", "x", waits), "DEFER RULE_DEFER")    // another key's
+	r.wants(r.found(agent, "", "x", deny), "DENY RULE_DENY")       // today's rules win
+	r.wants(r.found(agent, "", "x", permit), "PERMIT RULE_PERMIT") // and nothing is spent for what they permit
+	r.wants(r.found(agent, "", "x", waits), consumed)
+	again := r.found(agent, "", "x", waits)
+	if r.wants(again, "DEFER RULE_DEFER"); again.Out.Token == token || again.Out.Approved {
+		t.Errorf("it was spent: %+v", again.Out)
+	}
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRedeemedUnderItsCallID: the same call_id first waits, then runs once, and an answer that was lost comes again as
+// a repeat.
+func TestRedeemedUnderItsCallID(t *testing.T) {
+	r, agent, boss := cast(t)
+	first := r.found(agent, "job", "x", waits)
+	r.wants(first, "DEFER RULE_DEFER")
+	told := r.named(agent, "agent", "job", "x", waits)
+	r.must(r.answer(boss, first.Out.Token, true))
+	if r.wants(told, "DEFER RULE_DEFER"); !told.Out.Approved || told.Out.Token != first.Out.Token || !told.Out.Repeat {
+		t.Errorf("who does not ask for it is told that it is approved: %+v", told.Out)
+	}
+	runs := r.found(agent, "job", "x", waits)
+	if r.wants(runs, consumed); runs.Out.Repeat {
+		t.Error("the first permit is no repeat")
+	}
+	for range 2 {
+		again := r.found(agent, "job", "x", waits)
+		if r.wants(again, consumed); !again.Out.Repeat {
+			t.Error("a second permit is a repeat")
+		}
+	}
+	r.reopen()
+	agent, boss = r.s.Key("agent"), r.s.Key("boss")
+	again := r.found(agent, "job", "x", waits)
+	if r.wants(again, consumed); !again.Out.Repeat {
+		t.Error("after a restart too")
+	}
+	r.wants(r.found(agent, "job", "x", deny), "DENY RULE_DENY")
+	r.wants(r.found(agent, "other job", "x", waits), "DEFER RULE_DEFER")
+	r.must(&RevokeKey{ID: boss.ID, By: system})
+	r.wants(r.found(agent, "job", "x", waits), mismatch) // nobody may approve it any more
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsNotFound: approvals that are over, withdrawn, of a killed agent, of an action, or for other arguments.
+func TestWhatIsNotFound(t *testing.T) {
+	for name, end := range map[string]struct {
+		do   func(r *rig, boss *Key, token string)
+		want string
+	}{
+		"it has expired":          {func(r *rig, _ *Key, _ string) { r.clock.advance(5 * time.Minute) }, "DEFER RULE_DEFER"},
+		"its approver is revoked": {func(r *rig, boss *Key, _ string) { r.must(&RevokeKey{ID: boss.ID, By: system}) }, "DEFER RULE_DEFER"},
+		"it is withdrawn": {func(r *rig, boss *Key, token string) {
+			c := r.answer(boss, token, false)
+			c.Withdraw = true
+			r.must(c)
+		}, "DEFER RULE_DEFER"},
+		"the agent is killed": {func(r *rig, boss *Key, _ string) {
+			r.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "agent", Reason: "why"}, By: by(boss)})
+		}, "DENY KILL_SWITCH_ACTIVE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, agent, boss := cast(t)
+			token := r.deferred(agent, "x", waits)
+			r.must(r.answer(boss, token, true))
+			end.do(r, boss, token)
+			c := r.found(agent, "", "x", waits)
+			if r.wants(c, end.want); c.Out.Approved {
+				t.Errorf("%+v", c.Out)
+			}
+			if err := consistent(r.s); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
