@@ -173,7 +173,7 @@ func (b *backup) cut() error {
 		return err
 	}
 	own := b.s.records.own
-	r, l := &residue{}, &recordLog{fs: b.fs}
+	r, l := &residue{whole: true}, &recordLog{fs: b.fs}
 	for i, one := range logs {
 		at, end, err := r.find(one, mark{Store: own.ID, Epoch: own.Epoch, Released: b.released})
 		_, path := one.SegmentLocation(0)

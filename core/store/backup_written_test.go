@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/cockroachdb/pebble/v2/wal"
 )
 
 // TestBackupOfALogThatIsWritten: a write-ahead log is copied block by block while it is written over an old one, so a
@@ -109,4 +111,87 @@ func TestBackupOfADamagedLog(t *testing.T) {
 		t.Errorf("it is made: %v", err)
 	}
 	r.close()
+}
+
+// twoLogs is a store that needs two write-ahead logs: the table of the older one is not written before let is called.
+func twoLogs(t *testing.T) (r *rig, base vfs.FS, older wal.LogicalLog, let func()) {
+	t.Helper()
+	mem := vfs.NewMem()
+	var hold atomic.Bool
+	held := make(chan struct{})
+	r = &rig{t: t, clock: newClock()}
+	r.fs = errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpCreate && path.Ext(op.Path) == ".sst" && path.Dir(op.Path) == "data/db" && hold.Load() {
+			<-held
+		}
+		return nil
+	}))
+	r.open()
+	for i := range 20 {
+		r.key(fmt.Sprint("key", i), nil, "authorize")
+	}
+	hold.Store(true)
+	if _, err := r.s.db.AsyncFlush(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return r.s.db.Metrics().Flush.NumInProgress != 0 })
+	r.key("last", nil, "authorize")
+	logs, err := wal.Scan(wal.Dir{FS: mem, Dirname: "data/db/wal"})
+	if err != nil || len(logs) < 2 {
+		t.Fatal(len(logs), err)
+	}
+	return r, mem, logs[len(logs)-2], func() { hold.Store(false); close(held) }
+}
+
+// TestBackupOfAnOlderLog: only the newest write-ahead log may end where it cannot be read.
+func TestBackupOfAnOlderLog(t *testing.T) {
+	for what, damage := range map[string]func(data []byte, at int64) []byte{
+		"a bit":                 func(data []byte, _ int64) []byte { data[len(data)-100] ^= 1; return data },
+		"a byte":                func(data []byte, _ int64) []byte { data[len(data)-100] ^= 0xff; return data },
+		"its last five commits": func(data []byte, at int64) []byte { return data[:at] },
+		"the end that says so": func(data []byte, _ int64) []byte {
+			return append(data[:len(data)-11], make([]byte, 4096)...)
+		},
+		"a part of a last block": func(data []byte, _ int64) []byte { return data[:len(data)-60] },
+	} {
+		r, base, older, let := twoLogs(t)
+		at, _, err := (&residue{}).find(older, mark{Store: r.s.id, Epoch: 1, Released: 15})
+		if err != nil || at == nothing {
+			t.Fatal(at, err)
+		}
+		_, name := older.SegmentLocation(0)
+		write(t, base, name, damage(read(t, base, name), at))
+		if _, err := r.s.Backup(signerOf(t, r.s.ID(), 'a'), into(r.fs, "backup")); err == nil {
+			t.Errorf("%s: it is made", what)
+		}
+		let()
+		r.close()
+	}
+}
+
+// TestBackupOfAFirstStartThatWasEnded: whenever the first start of a store is ended, the next one can be backed up.
+func TestBackupOfAFirstStartThatWasEnded(t *testing.T) {
+	base, clock, cuts := newCuttable(), newClock(), 0
+	l := &looker{look: func(op errorfs.Op) {
+		cuts++
+		left := &cuttable{MemFS: base.ended()}
+		s, err := Open(settings(left, clock, nil))
+		if err == nil {
+			if _, err = s.Backup(signerOf(t, s.ID(), 'a'), into(left, "backup")); err == nil {
+				_, err = CheckBackup(BackupSettings{Dir: "backup", FS: left, Secret: []byte("secret")})
+			}
+			err = errors.Join(err, s.Close())
+		}
+		if err != nil {
+			t.Errorf("ended in front of operation %d on %s: %v", op.Kind, op.Path, err)
+		}
+	}}
+	s, err := Open(settings(l.on(base), clock, nil))
+	l.over()
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil || cuts < 20 {
+		t.Errorf("%d cuts: %v", cuts, err)
+	}
 }

@@ -25,12 +25,15 @@ const mostCut = 64
 // so that a start that ends meanwhile leaves no hole. A mark of an earlier time cuts nothing, unless it is older by the
 // last commit alone, and log/head does not know of that either. What it would have cut rightly stands then.
 func (l *recordLog) cut() error {
-	logs, err := l.settle()
-	if err != nil || len(logs) == 0 {
+	m, found, err := l.readMark()
+	if err == nil {
+		err = l.s.checkMark(found)
+	}
+	if err != nil {
 		return err
 	}
-	m, found, err := l.readMark()
-	if err != nil || !found {
+	logs, err := l.settle()
+	if err != nil || len(logs) == 0 || !found {
 		return err
 	}
 	r, at := &residue{}, make([]int64, len(logs))
@@ -157,9 +160,15 @@ func (r *residue) find(one wal.LogicalLog, m mark) (at, end int64, err error) {
 		}
 		err = framesOf(batchrepr.Read(repr), func(frame []byte) error {
 			c, err := log.ParseFrame(frame, m.salt())
-			r.left = max(r.left, c.Left)
-			if err != nil || c.Number <= m.Released {
+			if err != nil {
 				return err
+			}
+			if r.whole && r.newest > 0 && c.Number != r.newest+1 {
+				return fmt.Errorf("commit %d follows commit %d: what lies between them is missing", c.Number, r.newest)
+			}
+			r.left, r.newest = max(r.left, c.Left), c.Number
+			if c.Number <= m.Released {
+				return nil
 			}
 			if at == nothing {
 				at = off.Physical

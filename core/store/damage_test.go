@@ -252,7 +252,6 @@ func TestAMarkThatIsGone(t *testing.T) {
 		"of another life of the machine": {boot: set.Boot, data: old, want: "data/log/mark is missing"},
 		"gone, and the log was checked":  {boot: set.Boot, renew: true},
 		"gone with the machine":          {boot: thisBoot},
-		"gone, and nobody knows":         {},
 	} {
 		fs := base.ended()
 		if err := fs.Remove("data/log/mark"); err != nil {

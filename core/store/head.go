@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -190,8 +191,31 @@ func (f *headFile) write(h head) error {
 	return nil
 }
 
-// checkHead holds the log against what log/head says. marked says that there is a mark of this life of the machine.
-func (s *Store) checkHead(marked bool) error {
+// checkMark refuses a start without the mark of this life of the machine, found, where the process has ended and the
+// machine has not: the log's end could be cut off, or go on, and nobody would know. Nothing has touched the store by
+// then, so that a mark that is put back counts.
+func (s *Store) checkMark(found bool) error {
+	if found || s.set.Renew || s.set.Boot == "" {
+		return nil
+	}
+	h, known, err := s.head.read()
+	if err != nil || !known || h.Clean || h.Boot != bootOf(s.set.Boot) {
+		return nil // checkHead says what is wrong with it
+	}
+	path := filepath.Join(s.records.dir, markName)
+	data, _, err := readAll(s.set.FS, path)
+	if err != nil {
+		return err
+	}
+	if m, err := parseMark(data); err == nil && m.Boot == bootOf("") {
+		return nil // of a process to which nobody said which life of the machine it was
+	}
+	return fmt.Errorf("%s is missing, or that of an earlier time: %s was written since the machine was started, and a "+
+		"mark before it, so nobody knows whether the end of the log is whole: %s", path, s.head.path, renewIt)
+}
+
+// checkHead holds the log against what log/head says.
+func (s *Store) checkHead() error {
 	l := &s.records
 	h, found, err := s.head.read()
 	switch {
@@ -207,10 +231,6 @@ func (s *Store) checkHead(marked bool) error {
 		return fmt.Errorf("the log ends with record %d (commit %d), and %s knows of record %d (commit %d): its end is "+
 			"missing, or the directory is partly that of an earlier time; put the whole of it back from where it was saved",
 			s.seq.tree.Size(), l.last, s.head.path, h.Size, h.Commit)
-	case !marked && !h.Clean && s.set.Boot != "" && h.Boot == bootOf(s.set.Boot):
-		return fmt.Errorf("%s is missing, or that of an earlier time: %s was written since the machine was started, and a "+
-			"mark before it, so nobody knows whether the end of the log is whole: %s", filepath.Join(l.dir, markName),
-			s.head.path, renewIt)
 	}
 	trimmed := len(l.sealed) > 0 && h.Size < l.sealed[0].FirstSeq-1 // and what would prove it has gone with the records
 	if h.Size == s.seq.tree.Size() && h.Root == s.seq.tree.Root() {
@@ -336,6 +356,9 @@ func (k *headKeeper) close() error {
 // RenewHead writes log/head as the log is, for a store that was opened with Settings.Renew, when somebody has checked
 // the log.
 func (s *Store) RenewHead() error {
+	if err := s.Commit(context.Background(), renewMark{}); err != nil {
+		return err
+	}
 	return s.guarded(s.startHead)
 }
 

@@ -84,6 +84,7 @@ func (*ListPending) class() class   { return reading }
 func (*Asked) class() class         { return reading }
 func (*ReadAction) class() class    { return reading }
 func (Barrier) class() class        { return reading }
+func (renewMark) class() class      { return reading }
 func (settled) class() class        { return reading }
 
 // undo is one change of state that a void command takes back.

@@ -339,6 +339,7 @@ var lateCases = map[string]lateCase{
 	"Asked":         {class: reading},
 	"ReadAction":    {class: reading},
 	"Barrier":       {class: reading},
+	"renewMark":     {class: reading},
 	"settled":       {class: reading},
 }
 

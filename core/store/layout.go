@@ -50,6 +50,9 @@ func (s *Store) known(db string) error {
 	case found:
 		return nil
 	}
+	if is, err := pebble.Peek(db, s.set.FS); err == nil {
+		s.begun = is.Exists
+	}
 	// Pebble would make a new database here, and a store without its rows
 	left, err := s.leftOf(true)
 	switch {

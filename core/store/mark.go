@@ -106,6 +106,9 @@ func (l *recordLog) openMark() error {
 		return err
 	}
 	l.mark, l.marked = f, mark{Boot: bootOf(l.s.set.Boot), Store: l.own.ID, Epoch: l.own.Epoch}
+	if l.s.set.Renew {
+		l.marked.Boot = bootOf(unrenewed)
+	}
 	if err := l.release(l.last); err != nil {
 		return err
 	}
@@ -123,8 +126,24 @@ func (l *recordLog) release(commit uint64) error {
 	return nil
 }
 
+// unrenewed is no life of a machine. A mark bears it while a store is open of which nobody has said yet that its log is
+// whole: if it is closed before that, or ends, the next start has no mark.
+const unrenewed = "not renewed"
+
+// renewMark makes the mark one of this life of the machine: somebody has checked the log.
+type renewMark struct{}
+
+func (renewMark) apply(tx *tx) error {
+	l := &tx.s.records
+	l.marked.Boot = bootOf(tx.s.set.Boot)
+	return l.release(l.last)
+}
+
 // keepMark makes the mark be on disk: the store is closed, and what lies behind it nobody was given. It needs no room.
 func (l *recordLog) keepMark() error {
+	if l.marked.Boot == bootOf(unrenewed) {
+		return nil
+	}
 	l.marked.Kept = true
 	l.marked.put(l.markBuf[:], l.own.Salt)
 	if _, err := l.mark.WriteAt(l.markBuf[:], 0); err != nil {

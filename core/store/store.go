@@ -89,6 +89,7 @@ type Store struct {
 	callNames sync.Pool // of hash.Hash, for CallDigest
 
 	opened  atomic.Bool // before, a failure is Open's answer
+	begun   bool        // a database was there that no start has finished
 	closing sync.Once
 	closed  error // what Close gave
 }
@@ -220,7 +221,10 @@ func (s *Store) identify() error {
 			b.Set(keyStr(prefixMeta, "format"), []byte(layoutVersion), nil)); err != nil {
 			return err
 		}
-		return b.Commit(pebble.Sync)
+		if err := b.Commit(pebble.Sync); err != nil || !s.begun {
+			return err
+		}
+		return s.db.Flush() // which writes to the manifest: until then Pebble's checkpoint does not find all of it
 	}
 	s.id = string(id)
 	format, _, err := s.get(keyStr(prefixMeta, "format"))
@@ -358,7 +362,7 @@ func (s *Store) loadRecords() error {
 	s.seq.size.Store(s.seq.tree.Size())
 	s.seq.number = s.records.last
 	if !s.set.Renew {
-		if err := s.checkHead(found); err != nil {
+		if err := s.checkHead(); err != nil {
 			return err
 		}
 	}
