@@ -37,6 +37,7 @@ type ask struct {
 	CallID          string // the caller's, or ""
 	Args, Context   exact.Value
 	DeferToken      string
+	Redeem          string // how an approval is redeemed: redeemAuto, or explicitly
 	TimeoutMS       int
 	DryRun          bool
 	NoDefer         bool               // decide and charge, but make no defer and spend no grant or approval
@@ -47,8 +48,8 @@ type ask struct {
 // Authorize decides one call.
 func (s *Service) Authorize(r *Request, in *wire.AuthorizeRequest) (*wire.AuthorizeResponse, error) {
 	return s.decide(r, &ask{AgentID: in.AgentID, ToolID: in.ToolID, Operation: in.Operation, SessionID: in.SessionID,
-		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS,
-		DryRun: in.DryRun}, in.Explain)
+		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, Redeem: in.Redeem,
+		TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
 }
 
 // Govern is Authorize as the socket's clients ask it.
@@ -64,8 +65,8 @@ func (s *Service) Govern(r *Request, in *wire.GovernRequest) (*wire.GovernRespon
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "tool_id", "tool_id is required")
 	}
 	d, err := s.decide(r, &ask{AgentID: in.AgentID, ToolID: tool, Operation: in.Operation, SessionID: in.SessionID,
-		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, TimeoutMS: in.ExecutionTimeoutMS,
-		DryRun: in.DryRun}, in.Explain)
+		CallID: in.CallID, Args: in.Args, Context: in.Context, DeferToken: in.DeferToken, Redeem: in.Redeem,
+		TimeoutMS: in.ExecutionTimeoutMS, DryRun: in.DryRun}, in.Explain)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +98,12 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 	if in.TimeoutMS < 0 {
 		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "execution_timeout_ms", "execution_timeout_ms must not be negative")
 	}
+	switch in.Redeem {
+	case "", redeemAuto, redeemExplicit:
+	default:
+		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "redeem", "redeem must be %s or %s, got %q", redeemAuto,
+			redeemExplicit, in.Redeem)
+	}
 	if err := noKeys(r.Idempotency, in.AgentID, tool, in.Operation, in.SessionID, in.CallID); err != nil {
 		return nil, err
 	}
@@ -125,7 +132,7 @@ func (s *Service) decide(r *Request, in *ask, explain bool) (*wire.AuthorizeResp
 		Call: store.Call{Key: r.Key, By: r.Who, AgentID: in.AgentID, SessionID: in.SessionID, ToolID: tool,
 			Operation: in.Operation, CallID: in.CallID, Digest: sc.call.Digest, Began: began},
 		Policy: store.PolicyOutcome{Version: gen.Policy, Verdict: res.Verdict},
-		Redeem: store.Redemption{Token: in.DeferToken},
+		Redeem: store.Redemption{Token: in.DeferToken, Auto: in.Redeem == redeemAuto},
 		Defer:  store.NewDefer{TTL: s.deferTTL(&res)},
 		Limits: store.CallLimits{MaxPending: s.set.Limits.PendingPerKey, MaxJoined: s.set.Limits.ActionsPerApproval},
 		Record: store.CallRecord{TimeoutMS: in.TimeoutMS}}
@@ -213,6 +220,12 @@ func counterOf(k *store.Key, c *chain.Call, l *chain.StepLimit) [16]byte {
 	_, same := digest(nil, &line)
 	return hash16(l.Step, l.Rule, kind, window, "call", string(same[:]))
 }
+
+// How the approval of a deferred call is redeemed: with its token, or by whoever asks for exactly that call.
+const (
+	redeemExplicit = "explicit"
+	redeemAuto     = "auto"
+)
 
 // resumeSuffix makes the call_id of a deferred call the one that redeems its approval.
 const resumeSuffix = "-resume"
@@ -341,6 +354,9 @@ func (s *Service) decision(r *Request, explain bool, cmd *store.Decide, rows []c
 		Retry: wire.RetryFor(d.Effect, d.Code), Message: d.Message, Repeat: d.Repeat, DryRun: cmd.DryRun,
 		GrantID: d.GrantID}
 	retryIn(out, d.RetryAfter, rows)
+	if d.Approved {
+		out.Status = store.Approved
+	}
 	if !d.Expires.IsZero() {
 		out.DeferExpiresAt = d.Expires.UTC().Format(time.RFC3339Nano)
 	}

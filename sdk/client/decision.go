@@ -23,6 +23,7 @@ type Call struct {
 	// The permit of a repeat permits nothing again: see Decision.Permitted.
 	CallID           string
 	DeferToken       string        // redeems an approved defer
+	Redeem           string        // "auto" redeems an approval of exactly this call without its token; "": only with it
 	Explain          bool          // ask for one row per step of the chain
 	DryRun           bool          // run the chain only; a dry run's PERMIT permits nothing
 	ExecutionTimeout time.Duration // how long the call is meant to run, whole milliseconds; recorded
@@ -59,6 +60,7 @@ func (in *Call) body() ([]byte, error) {
 	b.object("context", in.Context)
 	b.str("call_id", in.CallID)
 	b.str("defer_token", in.DeferToken)
+	b.str("redeem", in.Redeem)
 	b.yes("explain", in.Explain)
 	b.yes("dry_run", in.DryRun)
 	b.number("execution_timeout_ms", in.ExecutionTimeout.Milliseconds())

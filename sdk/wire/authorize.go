@@ -17,6 +17,7 @@ type AuthorizeRequest struct {
 	Context            exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
 	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
+	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"auto or explicit. With auto, an approval of exactly this call is redeemed without its token, if there is one. The default is explicit."`
 	Explain            bool        `json:"explain,omitempty" doc:"true adds the member checks to the answer, with one row for each step of the chain."`
 	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
 	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
@@ -55,6 +56,7 @@ type AuthorizeResponse struct {
 	RuleID         string   `json:"rule_id,omitempty"`
 	DeferToken     string   `json:"defer_token,omitempty" doc:"With DEFER: the token to poll. Send it with the call to redeem the approval."`
 	DeferExpiresAt string   `json:"defer_expires_at,omitempty"`
+	Status         string   `json:"status,omitempty" doc:"approved, with DEFER, if the call is approved already and the approval is not used. Send the call with defer_token to redeem it."`
 	DecisionID     string   `json:"decision_id"`
 	CallID         string   `json:"call_id"`
 	PolicyVersion  string   `json:"policy_version"`
@@ -82,6 +84,7 @@ func (r *AuthorizeResponse) members(o *Writer) {
 	o.Opt("rule_id", r.RuleID)
 	o.Opt("defer_token", r.DeferToken)
 	o.Opt("defer_expires_at", r.DeferExpiresAt)
+	o.Opt("status", r.Status)
 	o.Str("decision_id", r.DecisionID)
 	o.Str("call_id", r.CallID)
 	o.Str("policy_version", r.PolicyVersion)
