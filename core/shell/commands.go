@@ -1,0 +1,241 @@
+package shell
+
+import (
+	_ "embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed commands.txt
+var commandsText string
+
+// option says what follows an option.
+type option int
+
+const (
+	bare     option = iota // nothing
+	optional               // a text behind =
+	textArg                // a text
+	pathArg                // a path
+)
+
+// entry is what a line of commands.txt says of a command.
+type entry struct {
+	class   Class
+	mode    string
+	options map[string]option
+	short   map[byte]option
+	digits  bool
+}
+
+const maxKey = 3 // words of the longest command in the table
+
+// table are the entries by the words of their command.
+var table = sync.OnceValue(func() map[string][]entry {
+	entries, err := readTable(commandsText)
+	if err != nil { // TestTable reads it too
+		return nil // nothing is known, so nothing is proven
+	}
+	return entries
+})
+
+// modes say how the operands of a command are read.
+var modes = []string{"paths", "text", "any", "pattern", "none", "names", "urls", "packages", "targets", "revs", "go",
+	"find", "sed", "jq", "date", "name", "has"}
+
+// readTable reads lines of the form `class mode command… | option…`.
+func readTable(text string) (map[string][]entry, error) {
+	out := map[string][]entry{}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		head, options, _ := strings.Cut(line, "|")
+		fields := strings.Fields(head)
+		if len(fields) < 3 || !slices.Contains(modes, fields[1]) {
+			return nil, fmt.Errorf("%q: expected CLASS MODE COMMAND… | OPTION…", line)
+		}
+		e := entry{class: Class(fields[0]), mode: fields[1], options: map[string]option{}, short: map[byte]option{}}
+		for _, opt := range strings.Fields(options) {
+			e.addOption(opt)
+		}
+		for _, key := range strings.Split(strings.Join(fields[2:], " "), " , ") {
+			if strings.Count(key, " ") >= maxKey {
+				return nil, fmt.Errorf("%q: a command of more than %d words", line, maxKey)
+			}
+			out[key] = append(out[key], e)
+		}
+	}
+	return out, nil
+}
+
+// addOption reads -abc (three options), -n: and --name: (with a text), -f/ and --file/ (with a path), --color? (with a
+// text behind = or nothing) and -# (a number).
+func (e *entry) addOption(opt string) {
+	kind := bare
+	switch opt[len(opt)-1] {
+	case ':':
+		kind = textArg
+	case '/':
+		kind = pathArg
+	case '?':
+		kind = optional
+	}
+	if kind != bare {
+		opt = opt[:len(opt)-1]
+	}
+	switch {
+	case opt == "-#":
+		e.digits = true
+	case strings.HasPrefix(opt, "--"), e.mode == "go", e.mode == "find", e.mode == "has":
+		e.options[opt] = kind
+	default:
+		for i := 1; i < len(opt); i++ {
+			e.short[opt[i]] = kind
+		}
+	}
+}
+
+// lookup gives the entries of the longest known command that words begin with, and how many words that is.
+func lookup(words []string) ([]entry, int) {
+	words = slices.Concat([]string{programName(words[0])}, words[1:min(len(words), maxKey)])
+	for n := len(words); n > 0; n-- {
+		if found := table()[strings.Join(words[:n], " ")]; found != nil {
+			return found, n
+		}
+	}
+	return nil, 0
+}
+
+var programDirs = []string{"/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/"}
+
+// programName is the name of a program that lies where the system has its programs, or of one that the shell will find.
+// Any other path keeps its directory, so that no entry has it.
+func programName(word string) string {
+	if dir, name := path.Split(word); slices.Contains(programDirs, dir) {
+		return name
+	}
+	return word
+}
+
+// operand is a word of a command that says what it works on.
+type operand struct {
+	text   string
+	isPath bool
+}
+
+// classify gives the class of a command that runs at a place.
+func (c *command) classify(at place) Class {
+	words, at, ok := c.words, at, true
+	if programName(words[0]) == "git" {
+		words, at, ok = gitPrefix(words, at)
+	}
+	class, operands := Unknown, []operand(nil)
+	if ok {
+		class, operands = known(words)
+	}
+	var worst Class
+	for _, o := range operands {
+		if o.isPath {
+			worst = worse(worst, at.named(o.text, class))
+		}
+	}
+	for _, name := range c.reads {
+		worst = worse(worst, at.named(name, Read))
+	}
+	for _, name := range c.writes {
+		worst = worse(worst, at.named(name, Write))
+		class = join(class, Write)
+	}
+	switch {
+	case worst == Config, class == Unknown && worst == Secrets:
+		return worst
+	case class == Unknown, class == Destroy, class == Privilege, class == Secrets, class == Config, worst == "":
+		return class
+	}
+	return worst
+}
+
+// known gives the class of a command by its words, and its operands. Of a command that is not known, all words count.
+func known(words []string) (Class, []operand) {
+	all := make([]operand, 0, len(words))
+	for _, w := range words[1:] {
+		all = append(all, operand{w, true})
+	}
+	entries, n := lookup(words)
+	for _, e := range entries {
+		rest := words[n:]
+		switch e.mode {
+		case "name":
+			return e.class, all
+		case "has":
+			if slices.ContainsFunc(rest, e.has) {
+				return e.class, all
+			}
+			continue
+		}
+		if operands, ok := e.operands(rest); ok {
+			return e.class, operands
+		}
+	}
+	return Unknown, all
+}
+
+// has reports whether a word is one of the entry's options, with or without a value.
+func (e *entry) has(word string) bool {
+	name, _, _ := strings.Cut(word, "=")
+	_, ok := e.options[name]
+	return ok
+}
+
+// strictness orders the classes that files give to commands.
+var strictness = []Class{"", Unknown, Outside, Secrets, Config}
+
+func worse(a, b Class) Class {
+	if slices.Index(strictness, a) >= slices.Index(strictness, b) {
+		return a
+	}
+	return b
+}
+
+// maxValues is how many = and : a word may have.
+const maxValues = 8
+
+// named is the class that a path gives to a command. What follows = or : may be a path of its own: dd's of=, git's
+// HEAD:file.
+func (at place) named(text string, class Class) Class {
+	worst := at.word(text, class == Read)
+	for range maxValues {
+		i := strings.IndexAny(text, "=:")
+		if i < 0 {
+			return worst
+		}
+		if text = text[i+1:]; text != "" {
+			worst = worse(worst, at.word(text, class == Read))
+		}
+	}
+	return worse(worst, Unknown)
+}
+
+// gitPrefix takes git's own options away that stand before the subcommand. -C says where it works.
+func gitPrefix(words []string, at place) ([]string, place, bool) {
+	for len(words) > 1 {
+		switch {
+		case words[1] == "--no-pager", words[1] == "-P":
+			words = slices.Concat(words[:1], words[2:])
+		case words[1] == "-C" && len(words) > 2:
+			rel, class := at.resolve(words[2])
+			if class != Project {
+				return words, at, false
+			}
+			at.rel = rel
+			words = slices.Concat(words[:1], words[3:])
+		default:
+			return words, at, true
+		}
+	}
+	return words, at, true
+}

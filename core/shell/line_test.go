@@ -1,0 +1,189 @@
+package shell
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const home = "/srv/me/p"
+
+// cases are the lines of testdata/lines.txt with their class.
+func cases(t testing.TB) [][2]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/lines.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [][2]string
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n") {
+		if class, command, ok := strings.Cut(line, "\t"); ok {
+			out = append(out, [2]string{class, command})
+		}
+	}
+	if len(out) < 300 {
+		t.Fatalf("only %d lines", len(out))
+	}
+	return out
+}
+
+func TestLines(t *testing.T) {
+	for _, c := range cases(t) {
+		line := ReadLine(c[1], home)
+		if string(line.Class) != c[0] {
+			t.Errorf("%s\nis %s, want %s", c[1], line.Class, c[0])
+		}
+		if !line.Simple && line.Words != nil {
+			t.Errorf("%s: not simple, but has words %q", c[1], line.Words)
+		}
+	}
+}
+
+// TestEveryCommand: no entry of the table is above reading, with an option that nobody has.
+func TestEveryCommand(t *testing.T) {
+	entries, err := readTable(commandsText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) < 300 {
+		t.Fatalf("%d commands", len(entries))
+	}
+	classes := []Class{Read, Write, Test, Network, Push, Install, Destroy, Privilege, Secrets, Config}
+	for key, list := range entries {
+		for _, e := range list {
+			if !slices.Contains(classes, e.class) {
+				t.Errorf("%s: unknown class %q", key, e.class)
+			}
+			if slices.ContainsFunc(list, func(e entry) bool { return e.mode == "name" || e.mode == "any" }) {
+				continue
+			}
+			for _, opt := range []string{" --no-such-option", " -\u00a7", " '--no-such=x'"} {
+				if got := ReadLine(key+opt, home); got.Class != Unknown {
+					t.Errorf("%s: %s", key+opt, got.Class)
+				}
+			}
+		}
+	}
+	for _, bad := range []string{"read paths", "read nothing ls", "read paths a b c d"} {
+		if _, err := readTable(bad); err == nil {
+			t.Errorf("%q was read", bad)
+		}
+	}
+}
+
+func TestDirectories(t *testing.T) {
+	for _, c := range []struct{ line, dir, class string }{
+		{"cat a.go", "", "read"},
+		{"cat ../a.go", "", "outside"},
+		{"cat /srv/me/p/a.go", "", "outside"},
+		{"cat /srv/me/p/a.go", "/srv/me/p/", "read"},
+		{"cat /srv/me/p2/a.go", home, "outside"},
+		{"cat /srv/me/p/../q/a.go", home, "outside"},
+		{"cat /app/a.go", "/app", "read"},
+		{"cat a.go", "/", "outside"},
+		{"cat a.go", "/home/" + "me", "outside"},
+		{"cat a.go", "/root", "outside"},
+		{"cat a.go", "/etc/x", "outside"},
+		{"cat a.go", "relative", "outside"},
+		{"cat config", "/srv/me/p/.git", "outside"},
+		{"cat id", "/srv/me/.ssh", "outside"},
+		{"touch a", "/srv/me/p/.claude/worktrees/x", "write"},
+		{"touch /srv/me/p/.claude/worktrees/x/a", "/srv/me/p/.claude/worktrees/x", "write"},
+		{"touch /srv/me/p/.claude/settings.json", "/srv/me/p/.claude/worktrees/x", "config"},
+		{"cat /srv/me/credentials/a.go", "/srv/me/credentials", "read"},
+		{"cat /srv/me/credentials/a.go", home, "secrets"},
+		{"go test ./...", "", "test"},
+		{"git status", "/", "read"},
+	} {
+		if got := ReadLine(c.line, c.dir).Class; string(got) != c.class {
+			t.Errorf("%s in %q is %s, want %s", c.line, c.dir, got, c.class)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	line := ReadLine(`rg 'a"b' "c'd\"\\e\f" g\ h\'i'' 2>&1`, home)
+	want := []string{"rg", `a"b`, `c'd"\e\f`, "g h'i"}
+	if !line.Simple || !slices.Equal(line.Words, want) {
+		t.Errorf("%v %q, want %q", line.Simple, line.Words, want)
+	}
+	if line := ReadLine("cat a > b", home); line.Simple {
+		t.Error("a line that writes a file is simple")
+	}
+	if line := ReadLine("ls # "+strings.Repeat("x", MaxLine), home); line.Class != Unknown {
+		t.Error("a long line was read")
+	}
+	if line := ReadLine(strings.Repeat("ls;", maxCommands+1), home); line.Class != Unknown {
+		t.Error("a line of many commands was read")
+	}
+}
+
+func TestMentions(t *testing.T) {
+	for _, c := range []struct{ line, mentions string }{
+		{"ls", "read"},
+		{"git status && git push", "push read"},
+		{`bash -c "yett kill --all"`, "config destroy unknown"},
+		{"y\"et\"t kill $X", "config unknown"},
+		{"FOO=1 /opt/yett/bin/yett keys", "config unknown"},
+		{"cd /srv/me/yett && FOO=1 make test", "test unknown"},
+		{"for f in *; do grep yett $f; done", "unknown"},
+		{"x=$(cat ~/.ssh/id_rsa)", "secrets unknown"},
+		{"echo e30K > ~/.claude/settings.json", "config unknown"},
+		{"find . -exec sudo rm {} +", "destroy privilege unknown"},
+		{"ls | xargs -n1 rm -rf", "destroy read unknown"},
+		{"git -c a=b push --force", "destroy unknown"},
+		{"timeout 5 curl -o x https://x.y", "network unknown"},
+		{"if true; then npm install; fi", "install unknown"},
+		{strings.Repeat("x", MaxLine+1), "unknown"},
+		{"", "unknown"},
+	} {
+		var got []string
+		for _, m := range ReadLine(c.line, home).Mentions {
+			got = append(got, string(m))
+		}
+		if strings.Join(got, " ") != c.mentions {
+			t.Errorf("%s\nmentions %v, want %s", c.line, got, c.mentions)
+		}
+	}
+}
+
+func TestFile(t *testing.T) {
+	for name, want := range map[string]FileClass{
+		"a.go": Project, "src/a.go": Project, "/srv/me/p/a.go": Project, "./src/../a.go": Project, ".gitignore": Project,
+		".env.example": Project, "src/environment.go": Project, "src/keys/public.pub": Project, "...": Project,
+		"lib/cursor/a.go": Project, "src/hooks/use.ts": Project,
+		"": Beyond, "../a.go": Beyond, "/etc/passwd": Beyond, "~/a": Beyond, "/srv/me/p/../../x": Beyond, "a\x00b": Beyond,
+		`C:\x`: Beyond, "https://x.y/z": Beyond, "file:///etc/passwd": Beyond, "a\nb": Beyond,
+		".git/hooks/pre-commit": Hidden, ".github/workflows/ci.yml": Hidden, "x/.bashrc": Hidden, ".husky/pre-push": Hidden,
+		".env": SecretFile, "a/.ENV.local": SecretFile, "~/.ssh/config": SecretFile, "server.PEM": SecretFile,
+		"/srv/me/.aws/credentials": SecretFile,
+		"id_ed25519":               SecretFile, ".npmrc": SecretFile,
+		"/proc/1/environ": SecretFile,
+		"secrets.yaml":    SecretFile, "terraform.tfstate": SecretFile, "service-account-prod.json": SecretFile,
+		".claude/settings.json": ConfigFile, "~/.codex/config.toml": ConfigFile, ".github/hooks/x.json": ConfigFile,
+		"yett.yaml": ConfigFile, "/etc/yett/rules.yaml": ConfigFile, "~/.config/opencode/opencode.json": ConfigFile,
+		".mcp.json": ConfigFile, ".cursor/hooks.json": ConfigFile, "/etc/codex/requirements.toml": ConfigFile,
+		".GitHub/Copilot-instructions.md": ConfigFile,
+	} {
+		if got := File(name, home); got != want {
+			t.Errorf("%q is %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestPatchFiles(t *testing.T) {
+	files, err := PatchFiles("*** Begin Patch\n*** Update File: a.go\n*** Move to: b.go\n@@\n-x\n+y\n" +
+		"*** Add File: c d.go\n+*** x\n" +
+		"  *** Delete File: ../e\r\n*** End of File\n*** End Patch\n")
+	if want := []string{"a.go", "b.go", "c d.go", "../e"}; err != nil || !slices.Equal(files, want) {
+		t.Errorf("%q, %v", files, err)
+	}
+	for _, bad := range []string{"", "hello", "*** Begin Patch\n*** End Patch", "*** Update File: a\n*** Rename: x",
+		"*** Add File:", "*** Update File: a\n***", strings.Repeat("*** Add File: a\n", maxPatchFiles+1),
+		"*** Add File: a\n" + strings.Repeat("x", maxPatch)} {
+		if files, err := PatchFiles(bad); err == nil {
+			t.Errorf("%.40q: %q", bad, files)
+		}
+	}
+}
