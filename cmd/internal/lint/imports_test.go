@@ -143,7 +143,7 @@ var allowed = []row{
 	{pkg: "cmd/internal/admin", ours: []string{"cmd/internal/cli", "config", "core/admin", "core/log", "core/log/formats", "core/datadir", "core/regular", "core/status", "core/store", "core/supervise", "sdk", "sdk/client", "sdk/exact", "sdk/wire"},
 		others: []string{"github.com/spf13/cobra"},
 		why:    "operators reach a running server by its admin socket or API, and read what a stopped one left"},
-	{pkg: "cmd/internal/author", ours: []string{"cmd/internal/cli", "config", "core/chain", "core/confine", "core/loaded", "cmd/internal/author/conform", "cmd/internal/author/kit", "core/prefilter", "core/regular", "core/rules", "core/testkit", "core/trust",
+	{pkg: "cmd/internal/author", ours: []string{"cmd/internal/cli", "config", "core/chain", "core/confine", "core/loaded", "cmd/internal/author/conform", "cmd/internal/author/kit", "cmd/internal/author/project", "core/prefilter", "core/regular", "core/rules", "core/testkit", "core/trust",
 		"core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact", "sdk/plugin", "sdk/proto/v1", "sdk/wire"},
 		others: []string{"github.com/spf13/cobra"}, why: "authors try their work on the hosts that will run it"},
 	{pkg: "cmd/internal/bench", ours: []string{"core/pin", "cmd/internal/cli", "core/chain", "core/httpd", "core/peer", "core/prefilter", "core/prochost", "core/wasm/host", "scanners", "sdk", "sdk/abi", "sdk/exact"},
