@@ -79,11 +79,17 @@ var (
 	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]*$`)
 	packageForm = regexp.MustCompile(`^[@A-Za-z0-9._][@A-Za-z0-9._/=<>~^,+\[\]-]*$`)
 	urlForm     = regexp.MustCompile(`^https?://[A-Za-z0-9.-]+(:[0-9]+)?(/[!-~]*)?$`)
-	targetForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`)
+	targetForm  = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9._/:-]*$`)
 	// targets that do more than build and test
 	publishes  = regexp.MustCompile(`(?i)install|deploy|publish|release|push|upload|clean|destroy|delete|exec|migrat`)
 	printLines = regexp.MustCompile(`^[0-9]+(,([0-9]+|\$))?p$`)
 )
+
+// passedOn are options behind -- that are known whatever they are passed on to.
+var passedOn = []string{"--check", "--nocapture", "--coverage", "--fix", "--ci", "--verbose", "--watch", "-D"}
+
+// jqReaches are parts of a jq program that read more than its input.
+var jqReaches = []string{"env", "input", "include", "import", "module", "$__"}
 
 // operand reads the i-th word that is no option.
 func (e *entry) operand(i int, w string, patternGiven bool) (operand, bool) {
@@ -105,6 +111,9 @@ func (e *entry) operand(i int, w string, patternGiven bool) (operand, bool) {
 	case "packages":
 		return text, packageForm.MatchString(w) && !strings.Contains(w, "..")
 	case "targets":
+		if slices.Contains(passedOn, w) {
+			return text, true
+		}
 		return isPath, targetForm.MatchString(w) && !publishes.MatchString(w)
 	case "sed":
 		if i == 0 {
@@ -114,9 +123,8 @@ func (e *entry) operand(i int, w string, patternGiven bool) (operand, bool) {
 	case "jq": // its programs can read the environment and other files
 		if i == 0 {
 			low := strings.ToLower(w)
-			return text, !slices.ContainsFunc([]string{"env", "input", "include", "import", "$__"}, func(s string) bool {
-				return strings.Contains(low, s)
-			})
+			reaches := func(word string) bool { return strings.Contains(low, word) }
+			return text, !slices.ContainsFunc(jqReaches, reaches)
 		}
 		return isPath, true
 	case "date":

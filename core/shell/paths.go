@@ -161,6 +161,9 @@ var (
 func byName(name string) FileClass {
 	class, before := Project, ""
 	for part := range strings.FieldsFuncSeq(strings.ToLower(name), func(r rune) bool { return r == '/' || r == '\\' }) {
+		if bare, _, _ := strings.Cut(strings.TrimRight(part, ". "), ":"); bare != "" && part != ".." {
+			part = bare // Windows opens .env for ".env." and for .env::$DATA
+		}
 		switch {
 		case classOfPart[part] == SecretFile, isSecret(part), before == ".config" && part == "gh":
 			return SecretFile

@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// plain reports whether a line has nothing in it that shells expand or read differently: bash, dash and zsh, with a
-// terminal and without one. It takes time linear in the text, so the parser sees only lines without nesting.
+// plain reports whether a line has nothing in it that shells expand or read differently: bash, dash, zsh and fish, with
+// a terminal and without one. It takes time linear in the text, so the parser sees only lines without nesting.
 func plain(text string) bool {
 	if !utf8.ValidString(text) || strings.Contains(text, "\\\n") {
 		return false
@@ -21,7 +21,7 @@ func plain(text string) bool {
 		case r != '\n' && !unicode.IsPrint(r):
 			return false
 		case escaped:
-			if escaped = false; s.quote == 0 && (r < ' ' || r > '~' || r == '!') || r == '!' {
+			if escaped = false; r == '!' || s.quote == 0 && !isMark(r) {
 				return false
 			}
 		case r == '\\' && s.quote != '\'':
@@ -30,6 +30,8 @@ func plain(text string) bool {
 			if !s.unquoted(r) {
 				return false
 			}
+		case s.quote == '\'' && s.before == '\\' && (r == '\'' || r == '\\'):
+			return false // fish takes it for a quote that goes on
 		case r == s.quote:
 			s.quote = 0
 		case s.quote == '"' && strings.ContainsRune("$`!", r):
@@ -38,6 +40,11 @@ func plain(text string) bool {
 		s.before = r
 	}
 	return s.quote == 0 && !escaped
+}
+
+// isMark reports whether a backslash before r means r itself. fish has \n and \x41.
+func isMark(r rune) bool {
+	return r == ' ' || r > ' ' && r <= '~' && !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 }
 
 type plainScan struct {
