@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -44,7 +45,7 @@ var table = sync.OnceValue(func() map[string][]entry {
 
 // modes say how the operands of a command are read.
 var modes = []string{"paths", "text", "any", "pattern", "none", "names", "urls", "packages", "targets", "revs", "go",
-	"find", "sed", "jq", "date", "name", "has"}
+	"find", "sed", "awk", "jq", "date", "name", "has"}
 
 // readTable reads lines of the form `class mode command… | option…`.
 func readTable(text string) (map[string][]entry, error) {
@@ -129,7 +130,7 @@ type operand struct {
 
 // classify gives the class of a command that runs at a place.
 func (c *command) classify(at place) Class {
-	words, at, ok := c.words, at, true
+	words, at, ok := withoutTimeout(c.words), at, true
 	if programName(words[0]) == "git" {
 		words, at, ok = gitPrefix(words, at)
 	}
@@ -218,6 +219,16 @@ func (at place) named(text string, class Class) Class {
 		}
 	}
 	return worse(worst, Unknown)
+}
+
+var timeoutForm = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?[smh]?$`)
+
+// withoutTimeout takes `timeout 60s` away that stands before a command.
+func withoutTimeout(words []string) []string {
+	if programName(words[0]) == "timeout" && len(words) > 2 && timeoutForm.MatchString(words[1]) {
+		return words[2:]
+	}
+	return words
 }
 
 // gitPrefix takes git's own options away that stand before the subcommand. -C says where it works.

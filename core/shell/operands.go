@@ -81,15 +81,19 @@ var (
 	urlForm     = regexp.MustCompile(`^https?://[A-Za-z0-9.-]+(:[0-9]+)?(/[!-~]*)?$`)
 	targetForm  = regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9._/:-]*$`)
 	// targets that do more than build and test
-	publishes  = regexp.MustCompile(`(?i)install|deploy|publish|release|push|upload|clean|destroy|delete|exec|migrat`)
-	printLines = regexp.MustCompile(`^[0-9]+(,([0-9]+|\$))?p$`)
+	publishes = regexp.MustCompile(`(?i)install|deploy|publish|release|push|upload|clean|destroy|delete|exec|migrat`)
+	// scripts of sed that print, leave lines out or replace, and neither write nor run anything
+	sedForm = regexp.MustCompile(`^([0-9]+(,([0-9]+|\$))?[pd]|s/([^/\\\n]|\\[^\n])*/([^/\\\n]|\\[^\n])*/[gIp0-9]*)$`)
 )
 
 // passedOn are options behind -- that are known whatever they are passed on to.
 var passedOn = []string{"--check", "--nocapture", "--coverage", "--fix", "--ci", "--verbose", "--watch", "-D"}
 
-// jqReaches are parts of a jq program that read more than its input.
-var jqReaches = []string{"env", "input", "include", "import", "module", "$__"}
+// reaches are parts of programs that read more than their input, or write, or run something.
+var reaches = map[string][]string{
+	"jq":  {"env", "input", "include", "import", "module", "$__"},
+	"awk": {"system", "getline", "environ", "procinfo", "arg", "|", ">", "@", "close", "fflush", "symtab"},
+}
 
 // operand reads the i-th word that is no option.
 func (e *entry) operand(i int, w string, patternGiven bool) (operand, bool) {
@@ -117,14 +121,13 @@ func (e *entry) operand(i int, w string, patternGiven bool) (operand, bool) {
 		return isPath, targetForm.MatchString(w) && !publishes.MatchString(w)
 	case "sed":
 		if i == 0 {
-			return text, printLines.MatchString(w)
+			return text, sedForm.MatchString(w)
 		}
 		return isPath, true
-	case "jq": // its programs can read the environment and other files
+	case "jq", "awk":
 		if i == 0 {
 			low := strings.ToLower(w)
-			reaches := func(word string) bool { return strings.Contains(low, word) }
-			return text, !slices.ContainsFunc(jqReaches, reaches)
+			return text, !slices.ContainsFunc(reaches[e.mode], func(word string) bool { return strings.Contains(low, word) })
 		}
 		return isPath, true
 	case "date":
