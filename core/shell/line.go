@@ -63,7 +63,12 @@ func ReadLine(text, dir string) Line {
 	if cmds := parse(text); len(cmds) > 0 {
 		line.read(cmds, place{dir: cleanDir(dir)})
 	}
-	if line.Class == Unknown {
+	switch line.Class {
+	case Read, Write, Test: // nothing else is in it
+	case Unknown:
+		line.mention(Unknown)
+		fallthrough
+	default:
 		line.mention(mentions(text)...)
 	}
 	slices.Sort(line.Mentions)

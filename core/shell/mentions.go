@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// wrappers are commands behind which another command stands, in words or in a text.
-var wrappers = []string{"env", "xargs", "nohup", "timeout", "time", "nice", "ionice", "command", "exec",
-	"builtin", "eval", "stdbuf", "setsid", "watch", "script", "parallel", "flock", "strace", "sh", "bash",
-	"zsh", "dash", "ksh", "fish", "sudo", "doas", "su", "find", "fd", "ssh", "tmux", "screen", "coproc",
-	"noglob", "trap", "source", "busybox", "unshare", "chroot", "nsenter", "docker", "npx", "python", "python3",
-	"node", "perl", "ruby", "awk", "tar"}
+// prefixes are commands and keywords that a command follows, behind options, numbers and assignments.
+var prefixes = []string{"env", "xargs", "nohup", "timeout", "time", "nice", "ionice", "command", "exec", "builtin",
+	"eval", "stdbuf", "setsid", "flock", "strace", "sh", "bash", "zsh", "dash", "ksh", "fish", "sudo", "doas", "coproc",
+	"noglob", "trap", "source", "busybox", "unshare", "chroot", "nsenter", "npx", "uvx", "if", "then", "elif", "else",
+	"while", "until", "do", "!", "-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}
 
-// keywords are words of the shell that a command follows.
-var keywords = []string{"if", "then", "elif", "else", "while", "until", "do", "!"}
+// carriers are commands that take a command anywhere in their words.
+var carriers = []string{"ssh", "su", "script", "parallel", "tmux", "screen", "watch"}
 
 // maxPlaces is how many words of a line are looked at as commands.
 const maxPlaces = 512
@@ -31,24 +30,28 @@ func mentions(text string) []Class {
 			out = append(out, c)
 		}
 	}
-	note(Unknown)
 	text = strings.NewReplacer("\\\n", "", "$'", "", "$\"", "", "'", "", `"`, "", `\`, "").Replace(text)
 	places := 0
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";|&()`{}\n", r) }) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";|&()[]`{}\n", r) }) {
 		words := strings.Fields(part)
 		anywhere, next := false, true // whether a command may stand in any word, and in this one
 		for i, w := range words {
 			for _, piece := range strings.FieldsFunc(w, func(r rune) bool { return strings.ContainsRune("<>=:,@$", r) }) {
 				note(classOfName(piece))
 			}
-			if !next && !anywhere || places == maxPlaces {
-				continue
+			prefix := slices.Contains(prefixes, w) || slices.Contains(prefixes, path.Base(w))
+			if next || anywhere {
+				if places == maxPlaces {
+					continue
+				}
+				places++
+				if i+1 == len(words) || !strings.HasPrefix(words[i+1], "=") { // else something is called so, in Python for one
+					note(classOfCommand(strings.Trim(w, "$<>,"), words[i+1:]))
+				}
+				next = next && (strings.HasPrefix(w, "-") || strings.Contains(w, "=") || strings.Trim(w, "0123456789.smh") == "")
+				anywhere = anywhere || slices.Contains(carriers, path.Base(w))
 			}
-			places++
-			w = strings.TrimLeft(w, "$<>")
-			note(classOfCommand(w, words[i+1:]))
-			next = strings.Contains(w, "=") || slices.Contains(keywords, w)
-			anywhere = anywhere || slices.Contains(wrappers, path.Base(w))
+			next = next || prefix
 		}
 	}
 	return out
@@ -70,6 +73,10 @@ func classOfCommand(name string, rest []string) Class {
 	for i := 0; i == 0 || name == "git" && i < min(len(rest), maxBefore); i++ { // git has options before the subcommand
 		entries, n := lookup(slices.Concat([]string{name}, rest[min(i, len(rest)):min(len(rest), i+maxKey-1)]))
 		for _, e := range entries {
+			operands := len(rest) - (i + n - 1)
+			if e.mode == "none" && operands > 0 { // env A=1 ls
+				continue
+			}
 			if e.mode != "has" || slices.ContainsFunc(rest[min(len(rest), i+n-1):], e.has) {
 				return e.class
 			}
