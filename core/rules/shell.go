@@ -122,7 +122,7 @@ func readingCost(function string) *cost.CallEstimate {
 	if reading[function] == "" {
 		return nil
 	}
-	return &cost.CallEstimate{CostEstimate: cost.CostEstimate{Min: 1, Max: readCost}}
+	return &cost.CallEstimate{CostEstimate: cost.Estimate{Min: 1, Max: readCost}}
 }
 
 // reader reads the commands and the paths of one call, which are of its context's cwd.
