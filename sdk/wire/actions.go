@@ -363,7 +363,7 @@ type EvaluateRequest struct {
 	Context    exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
 	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
 	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
-	Explain    bool        `json:"explain,omitempty" doc:"true adds the member checks to the answer, with one row for each step of the chain."`
+	Explain    bool        `json:"explain,omitempty" doc:"true adds a member to the answer, with the name checks. It has one row for each step of the chain."`
 	DryRun     bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
 }
 

@@ -18,7 +18,7 @@ type GovernRequest struct {
 	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
 	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"auto or explicit. With auto, an approval of exactly this call is redeemed without its token, if there is one. The default is explicit."`
-	Explain            bool        `json:"explain,omitempty" doc:"true adds the member checks to the answer, with one row for each step of the chain."`
+	Explain            bool        `json:"explain,omitempty" doc:"true adds a member to the answer, with the name checks. It has one row for each step of the chain."`
 	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
 	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
 }

@@ -2,7 +2,7 @@ package wire
 
 // KillRequest stops, or with undo lets go on, everything of one agent, session, key or tool, or everything.
 type KillRequest struct {
-	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"agent_id: X is short for scope: agent with target: X."`
+	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"The agent to stop, or whose kill to undo. It stands for the scope agent with this target."`
 	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
 	Target  string `json:"target,omitempty" yett:"name" doc:"What to stop: an agent, a session or a tool (exact or a pattern), or a key id. It is not allowed with global."`
 	Reason  string `json:"reason,omitempty" doc:"It is recorded. At most 1024 bytes."`
@@ -15,7 +15,7 @@ type Killed struct {
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by"`
-	ByName string `json:"by_name,omitempty" doc:"The name of the key whose id is by."`
+	ByName string `json:"by_name,omitempty" doc:"The name of the key whose id is in the member by."`
 	At     string `json:"at"`
 	Active bool   `json:"active" doc:"false after an undo."`
 }

@@ -58,7 +58,7 @@ type ScanResponse struct {
 	ScanID          string        `json:"scan_id"`
 	PolicyVersion   string        `json:"policy_version"`
 	LatencyMS       int64         `json:"latency_ms"`
-	Retry           *Retry        `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. The class is after if a scanner did not finish. The class is never if no scanner is configured for the tool and agent."`
+	Retry           *Retry        `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. If a scanner did not finish, its class is after. If no scanner is configured for the tool and agent, its class is never."`
 	Stream          *ScanStream   `json:"stream,omitempty" doc:"Only with stream_id. Offsets of findings then count from the start of the scan stream."`
 }
 
