@@ -33,11 +33,13 @@ func (s *deferState) find(token string) *deferRow {
 	return nil
 }
 
-// pending is the call's deferred call that can be joined.
-func (s *deferState) pending() *deferRow {
-	for i := range s.rows {
-		if s.rows[i].is == "pending" {
-			return &s.rows[i]
+// open is the call's deferred call that an ask is answered with: one that is approved, else one that can be joined.
+func (s *deferState) open() *deferRow {
+	for _, is := range []string{"approved", "pending"} {
+		for i := range s.rows {
+			if s.rows[i].is == is {
+				return &s.rows[i]
+			}
 		}
 	}
 	return nil
@@ -59,7 +61,7 @@ func deferStep(s deferState, d deed, out string) (deferState, bool) {
 	}
 	if d.do == "ask" {
 		token, ok := strings.CutPrefix(out, "DEFER ")
-		if r := s.pending(); r != nil {
+		if r := s.open(); r != nil {
 			return s, ok && r.token == token
 		}
 		r := s.fresh()

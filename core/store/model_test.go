@@ -270,8 +270,11 @@ func (m *modelled) counting(d *modelDefer) []string {
 }
 
 func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string) string {
-	pending, joinable := 0, []string{}
+	pending, joinable, approved := 0, []string{}, []string{}
 	for token, d := range m.defers {
+		if d.key == id && d.args == args && m.is(d) == Approved {
+			approved = append(approved, token)
+		}
 		if d.key != id || m.is(d) != Pending {
 			continue
 		}
@@ -283,6 +286,10 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 		}
 	}
 	switch {
+	case len(approved) > 0:
+		if !slices.Contains(approved, c.Out.Token) || !c.Out.Approved {
+			return fmt.Sprint("told of one of ", approved)
+		}
 	case len(joinable) > 0:
 		if !slices.Contains(joinable, c.Out.Token) {
 			return fmt.Sprint("joined one of ", joinable)

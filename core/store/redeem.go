@@ -131,12 +131,13 @@ func (tx *tx) approved(c *Decide) *Defer {
 	if c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer {
 		return nil
 	}
+	var is *Defer
 	for _, d := range tx.st.alike[c.Digest] {
-		if tx.unspent(d) {
-			return d
+		if tx.unspent(d) && (is == nil || c.fits(d)) { // better one for these arguments than for others
+			is = d
 		}
 	}
-	return nil
+	return is
 }
 
 // unspent reports whether a call is approved, its approval can be redeemed, and no action waits for that.
