@@ -382,8 +382,8 @@ func newID(prefix string) func() string {
 	return func() string { return prefix + rand.Text() }
 }
 
-// newName makes the like for requests and connections: they must differ, and nothing depends on whether somebody can
-// guess them, so they need not be made by the kernel's random numbers.
+// newName makes ids of the same form for requests and connections. They must differ. Nobody gains anything by guessing
+// one, so Go's own generator makes them: it is much faster than the kernel's.
 func newName(prefix string) func() string {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 	return func() string {

@@ -163,7 +163,7 @@ func parameters(op *ops.Op, schemas object) []object {
 		params = append(params, object{"name": "Last-Event-ID", "in": "header", "schema": str,
 			"description": "Go on behind this event."})
 	}
-	if op.Method == "POST" && op.Body != ops.ScanBody && op.Path != "/v1/defer/status" { // these ignore it
+	if op.Method == "POST" && op.Body != ops.ScanBody && !op.Waits { // these keep no answer
 		params = append(params, object{"name": "Idempotency-Key", "in": "header",
 			"schema": object{"type": "string", "maxLength": 256}})
 	}

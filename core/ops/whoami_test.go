@@ -44,7 +44,8 @@ func TestWhoami(t *testing.T) {
 	if _, err := s.svc.RollKey(context.Background(), made.Key.ID, time.Minute, admin); err != nil {
 		t.Fatal(err)
 	}
-	if rolled := ask(made.Key.ID, made.Value); rolled.ExpiresAt != s.clock().Add(time.Minute).UTC().Format(time.RFC3339Nano) {
+	grace := s.clock().Add(time.Minute).UTC().Format(time.RFC3339Nano)
+	if rolled := ask(made.Key.ID, made.Value); rolled.ExpiresAt != grace {
 		t.Errorf("a rolled key ends with its grace: %+v", rolled)
 	}
 }

@@ -165,8 +165,9 @@ func (b *backup) settle() error {
 }
 
 // cut takes off the write-ahead logs of the checkpoint what was not released when it was made. Tables hold nothing of
-// that: see tableGate. The newest log is copied while it is written over an old one: where its copy cannot be read it
-// ends, and what is behind came later. See settle for what it must have.
+// that: see tableGate. The newest log is copied while the store writes it over an old one, so the copy can have a part
+// that cannot be read. The copy ends there: all that lies behind came after the backup had begun. settle checks that
+// nothing older is missing.
 func (b *backup) cut() error {
 	logs, err := wal.Scan(wal.Dir{FS: b.fs, Dirname: b.db()})
 	if err != nil {

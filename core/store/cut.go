@@ -139,8 +139,8 @@ func (r *residue) untold(released uint64) bool {
 // nothing is where a write-ahead log is cut that holds nothing to cut off.
 const nothing = -1
 
-// find reads a write-ahead log, and gives where the first batch begins that is not released. end is where the log
-// cannot be read any more, and nothing where all of it can.
+// find reads a write-ahead log. It gives the place at which the first batch begins that is not released, and the place
+// from which on the log cannot be read; each is the constant nothing if there is no such place.
 func (r *residue) find(one wal.LogicalLog, m mark) (at, end int64, err error) {
 	in := one.OpenForRead()
 	defer func() { err = errors.Join(err, in.Close()) }()

@@ -233,14 +233,7 @@ func TestAMarkThatIsGone(t *testing.T) {
 	r.close()
 	set := settings(base, r.clock, nil)
 	set.Boot = "the machine was started again"
-	s, err := Open(set)
-	if err == nil {
-		err = s.Commit(t.Context(), &Note{Type: "one", By: system})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.InHead()
+	s := recorded(t, set)
 	for what, c := range map[string]struct {
 		boot  string
 		data  []byte // nil: it is gone
@@ -262,14 +255,8 @@ func TestAMarkThatIsGone(t *testing.T) {
 		}
 		set := settings(fs, r.clock, nil)
 		set.Boot, set.Renew = c.boot, c.renew
-		to, err := Open(set)
+		err := closes(Open(set))
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v", what, err)
-		}
-		if err == nil {
-			err = to.Close()
-		}
-		if err != nil && c.want == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

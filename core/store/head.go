@@ -191,9 +191,9 @@ func (f *headFile) write(h head) error {
 	return nil
 }
 
-// checkMark refuses a start without the mark of this life of the machine, found, where the process has ended and the
-// machine has not: the log's end could be cut off, or go on, and nobody would know. Nothing has touched the store by
-// then, so that a mark that is put back counts.
+// checkMark refuses a start if the process has ended, the machine has not, and the mark of this life of the machine is
+// not found: then somebody may have cut the end off the log, and nobody would know. It runs before anything changes the
+// store, so that the operator can put the mark back.
 func (s *Store) checkMark(found bool) error {
 	if found || s.set.Renew || s.set.Boot == "" {
 		return nil
@@ -210,8 +210,8 @@ func (s *Store) checkMark(found bool) error {
 	if m, err := parseMark(data); err == nil && m.Boot == bootOf("") {
 		return nil // of a process to which nobody said which life of the machine it was
 	}
-	return fmt.Errorf("%s is missing, or that of an earlier time: %s was written since the machine was started, and a "+
-		"mark before it, so nobody knows whether the end of the log is whole: %s", path, s.head.path, renewIt)
+	return fmt.Errorf("%s is missing, or it is of an earlier time. The gateway wrote it and %s after the machine was "+
+		"started; without it nobody knows whether the end of the log is whole: %s", path, s.head.path, renewIt)
 }
 
 // checkHead holds the log against what log/head says.

@@ -126,8 +126,8 @@ func (l *recordLog) release(commit uint64) error {
 	return nil
 }
 
-// unrenewed is no life of a machine. A mark bears it while a store is open of which nobody has said yet that its log is
-// whole: if it is closed before that, or ends, the next start has no mark.
+// unrenewed stands in the mark in place of a life of the machine, while a store is open whose log nobody has found
+// whole yet. If the store is closed before that, or the process ends, no later start takes this mark for its own.
 const unrenewed = "not renewed"
 
 // renewMark makes the mark one of this life of the machine: somebody has checked the log.

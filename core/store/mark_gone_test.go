@@ -7,6 +7,28 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
+// recorded opens a store and commits one record, of which log/head knows.
+func recorded(t *testing.T, set Settings) *Store {
+	t.Helper()
+	s, err := Open(set)
+	if err == nil {
+		err = s.Commit(t.Context(), &Note{Type: "one", By: system})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.InHead()
+	return s
+}
+
+// closes says why a store was not opened, or not closed.
+func closes(s *Store, err error) error {
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
 // TestAMarkThatIsFoundAgain: a start that was refused has touched nothing, so that the mark, put back, counts.
 func TestAMarkThatIsFoundAgain(t *testing.T) {
 	base := newCuttable()
@@ -72,11 +94,7 @@ func TestRenewalThatIsBrokenOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, fs := range map[string]vfs.FS{"renewed and ended": ended, "renewed": left} {
-		s, err := Open(settings(fs, r.clock, nil))
-		if err == nil {
-			err = s.Close()
-		}
-		if err != nil {
+		if err := closes(Open(settings(fs, r.clock, nil))); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -88,14 +106,7 @@ func TestNoMarkIsNeeded(t *testing.T) {
 		base, clock := newCuttable(), newClock()
 		set := settings(base, clock, nil)
 		set.Boot = boot
-		s, err := Open(set)
-		if err == nil {
-			err = s.Commit(t.Context(), &Note{Type: "one", By: system})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.InHead()
+		s := recorded(t, set)
 		ended := base.ended()
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -109,11 +120,7 @@ func TestNoMarkIsNeeded(t *testing.T) {
 				t.Fatal(err)
 			}
 			set.FS = fs
-			s, err := Open(set)
-			if err == nil {
-				err = s.Close()
-			}
-			if err != nil {
+			if err := closes(Open(set)); err != nil {
 				t.Errorf("boot %q, %s: %v", boot, what, err)
 			}
 		}
@@ -124,14 +131,7 @@ func TestNoMarkIsNeeded(t *testing.T) {
 // start, between the mark and log/head. That refuses no later start.
 func TestAStartWithoutABootIsBrokenOff(t *testing.T) {
 	base, clock := newCuttable(), newClock()
-	s, err := Open(settings(base, clock, nil))
-	if err == nil {
-		err = s.Commit(t.Context(), &Note{Type: "one", By: system})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.InHead()
+	s := recorded(t, settings(base, clock, nil))
 	left := &cuttable{MemFS: base.ended()}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -144,17 +144,15 @@ func TestAStartWithoutABootIsBrokenOff(t *testing.T) {
 	}}
 	set := settings(l.on(left), clock, nil)
 	set.Boot = ""
-	if s, err = Open(set); err != nil {
+	s, err := Open(set)
+	if err != nil {
 		t.Fatal(err)
 	}
 	l.over()
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(settings(ended, clock, nil)); err == nil {
-		err = s.Close()
-	}
-	if err != nil {
+	if err := closes(Open(settings(ended, clock, nil))); err != nil {
 		t.Error(err)
 	}
 }

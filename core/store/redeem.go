@@ -125,15 +125,15 @@ func (c *Decide) redeemedAgain(tx *tx, then *Decision) error {
 	return c.permitAgain(tx, then)
 }
 
-// approved is an approval of exactly this call that is not spent, for an agent that has forgotten its token; nil if
-// there is none. One that an action waits for is the action's.
+// approved finds an approval of exactly this call that is not spent, for an agent that has forgotten its token. It gives
+// nil if there is none. If an action waits for an approval, only the action may spend it.
 func (tx *tx) approved(c *Decide) *Defer {
 	if c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer {
 		return nil
 	}
 	var is *Defer
 	for _, d := range tx.st.alike[c.Digest] {
-		if tx.unspent(d) && (is == nil || c.fits(d)) { // better one for these arguments than for others
+		if tx.unspent(d) && (is == nil || c.fits(d)) { // rather one whose arguments nobody has changed
 			is = d
 		}
 	}
@@ -145,8 +145,8 @@ func (tx *tx) unspent(d *Defer) bool {
 	return len(d.actions()) == 0 && !d.over(tx.times) && tx.stands(d) == Approved
 }
 
-// redeemFound redeems the approval of a call that asks for it without a token, if d is one. The answer is no repeat:
-// nobody was permitted this before.
+// redeemFound redeems d if the call asks for that without a token, and d approves it. The answer is no repeat, because
+// nobody got this permit before.
 func (c *Decide) redeemFound(tx *tx, d *Defer) (done bool, err error) {
 	if !c.Redeem.Auto || d == nil || c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer ||
 		!tx.unspent(d) || !c.fits(d) {

@@ -21,7 +21,7 @@ type residue struct {
 	commits []log.Commit
 	left    uint64 // the newest commit whose answers had left, by what is written behind it
 	newest  uint64 // the commit that was read last
-	whole   bool   // a commit that is missing is an error; a start looks for it once Pebble has read the logs
+	whole   bool   // a missing commit is an error. A start does not set it: it checks that after Pebble has read the logs
 }
 
 // The file is a word, and (u32 length, frame)… as the write-ahead log had them.

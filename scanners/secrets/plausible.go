@@ -43,8 +43,8 @@ var fillers = []string{
 // words are fillers so short that one generated value in fifteen thousand has one by chance.
 var words = []string{"xxxx", "your", "todo"}
 
-// saysWord tells whether somebody wrote one of words into v: as people do, in one case, and not between letters and
-// digits that follow each other as nobody writes them.
+// saysWord tells whether a person wrote one of words into v: the word is in one case, and v is no mix of letters and
+// digits as only a program makes it.
 func saysWord(v, low []byte) bool {
 	for _, word := range words {
 		for i := 0; i+len(word) <= len(low); i++ {
