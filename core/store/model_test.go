@@ -146,6 +146,9 @@ func (m *modelled) decide(t *rapid.T, token string) {
 	call := rapid.SampledFrom([]string{"", "", "c1", "c2"}).Draw(t, "call_id")
 	c := m.call(m.s.Key(id), args, v)
 	c.Redeem.Token, c.Limits.MaxPending, c.ArgsHash = token, 2, sha256.Sum256([]byte(args))
+	if token == "" && call == "" {
+		c.Redeem.Auto = rapid.Bool().Draw(t, "auto")
+	}
 	if call != "" {
 		c.Names.Hashes = [][16]byte{{call[1]}}
 		copy(c.Names.Hashes[0][1:], id)
@@ -283,6 +286,16 @@ func (m *modelled) deferOf(id, args string, v sdk.Verdict, c *Decide, out string
 		}
 		if d.args == args {
 			joinable = append(joinable, token)
+		}
+	}
+	if c.Redeem.Auto {
+		fits := slices.DeleteFunc(slices.Clone(approved), func(token string) bool { return m.defers[token].stands != args })
+		switch {
+		case len(fits) == 0:
+		case !slices.Contains(fits, c.Out.Token):
+			return fmt.Sprint("redeemed one of ", fits)
+		default:
+			return m.redeemed(id, args, v, m.defers[c.Out.Token])
 		}
 	}
 	switch {

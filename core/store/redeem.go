@@ -125,8 +125,8 @@ func (c *Decide) redeemedAgain(tx *tx, then *Decision) error {
 	return c.permitAgain(tx, then)
 }
 
-// approved finds an approval of exactly this call that is not spent, for an agent that has forgotten its token. It gives
-// nil if there is none. If an action waits for an approval, only the action may spend it.
+// approved finds an unspent approval of exactly this call, for an agent that has forgotten its token. It gives nil if
+// there is none. If an action waits for an approval, only the action may spend it.
 func (tx *tx) approved(c *Decide) *Defer {
 	if c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer {
 		return nil

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,5 +109,38 @@ func TestWhatIsNotFound(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestOneAskerRedeems: of many who ask for an approved call without its token at once, one gets the permit.
+func TestOneAskerRedeems(t *testing.T) {
+	r, agent, boss := cast(t)
+	token := r.deferred(agent, "x", waits)
+	r.must(r.answer(boss, token, true))
+	asks := make([]*Decide, 64)
+	var all sync.WaitGroup
+	for i := range asks {
+		asks[i] = r.found(agent, "", "x", waits)
+		all.Go(func() {
+			if err := r.s.Commit(context.Background(), asks[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	permits := 0
+	for _, c := range asks {
+		switch {
+		case c.Out.Effect == sdk.Permit && c.Out.Token == token && !c.Out.Repeat:
+			permits++
+		case c.Out.Effect != sdk.Defer || c.Out.Token == token || c.Out.Approved:
+			t.Errorf("%+v", c.Out)
+		}
+	}
+	if permits != 1 {
+		t.Errorf("%d of them got a permit", permits)
+	}
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
 	}
 }
