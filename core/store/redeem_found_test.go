@@ -144,3 +144,23 @@ func TestOneAskerRedeems(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestChangedArgumentsAreNotFound: an approver has changed the arguments. Who asks for the first ones is told, and gets
+// no permit; the token redeems the new ones.
+func TestChangedArgumentsAreNotFound(t *testing.T) {
+	r, agent, boss := cast(t)
+	token := r.deferred(agent, "x", waits)
+	c := r.answer(boss, token, true)
+	c.Modified, c.ModifiedHash = []byte(`{}`), [32]byte{1}
+	r.must(c)
+	told := r.found(agent, "", "x", waits)
+	if r.wants(told, "DEFER RULE_DEFER"); told.Out.Token != token || !told.Out.Approved {
+		t.Errorf("%+v", told.Out)
+	}
+	spends := r.call(agent, "x", waits)
+	spends.Redeem.Token, spends.ArgsHash = token, [32]byte{1}
+	r.wants(spends, consumed)
+	if err := consistent(r.s); err != nil {
+		t.Error(err)
+	}
+}
