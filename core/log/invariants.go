@@ -245,8 +245,11 @@ func (v *Invariants) decision(f *fields, spent [2]string) error {
 	if scope, target, killed := v.killed(key, text(f.agent), text(f.session), text(f.tool)); killed {
 		return fault(v.seq, "a call is permitted under a kill of scope %s, target %q", scope, target)
 	}
-	if f.repeat {
-		return nil // it spends nothing
+	if f.repeat { // it spends nothing
+		if token := text(f.token); v.defers[token] != nil {
+			return fault(v.seq, "a repeat is permitted by the approval of %s, which nobody has spent before", token)
+		}
+		return nil
 	}
 	if grant := text(f.grant); grant != "" {
 		return v.byGrant(f, grant, spent, at)

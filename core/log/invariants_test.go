@@ -119,9 +119,10 @@ func TestInvariants(t *testing.T) {
 			return b.grant(1, time.Hour).use().add("voided", "what", "permit", "grant_id", "g1").use()
 		}, ""},
 
-		"an approval": {func(b *book) *book { return b.approved().redeem() }, ""},
-		"spent twice": {func(b *book) *book { return b.approved().redeem().redeem() }, "it was spent, ended, or never given"},
-		"repeated":    {func(b *book) *book { return b.approved().redeem().redeem("repeat", true) }, ""},
+		"an approval":    {func(b *book) *book { return b.approved().redeem() }, ""},
+		"spent twice":    {func(b *book) *book { return b.approved().redeem().redeem() }, "it was spent, ended, or never given"},
+		"repeated":       {func(b *book) *book { return b.approved().redeem().redeem("repeat", true) }, ""},
+		"a repeat first": {func(b *book) *book { return b.approved().redeem("repeat", true) }, "which nobody has spent before"},
 		"spent, void, spent": {func(b *book) *book {
 			return b.approved().redeem().add("voided", "what", "permit", "defer_token", "dfr_1", "status", "approved").redeem()
 		}, ""},
