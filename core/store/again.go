@@ -76,7 +76,7 @@ func (c *Decide) stricter(tx *tx, then *Decision) error {
 // grant that permitted it then.
 func (c *Decide) stillPermitted(tx *tx, then *Decision) error {
 	stands := c.verdict.Effect == sdk.Permit
-	if !stands && then.Code == sdk.ReasonApprovalConsumed {
+	if !stands && then.Code == sdk.ReasonApprovalConsumed && then.Token != "" {
 		return c.redeemedAgain(tx, then)
 	}
 	if then.GrantID != "" {
@@ -123,7 +123,7 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 		c.Out = *then
 		c.Out.Repeat = true
 		if d != nil {
-			c.Out.Expires, c.Out.Approved = d.Expires, tx.stands(d) == Approved
+			c.Out.Expires, c.Out.Approved = d.Expires, tx.unspent(d)
 		}
 	case d.Status == Consumed:
 		return c.anew(tx)
@@ -140,13 +140,13 @@ func (c *Decide) stillDeferred(tx *tx, then *Decision) error {
 	return nil
 }
 
-// anew decides a repeat by today's rules alone, because nothing of the first answer holds any more. It spends no grant:
-// a repeat spends nothing.
+// anew decides a repeat by today's rules alone, because nothing of the first answer holds any more. It spends no grant
+// and no approval: a repeat spends nothing.
 func (c *Decide) anew(tx *tx) error {
 	if c.verdict.Effect == sdk.Permit {
 		return c.permitAgain(tx, &c.Out)
 	}
-	c.grants = nil
+	c.grants, c.auto = nil, false
 	if err := c.fresh(tx); err != nil || c.Out.NeedsView {
 		return err
 	}

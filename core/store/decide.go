@@ -27,6 +27,7 @@ type Decide struct {
 	before  []charged // what that permit charged: it is given back when the start is charged
 	charged []charged // by this permit
 	decided bool      // Out is recorded, and no earlier answer
+	auto    bool      // an approval may be redeemed without its token: a repeat spends none
 }
 
 func (c *Decide) apply(tx *tx) error {
@@ -69,7 +70,7 @@ func (c *Decide) begin() {
 	c.Out = Decision{Effect: v.Effect, Code: v.Code, Reason: v.Reason, RuleID: v.RuleID, Message: v.Message,
 		DecisionID: c.ID}
 	c.verdict, c.quorums, c.grants, c.spent, c.decided = *v, c.Policy.Quorums, c.Grants, "", false
-	c.before, c.charged = nil, nil
+	c.before, c.charged, c.auto = nil, nil, c.Redeem.Auto
 	if c.quorums == nil && v.Effect == sdk.Defer {
 		c.quorums = []sdk.Quorum{{N: max(v.Approvals, 1), From: v.From, Rule: v.RuleID}}
 	}

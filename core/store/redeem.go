@@ -148,7 +148,7 @@ func (tx *tx) unspent(d *Defer) bool {
 // redeemFound redeems d if the call asks for that without a token, and d approves it. The answer is no repeat, because
 // nobody got this permit before.
 func (c *Decide) redeemFound(tx *tx, d *Defer) (done bool, err error) {
-	if !c.Redeem.Auto || d == nil || c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer ||
+	if !c.auto || d == nil || c.Action != nil || c.NoDefer || c.verdict.Effect != sdk.Defer ||
 		!tx.unspent(d) || !c.fits(d) {
 		return false, nil
 	}
