@@ -153,6 +153,19 @@ func TestPutBackChangesTextsOnly(t *testing.T) {
 	})
 }
 
+// TestNamesAreTexts holds that the names of members are scanned and replaced as strings are.
+func TestNamesAreTexts(t *testing.T) {
+	json := `{"a\u0062": ["c", {"d":0.10}], "e":null}`
+	texts, err := Strings([]byte(json))
+	if want := []string{"ab", "c", "d", "e"}; err != nil || !slices.Equal(texts, want) {
+		t.Fatalf("%v: got %q, want %q", err, texts, want)
+	}
+	got, err := PutBack([]byte(json), []string{"x", "c", "y", "e"})
+	if want := `{"x":["c",{"y":0.10}],"e":null}`; err != nil || string(got) != want {
+		t.Errorf("%v: got %s, want %s", err, got, want)
+	}
+}
+
 func TestPutBackRefuses(t *testing.T) {
 	for name, row := range map[string]struct {
 		json  string
@@ -246,6 +259,12 @@ func TestRewriteIsExact(t *testing.T) {
 	} {
 		if r := answerOf(t, Gemini, row.was, row.now); closed(Gemini, Before, r) != "" {
 			t.Errorf("%s: %s", name, show(r))
+		}
+	}
+	for now, runs := range map[string]bool{`{"a":"y","b":[2]}`: true, `{"c":"y","b":[2]}`: false, `{"a":"y"}`: false,
+		`{"a":"y","b":[2,3]}`: false, `{"a":1,"b":[2]}`: false, `{"b":[2],"a":"y"}`: false} {
+		if r := answerOf(t, VSCode, `{"a":"x","b":[1]}`, now); (r.Exit == 0) != runs {
+			t.Errorf("VS Code would ignore arguments of another shape: %s: %s", now, show(r))
 		}
 	}
 }

@@ -60,7 +60,8 @@ var gaps = map[Agent][]Gap{
 		{"The output of a failed tool cannot be hidden.", wrapShell},
 		{"Without failClosed: true, a timeout or a missing binary runs the tool. Hooks that Cursor takes from Claude " +
 			"Code's files never fail closed.", "Use `yett connect cursor`, or enterprise hooks."},
-		{"preToolUse does not name the MCP server of a tool: it is asked about as mcp.-/TOOL.", gateway},
+		{"preToolUse does not name the MCP server of a tool: it is asked about as mcp.-/TOOL.",
+			"Register beforeMCPExecution, and preToolUse with a matcher for all other tools. " + gateway},
 		{"One call runs preToolUse and also beforeShellExecution or beforeMCPExecution. If both are registered, an approval " +
 			"is asked for twice.", "Register one of them."},
 		{"Nothing is decided about subagentStart, and edits by Tab have no hook before them.", ""},

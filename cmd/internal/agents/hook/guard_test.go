@@ -205,6 +205,7 @@ func TestPlugin(t *testing.T) {
 		"rewrite":        {`printf %s '{"effect":"permit","args":{"command":"pwd"}}'`, `ran {"command":"pwd"}`},
 		"deny":           {`printf %s '{"effect":"deny","message":"m"}'; echo no >&2; exit 2`, "threw no"},
 		"deny at 0":      {`printf %s '{"effect":"deny","message":"m"}'`, "threw yett: an unknown answer, refused"},
+		"another word":   {`printf %s '{"effect":"pass"}'`, "threw yett: an unknown answer, refused"},
 		"empty":          {"", "threw yett: an answer that is not JSON, refused"},
 		"text":           {"echo hello", "threw yett: an answer that is not JSON, refused"},
 		"null":           {"echo null", "threw yett: an answer that is not JSON, refused"},
@@ -215,6 +216,7 @@ func TestPlugin(t *testing.T) {
 		"replace":        {`printf %s '{"effect":"replace","output":{"output":"x"}}'`, `saw {"output":"x","metadata":1}`},
 		"withhold":       {`printf %s '{"effect":"withhold","message":"w"}'`, `saw {"output":"w","metadata":1}`},
 		"warn":           {`printf %s '{"effect":"warn","message":"w"}'`, `saw {"output":"SECRET\nw","metadata":1}`},
+		"no such word":   {`printf %s '{"effect":"permit"}'`, "threw yett: an unknown answer, withheld"},
 		"missing":        {"missing", "threw yett: cannot be started, refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +233,7 @@ func TestPlugin(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := "tool.execute.before"
-			if strings.HasPrefix(row.want, "saw") {
+			if strings.HasPrefix(row.want, "saw") || strings.HasSuffix(row.want, "withheld") {
 				run = "tool.execute.after"
 			}
 			src += `

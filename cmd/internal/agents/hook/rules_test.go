@@ -89,6 +89,27 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestTextsAreText holds that no control character reaches a terminal or a model, and that nothing is cut inside a
+// letter.
+func TestTextsAreText(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\x1b[31mb\x00\r\nc\td ": "a[31mb\nc\td",
+		"\u009bx":                 "x",
+		"a\xffb":                  "a\uFFFDb",
+		"":                        "instead",
+		" \x07\n":                 "instead",
+	} {
+		if got := said(in, "instead"); got != want {
+			t.Errorf("%q: got %q, want %q", in, got, want)
+		}
+	}
+	for n := 3; n < 12; n++ {
+		if got := cut("ééé𝄞é", n); len(got) > n || strings.ToValidUTF8(got, "?") != got {
+			t.Errorf("cut to %d bytes: %q", n, got)
+		}
+	}
+}
+
 // call is one call of each agent, with arguments and an output where the phase has one.
 func call(agent Agent, phase Phase, args, output string) string {
 	after := phase == After
@@ -187,8 +208,8 @@ func TestBrokenInput(t *testing.T) {
 func TestSizeLimit(t *testing.T) {
 	for _, agent := range Agents() {
 		empty := call(agent, Before, `{"a":""}`, "")
-		full := strings.Replace(empty, `"a":""`, `"a":"`+strings.Repeat("x", MaxStdin-len(empty))+`"`, 1)
-		if e := mustRead(t, agent, full); len(full) != MaxStdin || len(e.Args) < MaxStdin-len(empty) {
+		full := strings.Replace(empty, `"a":""`, `"a":"`+strings.Repeat("x", 5*1024*1024-len(empty))+`"`, 1)
+		if e := mustRead(t, agent, full); len(full) != 5*1024*1024 || len(e.Args) < 5*1024*1024-len(empty) {
 			t.Errorf("%s: %d of %d bytes of arguments", agent, len(e.Args), len(full))
 		}
 		_, err := Read(agent, []byte(full+" "))
@@ -244,7 +265,7 @@ func asks(agent Agent, r Reply) bool {
 // TestUnscannedOutputIsHidden holds that no wrong set of scans shows an output.
 func TestUnscannedOutputIsHidden(t *testing.T) {
 	for _, agent := range Agents() {
-		e := mustRead(t, agent, call(agent, After, `{}`, `[{"type":"text","text":"SECRET"}]`))
+		e := mustRead(t, agent, call(agent, After, `{}`, `[{"type":"text","text":"SECRET","n":1,"b":true}]`))
 		same := e.Outputs[0].JSON
 		for name, scans := range map[string][]Scan{
 			"none":            nil,
@@ -254,12 +275,16 @@ func TestUnscannedOutputIsHidden(t *testing.T) {
 			"no JSON":         {{Verdict: Redacted}},
 			"unchanged":       {{Verdict: Redacted, JSON: same}},
 			"broken":          {{Verdict: Redacted, JSON: []byte(`[{"type":"text"`)}},
-			"another shape":   {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"x"},{"type":"text","text":"y"}]`)}},
-			"another kind":    {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":1}]`)}},
-			"two values":      {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"x"}] 1`)}},
+			"another length":  {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left"},1]`)}},
+			"one member less": {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left","n":1}]`)}},
+			"another kind":    {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left","n":"1","b":true}]`)}},
+			"another number":  {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left","n":1.0,"b":true}]`)}},
+			"another boolean": {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left","n":1,"b":false}]`)}},
+			"two values":      {{Verdict: Redacted, JSON: []byte(`[{"type":"text","text":"left","n":1,"b":true}] 1`)}},
 		} {
 			r := e.Scanned(scans)
-			if why := closed(agent, After, r); why != "" || strings.Contains(string(r.Stdout), "SECRET") {
+			shown := strings.Contains(string(r.Stdout), "SECRET") || strings.Contains(string(r.Stdout), "left")
+			if why := closed(agent, After, r); why != "" || shown {
 				t.Errorf("%s: %s: %s: %s", agent, name, why, show(r))
 			}
 		}
