@@ -94,25 +94,25 @@ func outputOf(at, tool string, v exact.Value) Output {
 	return Output{At: at, Tool: tool, JSON: []byte(v.Raw())}
 }
 
-// alien refuses the input of an agent that runs another agent's hook files: it has a member that only who sends.
+// alien refuses the input of an agent that runs another agent's hook files. It has a member that only this agent sends.
 func (f *fields) alien(agent, member, who string) {
 	if f.v.Get(member).Exists() {
 		f.fail("this hook line is for %s, but %s runs it: give %s its own hooks with `yett connect`", agent, who, who)
 	}
 }
 
-// unknownEvent is an event that the agent's documents do not name. Nothing depends on the answer to a notification, so
-// it is a Notice. What has a tool, or a name that says before or after what it comes, is refused.
+// unknownEvent is an event that the agent's documents do not name. It is a Notice, because nothing depends on the
+// answer to a notification. It is refused if it has a tool, or a name that may mean the time before or after a tool.
 func (f *fields) unknownEvent(name string) *Event {
 	low := strings.ToLower(name)
 	for _, word := range []string{"pre", "before", "post", "after", "tool", "permission"} {
 		if strings.Contains(low, word) {
-			f.fail("unknown event %q: this version of Yett does not know what it may let through", cut(clean(name), 64))
+			f.fail("unknown event %q: update Yett, or take this event out of the agent's hooks", cut(clean(name), 64))
 		}
 	}
 	for member := range f.v.Members() {
 		if strings.HasPrefix(strings.ToLower(member), "tool") {
-			f.fail("unknown event %q with a member %q: this version of Yett does not know what it may let through",
+			f.fail("unknown event %q with a member %q: update Yett, or take this event out of the agent's hooks",
 				cut(clean(name), 64), cut(clean(member), 64))
 		}
 	}
