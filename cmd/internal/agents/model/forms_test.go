@@ -154,6 +154,7 @@ func TestTexts(t *testing.T) {
 		{Responses, `{"type":"custom_tool_call_output","call_id":"i","output":"a"}`, "a"},
 		{Chat, `{"role":"tool","tool_call_id":"i","content":[{"type":"text","text":"a"}]}`, "a"},
 		{Gemini, `{"functionResponse":{"id":"i","name":"n","response":{"output":"a"}}}`, "a"},
+		{Gemini, `{"function_response":{"id":"i","name":"n","response":{"output":"a"}}}`, "a"},
 		{Gemini, `{"functionResponse":{"id":"i","name":"n","response":{"error":"a"}}}`, "a"},
 		{Gemini, `{"functionResponse":{"id":"i","name":"n","response":{"other":"a"}}}`, `{"other":"a"}`},
 	}
@@ -188,6 +189,7 @@ func TestAuxiliaryReply(t *testing.T) {
 			`"n":{"type":["null","integer"]},"k":{"const":7},"u":{"anyOf":[{"type":"string"}]}}}}}`,
 			`{"b":false,"e":"x","k":7,"n":1,"u":"ok"}`},
 		{Gemini, `{"generationConfig":{"responseMimeType":"application/json","responseJsonSchema":{"type":"odd"}}}`, "{}"},
+		{Gemini, `{"generation_config":{"response_mime_type":"application/json","response_json_schema":{"type":"array"}}}`, "[]"},
 	}
 	for _, tt := range tests {
 		r := &Request{}

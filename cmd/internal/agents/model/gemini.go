@@ -7,54 +7,81 @@ import (
 	"strings"
 )
 
+// geminiRequest is a request in proto JSON, which takes each name in two spellings: Google's JavaScript SDK sends one,
+// its Python SDK the other in places.
+type geminiRequest struct {
+	Contents []struct {
+		Parts []struct {
+			Answer  json.RawMessage `json:"functionResponse"`
+			Answer2 json.RawMessage `json:"function_response"`
+		} `json:"parts"`
+	} `json:"contents"`
+	Tools []struct {
+		Functions  []geminiFunction `json:"functionDeclarations"`
+		Functions2 []geminiFunction `json:"function_declarations"`
+	} `json:"tools"`
+	Config  geminiConfig `json:"generationConfig"`
+	Config2 geminiConfig `json:"generation_config"`
+}
+
+type geminiFunction struct {
+	Name       string          `json:"name"`
+	Parameters json.RawMessage `json:"parameters"`
+	Schema     json.RawMessage `json:"parametersJsonSchema"`
+	Schema2    json.RawMessage `json:"parameters_json_schema"`
+}
+
+type geminiConfig struct {
+	Type    string          `json:"responseMimeType"`
+	Type2   string          `json:"response_mime_type"`
+	Schema  json.RawMessage `json:"responseSchema"`
+	Schema2 json.RawMessage `json:"response_schema"`
+	JSON    json.RawMessage `json:"responseJsonSchema"`
+	JSON2   json.RawMessage `json:"response_json_schema"`
+}
+
 // readGemini reads a request for Gemini's generateContent and streamGenerateContent. The model's name and the choice
 // between them are in the path.
 func readGemini(body []byte, r *Request) error {
-	type call struct {
-		ID       string          `json:"id"`
-		Name     string          `json:"name"`
-		Response json.RawMessage `json:"response"`
-	}
-	var in struct {
-		Contents []struct {
-			Parts []struct {
-				Call   *call           `json:"functionCall"`
-				Answer json.RawMessage `json:"functionResponse"`
-			} `json:"parts"`
-		} `json:"contents"`
-		Tools []struct {
-			Functions []struct {
-				Name       string          `json:"name"`
-				Parameters json.RawMessage `json:"parameters"`
-				Schema     json.RawMessage `json:"parametersJsonSchema"`
-			} `json:"functionDeclarations"`
-		} `json:"tools"`
-		Config struct {
-			Type   string          `json:"responseMimeType"`
-			Schema json.RawMessage `json:"responseSchema"`
-			JSON   json.RawMessage `json:"responseJsonSchema"`
-		} `json:"generationConfig"`
-	}
+	var in geminiRequest
 	if err := json.Unmarshal(body, &in); err != nil {
 		return err
 	}
-	r.JSON, r.Schema = in.Config.Type == "application/json", either(in.Config.JSON, in.Config.Schema)
+	for _, c := range []geminiConfig{in.Config, in.Config2} {
+		r.JSON = r.JSON || c.Type == "application/json" || c.Type2 == "application/json"
+		r.Schema = firstOf(r.Schema, c.JSON, c.JSON2, c.Schema, c.Schema2)
+	}
 	for _, group := range in.Tools {
-		for _, f := range group.Functions {
-			r.Tools = append(r.Tools, Tool{Name: f.Name, Parameters: either(f.Schema, f.Parameters)})
+		for _, f := range append(group.Functions, group.Functions2...) {
+			r.Tools = append(r.Tools, Tool{Name: f.Name, Parameters: firstOf(f.Schema, f.Schema2, f.Parameters)})
 		}
 	}
 	for i, c := range in.Contents {
 		for j, part := range c.Parts {
-			if len(part.Answer) == 0 || string(part.Answer) == "null" {
+			raw := firstOf(part.Answer, part.Answer2)
+			if len(raw) == 0 {
 				continue
 			}
-			var f call
-			if err := json.Unmarshal(part.Answer, &f); err != nil {
+			var f struct {
+				ID       string          `json:"id"`
+				Name     string          `json:"name"`
+				Response json.RawMessage `json:"response"`
+			}
+			if err := json.Unmarshal(raw, &f); err != nil {
 				return fmt.Errorf("contents[%d].parts[%d].functionResponse: %w", i, j, err)
 			}
 			text, failed := geminiText(f.Response)
-			r.Results = append(r.Results, Result{CallID: f.ID, Tool: f.Name, Text: text, Failed: failed, Raw: part.Answer})
+			r.Results = append(r.Results, Result{CallID: f.ID, Tool: f.Name, Text: text, Failed: failed, Raw: raw})
+		}
+	}
+	return nil
+}
+
+// firstOf is the first value that is there and not null.
+func firstOf(values ...json.RawMessage) json.RawMessage {
+	for _, v := range values {
+		if len(v) > 0 && string(v) != "null" {
+			return v
 		}
 	}
 	return nil
@@ -73,13 +100,6 @@ func geminiText(raw json.RawMessage) (text string, failed bool) {
 		return texts(in.Output), false
 	}
 	return string(raw), false
-}
-
-func either(first, second json.RawMessage) json.RawMessage {
-	if len(first) > 0 {
-		return first
-	}
-	return second
 }
 
 // geminiPath splits ".../models/NAME:METHOD".

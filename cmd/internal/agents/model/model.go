@@ -10,7 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Script says what the model answers. The zero Script answers every request with a closing text, as an extra one.
+// Script says what the model answers. The zero Script answers every request with a closing text, as an extra one. Its
+// functions are called one at a time, while the server decides about a request: they must not call the Server.
 type Script struct {
 	// Turns are consumed in order, one by each request of the conversation.
 	Turns []Turn

@@ -67,7 +67,7 @@ func (s *Server) listing(r *Request, in *http.Request) (object, bool) {
 		return object{"totalTokens": 1 + len(r.Body)/4}, true
 	case r.Method != http.MethodGet:
 		return nil, false
-	case r.Path == "/v1beta/models":
+	case r.Path == "/v1beta/models", path == "/models" && in.Header.Get("X-Goog-Api-Key") != "":
 		r.Form = Gemini
 		return object{"models": s.models(func(name string) object {
 			return object{"name": "models/" + name, "displayName": name, "inputTokenLimit": 1000000,

@@ -170,6 +170,7 @@ func TestListing(t *testing.T) {
 		{"GET", "/models", "", `"object":"list"`},
 		{"GET", "/v1/models", "2023-06-01", `"has_more":false`},
 		{"GET", "/v1beta/models", "", `"name":"models/m"`},
+		{"GET", "/v1/models", "goog", `"name":"models/m"`},
 		{"POST", "/v1/messages/count_tokens", "", `{"input_tokens":1}`},
 		{"POST", "/v1beta/models/m:countTokens", "", `{"totalTokens":1}`},
 		{"HEAD", "/", "", `{}`},
@@ -178,7 +179,11 @@ func TestListing(t *testing.T) {
 		s := serve(t, Script{Turns: []Turn{{Text: "done"}}, Models: []string{"m"}})
 		in := httptest.NewRequest(tt.method, tt.path, nil)
 		in.Header.Set("X-Api-Key", testKey)
-		if tt.version != "" {
+		switch tt.version {
+		case "":
+		case "goog":
+			in.Header.Set("X-Goog-Api-Key", testKey)
+		default:
 			in.Header.Set("Anthropic-Version", tt.version)
 		}
 		s.ServeHTTP(httptest.NewRecorder(), in)
