@@ -118,10 +118,10 @@ func (c Call) issue(r *Request, id string) (Issued, error) {
 		}
 	}
 	out := Issued{ID: id, Tool: c.Tool, Namespace: c.Namespace, Arguments: c.Arguments}
-	if t, ok := r.Tool(c.Tool); ok {
-		out.Custom = t.Custom
-		if out.Namespace == "" {
-			out.Namespace = t.Namespace
+	for _, t := range r.Tools {
+		if t.Name == c.Tool && (c.Namespace == "" || c.Namespace == t.Namespace) {
+			out.Custom, out.Namespace = t.Custom, t.Namespace
+			break
 		}
 	}
 	if !out.Custom && !json.Valid(out.Arguments) {

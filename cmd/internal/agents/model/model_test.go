@@ -28,6 +28,7 @@ var offers = map[Form]string{
 	Messages: `"model":"scripted","max_tokens":9,"tools":[{"name":"run","input_schema":{"type":"object"}}]`,
 	Responses: `"model":"scripted","tools":[{"type":"function","name":"run","parameters":{"type":"object"}},` +
 		`{"type":"custom","name":"patch"},{"type":"web_search"},` +
+		`{"type":"namespace","name":"mcp__shop","tools":[{"type":"function","name":"pay"}]},` +
 		`{"type":"namespace","name":"mcp__bank","tools":[{"type":"function","name":"pay"}]}]`,
 	Chat: `"model":"scripted","stream_options":{"include_usage":true},` +
 		`"tools":[{"type":"function","function":{"name":"run","parameters":{"type":"object"}}}]`,
@@ -150,7 +151,8 @@ func TestAnswersAreGolden(t *testing.T) {
 	})
 	t.Run("responses-custom", func(t *testing.T) {
 		s := serve(t, Script{Turns: []Turn{{Calls: []Call{
-			{Tool: "patch", Arguments: []byte("*** Begin Patch\n")}, {Tool: "pay", Arguments: []byte(`{}`)}}}}})
+			{Tool: "patch", Arguments: []byte("*** Begin Patch\n")}, {Tool: "pay", Arguments: []byte(`{}`)},
+			{Tool: "pay", Namespace: "mcp__bank", Arguments: []byte(`{}`)}}}}})
 		golden(t, "responses-custom.golden", post(t, s, "/v1/responses", first(Responses, true)).Answer)
 	})
 	t.Run("gemini-array", func(t *testing.T) {

@@ -89,7 +89,7 @@ func place(name string, s *schema, path string) (map[string]any, error) {
 func MCP(server, tool string, arguments []byte) Call {
 	return Call{Pick: func(r *Request) (Call, error) {
 		for _, t := range r.Tools {
-			grouped := t.Name == tool && strings.Contains(t.Namespace, server)
+			grouped := t.Name == tool && strings.TrimSuffix(t.Namespace, "__") == "mcp__"+server
 			if grouped || slices.Contains(mcpNames(server, tool), t.Name) {
 				return Call{Tool: t.Name, Namespace: t.Namespace, Arguments: arguments}, nil
 			}

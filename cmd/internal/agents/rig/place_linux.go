@@ -22,6 +22,8 @@ type Place struct {
 	name string
 	dead string // the URL of a registry that has nothing
 	t    testing.TB
+
+	configured map[string]bool // clients by name
 }
 
 var users atomic.Int32
@@ -40,7 +42,7 @@ func New(t testing.TB) *Place {
 	if id > lastUser {
 		t.Fatalf("no number is left for a user: the private place has %d to %d", firstUser, lastUser)
 	}
-	p := &Place{User: id, name: fmt.Sprint("agent", id), t: t}
+	p := &Place{User: id, name: fmt.Sprint("agent", id), t: t, configured: map[string]bool{}}
 	p.Home = filepath.Join(homes, p.name)
 	p.Work = filepath.Join(p.Home, "work")
 	if err := addUser(id, p.name, p.Home); err != nil {

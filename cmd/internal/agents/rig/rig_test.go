@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,13 +13,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m, fill)) }
 
-// fill stands for the building of programs under test.
+// fill builds what the tests start.
 func fill(share string) error {
+	build := exec.Command("go", "build", "-o", filepath.Join(share, "mcpserver"), "./mcpserver")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
 	return os.WriteFile(filepath.Join(share, "given"), []byte("from outside"), 0o644)
 }
 
 // play runs a client to its end against a script, and expects that it follows the script and exits with 0.
-func play(t *testing.T, c Client, p *Place, turns ...model.Turn) *model.Server {
+func play(t *testing.T, c Client, p *Place, mcp map[string][]string, turns ...model.Turn) *model.Server {
 	t.Helper()
 	s, err := model.Start(model.Script{Turns: turns})
 	if err != nil {
@@ -29,7 +34,7 @@ func play(t *testing.T, c Client, p *Place, turns ...model.Turn) *model.Server {
 			t.Error(err)
 		}
 	})
-	out := p.Start(c, Run{Prompt: "Do as you are told.", Model: s})
+	out := p.Start(c, Run{Prompt: "Do as you are told.", Model: s, MCP: mcp})
 	for _, r := range s.Sent() {
 		t.Logf("%s %s: %s, turn %d %s", r.Method, r.Path, r.Kind, r.Turn, r.Why)
 	}
@@ -54,7 +59,7 @@ func TestClients(t *testing.T) {
 	for _, c := range Table {
 		t.Run(c.Name, func(t *testing.T) {
 			p := New(t)
-			s := play(t, c, p, model.Turn{Calls: []model.Call{model.Shell("echo made > made.txt; printf it-was-%d 42")}},
+			s := play(t, c, p, nil, model.Turn{Calls: []model.Call{model.Shell("echo made > made.txt; printf it-was-%d 42")}},
 				model.Turn{Text: "The file is made."})
 			if text, err := os.ReadFile(filepath.Join(p.Work, "made.txt")); string(text) != "made\n" {
 				t.Errorf("the file holds %q: %v", text, err)
@@ -75,7 +80,7 @@ func TestFileTools(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			p := New(t)
 			p.Write("work/read-me.txt", "a line\nto be \"read\"\n")
-			s := play(t, c, p, model.Turn{Text: "First two calls.", Calls: []model.Call{
+			s := play(t, c, p, nil, model.Turn{Text: "First two calls.", Calls: []model.Call{
 				model.WriteFile(filepath.Join(p.Work, "written.txt"), "by a tool\n"),
 				model.ReadFile(filepath.Join(p.Work, "read-me.txt"))}},
 				model.Turn{Calls: []model.Call{model.Shell("printf it-was-%d 42")}}, model.Turn{Text: "Done."})
@@ -84,6 +89,29 @@ func TestFileTools(t *testing.T) {
 			}
 			if !s.Contains(`to be "read"`) || !s.Contains("it-was-42") {
 				t.Error("the model did not see what the tools gave")
+			}
+		})
+	}
+}
+
+// TestMCPTools runs each client with an MCP server: its tool gets the model's arguments, number by number, and the
+// model gets its answer.
+func TestMCPTools(t *testing.T) {
+	for _, c := range Table {
+		t.Run(c.Name, func(t *testing.T) {
+			p := New(t)
+			log := filepath.Join(p.Home, "calls")
+			server := map[string][]string{"tester": {Share + "/mcpserver", "-text", "said \"this\"", "-log", log}}
+			s := play(t, c, p, server,
+				model.Turn{Calls: []model.Call{model.MCP("tester", "say", []byte(`{"about":"nothing"}`))}},
+				model.Turn{Calls: []model.Call{model.MCP("tester", "fail", []byte(`{"about":"all"}`))}},
+				model.Turn{Text: "Done."})
+			want := "say {\"about\":\"nothing\"}\nfail {\"about\":\"all\"}\n"
+			if text, err := os.ReadFile(log); string(text) != want {
+				t.Errorf("the server was called with %q: %v", text, err)
+			}
+			if !s.Contains(`said "this"`) {
+				t.Error("the model did not see the tool's answer")
 			}
 		})
 	}

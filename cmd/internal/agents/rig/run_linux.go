@@ -20,8 +20,9 @@ import (
 type Run struct {
 	Prompt string
 	Model  *model.Server
-	Args   []string // more arguments, before the prompt
-	Env    []string // more variables
+	MCP    map[string][]string // MCP servers on stdio: name to command
+	Args   []string            // more arguments, before the prompt
+	Env    []string            // more variables
 }
 
 // Output is what a run left.
@@ -31,28 +32,55 @@ type Output struct {
 	Took           time.Duration
 }
 
-// Run runs a client to its end, or to the context's. It may be called from any goroutine.
-func (p *Place) Run(ctx context.Context, c Client, r Run) (Output, error) {
-	folder := os.Getenv(Clients)
-	if folder == "" {
-		return Output{}, fmt.Errorf("%s is not set: copy package.json and package-lock.json of the rig's folder clients "+
-			"into a folder, run npm ci --ignore-scripts there, and name that folder", Clients)
+// Configure writes a client's own configuration, which points it at the model and names the MCP servers. A test that
+// adds to that configuration calls it first; else Run does.
+func (p *Place) Configure(ctx context.Context, c Client, r Run) error {
+	argv, err := c.argv()
+	if err != nil {
+		return err
 	}
 	for name, text := range c.files(r) {
 		p.Write(name, text)
 	}
-	argv := []string{filepath.Join(folder, "node_modules", c.program)}
-	if strings.HasSuffix(c.program, ".js") {
-		argv = append([]string{"node"}, argv...)
-	}
-	env := append(c.env(p, r), r.Env...)
 	if c.setup != nil {
-		out, err := p.Exec(ctx, env, append(argv[:len(argv):len(argv)], c.setup(r)...)...)
-		if err != nil || out.Code != 0 {
-			return out, fmt.Errorf("set up %s: exit %d: %w\n%s\n%s", c.Name, out.Code, err, out.Stdout, out.Stderr)
+		out, err := p.Exec(ctx, append(c.env(p, r), r.Env...), append(argv, c.setup(r)...)...)
+		if err != nil {
+			return fmt.Errorf("set up %s: %w", c.Name, err)
+		}
+		if out.Code != 0 {
+			return fmt.Errorf("set up %s: exit %d\n%s\n%s", c.Name, out.Code, out.Stdout, out.Stderr)
 		}
 	}
-	return p.Exec(ctx, env, append(argv, c.args(r)...)...)
+	p.configured[c.Name] = true
+	return nil
+}
+
+// Run runs a client to its end, or to the context's.
+func (p *Place) Run(ctx context.Context, c Client, r Run) (Output, error) {
+	argv, err := c.argv()
+	if err != nil {
+		return Output{}, err
+	}
+	if !p.configured[c.Name] {
+		if err := p.Configure(ctx, c, r); err != nil {
+			return Output{}, err
+		}
+	}
+	return p.Exec(ctx, append(c.env(p, r), r.Env...), append(argv, c.args(p, r)...)...)
+}
+
+// argv is how the client's program is started, before its arguments.
+func (c Client) argv() ([]string, error) {
+	folder := os.Getenv(Clients)
+	if folder == "" {
+		return nil, fmt.Errorf("%s is not set: copy package.json and package-lock.json of the rig's folder clients "+
+			"into a folder, run npm ci --ignore-scripts there, and name that folder", Clients)
+	}
+	program := filepath.Join(folder, "node_modules", c.program)
+	if strings.HasSuffix(program, ".js") {
+		return []string{"node", program}, nil
+	}
+	return []string{program}, nil
 }
 
 // Exec runs any program as the run's user, in the project, with the run's environment and env. What it leaves behind
