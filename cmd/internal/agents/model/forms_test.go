@@ -150,6 +150,7 @@ func TestTexts(t *testing.T) {
 		{Messages, `{"type":"tool_result","tool_use_id":"i","content":[{"type":"text","text":"a"},{"type":"image"},` +
 			`{"type":"text","text":"b"}]}`, "a\nb"},
 		{Messages, `{"type":"tool_result","tool_use_id":"i"}`, ""},
+		{Messages, `{"type":"tool_result","tool_use_id":"i","content":"a","is_error":true}`, "a"},
 		{Responses, `{"type":"function_call_output","call_id":"i","output":[{"type":"input_text","text":"a"}]}`, "a"},
 		{Responses, `{"type":"custom_tool_call_output","call_id":"i","output":"a"}`, "a"},
 		{Chat, `{"role":"tool","tool_call_id":"i","content":[{"type":"text","text":"a"}]}`, "a"},
@@ -168,7 +169,7 @@ func TestTexts(t *testing.T) {
 		if !ok || got.Text != tt.text || string(got.Raw) == "" {
 			t.Errorf("%s: got %+v", tt.raw, got)
 		}
-		if wantFailed := strings.Contains(tt.raw, `"error"`); got.Failed != wantFailed {
+		if wantFailed := strings.Contains(tt.raw, "error\":"); got.Failed != wantFailed {
 			t.Errorf("%s: failed is %t", tt.raw, got.Failed)
 		}
 	}

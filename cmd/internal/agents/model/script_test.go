@@ -40,6 +40,9 @@ func TestState(t *testing.T) {
 			[]string{first(Messages, true), after(Messages, true, "%0", "a"), after(Messages, true, "%0", "b"),
 				after(Messages, true, "%0", "a", "%1", "b")},
 			"scripted 0, scripted 1, extra -1, scripted 2"},
+		{"a text closes the calls", Script{Turns: []Turn{run(`{}`), {Text: "done"}, {Text: "again"}}},
+			[]string{first(Messages, true), after(Messages, true, "%0", "a"), first(Messages, true)},
+			"scripted 0, scripted 1, scripted 2"},
 		{"a matcher goes before order", Script{Turns: []Turn{run(`{}`),
 			{Text: "sub", When: func(r *Request) bool { return r.Contains("subagent") }}, {Text: "done"}}},
 			[]string{first(Messages, true), after(Messages, true, "x", "subagent"), after(Messages, true, "%0", "ok")},
@@ -81,6 +84,9 @@ func TestRetryIsTheSameAnswer(t *testing.T) {
 	one, two := post(t, s, "/v1/messages", first(Messages, true)), post(t, s, "/v1/messages", first(Messages, true))
 	if !bytes.Equal(one.Answer, two.Answer) || len(s.Calls()) != 1 {
 		t.Errorf("the retry got another call:\n%s\n%s", one.Answer, two.Answer)
+	}
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "no result came back for the call toolu_n0010") {
+		t.Errorf("the call without a result is not told: %v", err)
 	}
 }
 
