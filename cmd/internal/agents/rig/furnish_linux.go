@@ -34,7 +34,7 @@ func furnish() error {
 	if os.Getpid() != 1 {
 		return fmt.Errorf("this process is not the first of its namespace: unset %s, which only Main may set", insideVar)
 	}
-	if err := mountAll(os.Getenv(shareVar)); err != nil {
+	if err := mountAll(os.Getenv(shareVar), os.Getenv(Clients)); err != nil {
 		return err
 	}
 	if err := loopbackUp(); err != nil {
@@ -54,8 +54,9 @@ func furnish() error {
 	return outside()
 }
 
-// mountAll hides what belongs to the machine. Order matters: share lies in the machine's own /tmp.
-func mountAll(share string) error {
+// mountAll hides what belongs to the machine. Order matters: share lies in the machine's own /tmp, and clients may lie
+// in a HOME.
+func mountAll(share, clients string) error {
 	steps := []struct {
 		source, target, kind string
 		flags                uintptr
@@ -64,6 +65,8 @@ func mountAll(share string) error {
 		{"", "/", "", unix.MS_REC | unix.MS_PRIVATE, ""},
 		{"tmpfs", "/run", "tmpfs", 0, "mode=755"},
 		{share, Share, "", unix.MS_BIND, ""},
+		{clients, installed, "", unix.MS_BIND, ""},
+		{"", installed, "", unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY, ""},
 		{"proc", "/proc", "proc", 0, ""},
 		{"tmpfs", "/root", "tmpfs", 0, "mode=700"},
 		{"tmpfs", homes, "tmpfs", 0, "mode=755"},
@@ -74,8 +77,9 @@ func mountAll(share string) error {
 		{"tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777"},
 		{"", "/", "", unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY, ""},
 	}
+	needed := map[string][]string{Share: {Share}, installed: {installed}, "/etc": {"/mnt/etc/upper", "/mnt/etc/work"}}
 	for _, s := range steps {
-		for _, dir := range map[string][]string{Share: {Share}, "/etc": {"/mnt/etc/upper", "/mnt/etc/work"}}[s.target] {
+		for _, dir := range needed[s.target] {
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}

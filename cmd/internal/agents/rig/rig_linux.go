@@ -32,6 +32,9 @@ const (
 // Share is where the private place shows the folder that Main's before filled, such as programs under test.
 const Share = "/run/yett"
 
+// installed is where it shows the folder of the clients, which may lie in a HOME that it hides.
+const installed = "/run/yett-clients"
+
 // Main runs a package's tests; TestMain calls it. With YETT_AGENTS=1 it runs them once more as a process in the private
 // place. before runs outside of it and may fill a folder that the tests find as Share, for they can build nothing.
 func Main(m *testing.M, before func(share string) error) int {
@@ -58,6 +61,15 @@ func enter(before func(share string) error) (code int, err error) {
 	if os.Geteuid() != 0 {
 		return 0, fmt.Errorf("%s is set, but only root may make the private place: run as root, or unset it", Switch)
 	}
+	clients, err := filepath.Abs(os.Getenv(Clients))
+	if err != nil {
+		return 0, err
+	}
+	_, err = os.Stat(filepath.Join(clients, "node_modules"))
+	if os.Getenv(Clients) == "" || err != nil {
+		return 0, fmt.Errorf("%s is %q: copy the rig's folder clients, run npm ci --ignore-scripts in the copy, and name it",
+			Clients, os.Getenv(Clients))
+	}
 	share, err := os.MkdirTemp("", "yett-rig")
 	if err != nil {
 		return 0, err
@@ -81,7 +93,8 @@ func enter(before func(share string) error) (code int, err error) {
 	}
 	cmd := exec.Command(program, childArgs(os.Args[1:])...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = nil, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), insideVar+"="+filepath.Base(share), hostVar+"="+host, shareVar+"="+share)
+	cmd.Env = append(os.Environ(), insideVar+"="+filepath.Base(share), hostVar+"="+host, shareVar+"="+share,
+		Clients+"="+clients)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Cloneflags: syscall.CLONE_NEWNS |
 		syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
 	err = cmd.Run()

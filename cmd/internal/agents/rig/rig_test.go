@@ -141,7 +141,7 @@ func TestPlace(t *testing.T) {
 		}
 	}
 	if err := os.WriteFile("/usr/yett-rig-test", nil, 0o600); err == nil {
-		t.Error("the machine's disk can be written")
+		t.Error("the machine's disk can be written", os.Remove("/usr/yett-rig-test"))
 	}
 }
 

@@ -35,15 +35,11 @@ type Output struct {
 // Configure writes a client's own configuration, which points it at the model and names the MCP servers. A test that
 // adds to that configuration calls it first; else Run does.
 func (p *Place) Configure(ctx context.Context, c Client, r Run) error {
-	argv, err := c.argv()
-	if err != nil {
-		return err
-	}
 	for name, text := range c.files(r) {
 		p.Write(name, text)
 	}
 	if c.setup != nil {
-		out, err := p.Exec(ctx, append(c.env(p, r), r.Env...), append(argv, c.setup(r)...)...)
+		out, err := p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.argv(), c.setup(r)...)...)
 		if err != nil {
 			return fmt.Errorf("set up %s: %w", c.Name, err)
 		}
@@ -57,30 +53,21 @@ func (p *Place) Configure(ctx context.Context, c Client, r Run) error {
 
 // Run runs a client to its end, or to the context's.
 func (p *Place) Run(ctx context.Context, c Client, r Run) (Output, error) {
-	argv, err := c.argv()
-	if err != nil {
-		return Output{}, err
-	}
 	if !p.configured[c.Name] {
 		if err := p.Configure(ctx, c, r); err != nil {
 			return Output{}, err
 		}
 	}
-	return p.Exec(ctx, append(c.env(p, r), r.Env...), append(argv, c.args(p, r)...)...)
+	return p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.argv(), c.args(p, r)...)...)
 }
 
 // argv is how the client's program is started, before its arguments.
-func (c Client) argv() ([]string, error) {
-	folder := os.Getenv(Clients)
-	if folder == "" {
-		return nil, fmt.Errorf("%s is not set: copy package.json and package-lock.json of the rig's folder clients "+
-			"into a folder, run npm ci --ignore-scripts there, and name that folder", Clients)
-	}
-	program := filepath.Join(folder, "node_modules", c.program)
+func (c Client) argv() []string {
+	program := filepath.Join(installed, "node_modules", c.program)
 	if strings.HasSuffix(program, ".js") {
-		return []string{"node", program}, nil
+		return []string{"node", program}
 	}
-	return []string{program}, nil
+	return []string{program}
 }
 
 // Exec runs any program as the run's user, in the project, with the run's environment and env. What it leaves behind
