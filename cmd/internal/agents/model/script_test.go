@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -184,7 +186,9 @@ func TestListing(t *testing.T) {
 	for _, tt := range tests {
 		s := serve(t, Script{Turns: []Turn{{Text: "done"}}, Models: []string{"m"}})
 		in := httptest.NewRequest(tt.method, tt.path, nil)
-		in.Header.Set("X-Api-Key", testKey)
+		if tt.method != http.MethodHead {
+			in.Header.Set("X-Api-Key", testKey)
+		}
 		switch tt.version {
 		case "":
 		case "goog":
@@ -196,6 +200,29 @@ func TestListing(t *testing.T) {
 		r := s.Sent()[0]
 		if r.Kind != Listing || !strings.Contains(string(r.Answer), tt.want) {
 			t.Errorf("%s %s: %s %s", tt.method, tt.path, r.Kind, r.Answer)
+		}
+	}
+}
+
+func TestConcurrentRequests(t *testing.T) {
+	const many = 40
+	s := serve(t, Script{Turns: slices.Repeat([]Turn{{Text: "done"}}, many)})
+	var wg sync.WaitGroup
+	for range many {
+		wg.Go(func() {
+			in := httptest.NewRequest(http.MethodPost, "/v1/messages", strings.NewReader(first(Messages, true)))
+			in.Header.Set("X-Api-Key", testKey)
+			s.ServeHTTP(httptest.NewRecorder(), in)
+			s.Contains("nothing")
+		})
+	}
+	wg.Wait()
+	if err := s.Err(); err != nil {
+		t.Error(err)
+	}
+	for i, r := range s.Of(Scripted) {
+		if r.Turn != i {
+			t.Errorf("request %d got turn %d", i, r.Turn)
 		}
 	}
 }
