@@ -120,11 +120,11 @@ func (p *Place) Managed(path, text string) {
 	})
 }
 
-// Start runs a client to its end. A client that cannot be started, or that is still running after 90 seconds, fails
+// Start runs a client to its end. A client that cannot be started, or that still runs after three minutes, fails
 // the test.
 func (p *Place) Start(c Client, r Run) Output {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 3*time.Minute)
 	defer cancel()
 	out, err := p.Run(ctx, c, r)
 	if err != nil {
