@@ -2,6 +2,7 @@ package hook
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -32,30 +33,36 @@ func TimingOf(agent Agent, phase Phase) Timing {
 	return Timing{Watchdog: 50 * time.Second, Guard: 55 * time.Second, Agent: 60 * time.Second}
 }
 
+// Command is what a guard line runs, by clean absolute paths: an agent decides neither what is found nor what is read.
+type Command struct {
+	Yett    string // the binary
+	Config  string // the hook's own file: where the gateway is, and the key
+	Timeout string // timeout(1); "" where there is none (macOS): the command's own watchdog alone ends a hang there
+}
+
 // Guard is what an agent runs for a hook: the command, and around it what refuses when the command is missing, killed,
 // hangs or ends in any way that is not its own. It is one line of sh; for Cline it is a whole script, and for OpenCode
-// the source of a plugin. Both paths are absolute. timeout is the path of timeout(1): without one (macOS has none) only
-// the command's own watchdog ends a hang, which nobody has run.
-func Guard(agent Agent, phase Phase, yett, timeout string) (string, error) {
+// the source of a plugin. Nobody has run a line without timeout(1).
+func Guard(agent Agent, phase Phase, c Command) (string, error) {
 	if of(agent) == nil {
 		return "", fmt.Errorf("unknown agent %q", string(agent))
 	}
 	if phase == Unknown || phase == Notice {
 		return "", fmt.Errorf("no hook is needed for phase %s", phase)
 	}
-	if err := absolute("yett", yett); err != nil {
+	if err := errors.Join(absolute("yett", c.Yett), absolute("the hook's file", c.Config)); err != nil {
 		return "", err
 	}
 	limit := TimingOf(agent, phase).Guard
 	if agent == OpenCode {
-		return pluginSource(yett, limit), nil
+		return pluginSource(c, limit), nil
 	}
-	command := quoted(yett) + " hook " + string(agent)
-	if timeout != "" {
-		if err := absolute("timeout", timeout); err != nil {
+	command := quoted(c.Yett) + " hook " + string(agent) + " --config " + quoted(c.Config)
+	if c.Timeout != "" {
+		if err := absolute("timeout", c.Timeout); err != nil {
 			return "", err
 		}
-		command = fmt.Sprintf("%s -k 1 %d %s", quoted(timeout), int(limit/time.Second), command)
+		command = fmt.Sprintf("%s -k 1 %d %s", quoted(c.Timeout), int(limit/time.Second), command)
 	}
 	switch {
 	case agent == Cline:
@@ -124,8 +131,8 @@ func quoted(p string) string {
 //go:embed opencode.js
 var plugin string
 
-func pluginSource(yett string, limit time.Duration) string {
-	return strings.NewReplacer(`"{{yett}}"`, script(yett), `"{{limit}}"`,
+func pluginSource(c Command, limit time.Duration) string {
+	return strings.NewReplacer(`"{{yett}}"`, script(c.Yett), `"{{config}}"`, script(c.Config), `"{{limit}}"`,
 		fmt.Sprint(limit.Milliseconds())).Replace(plugin)
 }
 

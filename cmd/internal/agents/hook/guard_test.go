@@ -68,7 +68,7 @@ func guarded(t *testing.T, sh, timeout string, agent Agent, phase Phase, script,
 			t.Fatal(err)
 		}
 	}
-	line, err := Guard(agent, phase, bin, timeout)
+	line, err := Guard(agent, phase, Command{Yett: bin, Config: "/etc/yett/h.json", Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,23 +115,27 @@ func TestGuardText(t *testing.T) {
 		timeout string
 		want    string
 	}{
-		"claude before": {ClaudeCode, Before, "/usr/bin/timeout", `/usr/bin/timeout -k 1 55 /opt/yett hook claude-code || ` +
+		"claude before": {ClaudeCode, Before, "/usr/bin/timeout", `/usr/bin/timeout -k 1 55 /opt/yett hook claude-code ` +
+			`--config /e/h || ` +
 			`{ [ $? -eq 2 ] || echo "yett: no decision, call refused" >&2; exit 2; }`},
 		"claude after": {ClaudeCode, After, "/usr/bin/timeout", `if o=$(/usr/bin/timeout -k 1 25 /opt/yett hook ` +
-			`claude-code); then printf %s "$o"; else printf %s '{"continue":false,"stopReason":"yett: output not scanned, ` +
+			`claude-code --config /e/h); then printf %s "$o"; else ` +
+			`printf %s '{"continue":false,"stopReason":"yett: output not scanned, ` +
 			`withheld"}'; fi`},
-		"codex after": {Codex, After, "/usr/bin/timeout", `/usr/bin/timeout -k 1 25 /opt/yett hook codex || ` +
+		"codex after": {Codex, After, "/usr/bin/timeout", `/usr/bin/timeout -k 1 25 /opt/yett hook codex --config /e/h || ` +
 			`{ [ $? -eq 2 ] || echo "yett: output not scanned, withheld" >&2; exit 2; }`},
-		"copilot after": {Copilot, After, "/usr/bin/timeout", `if o=$(/usr/bin/timeout -k 1 25 /opt/yett hook copilot) ` +
+		"copilot after": {Copilot, After, "/usr/bin/timeout", `if o=$(/usr/bin/timeout -k 1 25 /opt/yett hook copilot ` +
+			`--config /e/h) ` +
 			`&& [ -n "$o" ]; then printf %s "$o"; else printf %s '{"modifiedResult":{"resultType":"success",` +
 			`"textResultForLlm":"yett: output not scanned, withheld"}}'; fi`},
 		"cline": {Cline, Before, "/usr/bin/timeout", "#!/bin/sh\n" + `if o=$(/usr/bin/timeout -k 1 50 /opt/yett hook ` +
-			`cline) && [ -n "$o" ]; then printf %s "$o"; else printf %s '{"cancel":true,"errorMessage":"yett: no decision, ` +
+			`cline --config /e/h) && [ -n "$o" ]; then printf %s "$o"; else ` +
+			`printf %s '{"cancel":true,"errorMessage":"yett: no decision, ` +
 			`call refused"}'; fi` + "\n"},
-		"without timeout": {Gemini, Before, "", `/opt/yett hook gemini || ` +
+		"without timeout": {Gemini, Before, "", `/opt/yett hook gemini --config /e/h || ` +
 			`{ [ $? -eq 2 ] || echo "yett: no decision, call refused" >&2; exit 2; }`},
 	} {
-		got, err := Guard(row.agent, row.phase, "/opt/yett", row.timeout)
+		got, err := Guard(row.agent, row.phase, Command{"/opt/yett", "/e/h", row.timeout})
 		if err != nil || got != row.want {
 			t.Errorf("%s: %v\ngot  %s\nwant %s", name, err, got, row.want)
 		}
@@ -143,20 +147,23 @@ func TestGuardRefusesPaths(t *testing.T) {
 	for _, bad := range []string{"", "yett", "./yett", "/opt//yett", "/opt/../yett", "/opt/yett/", "/opt/y\nett",
 		"/a\x00"} {
 		for _, agent := range Agents() {
-			if line, err := Guard(agent, Before, bad, ""); err == nil {
-				t.Errorf("%s: %q: %s", agent, bad, line)
+			for _, c := range []Command{{Yett: bad, Config: "/e/h"}, {Yett: "/opt/yett", Config: bad}} {
+				if line, err := Guard(agent, Before, c); err == nil {
+					t.Errorf("%s: %q: %s", agent, bad, line)
+				}
 			}
-			if line, err := Guard(agent, Before, "/opt/yett", bad); err == nil && bad != "" && agent != OpenCode {
+			if line, err := Guard(agent, Before, Command{"/opt/yett", "/e/h", bad}); err == nil &&
+				bad != "" && agent != OpenCode {
 				t.Errorf("%s: timeout %q: %s", agent, bad, line)
 			}
 		}
 	}
 	for _, phase := range []Phase{Unknown, Notice} {
-		if line, err := Guard(Codex, phase, "/opt/yett", ""); err == nil {
+		if line, err := Guard(Codex, phase, Command{Yett: "/opt/yett", Config: "/e/h"}); err == nil {
 			t.Errorf("phase %s: %s", phase, line)
 		}
 	}
-	if _, err := Guard("nobody", Before, "/opt/yett", ""); err == nil {
+	if _, err := Guard("nobody", Before, Command{Yett: "/opt/yett", Config: "/e/h"}); err == nil {
 		t.Error("a guard for an unknown agent")
 	}
 }
@@ -176,7 +183,7 @@ func TestTimings(t *testing.T) {
 // TestPluginText holds that the plugin has the path as a JavaScript string and nothing left to fill in.
 func TestPluginText(t *testing.T) {
 	const bin = `/opt/it's "$x" \ ${y}/yett`
-	src, err := Guard(OpenCode, Before, bin, "")
+	src, err := Guard(OpenCode, Before, Command{Yett: bin, Config: bin + ".json"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +235,7 @@ func TestPlugin(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			src, err := Guard(OpenCode, Before, bin, "")
+			src, err := Guard(OpenCode, Before, Command{Yett: bin, Config: bin + ".json"})
 			if err != nil {
 				t.Fatal(err)
 			}

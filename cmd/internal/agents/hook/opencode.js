@@ -3,13 +3,14 @@
 import { spawn } from "node:child_process"
 
 const yett = "{{yett}}"
+const config = "{{config}}"
 const limit = "{{limit}}"
 const most = 16 << 20
 
 // ask runs yett once and gives its answer, an object.
 function ask(event) {
   return new Promise((resolve, reject) => {
-    const child = spawn(yett, ["hook", "opencode"], { stdio: ["pipe", "pipe", "pipe"] })
+    const child = spawn(yett, ["hook", "opencode", "--config", config], { stdio: ["pipe", "pipe", "pipe"] })
     const out = []
     let size = 0
     let said = ""
