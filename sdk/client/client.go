@@ -27,6 +27,10 @@ type Options struct {
 	URL string
 	// Socket is the path of the gateway's Unix socket, such as /run/yett/yett.sock.
 	Socket string
+	// SocketOwner, if set, is the user id that the process which listens on Socket must have. Another user's process is
+	// refused before it gets the key. Without it, whoever made the socket's file is believed. Linux only: every call fails
+	// with it elsewhere.
+	SocketOwner *uint32
 	// Key is the API key; YETT_API_KEY if empty. Over the socket it may stay empty when the gateway maps this user to a
 	// key.
 	Key string
@@ -95,6 +99,9 @@ func New(opts Options) (*Client, error) {
 	}
 	if opts.Socket != "" {
 		c.socket = &socketLink{path: opts.Socket, key: opts.Key, dialer: dialUnix}
+		if opts.SocketOwner != nil {
+			c.socket.dialer = dialOwned(*opts.SocketOwner)
+		}
 	}
 	return c, nil
 }

@@ -37,6 +37,25 @@ func dialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return d.DialContext(ctx, "unix", path)
 }
 
+// dialOwned is dialUnix for a socket on which that user must listen.
+func dialOwned(uid uint32) func(ctx context.Context, path string) (net.Conn, error) {
+	return func(ctx context.Context, path string) (net.Conn, error) {
+		nc, err := dialUnix(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		owner, err := listener(nc)
+		if err == nil && owner != uid {
+			err = fmt.Errorf("user %d listens on it, not user %d: it is not the gateway that is meant", owner, uid)
+		}
+		if err != nil {
+			nc.Close()
+			return nil, fieldErr(sdk.CodeInvalidField, "SocketOwner", path+": "+err.Error())
+		}
+		return nc, nil
+	}
+}
+
 // send makes one attempt.
 func (l *socketLink) send(ctx context.Context, r *request, _ string) (*reply, error) {
 	own := r.wait > 0 || r.once || r.op.again != always // a stale connection would leave open whether it was seen

@@ -151,6 +151,8 @@ var allowed = []row{
 	{pkg: "cmd/internal/bench/benchplugin", ours: []string{"sdk", "sdk/plugin"}, why: "the benchmark's plugin gets no door that a vendor lacks"},
 	{pkg: "cmd/internal/agents/hook", ours: []string{"sdk/exact", "sdk/wire"},
 		why: "what agents say and understand is pure: no network, no files, no command"},
+	{pkg: "cmd/internal/agents/hookfile", ours: []string{"core/regular", "sdk/exact"},
+		why: "what a hook trusts is one file, which knows no command and no network"},
 	{pkg: "cmd/internal/agents/model", why: "a model's wire forms are foreign: it stands alone, so that hooks are judged by what no code of theirs wrote"},
 	{pkg: "cmd/internal/agents/rig", ours: []string{"cmd/internal/agents/model"}, others: []string{"golang.org/x/sys"}, why: "real agents are started in one private place, made by the kernel's calls; only tests import it"},
 	{pkg: "cmd/internal/agents/rig/mcpserver", why: "a server for tests is by its specification alone"},
