@@ -50,6 +50,8 @@ type Options struct {
 	TLS *tls.Config
 	// AllowCleartext lets the key travel over http to a host that is not this one.
 	AllowCleartext bool
+	// NoEnvironment keeps out every YETT_ variable and the proxy's, for a program whose surroundings are not trusted.
+	NoEnvironment bool
 	// OnLost, if set, is told when a stream has lost its connection and is about to try again. It must not block.
 	OnLost func(err error)
 }
@@ -66,10 +68,10 @@ type Client struct {
 // New makes a client. It connects to nothing yet. The error is an *Error that names the option at fault.
 func New(opts Options) (*Client, error) {
 	if opts.URL == "" && opts.Socket == "" {
-		opts.URL, opts.Socket = os.Getenv("YETT_URL"), os.Getenv("YETT_SOCKET")
+		opts.URL, opts.Socket = opts.getenv("YETT_URL"), opts.getenv("YETT_SOCKET")
 	}
 	if opts.Key == "" {
-		opts.Key = os.Getenv("YETT_API_KEY")
+		opts.Key = opts.getenv("YETT_API_KEY")
 	}
 	if opts.URL == "" && opts.Socket == "" {
 		return nil, fieldErr(sdk.CodeMissingField, "URL",
@@ -104,6 +106,13 @@ func New(opts Options) (*Client, error) {
 		}
 	}
 	return c, nil
+}
+
+func (o *Options) getenv(name string) string {
+	if o.NoEnvironment {
+		return ""
+	}
+	return os.Getenv(name)
 }
 
 func orDefault[T int | time.Duration](v, standard T) T {

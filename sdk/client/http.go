@@ -28,8 +28,8 @@ var errRedirect = errors.New("the server answered with a redirect, which the key
 func newHTTPLink(base string, opts *Options) *httpLink {
 	t := &http.Transport{
 		Proxy: func(r *http.Request) (*url.URL, error) {
-			if r.URL.Scheme != "https" {
-				return nil, nil // a proxy on the way would read the key
+			if r.URL.Scheme != "https" || opts.NoEnvironment {
+				return nil, nil // over http a proxy would read the key
 			}
 			return http.ProxyFromEnvironment(r)
 		},

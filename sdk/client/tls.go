@@ -22,7 +22,7 @@ func tlsOf(o *Options) (*tls.Config, error) {
 	}
 	roots := o.CACert
 	if roots == "" && out.RootCAs == nil && !out.InsecureSkipVerify {
-		roots = os.Getenv("YETT_CACERT")
+		roots = o.getenv("YETT_CACERT")
 	}
 	if roots != "" {
 		text, err := readPEM(roots)
@@ -36,7 +36,7 @@ func tlsOf(o *Options) (*tls.Config, error) {
 	}
 	cert, key := o.Cert, o.CertKey
 	if cert == "" && key == "" && len(out.Certificates) == 0 && out.GetClientCertificate == nil {
-		cert, key = os.Getenv("YETT_CERT"), os.Getenv("YETT_CERT_KEY")
+		cert, key = o.getenv("YETT_CERT"), o.getenv("YETT_CERT_KEY")
 	}
 	switch {
 	case cert == "" && key == "":
