@@ -53,7 +53,7 @@ func (c *conn) hear(h heard) end {
 	case seq > c.begun.Load():
 		return c.wrong("it acknowledges %d, but nothing behind %d was sent", seq, c.begun.Load())
 	case seq != 0:
-		c.take(seq)
+		c.takeAck(seq)
 	}
 	if c.telling && seq >= c.p.passed.last {
 		c.p.passed, c.telling, c.ackDue = passed{}, false, time.Time{}
@@ -71,8 +71,8 @@ func (c *conn) hear(h heard) end {
 	return end{endFailed, fmt.Sprintf("record %d: %s", c.pending(), quote.Short(h.ack.GetError(), mostSaid))}
 }
 
-// take moves what is acknowledged.
-func (c *conn) take(seq uint64) {
+// takeAck moves what is acknowledged.
+func (c *conn) takeAck(seq uint64) {
 	p := c.p
 	c.heard = seq
 	if seq <= p.acked {

@@ -34,8 +34,8 @@ func (p *Pump) blame(c *conn, e end) {
 // careful reports whether records go one at a time, or batches one at a time until it is known that they get through.
 func (p *Pump) careful() bool { return p.suspect > p.acked || p.size < p.set.BatchRecords }
 
-// settle does what the operator wants done with a record that has failed too often.
-func (p *Pump) settle(ctx context.Context) {
+// settlePoison does what the operator wants done with a record that has failed too often.
+func (p *Pump) settlePoison(ctx context.Context) {
 	if p.set.OnPoison == PoisonDead && !p.own(p.fail.seq) {
 		if err := p.pass(ctx, Event{Why: p.fail.why}); err != nil {
 			p.again(ctx, StateBackoff, err.Error())

@@ -119,7 +119,7 @@ func (p *Pump) run(ctx context.Context) {
 			p.state(StatePaused, p.fail.why)
 			p.rest(ctx, -1)
 		case p.fail.n >= maxFails:
-			p.settle(ctx)
+			p.settlePoison(ctx)
 		default:
 			p.connect(ctx)
 		}

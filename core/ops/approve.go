@@ -249,7 +249,7 @@ func (s *Service) ApprovalGet(r *Request, in *wire.ApprovalGetRequest) (*wire.Ap
 	if in.DeferToken == "" {
 		return nil, sdk.FieldErrf(sdk.CodeMissingField, "defer_token", "defer_token is required")
 	}
-	if err := s.pages.take(r.Ctx); err != nil {
+	if err := s.pages.takePlace(r.Ctx); err != nil {
 		return nil, err
 	}
 	defer s.pages.leave()

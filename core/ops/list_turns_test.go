@@ -91,7 +91,7 @@ func TestAListThatGaveUp(t *testing.T) {
 	p := newPages([]byte("pepper"), time.Now)
 	p.turns.after = func(_ time.Duration, fn func()) { fn() }
 	for range pagesAtOnce {
-		if err := p.take(t.Context()); err != nil {
+		if err := p.takePlace(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -87,7 +87,7 @@ func (p *pages) enter(r *Request) (leave func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.take(r.Ctx); err != nil {
+	if err := p.takePlace(r.Ctx); err != nil {
 		over(0)
 		return nil, err
 	}
@@ -98,8 +98,8 @@ func (p *pages) enter(r *Request) (leave func(), err error) {
 	}, nil
 }
 
-// take is enter for one thing, which is no list, and for which nobody rests. The caller calls leave then.
-func (p *pages) take(ctx context.Context) error {
+// takePlace is enter for one thing, which is no list, and for which nobody rests. The caller calls leave then.
+func (p *pages) takePlace(ctx context.Context) error {
 	if p.err != nil {
 		return &sdk.Error{Code: sdk.CodeInternal, Op: "read a list", Err: p.err}
 	}

@@ -38,7 +38,7 @@ func (h *hub) run() {
 	look := time.NewTicker(lookAround)
 	defer look.Stop()
 	for p.admit() {
-		busy := p.turn()
+		busy := p.serveStreams()
 		p.wakeAll(busy)
 		if !follow.Pause(follow.Rest(busy), h.quit) {
 			return // Next sees for itself that the server drains
@@ -79,8 +79,9 @@ func (p *pump) admit() bool {
 	return h.running
 }
 
-// turn brings live streams up to date and the others nearer to it. It reports whether there is more to do at once.
-func (p *pump) turn() (busy bool) {
+// serveStreams brings live streams up to date and the others nearer to it. It reports whether there is more to do at
+// once.
+func (p *pump) serveStreams() (busy bool) {
 	now := p.h.now()
 	if len(p.live) == 0 && len(p.byAgent) == 0 {
 		p.log.ToEnd()

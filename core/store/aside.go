@@ -138,8 +138,9 @@ func (s *Store) useDB(fs vfs.FS, db string, fn func(s *Store) error) error {
 	})
 }
 
-// settle brings the state to a commit that was released, puts all of it into tables, and reads which one that is.
-func (b *backup) settle() error {
+// settleState brings the state to a commit that was released, puts all of it into tables, and reads which one that
+// is.
+func (b *backup) settleState() error {
 	if err := b.cut(); err != nil {
 		return err
 	}
@@ -166,8 +167,8 @@ func (b *backup) settle() error {
 
 // cut takes off the write-ahead logs of the checkpoint what was not released when it was made. Tables hold nothing of
 // that: see tableGate. The newest log is copied while the store writes it over an old one, so the copy can have a part
-// that cannot be read. The copy ends there: all that lies behind came after the backup had begun. settle checks that
-// nothing older is missing.
+// that cannot be read. The copy ends there: all that lies behind came after the backup had begun. settleState checks
+// that nothing older is missing.
 func (b *backup) cut() error {
 	logs, err := wal.Scan(wal.Dir{FS: b.fs, Dirname: b.db()})
 	if err != nil {

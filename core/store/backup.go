@@ -106,7 +106,7 @@ func (b *backup) make(signer *log.Signer, out BackupOut) (*Manifest, error) {
 	if err := b.link(); err != nil {
 		return nil, err
 	}
-	if err := b.settle(); err != nil {
+	if err := b.settleState(); err != nil {
 		return nil, err
 	}
 	if err := b.sealRest(); err != nil {

@@ -32,7 +32,7 @@ func (l *recordLog) cut() error {
 	if err != nil {
 		return err
 	}
-	logs, err := l.settle()
+	logs, err := l.syncLogs()
 	if err != nil || len(logs) == 0 || !found {
 		return err
 	}
@@ -76,10 +76,10 @@ func (l *recordLog) cut() error {
 	return nil
 }
 
-// settle makes what is in the write-ahead logs be on disk: a process that was killed between a write and its sync
+// syncLogs makes what is in the write-ahead logs be on disk: a process that was killed between a write and its sync
 // leaves what only the machine's memory has, and from here on it is built upon. It gives the logs that Pebble will
 // read; none where there is no directory for them: load says what is missing.
-func (l *recordLog) settle() ([]wal.LogicalLog, error) {
+func (l *recordLog) syncLogs() ([]wal.LogicalLog, error) {
 	names, err := l.fs.List(l.ahead())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -248,7 +248,7 @@ func (r *Restore) begin(m *Manifest, out *Restored) error {
 	err = s.Commit(context.Background(), &beginLife{m: m, by: r.By})
 	if err == nil && r.Since != nil {
 		out.Missing = r.Since.missing
-		out.Since, err = r.Since.take(s, r.By, r.Apply)
+		out.Since, err = r.Since.replayTaken(s, r.By, r.Apply)
 	}
 	out.Seq = s.Seq()
 	return errors.Join(err, s.Close())

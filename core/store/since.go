@@ -132,8 +132,8 @@ func (n *Since) Record(seq uint64, rec []byte) error {
 	return nil
 }
 
-// take lists what was taken away and, with apply, takes it away from the restored store.
-func (n *Since) take(s *Store, by Who, apply bool) ([]Taken, error) {
+// replayTaken lists what was taken away and, with apply, takes it away from the restored store.
+func (n *Since) replayTaken(s *Store, by Who, apply bool) ([]Taken, error) {
 	out := []Taken{}
 	for i := range n.list {
 		x := &n.list[i]
@@ -254,12 +254,12 @@ func (*takeSince) class() class { return taking }
 func (c *takeSince) apply(tx *tx) error {
 	c.taken.Note = c.note
 	from := tx.q.tree.Size()
-	err := c.take(tx)
+	err := c.takePermission(tx)
 	c.none = err == nil && tx.q.tree.Size() == from
 	return err
 }
 
-func (c *takeSince) take(tx *tx) error {
+func (c *takeSince) takePermission(tx *tx) error {
 	switch c.taken.Type {
 	case "decision":
 		return c.taken.deny(tx, c.taken.by())

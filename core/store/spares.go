@@ -70,8 +70,8 @@ func numberOf(name string) (n int) {
 	return n
 }
 
-// take gives one away, to be renamed before anything else is taken.
-func (s *spares) take() (path string, ok bool) {
+// takeSpare gives one away, to be renamed before anything else is taken.
+func (s *spares) takeSpare() (path string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.paths) == 0 {

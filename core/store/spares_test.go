@@ -100,14 +100,14 @@ func TestSparesOfAnEarlierProcess(t *testing.T) {
 	if kept, err := s.put("wal/000012.log"); kept || err != nil {
 		t.Errorf("one more than enough was kept: %v", err)
 	}
-	s.take()
+	s.takeSpare()
 	if kept, err := s.put("wal/000012.log"); !kept || err != nil {
 		t.Errorf("it was not kept: %v", err)
 	}
 	if _, err := fs.Stat(s.paths[1]); err != nil {
 		t.Error(err)
 	}
-	s.take()
+	s.takeSpare()
 	write(t, fs, "wal/000013.log", make([]byte, 4<<10+1))
 	if kept, err := s.put("wal/000013.log"); kept || err != nil {
 		t.Errorf("a large one was kept: %v", err)

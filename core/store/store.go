@@ -163,7 +163,7 @@ func (s *Store) spare() (path string, ok bool) {
 	if !s.opened.Load() {
 		return "", false
 	}
-	return s.records.spares.take()
+	return s.records.spares.takeSpare()
 }
 
 // guarded runs what calls Pebble outside of a commit. When the store fails meanwhile, fn stays where it is for ever and

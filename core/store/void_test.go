@@ -237,7 +237,7 @@ func TestRestoreKnowsAVoidUndo(t *testing.T) {
 	l.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "other"}, By: system})
 	l.must(&KillSwitch{Kill: Kill{Scope: KillAgent, Target: "other"}, By: system, Undo: true})
 	listed := func(n *Since) (out []string) {
-		rows, err := n.take(l.s, system, false)
+		rows, err := n.replayTaken(l.s, system, false)
 		if err != nil {
 			t.Fatal(err)
 		}
