@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,9 +31,18 @@ func operationsTable() string {
 		if len(op.Needs.Names()) == 6 {
 			scope = "any"
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", op.Name, op.Name, http, socket, scope, op.Doc)
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", op.Name, op.Name, http, socket, scope, markValues(op.Doc))
 	}
 	return b.String()
+}
+
+// values are what a text names as it is on the wire: what it quotes, names of members and headers, and effects.
+var values = regexp.MustCompile(`"[^"]+"|\b[a-z]+(?:_[a-z]+)+(?:[=/][a-z0-9]+)?\b|\b[A-Z][a-z]*(?:-[A-Z][A-Za-z]*)+\b|` +
+	`\b(?:PERMIT|DENY|DEFER|ABSTAIN|EXECUTE|HALT|PASS|WARNED|REDACTED|DENIED|[A-Z]+(?:_[A-Z]+)+|true|false|null)\b`)
+
+// markValues sets the values of a text apart from its prose. A struct tag cannot hold backquotes.
+func markValues(text string) string {
+	return values.ReplaceAllStringFunc(text, func(v string) string { return "`" + strings.Trim(v, `"`) + "`" })
 }
 
 // errorsTable is the registry of error codes, by status.
@@ -142,7 +152,7 @@ func (f *fieldTables) rows(t reflect.Type, request bool) (string, []reflect.Type
 			}
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, text, presence,
-			strings.ReplaceAll(field.Tag.Get("doc"), "|", "\\|"))
+			strings.ReplaceAll(markValues(field.Tag.Get("doc")), "|", "\\|"))
 	}
 	if b.Len() == 0 {
 		return "", nil

@@ -12,12 +12,12 @@ import (
 // ActionRequest submits an action, or asks what would be decided about it.
 type ActionRequest struct {
 	AgentID   string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	Tool      string      `json:"tool" yett:"required,name" doc:"The tool. If it has no slash and there is an operation, rules see tool/operation."`
-	Operation string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	Tool      string      `json:"tool" yett:"required,name" doc:"The tool. If there is an operation and \"tool\" has no slash, the full name of the tool is \"tool/operation\"."`
+	Operation string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
 	Params    exact.Value `json:"params,omitempty" doc:"The arguments, an object. Numbers stay exact."`
 	Context   exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
 	SessionID string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session. It is not part of request_hash."`
-	DryRun    bool        `json:"dry_run,omitempty" doc:"true is refused, because action_submit stores an action, and both action_submit and gate_decide charge limits. For a dry run, use evaluate or authorize."`
+	DryRun    bool        `json:"dry_run,omitempty" doc:"true is refused, because action_submit stores an action, and both action_submit and gate_decide charge limits. For a dry run, use \"evaluate\" or \"authorize\"."`
 }
 
 // Outcomes of a decision, in the words of the action clients.
@@ -63,11 +63,11 @@ type Action struct {
 	Operation      string          `json:"operation"`
 	Params         json.RawMessage `json:"params" doc:"The params, with secrets masked. Only the answer to the submission has them unmasked. If an approver has changed the params, these are the changed params. Changed params contain no secrets."`
 	Context        json.RawMessage `json:"context" doc:"The context, with secrets masked. Only the answer to the submission has it unmasked."`
-	Status         string          `json:"status" doc:"allowed, denied, pending_approval, approved, executing, succeeded or failed."`
-	Decision       string          `json:"decision" doc:"allow, deny or require_approval: what the rules said. An approval and a permitted start do not change it. A start that is not permitted changes it."`
-	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. If the value is \"expired\", the approval or the permit has expired."`
-	RiskLevel      string          `json:"risk_level" doc:"low, medium or high."`
-	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. It is there while the action is pending, for the key that asked and for keys with scope approve. In lists it is null. At first it is the defer token. It is a new token each time an approver changes the params."`
+	Status         string          `json:"status" doc:"\"allowed\", \"denied\", \"pending_approval\", \"approved\", \"executing\", \"succeeded\" or \"failed\"."`
+	Decision       string          `json:"decision" doc:"What the rules said: \"allow\", \"deny\" or \"require_approval\". An approval and a permitted start do not change it. A start that is not permitted changes it."`
+	Reason         string          `json:"reason" yett:"null" doc:"Why the action was denied. If the text is \"expired\", the approval or the permit has expired."`
+	RiskLevel      string          `json:"risk_level" doc:"\"low\", \"medium\" or \"high\"."`
+	ApprovalToken  string          `json:"approval_token" yett:"null" doc:"The token for an approval. While the action is pending, the key that asked and keys with the scope \"approve\" get the token. In lists it is null. At first it is the defer token. Each time an approver changes the params, there is a new token."`
 	PolicyVersion  string          `json:"policy_version"`
 	CreatedAt      string          `json:"created_at"`
 	UpdatedAt      string          `json:"updated_at"`
@@ -85,8 +85,8 @@ type Action struct {
 	PythonExample  string          `json:"python_example" yett:"null" doc:"The next step, as Python."`
 	ExpiresAt      string          `json:"expires_at" yett:"null" doc:"While the action is pending: the end of the time to approve it. While it is allowed or approved: the end of the time to start it."`
 	Result         *ActionResult   `json:"result" yett:"null"`
-	Digest         string          `json:"digest" yett:"null" doc:"Identifies the current call. Send it with an approval or a start. It is null after the action has ended."`
-	Modified       bool            `json:"modified,omitempty" doc:"true if an approver has changed the params. Run the call with the params of the answer to the start, never with those that were submitted. If modified is absent, run the call with the params that were submitted."`
+	Digest         string          `json:"digest" yett:"null" doc:"It identifies the call with its current params. Send it with an approval or a start. It is null after the action has ended."`
+	Modified       bool            `json:"modified,omitempty" doc:"true if an approver has changed the params. Run the call with the params of the answer to the start, never with those that were submitted. If \"modified\" is absent, run the call with the params that were submitted."`
 	Repeat         bool            `json:"repeat,omitempty" doc:"true if the same submission or start was sent before. Run the call only if you never received the first answer."`
 
 	ParamsWithheld  *Withheld `json:"params_withheld,omitempty" doc:"Why params are neither stored nor shown. The action is still valid."`
@@ -223,7 +223,7 @@ type ActionStartRequest struct {
 
 // ActionListRequest asks for actions, newest first.
 type ActionListRequest struct {
-	Limit   *int   `json:"limit,omitempty" yett:"query" doc:"1 to 1000; the default is 20. A page can be shorter and still not be the last. Check X-Next-Cursor."`
+	Limit   *int   `json:"limit,omitempty" yett:"query" doc:"1 to 1000; the default is 20. A page can be shorter and still not be the last. If the answer has the header X-Next-Cursor, there is another page."`
 	Offset  int    `json:"offset,omitempty" yett:"query" doc:"How many actions to skip, up to 100000."`
 	AgentID string `json:"agent_id,omitempty" yett:"name,query" doc:"Only actions of this agent."`
 	Tool    string `json:"tool,omitempty" yett:"name,query" doc:"Only actions with this tool."`
@@ -256,30 +256,30 @@ func (r *ActionListResponse) AppendJSON(dst []byte) []byte {
 // ActionApprovalRequest answers an action that waits for an approval.
 type ActionApprovalRequest struct {
 	ID       string `json:"id" yett:"path,required" doc:"The complete id."`
-	Token    string `json:"token" yett:"required,name" doc:"The action's approval_token."`
-	Approve  *bool  `json:"approve,omitempty" doc:"true approves, false denies. Required, unless withdraw is true."`
-	Reason   string `json:"reason,omitempty" doc:"It is recorded and shown to the agent that asked. At most 1024 bytes."`
-	Digest   string `json:"digest,omitempty" doc:"The digest that was shown with the action. Only that call is approved. The token has the same effect."`
-	Withdraw bool   `json:"withdraw,omitempty" doc:"true withdraws an approval while the action is not started. The action is denied. A grant that came with the approval is revoked. token is the last approval_token."`
+	Token    string `json:"token" yett:"required,name" doc:"The approval_token of the action."`
+	Approve  *bool  `json:"approve,omitempty" doc:"true approves, false denies. The member is required, unless \"withdraw\" is true."`
+	Reason   string `json:"reason,omitempty" doc:"The gateway records this text and shows it to the agent that asked. At most 1024 bytes."`
+	Digest   string `json:"digest,omitempty" doc:"The digest that was shown with the action. The approval is then for the call with this digest, and for no other call. The token has the same effect."`
+	Withdraw bool   `json:"withdraw,omitempty" doc:"true withdraws an approval while the action is not started. The gateway then denies the action, and revokes the grant if one came with the approval. Send the last approval_token as \"token\"."`
 }
 
 // ActionResultRequest reports how an executing action ended.
 type ActionResultRequest struct {
 	ID      string      `json:"id" yett:"path,required" doc:"The complete id."`
 	Success *bool       `json:"success" yett:"required"`
-	Error   string      `json:"error,omitempty" doc:"The error text, at most 4096 bytes. It is stored with its secrets masked."`
-	Result  exact.Value `json:"result,omitempty" yett:"any" doc:"Any JSON. The gateway scans it before it is stored."`
+	Error   string      `json:"error,omitempty" doc:"The error text, at most 4096 bytes. The gateway stores the text with its secrets masked."`
+	Result  exact.Value `json:"result,omitempty" yett:"any" doc:"Any JSON. The gateway scans the value before it stores the value."`
 }
 
 // ActionEvent is one thing that happened to an action.
 type ActionEvent struct {
 	ID         string `json:"id"`
 	ActionID   string `json:"action_id"`
-	EventType  string `json:"event_type" doc:"created, decision_made, approved, denied, started, succeeded or failed."`
-	Meta       []byte `json:"meta" doc:"An object with these members: \"seq\" (of the audit record), \"by\" (the key that did it) and, if they apply, \"reason_code\" and \"reason\"."`
+	EventType  string `json:"event_type" doc:"\"created\", \"decision_made\", \"approved\", \"denied\", \"started\", \"succeeded\" or \"failed\"."`
+	Meta       []byte `json:"meta" doc:"An object with these members: \"seq\" (the number of the audit record), \"by\" (who caused the event, such as the id of a key) and, if they apply, \"reason_code\" and \"reason\"."`
 	CreatedAt  string `json:"created_at"`
 	PrevHash   string `json:"prev_hash" doc:"record_hash of the previous event in this list. It is empty for the first event."`
-	RecordHash string `json:"record_hash" doc:"RFC 6962 leaf hash of the audit record that contains the event, in hex. Two events of one record have the same hash."`
+	RecordHash string `json:"record_hash" doc:"The RFC 6962 leaf hash of the audit record that contains the event, in hex. Two events of one record have the same hash."`
 }
 
 // ActionEventsResponse is what happened to one action, oldest first, a bare array.
@@ -323,7 +323,7 @@ type GateResponse struct {
 	ProvenanceID   string `json:"provenance_id"`
 	DecisionID     string `json:"decision_id"`
 	Repeat         bool   `json:"repeat,omitempty" doc:"true if the same call was decided before with the same Idempotency-Key. Run the call only if you never received the first answer."`
-	Retry          *Retry `json:"retry,omitempty" doc:"Only if outcome is HALT: whether a second request can help."`
+	Retry          *Retry `json:"retry,omitempty" doc:"Only if \"outcome\" is HALT: whether a second request can help."`
 }
 
 // AppendJSON appends the response.
@@ -356,15 +356,15 @@ func (a *Action) RetryAfter() int { return a.ReasonDetails.Retry.wait() }
 type EvaluateRequest struct {
 	AgentID    string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
 	ToolID     string      `json:"tool_id" yett:"required,name" doc:"The tool."`
-	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as tool_call. It is a note and changes nothing."`
-	Operation  string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	ActionType string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as \"tool_call\". It is a note, and changes nothing."`
+	Operation  string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
 	SessionID  string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
 	Args       exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
 	Context    exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
-	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	CallID     string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe: within 10 minutes, the same call of the same agent with the same call_id spends nothing a second time."`
 	DeferToken string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
-	Explain    bool        `json:"explain,omitempty" doc:"true adds a member to the answer, with the name checks. It has one row for each step of the chain."`
-	DryRun     bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
+	Explain    bool        `json:"explain,omitempty" doc:"If true, the answer has the member \"checks\", with one row for each step of the chain."`
+	DryRun     bool        `json:"dry_run,omitempty" doc:"If true, the request is a dry run: the gateway runs the chain and records the answer. The answer permits nothing, has no token, and spends nothing."`
 }
 
 // EventsRequest follows what happens to actions.

@@ -10,31 +10,31 @@ import (
 // AuthorizeRequest asks whether one call may run.
 type AuthorizeRequest struct {
 	AgentID            string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	ToolID             string      `json:"tool_id" yett:"required,name" doc:"The tool. If it has no slash and there is an operation, the tool is tool_id/operation."`
+	ToolID             string      `json:"tool_id" yett:"required,name" doc:"The tool. If there is an operation and tool_id has no slash, the full name of the tool is tool_id/operation."`
 	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
-	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
 	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
 	Context            exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe: within 10 minutes, the same call of the same agent with the same call_id spends nothing a second time."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
-	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"auto or explicit. With auto, an approval of exactly this call is redeemed without its token, if there is one. The default is explicit."`
-	Explain            bool        `json:"explain,omitempty" doc:"true adds a member to the answer, with the name checks. It has one row for each step of the chain."`
-	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
-	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
+	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"\"auto\" or \"explicit\". With \"auto\", the request needs no token: if exactly this call is approved, the gateway redeems the approval. The default is \"explicit\"."`
+	Explain            bool        `json:"explain,omitempty" doc:"If true, the answer has the member \"checks\", with one row for each step of the chain."`
+	DryRun             bool        `json:"dry_run,omitempty" doc:"If true, the request is a dry run: the gateway runs the chain and records the answer. The answer permits nothing, has no token, and spends nothing."`
+	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. The gateway records this number and does not use it."`
 }
 
 // Retry tells a caller whether asking again can help.
 type Retry struct {
-	Class        string `json:"class" doc:"never, after or on_approval."`
+	Class        string `json:"class" doc:"\"never\", \"after\" or \"on_approval\"."`
 	AfterSeconds int    `json:"after_seconds,omitempty"`
 }
 
 // Check is what one step of the chain said.
 type Check struct {
 	Name       string `json:"name"`
-	Kind       string `json:"kind" doc:"rules, wasm or process."`
+	Kind       string `json:"kind" doc:"\"rules\", \"wasm\" or \"process\"."`
 	Version    string `json:"version,omitempty"`
-	Mode       string `json:"mode" doc:"enforce or shadow."`
+	Mode       string `json:"mode" doc:"\"enforce\" or \"shadow\"."`
 	Effect     string `json:"effect"`
 	ReasonCode string `json:"reason_code,omitempty"`
 	Micros     int64  `json:"micros"`
@@ -56,7 +56,7 @@ type AuthorizeResponse struct {
 	RuleID         string   `json:"rule_id,omitempty"`
 	DeferToken     string   `json:"defer_token,omitempty" doc:"With DEFER: the token to poll. Send it with the call to redeem the approval."`
 	DeferExpiresAt string   `json:"defer_expires_at,omitempty"`
-	Status         string   `json:"status,omitempty" doc:"With DEFER: the value approved says that the call is approved, and that the approval is not used. Send the call with defer_token to redeem it."`
+	Status         string   `json:"status,omitempty" doc:"With DEFER: \"approved\" says that the call is approved and that nobody has redeemed the approval. To redeem it, send the call with defer_token."`
 	DecisionID     string   `json:"decision_id"`
 	CallID         string   `json:"call_id"`
 	PolicyVersion  string   `json:"policy_version"`

@@ -9,31 +9,31 @@ import (
 // ApproveRequest answers a deferred call.
 type ApproveRequest struct {
 	DeferToken   string      `json:"defer_token" yett:"required,name" doc:"The deferred call."`
-	Approved     *bool       `json:"approved,omitempty" doc:"true approves, false denies. Required, unless withdraw is true."`
-	Reason       string      `json:"reason,omitempty" doc:"It is recorded and shown to the agent that asked. At most 1024 bytes."`
+	Approved     *bool       `json:"approved,omitempty" doc:"true approves, false denies. The member is required, unless \"withdraw\" is true."`
+	Reason       string      `json:"reason,omitempty" doc:"The gateway records this text and shows it to the agent that asked. At most 1024 bytes."`
 	ModifiedArgs exact.Value `json:"modified_args,omitempty" doc:"Approve the call with these arguments instead. Earlier approvals become void."`
-	Grant        exact.Value `json:"grant,omitempty" doc:"Also make a standing grant with the approval: {ttl_seconds, max_uses, session_id?}. The key also needs scope grants."`
-	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note. The approver is the key."`
-	Digest       string      `json:"digest,omitempty" doc:"The digest that was shown with the call. Only that call is approved. After the arguments were changed, an approval must have a digest."`
-	Withdraw     bool        `json:"withdraw,omitempty" doc:"true withdraws an approval that is not redeemed. The call is denied. A grant that came with the approval is revoked."`
+	Grant        exact.Value `json:"grant,omitempty" doc:"If present, the approval also makes a standing grant with these members: \"{ttl_seconds, max_uses, session_id?}\". The key then needs the scope \"grants\" too."`
+	ApproverID   string      `json:"approver_id,omitempty" yett:"name" doc:"A note. The approver is the key that sends the request."`
+	Digest       string      `json:"digest,omitempty" doc:"The digest that was shown with the call. The approval is then for the call with this digest, and for no other call. After an approver has changed the arguments, an approval must have a digest."`
+	Withdraw     bool        `json:"withdraw,omitempty" doc:"true withdraws an approval that is not redeemed. The gateway then denies the call, and revokes the grant if one came with the approval."`
 }
 
 // ApproveGrant is the grant that an approval may ask for.
 type ApproveGrant struct {
 	TTLSeconds int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
 	MaxUses    int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
-	SessionID  string `json:"session_id,omitempty" yett:"name,filled" doc:"Only calls of this session."`
+	SessionID  string `json:"session_id,omitempty" yett:"name,filled" doc:"The grant permits only calls of this session."`
 }
 
 // ApproveResponse says where the deferred call stands now.
 type ApproveResponse struct {
 	OK                bool   `json:"ok"`
-	Status            string `json:"status" doc:"pending, approved or denied."`
+	Status            string `json:"status" doc:"\"pending\", \"approved\" or \"denied\"."`
 	DeferToken        string `json:"defer_token"`
 	Approvals         int    `json:"approvals"`
 	ApprovalsRequired int    `json:"approvals_required"`
 	GrantID           string `json:"grant_id,omitempty" doc:"The standing grant that the approval made."`
-	GrantNote         string `json:"grant_note,omitempty" doc:"Why no grant was made although the approval had a grant, or which grant was revoked."`
+	GrantNote         string `json:"grant_note,omitempty" doc:"Why the gateway made no grant although the request had \"grant\", or which grant it revoked."`
 }
 
 // AppendJSON appends the response.
@@ -58,7 +58,7 @@ type DeferStatusRequest struct {
 
 // DeferStatusResponse says where a deferred call stands.
 type DeferStatusResponse struct {
-	Status            string          `json:"status" doc:"pending, approved, denied, expired or consumed."`
+	Status            string          `json:"status" doc:"\"pending\", \"approved\", \"denied\", \"expired\" or \"consumed\"."`
 	Token             string          `json:"token"`
 	DeferToken        string          `json:"defer_token"`
 	ModifiedArgs      json.RawMessage `json:"modified_args,omitempty" doc:"The changed arguments that were approved. Redeem the approval with exactly these arguments."`
@@ -100,7 +100,7 @@ type PollDeferRequest struct {
 // PollDeferResponse says where a deferred call stands; unknown for a token that never was or is not this key's to see.
 type PollDeferResponse struct {
 	DeferToken   string          `json:"defer_token"`
-	Status       string          `json:"status" doc:"pending, approved, denied, expired, consumed or unknown."`
+	Status       string          `json:"status" doc:"\"pending\", \"approved\", \"denied\", \"expired\", \"consumed\" or \"unknown\"."`
 	ModifiedArgs json.RawMessage `json:"modified_args,omitempty"`
 	Reason       string          `json:"reason,omitempty"`
 	ExpiresAt    string          `json:"expires_at,omitempty"`
@@ -140,7 +140,7 @@ type Approval struct {
 	DeferToken string          `json:"defer_token"`
 	Status     string          `json:"status"`
 	KeyID      string          `json:"key_id" doc:"The id of the key that asked."`
-	KeyName    string          `json:"key_name,omitempty" doc:"The name of that key."`
+	KeyName    string          `json:"key_name,omitempty" doc:"The name of the key whose id is key_id."`
 	AgentID    string          `json:"agent_id"`
 	SessionID  string          `json:"session_id,omitempty"`
 	ToolID     string          `json:"tool_id"`
@@ -149,17 +149,17 @@ type Approval struct {
 	Reason     string          `json:"reason,omitempty"`
 	Priority   string          `json:"priority,omitempty"`
 	Call       json.RawMessage `json:"call" doc:"The canonical call that was hashed, with secrets masked."`
-	Digest     string          `json:"digest,omitempty" doc:"Identifies the current call. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
+	Digest     string          `json:"digest,omitempty" doc:"It identifies the call with its current arguments. Send it with an approval. It is absent if members of the call are left out, and while the call is being changed."`
 	Modified   bool            `json:"modified,omitempty" doc:"true if an approver has changed the arguments."`
-	Omitted    []string        `json:"call_omitted,omitempty" doc:"Members of call that are too long for a list. approval_get returns them."`
+	Omitted    []string        `json:"call_omitted,omitempty" doc:"The members of \"call\" that are left out because they are too long for a list. The operation approval_get returns them."`
 	Bytes      int             `json:"call_bytes,omitempty" doc:"The length of the whole call in bytes, if members are left out."`
 	CreatedAt  string          `json:"created_at"`
 	ExpiresAt  string          `json:"expires_at"`
 	Approvals  int             `json:"approvals"`
 	Required   int             `json:"approvals_required"`
-	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the current call, with the same names as in rules of a grant. A grant that comes with the approval would cover all of them."`
+	Rules      []string        `json:"rules,omitempty" doc:"All rules that defer the current call. The names have the form that the member \"rules\" of a grant has. If a grant comes with the approval, the grant covers all of these rules."`
 	Steps      []string        `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules."`
-	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve. key:NAME is the key of that name. role:approver and role:operator are all keys that were made with that role."`
+	From       []string        `json:"approvals_from,omitempty" doc:"Only these keys may approve. \"key:NAME\" is the key of that name. \"role:approver\" and \"role:operator\" are all keys that were made with that role."`
 }
 
 // AppendJSON appends the approval.

@@ -8,24 +8,24 @@ import (
 // GovernRequest is the socket's way to ask whether one call may run.
 type GovernRequest struct {
 	AgentID            string      `json:"agent_id" yett:"required,name" doc:"The agent that wants to act."`
-	ToolID             string      `json:"tool_id,omitempty" yett:"name" doc:"The tool. If it has no slash and there is an operation, the tool is tool_id/operation."`
+	ToolID             string      `json:"tool_id,omitempty" yett:"name" doc:"The tool. If there is an operation and tool_id has no slash, the full name of the tool is tool_id/operation."`
 	Tool               string      `json:"tool,omitempty" yett:"name" doc:"Another name for tool_id. One of the two is required."`
 	SessionID          string      `json:"session_id,omitempty" yett:"name" doc:"The agent's own name for its session."`
-	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
-	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as tool_call. It is a note and changes nothing."`
+	Operation          string      `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
+	ActionType         string      `json:"action_type,omitempty" yett:"name" doc:"The client's name for this kind of action, such as \"tool_call\". It is a note, and changes nothing."`
 	Args               exact.Value `json:"args,omitempty" doc:"The arguments, an object. Numbers stay exact."`
 	Context            exact.Value `json:"context,omitempty" doc:"Other facts for rules, an object."`
-	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe. The same call of the same agent with the same call_id spends nothing again for 10 minutes."`
+	CallID             string      `json:"call_id,omitempty" yett:"name" doc:"It makes a retry safe: within 10 minutes, the same call of the same agent with the same call_id spends nothing a second time."`
 	DeferToken         string      `json:"defer_token,omitempty" yett:"name" doc:"The token of an approved deferred call. It redeems the approval."`
-	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"auto or explicit. With auto, an approval of exactly this call is redeemed without its token, if there is one. The default is explicit."`
-	Explain            bool        `json:"explain,omitempty" doc:"true adds a member to the answer, with the name checks. It has one row for each step of the chain."`
-	DryRun             bool        `json:"dry_run,omitempty" doc:"true only runs the chain. The answer permits nothing, has no token, and spends nothing."`
-	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. It is only recorded."`
+	Redeem             string      `json:"redeem,omitempty" yett:"name" doc:"\"auto\" or \"explicit\". With \"auto\", the request needs no token: if exactly this call is approved, the gateway redeems the approval. The default is \"explicit\"."`
+	Explain            bool        `json:"explain,omitempty" doc:"If true, the answer has the member \"checks\", with one row for each step of the chain."`
+	DryRun             bool        `json:"dry_run,omitempty" doc:"If true, the request is a dry run: the gateway runs the chain and records the answer. The answer permits nothing, has no token, and spends nothing."`
+	ExecutionTimeoutMS int         `json:"execution_timeout_ms,omitempty" doc:"How long the caller will run the call, in milliseconds. The gateway records this number and does not use it."`
 }
 
 // Resolution says what can be done about a denial.
 type Resolution struct {
-	Type              string `json:"type" doc:"approval, retry or none."`
+	Type              string `json:"type" doc:"\"approval\", \"retry\" or \"none\"."`
 	ApprovalID        string `json:"approval_id,omitempty" doc:"The defer token to poll."`
 	RetryAfterSeconds int    `json:"retry_after_seconds,omitempty"`
 }
@@ -42,7 +42,7 @@ type Denial struct {
 // GovernResponse is a decision with its explanation.
 type GovernResponse struct {
 	Decision *AuthorizeResponse
-	Denial   *Denial `json:"structured_denial" doc:"null on PERMIT."`
+	Denial   *Denial `json:"structured_denial" doc:"null if the effect is PERMIT."`
 }
 
 // AppendJSON appends the response.

@@ -2,16 +2,16 @@ package wire
 
 // GrantAddRequest makes a standing grant: calls that a rule would defer are permitted while it lasts.
 type GrantAddRequest struct {
-	AgentID       string `json:"agent_id" yett:"required,name" doc:"The agent, or a pattern of agents. * matches within one segment between slashes, and ** matches across segments."`
-	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"A pattern of tools. * matches within one segment between slashes, and ** matches across segments."`
+	AgentID       string `json:"agent_id" yett:"required,name" doc:"The agent, or a pattern of agents. \"*\" matches within one segment between slashes, and \"**\" matches across segments."`
+	ToolPattern   string `json:"tool_pattern" yett:"required,name" doc:"A pattern of tools. \"*\" matches within one segment between slashes, and \"**\" matches across segments."`
 	TTLSeconds    int    `json:"ttl_seconds" yett:"required" doc:"How long the grant is valid, 1 to 2592000 (30 days)."`
 	MaxUses       int    `json:"max_uses,omitempty" doc:"How many calls the grant permits. 0 means no limit."`
-	SessionID     string `json:"session_id,omitempty" yett:"name,filled" doc:"Only calls of this session."`
+	SessionID     string `json:"session_id,omitempty" yett:"name,filled" doc:"The grant permits only calls of this session."`
 	PolicyVersion string `json:"policy_version,omitempty" yett:"name,filled" doc:"The grant is valid only while this policy version is in force."`
-	RuleID        string `json:"rule_id,omitempty" yett:"name,filled" doc:"Only calls that this rule defers and nothing else defers. Without step, the rule may be in any step."`
-	Step          string `json:"step,omitempty" yett:"name,filled" doc:"Only the rule of this step. It needs rule_id."`
-	ArgsMatch     string `json:"args_match,omitempty" yett:"filled" doc:"A CEL condition on the call. If it fails with an error, it does not match. At most 2048 bytes."`
-	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note. The issuer is the key."`
+	RuleID        string `json:"rule_id,omitempty" yett:"name,filled" doc:"The grant permits a call if this rule defers it and no other rule or step defers it. Without \"step\", the rule may be in any step."`
+	Step          string `json:"step,omitempty" yett:"name,filled" doc:"The grant is only for the rule in this step. With \"step\", rule_id is required."`
+	ArgsMatch     string `json:"args_match,omitempty" yett:"filled" doc:"A condition on the call, in CEL (Common Expression Language). A condition that ends in an error does not match. At most 2048 bytes."`
+	IssuedBy      string `json:"issued_by,omitempty" yett:"name" doc:"A note. The issuer is the key that sends the request."`
 	Note          string `json:"note,omitempty" doc:"A note on the reason, at most 1024 bytes."`
 }
 
@@ -20,19 +20,19 @@ type Grant struct {
 	ID            string   `json:"id"`
 	AgentID       string   `json:"agent_id"`
 	ToolPattern   string   `json:"tool_pattern"`
-	Operation     string   `json:"operation,omitempty" doc:"The grant permits only calls with this operation. Only a grant that came with an approval can have the member. It has the member if the tool's full name does not end with the operation."`
+	Operation     string   `json:"operation,omitempty" doc:"The grant permits only calls with this operation. A grant has this member if it came with an approval and the tool's full name does not end with the operation."`
 	SessionID     string   `json:"session_id,omitempty"`
 	PolicyVersion string   `json:"policy_version,omitempty"`
 	RuleID        string   `json:"rule_id,omitempty"`
-	Rules         []string `json:"rules,omitempty" doc:"If the grant came with an approval: the rules that deferred the call. If the grant was made with a step: the rule of that step. The grant permits a call only if no other rule defers it. Some entries stand in place of a rule name. \"step NAME\" is for a step that names no rule. \"failure of step NAME\" is for a step that failed. \"\" is for the chain's default. A name that is masked ends with a digest, so it differs from other names. If a plugin gives its own rule such a name, the gateway puts the name in quotes and adds a digest."`
+	Rules         []string `json:"rules,omitempty" doc:"If the grant came with an approval: the rules that deferred the call. If the grant was made with \"step\": the rule of that step. The grant permits a call only if no other rule defers it. If no named rule deferred the call, the entry says what did: \"step NAME\" is a step whose verdict names no rule, \"failure of step NAME\" is a step that failed, and an empty text is the chain's default. If the gateway masked a rule name, the entry ends with a digest, so it differs from other entries. If a plugin gives a rule of its own a name in one of these forms, the gateway puts the name in quotes and adds a digest."`
 	Steps         []string `json:"steps,omitempty" doc:"The step of each rule, in the same order as rules. Rules of the same name in two steps are two different rules."`
 	ArgsMatch     string   `json:"args_match,omitempty"`
 	ExpiresAt     string   `json:"expires_at"`
 	MaxUses       int      `json:"max_uses" doc:"0 means no limit."`
 	Uses          int      `json:"uses"`
-	Status        string   `json:"status" doc:"live, used_up, expired, revoked or issuer_revoked. issuer_revoked: the keys of all issuers are revoked, expired or killed, so the grant permits nothing."`
+	Status        string   `json:"status" doc:"\"live\", \"used_up\", \"expired\", \"revoked\" or \"issuer_revoked\". The last value says that all issuers are revoked, expired or killed, so the grant permits nothing."`
 	IssuedBy      string   `json:"issued_by" doc:"The id of the key that made the grant."`
-	IssuedByName  string   `json:"issued_by_name,omitempty" doc:"The name of that key."`
+	IssuedByName  string   `json:"issued_by_name,omitempty" doc:"The name of the key whose id is issued_by."`
 	Issuers       []string `json:"issuers" doc:"All keys that made or approved the grant."`
 	Note          string   `json:"note,omitempty"`
 	CreatedAt     string   `json:"created_at"`

@@ -2,11 +2,11 @@ package wire
 
 // KillRequest stops, or with undo lets go on, everything of one agent, session, key or tool, or everything.
 type KillRequest struct {
-	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"The agent to stop, or whose kill to undo. It stands for the scope agent with this target."`
-	Scope   string `json:"scope,omitempty" yett:"name" doc:"global, agent, session, key or tool."`
-	Target  string `json:"target,omitempty" yett:"name" doc:"What to stop: an agent, a session or a tool (exact or a pattern), or a key id. It is not allowed with global."`
-	Reason  string `json:"reason,omitempty" doc:"It is recorded. At most 1024 bytes."`
-	Undo    bool   `json:"undo,omitempty" doc:"true ends the kill."`
+	AgentID string `json:"agent_id,omitempty" yett:"name" doc:"The agent to stop, or with \"undo\" the agent whose kill ends. The member means the same as the scope \"agent\" with this agent as the target."`
+	Scope   string `json:"scope,omitempty" yett:"name" doc:"\"global\", \"agent\", \"session\", \"key\" or \"tool\"."`
+	Target  string `json:"target,omitempty" yett:"name" doc:"What to stop: the name or a pattern of an agent, a session or a tool, or the id of a key. With the scope \"global\", a target is not allowed."`
+	Reason  string `json:"reason,omitempty" doc:"The gateway records this text. At most 1024 bytes."`
+	Undo    bool   `json:"undo,omitempty" doc:"true ends the kill of this target."`
 }
 
 // Killed is one kill in effect, or one that was undone.
@@ -15,7 +15,7 @@ type Killed struct {
 	Target string `json:"target,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by"`
-	ByName string `json:"by_name,omitempty" doc:"The name of the key whose id is in the member by."`
+	ByName string `json:"by_name,omitempty" doc:"The name of the key whose id is \"by\"."`
 	At     string `json:"at"`
 	Active bool   `json:"active" doc:"false after an undo."`
 }

@@ -10,7 +10,7 @@ type PolicyValidateRequest struct {
 // PolicyValidateResponse says that it does; one that does not is a problem with line and column.
 type PolicyValidateResponse struct {
 	Valid      bool   `json:"valid"`
-	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations policy_hash is the policy version."`
+	PolicyHash string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations, policy_hash is the policy version."`
 }
 
 // AppendJSON appends the response.
@@ -24,7 +24,7 @@ func (r *PolicyValidateResponse) AppendJSON(dst []byte) []byte {
 // PolicyTestRequest asks what a list of rules would say about an action. Nothing is recorded, spent or changed.
 type PolicyTestRequest struct {
 	Policy exact.Value `json:"policy" yett:"required,any" doc:"A rules file, as its YAML text or as a JSON object with the same content."`
-	Action exact.Value `json:"action" yett:"required" doc:"An action, in the form of the body of POST /v1/actions."`
+	Action exact.Value `json:"action" yett:"required" doc:"An action, in the form of the body of \"POST /v1/actions\"."`
 }
 
 // PolicyTestResponse is what the rules say.
@@ -32,13 +32,13 @@ type PolicyTestResponse struct {
 	Valid       bool   `json:"valid"`
 	Effect      string `json:"effect" doc:"PERMIT, DENY or DEFER."`
 	Outcome     string `json:"outcome" doc:"EXECUTE, ABSTAIN or HALT."`
-	Decision    string `json:"decision" doc:"allow, deny or require_approval."`
-	RiskLevel   string `json:"risk_level" doc:"low, medium or high."`
+	Decision    string `json:"decision" doc:"\"allow\", \"deny\" or \"require_approval\"."`
+	RiskLevel   string `json:"risk_level" doc:"\"low\", \"medium\" or \"high\"."`
 	ReasonCode  string `json:"reason_code"`
 	Reason      string `json:"reason" yett:"null"`
 	RuleID      string `json:"rule_id" yett:"null"`
 	RequestHash string `json:"request_hash"`
-	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations policy_hash is the policy version."`
+	PolicyHash  string `json:"policy_hash" doc:"SHA-256 of the text of the rules that were sent, in hex. In other operations, policy_hash is the policy version."`
 }
 
 // AppendJSON appends the response.

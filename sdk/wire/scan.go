@@ -4,12 +4,12 @@ import "github.com/yett-dev/yett/sdk"
 
 // ScanRequest gives one text to the scan chain.
 type ScanRequest struct {
-	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is. If it has no slash and there is an operation, the tool is tool_id/operation."`
-	Operation   string `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as refund."`
+	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is. If there is an operation and tool_id has no slash, the full name of the tool is tool_id/operation."`
+	Operation   string `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
 	Output      string `json:"output" yett:"required" doc:"The text."`
 	AgentID     string `json:"agent_id,omitempty" yett:"name"`
 	SessionID   string `json:"session_id,omitempty" yett:"name"`
-	ContentType string `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example application/json."`
+	ContentType string `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example \"application/json\"."`
 	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"The name of a scan stream: a text that is sent in pieces. It belongs to the key and the tool."`
 	Offset      int    `json:"offset,omitempty" doc:"With stream_id: the number of UTF-8 bytes that were sent before this piece."`
 	Final       bool   `json:"final,omitempty" doc:"With stream_id: true marks the final piece."`
@@ -31,7 +31,7 @@ type ScanFinding struct {
 	End        int     `json:"end"`
 	Confidence float32 `json:"confidence"`
 	Severity   string  `json:"severity"`
-	Action     string  `json:"action" doc:"allow, flag, redact, replace or deny."`
+	Action     string  `json:"action" doc:"\"allow\", \"flag\", \"redact\", \"replace\" or \"deny\"."`
 }
 
 // Receipt says what one scanner did.
@@ -40,9 +40,9 @@ type Receipt struct {
 	Version     string `json:"version,omitempty"`
 	Digest      string `json:"digest,omitempty"`
 	Bytes       int    `json:"bytes"`
-	Outcome     string `json:"outcome" doc:"ok, error, timeout, skipped or waiting. skipped: the step does not concern this tool or agent. waiting: the scanner needs more of the scan stream, and text that it has not seen is held back."`
+	Outcome     string `json:"outcome" doc:"\"ok\", \"error\", \"timeout\", \"skipped\" or \"waiting\". \"skipped\": the step does not concern this tool or agent. \"waiting\": the scanner needs more of the scan stream, and the gateway holds back the text that the scanner has not seen."`
 	Micros      int64  `json:"micros"`
-	Prefiltered bool   `json:"prefiltered" doc:"true if the text contains none of the scanner's triggers. The scanner was then not called, because it could find nothing."`
+	Prefiltered bool   `json:"prefiltered" doc:"true if the text contains none of the scanner's triggers. The gateway then did not call the scanner, because the scanner could find nothing."`
 	Shadow      bool   `json:"shadow,omitempty"`
 	Error       string `json:"error,omitempty"`
 }
@@ -50,7 +50,7 @@ type Receipt struct {
 // ScanResponse is what may be released.
 type ScanResponse struct {
 	Outcome         string        `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
-	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"The text that you may pass on. It is absent if outcome is DENIED. With stream_id, it is the text that you may pass on now."`
+	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"The text that you may pass on. It is absent if \"outcome\" is DENIED. With stream_id, it is the text that you may pass on now."`
 	ReasonCode      string        `json:"reason_code"`
 	Reason          string        `json:"reason,omitempty"`
 	Findings        []ScanFinding `json:"findings"`
@@ -58,7 +58,7 @@ type ScanResponse struct {
 	ScanID          string        `json:"scan_id"`
 	PolicyVersion   string        `json:"policy_version"`
 	LatencyMS       int64         `json:"latency_ms"`
-	Retry           *Retry        `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. If a scanner did not finish, its class is after. If no scanner is configured for the tool and agent, its class is never."`
+	Retry           *Retry        `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. The class is \"after\" if a scanner did not finish. The class is \"never\" if no scanner is configured for the tool and agent."`
 	Stream          *ScanStream   `json:"stream,omitempty" doc:"Only with stream_id. Offsets of findings then count from the start of the scan stream."`
 }
 

@@ -2,7 +2,7 @@ package wire
 
 // Withheld says why something is kept as its digest only and shown nowhere.
 type Withheld struct {
-	Cause   string `json:"cause" doc:"timeout, unavailable or error: a scanner did not finish. malformed: masking broke the JSON. too_deep: the part has escapes within escapes, more than 8 deep. too_many: a scanner found 256 or more secrets in the part. api_key: the part contains the value of an API key. too_large: the part is too long to be masked. no_scanner: no scanner is configured."`
+	Cause   string `json:"cause" doc:"\"timeout\", \"unavailable\" or \"error\": a scanner did not finish. \"malformed\": masking would break the JSON. \"too_deep\": the part has escapes within escapes, more than 8 deep. \"too_many\": a scanner found 256 or more secrets in the part. \"api_key\": the part contains the value of an API key. \"too_large\": the part is too long to be masked. \"no_scanner\": no scanner is configured."`
 	Scanner string `json:"scanner,omitempty" doc:"The step whose scanner did not finish."`
 }
 
