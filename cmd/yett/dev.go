@@ -285,8 +285,8 @@ func tour() []tourStep {
 		{"Yett denies a clearly destructive command", post("YETT_API_KEY", "/v1/authorize", `{"agent_id":"demo","tool_id":"shell/run","args":{"command":"rm -rf /"}}`)},
 		{"money movement waits for a human; the answer has a token", "TOKEN=$(" + post("YETT_API_KEY", "/v1/authorize", refund+"}") +
 			` | tee /dev/stderr | sed 's/.*"defer_token":"\([^"]*\)".*/\1/')`},
-		{"another key approves it; the agent's own key could not", post("YETT_APPROVER_KEY", "/v1/approve", `{"defer_token":"'$TOKEN'","approved":true,"reason":"order checked"}`)},
-		{"the agent sends the same call again with the token; the approval permits only this call, and only once", post("YETT_API_KEY", "/v1/authorize", refund+`,"defer_token":"'$TOKEN'"}`)},
+		{"another key approves the call; the agent's own key cannot approve it", post("YETT_APPROVER_KEY", "/v1/approve", `{"defer_token":"'$TOKEN'","approved":true,"reason":"order checked"}`)},
+		{"the agent sends the same call again with the token; the approval permits this call once, and no other call", post("YETT_API_KEY", "/v1/authorize", refund+`,"defer_token":"'$TOKEN'"}`)},
 		{"a secret in an output is redacted", post("YETT_API_KEY", "/v1/scan_output", `{"tool_id":"files/read","output":"db_password = \"k3!mvr0q\""}`)},
 	}
 }
