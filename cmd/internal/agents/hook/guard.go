@@ -67,6 +67,10 @@ func Guard(agent Agent, phase Phase, c Command) (string, error) {
 	switch {
 	case agent == Cline:
 		return "#!/bin/sh\n" + answered(command, string(cline{}.refuse(phase, noDecision).Stdout), true) + "\n", nil
+	case agent == Gemini && (phase == After || phase == AfterBatch):
+		return heldGuard(command, notScanned), nil
+	case agent == Gemini:
+		return heldGuard(command, noDecision), nil
 	case phase == After || phase == AfterBatch:
 		return outputGuard(agent, phase, command), nil
 	}
@@ -94,6 +98,12 @@ func outputGuard(agent Agent, phase Phase, command string) string {
 // exitGuard lets status 0 through, and makes of every other status a 2 with a text on stderr.
 func exitGuard(command, text string) string {
 	return command + ` || { [ $? -eq 2 ] || echo "` + text + `" >&2; exit 2; }`
+}
+
+// heldGuard is exitGuard for an agent that believes what was printed whatever the status is: nothing is printed unless
+// the command has ended with status 0.
+func heldGuard(command, text string) string {
+	return "if o=$(" + command + `); then printf %s "$o"; else [ $? -eq 2 ] || echo "` + text + `" >&2; exit 2; fi`
 }
 
 // answered prints what the command printed, once it has ended with status 0, and the fallback otherwise. An agent that

@@ -132,8 +132,12 @@ func TestGuardText(t *testing.T) {
 			`cline --config /e/h) && [ -n "$o" ]; then printf %s "$o"; else ` +
 			`printf %s '{"cancel":true,"errorMessage":"yett: no decision, ` +
 			`call refused"}'; fi` + "\n"},
-		"without timeout": {Gemini, Before, "", `/opt/yett hook gemini --config /e/h || ` +
+		"without timeout": {Codex, Before, "", `/opt/yett hook codex --config /e/h || ` +
 			`{ [ $? -eq 2 ] || echo "yett: no decision, call refused" >&2; exit 2; }`},
+		"gemini before": {Gemini, Before, "", `if o=$(/opt/yett hook gemini --config /e/h); then printf %s "$o"; else ` +
+			`[ $? -eq 2 ] || echo "yett: no decision, call refused" >&2; exit 2; fi`},
+		"gemini after": {Gemini, After, "", `if o=$(/opt/yett hook gemini --config /e/h); then printf %s "$o"; else ` +
+			`[ $? -eq 2 ] || echo "yett: output not scanned, withheld" >&2; exit 2; fi`},
 	} {
 		got, err := Guard(row.agent, row.phase, Command{"/opt/yett", "/e/h", row.timeout})
 		if err != nil || got != row.want {

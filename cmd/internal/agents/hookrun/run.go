@@ -280,7 +280,12 @@ func told(err error) string {
 		return "Yett gets too many requests from this key, so nothing runs. Try again later."
 	case errors.Is(err, client.ErrInvalid):
 		var e *client.Error
-		if errors.As(err, &e) && e.Field != "" {
+		switch {
+		case !errors.As(err, &e):
+		case e.Field == "SocketOwner":
+			return "Yett's hook does not know the gateway that listens, so nothing runs: " + e.Detail +
+				". Tell the person at the agent to run `yett doctor`."
+		case e.Field != "":
 			return fmt.Sprintf("Yett cannot decide about this call, so nothing runs: %s: %s", e.Field, e.Detail)
 		}
 		return "Yett cannot decide about this call, so nothing runs: " + err.Error()

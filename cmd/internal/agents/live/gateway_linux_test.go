@@ -70,8 +70,9 @@ func rules() string {
 type gateway struct {
 	t        *testing.T
 	dir      string
-	program  string // what the hooks run; the gateway's own binary if empty
-	limit    string // instead of the guard line's seconds
+	program  string      // what the hooks run; the gateway's own binary if empty
+	limit    string      // instead of the guard line's seconds
+	mode     os.FileMode // of the hook's own file; 0600 if 0
 	cmd      *exec.Cmd
 	key, id  string // the agents' key
 	approver *client.Client
@@ -181,7 +182,11 @@ func (g *gateway) hookFile(p *rig.Place, agent string, change func(*hookfile.Fil
 	}
 	p.Write(".config/yett/hooks/"+agent+".json", string(text))
 	path := filepath.Join(p.Home, ".config/yett/hooks/"+agent+".json")
-	if err := os.Chmod(path, 0o600); err != nil {
+	mode := g.mode
+	if mode == 0 {
+		mode = 0o600
+	}
+	if err := os.Chmod(path, mode); err != nil {
 		g.t.Fatal(err)
 	}
 	return path
