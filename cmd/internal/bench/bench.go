@@ -25,8 +25,8 @@ import (
 
 // Command is `yett bench`. run runs the gateways that it measures.
 func Command(run gatewayRun) *cobra.Command {
-	return cli.Group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchEchoCommand(),
-		benchGatewayCommand(run))
+	return cli.Group("bench", "Measure a gateway", benchRatiosCommand(), benchLoadCommand(), benchHookCommand(),
+		benchEchoCommand(), benchGatewayCommand(run))
 }
 
 // Limits of the flags.
