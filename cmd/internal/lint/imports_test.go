@@ -161,6 +161,7 @@ var allowed = []row{
 		why: "real agents are governed as their users would: by the program and its files; only tests import the rig"},
 	{pkg: "cmd/internal/agents/jsontext", ours: []string{"sdk/exact"}, why: "JSON is edited as text in one way; it knows no agent"},
 	{pkg: "cmd/internal/agents/tomltext", others: []string{"github.com/pelletier/go-toml/v2"}, why: "TOML is edited as text in one way; only it knows TOML, and no agent"},
+	{pkg: "cmd/internal/agents/swap", ours: []string{"core/regular"}, others: []string{"golang.org/x/sys"}, why: "files that others edit too are replaced in one way; it knows nothing of what is in them"},
 	{pkg: "cmd/internal/agents/model", why: "a model's wire forms are foreign: it stands alone, so that hooks are judged by what no code of theirs wrote"},
 	{pkg: "cmd/internal/agents/rig", ours: []string{"cmd/internal/agents/model"}, others: []string{"golang.org/x/sys"}, why: "real agents are started in one private place, made by the kernel's calls; only tests import it"},
 	{pkg: "cmd/internal/agents/rig/mcpserver", why: "a server for tests is by its specification alone"},
