@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/cmd/internal/admin"
+	"github.com/yett-dev/yett/cmd/internal/agents/connect"
 	"github.com/yett-dev/yett/cmd/internal/agents/hookrun"
 	"github.com/yett-dev/yett/cmd/internal/author"
 	"github.com/yett-dev/yett/cmd/internal/cli"
@@ -38,11 +39,16 @@ func newRoot() *cobra.Command {
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
 		admin.Restore(), configCommand(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
-		author.Scanner(), hookrun.Command())
+		author.Scanner(), hookrun.Command(), connect.Command(connect.Options{Gateway: localGateway}))
 	root.AddCommand(benchCommands()...)
 	root.AddCommand(cli.Group("plugin", "Pin, watch and help on the plugins of a configuration",
 		append(admin.Plugins(), author.Plugins()...)...))
 	return root
+}
+
+// localGateway is the gateway on this machine that makes the keys of coding agents.
+func localGateway(data, config string) (connect.Gateway, error) {
+	return admin.OpenAgentKeys(data, config)
 }
 
 func versionCommand() *cobra.Command {

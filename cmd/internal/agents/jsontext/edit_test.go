@@ -128,6 +128,7 @@ func TestRefusals(t *testing.T) {
 		want    string
 	}{
 		{"{\n  \"a\": 1 // x\n}", Dialect{}, "line 2, column 10: a comment"},
+		{"{/* x */}", Dialect{Comments: true, LinesOnly: true}, "line 1, column 2: a block comment"},
 		{"{\n  \"a\": 1,\n}", Dialect{Comments: true}, "line 2, column 9: a comma before a closing bracket"},
 		{"\ufeff{}", Dialect{}, "line 1, column 1: a byte order mark"},
 		{"{\"a\": 1, \"a\": 2}", Dialect{}, "line 1, column 10: this member stands here for the second time"},

@@ -18,6 +18,7 @@ const MaxDepth = 128
 // makes a file look right that the program throws away.
 type Dialect struct {
 	Comments       bool // line and block comments
+	LinesOnly      bool // with Comments: no block comments
 	TrailingCommas bool // a comma before a closing bracket
 	BOM            bool // a byte order mark in front
 	Duplicates     bool // a member twice in an object; an edit below such a member is refused all the same

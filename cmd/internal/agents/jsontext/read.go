@@ -83,6 +83,9 @@ func (r *reader) space() {
 		case !r.dialect.Comments:
 			r.fail(r.at, "a comment: this program throws away a file with comments, and the hooks in it")
 			return
+		case rest[1] == '*' && r.dialect.LinesOnly:
+			r.fail(r.at, "a block comment: this program reads comments behind // only")
+			return
 		case rest[1] == '*':
 			n := bytes.Index(rest[2:], []byte("*/"))
 			if n < 0 {

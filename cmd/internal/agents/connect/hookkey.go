@@ -1,0 +1,173 @@
+package connect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+	"github.com/yett-dev/yett/cmd/internal/agents/swap"
+)
+
+// wantedFile is what the hook's own file must hold.
+type wantedFile struct {
+	hookfile.File
+	before []byte // what it holds now
+	change string // created, changed or unchanged
+	newKey bool   // a key has to be made first
+}
+
+// wantedHook works out the hook's own file from what it holds and what was given.
+func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
+	w := &wantedFile{change: "created"}
+	f, err := swap.Read(s.hookFile())
+	if err != nil {
+		return nil, err
+	}
+	var old hookfile.File
+	if f.Exists {
+		parsed, err := hookfile.Parse(f.Text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: correct it, or remove it and connect again", s.hookFile(), err)
+		}
+		old, w.before, w.change = *parsed, f.Text, "changed"
+	}
+	w.File = old
+	w.Agent = string(s.agent)
+	if err := s.locate(ctx, r, w); err != nil {
+		return nil, err
+	}
+	if r.Given.AgentID != "" {
+		w.AgentID = r.Given.AgentID
+	}
+	if r.Given.Servers != nil {
+		w.Servers = r.Given.Servers
+	}
+	moved := f.Exists && (w.Socket != old.Socket || w.URL != old.URL)
+	switch {
+	case r.Given.Key != "":
+		w.Key = r.Given.Key
+	case r.NoKey:
+		w.Key = ""
+	case old.Key == "" && !f.Exists, moved:
+		w.newKey, w.Key = true, "to-be-made"
+		if r.Gateway == nil {
+			return nil, errors.New("there is no key yet: name the gateway on this machine with --data DIR or --config FILE, " +
+				"and it makes one, or give one with --key-file FILE")
+		}
+	}
+	if err := w.Check(); err != nil {
+		return nil, err
+	}
+	if text, err := w.Marshal(); err == nil && bytes.Equal(text, w.before) && s.hookMode(w, r) == f.Mode() && !w.newKey {
+		w.change = "unchanged"
+	}
+	return w, nil
+}
+
+// locate works out where the gateway is.
+func (s site) locate(ctx context.Context, r *Request, w *wantedFile) error {
+	switch {
+	case r.Given.URL != "":
+		w.URL, w.Pins, w.Socket, w.SocketOwner = r.Given.URL, r.Given.Pins, "", nil
+		return nil
+	case r.Given.Socket != "":
+		w.Socket = r.Given.Socket
+	case r.Gateway != nil && (w.before == nil || w.Socket != ""):
+		socket, err := r.Gateway.Socket(ctx)
+		if err != nil {
+			return err
+		}
+		if socket == "" {
+			return errors.New("the gateway has no socket for agents: switch it on (socket.enabled), or give --url and --pin")
+		}
+		w.Socket = socket
+	case w.Socket == "" && w.URL == "":
+		return errors.New("where is the gateway? Give --data DIR or --config FILE of the one on this machine, or --socket " +
+			"PATH, or --url URL and --pin PIN")
+	case w.URL != "":
+		return nil
+	}
+	info, err := os.Stat(w.Socket)
+	if err != nil {
+		return fmt.Errorf("the gateway's socket: %w: is it running?", err)
+	}
+	owner, _, ok := swap.Owner(info)
+	if info.Mode().Type() != fs.ModeSocket || !ok {
+		return fmt.Errorf("%s is not a socket", w.Socket)
+	}
+	uid := uint32(owner)
+	w.URL, w.Pins, w.SocketOwner = "", nil, &uid
+	return nil
+}
+
+// hookMode is who may read the hook's file.
+func (s site) hookMode(w *wantedFile, r *Request) fs.FileMode {
+	switch {
+	case s.scope != Managed:
+		return 0o600
+	case w.Key == "":
+		return 0o644
+	case r.Group < 0:
+		return 0o600
+	}
+	return 0o640
+}
+
+// writeHookFile makes the key, if one is needed, and writes the hook's own file.
+func (s site) writeHookFile(ctx context.Context, r *Request, rec *record, res *Result) error {
+	w, err := s.wantedHook(ctx, r)
+	if err != nil {
+		return err
+	}
+	if res.Hook = w.change; w.change == "unchanged" {
+		return nil
+	}
+	if w.newKey {
+		id := w.AgentID
+		if id == "" {
+			id = w.Agent
+		}
+		name := string(s.agent) + " on " + r.Host
+		made := keyRecord{Name: name, Gateway: r.Gateway.Name()}
+		if made.ID, w.Key, err = r.Gateway.CreateKey(ctx, name, []string{id, id + "/*"}); err != nil {
+			return fmt.Errorf("the gateway could not make a key: %w", err)
+		}
+		rec.Key = &made
+		res.Key = fmt.Sprintf("%s (%s) was made", name, made.ID)
+		if err := s.saveRecord(rec); err != nil {
+			return errors.Join(err, r.Gateway.RevokeKey(ctx, made.ID))
+		}
+	}
+	text, err := w.Marshal()
+	if err != nil {
+		return err
+	}
+	group := -1
+	if s.scope == Managed && w.Key != "" {
+		group = r.Group
+	}
+	return s.keep(s.hookFile(), text, s.hookMode(w, r), group)
+}
+
+// revoke revokes a key that was made here.
+func revoke(ctx context.Context, g Gateway, key *keyRecord, res *Result) {
+	err := errors.New("its gateway was not named")
+	if g != nil {
+		err = g.RevokeKey(ctx, key.ID)
+	}
+	if err == nil {
+		res.Notes = append(res.Notes, fmt.Sprintf("The key %s (%s) is revoked.", key.Name, key.ID))
+		return
+	}
+	flag := "--data"
+	if strings.HasSuffix(key.Gateway, ".yaml") || strings.HasSuffix(key.Gateway, ".yml") {
+		flag = "--config"
+	}
+	res.Notes = append(res.Notes, fmt.Sprintf("The key %s still works (%v). Revoke it: yett keys revoke %s %s %s",
+		key.Name, err, key.ID, flag, key.Gateway))
+}
