@@ -126,13 +126,14 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 	if f.undo {
 		return r, nil
 	}
+	if err := f.given(cmd, r); err != nil {
+		return nil, err
+	}
 	if r.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	if r.Command, err = command(); err != nil {
-		return nil, err
-	}
-	return r, f.given(cmd, r)
+	r.Command, err = command()
+	return r, err
 }
 
 // scope reads the flags that say whose configuration is changed.
