@@ -126,6 +126,10 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 	if f.undo {
 		return r, nil
 	}
+	if name := elsewhere[agent]; name != "" && r.Scope == User && os.Getenv(name) != "" {
+		return nil, fmt.Errorf("%s is set: %s reads its configuration from %s, not from the home directory, and would not "+
+			"see the hooks. Unset it for good, or use --managed or --project", name, agent, os.Getenv(name))
+	}
 	if err := f.given(cmd, r); err != nil {
 		return nil, err
 	}
@@ -150,6 +154,8 @@ func (f *flags) scope(r *Request) error {
 		return cli.Usage("give one of --user, --project and --managed")
 	case !f.managed && f.group != "":
 		return cli.Usage("--group needs --managed: other files are read by their user alone")
+	case runtime.GOOS != "linux" && (f.managed || r.Agent == hook.VSCode && !f.project):
+		return errors.New("this place is known on Linux only")
 	case f.managed && r.UID != 0:
 		return errors.New("--managed writes below /etc: run it as root")
 	case f.managed && f.group == "" && !f.noKey && !f.undo:
@@ -171,9 +177,16 @@ func (f *flags) scope(r *Request) error {
 
 // placesOf are the real places. The home directory comes from the user database: an agent sets HOME as it likes.
 func placesOf(r *Request) (p Places, err error) {
+	home, set := os.LookupEnv("HOME")
+	if err := os.Unsetenv("HOME"); err != nil { // package user falls back on it
+		return p, err
+	}
 	u, err := user.LookupId(strconv.Itoa(r.UID))
+	if set {
+		err = errors.Join(err, os.Setenv("HOME", home))
+	}
 	if err != nil {
-		return p, fmt.Errorf("the home directory of user %d is not known: %w", r.UID, err)
+		return p, fmt.Errorf("the home directory of user %d is not known (%w): connect the agent with --managed", r.UID, err)
 	}
 	p = Places{Home: filepath.Clean(u.HomeDir), Etc: "/etc"}
 	if r.Scope == Project {

@@ -47,7 +47,8 @@ type Result struct {
 	Files    []FileResult `json:"files"`
 	HookFile string       `json:"hook_file"`
 	Hook     string       `json:"hook"`          // what became of the hook's file: as Change of a file
-	Key      string       `json:"key,omitempty"` // name and id of a key that was made or revoked
+	Reader   string       `json:"readable_by"`   // who may read it
+	Key      string       `json:"key,omitempty"` // name and id of a key that was made
 	Notes    []string     `json:"notes,omitempty"`
 	Open     []Way        `json:"open,omitempty"` // ways past the hooks
 }
@@ -93,7 +94,7 @@ func Connect(ctx context.Context, r Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := trusted(r.Command.Yett, r.UID); err != nil {
+	if err := s.trusted(r.Command.Yett, r.UID); err != nil {
 		return nil, err
 	}
 	edits, err := s.edits(r.Command)
@@ -297,6 +298,6 @@ func (s site) preview(ctx context.Context, r *Request, edits []edit, res *Result
 	if err != nil {
 		return err
 	}
-	res.Hook = f.change
+	res.Hook, res.Reader = f.change, s.readers(f, r)
 	return nil
 }

@@ -86,7 +86,7 @@ func newBench(t testing.TB, agent hook.Agent, scope Scope) *bench {
 			t.Fatal(err)
 		}
 	}
-	b.write("bin/yett", "#!/bin/sh\n")
+	b.program("bin/yett")
 	l, err := net.Listen("unix", b.gate.socket)
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +110,14 @@ func (b *bench) write(name, text string) {
 		path = b.path(name)
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) program(name string) {
+	b.t.Helper()
+	b.write(name, "#!/bin/sh\n")
+	if err := os.Chmod(b.path(name), 0o755); err != nil {
 		b.t.Fatal(err)
 	}
 }

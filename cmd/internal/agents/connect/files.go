@@ -3,6 +3,7 @@ package connect
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -123,11 +124,19 @@ func (s site) codexFile() (path string, toml bool, err error) {
 	return path, false, nil
 }
 
-// checkManaged refuses managed files that somebody else than root could change, and a binary like that.
+// checkManaged refuses managed files that somebody else than root could change or that agents cannot read, and a binary
+// like that.
 func (s site) checkManaged(edits []edit, c hook.Command, uid int) error {
 	var errs []error
 	for _, e := range edits {
-		errs = append(errs, trusted(e.path, uid))
+		errs = append(errs, s.trusted(e.path, uid))
+		if info, err := os.Stat(e.path); err == nil && info.Mode().Perm()&0o004 == 0 {
+			errs = append(errs, fmt.Errorf("%s cannot be read by the users who run %s, so its hooks would not run: chmod o+r %s",
+				e.path, s.agent, e.path))
+		}
 	}
-	return errors.Join(append(errs, trusted(s.own(), uid), trusted(c.Yett, uid))...)
+	if info, err := os.Stat(c.Yett); err == nil && info.Mode().Perm()&0o001 == 0 {
+		errs = append(errs, fmt.Errorf("%s cannot be run by the users who run %s: chmod o+x %s", c.Yett, s.agent, c.Yett))
+	}
+	return errors.Join(append(errs, s.trusted(s.own(), uid), s.trusted(c.Yett, uid))...)
 }

@@ -183,7 +183,8 @@ func TestForbidden(t *testing.T) {
 // FuzzPut puts hooks into any text and takes them out: what is taken still reads as it did.
 func FuzzPut(f *testing.F) {
 	for _, s := range []string{"", "{}", `{"hooks":{"PreToolUse":[]}}`, "{\n\t\"a\": 1, // b\n}", "a = 1\n[hooks]\n",
-		"[[hooks.PreToolUse]]\nhooks = []\n", "{\"hooks\":{\"PreToolUse\":[{\"hooks\":[{\"command\":\"yett hook codex\"},{}]}]}}",
+		"[[hooks.PreToolUse]]\nhooks = []\n",
+		"{\"hooks\":{\"PreToolUse\":[{\"hooks\":[{\"command\":\"yett hook codex\"},{}]}]}}",
 		"hooks.a = 1", "\ufeff{}"} {
 		for agent := range hook.Agents() {
 			f.Add([]byte(s), uint8(agent))
@@ -225,4 +226,16 @@ func FuzzPut(f *testing.F) {
 			t.Fatalf("%q became %q and then %q, expected %q", text, out, back, clean)
 		}
 	})
+}
+
+// The home directory is the user database's, whatever HOME says.
+func TestHomeOfUser(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	p, err := placesOf(&Request{Agent: hook.Codex, Scope: User, UID: os.Getuid()})
+	if err != nil || p.Etc != "/etc" || !filepath.IsAbs(p.Home) || strings.HasPrefix(p.Home, os.TempDir()) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	if p, err := placesOf(&Request{Agent: hook.Codex, Scope: User, UID: 1 << 30}); err == nil {
+		t.Errorf("an unknown user lives in %+v", p)
+	}
 }

@@ -118,12 +118,24 @@ func (s site) hookMode(w *wantedFile, r *Request) fs.FileMode {
 	return 0o640
 }
 
+// readers says who may read the hook's file.
+func (s site) readers(w *wantedFile, r *Request) string {
+	switch s.hookMode(w, r) {
+	case 0o640:
+		return fmt.Sprintf("root and the group %d", r.Group)
+	case 0o644:
+		return "everybody: it holds no key"
+	}
+	return fmt.Sprintf("user %d alone", r.UID)
+}
+
 // writeHookFile makes the key, if one is needed, and writes the hook's own file.
 func (s site) writeHookFile(ctx context.Context, r *Request, rec *record, res *Result) error {
 	w, err := s.wantedHook(ctx, r)
 	if err != nil {
 		return err
 	}
+	res.Reader = s.readers(w, r)
 	if res.Hook = w.change; w.change == "unchanged" {
 		return nil
 	}

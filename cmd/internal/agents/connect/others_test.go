@@ -119,7 +119,7 @@ func TestUpdateInPlace(t *testing.T) {
 			}
 			oldYett := b.r.Command.Yett
 			b.r.Command.Yett = b.path("bin/newer")
-			b.write("bin/newer", "#!/bin/sh\n")
+			b.program("bin/newer")
 			b.connect()
 			for path, text := range first {
 				if want := strings.ReplaceAll(text, oldYett, b.r.Command.Yett); b.read(path) != want {

@@ -135,8 +135,12 @@ func noManaged(agent hook.Agent) string {
 }
 
 // trusted says why a path must not be relied on, nil if only root and this user can change what is there. Missing ends
-// of the path are passed over.
-func trusted(path string, uid int) error {
+// of the path are passed over. For a user's own files groups do not count: many systems give each user a group.
+func (s site) trusted(path string, uid int) error {
+	others := fs.FileMode(0o002)
+	if s.scope == Managed {
+		others = 0o022
+	}
 	for at := path; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		if err == nil {
@@ -144,7 +148,7 @@ func trusted(path string, uid int) error {
 			switch {
 			case !ok || owner != 0 && owner != uid:
 				return fmt.Errorf("%s belongs to user %d, who could change what runs: give it to user %d", at, owner, uid)
-			case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+			case info.Mode().Perm()&others != 0 && info.Mode()&fs.ModeSticky == 0:
 				return fmt.Errorf("%s can be written by others, who could change what runs: chmod go-w %s", at, at)
 			}
 		}

@@ -18,9 +18,19 @@ func ways(s site) []Way {
 	case s.scope != Managed:
 		out = append(out, Way{"These hooks are advisory: the agent runs as their owner, and can take them out.",
 			"Give the agent a user of its own, and let another user own this file."})
-	case s.agent == hook.Gemini: // seen on 0.61.0
+	case s.agent == hook.Gemini: // the first was seen on 0.61.0, the second is documented
 		out = append(out, Way{`A user can still switch these hooks off with "hooksConfig": {"disabled": ["` + geminiName +
-			`"]} in settings of their own.`, "Make the user's settings file read-only for the agent."})
+			`"]} in settings of their own.`, "Make the user's and the project's settings files read-only for the agent."},
+			Way{"GEMINI_CLI_SYSTEM_SETTINGS_PATH leads Gemini to another system settings file.",
+				"Start Gemini with an environment that the agent does not choose."})
+	}
+	if name := elsewhere[s.agent]; name != "" && s.scope == User {
+		out = append(out, Way{fmt.Sprintf("With %s set, %s reads another folder, where there are no hooks.", name, s.agent),
+			"Keep it unset."})
+	}
+	if s.agent == hook.Codex && s.scope == Project {
+		out = append(out, Way{"Codex does not load hooks of a project that is not trusted, and runs every tool there.",
+			"Trust the project, or use --user."})
 	}
 	if s.agent == hook.Copilot && s.scope != Managed {
 		out = append(out, Way{"VS Code reads this folder too. Yett refuses the calls of VS Code that reach these hooks.",
@@ -32,6 +42,10 @@ func ways(s site) []Way {
 	return out
 }
 
+// elsewhere are the variables that lead agents to another folder than the one in the home directory.
+var elsewhere = map[hook.Agent]string{hook.ClaudeCode: "CLAUDE_CONFIG_DIR", hook.Codex: "CODEX_HOME",
+	hook.Copilot: "COPILOT_HOME", hook.OpenCode: "XDG_CONFIG_HOME", hook.VSCode: "XDG_CONFIG_HOME"}
+
 // Text writes a result for people. undone says that it is an undo's.
 func (r *Result) Text(w io.Writer, undone, print bool) error {
 	b := &lineWriter{w: w}
@@ -42,17 +56,13 @@ func (r *Result) Text(w io.Writer, undone, print bool) error {
 		}
 		b.line("%s: %s", f.Path, f.Change)
 	}
-	whose := "readable by you alone"
-	if r.Scope == Managed {
-		whose = "readable by root and the group given"
-	}
 	switch {
 	case print && r.Hook != "unchanged":
-		b.line("The hook's own file %s would be %s; it holds the key, which is not shown.", r.HookFile, r.Hook)
+		b.line("The hook's own file %s would be %s. A key in it is not shown.", r.HookFile, r.Hook)
 	case r.Hook == "removed":
-		b.line("%s: removed, with the key in it", r.HookFile)
+		b.line("%s: removed", r.HookFile)
 	case !undone:
-		b.line("%s: %s (where the gateway is, and the key; %s)", r.HookFile, r.Hook, whose)
+		b.line("%s: %s (where the gateway is, and the key; readable by %s)", r.HookFile, r.Hook, r.Reader)
 	}
 	if r.Key != "" {
 		b.line("The key %s.", r.Key)

@@ -147,7 +147,9 @@ func (s site) planTake(e edit, rec *fileRecord, u *undone) error {
 		u.remove, u.Change = true, "removed"
 		return nil
 	}
-	u.notes = append(u.notes, fmt.Sprintf("%s was changed by others since: only Yett's entries were taken out.", e.path))
+	if len(u.notes) == 0 { // else it is said why already
+		u.notes = append(u.notes, fmt.Sprintf("%s was changed by others since: only Yett's entries were taken out.", e.path))
+	}
 	return nil
 }
 

@@ -1,0 +1,174 @@
+package connect
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/yett-dev/yett/cmd/internal/agents/hook"
+	"github.com/yett-dev/yett/cmd/internal/agents/hookfile"
+)
+
+// What somebody else could change, or what would not work, is refused, and nothing is written.
+func TestRefusesUnsafe(t *testing.T) {
+	for name, row := range map[string]struct {
+		scope   Scope
+		prepare func(b *bench)
+		want    string // "" where it is taken
+	}{
+		"another user's home":       {User, func(b *bench) { b.r.UID++ }, "run this as that user"},
+		"binary of everybody":       {User, func(b *bench) { b.chmod("bin/yett", 0o757) }, "bin/yett can be written by others"},
+		"binary of a group":         {User, func(b *bench) { b.chmod("bin/yett", 0o775) }, ""},
+		"binary's folder":           {User, func(b *bench) { b.chmod("bin", 0o777) }, "bin can be written by others"},
+		"managed: binary":           {Managed, func(b *bench) { b.chmod("bin/yett", 0o775) }, "bin/yett can be written by others"},
+		"managed: binary of root":   {Managed, func(b *bench) { b.chmod("bin/yett", 0o700) }, "bin/yett cannot be run"},
+		"managed: folder":           {Managed, func(b *bench) { b.write("etc/claude-code/x", ""); b.chmod("etc/claude-code", 0o775) }, "claude-code can be written by others"},
+		"managed: file":             {Managed, func(b *bench) { b.managed("{}"); b.chmod("etc/claude-code/managed-settings.json", 0o664) }, "can be written by others"},
+		"managed: file is hidden":   {Managed, func(b *bench) { b.managed("{}"); b.chmod("etc/claude-code/managed-settings.json", 0o600) }, "cannot be read by the users"},
+		"managed: hooks of others":  {Managed, func(b *bench) { b.managed(`{"allowManagedHooksOnly": false}`) }, ""},
+		"managed: switched off":     {Managed, func(b *bench) { b.managed(`{"disableAllHooks": true}`) }, ""},
+		"no gateway, no key":        {User, func(b *bench) { b.r.Gateway = nil }, "where is the gateway?"},
+		"no key":                    {User, func(b *bench) { b.r.Given.Socket, b.r.Gateway = b.gate.socket, nil }, "there is no key yet"},
+		"socket is off":             {User, func(b *bench) { b.gate.socket = "" }, "has no socket for agents"},
+		"socket is a file":          {User, func(b *bench) { b.r.Given.Socket = b.path("bin/yett") }, "is not a socket"},
+		"socket is missing":         {User, func(b *bench) { b.r.Given.Socket = b.path("nowhere") }, "is it running?"},
+		"url without pin":           {User, func(b *bench) { b.r.Given.URL = "https://gate.example" }, "pins: expected 1 to 8"},
+		"url without TLS":           {User, func(b *bench) { b.r.Given.URL, b.r.Given.Pins = "http://gate.example", pins }, "expected https"},
+		"url":                       {User, func(b *bench) { b.r.Given.URL, b.r.Given.Pins = "https://gate.example", pins }, ""},
+		"project that is not there": {Project, func(b *bench) { b.r.Places.Project += "/x" }, "is not a directory"},
+		"project by a relative way": {Project, func(b *bench) { b.r.Places.Project = "." }, "clean absolute path"},
+		"hook file is broken":       {User, func(b *bench) { b.write("home/.config/yett/hooks/claude-code.json", "{") }, "correct it, or remove it"},
+		"record is broken":          {User, func(b *bench) { b.write("home/.config/yett/hooks/claude-code.connect.json", "{") }, "move it away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, hook.ClaudeCode, row.scope)
+			row.prepare(b)
+			before := b.snapshot()
+			_, err := Connect(t.Context(), b.r)
+			if row.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), row.want) {
+				t.Errorf("%v, expected %q", err, row.want)
+			}
+			if after := b.snapshot(); after != before || b.gate.made > 0 {
+				t.Errorf("%d keys, and it changed\n%s\nto\n%s", b.gate.made, before, after)
+			}
+		})
+	}
+}
+
+var pins = []string{"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}
+
+func (b *bench) chmod(name string, mode os.FileMode) {
+	b.t.Helper()
+	if err := os.Chmod(b.path(name), mode); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) managed(text string) {
+	b.t.Helper()
+	b.write("etc/claude-code/managed-settings.json", text)
+}
+
+// No place for managed hooks is made up.
+func TestNoManaged(t *testing.T) {
+	for _, agent := range hook.Agents() {
+		b := newBench(t, agent, Managed)
+		if _, err := Connect(t.Context(), b.r); (err != nil) != (noManaged(agent) != "") {
+			t.Errorf("%s: %v", agent, err)
+		}
+	}
+}
+
+// A key is given or made once, kept while the gateway is the same, and made anew for another gateway.
+func TestKeys(t *testing.T) {
+	b := newBench(t, hook.Codex, User)
+	key := func() string {
+		t.Helper()
+		f, err := hookfile.Load(b.site().hookFile())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Key
+	}
+	b.connect()
+	b.r.Gateway = nil // it is not needed again
+	b.connect()
+	if key() != "value-of-key_1" || b.gate.made != 1 {
+		t.Errorf("%q, %d made", key(), b.gate.made)
+	}
+	b.r.Given.Key = "given"
+	b.connect()
+	if key() != "given" {
+		t.Errorf("%q", key())
+	}
+	b.r.Given.Key, b.r.Gateway = "", b.gate
+	b.r.Given.URL, b.r.Given.Pins = "https://gate.example", pins
+	b.connect()
+	if key() != "value-of-key_2" || len(b.gate.live) != 1 || b.gate.live["key_2"] == "" {
+		t.Errorf("%q, %v", key(), b.gate.live)
+	}
+	b.r.Gateway = nil
+	res := b.undo()
+	if len(b.gate.live) != 1 || len(res.Notes) != 1 ||
+		!strings.Contains(res.Notes[0], "yett keys revoke key_2 --data /data") {
+		t.Errorf("%v, %q", b.gate.live, res.Notes)
+	}
+}
+
+// A directory that cannot be written stops everything before a key is made.
+func TestNothingHalf(t *testing.T) {
+	b := newBench(t, hook.Cline, User)
+	b.write("home/.cline/hooks/PostToolUse", "#!/bin/sh\necho mine\n") // the second of two files
+	before := b.snapshot()
+	_, err := Connect(t.Context(), b.r)
+	if err == nil || !strings.Contains(err.Error(), "move this one to ~/Documents/Cline/Hooks/PostToolUse") {
+		t.Errorf("%v", err)
+	}
+	if after := b.snapshot(); after != before || b.gate.made > 0 {
+		t.Errorf("%d keys, and it changed\n%s\nto\n%s", b.gate.made, before, after)
+	}
+}
+
+// A backup that was changed is not trusted: our entries are taken out instead.
+func TestChangedBackup(t *testing.T) {
+	b := newBench(t, hook.Gemini, User)
+	path := b.edits()[0].path
+	b.write(path, "{\n  \"a\": 1\n}\n")
+	b.connect()
+	b.write(b.site().backup(0), "{}")
+	res := b.undo()
+	if got := b.read(path); got != "{\n  \"a\": 1\n}\n" || !strings.Contains(strings.Join(res.Notes, " "), "backup") {
+		t.Errorf("%q, %q", got, res.Notes)
+	}
+	if _, err := os.Stat(filepath.Dir(b.site().hookFile())); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("files of ours are left: %v", err)
+	}
+}
+
+// Without its record, the text tells what is ours.
+func TestLostRecord(t *testing.T) {
+	for _, s := range []site{{agent: hook.Copilot, scope: User}, {agent: hook.Codex, scope: Managed}} {
+		b := newBench(t, s.agent, s.scope)
+		path := b.edits()[0].path
+		text := map[hook.Agent]string{hook.Copilot: "{\n  \"a\": 1\n}\n", hook.Codex: "a = 1\n"}[s.agent]
+		b.write(path, text)
+		b.connect()
+		if err := os.Remove(b.site().recordFile()); err != nil {
+			t.Fatal(err)
+		}
+		b.undo()
+		left := ",\n  \"version\": 1,\n  \"hooks\": {\n    \"preToolUse\": [\n    ],\n    \"postToolUse\": [\n    ]\n  }"
+		got := strings.Replace(b.read(path), left, "", 1)
+		if got != text {
+			t.Errorf("left %q", b.read(path))
+		}
+	}
+}
