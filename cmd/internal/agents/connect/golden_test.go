@@ -12,15 +12,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
+	"github.com/yett-dev/yett/cmd/internal/agents/jsontext"
 	"github.com/yett-dev/yett/cmd/internal/agents/swap"
+	"github.com/yett-dev/yett/cmd/internal/agents/tomltext"
 	"github.com/yett-dev/yett/cmd/internal/cli"
 )
 
-// TestGolden holds what is written into new files of every agent.
+// TestGolden holds what is written into new files of every agent. The guard lines are package hook's, which holds them.
 func TestGolden(t *testing.T) {
 	for _, s := range sites() {
 		s.places = Places{Home: "/u", Etc: "/machine", Project: "/p"}
-		edits, err := s.edits(hook.Command{Yett: "/usr/bin/yett", Timeout: "/usr/bin/timeout"})
+		c := hook.Command{Yett: "/usr/bin/yett", Timeout: "/usr/bin/timeout"}
+		edits, err := s.edits(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -32,6 +35,17 @@ func TestGolden(t *testing.T) {
 			}
 			if s.agent == hook.OpenCode { // package hook holds the plugin's own text
 				text = append(bytes.Join(bytes.SplitAfter(text, []byte("\n"))[:8], nil), "…\n"...)
+			}
+			c.Config = s.hookFile()
+			for _, ev := range eventsOf[s.agent] {
+				line, err := hook.Guard(s.agent, ev.phase, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				name := []byte("guard line " + ev.phase.String())
+				for _, form := range []string{string(jsontext.CompactOf(line)), tomltext.String(line), line} {
+					text = bytes.ReplaceAll(text, []byte(form), name)
+				}
 			}
 			fmt.Fprintf(&got, "-- %s %v --\n%s", e.path, e.mode, text)
 			if s.agent == hook.Cursor && bytes.Contains(text, []byte("//")) {
