@@ -56,14 +56,16 @@ func (w whole) blank(text []byte) bool { return len(text) == 0 }
 // clineScript is Cline's script for one event.
 func clineScript(text, event string) whole {
 	return whole{text: text, ours: func(s string) bool {
-		return strings.HasPrefix(s, "#!/bin/sh\nif o=$(") && ours(hook.Cline, s)
+		return strings.HasPrefix(s, "#!/bin/sh\n") && strings.Count(s, "\n") <= 3 && ours(hook.Cline, s)
 	}, advice: "Cline runs the scripts of several folders: move this one to ~/Documents/Cline/Hooks/" + event +
 		", and connect again"}
 }
 
 // openCodePlugin is OpenCode's plugin.
 func openCodePlugin(text string) whole {
-	first, _, _ := strings.Cut(text, "\n")
-	return whole{text: text, ours: func(s string) bool { return strings.HasPrefix(s, first+"\n") },
+	return whole{text: text, ours: func(s string) bool {
+		first, _, _ := strings.Cut(s, "\n")
+		return strings.HasPrefix(first, "//") && strings.Contains(first, "`yett connect opencode`")
+	},
 		advice: "OpenCode loads every .js file of this folder: give this one another name, and connect again"}
 }
