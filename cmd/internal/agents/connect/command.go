@@ -126,7 +126,7 @@ func (f *flags) request(cmd *cobra.Command, name string, o Options) (*Request, e
 	if f.undo {
 		return r, nil
 	}
-	if name := elsewhere[agent]; name != "" && r.Scope == User && os.Getenv(name) != "" {
+	if name := elsewhere[agent]; r.Scope == User && leadsAway(name, r.Places.Home) {
 		return nil, fmt.Errorf("%s is set: %s reads its configuration from %s, not from the home directory, and would not "+
 			"see the hooks. Unset it for good, or use --managed or --project", name, agent, os.Getenv(name))
 	}

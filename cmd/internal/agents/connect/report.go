@@ -3,6 +3,8 @@ package connect
 import (
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 )
@@ -45,6 +47,16 @@ func ways(s site) []Way {
 // elsewhere are the variables that lead agents to another folder than the one in the home directory.
 var elsewhere = map[hook.Agent]string{hook.ClaudeCode: "CLAUDE_CONFIG_DIR", hook.Codex: "CODEX_HOME",
 	hook.Copilot: "COPILOT_HOME", hook.OpenCode: "XDG_CONFIG_HOME", hook.VSCode: "XDG_CONFIG_HOME"}
+
+// usual are the folders in the home directory that these variables stand for when they are not set.
+var usual = map[string]string{"CLAUDE_CONFIG_DIR": ".claude", "CODEX_HOME": ".codex", "COPILOT_HOME": ".copilot",
+	"XDG_CONFIG_HOME": ".config"}
+
+// leadsAway says whether a variable is set to another folder than the usual one.
+func leadsAway(name, home string) bool {
+	value := os.Getenv(name)
+	return name != "" && value != "" && filepath.Clean(value) != filepath.Join(home, usual[name])
+}
 
 // Text writes a result for people. undone says that it is an undo's.
 func (r *Result) Text(w io.Writer, undone, print bool) error {

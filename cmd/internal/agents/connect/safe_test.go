@@ -172,3 +172,22 @@ func TestLostRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestLeadsAway holds that a variable which names the usual folder is no reason to refuse.
+func TestLeadsAway(t *testing.T) {
+	for _, name := range elsewhere {
+		for value, want := range map[string]bool{"": false, "/h/" + usual[name]: false, "/h/" + usual[name] + "/": false,
+			"/h/other": true, usual[name]: true} {
+			t.Setenv(name, value)
+			if got := leadsAway(name, "/h"); got != want {
+				t.Errorf("%s=%s: %v", name, value, got)
+			}
+		}
+		if usual[name] == "" {
+			t.Errorf("%s: the usual folder is not known", name)
+		}
+	}
+	if leadsAway("", "/h") {
+		t.Error("no variable leads away")
+	}
+}

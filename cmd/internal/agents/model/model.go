@@ -111,7 +111,7 @@ func (c Call) issue(r *Request, id string) (Issued, error) {
 			return Issued{}, err
 		}
 		if picked.Pick != nil {
-			return Issued{}, fmt.Errorf("Pick returned another Pick: return Tool and Arguments")
+			return Issued{}, fmt.Errorf("the function Pick returned another Pick: return Tool and Arguments")
 		}
 		if c = picked; c.check() != nil {
 			return Issued{}, c.check()
