@@ -44,6 +44,8 @@ require github.com/transparency-dev/merkle v0.0.2
 
 require github.com/pelletier/go-toml/v2 v2.4.3
 
+require mvdan.cc/sh/v3 v3.14.1
+
 require (
 	github.com/agnivade/levenshtein v1.2.1 // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect

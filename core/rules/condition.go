@@ -128,7 +128,7 @@ func classify(err error) error {
 		return errInterrupted
 	}
 	for _, known := range []error{errRange, errDigits, errLarge, errBudget, errTooLong, errShape, errNoKey, errBounds,
-		errOverload, errInexact} {
+		errOverload, errInexact, errPatch} {
 		if errors.Is(err, known) || strings.HasPrefix(err.Error(), known.Error()) {
 			return known
 		}
@@ -173,6 +173,11 @@ func newEnvironment() (*cel.Env, error) {
 		),
 	}
 	opts = append(opts, ourOperators()...)
+	shells, err := shellFunctions()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, shells...)
 	return cel.NewEnv(append(opts, mixedArithmetic()...)...)
 }
 
@@ -324,7 +329,7 @@ func (sizes) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost leaves the cost of functions to CEL.
-func (sizes) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
-	return nil
+// EstimateCallCost knows the functions that read commands, and leaves the cost of others to CEL.
+func (sizes) EstimateCallCost(function, _ string, _ *cost.AstNode, _ []cost.AstNode) *cost.CallEstimate {
+	return readingCost(function)
 }

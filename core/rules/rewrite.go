@@ -82,6 +82,10 @@ func (r *rewriter) visit(e ast.Expr) {
 		r.call(e)
 	case ast.MapKind:
 		r.mapKeys(e)
+	case ast.StructKind:
+		if name := e.AsStruct().TypeName(); name == lineType.TypeName() {
+			r.refuse(e, "a %s comes from shell() only", name)
+		}
 	case ast.SelectKind:
 		sel := e.AsSelect()
 		if op := sel.Operand(); op.Kind() == ast.IdentKind && op.AsIdent() == "key" &&
@@ -205,10 +209,14 @@ func (r *rewriter) call(e ast.Expr) {
 		return // CEL looks a text up in a constant list by hash
 	}
 	ours, ok := replaced[name]
+	if reading[name] != "" {
+		ours, ok = reading[name], true
+		args = append(slices.Clone(args), r.hidden(readerName))
+	}
 	if !ok {
 		return
 	}
-	if len(args) == 2 {
+	if len(args) == 2 && reading[name] == "" {
 		args = []ast.Expr{r.exactBeside(args[0], args[1]), r.exactBeside(args[1], args[0])}
 	}
 	if growing[ours] {
@@ -281,10 +289,13 @@ func (r *rewriter) id(t *types.Type) int64 {
 }
 
 // meter is the expression that gives the evaluation's meter.
-func (r *rewriter) meter() ast.Expr {
+func (r *rewriter) meter() ast.Expr { return r.hidden(meterName) }
+
+// hidden is the expression that gives a variable which no source can spell.
+func (r *rewriter) hidden(name string) ast.Expr {
 	id := r.id(types.DynType)
-	r.tree.SetReference(id, ast.NewIdentReference(meterName, nil))
-	return r.fac.NewIdent(id, meterName)
+	r.tree.SetReference(id, ast.NewIdentReference(name, nil))
+	return r.fac.NewIdent(id, name)
 }
 
 // loops finds the lists and maps that are made at every turn of a loop.

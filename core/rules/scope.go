@@ -38,6 +38,7 @@ type scope struct {
 	made    meter
 	texts   map[exact.Value]string // decoded texts of the call, so that reading one twice makes nothing
 	cand    candidates
+	reader  reader
 
 	ctx    context.Context // of the check, with its bound's end once a condition that is dear has begun
 	cancel context.CancelFunc
@@ -55,6 +56,7 @@ func newScope(ctx context.Context, c *chain.Call) *scope {
 	sc.work, sc.looked, sc.late = freeSteps, false, nil
 	sc.args = object{v: c.Args, sc: sc}
 	sc.context = object{v: c.Context, sc: sc}
+	sc.reader.sc = sc
 	return sc
 }
 
@@ -67,7 +69,7 @@ func (sc *scope) release() {
 	}
 	sc.call, sc.ctx, sc.cancel, sc.late = nil, nil, nil, nil
 	sc.args, sc.context, sc.texts = object{}, object{}, nil
-	sc.raw = nil
+	sc.raw, sc.reader = nil, reader{}
 	sc.cand.release()
 	scopes.Put(sc)
 }
@@ -135,6 +137,8 @@ func (sc *scope) ResolveName(name string) (any, bool) {
 		return documentOf(&sc.context), true
 	case meterName:
 		return &sc.made, true
+	case readerName:
+		return &sc.reader, true
 	case "agent":
 		return types.String(c.AgentID), true
 	case "session":
