@@ -37,7 +37,7 @@ func newRoot() *cobra.Command {
 		return err
 	}
 	root.AddCommand(devCommand(), serveCommand(), admin.Keys(), admin.Audit(), admin.Store(), admin.Backup(),
-		admin.Restore(), configCommand(), author.Rules(), versionCommand())
+		admin.Restore(), configCommand(), author.Init(), author.Rules(), versionCommand())
 	root.AddCommand(admin.Approvals(), admin.Grants(), admin.Kill(), admin.Unkill(), admin.Reload(), admin.Clock(),
 		author.Scanner(), hookrun.Command(), connect.Command(connect.Options{Gateway: localGateway}))
 	root.AddCommand(benchCommands()...)
