@@ -46,9 +46,9 @@ type Result struct {
 	Scope    Scope        `json:"scope"`
 	Files    []FileResult `json:"files"`
 	HookFile string       `json:"hook_file"`
-	Hook     string       `json:"hook"`          // what became of the hook's file: as Change of a file
-	Reader   string       `json:"readable_by"`   // who may read it
-	Key      string       `json:"key,omitempty"` // name and id of a key that was made
+	Hook     string       `json:"hook"`                  // what became of the hook's file: as Change of a file
+	Reader   string       `json:"readable_by,omitempty"` // who may read it
+	Key      string       `json:"key,omitempty"`         // name and id of a key that was made
 	Notes    []string     `json:"notes,omitempty"`
 	Open     []Way        `json:"open,omitempty"` // ways past the hooks
 }

@@ -127,15 +127,16 @@ func settingsOf(agent hook.Agent, scope Scope) []setting {
 // dialectOf is what an agent reads besides strict JSON. Claude Code, Codex and Copilot throw a file with a comment
 // away, and the hooks in it, which was seen on them; nobody has run Windsurf and Cursor.
 func dialectOf(agent hook.Agent) jsontext.Dialect {
+	d := jsontext.Dialect{Reader: string(agent)}
 	switch agent {
 	case hook.ClaudeCode:
-		return jsontext.Dialect{BOM: true, Duplicates: true}
+		d.BOM, d.Duplicates = true, true
 	case hook.Gemini:
-		return jsontext.Dialect{Comments: true, Duplicates: true}
+		d.Comments, d.Duplicates = true, true
 	case hook.Cursor: // it cuts each line at two slashes
-		return jsontext.Dialect{Comments: true, LinesOnly: true}
+		d.Comments, d.LinesOnly = true, true
 	case hook.VSCode:
-		return jsontext.Dialect{Comments: true, TrailingCommas: true, BOM: true, Duplicates: true}
+		d.Comments, d.TrailingCommas, d.BOM, d.Duplicates = true, true, true, true
 	}
-	return jsontext.Dialect{}
+	return d
 }

@@ -75,7 +75,7 @@ func (s site) jsonFile(lines map[string]string) *jsonFile {
 // vscodeEdits are the file with hooks, and the setting that names it.
 func (s site) vscodeEdits(lines map[string]string) ([]edit, error) {
 	hooks := s.jsonFile(lines)
-	hooks.dialect = jsontext.Dialect{}
+	hooks.dialect = jsontext.Dialect{Reader: string(s.agent)}
 	mode, _ := s.mode()
 	file, name := filepath.Join(s.own(), "vscode.hooks.json"), "~/.config/yett/hooks/vscode.hooks.json"
 	if s.scope == Project {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/yett-dev/yett/cmd/internal/agents/hook"
 )
@@ -39,10 +40,16 @@ func ways(s site) []Way {
 			"Connect VS Code by itself, and take the folder out of chat.hookFilesLocations there."})
 	}
 	for _, g := range hook.Gaps(s.agent) {
+		if s.scope == Managed && closedHere(g) {
+			continue
+		}
 		out = append(out, Way{g.What, g.Do})
 	}
 	return out
 }
+
+// closedHere says whether managed hooks close a gap.
+func closedHere(g hook.Gap) bool { return strings.HasPrefix(g.Do, "Install the hooks in ") }
 
 // elsewhere are the variables that lead agents to another folder than the one in the home directory.
 var elsewhere = map[hook.Agent]string{hook.ClaudeCode: "CLAUDE_CONFIG_DIR", hook.Codex: "CODEX_HOME",

@@ -17,11 +17,12 @@ const MaxDepth = 128
 // Dialect says what a program reads besides strict JSON. Text that it does not read is refused, so that an edit never
 // makes a file look right that the program throws away.
 type Dialect struct {
-	Comments       bool // line and block comments
-	LinesOnly      bool // with Comments: no block comments
-	TrailingCommas bool // a comma before a closing bracket
-	BOM            bool // a byte order mark in front
-	Duplicates     bool // a member twice in an object; an edit below such a member is refused all the same
+	Reader         string // the program, for errors
+	Comments       bool   // line and block comments
+	LinesOnly      bool   // with Comments: no block comments
+	TrailingCommas bool   // a comma before a closing bracket
+	BOM            bool   // a byte order mark in front
+	Duplicates     bool   // a member twice in an object; an edit below such a member is refused all the same
 }
 
 // Kind is the kind of a value.

@@ -2,6 +2,7 @@ package jsontext
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"unicode/utf8"
 )
@@ -12,7 +13,7 @@ func Parse(text []byte, dialect Dialect) (*Doc, error) {
 	d := &Doc{Text: text, dialect: dialect}
 	if mark := bom(text); mark != nil {
 		if !dialect.BOM {
-			return nil, r.fail(0, "a byte order mark: this program does not read a file that begins with one")
+			return nil, r.fail(0, "a byte order mark: "+r.reader()+" does not read a file that begins with one")
 		}
 		r.at = len(mark)
 	}
@@ -61,6 +62,8 @@ func (r *reader) fail(at int, what string) error {
 	return r.err
 }
 
+func (r *reader) reader() string { return cmp.Or(r.dialect.Reader, "this program") }
+
 // took says that the last thing ends here.
 func (r *reader) took() { r.last, r.lineCmt = r.at, false }
 
@@ -81,10 +84,10 @@ func (r *reader) space() {
 			r.fail(r.at, "expected a value, got /")
 			return
 		case !r.dialect.Comments:
-			r.fail(r.at, "a comment: this program throws away a file with comments, and the hooks in it")
+			r.fail(r.at, "a comment: "+r.reader()+" throws away a file with comments, and the hooks in it")
 			return
 		case rest[1] == '*' && r.dialect.LinesOnly:
-			r.fail(r.at, "a block comment: this program reads comments behind // only")
+			r.fail(r.at, "a block comment: "+r.reader()+" reads comments behind // only")
 			return
 		case rest[1] == '*':
 			n := bytes.Index(rest[2:], []byte("*/"))
@@ -197,7 +200,7 @@ func (r *reader) items(n *Node, depth int) {
 		}
 		if r.text[r.at] == closing {
 			if k := len(n.items); k > 0 && n.items[k-1].comma >= 0 && !r.dialect.TrailingCommas {
-				r.fail(n.items[k-1].comma, "a comma before a closing bracket: this program throws away a file with one, "+
+				r.fail(n.items[k-1].comma, "a comma before a closing bracket: "+r.reader()+" throws away a file with one, "+
 					"and the hooks in it")
 				return
 			}

@@ -71,7 +71,7 @@ func TestClearRefuses(t *testing.T) {
 
 func TestStatements(t *testing.T) {
 	text := "# c\na . \"b\\u00e9\".'c d' = [ # x\n  1, '''y\n]''', {z = \"}\"}\n] # end\n[\"t\".u] # t\n" +
-		"k = \"\"\"a\"\"\"\"\"\n[[v]]\n"
+		"k = \"\"\"a\"\"\"\"\n[[v]]\n"
 	var got []Statement
 	for _, st := range mustParse(t, text).Statements {
 		got = append(got, Statement{Kind: st.Kind, Path: st.Path, Text: st.Text})
