@@ -130,6 +130,9 @@ func (s site) checkManaged(edits []edit, c hook.Command, uid int) error {
 	var errs []error
 	for _, e := range edits {
 		errs = append(errs, s.trusted(e.path, uid))
+		if real, err := filepath.EvalSymlinks(e.path); err == nil && real != e.path {
+			errs = append(errs, s.trusted(real, uid))
+		}
 		if info, err := os.Stat(e.path); err == nil && info.Mode().Perm()&0o004 == 0 {
 			errs = append(errs, fmt.Errorf("%s cannot be read by the users who run %s, so its hooks would not run: chmod o+r %s",
 				e.path, s.agent, e.path))

@@ -236,8 +236,17 @@ func FuzzPut(f *testing.F) {
 		if twice, err := e.take(back, nil); err != nil || !bytes.Equal(twice, back) {
 			t.Fatalf("%q became %q: something of ours is left", text, back)
 		}
-		if _, is := e.(*tomlFile); is && !bytes.Equal(back, clean) {
-			t.Fatalf("%q became %q and then %q, expected %q", text, out, back, clean)
+		switch x := e.(type) {
+		case *tomlFile:
+			if !bytes.Equal(back, clean) {
+				t.Fatalf("%q became %q and then %q, expected %q", text, out, back, clean)
+			}
+		case *jsonFile:
+			was, err := x.root(clean)
+			now, backErr := x.root(back)
+			if err != nil || backErr != nil || was.Root != nil && !bytes.Equal(was.Compact(was.Root), now.Compact(now.Root)) {
+				t.Fatalf("%q became %q and then %q, expected %q", text, out, back, clean)
+			}
 		}
 	})
 }

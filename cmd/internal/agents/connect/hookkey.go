@@ -19,6 +19,7 @@ type wantedFile struct {
 	before []byte // what it holds now
 	change string // created, changed or unchanged
 	newKey bool   // a key has to be made first
+	note   string // what the user has to know
 }
 
 // wantedHook works out the hook's own file from what it holds and what was given.
@@ -63,7 +64,9 @@ func (s site) wantedHook(ctx context.Context, r *Request) (*wantedFile, error) {
 	if err := w.Check(); err != nil {
 		return nil, err
 	}
-	if text, err := w.Marshal(); err == nil && bytes.Equal(text, w.before) && s.hookMode(w, r) == f.Mode() && !w.newKey {
+	text, err := w.Marshal()
+	kept := f.Exists && s.hookMode(w, r) == f.Mode() && (f.Mode() != 0o640 || hasGroup(f.Info(), r.Group))
+	if err == nil && kept && !w.newKey && bytes.Equal(text, w.before) {
 		w.change = "unchanged"
 	}
 	return w, nil
@@ -102,6 +105,12 @@ func (s site) locate(ctx context.Context, r *Request, w *wantedFile) error {
 	}
 	uid := uint32(owner)
 	w.URL, w.Pins, w.SocketOwner = "", nil, &uid
+	mode := info.Mode().Perm()
+	others := mode&0o002 != 0 || mode&0o020 != 0 && (s.scope != Managed || hasGroup(info, r.Group))
+	if !others && (s.scope == Managed || owner != r.UID) {
+		w.note = fmt.Sprintf("Only user %d may use the socket %s, so each call of the agent will be refused: set socket.mode "+
+			"to \"0660\" and socket.group in the gateway's configuration.", owner, w.Socket)
+	}
 	return nil
 }
 
@@ -136,6 +145,9 @@ func (s site) writeHookFile(ctx context.Context, r *Request, rec *record, res *R
 		return err
 	}
 	res.Reader = s.readers(w, r)
+	if w.note != "" {
+		res.Notes = append(res.Notes, w.note)
+	}
 	if res.Hook = w.change; w.change == "unchanged" {
 		return nil
 	}

@@ -27,6 +27,7 @@ func TestRefusesUnsafe(t *testing.T) {
 		"managed: folder":           {Managed, func(b *bench) { b.write("etc/claude-code/x", ""); b.chmod("etc/claude-code", 0o775) }, "claude-code can be written by others"},
 		"managed: file":             {Managed, func(b *bench) { b.managed("{}"); b.chmod("etc/claude-code/managed-settings.json", 0o664) }, "can be written by others"},
 		"managed: file is hidden":   {Managed, func(b *bench) { b.managed("{}"); b.chmod("etc/claude-code/managed-settings.json", 0o600) }, "cannot be read by the users"},
+		"managed: link":             {Managed, func(b *bench) { b.managedLink() }, "elsewhere can be written by others"},
 		"managed: hooks of others":  {Managed, func(b *bench) { b.managed(`{"allowManagedHooksOnly": false}`) }, ""},
 		"managed: switched off":     {Managed, func(b *bench) { b.managed(`{"disableAllHooks": true}`) }, ""},
 		"no gateway, no key":        {User, func(b *bench) { b.r.Gateway = nil }, "where is the gateway?"},
@@ -72,6 +73,17 @@ func (b *bench) chmod(name string, mode os.FileMode) {
 	}
 }
 
+// managedLink makes the managed file a link into a folder of everybody.
+func (b *bench) managedLink() {
+	b.t.Helper()
+	b.write("elsewhere/x.json", "{}")
+	b.chmod("elsewhere", 0o777)
+	b.write("etc/claude-code/x", "")
+	if err := os.Symlink(b.path("elsewhere/x.json"), b.path("etc/claude-code/managed-settings.json")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
 func (b *bench) managed(text string) {
 	b.t.Helper()
 	b.write("etc/claude-code/managed-settings.json", text)
@@ -84,6 +96,32 @@ func TestNoManaged(t *testing.T) {
 		if _, err := Connect(t.Context(), b.r); (err != nil) != (noManaged(agent) != "") {
 			t.Errorf("%s: %v", agent, err)
 		}
+	}
+}
+
+// A socket that the agent's users cannot use is told, and a group that changes gets the file.
+func TestManagedReaders(t *testing.T) {
+	b := newBench(t, hook.Codex, Managed)
+	if err := os.Chmod(b.gate.socket, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := b.connect(); len(res.Notes) != 1 || !strings.Contains(res.Notes[0], "set socket.mode") {
+		t.Errorf("%q", res.Notes)
+	}
+	if err := os.Chmod(b.gate.socket, 0o660); err != nil {
+		t.Fatal(err)
+	}
+	if res := b.connect(); len(res.Notes) != 0 || res.Hook != "unchanged" {
+		t.Errorf("%+v", res)
+	}
+	b.r.NoKey = true
+	if res := b.connect(); res.Hook != "changed" || res.Reader != "everybody: it holds no key" {
+		t.Errorf("%+v", res)
+	}
+	f, err := hookfile.Load(b.site().hookFile())
+	if info, statErr := os.Stat(b.site().hookFile()); err != nil || statErr != nil || f.Key != "" ||
+		info.Mode().Perm() != 0o644 {
+		t.Errorf("%+v, %v, %v", f, err, statErr)
 	}
 }
 
