@@ -108,7 +108,8 @@ func (s site) locate(ctx context.Context, r *Request, w *wantedFile) error {
 	mode := info.Mode().Perm()
 	others := mode&0o002 != 0 || mode&0o020 != 0 && (s.scope != Managed || hasGroup(info, r.Group))
 	if !others && (s.scope == Managed || owner != r.UID) {
-		w.note = fmt.Sprintf("Only user %d may use the socket %s, so each call of the agent will be refused: set socket.mode "+
+		w.note = fmt.Sprintf("Only user %d may use the socket %s, so each call of the agent will be refused: set "+
+			"socket.mode "+
 			"to \"0660\" and socket.group in the gateway's configuration.", owner, w.Socket)
 	}
 	return nil

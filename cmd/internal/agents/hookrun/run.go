@@ -6,6 +6,7 @@
 package hookrun
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,6 +36,10 @@ type Hook struct {
 	Dial  func(f *hookfile.File) (Gateway, error)  // Dial of this package if nil
 	Times func(hook.Agent, hook.Phase) hook.Timing // hook.TimingOf if nil
 }
+
+// Marker, anywhere in a call's arguments, makes a hook deny the call before it asks. It shows `yett doctor` that an
+// agent heeds a denial, whatever the policy permits.
+const Marker = "yett-doctor-denied"
 
 // margin is what is left of the deadline for the answer itself, once waiting for a person or the gateway has to end.
 const margin = 2 * time.Second
@@ -95,6 +100,9 @@ func (h *Hook) guarded(ctx context.Context, start time.Time, stdin io.Reader, kn
 		return e.Quiet()
 	case trust != nil: // what is wrong is safe to show: no key is in it
 		return hook.Refusal(h.Agent, phase, "Yett's hook cannot work, so nothing runs: "+trust.Error())
+	}
+	if phase == hook.Before && bytes.Contains(e.Args, []byte(Marker)) {
+		return e.Answer(hook.Decision{Text: "Yett denied this call: it is a probe of yett doctor."})
 	}
 	gate, err := h.Dial(file)
 	if err != nil {

@@ -39,7 +39,7 @@ func (p *Place) Configure(ctx context.Context, c Client, r Run) error {
 		p.Write(name, text)
 	}
 	if c.setup != nil {
-		out, err := p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.argv(), c.setup(r)...)...)
+		out, err := p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.Argv(), c.setup(r)...)...)
 		if err != nil {
 			return fmt.Errorf("set up %s: %w", c.Name, err)
 		}
@@ -58,11 +58,11 @@ func (p *Place) Run(ctx context.Context, c Client, r Run) (Output, error) {
 			return Output{}, err
 		}
 	}
-	return p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.argv(), c.args(p, r)...)...)
+	return p.Exec(ctx, append(c.env(p, r), r.Env...), append(c.Argv(), c.args(p, r)...)...)
 }
 
-// argv is how the client's program is started, before its arguments.
-func (c Client) argv() []string {
+// Argv is how the client's program is started, before its arguments.
+func (c Client) Argv() []string {
 	program := filepath.Join(installed, "node_modules", c.program)
 	if strings.HasSuffix(program, ".js") {
 		return []string{"node", program}

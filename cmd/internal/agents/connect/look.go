@@ -1,0 +1,78 @@
+package connect
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/yett-dev/yett/cmd/internal/agents/hook"
+)
+
+// Installed is what stands of an agent's hooks in one scope.
+type Installed struct {
+	Scope    Scope
+	HookFile string
+	Files    []FileResult // Change says what connect would still do: unchanged where the hooks stand as they must
+	Open     []Way        // ways past the hooks
+	Err      error        // why a file of the agent cannot be read
+}
+
+// Look finds where an agent is connected, and changes nothing. Places without a hook's own file are left out. The
+// command is what the hooks must run.
+func Look(agent hook.Agent, places Places, c hook.Command) ([]Installed, error) {
+	var out []Installed
+	for _, scope := range []Scope{Managed, Project, User} {
+		s := site{agent, scope, places}
+		if scope == Project && places.Project == "" || scope == Managed && noManaged(agent) != "" {
+			continue
+		}
+		if err := places.check(scope); err != nil {
+			return nil, err
+		}
+		if _, err := os.Lstat(s.hookFile()); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		found := Installed{Scope: scope, HookFile: s.hookFile(), Open: ways(s)}
+		found.Files, found.Err = s.look(c)
+		out = append(out, found)
+	}
+	return out, nil
+}
+
+func (s site) look(c hook.Command) ([]FileResult, error) {
+	edits, err := s.edits(c)
+	if err != nil {
+		return nil, err
+	}
+	var out []FileResult
+	for i, e := range edits {
+		p, err := s.planFile(e, i, nil)
+		if err != nil {
+			return out, err
+		}
+		change := "changed"
+		switch {
+		case p.same():
+			change = "unchanged"
+		case !p.file.Exists:
+			change = "created"
+		}
+		out = append(out, FileResult{Path: e.path, Change: change})
+	}
+	return out, nil
+}
+
+// This is the machine, the user and the program that a command of theirs is about.
+func This(project bool) (places Places, uid int, c hook.Command, err error) {
+	r := &Request{UID: os.Geteuid(), Scope: User}
+	if places, err = placesOf(r); err != nil {
+		return places, r.UID, c, err
+	}
+	if project {
+		if places.Project, err = os.Getwd(); err != nil || places.Project == places.Home {
+			places.Project = ""
+		}
+	}
+	c, cmdErr := command()
+	return places, r.UID, c, errors.Join(err, cmdErr)
+}
