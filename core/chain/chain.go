@@ -43,6 +43,7 @@ type Input struct {
 	ToolID      string
 	AgentID     string
 	ContentType string
+	Whole       bool   // the text is one JSON value, for strict readers: what is released of it has its shape
 	KeyID       string // of whom the text is, so that one key's texts do not keep those of others waiting; "" for nobody's
 	Patient     bool   // nobody waits for the masked text: it may take what a scan may
 	Masking     bool   // the findings are for what we keep ourselves: such scans have places of their own

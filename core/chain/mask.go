@@ -178,7 +178,7 @@ func (c *ScanChain) Look(ctx context.Context, in *Input) (Masked, error) {
 		return Masked{}, &UnmaskedError{Cause: CauseTooDeep, Err: errors.New(tooDeep)}
 	}
 	found = append(found, c.keys(hits)...)
-	return Masked{in.Text, merged(ordered(found)), typedJSON(in.ContentType)}, nil
+	return Masked{in.Text, merged(ordered(found)), JSONType(in.ContentType)}, nil
 }
 
 // keys are our own keys in all readings of a text.

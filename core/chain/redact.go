@@ -87,8 +87,8 @@ func isJSON(text string, typed bool) bool {
 	return t != "" && (typed || strings.IndexByte(`{["`, t[0]) >= 0) && json.Valid([]byte(text))
 }
 
-// typedJSON reports whether a content type says that the text is JSON.
-func typedJSON(contentType string) bool {
+// JSONType reports whether a content type says that the text is JSON.
+func JSONType(contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	return kind == "application/json" || kind == "text/json" || strings.HasSuffix(kind, "+json")

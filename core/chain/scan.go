@@ -123,10 +123,21 @@ type ScanResult struct {
 	failed *Receipt // for which nothing of the text may be called clean; nil for none
 }
 
-// Run gives the original text to every step and merges what they found. The same text and chain give the same result,
-// always. A step that did not cover the whole text and whose on_error is deny makes the outcome DENIED.
+// Time is what is left of the chain's budget. The texts of one request have one budget together.
+type Time struct{ end time.Time }
+
+// Begin starts the budget of a request.
+func (c *ScanChain) Begin() *Time { return &Time{c.Now().Add(c.Budget)} }
+
+// Run is RunIn with a budget of its own.
 func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
-	end := c.Now().Add(c.Budget)
+	own := Time{c.Now().Add(c.Budget)}
+	return c.RunIn(ctx, in, &own)
+}
+
+// RunIn gives the original text to every step and merges what they found. The same text and chain give the same result,
+// always. A step that did not cover the whole text and whose on_error is deny makes the outcome DENIED.
+func (c *ScanChain) RunIn(ctx context.Context, in *Input, left *Time) ScanResult {
 	res := ScanResult{Outcome: Pass, Code: sdk.ReasonScanOK}
 	concerned := false // an enforcing step has looked at the text, or failed to
 	rs := c.read(in.Text)
@@ -136,8 +147,8 @@ func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	}
 	for i := range c.Steps {
 		s := &c.Steps[i]
-		rec, found := c.scan(ctx, s, in, rs, end)
-		end = end.Add(rec.told)
+		rec, found := c.scan(ctx, s, in, rs, left.end)
+		left.end = left.end.Add(rec.told)
 		res.Receipts = append(res.Receipts, rec)
 		if s.Shadow {
 			res.Shadow = append(res.Shadow, found...)
@@ -329,7 +340,10 @@ func (c *ScanChain) applyFindings(res *ScanResult, in *Input) {
 	case top == sdk.Flag:
 		res.Outcome, res.Text = Warned, in.Text
 	default:
-		text, err := redact(in.Text, res.Findings, typedJSON(in.ContentType))
+		text, err := redact(in.Text, res.Findings, in.Whole || JSONType(in.ContentType))
+		if err == nil && in.Whole {
+			err = sameShape(in.Text, text)
+		}
 		if err != nil {
 			res.deny(sdk.ReasonScanUnavailable, "the text could not be redacted: "+err.Error())
 			return

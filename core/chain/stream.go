@@ -88,7 +88,7 @@ type StreamResult struct {
 func (c *ScanChain) NewStream(in *Input, held int) *Stream {
 	s := &Stream{c: c, in: Input{ToolID: in.ToolID, AgentID: in.AgentID, ContentType: in.ContentType, KeyID: in.KeyID},
 		held: held}
-	s.json.typed = typedJSON(in.ContentType)
+	s.json.typed = JSONType(in.ContentType)
 	s.output.typed = s.json.typed
 	s.steps = make([]progress, len(c.Steps))
 	for i := range c.Steps {
