@@ -123,12 +123,6 @@ type ScanResult struct {
 	failed *Receipt // for which nothing of the text may be called clean; nil for none
 }
 
-// Time is what is left of the chain's budget. The texts of one request have one budget together.
-type Time struct{ end time.Time }
-
-// Begin starts the budget of a request.
-func (c *ScanChain) Begin() *Time { return &Time{c.Now().Add(c.Budget)} }
-
 // Run is RunIn with a budget of its own.
 func (c *ScanChain) Run(ctx context.Context, in *Input) ScanResult {
 	own := Time{c.Now().Add(c.Budget)}

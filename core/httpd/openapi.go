@@ -208,6 +208,7 @@ func define(t reflect.Type, schemas object) {
 	schema := object{"type": "object", "properties": props}
 	schemas[t.Name()] = schema
 	var required []string
+	var one []object // exactly one of these holds
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, opts, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -218,6 +219,9 @@ func define(t reflect.Type, schemas object) {
 		request := strings.HasSuffix(t.Name(), "Request")
 		if slices.Contains(rules, "required") || !request && !strings.Contains(opts, "omitempty") {
 			required = append(required, name)
+		}
+		if slices.Contains(rules, "one") {
+			one = append(one, object{"required": []string{name}})
 		}
 		p := schemaOf(f.Type, schemas)
 		if slices.Contains(rules, "any") {
@@ -239,6 +243,9 @@ func define(t reflect.Type, schemas object) {
 	}
 	if required != nil {
 		schema["required"] = required
+	}
+	if one != nil {
+		schema["oneOf"] = one
 	}
 }
 

@@ -28,7 +28,8 @@ func FuzzOperations(f *testing.F) {
 		`{"token":"t","approve":false,"reason":"no"}`, `{"success":true,"result":[{"a":1.0}],"error":"e"}`,
 		`{"policy":"rules: []","action":{"agent_id":"a","tool":"x"}}`,
 		`{"from_seq":1,"types":["kill"],"heartbeat_seconds":1}`, `{"events":["decision","kill"],"agent_id":"bot"}`,
-		`{"tool_id":"t","output":"text","stream_id":"s","offset":3}`, `[1]`, `null`}
+		`{"tool_id":"t","output":"text","stream_id":"s","offset":3}`,
+		`{"tool_id":"t","outputs":[{"output":"a"},{"output_json":{"b":[1.50,null]},"tool_id":"u"}]}`, `[1]`, `null`}
 	for i := range ops.Table {
 		for _, s := range seeds {
 			f.Add(uint8(i), s, "id", "act_01")

@@ -38,12 +38,15 @@ func haltRetry(d *wire.AuthorizeResponse) *wire.Retry {
 	return d.Retry
 }
 
-// scanRetryIn says in the answer about a text when scanners that failed may be back. All whose on_error is deny are
-// needed. Of those that abstain one is enough, where no other scanner has looked.
-func scanRetryIn(out *wire.ScanResponse, rs []chain.Receipt) {
-	out.Advise()
-	if out.Retry == nil || out.Retry.Class != "after" {
-		return
+// scanRetry says of an output with that reason code when scanners that failed may be back; nil where that is not why.
+// All whose on_error is deny are needed. Of those that abstain one is enough, where no other scanner has looked.
+func scanRetry(code string, rs []chain.Receipt) *wire.Retry {
+	if code != sdk.ReasonScanUnavailable {
+		return nil
+	}
+	out := wire.RetryFor(sdk.Deny, code)
+	if !slices.ContainsFunc(rs, func(r chain.Receipt) bool { return r.Err != nil }) {
+		return &wire.Retry{Class: "never"}
 	}
 	var required, others []time.Duration
 	looked := false
@@ -69,12 +72,13 @@ func scanRetryIn(out *wire.ScanResponse, rs []chain.Receipt) {
 	default:
 		after = soonest(others)
 	}
-	switch least := time.Duration(out.Retry.AfterSeconds) * time.Second; {
+	switch least := time.Duration(out.AfterSeconds) * time.Second; {
 	case after < 0:
-		out.Retry = &wire.Retry{Class: "never"}
+		return &wire.Retry{Class: "never"}
 	case after > least:
-		out.Retry.AfterSeconds = int((after + time.Second - 1) / time.Second)
+		out.AfterSeconds = int((after + time.Second - 1) / time.Second)
 	}
+	return out
 }
 
 // soonest is the shortest of some waits, chain.Never if all are.

@@ -12,58 +12,62 @@ import (
 	"github.com/yett-dev/yett/sdk/wire"
 )
 
-// Scan gives one text, or one piece of a stream, to the scan chain and says what of it may be released.
+// Scan gives what was sent to the scan chain, one output, several, or one piece of a stream, and says what of it may be
+// released.
 func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, error) {
-	if in.StreamID == "" && in.Offset != 0 {
-		return nil, sdk.FieldErrf(sdk.CodeInvalidField, "offset",
-			"offset is of a piece of a stream: send it with stream_id, or leave it out")
+	if err := scanForm(in); err != nil {
+		return nil, err
 	}
 	if err := actsAs(r.Key, in.AgentID); err != nil {
 		return nil, err
 	}
-	tool, err := s.toolOf(in.ToolID, in.Operation)
+	texts, err := s.textsOf(in)
 	if err != nil {
 		return nil, err
 	}
-	if err := noKeys(tool, in.Operation, in.AgentID, in.SessionID, in.StreamID); err != nil {
-		return nil, err
-	}
-	in.ToolID = tool
 	if in.StreamID != "" {
+		in.ToolID = texts[0].tool
 		r.End()
 		return s.scanPiece(r, in)
 	}
 	gen := s.pin()
 	defer gen.unpin()
 	began := s.set.Store.Began()
-	var res chain.ScanResult
-	if s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, in.ToolID) != nil { // the commit says so, and of one to come
-		res = chain.ScanResult{Outcome: chain.Denied, Code: sdk.ReasonKillSwitch}
-	} else {
-		res = gen.Scan.Run(r.Ctx, &chain.Input{Text: in.Output, ToolID: in.ToolID, AgentID: in.AgentID, KeyID: r.Key.ID,
-			ContentType: in.ContentType, Turn: r.turn})
-	}
+	s.scanTexts(r, in, gen.Scan, texts)
 	r.End()
-	out := &wire.ScanResponse{Outcome: res.Outcome, ReasonCode: res.Code, Reason: res.Reason, ScanID: s.ids.id("scn_"),
-		PolicyVersion: gen.Policy, Findings: findings(res.Findings), ScannedBy: s.receipts(r, res.Receipts)}
+	out := &wire.ScanResponse{ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID,
-		ToolID: in.ToolID, Began: began, Bytes: len(in.Output),
-		Outcome: out.Outcome, Code: out.ReasonCode, Reason: out.Reason, Policy: gen.Policy,
-		Findings: append(s.recorded(in.Output, 0, res.Findings, false), s.recorded(in.Output, 0, res.Shadow, true)...),
-		Receipts: keptReceipts(out.ScannedBy, res.Receipts), LatencyUS: s.set.Now().Sub(r.Start).Microseconds()}
-	if err := s.commit(r, cmd); err != nil {
+		Began: began, Policy: gen.Policy}
+	if in.Outputs == nil {
+		err = s.answerOne(r, &texts[0], out, cmd)
+	} else {
+		err = s.answerMany(r, texts, out, cmd)
+	}
+	if err != nil {
 		return nil, err
-	}
-	if cmd.Killed {
-		out.Findings = findings(nil)
-		out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
-	}
-	scanRetryIn(out, res.Receipts)
-	if out.Outcome != chain.Denied {
-		out.SanitizedOutput = &res.Text
 	}
 	out.LatencyMS = s.set.Now().Sub(r.Start).Milliseconds()
 	return out, nil
+}
+
+// answerOne records the scan of one output and fills in the answer.
+func (s *Service) answerOne(r *Request, t *scanText, out *wire.ScanResponse, cmd *store.Scanned) error {
+	out.Findings, out.ScannedBy = findings(t.res.Findings), s.receipts(r, t.res.Receipts)
+	cmd.ToolID, cmd.Bytes, cmd.JSON = t.tool, len(t.text), t.json
+	cmd.Outcome, cmd.Code, cmd.Reason = t.res.Outcome, t.res.Code, t.res.Reason
+	cmd.Findings = append(s.recorded(t.text, 0, t.res.Findings, false), s.recorded(t.text, 0, t.res.Shadow, true)...)
+	cmd.Receipts = keptReceipts(out.ScannedBy, t.res.Receipts)
+	cmd.LatencyUS = s.set.Now().Sub(r.Start).Microseconds()
+	if err := s.commit(r, cmd); err != nil {
+		return err
+	}
+	if cmd.Killed {
+		out.Findings = findings(nil)
+	}
+	out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
+	out.Retry = scanRetry(out.ReasonCode, t.res.Receipts)
+	out.SanitizedOutput, out.SanitizedJSON = t.released(out.Outcome)
+	return nil
 }
 
 func findings(found []sdk.Finding) []wire.ScanFinding {

@@ -134,7 +134,7 @@ func (s *Service) nextPiece(r *Request, in *wire.ScanRequest, st *scanStream, ki
 		next, out.Findings = nil, findings(nil)
 		out.Outcome, out.ReasonCode, out.Reason = cmd.Outcome, cmd.Code, cmd.Reason
 	}
-	scanRetryIn(out, res.Receipts)
+	out.Retry = scanRetry(out.ReasonCode, res.Receipts)
 	if out.Outcome != chain.Denied {
 		out.SanitizedOutput = &text
 	}

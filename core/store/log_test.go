@@ -32,6 +32,12 @@ func TestRecordBytes(t *testing.T) {
 		Outcome: "REDACTED", Code: "OUTPUT_X", Reason: "X found", Policy: "p",
 		Findings: []ScannedFinding{{Kind: "X", Scanner: "s", Severity: "high", Action: "redact", Start: 1, End: 3,
 			Hash: "ff"}}, Receipts: []wire.Receipt{{Scanner: "s", Outcome: "ok", Bytes: 9}}})
+	r.must(&Scanned{Key: agent, By: system, ScanID: "scn_2", AgentID: "billing-1", Bytes: 12,
+		Outcome: "REDACTED", Code: "OUTPUT_X", Reason: "X found", Policy: "p",
+		Outputs: []ScannedOutput{{ToolID: "t", Bytes: 3, Hash: "ee", Outcome: "PASS", Code: "SCAN_OK"},
+			{ToolID: "u", Bytes: 9, JSON: true, Hash: "dd", Outcome: "REDACTED", Code: "OUTPUT_X", Reason: "X found"}},
+		Findings: []ScannedFinding{{Output: 1, Kind: "X", Scanner: "s", Severity: "high", Action: "redact", Start: 1, End: 3,
+			Hash: "ff"}}, Receipts: []wire.Receipt{{Scanner: "s", Outcome: "ok", Bytes: 12}}})
 	token := r.deferred(agent, "x", waits)
 	r.must(r.call(agent, "x", waits))
 	r.must(r.answer(boss, token, true))

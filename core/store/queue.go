@@ -148,7 +148,7 @@ func weigh(cmd Command) (owner string, bytes int, urgent bool) {
 	case *Decide:
 		return c.Key.root(), bytes + len(c.Record.Args) + len(c.Defer.View) + actionBytes(c.Action), false
 	case *Scanned:
-		return c.Key.root(), bytes + 128*len(c.Findings), false
+		return c.Key.root(), bytes + 128*(len(c.Findings)+len(c.Outputs)), false
 	case *FinishAction:
 		return c.Key.root(), bytes + len(c.Result.Value) + len(c.Result.Error), false
 	case *Approve:

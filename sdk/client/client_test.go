@@ -179,6 +179,68 @@ func TestScanOutput(t *testing.T) {
 	}
 }
 
+// What is sent is what was given, without the space between the parts of JSON, and what comes back has to fit it.
+func TestScanOutputOfOtherForms(t *testing.T) {
+	raw := func(text string) json.RawMessage { return json.RawMessage(text) }
+	passed := func(released string) string {
+		return `{"outcome":"PASS",` + released + `"reason_code":"SCAN_OK"}`
+	}
+	one := wire.ScanRequest{ToolID: "t", OutputJSON: raw("{ \"a\" : 1.50,\n\"<\":\"\\ufffd\"}")}
+	null := wire.ScanRequest{ToolID: "t", OutputJSON: raw("null")}
+	two := wire.ScanRequest{AgentID: "a", Outputs: []wire.ScanOutput{{ToolID: "t", OutputJSON: raw("[1]")},
+		{ToolID: "u", ContentType: "text/plain"}}}
+	const oneSent, twoSent = `{"tool_id":"t","output_json":{"a":1.50,"<":"\ufffd"}}`,
+		`{"outputs":[{"tool_id":"t","output_json":[1]},{"tool_id":"u","output":"","content_type":"text/plain"}],"agent_id":"a"}`
+	list := func(outcome string, verdicts ...string) string {
+		return `{"outcome":"` + outcome + `","outputs":[` + strings.Join(verdicts, ",") + `],"reason_code":"R"}`
+	}
+	for _, c := range []struct {
+		name, sent, body string
+		in               wire.ScanRequest
+		want             error
+	}{
+		{"JSON", oneSent, passed(`"sanitized_json":{"a":1.50},`), one, nil},
+		{"null", `{"tool_id":"t","output_json":null}`, passed(`"sanitized_json":null,`), null, nil},
+		{"JSON that was denied", oneSent, `{"outcome":"DENIED"}`, one, nil},
+		{"text for JSON", oneSent, passed(`"sanitized_output":"{}",`), one, ErrMalformed},
+		{"both for JSON", oneSent, passed(`"sanitized_output":"{}","sanitized_json":{},`), one, ErrMalformed},
+		{"nothing for JSON", oneSent, passed(``), one, ErrMalformed},
+		{"JSON beside a denial", oneSent, `{"outcome":"DENIED","sanitized_json":null}`, one, ErrMalformed},
+		{"two", twoSent, list("PASS", passed(`"sanitized_json":[1],`), passed(`"sanitized_output":"",`)), two, nil},
+		{"one of two denied", twoSent, list("DENIED", `{"outcome":"DENIED"}`, passed(`"sanitized_output":"",`)), two, nil},
+		{"less strict than one of them", twoSent, list("REDACTED", `{"outcome":"DENIED"}`, passed(`"sanitized_output":"",`)), two, ErrMalformed},
+		{"a verdict too few", twoSent, list("PASS", passed(`"sanitized_json":[1],`)), two, ErrMalformed},
+		{"a verdict too many", twoSent, list("PASS", passed(`"sanitized_json":[1],`), passed(`"sanitized_output":"",`), passed(`"sanitized_output":"",`)), two, ErrMalformed},
+		{"no verdicts", twoSent, passed(`"sanitized_output":"",`), two, ErrMalformed},
+		{"verdicts in another order", twoSent, list("PASS", passed(`"sanitized_output":"",`), passed(`"sanitized_json":[1],`)), two, ErrMalformed},
+		{"a verdict without an outcome", twoSent, list("PASS", `{"sanitized_json":[1]}`, passed(`"sanitized_output":"",`)), two, ErrMalformed},
+		{"a denial with text", twoSent, list("DENIED", `{"outcome":"DENIED","sanitized_json":[1]}`, passed(`"sanitized_output":"",`)), two, ErrMalformed},
+	} {
+		f := newFakeHTTP(t, func(_ int, w http.ResponseWriter, _ seen) { ok(w, c.body) })
+		cl, _ := newClient(t, Options{URL: f.URL})
+		out, err := cl.ScanOutput(waitCtx(t), c.in)
+		if !errors.Is(err, c.want) || (err != nil) != (c.want != nil) || err != nil && out != nil {
+			t.Errorf("%s: %+v, %v", c.name, out, err)
+		}
+		if r := f.requests(); len(r) != 1 || r[0].Body != c.sent {
+			t.Errorf("%s: sent %+v", c.name, r)
+		}
+		if c.name == "null" && string(out.SanitizedJSON) != "null" ||
+			c.name == "two" && string(out.Outputs[0].SanitizedJSON) != "[1]" {
+			t.Errorf("%s: %+v", c.name, out)
+		}
+	}
+	cl, _ := newClient(t, Options{URL: "http://127.0.0.1:1"})
+	for _, in := range []wire.ScanRequest{{Output: "x", OutputJSON: raw("1")}, {Output: "x", Outputs: two.Outputs},
+		{OutputJSON: raw("1"), Outputs: two.Outputs}, {OutputJSON: raw(`{"a":1,"a":2}`)}, {OutputJSON: raw("")},
+		{Outputs: []wire.ScanOutput{{Output: "x", OutputJSON: raw("1")}}}, {Outputs: []wire.ScanOutput{{Output: "\xff"}}},
+		{Outputs: []wire.ScanOutput{{OutputJSON: raw("{")}}}} {
+		if _, err := cl.ScanOutput(waitCtx(t), in); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", in, err)
+		}
+	}
+}
+
 const actionText = `{"id":"act_1","agent_id":"a","tool":"t","operation":"o","params":{"n":1.50},"context":{},"status":"STATUS","decision":"allow","reason":null,"risk_level":"low","approval_token":null,"policy_version":"p",` +
 	`"created_at":"c","updated_at":"u","outcome":"EXECUTE","reason_code":"R","reason_details":null,"request_hash":"h","policy_hash":"p","runtime_version":"1","profile_id":null,"profile_version":null,"profile_hash":null,"provenance_id":"v","js_example":null,"python_example":null}`
 

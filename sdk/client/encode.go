@@ -59,18 +59,28 @@ func object(name string, v any) (json.RawMessage, error) {
 	if len(b) == 0 || string(b) == "null" {
 		return nil, nil
 	}
+	one, kind, err := value(name, b)
+	if err == nil && kind != exact.Object {
+		err = fieldErr(sdk.CodeInvalidField, name, "must be a JSON object, not "+kind.String())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return one, nil
+}
+
+// value is JSON for a member of that name, checked strictly and without the space between its parts: over the socket a
+// line is a message. All else keeps its bytes.
+func value(name string, b []byte) (json.RawMessage, exact.Kind, error) {
 	var doc exact.Doc
 	if err := doc.Parse(string(b), answerLimits); err != nil {
-		return nil, fieldErr(sdk.CodeInvalidJSON, name, err.Error())
-	}
-	if k := doc.Root().Kind(); k != exact.Object {
-		return nil, fieldErr(sdk.CodeInvalidField, name, "must be a JSON object, not "+k.String())
+		return nil, exact.Absent, fieldErr(sdk.CodeInvalidJSON, name, err.Error())
 	}
 	var one bytes.Buffer
-	if err := json.Compact(&one, b); err != nil { // no line ends: over the socket a line is a message
-		return nil, fieldErr(sdk.CodeInvalidJSON, name, err.Error())
+	if err := json.Compact(&one, b); err != nil {
+		return nil, exact.Absent, fieldErr(sdk.CodeInvalidJSON, name, err.Error())
 	}
-	return one.Bytes(), nil
+	return one.Bytes(), doc.Root().Kind(), nil
 }
 
 // body writes the members of a request one by one, and keeps the first thing that cannot be sent.
@@ -83,10 +93,28 @@ func newBody() *body { return &body{w: wire.Object(nil)} }
 
 // str adds a string member unless it is empty.
 func (b *body) str(name, v string) {
+	if v != "" {
+		b.text(name, v)
+	}
+}
+
+// text adds a string member.
+func (b *body) text(name, v string) {
 	if b.err == nil && !utf8.ValidString(v) {
 		b.err = fieldErr(sdk.CodeInvalidField, name, "is not valid UTF-8")
 	}
-	b.w.Opt(name, v)
+	b.w.Str(name, v)
+}
+
+// raw adds a member that is JSON already.
+func (b *body) raw(name string, v json.RawMessage) {
+	one, _, err := value(name, v)
+	if err != nil && b.err == nil {
+		b.err = err
+	}
+	if err == nil {
+		b.w.Raw(name, one)
+	}
 }
 
 // object adds an object member unless v is nil.

@@ -305,25 +305,3 @@ func (c *Client) KillList(ctx context.Context) ([]wire.Killed, error) {
 		}
 	}
 }
-
-// ScanOutput gives one tool or model output to the scan chain. Over both transports; needs scope scan. What may be
-// released is SanitizedOutput, and it is nil when the outcome is DENIED. An error means that nothing may be released.
-func (c *Client) ScanOutput(ctx context.Context, in wire.ScanRequest) (*wire.ScanResponse, error) {
-	body, err := encode(in)
-	if err != nil {
-		return nil, fmt.Errorf("scan_output: %w", err)
-	}
-	out := new(wire.ScanResponse)
-	root, err := c.ask(ctx, &request{op: opScan, body: body}, out)
-	if err != nil {
-		return nil, err
-	}
-	outcome, err := oneOf(root, "outcome", "PASS", "WARNED", "REDACTED", "DENIED")
-	if err == nil && (outcome == "DENIED") != (out.SanitizedOutput == nil) {
-		err = malformed("outcome %s and sanitized_output do not go together", outcome)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("scan_output: %w", err)
-	}
-	return out, nil
-}

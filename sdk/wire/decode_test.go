@@ -194,3 +194,51 @@ func TestNamesReadAsTheyAre(t *testing.T) {
 		}
 	}
 }
+
+// FuzzScanRequest: of whatever is accepted, exactly one of the three ways to send outputs is there, a JSON value has
+// the bytes that were sent, and a strict reader can read an answer made from it.
+func FuzzScanRequest(f *testing.F) {
+	for _, s := range []string{`{"tool_id":"t","output":""}`, `{"tool_id":"t","output_json":null}`,
+		`{"output_json":[1.50,{"a":"\u00e9"}],"output":null}`,
+		`{"outputs":[{"output":"a","tool_id":"t","content_type":"text/plain"},{"output_json": { "b" : 1E+2 } }]}`,
+		`{"outputs":[]}`, `{"outputs":[{}]}`, `{"outputs":[[]]}`, `{"outputs":null,"output":"x"}`,
+		`{"output":"","output_json":1}`,
+		`{"tool_id":"t","output":"x","stream_id":"s","offset":3,"final":true}`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var doc exact.Doc
+		var in wire.ScanRequest
+		if doc.Parse(text, exact.DefaultLimits) != nil || wire.Decode(doc.Root(), &in, 256) != nil {
+			return
+		}
+		sent := doc.Root()
+		forms := func(v exact.Value, out string, value json.RawMessage, list bool) {
+			n := 0
+			for _, there := range []bool{v.Get("output").Kind() == exact.String, value != nil, list} {
+				if there {
+					n++
+				}
+			}
+			if n != 1 || out != v.Get("output").Str() || string(value) != v.Get("output_json").Raw() {
+				t.Fatalf("%s was read as %+v", text, in)
+			}
+		}
+		forms(sent, in.Output, in.OutputJSON, in.Outputs != nil)
+		out := wire.ScanResponse{Outcome: "PASS", SanitizedJSON: in.OutputJSON}
+		if in.Outputs != nil && (len(in.Outputs) == 0 || len(in.Outputs) > wire.MaxObjects) {
+			t.Fatalf("%d outputs", len(in.Outputs))
+		}
+		for i, o := range in.Outputs {
+			forms(sent.Get("outputs").Index(i), o.Output, o.OutputJSON, false)
+			out.Outputs = append(out.Outputs, wire.ScanVerdict{Reason: o.Output, SanitizedJSON: o.OutputJSON})
+		}
+		var answer exact.Doc
+		if err := answer.Parse(string(out.AppendJSON(nil)), exact.Limits{Depth: 65, Tokens: 200_000}); err != nil {
+			t.Fatalf("%s: %v", out.AppendJSON(nil), err)
+		}
+		if got := answer.Root().Get("sanitized_json").Raw(); got != string(in.OutputJSON) {
+			t.Fatalf("%s became %s", in.OutputJSON, got)
+		}
+	})
+}

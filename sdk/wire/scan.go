@@ -1,18 +1,28 @@
 package wire
 
-import "github.com/yett-dev/yett/sdk"
+import "encoding/json"
 
-// ScanRequest gives one text to the scan chain.
+// ScanRequest gives one text, a JSON value or several of both to the scan chain.
 type ScanRequest struct {
-	ToolID      string `json:"tool_id" yett:"required,name" doc:"The tool whose output this is. If there is an operation and tool_id has no slash, the full name of the tool is tool_id/operation."`
-	Operation   string `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
-	Output      string `json:"output" yett:"required" doc:"The text."`
-	AgentID     string `json:"agent_id,omitempty" yett:"name"`
-	SessionID   string `json:"session_id,omitempty" yett:"name"`
-	ContentType string `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example \"application/json\"."`
-	StreamID    string `json:"stream_id,omitempty" yett:"name" doc:"The name of a scan stream: a text that is sent in pieces. It belongs to the key and the tool."`
-	Offset      int    `json:"offset,omitempty" doc:"With stream_id: the number of UTF-8 bytes that were sent before this piece."`
-	Final       bool   `json:"final,omitempty" doc:"With stream_id: true marks the final piece."`
+	ToolID      string          `json:"tool_id,omitempty" yett:"name" doc:"The tool whose output this is. It is required, unless each entry of outputs has its own. If there is an operation and tool_id has no slash, the full name of the tool is tool_id/operation."`
+	Operation   string          `json:"operation,omitempty" yett:"name" doc:"The tool's operation, such as \"refund\"."`
+	Output      string          `json:"output,omitempty" yett:"one" doc:"The text. Exactly one of output, output_json and outputs is required."`
+	OutputJSON  json.RawMessage `json:"output_json,omitempty" yett:"one" doc:"Instead of output: the output as a JSON value. null is a value too."`
+	Outputs     []ScanOutput    `json:"outputs,omitempty" yett:"one" doc:"Instead of output: from 1 to 256 outputs."`
+	AgentID     string          `json:"agent_id,omitempty" yett:"name"`
+	SessionID   string          `json:"session_id,omitempty" yett:"name"`
+	ContentType string          `json:"content_type,omitempty" yett:"name" doc:"The media type of the text, for example \"application/json\". With output_json, it must be a JSON type."`
+	StreamID    string          `json:"stream_id,omitempty" yett:"name" doc:"Only with output. The name of a scan stream: a text that is sent in pieces. It belongs to the key and the tool."`
+	Offset      int             `json:"offset,omitempty" doc:"With stream_id: the number of UTF-8 bytes that were sent before this piece."`
+	Final       bool            `json:"final,omitempty" doc:"With stream_id: true marks the final piece."`
+}
+
+// ScanOutput is one of several outputs in one request.
+type ScanOutput struct {
+	ToolID      string          `json:"tool_id,omitempty" yett:"name" doc:"The tool whose output this is. The default is the tool_id of the request. The operation of the request applies to it as well."`
+	Output      string          `json:"output,omitempty" yett:"one" doc:"The text. Exactly one of output and output_json is required."`
+	OutputJSON  json.RawMessage `json:"output_json,omitempty" yett:"one" doc:"Instead of output: the output as a JSON value. null is a value too."`
+	ContentType string          `json:"content_type,omitempty" yett:"name" doc:"The media type of the text. The default is the content_type of the request. With output_json, it must be a JSON type, and there is no default."`
 }
 
 // ScanStream says how far a stream has come.
@@ -25,6 +35,7 @@ type ScanStream struct {
 
 // ScanFinding is one span. Offsets are bytes into the input; the matched text is never there.
 type ScanFinding struct {
+	Index      *int    `json:"index,omitempty" doc:"Only with outputs: the number of the output in the request, from 0. start and end count from the start of this output."`
 	Kind       string  `json:"kind"`
 	Scanner    string  `json:"scanner"`
 	Start      int     `json:"start"`
@@ -49,25 +60,38 @@ type Receipt struct {
 
 // ScanResponse is what may be released.
 type ScanResponse struct {
-	Outcome         string        `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
-	SanitizedOutput *string       `json:"sanitized_output,omitempty" doc:"The text that you may pass on. It is absent if \"outcome\" is DENIED. With stream_id, it is the text that you may pass on now."`
-	ReasonCode      string        `json:"reason_code"`
-	Reason          string        `json:"reason,omitempty"`
-	Findings        []ScanFinding `json:"findings"`
-	ScannedBy       []Receipt     `json:"scanned_by"`
-	ScanID          string        `json:"scan_id"`
-	PolicyVersion   string        `json:"policy_version"`
-	LatencyMS       int64         `json:"latency_ms"`
-	Retry           *Retry        `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. The class is \"after\" if a scanner did not finish. The class is \"never\" if no scanner is configured for the tool and agent."`
-	Stream          *ScanStream   `json:"stream,omitempty" doc:"Only with stream_id. Offsets of findings then count from the start of the scan stream."`
+	Outcome         string          `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
+	SanitizedOutput *string         `json:"sanitized_output,omitempty" doc:"The text that you may pass on. It is absent if \"outcome\" is DENIED. With stream_id, it is the text that you may pass on now."`
+	SanitizedJSON   json.RawMessage `json:"sanitized_json,omitempty" doc:"Only with output_json: the value that you may pass on. It is absent if \"outcome\" is DENIED."`
+	Outputs         []ScanVerdict   `json:"outputs,omitempty" doc:"Only with outputs: one verdict for each output, in the same order. outcome, reason_code and reason of the answer are then those of the strictest verdict. If several are equally strict, they are those of the first."`
+	ReasonCode      string          `json:"reason_code"`
+	Reason          string          `json:"reason,omitempty"`
+	Findings        []ScanFinding   `json:"findings"`
+	ScannedBy       []Receipt       `json:"scanned_by" doc:"What each scanner did. With outputs, a row is about all outputs together: bytes and micros are sums."`
+	ScanID          string          `json:"scan_id"`
+	PolicyVersion   string          `json:"policy_version"`
+	LatencyMS       int64           `json:"latency_ms"`
+	Retry           *Retry          `json:"retry,omitempty" doc:"Only with reason_code SCAN_UNAVAILABLE. The class is \"after\" if a scanner did not finish. The class is \"never\" if no scanner is configured for the tool and agent."`
+	Stream          *ScanStream     `json:"stream,omitempty" doc:"Only with stream_id. Offsets of findings then count from the start of the scan stream."`
+}
+
+// ScanVerdict is what may be released of one of several outputs.
+type ScanVerdict struct {
+	Outcome         string          `json:"outcome" doc:"PASS, WARNED, REDACTED or DENIED."`
+	SanitizedOutput *string         `json:"sanitized_output,omitempty" doc:"The text that you may pass on, if the output was sent as output. It is absent if \"outcome\" is DENIED."`
+	SanitizedJSON   json.RawMessage `json:"sanitized_json,omitempty" doc:"The value that you may pass on, if the output was sent as output_json. It is absent if \"outcome\" is DENIED."`
+	ReasonCode      string          `json:"reason_code"`
+	Reason          string          `json:"reason,omitempty"`
+	Retry           *Retry          `json:"retry,omitempty" doc:"As in the answer."`
 }
 
 // AppendJSON appends the response.
 func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	o := Object(dst)
 	o.Str("outcome", r.Outcome)
-	if r.SanitizedOutput != nil {
-		o.Str("sanitized_output", *r.SanitizedOutput)
+	sanitized(&o, r.SanitizedOutput, r.SanitizedJSON)
+	if len(r.Outputs) > 0 {
+		o.List("outputs", len(r.Outputs), func(i int, w *Writer) { r.Outputs[i].members(w) })
 	}
 	o.Str("reason_code", r.ReasonCode)
 	o.Opt("reason", r.Reason)
@@ -76,9 +100,7 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	o.Str("scan_id", r.ScanID)
 	o.Str("policy_version", r.PolicyVersion)
 	o.Int("latency_ms", r.LatencyMS)
-	if r.Retry != nil {
-		r.Retry.member(&o)
-	}
+	r.Retry.member(&o)
 	if st := r.Stream; st != nil {
 		o.Object("stream", func(w *Writer) {
 			w.Int("next_offset", int64(st.NextOffset))
@@ -90,21 +112,29 @@ func (r *ScanResponse) AppendJSON(dst []byte) []byte {
 	return o.Close()
 }
 
-// Advise fills in whether to ask again for a text that could not be scanned.
-func (r *ScanResponse) Advise() {
-	if r.ReasonCode != sdk.ReasonScanUnavailable {
-		return
+// sanitized writes what may be released: text, JSON, or nothing.
+func sanitized(w *Writer, text *string, value json.RawMessage) {
+	if text != nil {
+		w.Str("sanitized_output", *text)
 	}
-	r.Retry = &Retry{Class: "never"}
-	for i := range r.ScannedBy {
-		if o := r.ScannedBy[i].Outcome; o == "error" || o == "timeout" {
-			r.Retry = RetryFor(sdk.Deny, sdk.ReasonScanUnavailable)
-		}
+	if len(value) > 0 {
+		w.Raw("sanitized_json", value)
 	}
+}
+
+func (v *ScanVerdict) members(w *Writer) {
+	w.Str("outcome", v.Outcome)
+	sanitized(w, v.SanitizedOutput, v.SanitizedJSON)
+	w.Str("reason_code", v.ReasonCode)
+	w.Opt("reason", v.Reason)
+	v.Retry.member(w)
 }
 
 // Members writes the finding's members.
 func (f *ScanFinding) Members(w *Writer) {
+	if f.Index != nil {
+		w.Int("index", int64(*f.Index))
+	}
 	w.Str("kind", f.Kind)
 	w.Str("scanner", f.Scanner)
 	w.Int("start", int64(f.Start))

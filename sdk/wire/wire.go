@@ -5,6 +5,8 @@
 package wire
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -33,11 +35,16 @@ type field struct {
 	isName   bool
 	filled   bool // a text that is empty is refused: it would be taken for one that is not there
 	anyKind  bool // an exact.Value that need not be an object
+	one      bool // exactly one of the members that say so is there
+	raw      bool // JSON as it was sent: null is a value too
 }
 
 var plans sync.Map // reflect.Type → []field
 
-var valueType = reflect.TypeFor[exact.Value]()
+var (
+	valueType = reflect.TypeFor[exact.Value]()
+	rawType   = reflect.TypeFor[json.RawMessage]()
+)
 
 func planOf(t reflect.Type) []field {
 	if p, ok := plans.Load(t); ok {
@@ -55,7 +62,7 @@ func planOf(t reflect.Type) []field {
 			continue // never from a body: see DecodeParams
 		}
 		plan = append(plan, field{name, i, slices.Contains(rules, "required"), slices.Contains(rules, "name"),
-			slices.Contains(rules, "filled"), slices.Contains(rules, "any")})
+			slices.Contains(rules, "filled"), slices.Contains(rules, "any"), slices.Contains(rules, "one"), f.Type == rawType})
 	}
 	plans.Store(t, plan)
 	return plan
@@ -70,19 +77,41 @@ func Decode(v exact.Value, dst any, nameMax int) error {
 		return sdk.Errf(sdk.CodeInvalidField, "the body must be a JSON object, not %v", v.Kind())
 	}
 	rv := reflect.ValueOf(dst).Elem()
-	for _, f := range planOf(rv.Type()) {
+	plan, one := planOf(rv.Type()), ""
+	for _, f := range plan {
 		m := v.Get(f.name)
-		if !m.Exists() || m.Kind() == exact.Null {
+		if !m.Exists() || m.Kind() == exact.Null && !f.raw {
 			if f.required {
 				return sdk.FieldErrf(sdk.CodeMissingField, f.name, "%s is required", f.name)
 			}
 			continue
 		}
+		if f.one && one != "" {
+			return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s and %s are both there: send one of %s", one, f.name,
+				alternatives(plan))
+		}
+		if f.one {
+			one = f.name
+		}
 		if err := assign(rv.Field(f.index), m, f, nameMax); err != nil {
 			return err
 		}
 	}
+	if i := slices.IndexFunc(plan, func(f field) bool { return f.one }); i >= 0 && one == "" {
+		return sdk.FieldErrf(sdk.CodeMissingField, plan[i].name, "one of %s is required", alternatives(plan))
+	}
 	return nil
+}
+
+// alternatives lists the members of which exactly one is there.
+func alternatives(plan []field) string {
+	var names []string
+	for _, f := range plan {
+		if f.one {
+			names = append(names, f.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
@@ -94,6 +123,10 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 			return wrong("an object")
 		}
 		*dst.Addr().Interface().(*exact.Value) = m // reflect.ValueOf would put it on the heap
+		return nil
+	}
+	if f.raw {
+		dst.SetBytes([]byte(m.Raw()))
 		return nil
 	}
 	if dst.Kind() == reflect.Pointer {
@@ -131,6 +164,9 @@ func assign(dst reflect.Value, m exact.Value, f field, nameMax int) error {
 		}
 		dst.SetInt(n)
 	case reflect.Slice:
+		if dst.Type().Elem().Kind() == reflect.Struct {
+			return objects(dst, m, f, nameMax)
+		}
 		list, err := names(m, f, nameMax)
 		if err != nil {
 			return err
@@ -167,6 +203,46 @@ func names(m exact.Value, f field, nameMax int) ([]string, error) {
 		list = append(list, e.Own())
 	}
 	return list, nil
+}
+
+// MaxObjects bounds a list of objects in a request.
+const MaxObjects = 256
+
+// objects reads a list of objects, each as Decode reads one. An empty list is refused: it would be taken for one that
+// is not there.
+func objects(dst reflect.Value, m exact.Value, f field, nameMax int) error {
+	switch {
+	case m.Kind() != exact.Array:
+		return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s must be a list of objects, not %v", f.name, m.Kind())
+	case m.Len() == 0:
+		return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s is empty: send at least one entry", f.name)
+	case m.Len() > MaxObjects:
+		return sdk.FieldErrf(sdk.CodeInvalidField, f.name, "%s has %d entries, more than the limit of %d", f.name, m.Len(),
+			MaxObjects)
+	}
+	list := reflect.MakeSlice(dst.Type(), m.Len(), m.Len())
+	i := 0
+	for e := range m.Elements() {
+		at := fmt.Sprintf("%s[%d]", f.name, i)
+		if e.Kind() != exact.Object {
+			return sdk.FieldErrf(sdk.CodeInvalidField, at, "%s must be an object, not %v", at, e.Kind())
+		}
+		if err := Decode(e, list.Index(i).Addr().Interface(), nameMax); err != nil {
+			return within(at, err)
+		}
+		i++
+	}
+	dst.Set(list)
+	return nil
+}
+
+// within is an error of an entry of a list, with the entry's place.
+func within(at string, err error) error {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	return sdk.FieldErrf(e.Code, at+"."+e.Field, "%s: %s", at, e.Msg)
 }
 
 // CheckName checks an identifier that a caller made up: at most limit bytes of printable text without bidirectional,
