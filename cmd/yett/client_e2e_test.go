@@ -68,6 +68,14 @@ func TestClientDecides(t *testing.T) {
 				!strings.HasSuffix(*out.SanitizedOutput, " end") {
 				t.Errorf("scan: %+v, %v", out, err)
 			}
+			value := json.RawMessage(`{"n": 1.50, "k": "` + sampleSecret() + `", "e": "\u00e9"}`)
+			out, err = c.ScanOutput(ctx, wire.ScanRequest{Outputs: []wire.ScanOutput{{ToolID: "files/read", Output: "clean"},
+				{ToolID: "files/read", OutputJSON: value}}})
+			if err != nil || out.Outcome != "REDACTED" || *out.Outputs[0].SanitizedOutput != "clean" ||
+				!strings.HasPrefix(string(out.Outputs[1].SanitizedJSON), `{"n":1.50,"k":"[SECRET_`) ||
+				!strings.HasSuffix(string(out.Outputs[1].SanitizedJSON), `]","e":"\u00e9"}`) {
+				t.Errorf("scan of two: %+v, %v", out, err)
+			}
 			_, err = c.Authorize(ctx, client.Call{AgentID: "demo"})
 			var e *client.Error
 			who, whoErr := c.Whoami(ctx)

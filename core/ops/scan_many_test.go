@@ -85,6 +85,8 @@ func TestScanMany(t *testing.T) {
 				`REDACTED OUTPUT_BANG text {"[BANG]@2":2}`}},
 		{`{"output_json":{"!":1,"[BANG]@2":2}},{"output":"x"}`, "DENIED SCAN_UNAVAILABLE",
 			[]string{"DENIED SCAN_UNAVAILABLE", "PASS SCAN_OK text x"}},
+		{`{"output":"x"},{"output":"$"},{"output_json":{"!":1,"[BANG]@2":2}}`, "DENIED OUTPUT_DROP",
+			[]string{"PASS SCAN_OK text x", "DENIED OUTPUT_DROP", "DENIED SCAN_UNAVAILABLE"}},
 	} {
 		got := b.scanMany(key, `{"tool_id":"t/x","outputs":[`+c.outputs+`]}`)
 		if whole := verdict(got.Outcome, got.ReasonCode, got.SanitizedOutput, got.SanitizedJSON); whole != c.whole ||
@@ -374,6 +376,28 @@ func TestScanManyListsSoMuch(t *testing.T) {
 	}
 	if len(got.Findings) != 4200 || got.Outcome != chain.Denied {
 		t.Errorf("%s with %d findings", got.Outcome, len(got.Findings))
+	}
+}
+
+// dawdler takes its time.
+type dawdler func()
+
+func (dawdler) About() chain.About { return chain.About{} }
+func (d dawdler) Scan(context.Context, *chain.Input) ([]sdk.Finding, error) {
+	d()
+	return nil, nil
+}
+
+// All outputs of a request have the time of one.
+func TestScanManySharesTheTime(t *testing.T) {
+	b := newBench(t, nil)
+	key := b.newKey("k", "agent")
+	b.gen.Scan.Steps = []chain.ScanStep{{Name: "s", OnError: sdk.Deny,
+		Scanner: dawdler(func() { b.offset.Add(int64(40 * time.Second)) })}}
+	got := b.scanMany(key, `{"tool_id":"t","outputs":[{"output":"a"},{"output":"b"},{"output":"c"}]}`)
+	if fmt.Sprint(got.verdicts()) != "[PASS SCAN_OK text a PASS SCAN_OK text b DENIED SCAN_UNAVAILABLE]" ||
+		got.ScannedBy[0].Outcome != "timeout" || got.ScannedBy[0].Micros < 80e6 {
+		t.Errorf("a minute for three that take 40 s: %s", got.text)
 	}
 }
 

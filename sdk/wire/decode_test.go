@@ -3,6 +3,7 @@ package wire_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -191,6 +192,31 @@ func TestNamesReadAsTheyAre(t *testing.T) {
 		"demo\u2800": false} {
 		if err := wire.CheckName("agent_id", name, 256, false); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// JSON keeps its bytes, and null is a value. A list of objects has the members of each.
+func TestDecodeScanRequest(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"output":""}`: `"" "" 0`,
+		`{"output":"x","output_json2":1,"outputs":null}`:                                     `"x" "" 0`,
+		`{"output_json":null}`:                                                               `"" "null" 0`,
+		`{"output":null,"output_json": [1.50, {} ] }`:                                        `"" "[1.50, {} ]" 0`,
+		`{"outputs":[{"output":"a"}]}`:                                                       `"" "" 1 |a`,
+		`{"outputs":[{"output_json":null,"tool_id":"u"},{"output":"b","content_type":"c"}]}`: `"" "" 2 u||null |b||c`,
+	} {
+		var in wire.ScanRequest
+		if err := decode(text, &in); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		got := fmt.Sprintf("%q %q %d", in.Output, in.OutputJSON, len(in.Outputs))
+		for _, o := range in.Outputs {
+			members := []string{o.ToolID, o.Output, string(o.OutputJSON), o.ContentType}
+			got += strings.TrimRight(" "+strings.Join(members, "|"), "|")
+		}
+		if got != want {
+			t.Errorf("%s was read as %s, want %s", text, got, want)
 		}
 	}
 }
