@@ -8,6 +8,9 @@ type Time struct{ end time.Time }
 // Begin starts the budget of a request.
 func (c *ScanChain) Begin() *Time { return &Time{c.Now().Add(c.Budget)} }
 
+// Without leaves out a time in which the request waited for its turn.
+func (t *Time) Without(d time.Duration) { t.end = t.end.Add(d) }
+
 // Add makes the receipt one for its text and another of the same request: a failure of either is one of both, and the
 // first one's is told.
 func (r *Receipt) Add(next *Receipt) {

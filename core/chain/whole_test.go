@@ -275,6 +275,9 @@ func TestTextsShareABudget(t *testing.T) {
 		Steps: []chain.ScanStep{{Name: "slow", OnError: sdk.Deny, Scanner: slow}}}
 	left := c.Begin()
 	for i, want := range []string{chain.Pass, chain.Pass, chain.Denied} {
+		waited := now
+		now = now.Add(time.Minute)
+		left.Without(now.Sub(waited))
 		res := c.RunIn(context.Background(), &chain.Input{Text: "x"}, left)
 		if res.Outcome != want || want == chain.Denied && res.Receipts[0].Outcome != "timeout" {
 			t.Errorf("text %d: %s %s", i, res.Outcome, res.Reason)

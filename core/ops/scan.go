@@ -33,7 +33,9 @@ func (s *Service) Scan(r *Request, in *wire.ScanRequest) (*wire.ScanResponse, er
 	gen := s.pin()
 	defer gen.unpin()
 	began := s.set.Store.Began()
-	s.scanTexts(r, in, gen.Scan, texts)
+	if err := s.scanTexts(r, in, gen.Scan, texts); err != nil {
+		return nil, err
+	}
 	r.End()
 	out := &wire.ScanResponse{ScanID: s.ids.id("scn_"), PolicyVersion: gen.Policy}
 	cmd := &store.Scanned{Key: r.Key, By: r.Who, ScanID: out.ScanID, AgentID: in.AgentID, SessionID: in.SessionID,

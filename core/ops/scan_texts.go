@@ -84,11 +84,14 @@ func (s *Service) textsOf(in *wire.ScanRequest) ([]scanText, error) {
 	return texts, noKeys(names...)
 }
 
-// scanTexts scans the outputs one after the other. They have the chain's budget together.
-func (s *Service) scanTexts(r *Request, in *wire.ScanRequest, c *chain.ScanChain, texts []scanText) {
+// scanTexts scans the outputs one after the other. They have the chain's budget together, and each is read in a turn.
+func (s *Service) scanTexts(r *Request, in *wire.ScanRequest, c *chain.ScanChain, texts []scanText) error {
 	left, listed := c.Begin(), 0
 	for i := range texts {
 		t := &texts[i]
+		if err := s.nextTurn(r, i, left); err != nil {
+			return err
+		}
 		switch {
 		case s.set.Store.Killed(r.Key, in.AgentID, in.SessionID, t.tool) != nil: // the commit says so, and of one to come
 			t.res = chain.ScanResult{Outcome: chain.Denied, Code: sdk.ReasonKillSwitch}
@@ -102,6 +105,20 @@ func (s *Service) scanTexts(r *Request, in *wire.ScanRequest, c *chain.ScanChain
 			listed += len(t.res.Findings) + len(t.res.Shadow)
 		}
 	}
+	return nil
+}
+
+// nextTurn waits for a turn for output i. The first one has that of the request, where requests have turns.
+func (s *Service) nextTurn(r *Request, i int, left *chain.Time) error {
+	if i == 0 || r.turn == nil {
+		return nil
+	}
+	from := s.set.Now()
+	if r.turn.Take(r.Ctx, s.turns, r.Key.ID) != nil {
+		return noTurn()
+	}
+	left.Without(s.set.Now().Sub(from))
+	return nil
 }
 
 // released is what may be passed on of an output.

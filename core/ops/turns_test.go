@@ -234,6 +234,78 @@ func TestTextsAreReadInATurn(t *testing.T) {
 	}
 }
 
+// killing says whether a key has a turn when its kills are looked at.
+type killing struct {
+	ops.Store
+	has  func(key string) bool
+	said []bool
+}
+
+func (k *killing) Killed(key *store.Key, agent, session, tool string) *store.Kill {
+	k.said = append(k.said, k.has(key.ID))
+	return k.Store.Killed(key, agent, session, tool)
+}
+
+// Each of several outputs is read in a turn, and the next one waits for it as any request does.
+func TestOutputsAreReadInTurns(t *testing.T) {
+	var st *killing
+	b := newBench(t, func(s ops.Store) ops.Store { st = &killing{Store: s}; return st })
+	k := b.store.Key(b.newKey("agent", "agent").Key.ID)
+	op := opNamed(t, "scan_output")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	st.has = func(key string) bool {
+		var taken []*ops.Request
+		for range runtime.GOMAXPROCS(0) {
+			r := &ops.Request{Key: &store.Key{ID: key}, Ctx: gone}
+			if b.svc.Begin(op, r, 0) == nil {
+				taken = append(taken, r)
+			}
+		}
+		for _, r := range taken {
+			r.End()
+		}
+		return len(taken) < runtime.GOMAXPROCS(0)
+	}
+	var said []bool
+	b.gen.Scan.Steps[0].Scanner = probe{st.has, &said}
+	var doc exact.Doc
+	body := `{"tool_id":"x","outputs":[{"output":"y"},{"output":"y"},{"output":"y"}]}`
+	if err := doc.Parse(body, exact.DefaultLimits); err != nil {
+		t.Fatal(err)
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	request := func() *ops.Request {
+		r := &ops.Request{Ctx: ctx, Key: k, Who: store.Who{Principal: k.ID}, Start: b.now(), Body: doc.Root()}
+		if err := b.svc.Begin(op, r, 0); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	if _, err := b.svc.Run(op, request()); err != nil || !slices.Equal(st.said, []bool{true, true, true}) ||
+		!slices.Equal(said, []bool{false, false, false}) || st.has(k.ID) {
+		t.Errorf("%v: had a turn for each output %v, at the scanner %v, behind it %v", err, st.said, said, st.has(k.ID))
+	}
+	var held []*ops.Request
+	b.gen.Scan.Steps[0].Scanner = dawdler(func() { // takes all turns, and the caller goes away
+		for {
+			r := &ops.Request{Key: k, Ctx: gone}
+			if b.svc.Begin(op, r, 0) != nil {
+				break
+			}
+			held = append(held, r)
+		}
+		leave()
+	})
+	before := b.store.Seq()
+	if got, err := b.svc.Run(op, request()); code(err) != string(sdk.CodeOverloaded) || b.store.Seq() != before {
+		t.Errorf("no turn for the second output: %v %v", got, err)
+	}
+	for _, r := range held {
+		r.End()
+	}
+}
+
 // However an operation hands its request on, its turn is given back once: places that are given twice would bound
 // nothing.
 func TestTurnsAreGivenBackOnce(t *testing.T) {
@@ -257,7 +329,8 @@ func TestTurnsAreGivenBackOnce(t *testing.T) {
 	id := ""
 	for _, c := range [][2]string{{"authorize", `{"agent_id":"a","tool_id":"permit"}`},
 		{"evaluate", `{"agent_id":"a","tool_id":"permit"}`}, {"gate_decide", `{"agent_id":"a","tool":"permit"}`},
-		{"action_submit", `{"agent_id":"a","tool":"permit"}`}, {"action_start", "{}"}, {"scan_output", `{"agent_id":"a","tool_id":"x","output":"y"}`}} {
+		{"action_submit", `{"agent_id":"a","tool":"permit"}`}, {"action_start", "{}"}, {"scan_output", `{"agent_id":"a","tool_id":"x","output":"y"}`},
+		{"scan_output", `{"tool_id":"x","outputs":[{"output":"y"},{"output":"z"}]}`}} {
 		var doc exact.Doc
 		if err := doc.Parse(c[1], exact.DefaultLimits); err != nil {
 			t.Fatal(err)
