@@ -31,6 +31,7 @@ var tooDeep = fmt.Sprintf("the text has escapes within escapes, more than %d dee
 type units struct {
 	text  string
 	final bool // nothing follows text
+	plain bool // backslashes alone begin units
 	at    int
 	ahead introducers
 	room  [utf8.UTFMax]byte
@@ -44,6 +45,10 @@ func (u *units) next() (n int, as []byte) {
 		u.at = u.ahead.next(u.text, u.at)
 		if u.at == len(u.text) {
 			break
+		}
+		if u.plain && u.text[u.at] != '\\' {
+			u.at++
+			continue
 		}
 		r, size, more := standsFor(u.text[u.at:], u.final)
 		if size == 0 && !more { // bytes like any other
@@ -266,9 +271,8 @@ func Decoded(text string) (last string) {
 }
 
 // sources gives, for places in what a text reads as, in order, the unit of the text that each is in.
-func sources(text string, places []int) (from, to []int) {
+func sources(u units, places []int) (from, to []int) {
 	from, to = make([]int, 0, len(places)), make([]int, 0, len(places))
-	u := units{text: text, final: true}
 	read := 0
 	for len(from) < len(places) {
 		n, as := u.next()
@@ -294,6 +298,11 @@ func sources(text string, places []int) (from, to []int) {
 // toSource moves findings in what a text reads as to the text itself. An escape of which they cover a byte is covered
 // whole. The text begins at its offset below where what it reads as begins at above.
 func toSource(text string, found []sdk.Finding, above, below int) {
+	toUnits(units{text: text, final: true}, found, above, below)
+}
+
+// toUnits is toSource for a text that is read in other units.
+func toUnits(u units, found []sdk.Finding, above, below int) {
 	if len(found) == 0 {
 		return
 	}
@@ -303,7 +312,7 @@ func toSource(text string, found []sdk.Finding, above, below int) {
 	}
 	slices.Sort(places)
 	places = slices.Compact(places)
-	from, to := sources(text, places)
+	from, to := sources(u, places)
 	for i := range found {
 		f := &found[i]
 		first, _ := slices.BinarySearch(places, f.Start-above)

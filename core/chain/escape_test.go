@@ -47,7 +47,7 @@ func checkUnits(t testing.TB, text string) {
 	for i := range places {
 		places[i] = i
 	}
-	from, to := sources(text, places)
+	from, to := sources(units{text: text, final: true}, places)
 	for i := range places {
 		unit, at := unitAt(text, i)
 		part, _ := decoded(text[from[i]:to[i]])

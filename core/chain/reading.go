@@ -21,9 +21,13 @@ type reading struct {
 
 // readings are the text, what it reads as, what that reads as, and so on to maxDecoded.
 type readings struct {
-	all  []reading
-	room [1]reading // most texts have no escapes
-	deep bool       // there are escapes that nobody has decoded
+	all   []reading
+	room  [1]reading // most texts have no escapes
+	deep  bool       // there are escapes that nobody has decoded
+	plain bool       // the second is the first with its escapes decoded, and no control sequence read
+	// apart are those of the same JSON, string by string, where that makes a difference: see readApart. The first is
+	// nobody's to scan.
+	apart *readings
 }
 
 // read prepares the readings of a text, with one pass over each.
@@ -33,6 +37,12 @@ func (c *ScanChain) read(text string) *readings {
 		rs = new(readings)
 	}
 	rs.all = append(rs.room[:0], reading{text, c.triggered(text)})
+	c.readOn(rs, text)
+	return rs
+}
+
+// readOn adds what the last reading, a text, reads as, and so on.
+func (c *ScanChain) readOn(rs *readings, text string) {
 	for ok := true; ok && len(rs.all) <= maxDecoded; {
 		if text, ok = decoded(text); ok {
 			rs.all = append(rs.all, reading{text, c.triggered(text)})
@@ -41,7 +51,6 @@ func (c *ScanChain) read(text string) *readings {
 	if rs.deep = false; len(rs.all) > maxDecoded {
 		_, rs.deep = decoded(text)
 	}
-	return rs
 }
 
 // triggered is the one pass over a text; nil when no scanner declares triggers.
@@ -56,12 +65,15 @@ func (c *ScanChain) triggered(text string) *prefilter.Found {
 
 // done gives the readings back, once no step runs any more: a scanner gives up its input when it returns.
 func (c *ScanChain) done(rs *readings) {
+	if rs.apart != nil {
+		c.done(rs.apart)
+	}
 	for i := range rs.all {
 		if hits := rs.all[i].hits; hits != nil {
 			c.found.Put(hits)
 		}
 	}
-	rs.all, rs.room = nil, [1]reading{}
+	rs.all, rs.room, rs.plain, rs.apart = nil, [1]reading{}, false, nil
 	c.spare.Put(rs)
 }
 
@@ -76,7 +88,7 @@ func (r *reading) of(s *ScanStep) (hits []prefilter.Hit, complete bool) {
 // toText moves findings in reading k to the text itself.
 func (rs *readings) toText(k int, found []sdk.Finding) {
 	for ; k > 0; k-- {
-		toSource(rs.all[k-1].text, found, 0, 0)
+		toUnits(units{text: rs.all[k-1].text, final: true, plain: rs.plain && k == 1}, found, 0, 0)
 	}
 }
 

@@ -136,6 +136,9 @@ func (c *ScanChain) RunIn(ctx context.Context, in *Input, left *Time) ScanResult
 	concerned := false // an enforcing step has looked at the text, or failed to
 	rs := c.read(in.Text)
 	defer c.done(rs)
+	if in.Whole {
+		c.readApart(rs)
+	}
 	if in.Turn != nil { // scanners have places of their own
 		in.Turn.Give()
 	}
@@ -158,7 +161,7 @@ func (c *ScanChain) RunIn(ctx context.Context, in *Input, left *Time) ScanResult
 	case !concerned:
 		res.deny(sdk.ReasonScanUnavailable, "no scanner is configured for this tool and agent, so nothing can be "+
 			"called clean")
-	case rs.deep:
+	case rs.deep || rs.apart != nil && rs.apart.deep:
 		res.deny(sdk.ReasonScanUnavailable, tooDeep)
 	case res.failed != nil:
 		res.deny(sdk.ReasonScanUnavailable, fmt.Sprintf("scanner %s did not run to its end: %v", res.failed.Step.Name,
@@ -209,8 +212,8 @@ func (c *ScanChain) scan(ctx context.Context, s *ScanStep, in *Input, rs *readin
 	rec.Began = start
 	var all []sdk.Finding
 	rec.Prefiltered = true
-	for k := range rs.all {
-		found, called, err := c.scanReading(ctx, s, in, rs, k, start, end)
+	for k, of := range rs.each() {
+		found, called, err := c.scanReading(ctx, s, in, of, k, start, end)
 		if called {
 			rec.Prefiltered = false
 		}

@@ -65,11 +65,33 @@ func TestWholeJSON(t *testing.T) {
 	}
 }
 
+// A control sequence that a string breaks off takes nothing of the next string with it.
+func TestSequencesEndWithTheirStrings(t *testing.T) {
+	escaped := strings.Replace(planted, "_", `\\u005f`, 1)
+	digits := `4\\u0039` + "29123456"
+	for _, begin := range []string{`\u001b`, `\u001b[`, `\u001b(`, `\u001b[3`, "\u009b", `\u009b1;`, `\u001b]`, `\u001bP`,
+		`\\u001b`, `\\e[`,
+		`\u001b[31m`, `x`} {
+		for _, c := range []struct{ in, want string }{
+			{`["` + begin + `","` + escaped + `"]`, `["` + begin + `","[TOKEN]"]`},
+			{`["` + begin + `", "` + digits + `"]`, `["` + begin + `", "[CARD]"]`},
+			{`{"` + begin + `":"` + escaped + `","a":"` + begin + `"}`, `{"` + begin + `":"[TOKEN]","a":"` + begin + `"}`},
+			{`["` + begin + `",` + `1,"` + strings.Replace(escaped, `\\`, `\\\\`, 1) + `"]`, `["` + begin + `",1,"[TOKEN]"]`},
+		} {
+			res := leafChain().Run(context.Background(), &chain.Input{Text: c.in, Whole: true})
+			if res.Text != c.want {
+				t.Errorf("%s: %s %s, want %s", c.in, res.Outcome, res.Text, c.want)
+			}
+		}
+	}
+}
+
 // writer makes up JSON, and remembers what its strings stand for.
 type writer struct {
 	*rand.Rand
 	b     strings.Builder
 	names int
+	extra []string // more words for strings
 }
 
 func (w *writer) pick(of ...string) string { return of[w.IntN(len(of))] }
@@ -80,6 +102,10 @@ func (w *writer) space() { w.b.WriteString(w.pick("", "", " ", "\n\t")) }
 func (w *writer) words() string {
 	out := "w"
 	for range w.IntN(5) {
+		if w.extra != nil && w.IntN(3) == 0 {
+			out += w.pick(w.extra...)
+			continue
+		}
 		out += w.pick("word", " ", `"`, "\n", "é😀", `\`, "{", "tok_", "z", ` \u`, planted, " "+planted,
 			"x"+spelled(planted, 1+w.IntN(3)), "49"+"29000011")
 	}
@@ -95,8 +121,8 @@ func (w *writer) str(words string) {
 			fmt.Fprintf(&w.b, `\u%04x`, r)
 		case r == '"' || r == '\\':
 			w.b.WriteString(`\` + string(r))
-		case r == '\n':
-			w.b.WriteString(`\n`)
+		case r < ' ':
+			fmt.Fprintf(&w.b, `\u%04x`, r)
 		default:
 			w.b.WriteRune(r)
 		}
@@ -226,6 +252,47 @@ func FuzzWholeJSON(f *testing.F) {
 			t.Fatalf("%s became %s: %v", text, res.Text, err)
 		}
 		sameJSON(t, c, was.Root(), is.Root())
+	})
+}
+
+// FuzzWholeSequences: with control sequences in the strings, whole or broken off, no string of what is released holds
+// what a scanner would find in that string alone.
+func FuzzWholeSequences(f *testing.F) {
+	for n := range uint64(400) {
+		f.Add(n, uint64(1))
+	}
+	f.Fuzz(func(t *testing.T, seed, more uint64) {
+		w := &writer{Rand: rand.New(rand.NewPCG(seed, more)), extra: []string{"\x1b", "\x1b[", "\x1b[3", "\u009b",
+			"\x1b(", "\x1b]",
+			"\a", `\e[`, "^[[1", "m", ";"}}
+		w.value(4)
+		text := w.b.String()
+		c := leafChain()
+		res := c.Run(context.Background(), &chain.Input{Text: text, Whole: true, ContentType: "application/json"})
+		if res.Outcome == chain.Denied {
+			return
+		}
+		var is exact.Doc
+		if err := is.Parse(res.Text, exact.DefaultLimits); err != nil {
+			t.Fatalf("%s became %s: %v", text, res.Text, err)
+		}
+		var check func(v exact.Value)
+		alone := func(s string) {
+			if r := c.Run(context.Background(), &chain.Input{Text: s}); r.Text != s {
+				t.Fatalf("%s became %s, in which %q alone would become %q", text, res.Text, s, r.Text)
+			}
+		}
+		check = func(v exact.Value) {
+			alone(v.Str())
+			for name, m := range v.Members() {
+				alone(name)
+				check(m)
+			}
+			for e := range v.Elements() {
+				check(e)
+			}
+		}
+		check(is.Root())
 	})
 }
 
