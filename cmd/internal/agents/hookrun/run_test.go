@@ -283,15 +283,23 @@ func TestApprovedBefore(t *testing.T) {
 }
 
 func TestOutputs(t *testing.T) {
+	one := func(verdict string) string {
+		outcome, _, _ := strings.Cut(strings.TrimPrefix(verdict, `{"outcome":"`), `"`)
+		return `{"outcome":"` + outcome + `","outputs":[` + verdict + `],"reason_code":"R","scan_id":"s"}`
+	}
 	for _, row := range []struct{ name, answer, want string }{
-		{"pass", `{"outcome":"PASS","sanitized_output":"x","reason_code":"R","scan_id":"s"}`, ""},
-		{"redacted", `{"outcome":"REDACTED","sanitized_output":"{\"stdout\":\"[X]\",\"stderr\":\"\",\"interrupted\":false,` +
-			`\"isImage\":false,\"noOutputExpected\":false}","reason_code":"R","scan_id":"s"}`, `"stdout":"[X]"`},
-		{"another shape", `{"outcome":"REDACTED","sanitized_output":"{\"stdout\":\"[X]\"}","reason_code":"R","scan_id":"s"}`,
+		{"pass", one(`{"outcome":"PASS","sanitized_json":1,"reason_code":"R"}`), ""},
+		{"redacted", one(`{"outcome":"REDACTED","sanitized_json":{"stdout":"[X]","stderr":"","interrupted":false,` +
+			`"isImage":false,"noOutputExpected":false},"reason_code":"R"}`), `"stdout":"[X]"`},
+		{"another shape", one(`{"outcome":"REDACTED","sanitized_json":{"stdout":"[X]"},"reason_code":"R"}`),
 			`could not be removed`},
-		{"denied", `{"outcome":"DENIED","reason_code":"R","scan_id":"s"}`, `"stdout":"[output withheld by Yett: R]"`},
-		{"warned", `{"outcome":"WARNED","sanitized_output":"x","reason_code":"R","scan_id":"s"}`, `"additionalContext"`},
-		{"another word", `{"outcome":"CLEAN","sanitized_output":"x","reason_code":"R","scan_id":"s"}`, "Yett has failed"},
+		{"denied", one(`{"outcome":"DENIED","reason_code":"R"}`), `"stdout":"[output withheld by Yett: R]"`},
+		{"warned", one(`{"outcome":"WARNED","sanitized_json":1,"reason_code":"R"}`), `"additionalContext"`},
+		{"another word", one(`{"outcome":"CLEAN","sanitized_json":1,"reason_code":"R"}`), "withheld"},
+		{"too few", `{"outcome":"PASS","outputs":[],"reason_code":"R","scan_id":"s"}`, "withheld"},
+		{"too many", one(`{"outcome":"PASS","sanitized_json":1,"reason_code":"R"},{"outcome":"PASS","sanitized_json":1,` +
+			`"reason_code":"R"}`), "withheld"},
+		{"of one text", `{"outcome":"PASS","sanitized_output":"x","reason_code":"R","scan_id":"s"}`, "withheld"},
 		{"garbage", `PASS`, "Yett has failed"},
 	} {
 		f := newFake(t, func(_ int, w http.ResponseWriter, a asked) { ok(w, "%s", row.answer) })
@@ -299,9 +307,18 @@ func TestOutputs(t *testing.T) {
 		if r.Exit != 0 || row.want == "" && len(r.Stdout) != 0 || !strings.Contains(string(r.Stdout), row.want) {
 			t.Errorf("%s: exit %d, stdout %s", row.name, r.Exit, r.Stdout)
 		}
-		if got := f.requests(); len(got) != 1 || got[0].str("tool_id") != "Bash" ||
-			!strings.HasPrefix(got[0].str("output"), `{"stdout":"a"`) || got[0].str("content_type") != "application/json" {
-			t.Errorf("%s: scanned %+v", row.name, got)
+		got := f.requests()
+		if len(got) != 1 {
+			t.Fatalf("%s: %d requests", row.name, len(got))
+		}
+		list, _ := got[0].body["outputs"].([]any)
+		if len(list) != 1 {
+			t.Fatalf("%s: scanned %+v", row.name, got[0])
+		}
+		item, _ := list[0].(map[string]any)
+		value, _ := item["output_json"].(map[string]any)
+		if item["tool_id"] != "Bash" || value["stdout"] != "a" {
+			t.Errorf("%s: scanned %+v", row.name, item)
 		}
 	}
 }
