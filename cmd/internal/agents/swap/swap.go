@@ -163,13 +163,18 @@ func (f *File) Info() fs.FileInfo { return f.info }
 // Write puts text in the place of what was read. A file that was missing gets the permissions of mode and the group,
 // unless that is -1. The error is ErrChanged if somebody was faster; then nothing was changed.
 func (f *File) Write(text []byte, mode fs.FileMode, group int) error {
-	tmp, err := f.prepare(text, mode, group)
+	ours, err := f.prepare(text, mode, group)
 	if err != nil {
 		return err
 	}
+	tmp := ours.Name()
+	f.at("before")
 	if !f.Exists {
-		f.at("before")
-		if err := place(tmp, f.Target); err != nil {
+		err := ours.Close()
+		if err == nil {
+			err = place(tmp, f.Target)
+		}
+		if err != nil {
 			if errors.Is(err, fs.ErrExist) {
 				err = ErrChanged
 			}
@@ -177,28 +182,25 @@ func (f *File) Write(text []byte, mode fs.FileMode, group int) error {
 		}
 		return flushDir(f.Target)
 	}
-	f.at("before")
-	ours, err := holdFile(tmp)
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
+	// Until it is known that nobody was faster, nobody gets to see our text: whoever opens it waits.
+	exclude(ours)
 	old, err := f.holdOld()
 	if err != nil {
-		return errors.Join(err, ours.release(), os.Remove(tmp))
+		return errors.Join(err, ours.Close(), os.Remove(tmp))
 	}
 	f.at("compared")
 	if err := exchange(tmp, f.Target); err != nil {
-		return errors.Join(changedIf(err), old.release(), ours.release(), os.Remove(tmp))
+		return errors.Join(changedIf(err), old.release(), ours.Close(), os.Remove(tmp))
 	}
 	f.at("swapped")
 	if !old.is(tmp) {
-		return f.putBack(tmp, old, ours)
+		return f.putBack(ours, old)
 	}
-	if err := errors.Join(ours.release(), old.release()); err != nil {
+	if err := errors.Join(ours.Close(), old.release()); err != nil {
 		return err
 	}
 	if was, _, err := settled(tmp); err != nil || !bytes.Equal(was, f.Text) {
-		return errors.Join(err, f.kept(tmp))
+		return errors.Join(err, f.yield(tmp)) // somebody had opened it before, and has written into it now
 	}
 	return errors.Join(os.Remove(tmp), flushDir(f.Target))
 }
@@ -221,41 +223,70 @@ func (f *File) holdOld() (*hold, error) {
 	return old, nil
 }
 
-// putBack undoes a swap: tmp holds what another program has written, or is about to write into, and the file is ours.
-func (f *File) putBack(tmp string, old, ours *hold) error {
+// putBack undoes a swap: under the name of ours lies what another program has written, or is about to write into. What
+// others overwrite meanwhile is gone, as it would be without us.
+func (f *File) putBack(ours *os.File, old *hold) error {
+	tmp := ours.Name()
+	if !leadsTo(f.Target, ours) { // somebody has replaced or removed ours, and with it what had been there
+		return errors.Join(os.Remove(tmp), ours.Close(), old.release(), ErrChanged)
+	}
 	err := exchange(tmp, f.Target)
-	if errors.Is(err, fs.ErrNotExist) { // somebody removed ours: what they did not see comes back
-		return errors.Join(place(tmp, f.Target), old.release(), ours.release(), ErrChanged)
-	}
-	if err != nil {
-		return errors.Join(err, old.release(), ours.release(), f.kept(tmp))
-	}
 	f.at("back")
-	same := ours.is(tmp)
-	if err := errors.Join(old.release(), ours.release()); err != nil {
-		return err
+	// Who opened ours in the meantime waits, and reads what the file holds in truth.
+	var now []byte
+	if err == nil {
+		now, err = os.ReadFile(f.Target)
 	}
-	if now, _, err := settled(tmp); same && err == nil && bytes.Equal(now, ours.text) {
-		return errors.Join(os.Remove(tmp), ErrChanged)
+	if err == nil {
+		err = ours.Truncate(0)
 	}
-	// Two others wrote during the two swaps. The newer text gets its place back, and the older one stays beside it.
-	return errors.Join(exchange(tmp, f.Target), f.kept(tmp))
+	if err == nil {
+		_, err = ours.WriteAt(now, 0)
+	}
+	if errors.Is(err, fs.ErrNotExist) { // they have removed it in the meantime
+		return errors.Join(os.Remove(tmp), ours.Close(), old.release(), ErrChanged)
+	}
+	same := leadsTo(tmp, ours)
+	if err := errors.Join(err, ours.Close(), old.release()); err != nil {
+		return fmt.Errorf("what another program wrote is in %s or %s: %w", tmp, f.Target, err)
+	}
+	if left, _, err := settled(tmp); !same || err != nil || !bytes.Equal(left, now) {
+		return errors.Join(err, f.yield(tmp)) // somebody has replaced ours, or has written into it, and was last
+	}
+	return errors.Join(os.Remove(tmp), ErrChanged)
 }
 
-// kept is the error that tells of two texts of others.
-func (f *File) kept(tmp string) error {
-	return fmt.Errorf("two other programs changed %s at the same time: the older text is in %s; look at both, and take "+
-		"over what is missing", f.Target, tmp)
+// yield gives the name to what another program wrote last, which lies under tmp.
+func (f *File) yield(tmp string) error {
+	if err := exchange(tmp, f.Target); err != nil {
+		return fmt.Errorf("what another program wrote is in %s: %w", tmp, err)
+	}
+	return errors.Join(os.Remove(tmp), ErrChanged)
 }
 
-// Remove removes the file if it is still what was read.
+// leadsTo says whether a name leads to an open file.
+func leadsTo(path string, f *os.File) bool {
+	named, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	open, err := f.Stat()
+	return err == nil && os.SameFile(named, open)
+}
+
+// Remove removes the file if it is still what was read. For a moment it may be missing although somebody has just
+// replaced it: the system has no way to remove a name only if it still leads to the same file.
 func (f *File) Remove() error {
 	if !f.Exists {
 		return nil
 	}
-	tmp, err := f.prepare(nil, f.Mode(), -1)
+	empty, err := f.prepare(nil, f.Mode(), -1)
 	if err != nil {
 		return err
+	}
+	tmp := empty.Name()
+	if err := empty.Close(); err != nil {
+		return errors.Join(err, os.Remove(tmp))
 	}
 	f.at("before")
 	old, err := f.holdOld()
@@ -268,10 +299,11 @@ func (f *File) Remove() error {
 	}
 	f.at("swapped")
 	if !old.is(tmp) {
-		if back := place(tmp, f.Target); back != nil {
-			return errors.Join(old.release(), f.kept(tmp))
+		back := place(tmp, f.Target)
+		if errors.Is(back, fs.ErrExist) { // somebody has written it anew, and was last
+			back = os.Remove(tmp)
 		}
-		return errors.Join(old.release(), ErrChanged)
+		return errors.Join(back, old.release(), ErrChanged)
 	}
 	if err := old.release(); err != nil {
 		return err
@@ -287,34 +319,34 @@ func changedIf(err error) error {
 	return err
 }
 
-// prepare writes a file beside the target that is like it but for the text.
-func (f *File) prepare(text []byte, mode fs.FileMode, group int) (path string, err error) {
+// prepare writes a file beside the target that is like it but for the text, and leaves it open.
+func (f *File) prepare(text []byte, mode fs.FileMode, group int) (*os.File, error) {
 	tmp, err := os.CreateTemp(filepath.Dir(f.Target), "."+filepath.Base(f.Target)+".yett-*")
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	path = tmp.Name()
-	defer func() {
-		err = errors.Join(err, tmp.Close())
-		if err != nil {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}()
+	if err := f.fill(tmp, text, mode, group); err != nil {
+		return nil, errors.Join(err, tmp.Close(), os.Remove(tmp.Name()))
+	}
+	return tmp, nil
+}
+
+func (f *File) fill(tmp *os.File, text []byte, mode fs.FileMode, group int) error {
 	if f.Exists {
 		mode = f.info.Mode() & (fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky)
 		if err := keepOwner(tmp, f.info); err != nil {
-			return path, fmt.Errorf("the owner of %s cannot be kept: run this as its owner: %w", f.Target, err)
+			return fmt.Errorf("the owner of %s cannot be kept: run this as its owner: %w", f.Target, err)
 		}
 		if err := keepAttributes(tmp, f.Target); err != nil {
-			return path, fmt.Errorf("the attributes of %s cannot be kept: %w", f.Target, err)
+			return fmt.Errorf("the attributes of %s cannot be kept: %w", f.Target, err)
 		}
 	} else if group >= 0 {
 		if err := tmp.Chown(-1, group); err != nil {
-			return path, err
+			return err
 		}
 	}
-	_, err = tmp.Write(text)
-	return path, errors.Join(err, tmp.Chmod(mode), tmp.Sync())
+	_, err := tmp.Write(text)
+	return errors.Join(err, tmp.Chmod(mode), tmp.Sync())
 }
 
 func (f *File) at(name string) {

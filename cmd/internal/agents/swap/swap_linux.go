@@ -41,6 +41,12 @@ func lease(f *os.File) (ok, held bool) {
 	return !errors.Is(err, unix.EAGAIN), err == nil
 }
 
+// exclude keeps everybody else from opening a file: they wait until it is closed. Where the kernel gives no lease, they
+// do not.
+func exclude(f *os.File) {
+	_, _ = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+}
+
 // wanted says whether somebody waits for the end of a lease that is held.
 func wanted(f *os.File) bool {
 	kind, err := unix.FcntlInt(f.Fd(), unix.F_GETLEASE, 0)
