@@ -207,6 +207,19 @@ func TestCodexChoice(t *testing.T) {
 	}
 }
 
+// Codex's hooks stay in the file where they are, also when somebody makes the other one.
+func TestCodexStays(t *testing.T) {
+	b := newBench(t, hook.Codex, User)
+	b.write("home/.codex/config.toml", "[[hooks.PreToolUse]]\n[[hooks.PreToolUse.hooks]]\ncommand = \"theirs\"\n")
+	b.connect()
+	b.write("home/.codex/hooks.json", "{}")
+	before := b.snapshot()
+	res := b.connect()
+	if after := b.snapshot(); after != before || res.Files[0].Change != "unchanged" {
+		t.Errorf("%+v changed\n%s\nto\n%s", res, before, after)
+	}
+}
+
 // Another program adds members again and again while hooks are put in and taken out. It finds each of them again.
 func TestConcurrentEditor(t *testing.T) {
 	b := newBench(t, hook.ClaudeCode, User)
