@@ -220,6 +220,22 @@ func TestCodexStays(t *testing.T) {
 	}
 }
 
+// What others write below our block stays there: the block is not moved behind it.
+func TestBlockStays(t *testing.T) {
+	b := newBench(t, hook.Codex, Managed)
+	b.connect()
+	path := b.edits()[0].path
+	b.write(path, b.read(path)+"[b]\nc = 2\n")
+	text := b.read(path)
+	if res := b.connect(); b.read(path) != text || res.Files[0].Change != "unchanged" {
+		t.Errorf("%+v: %q\nbecame %q", res, text, b.read(path))
+	}
+	b.undo()
+	if got := b.read(path); got != "[b]\nc = 2\n" {
+		t.Errorf("left %q", got)
+	}
+}
+
 // Another program adds members again and again while hooks are put in and taken out. It finds each of them again.
 func TestConcurrentEditor(t *testing.T) {
 	b := newBench(t, hook.ClaudeCode, User)
